@@ -1,0 +1,49 @@
+# What a newcomer types. More cores: make build JOBS=8. Another LibTorch: make build KEEL_TORCH=/path/to/torch.
+
+JOBS ?= 2
+compile := cmake --build build --parallel $(JOBS) --target
+
+.PHONY: build quickstart test test-gpu bench bench-trl format clean bootstrap bootstrap-tests configure gpu
+.NOTPARALLEL:
+
+build: configure
+	@$(compile) keel_cli
+
+quickstart: build
+	@build/keel quickstart
+
+test: bootstrap-tests configure
+	@$(compile) all cuda_kernels
+	@ctest --test-dir build --output-on-failure --label-exclude gpu
+
+test-gpu: gpu configure
+	@$(compile) keel_cli keel_gpu_tests
+	@ctest --test-dir build --output-on-failure --label-regex gpu
+
+bench: configure
+	@$(compile) bench_programs
+	@for program in build/bench/bin/*; do [ ! -f $$program ] || { echo "== $$program"; $$program; } || exit 1; done
+
+bench-trl: build
+	@scripts/bootstrap.sh --trl
+	@.deps/venv/bin/python bench/against_trl.py
+
+format:
+	@scripts/bootstrap.sh --format
+	@git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cu' '*.cuh' | xargs -0 -r clang-format -i
+
+clean:
+	@rm -rf build build-*
+
+bootstrap:
+	@scripts/bootstrap.sh
+
+bootstrap-tests:
+	@scripts/bootstrap.sh --tests
+
+gpu:
+	@nvidia-smi -L 2>/dev/null || { echo "There is no NVIDIA GPU here (nvidia-smi -L lists none): nothing was tested." >&2; exit 1; }
+
+# One build folder for everything, so that `make test` after `make quickstart` compiles only the tests.
+configure: bootstrap
+	@[ -f build/build.ninja ] && [ -z "$$KEEL_TORCH" ] || cmake --preset release

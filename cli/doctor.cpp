@@ -1,0 +1,61 @@
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <keel_commit.h>
+#include <torch/headeronly/version.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
+#include "cli/commands.h"
+#include "keel/core/config_tree.h"
+#include "keel/core/console.h"
+#include "keel/core/device.h"
+
+namespace keel::cli {
+namespace {
+
+bool cuda_usable() {
+#ifdef KEEL_HAS_CUDA
+  return at::hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0;
+#else
+  return false;
+#endif
+}
+
+std::string cuda_state() {
+#ifdef KEEL_HAS_CUDA
+  return cuda_usable() ? "on (run.device=cuda)" : "built in, but no device is visible; check nvidia-smi";
+#else
+  return "off: this build has no CUDA kernels (it needs a CUDA build of torch and nvcc)";
+#endif
+}
+
+}  // namespace
+
+std::string version_line() {
+  return std::string("keel ") + KEEL_VERSION + " (commit " + KEEL_COMMIT + "), LibTorch " + TORCH_VERSION +
+         ", device " + (cuda_usable() ? "cuda" : "cpu");
+}
+
+Action add_doctor(CLI::App& app) {
+  app.add_subcommand("doctor", "Machine, libraries, devices, what is on and off and why");
+  return [] {
+    const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+    const auto space = std::filesystem::space(".");
+    std::printf("%s\n", version_line().c_str());
+    std::printf("  cores        %u\n", std::thread::hardware_concurrency());
+    std::printf("  CPU kernels  %s, %d threads\n", at::get_cpu_capability().c_str(), at::get_num_threads());
+    std::printf("  memory       %.1f GiB\n", static_cast<double>(pages) * static_cast<double>(page) / (1 << 30));
+    std::printf("  disk free    %.1f GiB here\n", static_cast<double>(space.available) / (1 << 30));
+    std::printf("  CUDA         %s\n", cuda_state().c_str());
+    std::printf("  YAML         %s\n", can_read_yaml() ? "on" : "off: built without yaml-cpp; configurations are JSON");
+    return ExitCode::kDone;
+  };
+}
+
+}  // namespace keel::cli

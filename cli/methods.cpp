@@ -1,0 +1,47 @@
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands.h"
+#include "keel/core/nearest.h"
+#include "keel/objective/methods.h"
+
+namespace keel::cli {
+namespace {
+
+void print_method(const Method& method) {
+  std::printf("%s: %s\n\n  %s\n\n  advantage    %s\n  aggregation  %s\n", method.name.c_str(), method.sentence.c_str(),
+              method.equation.c_str(), method.advantage.c_str(), method.aggregation.c_str());
+  for (const auto& [name, value] : parameters(method.region)) {
+    if (std::isinf(value))
+      std::printf("  %-12s none\n", name.c_str());
+    else
+      std::printf("  %-12s %g\n", name.c_str(), value);
+  }
+  std::printf("  source       %s\n", method.source.c_str());
+}
+
+}  // namespace
+
+Action add_methods(CLI::App& app) {
+  const auto name = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("methods", "The table of objectives: equation, defaults, source");
+  command->add_option("NAME", *name, "One method in full");
+  return [name] {
+    std::vector<std::string> names;
+    for (const Method& method : methods()) {
+      names.push_back(method.name);
+      if (name->empty()) std::printf("%-18s %s\n", method.name.c_str(), method.sentence.c_str());
+      if (method.name != *name) continue;
+      print_method(method);
+      return ExitCode::kDone;
+    }
+    if (name->empty()) return ExitCode::kDone;
+    std::string known;
+    for (const std::string& each : names) known += (known.empty() ? "" : ", ") + each;
+    fail(ExitCode::kBadConfiguration, "no method \"", *name, "\"; known: ", known);
+  };
+}
+
+}  // namespace keel::cli

@@ -1,0 +1,42 @@
+#include "keel/record/report.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands.h"
+#include "keel/core/file.h"
+#include "keel/record/learning_curve_svg.h"
+#include "keel/record/run_data.h"
+
+namespace keel::cli {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> runs;
+  std::string output, curve;
+};
+
+}  // namespace
+
+Action add_report(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("report", "report.html for one run, or several side by side");
+  command->add_option("RUN", arguments->runs, "Run folders")->required();
+  command->add_option("-o,--output", arguments->output,
+                      "Where to write it (default: report.html in the first run's folder)");
+  command->add_option("--curve", arguments->curve, "Also write the first run's learning curve as an SVG picture");
+  return [arguments] {
+    std::vector<RunData> runs;
+    for (const std::string& folder : arguments->runs) runs.push_back(read_run(folder));
+    const std::filesystem::path output =
+        arguments->output.empty() ? std::filesystem::path(arguments->runs[0]) / "report.html"
+                                  : std::filesystem::path(arguments->output);
+    write_atomically(output, render_report(runs));
+    std::printf("%s\n", output.c_str());
+    if (!arguments->curve.empty()) write_atomically(arguments->curve, learning_curve_svg(runs[0]));
+    return ExitCode::kDone;
+  };
+}
+
+}  // namespace keel::cli

@@ -1,0 +1,110 @@
+#include "cli/run_training.h"
+
+#include <cstdio>
+
+#include "keel/core/device.h"
+#include "keel/core/file.h"
+#include "keel/record/report.h"
+#include "keel/record/run_data.h"
+#include "keel/record/terminal_chart.h"
+#include "keel/task/tasks.h"
+#include "keel/train/trainer.h"
+
+namespace keel::cli {
+namespace {
+
+std::string accuracy_line(const char* label, const EvalPoint& eval) {
+  char text[120];
+  std::snprintf(text, sizeof(text), "  %-7s %.3f   95 %% interval [%.3f, %.3f]   %ld held-out prompts", label,
+                eval.accuracy, eval.low, eval.high, static_cast<long>(eval.count));
+  return text;
+}
+
+void print_curve(const RunData& run, Console& console) {
+  std::vector<double> rewards;
+  for (const ChartPoint& point : metric_curve(run, "rl", "reward/mean")) rewards.push_back(point.y);
+  if (rewards.size() < 2) return;
+  console.line();
+  console.line(terminal_chart(rewards, {.width = std::min(console.width(), 90),
+                                        .title = "reward (share of correct completions) over RL steps",
+                                        .y_min = 0,
+                                        .y_max = 1,
+                                        .ascii = !terminal_has_utf8()}));
+}
+
+void print_samples(const RunData& run, Console& console) {
+  console.heading("Three completions of held-out prompts, after training");
+  int shown = 0;
+  for (auto sample = run.samples.rbegin(); sample != run.samples.rend() && shown < 3; ++sample) {
+    if (sample->phase != "eval") continue;
+    console.line("  " + console.paint(Paint::kDim, escape_controls(sample->prompt)));
+    console.line("  " + escape_controls(sample->completion) + "   " +
+                 (sample->reward > 0 ? console.paint(Paint::kGreen, "correct") : console.paint(Paint::kRed, "wrong")));
+    ++shown;
+  }
+}
+
+void print_result(const Config& config, const std::filesystem::path& checkpoint, Console& console) {
+  const RunData run = read_run(config.run.dir);
+  const RunSummary summary = summarize(run);
+  print_curve(run, console);
+  if (summary.before && summary.after) {
+    console.heading("Accuracy");
+    console.line(accuracy_line("before", *summary.before));
+    console.line(accuracy_line("after", *summary.after));
+    print_samples(run, console);
+  }
+  const std::string dir = config.run.dir;
+  console.heading("Written");
+  console.line("  " + dir + "/report.html     open it in a browser: curves, and every token shaded by its coefficient");
+  console.line("  " + dir + "/metrics.jsonl   one line per step");
+  console.line("  " + checkpoint.string() + "   a Hugging Face model folder");
+}
+
+}  // namespace
+
+std::string explain(const Config& config) {
+  const std::unique_ptr<Task> task = make_task(config.task);
+  const ModelConfig shape = model_config(config.model, task->tokenizer().size());
+  const int64_t limit = config.rollout.max_new_tokens > 0 ? config.rollout.max_new_tokens : task->completion_limit();
+  const Objective objective = make_objective(config.objective, static_cast<double>(limit));
+  std::string text = "  model       " + std::to_string(shape.num_hidden_layers) + " layers, width " +
+                     std::to_string(shape.hidden_size) + ", vocabulary " + std::to_string(shape.vocab_size) + ": " +
+                     format_count(shape.parameter_count()) + " parameters, float32, " + config.run.device + "\n";
+  text += "  task        " + config.task.name + ", completions of at most " + std::to_string(limit) + " tokens\n";
+  text += "  step        " + std::to_string(config.train.prompts_per_step) + " prompts x " +
+          std::to_string(config.rollout.samples_per_prompt) +
+          " samples = " + std::to_string(config.rollouts_per_step()) + " completions; " +
+          std::to_string(config.updates_per_step()) + " updates of " + std::to_string(config.sequences_per_update()) +
+          " completions\n";
+  text += "  method      " + objective.method.name + ": " + objective.method.equation + "\n";
+  for (const auto& [name, value] : parameters(objective.method.region)) {
+    char number[32];
+    std::snprintf(number, sizeof(number), "%g", value);
+    text += "              " + name + " = " + number + "\n";
+  }
+  text += "  anchor      the sampler's own log-probabilities, temperature " +
+          std::to_string(config.rollout.temperature) + ", full support\n";
+  text += "  sampler     " +
+          std::string(config.rollout.weights == "exact" ? "the model's own weights"
+                                                        : "a copy of the weights rounded to fp8") +
+          "\n";
+  text += "  advantage   " + objective.method.advantage + "; aggregation " + objective.method.aggregation + "\n";
+  text += "  head cost   6 N H V (coefficients need only their own token)\n";
+  text += "  run folder  " + config.run.dir;
+  return text;
+}
+
+ExitCode run_training(const Config& config, StartMode mode, Console& console) {
+  const std::unique_ptr<Trainer> trainer = mode == StartMode::kResume
+                                               ? Trainer::resume(config, console)
+                                               : Trainer::start(config, mode == StartMode::kReplace, console);
+  const ExitCode code = trainer->run();
+  if (code != ExitCode::kDone) return code;
+  const std::filesystem::path report = std::filesystem::path(config.run.dir) / "report.html";
+  write_atomically(report, render_report({read_run(config.run.dir)}));
+  print_result(config, trainer->last_checkpoint(), console);
+  return code;
+}
+
+}  // namespace keel::cli

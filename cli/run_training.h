@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "keel/core/console.h"
+#include "keel/core/error.h"
+#include "keel/train/config.h"
+
+namespace keel::cli {
+
+enum class StartMode { kNew, kReplace, kResume };
+
+/// Trains, writes the report and prints what came of it; shared by `train` and `quickstart`.
+ExitCode run_training(const Config& config, StartMode mode, Console& console);
+
+/// Every derived number of a configuration in plain words.
+std::string explain(const Config& config);
+
+}  // namespace keel::cli

@@ -1,0 +1,51 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/run_training.h"
+
+namespace keel::cli {
+namespace {
+
+struct Arguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  bool resume = false, overwrite = false, explain = false;
+};
+
+}  // namespace
+
+Action add_train(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("train", "RL (after a supervised warm-up, if the configuration has one)");
+  command->add_option("CONFIG", arguments->config, "Configuration file, YAML or JSON")->required();
+  command->add_option("OVERRIDES", arguments->overrides, "key=value settings that win over the file");
+  CLI::Option* resume =
+      command->add_flag("--resume", arguments->resume, "Continue the run in run.dir from its last checkpoint");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace the run in run.dir")->excludes(resume);
+  command->add_flag("--explain", arguments->explain, "Print every derived number and stop");
+  command->footer([] {
+    Config config;
+    OptionTable table;
+    config.describe(table);
+    return "Settings:\n" + table.help();
+  });
+  return [arguments] {
+    Console console;
+    ConfigTree tree = read_config(arguments->config);
+    for (const std::string& assignment : arguments->overrides) apply_override(tree, assignment);
+    std::vector<std::string> notes;
+    const Config config = load_config(tree, notes);
+    for (const std::string& note : notes) console.line(note);
+    if (arguments->explain) {
+      console.line(explain(config));
+      return ExitCode::kDone;
+    }
+    const StartMode mode = arguments->resume      ? StartMode::kResume
+                           : arguments->overwrite ? StartMode::kReplace
+                                                  : StartMode::kNew;
+    return run_training(config, mode, console);
+  };
+}
+
+}  // namespace keel::cli

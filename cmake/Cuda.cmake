@@ -1,0 +1,26 @@
+# The .cu files: raw pointers and sizes only, so they compile wherever nvcc is, with any or no torch.
+#
+# KEEL_CUDA is on when torch is a CUDA build and nvcc exists; then the kernels are linked. With nvcc alone the target
+# cuda_kernels still compiles them, so that a machine without a GPU notices a broken one. -DKEEL_NVCC=OFF hides an nvcc.
+
+find_program(KEEL_NVCC nvcc HINTS /usr/local/cuda/bin $ENV{CUDA_HOME}/bin)
+cmake_dependent_option(KEEL_CUDA "Link the CUDA kernels" ON "KEEL_TORCH_HAS_CUDA;KEEL_NVCC" OFF)
+set(KEEL_CUDA_ARCHITECTURE "90" CACHE STRING "Compute capability the kernels are compiled for (PTX of it is kept too)")
+
+set(KEEL_CUDA_OBJECTS)
+if(KEEL_NVCC)
+  file(GLOB cuda_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/keel/kernels/cuda/*.cu")
+  foreach(source ${cuda_sources})
+    get_filename_component(name ${source} NAME_WE)
+    set(object "${CMAKE_BINARY_DIR}/cuda/${name}.o")
+    add_custom_command(
+      OUTPUT ${object}
+      COMMAND ${CMAKE_COMMAND} -E make_directory "${CMAKE_BINARY_DIR}/cuda"
+      COMMAND ${KEEL_NVCC} -std=c++20 -O3 -Xcompiler=-fPIC,-Wall -MD -MF ${object}.d -I${CMAKE_SOURCE_DIR}
+              -gencode=arch=compute_${KEEL_CUDA_ARCHITECTURE},code=[compute_${KEEL_CUDA_ARCHITECTURE},sm_${KEEL_CUDA_ARCHITECTURE}]
+              -c ${source} -o ${object}
+      DEPENDS ${source} DEPFILE ${object}.d VERBATIM COMMENT "nvcc ${name}.cu")
+    list(APPEND KEEL_CUDA_OBJECTS ${object})
+  endforeach()
+endif()
+add_custom_target(cuda_kernels DEPENDS ${KEEL_CUDA_OBJECTS})

@@ -1,0 +1,264 @@
+#include "keel/core/console.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+namespace keel {
+namespace {
+
+struct CodePoint {
+  uint32_t value = 0;
+  size_t bytes = 1;
+  bool valid = false;
+};
+
+CodePoint code_point_at(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(at);
+  if (lead < 0x80) return {lead, 1, true};
+  const size_t bytes = lead >= 0xF0 && lead <= 0xF4  ? 4
+                       : lead >= 0xE0 && lead < 0xF0 ? 3
+                       : lead >= 0xC2 && lead < 0xE0 ? 2
+                                                     : 0;
+  if (bytes == 0 || at + bytes > text.size()) return {lead, 1, false};
+  uint32_t value = lead & (0xFFu >> (bytes + 1));
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(at + i) & 0xC0) != 0x80) return {lead, 1, false};
+    value = value << 6 | (byte(at + i) & 0x3F);
+  }
+  constexpr std::array<uint32_t, 5> kSmallest{0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
+  if (value < kSmallest[bytes] || value > 0x10FFFF || surrogate) return {lead, 1, false};
+  return {value, bytes, true};
+}
+
+struct Range {
+  uint32_t first, last;
+};
+
+template <size_t N>
+bool inside(const std::array<Range, N>& ranges, uint32_t value) {
+  return std::any_of(ranges.begin(), ranges.end(), [&](Range r) { return r.first <= value && value <= r.last; });
+}
+
+// The joiners U+200C and U+200D are left alone: Persian, Indic scripts and emoji need them to be read.
+constexpr std::array<Range, 11> kHidden{{{0x00, 0x1F},
+                                         {0x7F, 0x9F},
+                                         {0x61C, 0x61C},
+                                         {0x200B, 0x200B},
+                                         {0x200E, 0x200F},
+                                         {0x2028, 0x202E},
+                                         {0x2060, 0x2060},
+                                         {0x2066, 0x2069},
+                                         {0xFEFF, 0xFEFF},
+                                         {0xFFF9, 0xFFFB},
+                                         {0xE0000, 0xE007F}}};
+constexpr std::array<Range, 5> kZeroWidth{
+    {{0x300, 0x36F}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}}};
+constexpr std::array<Range, 9> kWide{{{0x1100, 0x115F},
+                                      {0x2E80, 0xA4CF},
+                                      {0xAC00, 0xD7A3},
+                                      {0xF900, 0xFAFF},
+                                      {0xFE30, 0xFE6F},
+                                      {0xFF00, 0xFF60},
+                                      {0xFFE0, 0xFFE6},
+                                      {0x1F300, 0x1FAFF},
+                                      {0x20000, 0x3FFFD}}};
+
+int width_of(uint32_t value) { return inside(kZeroWidth, value) ? 0 : inside(kWide, value) ? 2 : 1; }
+
+template <class... Arguments>
+std::string print_to_string(const char* format, Arguments... arguments) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, format, arguments...);
+  return buffer;
+}
+
+std::string escaped(const CodePoint& point) {
+  if (!point.valid) return print_to_string("\\x%02x", point.value);
+  if (point.value == '\n') return "\\n";
+  if (point.value == '\t') return "\\t";
+  if (point.value == '\r') return "\\r";
+  if (point.value < 0x80) return print_to_string("\\x%02x", point.value);
+  return print_to_string(point.value > 0xFFFF ? "\\U%08x" : "\\u%04x", point.value);
+}
+
+const char* sequence(Paint paint) {
+  switch (paint) {
+    case Paint::kBold:
+      return "\x1b[1m";
+    case Paint::kDim:
+      return "\x1b[2m";
+    case Paint::kRed:
+      return "\x1b[31m";
+    case Paint::kGreen:
+      return "\x1b[32m";
+    case Paint::kYellow:
+      return "\x1b[33m";
+    case Paint::kBlue:
+      return "\x1b[34m";
+  }
+  return "";
+}
+
+}  // namespace
+
+ConsoleOptions detect_console(std::FILE* out) {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string_view(value ? value : "");
+  };
+  ConsoleOptions options;
+  options.terminal = isatty(fileno(out)) == 1 && variable("TERM") != "dumb";
+  options.color = options.terminal && variable("NO_COLOR").empty();
+  return options;
+}
+
+void Console::progress(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  progress_ = escape_controls(text);  // a newline inside would leave half of it behind at the next rewrite
+  if (options_.terminal) {
+    // One column short of the edge: a full line makes some terminals wrap.
+    std::fprintf(out_, "\r%s\x1b[K", clip_to_width(progress_, width() - 1).c_str());
+    std::fflush(out_);
+    progress_shown_ = true;
+    return;
+  }
+  progress_waits_ = true;
+  if (!ever_printed_ || now() - printed_at_ >= options_.plain_interval) print_plain_progress();
+}
+
+void Console::end_progress() {
+  const std::lock_guard lock(mutex_);
+  if (progress_shown_) std::fputs("\n", out_);
+  if (progress_waits_) print_plain_progress();
+  std::fflush(out_);
+  progress_shown_ = false;
+  ever_printed_ = false;
+}
+
+void Console::line(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  print_line(std::string(text));
+}
+
+void Console::warning(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  print_line(paint(Paint::kYellow, "warning: ") + std::string(text));
+}
+
+void Console::heading(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  print_line("\n" + paint(Paint::kBold, text));
+}
+
+std::string Console::paint(Paint paint, std::string_view text) const {
+  if (!options_.color) return std::string(text);
+  return sequence(paint) + std::string(text) + "\x1b[0m";
+}
+
+int Console::width() const {
+  if (options_.width > 0) return options_.width;
+  winsize size{};
+  if (options_.terminal && ioctl(fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 80;
+}
+
+double Console::now() const {
+  if (options_.clock) return options_.clock();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void Console::print_line(const std::string& text) {
+  if (progress_shown_) std::fputs("\r\x1b[K", out_);
+  if (progress_waits_) print_plain_progress();
+  std::fprintf(out_, "%s\n", text.c_str());
+  std::fflush(out_);
+  progress_shown_ = false;
+}
+
+void Console::print_plain_progress() {
+  std::fprintf(out_, "%s\n", progress_.c_str());
+  std::fflush(out_);
+  progress_waits_ = false;
+  ever_printed_ = true;
+  printed_at_ = now();
+}
+
+std::string escape_controls(std::string_view text, Newlines newlines) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint point = code_point_at(text, at);
+    const bool layout = point.value == '\n' || point.value == '\t';
+    const bool keep = point.valid && (!inside(kHidden, point.value) || (layout && newlines == Newlines::kKeep));
+    out += keep ? std::string(text.substr(at, point.bytes)) : escaped(point);
+    at += point.bytes;
+  }
+  return out;
+}
+
+int display_width(std::string_view utf8) {
+  int width = 0;
+  for (size_t at = 0; at < utf8.size();) {
+    const CodePoint point = code_point_at(utf8, at);
+    width += width_of(point.value);
+    at += point.bytes;
+  }
+  return width;
+}
+
+std::string clip_to_width(std::string_view utf8, int columns) {
+  if (columns <= 0) return "";
+  if (display_width(utf8) <= columns) return std::string(utf8);
+  int width = 0;
+  size_t at = 0;
+  while (at < utf8.size()) {
+    const CodePoint point = code_point_at(utf8, at);
+    if (width + width_of(point.value) > columns - 1) break;  // one column is for the ellipsis
+    width += width_of(point.value);
+    at += point.bytes;
+  }
+  return std::string(utf8.substr(0, at)) + "…";
+}
+
+std::string format_duration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "unknown time";
+  if (seconds < 0.9995) return print_to_string("%.0f ms", seconds * 1000);
+  if (seconds < 59.95) return print_to_string("%.1f s", seconds);
+  if (seconds >= 1e12) return "more than 30,000 years";
+  const auto whole = static_cast<long long>(std::llround(seconds));
+  if (whole < 3600) return print_to_string("%lld min %lld s", whole / 60, whole % 60);
+  const long long minutes = (whole + 30) / 60;
+  if (minutes < 24 * 60) return print_to_string("%lld h %lld min", minutes / 60, minutes % 60);
+  const long long hours = (whole + 1800) / 3600;
+  return print_to_string("%lld d %lld h", hours / 24, hours % 24);
+}
+
+std::string format_count(int64_t count) {
+  const double size = std::fabs(static_cast<double>(count));
+  if (size < 1e6) {
+    std::string digits = std::to_string(std::llabs(count));
+    for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
+    return (count < 0 ? "-" : "") + digits;
+  }
+  double value = static_cast<double>(count);
+  const char* unit = "k";
+  for (const char* larger : {"M", "G", "T", "P", "E"}) {
+    if (std::fabs(value) < 999.5e3) break;  // below this the number rounds to at most 999 of its unit
+    value /= 1000;
+    unit = larger;
+  }
+  value /= 1000;
+  const int decimals = std::fabs(value) < 9.995 ? 2 : std::fabs(value) < 99.95 ? 1 : 0;
+  return print_to_string("%.*f %s", decimals, value, unit);
+}
+
+}  // namespace keel

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+namespace keel {
+
+/// How a console behaves; `detect_console` fills it from the stream and the environment.
+struct ConsoleOptions {
+  bool terminal = false;               // progress rewrites one line; otherwise it becomes occasional plain lines
+  bool color = false;                  // escape sequences for bold and colours
+  int width = 0;                       // columns; 0 asks the terminal each time, so that a resized window is noticed
+  double plain_interval = 10;          // seconds between progress lines where there is no terminal
+  std::function<double()> clock = {};  // seconds; empty is the steady clock
+};
+
+/// Terminal or not (a dumb one counts as not), and colours unless NO_COLOR is set.
+ConsoleOptions detect_console(std::FILE* out);
+
+enum class Paint { kBold, kDim, kRed, kGreen, kYellow, kBlue };
+
+/// Where commands print: finished lines, and one line of progress that never gets between them.
+class Console {
+ public:
+  explicit Console(std::FILE* out = stdout) : Console(out, detect_console(out)) {}
+  Console(std::FILE* out, ConsoleOptions options) : out_(out), options_(std::move(options)) {}
+  ~Console() { end_progress(); }
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  /// Shows where things stand: rewrites the progress line, or prints it now and then where there is no terminal.
+  void progress(std::string_view text);
+  /// Leaves the last progress line standing and starts a new one next time.
+  void end_progress();
+  /// Prints text as it is, and a newline. Text of a model goes through `escape_controls` first.
+  void line(std::string_view text = "");
+  /// Prints a line that starts with "warning: ".
+  void warning(std::string_view text);
+  /// Prints a bold line with an empty line above it.
+  void heading(std::string_view text);
+
+  /// The text in a colour where colours are on, else the text itself.
+  std::string paint(Paint paint, std::string_view text) const;
+  /// Columns to fill: the terminal's width, or 80 where there is none.
+  int width() const;
+  bool terminal() const { return options_.terminal; }
+
+ private:
+  double now() const;
+  void print_line(const std::string& text);
+  void print_plain_progress();
+
+  std::FILE* out_;
+  ConsoleOptions options_;
+  std::mutex mutex_;
+  std::string progress_;         // the latest text given to progress()
+  bool progress_shown_ = false;  // terminal: a progress line stands at the cursor
+  bool progress_waits_ = false;  // no terminal: progress_ has not been printed yet
+  bool ever_printed_ = false;    // no terminal: printed_at_ holds a time
+  double printed_at_ = 0;
+};
+
+enum class Newlines { kEscape, kKeep };
+
+/// Makes what could steer a terminal or reorder a line visible: C0 and C1 controls, DEL, bidi controls, invisible
+/// marks and bytes that are not UTF-8 become \n, \x1b, \u202e and so on. kKeep leaves newlines and tabs as they are.
+std::string escape_controls(std::string_view text, Newlines newlines = Newlines::kEscape);
+
+/// Columns the text takes on a terminal: combining marks take none, East Asian wide characters and emoji two.
+int display_width(std::string_view utf8);
+
+/// The longest beginning of the text that fits into `columns`, ending in an ellipsis when something was cut.
+std::string clip_to_width(std::string_view utf8, int columns);
+
+/// A duration for people: "12 ms", "3.4 s", "1 min 15 s", "2 h 5 min", "1 d 3 h".
+std::string format_duration(double seconds);
+
+/// A count for people: exact with separators below a million ("12,345"), then three digits ("1.23 M").
+std::string format_count(int64_t count);
+
+}  // namespace keel

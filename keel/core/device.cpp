@@ -1,0 +1,57 @@
+#include "keel/core/device.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <sys/resource.h>
+
+#include <thread>
+
+#include "keel/core/error.h"
+
+namespace keel {
+
+at::Device open_device(const std::string& name) {
+  if (name == "cpu") return at::Device(at::kCPU);
+#ifdef KEEL_HAS_CUDA
+  if (!at::hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0)
+    fail(ExitCode::kBadConfiguration,
+         "run.device is cuda, but no CUDA device is visible; check nvidia-smi, or set run.device=cpu");
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  return at::Device(at::kCUDA, 0);
+#else
+  fail(ExitCode::kBadConfiguration, "run.device is ", name,
+       ", but this build is for the CPU only; `keel doctor` says why. ",
+       "Set run.device=cpu, or build with a CUDA torch and nvcc");
+#endif
+}
+
+int64_t use_threads(int64_t threads) {
+  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  at::set_num_threads(static_cast<int>(threads > 0 ? threads : cores));
+  return at::get_num_threads();
+}
+
+void synchronize(at::Device device) {
+  if (device.is_cuda()) c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(device.index());
+}
+
+int64_t peak_memory_bytes(at::Device device) {
+  if (device.is_cuda()) {
+    const auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(at::kCUDA));
+    if (allocator == nullptr) return 0;
+    return const_cast<c10::DeviceAllocator*>(allocator)->getDeviceStats(device.index()).allocated_bytes[0].peak;
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+std::string describe_device(at::Device device) {
+  if (device.is_cuda()) return "cuda:" + std::to_string(device.index());
+  return "cpu (" + std::to_string(at::get_num_threads()) + " threads, " + at::get_cpu_capability() + ")";
+}
+
+}  // namespace keel

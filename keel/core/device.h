@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "keel/core/tensor.h"
+
+namespace keel {
+
+/// "cpu" or "cuda" as a device; an error (exit code 2) when this build or this machine has none.
+at::Device open_device(const std::string& name);
+
+/// CPU threads of the tensor library; 0 asks for one per core. Returns the number in force.
+int64_t use_threads(int64_t threads);
+
+/// Waits until the device has done all that was asked of it, so that a clock read afterwards is true.
+void synchronize(at::Device device);
+
+/// The most memory held so far: of the device, or of this process on a CPU.
+int64_t peak_memory_bytes(at::Device device);
+
+/// One line on what computes: "cpu (2 threads, AVX512)" or "NVIDIA ...".
+std::string describe_device(at::Device device);
+
+}  // namespace keel

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "keel/core/json.h"
+
+namespace keel {
+
+/// One problem to sample completions for.
+struct Prompt {
+  uint64_t id = 0;              // place in the prompt stream: a global counter, so a resumed run goes on exactly
+  std::vector<int32_t> tokens;  // what the model is given
+  std::string text;             // the same, as text
+  std::string source;           // the task or data set it came from
+  Json answer;                  // what the checker needs to judge a completion
+};
+
+enum class Finish { kStop, kLength };
+
+/// One sampled completion, with what was known about each of its tokens when it was sampled.
+struct Rollout {
+  uint64_t id = 0;                   // keys the sampling noise: the same id draws the same noise in any batch
+  int64_t prompt = 0;                // index into the step's prompts; rollouts of one prompt form a group
+  std::vector<int32_t> tokens;       // [T] the completion, its stop token included
+  std::vector<float> behavior_logp;  // [T] log mu of each token, of the tempered distribution it was drawn from
+  std::string text;                  // the completion without its stop token
+  Finish finish = Finish::kStop;
+  uint64_t policy_version = 0;       // number of updates the sampling weights had seen
+  double reward = 0;
+};
+
+}  // namespace keel

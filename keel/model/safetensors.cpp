@@ -1,0 +1,459 @@
+#include "keel/model/safetensors.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <tuple>
+
+#include "keel/core/error.h"
+#include "keel/core/json.h"
+
+namespace keel {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "safetensors files are little-endian and are not swapped here");
+
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
+constexpr size_t kMaxTensors = 1'000'000;          // bounds the memory a hostile header can claim
+constexpr size_t kMaxNameBytes = 1024;
+constexpr size_t kMaxRank = 8;
+constexpr std::string_view kMetadataKey = "__metadata__";
+
+struct DtypeName {
+  std::string_view name;
+  at::ScalarType dtype;
+};
+constexpr std::array<DtypeName, 12> kDtypes = {{{"F64", at::kDouble},
+                                                {"F32", at::kFloat},
+                                                {"F16", at::kHalf},
+                                                {"BF16", at::kBFloat16},
+                                                {"I64", at::kLong},
+                                                {"I32", at::kInt},
+                                                {"I16", at::kShort},
+                                                {"I8", at::kChar},
+                                                {"U8", at::kByte},
+                                                {"BOOL", at::kBool},
+                                                {"F8_E4M3", at::kFloat8_e4m3fn},
+                                                {"F8_E5M2", at::kFloat8_e5m2}}};
+
+std::string known_dtypes() {
+  std::string list;
+  for (const DtypeName& known : kDtypes) list.append(list.empty() ? "" : " ").append(known.name);
+  return list;
+}
+
+/// Text from a file made safe to print: cut short, in quotes, everything but plain ASCII escaped.
+std::string printable(std::string_view text) {
+  constexpr size_t kShown = 80;
+  const std::string shown = Json(text.substr(0, kShown)).dump(-1, ' ', true, Json::error_handler_t::replace);
+  return text.size() > kShown ? shown + "... (" + std::to_string(text.size()) + " bytes)" : shown;
+}
+
+template <class... Parts>
+[[noreturn]] void refuse(const std::filesystem::path& path, const Parts&... parts) {
+  fail(ExitCode::kBadInput, path, " is not a valid safetensors file: ", parts...,
+       "; fetch it again or write it again with a safetensors library");
+}
+
+/// The place of the first byte that is not well-formed UTF-8 (Unicode, table 3-7).
+std::optional<size_t> first_bad_utf8(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const auto within = [](unsigned value, unsigned low, unsigned high) { return low <= value && value <= high; };
+  for (size_t i = 0; i < text.size();) {
+    const unsigned lead = byte(i);
+    const size_t length = lead < 0x80 ? 1 : within(lead, 0xc2, 0xdf) ? 2 : within(lead, 0xe0, 0xef) ? 3 : 4;
+    if (lead >= 0x80 && !within(lead, 0xc2, 0xf4)) return i;
+    // Overlong forms, surrogates and values above U+10FFFF show in the second byte.
+    const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    if (length > 1 && !within(byte(i + 1), low, high)) return i;
+    for (size_t k = 2; k < length; ++k) {
+      if (!within(byte(i + k), 0x80, 0xbf)) return i;
+    }
+    i += length;
+  }
+  return std::nullopt;
+}
+
+/// What is wrong with a tensor's name, or nullptr. Names may end up in paths and on terminals.
+const char* name_fault(std::string_view name) {
+  if (name.empty()) return "is empty";
+  if (name.size() > kMaxNameBytes) return "is longer than 1024 bytes";
+  if (name == kMetadataKey) return "is reserved";
+  if (name.find('/') != name.npos || name.find('\\') != name.npos) return "holds a slash";
+  if (name.find("..") != name.npos) return "holds \"..\"";
+  if (first_bad_utf8(name)) return "is not UTF-8";
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (std::any_of(name.begin(), name.end(), is_control)) return "holds a control character";
+  return nullptr;
+}
+
+/// The size in bytes, or nothing where the number of elements or of bytes passes 2^63-1. Dimensions of zero count as
+/// one: strides are products too, and must not overflow in an empty tensor either.
+std::optional<uint64_t> checked_bytes(const std::vector<int64_t>& shape, at::ScalarType dtype) {
+  int64_t bytes = static_cast<int64_t>(c10::elementSize(dtype));
+  for (const int64_t dim : shape) {
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(dim, 1), &bytes)) return std::nullopt;
+  }
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  return empty ? 0 : static_cast<uint64_t>(bytes);
+}
+
+/// Takes the header's JSON event by event. Only the shape that the format prescribes is accepted, so nesting is refused
+/// at its first level too many and nothing is built for it; a tree would also have lost duplicate keys.
+class HeaderReader : public nlohmann::json_sax<Json> {
+ public:
+  explicit HeaderReader(const std::filesystem::path& path) : path_(path) {}
+  std::vector<TensorInfo> tensors;
+  std::map<std::string, std::string> metadata;
+
+  bool null() override { unexpected("null"); }
+  bool boolean(bool) override { unexpected("a boolean"); }
+  bool number_integer(int64_t value) override { unexpected("the negative number ", value); }
+  bool number_float(double, const std::string& text) override { unexpected("the number ", printable(text)); }
+  bool binary(Json::binary_t&) override { unexpected("binary data"); }
+
+  bool number_unsigned(uint64_t value) override {
+    if (place_ == Place::kShape) {
+      if (value > uint64_t{std::numeric_limits<int64_t>::max()}) unexpected("the number ", value);
+      if (tensor_.shape.size() == kMaxRank) refuse(path_, where(), " has more than ", kMaxRank, " dimensions");
+      tensor_.shape.push_back(static_cast<int64_t>(value));
+    } else if (place_ == Place::kOffsets && offsets_ < 2) {
+      (offsets_++ == 0 ? tensor_.begin : tensor_.end) = value;
+    } else {
+      unexpected("the number ", value);
+    }
+    return true;
+  }
+
+  bool string(std::string& value) override {
+    if (place_ == Place::kMetadata) {
+      metadata.emplace(key_, std::move(value));
+    } else if (place_ == Place::kTensor && key_ == "dtype") {
+      const auto* known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](auto& d) { return d.name == value; });
+      if (known == kDtypes.end()) {
+        refuse(path_, where(), " has the dtype ", printable(value), ", which is not read; wanted one of ",
+               known_dtypes());
+      }
+      tensor_.dtype = known->dtype;
+    } else {
+      unexpected("the text ", printable(value));
+    }
+    return true;
+  }
+
+  bool start_object(size_t) override {
+    if (place_ == Place::kStart) {
+      place_ = Place::kTop;
+    } else if (place_ == Place::kTop && key_ == kMetadataKey) {
+      if (seen_metadata_) refuse(path_, "the key \"__metadata__\" appears twice");
+      seen_metadata_ = true;
+      place_ = Place::kMetadata;
+    } else if (place_ == Place::kTop) {
+      start_tensor();
+    } else {
+      unexpected("an object");
+    }
+    return true;
+  }
+
+  bool key(std::string& key) override {
+    key_ = std::move(key);
+    if (place_ == Place::kMetadata && metadata.contains(key_)) {
+      refuse(path_, "the metadata key ", printable(key_), " appears twice");
+    }
+    if (place_ == Place::kTensor) {
+      const auto* field = std::find(kFields.begin(), kFields.end(), key_);
+      if (field == kFields.end()) {
+        refuse(path_, "tensor ", printable(tensor_.name), " has an unknown field ", printable(key_),
+               "; wanted dtype, shape, data_offsets");
+      }
+      bool& seen = seen_[static_cast<size_t>(field - kFields.begin())];
+      if (seen) refuse(path_, where(), " appears twice");
+      seen = true;
+    }
+    return true;
+  }
+
+  bool start_array(size_t) override {
+    if (place_ == Place::kTensor && key_ == "shape") {
+      place_ = Place::kShape;
+    } else if (place_ == Place::kTensor && key_ == "data_offsets") {
+      place_ = Place::kOffsets;
+    } else {
+      unexpected("a list");
+    }
+    return true;
+  }
+
+  bool end_array() override {
+    if (place_ == Place::kOffsets && offsets_ != 2) refuse(path_, where(), " needs two numbers; got ", offsets_);
+    place_ = Place::kTensor;
+    return true;
+  }
+
+  bool end_object() override {
+    if (place_ == Place::kTensor) finish_tensor();
+    place_ = Place::kTop;  // at the very end too: the parser sees to it that nothing follows
+    return true;
+  }
+
+  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    refuse(path_, "the header is not JSON, or is cut short, at its byte ", position);
+  }
+
+ private:
+  enum class Place { kStart, kTop, kMetadata, kTensor, kShape, kOffsets };
+  static constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_offsets"};
+
+  std::string where() const {
+    switch (place_) {
+      case Place::kStart:
+        return "the header";
+      case Place::kTop:
+        return "the entry " + printable(key_);
+      case Place::kMetadata:
+        return "the metadata key " + printable(key_);
+      default:
+        return "tensor " + printable(tensor_.name) + ", " + key_;
+    }
+  }
+
+  template <class... Parts>
+  [[noreturn]] void unexpected(const Parts&... got) const {
+    const bool fields = place_ == Place::kTensor;
+    const char* wanted = place_ == Place::kStart || place_ == Place::kTop ? "an object"
+                         : place_ == Place::kMetadata                     ? "a text"
+                         : place_ == Place::kShape                        ? "whole numbers from 0 to 2^63-1"
+                         : place_ == Place::kOffsets                      ? "two whole numbers from 0 to 2^64-1"
+                         : fields && key_ == "dtype"                      ? "a text"
+                                                                          : "a list of whole numbers";
+    refuse(path_, where(), " holds ", got..., "; wanted ", wanted);
+  }
+
+  void start_tensor() {
+    if (const char* fault = name_fault(key_)) refuse(path_, "the tensor name ", printable(key_), " ", fault);
+    if (tensors.size() == kMaxTensors) refuse(path_, "it has more than ", kMaxTensors, " tensors");
+    tensor_ = {};
+    tensor_.name = key_;
+    seen_ = {};
+    offsets_ = 0;
+    place_ = Place::kTensor;
+  }
+
+  void finish_tensor() {
+    for (size_t i = 0; i < kFields.size(); ++i) {
+      if (!seen_[i]) refuse(path_, "tensor ", printable(tensor_.name), " has no ", kFields[i]);
+    }
+    if (tensor_.end < tensor_.begin) {
+      refuse(path_, "tensor ", printable(tensor_.name), " ends at ", tensor_.end, ", before it begins at ",
+             tensor_.begin);
+    }
+    const std::optional<uint64_t> bytes = checked_bytes(tensor_.shape, tensor_.dtype);
+    if (!bytes) refuse(path_, "the size of tensor ", printable(tensor_.name), " overflows");
+    if (*bytes != tensor_.end - tensor_.begin) {
+      refuse(path_, "tensor ", printable(tensor_.name), " spans ", tensor_.end - tensor_.begin,
+             " bytes, but its shape and dtype need ", *bytes);
+    }
+    tensors.push_back(std::move(tensor_));
+  }
+
+  const std::filesystem::path& path_;
+  Place place_ = Place::kStart;
+  std::string key_;  // the last key read, at any level
+  bool seen_metadata_ = false;
+  TensorInfo tensor_;
+  std::array<bool, 3> seen_{};  // which of kFields the current tensor has had
+  int offsets_ = 0;
+};
+
+/// The header's text, its length checked before memory is taken for it.
+std::string read_header(const InputFile& file) {
+  if (file.size() < 8) refuse(file.path(), "it has ", file.size(), " bytes; the header's length alone takes 8");
+  uint64_t length = 0;
+  file.read_at(0, std::as_writable_bytes(std::span(&length, 1)));
+  if (length > kMaxHeaderBytes) {
+    refuse(file.path(), "its header claims ", length, " bytes; at most ", kMaxHeaderBytes, " are accepted");
+  }
+  if (length > file.size() - 8) {
+    refuse(file.path(), "its header claims ", length, " bytes, but only ", file.size() - 8, " follow");
+  }
+  std::string header(length, ' ');
+  file.read_at(8, std::as_writable_bytes(std::span(header)));
+  if (const auto bad = first_bad_utf8(header)) refuse(file.path(), "the header is not UTF-8 at its byte ", *bad);
+  // The JSON parser takes a NUL for the end of its input and skips a byte-order mark.
+  if (const size_t nul = header.find('\0'); nul != header.npos) {
+    refuse(file.path(), "the header holds a NUL at its byte ", nul, "; it is padded with spaces");
+  }
+  const size_t first = header.find_first_not_of(" \t\r\n");
+  if (first == header.npos || header[first] != '{') refuse(file.path(), "the header does not begin with {");
+  return header;
+}
+
+}  // namespace
+
+SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
+  SafetensorsFile result(InputFile::open(path));
+  const std::string header = read_header(result.file_);
+  result.data_begin_ = 8 + header.size();
+  HeaderReader reader(path);
+  Json::sax_parse(header, &reader);
+  result.tensors_ = std::move(reader.tensors);
+  result.metadata_ = std::move(reader.metadata);
+  result.index_names();
+  result.check_layout();
+  return result;
+}
+
+/// Sorts the tensors by their bytes and makes the index of names.
+void SafetensorsFile::index_names() {
+  std::sort(tensors_.begin(), tensors_.end(), [](const TensorInfo& a, const TensorInfo& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
+  by_name_.resize(tensors_.size());
+  std::iota(by_name_.begin(), by_name_.end(), 0u);
+  std::sort(by_name_.begin(), by_name_.end(),
+            [&](uint32_t a, uint32_t b) { return tensors_[a].name < tensors_[b].name; });
+  const auto twice = std::adjacent_find(by_name_.begin(), by_name_.end(),
+                                        [&](uint32_t a, uint32_t b) { return tensors_[a].name == tensors_[b].name; });
+  if (twice != by_name_.end()) refuse(file_.path(), "the tensor ", printable(tensors_[*twice].name), " appears twice");
+}
+
+/// The tensors must cover the data part exactly: bytes that no tensor owns could make the file something else as well.
+void SafetensorsFile::check_layout() const {
+  uint64_t covered = 0;
+  for (const TensorInfo& tensor : tensors_) {
+    if (tensor.begin != covered) {
+      refuse(file_.path(), "tensor ", printable(tensor.name), " begins at ", tensor.begin,
+             tensor.begin < covered ? ", inside the one before it" : ", after a gap", "; wanted ", covered);
+    }
+    covered = tensor.end;
+  }
+  const uint64_t present = file_.size() - data_begin_;
+  if (covered > present) refuse(file_.path(), covered - present, " bytes are missing at its end");
+  if (covered < present) refuse(file_.path(), present - covered, " bytes follow the last tensor");
+}
+
+const TensorInfo* SafetensorsFile::find(std::string_view name) const {
+  const auto place = std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                                      [&](uint32_t i, std::string_view wanted) { return tensors_[i].name < wanted; });
+  return place != by_name_.end() && tensors_[*place].name == name ? &tensors_[*place] : nullptr;
+}
+
+Tensor SafetensorsFile::read(std::string_view name) const {
+  const TensorInfo* info = find(name);
+  if (info == nullptr) {
+    fail(ExitCode::kBadInput, file_.path(), " has no tensor ", printable(name), " among its ", tensors_.size(),
+         "; check that the file belongs to this model");
+  }
+  const Tensor tensor = at::empty(info->shape, at::TensorOptions().dtype(info->dtype));
+  const std::span bytes(static_cast<std::byte*>(tensor.mutable_data_ptr()), info->end - info->begin);
+  file_.read_at(data_begin_ + info->begin, bytes);
+  // A C++ bool of another value than 0 and 1 is undefined behaviour in whatever touches it next.
+  if (info->dtype == at::kBool &&
+      std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; })) {
+    refuse(file_.path(), "the BOOL tensor ", printable(name), " holds a byte other than 0 and 1");
+  }
+  return tensor;
+}
+
+namespace {
+
+/// One tensor on its way into a file.
+struct Outgoing {
+  const std::string* name;
+  const Tensor* tensor;
+  std::string_view dtype;
+  uint64_t bytes;
+};
+
+Outgoing checked_outgoing(const std::filesystem::path& path, const std::string& name, const Tensor& tensor) {
+  const auto refuse_to_write = [&](const auto&... fault) {
+    fail(ExitCode::kInternal, "cannot write ", path, ": the tensor ", printable(name), " ", fault...);
+  };
+  if (const char* fault = name_fault(name)) refuse_to_write("has a name that ", fault);
+  if (!tensor.defined()) refuse_to_write("is undefined");
+  const auto* known =
+      std::find_if(kDtypes.begin(), kDtypes.end(), [&](auto& d) { return d.dtype == tensor.scalar_type(); });
+  if (known == kDtypes.end()) {
+    refuse_to_write("has the dtype ", c10::toString(tensor.scalar_type()), "; wanted one of ", known_dtypes());
+  }
+  if (tensor.dim() > static_cast<int64_t>(kMaxRank)) refuse_to_write("has more than ", kMaxRank, " dimensions");
+  const uint64_t bytes = static_cast<uint64_t>(tensor.numel()) * tensor.element_size();
+  return {&name, &tensor, known->name, bytes};
+}
+
+/// The tensors in the order of the file.
+std::vector<Outgoing> in_file_order(const std::filesystem::path& path,
+                                    const std::vector<std::pair<std::string, Tensor>>& tensors) {
+  std::vector<Outgoing> order;
+  order.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) order.push_back(checked_outgoing(path, name, tensor));
+  std::sort(order.begin(), order.end(), [](const Outgoing& a, const Outgoing& b) {
+    const auto size_a = a.tensor->element_size(), size_b = b.tensor->element_size();
+    return size_a != size_b ? size_a > size_b : *a.name < *b.name;
+  });
+  std::vector<std::string_view> names;
+  for (const Outgoing& out : order) names.push_back(*out.name);
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end()) {
+    fail(ExitCode::kInternal, "cannot write ", path, ": two tensors have the name ", printable(*twice));
+  }
+  return order;
+}
+
+/// The length and the header, padded with spaces so that the data begins at a multiple of eight.
+std::string make_header(const std::filesystem::path& path, const std::vector<Outgoing>& order,
+                        const std::map<std::string, std::string>& metadata) {
+  for (const auto& [key, value] : metadata) {
+    if (first_bad_utf8(key) || first_bad_utf8(value)) {
+      fail(ExitCode::kInternal, "cannot write ", path, ": the metadata ", printable(key), " is not UTF-8");
+    }
+  }
+  std::string json = "{";
+  if (!metadata.empty()) json += "\"__metadata__\":" + Json(metadata).dump();
+  uint64_t begin = 0;
+  for (const Outgoing& out : order) {
+    const Json entry = {
+        {"dtype", out.dtype}, {"shape", out.tensor->sizes().vec()}, {"data_offsets", {begin, begin + out.bytes}}};
+    json += (json.size() > 1 ? "," : "") + Json(*out.name).dump() + ":" + entry.dump();
+    begin += out.bytes;
+  }
+  json += "}";
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  if (json.size() > kMaxHeaderBytes) {
+    fail(ExitCode::kInternal, "cannot write ", path, ": its header has ", json.size(),
+         " bytes; readers accept at most ", kMaxHeaderBytes,
+         ", so spread the tensors over several files or shorten the metadata");
+  }
+  const uint64_t length = json.size();
+  std::string header(sizeof length, '\0');
+  std::memcpy(header.data(), &length, sizeof length);
+  return header + json;
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  const std::vector<Outgoing> order = in_file_order(path, tensors);
+  const std::string header = make_header(path, order, metadata);
+  DurableFile file(path);
+  file.write(header);
+  for (const Outgoing& out : order) {
+    const Tensor tensor = out.tensor->detach().to(at::kCPU).contiguous();
+    file.write(std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), out.bytes));
+  }
+  file.commit();
+}
+
+}  // namespace keel

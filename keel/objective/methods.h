@@ -1,0 +1,55 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/objective/trust_region.h"
+
+namespace keel {
+
+class OptionTable;
+
+/// A named row of the table of methods: what people call it, and what it is made of.
+struct Method {
+  std::string name;
+  std::string sentence;
+  std::string equation;  // g, the weight of grad log pi, and what is blocked
+  std::string source;
+  std::string advantage;    // a word of advantage.h
+  std::string aggregation;  // a word of aggregation.h
+  TrustRegion region;
+};
+
+/// Which method, and what to change of its row; the section `objective` of a configuration.
+struct ObjectiveOptions {
+  std::string method = "dppo_tv";
+  std::optional<double> delta, delta_low, delta_high, ratio_cap;
+  std::optional<std::string> advantage, aggregation;
+  std::optional<double> horizon;
+
+  void describe(OptionTable& table);
+};
+
+/// A row with the options applied.
+struct Objective {
+  Method method;
+  double horizon = 0;  // the constant of seq_mean_token_sum_norm
+  Requirements requirements() const;
+};
+
+/// Every method, in the order in which they are documented.
+const std::vector<Method>& methods();
+
+/// Picks the row and applies the overrides; a parameter that the row's region does not have is an error (exit code 2).
+Objective make_objective(const ObjectiveOptions& options, double default_horizon);
+
+/// `name = value` of every parameter of the region, for documentation and `--explain`.
+std::vector<std::pair<std::string, double>> parameters(const TrustRegion& region);
+
+// The families' rows, each beside its maths.
+std::vector<Method> policy_gradient_rows();
+std::vector<Method> ratio_clip_rows();
+std::vector<Method> dppo_rows();
+
+}  // namespace keel

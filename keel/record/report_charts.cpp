@@ -1,0 +1,257 @@
+#include <algorithm>
+#include <cmath>
+
+#include "keel/core/console.h"
+#include "keel/record/html.h"
+#include "keel/record/report_parts.h"
+#include "keel/record/svg_chart.h"
+
+namespace keel {
+namespace {
+
+struct Curve {
+  const char* key;
+  const char* name;
+  const char* title = nullptr;  // of its own chart where several runs are compared
+};
+
+/// One chart of a report: its curves for one run, one chart per curve for several runs.
+struct Figure {
+  const char* phase;
+  const char* title;
+  const char* caption;  // what it shows and what to look for
+  std::vector<Curve> curves;
+  bool percent = false, from_zero = false, may_be_log = false;
+};
+
+const std::vector<Figure>& rl_figures() {
+  static const std::vector<Figure> figures{
+      {"rl",
+       "Entropy",
+       "Nats per token. A fall to zero early on means that exploration has ended.",
+       {{"policy/entropy", "entropy"}},
+       false,
+       true},
+      {"rl",
+       "Tokens blocked by the trust region",
+       "Share of tokens whose update was dropped.",
+       {{"trust_region/masked", "all", "Blocked tokens"},
+        {"trust_region/masked_positive", "positive advantage", "Blocked tokens of positive advantage"},
+        {"trust_region/masked_negative", "negative advantage", "Blocked tokens of negative advantage"}},
+       true,
+       true},
+      {"rl",
+       "Divergence from the behavior policy",
+       "Per token, over all updates of a step.",
+       {{"trust_region/divergence_mean", "mean", "Divergence, mean"},
+        {"trust_region/divergence_max", "largest", "Divergence, largest"}},
+       false,
+       true,
+       true},
+      {"rl",
+       "Mismatch |π − μ|",
+       "Trainer against sampler at equal parameters. It should be rounding error and stay so.",
+       {{"mismatch/abs_prob_mean", "mean", "Mismatch |π − μ|, mean"},
+        {"mismatch/abs_prob_max", "largest", "Mismatch |π − μ|, largest"}},
+       false,
+       true,
+       true},
+      {"rl", "Completion length", "Tokens.", {{"completion/length_mean", "mean"}}, false, true},
+      {"rl",
+       "Truncated and signal-less",
+       "Completions cut off at the length limit; groups whose rewards are all equal.",
+       {{"completion/truncated", "truncated completions", "Truncated completions"},
+        {"reward/zero_std_groups", "groups with equal rewards", "Groups with equal rewards"}},
+       true,
+       true},
+      {"rl", "Gradient norm", "Before clipping.", {{"optimizer/grad_norm", "gradient norm"}}, false, true, true},
+      {"rl",
+       "Throughput",
+       "Tokens per second.",
+       {{"throughput/rollout_tokens_per_s", "rollout", "Throughput of rollouts"},
+        {"throughput/train_tokens_per_s", "training", "Throughput of training"}},
+       false,
+       true},
+  };
+  return figures;
+}
+
+/// The curve in a sentence, for readers who hear the page.
+std::string describe(const Chart& chart) {
+  std::string out;
+  for (const ChartLine& line : chart.lines) {
+    double first = NAN, last = NAN, low = INFINITY, high = -INFINITY;
+    for (const ChartPoint& point : line.points) {
+      if (!drawable(point.y)) continue;
+      if (!drawable(first)) first = point.y;
+      last = point.y;
+      low = std::min(low, point.y);
+      high = std::max(high, point.y);
+    }
+    const auto text = [&](double value) { return format_value(value, chart.percent ? Unit::kShare : Unit::kNumber); };
+    out += line.name + ": from " + text(first) + " to " + text(last) + ", smallest " + text(low) + ", largest " +
+           text(high) + ". ";
+  }
+  return out;
+}
+
+std::string legend(const Chart& chart, const std::string& mark_name) {
+  if (chart.lines.size() < 2 && mark_name.empty()) return "";
+  std::string out = "<ul class=\"legend\">";
+  for (const ChartLine& line : chart.lines) {
+    out += "<li><i class=\"key s" + std::to_string(line.color % 7) + "\"></i>" + escape_foreign(line.name) + "</li>";
+  }
+  if (!mark_name.empty()) out += "<li><i class=\"key round " + mark_name + "</li>";
+  return out + "</ul>";
+}
+
+enum class Size { kHalf, kWide };
+
+/// A wide chart is drawn twice, for wide and for narrow screens: shrunk to a phone, one drawing would be too flat.
+std::string drawings(const Chart& chart, Size size) {
+  if (size == Size::kHalf) return svg_chart(chart);
+  Chart wide = chart;
+  wide.id += "-wide";
+  wide.width = 1056;
+  wide.height = 300;
+  return "<div class=\"on-wide\">" + svg_chart(wide) + "</div><div class=\"on-narrow\">" + svg_chart(chart) + "</div>";
+}
+
+std::string figure(Chart chart, const std::string& caption, const std::string& mark_name = "",
+                   Size size = Size::kHalf) {
+  chart.smooth = true;
+  chart.buckets = chart.lines.size() > 3 ? 90 : 220;
+  chart.description = describe(chart) + chart.description;
+  std::string smoothing;
+  for (const ChartLine& line : chart.lines) {
+    const size_t window = smoothing_window(line.points.size());
+    if (window > 1) smoothing = " data-window=\"" + std::to_string(window) + "\"";
+  }
+  return std::string("<figure class=\"card") + (size == Size::kWide ? " wide" : "") + "\"" + smoothing +
+         "><figcaption><h3>" + escape_html(chart.title) + "</h3><p>" + escape_html(caption) + "</p>" +
+         legend(chart, mark_name) + "</figcaption>" + drawings(chart, size) + "</figure>";
+}
+
+/// Curves of one metric, a colour per run.
+std::vector<ChartLine> lines_of(const std::vector<RunData>& runs, const char* phase, const char* key,
+                                const char* name) {
+  std::vector<ChartLine> lines;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    std::vector<ChartPoint> points = metric_curve(runs[i], phase, key);
+    if (points.empty()) continue;
+    lines.push_back({runs.size() == 1 ? name : runs[i].name, std::move(points), static_cast<int>(i)});
+  }
+  return lines;
+}
+
+Chart chart_of(const Figure& spec, const std::string& id, const std::string& title) {
+  Chart chart;
+  chart.id = id;
+  chart.title = title;
+  chart.percent = spec.percent;
+  chart.from_zero = spec.from_zero;
+  chart.may_be_log = spec.may_be_log;
+  return chart;
+}
+
+std::string draw(const Figure& spec, const std::vector<RunData>& runs, Size size = Size::kHalf) {
+  std::string out;
+  Chart together = chart_of(spec, std::string("chart-") + spec.curves[0].key, spec.title);
+  for (const Curve& curve : spec.curves) {
+    std::vector<ChartLine> lines = lines_of(runs, spec.phase, curve.key, curve.name);
+    if (lines.empty()) continue;
+    if (runs.size() == 1) {
+      lines[0].color = static_cast<int>(together.lines.size());
+      together.lines.push_back(std::move(lines[0]));
+      continue;
+    }
+    Chart chart = chart_of(spec, std::string("chart-") + curve.key, curve.title ? curve.title : spec.title);
+    chart.lines = std::move(lines);
+    out += figure(std::move(chart), spec.caption);
+  }
+  if (!together.lines.empty()) out += figure(std::move(together), spec.caption, "", size);
+  return out;
+}
+
+/// Accuracy is a share of problems; beside rewards of quite another size its points would only lie flat.
+bool shares_scale(const std::vector<ChartLine>& lines) {
+  for (const ChartLine& line : lines) {
+    for (const ChartPoint& point : line.points) {
+      if (drawable(point.y) && (point.y < -1.05 || point.y > 1.55)) return false;
+    }
+  }
+  return true;
+}
+
+constexpr size_t kMaxMarks = 40;  // per run; more would bury the curve
+
+std::vector<ChartMark> eval_marks(const std::vector<RunData>& runs) {
+  std::vector<ChartMark> marks;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const RunSummary summary = summarize(runs[i]);
+    const size_t count = summary.evals.size();
+    for (size_t k = 0; k < count; ++k) {
+      const EvalPoint& eval = summary.evals[k];
+      if (k * kMaxMarks / count == (k + 1) * kMaxMarks / count && k != 0 && k + 1 != count) continue;
+      const bool named = runs.size() == 1 && (k == 0 || k + 1 == count);
+      marks.push_back({static_cast<double>(eval.step), eval.accuracy, eval.low, eval.high,
+                       named ? format_percent(eval.accuracy) : "", runs.size() == 1 ? 1 : static_cast<int>(i),
+                       k == 0 && count > 1});
+    }
+  }
+  return marks;
+}
+
+std::string mark_legend(const std::vector<RunData>& runs) {
+  return std::string(runs.size() == 1 ? "s1\"></i>" : "ink\"></i>") + "evaluation accuracy, 95 % interval";
+}
+
+std::string reward_figure(const std::vector<RunData>& runs) {
+  Chart chart;
+  chart.id = "chart-reward";
+  chart.title = "Reward";
+  chart.height = 250;
+  chart.lines = lines_of(runs, "rl", "reward/mean", "mean reward of the step’s completions");
+  std::vector<ChartMark> marks = eval_marks(runs);
+  const std::string caption = "Mean reward of the completions sampled in each step.";
+  if (chart.lines.empty() && marks.empty()) return "";
+  if (shares_scale(chart.lines)) {
+    const std::string name = marks.empty() ? "" : mark_legend(runs);
+    chart.marks = std::move(marks);
+    return figure(chart, chart.lines.empty() ? "" : caption, name, Size::kWide);
+  }
+  std::string out = figure(chart, caption, "", Size::kWide);
+  if (marks.empty()) return out;
+  Chart evals = chart_of({"", "", "", {}, true}, "chart-eval", "Evaluation accuracy");
+  evals.marks = std::move(marks);
+  return out + figure(std::move(evals), "Share of problems solved, with its 95 % interval.", mark_legend(runs));
+}
+
+}  // namespace
+
+std::string chart_sections(const std::vector<RunData>& runs) {
+  std::string rl = reward_figure(runs);
+  for (const Figure& spec : rl_figures()) rl += draw(spec, runs);
+  size_t window = 1;
+  for (const RunData& run : runs)
+    window = std::max(window, smoothing_window(metric_curve(run, "rl", "reward/mean").size()));
+  const std::string note = window > 1 ? "<p class=\"note\">Bold: moving average over " +
+                                            format_count(static_cast<int64_t>(window)) + " steps. Faint: each step.</p>"
+                                      : "";
+  const Figure sft{"sft",
+                   "Supervised loss",
+                   "Nats per token of the demonstrations.",
+                   {{"sft/loss", "batch", "Supervised loss, each batch"},
+                    {"sft/loss_average", "running average", "Supervised loss, running average"}},
+                   false,
+                   true};
+  const std::string supervised = draw(sft, runs, Size::kWide);
+  std::string out;
+  if (!rl.empty())
+    out += "<section><h2>Reinforcement learning</h2>" + note + "<div class=\"charts\">" + rl + "</div></section>";
+  if (!supervised.empty())
+    out += "<section><h2>Supervised fine-tuning</h2><div class=\"charts\">" + supervised + "</div></section>";
+  return out;
+}
+
+}  // namespace keel

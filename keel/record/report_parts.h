@@ -1,0 +1,38 @@
+#pragma once
+
+// The parts report.cpp puts together; each returns HTML, empty when the runs have nothing to show there.
+
+#include <string>
+#include <vector>
+
+#include "keel/record/run_data.h"
+
+namespace keel {
+
+/// How a metric is written for people.
+enum class Unit { kNumber, kShare, kCount, kSeconds, kBytes };
+
+/// A share as "1.8 %", a count with separators, and so on; a dash for a value that is not finite.
+std::string format_value(double value, Unit unit);
+
+/// A share with one decimal ("38.1 %"), with two digits where it is below one percent.
+std::string format_percent(double share);
+
+/// A signed number with a true minus: "+0.43", "−0.37".
+std::string format_signed(double value);
+
+/// The value of the first of these settings that the configuration has, else "".
+std::string setting(const RunData& run, const std::vector<std::string>& paths);
+
+std::string headline_tiles(const RunData& run);
+std::string comparison_table(const std::vector<RunData>& runs);
+std::string differing_settings(const std::vector<RunData>& runs);
+std::string numbers_table(const RunData& run);
+std::string chart_sections(const std::vector<RunData>& runs);
+/// At most `most` samples, tokens shaded by what the update did to them; `open` false folds them away.
+std::string samples_section(const RunData& run, size_t most, bool open);
+
+const char* report_style();
+const char* report_script();
+
+}  // namespace keel

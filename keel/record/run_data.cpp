@@ -1,0 +1,240 @@
+#include "keel/record/run_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "keel/core/error.h"
+#include "keel/core/json.h"
+
+namespace keel {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+/// Calls `take` with each line's object. Whether a broken line is the last is known only when the next one is read.
+void for_each_line(const std::filesystem::path& path, const std::function<void(const Json&)>& take) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(ExitCode::kBadInput, path.string(), ": cannot be read; check that it exists and its permissions");
+  std::string line, problem;
+  for (size_t number = 1; std::getline(file, line); ++number) {
+    if (!problem.empty()) fail(ExitCode::kBadInput, problem);
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const Json object = Json::parse(line, nullptr, false);
+    if (object.is_object() && object.contains("phase") && object["phase"].is_string() && object.contains("step") &&
+        object["step"].is_number_integer()) {
+      take(object);
+      continue;
+    }
+    std::ostringstream message;
+    message << path.string() << ":" << number << ": got \"" << line.substr(0, 60) << (line.size() > 60 ? "..." : "")
+            << "\"; wanted a JSON object with \"phase\" and \"step\". Repair or delete the line.";
+    problem = message.str();
+  }
+}
+
+double number_or_nan(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : kNan;
+}
+
+std::string text_or_empty(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::vector<double> numbers(const Json& object, const char* key) {
+  std::vector<double> values;
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_array()) return values;
+  for (const Json& value : *found) values.push_back(value.is_number() ? value.get<double>() : kNan);
+  return values;
+}
+
+MetricRow read_metric_row(const Json& object) {
+  MetricRow row{object["phase"].get<std::string>(), object["step"].get<int64_t>(), {}};
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_number() && key != "step") row.values[key] = value.get<double>();
+  }
+  return row;
+}
+
+Sample read_sample(const Json& object) {
+  Sample sample;
+  sample.phase = object["phase"].get<std::string>();
+  sample.step = object["step"].get<int64_t>();
+  sample.prompt = text_or_empty(object, "prompt");
+  sample.completion = text_or_empty(object, "completion");
+  sample.reward = number_or_nan(object, "reward");
+  sample.advantage = number_or_nan(object, "advantage");
+  sample.finish = text_or_empty(object, "finish");
+  if (const auto tokens = object.find("tokens"); tokens != object.end() && tokens->is_array()) {
+    for (const Json& token : *tokens)
+      sample.tokens.push_back(token.is_string() ? token.get<std::string>() : token.dump());
+  }
+  if (const auto kept = object.find("kept"); kept != object.end() && kept->is_array()) {
+    for (const Json& flag : *kept) sample.kept.push_back(!flag.is_boolean() || flag.get<bool>());
+  }
+  sample.logp = numbers(object, "logp");
+  sample.behavior_logp = numbers(object, "behavior_logp");
+  sample.coefficient = numbers(object, "coefficient");
+  sample.divergence = numbers(object, "divergence");
+  sample.threshold = numbers(object, "threshold");
+  return sample;
+}
+
+/// Keeps every sample until there are too many, then every second, every fourth and so on; and always the last.
+std::vector<Sample> read_samples(const std::filesystem::path& path) {
+  std::vector<Sample> samples;
+  std::optional<Sample> skipped;
+  size_t stride = 1, index = 0;
+  for_each_line(path, [&](const Json& object) {
+    skipped.reset();
+    if (index++ % stride != 0) {
+      skipped = read_sample(object);
+      return;
+    }
+    samples.push_back(read_sample(object));
+    if (samples.size() <= kMaxSamples) return;
+    stride *= 2;
+    size_t place = 0;
+    std::erase_if(samples, [&](const Sample&) { return place++ % 2 != 0; });
+  });
+  if (skipped) samples.push_back(std::move(*skipped));
+  return samples;
+}
+
+double mean_of(const std::vector<ChartPoint>& curve, size_t last = std::numeric_limits<size_t>::max()) {
+  double sum = 0;
+  size_t count = 0;
+  for (auto point = curve.rbegin(); point != curve.rend() && count < last; ++point) {
+    if (!drawable(point->y)) continue;
+    sum += point->y;
+    ++count;
+  }
+  return count == 0 ? kNan : sum / static_cast<double>(count);
+}
+
+std::optional<EvalPoint> eval_of(const MetricRow& row) {
+  const auto value = [&](const char* key, double otherwise) {
+    const auto found = row.values.find(key);
+    return found != row.values.end() && drawable(found->second) ? found->second : otherwise;
+  };
+  const double accuracy = value("eval/accuracy", kNan);
+  if (row.phase != "eval" || !drawable(accuracy)) return std::nullopt;
+  const double count = std::clamp(value("eval/count", 0), 0.0, 1e15);
+  return EvalPoint{row.step, accuracy, value("eval/low", accuracy), value("eval/high", accuracy),
+                   static_cast<int64_t>(count)};
+}
+
+/// Takes the evaluations from the last one before RL on. The order in the file tells which that is; the step alone
+/// would not, for an evaluation right before the first RL step may carry the number of the step before or of that one.
+void summarize_evals(const RunData& run, RunSummary& summary) {
+  size_t before_rl = 0;
+  bool rl_began = false;
+  for (const MetricRow& row : run.metrics) {
+    if (row.phase == "rl" && !rl_began) {
+      rl_began = true;
+      before_rl = summary.evals.size();
+    }
+    if (const std::optional<EvalPoint> eval = eval_of(row)) summary.evals.push_back(*eval);
+  }
+  if (before_rl > 1)
+    summary.evals.erase(summary.evals.begin(), summary.evals.begin() + static_cast<long>(before_rl - 1));
+  if (summary.evals.empty()) return;
+  const bool single = summary.evals.size() == 1;
+  const bool single_is_before = single && rl_began && before_rl > 0;
+  if (!single || single_is_before) summary.before = summary.evals.front();
+  if (!single_is_before) summary.after = summary.evals.back();
+}
+
+}  // namespace
+
+RunData read_run(const std::filesystem::path& folder) {
+  const std::filesystem::path metrics = folder / "metrics.jsonl", samples = folder / "samples.jsonl";
+  if (!std::filesystem::is_regular_file(metrics)) {
+    fail(ExitCode::kBadInput, folder.string(), ": is not a run folder, for it has no metrics.jsonl; ",
+         "give the folder that `keel train` or `keel quickstart` wrote, such as runs/quickstart");
+  }
+  RunData run;
+  const std::filesystem::path clean = std::filesystem::absolute(folder).lexically_normal();
+  run.name = clean.has_filename() ? clean.filename().string() : clean.parent_path().filename().string();
+  for_each_line(metrics, [&](const Json& object) { run.metrics.push_back(read_metric_row(object)); });
+  if (std::filesystem::is_regular_file(samples)) run.samples = read_samples(samples);
+  if (std::ifstream config(folder / "config.yaml", std::ios::binary); config) {
+    run.config.assign(std::istreambuf_iterator<char>(config), {});
+  }
+  return run;
+}
+
+std::vector<ChartPoint> metric_curve(const RunData& run, std::string_view phase, std::string_view key) {
+  std::vector<ChartPoint> curve;
+  bool any = false;
+  for (const MetricRow& row : run.metrics) {
+    if (row.phase != phase) continue;
+    const auto found = row.values.find(key);
+    const bool has = found != row.values.end() && drawable(found->second);
+    any = any || has;
+    curve.push_back({static_cast<double>(row.step), has ? found->second : kNan});
+  }
+  if (!any) curve.clear();
+  return curve;
+}
+
+RunSummary summarize(const RunData& run) {
+  RunSummary summary;
+  summarize_evals(run, summary);
+  const std::vector<ChartPoint> reward = metric_curve(run, "rl", "reward/mean");
+  for (const ChartPoint& point : reward) {
+    if (!drawable(point.y) || point.y <= summary.best_reward) continue;
+    summary.best_reward = point.y;
+    summary.best_reward_step = static_cast<int64_t>(point.x);
+  }
+  summary.last_reward = mean_of(reward, 10);
+  summary.masked = mean_of(metric_curve(run, "rl", "trust_region/masked"));
+  summary.mismatch = mean_of(metric_curve(run, "rl", "mismatch/abs_prob_mean"));
+  summary.entropy_last = mean_of(metric_curve(run, "rl", "policy/entropy"), 10);
+  summary.rollout_tokens_per_s = mean_of(metric_curve(run, "rl", "throughput/rollout_tokens_per_s"));
+  summary.train_tokens_per_s = mean_of(metric_curve(run, "rl", "throughput/train_tokens_per_s"));
+  for (const MetricRow& row : run.metrics) {
+    summary.rl_steps += row.phase == "rl";
+    summary.sft_steps += row.phase == "sft";
+    for (const char* key : {"time/rollout", "time/reward", "time/train", "time/checkpoint"}) {
+      const auto found = row.values.find(key);
+      if (found != row.values.end() && drawable(found->second)) summary.seconds += found->second;
+    }
+  }
+  return summary;
+}
+
+std::vector<std::pair<std::string, std::string>> flatten_config(std::string_view yaml) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  std::vector<std::pair<size_t, std::string>> open;  // indentation and path of the sections around a line
+  std::istringstream lines{std::string(yaml)};
+  for (std::string line; std::getline(lines, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    const size_t indent = line.find_first_not_of(' ');
+    if (indent == std::string::npos || line[indent] == '#') continue;
+    while (!open.empty() && open.back().first >= indent) open.pop_back();
+    const std::string prefix = open.empty() ? "" : open.back().second + ".";
+    const size_t colon = line.find(':', indent);
+    const bool list_item = line.compare(indent, 2, "- ") == 0;
+    if (colon == std::string::npos || list_item) {
+      const std::string path = open.empty() ? "" : open.back().second;
+      settings.emplace_back(path, line.substr(list_item ? indent + 2 : indent));
+      continue;
+    }
+    const std::string path = prefix + line.substr(indent, colon - indent);
+    const size_t value = line.find_first_not_of(' ', colon + 1);
+    if (value == std::string::npos) {
+      open.emplace_back(indent, path);
+    } else {
+      settings.emplace_back(path, line.substr(value));
+    }
+  }
+  return settings;
+}
+
+}  // namespace keel

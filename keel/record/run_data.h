@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "keel/record/chart_scale.h"
+
+namespace keel {
+
+/// One line of metrics.jsonl; keys whose value is not a number are left out.
+struct MetricRow {
+  std::string phase;  // "sft", "rl" or "eval"
+  int64_t step = 0;
+  std::map<std::string, double, std::less<>> values;
+};
+
+/// One line of samples.jsonl; the per-token vectors are empty where nothing was recorded, NaN where a value is missing.
+struct Sample {
+  std::string phase;
+  int64_t step = 0;
+  std::string prompt;
+  std::string completion;
+  double reward = std::numeric_limits<double>::quiet_NaN();
+  double advantage = std::numeric_limits<double>::quiet_NaN();
+  std::string finish;               // "stop", "length" or empty
+  std::vector<std::string> tokens;  // [T] text of each token of the completion
+  std::vector<double> logp, behavior_logp, coefficient, divergence, threshold;  // [T]
+  std::vector<bool> kept;                                                       // [T]
+};
+
+/// What a run folder says, as plain values.
+struct RunData {
+  std::string name;                // the folder's name
+  std::string config;              // config.yaml as text, empty if there is none
+  std::vector<MetricRow> metrics;  // in the order written
+  std::vector<Sample> samples;     // every line, or evenly spaced ones when there are more than `kMaxSamples`
+};
+
+inline constexpr size_t kMaxSamples = 1024;  // keeps the memory of a report small however long the run was
+
+/// Reads a run folder. A torn last line, which an interrupted run leaves, is ignored; any other broken line is an
+/// error.
+RunData read_run(const std::filesystem::path& folder);
+
+/// The curve of one metric over the steps of a phase, a gap where a row lacks it; empty if no row has it.
+std::vector<ChartPoint> metric_curve(const RunData& run, std::string_view phase, std::string_view key);
+
+/// One evaluation with its 95 % interval (equal to the accuracy where the interval is missing).
+struct EvalPoint {
+  int64_t step = 0;
+  double accuracy = 0, low = 0, high = 0;
+  int64_t count = 0;
+};
+
+/// The numbers one would quote about a run; NaN where the run has none.
+struct RunSummary {
+  std::vector<EvalPoint> evals;            // from the one before RL on
+  std::optional<EvalPoint> before, after;  // around RL; only `after` when there was a single evaluation
+  double best_reward = std::numeric_limits<double>::quiet_NaN();
+  int64_t best_reward_step = 0;
+  double last_reward = std::numeric_limits<double>::quiet_NaN();  // mean over the last ten steps
+  double masked = std::numeric_limits<double>::quiet_NaN();       // means over all RL steps from here on
+  double mismatch = std::numeric_limits<double>::quiet_NaN();
+  double entropy_last = std::numeric_limits<double>::quiet_NaN();
+  double rollout_tokens_per_s = std::numeric_limits<double>::quiet_NaN();
+  double train_tokens_per_s = std::numeric_limits<double>::quiet_NaN();
+  double seconds = 0;  // rollouts, rewards, training and checkpoints of all phases
+  int64_t rl_steps = 0, sft_steps = 0;
+};
+
+RunSummary summarize(const RunData& run);
+
+/// The settings of a block-style YAML text as dotted paths and values, in order: "objective.method" and "dppo_tv".
+std::vector<std::pair<std::string, std::string>> flatten_config(std::string_view yaml);
+
+}  // namespace keel

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "keel/core/file.h"
+#include "keel/core/json.h"
+
+namespace keel {
+
+/// The files a run leaves behind while it goes on: metrics.jsonl, samples.jsonl, log.txt.
+class RunFolder {
+ public:
+  /// A new run. An existing folder is refused (exit code 2) unless `replace` is set and it holds a run or nothing.
+  static RunFolder create(const std::filesystem::path& path, bool replace, std::string_view config_yaml);
+
+  /// Bytes of each growing file, as a checkpoint remembers them.
+  struct Sizes {
+    uint64_t metrics = 0, samples = 0, log = 0;
+  };
+
+  /// A run that goes on from a checkpoint: what was written after it is cut off.
+  static RunFolder reopen(const std::filesystem::path& path, const Sizes& sizes);
+
+  /// Adds a row; members that are not finite numbers are left out, for JSON has no word for them.
+  void add_metrics(const Json& row);
+  void add_sample(const Json& row);
+  void log(std::string_view line);
+
+  /// Everything added so far is on the disk when this returns.
+  Sizes sync();
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+
+ private:
+  explicit RunFolder(const std::filesystem::path& path);
+
+  std::filesystem::path path_;
+  AppendFile metrics_, samples_, log_;
+};
+
+}  // namespace keel

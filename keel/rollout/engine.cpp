@@ -1,0 +1,154 @@
+#include "keel/rollout/engine.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/core/error.h"
+#include "keel/core/options.h"
+#include "keel/model/packed_attention.h"
+#include "keel/rollout/key_value_store.h"
+#include "keel/rollout/sampler.h"
+
+namespace keel {
+
+void RolloutOptions::describe(OptionTable& table) {
+  table.add("samples_per_prompt", samples_per_prompt, "Completions sampled for each prompt; they form a group.",
+            at_least(1));
+  table.add("temperature", temperature, "Softmax temperature of sampling; it is part of the policy that is trained.",
+            above(0).at_most(100));
+  table.add("max_new_tokens", max_new_tokens, "Longest completion in tokens; 0 means the task's own limit.",
+            at_least(0));
+  table.add(
+      "weights", weights,
+      "What the sampler multiplies with: the model's own weights, or a copy rounded to fp8 e4m3 per output channel.",
+      one_of({"exact", "fp8"}));
+  table.add("max_sequences", max_sequences, "Sequences decoded together; bounds the memory of the key-value cache.",
+            at_least(1));
+}
+
+namespace {
+
+/// The prompts' keys and values go into the store, their last hidden states [P, H] come back.
+Tensor prefill(const CausalLm& model, std::span<const Prompt> prompts, int64_t samples, int64_t slots,
+               KeyValueStore& store) {
+  std::vector<int64_t> tokens, positions, last_rows;
+  std::vector<Segment> segments;
+  for (const Prompt& prompt : prompts) {
+    const int64_t length = static_cast<int64_t>(prompt.tokens.size());
+    segments.push_back({.begin = static_cast<int64_t>(tokens.size()), .length = length});
+    for (int64_t i = 0; i < length; ++i) {
+      tokens.push_back(prompt.tokens[i]);
+      positions.push_back(i);
+    }
+    last_rows.push_back(static_cast<int64_t>(tokens.size()) - 1);
+  }
+  const PackedAttention attention(segments, static_cast<int64_t>(tokens.size()), model.device());
+  const auto attend = [&](int64_t layer, const Tensor& query, const Tensor& key, const Tensor& value) {
+    for (size_t p = 0; p < segments.size(); ++p)
+      store.write_prompt(layer, static_cast<int64_t>(p) * samples, samples, slots,
+                         key.narrow(0, segments[p].begin, segments[p].length),
+                         value.narrow(0, segments[p].begin, segments[p].length));
+    return attention(query, key, value);
+  };
+  const auto on_device = [&](const std::vector<int64_t>& x) { return at::tensor(x, at::kLong).to(model.device()); };
+  return model.forward(on_device(tokens), on_device(positions), attend).index_select(0, on_device(last_rows));
+}
+
+/// The sequences that are still being decoded.
+struct Active {
+  std::vector<int64_t> rollouts;  // index of each row's rollout
+  Tensor rollout_ids;             // [S] int64
+  Tensor prompt_lengths;          // [S] int64
+};
+
+}  // namespace
+
+std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, const SamplingRequest& request,
+                                             const OnGroup& on_group) const {
+  const at::NoGradGuard no_grad;
+  const int64_t samples = request.samples_per_prompt;
+  std::vector<Rollout> rollouts(prompts.size() * samples);
+  for (size_t i = 0; i < rollouts.size(); ++i) {
+    const size_t prompt = i / samples;
+    if (prompts[prompt].tokens.empty())
+      fail(ExitCode::kBadInput, "prompt ", prompts[prompt].id, " is empty; a prompt needs at least one token");
+    const int64_t length = static_cast<int64_t>(prompts[prompt].tokens.size()) + request.max_new_tokens;
+    if (length > model_.config().max_position_embeddings)
+      fail(ExitCode::kBadConfiguration, "prompt ", prompts[prompt].id, " and a completion may take ", length,
+           " tokens, the model has ", model_.config().max_position_embeddings,
+           " positions; lower rollout.max_new_tokens or choose a larger model.max_positions");
+    rollouts[i].id = prompts[prompt].id * samples + i % samples;
+    rollouts[i].prompt = static_cast<int64_t>(prompt);
+    rollouts[i].policy_version = request.policy_version;
+  }
+  const size_t prompts_at_once = std::max<int64_t>(1, request.max_sequences / samples);
+  for (size_t begin = 0; begin < prompts.size(); begin += prompts_at_once) {
+    const size_t count = std::min(prompts_at_once, prompts.size() - begin);
+    const std::span<Rollout> mine(rollouts.data() + begin * samples, count * samples);
+    decode(prompts.subspan(begin, count), request, mine);
+    for (size_t p = 0; on_group && p < count; ++p) on_group(mine.subspan(p * samples, samples));
+  }
+  return rollouts;
+}
+
+void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingRequest& request,
+                           std::span<Rollout> rollouts) const {
+  const ModelConfig& config = model_.config();
+  const int64_t samples = request.samples_per_prompt, sequences = static_cast<int64_t>(rollouts.size());
+  int64_t prompt_slots = 0;
+  for (const Prompt& prompt : prompts) prompt_slots = std::max<int64_t>(prompt_slots, prompt.tokens.size());
+
+  Active active;
+  std::vector<int64_t> starts, ids, lengths;
+  for (int64_t s = 0; s < sequences; ++s) {
+    const int64_t length = static_cast<int64_t>(prompts[s / samples].tokens.size());
+    active.rollouts.push_back(s);
+    starts.push_back(prompt_slots - length);
+    ids.push_back(static_cast<int64_t>(rollouts[s].id));
+    lengths.push_back(length);
+  }
+  const auto on_device = [&](const std::vector<int64_t>& x) { return at::tensor(x, at::kLong).to(model_.device()); };
+  active.rollout_ids = on_device(ids);
+  active.prompt_lengths = on_device(lengths);
+  KeyValueStore store(config.num_hidden_layers, prompt_slots + request.max_new_tokens, starts,
+                      config.num_key_value_heads, config.head_dim, model_.head().options().requires_grad(false));
+
+  Tensor hidden = prefill(model_, prompts, samples, prompt_slots, store).repeat_interleave(samples, 0);
+  for (int64_t step = 0;; ++step) {
+    const Tensor logits = at::linear(hidden, model_.head()).to(at::kFloat);
+    const Tensor completion_positions = at::full_like(active.rollout_ids, step);
+    const Drawn drawn = sample(logits, request.temperature, request.seed, active.rollout_ids, completion_positions);
+
+    const Tensor tokens = drawn.tokens.cpu(), logp = drawn.logp.cpu();
+    std::vector<int64_t> going_on;
+    for (size_t row = 0; row < active.rollouts.size(); ++row) {
+      Rollout& rollout = rollouts[active.rollouts[row]];
+      const int32_t token = static_cast<int32_t>(tokens.const_data_ptr<int64_t>()[row]);
+      rollout.tokens.push_back(token);
+      rollout.behavior_logp.push_back(logp.const_data_ptr<float>()[row]);
+      const bool stopped = request.stop_at_eos && tokenizer_.eos_id() == token;
+      if (!stopped && step + 1 < request.max_new_tokens) going_on.push_back(static_cast<int64_t>(row));
+      rollout.finish = stopped ? Finish::kStop : Finish::kLength;
+    }
+    if (going_on.empty()) break;
+
+    Tensor next_tokens = drawn.tokens;
+    if (going_on.size() < active.rollouts.size()) {
+      const Tensor rows = on_device(going_on);
+      std::vector<int64_t> remaining;
+      for (const int64_t row : going_on) remaining.push_back(active.rollouts[row]);
+      active.rollouts = std::move(remaining);
+      active.rollout_ids = active.rollout_ids.index_select(0, rows);
+      active.prompt_lengths = active.prompt_lengths.index_select(0, rows);
+      next_tokens = next_tokens.index_select(0, rows);
+      store.keep(rows);
+    }
+    const int64_t slot = prompt_slots + step;
+    hidden = model_.forward(next_tokens, active.prompt_lengths + step,
+                            [&](int64_t layer, const Tensor& query, const Tensor& key, const Tensor& value) {
+                              return store.attend(layer, slot, query, key, value);
+                            });
+  }
+  for (Rollout& rollout : rollouts) rollout.text = tokenizer_.decode(rollout.tokens, /*skip_special=*/true);
+}
+
+}  // namespace keel

@@ -1,0 +1,190 @@
+#include "keel/task/chains.h"
+
+#include <algorithm>
+#include <array>
+
+#include "keel/core/error.h"
+
+namespace keel {
+namespace {
+
+constexpr std::string_view kPad = "<pad>", kBos = "<bos>", kEos = "<eos>", kAnswer = "ANS";
+constexpr std::array<char, 3> kOperators = {'+', '-', '*'};
+constexpr double kCarefulError = 0.01;
+
+// One chain in kHeldOutPart is held out. The smallest sizes have at least one held-out chain in 27, which kMaxDraws
+// draws miss with probability 1e-33; only a broken hash can reach the limit.
+constexpr uint32_t kHeldOutPart = 8;
+constexpr int kMaxDraws = 2000;
+
+constexpr std::array<std::string_view, 64> kWords = {
+    "so",       "then",      "next",        "thus",         "now",         "hence",     "and",        "also",
+    "first",    "here",      "well",        "okay",         "again",       "still",     "yet",        "further",
+    "besides",  "moreover",  "therefore",   "consequently", "accordingly", "meanwhile", "afterwards", "subsequently",
+    "likewise", "similarly", "indeed",      "clearly",      "naturally",   "obviously", "evidently",  "simply",
+    "plainly",  "surely",    "truly",       "really",       "actually",    "basically", "generally",  "usually",
+    "finally",  "lastly",    "onwards",     "forward",      "presently",   "soon",      "later",      "after",
+    "once",     "when",      "since",       "because",      "whence",      "whereupon", "wherefore",  "thereupon",
+    "thereby",  "therein",   "furthermore", "additionally", "altogether",  "overall",   "anyway",     "eventually"};
+constexpr std::array<std::string_view, 12> kCarefulWords = {"carefully",    "check",       "verify",     "slowly",
+                                                            "precisely",    "exactly",     "recount",    "patiently",
+                                                            "double-check", "attentively", "rigorously", "thoroughly"};
+static_assert(kWords.size() == ChainsTask::kMaxWords && kCarefulWords.size() == ChainsTask::kMaxCareful);
+
+void check_range(std::string_view name, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return;
+  fail(ExitCode::kBadConfiguration, "task.", name, " is ", value, "; chains need ", low, " to ", high);
+}
+
+void validate(const TaskOptions& options) {
+  check_range("modulus", options.modulus, ChainsTask::kMinModulus, ChainsTask::kMaxModulus);
+  check_range("steps", options.steps, 1, ChainsTask::kMaxSteps);
+  check_range("words", options.words, 1, ChainsTask::kMaxWords);
+  check_range("careful", options.careful, 0, ChainsTask::kMaxCareful);
+  if (options.careful >= options.words) {
+    fail(ExitCode::kBadConfiguration, "task.careful is ", options.careful, " and task.words is ", options.words,
+         "; the careful words must be fewer than the words: lower careful or raise words");
+  }
+  if (!(options.error >= 0 && options.error <= 1)) {
+    fail(ExitCode::kBadConfiguration, "task.error is ", options.error, "; a probability is between 0 and 1");
+  }
+}
+
+}  // namespace
+
+int64_t chain_step(int64_t value, Chain::Step step, int64_t modulus) {
+  switch (step.op) {
+    case '+':
+      return (value + step.operand) % modulus;
+    case '-':
+      return (value - step.operand + modulus) % modulus;
+    case '*':
+      return (value * step.operand) % modulus;
+  }
+  fail(ExitCode::kInternal, "chain: '", step.op, "' is no operator; it must be one of + - *");
+}
+
+int64_t chain_value(const Chain& chain, int64_t modulus) {
+  int64_t value = chain.start;
+  for (const Chain::Step& step : chain.steps) value = chain_step(value, step, modulus);
+  return value;
+}
+
+std::string chain_prompt(const Chain& chain) {
+  std::string prompt = std::string(kBos) + " " + std::to_string(chain.start);
+  for (const Chain::Step& step : chain.steps) {
+    prompt += std::string(" ") + step.op + " " + std::to_string(step.operand);
+  }
+  return prompt + " =";
+}
+
+Split chain_split(const Chain& chain) {
+  // Changing the key would move problems between the splits of published numbers.
+  constexpr uint32_t kKey0 = 0x6B65656C, kKey1 = 0x73706C74;
+  const auto mix = [](PhiloxBlock state, uint32_t op, int64_t number) {
+    state.word[2] = op;
+    state.word[3] = static_cast<uint32_t>(number);
+    return philox(state, kKey0, kKey1);
+  };
+  PhiloxBlock state = mix({}, '=', chain.start);
+  for (const Chain::Step& step : chain.steps) state = mix(state, static_cast<uint32_t>(step.op), step.operand);
+  return state.word[0] % kHeldOutPart == 0 ? Split::kHeldOut : Split::kTrain;
+}
+
+ChainsTask::ChainsTask(const TaskOptions& options) : options_(options) {
+  validate(options);
+  // The careful words have the ranks just before the last.
+  const int64_t plain = options.words - options.careful;
+  words_.assign(kWords.begin(), kWords.begin() + plain - 1);
+  words_.insert(words_.end(), kCarefulWords.begin(), kCarefulWords.begin() + options.careful);
+  words_.emplace_back(kWords[plain - 1]);
+
+  double sum = 0;
+  for (int64_t rank = 0; rank < options.words; ++rank) {
+    sum += 1.0 / static_cast<double>(rank + 1);
+    cumulative_.push_back(sum);
+  }
+  for (double& value : cumulative_) value /= sum;
+}
+
+bool ChainsTask::is_careful(int64_t rank) const {
+  const int64_t last = options_.words - 1;
+  return rank < last && rank >= last - options_.careful;
+}
+
+Chain ChainsTask::draw_chain(Draws& draws) const {
+  const auto modulus = static_cast<uint32_t>(options_.modulus);
+  Chain chain;
+  chain.start = draws.below(modulus);
+  for (int64_t step = 0; step < options_.steps; ++step) {
+    const char op = kOperators[draws.below(kOperators.size())];
+    chain.steps.push_back({op, draws.below(modulus)});
+  }
+  return chain;
+}
+
+Chain ChainsTask::draw_chain(Draws& draws, Split split) const {
+  for (int draw = 0; draw < kMaxDraws; ++draw) {
+    Chain chain = draw_chain(draws);
+    if (chain_split(chain) == split) return chain;
+  }
+  fail(ExitCode::kBadConfiguration, "task.modulus ", options_.modulus, " and task.steps ", options_.steps,
+       " make so few problems that none is ", split == Split::kTrain ? "left for training" : "held out",
+       "; raise modulus or steps");
+}
+
+int64_t ChainsTask::draw_word(Draws& draws) const {
+  const auto found = std::upper_bound(cumulative_.begin(), cumulative_.end() - 1, draws.uniform());
+  return found - cumulative_.begin();
+}
+
+Problem ChainsTask::problem(uint64_t seed, uint64_t index, Split split) const {
+  Draws draws(seed, Stream::kTaskProblems, index);
+  const Chain chain = draw_chain(draws, split);
+  return {chain_prompt(chain), chain_value(chain, options_.modulus)};
+}
+
+Demonstration ChainsTask::demonstrate(uint64_t seed, uint64_t index, bool noisy) const {
+  Draws draws(seed, Stream::kDemonstrations, index);
+  const Chain chain = draw_chain(draws, Split::kTrain);
+  std::string text;
+  int64_t value = chain.start;
+  bool careful = false;
+  for (size_t i = 0; i < chain.steps.size(); ++i) {
+    const Chain::Step step = chain.steps[i];
+    const int64_t word = draw_word(draws);
+    // Drawn whether noisy or not: the two demonstrations of an index have the same problem and the same words.
+    const double chance = draws.uniform();
+    const int64_t mistake = draws.below(static_cast<uint32_t>(options_.modulus));
+    if (i == 0 || !options_.mode) careful = is_careful(word);
+    const double error = careful ? std::min(kCarefulError, options_.error) : options_.error;
+    const int64_t result = noisy && chance < error ? mistake : chain_step(value, step, options_.modulus);
+    text += words_[word] + " " + std::to_string(value) + " " + step.op + " " + std::to_string(step.operand) + " = " +
+            std::to_string(result) + " ; ";
+    value = result;
+  }
+  text += std::string(kAnswer) + " " + std::to_string(value) + " " + std::string(kEos);
+  return {{chain_prompt(chain), chain_value(chain, options_.modulus)}, text};
+}
+
+double ChainsTask::check(const Problem& problem, std::string_view completion) const {
+  if (!problem.answer.is_number_integer()) return 0;
+  const std::string value = std::to_string(problem.answer.get<int64_t>());
+  const std::string ending = std::string(kAnswer) + " " + value + " " + std::string(kEos);
+  if (!completion.ends_with(ending)) return 0;
+  completion.remove_suffix(ending.size());
+  const bool whole_word = completion.empty() || completion.ends_with(' ');
+  const bool ended_before = completion.find(kEos) != std::string_view::npos;
+  return whole_word && !ended_before ? 1 : 0;
+}
+
+Tokenizer ChainsTask::tokenizer() const {
+  std::vector<std::string> words = {std::string(kPad),   std::string(kBos), std::string(kEos), "=", ";",
+                                    std::string(kAnswer)};
+  for (const char op : kOperators) words.emplace_back(1, op);
+  for (int64_t number = 0; number < options_.modulus; ++number) words.push_back(std::to_string(number));
+  words.insert(words.end(), words_.begin(), words_.end());
+  return Tokenizer::word_level(words, {.pad = std::string(kPad), .bos = std::string(kBos), .eos = std::string(kEos)});
+}
+
+}  // namespace keel

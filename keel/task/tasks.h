@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "keel/task/task.h"
+
+namespace keel {
+
+/// Options that have a name, because documents and studies refer to them.
+struct TaskPreset {
+  std::string name;
+  std::string use;
+  TaskOptions options;
+};
+
+/// One built-in task.
+struct TaskRow {
+  std::string name;
+  std::string sentence;
+  std::vector<TaskPreset> presets;
+  std::unique_ptr<Task> (*make)(const TaskOptions&);
+};
+
+/// All built-in tasks; a new task is a new row.
+const std::vector<TaskRow>& task_table();
+
+std::vector<std::string> task_names();
+
+/// The task of that name; an Error (kBadConfiguration) when there is none or its options make no sense.
+std::unique_ptr<Task> make_task(const TaskOptions& options);
+
+}  // namespace keel

@@ -1,0 +1,87 @@
+#include "keel/core/error.h"
+#include "keel/train/config.h"
+
+namespace keel {
+namespace {
+
+/// From a number of completions to a number of prompts.
+Json completions_to_prompts(const Json& value, const ConfigTree&, const OptionTable& table) {
+  const int64_t samples = table.get("rollout.samples_per_prompt").get<int64_t>();
+  if (!value.is_number_integer() || value.get<int64_t>() % samples != 0)
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(),
+         " completions, wanted a multiple of rollout.samples_per_prompt, ", samples);
+  return value.get<int64_t>() / samples;
+}
+
+/// From a number of prompts to a number of completions.
+Json prompts_to_completions(const Json& value, const ConfigTree&, const OptionTable& table) {
+  if (!value.is_number_integer())
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a number of prompts");
+  return value.get<int64_t>() * table.get("rollout.samples_per_prompt").get<int64_t>();
+}
+
+}  // namespace
+
+void add_aliases(OptionTable& t) {
+  // Hugging Face TRL (GRPOConfig)
+  t.alias("output_dir", "run.dir", "TRL");
+  t.alias("seed", "run.seed", "TRL");
+  t.alias("learning_rate", "optimizer.lr", "TRL");
+  t.alias("adam_beta1", "optimizer.beta1", "TRL");
+  t.alias("adam_beta2", "optimizer.beta2", "TRL");
+  t.alias("adam_epsilon", "optimizer.eps", "TRL");
+  t.alias("weight_decay", "optimizer.weight_decay", "TRL");
+  t.alias("max_grad_norm", "optimizer.max_grad_norm", "TRL");
+  t.alias("warmup_steps", "optimizer.warmup_updates", "TRL");
+  t.alias("num_generations", "rollout.samples_per_prompt", "TRL");
+  t.alias("max_completion_length", "rollout.max_new_tokens", "TRL");
+  t.alias("temperature", "rollout.temperature", "TRL");
+  t.alias("generation_batch_size", "train.prompts_per_step", "TRL", completions_to_prompts);
+  t.alias("num_iterations", "train.epochs", "TRL");
+  t.alias("epsilon", "objective.delta", "TRL");
+  t.alias("epsilon_high", "objective.delta_high", "TRL");
+  t.alias("save_steps", "checkpoint.every", "TRL");
+  t.alias("save_total_limit", "checkpoint.keep", "TRL");
+  t.alias("eval_steps", "eval.every", "TRL");
+  t.refuse(
+      "max_steps", "TRL",
+      "TRL counts optimizer updates, Keel counts rollout batches; set train.steps to max_steps divided by the updates "
+      "per batch");
+  t.refuse("per_device_train_batch_size", "TRL",
+           "it bounds memory and, with gradient_accumulation_steps, the size of an update at once; set "
+           "train.tokens_per_batch and train.sequences_per_update");
+  t.refuse("gradient_accumulation_steps", "TRL",
+           "micro-batches are cut by train.tokens_per_batch and change no gradient; set train.sequences_per_update");
+  t.refuse("delta", "TRL",
+           "TRL's delta is the upper bound of a two-sided ratio clip; Keel's objective.delta is the trust region's "
+           "threshold");
+  t.refuse("top_p", "TRL", "truncated sampling changes the support of mu, so ratios would be biased; remove it");
+  t.refuse("top_k", "TRL", "truncated sampling changes the support of mu, so ratios would be biased; remove it");
+
+  // verl
+  t.alias("trainer.default_local_dir", "run.dir", "verl");
+  t.alias("trainer.total_training_steps", "train.steps", "verl");
+  t.alias("trainer.save_freq", "checkpoint.every", "verl");
+  t.alias("trainer.test_freq", "eval.every", "verl");
+  t.alias("data.train_batch_size", "train.prompts_per_step", "verl");
+  t.alias("data.max_response_length", "rollout.max_new_tokens", "verl");
+  t.alias("actor_rollout_ref.rollout.n", "rollout.samples_per_prompt", "verl");
+  t.alias("actor_rollout_ref.rollout.temperature", "rollout.temperature", "verl");
+  t.alias("actor_rollout_ref.actor.optim.lr", "optimizer.lr", "verl");
+  t.alias("actor_rollout_ref.actor.optim.weight_decay", "optimizer.weight_decay", "verl");
+  t.alias("actor_rollout_ref.actor.optim.lr_warmup_steps", "optimizer.warmup_updates", "verl");
+  t.alias("actor_rollout_ref.actor.grad_clip", "optimizer.max_grad_norm", "verl");
+  t.alias("actor_rollout_ref.actor.ppo_epochs", "train.epochs", "verl");
+  t.alias("actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update", "verl", prompts_to_completions);
+  t.alias("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "train.tokens_per_batch", "verl");
+  t.alias("actor_rollout_ref.actor.policy_loss.loss_mode", "objective.method", "verl");
+  t.alias("actor_rollout_ref.actor.clip_ratio", "objective.delta", "verl");
+  t.alias("actor_rollout_ref.actor.clip_ratio_low", "objective.delta_low", "verl");
+  t.alias("actor_rollout_ref.actor.clip_ratio_high", "objective.delta_high", "verl");
+  t.refuse("actor_rollout_ref.actor.clip_ratio_c", "verl",
+           "in verl it is the dual clip of PPO and the ratio cap of DPPO; set objective.ratio_cap for the latter");
+  t.refuse("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "verl",
+           "micro-batches are cut by tokens and change no gradient; set train.tokens_per_batch");
+}
+
+}  // namespace keel

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/core/json.h"
+#include "keel/model/causal_lm.h"
+#include "keel/record/run_folder.h"
+#include "keel/text/tokenizer.h"
+#include "keel/train/state.h"
+
+namespace keel {
+
+/// Everything a checkpoint holds: a Hugging Face model folder, and what training needs to go on.
+struct Checkpoint {
+  CausalLm model;
+  std::vector<NamedTensor> optimizer;
+  TrainState state;
+  RunFolder::Sizes files;  // of the run's growing files
+  Json config;             // the resolved configuration
+};
+
+/// Writes RUN/checkpoints/step-NNNNNN: all files, then manifest.json with their sizes and checksums, under a partial
+/// name; the folder gets its name last, then LATEST is moved. A reader sees a whole checkpoint or none. Older ones
+/// beyond `keep` are removed.
+std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
+                                      const Tokenizer& tokenizer, int64_t keep);
+
+/// Checks every file of a checkpoint against its manifest; the reason when it does not hold.
+std::optional<std::string> find_damage(const std::filesystem::path& checkpoint);
+
+/// The newest checkpoint that verifies; notes about damaged newer ones are appended. None: an empty path.
+std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes);
+
+Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
+
+/// Writes config.json, generation_config.json, model.safetensors and the tokenizer's files into a folder.
+void write_model_folder(const std::filesystem::path& folder, const CausalLm& model, const Tokenizer& tokenizer);
+
+}  // namespace keel

@@ -1,0 +1,133 @@
+#include "keel/train/config.h"
+
+#include "keel/core/error.h"
+#include "keel/task/tasks.h"
+
+namespace keel {
+
+void RunOptions::describe(OptionTable& table) {
+  table.add("dir", dir, "Folder of the run: metrics, samples, checkpoints, report.", not_empty());
+  table.add("seed", seed, "Seed of everything random: weights, problems, sampling, shuffling.");
+  table.add("device", device, "Where tensors live.", one_of({"cpu", "cuda"}));
+  table.add("threads", threads, "CPU threads; 0 means one per core. Bitwise equality needs the same number.",
+            at_least(0));
+}
+
+void SftOptions::describe(OptionTable& table) {
+  table.add("steps", steps, "At most this many supervised updates before RL; 0 skips the warm-up.", at_least(0));
+  table.add("batch", batch, "Demonstrations per update.", at_least(1));
+  table.add("lr", lr, "Learning rate on noise-free demonstrations.", at_least(0));
+  table.add("stop_loss", stop_loss,
+            "Noise-free demonstrations end when the loss's moving average (0.95) is below this; 0 means never.",
+            at_least(0));
+  table.add("noisy_steps", noisy_steps, "The last updates, on noisy demonstrations; they count towards steps.",
+            at_least(0));
+  table.add("noisy_lr", noisy_lr, "Learning rate at the first noisy update.", at_least(0));
+  table.add("noisy_lr_end", noisy_lr_end, "Learning rate at the last noisy update; linear in between.", at_least(0));
+  table.add("beta2", beta2, "AdamW's second-moment decay in the warm-up.", at_least(0).below(1));
+  table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.", above(0));
+}
+
+void TrainOptions::describe(OptionTable& table) {
+  table.add("steps", steps, "RL steps; each samples one batch of rollouts and makes all its updates.", at_least(0));
+  table.add("prompts_per_step", prompts_per_step, "Prompts in a rollout batch.", at_least(1));
+  table.add("sequences_per_update", sequences_per_update,
+            "Completions in one optimizer update; 0 means the whole rollout batch.", at_least(0));
+  table.add("epochs", epochs, "Passes over a rollout batch.", at_least(1));
+  table.add("tokens_per_batch", tokens_per_batch,
+            "Packed tokens in one forward and backward; bounds memory and changes no gradient.", at_least(1));
+  table.add("max_skipped_updates", max_skipped_updates,
+            "Updates in a row that may be skipped for a non-finite gradient before the run stops.", at_least(0));
+  table.add("agreement_limit", agreement_limit,
+            "Largest |log p| difference between sampler and trainer, at equal weights, with which a run may start.",
+            above(0));
+}
+
+void EvalOptions::describe(OptionTable& table) {
+  table.add("prompts", prompts, "Held-out prompts per evaluation; 0 evaluates nothing.", at_least(0));
+  table.add("every", every, "RL steps between evaluations; 0 means only before and after.", at_least(0));
+  table.add("temperature", temperature, "Sampling temperature of evaluations; 0 is greedy.", at_least(0).at_most(100));
+}
+
+void CheckpointOptions::describe(OptionTable& table) {
+  table.add("every", every, "Steps between checkpoints; 0 saves only between the phases and at the end.", at_least(0));
+  table.add("keep", keep, "Newest checkpoints that are kept.", at_least(1));
+}
+
+void RecordOptions::describe(OptionTable& table) {
+  table.add("samples_per_step", samples_per_step,
+            "Completions per step that go to samples.jsonl with every token's numbers.", at_least(0));
+}
+
+void Config::describe(OptionTable& table) {
+  table.section("run", "Where, with which seed, on what.", run);
+  table.section("model", "The network that is made when none is loaded.", model);
+  table.section("task", "The built-in task.", task);
+  table.section("sft", "Supervised warm-up before RL.", sft);
+  table.section("rollout", "How completions are sampled.", rollout);
+  table.section("objective", "The method and its trust region.", objective);
+  table.section("optimizer", "AdamW in the RL phase.", optimizer);
+  table.section("train", "The RL phase.", train);
+  table.section("eval", "Accuracy on held-out prompts.", eval);
+  table.section("checkpoint", "What is saved, and when.", checkpoint);
+  table.section("record", "What is written down about the tokens.", record);
+  add_aliases(table);
+}
+
+int64_t Config::sequences_per_update() const {
+  return train.sequences_per_update > 0 ? train.sequences_per_update : rollouts_per_step();
+}
+
+Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  const std::vector<std::string> loaded = table.load(tree);
+  notes.insert(notes.end(), loaded.begin(), loaded.end());
+  check_consistency(config);
+  return config;
+}
+
+void check_consistency(const Config& c) {
+  const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
+  if (c.rollouts_per_step() % c.sequences_per_update() != 0)
+    refuse("train.sequences_per_update is ", c.sequences_per_update(), ", but a step has ", c.rollouts_per_step(),
+           " completions (train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
+           c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step());
+  if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2)
+    refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
+           "; the advantage compares completions of one prompt, so a group needs at least 2");
+  make_objective(c.objective, 1.0);  // refuses parameters that the method does not have
+  make_task(c.task);
+}
+
+Config quickstart_config() {
+  Config c;
+  c.run.dir = "runs/quickstart";
+  c.model.initializer_range = 0.05;
+  c.model.max_positions = 128;
+  c.sft.steps = 1150;
+  c.sft.stop_loss = 0.31;
+  c.sft.noisy_steps = 150;
+  c.rollout.weights = "fp8";
+  c.optimizer.lr = 3e-4;
+  c.train.steps = 40;
+  c.train.sequences_per_update = 32;
+  c.eval.prompts = 1000;
+  c.checkpoint.every = 20;
+  return c;
+}
+
+Json to_json(Config config) {
+  OptionTable table;
+  config.describe(table);
+  return table.dump();
+}
+
+std::string to_yaml(Config config, const std::string& heading) {
+  OptionTable table;
+  config.describe(table);
+  return table.dump_yaml(heading);
+}
+
+}  // namespace keel

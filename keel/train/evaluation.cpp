@@ -1,0 +1,54 @@
+#include "keel/train/evaluation.h"
+
+#include <cmath>
+
+#include "keel/reward/score.h"
+
+namespace keel {
+
+std::pair<double, double> wilson_interval(double successes, double count) {
+  if (count <= 0) return {0, 1};
+  constexpr double z = 1.959963984540054;
+  const double p = successes / count, z2 = z * z;
+  const double centre = (p + z2 / (2 * count)) / (1 + z2 / count);
+  const double half = z / (1 + z2 / count) * std::sqrt(p * (1 - p) / count + z2 / (4 * count * count));
+  return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
+}
+
+Prompt task_prompt(const Task& task, const Tokenizer& tokenizer, const std::string& name, uint64_t seed, uint64_t index,
+                   Split split) {
+  const Problem problem = task.problem(seed, index, split);
+  return {.id = index,
+          .tokens = tokenizer.encode(problem.prompt),
+          .text = problem.prompt,
+          .source = name,
+          .answer = problem.answer};
+}
+
+Evaluation evaluate(const CausalLm& model, const Task& task, const std::string& task_name, const Tokenizer& tokenizer,
+                    int64_t count, int64_t max_new_tokens, double temperature, uint64_t seed, int64_t max_sequences) {
+  Evaluation result;
+  result.count = count;
+  for (int64_t i = 0; i < count; ++i)
+    result.prompts.push_back(task_prompt(task, tokenizer, task_name, seed, static_cast<uint64_t>(i), Split::kHeldOut));
+  const SamplingRequest request{.samples_per_prompt = 1,
+                                .temperature = temperature,
+                                .max_new_tokens = max_new_tokens,
+                                .seed = seed ^ (uint64_t{static_cast<unsigned>(Stream::kEvaluation)} << 56),
+                                .max_sequences = max_sequences};
+  result.rollouts = RolloutEngine(model, tokenizer).generate(result.prompts, request);
+  score(result.rollouts, result.prompts, tokenizer, [&](const Prompt& prompt, std::string_view completion) {
+    return task.check({prompt.text, prompt.answer}, completion);
+  });
+  double successes = 0;
+  for (const Rollout& rollout : result.rollouts) {
+    successes += rollout.reward;
+    result.length_mean += static_cast<double>(rollout.tokens.size()) / static_cast<double>(count);
+    result.truncated += (rollout.finish == Finish::kLength ? 1.0 : 0.0) / static_cast<double>(count);
+  }
+  result.accuracy = successes / static_cast<double>(count);
+  std::tie(result.low, result.high) = wilson_interval(successes, static_cast<double>(count));
+  return result;
+}
+
+}  // namespace keel

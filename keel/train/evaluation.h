@@ -1,0 +1,30 @@
+#pragma once
+
+#include <vector>
+
+#include "keel/rollout/engine.h"
+#include "keel/task/task.h"
+
+namespace keel {
+
+/// Accuracy on held-out prompts, one sampled completion each.
+struct Evaluation {
+  int64_t count = 0;
+  double accuracy = 0, low = 0, high = 0;  // with Wilson's 95 % interval
+  double length_mean = 0, truncated = 0;
+  std::vector<Prompt> prompts;  // the first few, to show
+  std::vector<Rollout> rollouts;
+};
+
+/// Wilson's 95 % score interval of `successes` in `count`.
+std::pair<double, double> wilson_interval(double successes, double count);
+
+/// A built-in task's problem as a prompt; the id is its index.
+Prompt task_prompt(const Task& task, const Tokenizer& tokenizer, const std::string& name, uint64_t seed, uint64_t index,
+                   Split split);
+
+/// The first `count` held-out problems of the seed, the same at every call.
+Evaluation evaluate(const CausalLm& model, const Task& task, const std::string& task_name, const Tokenizer& tokenizer,
+                    int64_t count, int64_t max_new_tokens, double temperature, uint64_t seed, int64_t max_sequences);
+
+}  // namespace keel

@@ -1,0 +1,198 @@
+// How a run starts, goes on, is watched and is saved. What it does in between is in trainer.cpp.
+
+#include <ATen/ATen.h>
+
+#include "keel/core/device.h"
+#include "keel/rollout/sampling_weights.h"
+#include "keel/task/tasks.h"
+#include "keel/train/sample_notes.h"
+#include "keel/train/self_test.h"
+#include "keel/train/stopwatch.h"
+#include "keel/train/trainer.h"
+
+namespace keel {
+namespace {
+
+constexpr int64_t kSelfTestPrompts = 4;
+constexpr int64_t kEvaluationSamples = 3;
+
+std::string fixed(double value, int digits) {
+  char text[32];
+  snprintf(text, sizeof(text), "%.*f", digits, value);
+  return text;
+}
+
+std::string number(const Json& row, const char* key, int digits) {
+  return row.contains(key) ? fixed(row[key].get<double>(), digits) : "-";
+}
+
+OptimizerOptions sft_optimizer(const SftOptions& options) {
+  OptimizerOptions result;
+  result.beta2 = options.beta2;
+  result.max_grad_norm = options.max_grad_norm;
+  return result;
+}
+
+/// A resumed run must be the same run: only how long it goes on, what is saved and what is shown may change.
+void require_same_config(const Config& config, const Json& saved, const std::string& place) {
+  const Json now = to_json(config);
+  std::string differences;
+  for (const auto& [section, values] : now.items()) {
+    for (const auto& [key, value] : values.items()) {
+      const std::string path = section + "." + key;
+      const bool may_change = section == "checkpoint" || section == "record" || path == "run.dir" ||
+                              path == "train.steps" || path == "eval.every" || path == "rollout.max_sequences";
+      const bool known = saved.contains(section) && saved[section].contains(key);
+      if (may_change || (known && saved[section][key] == value)) continue;
+      differences +=
+          "\n  " + path + ": " + (known ? saved[section][key].dump() : "absent") + " then, " + value.dump() + " now";
+    }
+  }
+  if (!differences.empty())
+    fail(ExitCode::kBadConfiguration, place, ": the run was started with other settings:", differences,
+         "\nRestore them to continue it, or start a new run with another run.dir");
+}
+
+}  // namespace
+
+Trainer::Trainer(const Config& config, CausalLm model, RunFolder folder, TrainState state, Console& console)
+    : config_(config),
+      console_(console),
+      device_(model.device()),
+      task_(make_task(config.task)),
+      tokenizer_(task_->tokenizer()),
+      objective_(make_objective(config.objective, static_cast<double>(max_new_tokens()))),
+      model_(std::move(model)),
+      prompts_([this](uint64_t index) {
+        return task_prompt(*task_, tokenizer_, config_.task.name, config_.run.seed, index, Split::kTrain);
+      }),
+      reward_([this](const Prompt& prompt, std::string_view completion) {
+        return task_->check({prompt.text, prompt.answer}, completion);
+      }),
+      folder_(std::move(folder)),
+      state_(state) {
+  prompts_.seek(state_.prompts);
+}
+
+std::unique_ptr<Trainer> Trainer::start(const Config& config, bool replace, Console& console) {
+  use_threads(config.run.threads);
+  const at::Device device = open_device(config.run.device);
+  const std::unique_ptr<Task> task = make_task(config.task);
+  const ModelConfig shape = model_config(config.model, task->tokenizer().size());
+  RunFolder folder =
+      RunFolder::create(config.run.dir, replace, to_yaml(config, "The full, resolved configuration of this run."));
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(config, CausalLm::random(shape, config.run.seed, device), std::move(folder), TrainState{}, console));
+  trainer->begin_phase(config.sft.steps > 0 ? Phase::kSft : Phase::kRl);
+  return trainer;
+}
+
+std::unique_ptr<Trainer> Trainer::resume(const Config& config, Console& console) {
+  use_threads(config.run.threads);
+  const at::Device device = open_device(config.run.device);
+  const std::filesystem::path folder = config.run.dir;
+  std::vector<std::string> notes;
+  const std::filesystem::path newest = newest_checkpoint(folder / "checkpoints", notes);
+  for (const std::string& note : notes) console.warning(note);
+  if (newest.empty())
+    fail(ExitCode::kBadInput, "run.dir: ", folder.string(),
+         " has no sound checkpoint to resume from; start it with --overwrite");
+  Checkpoint checkpoint = load_checkpoint(newest, device);
+  require_same_config(config, checkpoint.config, newest.string());
+  RunFolder reopened = RunFolder::reopen(folder, checkpoint.files);
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(config, std::move(checkpoint.model), std::move(reopened), checkpoint.state, console));
+  const Phase phase = checkpoint.state.phase;
+  // A finished run goes on when it is asked for more steps than it made.
+  const bool goes_on = phase == Phase::kDone && checkpoint.state.rl_steps < config.train.steps;
+  trainer->begin_phase(goes_on ? Phase::kRl : phase);
+  trainer->optimizer_->load(checkpoint.optimizer, newest.string());
+  trainer->last_checkpoint_ = newest;
+  console.line("resumed from " + newest.string());
+  return trainer;
+}
+
+void Trainer::begin_phase(Phase phase) {
+  state_.phase = phase;
+  optimizer_.emplace(model_.parameters(), phase == Phase::kSft ? sft_optimizer(config_.sft) : config_.optimizer);
+}
+
+void Trainer::self_test() {
+  std::vector<Prompt> prompts;
+  for (int64_t i = 0; i < kSelfTestPrompts; ++i)
+    prompts.push_back(task_prompt(*task_, tokenizer_, config_.task.name, config_.run.seed, i, Split::kTrain));
+  const SamplingRequest request{.samples_per_prompt = config_.rollout.samples_per_prompt,
+                                .temperature = config_.rollout.temperature,
+                                .max_new_tokens = max_new_tokens(),
+                                .seed = config_.run.seed};
+  const Agreement agreement = sampler_trainer_agreement(sampling_weights(model_, config_.rollout.weights), tokenizer_,
+                                                        prompts, request, config_.train.tokens_per_batch);
+  char text[160];
+  snprintf(text, sizeof(text), "self-test: sampler and trainer agree on %ld tokens, largest |difference of log p| %.1e",
+           static_cast<long>(agreement.tokens), agreement.max_difference);
+  console_.line(text);
+  require_agreement(agreement, config_.train.agreement_limit);
+}
+
+bool Trainer::evaluation_due() const {
+  if (config_.eval.prompts == 0 || state_.last_evaluation == state_.step) return false;
+  const int64_t done = state_.rl_steps, every = config_.eval.every;
+  return done == 0 || done >= config_.train.steps || (every > 0 && done % every == 0);
+}
+
+void Trainer::evaluate_if_due() {
+  if (!evaluation_due()) return;
+  console_.progress("evaluating on " + std::to_string(config_.eval.prompts) + " held-out prompts");
+  Evaluation result = evaluate(model_, *task_, config_.task.name, tokenizer_, config_.eval.prompts, max_new_tokens(),
+                               config_.eval.temperature, config_.run.seed, config_.rollout.max_sequences);
+  state_.last_evaluation = state_.step;
+  folder_.add_metrics({{"phase", "eval"},
+                       {"step", state_.step},
+                       {"updates", state_.updates},
+                       {"eval/accuracy", result.accuracy},
+                       {"eval/low", result.low},
+                       {"eval/high", result.high},
+                       {"eval/count", result.count},
+                       {"eval/length_mean", result.length_mean},
+                       {"eval/truncated", result.truncated}});
+  for (int64_t i = 0; i < std::min(kEvaluationSamples, result.count); ++i)
+    folder_.add_sample(sample_row("eval", state_.step, result.prompts[i], result.rollouts[i], tokenizer_));
+  console_.line("step " + std::to_string(state_.step) + ": held-out accuracy " + fixed(result.accuracy, 3) + "  [" +
+                fixed(result.low, 3) + ", " + fixed(result.high, 3) + "]  on " + std::to_string(result.count) +
+                " prompts");
+  if (state_.rl_steps == 0) first_evaluation_ = result;
+  last_evaluation_ = std::move(result);
+}
+
+void Trainer::record_step(Json values, const char* phase, double seconds) {
+  Json row = {{"phase", phase}, {"step", state_.step}, {"updates", state_.updates}};
+  row.update(values);
+  row["time/step"] = seconds;
+  row["time/checkpoint"] = checkpoint_seconds_;
+  row["memory/peak_bytes"] = peak_memory_bytes(device_);
+  checkpoint_seconds_ = 0;
+  folder_.add_metrics(row);
+  std::string line;
+  if (std::string(phase) == "sft") {
+    line = "warm-up " + std::to_string(state_.sft_steps) + "  loss " + number(row, "sft/loss_average", 3) +
+           (state_.noisy ? "  noisy demonstrations" : "");
+  } else {
+    line = "RL " + std::to_string(state_.rl_steps) + "/" + std::to_string(config_.train.steps) + "  reward " +
+           number(row, "reward/mean", 3) + "  entropy " + number(row, "policy/entropy", 3) + "  masked " +
+           number(row, "trust_region/masked", 4) + "  |pi-mu| " + number(row, "mismatch/abs_prob_mean", 5) +
+           "  length " + number(row, "completion/length_mean", 1) + "  " + fixed(seconds, 2) + " s";
+  }
+  console_.progress(line);
+  folder_.log(line);
+}
+
+void Trainer::save() {
+  Stopwatch watch(device_);
+  const RunFolder::Sizes sizes = folder_.sync();
+  last_checkpoint_ =
+      save_checkpoint(folder_.checkpoints(), {model_, optimizer_->state(), state_, sizes, to_json(config_)}, tokenizer_,
+                      config_.checkpoint.keep);
+  checkpoint_seconds_ += watch.lap();
+}
+
+}  // namespace keel

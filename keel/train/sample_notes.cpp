@@ -1,0 +1,69 @@
+#include "keel/train/sample_notes.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace keel {
+
+SampleNotes::SampleNotes(std::span<const double> advantages, int64_t count) {
+  for (const bool informative : {true, false})
+    for (size_t i = 0; i < advantages.size() && static_cast<int64_t>(notes_.size()) < count; ++i)
+      if ((advantages[i] != 0) == informative) notes_[static_cast<int64_t>(i)];
+}
+
+void SampleNotes::add(const PackedBatch& batch, std::span<const int64_t> rollouts, int64_t begin,
+                      const TokenPolicy& policy, const TokenDecision& decision) {
+  const int64_t end = begin + policy.logp.size(0);
+  int64_t first = 0;  // target at which the sequence starts
+  for (size_t s = 0; s < batch.sequences.size(); first += batch.lengths[s], ++s) {
+    const auto found = notes_.find(rollouts[batch.sequences[s]]);
+    if (found == notes_.end() || first + batch.lengths[s] <= begin || first >= end) continue;
+    Notes& notes = found->second;
+    notes.keep.resize(batch.lengths[s]);
+    const int64_t from = std::max(first, begin), count = std::min(first + batch.lengths[s], end) - from;
+    const auto copy = [&](const Tensor& values, auto& to) {
+      to.resize(batch.lengths[s]);
+      const Tensor part = values.narrow(0, from - begin, count).to(at::kFloat).cpu().contiguous();
+      std::copy_n(part.const_data_ptr<float>(), count, to.begin() + (from - first));
+    };
+    copy(policy.logp, notes.logp);
+    copy(decision.coefficient, notes.coefficient);
+    copy(decision.divergence, notes.divergence);
+    copy(decision.threshold, notes.threshold);
+    copy(decision.keep, notes.keep);
+  }
+}
+
+Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rollout& rollout,
+                const Tokenizer& tokenizer) {
+  Json tokens = Json::array();
+  for (const int32_t token : rollout.tokens) tokens.push_back(tokenizer.token(token));
+  return {{"phase", phase},           {"step", step},
+          {"prompt", prompt.text},    {"completion", rollout.text},
+          {"reward", rollout.reward}, {"finish", rollout.finish == Finish::kStop ? "stop" : "length"},
+          {"tokens", tokens},         {"behavior_logp", rollout.behavior_logp}};
+}
+
+std::vector<Json> SampleNotes::rows(int64_t step, std::span<const Prompt> prompts, std::span<const Rollout> rollouts,
+                                    std::span<const double> advantages, const Tokenizer& tokenizer) const {
+  const auto finite = [](const std::vector<float>& values) {
+    Json array = Json::array();
+    for (const float value : values) array.push_back(std::isfinite(value) ? Json(value) : Json(nullptr));
+    return array;
+  };
+  std::vector<Json> rows;
+  for (const auto& [index, notes] : notes_) {
+    Json row = sample_row("rl", step, prompts[rollouts[index].prompt], rollouts[index], tokenizer);
+    row["advantage"] = advantages[index];
+    row["logp"] = finite(notes.logp);
+    row["coefficient"] = finite(notes.coefficient);
+    row["kept"] = notes.keep;
+    row["divergence"] = finite(notes.divergence);
+    row["threshold"] = finite(notes.threshold);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace keel

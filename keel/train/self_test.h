@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+
+#include "keel/rollout/engine.h"
+
+namespace keel {
+
+/// How far sampler and trainer are apart at equal weights.
+struct Agreement {
+  int64_t tokens = 0;
+  double max_difference = 0;  // of log-probabilities
+};
+
+/// Samples completions of the prompts and computes the log-probabilities of their tokens again the way training does,
+/// with the same weights. The two paths share one network, so what is left is rounding; a larger gap is a bug or a
+/// broken machine, and training on it would be wrong.
+Agreement sampler_trainer_agreement(const CausalLm& weights, const Tokenizer& tokenizer,
+                                    std::span<const Prompt> prompts, const SamplingRequest& request,
+                                    int64_t tokens_per_batch);
+
+/// Stops the run (exit code 4) when the difference is above the limit.
+void require_agreement(const Agreement& agreement, double limit);
+
+}  // namespace keel

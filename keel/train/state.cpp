@@ -1,0 +1,49 @@
+#include "keel/train/state.h"
+
+#include "keel/core/error.h"
+
+namespace keel {
+namespace {
+
+const char* const kPhaseNames[] = {"sft", "rl", "done"};
+
+/// One list of the fields serves writing and reading.
+template <class State, class Visitor>
+void visit_fields(State& s, const Visitor& visitor) {
+  visitor("step", s.step);
+  visitor("updates", s.updates);
+  visitor("rl_steps", s.rl_steps);
+  visitor("rl_updates", s.rl_updates);
+  visitor("prompts", s.prompts);
+  visitor("skipped", s.skipped);
+  visitor("skipped_in_a_row", s.skipped_in_a_row);
+  visitor("last_evaluation", s.last_evaluation);
+  visitor("sft_steps", s.sft_steps);
+  visitor("noisy_steps", s.noisy_steps);
+  visitor("noisy", s.noisy);
+  visitor("loss_average", s.loss_average);
+}
+
+}  // namespace
+
+Json to_json(const TrainState& state) {
+  Json json = {{"phase", kPhaseNames[static_cast<int>(state.phase)]}};
+  visit_fields(state, [&](const char* name, const auto& value) { json[name] = value; });
+  return json;
+}
+
+TrainState state_from_json(const Json& json, const std::string& place) {
+  TrainState state;
+  try {
+    const std::string phase = json.at("phase");
+    const auto found = std::find(std::begin(kPhaseNames), std::end(kPhaseNames), phase);
+    if (found == std::end(kPhaseNames)) fail(ExitCode::kBadInput, place, ": unknown phase \"", phase, "\"");
+    state.phase = static_cast<Phase>(found - std::begin(kPhaseNames));
+    visit_fields(state, [&](const char* name, auto& value) { json.at(name).get_to(value); });
+  } catch (const Json::exception& error) {
+    fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
+  }
+  return state;
+}
+
+}  // namespace keel

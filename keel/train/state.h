@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "keel/core/json.h"
+
+namespace keel {
+
+enum class Phase { kSft, kRl, kDone };
+
+/// Where a run stands: with the weights, the optimizer's moments and the configuration, all that is needed to go on to
+/// the same bits.
+struct TrainState {
+  Phase phase = Phase::kSft;
+  int64_t step = 0;        // steps done, over all phases
+  int64_t updates = 0;     // optimizer updates done, over all phases
+  int64_t rl_steps = 0;    // steps done in the RL phase
+  int64_t rl_updates = 0;  // updates done in the RL phase; drives the learning rate
+  uint64_t prompts = 0;    // position of the prompt stream
+  int64_t skipped = 0;     // updates skipped for a non-finite gradient
+  int64_t skipped_in_a_row = 0;
+  int64_t last_evaluation = -1;  // the step at which accuracy was last measured
+
+  // The warm-up.
+  int64_t sft_steps = 0;
+  int64_t noisy_steps = 0;   // of those, on noisy demonstrations
+  bool noisy = false;        // which kind comes next
+  double loss_average = -1;  // moving average; below 0 before the first step
+};
+
+Json to_json(const TrainState& state);
+TrainState state_from_json(const Json& json, const std::string& place);
+
+}  // namespace keel

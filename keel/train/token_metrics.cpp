@@ -1,0 +1,90 @@
+#include "keel/train/token_metrics.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/objective/divergence.h"
+
+namespace keel {
+namespace {
+
+enum Sum {
+  kTokens,
+  kPositive,
+  kNegative,
+  kMasked,
+  kMaskedPositive,
+  kMaskedNegative,
+  kDivergence,
+  kInfinite,
+  kRatio,
+  kClamped,
+  kEntropy,
+  kKlBehavior,
+  kMismatchTokens,
+  kMismatch,
+  kSumCount
+};
+enum Maximum { kDivergenceMax, kRatioMax, kMismatchMax, kMaximumCount };
+
+}  // namespace
+
+void TokenMetrics::add(const TokenStats& stats, const TokenPolicy& policy, const TokenDecision& decision,
+                       bool equal_parameters) {
+  const at::NoGradGuard no_grad;
+  if (policy.logp.numel() == 0) return;
+  const Tensor log_ratio = policy.logp - policy.behavior_logp;
+  const Tensor ratio = probability_ratio(policy.logp, policy.behavior_logp);
+  const Tensor positive = policy.advantages > 0, negative = policy.advantages < 0, masked = decision.keep.logical_not();
+  const Tensor infinite = decision.divergence.isinf();
+  const Tensor divergence = decision.divergence.masked_fill(infinite, 0);
+  const Tensor drift = (policy.logp.exp() - policy.behavior_logp.exp()).abs();
+  const Tensor zero = at::zeros({}, ratio.options().dtype(at::kDouble));
+  const auto sum = [](const Tensor& x) { return x.sum(at::kDouble); };
+
+  std::vector<Tensor> sums(kSumCount, zero), maxima(kMaximumCount, zero);
+  sums[kTokens] = sum(at::ones_like(ratio));
+  sums[kPositive] = sum(positive);
+  sums[kNegative] = sum(negative);
+  sums[kMasked] = sum(masked);
+  sums[kMaskedPositive] = sum(masked.logical_and(positive));
+  sums[kMaskedNegative] = sum(masked.logical_and(negative));
+  sums[kDivergence] = sum(divergence);
+  sums[kInfinite] = sum(infinite);
+  sums[kRatio] = sum(ratio);
+  sums[kClamped] = sum(log_ratio.abs() > kMaxLogRatio);
+  sums[kEntropy] = sum(stats.entropy);
+  sums[kKlBehavior] = sum(ratio - 1 - log_ratio);  // k3: an estimate of KL(mu || pi) that is never negative
+  maxima[kDivergenceMax] = divergence.max().to(at::kDouble);
+  maxima[kRatioMax] = ratio.max().to(at::kDouble);
+  if (equal_parameters) {
+    sums[kMismatchTokens] = sums[kTokens];
+    sums[kMismatch] = sum(drift);
+    maxima[kMismatchMax] = drift.max().to(at::kDouble);
+  }
+  const Tensor new_sums = at::stack(sums), new_maxima = at::stack(maxima);
+  sums_ = sums_.defined() ? sums_ + new_sums : new_sums;
+  maxima_ = maxima_.defined() ? at::maximum(maxima_, new_maxima) : new_maxima;
+}
+
+void TokenMetrics::write(Json& row) const {
+  if (!sums_.defined()) return;
+  const Tensor sums = sums_.cpu(), maxima = maxima_.cpu();
+  const auto total = [&](Sum which) { return sums[which].item<double>(); };
+  const auto share = [&](Sum part, Sum whole) { return total(part) / std::max(total(whole), 1.0); };
+  const auto largest = [&](Maximum which) { return maxima[which].item<double>(); };
+  row["policy/entropy"] = share(kEntropy, kTokens);
+  row["policy/kl_behavior"] = share(kKlBehavior, kTokens);
+  row["trust_region/masked"] = share(kMasked, kTokens);
+  row["trust_region/masked_positive"] = share(kMaskedPositive, kPositive);
+  row["trust_region/masked_negative"] = share(kMaskedNegative, kNegative);
+  row["trust_region/divergence_mean"] = total(kDivergence) / std::max(total(kTokens) - total(kInfinite), 1.0);
+  row["trust_region/divergence_max"] = largest(kDivergenceMax);
+  row["trust_region/divergence_infinite"] = static_cast<int64_t>(total(kInfinite));
+  row["mismatch/abs_prob_mean"] = share(kMismatch, kMismatchTokens);
+  row["mismatch/abs_prob_max"] = largest(kMismatchMax);
+  row["ratio/mean"] = share(kRatio, kTokens);
+  row["ratio/max"] = largest(kRatioMax);
+  row["ratio/clamped"] = static_cast<int64_t>(total(kClamped));
+}
+
+}  // namespace keel

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "keel/core/json.h"
+#include "keel/model/lm_head.h"
+#include "keel/objective/trust_region.h"
+
+namespace keel {
+
+/// Sums over the tokens of a step, kept on the device and read once: what the trust region did, and how far pi is from
+/// mu.
+class TokenMetrics {
+ public:
+  /// Adds tokens of one chunk. `equal_parameters`: no update was made since they were sampled, so that |pi - mu| is the
+  /// mismatch between sampler and trainer and not the policy's drift.
+  void add(const TokenStats& stats, const TokenPolicy& policy, const TokenDecision& decision, bool equal_parameters);
+
+  /// Puts policy/*, trust_region/*, mismatch/* and ratio/* into the row.
+  void write(Json& row) const;
+
+ private:
+  Tensor sums_, maxima_;  // float64, see the .cpp for the order
+};
+
+}  // namespace keel

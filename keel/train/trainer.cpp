@@ -1,0 +1,230 @@
+#include "keel/train/trainer.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/core/device.h"
+#include "keel/core/interrupt.h"
+#include "keel/core/random.h"
+#include "keel/objective/advantage.h"
+#include "keel/objective/aggregation.h"
+#include "keel/rollout/sampling_weights.h"
+#include "keel/task/tasks.h"
+#include "keel/train/gradients.h"
+#include "keel/train/packing.h"
+#include "keel/train/sample_notes.h"
+#include "keel/train/self_test.h"
+#include "keel/train/stopwatch.h"
+#include "keel/train/token_metrics.h"
+
+namespace keel {
+namespace {
+
+/// What the rollouts alone say: rewards, lengths.
+void write_rollout_metrics(std::span<const Rollout> rollouts, std::span<const double> advantages, int64_t group,
+                           Json& row) {
+  const double count = static_cast<double>(rollouts.size());
+  double sum = 0, squares = 0, length = 0, longest = 0, truncated = 0, flat_groups = 0;
+  for (const Rollout& rollout : rollouts) {
+    sum += rollout.reward;
+    length += static_cast<double>(rollout.tokens.size());
+    longest = std::max(longest, static_cast<double>(rollout.tokens.size()));
+    truncated += rollout.finish == Finish::kLength ? 1 : 0;
+  }
+  for (const Rollout& rollout : rollouts) squares += (rollout.reward - sum / count) * (rollout.reward - sum / count);
+  for (size_t begin = 0; begin < advantages.size(); begin += group)
+    flat_groups +=
+        std::all_of(advantages.begin() + begin, advantages.begin() + begin + group, [](double a) { return a == 0; });
+  row["reward/mean"] = sum / count;
+  row["reward/std"] = std::sqrt(squares / std::max(count - 1, 1.0));
+  row["reward/zero_std_groups"] = flat_groups / (count / static_cast<double>(group));
+  row["completion/length_mean"] = length / count;
+  row["completion/length_max"] = longest;
+  row["completion/truncated"] = truncated / count;
+}
+
+int64_t token_count(std::span<const Rollout> rollouts) {
+  int64_t tokens = 0;
+  for (const Rollout& rollout : rollouts) tokens += static_cast<int64_t>(rollout.tokens.size());
+  return tokens;
+}
+
+/// The update's sequences, packed, with what the trust region needs to know about each target token.
+struct PolicyBatch {
+  PackedBatch packed;
+  Tensor behavior_logp, advantages, weights;  // [M] float32; weights are the aggregation's
+};
+
+std::vector<PolicyBatch> pack_minibatch(std::span<const int64_t> minibatch, std::span<const Prompt> prompts,
+                                        std::span<const Rollout> rollouts, std::span<const double> advantages,
+                                        const Objective& objective, int64_t tokens_per_batch, at::Device device) {
+  std::vector<TrainingSequence> sequences;
+  std::vector<std::span<const float>> behavior;
+  std::vector<double> sequence_advantages;
+  std::vector<int64_t> lengths;
+  for (const int64_t index : minibatch) {
+    const Rollout& rollout = rollouts[index];
+    sequences.push_back({prompts[rollout.prompt].tokens, rollout.tokens, rollout.prompt});
+    behavior.push_back(rollout.behavior_logp);
+    sequence_advantages.push_back(advantages[index]);
+    lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
+  }
+  const std::vector<double> weights = sequence_weights(objective.method.aggregation, lengths, objective.horizon);
+  std::vector<PolicyBatch> batches;
+  for (PackedBatch& packed : pack(sequences, tokens_per_batch, device)) {
+    PolicyBatch batch{.packed = std::move(packed), .behavior_logp = {}, .advantages = {}, .weights = {}};
+    batch.behavior_logp = gather_targets(batch.packed, behavior);
+    batch.advantages = repeat_per_target(batch.packed, sequence_advantages);
+    batch.weights = repeat_per_target(batch.packed, weights);
+    batches.push_back(std::move(batch));
+  }
+  return batches;
+}
+
+}  // namespace
+
+Json Trainer::step() {
+  Stopwatch watch(device_);
+  Json row;
+  const std::vector<Prompt> prompts = prompts_.next(config_.train.prompts_per_step);
+  std::vector<Rollout> rollouts = sample_rollouts(prompts);
+  const double rollout_seconds = watch.lap();
+  score(rollouts, prompts, tokenizer_, reward_);
+  const double reward_seconds = watch.lap();
+
+  std::vector<double> rewards;
+  std::vector<int64_t> groups;
+  for (const Rollout& rollout : rollouts) {
+    rewards.push_back(rollout.reward);
+    groups.push_back(rollout.prompt);
+  }
+  const std::vector<double> advantage = advantages(objective_.method.advantage, rewards, groups);
+  write_rollout_metrics(rollouts, advantage, config_.rollout.samples_per_prompt, row);
+
+  TokenMetrics token_metrics;
+  SampleNotes notes(advantage, config_.record.samples_per_step);
+  bool equal_parameters = true;  // until the first update, |pi - mu| is the mismatch between sampler and trainer
+  for (int64_t epoch = 0; epoch < config_.train.epochs; ++epoch) {
+    for (const std::vector<int64_t>& minibatch : minibatches(epoch)) {
+      for (const PolicyBatch& batch : pack_minibatch(minibatch, prompts, rollouts, advantage, objective_,
+                                                     config_.train.tokens_per_batch, device_)) {
+        accumulate_gradients(model_, batch.packed, config_.rollout.temperature, objective_.requirements().scope,
+                             [&](const TokenStats& stats, int64_t begin, int64_t end) -> HeadCoefficients {
+                               const auto rows = [&](const Tensor& x) { return x.narrow(0, begin, end - begin); };
+                               const TokenPolicy policy{stats.logp, rows(batch.behavior_logp), rows(batch.advantages)};
+                               const TokenDecision decision = token_coefficients(objective_.method.region, policy);
+                               token_metrics.add(stats, policy, decision, equal_parameters);
+                               notes.add(batch.packed, minibatch, begin, policy, decision);
+                               return {.coefficient = decision.coefficient * rows(batch.weights),
+                                       .entropy_coefficient = {}};
+                             });
+      }
+      apply_update(config_.optimizer.lr_at(state_.rl_updates++), row);
+      equal_parameters = false;
+    }
+  }
+  const double train_seconds = watch.lap();
+
+  state_.prompts = prompts_.position();
+  state_.rl_steps++;
+  state_.step++;
+  token_metrics.write(row);
+  for (const Json& sample : notes.rows(state_.step, prompts, rollouts, advantage, tokenizer_))
+    folder_.add_sample(sample);
+  const double tokens = static_cast<double>(token_count(rollouts));
+  row["skipped_steps"] = state_.skipped;
+  row["time/rollout"] = rollout_seconds;
+  row["time/reward"] = reward_seconds;
+  row["time/train"] = train_seconds;
+  row["throughput/rollout_tokens_per_s"] = tokens / rollout_seconds;
+  row["throughput/train_tokens_per_s"] = tokens * static_cast<double>(config_.train.epochs) / train_seconds;
+  return row;
+}
+
+std::vector<Rollout> Trainer::sample_rollouts(const std::vector<Prompt>& prompts) {
+  const SamplingRequest request{.samples_per_prompt = config_.rollout.samples_per_prompt,
+                                .temperature = config_.rollout.temperature,
+                                .max_new_tokens = max_new_tokens(),
+                                .seed = config_.run.seed,
+                                .policy_version = static_cast<uint64_t>(state_.updates),
+                                .max_sequences = config_.rollout.max_sequences};
+  return RolloutEngine(sampling_weights(model_, config_.rollout.weights), tokenizer_).generate(prompts, request);
+}
+
+std::vector<std::vector<int64_t>> Trainer::minibatches(int64_t epoch) const {
+  const int64_t total = config_.rollouts_per_step(), size = config_.sequences_per_update();
+  std::vector<int64_t> order(total);
+  for (int64_t i = 0; i < total; ++i) order[i] = i;
+  Draws draws(config_.run.seed, Stream::kShuffle,
+              static_cast<uint64_t>(state_.rl_steps * config_.train.epochs + epoch));
+  for (int64_t i = total - 1; i > 0; --i) std::swap(order[i], order[draws.below(static_cast<uint32_t>(i + 1))]);
+  std::vector<std::vector<int64_t>> result;
+  for (int64_t begin = 0; begin < total; begin += size) {
+    result.emplace_back(order.begin() + begin, order.begin() + begin + size);
+    std::sort(result.back().begin(), result.back().end());  // completions of one prompt side by side share it
+  }
+  return result;
+}
+
+void Trainer::apply_update(double lr, Json& row) {
+  const Optimizer::Outcome outcome = optimizer_->step(lr);
+  row["optimizer/grad_norm"] = outcome.grad_norm;
+  row["optimizer/lr"] = lr;
+  if (!outcome.skipped) {
+    state_.updates++;
+    state_.skipped_in_a_row = 0;
+    return;
+  }
+  state_.skipped++;
+  folder_.log("step " + std::to_string(state_.step + 1) +
+              ": an update was skipped, its gradient norm is not finite; prompts " + std::to_string(state_.prompts) +
+              " to " + std::to_string(prompts_.position()));
+  if (++state_.skipped_in_a_row > config_.train.max_skipped_updates)
+    fail(ExitCode::kHealthGuard, state_.skipped_in_a_row,
+         " updates in a row had a gradient norm that is not finite (step ", state_.step + 1,
+         "); the last checkpoint is sound. Lower optimizer.lr, or look at log.txt for the prompts");
+}
+
+int64_t Trainer::max_new_tokens() const {
+  return config_.rollout.max_new_tokens > 0 ? config_.rollout.max_new_tokens : task_->completion_limit();
+}
+
+ExitCode Trainer::run() {
+  const auto interrupted = [&] {
+    if (!stop_requested()) return false;
+    save();
+    console_.end_progress();
+    console_.line("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint_.string() +
+                  "; continue with --resume");
+    return true;
+  };
+  while (state_.phase == Phase::kSft) {
+    Stopwatch watch(device_);
+    Json row = sft_step();
+    record_step(std::move(row), "sft", watch.lap());
+    finish_sft_step();
+    if (interrupted()) return ExitCode::kInterrupted;
+    if (state_.phase != Phase::kSft || (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
+      save();
+  }
+  if (state_.phase == Phase::kRl) {
+    self_test();
+    while (true) {
+      evaluate_if_due();
+      if (interrupted()) return ExitCode::kInterrupted;
+      if (state_.rl_steps >= config_.train.steps) break;
+      Stopwatch watch(device_);
+      Json row = step();
+      record_step(std::move(row), "rl", watch.lap());
+      const bool last = state_.rl_steps >= config_.train.steps;
+      if (!last && config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0) save();
+    }
+    state_.phase = Phase::kDone;
+    save();
+  }
+  if (const auto damage = find_damage(last_checkpoint_))
+    fail(ExitCode::kHealthGuard, last_checkpoint_.string(), ": the last checkpoint does not verify: ", *damage);
+  console_.end_progress();
+  return ExitCode::kDone;
+}
+
+}  // namespace keel

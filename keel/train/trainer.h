@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/core/console.h"
+#include "keel/core/error.h"
+#include "keel/data/prompt_stream.h"
+#include "keel/record/run_folder.h"
+#include "keel/reward/score.h"
+#include "keel/task/task.h"
+#include "keel/train/checkpoint.h"
+#include "keel/train/config.h"
+#include "keel/train/evaluation.h"
+#include "keel/train/optimizer.h"
+#include "keel/train/state.h"
+
+namespace keel {
+
+/// One run: warm-up, evaluation, RL, evaluation. READ trainer.cpp FIRST: Trainer::step is the data path.
+class Trainer {
+ public:
+  /// A new run in config.run.dir; an existing one is refused unless `replace`.
+  static std::unique_ptr<Trainer> start(const Config& config, bool replace, Console& console);
+
+  /// The run in config.run.dir goes on from its newest sound checkpoint.
+  static std::unique_ptr<Trainer> resume(const Config& config, Console& console);
+
+  /// Runs to the end (kDone) or until someone asks to stop (kInterrupted); both leave a checkpoint.
+  ExitCode run();
+
+  /// One RL step: a rollout batch and all its updates. Returns its row of metrics.
+  Json step();
+
+  /// One supervised update of the warm-up. Returns its row of metrics.
+  Json sft_step();
+
+  const CausalLm& model() const { return model_; }
+  const std::optional<Evaluation>& first_evaluation() const { return first_evaluation_; }
+  const std::optional<Evaluation>& last_evaluation() const { return last_evaluation_; }
+  const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
+
+ private:
+  Trainer(const Config& config, CausalLm model, RunFolder folder, TrainState state, Console& console);
+
+  std::vector<Rollout> sample_rollouts(const std::vector<Prompt>& prompts);
+  std::vector<std::vector<int64_t>> minibatches(int64_t epoch) const;
+  void apply_update(double lr, Json& row);
+  void self_test();
+  void evaluate_if_due();
+  bool evaluation_due() const;
+  void finish_sft_step();
+  void begin_phase(Phase phase);
+  void record_step(Json row, const char* phase, double seconds);
+  void save();
+  int64_t max_new_tokens() const;
+
+  Config config_;
+  Console& console_;
+  at::Device device_;
+  std::unique_ptr<Task> task_;
+  Tokenizer tokenizer_;
+  Objective objective_;
+  CausalLm model_;
+  std::optional<Optimizer> optimizer_;
+  PromptStream prompts_;
+  RewardFunction reward_;
+  RunFolder folder_;
+  TrainState state_;
+  double checkpoint_seconds_ = 0;  // of the last save, reported with the next step
+  std::optional<Evaluation> first_evaluation_, last_evaluation_;
+  std::filesystem::path last_checkpoint_;
+};
+
+}  // namespace keel

@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# Brings in what a build needs: Debian packages and a LibTorch from 2.11 on. Says nothing when nothing is missing.
+#
+#   scripts/bootstrap.sh            what `make build` needs
+#   scripts/bootstrap.sh --tests    and the Python packages the parity tests compare with, in .deps/venv
+#   scripts/bootstrap.sh --trl      and TRL, for `make bench-trl`
+#   scripts/bootstrap.sh --format   and clang-format
+#
+# A step that was interrupted is done again by the next call: what is finished has a stamp in .deps/venv.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly required=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git)
+readonly optional=(ccache libyaml-cpp-dev)
+readonly torch_packages=(torch==2.13.0 pyarrow)
+readonly test_packages=(numpy transformers tokenizers safetensors jinja2)
+readonly venv=.deps/venv
+readonly venv_python=$venv/bin/python
+
+say() { echo "bootstrap: $*" >&2; }
+stop() { say "$@"; exit 1; }
+
+# Packages ------------------------------------------------------------------------------------------------------------
+
+has_command() { command -v "$1" >/dev/null 2>&1; }
+
+has_header() {
+  printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | g++ -E -x c++ - >/dev/null 2>&1
+}
+
+has_library() { echo 'int main() {}' | g++ -x c++ - -x none "-l$1" -o /dev/null 2>/dev/null; }
+
+# Whether what a package is wanted for is there, wherever it came from.
+works() {
+  case $1 in
+    g++ | cmake | ccache | python3 | git | clang-format) has_command "$1" ;;
+    ninja-build) has_command ninja ;;
+    nlohmann-json3-dev) has_header nlohmann/json.hpp ;;
+    libcli11-dev) has_header CLI/CLI.hpp ;;
+    libyaml-cpp-dev) has_header yaml-cpp/yaml.h && has_library yaml-cpp ;;
+    libgtest-dev) has_header gtest/gtest.h && has_library gtest ;;
+    libgmock-dev) has_header gmock/gmock.h && has_library gmock ;;
+    python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
+    *) false ;;
+  esac
+}
+
+# Prints those of the packages that are neither installed by dpkg nor there in another way.
+missing_packages() {
+  local package installed=""
+  if has_command dpkg-query; then
+    installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true)
+  fi
+  for package in "$@"; do
+    [[ $'\n'$installed$'\n' == *$'\n'"installed $package"$'\n'* ]] || works "$package" || echo "$package"
+  done
+}
+
+# Installs packages with apt-get; answers no where there is no apt-get, no right to use it, or no archive to be reached.
+package_lists_are_fresh=no
+install_packages() {
+  local as_root=() apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::http::Timeout=30)
+  has_command apt-get || return 1
+  if ((EUID != 0)); then
+    has_command sudo || return 1
+    # Without a terminal nobody can type a password.
+    [[ -t 0 ]] || sudo -n true 2>/dev/null || return 1
+    as_root=(sudo)
+  fi
+  say "installing $*"
+  if [[ $package_lists_are_fresh == no ]]; then
+    "${as_root[@]}" "${apt[@]}" update >&2 || say "apt-get update failed; trying with the package lists there are"
+    package_lists_are_fresh=yes
+  fi
+  "${as_root[@]}" "${apt[@]}" install -y --no-install-recommends "$@" >&2 || return 1
+  rm -f build/build.ninja  # configured without them: configure again
+}
+
+require_packages() {
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]} == 0)) && return
+  install_packages "${missing[@]}" && return
+  say "these packages are missing and could not be installed from here: ${missing[*]}"
+  say "On Debian or Ubuntu this installs them:  sudo apt-get update && sudo apt-get install -y ${missing[*]}"
+  stop "Elsewhere install what your system calls them; they are found wherever the compiler and the shell find them."
+}
+
+# Asked for once: a machine that cannot have them is not asked again at every build.
+suggest_packages() {
+  local missing refused=.deps/packages-not-to-be-had
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]} == 0)) && return
+  [[ -f $refused && $(<"$refused") == "${missing[*]}" ]] && return
+  install_packages "${missing[@]}" && return
+  mkdir -p .deps
+  echo "${missing[*]}" >$refused
+  say "going on without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations)."
+}
+
+# LibTorch and Python packages ----------------------------------------------------------------------------------------
+
+# The folder of the LibTorch a build would take; empty when there is none.
+torch_folder() {
+  local in_use=""
+  [[ -f build/CMakeCache.txt ]] && in_use=$(sed -n 's/^KEEL_TORCH_FOLDER:INTERNAL=//p' build/CMakeCache.txt)
+  cmake -DKEEL_TORCH_FOLDER="$in_use" -P cmake/TorchFolder.cmake
+}
+
+# venv_has NAME PACKAGE...: whether these packages were completely installed; an older list does not count.
+venv_has() {
+  local stamp=$venv/keel-$1.stamp
+  shift
+  [[ -x $venv_python && -f $stamp && $(<"$stamp") == "$*" ]]
+}
+
+pip_install() {
+  "$venv_python" -m pip install --disable-pip-version-check "$@" >&2 || stop "pip could not install $* into $venv." \
+    "If there is no network: for a build set KEEL_TORCH to a torch package folder, for the tests use a python3 that has" \
+    "torch ${test_packages[*]}, or leave the Python tests out: ctest --test-dir build -LE 'gpu|python'."
+}
+
+# venv_install NAME PACKAGE...: installs the packages, sees that they import, and leaves the stamp.
+venv_install() {
+  local name=$1 modules
+  shift
+  modules="${*%%==*}"
+  say "installing $* into $venv"
+  pip_install "$@"
+  # An interrupted installation can leave a package that pip takes for whole.
+  "$venv_python" -W ignore -c "import ${modules// /, }" 2>/dev/null || pip_install --force-reinstall "$@"
+  "$venv_python" -W ignore -c "import ${modules// /, }" || stop "$venv is broken; remove that folder and try again"
+  echo "$*" >"$venv/keel-$name.stamp"
+}
+
+# A virtual environment with torch, new or repaired.
+make_venv() {
+  venv_has torch "${torch_packages[@]}" && return
+  require_packages python3-venv
+  if [[ -e $venv ]] && ! "$venv_python" -m pip --version >/dev/null 2>&1; then
+    say "$venv is broken; making it anew"
+    rm -rf "$venv"
+  fi
+  [[ -e $venv ]] || python3 -m venv "$venv" || stop "python3 -m venv $venv failed"
+  venv_install torch "${torch_packages[@]}"
+}
+
+# add_to_venv NAME PACKAGE...: packages on top of torch, which is named again so that it stays the version it is.
+add_to_venv() {
+  local name=$1
+  shift
+  make_venv
+  venv_has "$name" "${torch_packages[@]}" "$@" || venv_install "$name" "${torch_packages[@]}" "$@"
+}
+
+# python3_serves MODULE...: whether python3 has the torch we build with and the modules; then it needs no environment of
+# ours, which a locked-down machine could not install.
+python3_serves() {
+  python3 - "$torch" "$@" <<'PY' 2>/dev/null
+import importlib.util, os, sys
+torch = importlib.util.find_spec("torch").submodule_search_locations[0]
+sys.exit(not os.path.samefile(torch, sys.argv[1]) or None in map(importlib.util.find_spec, sys.argv[2:]))
+PY
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+for option in "$@"; do
+  case $option in
+    --tests | --trl | --format) ;;
+    *) stop "'$option' is not an option; there are --tests, --trl and --format" ;;
+  esac
+done
+
+require_packages "${required[@]}"
+suggest_packages "${optional[@]}"
+torch=$(torch_folder) || exit 1
+# The folder can be there though its installation was interrupted, hence the second question.
+if [[ -z $torch || $torch -ef $(echo $venv/lib/python3*/site-packages/torch) ]]; then make_venv; fi
+
+for option in "$@"; do
+  case $option in
+    --tests)
+      venv_has tests "${torch_packages[@]}" "${test_packages[@]}" || python3_serves "${test_packages[@]}" ||
+        add_to_venv tests "${test_packages[@]}"
+      ;;
+    --trl) add_to_venv trl trl ;;
+    --format) require_packages clang-format ;;
+  esac
+done

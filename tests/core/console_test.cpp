@@ -1,0 +1,156 @@
+#include "keel/core/console.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace keel {
+namespace {
+
+/// Everything a console writes, and a clock the test turns by hand.
+struct Recording {
+  char* data = nullptr;
+  size_t size = 0;
+  std::FILE* file = open_memstream(&data, &size);
+  double time = 0;
+
+  ConsoleOptions options(bool terminal, bool color = false) {
+    return {.terminal = terminal, .color = color, .width = 20, .clock = [this] { return time; }};
+  }
+  std::string text() {
+    std::fflush(file);
+    return std::string(data, size);
+  }
+  ~Recording() {
+    std::fclose(file);
+    std::free(data);
+  }
+};
+
+TEST(Console, OnATerminalProgressRewritesOneLineAndALineClearsItFirst) {
+  Recording out;
+  Console console(out.file, out.options(true));
+  console.progress("step 1");
+  console.progress("step 2");
+  console.line("done");
+  EXPECT_EQ(out.text(), "\rstep 1\x1b[K\rstep 2\x1b[K\r\x1b[Kdone\n");
+}
+
+TEST(Console, ProgressIsClippedOneColumnShortOfTheTerminalsEdge) {
+  Recording out;
+  Console console(out.file, out.options(true));
+  console.progress("123456789012345678901234");
+  EXPECT_EQ(out.text(), "\r123456789012345678…\x1b[K");
+}
+
+TEST(Console, WithoutATerminalProgressIsPrintedFirstThenEveryTenSecondsThenLast) {
+  Recording out;
+  {
+    Console console(out.file, out.options(false));
+    for (int step = 0; step <= 25; ++step) {
+      out.time = step;
+      console.progress("step " + std::to_string(step));
+    }
+  }
+  EXPECT_EQ(out.text(), "step 0\nstep 10\nstep 20\nstep 25\n");
+}
+
+TEST(Console, WithoutATerminalTheLatestProgressComesBeforeALineThatFollowsIt) {
+  Recording out;
+  Console console(out.file, out.options(false));
+  console.progress("step 1");
+  console.progress("step 2");
+  console.line("evaluation: 0.5");
+  EXPECT_EQ(out.text(), "step 1\nstep 2\nevaluation: 0.5\n");
+}
+
+TEST(Console, WithoutColoursNothingButThePlainTextIsWritten) {
+  Recording out;
+  Console console(out.file, out.options(false));
+  console.heading("Training");
+  console.warning("slow disk");
+  EXPECT_EQ(out.text(), "\nTraining\nwarning: slow disk\n");
+}
+
+TEST(Console, ColoursAreEscapeSequencesThatEndWithTheText) {
+  Recording out;
+  Console console(out.file, out.options(true, true));
+  EXPECT_EQ(console.paint(Paint::kGreen, "ok"), "\x1b[32mok\x1b[0m");
+}
+
+TEST(Console, AFileIsNoTerminalAndGetsNoColours) {
+  std::FILE* file = std::tmpfile();
+  const ConsoleOptions options = detect_console(file);
+  EXPECT_FALSE(options.terminal);
+  EXPECT_FALSE(options.color);
+  EXPECT_EQ(Console(file).width(), 80);
+  std::fclose(file);
+}
+
+TEST(Console, AProgressTextCannotSteerTheTerminal) {
+  Recording out;
+  Console console(out.file, out.options(true));
+  console.progress("a\n\x1b[2J");
+  EXPECT_EQ(out.text(), "\ra\\n\\x1b[2J\x1b[K");
+}
+
+TEST(EscapeControls, MakesControlsBidiMarksAndBrokenBytesVisible) {
+  EXPECT_EQ(escape_controls("a\tb\r\n"), "a\\tb\\r\\n");
+  EXPECT_EQ(escape_controls("\x1b[31mred"), "\\x1b[31mred");
+  EXPECT_EQ(escape_controls("\x7f"), "\\x7f");
+  EXPECT_EQ(escape_controls("\xC2\x9B"
+                            "31m"),
+            "\\u009b31m");                                        // the one-character form of ESC [
+  EXPECT_EQ(escape_controls("x\xE2\x80\xAEy"), "x\\u202ey");      // right-to-left override
+  EXPECT_EQ(escape_controls("\xE2\x81\xA6"), "\\u2066");          // left-to-right isolate
+  EXPECT_EQ(escape_controls("\xF3\xA0\x81\x81"), "\\U000e0041");  // an invisible tag letter
+  EXPECT_EQ(escape_controls("\xFF\xC3"), "\\xff\\xc3");           // no UTF-8
+  EXPECT_EQ(escape_controls("\xC0\xAF"), "\\xc0\\xaf");           // an overlong slash
+  EXPECT_EQ(escape_controls(std::string_view("\0", 1)), "\\x00");
+}
+
+TEST(EscapeControls, LeavesOrdinaryTextOfEveryScriptAlone) {
+  EXPECT_EQ(escape_controls("Grüße, 数学 😀 π≈3.14"), "Grüße, 数学 😀 π≈3.14");
+  EXPECT_EQ(escape_controls("a\n\tb", Newlines::kKeep), "a\n\tb");
+}
+
+TEST(DisplayWidth, CountsColumnsNotBytes) {
+  EXPECT_EQ(display_width("abc"), 3);
+  EXPECT_EQ(display_width("Grüße"), 5);
+  EXPECT_EQ(display_width("数学"), 4);
+  EXPECT_EQ(display_width("e\xCC\x81"), 1);  // e and a combining acute accent
+  EXPECT_EQ(display_width("😀"), 2);
+}
+
+TEST(ClipToWidth, NeverCutsACharacterInTwo) {
+  EXPECT_EQ(clip_to_width("数学数学", 5), "数学…");
+  EXPECT_EQ(clip_to_width("数学数学", 4), "数…");
+  EXPECT_EQ(clip_to_width("数学", 4), "数学");
+  EXPECT_EQ(clip_to_width("abc", 1), "…");
+  EXPECT_EQ(clip_to_width("abc", 0), "");
+}
+
+TEST(FormatDuration, PicksTheUnitAReaderWouldPick) {
+  EXPECT_EQ(format_duration(0.0123), "12 ms");
+  EXPECT_EQ(format_duration(3.42), "3.4 s");
+  EXPECT_EQ(format_duration(59.96), "1 min 0 s");
+  EXPECT_EQ(format_duration(75), "1 min 15 s");
+  EXPECT_EQ(format_duration(3599.7), "1 h 0 min");
+  EXPECT_EQ(format_duration(7500), "2 h 5 min");
+  EXPECT_EQ(format_duration(97200), "1 d 3 h");
+  EXPECT_EQ(format_duration(-1), "unknown time");
+}
+
+TEST(FormatCount, IsExactBelowAMillionAndThreeDigitsAbove) {
+  EXPECT_EQ(format_count(0), "0");
+  EXPECT_EQ(format_count(999), "999");
+  EXPECT_EQ(format_count(-12345), "-12,345");
+  EXPECT_EQ(format_count(999999), "999,999");
+  EXPECT_EQ(format_count(1234567), "1.23 M");
+  EXPECT_EQ(format_count(999999999), "1.00 G");
+  EXPECT_EQ(format_count(12400000000), "12.4 G");
+}
+
+}  // namespace
+}  // namespace keel

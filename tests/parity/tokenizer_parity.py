@@ -1,0 +1,68 @@
+"""Compares our tokenizer with the Hugging Face libraries on the same files.
+
+    tokenizer_parity.py FOLDER [ROWS]
+
+FOLDER holds tokenizer.json and tokenizer_config.json. ROWS (FOLDER/rows.json when left out) is what our side made of
+some texts: a list of {text, ids, decoded, decoded_with_special}, where ids is null when our side refused the text.
+Prints every difference and exits with 1 when there is one. Needs transformers and tokenizers, not torch.
+"""
+
+import json
+import pathlib
+import sys
+
+import tokenizers
+import transformers
+
+
+def encode_or_none(encode, text):
+    try:
+        return list(encode(text))
+    except Exception as error:  # the Rust library raises a bare Exception for a word without a token
+        if "unk" in str(error).lower():
+            return None
+        raise
+
+
+def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    folder = pathlib.Path(sys.argv[1])
+    rows = json.loads(pathlib.Path(sys.argv[2] if len(sys.argv) == 3 else folder / "rows.json").read_text("utf-8"))
+    if not rows:
+        sys.exit("no rows to compare")
+
+    auto = transformers.AutoTokenizer.from_pretrained(str(folder))
+    core = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    sides = {
+        "transformers": (lambda text: auto(text)["input_ids"], auto.decode),
+        "tokenizers": (lambda text: core.encode(text).ids, core.decode),
+    }
+
+    differences = 0
+
+    def compare(side, what, text, ours, theirs):
+        nonlocal differences
+        if ours != theirs:
+            differences += 1
+            print(f"{side}: {what} of {text!r}: ours {ours!r}, theirs {theirs!r}")
+
+    for row in rows:
+        for side, (encode, decode) in sides.items():
+            text, ids = row["text"], row["ids"]
+            compare(side, "ids", text, ids, encode_or_none(encode, text))
+            if ids is not None:
+                compare(side, "decoded", text, row["decoded"], decode(ids, skip_special_tokens=True))
+                with_special = decode(ids, skip_special_tokens=False)
+                compare(side, "decoded with special", text, row["decoded_with_special"], with_special)
+
+    roles = json.loads((folder / "special_tokens_map.json").read_text("utf-8"))
+    compare("transformers", "special tokens", "the folder", roles, auto.special_tokens_map)
+    compare("transformers", "inputs", "the folder", ["input_ids", "attention_mask"], list(auto("").keys()))
+
+    print(f"{len(rows)} texts compared, {differences} differences")
+    sys.exit(1 if differences else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+#include "keel/record/report.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "keel/core/error.h"
+
+namespace keel {
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
+  return found;
+}
+
+RunData small_run(const std::string& name, int steps = 3) {
+  RunData run;
+  run.name = name;
+  run.config = "objective:\n  method: dppo_tv\ntask:\n  name: arithmetic\nrun:\n  seed: 1\n";
+  run.metrics.push_back({"sft", 0, {{"sft/loss", 2.0}}});
+  run.metrics.push_back(
+      {"eval", 0, {{"eval/accuracy", 0.25}, {"eval/low", 0.21}, {"eval/high", 0.29}, {"eval/count", 400}}});
+  for (int step = 1; step <= steps; ++step) {
+    const double wave = std::sin(step * 1.3);
+    run.metrics.push_back({"rl",
+                           step,
+                           {{"reward/mean", 0.5 + 0.2 * wave},
+                            {"policy/entropy", 0.9},
+                            {"trust_region/masked", 0.018},
+                            {"mismatch/abs_prob_mean", 2e-7},
+                            {"throughput/rollout_tokens_per_s", 12345.0},
+                            {"completion/length_mean", 20 + wave},
+                            {"time/rollout", 30.0},
+                            {"my/own_metric", 17.5}}});
+  }
+  run.metrics.push_back(
+      {"eval", steps, {{"eval/accuracy", 0.75}, {"eval/low", 0.71}, {"eval/high", 0.79}, {"eval/count", 400}}});
+  return run;
+}
+
+Sample token_sample() {
+  Sample sample;
+  sample.phase = "rl";
+  sample.step = 2;
+  sample.prompt = "1 + 1 = ?";
+  sample.reward = 1;
+  sample.advantage = -0.5;
+  sample.finish = "length";
+  sample.tokens = {"so", "2", "\n"};
+  sample.behavior_logp = {std::log(0.5), std::log(0.25), 0};
+  sample.logp = {std::log(0.6), std::log(0.75), 0};
+  sample.coefficient = {1.2, 0, -0.6};
+  sample.kept = {true, false, true};
+  sample.divergence = {0.1, 0.5, 0};
+  sample.threshold = {0.2, 0.2, 0.2};
+  return sample;
+}
+
+TEST(Report, ShowsTheHeadlineNumbersOfARun) {
+  const std::string html = render_report({small_run("quick")});
+  EXPECT_TRUE(has(html, "<h1>quick</h1>"));
+  EXPECT_TRUE(has(html, "25.0 % →</span> 75.0 %"));
+  EXPECT_TRUE(has(html, "95 % intervals 21–29 % → 71–79 %, 400 problems"));
+  EXPECT_TRUE(has(html, "1.8 %"));
+  EXPECT_TRUE(has(html, "2×10<sup>−7</sup>"));
+  EXPECT_TRUE(has(html, "12,345"));
+  EXPECT_TRUE(has(html, "1 min 30 s"));
+  EXPECT_TRUE(has(html, "<b>dppo_tv</b>"));
+  EXPECT_TRUE(has(html, "<code>my/own_metric</code>"));  // unknown metrics are listed, not lost
+  EXPECT_FALSE(has(html, ">nan"));
+}
+
+TEST(Report, NeedsNoNetworkAndForbidsIt) {
+  const std::string html = render_report({small_run("quick")});
+  EXPECT_TRUE(has(html, "content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\""));
+  for (const char* forbidden : {"src=", "<link", "@import", "url(", "https://"})
+    EXPECT_FALSE(has(html, forbidden)) << forbidden;
+  // The one address in the page is the name of the SVG namespace, which is never fetched.
+  EXPECT_EQ(count(html, "http://"), count(html, "http://www.w3.org/2000/svg"));
+}
+
+TEST(Report, NeutralisesWhatAModelMightWrite) {
+  RunData run = small_run("<b>name</b>");
+  run.config = "x: </pre><script>alert(1)</script>\n";
+  run.metrics[2].values["</code><script>"] = 1;
+  Sample sample = token_sample();
+  sample.prompt = "</pre><script>alert(1)</script>";
+  sample.tokens = {"</script>", "<img src=x onerror=alert(1)>", "\xE2\x80\xAEgnp"};
+  run.samples.push_back(sample);
+  Sample plain;
+  plain.phase = "eval";
+  plain.completion = "\" onmouseover='x' \x1b[31m <img onerror=1> \xE2\x80\xAE";
+  run.samples.push_back(plain);
+  const std::string html = render_report({run, small_run("other")}) + render_report({run});
+  EXPECT_EQ(count(html, "<script>"), 2u);  // one per page: the page's own
+  EXPECT_EQ(count(html, "</script>"), 2u);
+  EXPECT_FALSE(has(html, "<img"));
+  EXPECT_FALSE(has(html, "<b>name"));
+  EXPECT_FALSE(has(html, "\xE2\x80\xAE"));
+  EXPECT_FALSE(has(html, "\x1b"));
+  EXPECT_TRUE(has(html, "\\u202egnp"));
+  EXPECT_TRUE(has(html, "&lt;img src=x onerror=alert(1)&gt;"));
+  EXPECT_TRUE(has(html, "&quot; onmouseover=&#39;x&#39; \\x1b[31m"));
+}
+
+TEST(Report, ShadesTokensByCoefficientAndMarksBlockedOnes) {
+  RunData run = small_run("quick");
+  run.samples.push_back(token_sample());
+  const std::string html = render_report({run});
+  // The deepest shade belongs to the 95th percentile of |coefficient|, here of {0.6, 1.2}: 0.6.
+  EXPECT_TRUE(has(html,
+                  "<span class=\"t u8\" title=\"μ 0.5 · π 0.6 · π/μ 1.2 · divergence 0.1 of 0.2 allowed · "
+                  "coefficient +1.2 · kept\">so</span>"));
+  EXPECT_TRUE(has(html,
+                  "<span class=\"t x\" title=\"μ 0.25 · π 0.75 · π/μ 3 · divergence 0.5 of 0.2 allowed · "
+                  "coefficient 0 · BLOCKED\">2</span>"));
+  EXPECT_TRUE(has(html, "<span class=\"t d8\""));
+  EXPECT_TRUE(has(html, ">↵</span><br>"));
+  EXPECT_TRUE(has(html, "1 blocked"));
+  EXPECT_TRUE(has(html, "μ 0.25 → π 0.75, divergence 0.5 &gt; 0.2"));
+  EXPECT_TRUE(has(html, "advantage <b>−0.5</b>"));
+  EXPECT_TRUE(has(html, "cut off at the length limit"));
+}
+
+TEST(Report, ToleratesArraysShorterThanTheTokens) {
+  RunData run = small_run("quick");
+  Sample sample = token_sample();
+  sample.coefficient.resize(1);
+  sample.kept.clear();
+  sample.logp.clear();
+  sample.divergence = {std::nan(""), 0.5};
+  run.samples.push_back(sample);
+  EXPECT_TRUE(has(render_report({run}), "title=\"μ 0.25 · divergence 0.5 of 0.2 allowed\">2</span>"));
+}
+
+TEST(Report, OfTenThousandStepsWithLongSamplesIsBelowAMegabyte) {
+  RunData run = small_run("long", 10000);
+  Sample sample = token_sample();
+  for (int i = 0; i < 2000; ++i) {
+    sample.tokens.push_back("word");
+    for (auto* values :
+         {&sample.logp, &sample.behavior_logp, &sample.coefficient, &sample.divergence, &sample.threshold}) {
+      values->push_back(-0.123456789);
+    }
+    sample.kept.push_back(i % 3 != 0);
+  }
+  sample.prompt = std::string(100000, 'p');
+  for (int i = 0; i < 100; ++i) run.samples.push_back(sample);
+  const std::string html = render_report({run});
+  EXPECT_LT(html.size(), 1000000u);
+  EXPECT_TRUE(has(html, "1,763 more tokens"));  // 2,003 tokens less the 240 shown
+}
+
+TEST(Report, OfSeveralRunsComparesThemAndNamesTheSettingsThatDiffer) {
+  RunData other = small_run("other");
+  other.config = "objective:\n  method: drpo\ntask:\n  name: arithmetic\nrun:\n  seed: 1\n";
+  other.metrics.back().values["eval/accuracy"] = 0.9;
+  const std::string html = render_report({small_run("quick"), other});
+  EXPECT_TRUE(has(html, "2 runs side by side"));
+  EXPECT_TRUE(has(html, "<b>90.0 %</b>"));
+  EXPECT_TRUE(has(html, "<code>objective.method</code></th><td>dppo_tv</td><td>drpo</td>"));
+  EXPECT_FALSE(has(html, "<code>task.name</code>"));
+  EXPECT_TRUE(has(html, "data-name=\"quick\""));
+  EXPECT_TRUE(has(html, "data-name=\"other\""));
+}
+
+TEST(Report, OfARunThatHasOnlyBegunIsStillAPage) {
+  RunData run;
+  run.name = "empty";
+  EXPECT_TRUE(has(render_report({run}), "<h1>empty</h1>"));
+  EXPECT_THROW(render_report({}), Error);
+}
+
+TEST(Report, UsesEveryIdOnce) {
+  const std::string html = render_report({small_run("quick"), small_run("other")});
+  for (size_t at = 0; (at = html.find(" id=\"", at)) != std::string::npos; ++at) {
+    const std::string id = html.substr(at, html.find('"', at + 5) - at + 1);
+    EXPECT_EQ(count(html, id), 1u) << id;
+  }
+}
+
+}  // namespace
+}  // namespace keel

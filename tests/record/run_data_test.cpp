@@ -1,0 +1,156 @@
+#include "keel/record/run_data.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "keel/core/error.h"
+
+namespace keel {
+namespace {
+
+/// A run folder with the files a test writes.
+class RunDataTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "keel-run-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void write(const char* name, const std::string& text) { std::ofstream(folder_ / name) << text; }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(RunDataTest, ReadsMetricsSamplesAndConfiguration) {
+  write("metrics.jsonl", R"({"phase":"rl","step":1,"updates":4,"reward/mean":0.25,"note":"text","list":[1]})"
+                         "\n"
+                         R"({"phase":"rl","step":2,"updates":8,"reward/mean":0.5})"
+                         "\n");
+  write("samples.jsonl",
+        R"({"phase":"rl","step":1,"prompt":"1+1","completion":"2","reward":1.0,"finish":"stop","tokens":["2","<end>"],)"
+        R"("logp":[-0.5,null],"kept":[true,false],"divergence":[0.1,0.3],"threshold":[0.2,0.2]})"
+        "\n");
+  write("config.yaml", "run:\n  seed: 3\n");
+  const RunData run = read_run(folder_ / "");
+  EXPECT_EQ(run.name, folder_.filename().string());
+  ASSERT_EQ(run.metrics.size(), 2u);
+  EXPECT_EQ(run.metrics[1].step, 2);
+  EXPECT_EQ(run.metrics[1].values.at("reward/mean"), 0.5);
+  EXPECT_EQ(run.metrics[0].values.count("note"), 0u);
+  ASSERT_EQ(run.samples.size(), 1u);
+  EXPECT_EQ(run.samples[0].tokens, (std::vector<std::string>{"2", "<end>"}));
+  EXPECT_EQ(run.samples[0].logp[0], -0.5);
+  EXPECT_TRUE(std::isnan(run.samples[0].logp[1]));
+  EXPECT_EQ(run.samples[0].kept, (std::vector<bool>{true, false}));
+  EXPECT_TRUE(std::isnan(run.samples[0].advantage));
+  EXPECT_EQ(run.config, "run:\n  seed: 3\n");
+}
+
+TEST_F(RunDataTest, IgnoresATornLastLine) {
+  write("metrics.jsonl", "{\"phase\":\"rl\",\"step\":1,\"reward/mean\":1}\n{\"phase\":\"rl\",\"step\":2,\"rew");
+  EXPECT_EQ(read_run(folder_).metrics.size(), 1u);
+}
+
+TEST_F(RunDataTest, NamesFileAndLineOfABrokenLineInTheMiddle) {
+  write("metrics.jsonl", "{\"phase\":\"rl\",\"step\":1}\n{\"phase\":\"rl\",\"st\n{\"phase\":\"rl\",\"step\":3}\n");
+  try {
+    read_run(folder_);
+    FAIL() << "a broken line went unnoticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_NE(std::string(error.what()).find("metrics.jsonl:2:"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(RunDataTest, RefusesAFolderThatIsNoRun) {
+  try {
+    read_run(folder_);
+    FAIL() << "an empty folder passed as a run";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_NE(std::string(error.what()).find("metrics.jsonl"), std::string::npos);
+  }
+}
+
+TEST_F(RunDataTest, ThinsMoreSamplesThanItKeepsEvenlyAndKeepsFirstAndLast) {
+  write("metrics.jsonl", "{\"phase\":\"rl\",\"step\":1}\n");
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += "{\"phase\":\"rl\",\"step\":" + std::to_string(i) + "}\n";
+  write("samples.jsonl", text);
+  const std::vector<Sample> samples = read_run(folder_).samples;
+  EXPECT_LE(samples.size(), kMaxSamples + 1);
+  EXPECT_GE(samples.size(), kMaxSamples / 2);
+  EXPECT_EQ(samples.front().step, 0);
+  EXPECT_EQ(samples.back().step, 4999);
+  for (size_t i = 1; i + 1 < samples.size(); ++i) {
+    EXPECT_EQ(samples[i].step - samples[i - 1].step, samples[1].step - samples[0].step);
+  }
+}
+
+MetricRow row(const char* phase, int64_t step, std::map<std::string, double, std::less<>> values) {
+  return {phase, step, std::move(values)};
+}
+
+TEST(MetricCurve, HasAGapWhereARowLacksTheMetric) {
+  RunData run;
+  run.metrics = {row("rl", 1, {{"a", 5}}), row("eval", 1, {{"a", 9}}), row("rl", 2, {}), row("rl", 3, {{"a", 7}})};
+  const std::vector<ChartPoint> curve = metric_curve(run, "rl", "a");
+  ASSERT_EQ(curve.size(), 3u);
+  EXPECT_EQ(curve[0].y, 5);
+  EXPECT_TRUE(std::isnan(curve[1].y));
+  EXPECT_EQ(curve[2].x, 3);
+  EXPECT_TRUE(metric_curve(run, "rl", "b").empty());
+}
+
+TEST(Summarize, TakesTheLastEvaluationBeforeRlAsBeforeAndTheLastOfAllAsAfter) {
+  RunData run;
+  run.metrics = {
+      row("eval", 0, {{"eval/accuracy", 0.1}}),
+      row("sft", 1, {{"sft/loss", 2}, {"time/train", 1.5}}),
+      row("eval", 1, {{"eval/accuracy", 0.4}, {"eval/low", 0.3}, {"eval/high", 0.5}, {"eval/count", 100}}),
+      row("rl", 2, {{"reward/mean", 0.7}, {"trust_region/masked", 0.02}, {"time/rollout", 2}, {"time/total", 99}}),
+      row("rl", 3, {{"reward/mean", 0.6}, {"trust_region/masked", 0.04}, {"time/train", 3}}),
+      row("eval", 3, {{"eval/accuracy", 0.8}})};
+  const RunSummary summary = summarize(run);
+  ASSERT_TRUE(summary.before && summary.after);
+  EXPECT_EQ(summary.before->accuracy, 0.4);
+  EXPECT_EQ(summary.before->high, 0.5);
+  EXPECT_EQ(summary.before->count, 100);
+  EXPECT_EQ(summary.after->accuracy, 0.8);
+  EXPECT_EQ(summary.after->low, 0.8);
+  EXPECT_EQ(summary.evals.size(), 2u);
+  EXPECT_EQ(summary.best_reward, 0.7);
+  EXPECT_EQ(summary.best_reward_step, 2);
+  EXPECT_DOUBLE_EQ(summary.last_reward, 0.65);
+  EXPECT_DOUBLE_EQ(summary.masked, 0.03);
+  EXPECT_DOUBLE_EQ(summary.seconds, 6.5);
+  EXPECT_EQ(summary.rl_steps, 2);
+  EXPECT_EQ(summary.sft_steps, 1);
+}
+
+TEST(Summarize, TellsASingleEvaluationBeforeRlFromOneAfterIt) {
+  RunData before, after;
+  before.metrics = {row("eval", 0, {{"eval/accuracy", 0.3}}), row("rl", 1, {})};
+  after.metrics = {row("rl", 1, {}), row("eval", 1, {{"eval/accuracy", 0.3}})};
+  EXPECT_TRUE(summarize(before).before && !summarize(before).after);
+  EXPECT_TRUE(!summarize(after).before && summarize(after).after);
+  EXPECT_FALSE(summarize(RunData{}).after);
+}
+
+TEST(FlattenConfig, TurnsSectionsIntoDottedPaths) {
+  const auto settings = flatten_config(
+      "# made by keel\nobjective:\n  method: dppo_tv  \n  clip:\n    low: 0.2\ndata:\n  files:\n"
+      "    - a.jsonl\n    - b.jsonl\nseed: 1\n");
+  const std::vector<std::pair<std::string, std::string>> expected{{"objective.method", "dppo_tv"},
+                                                                  {"objective.clip.low", "0.2"},
+                                                                  {"data.files", "a.jsonl"},
+                                                                  {"data.files", "b.jsonl"},
+                                                                  {"seed", "1"}};
+  EXPECT_EQ(settings, expected);
+}
+
+}  // namespace
+}  // namespace keel

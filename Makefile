@@ -24,9 +24,10 @@ bench: configure
 	@$(compile) bench_programs
 	@for program in build/bench/bin/*; do [ ! -f $$program ] || { echo "== $$program"; $$program; } || exit 1; done
 
-bench-trl: build
-	@scripts/bootstrap.sh --trl
-	@.deps/venv/bin/python bench/against_trl.py
+bench-trl: configure
+	@$(compile) bench_vs_trl_keel
+	@bench/vs_trl/setup.sh
+	@.deps/trl/bin/python bench/vs_trl/run.py --keel build/bench/bin/vs_trl_keel
 
 format:
 	@scripts/bootstrap.sh --format

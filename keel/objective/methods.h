@@ -24,9 +24,9 @@ struct Method {
 /// Which method, and what to change of its row; the section `objective` of a configuration.
 struct ObjectiveOptions {
   std::string method = "dppo_tv";
-  std::optional<double> delta, delta_low, delta_high, ratio_cap;
-  std::optional<std::string> advantage, aggregation;
-  std::optional<double> horizon;
+  std::optional<double> delta = {}, delta_low = {}, delta_high = {}, ratio_cap = {};
+  std::optional<std::string> advantage = {}, aggregation = {};
+  std::optional<double> horizon = {};
 
   void describe(OptionTable& table);
 };

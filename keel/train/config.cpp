@@ -104,6 +104,7 @@ void check_consistency(const Config& c) {
 Config quickstart_config() {
   Config c;
   c.run.dir = "runs/quickstart";
+  c.run.threads = 1;  // a network this small gains nothing from a second thread and waits for it
   c.model.initializer_range = 0.05;
   c.model.max_positions = 128;
   c.sft.steps = 1150;

@@ -6,11 +6,8 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/random.h"
 #include "keel/objective/advantage.h"
-#include "keel/objective/aggregation.h"
 #include "keel/rollout/sampling_weights.h"
-#include "keel/task/tasks.h"
-#include "keel/train/gradients.h"
-#include "keel/train/packing.h"
+#include "keel/train/policy_update.h"
 #include "keel/train/sample_notes.h"
 #include "keel/train/self_test.h"
 #include "keel/train/stopwatch.h"
@@ -48,38 +45,6 @@ int64_t token_count(std::span<const Rollout> rollouts) {
   return tokens;
 }
 
-/// The update's sequences, packed, with what the trust region needs to know about each target token.
-struct PolicyBatch {
-  PackedBatch packed;
-  Tensor behavior_logp, advantages, weights;  // [M] float32; weights are the aggregation's
-};
-
-std::vector<PolicyBatch> pack_minibatch(std::span<const int64_t> minibatch, std::span<const Prompt> prompts,
-                                        std::span<const Rollout> rollouts, std::span<const double> advantages,
-                                        const Objective& objective, int64_t tokens_per_batch, at::Device device) {
-  std::vector<TrainingSequence> sequences;
-  std::vector<std::span<const float>> behavior;
-  std::vector<double> sequence_advantages;
-  std::vector<int64_t> lengths;
-  for (const int64_t index : minibatch) {
-    const Rollout& rollout = rollouts[index];
-    sequences.push_back({prompts[rollout.prompt].tokens, rollout.tokens, rollout.prompt});
-    behavior.push_back(rollout.behavior_logp);
-    sequence_advantages.push_back(advantages[index]);
-    lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
-  }
-  const std::vector<double> weights = sequence_weights(objective.method.aggregation, lengths, objective.horizon);
-  std::vector<PolicyBatch> batches;
-  for (PackedBatch& packed : pack(sequences, tokens_per_batch, device)) {
-    PolicyBatch batch{.packed = std::move(packed), .behavior_logp = {}, .advantages = {}, .weights = {}};
-    batch.behavior_logp = gather_targets(batch.packed, behavior);
-    batch.advantages = repeat_per_target(batch.packed, sequence_advantages);
-    batch.weights = repeat_per_target(batch.packed, weights);
-    batches.push_back(std::move(batch));
-  }
-  return batches;
-}
-
 }  // namespace
 
 Json Trainer::step() {
@@ -105,19 +70,13 @@ Json Trainer::step() {
   bool equal_parameters = true;  // until the first update, |pi - mu| is the mismatch between sampler and trainer
   for (int64_t epoch = 0; epoch < config_.train.epochs; ++epoch) {
     for (const std::vector<int64_t>& minibatch : minibatches(epoch)) {
-      for (const PolicyBatch& batch : pack_minibatch(minibatch, prompts, rollouts, advantage, objective_,
-                                                     config_.train.tokens_per_batch, device_)) {
-        accumulate_gradients(model_, batch.packed, config_.rollout.temperature, objective_.requirements().scope,
-                             [&](const TokenStats& stats, int64_t begin, int64_t end) -> HeadCoefficients {
-                               const auto rows = [&](const Tensor& x) { return x.narrow(0, begin, end - begin); };
-                               const TokenPolicy policy{stats.logp, rows(batch.behavior_logp), rows(batch.advantages)};
-                               const TokenDecision decision = token_coefficients(objective_.method.region, policy);
-                               token_metrics.add(stats, policy, decision, equal_parameters);
-                               notes.add(batch.packed, minibatch, begin, policy, decision);
-                               return {.coefficient = decision.coefficient * rows(batch.weights),
-                                       .entropy_coefficient = {}};
-                             });
-      }
+      accumulate_policy_gradients(model_, objective_, config_.rollout.temperature, config_.train.tokens_per_batch,
+                                  {prompts, rollouts, advantage}, minibatch,
+                                  [&](const PackedBatch& batch, int64_t begin, const TokenStats& stats,
+                                      const TokenPolicy& policy, const TokenDecision& decision) {
+                                    token_metrics.add(stats, policy, decision, equal_parameters);
+                                    notes.add(batch, minibatch, begin, policy, decision);
+                                  });
       apply_update(config_.optimizer.lr_at(state_.rl_updates++), row);
       equal_parameters = false;
     }

@@ -1,7 +1,11 @@
+#include <c10/util/Exception.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
+#include <string_view>
 
 #include "cli/commands.h"
 #include "keel/core/interrupt.h"
@@ -10,6 +14,13 @@ namespace {
 
 using keel::ExitCode;
 
+/// LibTorch has a type of its own for a GPU that is full, and none for the CPU.
+bool is_out_of_memory(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
+}
+
 /// Runs the chosen command; every way an error can leave it has its exit code.
 int run(const keel::cli::Action& action) {
   try {
@@ -17,10 +28,16 @@ int run(const keel::cli::Action& action) {
   } catch (const keel::Error& error) {
     std::fprintf(stderr, "keel: %s\n", error.what());
     return static_cast<int>(error.code());
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "keel: out of memory; lower train.tokens_per_batch or rollout.max_sequences\n");
-    return static_cast<int>(ExitCode::kHealthGuard);
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::fprintf(stderr, "keel: %s; check the path and its permissions\n", error.what());
+    return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const std::exception& error) {
+    if (is_out_of_memory(error)) {
+      std::fprintf(stderr,
+                   "keel: out of memory; lower train.tokens_per_batch, rollout.max_sequences or the model's "
+                   "sizes. The last checkpoint is sound\n");
+      return static_cast<int>(ExitCode::kHealthGuard);
+    }
     std::fprintf(stderr, "keel: internal error: %s\n", error.what());
     return static_cast<int>(ExitCode::kInternal);
   }

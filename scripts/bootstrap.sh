@@ -3,7 +3,6 @@
 #
 #   scripts/bootstrap.sh            what `make build` needs
 #   scripts/bootstrap.sh --tests    and the Python packages the parity tests compare with, in .deps/venv
-#   scripts/bootstrap.sh --trl      and TRL, for `make bench-trl`
 #   scripts/bootstrap.sh --format   and clang-format
 #
 # A step that was interrupted is done again by the next call: what is finished has a stamp in .deps/venv.
@@ -167,8 +166,8 @@ PY
 
 for option in "$@"; do
   case $option in
-    --tests | --trl | --format) ;;
-    *) stop "'$option' is not an option; there are --tests, --trl and --format" ;;
+    --tests | --format) ;;
+    *) stop "'$option' is not an option; there are --tests and --format" ;;
   esac
 done
 
@@ -184,7 +183,6 @@ for option in "$@"; do
       venv_has tests "${torch_packages[@]}" "${test_packages[@]}" || python3_serves "${test_packages[@]}" ||
         add_to_venv tests "${test_packages[@]}"
       ;;
-    --trl) add_to_venv trl trl ;;
     --format) require_packages clang-format ;;
   esac
 done

@@ -29,6 +29,8 @@ MAX_SPIN_DRIFT = 0.05
 MAX_OTHER_LOAD = 0.05
 MAX_IDLE_LOAD = 0.05
 MIN_CLEAN_PAIRS = 5
+# Between two steps: longer than an OpenMP thread of the last worker spins before it goes to sleep.
+SETTLE_SECONDS = 0.05
 CLOCK_TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -50,11 +52,13 @@ def physical_cores(count: int) -> list[int]:
     return chosen[:count]
 
 
-def worker_environment(threads: int) -> dict[str, str]:
-    """Both workers get exactly this: equal thread counts, and waiting threads that sleep instead of spinning."""
+def worker_environment(threads: int, wait_policy: str) -> dict[str, str]:
+    """Both workers get exactly this: equal thread counts, and the same way of waiting between parallel regions."""
     counts = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"]
-    policy = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "OMP_DYNAMIC": "FALSE", "MKL_DYNAMIC": "FALSE"}
-    return os.environ | {name: str(threads) for name in counts} | policy
+    waiting = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
+    inherited = {name: value for name, value in os.environ.items() if name not in waiting}
+    fixed = {name: str(threads) for name in counts} | {"OMP_DYNAMIC": "FALSE", "MKL_DYNAMIC": "FALSE"}
+    return inherited | fixed | (waiting if wait_policy == "passive" else {})
 
 
 class Worker:
@@ -189,6 +193,7 @@ def run_pair(keel: Worker, trl: Worker, cpus: list[int]) -> dict:
     started, busy = time.perf_counter(), busy_seconds(cpus)
     result, idle_cpu = {}, {}
     for worker, waiting in ((keel, trl), (trl, keel)):
+        time.sleep(SETTLE_SECONDS)
         waiting_cpu = waiting.cpu_seconds()
         result[worker.name] = worker.step()
         idle_cpu[waiting.name] = waiting.cpu_seconds() - waiting_cpu
@@ -282,7 +287,7 @@ def compare(options: argparse.Namespace) -> dict:
     """Runs the whole comparison and returns everything that was measured."""
     cpus = physical_cores(options.threads)
     os.sched_setaffinity(0, cpus)  # inherited by both workers
-    environment = worker_environment(options.threads)
+    environment = worker_environment(options.threads, options.wait_policy)
     trl_command = [str(options.trl_python), str(HERE / "trl_worker.py")]
     workers: list[Worker] = []
     try:
@@ -310,6 +315,7 @@ def compare(options: argparse.Namespace) -> dict:
         "keel": {"command": str(options.keel)} | keel.facts,
         "trl": trl.facts,
         "threads": options.threads,
+        "wait_policy": options.wait_policy,
         "completion_tokens": COMPLETION_TOKENS,
         "pairs": pairs,
         "all": summarize(pairs),
@@ -341,6 +347,12 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=7, help="measured pairs of steps")
     parser.add_argument("--warmup", type=int, default=2, help="unmeasured steps of each side")
     parser.add_argument("--threads", type=int, default=2, help="threads and cores of each side")
+    parser.add_argument(
+        "--wait-policy",
+        choices=("passive", "default"),
+        default="passive",
+        help="OpenMP threads of both sides between parallel regions: sleep at once, or spin first as the library likes",
+    )
     parser.add_argument("--json", type=Path, help="write everything measured to this file")
     options = parser.parse_args()
     if options.pairs < 1 or options.threads < 1 or options.warmup < 0:

@@ -1,5 +1,6 @@
 #include "keel/core/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <system_error>
+#include <memory>
 #include <vector>
 
 #include "keel/core/error.h"
@@ -331,13 +332,42 @@ void CreateDirectories::operator()(const fs::path& path) const {
   }
 }
 
+// By POSIX calls, here and in remove_tree: torch packages built with another standard library export parts of
+// std::filesystem, and their remove_all and directory iterators, bound in place of ours, crash.
+std::vector<std::string> list_directory(const fs::path& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), closedir);
+  if (folder == nullptr) fail_to_read(path, errno);
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(folder.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+namespace {
+
+/// Removes what `name` in `folder` (a path, for errors) is; a link is removed, not followed.
+void remove_entry(const fs::path& path) {
+  struct stat status = {};
+  if (lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return;
+    fail_to_write("remove", path, errno);
+  }
+  if (S_ISDIR(status.st_mode))
+    for (const std::string& name : list_directory(path)) remove_entry(path / name);
+  const int failed = S_ISDIR(status.st_mode) ? rmdir(path.c_str()) : unlink(path.c_str());
+  if (failed != 0 && errno != ENOENT) fail_to_write("remove", path, errno);
+}
+
+}  // namespace
+
 void remove_tree(const fs::path& path) {
   if (path.empty() || !path.has_relative_path()) {
     fail(ExitCode::kInternal, "refused to remove ", path, ": wanted a path below the root folder");
   }
-  std::error_code error;
-  fs::remove_all(without_trailing_slash(path), error);
-  if (error) fail_to_write("remove", path, error.value());
+  remove_entry(without_trailing_slash(path));
 }
 
 }  // namespace keel

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace keel {
 
@@ -121,6 +122,9 @@ struct CreateDirectories {
   void operator()(const std::filesystem::path& path) const;
 };
 inline constexpr CreateDirectories create_directories;
+
+/// The names in a folder, sorted.
+std::vector<std::string> list_directory(const std::filesystem::path& path);
 
 /// Removes a file or a folder with all it holds (links are removed, not followed); one that does not exist is fine.
 void remove_tree(const std::filesystem::path& path);

@@ -7,8 +7,20 @@
 namespace keel {
 namespace {
 
-bool is_empty_folder(const std::filesystem::path& path) {
-  return std::filesystem::is_directory(path) && std::filesystem::is_empty(path);
+/// Whether something other than an empty folder is there. What cannot be looked at (no permission, a name too long) is
+/// left for the first write to explain.
+bool is_taken(const std::filesystem::path& path) {
+  std::error_code unseen;
+  if (!std::filesystem::exists(path, unseen)) return false;
+  return !std::filesystem::is_directory(path) || !list_directory(path).empty();
+}
+
+/// Removes a run with its config.yaml last: by that name a folder is known to hold a run, so that a replacement that is
+/// killed half-way can be asked for again.
+void remove_run(const std::filesystem::path& path) {
+  for (const std::string& name : list_directory(path))
+    if (name != "config.yaml") remove_tree(path / name);
+  remove_tree(path);
 }
 
 /// A row without numbers that JSON cannot hold.
@@ -27,22 +39,26 @@ RunFolder::RunFolder(const std::filesystem::path& path)
       samples_(AppendFile::open(path / "samples.jsonl")),
       log_(AppendFile::open(path / "log.txt")) {}
 
+void RunFolder::require_free(const std::filesystem::path& path, bool replace) {
+  if (!is_taken(path)) return;
+  if (!replace)
+    fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(),
+         " exists already. Continue it with --resume, replace it with --overwrite, or choose another run.dir");
+  if (!std::filesystem::exists(path / "config.yaml"))
+    fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(),
+         " holds no run (no config.yaml), so it is not replaced. Choose another run.dir, or empty it yourself");
+}
+
 RunFolder RunFolder::create(const std::filesystem::path& path, bool replace, std::string_view config_yaml) {
-  if (std::filesystem::exists(path) && !is_empty_folder(path)) {
-    if (!replace)
-      fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(),
-           " exists already. Continue it with --resume, replace it with --overwrite, or choose another run.dir");
-    if (!std::filesystem::exists(path / "config.yaml"))
-      fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(),
-           " holds no run (no config.yaml), so it is not replaced. Choose another run.dir, or empty it yourself");
-    remove_tree(path);
-  }
+  require_free(path, replace);
+  if (is_taken(path)) remove_run(path);
   create_directories(path);
   write_atomically(path / "config.yaml", config_yaml);
   return RunFolder(path);
 }
 
-RunFolder RunFolder::reopen(const std::filesystem::path& path, const Sizes& sizes) {
+RunFolder RunFolder::reopen(const std::filesystem::path& path, const Sizes& sizes, std::string_view config_yaml) {
+  write_atomically(path / "config.yaml", config_yaml);
   cut_to_size(path / "metrics.jsonl", sizes.metrics);
   cut_to_size(path / "samples.jsonl", sizes.samples);
   cut_to_size(path / "log.txt", sizes.log);

@@ -12,7 +12,10 @@ namespace keel {
 /// The files a run leaves behind while it goes on: metrics.jsonl, samples.jsonl, log.txt.
 class RunFolder {
  public:
-  /// A new run. An existing folder is refused (exit code 2) unless `replace` is set and it holds a run or nothing.
+  /// Refuses (exit code 2) a folder that is taken, unless `replace` is set and it holds a run.
+  static void require_free(const std::filesystem::path& path, bool replace);
+
+  /// A new run, in a folder that require_free() accepts; a run that is there is removed.
   static RunFolder create(const std::filesystem::path& path, bool replace, std::string_view config_yaml);
 
   /// Bytes of each growing file, as a checkpoint remembers them.
@@ -20,8 +23,9 @@ class RunFolder {
     uint64_t metrics = 0, samples = 0, log = 0;
   };
 
-  /// A run that goes on from a checkpoint: what was written after it is cut off.
-  static RunFolder reopen(const std::filesystem::path& path, const Sizes& sizes);
+  /// A run that goes on from a checkpoint: what was written after it is cut off, and config.yaml says what holds from
+  /// now on (more steps, another interval of saving).
+  static RunFolder reopen(const std::filesystem::path& path, const Sizes& sizes, std::string_view config_yaml);
 
   /// Adds a row; members that are not finite numbers are left out, for JSON has no word for them.
   void add_metrics(const Json& row);

@@ -12,11 +12,11 @@ namespace keel {
 
 void RolloutOptions::describe(OptionTable& table) {
   table.add("samples_per_prompt", samples_per_prompt, "Completions sampled for each prompt; they form a group.",
-            at_least(1));
+            at_least(1).at_most(1 << 16));
   table.add("temperature", temperature, "Softmax temperature of sampling; it is part of the policy that is trained.",
             above(0).at_most(100));
   table.add("max_new_tokens", max_new_tokens, "Longest completion in tokens; 0 means the task's own limit.",
-            at_least(0));
+            at_least(0).at_most(1 << 27));
   table.add(
       "weights", weights,
       "What the sampler multiplies with: the model's own weights, or a copy rounded to fp8 e4m3 per output channel.",

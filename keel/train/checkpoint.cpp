@@ -37,13 +37,11 @@ uint32_t checksum_of_file(const std::filesystem::path& path, uint64_t size) {
 }
 
 void write_manifest(const std::filesystem::path& folder, int64_t step) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
   Json manifest = {{"format", "keel checkpoint 1"}, {"step", step}, {"files", Json::object()}};
-  for (const auto& file : files) {
+  for (const std::string& name : list_directory(folder)) {
+    const std::filesystem::path file = folder / name;
     const uint64_t size = std::filesystem::file_size(file);
-    manifest["files"][file.filename().string()] = {{"bytes", size}, {"crc32c", hex(checksum_of_file(file, size))}};
+    manifest["files"][name] = {{"bytes", size}, {"crc32c", hex(checksum_of_file(file, size))}};
   }
   write_atomically(folder / "manifest.json", manifest.dump(1));
 }
@@ -70,17 +68,30 @@ void publish(const std::filesystem::path& partial, const std::filesystem::path& 
 std::vector<std::filesystem::path> finished(const std::filesystem::path& checkpoints) {
   std::vector<std::pair<int64_t, std::filesystem::path>> found;
   if (std::filesystem::is_directory(checkpoints)) {
-    for (const auto& entry : std::filesystem::directory_iterator(checkpoints)) {
-      const std::string name = entry.path().filename().string();
+    for (const std::string& name : list_directory(checkpoints)) {
       const bool named = name.starts_with("step-") && name.size() > 5 && name.size() < 20 &&
                          std::all_of(name.begin() + 5, name.end(), [](unsigned char c) { return std::isdigit(c); });
-      if (named) found.emplace_back(std::stoll(name.substr(5)), entry.path());
+      if (named) found.emplace_back(std::stoll(name.substr(5)), checkpoints / name);
     }
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<std::filesystem::path> paths;
   for (auto& [step, path] : found) paths.push_back(path);
   return paths;
+}
+
+/// Removes what a checkpoint just saved outlives: older ones beyond `keep`; later ones, for a run that fell back to an
+/// older checkpoint writes its future anew, and a damaged folder must not be kept in place of a sound one; and
+/// what a killed process left half-written.
+void remove_outlived(const std::filesystem::path& checkpoints, const std::filesystem::path& saved, int64_t keep) {
+  int64_t kept = 0;
+  bool later = true;
+  for (const auto& path : finished(checkpoints)) {
+    later = later && path != saved;
+    if (later || ++kept > keep) remove_tree(path);
+  }
+  for (const std::string& name : list_directory(checkpoints))
+    if (name.ends_with(".partial") || name.ends_with(".replaced")) remove_tree(checkpoints / name);
 }
 
 Json read_json(const std::filesystem::path& path) {
@@ -118,26 +129,42 @@ void write_model_folder(const std::filesystem::path& folder, const CausalLm& mod
   for (const auto& [name, bytes] : tokenizer.files()) write_atomically(folder / name, bytes);
 }
 
-std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
-                                      const Tokenizer& tokenizer, int64_t keep) {
-  const std::string name = folder_name(checkpoint.state.step);
-  const std::filesystem::path partial = checkpoints / (name + ".partial");
-  remove_tree(partial);
-  create_directories(partial);
-  write_model_folder(partial, checkpoint.model, tokenizer);
-  write_tensors(partial / "optimizer.safetensors", checkpoint.optimizer);
+namespace {
+
+void write_checkpoint_folder(const std::filesystem::path& folder, const Checkpoint& checkpoint,
+                             const Tokenizer& tokenizer) {
+  create_directories(folder);
+  write_model_folder(folder, checkpoint.model, tokenizer);
+  write_tensors(folder / "optimizer.safetensors", checkpoint.optimizer);
   const Json state = {
       {"state", to_json(checkpoint.state)},
       {"files",
        {{"metrics", checkpoint.files.metrics}, {"samples", checkpoint.files.samples}, {"log", checkpoint.files.log}}},
       {"config", checkpoint.config}};
-  write_atomically(partial / "state.json", state.dump(1));
-  write_manifest(partial, checkpoint.state.step);
+  write_atomically(folder / "state.json", state.dump(1));
+  write_manifest(folder, checkpoint.state.step);
+}
+
+}  // namespace
+
+std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
+                                      const Tokenizer& tokenizer, int64_t keep) {
+  const std::string name = folder_name(checkpoint.state.step);
+  const std::filesystem::path partial = checkpoints / (name + ".partial");
+  remove_tree(partial);
+  try {
+    write_checkpoint_folder(partial, checkpoint, tokenizer);
+  } catch (...) {
+    try {
+      remove_tree(partial);  // on a full disk this gives the space back
+    } catch (const Error&) {
+      // The first error is the one to tell.
+    }
+    throw;
+  }
   publish(partial, checkpoints / name);
   write_atomically(checkpoints / "LATEST", name + "\n");
-
-  const auto all = finished(checkpoints);
-  for (size_t i = static_cast<size_t>(keep); i < all.size(); ++i) remove_tree(all[i]);
+  remove_outlived(checkpoints, checkpoints / name, keep);
   return checkpoints / name;
 }
 

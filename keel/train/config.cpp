@@ -10,12 +10,12 @@ void RunOptions::describe(OptionTable& table) {
   table.add("seed", seed, "Seed of everything random: weights, problems, sampling, shuffling.");
   table.add("device", device, "Where tensors live.", one_of({"cpu", "cuda"}));
   table.add("threads", threads, "CPU threads; 0 means one per core. Bitwise equality needs the same number.",
-            at_least(0));
+            at_least(0).at_most(1024));
 }
 
 void SftOptions::describe(OptionTable& table) {
   table.add("steps", steps, "At most this many supervised updates before RL; 0 skips the warm-up.", at_least(0));
-  table.add("batch", batch, "Demonstrations per update.", at_least(1));
+  table.add("batch", batch, "Demonstrations per update.", at_least(1).at_most(1 << 24));
   table.add("lr", lr, "Learning rate on noise-free demonstrations.", at_least(0));
   table.add("stop_loss", stop_loss,
             "Noise-free demonstrations end when the loss's moving average (0.95) is below this; 0 means never.",
@@ -30,10 +30,10 @@ void SftOptions::describe(OptionTable& table) {
 
 void TrainOptions::describe(OptionTable& table) {
   table.add("steps", steps, "RL steps; each samples one batch of rollouts and makes all its updates.", at_least(0));
-  table.add("prompts_per_step", prompts_per_step, "Prompts in a rollout batch.", at_least(1));
+  table.add("prompts_per_step", prompts_per_step, "Prompts in a rollout batch.", at_least(1).at_most(1 << 24));
   table.add("sequences_per_update", sequences_per_update,
             "Completions in one optimizer update; 0 means the whole rollout batch.", at_least(0));
-  table.add("epochs", epochs, "Passes over a rollout batch.", at_least(1));
+  table.add("epochs", epochs, "Passes over a rollout batch.", at_least(1).at_most(1 << 16));
   table.add("tokens_per_batch", tokens_per_batch,
             "Packed tokens in one forward and backward; bounds memory and changes no gradient.", at_least(1));
   table.add("max_skipped_updates", max_skipped_updates,
@@ -44,7 +44,7 @@ void TrainOptions::describe(OptionTable& table) {
 }
 
 void EvalOptions::describe(OptionTable& table) {
-  table.add("prompts", prompts, "Held-out prompts per evaluation; 0 evaluates nothing.", at_least(0));
+  table.add("prompts", prompts, "Held-out prompts per evaluation; 0 evaluates nothing.", at_least(0).at_most(1 << 24));
   table.add("every", every, "RL steps between evaluations; 0 means only before and after.", at_least(0));
   table.add("temperature", temperature, "Sampling temperature of evaluations; 0 is greedy.", at_least(0).at_most(100));
 }
@@ -88,17 +88,40 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
   return config;
 }
 
+namespace {
+
+constexpr int64_t kMaxRolloutsPerStep = int64_t{1} << 24;
+
+/// A prompt and its completion must fit into the model; found here, and not after the warm-up at the first rollout.
+void check_positions(const Config& c, const Task& task) {
+  const Tokenizer tokenizer = task.tokenizer();
+  const auto prompt = tokenizer.encode(task.problem(c.run.seed, 0, Split::kTrain).prompt);
+  const int64_t completion = c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : task.completion_limit();
+  const int64_t longest = std::max(completion, c.sft.steps > 0 ? task.completion_limit() : 0);
+  const int64_t needed = static_cast<int64_t>(prompt.size()) + longest;
+  if (needed > c.model.max_positions)
+    fail(ExitCode::kBadConfiguration, "model.max_positions is ", c.model.max_positions, ", but a prompt of the task ",
+         c.task.name, " has ", prompt.size(), " tokens and a completion up to ", longest,
+         "; set model.max_positions to at least ", needed, " or lower rollout.max_new_tokens");
+}
+
+}  // namespace
+
 void check_consistency(const Config& c) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
+  if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2)
+    refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
+           "; the advantage compares completions of one prompt, so a group needs at least 2");
+  if (c.rollouts_per_step() > kMaxRolloutsPerStep)
+    refuse("train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
+           c.rollout.samples_per_prompt, " are ", c.rollouts_per_step(), " completions in one step; at most ",
+           kMaxRolloutsPerStep, " are held at once, lower one of the two");
   if (c.rollouts_per_step() % c.sequences_per_update() != 0)
     refuse("train.sequences_per_update is ", c.sequences_per_update(), ", but a step has ", c.rollouts_per_step(),
            " completions (train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step());
-  if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2)
-    refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
-           "; the advantage compares completions of one prompt, so a group needs at least 2");
   make_objective(c.objective, 1.0);  // refuses parameters that the method does not have
-  make_task(c.task);
+  check_positions(c, *make_task(c.task));
 }
 
 Config quickstart_config() {

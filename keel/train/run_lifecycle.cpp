@@ -1,6 +1,7 @@
 // How a run starts, goes on, is watched and is saved. What it does in between is in trainer.cpp.
 
 #include <ATen/ATen.h>
+#include <unistd.h>
 
 #include "keel/core/device.h"
 #include "keel/rollout/sampling_weights.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int64_t kSelfTestPrompts = 4;
 constexpr int64_t kEvaluationSamples = 3;
+constexpr const char* kConfigHeading = "The full, resolved configuration of this run.";
 
 std::string fixed(double value, int digits) {
   char text[32];
@@ -53,6 +55,22 @@ void require_same_config(const Config& config, const Json& saved, const std::str
          "\nRestore them to continue it, or start a new run with another run.dir");
 }
 
+/// Refuses a model that cannot be trained in this machine's memory; a machine that promises more than it has would end
+/// the process without a word.
+void require_memory(const ModelConfig& shape) {
+  constexpr double kGiB = 1 << 30, kFloatsPerParameter = 4;  // weight, gradient, two moments
+  constexpr double kFloatsPerAngle = 4;                      // cos and sin, and the angles while they are made
+  const double parameters = static_cast<double>(shape.parameter_count());
+  const double angles = static_cast<double>(shape.max_position_embeddings) * static_cast<double>(shape.head_dim);
+  const double wanted = sizeof(float) * (kFloatsPerParameter * parameters + kFloatsPerAngle * angles);
+  const double have = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  if (wanted > have)
+    fail(ExitCode::kBadConfiguration, "model: ", format_count(shape.parameter_count()), " parameters (hidden_size ",
+         shape.hidden_size, ", layers ", shape.num_hidden_layers, ", max_positions ", shape.max_position_embeddings,
+         ") need ", fixed(wanted / kGiB, 1), " GiB to be trained, this machine has ", fixed(have / kGiB, 1),
+         " GiB; choose smaller sizes");
+}
+
 }  // namespace
 
 Trainer::Trainer(const Config& config, CausalLm model, RunFolder folder, TrainState state, Console& console)
@@ -79,10 +97,12 @@ std::unique_ptr<Trainer> Trainer::start(const Config& config, bool replace, Cons
   const at::Device device = open_device(config.run.device);
   const std::unique_ptr<Task> task = make_task(config.task);
   const ModelConfig shape = model_config(config.model, task->tokenizer().size());
-  RunFolder folder =
-      RunFolder::create(config.run.dir, replace, to_yaml(config, "The full, resolved configuration of this run."));
-  std::unique_ptr<Trainer> trainer(
-      new Trainer(config, CausalLm::random(shape, config.run.seed, device), std::move(folder), TrainState{}, console));
+  // All that can refuse comes before the folder, so that a refused run leaves nothing behind and replaces nothing.
+  RunFolder::require_free(config.run.dir, replace);
+  if (device.is_cpu()) require_memory(shape);
+  CausalLm model = CausalLm::random(shape, config.run.seed, device);
+  RunFolder folder = RunFolder::create(config.run.dir, replace, to_yaml(config, kConfigHeading));
+  std::unique_ptr<Trainer> trainer(new Trainer(config, std::move(model), std::move(folder), TrainState{}, console));
   trainer->begin_phase(config.sft.steps > 0 ? Phase::kSft : Phase::kRl);
   return trainer;
 }
@@ -94,12 +114,16 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& config, Console& console)
   std::vector<std::string> notes;
   const std::filesystem::path newest = newest_checkpoint(folder / "checkpoints", notes);
   for (const std::string& note : notes) console.warning(note);
-  if (newest.empty())
-    fail(ExitCode::kBadInput, "run.dir: ", folder.string(),
-         " has no sound checkpoint to resume from; start it with --overwrite");
+  if (newest.empty()) {
+    std::error_code ignored;
+    const bool exists = std::filesystem::exists(folder / "config.yaml", ignored);
+    fail(ExitCode::kBadInput, "run.dir: ", folder.string(), " has no sound checkpoint to resume from; ",
+         exists ? "start the run anew with --overwrite instead of --resume"
+                : "no run was started there, so leave --resume away or correct run.dir");
+  }
   Checkpoint checkpoint = load_checkpoint(newest, device);
   require_same_config(config, checkpoint.config, newest.string());
-  RunFolder reopened = RunFolder::reopen(folder, checkpoint.files);
+  RunFolder reopened = RunFolder::reopen(folder, checkpoint.files, to_yaml(config, kConfigHeading));
   std::unique_ptr<Trainer> trainer(
       new Trainer(config, std::move(checkpoint.model), std::move(reopened), checkpoint.state, console));
   const Phase phase = checkpoint.state.phase;

@@ -153,7 +153,7 @@ ExitCode Trainer::run() {
     save();
     console_.end_progress();
     console_.line("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint_.string() +
-                  "; continue with --resume");
+                  "\ncontinue with: keel train " + (folder_.path() / "config.yaml").string() + " --resume");
     return true;
   };
   while (state_.phase == Phase::kSft) {

@@ -1,0 +1,87 @@
+// What must hold on a GPU: the same network, the same noise, the same training loop as on the CPU.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "keel/core/device.h"
+#include "keel/model/lm_head.h"
+#include "keel/rollout/engine.h"
+#include "keel/rollout/sampler.h"
+#include "keel/task/tasks.h"
+#include "keel/train/evaluation.h"
+#include "keel/train/gradients.h"
+#include "keel/train/self_test.h"
+
+namespace keel {
+namespace {
+
+ModelConfig small_shape(int64_t vocabulary) {
+  return model_config({.hidden_size = 96, .layers = 3, .heads = 6, .kv_heads = 2, .max_positions = 128}, vocabulary);
+}
+
+std::vector<Prompt> problems(const Task& task, const Tokenizer& tokenizer, int64_t count) {
+  std::vector<Prompt> prompts;
+  for (int64_t i = 0; i < count; ++i) prompts.push_back(task_prompt(task, tokenizer, "chains", 5, i, Split::kTrain));
+  return prompts;
+}
+
+TEST(Sampling, DrawsTheSameTokensAsTheCpuFromTheSameLogits) {
+  const at::Device cuda = open_device("cuda");
+  const int64_t rows = 512;
+  for (const int64_t vocabulary : {26, 1000, 151936 / 8}) {
+    const Tensor logits = at::randn({rows, vocabulary}) * 3;
+    const Tensor ids = at::arange(rows, at::kLong) * 7919, positions = at::arange(rows, at::kLong) % 50;
+    for (const double temperature : {0.0, 0.7, 1.0}) {
+      const Drawn host = sample(logits, temperature, 42, ids, positions);
+      const Drawn device = sample(logits.to(cuda), temperature, 42, ids.to(cuda), positions.to(cuda));
+      // The two logarithms differ in the last bit, which may decide between two nearly equal candidates.
+      const int64_t equal = (host.tokens == device.tokens.cpu()).sum().item<int64_t>();
+      EXPECT_GE(equal, rows - 2) << "vocabulary " << vocabulary << ", temperature " << temperature;
+      const Tensor same = host.tokens == device.tokens.cpu();
+      EXPECT_LT((host.logp - device.logp.cpu()).masked_select(same).abs().max().item<double>(), 2e-5);
+    }
+  }
+}
+
+TEST(Network, GivesTheCpusStatisticsAndGradients) {
+  const at::Device cuda = open_device("cuda");
+  const auto task = make_task({});
+  const Tokenizer tokenizer = task->tokenizer();
+  const ModelConfig shape = small_shape(tokenizer.size());
+  const CausalLm host = CausalLm::random(shape, 3, at::kCPU), device = CausalLm::random(shape, 3, cuda);
+  const std::vector<Prompt> prompts = problems(*task, tokenizer, 6);
+  std::vector<std::vector<int32_t>> completions;
+  std::vector<TrainingSequence> sequences;
+  for (int64_t i = 0; i < 12; ++i) completions.push_back(tokenizer.encode(task->demonstrate(5, i, true).completion));
+  for (int64_t i = 0; i < 12; ++i) {
+    completions[i].resize(completions[i].size() - i);  // unequal lengths
+    sequences.push_back({prompts[i / 2].tokens, completions[i], i / 2});
+  }
+  const auto backward = [&](const CausalLm& model) {
+    const PackedBatch batch = pack(sequences, 1 << 20, model.device())[0];
+    accumulate_gradients(model, batch, 1.0, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
+      return HeadCoefficients{at::ones_like(stats.logp), {}};
+    });
+    return token_statistics(model, batch, 1.0).logp.cpu();
+  };
+  EXPECT_LT((backward(host) - backward(device)).abs().max().item<double>(), 1e-4);
+  const auto host_parameters = host.parameters(), device_parameters = device.parameters();
+  for (size_t i = 0; i < host_parameters.size(); ++i) {
+    const Tensor want = host_parameters[i].value.grad(), got = device_parameters[i].value.grad().cpu();
+    EXPECT_LT(((got - want).norm() / want.norm()).item<double>(), 1e-4) << host_parameters[i].name;
+  }
+}
+
+TEST(Rollouts, AgreeWithTheTrainersLogProbabilities) {
+  const at::Device cuda = open_device("cuda");
+  const auto task = make_task({});
+  const Tokenizer tokenizer = task->tokenizer();
+  const CausalLm model = CausalLm::random(small_shape(tokenizer.size()), 3, cuda);
+  const Agreement agreement = sampler_trainer_agreement(model, tokenizer, problems(*task, tokenizer, 16),
+                                                        {.samples_per_prompt = 8, .max_new_tokens = 33}, 1 << 20);
+  EXPECT_GT(agreement.tokens, 128);
+  EXPECT_LT(agreement.max_difference, 1e-3);
+}
+
+}  // namespace
+}  // namespace keel

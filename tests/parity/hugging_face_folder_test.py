@@ -1,0 +1,63 @@
+"""A folder saved by Keel loads in Hugging Face transformers and is the same model: logits, greedy continuation, tokens."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+binary = os.environ["KEEL_BINARY"]
+shapes = [
+    [],  # the quickstart's own
+    ["model.heads=8", "model.kv_heads=2", "model.tie_embeddings=true", "model.rope_theta=500000", "model.layers=3"],
+    ["model.hidden_size=60", "model.heads=3", "model.kv_heads=1", "model.intermediate_size=50", "model.rms_norm_eps=1e-5"],
+]
+
+
+def check(folder, samples):
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.eos_token_id is not None and model.config.eos_token_id == tokenizer.eos_token_id
+    worst = 0.0
+    for sample in samples:
+        prompt = tokenizer(sample["prompt"], add_special_tokens=False).input_ids
+        completion = tokenizer.convert_tokens_to_ids(sample["tokens"])
+        assert tokenizer.unk_token_id is None or tokenizer.unk_token_id not in completion
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + completion])).logits[0]
+        logp = torch.log_softmax(logits, -1)[len(prompt) - 1 : -1]
+        ours = torch.tensor(sample["behavior_logp"])
+        theirs = logp[torch.arange(len(completion)), torch.tensor(completion)]
+        worst = max(worst, (ours - theirs).abs().max().item())
+        # Evaluated at temperature 0, so every token of the completion must be the model's first choice.
+        assert completion == logits[len(prompt) - 1 : -1].argmax(-1).tolist(), sample
+        generated = model.generate(
+            torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long), do_sample=False,
+            max_new_tokens=len(completion), pad_token_id=tokenizer.pad_token_id)[0, len(prompt):].tolist()
+        assert generated == completion, (generated, completion)
+    return worst
+
+
+for shape in shapes:
+    with tempfile.TemporaryDirectory() as folder:
+        run = os.path.join(folder, "run")
+        settings = ["sft.steps=120", "sft.noisy_steps=20", "train.steps=1", "eval.prompts=8", "eval.temperature=0",
+                    f"run.dir={run}"]
+        subprocess.run([binary, "quickstart", *settings, *shape], check=True, stdout=subprocess.DEVNULL)
+        with open(os.path.join(run, "samples.jsonl"), encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines]
+        last = max(row["step"] for row in rows)
+        samples = [row for row in rows if row["phase"] == "eval" and row["step"] == last]
+        assert samples
+        with open(os.path.join(run, "checkpoints", "LATEST"), encoding="utf-8") as latest:
+            checkpoint = os.path.join(run, "checkpoints", latest.read().strip())
+        worst = check(checkpoint, samples)
+        print(f"{shape or 'quickstart'}: {len(samples)} completions, largest |difference of log p| {worst:.1e}")
+        assert worst < 1e-4, worst

@@ -1,0 +1,49 @@
+// Keel's half of the comparison with Hugging Face transformers (logits_parity_test.py runs this, then judges): model
+// folders and, for each, token ids with the logits Keel computes for them.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "keel/core/file.h"
+#include "keel/model/safetensors.h"
+#include "keel/task/tasks.h"
+#include "keel/train/checkpoint.h"
+#include "keel/train/packing.h"
+
+namespace keel {
+namespace {
+
+Tensor all_logits(const CausalLm& model, const Tensor& tokens) {
+  const at::NoGradGuard no_grad;
+  const int64_t length = tokens.size(0);
+  const PackedAttention attention({{.begin = 0, .length = length}}, length, at::kCPU);
+  const Tensor hidden =
+      model.forward(tokens, at::arange(length, at::kLong),
+                    [&](int64_t, const Tensor& q, const Tensor& k, const Tensor& v) { return attention(q, k, v); });
+  return at::linear(hidden, model.head());
+}
+
+TEST(LogitsParity, WritesFoldersForTransformersToJudge) {
+  const char* folder = std::getenv("KEEL_PARITY_FOLDER");
+  if (folder == nullptr) GTEST_SKIP() << "KEEL_PARITY_FOLDER is not set; logits_parity_test.py sets it";
+  const Tokenizer tokenizer = make_task({})->tokenizer();
+  const std::vector<ModelOptions> shapes = {
+      {},
+      {.hidden_size = 96, .layers = 3, .heads = 6, .kv_heads = 2, .tie_embeddings = true, .rope_theta = 5e5},
+      {.hidden_size = 60, .layers = 1, .heads = 3, .kv_heads = 1, .intermediate_size = 50, .rms_norm_eps = 1e-5},
+      {.hidden_size = 32, .layers = 4, .heads = 2, .initializer_range = 0.2, .max_positions = 512}};
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const CausalLm model = CausalLm::random(model_config(shapes[i], tokenizer.size()), i, at::kCPU);
+    const std::filesystem::path path = std::filesystem::path(folder) / ("shape" + std::to_string(i));
+    create_directories(path);
+    write_model_folder(path, model, tokenizer);
+    const Tensor tokens = (at::arange(300, at::kLong) * 7 + at::arange(300, at::kLong).pow(2)) % tokenizer.size();
+    write_safetensors(path / "expected.safetensors", {{"tokens", tokens}, {"logits", all_logits(model, tokens)}}, {});
+  }
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "keel/core/error.h"
+
+namespace keel {
+
+/// The message of the Error that `action` throws; the test fails when it throws none or one with another exit code.
+inline std::string error_of(int exit_code, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(static_cast<int>(error.code()), exit_code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return "";
+}
+
+}  // namespace keel

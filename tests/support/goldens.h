@@ -1,0 +1,82 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <fstream>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "keel/core/json.h"
+#include "keel/core/tensor.h"
+
+namespace keel {
+
+/// A file of tests/goldens, whose README.md says what it holds. Tests run in the repository's root.
+inline Json golden(const std::string& name) {
+  const std::string path = "tests/goldens/" + name;
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error(path + " is not there; run the tests from the repository's root");
+  return Json::parse(file);
+}
+
+/// `null` stands for an infinite number.
+inline std::vector<double> numbers(const Json& array) {
+  std::vector<double> result;
+  for (const Json& x : array) result.push_back(x.is_null() ? std::numeric_limits<double>::infinity() : x.get<double>());
+  return result;
+}
+
+/// A batch of batches.json.
+struct GoldenBatch {
+  explicit GoldenBatch(const Json& batch)
+      : logp(numbers(batch.at("logp"))),
+        behavior_logp(numbers(batch.at("behavior_logp"))),
+        advantages(numbers(batch.at("advantages"))),
+        lengths(batch.at("lengths").get<std::vector<int64_t>>()),
+        mask(batch.at("mask").get<std::vector<int64_t>>()),
+        horizon(batch.at("horizon").get<double>()) {
+    for (size_t i = 0; i < mask.size(); ++i)
+      if (mask[i] != 0) valid.push_back(i);
+  }
+
+  /// The entries of an array over tokens that the mask lets through.
+  template <class T>
+  std::vector<T> only_valid(const std::vector<T>& all) const {
+    std::vector<T> result;
+    for (const size_t i : valid) result.push_back(all.at(i));
+    return result;
+  }
+
+  /// The same as a tensor.
+  Tensor valid_tensor(const std::vector<double>& all, at::ScalarType type) const {
+    return at::tensor(only_valid(all), at::kDouble).to(type);
+  }
+
+  /// Valid tokens of each sequence.
+  std::vector<int64_t> valid_tokens() const {
+    std::vector<int64_t> result;
+    size_t begin = 0;
+    for (const int64_t length : lengths) {
+      int64_t count = 0;
+      for (int64_t t = 0; t < length; ++t) count += mask.at(begin + t);
+      result.push_back(count);
+      begin += length;
+    }
+    return result;
+  }
+
+  std::vector<double> logp, behavior_logp, advantages;
+  std::vector<int64_t> lengths, mask;
+  double horizon;
+  std::vector<size_t> valid;  // the tokens that the mask lets through
+};
+
+inline GoldenBatch golden_batch(const Json& batches, const std::string& name) {
+  for (const Json& batch : batches.at("batches"))
+    if (batch.at("name") == name) return GoldenBatch(batch);
+  throw std::runtime_error("batches.json has no batch " + name);
+}
+
+}  // namespace keel

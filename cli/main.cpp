@@ -1,6 +1,7 @@
 #include <c10/util/Exception.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -9,6 +10,8 @@
 
 #include "cli/commands.h"
 #include "keel/core/interrupt.h"
+#include "keel/core/limits.h"
+#include "keel/core/nearest.h"
 
 namespace {
 
@@ -19,6 +22,18 @@ bool is_out_of_memory(const std::exception& error) {
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
          dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
          std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
+}
+
+/// The library's word for a first argument that is no command is that a command is missing; this one names it.
+bool complain_about_command(const CLI::App& app, std::string_view word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (word.empty() || word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return false;
+  const std::optional<std::string> near = keel::nearest_name(word, names);
+  std::fprintf(stderr, "keel: %.*s is not a command; %s\nRun with --help for more information.\n",
+               static_cast<int>(word.size()), word.data(),
+               (near ? "did you mean " + *near + "?" : "commands are " + keel::joined(names)).c_str());
+  return true;
 }
 
 /// Runs the chosen command; every way an error can leave it has its exit code.
@@ -60,6 +75,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0 && complain_about_command(app, argc > 1 ? argv[1] : ""))
+      return static_cast<int>(ExitCode::kBadConfiguration);
     const int code = app.exit(error);  // prints help, version or the mistake
     return code == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
   }

@@ -29,9 +29,9 @@ Action add_report(CLI::App& app) {
   return [arguments] {
     std::vector<RunData> runs;
     for (const std::string& folder : arguments->runs) runs.push_back(read_run(folder));
-    const std::filesystem::path output =
-        arguments->output.empty() ? std::filesystem::path(arguments->runs[0]) / "report.html"
-                                  : std::filesystem::path(arguments->output);
+    const std::filesystem::path output = arguments->output.empty()
+                                             ? std::filesystem::path(arguments->runs[0]) / "report.html"
+                                             : std::filesystem::path(arguments->output);
     write_atomically(output, render_report(runs));
     std::printf("%s\n", output.c_str());
     if (!arguments->curve.empty()) write_atomically(arguments->curve, learning_curve_svg(runs[0]));

@@ -1,5 +1,6 @@
 #include "cli/run_training.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include "keel/core/device.h"
@@ -12,6 +13,12 @@
 
 namespace keel::cli {
 namespace {
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", value);
+  return text;
+}
 
 std::string accuracy_line(const char* label, const EvalPoint& eval) {
   char text[120];
@@ -78,13 +85,10 @@ std::string explain(const Config& config) {
           std::to_string(config.updates_per_step()) + " updates of " + std::to_string(config.sequences_per_update()) +
           " completions\n";
   text += "  method      " + objective.method.name + ": " + objective.method.equation + "\n";
-  for (const auto& [name, value] : parameters(objective.method.region)) {
-    char number[32];
-    std::snprintf(number, sizeof(number), "%g", value);
-    text += "              " + name + " = " + number + "\n";
-  }
+  for (const auto& [name, value] : parameters(objective.method.region))
+    text += "              " + name + " = " + (std::isinf(value) ? "none" : short_number(value)) + "\n";
   text += "  anchor      the sampler's own log-probabilities, temperature " +
-          std::to_string(config.rollout.temperature) + ", full support\n";
+          short_number(config.rollout.temperature) + ", full support\n";
   text += "  sampler     " +
           std::string(config.rollout.weights == "exact" ? "the model's own weights"
                                                         : "a copy of the weights rounded to fp8") +

@@ -15,8 +15,8 @@ Tensor probability_ratio(const Tensor& logp, const Tensor& anchor_logp) {
 }
 
 Tensor binary_tv(const Tensor& logp, const Tensor& behavior_logp) {
-  // mu |e^d - 1| keeps its digits where pi - mu cancels.
-  return behavior_logp.exp() * at::expm1(logp - behavior_logp).abs();
+  // The larger one times (1 - e^-|d|) keeps its digits where pi - mu cancels, and nothing in it overflows.
+  return at::maximum(logp, behavior_logp).exp() * -at::expm1(-(logp - behavior_logp).abs());
 }
 
 Tensor binary_kl(const Tensor& logp, const Tensor& behavior_logp) {

@@ -50,7 +50,7 @@ const std::vector<Figure>& rl_figures() {
        true},
       {"rl",
        "Mismatch |π − μ|",
-       "Trainer against sampler at equal parameters. It should be rounding error and stay so.",
+       "Trainer against sampler at equal parameters: rounding error, unless the sampler uses rounded weights.",
        {{"mismatch/abs_prob_mean", "mean", "Mismatch |π − μ|, mean"},
         {"mismatch/abs_prob_max", "largest", "Mismatch |π − μ|, largest"}},
        false,

@@ -201,7 +201,7 @@ RunSummary summarize(const RunData& run) {
   for (const MetricRow& row : run.metrics) {
     summary.rl_steps += row.phase == "rl";
     summary.sft_steps += row.phase == "sft";
-    for (const char* key : {"time/rollout", "time/reward", "time/train", "time/checkpoint"}) {
+    for (const char* key : {"time/step", "time/checkpoint"}) {
       const auto found = row.values.find(key);
       if (found != row.values.end() && drawable(found->second)) summary.seconds += found->second;
     }

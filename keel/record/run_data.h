@@ -71,7 +71,7 @@ struct RunSummary {
   double entropy_last = std::numeric_limits<double>::quiet_NaN();
   double rollout_tokens_per_s = std::numeric_limits<double>::quiet_NaN();
   double train_tokens_per_s = std::numeric_limits<double>::quiet_NaN();
-  double seconds = 0;  // rollouts, rewards, training and checkpoints of all phases
+  double seconds = 0;  // steps and checkpoints of all phases
   int64_t rl_steps = 0, sft_steps = 0;
 };
 

@@ -4,20 +4,27 @@
 namespace keel {
 namespace {
 
+/// A count that a product of two cannot carry out of 63 bits; 0 for anything else.
+int64_t count_of(const Json& value) {
+  constexpr int64_t kMaxCount = int64_t{1} << 32;
+  const int64_t count = value.is_number_integer() ? value.get<int64_t>() : 0;
+  return count < 0 || count > kMaxCount ? 0 : count;
+}
+
 /// From a number of completions to a number of prompts.
 Json completions_to_prompts(const Json& value, const ConfigTree&, const OptionTable& table) {
-  const int64_t samples = table.get("rollout.samples_per_prompt").get<int64_t>();
-  if (!value.is_number_integer() || value.get<int64_t>() % samples != 0)
+  const int64_t samples = table.get("rollout.samples_per_prompt").get<int64_t>(), completions = count_of(value);
+  if (completions == 0 || completions % samples != 0)
     fail(ExitCode::kBadConfiguration, "got ", value.dump(),
          " completions, wanted a multiple of rollout.samples_per_prompt, ", samples);
-  return value.get<int64_t>() / samples;
+  return completions / samples;
 }
 
 /// From a number of prompts to a number of completions.
 Json prompts_to_completions(const Json& value, const ConfigTree&, const OptionTable& table) {
-  if (!value.is_number_integer())
-    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a number of prompts");
-  return value.get<int64_t>() * table.get("rollout.samples_per_prompt").get<int64_t>();
+  const int64_t prompts = count_of(value);
+  if (prompts == 0) fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a number of prompts, at least 1");
+  return prompts * table.get("rollout.samples_per_prompt").get<int64_t>();
 }
 
 }  // namespace
@@ -36,7 +43,8 @@ void add_aliases(OptionTable& t) {
   t.alias("num_generations", "rollout.samples_per_prompt", "TRL");
   t.alias("max_completion_length", "rollout.max_new_tokens", "TRL");
   t.alias("temperature", "rollout.temperature", "TRL");
-  t.alias("generation_batch_size", "train.prompts_per_step", "TRL", completions_to_prompts);
+  t.alias("generation_batch_size", "train.prompts_per_step", "TRL", completions_to_prompts,
+          "divided by rollout.samples_per_prompt");
   t.alias("num_iterations", "train.epochs", "TRL");
   t.alias("epsilon", "objective.delta", "TRL");
   t.alias("epsilon_high", "objective.delta_high", "TRL");
@@ -72,7 +80,8 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.actor.optim.lr_warmup_steps", "optimizer.warmup_updates", "verl");
   t.alias("actor_rollout_ref.actor.grad_clip", "optimizer.max_grad_norm", "verl");
   t.alias("actor_rollout_ref.actor.ppo_epochs", "train.epochs", "verl");
-  t.alias("actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update", "verl", prompts_to_completions);
+  t.alias("actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update", "verl", prompts_to_completions,
+          "times rollout.samples_per_prompt");
   t.alias("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "train.tokens_per_batch", "verl");
   t.alias("actor_rollout_ref.actor.policy_loss.loss_mode", "objective.method", "verl");
   t.alias("actor_rollout_ref.actor.clip_ratio", "objective.delta", "verl");

@@ -79,10 +79,10 @@ TEST_P(Shapes, ParametersAreNamedAndShapedAsHuggingFaceHasThem) {
 INSTANTIATE_TEST_SUITE_P(Heads, Shapes,
                          testing::Values(Shape{4, 4, 4, false}, Shape{3, 3, 4, true}, Shape{3, 1, 4, false},
                                          Shape{6, 2, 2, true}, Shape{5, 5, 6, false}, Shape{1, 1, 12, false}),
-                         [](const auto& info) {
-                           return std::to_string(info.param.heads) + "QueryHeads" +
-                                  std::to_string(info.param.kv_heads) + "KeyValueHeads" +
-                                  (info.param.tied ? "Tied" : "Untied");
+                         [](const auto& test) {
+                           return std::to_string(test.param.heads) + "QueryHeads" +
+                                  std::to_string(test.param.kv_heads) + "KeyValueHeads" +
+                                  (test.param.tied ? "Tied" : "Untied");
                          });
 
 TEST(CausalLmForward, UsesThePositionsItIsGiven) {

@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"UnequalCompletionsOfOnePrompt", {{0, 4}, {4, 3, 0, 4}, {7, 1, 0, 4}, {8, 5, 0, 4}}, 13, 3, 1},
         Layout{"EmptyCompletions", {{0, 2}, {2, 0, 0, 2}, {2, 3, 0, 2}, {5, 0, 0, 2}}, 5, 2, 2},
         Layout{"TwoGroupsInterleaved", {{0, 3}, {3, 2, 0, 3}, {5, 1}, {6, 4, 5, 1}, {10, 2, 0, 3}}, 12, 6, 3}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& test) { return std::string(test.param.name); });
 
 TEST(PackedAttention, WithASharedPromptEqualsThePromptCopiedForEachCompletion) {
   // The packed form: prompt rows 0..3, completions 4..6 and 7..8. Copied: [prompt, 4..6], [prompt, 7..8].

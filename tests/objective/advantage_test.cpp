@@ -23,7 +23,8 @@ void expect_advantages(const std::vector<double>& got, const std::vector<double>
 
 TEST(Advantages, EqualTheGoldens) {
   int checked = 0;
-  for (const Json& row : golden("advantages.json").at("cases")) {
+  const Json goldens = golden("advantages.json");
+  for (const Json& row : goldens.at("cases")) {
     SCOPED_TRACE(row.at("about").get<std::string>());
     const std::vector<double> rewards = numbers(row.at("rewards"));
     const auto groups = row.at("groups").get<std::vector<int64_t>>();

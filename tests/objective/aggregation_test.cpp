@@ -12,7 +12,8 @@ namespace {
 
 TEST(SequenceWeights, EqualTheGoldensAlsoWhereNothingIsValid) {
   int checked = 0;
-  for (const Json& row : golden("aggregations.json").at("cases")) {
+  const Json goldens = golden("aggregations.json");
+  for (const Json& row : goldens.at("cases")) {
     const auto lengths = row.at("lengths").get<std::vector<int64_t>>();
     const auto mask = row.at("mask").get<std::vector<int64_t>>();
     const std::vector<double> values = numbers(row.at("values"));

@@ -46,7 +46,8 @@ TEST(BinaryDivergences, EqualTheGoldensForEveryTokenOfEveryBatch) {
 
 TEST(BinaryDivergences, EqualTheGoldensFromWholeVocabulariesAndBoundTheFullOnesFromBelow) {
   int checked = 0;
-  for (const Json& row : golden("divergences.json").at("vocabularies")) {
+  const Json goldens = golden("divergences.json");
+  for (const Json& row : goldens.at("vocabularies")) {
     const int64_t sampled = row.at("sampled");
     const auto logp_of = [&](const char* logits) {
       return at::log_softmax(at::tensor(numbers(row.at(logits)), at::kDouble), 0).narrow(0, sampled, 1);

@@ -116,7 +116,7 @@ TEST(MakeObjective, RefusesAnUnknownMethod) {
   EXPECT_NE(error_of(2, [] { make_objective({.method = "dpo"}, 1); }).find("\"dpo\""), std::string::npos);
 }
 
-TEST(ObjectiveOptions, OfferExactlyTheMethodsOfTheTable) {
+TEST(ObjectiveOptions, OfferEveryMethodOfTheTable) {
   ObjectiveOptions options;
   OptionTable table;
   table.section("objective", "", options);

@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, GoldenWeights,
                          testing::Values(Family{"pg_is", 11, 0}, Family{"pg_tis", 14, 0}, Family{"ppo_clip", 12, 5},
                                          Family{"dapo", 2, 0}, Family{"dppo_binary_tv", 18, 2},
                                          Family{"dppo_binary_kl", 17, 2}),
-                         [](const auto& info) { return std::string(info.param.method); });
+                         [](const auto& test) { return std::string(test.param.method); });
 
 Tensor log_of(std::vector<double> probabilities) { return at::tensor(probabilities, at::kDouble).log(); }
 
@@ -166,7 +166,7 @@ TEST(PpoClip, MeasuresTheRatiosDistanceFromOneAgainstItsTwoBounds) {
 
 TEST(TokenCoefficients, CarryNoGradientForAnyMethod) {
   for (const Method& method : methods()) {
-    const TokenPolicy policy{at::tensor({-0.5, -1.5}, at::kDouble).requires_grad_(),
+    const TokenPolicy policy{at::tensor({-0.6, -1.1}, at::kDouble).requires_grad_(),
                              at::tensor({-0.7, -1.0}, at::kDouble), at::tensor({1.0, -1.0}, at::kDouble)};
     const TokenDecision decision = token_coefficients(method.region, policy);
     EXPECT_TRUE(decision.coefficient.abs().sum().item<double>() > 0) << method.name;

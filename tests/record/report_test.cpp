@@ -34,7 +34,7 @@ RunData small_run(const std::string& name, int steps = 3) {
                             {"mismatch/abs_prob_mean", 2e-7},
                             {"throughput/rollout_tokens_per_s", 12345.0},
                             {"completion/length_mean", 20 + wave},
-                            {"time/rollout", 30.0},
+                            {"time/step", 30.0},
                             {"my/own_metric", 17.5}}});
   }
   run.metrics.push_back(

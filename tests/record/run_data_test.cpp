@@ -109,10 +109,10 @@ TEST(Summarize, TakesTheLastEvaluationBeforeRlAsBeforeAndTheLastOfAllAsAfter) {
   RunData run;
   run.metrics = {
       row("eval", 0, {{"eval/accuracy", 0.1}}),
-      row("sft", 1, {{"sft/loss", 2}, {"time/train", 1.5}}),
+      row("sft", 1, {{"sft/loss", 2}, {"time/step", 1.5}}),
       row("eval", 1, {{"eval/accuracy", 0.4}, {"eval/low", 0.3}, {"eval/high", 0.5}, {"eval/count", 100}}),
-      row("rl", 2, {{"reward/mean", 0.7}, {"trust_region/masked", 0.02}, {"time/rollout", 2}, {"time/total", 99}}),
-      row("rl", 3, {{"reward/mean", 0.6}, {"trust_region/masked", 0.04}, {"time/train", 3}}),
+      row("rl", 2, {{"reward/mean", 0.7}, {"trust_region/masked", 0.02}, {"time/step", 2}, {"time/rollout", 99}}),
+      row("rl", 3, {{"reward/mean", 0.6}, {"trust_region/masked", 0.04}, {"time/step", 1}, {"time/checkpoint", 2}}),
       row("eval", 3, {{"eval/accuracy", 0.8}})};
   const RunSummary summary = summarize(run);
   ASSERT_TRUE(summary.before && summary.after);

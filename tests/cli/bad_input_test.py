@@ -1,0 +1,152 @@
+"""Bad command lines and configurations: the documented exit code, a message that helps, and nothing left behind."""
+
+import json
+import os
+import subprocess
+
+import support
+from support import keel, train
+
+
+class CommandLine(support.Test):
+    def test_a_bad_command_line_ends_with_2_and_points_to_help(self):
+        for arguments, part in (((), "subcommand is required"), (("trian",), "trian is not a command; did you mean train?"), (("train", "x.yaml", "--fast"), "--fast"),
+                                (("train",), "CONFIG is required"), (("report",), "RUN is required")):
+            result = keel(*arguments, cwd=self.folder)
+            self.assert_exit(result, 2)
+            self.assertIn(part, result.stderr)
+            self.assertIn("--help", result.stderr)
+            self.assertEqual(result.stdout, "")
+
+    def test_help_ends_with_0_and_names_every_section(self):
+        result = keel("train", "--help")
+        self.assert_exit(result, 0)
+        for section in ("run", "model", "task", "sft", "rollout", "objective", "optimizer", "train", "eval",
+                        "checkpoint", "record"):
+            self.assertIn(f"\n{section}: ", result.stdout)
+
+    def test_resume_and_overwrite_exclude_each_other(self):
+        result = train(self.folder / "run", "--resume", "--overwrite")
+        self.assert_exit(result, 2)
+        self.assertIn("excludes", result.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_an_override_without_a_value_is_refused(self):
+        self.assert_refused(train(self.folder / "run", "train.steps"), 2, "train.steps", "wanted key=value")
+
+
+class ConfigurationFile(support.Test):
+    def refused(self, text, *parts, name="bad.yaml", code=2):
+        path = self.folder / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        result = keel("train", path, cwd=self.folder)
+        self.assert_refused(result, code, name, *parts)
+        self.assertEqual(os.listdir(self.folder), [name])
+        path.unlink()
+
+    def test_a_misspelt_key_is_named_with_its_line_and_the_nearest_key(self):
+        self.refused("train:\n  steps: 3\n  promts_per_step: 4\n", "bad.yaml:3: train.promts_per_step: unknown key",
+                     "did you mean train.prompts_per_step?")
+
+    def test_an_unknown_section_is_named_with_those_there_are(self):
+        self.refused("run: {}\nfoo:\n  bar: 1\n", "bad.yaml:2: foo: unknown section", "sections are run, model")
+
+    def test_a_wrong_type_says_what_is_wanted(self):
+        self.refused("train:\n  steps: many\n", "bad.yaml:2: train.steps", 'got "many"', "wanted an integer")
+        self.refused("train: 3\n", "bad.yaml:1: train", "wanted a section")
+
+    def test_a_value_out_of_range_says_the_range(self):
+        self.refused("rollout:\n  temperature: 0\n", "bad.yaml:2: rollout.temperature", "above 0 and at most 100")
+        self.refused("task:\n  modulus: 1\n", "task.modulus", "got 1", "at least 2")
+        self.refused("rollout:\n  weights: fp4\n", "rollout.weights", "one of exact, fp8")
+
+    def test_a_key_that_comes_twice_is_refused(self):
+        self.refused("train:\n  steps: 3\n  steps: 4\n", "bad.yaml:3", "steps", "2")
+        self.refused('{"train": {"steps": 3,\n "steps": 4}}', "bad.json:2", "steps", name="bad.json")
+
+    def test_all_mistakes_are_told_at_once(self):
+        self.refused("train:\n  stepz: 3\neval:\n  prompts: -1\n", "train.stepz", "eval.prompts")
+
+    def test_a_file_that_is_no_configuration_is_refused(self):
+        self.refused(bytes(range(256)) * 64)
+        self.refused(b"\x7fELF\x02\x01\x01\x00" + os.urandom(5000))
+        self.refused("a: [1, 2", "bad.yaml:", "not valid YAML")
+        self.refused("")
+        self.refused("just text\n", "wanted a mapping")
+        self.refused("[" * 100000)
+        self.refused("x" * (2 << 20), "1 MiB")
+        self.refused('{"train": ', name="bad.json")
+
+    def test_a_missing_file_and_a_folder_are_refused(self):
+        self.assert_refused(keel("train", self.folder / "none.yaml"), 2, "none.yaml", "does the file exist?")
+        self.assert_refused(keel("train", self.folder), 2, str(self.folder), "is a folder")
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_json_says_the_same_as_yaml(self):
+        config = {"run": {"dir": "out"}, "model": {"hidden_size": 16, "heads": 2}}
+        (self.folder / "c.json").write_text(json.dumps(config))
+        result = keel("train", "c.json", "--explain", cwd=self.folder)
+        self.assert_exit(result, 0)
+        self.assertIn("width 16", result.stdout)
+        self.assertEqual(os.listdir(self.folder), ["c.json"])
+
+
+class ImpossibleSettings(support.Test):
+    def refused(self, *parts, **sections):
+        result = train(self.folder / "run", **sections)
+        self.assert_refused(result, 2, *parts)
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_shapes_that_cannot_be(self):
+        self.refused("model.hidden_size is 16", "model.heads is 3", "multiple", model={"heads": 3})
+        self.refused("head width of 1", "even", model={"heads": 16})
+        self.refused("2 heads cannot share 3 key-value heads", model={"kv_heads": 3})
+        self.refused("model.max_positions is 20", "at least 44", model={"max_positions": 20})
+
+    def test_batches_that_cannot_be(self):
+        self.refused("train.sequences_per_update is 7", "divisor of 16", train={"sequences_per_update": 7})
+        self.refused("rollout.samples_per_prompt is 1", "at least 2", rollout={"samples_per_prompt": 1})
+
+    def test_sizes_beyond_reason(self):
+        for section, key in (("model", "hidden_size"), ("model", "layers"), ("model", "max_positions"),
+                             ("train", "prompts_per_step"), ("rollout", "samples_per_prompt"), ("run", "threads")):
+            self.refused(f"{section}.{key}=1000000000", "at most", **{section: {key: 1000000000}})
+        self.refused("train.prompts_per_step", "4611686018427387904", train={"prompts_per_step": 4611686018427387904})
+
+    def test_a_model_that_does_not_fit_the_machine_is_refused_before_anything_is_made(self):
+        self.refused("hidden_size 1048576", "GiB", "choose smaller sizes", model={"hidden_size": 1 << 20, "heads": 8})
+        self.refused("layers 65536", "GiB", model={"hidden_size": 1 << 14, "heads": 8, "layers": 65536})
+        self.refused("max_positions 134217728", "GiB",
+                     model={"hidden_size": 1 << 12, "heads": 1, "max_positions": 1 << 27})
+
+    def test_memory_that_runs_out_later_is_a_health_guard_and_no_internal_error(self):
+        # 3 GiB of addresses let the libraries load, but not the key-value cache of these rollouts.
+        limit = ["bash", "-c", 'ulimit -v 3000000; exec "$@"', "bash"]
+        if subprocess.run([*limit, support.KEEL, "--version"], stdout=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("the libraries of this build need more than that to load")
+        result = train(self.folder / "run", prefix=limit, sft={"steps": 0}, eval={"prompts": 0},
+                       model={"max_positions": 60000, "hidden_size": 64},
+                       rollout={"max_new_tokens": 50000, "samples_per_prompt": 64, "max_sequences": 256},
+                       train={"sequences_per_update": 0})
+        self.assert_refused(result, 4, "out of memory", "lower")
+
+    def test_a_parameter_that_the_method_does_not_have(self):
+        self.refused("objective.ratio_cap", "grpo", "low, high", objective={"method": "grpo", "ratio_cap": 3})
+
+    def test_a_method_that_is_not_there(self):
+        self.refused("objective.method", "one of dppo_tv", objective={"method": "dpo"})
+
+    def test_a_gpu_that_is_not_there(self):
+        if "cuda" in keel("--version").stdout:
+            self.skipTest("there is one")
+        self.refused("run.device", "cuda", "run.device=cpu", run={"device": "cuda"})
+
+    def test_settings_are_explained_without_a_run(self):
+        result = train(self.folder / "run", "--explain")
+        self.assert_exit(result, 0)
+        self.assertIn("4 prompts x 4 samples = 16 completions; 2 updates of 8 completions", result.stdout)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,138 @@
+"""Where a run may live: what is refused, what is replaced, what is continued, and that refusals change nothing."""
+
+import os
+import shutil
+import subprocess
+
+import support
+from support import keel, train, tree
+
+
+class FolderOfARun(support.Test):
+    def test_an_existing_run_is_continued_or_replaced_only_when_asked_to(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run), 0)
+        before = tree(run)
+        self.assert_refused(train(run), 2, str(run), "exists already", "--resume", "--overwrite")
+        self.assertEqual(tree(run), before)
+
+        self.assert_exit(train(run, "--resume"), 0)
+        after = tree(run)
+        self.assertEqual({n: b for n, b in after.items() if n.startswith("checkpoints")},
+                         {n: b for n, b in before.items() if n.startswith("checkpoints")})
+
+        self.assert_exit(train(run, "--overwrite", run={"seed": 3}, train={"steps": 1}), 0)
+        self.assertEqual(support.checkpoints(run)[-1], "step-000009")  # 8 of the warm-up, 1 of RL
+        self.assertIn("seed: 3", (run / "config.yaml").read_text())
+
+    def test_a_refused_overwrite_leaves_the_old_run(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 0}, sft={"steps": 1, "noisy_steps": 0}), 0)
+        before = tree(run)
+        for sections in ({"model": {"heads": 3}}, {"model": {"hidden_size": 1 << 20}}, {"train": {"steps": -1}}):
+            self.assert_exit(train(run, "--overwrite", **sections), 2)
+            self.assertEqual(tree(run), before)
+
+    def test_a_folder_that_holds_no_run_is_never_replaced(self):
+        run = self.folder / "precious"
+        run.mkdir()
+        (run / "thesis.tex").write_text("ten years")
+        for flags in ((), ("--overwrite",)):
+            self.assert_refused(train(run, *flags), 2, str(run))
+            self.assertEqual(tree(run), {"thesis.tex": b"ten years"})
+        self.assertIn("holds no run", train(run, "--overwrite").stderr)
+        self.assert_refused(train(run / "thesis.tex", "--overwrite"), 2, "thesis.tex")
+        self.assertEqual(tree(run), {"thesis.tex": b"ten years"})
+
+    def test_an_overwrite_that_was_killed_half_way_can_be_asked_for_again(self):
+        run = self.folder / "run"
+        run.mkdir()
+        (run / "config.yaml").write_text("# removed last\n")  # all that is left of a run then
+        self.assert_exit(train(run, "--overwrite", train={"steps": 0}), 0)
+
+    def test_an_empty_folder_and_missing_parents_are_fine(self):
+        (self.folder / "empty").mkdir()
+        for run in (self.folder / "empty", self.folder / "a" / "b" / "c"):
+            self.assert_exit(train(run, train={"steps": 0}, sft={"steps": 1, "noisy_steps": 0}), 0)
+
+    def test_a_place_that_cannot_be_written_is_named(self):
+        self.assert_refused(train("/dev/null/x"), 2, "/dev/null", "choose another folder")
+        self.assert_refused(train(self.folder / ("n" * 300)), 2, "nnn", "File name too long")
+        (self.folder / "file").write_text("")
+        self.assert_refused(train(self.folder / "file" / "run"), 2, "a file is in the way")
+        self.assertEqual(os.listdir(self.folder), ["file"])
+
+    def test_a_folder_without_permission_is_named(self):
+        locked = self.folder / "locked"
+        locked.mkdir()
+        hidden = self.folder / "hidden"
+        hidden.mkdir()
+        locked.chmod(0o555)
+        hidden.chmod(0o700 if os.geteuid() == 0 else 0o000)
+        self.addCleanup(locked.chmod, 0o755)
+        self.addCleanup(hidden.chmod, 0o755)
+        prefix = []
+        if os.geteuid() == 0:  # root may write anywhere
+            prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+            self.folder.chmod(0o755)
+            tried = shutil.which("setpriv") and subprocess.run(
+                [*prefix, support.KEEL, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            if not tried or tried.returncode != 0:
+                self.skipTest("cannot run the program as another user")
+        for run in (locked / "run", hidden / "a" / "run"):
+            result = train(run, prefix=prefix)
+            self.assert_refused(result, 2, str(run.parent), "Permission denied", "permissions")
+        self.assertEqual(os.listdir(locked) + os.listdir(hidden) if os.geteuid() == 0 else [], [])
+
+
+class Resume(support.Test):
+    def test_without_a_run_or_a_checkpoint_is_a_bad_input(self):
+        run = self.folder / "run"
+        self.assert_refused(train(run, "--resume"), 3, str(run), "leave --resume away")
+        self.assertEqual(os.listdir(self.folder), [])
+        run.mkdir()
+        (run / "config.yaml").write_text("")
+        self.assert_refused(train(run, "--resume"), 3, str(run), "no sound checkpoint", "--overwrite")
+        self.assertEqual(tree(run), {"config.yaml": b""})
+
+    def test_with_other_settings_names_them_and_changes_nothing(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 1}), 0)
+        before = tree(run)
+        result = train(run, "--resume", train={"steps": 1}, optimizer={"lr": 0.5}, run={"seed": 9})
+        self.assert_refused(result, 2, "optimizer.lr: 0.0003 then, 0.5 now", "run.seed: 0 then, 9 now", "another run.dir")
+        self.assertNotIn("train.steps", result.stderr)
+        self.assertEqual(tree(run), before)
+
+    def test_may_change_how_long_it_goes_on_and_what_is_saved(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 1}), 0)
+        result = train(run, "--resume", train={"steps": 2}, checkpoint={"keep": 1, "every": 0},
+                       record={"samples_per_step": 1})
+        self.assert_exit(result, 0)
+        self.assertEqual(support.checkpoints(run), ["step-000010"])
+        self.assertIn("  steps: 2\n", (run / "config.yaml").read_text())  # says what holds now
+
+
+class Report(support.Test):
+    def test_of_a_missing_or_broken_run_is_a_bad_input(self):
+        self.assert_refused(keel("report", self.folder / "none"), 3, "none", "not a run folder")
+        run = self.folder / "run"
+        run.mkdir()
+        self.assert_refused(keel("report", run), 3, str(run), "metrics.jsonl")
+        (run / "metrics.jsonl").write_text('{"phase": "rl", "step": 1}\nnot json\n{"phase": "rl", "step": 2}\n')
+        self.assert_refused(keel("report", run), 3, "metrics.jsonl", "2")
+        self.assertEqual(os.listdir(run), ["metrics.jsonl"])
+
+    def test_that_cannot_be_written_names_the_path(self):
+        run = self.folder / "run"
+        run.mkdir()
+        (run / "metrics.jsonl").write_text('{"phase": "rl", "step": 1, "updates": 1, "reward/mean": 0.5}\n')
+        output = self.folder / "no" / "r.html"
+        self.assert_refused(keel("report", run, "-o", output), 2, str(output))
+        self.assert_exit(keel("report", run), 0)
+        self.assertTrue((run / "report.html").exists())
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,186 @@
+"""What the tests of the program share: calling it, small runs, and looking at what they leave.
+
+The program is $KEEL_BINARY, or build/keel of this repository.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KEEL = os.environ.get("KEEL_BINARY", str(ROOT / "build" / "keel"))
+QUICKSTART = str(ROOT / "examples" / "quickstart.yaml")
+
+# A run of about a second: 8 warm-up steps (5 + 3 noisy), 4 RL steps of 2 updates, an evaluation before and after, and a
+# checkpoint of some 100 KB every second step. One thread: only then are sums made in the same order.
+SMALL = {
+    "run.threads": 1,
+    "model.hidden_size": 16,
+    "model.heads": 2,
+    "sft.steps": 8,
+    "sft.noisy_steps": 3,
+    "sft.stop_loss": 0,
+    "sft.batch": 8,
+    "train.steps": 4,
+    "train.prompts_per_step": 4,
+    "rollout.samples_per_prompt": 4,
+    "train.sequences_per_update": 8,
+    "eval.prompts": 10,
+    "checkpoint.every": 2,
+}
+
+# Of metrics.jsonl: what may differ between two runs of one configuration.
+MEASURED = ("time/", "throughput/", "memory/")
+
+
+def settings(**sections):
+    """SMALL and what is given, run={"dir": x}, as key=value arguments."""
+    values = dict(SMALL)
+    for section, keys in sections.items():
+        values.update({f"{section}.{key}": value for key, value in keys.items()})
+    return [f"{key}={value}" for key, value in values.items()]
+
+
+def environment(**changes):
+    """The environment of a call: without what would change the program's output; None removes a variable."""
+    result = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
+    for key, value in changes.items():
+        result.pop(key, None)
+        if value is not None:
+            result[key] = value
+    return result
+
+
+def keel(*arguments, cwd=None, env=None, timeout=120, **options):
+    """Runs the program; the result has returncode, stdout and stderr (text)."""
+    return subprocess.run([KEEL, *map(str, arguments)], cwd=cwd, env=env or environment(), timeout=timeout,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def train(run, /, *flags, config=QUICKSTART, prefix=(), cwd=None, **sections):
+    """keel train of a small run in the folder `run`; `prefix` is a program that starts it."""
+    sections.setdefault("run", {})["dir"] = run
+    command = [*prefix, KEEL, "train", str(config), *settings(**sections), *flags]
+    return subprocess.run(command, cwd=cwd, env=environment(), timeout=120, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def start_train(run, /, *flags, **sections):
+    """The same in the background, with its output in files beside the run; returns the process."""
+    sections.setdefault("run", {})["dir"] = run
+    output = pathlib.Path(f"{run}.output")
+    with open(output, "w") as file:
+        process = subprocess.Popen([KEEL, "train", QUICKSTART, *settings(**sections), *flags], env=environment(),
+                                   stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
+    process.output = output
+    return process
+
+
+def wait_for(process, condition, pause=0.002):
+    """True as soon as the condition holds, False when the process ended before."""
+    while process.poll() is None:
+        if condition():
+            return True
+        if pause:
+            time.sleep(pause)
+    return False
+
+
+def read_jsonl(path):
+    return [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines()]
+
+
+def metrics(run):
+    """The rows of metrics.jsonl without what was measured with a clock."""
+    return [{k: v for k, v in row.items() if not k.startswith(MEASURED)}
+            for row in read_jsonl(pathlib.Path(run) / "metrics.jsonl")]
+
+
+def checkpoints(run):
+    """Names of the finished checkpoints, oldest first."""
+    folder = pathlib.Path(run) / "checkpoints"
+    return sorted(p.name for p in folder.glob("step-*") if re.fullmatch(r"step-\d+", p.name)) if folder.exists() else []
+
+
+def tree(folder):
+    """Every file below a folder with its bytes."""
+    folder = pathlib.Path(folder)
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+
+
+def _crc32c_table():
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+_TABLE = _crc32c_table()
+
+
+def crc32c(data):
+    """The Castagnoli checksum, from its definition: not the program's own."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value = value >> 8 ^ _TABLE[(value ^ byte) & 0xFF]
+    return f"{value ^ 0xFFFFFFFF:08x}"
+
+
+def verify_checkpoint(folder):
+    """Raises AssertionError unless every file is what the manifest says."""
+    folder = pathlib.Path(folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    names = {p.name for p in folder.iterdir()} - {"manifest.json"}
+    assert names == set(manifest["files"]), (folder, names)
+    assert {"config.json", "model.safetensors", "optimizer.safetensors", "state.json"} <= names, names
+    for name, entry in manifest["files"].items():
+        data = (folder / name).read_bytes()
+        assert len(data) == entry["bytes"], (folder, name)
+        assert crc32c(data) == entry["crc32c"], (folder, name)
+
+
+class Test(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    maxDiff = 2000
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="keel_cli_"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def assert_exit(self, result, code):
+        self.assertEqual(result.returncode, code, f"{result.stdout[-1500:]}\n{result.stderr[-1500:]}")
+
+    def assert_refused(self, result, code, *parts):
+        """Exit code, one message on stderr that starts with the program's name and holds every part."""
+        self.assert_exit(result, code)
+        self.assertTrue(result.stderr.startswith("keel: "), result.stderr)
+        self.assertNotIn("internal error", result.stderr)
+        for part in parts:
+            self.assertIn(part, result.stderr)
+
+    def assert_same_run(self, run, other):
+        """Metrics (times aside), samples, weights and optimizer of the last checkpoints are equal, bit for bit."""
+        self.assertEqual(metrics(run), metrics(other))
+        for name in ("samples.jsonl", *self.final_files(other)):
+            self.assertEqual((pathlib.Path(run) / name).read_bytes(), (pathlib.Path(other) / name).read_bytes(), name)
+
+    def final_files(self, run):
+        last = checkpoints(run)[-1]
+        return [f"checkpoints/{last}/{name}" for name in ("model.safetensors", "optimizer.safetensors")]
+
+
+def main():
+    if not os.access(KEEL, os.X_OK):
+        print(f"{KEEL} is not there; build it, or set KEEL_BINARY")
+        sys.exit(77)
+    unittest.main(verbosity=2)

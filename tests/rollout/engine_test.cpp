@@ -1,0 +1,194 @@
+#include "keel/rollout/engine.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "keel/rollout/sampler.h"
+#include "keel/train/gradients.h"
+#include "tests/support/errors.h"
+#include "tests/support/reference_model.h"
+#include "tests/support/tiny_rollouts.h"
+
+namespace keel {
+namespace {
+
+class RolloutEngineTest : public testing::Test {
+ protected:
+  std::map<uint64_t, Rollout> by_id(const std::vector<Prompt>& prompts, const SamplingRequest& request) const {
+    std::map<uint64_t, Rollout> result;
+    for (const Rollout& rollout : engine_.generate(prompts, request))
+      EXPECT_TRUE(result.emplace(rollout.id, rollout).second) << "two rollouts have the id " << rollout.id;
+    return result;
+  }
+
+  CausalLm model_ = tiny_model(tiny_config(6, 2, false));
+  Tokenizer tokenizer_ = tiny_tokenizer();
+  RolloutEngine engine_{model_, tokenizer_};
+  std::vector<Prompt> prompts_ = tiny_prompts();
+  SamplingRequest request_{.samples_per_prompt = 4, .max_new_tokens = 12, .seed = 5, .policy_version = 17};
+};
+
+void expect_same(const std::map<uint64_t, Rollout>& got, const std::map<uint64_t, Rollout>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (const auto& [id, rollout] : want) {
+    ASSERT_TRUE(got.contains(id)) << id;
+    EXPECT_EQ(got.at(id).tokens, rollout.tokens) << id;
+    EXPECT_EQ(got.at(id).finish, rollout.finish) << id;
+    ASSERT_EQ(got.at(id).behavior_logp.size(), rollout.behavior_logp.size()) << id;
+    for (size_t t = 0; t < rollout.behavior_logp.size(); ++t)
+      EXPECT_NEAR(got.at(id).behavior_logp[t], rollout.behavior_logp[t], 1e-5) << id << " token " << t;
+  }
+}
+
+TEST_F(RolloutEngineTest, GivesTheSameRolloutsWhateverIsDecodedTogether) {
+  const std::map<uint64_t, Rollout> want = by_id(prompts_, request_);
+  EXPECT_EQ(want.size(), 28u);
+  for (const int64_t max_sequences : {1, 8, 12, 1024}) {
+    request_.max_sequences = max_sequences;
+    expect_same(by_id(prompts_, request_), want);
+  }
+  std::vector<Prompt> backwards = prompts_;
+  std::reverse(backwards.begin(), backwards.end());
+  expect_same(by_id(backwards, request_), want);
+  std::map<uint64_t, Rollout> alone;
+  for (const Prompt& prompt : prompts_) alone.merge(by_id({prompt}, request_));
+  expect_same(alone, want);
+}
+
+TEST_F(RolloutEngineTest, DrawsWithTheSamplersNoiseFromTheNetworksFullForwardPass) {
+  // No cache, no batch, float64: each token again from a plain network on everything before it.
+  request_.temperature = 0.8;
+  const ReferenceModel reference(model_);
+  int64_t tokens = 0;
+  for (const Rollout& rollout : engine_.generate(prompts_, request_)) {
+    std::vector<int64_t> text(prompts_[rollout.prompt].tokens.begin(), prompts_[rollout.prompt].tokens.end());
+    for (size_t t = 0; t < rollout.tokens.size(); ++t, ++tokens) {
+      const Tensor logits = reference.log_probabilities(text, 1.0).narrow(0, text.size() - 1, 1).detach();
+      const Drawn drawn =
+          sample(logits.to(at::kFloat), request_.temperature, request_.seed,
+                 int64_tensor({static_cast<int64_t>(rollout.id)}), int64_tensor({static_cast<int64_t>(t)}));
+      ASSERT_EQ(drawn.tokens.item<int64_t>(), rollout.tokens[t]) << rollout.id << " token " << t;
+      EXPECT_NEAR(drawn.logp.item<double>(), rollout.behavior_logp[t], 1e-5) << rollout.id << " token " << t;
+      text.push_back(rollout.tokens[t]);
+    }
+  }
+  EXPECT_GT(tokens, 100);
+}
+
+TEST_F(RolloutEngineTest, RecordsTheLogProbsThatTheTrainerComputes) {
+  for (const double temperature : {1.0, 0.7, 1.6}) {
+    request_.temperature = temperature;
+    const std::vector<Rollout> rollouts = engine_.generate(prompts_, request_);
+    std::vector<std::span<const float>> behavior;
+    for (const Rollout& rollout : rollouts) behavior.push_back(rollout.behavior_logp);
+    const std::vector<TrainingSequence> sequences = training_sequences(prompts_, rollouts);
+    for (const PackedBatch& batch : pack(sequences, 64, at::kCPU)) {
+      const Tensor logp = token_statistics(model_, batch, temperature).logp;
+      EXPECT_LT(largest_difference(logp, gather_targets(batch, behavior)), 1e-5);
+    }
+  }
+}
+
+TEST_F(RolloutEngineTest, EndsACompletionWithItsStopTokenOrAtTheLimit) {
+  const int32_t eos = *tokenizer_.eos_id();
+  int stopped = 0, cut = 0;
+  for (const Rollout& rollout : engine_.generate(prompts_, request_)) {
+    ASSERT_FALSE(rollout.tokens.empty());
+    ASSERT_EQ(rollout.tokens.size(), rollout.behavior_logp.size());
+    const int64_t stops = std::count(rollout.tokens.begin(), rollout.tokens.end(), eos);
+    if (rollout.finish == Finish::kStop) {
+      EXPECT_EQ(stops, 1);
+      EXPECT_EQ(rollout.tokens.back(), eos);
+      ++stopped;
+    } else {
+      EXPECT_EQ(stops, 0);
+      EXPECT_EQ(rollout.tokens.size(), 12u);
+      ++cut;
+    }
+    EXPECT_EQ(rollout.text, tokenizer_.decode(rollout.tokens));
+    EXPECT_EQ(rollout.text.find("<eos>"), std::string::npos);
+  }
+  EXPECT_GT(stopped, 0);
+  EXPECT_GT(cut, 0);
+}
+
+TEST_F(RolloutEngineTest, GoesOnPastTheStopTokenWhenToldTo) {
+  request_.stop_at_eos = false;
+  int64_t passed = 0;
+  for (const Rollout& rollout : engine_.generate(prompts_, request_)) {
+    EXPECT_EQ(rollout.tokens.size(), 12u);
+    EXPECT_EQ(rollout.finish, Finish::kLength);
+    passed += std::count(rollout.tokens.begin(), rollout.tokens.end() - 1, *tokenizer_.eos_id());
+  }
+  EXPECT_GT(passed, 0);
+}
+
+TEST_F(RolloutEngineTest, CutsAfterOneTokenAndCallsAStopTokenAtTheLimitAStop) {
+  request_.samples_per_prompt = 32;
+  request_.max_new_tokens = 1;
+  int stopped = 0;
+  for (const Rollout& rollout : engine_.generate(prompts_, request_)) {
+    ASSERT_EQ(rollout.tokens.size(), 1u);
+    EXPECT_EQ(rollout.finish, rollout.tokens[0] == *tokenizer_.eos_id() ? Finish::kStop : Finish::kLength);
+    stopped += rollout.finish == Finish::kStop;
+  }
+  EXPECT_GT(stopped, 0);
+}
+
+TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndHandsOverFinishedGroupsInOrder) {
+  for (const int64_t max_sequences : {1, 8, 1024}) {
+    request_.max_sequences = max_sequences;
+    std::vector<uint64_t> handed_over;
+    const std::vector<Rollout> rollouts = engine_.generate(prompts_, request_, [&](std::span<Rollout> group) {
+      EXPECT_EQ(group.size(), 4u);
+      for (const Rollout& rollout : group) {
+        EXPECT_FALSE(rollout.tokens.empty());
+        handed_over.push_back(rollout.id);
+      }
+    });
+    ASSERT_EQ(rollouts.size(), 28u);
+    ASSERT_EQ(handed_over.size(), 28u);
+    for (size_t i = 0; i < rollouts.size(); ++i) {
+      EXPECT_EQ(rollouts[i].prompt, static_cast<int64_t>(i / 4));
+      EXPECT_EQ(rollouts[i].id, prompts_[i / 4].id * 4 + i % 4);
+      EXPECT_EQ(rollouts[i].policy_version, 17u);
+      EXPECT_EQ(handed_over[i], rollouts[i].id);
+    }
+  }
+}
+
+TEST_F(RolloutEngineTest, AtTemperatureZeroGivesEverySampleTheSameTokens) {
+  request_.temperature = 0;
+  const std::vector<Rollout> rollouts = engine_.generate(prompts_, request_);
+  for (size_t i = 0; i < rollouts.size(); ++i) EXPECT_EQ(rollouts[i].tokens, rollouts[i / 4 * 4].tokens) << i;
+}
+
+TEST_F(RolloutEngineTest, DrawsOtherCompletionsForOtherSamplesSeedsAndIds) {
+  const std::vector<Rollout> one = engine_.generate(prompts_, request_);
+  request_.seed = 6;
+  const std::vector<Rollout> other = engine_.generate(prompts_, request_);
+  int equal_samples = 0, equal_seeds = 0;
+  for (size_t i = 0; i < one.size(); ++i) {
+    equal_samples += i % 4 != 0 && one[i].tokens == one[i - 1].tokens;
+    equal_seeds += one[i].tokens == other[i].tokens;
+  }
+  EXPECT_LT(equal_samples, 5);
+  EXPECT_LT(equal_seeds, 7);
+}
+
+TEST_F(RolloutEngineTest, RefusesAnEmptyPromptAndOneThatIsTooLong) {
+  prompts_[2].tokens.clear();
+  EXPECT_NE(error_of(3, [&] { engine_.generate(prompts_, request_); }).find("prompt 49"), std::string::npos);
+  prompts_ = tiny_prompts();
+  request_.max_new_tokens = 64 - 8;  // the longest prompt has 9 tokens, the model 64 positions
+  const std::string message = error_of(2, [&] { engine_.generate(prompts_, request_); });
+  EXPECT_NE(message.find("65"), std::string::npos) << message;
+  request_.max_new_tokens = 64 - 9;
+  EXPECT_EQ(engine_.generate(prompts_, request_).size(), 28u);
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,138 @@
+#include "keel/rollout/sampler.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/tensors.h"
+
+namespace keel {
+namespace {
+
+const std::vector<double> kLogits{1.5,  -0.5, 0.25, 2.0,
+                                  -3.0, 0.0,  1.0};  // 7: not a multiple of the noise's blocks of 4
+
+Tensor rows_of(const std::vector<double>& logits, int64_t count) {
+  return at::tensor(logits, at::kDouble).to(at::kFloat).unsqueeze(0).repeat({count, 1});
+}
+
+/// Pearson's statistic of counts against probabilities.
+double chi_square(const Tensor& tokens, const std::vector<double>& probabilities) {
+  const std::vector<double> counts = to_vector(at::bincount(tokens, {}, static_cast<int64_t>(probabilities.size())));
+  double statistic = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const double want = probabilities[i] * static_cast<double>(tokens.size(0));
+    statistic += (counts[i] - want) * (counts[i] - want) / want;
+  }
+  return statistic;
+}
+
+std::vector<double> softmax(const std::vector<double>& logits, double temperature) {
+  std::vector<double> result;
+  double sum = 0;
+  for (const double x : logits) sum += std::exp(x / temperature);
+  for (const double x : logits) result.push_back(std::exp(x / temperature) / sum);
+  return result;
+}
+
+class Temperatures : public testing::TestWithParam<double> {};
+
+TEST_P(Temperatures, GiveTheSoftmaxDistributionOverRolloutsAndOverPositions) {
+  const double temperature = GetParam();
+  const int64_t draws = 200000;
+  const Tensor logits = rows_of(kLogits, draws), many = at::arange(draws, at::kLong), one = at::full_like(many, 3);
+  const std::vector<double> want = softmax(kLogits, temperature);
+  // The 0.9999 quantile of chi-square with 6 degrees of freedom is 27.86.
+  EXPECT_LT(chi_square(sample(logits, temperature, 11, many, one).tokens, want), 27.86);
+  EXPECT_LT(chi_square(sample(logits, temperature, 11, one, many).tokens, want), 27.86);
+  // A distribution that is a little off is told from this one.
+  EXPECT_GT(chi_square(sample(logits, temperature * 1.05, 11, many, one).tokens, want), 27.86);
+}
+
+TEST_P(Temperatures, ReportTheLogSoftmaxOfTheTokenDrawn) {
+  const double temperature = GetParam();
+  const Tensor logits = random_normal({500, 37}, 1) * 4, ids = at::arange(500, at::kLong);
+  const Drawn drawn = sample(logits, temperature, 5, ids, ids);
+  const Tensor want =
+      at::log_softmax(logits.to(at::kDouble) / temperature, 1).gather(1, drawn.tokens.unsqueeze(1)).squeeze(1);
+  EXPECT_LT(largest_difference(drawn.logp, want), 5e-6);
+  EXPECT_LE(drawn.logp.max().item<double>(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Temperatures, testing::Values(0.5, 1.0, 2.0));
+
+TEST(Sampler, DrawsConsecutivePositionsIndependently) {
+  const int64_t draws = 200000;
+  const std::vector<double> logits{0.5, -0.5, 1.0}, p = softmax(logits, 1);
+  const Tensor ids = at::arange(draws, at::kLong), rows = rows_of(logits, draws);
+  const Tensor now = sample(rows, 1, 3, ids, at::full_like(ids, 8)).tokens;
+  const Tensor next = sample(rows, 1, 3, ids, at::full_like(ids, 9)).tokens;
+  const Tensor neighbour = sample(rows, 1, 3, ids + 1, at::full_like(ids, 8)).tokens;
+  std::vector<double> pairs;
+  for (const double a : p)
+    for (const double b : p) pairs.push_back(a * b);
+  // The 0.9999 quantile of chi-square with 8 degrees of freedom is 31.83.
+  EXPECT_LT(chi_square(now * 3 + next, pairs), 31.83);
+  EXPECT_LT(chi_square(now * 3 + neighbour, pairs), 31.83);
+}
+
+TEST(Sampler, DrawsTheSameTokenWhereverTheRowStands) {
+  const int64_t rows = 64;
+  const Tensor logits = random_normal({rows, 9}, 2), ids = at::arange(rows, at::kLong) * 1000003,
+               positions = at::arange(rows, at::kLong) % 5;
+  const Drawn together = sample(logits, 1, 42, ids, positions);
+  const Tensor order = at::randperm(rows, at::kLong);
+  const Drawn shuffled =
+      sample(logits.index_select(0, order), 1, 42, ids.index_select(0, order), positions.index_select(0, order));
+  EXPECT_TRUE(shuffled.tokens.equal(together.tokens.index_select(0, order)));
+  EXPECT_TRUE(shuffled.logp.equal(together.logp.index_select(0, order)));
+  for (int64_t i = 0; i < rows; ++i) {
+    const Drawn alone = sample(logits.narrow(0, i, 1), 1, 42, ids.narrow(0, i, 1), positions.narrow(0, i, 1));
+    EXPECT_EQ(alone.tokens.item<int64_t>(), together.tokens[i].item<int64_t>());
+  }
+}
+
+TEST(Sampler, UsesEveryPartOfTheKey) {
+  const int64_t rows = 256;
+  const Tensor logits = at::zeros({rows, 50}), ids = at::arange(rows, at::kLong), positions = at::zeros_like(ids);
+  const Tensor tokens = sample(logits, 1, 1, ids, positions).tokens;
+  const auto share_of_equals = [&](const Drawn& other) {
+    return other.tokens.eq(tokens).to(at::kDouble).mean().item<double>();
+  };
+  const int64_t high = int64_t{1} << 32;
+  EXPECT_EQ(share_of_equals(sample(logits, 1, 1, ids, positions)), 1);
+  EXPECT_LT(share_of_equals(sample(logits, 1, 2, ids, positions)), 0.1);
+  EXPECT_LT(share_of_equals(sample(logits, 1, 1 + (uint64_t{1} << 32), ids, positions)), 0.1);
+  EXPECT_LT(share_of_equals(sample(logits, 1, 1, ids + rows, positions)), 0.1);
+  EXPECT_LT(share_of_equals(sample(logits, 1, 1, ids + high, positions)), 0.1);
+  EXPECT_LT(share_of_equals(sample(logits, 1, 1, ids, positions + 1)), 0.1);
+}
+
+TEST(Sampler, AtTemperatureZeroTakesTheLargestLogitAndReportsItsUntemperedLogProb) {
+  const Tensor logits = at::tensor({0.0f, 2.0f, 1.0f, 2.0f, 3.0f, -1.0f, 0.5f, 3.5f}).view({2, 4});
+  const Tensor ids = int64_tensor({0, 1});
+  const Drawn drawn = sample(logits, 0, 1, ids, ids);
+  EXPECT_EQ(to_vector(drawn.tokens), (std::vector<double>{1, 3}));  // the first among equals
+  // log softmax by hand: 2 - log(1 + e^2 + e + e^2) and 3.5 - log(e^3 + 1/e + sqrt(e) + e^3.5)
+  EXPECT_NEAR(drawn.logp[0].item<double>(), 2 - std::log(1 + 2 * std::exp(2.0) + std::exp(1.0)), 1e-6);
+  EXPECT_NEAR(drawn.logp[1].item<double>(),
+              3.5 - std::log(std::exp(3.0) + std::exp(-1.0) + std::exp(0.5) + std::exp(3.5)), 1e-6);
+}
+
+TEST(Sampler, CopesWithExtremeLogitsAndAVocabularyOfOne) {
+  const Tensor ids = int64_tensor({0, 1, 2});
+  const float never = -std::numeric_limits<float>::infinity();
+  const Tensor logits = at::tensor({1e4f, -1e4f, -1e4f, -1e4f, 1e4f, -1e4f, never, never, 0.0f}).view({3, 3});
+  for (const double temperature : {0.0, 0.5, 1.0}) {
+    const Drawn drawn = sample(logits, temperature, 1, ids, ids);
+    EXPECT_EQ(to_vector(drawn.tokens), (std::vector<double>{0, 1, 2}));
+    EXPECT_EQ(to_vector(drawn.logp), (std::vector<double>{0, 0, 0}));
+    const Drawn only = sample(at::full({3, 1}, 7.0), temperature, 1, ids, ids);
+    EXPECT_EQ(to_vector(only.tokens), (std::vector<double>{0, 0, 0}));
+    EXPECT_EQ(to_vector(only.logp), (std::vector<double>{0, 0, 0}));
+  }
+}
+
+}  // namespace
+}  // namespace keel

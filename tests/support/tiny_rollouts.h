@@ -1,0 +1,36 @@
+#pragma once
+
+#include <vector>
+
+#include "keel/core/records.h"
+#include "keel/text/tokenizer.h"
+#include "keel/train/packing.h"
+
+namespace keel {
+
+/// Eleven words, as many as tiny_config has; the third one stops.
+inline Tokenizer tiny_tokenizer() {
+  return Tokenizer::word_level({"<pad>", "<bos>", "<eos>", "a", "b", "c", "d", "e", "f", "g", "h"},
+                               {.pad = "<pad>", .bos = "<bos>", .eos = "<eos>"});
+}
+
+/// Prompts of unequal length with ids that are not their places.
+inline std::vector<Prompt> tiny_prompts() {
+  std::vector<Prompt> prompts;
+  uint64_t id = 40;
+  for (const std::vector<int32_t>& tokens : std::vector<std::vector<int32_t>>{
+           {1, 3, 4}, {1}, {1, 10, 9, 8, 7, 6, 5}, {1, 4, 4}, {1, 5, 3, 3, 6}, {1, 3, 4, 3, 4, 3, 4, 3, 4}, {1, 7}})
+    prompts.push_back({.id = id += 3, .tokens = tokens, .text = "", .source = "test", .answer = {}});
+  return prompts;
+}
+
+/// The rollouts as sequences to train on; both vectors must outlive the result.
+inline std::vector<TrainingSequence> training_sequences(const std::vector<Prompt>& prompts,
+                                                        const std::vector<Rollout>& rollouts) {
+  std::vector<TrainingSequence> sequences;
+  for (const Rollout& rollout : rollouts)
+    sequences.push_back({prompts.at(rollout.prompt).tokens, rollout.tokens, rollout.prompt});
+  return sequences;
+}
+
+}  // namespace keel

@@ -1,0 +1,278 @@
+#include "keel/train/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "keel/core/file.h"
+#include "tests/support/errors.h"
+
+namespace keel {
+namespace {
+
+using testing::HasSubstr;
+
+struct Loaded {
+  Config config;
+  std::vector<std::string> notes;
+};
+
+Loaded load(const std::vector<std::string>& overrides) {
+  ConfigTree tree;
+  for (const std::string& assignment : overrides) apply_override(tree, assignment);
+  Loaded loaded;
+  loaded.config = load_config(tree, loaded.notes);
+  return loaded;
+}
+
+std::string refusal_of(const std::vector<std::string>& overrides) {
+  return error_of(2, [&] { load(overrides); });
+}
+
+/// The option at a dotted path, as the loaded configuration writes it down.
+Json value_at(const Config& config, const std::string& path) {
+  std::string pointer = "/" + path;
+  for (char& c : pointer) c = c == '.' ? '/' : c;
+  return to_json(config).at(Json::json_pointer(pointer));
+}
+
+// What the documents say --------------------------------------------------------------------------------------------
+
+TEST(Config, TheExampleOfTheQuickstartIsTheQuickstart) {
+  if (!can_read_yaml()) GTEST_SKIP() << "this build reads no YAML";
+  std::vector<std::string> notes;
+  const Config example = load_config(read_config("examples/quickstart.yaml"), notes);
+  EXPECT_EQ(to_json(example).dump(1), to_json(quickstart_config()).dump(1));
+  EXPECT_THAT(notes, testing::IsEmpty());
+}
+
+TEST(Config, ThePageOfTheDocumentationIsWhatTheTableOfOptionsSays) {
+  const std::string page = "docs/configuration.md";
+  const std::string command = "KEEL_UPDATE_DOCS=1 build/tests/keel_tests --gtest_filter='Config.ThePage*'";
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  const std::string generated =
+      "# Configuration\n\n<!-- Generated from the table of options; change the code, then run\n     " + command +
+      " -->\n\n"
+      "A configuration is a YAML or JSON file of these sections; `keel train FILE key=value ...` sets single keys on "
+      "the\ncommand line (`train.steps=200`). Every key has a default. An unknown or repeated key, a value of another "
+      "type or\noutside its range, and two settings that contradict each other are errors with the file, the line and "
+      "the way out.\n[examples/quickstart.yaml](../examples/quickstart.yaml) is a whole one; `config.yaml` in a run's "
+      "folder has every key.\n\n" +
+      table.markdown();
+  if (std::getenv("KEEL_UPDATE_DOCS") != nullptr) write_atomically(page, generated);
+  EXPECT_TRUE(read_file(page) == generated) << page << " is not what the code says; regenerate it with\n  " << command;
+}
+
+TEST(Config, EveryDefaultIsAllowedAndEveryOtherNameLeadsToAnOption) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  EXPECT_NO_THROW(table.check_defaults());
+  EXPECT_NO_THROW(check_consistency(config));
+}
+
+TEST(Config, WrittenAsYamlComesBackAsItWas) {
+  if (!can_read_yaml()) GTEST_SKIP() << "this build reads no YAML";
+  Config config = quickstart_config();
+  config.run.dir = "a run: with # odd 'characters'";
+  config.run.seed = 18446744073709551615u;
+  config.optimizer.lr = 0.1 + 0.2;
+  config.objective.delta_low = 0.125;
+  std::vector<std::string> notes;
+  const Config back = load_config(parse_config(to_yaml(config, "heading"), "x.yaml"), notes);
+  EXPECT_EQ(to_json(back), to_json(config));
+  EXPECT_EQ(back.run.seed, 18446744073709551615u);
+  EXPECT_EQ(back.optimizer.lr, 0.1 + 0.2);
+}
+
+// Names from TRL and verl -------------------------------------------------------------------------------------------
+
+struct AliasCase {
+  std::string name, value, target;
+  Json expected;
+};
+
+// Expected values by hand: counts of completions are divided by the 8 samples per prompt, counts of prompts are
+// multiplied by them, and all others are the same number.
+const std::vector<AliasCase> kAliases = {
+    {"output_dir", "out/a", "run.dir", "out/a"},
+    {"seed", "7", "run.seed", 7},
+    {"learning_rate", "2e-6", "optimizer.lr", 2e-6},
+    {"adam_beta1", "0.8", "optimizer.beta1", 0.8},
+    {"adam_beta2", "0.98", "optimizer.beta2", 0.98},
+    {"adam_epsilon", "1e-6", "optimizer.eps", 1e-6},
+    {"weight_decay", "0.1", "optimizer.weight_decay", 0.1},
+    {"max_grad_norm", "0.2", "optimizer.max_grad_norm", 0.2},
+    {"warmup_steps", "5", "optimizer.warmup_updates", 5},
+    {"num_generations", "4", "rollout.samples_per_prompt", 4},
+    {"max_completion_length", "40", "rollout.max_new_tokens", 40},
+    {"temperature", "0.7", "rollout.temperature", 0.7},
+    {"generation_batch_size", "64", "train.prompts_per_step", 8},
+    {"num_iterations", "2", "train.epochs", 2},
+    {"epsilon", "0.2", "objective.delta", 0.2},
+    {"epsilon_high", "0.28", "objective.delta_high", 0.28},
+    {"save_steps", "50", "checkpoint.every", 50},
+    {"save_total_limit", "3", "checkpoint.keep", 3},
+    {"eval_steps", "10", "eval.every", 10},
+    {"trainer.default_local_dir", "out/b", "run.dir", "out/b"},
+    {"trainer.total_training_steps", "12", "train.steps", 12},
+    {"trainer.save_freq", "20", "checkpoint.every", 20},
+    {"trainer.test_freq", "5", "eval.every", 5},
+    {"data.train_batch_size", "64", "train.prompts_per_step", 64},
+    {"data.max_response_length", "48", "rollout.max_new_tokens", 48},
+    {"actor_rollout_ref.rollout.n", "16", "rollout.samples_per_prompt", 16},
+    {"actor_rollout_ref.rollout.temperature", "0.9", "rollout.temperature", 0.9},
+    {"actor_rollout_ref.actor.optim.lr", "1e-5", "optimizer.lr", 1e-5},
+    {"actor_rollout_ref.actor.optim.weight_decay", "0.01", "optimizer.weight_decay", 0.01},
+    {"actor_rollout_ref.actor.optim.lr_warmup_steps", "3", "optimizer.warmup_updates", 3},
+    {"actor_rollout_ref.actor.grad_clip", "0.5", "optimizer.max_grad_norm", 0.5},
+    {"actor_rollout_ref.actor.ppo_epochs", "3", "train.epochs", 3},
+    {"actor_rollout_ref.actor.ppo_mini_batch_size", "4", "train.sequences_per_update", 32},
+    {"actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "4096", "train.tokens_per_batch", 4096},
+    {"actor_rollout_ref.actor.policy_loss.loss_mode", "dppo_kl", "objective.method", "dppo_kl"},
+    {"actor_rollout_ref.actor.clip_ratio", "0.15", "objective.delta", 0.15},
+    {"actor_rollout_ref.actor.clip_ratio_low", "0.1", "objective.delta_low", 0.1},
+    {"actor_rollout_ref.actor.clip_ratio_high", "0.3", "objective.delta_high", 0.3},
+};
+
+TEST(ConfigAliases, SetWhatTheyMeanAndSaySoOnce) {
+  for (const AliasCase& c : kAliases) {
+    SCOPED_TRACE(c.name);
+    const Loaded loaded = load({c.name + "=" + c.value});
+    EXPECT_EQ(value_at(loaded.config, c.target), c.expected);
+    Json others = to_json(loaded.config), defaults = to_json(Config{});
+    const size_t dot = c.target.find('.');
+    others[c.target.substr(0, dot)].erase(c.target.substr(dot + 1));
+    defaults[c.target.substr(0, dot)].erase(c.target.substr(dot + 1));
+    EXPECT_EQ(others, defaults) << "an alias changed more than its target";
+    ASSERT_EQ(loaded.notes.size(), 1u);
+    EXPECT_THAT(loaded.notes[0], HasSubstr(c.name));
+    EXPECT_THAT(loaded.notes[0], HasSubstr(c.target));
+  }
+}
+
+const std::vector<std::pair<std::string, std::string>> kRefusals = {
+    // name, and what to set instead
+    {"max_steps", "train.steps"},
+    {"per_device_train_batch_size", "train.tokens_per_batch"},
+    {"gradient_accumulation_steps", "train.sequences_per_update"},
+    {"delta", "objective.delta"},
+    {"top_p", "remove it"},
+    {"top_k", "remove it"},
+    {"actor_rollout_ref.actor.clip_ratio_c", "objective.ratio_cap"},
+    {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "train.tokens_per_batch"},
+};
+
+TEST(ConfigAliases, AreRefusedWithTheWayOutWhereTheMeaningDiffers) {
+  for (const auto& [name, way_out] : kRefusals) {
+    const std::string message = refusal_of({name + "=3"});
+    EXPECT_THAT(message, HasSubstr("command line: " + name + "=3"));
+    EXPECT_THAT(message, HasSubstr(way_out));
+  }
+}
+
+TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  std::set<std::string> known, tested;
+  for (const Alias& alias : table.aliases()) known.insert(alias.name);
+  for (const Refusal& refusal : table.refusals()) known.insert(refusal.name);
+  for (const AliasCase& c : kAliases) tested.insert(c.name);
+  for (const auto& [name, way_out] : kRefusals) tested.insert(name);
+  EXPECT_EQ(tested, known);
+}
+
+TEST(ConfigAliases, ConvertWithTheSamplesPerPromptOfTheSameFileWhateverItIsCalled) {
+  // 48 completions of 6 per prompt are 8 prompts; 2 prompts are 12 completions.
+  const Config trl = load({"generation_batch_size=48", "num_generations=6"}).config;
+  EXPECT_EQ(trl.train.prompts_per_step, 8);
+  const Config verl = load({"actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=6"}).config;
+  EXPECT_EQ(verl.train.sequences_per_update, 12);
+  const Config ours = load({"actor_rollout_ref.actor.ppo_mini_batch_size=4", "rollout.samples_per_prompt=3"}).config;
+  EXPECT_EQ(ours.train.sequences_per_update, 12);
+}
+
+TEST(ConfigAliases, RefuseCountsThatHaveNoAnswer) {
+  EXPECT_THAT(refusal_of({"generation_batch_size=60"}),
+              HasSubstr("wanted a multiple of rollout.samples_per_prompt, 8"));
+  for (const char* count : {"0", "-8", "many", "2.5", "4611686018427387904", "18446744073709551615"}) {
+    EXPECT_THAT(refusal_of({std::string("generation_batch_size=") + count}), HasSubstr("generation_batch_size"));
+    const std::string name = "actor_rollout_ref.actor.ppo_mini_batch_size";
+    EXPECT_THAT(refusal_of({name + "=" + count}), HasSubstr(name));
+  }
+  EXPECT_THAT(refusal_of({"generation_batch_size=64", "rollout.samples_per_prompt=0"}), HasSubstr("at least 1"));
+}
+
+TEST(ConfigAliases, AndOurNameForTheSameThingAreAContradiction) {
+  const std::string message = refusal_of({"learning_rate=1e-6", "optimizer.lr=1e-6"});
+  EXPECT_THAT(message, HasSubstr("learning_rate"));
+  EXPECT_THAT(message, HasSubstr("optimizer.lr"));
+  EXPECT_THAT(message, HasSubstr("keep one of them"));
+}
+
+TEST(ConfigAliases, KeepTheLimitsOfTheirTarget) {
+  EXPECT_THAT(refusal_of({"learning_rate=-1"}), HasSubstr("at least 0"));
+  EXPECT_THAT(refusal_of({"actor_rollout_ref.actor.policy_loss.loss_mode=vanilla"}), HasSubstr("dppo_tv"));
+}
+
+// Settings that contradict each other -------------------------------------------------------------------------------
+
+TEST(ConfigConsistency, AnUpdateMustDivideTheStep) {
+  const std::string message = refusal_of({"train.prompts_per_step=6", "train.sequences_per_update=32"});
+  EXPECT_THAT(message, HasSubstr("train.sequences_per_update is 32"));
+  EXPECT_THAT(message, HasSubstr("choose a divisor of 48"));  // 6 prompts x 8 samples
+  EXPECT_EQ(
+      load({"train.prompts_per_step=6", "train.sequences_per_update=16", "train.epochs=2"}).config.updates_per_step(),
+      6);  // 2 passes over 48 completions, 16 at a time
+  EXPECT_EQ(load({"train.prompts_per_step=6"}).config.sequences_per_update(), 48);  // 0: the whole step
+}
+
+TEST(ConfigConsistency, AGroupOfOneIsRefusedUnlessThereIsNoRl) {
+  EXPECT_THAT(refusal_of({"rollout.samples_per_prompt=1"}), HasSubstr("a group needs at least 2"));
+  EXPECT_NO_THROW(load({"rollout.samples_per_prompt=1", "train.steps=0"}));
+}
+
+TEST(ConfigConsistency, AStepMayNotHoldMoreCompletionsThanFitAnIndex) {
+  const std::string message = refusal_of({"train.prompts_per_step=1000000", "rollout.samples_per_prompt=1000"});
+  EXPECT_THAT(message, HasSubstr("1000000000 completions in one step; at most 16777216"));
+}
+
+TEST(ConfigConsistency, AMethodHasOnlyItsOwnParameters) {
+  const std::string message = refusal_of({"objective.method=grpo", "objective.ratio_cap=3"});
+  EXPECT_THAT(message, HasSubstr("objective.ratio_cap"));
+  EXPECT_THAT(message, HasSubstr("grpo"));
+  EXPECT_NO_THROW(load({"objective.method=dppo_tv", "objective.ratio_cap=3"}));
+}
+
+TEST(ConfigConsistency, APromptAndItsCompletionMustFitTheModel) {
+  // A chain of 4 operations: <bos>, 5 numbers, 4 operators and "=" are 11 tokens.
+  EXPECT_NO_THROW(load({"rollout.max_new_tokens=40", "model.max_positions=51"}));
+  const std::string message = refusal_of({"rollout.max_new_tokens=40", "model.max_positions=50"});
+  EXPECT_THAT(message, HasSubstr("model.max_positions is 50"));
+  EXPECT_THAT(message, HasSubstr("at least 51"));
+  // The warm-up's demonstrations are as long as the task's, however short rollouts are: at most 33 tokens.
+  EXPECT_NO_THROW(load({"rollout.max_new_tokens=4", "model.max_positions=20"}));
+  EXPECT_THAT(refusal_of({"rollout.max_new_tokens=4", "model.max_positions=20", "sft.steps=1"}),
+              HasSubstr("at least 44"));
+}
+
+TEST(ConfigConsistency, TheTasksSizesMustMakeSense) {
+  EXPECT_THAT(refusal_of({"task.modulus=1"}), HasSubstr("at least 2"));
+  EXPECT_THAT(refusal_of({"task.name=chess"}), HasSubstr("one of chains"));
+}
+
+TEST(ConfigConsistency, NoSizeIsLargeEnoughToOverflowAProduct) {
+  for (const char* key :
+       {"model.hidden_size", "model.layers", "model.heads", "model.kv_heads", "model.intermediate_size",
+        "model.max_positions", "train.prompts_per_step", "sft.batch", "rollout.samples_per_prompt",
+        "rollout.max_new_tokens", "train.epochs", "eval.prompts", "run.threads"})
+    EXPECT_THAT(refusal_of({std::string(key) + "=4611686018427387904"}), HasSubstr("at most")) << key;
+}
+
+}  // namespace
+}  // namespace keel

@@ -3,7 +3,7 @@
 JOBS ?= 2
 compile := cmake --build build --parallel $(JOBS) --target
 
-.PHONY: build quickstart test test-gpu bench bench-trl format clean bootstrap bootstrap-tests configure gpu
+.PHONY: build quickstart test test-gpu bench bench-step bench-trl format clean bootstrap bootstrap-tests configure gpu
 .NOTPARALLEL:
 
 build: configure
@@ -22,12 +22,16 @@ test-gpu: gpu configure
 
 bench: configure
 	@$(compile) bench_programs
-	@for program in build/bench/bin/*; do [ ! -f $$program ] || { echo "== $$program"; $$program; } || exit 1; done
+	@for program in build/bench/bin/*; do echo "== $$program"; $$program || exit 1; done
+
+bench-step: configure
+	@$(compile) bench_step
+	@build/bench/bin/step
 
 bench-trl: configure
 	@$(compile) bench_vs_trl_keel
 	@bench/vs_trl/setup.sh
-	@.deps/trl/bin/python bench/vs_trl/run.py --keel build/bench/bin/vs_trl_keel
+	@.deps/trl/bin/python bench/vs_trl/run.py --keel build/bench/vs_trl_keel
 
 format:
 	@scripts/bootstrap.sh --format

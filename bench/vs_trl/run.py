@@ -66,6 +66,7 @@ class Worker:
 
     def __init__(self, name: str, command: list[str], environment: dict[str, str]):
         self.name = name
+        self.facts: dict = {}
         self.buffer = b""
         self.stderr = tempfile.TemporaryFile()
         try:
@@ -75,13 +76,13 @@ class Worker:
         except OSError as error:
             raise WorkerError(f"{name}: cannot start {command[0]}: {error.strerror}") from error
 
-    def wait_ready(self) -> dict:
-        """Blocks until the worker has warmed up; returns what it says about itself, if anything."""
+    def wait_ready(self) -> None:
+        """Blocks until the worker has warmed up, and keeps what it says about itself, if anything."""
         line = self.read_line(STARTUP_SECONDS)
         word, _, facts = line.partition(" ")
         if word != "ready":
             raise self.failure(f'answered {line!r} where "ready" was wanted')
-        return self.parse(facts) if facts.strip() else {}
+        self.facts = self.parse(facts) if facts.strip() else {}
 
     def step(self) -> dict:
         """One training step, timed here so that one clock measures both sides."""
@@ -213,7 +214,7 @@ def run_pair(keel: Worker, trl: Worker, cpus: list[int]) -> dict:
 
 
 def mark_noise(pairs: list[dict]) -> None:
-    """Gives each pair the list of reasons to distrust it; the fastest spin loop of the run stands for an idle machine."""
+    """Gives each pair its reasons to be distrusted; the fastest spin loop of the run stands for an idle machine."""
     quiet = min(min(p["spin_before"], p["spin_after"]) for p in pairs)
     for pair in pairs:
         drift = max(pair["spin_before"], pair["spin_after"]) / quiet - 1
@@ -293,12 +294,12 @@ def compare(options: argparse.Namespace) -> dict:
     try:
         for name, command in (("keel", [str(options.keel)]), ("trl", trl_command)):
             workers.append(Worker(name, command, environment))
-            facts = workers[-1].wait_ready()  # one at a time: neither warms up beside the other
-            print(f"{name}: {json.dumps(facts) if facts else 'ready'}", flush=True)
-            workers[-1].facts = facts
+            workers[-1].wait_ready()  # one at a time: neither warms up beside the other
+            print(f"{name}: ready {json.dumps(workers[-1].facts)}", flush=True)
         keel, trl = workers
         for _ in range(options.warmup):
-            keel.step(), trl.step()
+            keel.step()
+            trl.step()
         print("pair   keel s (rollout + train)     trl s (rollout + train)   ratio  spin ms   others")
         pairs = []
         for number in range(1, options.pairs + 1):
@@ -320,7 +321,7 @@ def compare(options: argparse.Namespace) -> dict:
         "pairs": pairs,
         "all": summarize(pairs),
         "clean": summarize(clean) if clean else None,
-        "noisy": len(clean) < min(MIN_CLEAN_PAIRS, len(pairs)),
+        "noisy": len(clean) < MIN_CLEAN_PAIRS,
     }
 
 

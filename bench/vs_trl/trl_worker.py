@@ -108,7 +108,7 @@ class Stepper(transformers.TrainerCallback):
         self.steps = 0
 
     def reward(self, completion_ids: list[list[int]], **_) -> list[float]:
-        """The trivial reward: the fraction of even token ids. It is the last thing of a rollout, so it ends that part."""
+        """The trivial reward, the fraction of even token ids. A rollout ends with it, so it stops that part's clock."""
         self.completion_tokens = sum(len(ids) for ids in completion_ids)
         rewards = [sum(token % 2 == 0 for token in ids) / len(ids) for ids in completion_ids]
         self.scored = time.perf_counter()

@@ -3,7 +3,12 @@
 #include <ATen/ATen.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
 #include "keel/core/device.h"
+#include "keel/core/interrupt.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/tasks.h"
 #include "keel/train/sample_notes.h"
@@ -26,6 +31,15 @@ std::string fixed(double value, int digits) {
 
 std::string number(const Json& row, const char* key, int digits) {
   return row.contains(key) ? fixed(row[key].get<double>(), digits) : "-";
+}
+
+/// A path as one word of a command line that can be copied.
+std::string shell_word(const std::string& path) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) || c > 0x7F || std::strchr("/._-+=,:@%", c); };
+  if (std::all_of(path.begin(), path.end(), plain)) return path;
+  std::string word = "'";
+  for (const char c : path) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
 }
 
 OptimizerOptions sft_optimizer(const SftOptions& options) {
@@ -217,6 +231,16 @@ void Trainer::save() {
       save_checkpoint(folder_.checkpoints(), {model_, optimizer_->state(), state_, sizes, to_json(config_)}, tokenizer_,
                       config_.checkpoint.keep);
   checkpoint_seconds_ += watch.lap();
+}
+
+/// When someone asked to stop: saves, says how to go on, and answers true.
+bool Trainer::saved_for_interrupt() {
+  if (!stop_requested()) return false;
+  save();
+  console_.end_progress();
+  console_.line("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint_.string() +
+                "\ncontinue with: keel train " + shell_word((folder_.path() / "config.yaml").string()) + " --resume");
+  return true;
 }
 
 }  // namespace keel

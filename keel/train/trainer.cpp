@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "keel/core/device.h"
-#include "keel/core/interrupt.h"
 #include "keel/core/random.h"
 #include "keel/objective/advantage.h"
 #include "keel/rollout/sampling_weights.h"
@@ -148,20 +147,12 @@ int64_t Trainer::max_new_tokens() const {
 }
 
 ExitCode Trainer::run() {
-  const auto interrupted = [&] {
-    if (!stop_requested()) return false;
-    save();
-    console_.end_progress();
-    console_.line("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint_.string() +
-                  "\ncontinue with: keel train " + (folder_.path() / "config.yaml").string() + " --resume");
-    return true;
-  };
   while (state_.phase == Phase::kSft) {
     Stopwatch watch(device_);
     Json row = sft_step();
     record_step(std::move(row), "sft", watch.lap());
     finish_sft_step();
-    if (interrupted()) return ExitCode::kInterrupted;
+    if (saved_for_interrupt()) return ExitCode::kInterrupted;
     if (state_.phase != Phase::kSft || (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
       save();
   }
@@ -169,7 +160,7 @@ ExitCode Trainer::run() {
     self_test();
     while (true) {
       evaluate_if_due();
-      if (interrupted()) return ExitCode::kInterrupted;
+      if (saved_for_interrupt()) return ExitCode::kInterrupted;
       if (state_.rl_steps >= config_.train.steps) break;
       Stopwatch watch(device_);
       Json row = step();

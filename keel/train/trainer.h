@@ -55,6 +55,7 @@ class Trainer {
   void begin_phase(Phase phase);
   void record_step(Json row, const char* phase, double seconds);
   void save();
+  bool saved_for_interrupt();
   int64_t max_new_tokens() const;
 
   Config config_;

@@ -76,7 +76,7 @@ TEST_P(GradientsTest, DoNotDependOnHowTheUpdateIsCut) {
     std::vector<Tensor> all_got, all_want;
     for (const auto& [name, gradient] : got) {
       // One parameter's gradient may be a small difference of large numbers, and float32 has 6e-8.
-      EXPECT_LT(relative_difference(gradient, want.at(name)), 3e-6) << name << ", " << cut;
+      EXPECT_LT(relative_difference(gradient, want.at(name)), 1e-5) << name << ", " << cut;
       all_got.push_back(gradient.flatten());
       all_want.push_back(want.at(name).flatten());
     }

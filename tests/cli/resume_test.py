@@ -1,0 +1,196 @@
+"""Interrupted anywhere and resumed, a run ends with the same bits as one that was left alone."""
+
+import json
+import random
+import re
+import shlex
+import shutil
+import signal
+
+import support
+from support import keel, start_train, train, wait_for
+
+KILLS = 16
+# Longer than the small run, with evaluations in between, so that there is something to interrupt.
+LONGER = {"sft": {"steps": 24, "noisy_steps": 8}, "train": {"steps": 10}, "eval": {"every": 2, "prompts": 200},
+          "checkpoint": {"every": 3}}
+
+
+def rows(run):
+    path = run / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def half_written(run):
+    return any((run / "checkpoints").glob("*.partial*")) or any((run / "checkpoints").glob("*/*.partial"))
+
+
+def evaluation_due(run):
+    """Whether the last row is that of an RL step after which the accuracy is measured."""
+    whole = (run / "metrics.jsonl").read_text().split("\n")[:-1] if rows(run) else []  # the last may be torn
+    last = json.loads(whole[-1]) if whole else {"phase": ""}
+    return last["phase"] == "rl" and (last["step"] - LONGER["sft"]["steps"]) % LONGER["eval"]["every"] == 0
+
+
+def kill_moments(seed):
+    """Without end: pairs of a name and a function that waits for that moment of a run's next process."""
+    draws = random.Random(seed)
+
+    def after_rows(process, run, more):
+        wanted = rows(run) + more
+        return wait_for(process, lambda: rows(run) >= wanted)
+
+    while True:
+        more, chances = draws.randint(1, 6), draws.randint(1, 4)
+        yield "between steps", lambda p, r: after_rows(p, r, more)
+        # Some looks at the folder later, so that another file of the checkpoint is being written.
+        looks = iter(range(chances))
+        yield "checkpoint", lambda p, r: wait_for(p, lambda: half_written(r) and next(looks, None) is None, pause=0)
+        yield "evaluation", lambda p, r: wait_for(p, lambda: evaluation_due(r))
+        delay = draws.uniform(0.05, 0.6)
+        end = []
+
+        def passed():
+            end.append(1)
+            return len(end) * 0.01 > delay
+
+        yield "any time", lambda p, r: wait_for(p, passed, pause=0.01)
+
+
+class Killed(support.Test):
+    def test_at_any_moment_the_run_goes_on_to_the_same_bits(self):
+        whole = self.folder / "whole"
+        self.assert_exit(train(whole, **LONGER), 0)
+        kills = {}
+        runs = 0
+        moments = kill_moments(seed=5)
+        while sum(kills.values()) < KILLS:
+            runs += 1
+            self.assertLess(runs, 12, f"runs end before they can be killed: {kills}")
+            run = self.folder / f"run{runs}"
+            flags = ()
+            while True:
+                process = start_train(run, *flags, **LONGER)
+                moment, waits = next(moments)
+                if sum(kills.values()) < KILLS and waits(process, run):
+                    process.send_signal(signal.SIGKILL)
+                    kills[moment] = kills.get(moment, 0) + 1
+                code = process.wait()
+                # Killed before its first checkpoint, a run has to be started anew.
+                flags = ("--resume",) if support.checkpoints(run) else ("--overwrite",) if run.exists() else ()
+                if code == 0:
+                    break
+                self.assertEqual(code, -signal.SIGKILL, process.output.read_text())
+            self.assert_same_run(run, whole)
+            self.assertEqual([p.name for p in run.rglob("*.partial")], [])
+            self.assertTrue((run / "report.html").exists())
+        print(f"\n  {sum(kills.values())} kills in {runs} runs: {kills}")
+
+
+class AskedToStop(support.Test):
+    def test_a_run_saves_says_how_to_continue_and_ends_with_75(self):
+        whole = self.folder / "whole"
+        self.assert_exit(train(whole, **LONGER), 0)
+        for number, at_row in ((signal.SIGINT, 4), (signal.SIGTERM, 24), (signal.SIGUSR1, 30)):
+            run = self.folder / f"signal {number}"  # a space, as folders have
+            output = self.interrupted_output(run, number, at_row)
+            step = int(re.search(r"interrupted at step (\d+); saved", output)[1])
+            self.assertEqual(support.checkpoints(run)[-1], f"step-{step:06d}")
+            support.verify_checkpoint(run / "checkpoints" / f"step-{step:06d}")
+            self.assertEqual((run / "checkpoints" / "LATEST").read_text(), f"step-{step:06d}\n")
+            advice = shlex.split(re.search(r"continue with: keel (.*)", output)[1])
+            self.assert_exit(keel(*advice), 0)
+            self.assert_same_run(run, whole)
+
+    def interrupted_output(self, run, number, at_row):
+        """What a run prints that gets the signal when it has written so many rows."""
+        for _ in range(5):  # on a busy machine a run may be over before the signal is on its way
+            process = start_train(run, "--overwrite", **LONGER)
+            if wait_for(process, lambda: rows(run) >= at_row):
+                process.send_signal(number)
+            if process.wait() != 0:
+                break
+        self.assertEqual(process.returncode, 75, process.output.read_text())
+        return process.output.read_text()
+
+    def test_a_second_signal_ends_the_run_at_once(self):
+        run = self.folder / "run"
+        process = start_train(run, sft={"steps": 2, "noisy_steps": 0}, eval={"prompts": 50000})
+        self.assertTrue(wait_for(process, lambda: "self-test" in process.output.read_text()))
+        process.send_signal(signal.SIGINT)
+        self.assertTrue(wait_for(process, lambda: "once more to stop at once" in process.output.read_text()))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(), 75)
+        self.assertNotIn("held-out accuracy", process.output.read_text())  # the evaluation was not waited for
+        support.verify_checkpoint(run / "checkpoints" / "step-000002")
+
+
+class Finished(support.Test):
+    def test_a_finished_run_is_left_as_it_is_and_goes_on_when_asked_for_more(self):
+        whole, run = self.folder / "whole", self.folder / "run"
+        self.assert_exit(train(whole, train={"steps": 6}), 0)
+        self.assert_exit(train(run, train={"steps": 4}), 0)
+        before = {name: (run / name).read_bytes() for name in self.final_files(run)}
+        rows_before = support.metrics(run)
+        for _ in range(2):
+            self.assert_exit(train(run, "--resume", train={"steps": 4}), 0)
+            self.assertEqual({name: (run / name).read_bytes() for name in before}, before)
+            self.assertEqual(support.metrics(run), rows_before)
+
+        self.assert_exit(train(run, "--resume", train={"steps": 6}), 0)
+        for name in self.final_files(whole):
+            self.assertEqual((run / name).read_bytes(), (whole / name).read_bytes(), name)
+        # The shorter run measured its accuracy at its end, step 12; all else is the same.
+        extra = [row for row in support.metrics(run) if (row["phase"], row["step"]) == ("eval", 12)]
+        self.assertEqual(len(extra), 1)
+        self.assertEqual([row for row in support.metrics(run) if row not in extra], support.metrics(whole))
+
+
+class DamagedCheckpoint(support.Test):
+    def test_the_newest_sound_one_is_taken_with_a_warning(self):
+        whole = self.folder / "whole"
+        self.assert_exit(train(whole), 0)
+        older, newest = support.checkpoints(whole)
+
+        def flip(folder):
+            data = bytearray((folder / "model.safetensors").read_bytes())
+            data[len(data) // 2] ^= 1
+            (folder / "model.safetensors").write_bytes(data)
+
+        def truncate(folder):
+            data = (folder / "optimizer.safetensors").read_bytes()
+            (folder / "optimizer.safetensors").write_bytes(data[:-1])
+
+        def delete(folder):
+            (folder / "state.json").unlink()
+
+        def garble(folder):
+            (folder / "manifest.json").write_bytes(b"\0" * 100)
+
+        damages = ((flip, "model.safetensors"), (truncate, "optimizer.safetensors"), (delete, "state.json"),
+                   (garble, "manifest.json"))
+        for damage, file in damages:
+            run = self.folder / damage.__name__
+            shutil.copytree(whole, run)
+            damage(run / "checkpoints" / newest)
+            result = train(run, "--resume")
+            self.assert_exit(result, 0)
+            self.assertIn(f"{newest} is damaged", result.stdout)
+            self.assertIn(file, result.stdout)
+            self.assertIn(f"resumed from {run}/checkpoints/{older}", result.stdout)
+            self.assert_same_run(run, whole)
+
+        run = self.folder / "all"
+        shutil.copytree(whole, run)
+        flip(run / "checkpoints" / newest)
+        delete(run / "checkpoints" / older)
+        before = support.tree(run)
+        result = train(run, "--resume")
+        self.assert_refused(result, 3, str(run), "no sound checkpoint", "--overwrite")
+        self.assertIn(f"{newest} is damaged", result.stdout)
+        self.assertIn(f"{older} is damaged", result.stdout)
+        self.assertEqual(support.tree(run), before)
+
+
+if __name__ == "__main__":
+    support.main()

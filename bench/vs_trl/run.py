@@ -171,7 +171,8 @@ def busy_seconds(cpus: list[int]) -> float:
 
 def spin_seconds(threads: int) -> float:
     """Time of a fixed computation on every benchmark core at once: it grows when something else wants a core.
-    Hashing a large buffer releases Python's lock, so the threads really run side by side."""
+    Hashing a large buffer releases Python's lock, so the threads really run side by side. The best of three, because
+    one hiccup of a few milliseconds says nothing about the seconds that a pair takes."""
     data = bytes(1 << 20)
 
     def spin() -> None:
@@ -179,13 +180,16 @@ def spin_seconds(threads: int) -> float:
         for _ in range(150):
             digest.update(data)
 
-    workers = [threading.Thread(target=spin) for _ in range(threads)]
-    started = time.perf_counter()
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return time.perf_counter() - started
+    times = []
+    for _ in range(3):
+        workers = [threading.Thread(target=spin) for _ in range(threads)]
+        started = time.perf_counter()
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        times.append(time.perf_counter() - started)
+    return min(times)
 
 
 def run_pair(keel: Worker, trl: Worker, cpus: list[int]) -> dict:
@@ -214,13 +218,13 @@ def run_pair(keel: Worker, trl: Worker, cpus: list[int]) -> dict:
 
 
 def mark_noise(pairs: list[dict]) -> None:
-    """Gives each pair its reasons to be distrusted; the fastest spin loop of the run stands for an idle machine."""
-    quiet = min(min(p["spin_before"], p["spin_after"]) for p in pairs)
+    """Gives each pair its reasons to be distrusted. The spin loop is compared within the pair: a machine that is evenly
+    slower for a while slows both sides alike, and steady load from other programs is counted directly."""
     for pair in pairs:
-        drift = max(pair["spin_before"], pair["spin_after"]) / quiet - 1
+        drift = pair["spin_after"] / pair["spin_before"] - 1
         reasons = []
-        if drift > MAX_SPIN_DRIFT:
-            reasons.append(f"spin loop +{drift:.0%}")
+        if abs(drift) > MAX_SPIN_DRIFT:
+            reasons.append(f"spin loop moved {drift:+.0%}")
         if pair["other_load"] > MAX_OTHER_LOAD:
             reasons.append(f"other programs used {pair['other_load']:.0%} of the cores")
         for name, load in pair["idle_load"].items():

@@ -21,7 +21,8 @@ void RolloutOptions::describe(OptionTable& table) {
       "weights", weights,
       "What the sampler multiplies with: the model's own weights, or a copy rounded to fp8 e4m3 per output channel.",
       one_of({"exact", "fp8"}));
-  table.add("max_sequences", max_sequences, "Sequences decoded together; bounds the memory of the key-value cache.",
+  table.add("max_sequences", max_sequences,
+            "Sequences decoded together, though never less than one group; bounds the memory of the key-value cache.",
             at_least(1));
 }
 

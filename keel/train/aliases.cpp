@@ -48,13 +48,13 @@ void add_aliases(OptionTable& t) {
   t.alias("num_iterations", "train.epochs", "TRL");
   t.alias("epsilon", "objective.delta", "TRL");
   t.alias("epsilon_high", "objective.delta_high", "TRL");
-  t.alias("save_steps", "checkpoint.every", "TRL");
   t.alias("save_total_limit", "checkpoint.keep", "TRL");
-  t.alias("eval_steps", "eval.every", "TRL");
   t.refuse(
       "max_steps", "TRL",
       "TRL counts optimizer updates, Keel counts rollout batches; set train.steps to max_steps divided by the updates "
       "per batch");
+  t.refuse("save_steps", "TRL", "TRL counts optimizer updates, Keel counts rollout batches; set checkpoint.every");
+  t.refuse("eval_steps", "TRL", "TRL counts optimizer updates, Keel counts rollout batches; set eval.every");
   t.refuse("per_device_train_batch_size", "TRL",
            "it bounds memory and, with gradient_accumulation_steps, the size of an update at once; set "
            "train.tokens_per_batch and train.sequences_per_update");
@@ -77,7 +77,6 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.rollout.temperature", "rollout.temperature", "verl");
   t.alias("actor_rollout_ref.actor.optim.lr", "optimizer.lr", "verl");
   t.alias("actor_rollout_ref.actor.optim.weight_decay", "optimizer.weight_decay", "verl");
-  t.alias("actor_rollout_ref.actor.optim.lr_warmup_steps", "optimizer.warmup_updates", "verl");
   t.alias("actor_rollout_ref.actor.grad_clip", "optimizer.max_grad_norm", "verl");
   t.alias("actor_rollout_ref.actor.ppo_epochs", "train.epochs", "verl");
   t.alias("actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update", "verl", prompts_to_completions,
@@ -89,6 +88,8 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.actor.clip_ratio_high", "objective.delta_high", "verl");
   t.refuse("actor_rollout_ref.actor.clip_ratio_c", "verl",
            "in verl it is the dual clip of PPO and the ratio cap of DPPO; set objective.ratio_cap for the latter");
+  t.refuse("actor_rollout_ref.actor.optim.lr_warmup_steps", "verl",
+           "verl counts rollout batches there, Keel counts updates; set optimizer.warmup_updates");
   t.refuse("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "verl",
            "micro-batches are cut by tokens and change no gradient; set train.tokens_per_batch");
 }

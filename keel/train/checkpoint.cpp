@@ -80,9 +80,8 @@ std::vector<std::filesystem::path> finished(const std::filesystem::path& checkpo
   return paths;
 }
 
-/// Removes what a checkpoint just saved outlives: older ones beyond `keep`; later ones, for a run that fell back to an
-/// older checkpoint writes its future anew, and a damaged folder must not be kept in place of a sound one; and
-/// what a killed process left half-written.
+/// Removes what a checkpoint just saved outlives: older ones beyond `keep`, and later ones, for a run that fell back to
+/// an older checkpoint writes its future anew, and a damaged folder must not be kept in place of a sound one.
 void remove_outlived(const std::filesystem::path& checkpoints, const std::filesystem::path& saved, int64_t keep) {
   int64_t kept = 0;
   bool later = true;
@@ -90,8 +89,6 @@ void remove_outlived(const std::filesystem::path& checkpoints, const std::filesy
     later = later && path != saved;
     if (later || ++kept > keep) remove_tree(path);
   }
-  for (const std::string& name : list_directory(checkpoints))
-    if (name.ends_with(".partial") || name.ends_with(".replaced")) remove_tree(checkpoints / name);
 }
 
 Json read_json(const std::filesystem::path& path) {
@@ -163,9 +160,16 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
     throw;
   }
   publish(partial, checkpoints / name);
-  write_atomically(checkpoints / "LATEST", name + "\n");
+  finish_save(checkpoints / name);
   remove_outlived(checkpoints, checkpoints / name, keep);
   return checkpoints / name;
+}
+
+void finish_save(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path checkpoints = checkpoint.parent_path();
+  write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
+  for (const std::string& name : list_directory(checkpoints))
+    if (name.ends_with(".partial") || name.ends_with(".replaced")) remove_tree(checkpoints / name);
 }
 
 std::optional<std::string> find_damage(const std::filesystem::path& checkpoint) {

@@ -28,6 +28,10 @@ struct Checkpoint {
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
                                       const Tokenizer& tokenizer, int64_t keep);
 
+/// What follows once a checkpoint has its name: LATEST says it, and what a killed process left half-written is removed.
+/// Part of saving; a run that was killed in between is resumed with it.
+void finish_save(const std::filesystem::path& checkpoint);
+
 /// Checks every file of a checkpoint against its manifest; the reason when it does not hold.
 std::optional<std::string> find_damage(const std::filesystem::path& checkpoint);
 

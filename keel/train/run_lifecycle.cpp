@@ -137,6 +137,7 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& config, Console& console)
   }
   Checkpoint checkpoint = load_checkpoint(newest, device);
   require_same_config(config, checkpoint.config, newest.string());
+  finish_save(newest);
   RunFolder reopened = RunFolder::reopen(folder, checkpoint.files, to_yaml(config, kConfigHeading));
   std::unique_ptr<Trainer> trainer(
       new Trainer(config, std::move(checkpoint.model), std::move(reopened), checkpoint.state, console));

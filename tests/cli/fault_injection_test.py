@@ -68,6 +68,7 @@ class FaultyCalls(support.Test):
         for name in self.final_files(self.whole):
             self.assertEqual((self.run / name).read_bytes(), (self.whole / name).read_bytes(), where)
         self.assertEqual([p.name for p in self.run.rglob("*.partial")], [], where)
+        self.assertEqual((self.run / "checkpoints" / "LATEST").read_text(), "step-000010\n", where)
 
     def inject(self, fault, call, number):
         self.fresh()
@@ -97,6 +98,14 @@ class FaultyCalls(support.Test):
             self.assert_sound(where)
             if i % 4 == 2:
                 self.assert_resumes(where)
+
+    def test_a_replacement_that_is_killed_can_be_asked_for_again(self):
+        files = sum(p.is_file() for p in self.base.rglob("*"))
+        for number in (1, files - 3, files - 2, files - 1):  # the last ones lie in the run's folder itself
+            self.fresh()
+            prefix = ["strace", "-f", "-o", str(self.log), "-e", f"inject=unlink:signal=KILL:when={number}"]
+            self.assertEqual(train(self.run, "--overwrite", prefix=prefix, **TRAIN).returncode, -9)
+            self.assert_exit(train(self.run, "--overwrite", **TRAIN), 0)
 
 
 if __name__ == "__main__":

@@ -134,8 +134,10 @@ TEST_F(CheckpointTest, ADamagedManifestIsDamage) {
 
 TEST_F(CheckpointTest, TheNewestIsTheLargestNumberAndNotTheLastName) {
   EXPECT_EQ(newest(), "");  // not even a folder
-  save(999999);
-  save(1000000);
+  // Renamed, for a save removes what seems to come after it.
+  rename_directory(save(3), folder_ / "aside");
+  rename_directory(save(4), checkpoints_ / "step-999999");
+  rename_directory(folder_ / "aside", checkpoints_ / "step-1000000");
   EXPECT_EQ(newest(), "step-1000000");  // as text it comes before step-999999
 }
 
@@ -184,6 +186,16 @@ TEST_F(CheckpointTest, WhatAKilledProcessLeftIsRemovedByTheNextSave) {
   }
   save(3);
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003"));
+}
+
+TEST_F(CheckpointTest, ASaveKilledAtItsEndIsFinishedByTheResume) {
+  save(3);
+  const std::filesystem::path path = save(5);
+  write_atomically(checkpoints_ / "LATEST", "step-000003\n");  // the folder had its name, LATEST was being written
+  std::filesystem::copy_file(checkpoints_ / "LATEST", checkpoints_ / "LATEST.partial");
+  finish_save(path);
+  EXPECT_EQ(read_file(checkpoints_ / "LATEST"), "step-000005\n");
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003", "step-000005"));
 }
 
 TEST_F(CheckpointTest, TheSameStepSavedAgainReplacesTheFirst) {

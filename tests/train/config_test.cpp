@@ -115,9 +115,7 @@ const std::vector<AliasCase> kAliases = {
     {"num_iterations", "2", "train.epochs", 2},
     {"epsilon", "0.2", "objective.delta", 0.2},
     {"epsilon_high", "0.28", "objective.delta_high", 0.28},
-    {"save_steps", "50", "checkpoint.every", 50},
     {"save_total_limit", "3", "checkpoint.keep", 3},
-    {"eval_steps", "10", "eval.every", 10},
     {"trainer.default_local_dir", "out/b", "run.dir", "out/b"},
     {"trainer.total_training_steps", "12", "train.steps", 12},
     {"trainer.save_freq", "20", "checkpoint.every", 20},
@@ -128,7 +126,6 @@ const std::vector<AliasCase> kAliases = {
     {"actor_rollout_ref.rollout.temperature", "0.9", "rollout.temperature", 0.9},
     {"actor_rollout_ref.actor.optim.lr", "1e-5", "optimizer.lr", 1e-5},
     {"actor_rollout_ref.actor.optim.weight_decay", "0.01", "optimizer.weight_decay", 0.01},
-    {"actor_rollout_ref.actor.optim.lr_warmup_steps", "3", "optimizer.warmup_updates", 3},
     {"actor_rollout_ref.actor.grad_clip", "0.5", "optimizer.max_grad_norm", 0.5},
     {"actor_rollout_ref.actor.ppo_epochs", "3", "train.epochs", 3},
     {"actor_rollout_ref.actor.ppo_mini_batch_size", "4", "train.sequences_per_update", 32},
@@ -158,12 +155,15 @@ TEST(ConfigAliases, SetWhatTheyMeanAndSaySoOnce) {
 const std::vector<std::pair<std::string, std::string>> kRefusals = {
     // name, and what to set instead
     {"max_steps", "train.steps"},
+    {"save_steps", "checkpoint.every"},
+    {"eval_steps", "eval.every"},
     {"per_device_train_batch_size", "train.tokens_per_batch"},
     {"gradient_accumulation_steps", "train.sequences_per_update"},
     {"delta", "objective.delta"},
     {"top_p", "remove it"},
     {"top_k", "remove it"},
     {"actor_rollout_ref.actor.clip_ratio_c", "objective.ratio_cap"},
+    {"actor_rollout_ref.actor.optim.lr_warmup_steps", "optimizer.warmup_updates"},
     {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "train.tokens_per_batch"},
 };
 

@@ -1,0 +1,175 @@
+"""The files of a finished run, and what is printed meanwhile."""
+
+import html.parser
+import json
+import math
+import os
+import pty
+import re
+import subprocess
+
+import support
+from support import keel, train
+
+# The documented, stable names (docs/metrics.md) of an RL step.
+RL_KEYS = """phase step updates
+    reward/mean reward/std reward/zero_std_groups policy/entropy policy/kl_behavior
+    trust_region/masked trust_region/masked_positive trust_region/masked_negative
+    trust_region/divergence_mean trust_region/divergence_max trust_region/divergence_infinite
+    mismatch/abs_prob_mean mismatch/abs_prob_max ratio/mean ratio/max ratio/clamped
+    completion/length_mean completion/length_max completion/truncated optimizer/grad_norm optimizer/lr skipped_steps
+    time/rollout time/reward time/train time/checkpoint throughput/rollout_tokens_per_s throughput/train_tokens_per_s
+    memory/peak_bytes""".split()
+TOKEN_ARRAYS = ("tokens", "behavior_logp", "logp", "coefficient", "kept", "divergence", "threshold")
+
+
+class Links(html.parser.HTMLParser):
+    """Whatever a page would fetch from elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+        self.tags = set()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        for name, value in attributes:
+            if name in ("src", "href", "xlink:href", "data", "action", "srcset") and not (value or "").startswith(
+                    ("#", "data:")):
+                self.found.append((tag, name, value))
+
+
+class FinishedRun(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.run = self.folder / "run"
+        self.result = train(self.run)
+        self.assert_exit(self.result, 0)
+
+    def test_the_configuration_it_leaves_is_its_own(self):
+        again = keel("train", self.run / "config.yaml", "--explain")
+        self.assert_exit(again, 0)
+        self.assertEqual(again.stdout, train(self.run, "--explain").stdout)
+        # And to the last bit: the run that this file describes is the same run.
+        self.assert_exit(keel("train", self.run / "config.yaml", f"run.dir={self.folder / 'again'}"), 0)
+        self.assert_same_run(self.folder / "again", self.run)
+        text = (self.run / "config.yaml").read_text()
+        self.assertEqual((self.folder / "again" / "config.yaml").read_text(),
+                         text.replace(str(self.run), str(self.folder / "again")))
+
+    def test_metrics_have_every_documented_key_and_finite_numbers(self):
+        def no_constant(text):
+            self.fail(f"{text} is no JSON")
+
+        rows = [json.loads(line, parse_constant=no_constant)
+                for line in (self.run / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual([(r["phase"], r["step"]) for r in rows],
+                         [("sft", s) for s in range(1, 9)] + [("eval", 8)] + [("rl", s) for s in range(9, 13)] +
+                         [("eval", 12)])
+        for row in rows:
+            if row["phase"] == "rl":
+                self.assertEqual([key for key in RL_KEYS if key not in row], [])
+            for key, value in row.items():
+                if key != "phase":
+                    self.assertTrue(math.isfinite(value), (key, value))
+        # 8 updates of the warm-up, then 2 per step; 26 words, so that no entropy is above log 26.
+        self.assertEqual([r["updates"] for r in rows if r["phase"] == "rl"], [10, 12, 14, 16])
+        self.assertTrue(all(0 <= r["reward/mean"] <= 1 and 0 <= r["policy/entropy"] <= math.log(26) + 1e-6
+                            for r in rows if r["phase"] == "rl"))
+
+    def test_samples_have_a_number_for_every_token(self):
+        rows = support.read_jsonl(self.run / "samples.jsonl")
+        self.assertEqual([(r["phase"], r["step"]) for r in rows],
+                         [("eval", 8)] * 3 + [("rl", s) for s in range(9, 13) for _ in range(2)] + [("eval", 12)] * 3)
+        for row in rows:
+            arrays = TOKEN_ARRAYS if row["phase"] == "rl" else ("tokens", "behavior_logp")
+            self.assertEqual({len(row[name]) for name in arrays}, {len(row["tokens"])}, row["step"])
+            self.assertGreater(len(row["tokens"]), 0)
+            self.assertTrue(all(x <= 0 for x in row["behavior_logp"]))
+            words = [t for t in row["tokens"] if not t.startswith("<")]
+            self.assertEqual(" ".join(words), row["completion"])
+
+    def test_checkpoints_are_what_their_manifests_say(self):
+        self.assertEqual(support.checkpoints(self.run), ["step-000010", "step-000012"])  # the newest two
+        for name in support.checkpoints(self.run):
+            support.verify_checkpoint(self.run / "checkpoints" / name)
+        self.assertEqual((self.run / "checkpoints" / "LATEST").read_text(), "step-000012\n")
+        self.assertEqual(sorted(os.listdir(self.run)),
+                         ["checkpoints", "config.yaml", "log.txt", "metrics.jsonl", "report.html", "samples.jsonl"])
+        self.assertEqual(len((self.run / "log.txt").read_text().splitlines()), 12)  # a line per step
+
+    def assert_self_contained(self, page):
+        text = page.read_text(encoding="utf-8")
+        links = Links()
+        links.feed(text)
+        self.assertLessEqual({"html", "svg", "table"}, links.tags)
+        self.assertEqual(links.found, [])
+        self.assertEqual(re.findall(r"@import|url\((?!#|['\"]?data:)", text), [])
+        self.assertEqual([u for u in re.findall(r"https?://[\w./-]*", text) if not u.startswith("http://www.w3.org/")], [])
+
+    def test_reports_of_one_run_and_of_two_need_nothing_else(self):
+        self.assert_self_contained(self.run / "report.html")
+        self.assert_exit(train(self.folder / "other", run={"seed": 1}, objective={"method": "grpo"}), 0)
+        page = self.folder / "both.html"
+        result = keel("report", self.run, self.folder / "other", "-o", page, "--curve", self.folder / "curve.svg")
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stdout, f"{page}\n")
+        self.assert_self_contained(page)
+        self.assertIn("other", page.read_text())
+        self.assertTrue((self.folder / "curve.svg").read_text().startswith("<svg"))
+
+    def test_output_that_is_no_terminal_is_plain_lines(self):
+        for text in (self.result.stdout, self.result.stderr, (self.run / "log.txt").read_text()):
+            self.assertNotIn("\x1b", text)
+            self.assertNotIn("\r", text)
+        self.assertEqual(self.result.stderr, "")
+        self.assertIn(f"{self.run}/report.html", self.result.stdout)
+        self.assertIn(f"{self.run}/checkpoints/step-000012", self.result.stdout)
+
+
+class Terminal(support.Test):
+    def output(self, term="xterm", **changes):
+        """What a pseudo-terminal gets of a small run."""
+        ours, theirs = pty.openpty()
+        command = [support.KEEL, "train", support.QUICKSTART, "--overwrite",
+                   *support.settings(run={"dir": self.folder / "run"})]
+        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs,
+                                   env=support.environment(TERM=term, **changes))
+        os.close(theirs)
+        pieces = []
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # how a pseudo-terminal says that the other side is closed
+                break
+            if not piece:
+                break
+            pieces.append(piece)
+        os.close(ours)
+        text = b"".join(pieces).decode()
+        self.assertEqual(process.wait(), 0, text)
+        return text
+
+    def test_has_colours_unless_told_otherwise_and_one_line_of_progress(self):
+        colour = r"\x1b\[\d+m"
+        plain = self.output(NO_COLOR="1")
+        self.assertNotRegex(plain, colour)
+        self.assertIn("\r", plain)
+        coloured = self.output()
+        self.assertRegex(coloured, colour)
+        self.assertEqual(re.sub(r"\d+\.\d\d s", "", re.sub(colour, "", coloured)), re.sub(r"\d+\.\d\d s", "", plain))
+
+    def test_that_cannot_do_it_gets_plain_lines(self):
+        self.assertNotIn("\x1b", self.output(term="dumb"))
+
+
+class Version(support.Test):
+    def test_names_the_commit_the_library_and_the_device(self):
+        result = keel("--version")
+        self.assert_exit(result, 0)
+        self.assertRegex(result.stdout, r"^keel \d+\.\d+\.\d+ \(commit [0-9a-z-]+\), LibTorch 2\.\d+\.\d+\S*, device \S+")
+        self.assertEqual(result.stdout.count("\n"), 1)
+
+
+if __name__ == "__main__":
+    support.main()

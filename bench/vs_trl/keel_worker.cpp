@@ -41,7 +41,7 @@ class Worker {
  public:
   Worker()
       : tokenizer_(vocabulary()),
-        model_(CausalLm::random(shape(), /*seed=*/0, at::kCPU)),
+        model_(CausalLm::random(shape(), /*seed=*/0, open_device("cpu"))),
         optimizer_(model_.parameters(), {.lr = 1e-5}),
         objective_(make_objective({.method = "grpo", .aggregation = "token_mean"}, kNewTokens)) {}
 

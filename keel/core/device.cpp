@@ -5,6 +5,7 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <thread>
@@ -13,7 +14,20 @@
 
 namespace keel {
 
+namespace {
+
+/// Freed tensors up to 32 MiB (the most glibc allows) stay in the process. By default glibc gives them back, and the
+/// next tensor of that size pays for fresh, zeroed pages: up to four times the cost of an elementwise operation.
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+}  // namespace
+
 at::Device open_device(const std::string& name) {
+  keep_freed_memory();
   if (name == "cpu") return at::Device(at::kCPU);
 #ifdef KEEL_HAS_CUDA
   if (!at::hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0)

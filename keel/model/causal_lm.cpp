@@ -6,6 +6,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/philox.h"
+#include "keel/model/layer_ops.h"
 
 namespace keel {
 namespace {
@@ -27,22 +28,14 @@ Tensor normal(std::vector<int64_t> shape, double standard_deviation, uint64_t se
   return result;
 }
 
-/// Rotates the two halves of each head against each other by the token's position (Hugging Face's layout).
-Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  const int64_t half = x.size(-1) / 2;
-  const Tensor turned = at::cat({-x.narrow(-1, half, half), x.narrow(-1, 0, half)}, -1);
-  return x * cos + turned * sin;
-}
-
 }  // namespace
 
 CausalLm::CausalLm(const ModelConfig& config, at::Device device) : config_(config), blocks_(config.num_hidden_layers) {
   const Tensor exponent = at::arange(0, config.head_dim, 2, at::kFloat) / static_cast<double>(config.head_dim);
   const Tensor frequency = at::pow(at::scalar_tensor(config.rope_theta, at::kFloat), exponent).reciprocal();
   const Tensor angle = at::outer(at::arange(config.max_position_embeddings, at::kFloat), frequency);
-  const Tensor both = at::cat({angle, angle}, -1);
-  rope_cos_ = both.cos().to(device);
-  rope_sin_ = both.sin().to(device);
+  rope_cos_ = angle.cos().to(device);
+  rope_sin_ = angle.sin().to(device);
 }
 
 void CausalLm::visit(const std::function<void(const std::string&, Tensor&, std::vector<int64_t>)>& visitor) {
@@ -100,26 +93,22 @@ CausalLm CausalLm::from_tensors(const ModelConfig& config, const std::vector<Nam
 
 Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const Attend& attend) const {
   const int64_t heads = config_.num_attention_heads, kv_heads = config_.num_key_value_heads, width = config_.head_dim;
-  const Tensor cos = rope_cos_.index_select(0, positions).unsqueeze(1);  // [N, 1, D]
-  const Tensor sin = rope_sin_.index_select(0, positions).unsqueeze(1);
-  const auto norm = [&](const Tensor& x, const Tensor& weight) {
-    return at::rms_norm(x, config_.hidden_size, weight, config_.rms_norm_eps);
-  };
-
+  const Tensor cos = rope_cos_.index_select(0, positions);  // [N, D / 2]
+  const Tensor sin = rope_sin_.index_select(0, positions);
   Tensor x = at::embedding(embedding_, tokens);  // [N, H]
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
-    const Tensor attention_in = norm(x, block.input_norm);
+    const Tensor attention_in = rms_norm(x, block.input_norm, config_.rms_norm_eps);
     const Tensor query = rotate(at::linear(attention_in, block.query).view({-1, heads, width}), cos, sin);
     const Tensor key = rotate(at::linear(attention_in, block.key).view({-1, kv_heads, width}), cos, sin);
     const Tensor value = at::linear(attention_in, block.value).view({-1, kv_heads, width});
     const Tensor attended = attend(static_cast<int64_t>(i), query, key, value);
     x = x + at::linear(attended.reshape({-1, heads * width}), block.output);
 
-    const Tensor mlp_in = norm(x, block.post_norm);
-    x = x + at::linear(at::silu(at::linear(mlp_in, block.gate)) * at::linear(mlp_in, block.up), block.down);
+    const Tensor mlp_in = rms_norm(x, block.post_norm, config_.rms_norm_eps);
+    x = x + at::linear(swiglu(at::linear(mlp_in, block.gate), at::linear(mlp_in, block.up)), block.down);
   }
-  return norm(x, final_norm_);
+  return rms_norm(x, final_norm_, config_.rms_norm_eps);
 }
 
 const Tensor& CausalLm::head() const { return config_.tie_word_embeddings ? embedding_ : head_; }

@@ -55,7 +55,7 @@ class CausalLm {
   ModelConfig config_;
   Tensor embedding_, final_norm_, head_;
   std::vector<Block> blocks_;
-  Tensor rope_cos_, rope_sin_;  // [max_positions, D]
+  Tensor rope_cos_, rope_sin_;  // [max_positions, D / 2]
 };
 
 }  // namespace keel

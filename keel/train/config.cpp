@@ -135,7 +135,7 @@ Config quickstart_config() {
   c.sft.noisy_steps = 150;
   c.rollout.weights = "fp8";
   c.optimizer.lr = 3e-4;
-  c.train.steps = 40;
+  c.train.steps = 60;
   c.train.sequences_per_update = 32;
   c.eval.prompts = 1000;
   c.checkpoint.every = 20;

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -330,6 +331,14 @@ void CreateDirectories::operator()(const fs::path& path) const {
     if (!made && !(errno == EEXIST && fs::is_directory(folder))) fail_to_write("create the folder", folder, errno);
     sync_directory(folder_of(folder));
   }
+}
+
+std::optional<FileHandle> lock_directory(const fs::path& path) {
+  FileHandle handle(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!handle.is_open()) fail_to_write("open the folder", path, errno);
+  if (::flock(handle.get(), LOCK_EX | LOCK_NB) == 0) return handle;
+  if (errno == EWOULDBLOCK) return std::nullopt;
+  return handle;  // a filesystem without locks: better unguarded than refused
 }
 
 // By POSIX calls, here and in remove_tree: torch packages built with another standard library export parts of

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -122,6 +123,10 @@ struct CreateDirectories {
   void operator()(const std::filesystem::path& path) const;
 };
 inline constexpr CreateDirectories create_directories;
+
+/// Claims a folder for this process until the handle is closed, whatever way the process ends; nothing when another
+/// process holds it.
+std::optional<FileHandle> lock_directory(const std::filesystem::path& path);
 
 /// The names in a folder, sorted.
 std::vector<std::string> list_directory(const std::filesystem::path& path);

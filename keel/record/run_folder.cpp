@@ -15,12 +15,12 @@ bool is_taken(const std::filesystem::path& path) {
   return !std::filesystem::is_directory(path) || !list_directory(path).empty();
 }
 
-/// Removes a run with its config.yaml last: by that name a folder is known to hold a run, so that a replacement that is
-/// killed half-way can be asked for again.
-void remove_run(const std::filesystem::path& path) {
+/// Empties a run's folder, config.yaml last: by that name a folder is known to hold a run, so that a replacement that
+/// is killed half-way can be asked for again.
+void empty_run(const std::filesystem::path& path) {
   for (const std::string& name : list_directory(path))
     if (name != "config.yaml") remove_tree(path / name);
-  remove_tree(path);
+  remove_tree(path / "config.yaml");
 }
 
 /// A row without numbers that JSON cannot hold.
@@ -33,8 +33,9 @@ Json finite(const Json& row) {
 
 }  // namespace
 
-RunFolder::RunFolder(const std::filesystem::path& path)
+RunFolder::RunFolder(const std::filesystem::path& path, FileHandle claim)
     : path_(path),
+      claim_(std::move(claim)),
       metrics_(AppendFile::open(path / "metrics.jsonl")),
       samples_(AppendFile::open(path / "samples.jsonl")),
       log_(AppendFile::open(path / "log.txt")) {}
@@ -51,18 +52,28 @@ void RunFolder::require_free(const std::filesystem::path& path, bool replace) {
 
 RunFolder RunFolder::create(const std::filesystem::path& path, bool replace, std::string_view config_yaml) {
   require_free(path, replace);
-  if (is_taken(path)) remove_run(path);
   create_directories(path);
+  FileHandle claimed = claim(path);
+  empty_run(path);
   write_atomically(path / "config.yaml", config_yaml);
-  return RunFolder(path);
+  return RunFolder(path, std::move(claimed));
 }
 
-RunFolder RunFolder::reopen(const std::filesystem::path& path, const Sizes& sizes, std::string_view config_yaml) {
+FileHandle RunFolder::claim(const std::filesystem::path& path) {
+  std::optional<FileHandle> lock = lock_directory(path);
+  if (!lock)
+    fail(ExitCode::kBadConfiguration, "run.dir: ", path.string(),
+         " is in use by another process. Wait for it, stop it, or choose another run.dir");
+  return std::move(*lock);
+}
+
+RunFolder RunFolder::reopen(const std::filesystem::path& path, FileHandle claim, const Sizes& sizes,
+                            std::string_view config_yaml) {
   write_atomically(path / "config.yaml", config_yaml);
   cut_to_size(path / "metrics.jsonl", sizes.metrics);
   cut_to_size(path / "samples.jsonl", sizes.samples);
   cut_to_size(path / "log.txt", sizes.log);
-  return RunFolder(path);
+  return RunFolder(path, std::move(claim));
 }
 
 void RunFolder::add_metrics(const Json& row) { metrics_.append_line(finite(row).dump()); }

@@ -18,6 +18,9 @@ class RunFolder {
   /// A new run, in a folder that require_free() accepts; a run that is there is removed.
   static RunFolder create(const std::filesystem::path& path, bool replace, std::string_view config_yaml);
 
+  /// Claims an existing run for this process; one that another process holds is refused (exit code 2).
+  static FileHandle claim(const std::filesystem::path& path);
+
   /// Bytes of each growing file, as a checkpoint remembers them.
   struct Sizes {
     uint64_t metrics = 0, samples = 0, log = 0;
@@ -25,7 +28,8 @@ class RunFolder {
 
   /// A run that goes on from a checkpoint: what was written after it is cut off, and config.yaml says what holds from
   /// now on (more steps, another interval of saving).
-  static RunFolder reopen(const std::filesystem::path& path, const Sizes& sizes, std::string_view config_yaml);
+  static RunFolder reopen(const std::filesystem::path& path, FileHandle claim, const Sizes& sizes,
+                          std::string_view config_yaml);
 
   /// Adds a row; members that are not finite numbers are left out, for JSON has no word for them.
   void add_metrics(const Json& row);
@@ -39,9 +43,10 @@ class RunFolder {
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
 
  private:
-  explicit RunFolder(const std::filesystem::path& path);
+  RunFolder(const std::filesystem::path& path, FileHandle claim);
 
   std::filesystem::path path_;
+  FileHandle claim_;
   AppendFile metrics_, samples_, log_;
 };
 

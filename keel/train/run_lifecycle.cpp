@@ -135,10 +135,11 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& config, Console& console)
          exists ? "start the run anew with --overwrite instead of --resume"
                 : "no run was started there, so leave --resume away or correct run.dir");
   }
+  FileHandle claim = RunFolder::claim(folder);
   Checkpoint checkpoint = load_checkpoint(newest, device);
   require_same_config(config, checkpoint.config, newest.string());
   finish_save(newest);
-  RunFolder reopened = RunFolder::reopen(folder, checkpoint.files, to_yaml(config, kConfigHeading));
+  RunFolder reopened = RunFolder::reopen(folder, std::move(claim), checkpoint.files, to_yaml(config, kConfigHeading));
   std::unique_ptr<Trainer> trainer(
       new Trainer(config, std::move(checkpoint.model), std::move(reopened), checkpoint.state, console));
   const Phase phase = checkpoint.state.phase;

@@ -50,6 +50,19 @@ class FolderOfARun(support.Test):
         (run / "config.yaml").write_text("# removed last\n")  # all that is left of a run then
         self.assert_exit(train(run, "--overwrite", train={"steps": 0}), 0)
 
+    def test_belongs_to_one_process_at_a_time(self):
+        run = self.folder / "run"
+        first = support.start_train(run, train={"steps": 100000})
+        try:
+            self.assertTrue(support.wait_for(first, lambda: len(support.checkpoints(run)) > 0))
+            for flag in ("--resume", "--overwrite"):
+                self.assert_refused(train(run, flag, train={"steps": 100000}), 2, "in use by another process")
+            self.assertIsNone(first.poll())
+        finally:
+            first.kill()
+            first.wait()
+        self.assert_exit(train(run, "--overwrite", train={"steps": 0}), 0)  # free again, even after a kill
+
     def test_an_empty_folder_and_missing_parents_are_fine(self):
         (self.folder / "empty").mkdir()
         for run in (self.folder / "empty", self.folder / "a" / "b" / "c"):

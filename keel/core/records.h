@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "keel/core/json.h"
+#include "keel/core/tensor.h"
 
 namespace keel {
 
@@ -27,8 +28,14 @@ struct Rollout {
   std::vector<float> behavior_logp;  // [T] log mu of each token, of the tempered distribution it was drawn from
   std::string text;                  // the completion without its stop token
   Finish finish = Finish::kStop;
-  uint64_t policy_version = 0;       // number of updates the sampling weights had seen
+  uint64_t policy_version = 0;  // number of updates the sampling weights had seen
   double reward = 0;
+
+  // Only what the method's Requirements ask for.
+  std::vector<int64_t> topk_ids;          // [T * K] the sampler's K likeliest tokens at each position, likeliest first
+  std::vector<float> topk_behavior_logp;  // [T * K] their log mu
+  Tensor hidden_states;                   // [T, H] the sampler's states that predicted each token
+  std::vector<float> recomputed_logp;     // [T] the trainer's log-probability at the sampling parameters
 };
 
 }  // namespace keel

@@ -5,6 +5,8 @@
 namespace keel {
 namespace {
 
+constexpr double kSmallestLog = -1e30;  // in place of -inf, so that 0 log 0 is 0 and not NaN
+
 /// The log-probabilities [m, V] of one chunk, at the temperature.
 Tensor log_probabilities(const Tensor& hidden, const Tensor& weight, double temperature) {
   Tensor logits = at::linear(hidden, weight).to(at::kFloat);
@@ -12,11 +14,22 @@ Tensor log_probabilities(const Tensor& hidden, const Tensor& weight, double temp
   return at::log_softmax(logits, -1);
 }
 
-TokenStats chunk_statistics(const Tensor& logps, const Tensor& probabilities, const Tensor& targets) {
-  const Tensor logp = logps.gather(1, targets.unsqueeze(1)).squeeze(1).clamp_max(0);
+TokenStats chunk_statistics(const Tensor& logps, const Tensor& probabilities, const Tensor& targets,
+                            const Tensor& topk_ids) {
+  TokenStats stats;
+  stats.logp = logps.gather(1, targets.unsqueeze(1)).squeeze(1).clamp_max(0);
   // p log p is 0 where p is 0, also where log p is -inf.
-  const Tensor entropy = -(probabilities * logps.clamp_min(-1e30)).sum(1);
-  return {logp, entropy};
+  stats.entropy = -(probabilities * logps.clamp_min(kSmallestLog)).sum(1);
+  if (topk_ids.defined()) stats.topk_logp = logps.gather(1, topk_ids).clamp_max(0);
+  return stats;
+}
+
+/// Adds the exact divergences between the sampler's distribution and the chunk's.
+void add_exact_divergences(TokenStats& stats, const Tensor& behavior_logps, const Tensor& logps,
+                           const Tensor& probabilities) {
+  const Tensor mu = behavior_logps.exp();
+  stats.full_tv = (mu - probabilities).abs_().sum(1).mul_(0.5);
+  stats.full_kl = (mu * (behavior_logps.clamp_min(kSmallestLog) - logps.clamp_min(kSmallestLog))).sum(1).clamp_min_(0);
 }
 
 /// d loss / d logits of one chunk; overwrites `probabilities`.
@@ -27,7 +40,7 @@ Tensor logit_gradient(const HeadCoefficients& c, const Tensor& logps, Tensor pro
   Tensor gradient;
   if (c.entropy_coefficient.defined()) {
     const Tensor entropy_scale =
-        c.entropy_coefficient.unsqueeze(1) * (logps.clamp_min(-1e30) + stats.entropy.unsqueeze(1));
+        c.entropy_coefficient.unsqueeze(1) * (logps.clamp_min(kSmallestLog) + stats.entropy.unsqueeze(1));
     gradient = probabilities.mul_(row_scale + entropy_scale);
   } else {
     gradient = probabilities.mul_(row_scale);
@@ -45,45 +58,66 @@ void accumulate_gradient(const Tensor& weight, const Tensor& gradient_logits, co
 
 }  // namespace
 
-TokenStats LmHead::statistics(const Tensor& hidden, const Tensor& targets) const {
+/// A run of rows while its logits are alive.
+struct LmHead::Chunk {
+  int64_t begin, rows;
+  Tensor hidden, targets, logps, probabilities;
+  TokenStats stats;
+};
+
+LmHead::Chunk LmHead::make_chunk(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior,
+                                 int64_t begin) const {
+  const int64_t rows = std::min(chunk_rows_, hidden.size(0) - begin);
+  const auto part = [&](const Tensor& x) { return x.defined() ? x.narrow(0, begin, rows) : x; };
+  Chunk chunk{begin, rows, part(hidden), part(targets), {}, {}, {}};
+  chunk.logps = log_probabilities(chunk.hidden, weight_, temperature_);
+  chunk.probabilities = chunk.logps.exp();
+  chunk.stats = chunk_statistics(chunk.logps, chunk.probabilities, chunk.targets, part(behavior.topk_ids));
+  if (behavior.hidden.defined())
+    add_exact_divergences(chunk.stats, log_probabilities(part(behavior.hidden), behavior.weight, temperature_),
+                          chunk.logps, chunk.probabilities);
+  return chunk;
+}
+
+TokenStats LmHead::statistics(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior) const {
   const at::NoGradGuard no_grad;
-  std::vector<Tensor> logp, entropy;
-  for (int64_t begin = 0; begin < hidden.size(0); begin += chunk_rows_) {
-    const int64_t rows = std::min(chunk_rows_, hidden.size(0) - begin);
-    const Tensor logps = log_probabilities(hidden.narrow(0, begin, rows), weight_, temperature_);
-    const TokenStats stats = chunk_statistics(logps, logps.exp(), targets.narrow(0, begin, rows));
-    logp.push_back(stats.logp);
-    entropy.push_back(stats.entropy);
-  }
-  if (logp.empty()) return {at::empty({0}, hidden.options()), at::empty({0}, hidden.options())};
-  return {at::cat(logp), at::cat(entropy)};
+  std::vector<TokenStats> chunks;
+  for (int64_t begin = 0; begin < hidden.size(0); begin += chunk_rows_)
+    chunks.push_back(make_chunk(hidden, targets, behavior, begin).stats);
+  const auto joined_rows = [&](Tensor TokenStats::*member) {
+    std::vector<Tensor> parts;
+    for (const TokenStats& stats : chunks)
+      if ((stats.*member).defined()) parts.push_back(stats.*member);
+    return parts.empty() ? Tensor() : at::cat(parts);
+  };
+  if (chunks.empty()) return {at::empty({0}, hidden.options()), at::empty({0}, hidden.options())};
+  return {joined_rows(&TokenStats::logp), joined_rows(&TokenStats::entropy), joined_rows(&TokenStats::topk_logp),
+          joined_rows(&TokenStats::full_tv), joined_rows(&TokenStats::full_kl)};
 }
 
 Tensor LmHead::backward(const Tensor& hidden, const Tensor& targets, Scope scope,
-                        const CoefficientFunction& coefficients) const {
+                        const CoefficientFunction& coefficients, const BehaviorRows& behavior) const {
   const at::NoGradGuard no_grad;
   const int64_t total = hidden.size(0);
   HeadCoefficients all;
-  if (scope != Scope::kToken) all = coefficients(statistics(hidden, targets), 0, total);
+  if (scope != Scope::kToken) all = coefficients(statistics(hidden, targets, behavior), 0, total);
 
   Tensor gradient_hidden = at::empty_like(hidden);
   for (int64_t begin = 0; begin < total; begin += chunk_rows_) {
-    const int64_t rows = std::min(chunk_rows_, total - begin);
-    const Tensor chunk = hidden.narrow(0, begin, rows), chunk_targets = targets.narrow(0, begin, rows);
-    const Tensor logps = log_probabilities(chunk, weight_, temperature_);
-    const Tensor probabilities = logps.exp();
-    const TokenStats stats = chunk_statistics(logps, probabilities, chunk_targets);
+    const Chunk chunk = make_chunk(hidden, targets, scope == Scope::kToken ? behavior : BehaviorRows{}, begin);
     HeadCoefficients mine;
     if (scope == Scope::kToken) {
-      mine = coefficients(stats, begin, begin + rows);
+      mine = coefficients(chunk.stats, begin, begin + chunk.rows);
     } else {
-      mine.coefficient = all.coefficient.narrow(0, begin, rows);
-      if (all.entropy_coefficient.defined()) mine.entropy_coefficient = all.entropy_coefficient.narrow(0, begin, rows);
+      mine.coefficient = all.coefficient.narrow(0, begin, chunk.rows);
+      if (all.entropy_coefficient.defined())
+        mine.entropy_coefficient = all.entropy_coefficient.narrow(0, begin, chunk.rows);
     }
-    const Tensor gradient_logits = logit_gradient(mine, logps, probabilities, stats, chunk_targets, temperature_);
-    at::Tensor out = gradient_hidden.narrow(0, begin, rows);
+    const Tensor gradient_logits =
+        logit_gradient(mine, chunk.logps, chunk.probabilities, chunk.stats, chunk.targets, temperature_);
+    Tensor out = gradient_hidden.narrow(0, begin, chunk.rows);
     at::matmul_out(out, gradient_logits, weight_);
-    accumulate_gradient(weight_, gradient_logits, chunk);
+    accumulate_gradient(weight_, gradient_logits, chunk.hidden);
   }
   return gradient_hidden;
 }

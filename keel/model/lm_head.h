@@ -7,10 +7,20 @@
 
 namespace keel {
 
+/// What the sampler knew about the same rows, for statistics that compare two distributions. Undefined: not asked for.
+struct BehaviorRows {
+  Tensor topk_ids = {};  // [M, K] int64: tokens whose log-probability is wanted
+  Tensor hidden = {};    // [M, H] the sampler's hidden states; with its head, the whole distribution mu
+  Tensor weight = {};    // [V, H] the sampler's head
+};
+
 /// What the head says about each target token, at the sampling temperature; all [M] float32.
 struct TokenStats {
-  Tensor logp;     // log pi of the target, at most 0
-  Tensor entropy;  // of the whole next-token distribution
+  Tensor logp;            // log pi of the target, at most 0
+  Tensor entropy;         // of the whole next-token distribution
+  Tensor topk_logp = {};  // [M, K] log pi of the asked tokens
+  Tensor full_tv = {};    // exact total variation to mu
+  Tensor full_kl = {};    // exact KL(mu || pi)
 };
 
 /// What the loss makes of the statistics: d loss = -sum coefficient_t d logp_t - sum entropy_coefficient_t d H_t.
@@ -31,15 +41,18 @@ class LmHead {
       : weight_(std::move(weight)), temperature_(temperature), chunk_rows_(chunk_rows) {}
 
   /// The statistics alone; hidden [M, H], targets [M] int64.
-  TokenStats statistics(const Tensor& hidden, const Tensor& targets) const;
+  TokenStats statistics(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior = {}) const;
 
   /// Adds d loss / d weight to the weight's gradient and returns d loss / d hidden [M, H].
   /// Token scope asks for coefficients chunk by chunk, while the chunk's logits are alive; wider scopes get the
   /// statistics of all rows at once and the logits are computed again.
-  Tensor backward(const Tensor& hidden, const Tensor& targets, Scope scope,
-                  const CoefficientFunction& coefficients) const;
+  Tensor backward(const Tensor& hidden, const Tensor& targets, Scope scope, const CoefficientFunction& coefficients,
+                  const BehaviorRows& behavior = {}) const;
 
  private:
+  struct Chunk;
+  Chunk make_chunk(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior, int64_t begin) const;
+
   Tensor weight_;
   double temperature_;
   int64_t chunk_rows_;

@@ -4,58 +4,139 @@
 #include <map>
 
 #include "keel/core/error.h"
+#include "keel/objective/aggregation.h"
 
 namespace keel {
 namespace {
 
-struct GroupStatistics {
-  double mean = 0, standard_deviation = 0;
-  bool equal = true;  // decided by comparing rewards: a mean of equal numbers need not equal them in floating point
+struct Statistics {
+  double count = 0, mean = 0, variance = 0;  // with n - 1; 0 for a single value
+  bool equal = true;  // decided by comparing values: a mean of equal numbers need not equal them in floating point
 };
 
-std::map<int64_t, GroupStatistics> group_statistics(std::span<const double> rewards, std::span<const int64_t> groups) {
+Statistics statistics_of(std::span<const double> values) {
+  Statistics result;
+  result.count = static_cast<double>(values.size());
+  for (const double value : values) {
+    result.mean += value / result.count;
+    result.equal = result.equal && value == values[0];
+  }
+  double squares = 0;
+  for (const double value : values) squares += (value - result.mean) * (value - result.mean);
+  if (values.size() > 1) result.variance = squares / (result.count - 1);
+  return result;
+}
+
+/// (R - mean) / scale(statistics of the group), and 0 in a group of equal rewards.
+template <class Scale>
+std::vector<double> centred(std::span<const double> rewards, std::span<const int64_t> groups, Scale scale) {
+  if (rewards.size() != groups.size())
+    fail(ExitCode::kInternal, rewards.size(), " rewards in ", groups.size(), " groups: one group per reward is wanted");
   std::map<int64_t, std::vector<double>> members;
   for (size_t i = 0; i < rewards.size(); ++i) members[groups[i]].push_back(rewards[i]);
-  std::map<int64_t, GroupStatistics> result;
-  for (const auto& [group, values] : members) {
-    GroupStatistics& statistics = result[group];
-    for (const double value : values) {
-      statistics.mean += value / static_cast<double>(values.size());
-      statistics.equal = statistics.equal && value == values[0];
-    }
-    double squares = 0;
-    for (const double value : values) squares += (value - statistics.mean) * (value - statistics.mean);
-    if (values.size() > 1) statistics.standard_deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
+  std::map<int64_t, Statistics> statistics;
+  for (const auto& [group, values] : members) statistics[group] = statistics_of(values);
+  std::vector<double> result(rewards.size(), 0.0);
+  for (size_t i = 0; i < rewards.size(); ++i) {
+    const Statistics& group = statistics.at(groups[i]);
+    if (!group.equal) result[i] = (rewards[i] - group.mean) / scale(group);
   }
   return result;
 }
 
-template <class Scale>
-std::vector<double> centred(std::span<const double> rewards, std::span<const int64_t> groups, Scale scale) {
-  const auto statistics = group_statistics(rewards, groups);
-  std::vector<double> result(rewards.size(), 0.0);
-  for (size_t i = 0; i < rewards.size(); ++i) {
-    const GroupStatistics& group = statistics.at(groups[i]);
-    if (!group.equal) result[i] = (rewards[i] - group.mean) / scale(group);
-  }
+/// Over the valid tokens, in place; a masked token becomes 0.
+void whiten(std::vector<double>& tokens, std::span<const uint8_t> mask, double eps) {
+  std::vector<double> valid;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (mask[i] != 0) valid.push_back(tokens[i]);
+  const Statistics all = statistics_of(valid);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = mask[i] == 0 || all.equal ? 0.0 : (tokens[i] - all.mean) / std::sqrt(all.variance + eps);
+}
+
+void check_sizes(const TokenRewards& batch) {
+  count_valid_tokens(batch.lengths, batch.mask);  // refuses lengths and a mask that do not fit
+  const size_t tokens = batch.mask.size();
+  if (!batch.token_rewards.empty() && batch.token_rewards.size() != tokens)
+    fail(ExitCode::kInternal, batch.token_rewards.size(), " token rewards for ", tokens, " tokens");
+  if (batch.token_rewards.empty() && batch.rewards.size() != batch.lengths.size())
+    fail(ExitCode::kInternal, batch.rewards.size(), " rewards for ", batch.lengths.size(), " sequences");
+}
+
+/// The sequence's reward on its last valid token, 0 on the others.
+std::vector<double> terminal_rewards(const TokenRewards& batch) {
+  std::vector<double> result(batch.mask.size(), 0.0);
+  for_each_sequence(batch.lengths, [&](size_t s, size_t begin, size_t end) {
+    while (end > begin && batch.mask[end - 1] == 0) --end;
+    if (end > begin) result[end - 1] = batch.rewards[s];
+  });
   return result;
 }
 
 }  // namespace
 
 std::vector<double> group_mean_advantages(std::span<const double> rewards, std::span<const int64_t> groups) {
-  return centred(rewards, groups, [](const GroupStatistics&) { return 1.0; });
+  return centred(rewards, groups, [](const Statistics&) { return 1.0; });
 }
 
 std::vector<double> grpo_advantages(std::span<const double> rewards, std::span<const int64_t> groups, double eps) {
-  return centred(rewards, groups, [eps](const GroupStatistics& group) { return group.standard_deviation + eps; });
+  return centred(rewards, groups, [eps](const Statistics& group) { return std::sqrt(group.variance) + eps; });
+}
+
+std::vector<double> rloo_advantages(std::span<const double> rewards, std::span<const int64_t> groups) {
+  // R - (n mean - R) / (n - 1) = (R - mean) n / (n - 1)
+  return centred(rewards, groups, [](const Statistics& group) { return (group.count - 1) / group.count; });
 }
 
 std::vector<double> advantages(const std::string& kind, std::span<const double> rewards,
                                std::span<const int64_t> groups) {
   if (kind == "group_mean") return group_mean_advantages(rewards, groups);
   if (kind == "grpo") return grpo_advantages(rewards, groups);
-  fail(ExitCode::kBadConfiguration, "objective.advantage is \"", kind, "\"; known: group_mean, grpo");
+  if (kind == "rloo") return rloo_advantages(rewards, groups);
+  fail(ExitCode::kBadConfiguration, "objective.advantage is \"", kind, "\"; known: group_mean, grpo, rloo");
+}
+
+std::vector<double> reinforce_pp_advantages(const TokenRewards& batch, double gamma, double eps) {
+  // A discounted return is GAE with lambda 1 against a value of 0.
+  const std::vector<double> nothing(batch.mask.size(), 0.0);
+  TokenRewards returns = batch;
+  returns.token_rewards = {};
+  returns.values = nothing;
+  std::vector<double> result = gae_advantages(returns, gamma, /*lambda=*/1).returns;
+  whiten(result, batch.mask, eps);
+  return result;
+}
+
+std::vector<double> reinforce_pp_baseline_advantages(const TokenRewards& batch, double eps) {
+  check_sizes(batch);
+  const std::vector<double> sequences = group_mean_advantages(batch.rewards, batch.groups);
+  std::vector<double> result(batch.mask.size(), 0.0);
+  for_each_sequence(batch.lengths, [&](size_t s, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) result[i] = sequences.at(s);
+  });
+  whiten(result, batch.mask, eps);
+  return result;
+}
+
+AdvantagesAndReturns gae_advantages(const TokenRewards& batch, double gamma, double lambda) {
+  check_sizes(batch);
+  const size_t tokens = batch.mask.size();
+  if (batch.values.size() != tokens) fail(ExitCode::kInternal, batch.values.size(), " values for ", tokens, " tokens");
+  const std::vector<double> terminal = batch.token_rewards.empty() ? terminal_rewards(batch) : std::vector<double>{};
+  const std::span<const double> rewards = batch.token_rewards.empty() ? terminal : batch.token_rewards;
+  AdvantagesAndReturns result{std::vector<double>(tokens, 0.0), std::vector<double>(tokens, 0.0)};
+  for_each_sequence(batch.lengths, [&](size_t, size_t begin, size_t end) {
+    double next_value = 0, next_advantage = 0;
+    for (size_t i = end; i-- > begin;) {
+      if (batch.mask[i] == 0) continue;
+      const double surprise = rewards[i] + gamma * next_value - batch.values[i];
+      next_advantage = surprise + gamma * lambda * next_advantage;
+      next_value = batch.values[i];
+      result.advantages[i] = next_advantage;
+      result.returns[i] = next_advantage + batch.values[i];
+    }
+  });
+  return result;
 }
 
 }  // namespace keel

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "keel/objective/trust_region.h"
@@ -27,6 +28,7 @@ struct ObjectiveOptions {
   std::optional<double> delta = {}, delta_low = {}, delta_high = {}, ratio_cap = {};
   std::optional<std::string> advantage = {}, aggregation = {};
   std::optional<double> horizon = {};
+  std::vector<std::string> parameters = {};
 
   void describe(OptionTable& table);
 };
@@ -41,15 +43,27 @@ struct Objective {
 /// Every method, in the order in which they are documented.
 const std::vector<Method>& methods();
 
-/// Picks the row and applies the overrides; a parameter that the row's region does not have is an error (exit code 2).
+/// What the trainer would have to supply for these requirements and does not: "top-K log-probs", or nothing ("").
+std::string missing_for_training(const Requirements& needs);
+
+/// Picks the row and applies the overrides. A parameter that the row's region does not have, and a row that needs what
+/// the trainer does not supply, are errors (exit code 2).
 Objective make_objective(const ObjectiveOptions& options, double default_horizon);
 
-/// `name = value` of every parameter of the region, for documentation and `--explain`.
+/// `name = value` of every number among the region's parameters, for documentation and `--explain`.
 std::vector<std::pair<std::string, double>> parameters(const TrustRegion& region);
+
+/// The same of every word.
+std::vector<std::pair<std::string, std::string>> word_parameters(const TrustRegion& region);
 
 // The families' rows, each beside its maths.
 std::vector<Method> policy_gradient_rows();
 std::vector<Method> ratio_clip_rows();
 std::vector<Method> dppo_rows();
+std::vector<Method> drpo_rows();
+std::vector<Method> soft_rows();
+std::vector<Method> correction_rows();
+std::vector<Method> sequence_rows();
+std::vector<Method> batch_rows();
 
 }  // namespace keel

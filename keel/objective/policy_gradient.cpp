@@ -1,23 +1,95 @@
+#include "keel/objective/policy_gradient.h"
+
 #include <ATen/ATen.h>
 
-#include "keel/objective/divergence.h"
 #include "keel/objective/methods.h"
+#include "keel/objective/region_parts.h"
 
 namespace keel {
+namespace {
+
+/// What is reported of a method without a region: the distance in probability, held against nothing.
+TokenDecision without_region(const TokenPolicy& p, const Tensor& coefficient) {
+  return soft(p, coefficient, binary_tv(p.logp, p.behavior_logp), kUnlimited);
+}
+
+}  // namespace
+
+TokenDecision Reinforce::operator()(const TokenPolicy& p) const { return without_region(p, p.advantages); }
 
 TokenDecision PolicyGradient::operator()(const TokenPolicy& p) const {
-  const Tensor never = at::zeros_like(p.advantages, p.advantages.options().dtype(at::kBool));
-  return hard_mask(p, never, ratio_cap, binary_tv(p.logp, p.behavior_logp), at::full_like(p.advantages, kUnlimited));
+  return without_region(p, capped_ratio(p, ratio_cap) * p.advantages);
+}
+
+TokenDecision Cispo::operator()(const TokenPolicy& p) const {
+  return without_region(p, ratio_of(p, anchor).clamp(1 - low, 1 + high) * p.advantages);
+}
+
+TokenDecision Dro::operator()(const TokenPolicy& p) const {
+  return without_region(p, p.advantages - beta * (p.logp - p.behavior_logp));
+}
+
+TokenDecision TvPenalty::operator()(const TokenPolicy& p) const {
+  return without_region(p, ratio_of(p) * (p.advantages - weight * (p.logp - p.behavior_logp).sign()));
+}
+
+TokenDecision K3Penalty::operator()(const TokenPolicy& p) const {
+  const Tensor ratio = ratio_of(p);
+  return without_region(p, ratio * p.advantages - weight * (ratio - 1));
 }
 
 std::vector<Method> policy_gradient_rows() {
+  const std::string dppo = "arXiv 2602.04879, appendix C.1";
+  const std::string advantage = "group_mean", aggregation = "seq_mean_token_sum_norm";
   return {{.name = "pg_is",
            .sentence = "Importance-weighted policy gradient without a trust region.",
            .equation = "g = r A, r = pi/mu; nothing is blocked",
-           .source = "arXiv 2602.04879, appendix C.1",
-           .advantage = "group_mean",
-           .aggregation = "seq_mean_token_sum_norm",
-           .region = PolicyGradient{}}};
+           .source = dppo,
+           .advantage = advantage,
+           .aggregation = aggregation,
+           .region = PolicyGradient{}},
+          {.name = "pg_tis",
+           .sentence = "Policy gradient with truncated importance weights.",
+           .equation = "g = min(r, ratio_cap) A; nothing is blocked",
+           .source = dppo,
+           .advantage = advantage,
+           .aggregation = aggregation,
+           .region = PolicyGradient{.ratio_cap = 3}},
+          {.name = "pg",
+           .sentence = "Policy gradient that takes every sample for its own.",
+           .equation = "g = A; nothing is blocked",
+           .source = "Williams 1992; " + dppo,
+           .advantage = advantage,
+           .aggregation = aggregation,
+           .region = Reinforce{}},
+          {.name = "cispo",
+           .sentence = "Importance weights clipped from both sides, with no token left out.",
+           .equation = "g = clip(r, 1 - low, 1 + high) A; nothing is blocked",
+           .source = "arXiv 2506.13585; as verl and TRL write it",
+           .advantage = "grpo",
+           .aggregation = "token_mean",
+           .region = Cispo{}},
+          {.name = "dro",
+           .sentence = "Policy gradient with a quadratic penalty on the log-ratio.",
+           .equation = "g = A - beta log r; nothing is blocked",
+           .source = "arXiv 2405.19107; as verl writes it",
+           .advantage = advantage,
+           .aggregation = aggregation,
+           .region = Dro{}},
+          {.name = "tv_penalty",
+           .sentence = "A penalty on |r - 1|: DRPO's ablation of its quadratic one.",
+           .equation = "g = r (A - weight sign(log r)); nothing is blocked",
+           .source = "derived from J = r A - weight |r - 1|; arXiv 2606.09821, ablations",
+           .advantage = advantage,
+           .aggregation = aggregation,
+           .region = TvPenalty{}},
+          {.name = "k3_penalty",
+           .sentence = "A penalty on the estimate k3 of the KL divergence: DRPO's ablation of its quadratic one.",
+           .equation = "g = r A - weight (r - 1); nothing is blocked",
+           .source = "derived from J = r A - weight (r - 1 - log r); arXiv 2606.09821, ablations",
+           .advantage = advantage,
+           .aggregation = aggregation,
+           .region = K3Penalty{}}};
 }
 
 }  // namespace keel

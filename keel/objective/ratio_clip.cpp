@@ -1,32 +1,97 @@
+#include "keel/objective/ratio_clip.h"
+
 #include <ATen/ATen.h>
 
-#include "keel/objective/divergence.h"
 #include "keel/objective/methods.h"
+#include "keel/objective/region_parts.h"
 
 namespace keel {
 
 TokenDecision PpoClip::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = probability_ratio(p.logp, p.behavior_logp);
-  const Tensor blocked = at::where(p.advantages > 0, ratio > 1 + high, (p.advantages < 0).logical_and(ratio < 1 - low));
-  return hard_mask(p, blocked, kUnlimited, (ratio - 1).abs(), by_sign(p.advantages, high, low));
+  const Tensor ratio = ratio_of(p, anchor);
+  return hard_mask(p, ratio, ratio_leaves(p.advantages, ratio, low, high, dual), (ratio - 1).abs(),
+                   by_sign(p.advantages, high, low));
+}
+
+TokenDecision Aspo::operator()(const TokenPolicy& p) const {
+  const Tensor ratio = ratio_of(p);
+  const Tensor weight = at::where(p.advantages > 0, ratio.reciprocal(), ratio).clamp_max(ratio_cap);
+  return hard_mask(p, weight, ratio_leaves(p.advantages, ratio, low, high), (ratio - 1).abs(),
+                   by_sign(p.advantages, high, low));
+}
+
+TokenDecision UpGrpo::operator()(const TokenPolicy& p) const {
+  const Tensor ratio = ratio_of(p);
+  const Tensor weight = at::where(p.advantages > 0, at::ones_like(ratio), ratio);
+  return hard_mask(p, weight, ratio_leaves(p.advantages, ratio, low, kUnlimited, dual), (ratio - 1).abs(),
+                   by_sign(p.advantages, kUnlimited, low));
+}
+
+TokenDecision IcePopDirect::operator()(const TokenPolicy& p) const {
+  const Tensor ratio = ratio_of(p);
+  const Tensor blocked = (ratio < ratio_low).logical_or(ratio > ratio_high);
+  return hard_mask(p, ratio, blocked, ratio, at::full_like(ratio, ratio_high));
 }
 
 std::vector<Method> ratio_clip_rows() {
   const std::string equation = "g = r A, r = pi/mu; blocked: A > 0 and r > 1 + high, A < 0 and r < 1 - low";
+  const std::string with_dual = equation + " or r > dual";
   return {{.name = "grpo",
            .sentence = "PPO's ratio clip with group advantages divided by their standard deviation.",
-           .equation = equation,
+           .equation = with_dual,
            .source = "arXiv 2402.03300",
            .advantage = "grpo",
            .aggregation = "seq_mean_token_mean",
            .region = PpoClip{.low = 0.2, .high = 0.2}},
           {.name = "grpo_clip_higher",
            .sentence = "The ratio clip with a wider upper bound, as the DPPO paper compares with.",
-           .equation = equation,
+           .equation = with_dual,
            .source = "arXiv 2503.14476; arXiv 2602.04879, appendix C.1",
            .advantage = "group_mean",
            .aggregation = "seq_mean_token_sum_norm",
-           .region = PpoClip{.low = 0.2, .high = 0.28}}};
+           .region = PpoClip{.low = 0.2, .high = 0.28}},
+          {.name = "dr_grpo",
+           .sentence = "The ratio clip without division by the standard deviation or by the length.",
+           .equation = with_dual,
+           .source = "arXiv 2503.20783",
+           .advantage = "group_mean",
+           .aggregation = "seq_mean_token_sum_norm",
+           .region = PpoClip{.low = 0.2, .high = 0.2}},
+          {.name = "dapo",
+           .sentence = "The ratio clip with a wider upper bound, averaged over all tokens of the update.",
+           .equation = with_dual,
+           .source = "arXiv 2503.14476",
+           .advantage = "grpo",
+           .aggregation = "token_mean",
+           .region = PpoClip{.low = 0.2, .high = 0.28}},
+          {.name = "ppo",
+           .sentence = "PPO's ratio clip, averaged over all tokens of the update.",
+           .equation = with_dual,
+           .source = "arXiv 1707.06347; dual clip: arXiv 1912.09729",
+           .advantage = "group_mean",
+           .aggregation = "token_mean",
+           .region = PpoClip{.low = 0.2, .high = 0.2}},
+          {.name = "aspo",
+           .sentence = "The ratio clip with the importance weight of positive tokens turned over.",
+           .equation = "g = min(1/r, ratio_cap) A (A > 0), min(r, ratio_cap) A (A < 0); blocked as by the ratio clip",
+           .source = "arXiv 2510.06062, the authors' release",
+           .advantage = "grpo",
+           .aggregation = "token_mean",
+           .region = Aspo{}},
+          {.name = "up_grpo",
+           .sentence = "The ratio clip for negative tokens only; positive ones are taken as they are.",
+           .equation = "g = A (A > 0), r A (A <= 0); blocked: A < 0 and r < 1 - low or r > dual",
+           .source = "arXiv 2607.06987, as contributed to verl",
+           .advantage = "grpo",
+           .aggregation = "token_mean",
+           .region = UpGrpo{}},
+          {.name = "icepop_direct",
+           .sentence = "Tokens whose ratio leaves a fixed interval are left out, whichever way they pull.",
+           .equation = "g = r A; blocked: r outside [ratio_low, ratio_high]",
+           .source = "arXiv 2510.18855, in prime-rl's form",
+           .advantage = "group_mean",
+           .aggregation = "token_mean",
+           .region = IcePopDirect{}}};
 }
 
 }  // namespace keel

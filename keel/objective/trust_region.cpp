@@ -2,23 +2,58 @@
 
 #include <ATen/ATen.h>
 
-#include "keel/objective/divergence.h"
+#include "keel/core/error.h"
 
 namespace keel {
+namespace {
+
+void check_inputs(const Requirements& needs, const TokenPolicy& p) {
+  const auto require = [](bool needed, const Tensor& given, const char* name) {
+    if (needed && !given.defined()) fail(ExitCode::kInternal, "the trust region needs ", name, ", which is not given");
+  };
+  require(needs.recomputed_logp, p.old_logp, "old_logp");
+  require(needs.top_k > 0, p.topk_behavior_logp, "topk_behavior_logp");
+  require(needs.top_k > 0, p.topk_logp, "topk_logp");
+  require(needs.top_k > 0, p.sampled_in_topk, "sampled_in_topk");
+  require(needs.hidden_states, p.divergence, "divergence");
+}
+
+/// The policy with 0 in every number that the mask hides: whatever stood there, arithmetic on it stays finite.
+TokenPolicy without_hidden(TokenPolicy p) {
+  const Tensor hidden = p.mask.logical_not();
+  for (Tensor* tensor : {&p.logp, &p.behavior_logp, &p.advantages, &p.old_logp, &p.divergence})
+    if (tensor->defined()) *tensor = tensor->masked_fill(hidden, 0);
+  for (Tensor* tensor : {&p.topk_behavior_logp, &p.topk_logp})
+    if (tensor->defined()) *tensor = tensor->masked_fill(hidden.unsqueeze(1), 0);
+  return p;
+}
+
+/// A hidden token is not decided about.
+void undecide_hidden(TokenDecision& decision, const Tensor& mask) {
+  const Tensor hidden = mask.logical_not();
+  decision.coefficient = decision.coefficient.masked_fill(hidden, 0);
+  decision.divergence = decision.divergence.masked_fill(hidden, 0);
+  decision.keep = decision.keep.logical_or(hidden);
+  decision.outside = decision.outside.logical_and(mask);
+}
+
+}  // namespace
+
+Requirements requirements(const TrustRegion& region) {
+  return std::visit([](const auto& r) { return r.requirements(); }, region);
+}
 
 TokenDecision token_coefficients(const TrustRegion& region, const TokenPolicy& policy) {
   const at::NoGradGuard no_grad;  // a coefficient scales the gradient and never carries one
-  return std::visit([&](const auto& r) { return r(policy); }, region);
-}
-
-TokenDecision hard_mask(const TokenPolicy& p, const Tensor& blocked, double ratio_cap, const Tensor& divergence,
-                        const Tensor& threshold) {
-  const Tensor ratio = probability_ratio(p.logp, p.behavior_logp).clamp_max(ratio_cap);
-  return {(ratio * p.advantages).masked_fill(blocked, 0), blocked.logical_not(), divergence, threshold};
-}
-
-Tensor by_sign(const Tensor& advantages, double positive, double otherwise) {
-  return at::where(advantages > 0, at::full_like(advantages, positive), at::full_like(advantages, otherwise));
+  check_inputs(requirements(region), policy);
+  const bool masked = policy.mask.defined();
+  TokenDecision decision =
+      std::visit([&](const auto& r) { return r(masked ? without_hidden(policy) : policy); }, region);
+  decision.coefficient = decision.coefficient.detach();  // it may be an input, handed through
+  decision.divergence = decision.divergence.detach();
+  if (!decision.outside.defined()) decision.outside = decision.keep.logical_not();
+  if (masked) undecide_hidden(decision, policy.mask);
+  return decision;
 }
 
 }  // namespace keel

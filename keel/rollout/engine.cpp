@@ -54,6 +54,22 @@ Tensor prefill(const CausalLm& model, std::span<const Prompt> prompts, int64_t s
   return model.forward(on_device(tokens), on_device(positions), attend).index_select(0, on_device(last_rows));
 }
 
+/// Records the K likeliest tokens of every row, at the temperature, with its rollout.
+void record_topk(const Tensor& logits, double temperature, int64_t k, const std::vector<int64_t>& active,
+                 std::span<Rollout> rollouts) {
+  const Tensor logps = at::log_softmax(temperature > 0 ? logits / temperature : logits, -1);
+  const auto [values, ids] = logps.topk(std::min(k, logits.size(1)), -1);
+  const Tensor host_values = values.clamp_max(0).cpu().contiguous(), host_ids = ids.cpu().contiguous();
+  const int64_t width = host_ids.size(1);
+  for (size_t row = 0; row < active.size(); ++row) {
+    Rollout& rollout = rollouts[active[row]];
+    const int64_t* first_id = host_ids.const_data_ptr<int64_t>() + static_cast<int64_t>(row) * width;
+    const float* first_value = host_values.const_data_ptr<float>() + static_cast<int64_t>(row) * width;
+    rollout.topk_ids.insert(rollout.topk_ids.end(), first_id, first_id + width);
+    rollout.topk_behavior_logp.insert(rollout.topk_behavior_logp.end(), first_value, first_value + width);
+  }
+}
+
 /// The sequences that are still being decoded.
 struct Active {
   std::vector<int64_t> rollouts;  // index of each row's rollout
@@ -113,9 +129,15 @@ void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingReques
   KeyValueStore store(config.num_hidden_layers, prompt_slots + request.max_new_tokens, starts,
                       config.num_key_value_heads, config.head_dim, model_.head().options().requires_grad(false));
 
+  Tensor states;  // [sequences, max_new_tokens, H]
+  if (request.hidden_states)
+    states = at::zeros({sequences, request.max_new_tokens, config.hidden_size},
+                       model_.head().options().requires_grad(false));
   Tensor hidden = prefill(model_, prompts, samples, prompt_slots, store).repeat_interleave(samples, 0);
   for (int64_t step = 0;; ++step) {
     const Tensor logits = at::linear(hidden, model_.head()).to(at::kFloat);
+    if (request.top_k > 0) record_topk(logits, request.temperature, request.top_k, active.rollouts, rollouts);
+    if (request.hidden_states) states.select(1, step).index_copy_(0, on_device(active.rollouts), hidden);
     const Tensor completion_positions = at::full_like(active.rollout_ids, step);
     const Drawn drawn = sample(logits, request.temperature, request.seed, active.rollout_ids, completion_positions);
 
@@ -149,7 +171,12 @@ void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingReques
                               return store.attend(layer, slot, query, key, value);
                             });
   }
-  for (Rollout& rollout : rollouts) rollout.text = tokenizer_.decode(rollout.tokens, /*skip_special=*/true);
+  for (int64_t s = 0; s < sequences; ++s) {
+    Rollout& rollout = rollouts[s];
+    rollout.text = tokenizer_.decode(rollout.tokens, /*skip_special=*/true);
+    if (request.hidden_states)
+      rollout.hidden_states = states[s].narrow(0, 0, static_cast<int64_t>(rollout.tokens.size()));
+  }
 }
 
 }  // namespace keel

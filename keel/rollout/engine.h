@@ -35,6 +35,8 @@ struct SamplingRequest {
   uint64_t seed = 0;
   uint64_t policy_version = 0;   // recorded in every rollout
   int64_t max_sequences = 1024;  // decoded together
+  int64_t top_k = 0;             // record this many of the likeliest tokens
+  bool hidden_states = false;    // record the states that predicted each token
 };
 
 /// Called with the finished rollouts of one prompt, as soon as they are all there.

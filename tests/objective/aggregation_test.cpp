@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
 
 #include "tests/support/errors.h"
 #include "tests/support/goldens.h"
@@ -10,39 +13,86 @@
 namespace keel {
 namespace {
 
-TEST(SequenceWeights, EqualTheGoldensAlsoWhereNothingIsValid) {
+/// A case of aggregations.json.
+struct GoldenAggregation {
+  explicit GoldenAggregation(const Json& row)
+      : about(row.at("about").get<std::string>()),
+        lengths(row.at("lengths").get<std::vector<int64_t>>()),
+        mask(row.at("mask").get<std::vector<uint8_t>>()),
+        values(numbers(row.at("values"))),
+        horizon(row.at("horizon").get<double>()) {}
+
+  std::string about;
+  std::vector<int64_t> lengths;
+  std::vector<uint8_t> mask;
+  std::vector<double> values;
+  double horizon;
+};
+
+void expect_golden(const Aggregate& got, const GoldenAggregation& given, const Json& want) {
+  const std::vector<double> weights = numbers(want.at("weights"));
+  ASSERT_EQ(got.weights.size(), weights.size());
+  double size = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    EXPECT_NEAR(got.weights[i], weights[i], 1e-12 * weights[i]) << i;
+    if (given.mask[i] != 0) size += std::abs(weights[i] * given.values[i]);
+  }
+  EXPECT_NEAR(got.loss, want.at("loss").get<double>(), 1e-9 * size);
+}
+
+TEST(Aggregations, EqualTheGoldensAlsoWhereNothingIsValid) {
   int checked = 0;
   const Json goldens = golden("aggregations.json");
   for (const Json& row : goldens.at("cases")) {
-    const auto lengths = row.at("lengths").get<std::vector<int64_t>>();
-    const auto mask = row.at("mask").get<std::vector<int64_t>>();
-    const std::vector<double> values = numbers(row.at("values"));
-    std::vector<int64_t> valid;
-    size_t begin = 0;
-    for (const int64_t length : lengths) {
-      valid.push_back(0);
-      for (int64_t t = 0; t < length; ++t) valid.back() += mask.at(begin++);
-    }
-    for (const auto& [aggregation, want] : row.at("expected").items()) {
-      SCOPED_TRACE(row.at("about").get<std::string>() + " " + aggregation);
-      const std::vector<double> weights = sequence_weights(aggregation, valid, row.at("horizon"));
-      ASSERT_EQ(weights.size(), lengths.size());
-      double loss = 0, size = 0;
-      size_t i = 0;
-      for (size_t s = 0; s < lengths.size(); ++s) {
-        EXPECT_TRUE(std::isfinite(weights[s]));
-        for (int64_t t = 0; t < lengths[s]; ++t, ++i) {
-          const double weight = mask[i] != 0 ? weights[s] : 0;
-          EXPECT_NEAR(weight, want.at("weights").at(i).get<double>(), 1e-12 * weight);
-          loss += weight * values[i];
-          size += std::abs(weight * values[i]);
-        }
-      }
-      EXPECT_NEAR(loss, want.at("loss").get<double>(), 1e-9 * size);
+    const GoldenAggregation given(row);
+    for (const auto& [kind, want] : row.at("expected").items()) {
+      SCOPED_TRACE(given.about + " " + kind);
+      expect_golden(aggregate(kind, given.values, given.mask, given.lengths, given.horizon), given, want);
       ++checked;
     }
   }
   EXPECT_EQ(checked, 8 * 4);
+}
+
+TEST(Aggregations, NeverReadAMaskedValue) {
+  int garbage = 0;
+  const Json goldens = golden("aggregations.json");
+  for (const Json& row : goldens.at("cases")) {
+    GoldenAggregation given(row);
+    for (size_t i = 0; i < given.values.size(); ++i) {
+      if (given.mask[i] != 0) continue;
+      given.values[i] = i % 2 == 0 ? std::numeric_limits<double>::quiet_NaN() : 1e300;
+      ++garbage;
+    }
+    for (const auto& [kind, want] : row.at("expected").items()) {
+      SCOPED_TRACE(given.about + " " + kind);
+      expect_golden(aggregate(kind, given.values, given.mask, given.lengths, given.horizon), given, want);
+    }
+  }
+  EXPECT_GT(garbage, 10);
+}
+
+TEST(SequenceWeights, AreTheWeightsOfTheGoldensValidTokens) {
+  int checked = 0;
+  const Json goldens = golden("aggregations.json");
+  for (const Json& row : goldens.at("cases")) {
+    const GoldenAggregation given(row);
+    for (const auto& [kind, want] : row.at("expected").items()) {
+      SCOPED_TRACE(given.about + " " + kind);
+      const std::vector<double> weights =
+          sequence_weights(kind, count_valid_tokens(given.lengths, given.mask), given.horizon);
+      ASSERT_EQ(weights.size(), given.lengths.size());
+      for_each_sequence(given.lengths, [&, &wanted = want](size_t s, size_t begin, size_t end) {
+        EXPECT_TRUE(std::isfinite(weights[s]));
+        for (size_t i = begin; i < end; ++i) {
+          if (given.mask[i] == 0) continue;
+          EXPECT_NEAR(weights[s], wanted.at("weights").at(i).get<double>(), 1e-12 * weights[s]);
+          ++checked;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(checked, 4 * 25);
 }
 
 TEST(SequenceWeights, RefuseAnUnknownWord) {
@@ -50,6 +100,18 @@ TEST(SequenceWeights, RefuseAnUnknownWord) {
   const std::string message = error_of(2, [&] { sequence_weights("mean", one, 1); });
   EXPECT_NE(message.find("\"mean\""), std::string::npos);
   EXPECT_NE(message.find("token_mean"), std::string::npos);
+}
+
+TEST(Aggregations, RefuseArraysThatDoNotFitTogether) {
+  const std::vector<double> values{1, 2, 3};
+  const std::vector<uint8_t> mask{1, 1, 1}, short_mask{1, 1};
+  const std::vector<int64_t> lengths{2, 1}, too_long{2, 2}, negative{4, -1};
+  EXPECT_NE(error_of(70, [&] { aggregate("token_mean", values, short_mask, lengths, 1); }).find("3 values"),
+            std::string::npos);
+  EXPECT_NE(error_of(70, [&] { aggregate("token_mean", values, mask, too_long, 1); }).find("4 tokens"),
+            std::string::npos);
+  EXPECT_NE(error_of(70, [&] { aggregate("token_mean", values, mask, negative, 1); }).find("-1 tokens"),
+            std::string::npos);
 }
 
 }  // namespace

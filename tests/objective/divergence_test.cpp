@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
+#include "tests/objective/golden_cases.h"
 #include "tests/support/goldens.h"
 #include "tests/support/tensors.h"
 
@@ -20,49 +22,132 @@ void expect_divergence(double got, double want, at::ScalarType type) {
   }
 }
 
-TEST(BinaryDivergences, EqualTheGoldensForEveryTokenOfEveryBatch) {
+/// Every divergence of the sampled token and of the top K, by the goldens' name.
+std::map<std::string, Tensor> token_divergences(const TokenPolicy& p) {
+  std::map<std::string, Tensor> result{{"binary_tv", binary_tv(p.logp, p.behavior_logp)},
+                                       {"binary_kl", binary_kl(p.logp, p.behavior_logp)},
+                                       {"k1", k1(p.logp, p.behavior_logp)},
+                                       {"k2", k2(p.logp, p.behavior_logp)},
+                                       {"k3", k3(p.logp, p.behavior_logp)}};
+  if (!p.topk_logp.defined()) return result;
+  const TopKLogProbs topk{p.topk_behavior_logp, p.topk_logp, p.behavior_logp, p.logp, p.sampled_in_topk};
+  result["topk_tv"] = topk_tv(topk);
+  result["topk_kl"] = topk_kl(topk);
+  return result;
+}
+
+TEST(TokenDivergences, EqualTheGoldensForEveryTokenOfEveryBatch) {
   const Json divergences = golden("divergences.json"), batches = golden("batches.json");
-  int batches_checked = 0, tokens_checked = 0;
+  int batches_checked = 0, numbers_checked = 0;
   for (const Json& row : divergences.at("tokens")) {
-    const GoldenBatch batch = golden_batch(batches, row.at("batch"));
-    const std::vector<double> tv = numbers(row.at("expected").at("binary_tv"));
-    const std::vector<double> kl = numbers(row.at("expected").at("binary_kl"));
+    const Json& batch = golden_batch_json(batches, row.at("batch"));
+    const GoldenBatch tokens(batch);
     for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
-      const Tensor logp = batch.valid_tensor(batch.logp, type), mu = batch.valid_tensor(batch.behavior_logp, type);
-      const std::vector<double> got_tv = to_vector(binary_tv(logp, mu)), got_kl = to_vector(binary_kl(logp, mu));
-      for (size_t i = 0; i < batch.valid.size(); ++i) {
-        SCOPED_TRACE(row.at("batch").get<std::string>() + " token " + std::to_string(batch.valid[i]) + " " +
-                     c10::toString(type));
-        expect_divergence(got_tv[i], tv.at(batch.valid[i]), type);
-        expect_divergence(got_kl[i], kl.at(batch.valid[i]), type);
+      const std::map<std::string, Tensor> got = token_divergences(golden_policy(batch, type));
+      EXPECT_EQ(got.size(), row.at("expected").size());
+      for (const auto& [name, tensor] : got) {
+        const std::vector<double> values = to_vector(tensor), want = numbers(row.at("expected").at(name));
+        for (const size_t t : tokens.valid) {
+          SCOPED_TRACE(row.at("batch").get<std::string>() + " token " + std::to_string(t) + " " + name + " " +
+                       c10::toString(type));
+          expect_divergence(values[t], want[t], type);
+          ++numbers_checked;
+        }
       }
     }
     ++batches_checked;
-    tokens_checked += static_cast<int>(batch.valid.size());
   }
   EXPECT_EQ(batches_checked, 17);
-  EXPECT_EQ(tokens_checked, 423);
+  EXPECT_EQ(numbers_checked, 2 * (5 * 423 + 2 * (24 + 22)));
 }
 
-TEST(BinaryDivergences, EqualTheGoldensFromWholeVocabulariesAndBoundTheFullOnesFromBelow) {
+/// What a row of `vocabularies` says, with both policies as log-probs [V].
+struct Vocabulary {
+  Vocabulary(const Json& row, at::ScalarType type)
+      : sampled(row.at("sampled")),
+        k(row.at("K")),
+        logp(rows(row, "logits", type)),
+        behavior_logp(rows(row, "behavior_logits", type)) {}
+
+  static Tensor rows(const Json& row, const char* name, at::ScalarType type) {
+    return at::log_softmax(at::tensor(numbers(row.at(name)), at::kDouble), 0).to(type);
+  }
+
+  TopKLogProbs topk() const {
+    const Tensor ids = std::get<1>(behavior_logp.topk(k));
+    return {behavior_logp.index_select(0, ids), logp.index_select(0, ids), behavior_logp[sampled], logp[sampled],
+            (ids == sampled).any()};
+  }
+
+  int64_t sampled, k;
+  Tensor logp, behavior_logp;
+};
+
+TEST(Divergences, EqualTheGoldensFromWholeVocabularies) {
   int checked = 0;
   const Json goldens = golden("divergences.json");
   for (const Json& row : goldens.at("vocabularies")) {
-    const int64_t sampled = row.at("sampled");
-    const auto logp_of = [&](const char* logits) {
-      return at::log_softmax(at::tensor(numbers(row.at(logits)), at::kDouble), 0).narrow(0, sampled, 1);
-    };
-    const Tensor logp = logp_of("logits"), mu = logp_of("behavior_logits");
-    const Json& want = row.at("expected");
-    EXPECT_NEAR(logp.item<double>(), want.at("logp").get<double>(), 1e-12);
-    const double tv = binary_tv(logp, mu).item<double>(), kl = binary_kl(logp, mu).item<double>();
-    EXPECT_NEAR(tv, want.at("binary_tv").get<double>(), 1e-9);
-    EXPECT_NEAR(kl, want.at("binary_kl").get<double>(), 1e-9);
-    EXPECT_LE(tv, want.at("full_tv").get<double>() + 1e-12);
-    EXPECT_LE(kl, want.at("full_kl").get<double>() + 1e-12);
-    ++checked;
+    for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
+      const Vocabulary v(row, type);
+      const Tensor logp = v.logp[v.sampled], mu = v.behavior_logp[v.sampled];
+      const std::map<std::string, Tensor> got{{"binary_tv", binary_tv(logp, mu)},
+                                              {"binary_kl", binary_kl(logp, mu)},
+                                              {"topk_tv", topk_tv(v.topk())},
+                                              {"topk_kl", topk_kl(v.topk())},
+                                              {"full_tv", full_tv(v.logp, v.behavior_logp)},
+                                              {"full_kl", full_kl(v.logp, v.behavior_logp)}};
+      for (const auto& [name, value] : got) {
+        SCOPED_TRACE(name + " " + c10::toString(type) + " vocabulary " + std::to_string(checked / 12));
+        expect_divergence(value.item<double>(), row.at("expected").at(name).get<double>(), type);
+        ++checked;
+      }
+    }
   }
-  EXPECT_EQ(checked, 16);
+  EXPECT_EQ(checked, 16 * 2 * 6);
+}
+
+TEST(Divergences, GrowWithWhatTheyLookAt) {
+  int outside = 0;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    const double spread = seed % 2 == 0 ? 1.0 : 4.0;
+    const Tensor mu = at::log_softmax(spread * random_normal({30}, seed, at::kDouble), 0);
+    const Tensor logp = at::log_softmax(mu + random_normal({30}, seed + 1000, at::kDouble), 0);
+    const int64_t k = 1 + static_cast<int64_t>(seed % 8), sampled = static_cast<int64_t>(seed % 30);
+    const Tensor ids = std::get<1>(mu.topk(k));
+    const TopKLogProbs topk{mu.index_select(0, ids), logp.index_select(0, ids), mu[sampled], logp[sampled],
+                            (ids == sampled).any()};
+    outside += topk.sampled_in_topk.item<bool>() ? 0 : 1;
+    const auto ordered = [&](const Tensor& binary, const Tensor& some, const Tensor& full) {
+      EXPECT_LE(binary.item<double>(), some.item<double>() + 1e-12) << seed;
+      EXPECT_LE(some.item<double>(), full.item<double>() + 1e-12) << seed;
+    };
+    ordered(binary_tv(logp[sampled], mu[sampled]), topk_tv(topk), full_tv(logp, mu));
+    ordered(binary_kl(logp[sampled], mu[sampled]), topk_kl(topk), full_kl(logp, mu));
+  }
+  EXPECT_GT(outside, 100);
+}
+
+TEST(TopKDivergences, LetTheSampledTokenReplaceTheLastOneWhenAsked) {
+  // mu = (.4, .3, .2, .1), pi = (.1, .2, .3, .4); K = 2, token 3 sampled. By hand: the union is {0, 1, 3, other},
+  // replacement leaves {0, 3, other}.
+  const auto logs = [](std::vector<double> p) { return at::tensor(p, at::kDouble).log(); };
+  const auto yes = at::tensor(std::vector<int64_t>{1}, at::kLong).to(at::kBool)[0];
+  const TopKLogProbs out{logs({.4, .3}), logs({.1, .2}), logs({.1})[0], logs({.4})[0], yes.logical_not()};
+  EXPECT_NEAR(topk_tv(out).item<double>(), (.3 + .1 + .3 + .1) / 2, 1e-12);
+  EXPECT_NEAR(topk_tv(out, TopKSupport::kReplaceLast).item<double>(), (.3 + .3 + 0) / 2, 1e-12);
+  EXPECT_NEAR(topk_kl(out, TopKSupport::kReplaceLast).item<double>(),
+              .4 * std::log(4) + .1 * std::log(.25) + .5 * std::log(1), 1e-12);
+  const TopKLogProbs in{logs({.4, .3}), logs({.1, .2}), logs({.3})[0], logs({.2})[0], yes};
+  EXPECT_NEAR(topk_tv(in).item<double>(), topk_tv(in, TopKSupport::kReplaceLast).item<double>(), 1e-15);
+  EXPECT_NEAR(topk_tv(in).item<double>(), (.3 + .1 + .4) / 2, 1e-12);
+}
+
+TEST(FullKl, IgnoresTokensThatMuNeverGives) {
+  const double never = -std::numeric_limits<double>::infinity();
+  const Tensor mu = at::tensor({std::log(.5), std::log(.5), never}, at::kDouble);
+  const Tensor pi = at::tensor({std::log(.25), std::log(.25), std::log(.5)}, at::kDouble);
+  EXPECT_NEAR(full_kl(pi, mu).item<double>(), std::log(2), 1e-12);
+  EXPECT_TRUE(std::isinf(full_kl(mu, pi).item<double>()));
 }
 
 // The two tables below were computed with 60 digits (Python, mpmath) from the float32 values of the inputs.

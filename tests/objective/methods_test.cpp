@@ -8,6 +8,7 @@
 #include "keel/core/options.h"
 #include "keel/objective/advantage.h"
 #include "keel/objective/aggregation.h"
+#include "keel/objective/regions.h"
 #include "tests/support/errors.h"
 
 namespace keel {
@@ -17,6 +18,7 @@ using Field = std::optional<double> ObjectiveOptions::*;
 
 /// Which option sets which parameter of a region.
 const std::map<std::string, std::pair<std::string, Field>> kOptionOf{
+    {"delta", {"delta", &ObjectiveOptions::delta}},
     {"low", {"delta_low", &ObjectiveOptions::delta_low}},
     {"high", {"delta_high", &ObjectiveOptions::delta_high}},
     {"ratio_cap", {"ratio_cap", &ObjectiveOptions::ratio_cap}}};
@@ -48,7 +50,7 @@ TEST(Methods, UseAdvantagesAndAggregationsThatExist) {
 }
 
 TEST(Methods, HaveThePapersThresholds) {
-  const auto of = [](const char* name) { return parameter_map(make_objective({.method = name}, 1).method.region); };
+  const auto of = [](const char* name) { return parameter_map(make_region(name, Json::object())); };
   EXPECT_EQ(of("dppo_tv").at("low"), 0.15);  // arXiv 2602.04879, appendix C
   EXPECT_EQ(of("dppo_tv").at("high"), 0.15);
   EXPECT_EQ(of("dppo_kl").at("low"), 0.05);
@@ -56,20 +58,36 @@ TEST(Methods, HaveThePapersThresholds) {
   EXPECT_EQ(of("grpo").at("high"), 0.2);  // arXiv 1707.06347, table 1
   EXPECT_EQ(of("grpo_clip_higher").at("low"), 0.2);
   EXPECT_EQ(of("grpo_clip_higher").at("high"), 0.28);  // arXiv 2503.14476, section 4.1
+  EXPECT_EQ(of("dppo_topk_tv").at("high"), 0.2);       // arXiv 2602.04879, appendix F
+  EXPECT_EQ(of("minirl_tis").at("ratio_cap"), 3);      // arXiv 2602.04879, appendix C
+  EXPECT_EQ(of("spo").at("eps"), 0.2);                 // arXiv 2401.16025
+  EXPECT_EQ(of("gspo").at("low"), 3e-4);               // arXiv 2507.18071
+  EXPECT_EQ(of("gspo").at("high"), 4e-4);
+  EXPECT_EQ(of("m2po").at("budget"), 0.04);  // arXiv 2510.01161
+  EXPECT_EQ(of("drpo").at("delta"), 0.5);    // our own: see drpo.h
 }
 
+bool trains(const Method& row) { return missing_for_training(requirements(row.region)).empty(); }
+
 TEST(MakeObjective, SetsEveryParameterOfEveryRowAndLeavesTheOthers) {
+  int set = 0;
   for (const Method& row : methods()) {
+    if (!trains(row)) continue;
     const std::map<std::string, double> defaults = parameter_map(row.region);
     for (const auto& [name, value] : defaults) {
-      ASSERT_TRUE(kOptionOf.contains(name)) << row.name << ": no option sets \"" << name << "\"";
       ObjectiveOptions options{.method = row.name};
-      options.*kOptionOf.at(name).second = 0.3125;
       std::map<std::string, double> want = defaults;
       want[name] = 0.3125;
+      options.parameters = {name + "=0.3125"};
       EXPECT_EQ(parameter_map(make_objective(options, 1).method.region), want) << row.name << "." << name;
+      if (!kOptionOf.contains(name)) continue;
+      options.parameters = {};
+      options.*kOptionOf.at(name).second = 0.3125;
+      EXPECT_EQ(parameter_map(make_objective(options, 1).method.region), want) << row.name << "." << name;
+      ++set;
     }
   }
+  EXPECT_GT(set, 20);
 }
 
 TEST(MakeObjective, RefusesAParameterThatTheMethodDoesNotHave) {
@@ -77,6 +95,7 @@ TEST(MakeObjective, RefusesAParameterThatTheMethodDoesNotHave) {
   for (const Method& row : methods()) {
     for (const auto& [name, option] : kOptionOf) {
       if (parameter_map(row.region).contains(name)) continue;
+      if (name == "delta" && parameter_map(row.region).contains("low")) continue;  // both at once
       ObjectiveOptions options{.method = row.name};
       options.*option.second = 0.5;
       const std::string message = error_of(2, [&] { make_objective(options, 1); });
@@ -86,6 +105,110 @@ TEST(MakeObjective, RefusesAParameterThatTheMethodDoesNotHave) {
     }
   }
   EXPECT_GE(refused, 4);  // grpo and grpo_clip_higher have no cap, pg_is has no thresholds
+}
+
+TEST(MakeObjective, TakesWordsAndNullAmongTheParameters) {
+  ObjectiveOptions options{.method = "dppo_tv"};
+  options.parameters = {"divergence=binary_kl", "ratio_cap=3", "ratio_cap=null"};
+  const Objective objective = make_objective(options, 1);
+  const Dppo& region = std::get<Dppo>(objective.method.region);
+  EXPECT_EQ(region.divergence, Divergence::kBinaryKl);
+  EXPECT_EQ(region.ratio_cap, kUnlimited);
+  for (const char* wrong : {"width=1", "ratio_cap=wide", "divergence=js", "divergence=0", "ratio_cap"}) {
+    options.parameters = {wrong};
+    const std::string message = error_of(2, [&] { make_objective(options, 1); }), name(wrong);
+    EXPECT_NE(message.find(name.substr(0, name.find('='))), std::string::npos) << message;
+  }
+}
+
+TEST(MakeObjective, RefusesRowsThatNeedWhatTheTrainerDoesNotSupply) {
+  const std::map<std::string, std::string> wants{
+      {"minirl", "recomputed log-probs"}, {"dppo_topk_tv", "top-K log-probs"}, {"dppo_full_kl", "exact divergences"},
+      {"gspo", "whole sequences"},        {"m2po", "the whole update"},        {"tvpo", "the whole update"}};
+  for (const auto& [name, need] : wants) {
+    const std::string message = error_of(2, [&, method = name] { make_objective({.method = method}, 1); });
+    EXPECT_NE(message.find(name + " needs " + need), std::string::npos) << message;
+    const size_t offered = message.find("rows that train: ");
+    ASSERT_NE(offered, std::string::npos) << message;
+    EXPECT_NE(message.find("dppo_tv", offered), std::string::npos) << message;
+    EXPECT_EQ(message.find(name, offered), std::string::npos) << message;
+  }
+  // A word may ask for more than the row does.
+  ObjectiveOptions options{.method = "grpo"};
+  options.parameters = {"anchor=recomputed"};
+  EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("recomputed log-probs"), std::string::npos);
+}
+
+TEST(MakeObjective, AcceptsTheRowsThatNeedTheTokenAlone) {
+  const std::set<std::string> known{"dppo_tv",
+                                    "dppo_kl",
+                                    "minimal_mask",
+                                    "ipo",
+                                    "prime_rl_default",
+                                    "drpo",
+                                    "mask_drpo",
+                                    "spo",
+                                    "grpo",
+                                    "dr_grpo",
+                                    "dapo",
+                                    "drpo_no_abs_advantage",
+                                    "ppo",
+                                    "aspo",
+                                    "up_grpo",
+                                    "pg_is",
+                                    "pg_tis",
+                                    "pg",
+                                    "cispo",
+                                    "dro",
+                                    "grpo_clip_higher",
+                                    "sapo",
+                                    "dgpo",
+                                    "maspo",
+                                    "tv_penalty",
+                                    "k3_penalty",
+                                    "icepop_direct"};
+  std::set<std::string> accepted;
+  for (const Method& row : methods())
+    if (trains(row)) accepted.insert(row.name);
+  EXPECT_EQ(accepted, known);
+  for (const std::string& name : known) EXPECT_EQ(make_objective({.method = name}, 1).method.name, name);
+}
+
+TEST(MissingForTraining, NamesEverythingThatIsMissing) {
+  EXPECT_EQ(missing_for_training({}), "");
+  Requirements all{.top_k = 20, .hidden_states = true, .recomputed_logp = true};
+  all.reference_logp = all.value = true;
+  all.scope = Scope::kBatch;
+  EXPECT_EQ(missing_for_training(all),
+            "top-K log-probs, exact divergences, recomputed log-probs, reference log-probs, a critic, the whole update "
+            "at once");
+}
+
+TEST(MakeRegion, RefusesUnknownMethodsParametersAndWords) {
+  EXPECT_NE(error_of(2, [] { make_region("dpo", Json::object()); }).find("\"dpo\""), std::string::npos);
+  EXPECT_NE(error_of(2, [] { make_region("spo", {{"delta", 1}}); }).find("it has: eps"), std::string::npos);
+  EXPECT_NE(error_of(2, [] { make_region("spo", {{"eps", "wide"}}); }).find("a number"), std::string::npos);
+  const std::string word = error_of(2, [] { make_region("tvpo", {{"scope", "token"}}); });
+  EXPECT_NE(word.find("group, batch"), std::string::npos) << word;
+  EXPECT_EQ(std::get<Topr>(make_region("topr", {{"length_normalized", false}})).length_normalized, Switch::kOff);
+}
+
+TEST(MakeRegion, KnowsEveryWordOfEveryRegion) {
+  int checked = 0;
+  for (const Method& row : methods()) {
+    for (const auto& [name, word] : word_parameters(row.region)) {
+      TrustRegion region = make_region(row.name, {{name, word}});
+      EXPECT_EQ(word_parameters(region), word_parameters(row.region)) << row.name << "." << name;
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 30);
+}
+
+TEST(Methods, GiveEveryRegionARow) {
+  std::set<size_t> regions;
+  for (const Method& row : methods()) regions.insert(row.region.index());
+  EXPECT_EQ(regions.size(), std::variant_size_v<TrustRegion>);
 }
 
 TEST(MakeObjective, LetsDeltaSetBothThresholdsAndANarrowerKeyWin) {

@@ -4,129 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <optional>
 
-#include "keel/objective/aggregation.h"
-#include "keel/objective/divergence.h"
 #include "keel/objective/methods.h"
-#include "tests/support/goldens.h"
+#include "tests/support/errors.h"
 #include "tests/support/tensors.h"
 
 namespace keel {
 namespace {
 
-/// The region that a golden case asks for; nothing when it asks for a parameter that our regions do not have.
-std::optional<TrustRegion> region_of(const std::string& method, const Json& params) {
-  if (params.contains("dual") || params.contains("anchor")) return std::nullopt;
-  const auto value = [&](const char* name) {
-    return params.contains(name) && !params.at(name).is_null() ? params.at(name).get<double>() : kUnlimited;
-  };
-  if (method == "pg_is" || method == "pg_tis") return PolicyGradient{.ratio_cap = value("C")};
-  if (method == "ppo_clip" || method == "dapo") return PpoClip{.low = value("low"), .high = value("high")};
-  if (method == "dppo_binary_tv")
-    return DppoBinaryTv{.low = value("low"), .high = value("high"), .ratio_cap = value("C")};
-  if (method == "dppo_binary_kl")
-    return DppoBinaryKl{.low = value("low"), .high = value("high"), .ratio_cap = value("C")};
-  return std::nullopt;
-}
-
-TokenPolicy policy_of(const GoldenBatch& batch, at::ScalarType type) {
-  return {batch.valid_tensor(batch.logp, type), batch.valid_tensor(batch.behavior_logp, type),
-          batch.valid_tensor(batch.advantages, type)};
-}
-
-/// goldens/README.md: 1e-9 relative in double; in float32 relative to |want| + |A| max(r, 1).
-double tolerance_of_g(double want, double logp, double behavior_logp, double advantage, at::ScalarType type) {
-  if (type == at::kDouble) return 1e-9 * std::abs(want);
-  const double ratio = std::exp(std::clamp(logp - behavior_logp, -20.0, 20.0));
-  return 1e-5 * (std::abs(want) + std::abs(advantage) * std::max(ratio, 1.0));
-}
-
-void expect_case(const TrustRegion& region, const GoldenBatch& batch, const Json& expected, at::ScalarType type) {
-  const TokenDecision decision = token_coefficients(region, policy_of(batch, type));
-  const std::vector<double> got = to_vector(decision.coefficient), kept = to_vector(decision.keep);
-  const std::vector<double> want = numbers(expected.at("g"));
-  ASSERT_EQ(got.size(), batch.valid.size());
-  for (size_t i = 0; i < batch.valid.size(); ++i) {
-    const size_t t = batch.valid[i];
-    EXPECT_NEAR(got[i], want[t],
-                tolerance_of_g(want[t], batch.logp[t], batch.behavior_logp[t], batch.advantages[t], type))
-        << "token " << t;
-    if (!expected.contains("keep")) {
-      EXPECT_EQ(kept[i], 1) << "token " << t;
-    } else if (const int keep = expected.at("keep").at(t); keep != -1) {
-      EXPECT_EQ(kept[i], keep) << "token " << t;
-    }
-  }
-}
-
-struct Family {
-  const char* method;
-  int checked, skipped;  // counted by hand in weights.json, so that the test cannot come to check nothing
-};
-
-class GoldenWeights : public testing::TestWithParam<Family> {};
-
-TEST_P(GoldenWeights, AreReproducedInDoubleAndInFloat) {
-  const Json weights = golden("weights.json"), batches = golden("batches.json");
-  int checked = 0, skipped = 0;
-  for (const Json& row : weights.at("methods")) {
-    if (row.at("method") != GetParam().method) continue;
-    for (const Json& one : row.at("cases")) {
-      const auto region = region_of(GetParam().method, one.at("params"));
-      (region ? checked : skipped) += 1;
-      if (!region) continue;
-      SCOPED_TRACE(one.at("batch").get<std::string>() + " " + one.at("params").dump());
-      const GoldenBatch batch = golden_batch(batches, one.at("batch"));
-      for (const at::ScalarType type : {at::kDouble, at::kFloat}) expect_case(*region, batch, one.at("expected"), type);
-    }
-  }
-  EXPECT_EQ(checked, GetParam().checked);
-  EXPECT_EQ(skipped, GetParam().skipped);
-}
-
-TEST_P(GoldenWeights, GiveTheScoreLossOfEveryAggregation) {
-  const Json weights = golden("weights.json"), batches = golden("batches.json");
-  int checked = 0;
-  for (const Json& row : weights.at("methods")) {
-    if (row.at("method") != GetParam().method) continue;
-    for (const Json& one : row.at("cases")) {
-      const auto region = region_of(GetParam().method, one.at("params"));
-      if (!region) continue;
-      const GoldenBatch batch = golden_batch(batches, one.at("batch"));
-      const std::vector<double> g = to_vector(token_coefficients(*region, policy_of(batch, at::kDouble)).coefficient);
-      const std::vector<double> logp = batch.only_valid(batch.logp);
-      const std::vector<int64_t> counts = batch.valid_tokens();
-      for (const auto& [aggregation, want] : one.at("expected").at("score_loss").items()) {
-        const std::vector<double> weight = sequence_weights(aggregation, counts, batch.horizon);
-        double loss = 0, size = 0;
-        size_t i = 0;
-        for (size_t s = 0; s < counts.size(); ++s) {
-          for (int64_t t = 0; t < counts[s]; ++t, ++i) {
-            loss -= weight[s] * g[i] * logp[i];
-            size += std::abs(weight[s] * g[i] * logp[i]);
-          }
-        }
-        EXPECT_NEAR(loss, want.get<double>(), 1e-9 * size) << one.at("batch") << " " << aggregation;
-        ++checked;
-      }
-    }
-  }
-  EXPECT_EQ(checked, 4 * GetParam().checked);
-}
-
-INSTANTIATE_TEST_SUITE_P(Methods, GoldenWeights,
-                         testing::Values(Family{"pg_is", 11, 0}, Family{"pg_tis", 14, 0}, Family{"ppo_clip", 12, 5},
-                                         Family{"dapo", 2, 0}, Family{"dppo_binary_tv", 18, 2},
-                                         Family{"dppo_binary_kl", 17, 2}),
-                         [](const auto& test) { return std::string(test.param.method); });
-
 Tensor log_of(std::vector<double> probabilities) { return at::tensor(probabilities, at::kDouble).log(); }
 
-TEST(DppoBinaryTv, BlocksATokenThatLeavesTheRegionAndKeepsOneThatComesBack) {
+TEST(Dppo, BlocksATokenThatLeavesTheRegionAndKeepsOneThatComesBack) {
   const TokenPolicy policy{log_of({0.8, 0.8, 0.2, 0.2, 0.6}), log_of({0.5, 0.5, 0.5, 0.5, 0.5}),
                            at::tensor({1.0, -1.0, -2.0, 2.0, 3.0}, at::kDouble)};
-  const TokenDecision decision = token_coefficients(DppoBinaryTv{.low = 0.25, .high = 0.2, .ratio_cap = 1.5}, policy);
+  const TokenDecision decision = token_coefficients(Dppo{.low = 0.25, .high = 0.2, .ratio_cap = 1.5}, policy);
   const std::vector<double> g = to_vector(decision.coefficient), want{0, -1.5, 0, 0.8, 3.6};
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(g[i], want[i], 1e-12) << i;
   EXPECT_EQ(to_vector(decision.keep), (std::vector<double>{0, 1, 0, 1, 1}));
@@ -135,10 +26,12 @@ TEST(DppoBinaryTv, BlocksATokenThatLeavesTheRegionAndKeepsOneThatComesBack) {
   for (size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(divergence[i], apart[i], 1e-12) << i;
 }
 
-TEST(DppoBinaryKl, HoldsAnInfiniteDivergenceAboveEveryThreshold) {
+Dppo kl_mask(double both) { return {.low = both, .high = both, .divergence = Divergence::kBinaryKl}; }
+
+TEST(Dppo, HoldsAnInfiniteDivergenceAboveEveryThreshold) {
   const Tensor logp = at::zeros({2}, at::kFloat), behavior_logp = at::full({2}, -3.0, at::kFloat);
   const TokenPolicy policy{logp, behavior_logp, at::tensor({1.0f, -1.0f})};
-  const TokenDecision decision = token_coefficients(DppoBinaryKl{.low = 1e30, .high = 1e30}, policy);
+  const TokenDecision decision = token_coefficients(kl_mask(1e30), policy);
   EXPECT_EQ(to_vector(decision.keep), (std::vector<double>{0, 1}));  // the second one comes back towards mu
   EXPECT_TRUE(decision.divergence.isinf().all().item<bool>());
   EXPECT_EQ(to_vector(decision.coefficient)[0], 0);
@@ -148,7 +41,7 @@ TEST(DppoBinaryKl, HoldsAnInfiniteDivergenceAboveEveryThreshold) {
 TEST(Dppo, BlocksATokenWhoseProbabilityWasTooSmallForFloat) {
   // mu = e^-120 is 0 in float32 and pi / mu is infinite; the distance is pi, and far above the threshold.
   const TokenPolicy policy{at::full({1}, -0.5, at::kFloat), at::full({1}, -120.0, at::kFloat), at::ones({1})};
-  const TokenDecision tv = token_coefficients(DppoBinaryTv{}, policy), kl = token_coefficients(DppoBinaryKl{}, policy);
+  const TokenDecision tv = token_coefficients(Dppo{}, policy), kl = token_coefficients(kl_mask(0.05), policy);
   EXPECT_FALSE(tv.keep.item<bool>());
   EXPECT_FALSE(kl.keep.item<bool>());
   EXPECT_NEAR(tv.divergence.item<double>(), 0.60653065971263342, 1e-6);
@@ -164,15 +57,121 @@ TEST(PpoClip, MeasuresTheRatiosDistanceFromOneAgainstItsTwoBounds) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(divergence[i], want[i], 1e-12) << i;
 }
 
+/// A policy with everything that any region may ask for: one sequence of two tokens.
+TokenPolicy complete_policy() {
+  const auto numbers = [](std::vector<double> x) { return at::tensor(x, at::kDouble); };
+  TokenPolicy policy{numbers({-0.69, -1.01}), numbers({-0.7, -1.0}), numbers({1, -1})};
+  policy.old_logp = numbers({-0.65, -1.05});
+  policy.topk_behavior_logp = numbers({-0.7, -1.0}).unsqueeze(1);
+  policy.topk_logp = numbers({-0.69, -1.01}).unsqueeze(1);
+  policy.sampled_in_topk = at::ones({2}, at::kBool);
+  policy.divergence = numbers({0.06, 0.04});
+  return policy;
+}
+
 TEST(TokenCoefficients, CarryNoGradientForAnyMethod) {
   for (const Method& method : methods()) {
-    const TokenPolicy policy{at::tensor({-0.6, -1.1}, at::kDouble).requires_grad_(),
-                             at::tensor({-0.7, -1.0}, at::kDouble), at::tensor({1.0, -1.0}, at::kDouble)};
+    TokenPolicy policy = complete_policy();
+    for (Tensor* input : {&policy.logp, &policy.advantages, &policy.divergence, &policy.topk_logp})
+      input->requires_grad_();
     const TokenDecision decision = token_coefficients(method.region, policy);
     EXPECT_TRUE(decision.coefficient.abs().sum().item<double>() > 0) << method.name;
-    for (const Tensor& part : {decision.coefficient, decision.keep, decision.divergence, decision.threshold})
+    for (const Tensor& part :
+         {decision.coefficient, decision.keep, decision.divergence, decision.threshold, decision.outside})
       EXPECT_FALSE(part.requires_grad()) << method.name;
   }
+}
+
+TEST(TokenCoefficients, NeedWhatTheirRequirementsDeclareAndNothingElse) {
+  int refused = 0;
+  for (const Method& method : methods()) {
+    const Requirements needs = requirements(method.region);
+    const auto check = [&](bool needed, Tensor TokenPolicy::*input) {
+      TokenPolicy policy = complete_policy();
+      policy.*input = Tensor();
+      if (!needed) {
+        EXPECT_NO_THROW(token_coefficients(method.region, policy)) << method.name;
+        return;
+      }
+      EXPECT_NE(error_of(70, [&] { token_coefficients(method.region, policy); }).find("needs"), std::string::npos);
+      ++refused;
+    };
+    check(needs.recomputed_logp, &TokenPolicy::old_logp);
+    check(needs.top_k > 0, &TokenPolicy::topk_logp);
+    check(needs.top_k > 0, &TokenPolicy::topk_behavior_logp);
+    check(needs.top_k > 0, &TokenPolicy::sampled_in_topk);
+    check(needs.hidden_states, &TokenPolicy::divergence);
+  }
+  EXPECT_EQ(refused, 5 + 3 * 4 + 4);  // corrections; top-K of DPPO and DRPO; exact ones of both
+}
+
+TEST(TokenCoefficients, DependOnOtherTokensOnlyAsFarAsTheScopeSays) {
+  // Two sequences; what stands in the second, or in the first one's other token, is changed.
+  const auto policy_of = [](double second, double other) {
+    TokenPolicy policy = complete_policy();
+    for (Tensor* x : {&policy.logp, &policy.behavior_logp, &policy.advantages, &policy.old_logp, &policy.divergence,
+                      &policy.topk_logp, &policy.topk_behavior_logp, &policy.sampled_in_topk})
+      *x = at::cat({*x, *x});
+    policy.advantages = at::tensor({1.0, 1.0, 1.0, 1.0}, at::kDouble);
+    policy.logp = at::tensor({-0.6, other, second, -1.1}, at::kDouble);
+    policy.lengths = {2, 2};
+    return policy;
+  };
+  for (const Method& method : methods()) {
+    const auto g = [&](double second, double other) {
+      const TokenDecision decision = token_coefficients(method.region, policy_of(second, other));
+      return std::vector<double>{decision.coefficient[0].item<double>(), decision.keep[0].item<double>()};
+    };
+    const Scope scope = requirements(method.region).scope;
+    if (scope != Scope::kBatch) {
+      EXPECT_EQ(g(-1.1, -0.9), g(-0.2, -0.9)) << method.name;
+    }
+    if (scope == Scope::kToken) {
+      EXPECT_EQ(g(-1.1, -0.9), g(-1.1, -0.2)) << method.name;
+    }
+  }
+}
+
+TEST(TokenCoefficients, LetNothingOutOfMaskedSlots) {
+  for (const Method& method : methods()) {
+    TokenPolicy plain = complete_policy(), padded = complete_policy();
+    const double nan = std::nan("");
+    for (Tensor* x : {&padded.logp, &padded.behavior_logp, &padded.advantages, &padded.old_logp, &padded.divergence})
+      *x = at::cat({x->narrow(0, 0, 1), at::full({1}, nan, at::kDouble), x->narrow(0, 1, 1)});
+    for (Tensor* x : {&padded.topk_logp, &padded.topk_behavior_logp})
+      *x = at::cat({x->narrow(0, 0, 1), at::full({1, 1}, nan, at::kDouble), x->narrow(0, 1, 1)});
+    padded.sampled_in_topk = at::ones({3}, at::kBool);
+    padded.mask = at::tensor(std::vector<int64_t>{1, 0, 1}, at::kLong).to(at::kBool);
+    const TokenDecision want = token_coefficients(method.region, plain);
+    const TokenDecision got = token_coefficients(method.region, padded);
+    const std::vector<double> a = to_vector(want.coefficient), b = to_vector(got.coefficient);
+    EXPECT_EQ((std::vector<double>{a[0], 0, a[1]}), b) << method.name;
+    const std::vector<double> kept = to_vector(want.keep);
+    EXPECT_EQ((std::vector<double>{kept[0], 1, kept[1]}), to_vector(got.keep)) << method.name;
+  }
+}
+
+TEST(Dppo, TakesExactDivergencesFromWhoeverKnowsThem) {
+  TokenPolicy policy{log_of({0.6, 0.6, 0.4}), log_of({0.5, 0.5, 0.5}), at::tensor({1.0, 1.0, 1.0}, at::kDouble)};
+  policy.divergence = at::tensor({0.19, 0.21, 0.9}, at::kDouble);
+  const Dppo region{.low = 0.2, .high = 0.2, .divergence = Divergence::kFullTv};
+  EXPECT_EQ(to_vector(token_coefficients(region, policy).keep), (std::vector<double>{1, 0, 1}));
+}
+
+TEST(Dppo, RefusesARecomputedAnchorForADivergenceFromTheSampler) {
+  const Dppo region{.divergence = Divergence::kTopKTv, .anchor = Anchor::kRecomputed};
+  const std::string message = error_of(2, [&] { token_coefficients(region, complete_policy()); });
+  EXPECT_NE(message.find("topk_tv"), std::string::npos) << message;
+}
+
+TEST(Drpo, WithAnotherDivergenceKeepsTheSampledTokensDirection) {
+  TokenPolicy policy{log_of({0.6, 0.6, 0.4, 0.4}), log_of({0.5, 0.5, 0.5, 0.5}),
+                     at::tensor({1.0, -1.0, 1.0, -1.0}, at::kDouble)};
+  policy.divergence = at::tensor({0.25, 0.25, 0.25, 0.25}, at::kDouble);
+  const Drpo region{.delta = 0.5, .divergence = Divergence::kFullTv};
+  const std::vector<double> g = to_vector(token_coefficients(region, policy).coefficient);
+  const std::vector<double> want{1.2 * 0.5, -1.2 * 1.5, 0.8 * 1.5, -0.8 * 0.5};
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(g[i], want[i], 1e-12) << i;
 }
 
 }  // namespace

@@ -1,0 +1,84 @@
+#include "keel/objective/batch.h"
+
+#include <ATen/ATen.h>
+
+#include <map>
+
+#include "keel/core/error.h"
+#include "keel/objective/methods.h"
+#include "keel/objective/region_parts.h"
+#include "keel/objective/sequences.h"
+
+namespace keel {
+namespace {
+
+/// tau^2 with sum min(x, tau^2) = budget n over the n chosen entries of x; infinite when their sum is below that.
+Tensor second_moment_cut(const Tensor& squares, const Tensor& chosen, double budget) {
+  const Tensor x = std::get<0>(squares.to(at::kDouble).masked_fill(chosen.logical_not(), kUnlimited).sort());
+  const Tensor n = chosen.sum().to(x.scalar_type()), k = at::arange(x.numel(), x.options());
+  const Tensor finite = x.masked_fill(x.isinf(), 0), smaller = finite.cumsum(0) - finite;
+  // If exactly the k smallest stay uncut, the cut is at (n budget - their sum) / (n - k). Too small a k puts it above
+  // the next entry, which shows; too large a k puts it below the true one, because entries count in full that are cut.
+  const Tensor cut = (n * budget - smaller) / (n - k).clamp_min(1);
+  const Tensor possible = (k < n).logical_and(cut <= x);
+  const Tensor largest = cut.masked_fill(possible.logical_not(), -kUnlimited).amax();
+  return at::where(possible.any(), largest, at::full_like(largest, kUnlimited));
+}
+
+/// For each sequence, the place of its group among the groups. [S], on the CPU.
+Tensor group_places(const TokenPolicy& p, int64_t sequences) {
+  if (p.groups.empty()) return at::zeros({sequences}, at::kLong);
+  if (static_cast<int64_t>(p.groups.size()) != sequences)
+    fail(ExitCode::kInternal, "there are ", sequences, " sequences, but ", p.groups.size(), " group numbers");
+  std::map<int64_t, int64_t> places;
+  std::vector<int64_t> result;
+  for (const int64_t group : p.groups)
+    result.push_back(places.emplace(group, static_cast<int64_t>(places.size())).first->second);
+  return at::tensor(result, at::kLong);
+}
+
+/// The mean of each sequence's group, over its sequences that have a valid token. [S] to [S].
+Tensor group_means(const TokenPolicy& p, const Sequences& sequences, const Tensor& values) {
+  const Tensor places = group_places(p, values.numel()).to(values.device());
+  const Tensor same = (places.unsqueeze(0) == places.unsqueeze(1)).to(values.scalar_type());  // [S, S]
+  const Tensor counted = same * (sequences.counts() > 0).to(values.scalar_type()).unsqueeze(0);
+  return counted.mv(values) / counted.sum(1).clamp_min(1);
+}
+
+}  // namespace
+
+TokenDecision M2po::operator()(const TokenPolicy& p) const {
+  const Tensor distance = (p.logp - p.behavior_logp).abs(), away = leads_away(p);
+  if (distance.numel() == 0) return hard_mask(p, ratio_of(p), away, distance, distance);
+  const Tensor tau = second_moment_cut(distance.square(), away, budget).sqrt().to(distance.scalar_type());
+  return hard_mask(p, ratio_of(p), away.logical_and(distance > tau), distance, tau.expand_as(distance));
+}
+
+TokenDecision Tvpo::operator()(const TokenPolicy& p) const {
+  const Sequences sequences(p);
+  const Tensor ratio = ratio_of(p, anchor), tv = (ratio - 1).abs() / 2;
+  const Tensor judged = scope == AverageOver::kGroup
+                            ? sequences.spread(group_means(p, sequences, sequences.mean(tv)))
+                            : (sequences.sum(tv).sum() / sequences.counts().sum().clamp_min(1)).expand_as(tv);
+  const Tensor blocked = leads_away(p, anchor).logical_and(judged > clip / 2);
+  return hard_mask(p, ratio.clamp_max(ratio_cap), blocked, judged, at::full_like(tv, clip / 2));
+}
+
+std::vector<Method> batch_rows() {
+  return {{.name = "m2po",
+           .sentence = "A bound on the second moment of the log-ratio, with a cut that the batch decides.",
+           .equation = "g = r A; blocked: A (pi - mu) > 0 and |log r| > tau, mean min((log r)^2, tau^2) = budget",
+           .source = "arXiv 2510.01161",
+           .advantage = "grpo",
+           .aggregation = "token_mean",
+           .region = M2po{}},
+          {.name = "tvpo",
+           .sentence = "Updates that lead away are left out where the group has spent its total variation.",
+           .equation = "g = min(r, ratio_cap) A; blocked: A (pi - mu) > 0 and mean |r - 1|/2 > clip/2",
+           .source = "TVPO, as contributed to verl",
+           .advantage = "grpo",
+           .aggregation = "token_mean",
+           .region = Tvpo{}}};
+}
+
+}  // namespace keel

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "keel/objective/region_parameters.h"
+#include "keel/objective/region_parts.h"
+#include "keel/objective/token_policy.h"
+
+namespace keel {
+
+/// DPPO (arXiv 2602.04879, eq. 12 to 16): min(r, cap) A, blocked when the update leads away from the anchor,
+/// A (pi - anchor) > 0, and the divergence from it is above `high` (A > 0) or `low` (A < 0). The importance ratio is
+/// over mu whatever the anchor. Exact divergences (full_tv, full_kl) come in through TokenPolicy::divergence.
+struct Dppo {
+  double low = 0.15, high = 0.15, ratio_cap = kUnlimited;  // thresholds of a total variation; a KL has its own row
+  Divergence divergence = Divergence::kBinaryTv;
+  Anchor anchor = Anchor::kBehavior;
+  TopKSupport support = TopKSupport::kUnion;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
+    visitor("divergence", divergence), visitor("anchor", anchor), visitor("support", support);
+  }
+  Requirements requirements() const { return needs_of(divergence, anchor); }
+};
+
+/// DPPO's smallest mask that still stabilises (section 5.3): r A, blocked when A < 0 and mu - pi >= delta.
+struct MinimalMask {
+  double delta = 0.5;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("delta", delta); }
+  Requirements requirements() const { return {}; }
+};
+
+/// prime-rl's IPO: r A where |pi - mu| <= threshold, and everywhere the pull-back -2 tau log r.
+struct Ipo {
+  double threshold = 0.1, tau = 1e-3;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("threshold", threshold), visitor("tau", tau); }
+  Requirements requirements() const { return {}; }
+};
+
+/// prime-rl's default: DPPO's mask on the binary total variation, and everywhere the pull-back -2 tau log r.
+struct PrimeRlDefault {
+  double low = 0.2, high = 0.2, tau = 1e-3;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("high", high), visitor("tau", tau); }
+  Requirements requirements() const { return {}; }
+};
+
+}  // namespace keel

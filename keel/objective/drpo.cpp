@@ -1,0 +1,74 @@
+#include "keel/objective/drpo.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/objective/methods.h"
+
+namespace keel {
+namespace {
+
+/// g = r A (1 - sign(A) step/width), where `step` is the signed distance.
+TokenDecision quadratic(const TokenPolicy& p, const Tensor& step, double width) {
+  const Tensor weight = ratio_of(p) * (1 - p.advantages.sign() * step / width), distance = step.abs();
+  return soft(p, weight * p.advantages, distance, width, distance > width);
+}
+
+Method drpo_row(const std::string& name, const std::string& sentence, const std::string& equation,
+                const TrustRegion& region) {
+  return {.name = name,
+          .sentence = sentence,
+          .equation = equation,
+          .source = "arXiv 2606.09821",
+          .advantage = "group_mean",
+          .aggregation = "seq_mean_token_sum_norm",
+          .region = region};
+}
+
+}  // namespace
+
+TokenDecision Spo::operator()(const TokenPolicy& p) const { return quadratic(p, ratio_of(p) - 1, eps); }
+
+TokenDecision Drpo::operator()(const TokenPolicy& p) const {
+  // A KL divergence may be infinite; held like a log-ratio, it still turns the weight round.
+  const Tensor distance = divergence_of(p, divergence, Anchor::kBehavior, support).clamp_max(kMaxLogRatio);
+  return quadratic(p, (p.logp - p.behavior_logp).sign() * distance, delta);
+}
+
+TokenDecision MaskDrpo::operator()(const TokenPolicy& p) const {
+  TokenDecision decision = Drpo{.delta = delta}(p);
+  decision.coefficient = at::where(decision.outside, decision.coefficient, ratio_of(p) * p.advantages);
+  return decision;
+}
+
+TokenDecision DrpoNoAbsAdvantage::operator()(const TokenPolicy& p) const {
+  const Tensor step = probability_difference(p.logp, p.behavior_logp), distance = step.abs();
+  return soft(p, ratio_of(p) * (p.advantages - step / delta), distance, delta, distance > delta);
+}
+
+std::vector<Method> drpo_rows() {
+  const std::string general = "g = r A (1 - sign(A) sign(pi - mu) D/delta), D the ";
+  std::vector<Method> rows{
+      drpo_row("drpo", "A weight that falls linearly with the change of probability, and turns round at the boundary.",
+               "g = r A (1 - sign(A)(pi - mu)/delta); nothing is blocked", Drpo{}),
+      drpo_row("drpo_topk_tv", "DRPO with the total variation over the sampler's most likely tokens.",
+               general + "TV over TopK(mu), the sampled token and the rest; nothing is blocked",
+               Drpo{.divergence = Divergence::kTopKTv}),
+      drpo_row("drpo_topk_kl", "DRPO with the KL divergence over the sampler's most likely tokens.",
+               general + "KL(mu||pi) over TopK(mu), the sampled token and the rest; nothing is blocked",
+               Drpo{.divergence = Divergence::kTopKKl}),
+      drpo_row("drpo_full_tv", "DRPO with the exact total variation.", general + "full TV; nothing is blocked",
+               Drpo{.divergence = Divergence::kFullTv}),
+      drpo_row("drpo_full_kl", "DRPO with the exact KL divergence.", general + "full KL(mu||pi); nothing is blocked",
+               Drpo{.divergence = Divergence::kFullKl}),
+      drpo_row("mask_drpo", "DRPO's weight outside the region only.",
+               "g = r A where |pi - mu| <= delta, r A (1 - sign(A)(pi - mu)/delta) beyond; nothing is blocked",
+               MaskDrpo{}),
+      drpo_row("drpo_no_abs_advantage", "DRPO's ablation: the penalty does not grow with the advantage.",
+               "g = r (A - (pi - mu)/delta); nothing is blocked", DrpoNoAbsAdvantage{})};
+  rows.push_back(drpo_row("spo", "A weight that falls linearly with the ratio, and turns round at the boundary.",
+                          "g = r A (1 - sign(A)(r - 1)/eps); nothing is blocked", Spo{}));
+  rows.back().source = "arXiv 2401.16025";
+  return rows;
+}
+
+}  // namespace keel

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "keel/objective/region_parameters.h"
+#include "keel/objective/region_parts.h"
+#include "keel/objective/token_policy.h"
+
+namespace keel {
+
+/// SPO (arXiv 2401.16025): J = r A - |A|/(2 eps) (r - 1)^2, g = r A (1 - sign(A)(r - 1)/eps).
+struct Spo {
+  double eps = 0.2;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("eps", eps); }
+  Requirements requirements() const { return {}; }
+};
+
+/// DRPO (arXiv 2606.09821): J = r A - |A|/(2 delta) mu (r - 1)^2, g = r A (1 - sign(A)(pi - mu)/delta). The weight
+/// falls to 0 at the boundary and turns round beyond it. The published delta of 12.5 leaves the weight within 8 % of 1
+/// (|pi - mu| is at most 1), so our default is 0.5.
+///
+/// With another divergence D the distance is D and the direction is still the sampled token's:
+///   g = r A (1 - sign(A) sign(pi - mu) D/delta),
+/// which is the published weight for the binary total variation. This form is ours: no paper writes it.
+struct Drpo {
+  double delta = 0.5;
+  Divergence divergence = Divergence::kBinaryTv;
+  TopKSupport support = TopKSupport::kUnion;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("delta", delta), visitor("divergence", divergence), visitor("support", support);
+  }
+  Requirements requirements() const { return needs_of(divergence); }
+};
+
+/// Mask-DRPO: r A inside |pi - mu| <= delta, DRPO's weight outside.
+struct MaskDrpo {
+  double delta = 0.15;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("delta", delta); }
+  Requirements requirements() const { return {}; }
+};
+
+/// DRPO's ablation without |A| in the penalty: g = r (A - (pi - mu)/delta).
+struct DrpoNoAbsAdvantage {
+  double delta = 0.5;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("delta", delta); }
+  Requirements requirements() const { return {}; }
+};
+
+}  // namespace keel

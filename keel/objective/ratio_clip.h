@@ -1,0 +1,47 @@
+#pragma once
+
+#include "keel/objective/region_parameters.h"
+#include "keel/objective/token_policy.h"
+
+namespace keel {
+
+/// PPO's ratio clip (arXiv 1707.06347): r A, blocked when A > 0 and r > 1 + high, or A < 0 and r < 1 - low; with a dual
+/// clip also when A < 0 and r > dual.
+struct PpoClip {
+  double low = 0.2, high = 0.2, dual = kUnlimited;
+  Anchor anchor = Anchor::kBehavior;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("dual", dual), visitor("anchor", anchor);
+  }
+  Requirements requirements() const { return {.recomputed_logp = anchor == Anchor::kRecomputed}; }
+};
+
+/// ASPO (arXiv 2510.06062): positive tokens are weighted by min(1/r, cap), negative ones by min(r, cap); PPO's mask. As
+/// the authors released it, without its entropy split.
+struct Aspo {
+  double low = 0.2, high = 0.28, ratio_cap = 3;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
+  }
+  Requirements requirements() const { return {}; }
+};
+
+/// UP-GRPO (arXiv 2607.06987): A for positive tokens, whatever their ratio; r A with PPO's mask for the others.
+struct UpGrpo {
+  double low = 0.2, dual = 3;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("dual", dual); }
+  Requirements requirements() const { return {}; }
+};
+
+/// prime-rl's form of IcePop: r A, blocked when r is outside [ratio_low, ratio_high].
+struct IcePopDirect {
+  double ratio_low = 0.2, ratio_high = 5;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("ratio_low", ratio_low), visitor("ratio_high", ratio_high); }
+  Requirements requirements() const { return {}; }
+};
+
+}  // namespace keel

@@ -1,0 +1,47 @@
+#include "keel/objective/reference_kl.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/core/error.h"
+#include "keel/objective/divergence.h"
+
+namespace keel {
+namespace {
+
+/// log pi - log ref; 0 where masked, before anything is computed from it.
+Tensor log_ratio(const Tensor& logp, const Tensor& reference_logp, const Tensor& mask) {
+  const Tensor ratio = logp - reference_logp;
+  return mask.defined() ? ratio.masked_fill(mask.logical_not(), 0) : ratio;
+}
+
+/// e^-d - 1 = ref / pi - 1, by expm1: most tokens are near 0.
+Tensor excess(const Tensor& d) { return (-d).clamp(-kMaxLogRatio, kMaxLogRatio).expm1(); }
+
+}  // namespace
+
+KlEstimator kl_estimator(const std::string& word) {
+  if (word == "k1") return KlEstimator::kK1;
+  if (word == "k2") return KlEstimator::kK2;
+  if (word == "k3") return KlEstimator::kK3;
+  fail(ExitCode::kBadConfiguration, "the estimator of the KL to the reference is \"", word, "\"; known: k1, k2, k3");
+}
+
+Tensor reference_kl(KlEstimator estimator, const Tensor& logp, const Tensor& reference_logp, const Tensor& mask) {
+  const at::NoGradGuard no_grad;
+  const Tensor d = log_ratio(logp, reference_logp, mask);
+  if (estimator == KlEstimator::kK1) return d;
+  if (estimator == KlEstimator::kK2) return d * d / 2;
+  return excess(d) + d;
+}
+
+Tensor reference_kl_coefficient(KlEstimator estimator, double beta, const Tensor& logp, const Tensor& reference_logp,
+                                const Tensor& mask) {
+  const at::NoGradGuard no_grad;
+  const Tensor d = log_ratio(logp, reference_logp, mask);
+  if (estimator == KlEstimator::kK2) return d * -beta;
+  if (estimator == KlEstimator::kK3) return excess(d) * beta;
+  const Tensor constant = at::full_like(d, -beta);
+  return mask.defined() ? constant.masked_fill(mask.logical_not(), 0) : constant;
+}
+
+}  // namespace keel

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+
+#include "keel/core/tensor.h"
+
+namespace keel {
+
+/// Estimators of KL(pi || ref) from a token sampled from pi (Schulman, joschu.net/blog/kl-approx), d = log pi - log
+/// ref. "With gradient as written" they pull differently; the mean over pi of each one's gradient is
+///   k1   d               0: as a loss it is noise without a pull (in a reward it is the usual penalty)
+///   k2   d^2 / 2         the gradient of KL(pi || ref)
+///   k3   e^-d - 1 + d    the gradient of KL(ref || pi); never negative, TRL's and verl's usual choice
+enum class KlEstimator { kK1, kK2, kK3 };
+
+/// By its configuration word: "k1", "k2" or "k3".
+KlEstimator kl_estimator(const std::string& word);
+
+// Tensors are [N], of one float type. The mask [N], bool, may be left out: every token is then valid. A masked token
+// gives 0 whatever its log-probs are. The clamp of a ratio, goldens/README.md, is inside exp alone, and the coefficient
+// does not vanish there. Tokens sampled from another policy are not reweighted.
+
+/// The estimate for each token.
+Tensor reference_kl(KlEstimator estimator, const Tensor& logp, const Tensor& reference_logp, const Tensor& mask = {});
+
+/// What the term -beta k of an objective adds to the coefficient of grad log pi: -beta dk/dlog pi, which is -beta for
+/// k1, -beta d for k2 and -beta (1 - e^-d) for k3. It is added to the method's coefficient before aggregation, also
+/// for tokens that the trust region blocks.
+///
+/// An entropy bonus needs nothing of the kind: it is the constant in `entropy_coefficient` grad H, which the head takes
+/// beside this coefficient.
+Tensor reference_kl_coefficient(KlEstimator estimator, double beta, const Tensor& logp, const Tensor& reference_logp,
+                                const Tensor& mask = {});
+
+}  // namespace keel

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace keel {
+
+// Parameters of a region that are words. `words_of` lists each type's, in the order of its values.
+
+/// Whom a ratio or a divergence is measured against: the sampler, or the trainer's own recomputation of its log-probs.
+enum class Anchor { kBehavior, kRecomputed };
+/// Whether a correction looks at one token or at the product over its sequence.
+enum class Level { kToken, kSequence };
+/// Over which sequences an average runs.
+enum class AverageOver { kGroup, kBatch };
+/// How far pi is from mu: divergence.h has the definitions.
+enum class Divergence { kBinaryTv, kBinaryKl, kTopKTv, kTopKKl, kFullTv, kFullKl, kK1, kK2, kK3 };
+/// Which tokens a top-K divergence looks at when the sampled one is not among the K: K + 1, or the last one gives way.
+enum class TopKSupport { kUnion, kReplaceLast };
+enum class Switch { kOff, kOn };
+
+using Words = std::span<const std::string_view>;
+
+namespace words {
+inline constexpr std::array<std::string_view, 2> kAnchor{"behavior", "recomputed"};
+inline constexpr std::array<std::string_view, 2> kLevel{"token", "sequence"};
+inline constexpr std::array<std::string_view, 2> kAverageOver{"group", "batch"};
+inline constexpr std::array<std::string_view, 9> kDivergence{"binary_tv", "binary_kl", "topk_tv", "topk_kl", "full_tv",
+                                                             "full_kl",   "k1",        "k2",      "k3"};
+inline constexpr std::array<std::string_view, 2> kTopKSupport{"union", "replace_last"};
+inline constexpr std::array<std::string_view, 2> kSwitch{"false", "true"};
+}  // namespace words
+
+inline Words words_of(Anchor) { return words::kAnchor; }
+inline Words words_of(Level) { return words::kLevel; }
+inline Words words_of(AverageOver) { return words::kAverageOver; }
+inline Words words_of(Divergence) { return words::kDivergence; }
+inline Words words_of(TopKSupport) { return words::kTopKSupport; }
+inline Words words_of(Switch) { return words::kSwitch; }
+
+/// Called with the name and the value of each of a region's parameters; a word is its place among the words it may be.
+struct ParameterVisitor {
+  std::function<void(std::string_view name, double& value)> number;
+  std::function<void(std::string_view name, int& place, Words words)> word;
+
+  void operator()(std::string_view name, double& value) const { number(name, value); }
+
+  template <class Enum>
+  requires std::is_enum_v<Enum>
+  void operator()(std::string_view name, Enum& value) const {
+    int place = static_cast<int>(value);
+    word(name, place, words_of(value));
+    value = static_cast<Enum>(place);
+  }
+};
+
+}  // namespace keel

@@ -1,0 +1,89 @@
+#include "keel/objective/region_parts.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/core/error.h"
+
+namespace keel {
+namespace {
+
+constexpr int64_t kTopK = 20;  // DPPO's choice (arXiv 2602.04879, appendix F.3)
+
+bool is_topk(Divergence divergence) { return divergence == Divergence::kTopKTv || divergence == Divergence::kTopKKl; }
+bool is_full(Divergence divergence) { return divergence == Divergence::kFullTv || divergence == Divergence::kFullKl; }
+
+}  // namespace
+
+TokenDecision hard_mask(const TokenPolicy& p, const Tensor& weight, const Tensor& blocked, const Tensor& divergence,
+                        const Tensor& threshold) {
+  return {(weight * p.advantages).masked_fill(blocked, 0), blocked.logical_not(), divergence, threshold};
+}
+
+TokenDecision soft(const TokenPolicy& p, const Tensor& coefficient, const Tensor& divergence, double threshold,
+                   const Tensor& outside) {
+  return {coefficient, none(p).logical_not(), divergence, at::full_like(p.advantages, threshold),
+          outside.defined() ? outside : none(p)};
+}
+
+Tensor by_sign(const Tensor& advantages, double positive, double otherwise) {
+  return at::where(advantages > 0, at::full_like(advantages, positive), at::full_like(advantages, otherwise));
+}
+
+Tensor none(const TokenPolicy& p) { return at::zeros_like(p.advantages, p.advantages.options().dtype(at::kBool)); }
+
+Tensor ratio_leaves(const Tensor& advantages, const Tensor& ratio, double low, double high, double dual) {
+  const Tensor negative = (ratio < 1 - low).logical_or(ratio > dual);
+  return at::where(advantages > 0, ratio > 1 + high, (advantages < 0).logical_and(negative));
+}
+
+const Tensor& anchor_logp(const TokenPolicy& p, Anchor anchor) {
+  return anchor == Anchor::kBehavior ? p.behavior_logp : p.old_logp;
+}
+
+Tensor ratio_of(const TokenPolicy& p, Anchor anchor) { return probability_ratio(p.logp, anchor_logp(p, anchor)); }
+
+Tensor capped_ratio(const TokenPolicy& p, double ratio_cap) { return ratio_of(p).clamp_max(ratio_cap); }
+
+Tensor leads_away(const TokenPolicy& p, Anchor anchor) {
+  // Signs, not a product: a tiny advantage times a tiny difference is 0 in float32.
+  return p.advantages.sign() * (p.logp - anchor_logp(p, anchor)).sign() > 0;
+}
+
+Tensor divergence_of(const TokenPolicy& p, Divergence divergence, Anchor anchor, TopKSupport support) {
+  if (anchor != Anchor::kBehavior && (is_topk(divergence) || is_full(divergence)))
+    fail(ExitCode::kBadConfiguration, "the divergence ", words_of(divergence)[static_cast<size_t>(divergence)],
+         " is measured from the sampler's distribution; with the anchor \"recomputed\" use binary_tv or binary_kl");
+  const Tensor& mu = anchor_logp(p, anchor);
+  const auto topk = [&] {
+    return TopKLogProbs{p.topk_behavior_logp, p.topk_logp, p.behavior_logp, p.logp, p.sampled_in_topk};
+  };
+  switch (divergence) {
+    case Divergence::kBinaryTv:
+      return binary_tv(p.logp, mu);
+    case Divergence::kBinaryKl:
+      return binary_kl(p.logp, mu);
+    case Divergence::kTopKTv:
+      return topk_tv(topk(), support);
+    case Divergence::kTopKKl:
+      return topk_kl(topk(), support);
+    case Divergence::kFullTv:
+    case Divergence::kFullKl:
+      return p.divergence;
+    case Divergence::kK1:
+      return k1(p.logp, mu);
+    case Divergence::kK2:
+      return k2(p.logp, mu);
+    case Divergence::kK3:
+      return k3(p.logp, mu);
+  }
+  fail(ExitCode::kInternal, "no such divergence: ", static_cast<int>(divergence));
+}
+
+Requirements needs_of(Divergence divergence, Anchor anchor, Scope scope) {
+  return {.top_k = is_topk(divergence) ? kTopK : 0,
+          .hidden_states = is_full(divergence),
+          .recomputed_logp = anchor == Anchor::kRecomputed,
+          .scope = scope};
+}
+
+}  // namespace keel

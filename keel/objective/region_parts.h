@@ -1,0 +1,47 @@
+#pragma once
+
+#include "keel/objective/divergence.h"
+#include "keel/objective/region_parameters.h"
+#include "keel/objective/token_policy.h"
+
+namespace keel {
+
+// What the regions are made of; for their own use.
+
+/// g = weight A where not blocked, 0 where blocked.
+TokenDecision hard_mask(const TokenPolicy& policy, const Tensor& weight, const Tensor& blocked,
+                        const Tensor& divergence, const Tensor& threshold);
+
+/// g as given; nothing is blocked.
+TokenDecision soft(const TokenPolicy& policy, const Tensor& coefficient, const Tensor& divergence, double threshold,
+                   const Tensor& outside = {});
+
+/// `positive` where A > 0, `otherwise` elsewhere.
+Tensor by_sign(const Tensor& advantages, double positive, double otherwise);
+
+/// No token.
+Tensor none(const TokenPolicy& policy);
+
+/// PPO's test: A > 0 and ratio > 1 + high, or A < 0 and ratio < 1 - low or ratio > dual.
+Tensor ratio_leaves(const Tensor& advantages, const Tensor& ratio, double low, double high, double dual = kUnlimited);
+
+/// Log-probs of the anchor: mu's, or the trainer's own at the sampling weights.
+const Tensor& anchor_logp(const TokenPolicy& policy, Anchor anchor);
+
+/// pi / anchor.
+Tensor ratio_of(const TokenPolicy& policy, Anchor anchor = Anchor::kBehavior);
+
+/// min(pi / mu, cap).
+Tensor capped_ratio(const TokenPolicy& policy, double ratio_cap);
+
+/// A (pi - anchor) > 0: the update makes the distance to the anchor larger.
+Tensor leads_away(const TokenPolicy& policy, Anchor anchor = Anchor::kBehavior);
+
+/// The divergence of each token from the anchor. Only the binary and the sampled ones know another anchor than mu.
+Tensor divergence_of(const TokenPolicy& policy, Divergence divergence, Anchor anchor = Anchor::kBehavior,
+                     TopKSupport support = TopKSupport::kUnion);
+
+/// What must be known to compute it.
+Requirements needs_of(Divergence divergence, Anchor anchor = Anchor::kBehavior, Scope scope = Scope::kToken);
+
+}  // namespace keel

@@ -1,0 +1,100 @@
+#pragma once
+
+#include "keel/objective/region_parameters.h"
+#include "keel/objective/region_parts.h"
+#include "keel/objective/token_policy.h"
+
+namespace keel {
+
+// Methods whose weight or test belongs to a whole sequence. All tokens of a sequence share one advantage.
+
+/// GSPO (arXiv 2507.18071): s A with s = exp(mean log r); PPO's test on s. The paper's 1/|y| is the aggregation's.
+struct Gspo {
+  double low = 3e-4, high = 4e-4;
+  Anchor anchor = Anchor::kBehavior;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("high", high), visitor("anchor", anchor); }
+  Requirements requirements() const {
+    return {.recomputed_logp = anchor == Anchor::kRecomputed, .scope = Scope::kSequence};
+  }
+};
+
+/// GMPO (arXiv 2507.20673): G A, G the geometric mean of ratios clipped on the side that A pushes to; a clipped token
+/// is blocked. The bounds are those of log r.
+struct Gmpo {
+  double low = 0.4, high = 0.4;
+  Anchor anchor = Anchor::kBehavior;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("high", high), visitor("anchor", anchor); }
+  Requirements requirements() const {
+    return {.recomputed_logp = anchor == Anchor::kRecomputed, .scope = Scope::kSequence};
+  }
+};
+
+/// VESPO (arXiv 2602.10693): W^k exp(lambda (1 - W)) A, W the product of the sequence's ratios.
+struct Vespo {
+  double k_positive = 2, lambda_positive = 3, k_negative = 3, lambda_negative = 2;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("k_positive", k_positive), visitor("lambda_positive", lambda_positive);
+    visitor("k_negative", k_negative), visitor("lambda_negative", lambda_negative);
+  }
+  Requirements requirements() const { return {.scope = Scope::kSequence}; }
+};
+
+/// TOPR (arXiv 2503.14286): A for A >= 0, min(ratio of the sequence, 1) A for A < 0; the ratio is the product, or its
+/// |y|-th root when length_normalized.
+struct Topr {
+  Switch length_normalized = Switch::kOn;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("length_normalized", length_normalized); }
+  Requirements requirements() const { return {.scope = Scope::kSequence}; }
+};
+
+/// DeepSeek-V3.2's mask: PPO's, and the whole sequence where A < 0 and mean log(mu/pi) > delta.
+struct DsV32 {
+  double low = 0.2, high = 0.28, delta = 0.05;
+  Anchor anchor = Anchor::kBehavior;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("delta", delta), visitor("anchor", anchor);
+  }
+  Requirements requirements() const {
+    return {.recomputed_logp = anchor == Anchor::kRecomputed, .scope = Scope::kSequence};
+  }
+};
+
+/// TRM (arXiv 2512.23075): r A, the whole sequence blocked when its largest divergence is above delta.
+struct TrmMax {
+  double delta = 0.05;
+  Divergence divergence = Divergence::kBinaryKl;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("delta", delta), visitor("divergence", divergence); }
+  Requirements requirements() const { return needs_of(divergence, Anchor::kBehavior, Scope::kSequence); }
+};
+
+/// The same with the mean divergence.
+struct TrmAvg {
+  double delta = 1e-3;
+  Divergence divergence = Divergence::kBinaryKl;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) { visitor("delta", delta), visitor("divergence", divergence); }
+  Requirements requirements() const { return needs_of(divergence, Anchor::kBehavior, Scope::kSequence); }
+};
+
+/// CPPO (arXiv 2606.10968): min(r, cap) A, blocked when the update leads away and w_t D_t > c_t, where D is |pi - mu|,
+/// w_t = 1 - (1 - w_min)(t - 1)/(T - 1) and c_t = min(delta, delta + sum_{j<t} w_j (delta_b - D_j)): what a prefix has
+/// spent is missing later. T is the number of valid tokens unless `horizon` is finite. With a finite `quantile`,
+/// delta_b is that quantile of the sequence's D, held within [delta_b, delta_b_max].
+struct Cppo {
+  double delta = 0.15, w_min = 0.8, delta_b = 0.015, ratio_cap = kUnlimited;
+  double quantile = kUnlimited, delta_b_max = kUnlimited, horizon = kUnlimited;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("delta", delta), visitor("w_min", w_min), visitor("delta_b", delta_b), visitor("ratio_cap", ratio_cap);
+    visitor("quantile", quantile), visitor("delta_b_max", delta_b_max), visitor("horizon", horizon);
+  }
+  Requirements requirements() const { return {.scope = Scope::kSequence}; }
+};
+
+}  // namespace keel

@@ -1,0 +1,285 @@
+#include "keel/objective/certificate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/errors.h"
+#include "tests/support/goldens.h"
+
+namespace keel {
+namespace {
+
+TEST(Certificate, EqualsTheGoldensEstimates) {
+  int checked = 0;
+  const Json goldens = golden("improvement.json");
+  for (const Json& row : goldens.at("estimates")) {
+    SCOPED_TRACE(checked);
+    const std::vector<double> logp = numbers(row.at("logp")), mu = numbers(row.at("behavior_logp")),
+                              tv = numbers(row.at("tv")), rewards = numbers(row.at("rewards"));
+    const auto lengths = row.at("lengths").get<std::vector<int64_t>>();
+    const ImprovementCertificate got =
+        improvement_certificate({logp, mu, tv, rewards, lengths, row.at("xi"), row.at("horizon"), "full_tv"});
+    const auto expect = [&](double value, const char* name) {
+      const double want = row.at("expected").at(name);
+      EXPECT_NEAR(value, want, 1e-9 * std::abs(want)) << name;
+    };
+    expect(got.gain, "gain");
+    expect(got.max_penalty, "max_penalty");
+    expect(got.average_penalty, "average_penalty");
+    expect(got.certificate, "certificate");
+    EXPECT_EQ(got.divergence, "full_tv");
+    ++checked;
+  }
+  EXPECT_EQ(checked, 4);
+}
+
+using Word = std::vector<int64_t>;
+using Law = std::vector<double>;
+
+/// A problem small enough to enumerate: a next-token law after each prefix, and a reward for each response.
+struct Tree {
+  int64_t vocabulary = 0, horizon = 0;
+  std::map<Word, Law> behavior, policy;
+  std::map<Word, double> rewards;
+  double xi = 0;
+  int64_t denominator = 1;  // behavior probabilities are multiples of 1 / this
+};
+
+std::vector<Word> words(int64_t vocabulary, int64_t length) {
+  std::vector<Word> result{{}};
+  for (int64_t t = 0; t < length; ++t) {
+    std::vector<Word> longer;
+    for (const Word& word : result)
+      for (int64_t token = 0; token < vocabulary; ++token) (longer.emplace_back(word)).push_back(token);
+    result = longer;
+  }
+  return result;
+}
+
+double total_variation(const Law& a, const Law& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += std::abs(a[i] - b[i]) / 2;
+  return sum;
+}
+
+/// Both sides of Theorem 3.1, by enumeration.
+struct Exact {
+  double behavior_return = 0, policy_return = 0, gain = 0, remainder = 0;
+  double improvement() const { return policy_return - behavior_return; }
+};
+
+Exact enumerate(const Tree& tree) {
+  Exact result;
+  for (const auto& [word, reward] : tree.rewards) {
+    double mu = 1, pi = 1;
+    std::vector<double> ratios;
+    for (size_t t = 0; t < word.size(); ++t) {
+      const Word prefix(word.begin(), word.begin() + static_cast<ptrdiff_t>(t));
+      const double p = tree.policy.at(prefix)[word[t]], m = tree.behavior.at(prefix)[word[t]];
+      mu *= m, pi *= p;
+      ratios.push_back(p / m);
+    }
+    double later = 1;  // the product of the ratios after t
+    for (size_t t = word.size(); t-- > 0; later *= ratios[t]) {
+      result.gain += mu * reward * (ratios[t] - 1);
+      result.remainder += mu * reward * (ratios[t] - 1) * (1 - later);
+    }
+    result.behavior_return += mu * reward;
+    result.policy_return += pi * reward;
+  }
+  return result;
+}
+
+/// The certificate from each response as often as its probability says: then means over samples are expectations.
+ImprovementCertificate certificate_of_the_whole_population(const Tree& tree) {
+  std::vector<double> logp, behavior_logp, tv, rewards;
+  std::vector<int64_t> lengths;
+  for (const auto& [word, reward] : tree.rewards) {
+    std::vector<double> word_logp, word_mu, word_tv;
+    double copies = 1;
+    for (size_t t = 0; t < word.size(); ++t) {
+      const Word prefix(word.begin(), word.begin() + static_cast<ptrdiff_t>(t));
+      const Law &mu = tree.behavior.at(prefix), &pi = tree.policy.at(prefix);
+      word_logp.push_back(std::log(pi[word[t]]));
+      word_mu.push_back(std::log(mu[word[t]]));
+      word_tv.push_back(total_variation(mu, pi));
+      copies *= mu[word[t]] * static_cast<double>(tree.denominator);
+    }
+    EXPECT_EQ(copies, std::round(copies));
+    for (int64_t copy = 0; copy < static_cast<int64_t>(copies); ++copy) {
+      logp.insert(logp.end(), word_logp.begin(), word_logp.end());
+      behavior_logp.insert(behavior_logp.end(), word_mu.begin(), word_mu.end());
+      tv.insert(tv.end(), word_tv.begin(), word_tv.end());
+      rewards.push_back(reward);
+      lengths.push_back(tree.horizon);
+    }
+  }
+  return improvement_certificate({logp, behavior_logp, tv, rewards, lengths, tree.xi, tree.horizon, "full_tv"});
+}
+
+Tree golden_tree(const Json& row) {
+  Tree tree;
+  tree.vocabulary = row.at("vocabulary");
+  tree.horizon = row.at("horizon");
+  tree.xi = row.at("xi");
+  tree.denominator = 16;
+  const auto prefixes = row.at("prefixes").get<std::vector<Word>>();
+  for (size_t i = 0; i < prefixes.size(); ++i) {
+    tree.behavior[prefixes[i]] = numbers(row.at("behavior").at(i));
+    tree.policy[prefixes[i]] = numbers(row.at("policy").at(i));
+    EXPECT_NEAR(total_variation(tree.behavior[prefixes[i]], tree.policy[prefixes[i]]),
+                row.at("expected").at("tv").at(i).get<double>(), 1e-15);
+  }
+  const auto responses = row.at("responses").get<std::vector<Word>>();
+  EXPECT_EQ(responses, words(tree.vocabulary, tree.horizon));
+  for (size_t i = 0; i < responses.size(); ++i) tree.rewards[responses[i]] = row.at("rewards").at(i);
+  return tree;
+}
+
+void expect_theorems(const Exact& exact, const ImprovementCertificate& got) {
+  EXPECT_NEAR(exact.improvement(), exact.gain - exact.remainder, 1e-13);  // Theorem 3.1
+  EXPECT_NEAR(got.gain, exact.gain, 1e-12);
+  EXPECT_GE(exact.improvement(), got.gain - got.max_penalty - 1e-12);  // Theorem 3.2, both forms
+  EXPECT_GE(exact.improvement(), got.gain - got.average_penalty - 1e-12);
+  EXPECT_GE(exact.improvement(), got.certificate - 1e-12);
+}
+
+TEST(Certificate, OfAWholePopulationEqualsTheGoldensTreesAndBoundsTheirImprovement) {
+  int checked = 0;
+  const Json goldens = golden("improvement.json");
+  for (const Json& row : goldens.at("trees")) {
+    SCOPED_TRACE(checked);
+    const Tree tree = golden_tree(row);
+    const Exact exact = enumerate(tree);
+    const ImprovementCertificate got = certificate_of_the_whole_population(tree);
+    const auto expect = [&](double value, const char* name) {
+      EXPECT_NEAR(value, row.at("expected").at(name).get<double>(), 1e-12) << name;
+    };
+    expect(exact.behavior_return, "J_behavior");
+    expect(exact.policy_return, "J_policy");
+    expect(exact.remainder, "remainder");
+    expect(got.gain, "gain");
+    expect(got.max_penalty, "max_penalty");
+    expect(got.average_penalty, "average_penalty");
+    expect(got.certificate, "certificate");
+    expect_theorems(exact, got);
+    ++checked;
+  }
+  EXPECT_EQ(checked, 3);
+}
+
+/// Numbers in [0, 1) that are the same with every standard library.
+struct Uniform {
+  std::mt19937_64 bits;
+  double operator()() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
+  int64_t below(int64_t n) { return static_cast<int64_t>((*this)() * static_cast<double>(n)); }
+};
+
+Law random_behavior(Uniform& uniform, int64_t vocabulary, int64_t denominator) {
+  std::vector<int64_t> shares(vocabulary, 1);  // common support: no token has probability 0
+  for (int64_t left = denominator - vocabulary; left > 0; --left) ++shares[uniform.below(vocabulary)];
+  Law law;
+  for (const int64_t share : shares) law.push_back(static_cast<double>(share) / static_cast<double>(denominator));
+  return law;
+}
+
+/// The law moved a random way; `size` says how far.
+Law moved(const Law& law, Uniform& uniform, double size) {
+  Law result;
+  double sum = 0;
+  for (const double p : law) sum += result.emplace_back(p * std::exp(size * (2 * uniform() - 1)));
+  for (double& p : result) p /= sum;
+  return result;
+}
+
+Tree random_tree(Uniform& uniform) {
+  Tree tree;
+  tree.vocabulary = 2 + uniform.below(2);
+  tree.horizon = 1 + uniform.below(4);
+  tree.denominator = 8;
+  const double size = std::pow(10, -2 + 2.5 * uniform());
+  for (int64_t length = 0; length < tree.horizon; ++length) {
+    for (const Word& prefix : words(tree.vocabulary, length)) {
+      tree.behavior[prefix] = random_behavior(uniform, tree.vocabulary, tree.denominator);
+      tree.policy[prefix] = moved(tree.behavior[prefix], uniform, size);
+    }
+  }
+  for (const Word& word : words(tree.vocabulary, tree.horizon)) {
+    const double reward = 2 * uniform() - 1;
+    tree.rewards[word] = reward;
+    tree.xi = std::max(tree.xi, std::abs(reward));
+  }
+  return tree;
+}
+
+TEST(Certificate, IsNeverAboveTheImprovementInFiveHundredRandomProblems) {
+  Uniform uniform{std::mt19937_64(20260204)};
+  int improved = 0, certified = 0, by_max = 0, by_average = 0;
+  double tightest = 0;
+  for (int problem = 0; problem < 500; ++problem) {
+    SCOPED_TRACE(problem);
+    const Tree tree = random_tree(uniform);
+    const Exact exact = enumerate(tree);
+    const ImprovementCertificate got = certificate_of_the_whole_population(tree);
+    expect_theorems(exact, got);
+    improved += exact.improvement() > 0;
+    certified += got.certificate > 0;
+    (got.max_penalty < got.average_penalty ? by_max : by_average) += 1;
+    if (tree.horizon > 1) tightest = std::max(tightest, std::abs(exact.remainder) / got.max_penalty);
+  }
+  // The bounds are only tested where they are neither trivial nor far away.
+  EXPECT_GT(improved, 150);
+  EXPECT_GT(certified, 50);
+  EXPECT_GT(by_max, 100);
+  EXPECT_GT(by_average, 20);
+  EXPECT_GT(tightest, 0.3);
+}
+
+TEST(Certificate, OfNothingIsZeroAndAnEmptyResponseCountsAsASample) {
+  const ImprovementCertificate nothing = improvement_certificate({{}, {}, {}, {}, {}, 1, 5, "topk_tv"});
+  EXPECT_EQ(nothing.gain, 0);
+  EXPECT_EQ(nothing.certificate, 0);
+  EXPECT_EQ(nothing.divergence, "topk_tv");
+
+  const std::vector<double> logp{std::log(0.5)}, mu{std::log(0.25)}, tv{0.25}, rewards{1, -1};
+  const std::vector<int64_t> lengths{1, 0};
+  const ImprovementCertificate half = improvement_certificate({logp, mu, tv, rewards, lengths, 1, 2, "binary_tv"});
+  EXPECT_NEAR(half.gain, 0.5, 1e-15);             // (1 (2 - 1) + 0) / 2
+  EXPECT_NEAR(half.max_penalty, 0.25, 1e-15);     // 2 * 2 * 1 / 16
+  EXPECT_NEAR(half.average_penalty, 0.5, 1e-15);  // 4 (0.25 + 0) / 2
+  EXPECT_NEAR(half.certificate, 0.25, 1e-15);
+  EXPECT_EQ(half.divergence, "binary_tv");
+}
+
+TEST(Certificate, ClampsARatioAtExpOfTwenty) {
+  const std::vector<double> logp{-1, -31}, mu{-31, -1}, tv{0.1, 0.1}, rewards{1, 1};
+  const std::vector<int64_t> lengths{1, 1};
+  const double gain = improvement_certificate({logp, mu, tv, rewards, lengths, 1, 1, "binary_tv"}).gain;
+  EXPECT_NEAR(gain / ((485165195.40979028 - 1 - 1) / 2), 1, 1e-12);  // e^20 - 1, and e^-20 - 1 is -1 here
+}
+
+TEST(Certificate, RefusesSamplesForWhichTheTheoremSaysNothing) {
+  const std::vector<double> logp{-1, -1}, tv{0.1, 0.2}, rewards{0.5}, none;
+  const std::vector<double> negative_tv{0.1, -0.2}, nan_tv{0.1, std::numeric_limits<double>::quiet_NaN()};
+  const std::vector<int64_t> lengths{2};
+  const auto message = [](const CertificateSamples& samples) {
+    return error_of(70, [&] { improvement_certificate(samples); });
+  };
+  EXPECT_NE(message({logp, logp, tv, rewards, lengths, 0.4, 2, "full_tv"}).find("xi"), std::string::npos);
+  EXPECT_NE(message({logp, logp, tv, rewards, lengths, 1, 1, "full_tv"}).find("horizon"), std::string::npos);
+  EXPECT_NE(message({logp, logp, tv, rewards, lengths, 1, 2, "binary_kl"}).find("full_tv"), std::string::npos);
+  EXPECT_NE(message({logp, logp, negative_tv, rewards, lengths, 1, 2, "full_tv"}).find("-0.2"), std::string::npos);
+  EXPECT_NE(message({logp, logp, nan_tv, rewards, lengths, 1, 2, "full_tv"}).find("nan"), std::string::npos);
+  EXPECT_NE(message({logp, logp, none, rewards, lengths, 1, 2, "full_tv"}).find("0 divergences"), std::string::npos);
+  EXPECT_NE(message({logp, logp, tv, none, lengths, 1, 2, "full_tv"}).find("0 rewards"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace keel

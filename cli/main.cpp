@@ -1,4 +1,6 @@
 #include <c10/util/Exception.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,6 +18,14 @@
 namespace {
 
 using keel::ExitCode;
+
+/// A closed standard stream is a free descriptor: the next file opened would get it, and printed lines would end up
+/// there.
+void keep_standard_streams_open() {
+  for (int descriptor = 0; descriptor <= 2; ++descriptor)
+    if (fcntl(descriptor, F_GETFD) == -1 && open("/dev/null", O_RDWR) != descriptor)
+      _exit(static_cast<int>(ExitCode::kInternal));
+}
 
 /// LibTorch has a type of its own for a GPU that is full, and none for the CPU.
 bool is_out_of_memory(const std::exception& error) {
@@ -61,6 +71,7 @@ int run(const keel::cli::Action& action) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_standard_streams_open();
   keel::install_signal_handlers();
   CLI::App app("Keel fine-tunes language models with reinforcement learning under a divergence trust region.", "keel");
   app.set_version_flag("--version", keel::cli::version_line);

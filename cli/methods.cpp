@@ -19,6 +19,8 @@ void print_method(const Method& method) {
     else
       std::printf("  %-12s %g\n", name.c_str(), value);
   }
+  for (const auto& [name, word] : word_parameters(method.region))
+    std::printf("  %-12s %s\n", name.c_str(), word.c_str());
   std::printf("  source       %s\n", method.source.c_str());
 }
 

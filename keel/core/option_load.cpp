@@ -102,7 +102,10 @@ class Loader {
   /// Gives an option the value found under `name`, its own or (with a source) another program's.
   void assign(const Option& option, const std::string& name, const Json& value, const std::string& source) {
     const auto [earlier, is_first] = given_.emplace(option.path, name);
-    if (!is_first) {
+    if (!is_first && on_command_line(name) != on_command_line(earlier->second)) {
+      if (on_command_line(earlier->second)) return;  // the command line wins over the file, whatever the name
+      earlier->second = name;
+    } else if (!is_first) {
       return complain(name,
                       "sets " + option.path + ", which " + earlier->second + " (" + place_of(tree_, earlier->second) +
                           ") sets too; keep one of them",
@@ -113,6 +116,11 @@ class Loader {
     const std::string element = complaint->element ? "." + std::to_string(*complaint->element) : "";
     const std::string hint = value.is_null() ? "; leave the key out to get the default" : "";
     complain(name + element, complaint->text + hint, source);
+  }
+
+  bool on_command_line(const std::string& name) const {
+    const auto line = tree_.lines.find(name);
+    return line != tree_.lines.end() && line->second == 0;
   }
 
   // Complaints ------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <map>
 
 #include "keel/core/error.h"
@@ -25,24 +26,26 @@ Tensor second_moment_cut(const Tensor& squares, const Tensor& chosen, double bud
   return at::where(possible.any(), largest, at::full_like(largest, kUnlimited));
 }
 
-/// For each sequence, the place of its group among the groups. [S], on the CPU.
-Tensor group_places(const TokenPolicy& p, int64_t sequences) {
-  if (p.groups.empty()) return at::zeros({sequences}, at::kLong);
+/// For each sequence, the place of its group among the groups. [S].
+std::vector<int64_t> group_places(const TokenPolicy& p, int64_t sequences) {
+  if (p.groups.empty()) return std::vector<int64_t>(static_cast<size_t>(sequences), 0);
   if (static_cast<int64_t>(p.groups.size()) != sequences)
     fail(ExitCode::kInternal, "there are ", sequences, " sequences, but ", p.groups.size(), " group numbers");
   std::map<int64_t, int64_t> places;
   std::vector<int64_t> result;
   for (const int64_t group : p.groups)
     result.push_back(places.emplace(group, static_cast<int64_t>(places.size())).first->second);
-  return at::tensor(result, at::kLong);
+  return result;
 }
 
 /// The mean of each sequence's group, over its sequences that have a valid token. [S] to [S].
 Tensor group_means(const TokenPolicy& p, const Sequences& sequences, const Tensor& values) {
-  const Tensor places = group_places(p, values.numel()).to(values.device());
-  const Tensor same = (places.unsqueeze(0) == places.unsqueeze(1)).to(values.scalar_type());  // [S, S]
-  const Tensor counted = same * (sequences.counts() > 0).to(values.scalar_type()).unsqueeze(0);
-  return counted.mv(values) / counted.sum(1).clamp_min(1);
+  const std::vector<int64_t> of_sequence = group_places(p, values.numel());
+  const Tensor places = at::tensor(of_sequence, at::kLong).to(values.device());
+  const Tensor groups = at::arange(*std::max_element(of_sequence.begin(), of_sequence.end()) + 1, places.options());
+  const Tensor member = (groups.unsqueeze(1) == places).logical_and(sequences.counts() > 0);  // [G, S]
+  const Tensor sums = at::where(member, values, at::zeros_like(values)).sum(1);
+  return (sums / member.sum(1).clamp_min(1)).index_select(0, places);
 }
 
 }  // namespace

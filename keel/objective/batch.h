@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 #include "keel/objective/region_parameters.h"
 #include "keel/objective/token_policy.h"
 
@@ -30,5 +32,8 @@ struct Tvpo {
     return {.recomputed_logp = anchor == Anchor::kRecomputed, .scope = Scope::kBatch};
   }
 };
+
+/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+using BatchFamily = std::tuple<M2po, Tvpo>;
 
 }  // namespace keel

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 #include "keel/objective/region_parameters.h"
 #include "keel/objective/token_policy.h"
 
@@ -45,5 +47,8 @@ struct Mis {
     return {.recomputed_logp = true, .scope = level == Level::kToken ? Scope::kToken : Scope::kSequence};
   }
 };
+
+/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+using CorrectionFamily = std::tuple<MiniRl, Tis, Mis>;
 
 }  // namespace keel

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 #include "keel/objective/region_parameters.h"
 #include "keel/objective/region_parts.h"
 #include "keel/objective/token_policy.h"
@@ -45,5 +47,8 @@ struct PrimeRlDefault {
   void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("high", high), visitor("tau", tau); }
   Requirements requirements() const { return {}; }
 };
+
+/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+using DppoFamily = std::tuple<Dppo, MinimalMask, Ipo, PrimeRlDefault>;
 
 }  // namespace keel

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 #include "keel/objective/region_parameters.h"
 #include "keel/objective/region_parts.h"
 #include "keel/objective/token_policy.h"
@@ -47,5 +49,8 @@ struct DrpoNoAbsAdvantage {
   void visit(const ParameterVisitor& visitor) { visitor("delta", delta); }
   Requirements requirements() const { return {}; }
 };
+
+/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+using DrpoFamily = std::tuple<Spo, Drpo, MaskDrpo, DrpoNoAbsAdvantage>;
 
 }  // namespace keel

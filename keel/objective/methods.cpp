@@ -1,6 +1,7 @@
 #include "keel/objective/methods.h"
 
 #include "keel/core/error.h"
+#include "keel/core/nearest.h"
 #include "keel/core/options.h"
 #include "keel/objective/regions.h"
 
@@ -45,6 +46,14 @@ void set_by_name(Method& method, const std::string& assignment) {
   set_parameter(method.region, method.name, assignment.substr(0, equals), parsed.is_discarded() ? Json(text) : parsed);
 }
 
+[[noreturn]] void refuse_unknown(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Method& row : methods()) names.push_back(row.name);
+  const std::optional<std::string> near = nearest_name(name, names);
+  fail(ExitCode::kBadConfiguration, "objective.method is \"", name, "\"; ", near ? "did you mean " + *near + "? " : "",
+       "`keel methods` lists the known ones");
+}
+
 void refuse_what_cannot_train(const Method& method) {
   const std::string missing = missing_for_training(requirements(method.region));
   if (missing.empty()) return;
@@ -58,10 +67,7 @@ void refuse_what_cannot_train(const Method& method) {
 }  // namespace
 
 void ObjectiveOptions::describe(OptionTable& table) {
-  std::vector<std::string> names;
-  for (const Method& row : methods()) names.push_back(row.name);
-  table.add("method", method, "The row of the table of methods to train with; `keel methods` lists them.",
-            one_of(names));
+  table.add("method", method, "The row of the table of methods to train with; `keel methods` lists them.", not_empty());
   table.add("delta", delta, "The trust region's threshold, or both of two at once; null means the method's own.",
             above(0));
   table.add("delta_low", delta_low, "Threshold for negative advantages; null means delta.", above(0));
@@ -69,7 +75,7 @@ void ObjectiveOptions::describe(OptionTable& table) {
   table.add("ratio_cap", ratio_cap, "Largest importance ratio; null means the method's own.", above(0));
   table.add("parameters", parameters, "The method's other parameters, each as name=value; null as a value means none.");
   table.add("advantage", advantage, "How rewards become advantages; null means the method's own.",
-            one_of({"group_mean", "grpo"}));
+            one_of({"group_mean", "grpo", "rloo"}));
   table.add("aggregation", aggregation, "How tokens are averaged; null means the method's own.",
             one_of({"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"}));
   table.add("horizon", horizon, "Constant divisor of seq_mean_token_sum_norm; null means the longest completion.",
@@ -89,12 +95,8 @@ const std::vector<Method>& methods() {
 
 std::string missing_for_training(const Requirements& needs) {
   std::vector<std::string> missing;
-  if (needs.top_k > 0) missing.push_back("top-K log-probs");
-  if (needs.hidden_states) missing.push_back("exact divergences");
-  if (needs.recomputed_logp) missing.push_back("recomputed log-probs");
   if (needs.reference_logp) missing.push_back("reference log-probs");
   if (needs.value) missing.push_back("a critic");
-  if (needs.scope == Scope::kSequence) missing.push_back("whole sequences at once");
   if (needs.scope == Scope::kBatch) missing.push_back("the whole update at once");
   return listed(missing);
 }
@@ -104,9 +106,7 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
   for (const Method& row : methods())
     if (row.name == options.method) objective.method = row;
   Method& method = objective.method;
-  if (method.name.empty())
-    fail(ExitCode::kBadConfiguration, "objective.method is \"", options.method,
-         "\"; `keel methods` lists the known ones");
+  if (method.name.empty()) refuse_unknown(options.method);
   set_delta(method, options.delta);
   set_number(method, "delta_low", "low", options.delta_low);
   set_number(method, "delta_high", "high", options.delta_high);

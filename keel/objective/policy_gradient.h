@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 #include "keel/objective/region_parameters.h"
 #include "keel/objective/token_policy.h"
 
@@ -53,5 +55,8 @@ struct K3Penalty {
   void visit(const ParameterVisitor& visitor) { visitor("weight", weight); }
   Requirements requirements() const { return {}; }
 };
+
+/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+using PolicyGradientFamily = std::tuple<Reinforce, PolicyGradient, Cispo, Dro, TvPenalty, K3Penalty>;
 
 }  // namespace keel

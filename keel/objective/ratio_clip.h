@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 #include "keel/objective/region_parameters.h"
 #include "keel/objective/token_policy.h"
 
@@ -43,5 +45,8 @@ struct IcePopDirect {
   void visit(const ParameterVisitor& visitor) { visitor("ratio_low", ratio_low), visitor("ratio_high", ratio_high); }
   Requirements requirements() const { return {}; }
 };
+
+/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+using RatioClipFamily = std::tuple<PpoClip, Aspo, UpGrpo, IcePopDirect>;
 
 }  // namespace keel

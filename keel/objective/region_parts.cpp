@@ -82,6 +82,7 @@ Tensor divergence_of(const TokenPolicy& p, Divergence divergence, Anchor anchor,
 Requirements needs_of(Divergence divergence, Anchor anchor, Scope scope) {
   return {.top_k = is_topk(divergence) ? kTopK : 0,
           .hidden_states = is_full(divergence),
+          .exact_kl = divergence == Divergence::kFullKl,
           .recomputed_logp = anchor == Anchor::kRecomputed,
           .scope = scope};
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 #include "keel/objective/region_parameters.h"
 #include "keel/objective/region_parts.h"
 #include "keel/objective/token_policy.h"
@@ -96,5 +98,8 @@ struct Cppo {
   }
   Requirements requirements() const { return {.scope = Scope::kSequence}; }
 };
+
+/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+using SequenceFamily = std::tuple<Gspo, Gmpo, Vespo, Topr, DsV32, TrmMax, TrmAvg, Cppo>;
 
 }  // namespace keel

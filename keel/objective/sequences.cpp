@@ -41,8 +41,7 @@ Tensor Sequences::sum(const Tensor& tokens) const { return rows(tokens).sum(1); 
 Tensor Sequences::mean(const Tensor& tokens) const { return sum(tokens) / counts_.clamp_min(1); }
 Tensor Sequences::max(const Tensor& tokens) const {
   if (longest_ == 0) return at::zeros({sequences_}, tokens.options());
-  const Tensor largest = rows(tokens).masked_fill(valid_.logical_not(), -kUnlimited).amax(1);
-  return largest.masked_fill(counts_ == 0, 0);
+  return rows(tokens).masked_fill(valid_.logical_not(), -kUnlimited).amax(1);
 }
 
 }  // namespace keel

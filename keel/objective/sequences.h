@@ -18,7 +18,7 @@ class Sequences {
 
   Tensor sum(const Tensor& tokens) const;
   Tensor mean(const Tensor& tokens) const;
-  Tensor max(const Tensor& tokens) const;  // 0 where no token is valid
+  Tensor max(const Tensor& tokens) const;  // of no valid token: not above anything
 
   const Tensor& counts() const { return counts_; }  // [S] valid tokens
   const Tensor& valid() const { return valid_; }    // [S, T] bool

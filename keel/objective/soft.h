@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+
 #include "keel/objective/region_parameters.h"
 #include "keel/objective/token_policy.h"
 
@@ -39,5 +41,8 @@ struct Maspo {
   }
   Requirements requirements() const { return {}; }
 };
+
+/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+using SoftFamily = std::tuple<Sapo, Dgpo, Maspo>;
 
 }  // namespace keel

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tuple>
+#include <utility>
 #include <variant>
 
 #include "keel/objective/batch.h"
@@ -14,17 +16,21 @@
 
 namespace keel {
 
+/// One variant of all the alternatives that the families list.
+template <class Tuple>
+struct VariantOf;
+template <class... Regions>
+struct VariantOf<std::tuple<Regions...>> {
+  using type = std::variant<Regions...>;
+};
+
 /// Every region. Each is a set of parameters, a function from tokens to decisions, and what it needs to be told. Their
 /// maths and their rows in the table of methods stand together, one pair of files per family. Conventions:
 /// tests/goldens/README.md.
-using TrustRegion = std::variant<Reinforce, PolicyGradient, Cispo, Dro, TvPenalty, K3Penalty,  // policy_gradient
-                                 PpoClip, Aspo, UpGrpo, IcePopDirect,                          // ratio_clip
-                                 Dppo, MinimalMask, Ipo, PrimeRlDefault,                       // dppo
-                                 Spo, Drpo, MaskDrpo, DrpoNoAbsAdvantage,                      // drpo
-                                 Sapo, Dgpo, Maspo,                                            // soft
-                                 MiniRl, Tis, Mis,                                             // correction
-                                 Gspo, Gmpo, Vespo, Topr, DsV32, TrmMax, TrmAvg, Cppo,         // sequence
-                                 M2po, Tvpo>;                                                  // batch
+using TrustRegion = VariantOf<decltype(std::tuple_cat(
+    std::declval<PolicyGradientFamily>(), std::declval<RatioClipFamily>(), std::declval<DppoFamily>(),
+    std::declval<DrpoFamily>(), std::declval<SoftFamily>(), std::declval<CorrectionFamily>(),
+    std::declval<SequenceFamily>(), std::declval<BatchFamily>()))>::type;
 
 /// What the region needs to know beyond log pi, log mu and the advantage.
 Requirements requirements(const TrustRegion& region);

@@ -6,7 +6,7 @@
 namespace keel {
 
 void TaskOptions::describe(OptionTable& table) {
-  table.add("name", name, "The built-in task; `keel tasks` lists them.", one_of(task_names()));
+  table.add("name", name, "The built-in task.", one_of(task_names()));
   table.add("modulus", modulus, "Chains: numbers are 0 to modulus - 1, and arithmetic is modulo this.",
             at_least(ChainsTask::kMinModulus).at_most(ChainsTask::kMaxModulus));
   table.add("steps", steps, "Chains: number of operations in a problem.", at_least(1).at_most(ChainsTask::kMaxSteps));

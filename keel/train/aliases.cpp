@@ -27,6 +27,15 @@ Json prompts_to_completions(const Json& value, const ConfigTree&, const OptionTa
   return prompts * table.get("rollout.samples_per_prompt").get<int64_t>();
 }
 
+/// TRL's epsilon bounds the ratio; a divergence threshold is something else, even where the number would be accepted.
+Json ratio_clip_only(const Json& value, const ConfigTree&, const OptionTable& table) {
+  const std::string method = table.get("objective.method").get<std::string>();
+  if (method.find("dppo") != std::string::npos || method.find("drpo") != std::string::npos)
+    fail(ExitCode::kBadConfiguration, "it bounds the ratio pi/mu, and the method ", method,
+         " holds a divergence; set objective.delta, or objective.method=grpo_clip_higher");
+  return value;
+}
+
 }  // namespace
 
 void add_aliases(OptionTable& t) {
@@ -46,8 +55,8 @@ void add_aliases(OptionTable& t) {
   t.alias("generation_batch_size", "train.prompts_per_step", "TRL", completions_to_prompts,
           "divided by rollout.samples_per_prompt");
   t.alias("num_iterations", "train.epochs", "TRL");
-  t.alias("epsilon", "objective.delta", "TRL");
-  t.alias("epsilon_high", "objective.delta_high", "TRL");
+  t.alias("epsilon", "objective.delta", "TRL", ratio_clip_only, "only for a method that clips the ratio");
+  t.alias("epsilon_high", "objective.delta_high", "TRL", ratio_clip_only, "only for a method that clips the ratio");
   t.alias("save_total_limit", "checkpoint.keep", "TRL");
   t.refuse(
       "max_steps", "TRL",

@@ -15,7 +15,7 @@ void RunOptions::describe(OptionTable& table) {
 
 void SftOptions::describe(OptionTable& table) {
   table.add("steps", steps, "At most this many supervised updates before RL; 0 skips the warm-up.", at_least(0));
-  table.add("batch", batch, "Demonstrations per update.", at_least(1).at_most(1 << 24));
+  table.add("batch", batch, "Demonstrations per update.", at_least(1).at_most(1 << 16));
   table.add("lr", lr, "Learning rate on noise-free demonstrations.", at_least(0));
   table.add("stop_loss", stop_loss,
             "Noise-free demonstrations end when the loss's moving average (0.95) is below this; 0 means never.",
@@ -44,7 +44,7 @@ void TrainOptions::describe(OptionTable& table) {
 }
 
 void EvalOptions::describe(OptionTable& table) {
-  table.add("prompts", prompts, "Held-out prompts per evaluation; 0 evaluates nothing.", at_least(0).at_most(1 << 24));
+  table.add("prompts", prompts, "Held-out prompts per evaluation; 0 evaluates nothing.", at_least(0).at_most(1 << 20));
   table.add("every", every, "RL steps between evaluations; 0 means only before and after.", at_least(0));
   table.add("temperature", temperature, "Sampling temperature of evaluations; 0 is greedy.", at_least(0).at_most(100));
 }

@@ -26,28 +26,39 @@ Prompt task_prompt(const Task& task, const Tokenizer& tokenizer, const std::stri
 }
 
 Evaluation evaluate(const CausalLm& model, const Task& task, const std::string& task_name, const Tokenizer& tokenizer,
-                    int64_t count, int64_t max_new_tokens, double temperature, uint64_t seed, int64_t max_sequences) {
-  Evaluation result;
-  result.count = count;
-  for (int64_t i = 0; i < count; ++i)
-    result.prompts.push_back(task_prompt(task, tokenizer, task_name, seed, static_cast<uint64_t>(i), Split::kHeldOut));
+                    int64_t count, int64_t max_new_tokens, double temperature, uint64_t seed, int64_t max_sequences,
+                    const std::function<bool()>& stop) {
   const SamplingRequest request{.samples_per_prompt = 1,
                                 .temperature = temperature,
                                 .max_new_tokens = max_new_tokens,
                                 .seed = seed ^ (uint64_t{static_cast<unsigned>(Stream::kEvaluation)} << 56),
                                 .max_sequences = max_sequences};
-  result.rollouts = RolloutEngine(model, tokenizer).generate(result.prompts, request);
-  score(result.rollouts, result.prompts, tokenizer, [&](const Prompt& prompt, std::string_view completion) {
-    return task.check({prompt.text, prompt.answer}, completion);
-  });
-  double successes = 0;
-  for (const Rollout& rollout : result.rollouts) {
-    successes += rollout.reward;
-    result.length_mean += static_cast<double>(rollout.tokens.size()) / static_cast<double>(count);
-    result.truncated += (rollout.finish == Finish::kLength ? 1.0 : 0.0) / static_cast<double>(count);
+  const RolloutEngine engine(model, tokenizer);
+  Evaluation result;
+  double successes = 0, length = 0, truncated = 0;
+  while (result.count < count && !(stop && stop())) {
+    std::vector<Prompt> prompts;
+    for (int64_t i = result.count; i < std::min(count, result.count + max_sequences); ++i)
+      prompts.push_back(task_prompt(task, tokenizer, task_name, seed, static_cast<uint64_t>(i), Split::kHeldOut));
+    std::vector<Rollout> rollouts = engine.generate(prompts, request);
+    score(rollouts, prompts, tokenizer, [&](const Prompt& prompt, std::string_view completion) {
+      return task.check({prompt.text, prompt.answer}, completion);
+    });
+    for (Rollout& rollout : rollouts) {
+      successes += rollout.reward;
+      length += static_cast<double>(rollout.tokens.size());
+      truncated += rollout.finish == Finish::kLength ? 1 : 0;
+      rollout.prompt += result.count;
+    }
+    result.count += static_cast<int64_t>(prompts.size());
+    std::move(prompts.begin(), prompts.end(), std::back_inserter(result.prompts));
+    std::move(rollouts.begin(), rollouts.end(), std::back_inserter(result.rollouts));
   }
-  result.accuracy = successes / static_cast<double>(count);
-  std::tie(result.low, result.high) = wilson_interval(successes, static_cast<double>(count));
+  const double judged = std::max(static_cast<double>(result.count), 1.0);
+  result.accuracy = successes / judged;
+  result.length_mean = length / judged;
+  result.truncated = truncated / judged;
+  std::tie(result.low, result.high) = wilson_interval(successes, static_cast<double>(result.count));
   return result;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "keel/rollout/engine.h"
@@ -9,10 +10,10 @@ namespace keel {
 
 /// Accuracy on held-out prompts, one sampled completion each.
 struct Evaluation {
-  int64_t count = 0;
+  int64_t count = 0;                       // prompts judged: fewer than asked for when it was told to stop
   double accuracy = 0, low = 0, high = 0;  // with Wilson's 95 % interval
   double length_mean = 0, truncated = 0;
-  std::vector<Prompt> prompts;  // the first few, to show
+  std::vector<Prompt> prompts;
   std::vector<Rollout> rollouts;
 };
 
@@ -23,8 +24,10 @@ std::pair<double, double> wilson_interval(double successes, double count);
 Prompt task_prompt(const Task& task, const Tokenizer& tokenizer, const std::string& name, uint64_t seed, uint64_t index,
                    Split split);
 
-/// The first `count` held-out problems of the seed, the same at every call.
+/// The first `count` held-out problems of the seed, the same at every call. `stop` is asked between batches of
+/// `max_sequences` prompts.
 Evaluation evaluate(const CausalLm& model, const Task& task, const std::string& task_name, const Tokenizer& tokenizer,
-                    int64_t count, int64_t max_new_tokens, double temperature, uint64_t seed, int64_t max_sequences);
+                    int64_t count, int64_t max_new_tokens, double temperature, uint64_t seed, int64_t max_sequences,
+                    const std::function<bool()>& stop = {});
 
 }  // namespace keel

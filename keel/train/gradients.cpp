@@ -23,10 +23,10 @@ TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, dou
 }
 
 void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, double temperature, Scope scope,
-                          const CoefficientFunction& coefficients) {
+                          const CoefficientFunction& coefficients, const BehaviorRows& behavior) {
   const Tensor hidden = predicting_states(model, batch);
   const Tensor gradient =
-      LmHead(model.head(), temperature).backward(hidden.detach(), batch.targets, scope, coefficients);
+      LmHead(model.head(), temperature).backward(hidden.detach(), batch.targets, scope, coefficients, behavior);
   hidden.backward(gradient);
 }
 

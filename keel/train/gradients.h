@@ -12,6 +12,6 @@ TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, dou
 /// Adds the batch's gradients to the parameters': forward through the body, coefficients from the head's statistics,
 /// back through the head and then, by autograd, through the body.
 void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, double temperature, Scope scope,
-                          const CoefficientFunction& coefficients);
+                          const CoefficientFunction& coefficients, const BehaviorRows& behavior = {});
 
 }  // namespace keel

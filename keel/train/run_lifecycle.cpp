@@ -167,11 +167,11 @@ void Trainer::self_test() {
                                 .seed = config_.run.seed};
   const Agreement agreement = sampler_trainer_agreement(sampling_weights(model_, config_.rollout.weights), tokenizer_,
                                                         prompts, request, config_.train.tokens_per_batch);
+  require_agreement(agreement, config_.train.agreement_limit);
   char text[160];
   snprintf(text, sizeof(text), "self-test: sampler and trainer agree on %ld tokens, largest |difference of log p| %.1e",
            static_cast<long>(agreement.tokens), agreement.max_difference);
   console_.line(text);
-  require_agreement(agreement, config_.train.agreement_limit);
 }
 
 bool Trainer::evaluation_due() const {
@@ -183,8 +183,10 @@ bool Trainer::evaluation_due() const {
 void Trainer::evaluate_if_due() {
   if (!evaluation_due()) return;
   console_.progress("evaluating on " + std::to_string(config_.eval.prompts) + " held-out prompts");
-  Evaluation result = evaluate(model_, *task_, config_.task.name, tokenizer_, config_.eval.prompts, max_new_tokens(),
-                               config_.eval.temperature, config_.run.seed, config_.rollout.max_sequences);
+  Evaluation result =
+      evaluate(model_, *task_, config_.task.name, tokenizer_, config_.eval.prompts, max_new_tokens(),
+               config_.eval.temperature, config_.run.seed, config_.rollout.max_sequences, stop_requested);
+  if (result.count < config_.eval.prompts) return;  // told to stop: measured again when the run is resumed
   state_.last_evaluation = state_.step;
   folder_.add_metrics({{"phase", "eval"},
                        {"step", state_.step},
@@ -226,8 +228,21 @@ void Trainer::record_step(Json values, const char* phase, double seconds) {
   folder_.log(line);
 }
 
+/// A checkpoint of broken weights would, by and by, push the sound ones out.
+void Trainer::require_finite_weights() const {
+  for (const NamedTensor& parameter : model_.parameters())
+    if (!parameter.value.isfinite().all().item<bool>())
+      fail(ExitCode::kHealthGuard, "step ", state_.step, ": ", parameter.name,
+           " holds numbers that are not finite, so ", "nothing was saved; the checkpoints in ",
+           folder_.checkpoints().string(), " are sound. Lower ", lr_option());
+}
+
+/// The setting that governs the learning rate of the present phase.
+const char* Trainer::lr_option() const { return state_.phase == Phase::kSft ? "sft.lr" : "optimizer.lr"; }
+
 void Trainer::save() {
   Stopwatch watch(device_);
+  require_finite_weights();
   const RunFolder::Sizes sizes = folder_.sync();
   last_checkpoint_ =
       save_checkpoint(folder_.checkpoints(), {model_, optimizer_->state(), state_, sizes, to_json(config_)}, tokenizer_,

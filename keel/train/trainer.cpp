@@ -6,6 +6,7 @@
 #include "keel/core/random.h"
 #include "keel/objective/advantage.h"
 #include "keel/rollout/sampling_weights.h"
+#include "keel/train/annotate.h"
 #include "keel/train/policy_update.h"
 #include "keel/train/sample_notes.h"
 #include "keel/train/self_test.h"
@@ -51,9 +52,12 @@ Json Trainer::step() {
   Json row;
   const std::vector<Prompt> prompts = prompts_.next(config_.train.prompts_per_step);
   std::vector<Rollout> rollouts = sample_rollouts(prompts);
+  const Tensor behavior_head = objective_.requirements().hidden_states ? model_.head().detach().clone() : Tensor();
   const double rollout_seconds = watch.lap();
   score(rollouts, prompts, tokenizer_, reward_);
   const double reward_seconds = watch.lap();
+  annotate(rollouts, prompts, model_, objective_.requirements(), config_.rollout.temperature,
+           config_.train.tokens_per_batch);
 
   std::vector<double> rewards;
   std::vector<int64_t> groups;
@@ -70,7 +74,7 @@ Json Trainer::step() {
   for (int64_t epoch = 0; epoch < config_.train.epochs; ++epoch) {
     for (const std::vector<int64_t>& minibatch : minibatches(epoch)) {
       accumulate_policy_gradients(model_, objective_, config_.rollout.temperature, config_.train.tokens_per_batch,
-                                  {prompts, rollouts, advantage}, minibatch,
+                                  {prompts, rollouts, advantage, behavior_head}, minibatch,
                                   [&](const PackedBatch& batch, int64_t begin, const TokenStats& stats,
                                       const TokenPolicy& policy, const TokenDecision& decision) {
                                     token_metrics.add(stats, policy, decision, equal_parameters);
@@ -104,7 +108,9 @@ std::vector<Rollout> Trainer::sample_rollouts(const std::vector<Prompt>& prompts
                                 .max_new_tokens = max_new_tokens(),
                                 .seed = config_.run.seed,
                                 .policy_version = static_cast<uint64_t>(state_.updates),
-                                .max_sequences = config_.rollout.max_sequences};
+                                .max_sequences = config_.rollout.max_sequences,
+                                .top_k = objective_.requirements().top_k,
+                                .hidden_states = objective_.requirements().hidden_states};
   return RolloutEngine(sampling_weights(model_, config_.rollout.weights), tokenizer_).generate(prompts, request);
 }
 
@@ -139,7 +145,8 @@ void Trainer::apply_update(double lr, Json& row) {
   if (++state_.skipped_in_a_row > config_.train.max_skipped_updates)
     fail(ExitCode::kHealthGuard, state_.skipped_in_a_row,
          " updates in a row had a gradient norm that is not finite (step ", state_.step + 1,
-         "); the last checkpoint is sound. Lower optimizer.lr, or look at log.txt for the prompts");
+         "). Checkpoints are saved only with finite weights. Lower ", lr_option(),
+         ", or look at log.txt for the prompts");
 }
 
 int64_t Trainer::max_new_tokens() const {

@@ -55,6 +55,8 @@ class Trainer {
   void begin_phase(Phase phase);
   void record_step(Json row, const char* phase, double seconds);
   void save();
+  void require_finite_weights() const;
+  const char* lr_option() const;
   bool saved_for_interrupt();
   int64_t max_new_tokens() const;
 

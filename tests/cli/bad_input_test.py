@@ -134,7 +134,7 @@ class ImpossibleSettings(support.Test):
         self.refused("objective.ratio_cap", "grpo", "low, high", objective={"method": "grpo", "ratio_cap": 3})
 
     def test_a_method_that_is_not_there(self):
-        self.refused("objective.method", "one of dppo_tv", objective={"method": "dpo"})
+        self.refused("objective.method", "keel methods", objective={"method": "dpo"})
 
     def test_a_gpu_that_is_not_there(self):
         if "cuda" in keel("--version").stdout:

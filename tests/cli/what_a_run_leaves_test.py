@@ -46,6 +46,13 @@ class FinishedRun(support.Test):
         self.result = train(self.run)
         self.assert_exit(self.result, 0)
 
+    def test_closed_standard_streams_do_not_end_up_in_the_files(self):
+        run = self.folder / "closed"
+        command = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', support.KEEL, "train", support.QUICKSTART,
+                   *support.settings(run={"dir": run})]
+        self.assertEqual(subprocess.run(command, env=support.environment(), timeout=120).returncode, 0)
+        self.assertEqual(len([row for row in support.read_jsonl(run / "metrics.jsonl") if row["phase"] == "rl"]), 4)
+
     def test_the_configuration_it_leaves_is_its_own(self):
         again = keel("train", self.run / "config.yaml", "--explain")
         self.assert_exit(again, 0)

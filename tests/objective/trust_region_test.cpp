@@ -164,6 +164,43 @@ TEST(Dppo, RefusesARecomputedAnchorForADivergenceFromTheSampler) {
   EXPECT_NE(message.find("topk_tv"), std::string::npos) << message;
 }
 
+TEST(Dppo, JudgesDirectionAndDistanceByItsAnchor) {
+  // pi = 0.7 lies above mu = 0.5 and below old = 0.9: up leads away from mu and towards old.
+  TokenPolicy policy{log_of({0.7, 0.7}), log_of({0.5, 0.5}), at::tensor({1.0, -1.0}, at::kDouble)};
+  policy.old_logp = log_of({0.9, 0.9});
+  EXPECT_EQ(to_vector(token_coefficients(Dppo{}, policy).keep), (std::vector<double>{0, 1}));
+  const TokenDecision recomputed = token_coefficients(Dppo{.anchor = Anchor::kRecomputed}, policy);
+  EXPECT_EQ(to_vector(recomputed.keep), (std::vector<double>{1, 0}));
+  EXPECT_NEAR(to_vector(recomputed.coefficient)[0], 1.4, 1e-12);  // the ratio is over mu all the same
+}
+
+TEST(TrmMax, BlocksAWholeSequenceButDecidesNothingAboutHiddenTokens) {
+  TokenPolicy policy{log_of({0.9, 0.5, 0.5, 0.5}), log_of({0.5, 0.5, 0.5, 0.5}), at::ones({4}, at::kDouble)};
+  policy.mask = at::tensor(std::vector<int64_t>{1, 1, 0, 1}, at::kLong).to(at::kBool);
+  policy.lengths = {3, 1};
+  const TokenDecision decision = token_coefficients(TrmMax{}, policy);
+  EXPECT_EQ(to_vector(decision.keep), (std::vector<double>{0, 0, 1, 1}));
+  EXPECT_EQ(to_vector(decision.outside), (std::vector<double>{1, 1, 0, 0}));
+  EXPECT_EQ(to_vector(decision.coefficient), (std::vector<double>{0, 0, 0, 1}));
+}
+
+TEST(Cppo, InterpolatesTheQuantileOfASequencesDistances) {
+  // Distances .1, .3, .2, (hidden), .0; their 0.5-quantile is .15, their 0.9-quantile .2 + .7 (.3 - .2) = .27.
+  TokenPolicy policy{log_of({0.6, 0.8, 0.7, 0.99, 0.5}), log_of({0.5, 0.5, 0.5, 0.5, 0.5}), at::ones({5}, at::kDouble)};
+  policy.mask = at::tensor(std::vector<int64_t>{1, 1, 1, 0, 1}, at::kLong).to(at::kBool);
+  for (const auto& [quantile, allowed] : {std::pair{0.5, 0.15}, std::pair{0.9, 0.27}}) {
+    const Cppo region{.delta = 1, .w_min = 1, .delta_b = 0, .quantile = quantile};
+    const std::vector<double> threshold = to_vector(token_coefficients(region, policy).threshold);
+    double budget = 1;
+    const std::vector<double> distances{0.1, 0.3, 0.2};
+    for (size_t t = 0; t < distances.size(); ++t) {
+      EXPECT_NEAR(threshold[t], std::min(budget, 1.0), 1e-12) << t;
+      budget += allowed - distances[t];
+    }
+    EXPECT_NEAR(threshold[4], std::min(budget, 1.0), 1e-12);
+  }
+}
+
 TEST(Drpo, WithAnotherDivergenceKeepsTheSampledTokensDirection) {
   TokenPolicy policy{log_of({0.6, 0.6, 0.4, 0.4}), log_of({0.5, 0.5, 0.5, 0.5}),
                      at::tensor({1.0, -1.0, 1.0, -1.0}, at::kDouble)};

@@ -58,10 +58,11 @@ TEST(Config, ThePageOfTheDocumentationIsWhatTheTableOfOptionsSays) {
       "# Configuration\n\n<!-- Generated from the table of options; change the code, then run\n     " + command +
       " -->\n\n"
       "A configuration is a YAML or JSON file of these sections; `keel train FILE key=value ...` sets single keys on "
-      "the\ncommand line (`train.steps=200`). Every key has a default. An unknown or repeated key, a value of another "
-      "type or\noutside its range, and two settings that contradict each other are errors with the file, the line and "
-      "the way out.\n[examples/quickstart.yaml](../examples/quickstart.yaml) is a whole one; `config.yaml` in a run's "
-      "folder has every key.\n\n" +
+      "the\ncommand line (`train.steps=200`), which wins over the file, and the last of several wins. Every key has a "
+      "default.\nAn unknown key, one that the file repeats, a value of another type or outside its range, and settings "
+      "that contradict\neach other are errors with the place and the way out.\n"
+      "[examples/quickstart.yaml](../examples/quickstart.yaml) is a whole one; `config.yaml` in a run's folder has "
+      "every key.\n\n" +
       table.markdown();
   if (std::getenv("KEEL_UPDATE_DOCS") != nullptr) write_atomically(page, generated);
   EXPECT_TRUE(read_file(page) == generated) << page << " is not what the code says; regenerate it with\n  " << command;
@@ -139,9 +140,15 @@ const std::vector<AliasCase> kAliases = {
 TEST(ConfigAliases, SetWhatTheyMeanAndSaySoOnce) {
   for (const AliasCase& c : kAliases) {
     SCOPED_TRACE(c.name);
-    const Loaded loaded = load({c.name + "=" + c.value});
+    // TRL's epsilon means something only for a ratio clip.
+    const std::string method = c.name.starts_with("epsilon") ? "grpo" : Config{}.objective.method;
+    Config plain;
+    plain.objective.method = method;
+    std::vector<std::string> settings{c.name + "=" + c.value};
+    if (method != Config{}.objective.method) settings.push_back("objective.method=" + method);
+    const Loaded loaded = load(settings);
     EXPECT_EQ(value_at(loaded.config, c.target), c.expected);
-    Json others = to_json(loaded.config), defaults = to_json(Config{});
+    Json others = to_json(loaded.config), defaults = to_json(plain);
     const size_t dot = c.target.find('.');
     others[c.target.substr(0, dot)].erase(c.target.substr(dot + 1));
     defaults[c.target.substr(0, dot)].erase(c.target.substr(dot + 1));
@@ -217,7 +224,22 @@ TEST(ConfigAliases, AndOurNameForTheSameThingAreAContradiction) {
 
 TEST(ConfigAliases, KeepTheLimitsOfTheirTarget) {
   EXPECT_THAT(refusal_of({"learning_rate=-1"}), HasSubstr("at least 0"));
-  EXPECT_THAT(refusal_of({"actor_rollout_ref.actor.policy_loss.loss_mode=vanilla"}), HasSubstr("dppo_tv"));
+  EXPECT_THAT(refusal_of({"actor_rollout_ref.actor.policy_loss.loss_mode=vanilla"}), HasSubstr("keel methods"));
+}
+
+TEST(ConfigAliases, ARatioBoundIsNotTakenForADivergenceThreshold) {
+  EXPECT_THAT(refusal_of({"epsilon=0.2"}), HasSubstr("set objective.delta"));
+  EXPECT_THAT(refusal_of({"objective.method=drpo", "epsilon_high=0.2"}), HasSubstr("holds a divergence"));
+}
+
+TEST(ConfigAliases, OnTheCommandLineWinOverTheFile) {
+  ConfigTree tree = parse_config("{\"rollout\": {\"samples_per_prompt\": 6}}", "run.json");
+  apply_override(tree, "num_generations=4");
+  std::vector<std::string> notes;
+  EXPECT_EQ(load_config(tree, notes).rollout.samples_per_prompt, 4);
+  tree = parse_config("{\"num_generations\": 6}", "run.json");
+  apply_override(tree, "rollout.samples_per_prompt=4");
+  EXPECT_EQ(load_config(tree, notes).rollout.samples_per_prompt, 4);
 }
 
 // Settings that contradict each other -------------------------------------------------------------------------------

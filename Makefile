@@ -7,9 +7,10 @@ compile := cmake --build build --parallel $(JOBS) --target
 .NOTPARALLEL:
 
 build: configure
-	@$(compile) keel_cli
+	@$(compile) keel_cli keel_python
 
-quickstart: build
+quickstart: configure
+	@$(compile) keel_cli
 	@build/keel quickstart
 
 test: bootstrap-tests configure

@@ -1,5 +1,7 @@
 #include "keel/objective/regions.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 
 #include "keel/core/error.h"
@@ -21,11 +23,24 @@ std::string listed(Words words) {
   return text;
 }
 
-double number_from(const Json& value, const std::string& place) {
+/// Sizes of a region, divisors and caps: at 0 nothing is left of the method. Every other number may be 0 (switched off).
+bool must_be_positive(std::string_view name) {
+  constexpr std::array<std::string_view, 16> kPositive{
+      "delta",     "low",  "high",  "eps",        "threshold",    "budget",       "clip",    "delta_b",
+      "ratio_cap", "dual", "sigma", "sigma_high", "tau_positive", "tau_negative", "horizon", "m"};
+  return std::find(kPositive.begin(), kPositive.end(), name) != kPositive.end();
+}
+
+double number_from(const Json& value, std::string_view name, const std::string& place) {
   if (value.is_null()) return kUnlimited;
   if (!value.is_number())
     fail(ExitCode::kBadConfiguration, place, " is ", value.dump(), "; wanted a number, or null for no limit");
-  return value.get<double>();
+  const double number = value.get<double>();
+  const bool positive = must_be_positive(name);
+  if (!(number >= 0) || (positive && number == 0))
+    fail(ExitCode::kBadConfiguration, place, " is ", number, "; wanted a number ", positive ? "above 0" : "from 0 on",
+         ", or null for no limit");
+  return number;
 }
 
 int place_from(const Json& value, Words words, const std::string& place) {
@@ -53,7 +68,7 @@ void set_parameter(TrustRegion& region, const std::string& method, const std::st
   for_each_parameter(
       region,
       [&](std::string_view each, double& target) {
-        if (each == wanted) found = true, target = number_from(value, place);
+        if (each == wanted) found = true, target = number_from(value, each, place);
       },
       [&](std::string_view each, int& target, Words words) {
         if (each == wanted) found = true, target = place_from(value, words, place);

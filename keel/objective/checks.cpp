@@ -1,0 +1,149 @@
+#include "keel/objective/checks.h"
+
+#include <ATen/ATen.h>
+
+#include <string>
+
+#include "keel/core/error.h"
+
+namespace keel {
+namespace {
+
+/// Rounding of K float32 log-probs cannot make a row's sum exceed 1 by more.
+constexpr double kRowTolerance = 1e-4;
+
+std::string shape_of(const Tensor& tensor) {
+  std::string text = "[";
+  for (const int64_t size : tensor.sizes()) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + "]";
+}
+
+void check_type(const char* name, const Tensor& tensor, const Tensor& like) {
+  const at::ScalarType type = tensor.scalar_type();
+  if (type != at::kFloat && type != at::kDouble)
+    fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(type),
+         "; wanted float32 or float64 (half precision cannot hold a log-probability's last digits): convert it with "
+         ".float()");
+  if (!like.defined()) return;
+  if (type != like.scalar_type())
+    fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(type), ", but the first tensor is ",
+         c10::toString(like.scalar_type()), "; wanted one type for all of them");
+  if (tensor.device() != like.device())
+    fail(ExitCode::kBadConfiguration, name, " is on ", tensor.device().str(), ", but the first tensor is on ",
+         like.device().str(), "; wanted one device for all of them");
+}
+
+void check_flags(const char* name, const Tensor& flags, const Tensor& like) {
+  if (flags.scalar_type() != at::kBool)
+    fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(flags.scalar_type()), "; wanted a bool tensor");
+  if (flags.sizes() != like.sizes())
+    fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(flags), "; wanted ", shape_of(like));
+  if (flags.device() != like.device())
+    fail(ExitCode::kBadConfiguration, name, " is on ", flags.device().str(), ", but the first tensor is on ",
+         like.device().str(), "; wanted one device for all of them");
+}
+
+/// Fails at the first place where `bad` is true and the mask does not hide it.
+void refuse_first(const char* name, const Tensor& values, const Tensor& bad, const Tensor& mask, const char* wanted) {
+  Tensor seen = bad;
+  if (mask.defined()) seen = seen.logical_and(values.dim() == 2 ? mask.unsqueeze(1) : mask);
+  if (!seen.any().item<bool>()) return;
+  const Tensor place = seen.nonzero()[0];
+  std::string index;
+  Tensor value = values;
+  for (int64_t d = 0; d < place.numel(); ++d) {
+    const int64_t i = place[d].item<int64_t>();
+    index += (d == 0 ? "" : ", ") + std::to_string(i);
+    value = value[i];
+  }
+  fail(ExitCode::kBadConfiguration, name, "[", index, "] is ", value.item<double>(), "; wanted ", wanted);
+}
+
+void check_topk(const TokenPolicy& p) {
+  const auto check_rows = [&](const char* name, const Tensor& rows) {
+    check_type(name, rows, p.logp);
+    if (rows.dim() != 2 || rows.size(0) != p.logp.numel() || rows.size(1) == 0)
+      fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(rows), "; wanted [", p.logp.numel(), ", K]");
+    check_log_probs(name, rows, p.mask);
+  };
+  check_rows("topk_behavior_logp", p.topk_behavior_logp);
+  check_rows("topk_logp", p.topk_logp);
+  if (p.topk_logp.sizes() != p.topk_behavior_logp.sizes())
+    fail(ExitCode::kBadConfiguration, "topk_logp has the shape ", shape_of(p.topk_logp), ", topk_behavior_logp ",
+         shape_of(p.topk_behavior_logp), "; wanted the same tokens in both");
+  check_flags("sampled_in_topk", p.sampled_in_topk, p.logp);
+  const auto check_sum = [&](const char* name, const Tensor& rows, const Tensor& sampled) {
+    const Tensor sum = rows.exp().sum(1) + sampled.exp().masked_fill(p.sampled_in_topk, 0);
+    refuse_first(name, sum, sum > 1 + kRowTolerance, p.mask,
+                 "probabilities that add up to at most 1 (this is the sum of the row's, with the sampled token's where "
+                 "it is not among them): log-probs of distinct tokens of one distribution");
+  };
+  check_sum("topk_behavior_logp", p.topk_behavior_logp, p.behavior_logp);
+  check_sum("topk_logp", p.topk_logp, p.logp);
+}
+
+void require(bool needed, const Tensor& given, const char* name, const char* what) {
+  if (needed && !given.defined())
+    fail(ExitCode::kBadConfiguration, name, " is not given, but these parameters need ", what);
+}
+
+}  // namespace
+
+void check_float_vector(const char* name, const Tensor& tensor, const Tensor& like) {
+  check_type(name, tensor, like);
+  if (tensor.dim() != 1 || (like.defined() && tensor.numel() != like.numel()))
+    fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(tensor), "; wanted ",
+         like.defined() ? shape_of(like) : "[N]", ": one number per token, sequences one after another");
+}
+
+void check_log_probs(const char* name, const Tensor& logp, const Tensor& mask) {
+  refuse_first(name, logp, logp.isfinite().logical_and(logp <= 0).logical_not(), mask,
+               "a log-probability: finite and not above 0 (mask the token if it is not one)");
+}
+
+void check_finite(const char* name, const Tensor& values, const Tensor& mask) {
+  refuse_first(name, values, values.isfinite().logical_not(), mask, "a finite number");
+}
+
+void check_lengths(std::span<const int64_t> lengths, int64_t tokens) {
+  int64_t sum = 0;
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    if (lengths[s] < 0) fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", lengths[s], "; wanted 0 or more");
+    sum += lengths[s];
+  }
+  if (sum != tokens)
+    fail(ExitCode::kBadConfiguration, "lengths add up to ", sum, ", but there are ", tokens,
+         " tokens; wanted the length of every sequence, masked tokens included");
+}
+
+void check_token_policy(const TokenPolicy& p, const Requirements& needs) {
+  check_float_vector("logp", p.logp);
+  check_float_vector("behavior_logp", p.behavior_logp, p.logp);
+  check_float_vector("advantages", p.advantages, p.logp);
+  if (p.mask.defined()) check_flags("mask", p.mask, p.logp);
+  check_log_probs("logp", p.logp, p.mask);
+  check_log_probs("behavior_logp", p.behavior_logp, p.mask);
+  check_finite("advantages", p.advantages, p.mask);
+  if (!p.lengths.empty()) check_lengths(p.lengths, p.logp.numel());
+  const size_t sequences = p.lengths.empty() ? 1 : p.lengths.size();
+  if (!p.groups.empty() && p.groups.size() != sequences)
+    fail(ExitCode::kBadConfiguration, "groups has ", p.groups.size(), " entries; wanted one for each of the ", sequences,
+         " sequences of lengths");
+  require(needs.recomputed_logp, p.old_logp, "old_logp", "the trainer's own log-probs at the sampling weights");
+  if (needs.recomputed_logp) {
+    check_float_vector("old_logp", p.old_logp, p.logp);
+    check_log_probs("old_logp", p.old_logp, p.mask);
+  }
+  require(needs.top_k > 0, p.topk_behavior_logp, "topk_behavior_logp", "the sampler's most likely tokens");
+  require(needs.top_k > 0, p.topk_logp, "topk_logp", "the sampler's most likely tokens");
+  require(needs.top_k > 0, p.sampled_in_topk, "sampled_in_topk", "the sampler's most likely tokens");
+  if (needs.top_k > 0) check_topk(p);
+  require(needs.hidden_states, p.divergence, "divergence", "the exact divergence of every token");
+  if (needs.hidden_states) {
+    check_float_vector("divergence", p.divergence, p.logp);
+    // Infinite is a divergence like any other: above every threshold.
+    refuse_first("divergence", p.divergence, (p.divergence >= 0).logical_not(), p.mask, "a number from 0 on");
+  }
+}
+
+}  // namespace keel

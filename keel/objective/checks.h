@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "keel/objective/token_policy.h"
+
+namespace keel {
+
+// What a caller from outside may get wrong, said before it turns into a wrong number. Errors (exit code 2) name the
+// argument and its first offending place. Each check reads one number back from the device; training, which makes these
+// tensors itself, does not call them and counts bad tokens on the device instead (train/token_metrics.h).
+
+/// One-dimensional, float32 or float64, as `like` in type, device and length where that is given.
+void check_float_vector(const char* name, const Tensor& tensor, const Tensor& like = {});
+
+/// Finite and not above 0 wherever the mask [N] (undefined: everywhere) is true; [N] or [N, K].
+void check_log_probs(const char* name, const Tensor& logp, const Tensor& mask);
+
+/// Finite wherever the mask is true.
+void check_finite(const char* name, const Tensor& values, const Tensor& mask);
+
+/// None negative, and `tokens` in all.
+void check_lengths(std::span<const int64_t> lengths, int64_t tokens);
+
+/// The fields of the policy that the requirements name are there, agree with one another, and can be what they say:
+/// log-probs, rows of at most probability 1, divergences.
+void check_token_policy(const TokenPolicy& policy, const Requirements& needs);
+
+}  // namespace keel

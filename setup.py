@@ -1,0 +1,47 @@
+"""`pip install .` builds the module `keel` with CMake against the torch of the Python that installs it."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
+
+ROOT = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.path.join(ROOT, "build-pip")
+
+
+def torch_folder():
+    """Where this Python's torch is. Asked in a process of its own, because pip hides installed packages from a build."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    question = "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+    folder = subprocess.run([sys.executable, "-c", question], env=environment, stdout=subprocess.PIPE, text=True,
+                            check=True, cwd=os.path.sep).stdout.strip()
+    if not folder:
+        sys.exit(f"{sys.executable} has no torch. Install one first (pip install 'torch>=2.11'): keel is compiled against it.")
+    return folder
+
+
+class BuildWithCMake(build_py):
+    def run(self):
+        super().run()
+        for tool in ("cmake", "ninja"):
+            if not shutil.which(tool):
+                sys.exit(f"{tool} was not found; scripts/bootstrap.sh installs what a build needs.")
+        subprocess.run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DKEEL_PROGRAM=OFF",
+                        f"-DKEEL_TORCH={torch_folder()}"], check=True)
+        subprocess.run(["cmake", "--build", BUILD, "--parallel", os.environ.get("JOBS", "2"), "--target", "keel_python"],
+                       check=True)
+        for name in ("libkeel_ops.so", "_built_with.py"):
+            self.copy_file(os.path.join(BUILD, "python", "keel", name), os.path.join(self.build_lib, "keel", name))
+
+
+class CompiledDistribution(Distribution):
+    def has_ext_modules(self):  # the wheel is this machine's, not everyone's
+        return True
+
+
+os.makedirs(BUILD, exist_ok=True)
+setup(cmdclass={"build_py": BuildWithCMake}, distclass=CompiledDistribution,
+      options={"build": {"build_base": os.path.join(BUILD, "setuptools")}, "egg_info": {"egg_base": BUILD}})

@@ -1,0 +1,125 @@
+"""The operators inside torch: autograd, torch.compile, operator checks, devices; and a hand-computed case of each method
+family that an import must get right."""
+
+import math
+import sys
+
+import torch
+
+import keel
+from support import run
+
+REGIONS = ("dppo_tv", "dppo_kl", "drpo", "ppo", "gspo", "m2po", "cispo", "tvpo")
+
+
+def batch(dtype=torch.float32, device="cpu"):
+    generator = torch.Generator().manual_seed(7)
+    logp = -torch.rand(12, generator=generator, dtype=dtype) * 3
+    behavior_logp = (logp + 0.4 * torch.randn(12, generator=generator, dtype=dtype)).clamp(max=-1e-3)
+    advantages = torch.tensor([0.5, -1.0, 0.25], dtype=dtype).repeat_interleave(4)
+    mask = torch.tensor([1, 1, 1, 0] * 3)
+    return {name: tensor.to(device) for name, tensor in
+            dict(logp=logp, behavior_logp=behavior_logp, advantages=advantages, mask=mask).items()} | {
+                "lengths": [4, 4, 4], "groups": [0, 0, 1]}
+
+
+def a_hand_computed_case():
+    # mu = 0.5, pi = 0.75, A = 2: r = 1.5, TV = 0.25.
+    inputs = dict(logp=torch.tensor([math.log(0.75)], dtype=torch.float64), advantages=torch.tensor([2.0], dtype=torch.float64),
+                  behavior_logp=torch.tensor([math.log(0.5)], dtype=torch.float64))
+    wide = keel.token_coefficients("dppo_tv", {"low": 0.3, "high": 0.3}, **inputs)
+    assert abs(wide.coefficient.item() - 3.0) < 1e-12 and wide.keep.item() and not wide.outside.item()
+    assert abs(wide.divergence.item() - 0.25) < 1e-12 and wide.threshold.item() == 0.3
+    tight = keel.token_coefficients("dppo_tv", {"low": 0.3, "high": 0.2}, **inputs)
+    assert tight.coefficient.item() == 0 and not tight.keep.item() and tight.outside.item()
+    soft = keel.token_coefficients("drpo", {"delta": 0.5}, **inputs)
+    assert abs(soft.coefficient.item() - 3.0 * (1 - 0.25 / 0.5)) < 1e-12 and soft.keep.item()
+    assert "dppo_tv" in keel.methods() and keel.methods()["dppo_tv"]["parameters"]["low"] == 0.15
+
+
+def the_gradient_of_the_loss_is_the_coefficient():
+    inputs = batch(torch.float64)
+    logp = inputs["logp"].clone().requires_grad_()
+    for region in REGIONS:
+        arguments = {**inputs, "logp": logp}
+        loss = keel.policy_loss(region, **arguments, aggregation="seq_mean_token_mean")
+        (gradient,) = torch.autograd.grad(loss, logp)
+        g = keel.token_coefficients(region, **arguments).coefficient
+        # Three valid tokens in each of three sequences: every weight is 1/9, 0 where masked.
+        want = -g / 9
+        assert torch.allclose(gradient, want, rtol=1e-12, atol=0), region
+        assert not g.requires_grad
+
+
+def compiled_is_the_same():
+    inputs = batch()
+    for region in REGIONS:
+        def step(logp):
+            return keel.policy_loss(region, **{**inputs, "logp": logp}, aggregation="token_mean")
+
+        results = []
+        for function in (step, torch.compile(step, fullgraph=True, backend="aot_eager")):
+            logp = inputs["logp"].clone().requires_grad_()
+            loss = function(logp)
+            loss.backward()
+            results.append((loss.detach(), logp.grad))
+        assert torch.equal(results[0][0], results[1][0]) and torch.equal(results[0][1], results[1][1]), region
+
+
+def the_default_compiler_takes_it_too():
+    def step(logp, mu, advantages):
+        return keel.policy_loss("dppo_tv", {"high": 0.2}, logp=logp, behavior_logp=mu, advantages=advantages * 2,
+                                lengths=[4, 4, 4], aggregation="token_mean")
+
+    inputs = [batch()[name] for name in ("logp", "behavior_logp", "advantages")]
+    assert torch.allclose(torch.compile(step, fullgraph=True)(*inputs), step(*inputs), rtol=1e-6)
+
+
+def torch_checks_the_operators():
+    inputs = batch()
+    lengths, groups, mask = torch.tensor([4, 4, 4]), torch.tensor([0, 0, 1]), inputs["mask"] != 0
+    three = inputs["logp"], inputs["behavior_logp"], inputs["advantages"]
+    ops = torch.ops.keel
+    none = (None,) * 5
+    # pg hands the advantages through: its result may still not share their memory.
+    for region in ("pg", "dppo_tv", "gspo"):
+        torch.library.opcheck(ops.token_coefficients, (region, "{}", *three, mask, lengths, groups, *none))
+    torch.library.opcheck(ops.divergence, ("binary_kl", three[0], three[1], None, None, None, "union"))
+    torch.library.opcheck(ops.advantages, ("grpo", torch.rand(3), groups, None, None, None, None, None, None, None))
+    torch.library.opcheck(ops.advantages, ("reinforce_pp", torch.rand(3), groups, lengths, mask, None, None, None, None, None))
+    torch.library.opcheck(ops.aggregation_weights, ("token_mean", three[2], mask, lengths, None))
+
+
+def nothing_valid_gives_zero():
+    inputs = batch()
+    inputs["mask"] = torch.zeros(12)
+    logp = inputs["logp"].clone().requires_grad_()
+    loss = keel.policy_loss("dppo_tv", **{**inputs, "logp": logp}, aggregation="token_mean")
+    loss.backward()
+    assert loss.item() == 0 and (logp.grad == 0).all()
+
+
+def garbage_behind_the_mask_stays_there():
+    inputs = batch()
+    logp = inputs["logp"].clone()
+    logp[3] = float("nan")
+    logp.requires_grad_()
+    keel.policy_loss("drpo", **{**inputs, "logp": logp}, aggregation="token_mean").backward()
+    assert logp.grad.isfinite().all() and logp.grad[3] == 0
+
+
+def the_gpu_agrees():
+    if not torch.cuda.is_available():
+        return "skipped, there is no GPU"
+    for region in REGIONS:
+        here = keel.token_coefficients(region, **batch(torch.float64))
+        there = keel.token_coefficients(region, **batch(torch.float64, "cuda"))
+        assert there.coefficient.is_cuda
+        assert torch.allclose(here.coefficient, there.coefficient.cpu(), rtol=1e-12, atol=1e-14), region
+        assert torch.equal(here.keep, there.keep.cpu()), region
+
+
+if __name__ == "__main__":
+    sys.exit(run([a_hand_computed_case, the_gradient_of_the_loss_is_the_coefficient, compiled_is_the_same,
+                  the_default_compiler_takes_it_too, torch_checks_the_operators, nothing_valid_gives_zero,
+                  garbage_behind_the_mask_stays_there, the_gpu_agrees]))

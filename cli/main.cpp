@@ -49,7 +49,11 @@ bool complain_about_command(const CLI::App& app, std::string_view word) {
 /// Runs the chosen command; every way an error can leave it has its exit code.
 int run(const keel::cli::Action& action) {
   try {
-    return static_cast<int>(action());
+    const ExitCode code = action();
+    // What was printed may still be on its way: to a full disk, say, where it would be lost without a word.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout))
+      keel::fail(ExitCode::kHealthGuard, "what was printed could not be written (is the disk full?)");
+    return static_cast<int>(code);
   } catch (const keel::Error& error) {
     std::fprintf(stderr, "keel: %s\n", error.what());
     return static_cast<int>(error.code());

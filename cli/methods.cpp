@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "keel/core/limits.h"
 #include "keel/core/nearest.h"
 #include "keel/objective/methods.h"
 
@@ -40,9 +41,9 @@ Action add_methods(CLI::App& app) {
       return ExitCode::kDone;
     }
     if (name->empty()) return ExitCode::kDone;
-    std::string known;
-    for (const std::string& each : names) known += (known.empty() ? "" : ", ") + each;
-    fail(ExitCode::kBadConfiguration, "no method \"", *name, "\"; known: ", known);
+    const std::optional<std::string> near = nearest_name(*name, names);
+    fail(ExitCode::kBadConfiguration, "no method \"", *name, "\"; ",
+         near ? "did you mean " + *near + "? `keel methods` lists them all" : "known: " + joined(names));
   };
 }
 

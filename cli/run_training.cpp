@@ -68,13 +68,39 @@ void print_result(const Config& config, const std::filesystem::path& checkpoint,
   console.line("  " + checkpoint.string() + "   a Hugging Face model folder");
 }
 
+/// What is added to the method's coefficient, and what moves its thresholds.
+std::string explain_additions(const Objective& objective, const Config& config) {
+  std::string text;
+  if (objective.kl_coefficient > 0)
+    text += "  reference   the policy when RL starts, " + short_number(objective.kl_coefficient) + " x KL by " +
+            config.reference.estimator + "\n";
+  if (objective.entropy_coefficient != 0)
+    text += "  entropy     bonus of " + short_number(objective.entropy_coefficient) + "\n";
+  if (objective.adapt_target_kept)
+    text += "  thresholds  move to keep " + short_number(100 * *objective.adapt_target_kept) +
+            " % of the tokens inside, rate " + short_number(objective.adapt_rate) + "\n";
+  return text;
+}
+
+std::string explain_scope(Scope scope) {
+  switch (scope) {
+    case Scope::kToken:
+      return "6 N H V (coefficients need only their own token)";
+    case Scope::kSequence:
+      return "8 N H V (coefficients need whole sequences: statistics first, then gradients)";
+    case Scope::kBatch:
+      break;
+  }
+  return "8 N H V and one more forward of the body (coefficients need the whole update)";
+}
+
 }  // namespace
 
 std::string explain(const Config& config) {
   const std::unique_ptr<Task> task = make_task(config.task);
   const ModelConfig shape = model_config(config.model, task->tokenizer().size());
   const int64_t limit = config.rollout.max_new_tokens > 0 ? config.rollout.max_new_tokens : task->completion_limit();
-  const Objective objective = make_objective(config.objective, static_cast<double>(limit));
+  const Objective objective = make_objective(config.objective, static_cast<double>(limit), config.reference);
   std::string text = "  model       " + std::to_string(shape.num_hidden_layers) + " layers, width " +
                      std::to_string(shape.hidden_size) + ", vocabulary " + std::to_string(shape.vocab_size) + ": " +
                      format_count(shape.parameter_count()) + " parameters, float32, " + config.run.device + "\n";
@@ -87,14 +113,16 @@ std::string explain(const Config& config) {
   text += "  method      " + objective.method.name + ": " + objective.method.equation + "\n";
   for (const auto& [name, value] : parameters(objective.method.region))
     text += "              " + name + " = " + (std::isinf(value) ? "none" : short_number(value)) + "\n";
-  text += "  anchor      the sampler's own log-probabilities, temperature " +
-          short_number(config.rollout.temperature) + ", full support\n";
+  text += "  anchor      the sampler's own log-probabilities" +
+          std::string(objective.requirements().recomputed_logp ? " and the trainer's recomputation of them" : "") +
+          ", temperature " + short_number(config.rollout.temperature) + ", full support\n";
   text += "  sampler     " +
           std::string(config.rollout.weights == "exact" ? "the model's own weights"
                                                         : "a copy of the weights rounded to fp8") +
           "\n";
   text += "  advantage   " + objective.method.advantage + "; aggregation " + objective.method.aggregation + "\n";
-  text += "  head cost   6 N H V (coefficients need only their own token)\n";
+  text += explain_additions(objective, config);
+  text += "  head cost   " + explain_scope(objective.requirements().scope) + "\n";
   text += "  run folder  " + config.run.dir;
   return text;
 }

@@ -8,10 +8,15 @@
 namespace keel {
 namespace {
 
-volatile sig_atomic_t requested = 0;
+volatile sig_atomic_t requested = 0, resumable = 0;
 
-void request_stop(int) {
-  if (requested != 0) _exit(static_cast<int>(ExitCode::kInterrupted));
+void request_stop(int number) {
+  if (requested != 0 && resumable != 0) _exit(static_cast<int>(ExitCode::kInterrupted));
+  if (requested != 0) {  // nothing is saved: say so by dying of the signal, which comes when this returns
+    signal(number, SIG_DFL);
+    raise(number);
+    return;
+  }
   requested = 1;
   // write() is among the few calls that a signal handler may make.
   constexpr char note[] = "\nstopping after this step; once more to stop at once\n";
@@ -28,6 +33,8 @@ void install_signal_handlers() {
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
 }
+
+void set_resumable() { resumable = 1; }
 
 bool stop_requested() { return requested != 0; }
 

@@ -36,6 +36,7 @@ struct Rollout {
   std::vector<float> topk_behavior_logp;  // [T * K] their log mu
   Tensor hidden_states;                   // [T, H] the sampler's states that predicted each token
   std::vector<float> recomputed_logp;     // [T] the trainer's log-probability at the sampling parameters
+  std::vector<float> reference_logp;      // [T] the reference policy's log-probability
 };
 
 }  // namespace keel

@@ -40,7 +40,8 @@ struct Mis {
   Level level = Level::kToken;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("gap_low", gap_low), visitor("gap_high", gap_high);
+    visitor("low", low), visitor("high", high), visitor("gap_low", gap_low, Limit::kFromZero),
+        visitor("gap_high", gap_high);
     visitor("level", level);
   }
   Requirements requirements() const {

@@ -36,7 +36,9 @@ struct MinimalMask {
 struct Ipo {
   double threshold = 0.1, tau = 1e-3;
   TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("threshold", threshold), visitor("tau", tau); }
+  void visit(const ParameterVisitor& visitor) {
+    visitor("threshold", threshold), visitor("tau", tau, Limit::kFromZero);
+  }
   Requirements requirements() const { return {}; }
 };
 
@@ -44,7 +46,9 @@ struct Ipo {
 struct PrimeRlDefault {
   double low = 0.2, high = 0.2, tau = 1e-3;
   TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("high", high), visitor("tau", tau); }
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("tau", tau, Limit::kFromZero);
+  }
   Requirements requirements() const { return {}; }
 };
 

@@ -1,5 +1,8 @@
 #include "keel/objective/methods.h"
 
+#include <cmath>
+#include <map>
+
 #include "keel/core/error.h"
 #include "keel/core/nearest.h"
 #include "keel/core/options.h"
@@ -31,19 +34,54 @@ void set_number(Method& method, const char* option, const std::string& parameter
 }
 
 /// `delta` is the region's one threshold, or both of two.
-void set_delta(Method& method, const std::optional<double>& value) {
-  if (has_number(method.region, "delta")) return set_number(method, "delta", "delta", value);
-  set_number(method, "delta", "low", value);
-  set_number(method, "delta", "high", value);
+void set_delta(Method& method, const ObjectiveOptions& options) {
+  if (has_number(method.region, "delta")) return set_number(method, "delta", "delta", options.delta);
+  if (options.delta && options.delta_low && options.delta_high)
+    fail(ExitCode::kBadConfiguration, "objective.delta is ", *options.delta,
+         " and would have no effect: objective.delta_low, ", *options.delta_low, ", and objective.delta_high, ",
+         *options.delta_high, ", set both thresholds of ", method.name, ". Remove one of the three");
+  if (options.delta && !has_number(method.region, "low") && !has_number(method.region, "high"))
+    fail(ExitCode::kBadConfiguration, "objective.delta is set, but the method ", method.name,
+         " has no threshold \"delta\", \"low\" or \"high\"; it has: ", listed(parameter_names(method.region)),
+         ". Remove the key or choose another method");
+  set_number(method, "delta", "low", options.delta);
+  set_number(method, "delta", "high", options.delta);
 }
 
-void set_by_name(Method& method, const std::string& assignment) {
-  const size_t equals = assignment.find('=');
-  if (equals == std::string::npos)
-    fail(ExitCode::kBadConfiguration, "objective.parameters has \"", assignment, "\"; wanted name=value");
-  const std::string text = assignment.substr(equals + 1);
-  const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  set_parameter(method.region, method.name, assignment.substr(0, equals), parsed.is_discarded() ? Json(text) : parsed);
+/// The parameters of the region that have a key of their own, and that key, when it is set.
+std::map<std::string, std::string> set_by_keys(const Method& method, const ObjectiveOptions& options) {
+  std::map<std::string, std::string> keys;
+  if (options.delta && has_number(method.region, "delta")) keys["delta"] = "delta";
+  if (options.delta && !has_number(method.region, "delta")) keys["low"] = keys["high"] = "delta";
+  if (options.delta_low) keys["low"] = "delta_low";
+  if (options.delta_high) keys["high"] = "delta_high";
+  if (options.ratio_cap) keys["ratio_cap"] = keys["C"] = keys["c"] = "ratio_cap";
+  return keys;
+}
+
+std::string trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(' '), end = text.find_last_not_of(' ');
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+/// Applies objective.parameters; `keys` are the parameters that other keys have set.
+void set_by_name(Method& method, const std::vector<std::string>& assignments, std::map<std::string, std::string> keys) {
+  for (const std::string& assignment : assignments) {
+    const size_t equals = assignment.find('=');
+    if (equals == std::string::npos)
+      fail(ExitCode::kBadConfiguration, "objective.parameters has \"", assignment, "\"; wanted name=value");
+    const std::string name = trimmed(assignment.substr(0, equals)), text = trimmed(assignment.substr(equals + 1));
+    const auto [key, fresh] = keys.emplace(name, "parameters");
+    if (!fresh)
+      fail(ExitCode::kBadConfiguration, "objective.parameters has \"", assignment, "\", and objective.", key->second,
+           " sets the same parameter; keep one of them");
+    const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    try {
+      set_parameter(method.region, method.name, name, parsed.is_discarded() ? Json(text) : parsed);
+    } catch (const Error& error) {
+      fail(error.code(), "objective.parameters has \"", assignment, "\": ", error.what());
+    }
+  }
 }
 
 [[noreturn]] void refuse_unknown(const std::string& name) {
@@ -64,7 +102,49 @@ void refuse_what_cannot_train(const Method& method) {
        ", which this version's trainer does not supply yet; rows that train: ", listed(trainable));
 }
 
+/// Words whose advantage cannot be computed, or settings that the method would not read.
+void refuse_what_has_no_effect(const Method& method, const ObjectiveOptions& options) {
+  if (method.advantage == "gae")
+    fail(ExitCode::kBadConfiguration,
+         "objective.advantage is \"gae\", which needs the values of a critic, and this version trains none; choose "
+         "group_mean, grpo or rloo, or leave the key out");
+  if (options.horizon && method.aggregation != "seq_mean_token_sum_norm")
+    fail(ExitCode::kBadConfiguration, "objective.horizon is ", *options.horizon, ", but the aggregation ",
+         method.aggregation, " of ", options.aggregation ? "objective.aggregation" : "the method " + method.name,
+         " divides by no horizon; remove the key, or set objective.aggregation=seq_mean_token_sum_norm");
+}
+
+/// A threshold that moves by itself needs tokens that it holds back.
+void check_adaptation(const Method& method, const ObjectiveOptions& options) {
+  if (!options.adapt_target_kept && options.adapt_rate)
+    fail(ExitCode::kBadConfiguration, "objective.adapt_rate is ", *options.adapt_rate,
+         ", but thresholds move only when objective.adapt_target_kept is set; set it, or remove the key");
+  if (!options.adapt_target_kept) return;
+  const bool has_both = has_number(method.region, "low") && has_number(method.region, "high");
+  for (const auto& [name, value] : parameters(method.region))
+    if ((name == "low" || name == "high") && !(value > 0 && std::isfinite(value)))
+      fail(ExitCode::kBadConfiguration, "objective.adapt_target_kept moves the threshold \"", name, "\" of ",
+           method.name, ", which starts at ", value,
+           "; wanted: above 0 and finite. Set it, or remove objective.adapt_target_kept");
+  if (has_both && !std::holds_alternative<Cispo>(method.region)) return;
+  fail(ExitCode::kBadConfiguration, "objective.adapt_target_kept is ", *options.adapt_target_kept, ", but the method ",
+       method.name,
+       has_both ? " clips the weight and holds no token back" : " has no thresholds \"low\" and \"high\" to move",
+       "; it has: ", listed(parameter_names(method.region)),
+       ". Remove the key, or choose a method such as dppo_tv or grpo");
+}
+
 }  // namespace
+
+void ReferenceOptions::describe(OptionTable& table) {
+  table.add("kl_coefficient", kl_coefficient,
+            "Weight of the KL divergence to the policy as it is when RL starts, on every token; 0 means none.",
+            at_least(0));
+  table.add("estimator", estimator,
+            "How the KL is estimated from the sampled token, with gradient as written; k3 is never negative, k1 has no "
+            "pull on average.",
+            one_of({"k1", "k2", "k3"}));
+}
 
 void ObjectiveOptions::describe(OptionTable& table) {
   table.add("method", method, "The row of the table of methods to train with; `keel methods` lists them.", not_empty());
@@ -74,12 +154,21 @@ void ObjectiveOptions::describe(OptionTable& table) {
   table.add("delta_high", delta_high, "Threshold for positive advantages; null means delta.", above(0));
   table.add("ratio_cap", ratio_cap, "Largest importance ratio; null means the method's own.", above(0));
   table.add("parameters", parameters, "The method's other parameters, each as name=value; null as a value means none.");
-  table.add("advantage", advantage, "How rewards become advantages; null means the method's own.",
-            one_of({"group_mean", "grpo", "rloo"}));
+  table.add("advantage", advantage,
+            "How rewards become advantages; null means the method's own. gae needs a critic, which there is not yet.",
+            one_of({"group_mean", "grpo", "rloo", "gae"}));
   table.add("aggregation", aggregation, "How tokens are averaged; null means the method's own.",
             one_of({"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"}));
   table.add("horizon", horizon, "Constant divisor of seq_mean_token_sum_norm; null means the longest completion.",
             above(0));
+  table.add("entropy_coefficient", entropy_coefficient,
+            "Weight of the entropy of the next-token distribution as a bonus, on every token; 0 means none.");
+  table.add("adapt_target_kept", adapt_target_kept,
+            "Share of tokens that should stay inside the trust region: after each step the thresholds move towards "
+            "it; null means that they stay.",
+            above(0).at_most(1));
+  table.add("adapt_rate", adapt_rate,
+            "How fast: change of a threshold's logarithm for each unit of the share's error; null means 1.", above(0));
 }
 
 const std::vector<Method>& methods() {
@@ -95,29 +184,40 @@ const std::vector<Method>& methods() {
 
 std::string missing_for_training(const Requirements& needs) {
   std::vector<std::string> missing;
-  if (needs.reference_logp) missing.push_back("reference log-probs");
   if (needs.value) missing.push_back("a critic");
-  if (needs.scope == Scope::kBatch) missing.push_back("the whole update at once");
   return listed(missing);
 }
 
-Objective make_objective(const ObjectiveOptions& options, double default_horizon) {
-  Objective objective{.method = {}, .horizon = options.horizon.value_or(default_horizon)};
-  for (const Method& row : methods())
-    if (row.name == options.method) objective.method = row;
+Objective make_objective(const ObjectiveOptions& options, double default_horizon, const ReferenceOptions& reference) {
+  Objective objective;
+  objective.horizon = options.horizon.value_or(default_horizon);
+  objective.entropy_coefficient = options.entropy_coefficient;
+  objective.kl_coefficient = reference.kl_coefficient;
+  objective.kl_estimator = kl_estimator(reference.estimator);
+  objective.adapt_target_kept = options.adapt_target_kept;
+  objective.adapt_rate = options.adapt_rate.value_or(1);
   Method& method = objective.method;
+  for (const Method& row : methods())
+    if (row.name == options.method) method = row;
   if (method.name.empty()) refuse_unknown(options.method);
-  set_delta(method, options.delta);
+  set_delta(method, options);
   set_number(method, "delta_low", "low", options.delta_low);
   set_number(method, "delta_high", "high", options.delta_high);
   set_number(method, "ratio_cap", "ratio_cap", options.ratio_cap);
-  for (const std::string& assignment : options.parameters) set_by_name(method, assignment);
-  refuse_what_cannot_train(method);
+  const std::map<std::string, std::string> keys = set_by_keys(method, options);
+  set_by_name(method, options.parameters, keys);
   if (options.advantage) method.advantage = *options.advantage;
   if (options.aggregation) method.aggregation = *options.aggregation;
+  refuse_what_cannot_train(method);
+  refuse_what_has_no_effect(method, options);
+  check_adaptation(method, options);
   return objective;
 }
 
-Requirements Objective::requirements() const { return keel::requirements(method.region); }
+Requirements Objective::requirements() const {
+  Requirements needs = keel::requirements(method.region);
+  needs.reference_logp = needs.reference_logp || kl_coefficient > 0;
+  return needs;
+}
 
 }  // namespace keel

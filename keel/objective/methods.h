@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "keel/objective/reference_kl.h"
 #include "keel/objective/trust_region.h"
 
 namespace keel {
@@ -29,26 +30,42 @@ struct ObjectiveOptions {
   std::optional<std::string> advantage = {}, aggregation = {};
   std::optional<double> horizon = {};
   std::vector<std::string> parameters = {};
+  double entropy_coefficient = 0;
+  std::optional<double> adapt_target_kept = {}, adapt_rate = {};
 
   void describe(OptionTable& table);
 };
 
-/// A row with the options applied.
+/// The pull to the policy that RL starts from; the section `reference` of a configuration.
+struct ReferenceOptions {
+  double kl_coefficient = 0;
+  std::string estimator = "k3";
+
+  void describe(OptionTable& table);
+};
+
+/// A row with the options applied, and what is added to it.
 struct Objective {
   Method method;
-  double horizon = 0;  // the constant of seq_mean_token_sum_norm
+  double horizon = 0;                            // the constant of seq_mean_token_sum_norm
+  double entropy_coefficient = 0;                // of grad H, for every token
+  double kl_coefficient = 0;                     // beta of the KL to the reference; 0: there is none
+  KlEstimator kl_estimator = KlEstimator::kK3;   // of that KL
+  std::optional<double> adapt_target_kept = {};  // share of tokens to keep, when the thresholds move by themselves
+  double adapt_rate = 1;                         // how fast they do
   Requirements requirements() const;
 };
 
 /// Every method, in the order in which they are documented.
 const std::vector<Method>& methods();
 
-/// What the trainer would have to supply for these requirements and does not: "top-K log-probs", or nothing ("").
+/// What the trainer would have to supply for these requirements and does not: "a critic", or nothing ("").
 std::string missing_for_training(const Requirements& needs);
 
-/// Picks the row and applies the overrides. A parameter that the row's region does not have, and a row that needs what
-/// the trainer does not supply, are errors (exit code 2).
-Objective make_objective(const ObjectiveOptions& options, double default_horizon);
+/// Picks the row and applies the overrides. A parameter that the row's region does not have, a setting that would have
+/// no effect, and a row that needs what the trainer does not supply are errors (exit code 2).
+Objective make_objective(const ObjectiveOptions& options, double default_horizon,
+                         const ReferenceOptions& reference = {});
 
 /// `name = value` of every number among the region's parameters, for documentation and `--explain`.
 std::vector<std::pair<std::string, double>> parameters(const TrustRegion& region);

@@ -36,7 +36,7 @@ struct Cispo {
 struct Dro {
   double beta = 0.1;
   TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("beta", beta); }
+  void visit(const ParameterVisitor& visitor) { visitor("beta", beta, Limit::kFromZero); }
   Requirements requirements() const { return {}; }
 };
 
@@ -44,7 +44,7 @@ struct Dro {
 struct TvPenalty {
   double weight = 0.15;
   TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("weight", weight); }
+  void visit(const ParameterVisitor& visitor) { visitor("weight", weight, Limit::kFromZero); }
   Requirements requirements() const { return {}; }
 };
 
@@ -52,7 +52,7 @@ struct TvPenalty {
 struct K3Penalty {
   double weight = 0.15;
   TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("weight", weight); }
+  void visit(const ParameterVisitor& visitor) { visitor("weight", weight, Limit::kFromZero); }
   Requirements requirements() const { return {}; }
 };
 

@@ -42,7 +42,9 @@ struct UpGrpo {
 struct IcePopDirect {
   double ratio_low = 0.2, ratio_high = 5;
   TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("ratio_low", ratio_low), visitor("ratio_high", ratio_high); }
+  void visit(const ParameterVisitor& visitor) {
+    visitor("ratio_low", ratio_low, Limit::kFromZero), visitor("ratio_high", ratio_high);
+  }
   Requirements requirements() const { return {}; }
 };
 

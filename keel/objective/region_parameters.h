@@ -41,12 +41,18 @@ inline Words words_of(Divergence) { return words::kDivergence; }
 inline Words words_of(TopKSupport) { return words::kTopKSupport; }
 inline Words words_of(Switch) { return words::kSwitch; }
 
+/// What a number may be. At 0 a threshold, a divisor or a cap leaves nothing of the method; other numbers are switched
+/// off by it.
+enum class Limit { kPositive, kFromZero };
+
 /// Called with the name and the value of each of a region's parameters; a word is its place among the words it may be.
 struct ParameterVisitor {
-  std::function<void(std::string_view name, double& value)> number;
+  std::function<void(std::string_view name, double& value, Limit limit)> number;
   std::function<void(std::string_view name, int& place, Words words)> word;
 
-  void operator()(std::string_view name, double& value) const { number(name, value); }
+  void operator()(std::string_view name, double& value, Limit limit = Limit::kPositive) const {
+    number(name, value, limit);
+  }
 
   template <class Enum>
   requires std::is_enum_v<Enum>

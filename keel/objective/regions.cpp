@@ -1,10 +1,9 @@
 #include "keel/objective/regions.h"
 
-#include <algorithm>
-#include <array>
 #include <map>
 
 #include "keel/core/error.h"
+#include "keel/core/nearest.h"
 #include "keel/objective/methods.h"
 
 namespace keel {
@@ -23,20 +22,12 @@ std::string listed(Words words) {
   return text;
 }
 
-/// Sizes of a region, divisors and caps: at 0 nothing is left of the method. Every other number may be 0 (switched off).
-bool must_be_positive(std::string_view name) {
-  constexpr std::array<std::string_view, 16> kPositive{
-      "delta",     "low",  "high",  "eps",        "threshold",    "budget",       "clip",    "delta_b",
-      "ratio_cap", "dual", "sigma", "sigma_high", "tau_positive", "tau_negative", "horizon", "m"};
-  return std::find(kPositive.begin(), kPositive.end(), name) != kPositive.end();
-}
-
-double number_from(const Json& value, std::string_view name, const std::string& place) {
+double number_from(const Json& value, Limit limit, const std::string& place) {
   if (value.is_null()) return kUnlimited;
   if (!value.is_number())
     fail(ExitCode::kBadConfiguration, place, " is ", value.dump(), "; wanted a number, or null for no limit");
   const double number = value.get<double>();
-  const bool positive = must_be_positive(name);
+  const bool positive = limit == Limit::kPositive;
   if (!(number >= 0) || (positive && number == 0))
     fail(ExitCode::kBadConfiguration, place, " is ", number, "; wanted a number ", positive ? "above 0" : "from 0 on",
          ", or null for no limit");
@@ -67,8 +58,8 @@ void set_parameter(TrustRegion& region, const std::string& method, const std::st
   bool found = false;
   for_each_parameter(
       region,
-      [&](std::string_view each, double& target) {
-        if (each == wanted) found = true, target = number_from(value, each, place);
+      [&](std::string_view each, double& target, Limit limit) {
+        if (each == wanted) found = true, target = number_from(value, limit, place);
       },
       [&](std::string_view each, int& target, Words words) {
         if (each == wanted) found = true, target = place_from(value, words, place);
@@ -76,7 +67,9 @@ void set_parameter(TrustRegion& region, const std::string& method, const std::st
   if (found) return;
   std::string known;
   for (const std::string& each : parameter_names(region)) known += (known.empty() ? "" : ", ") + each;
-  fail(ExitCode::kBadConfiguration, "the method ", method, " has no parameter \"", name, "\"; it has: ", known);
+  const std::optional<std::string> near = nearest_name(name, parameter_names(region));
+  fail(ExitCode::kBadConfiguration, "the method ", method, " has no parameter \"", name, "\"; ",
+       near ? "did you mean " + *near + "? " : "", "it has: ", known);
 }
 
 TrustRegion make_region(const std::string& method, const Json& parameters) {
@@ -93,7 +86,7 @@ std::vector<std::string> parameter_names(const TrustRegion& region) {
   std::vector<std::string> names;
   TrustRegion copy = region;
   for_each_parameter(
-      copy, [&](std::string_view name, double&) { names.emplace_back(name); },
+      copy, [&](std::string_view name, double&, Limit) { names.emplace_back(name); },
       [&](std::string_view name, int&, Words) { names.emplace_back(name); });
   return names;
 }
@@ -102,7 +95,7 @@ std::vector<std::pair<std::string, double>> parameters(const TrustRegion& region
   std::vector<std::pair<std::string, double>> result;
   TrustRegion copy = region;
   for_each_parameter(
-      copy, [&](std::string_view name, double& value) { result.emplace_back(name, value); },
+      copy, [&](std::string_view name, double& value, Limit) { result.emplace_back(name, value); },
       [](std::string_view, int&, Words) {});
   return result;
 }
@@ -111,7 +104,7 @@ std::vector<std::pair<std::string, std::string>> word_parameters(const TrustRegi
   std::vector<std::pair<std::string, std::string>> result;
   TrustRegion copy = region;
   for_each_parameter(
-      copy, [](std::string_view, double&) {},
+      copy, [](std::string_view, double&, Limit) {},
       [&](std::string_view name, int& place, Words words) { result.emplace_back(name, words[place]); });
   return result;
 }

@@ -38,8 +38,8 @@ struct Vespo {
   double k_positive = 2, lambda_positive = 3, k_negative = 3, lambda_negative = 2;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("k_positive", k_positive), visitor("lambda_positive", lambda_positive);
-    visitor("k_negative", k_negative), visitor("lambda_negative", lambda_negative);
+    visitor("k_positive", k_positive, Limit::kFromZero), visitor("lambda_positive", lambda_positive, Limit::kFromZero);
+    visitor("k_negative", k_negative, Limit::kFromZero), visitor("lambda_negative", lambda_negative, Limit::kFromZero);
   }
   Requirements requirements() const { return {.scope = Scope::kSequence}; }
 };
@@ -93,8 +93,9 @@ struct Cppo {
   double quantile = kUnlimited, delta_b_max = kUnlimited, horizon = kUnlimited;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("delta", delta), visitor("w_min", w_min), visitor("delta_b", delta_b), visitor("ratio_cap", ratio_cap);
-    visitor("quantile", quantile), visitor("delta_b_max", delta_b_max), visitor("horizon", horizon);
+    visitor("delta", delta), visitor("w_min", w_min, Limit::kFromZero), visitor("delta_b", delta_b, Limit::kFromZero),
+        visitor("ratio_cap", ratio_cap);
+    visitor("quantile", quantile, Limit::kFromZero), visitor("delta_b_max", delta_b_max), visitor("horizon", horizon);
   }
   Requirements requirements() const { return {.scope = Scope::kSequence}; }
 };

@@ -24,7 +24,7 @@ struct Dgpo {
   double low = 0.2, high = 0.28, n = 1, m = 2;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("n", n), visitor("m", m);
+    visitor("low", low), visitor("high", high), visitor("n", n, Limit::kFromZero), visitor("m", m);
   }
   Requirements requirements() const { return {}; }
 };
@@ -36,8 +36,9 @@ struct Maspo {
   double sigma = 1, alpha = 0.3, sigma_high = 10, beta = 0.03, factor_low = 0.1, factor_high = 10;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("sigma", sigma), visitor("alpha", alpha), visitor("sigma_high", sigma_high), visitor("beta", beta);
-    visitor("factor_low", factor_low), visitor("factor_high", factor_high);
+    visitor("sigma", sigma), visitor("alpha", alpha, Limit::kFromZero), visitor("sigma_high", sigma_high),
+        visitor("beta", beta, Limit::kFromZero);
+    visitor("factor_low", factor_low, Limit::kFromZero), visitor("factor_high", factor_high);
   }
   Requirements requirements() const { return {}; }
 };

@@ -42,6 +42,9 @@ class Task {
   /// The reward. `completion` includes the stop word if it was generated. Never throws: bad text is worth 0.
   virtual double check(const Problem& problem, std::string_view completion) const = 0;
 
+  /// The largest |reward| that check() can give.
+  virtual double largest_reward() const { return 1; }
+
   /// A word-level vocabulary that covers prompts and demonstrations.
   virtual Tokenizer tokenizer() const = 0;
 

@@ -36,6 +36,33 @@ Json ratio_clip_only(const Json& value, const ConfigTree&, const OptionTable& ta
   return value;
 }
 
+constexpr const char* kUseKlLoss = "actor_rollout_ref.actor.use_kl_loss";
+constexpr const char* kKlLossCoefficient = "actor_rollout_ref.actor.kl_loss_coef";
+
+/// verl's coefficient has a default, and does nothing where use_kl_loss is false.
+Json kl_loss_coefficient(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  const Json* used = find_value(tree, kUseKlLoss);
+  return used != nullptr && *used == false ? kSetsNothing : value;
+}
+
+Json use_kl_loss(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  constexpr double kVerlsDefault = 0.001;
+  if (!value.is_boolean()) fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted true or false");
+  const bool said_elsewhere =
+      find_value(tree, kKlLossCoefficient) != nullptr || find_value(tree, "reference.kl_coefficient") != nullptr;
+  return !value.get<bool>() || said_elsewhere ? kSetsNothing : Json(kVerlsDefault);
+}
+
+/// verl's words for the estimators; "abs" is none of ours.
+Json kl_estimator_word(const Json& value, const ConfigTree&, const OptionTable&) {
+  const std::string word = value.is_string() ? value.get<std::string>() : value.dump();
+  if (word == "kl" || word == "k1") return "k1";
+  if (word == "mse" || word == "k2") return "k2";
+  if (word == "low_var_kl" || word == "k3") return "k3";
+  fail(ExitCode::kBadConfiguration, "got \"", word, "\", wanted kl, mse or low_var_kl; set reference.estimator to k1, ",
+       "k2 or k3");
+}
+
 }  // namespace
 
 void add_aliases(OptionTable& t) {
@@ -57,6 +84,8 @@ void add_aliases(OptionTable& t) {
   t.alias("num_iterations", "train.epochs", "TRL");
   t.alias("epsilon", "objective.delta", "TRL", ratio_clip_only, "only for a method that clips the ratio");
   t.alias("epsilon_high", "objective.delta_high", "TRL", ratio_clip_only, "only for a method that clips the ratio");
+  t.alias("beta", "reference.kl_coefficient", "TRL");
+  t.alias("entropy_coef", "objective.entropy_coefficient", "TRL");
   t.alias("save_total_limit", "checkpoint.keep", "TRL");
   t.refuse(
       "max_steps", "TRL",
@@ -95,6 +124,13 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.actor.clip_ratio", "objective.delta", "verl");
   t.alias("actor_rollout_ref.actor.clip_ratio_low", "objective.delta_low", "verl");
   t.alias("actor_rollout_ref.actor.clip_ratio_high", "objective.delta_high", "verl");
+  t.alias("actor_rollout_ref.actor.entropy_coeff", "objective.entropy_coefficient", "verl");
+  t.alias(kUseKlLoss, "reference.kl_coefficient", "verl", use_kl_loss,
+          "true without kl_loss_coef is verl's default, 0.001; false is none");
+  t.alias(kKlLossCoefficient, "reference.kl_coefficient", "verl", kl_loss_coefficient,
+          "nothing where use_kl_loss is false");
+  t.alias("actor_rollout_ref.actor.kl_loss_type", "reference.estimator", "verl", kl_estimator_word,
+          "kl is k1, mse is k2, low_var_kl is k3");
   t.refuse("actor_rollout_ref.actor.clip_ratio_c", "verl",
            "in verl it is the dual clip of PPO and the ratio cap of DPPO; set objective.ratio_cap for the latter");
   t.refuse("actor_rollout_ref.actor.optim.lr_warmup_steps", "verl",

@@ -8,9 +8,11 @@
 
 namespace keel {
 
-/// Adds to the rollouts what the method requires and only the trainer knows: today the log-probabilities that the
-/// trainer's own weights give the tokens before any update (the recomputed policy).
+/// Adds to the rollouts what the method requires and only the trainer knows: the log-probabilities that the trainer's
+/// own weights give the tokens before any update (the recomputed policy), and those of the reference policy.
+/// `reference` may be null when it is not required.
 void annotate(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const CausalLm& model,
-              const Requirements& requirements, double temperature, int64_t tokens_per_batch);
+              const CausalLm* reference, const Requirements& requirements, double temperature,
+              int64_t tokens_per_batch);
 
 }  // namespace keel

@@ -1,14 +1,11 @@
 #include "keel/train/checkpoint.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-
 #include <algorithm>
 
 #include "keel/core/error.h"
 #include "keel/core/file.h"
-#include "keel/core/hash.h"
 #include "keel/model/safetensors.h"
+#include "keel/train/whole_folder.h"
 
 namespace keel {
 namespace {
@@ -16,52 +13,6 @@ namespace {
 std::string folder_name(int64_t step) {
   std::string digits = std::to_string(step);
   return "step-" + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
-}
-
-std::string hex(uint32_t value) {
-  char text[9];
-  snprintf(text, sizeof(text), "%08x", value);
-  return text;
-}
-
-uint32_t checksum_of_file(const std::filesystem::path& path, uint64_t size) {
-  const InputFile file = InputFile::open(path);
-  Crc32c checksum;
-  std::vector<std::byte> piece(1 << 20);
-  for (uint64_t offset = 0; offset < size; offset += piece.size()) {
-    const std::span<std::byte> bytes(piece.data(), std::min<uint64_t>(piece.size(), size - offset));
-    file.read_at(offset, bytes);
-    checksum.update(bytes);
-  }
-  return checksum.value();
-}
-
-void write_manifest(const std::filesystem::path& folder, int64_t step) {
-  Json manifest = {{"format", "keel checkpoint 1"}, {"step", step}, {"files", Json::object()}};
-  for (const std::string& name : list_directory(folder)) {
-    const std::filesystem::path file = folder / name;
-    const uint64_t size = std::filesystem::file_size(file);
-    manifest["files"][name] = {{"bytes", size}, {"crc32c", hex(checksum_of_file(file, size))}};
-  }
-  write_atomically(folder / "manifest.json", manifest.dump(1));
-}
-
-/// Gives the finished folder its name. When the name is taken (the same step, saved again after an evaluation), the two
-/// are exchanged in one move, so that at every moment one of them has the name.
-void publish(const std::filesystem::path& partial, const std::filesystem::path& final_name) {
-  if (!std::filesystem::exists(final_name)) {
-    rename_directory(partial, final_name);
-    return;
-  }
-  if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) != 0) {
-    const std::filesystem::path replaced = final_name.string() + ".replaced";
-    rename_directory(final_name, replaced);
-    rename_directory(partial, final_name);
-    remove_tree(replaced);
-    return;
-  }
-  sync_directory(final_name.parent_path());
-  remove_tree(partial);
 }
 
 /// Names of finished checkpoints, newest first.
@@ -126,11 +77,30 @@ void write_model_folder(const std::filesystem::path& folder, const CausalLm& mod
   for (const auto& [name, bytes] : tokenizer.files()) write_atomically(folder / name, bytes);
 }
 
+CausalLm read_model_folder(const std::filesystem::path& folder, at::Device device) {
+  const std::filesystem::path config = folder / "config.json", weights = folder / "model.safetensors";
+  return CausalLm::from_tensors(from_config_json(read_json(config), config.string()), read_tensors(weights), device,
+                                weights.string());
+}
+
+void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const Tokenizer& tokenizer) {
+  write_whole_folder(folder, {{"format", "keel reference 1"}},
+                     [&](const auto& partial) { write_model_folder(partial, reference, tokenizer); });
+  remove_tree(folder.string() + ".replaced");  // of a process that was killed between two moves
+}
+
+CausalLm load_reference(const std::filesystem::path& folder, at::Device device) {
+  constexpr const char* kRequired[] = {"config.json", "model.safetensors"};
+  if (const auto damage = find_damage_in(folder, kRequired))
+    fail(ExitCode::kBadInput, folder.string(), ": the reference policy of this run is damaged: ", *damage,
+         ". Restore the folder from a copy, or start the run anew with --overwrite");
+  return read_model_folder(folder, device);
+}
+
 namespace {
 
-void write_checkpoint_folder(const std::filesystem::path& folder, const Checkpoint& checkpoint,
-                             const Tokenizer& tokenizer) {
-  create_directories(folder);
+void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoint& checkpoint,
+                            const Tokenizer& tokenizer) {
   write_model_folder(folder, checkpoint.model, tokenizer);
   write_tensors(folder / "optimizer.safetensors", checkpoint.optimizer);
   const Json state = {
@@ -139,30 +109,18 @@ void write_checkpoint_folder(const std::filesystem::path& folder, const Checkpoi
        {{"metrics", checkpoint.files.metrics}, {"samples", checkpoint.files.samples}, {"log", checkpoint.files.log}}},
       {"config", checkpoint.config}};
   write_atomically(folder / "state.json", state.dump(1));
-  write_manifest(folder, checkpoint.state.step);
 }
 
 }  // namespace
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
                                       const Tokenizer& tokenizer, int64_t keep) {
-  const std::string name = folder_name(checkpoint.state.step);
-  const std::filesystem::path partial = checkpoints / (name + ".partial");
-  remove_tree(partial);
-  try {
-    write_checkpoint_folder(partial, checkpoint, tokenizer);
-  } catch (...) {
-    try {
-      remove_tree(partial);  // on a full disk this gives the space back
-    } catch (const Error&) {
-      // The first error is the one to tell.
-    }
-    throw;
-  }
-  publish(partial, checkpoints / name);
-  finish_save(checkpoints / name);
-  remove_outlived(checkpoints, checkpoints / name, keep);
-  return checkpoints / name;
+  const std::filesystem::path folder = checkpoints / folder_name(checkpoint.state.step);
+  write_whole_folder(folder, {{"format", "keel checkpoint 1"}, {"step", checkpoint.state.step}},
+                     [&](const auto& partial) { write_checkpoint_files(partial, checkpoint, tokenizer); });
+  finish_save(folder);
+  remove_outlived(checkpoints, folder, keep);
+  return folder;
 }
 
 void finish_save(const std::filesystem::path& checkpoint) {
@@ -173,26 +131,8 @@ void finish_save(const std::filesystem::path& checkpoint) {
 }
 
 std::optional<std::string> find_damage(const std::filesystem::path& checkpoint) {
-  try {
-    const Json manifest = read_json(checkpoint / "manifest.json");
-    for (const auto& [name, entry] : manifest.at("files").items()) {
-      const std::filesystem::path file = checkpoint / name;
-      const uint64_t size = entry.at("bytes");
-      if (!std::filesystem::is_regular_file(file)) return name + " is missing";
-      if (std::filesystem::file_size(file) != size)
-        return name + " has " + std::to_string(std::filesystem::file_size(file)) + " bytes, the manifest says " +
-               std::to_string(size);
-      if (hex(checksum_of_file(file, size)) != entry.at("crc32c").get<std::string>())
-        return name + " has another checksum than the manifest says";
-    }
-    for (const char* required : {"config.json", "model.safetensors", "optimizer.safetensors", "state.json"})
-      if (!manifest.at("files").contains(required)) return std::string("the manifest does not name ") + required;
-  } catch (const Error& error) {
-    return error.what();
-  } catch (const Json::exception& error) {
-    return std::string("manifest.json: ") + error.what();
-  }
-  return std::nullopt;
+  constexpr const char* kRequired[] = {"config.json", "model.safetensors", "optimizer.safetensors", "state.json"};
+  return find_damage_in(checkpoint, kRequired);
 }
 
 std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes) {
@@ -208,10 +148,7 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device) {
   const std::string place = (checkpoint / "state.json").string();
   const Json json = read_json(place);
-  const ModelConfig config =
-      from_config_json(read_json(checkpoint / "config.json"), (checkpoint / "config.json").string());
-  CausalLm model = CausalLm::from_tensors(config, read_tensors(checkpoint / "model.safetensors"), device,
-                                          (checkpoint / "model.safetensors").string());
+  CausalLm model = read_model_folder(checkpoint, device);
   try {
     const Json& files = json.at("files");
     return {std::move(model), read_tensors(checkpoint / "optimizer.safetensors"),

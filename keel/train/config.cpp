@@ -57,6 +57,10 @@ void CheckpointOptions::describe(OptionTable& table) {
 void RecordOptions::describe(OptionTable& table) {
   table.add("samples_per_step", samples_per_step,
             "Completions per step that go to samples.jsonl with every token's numbers.", at_least(0));
+  table.add("certificate_every", certificate_every,
+            "RL steps between certificates of improvement in metrics.jsonl, from the first step on; each costs one "
+            "forward pass over the step's completions. 0 means none.",
+            at_least(0));
 }
 
 void Config::describe(OptionTable& table) {
@@ -66,6 +70,7 @@ void Config::describe(OptionTable& table) {
   table.section("sft", "Supervised warm-up before RL.", sft);
   table.section("rollout", "How completions are sampled.", rollout);
   table.section("objective", "The method and its trust region.", objective);
+  table.section("reference", "The pull to the policy that RL starts from.", reference);
   table.section("optimizer", "AdamW in the RL phase.", optimizer);
   table.section("train", "The RL phase.", train);
   table.section("eval", "Accuracy on held-out prompts.", eval);
@@ -120,7 +125,7 @@ void check_consistency(const Config& c) {
     refuse("train.sequences_per_update is ", c.sequences_per_update(), ", but a step has ", c.rollouts_per_step(),
            " completions (train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step());
-  make_objective(c.objective, 1.0);  // refuses parameters that the method does not have
+  make_objective(c.objective, 1.0, c.reference);  // refuses what the method does not have or would not read
   check_positions(c, *make_task(c.task));
 }
 
@@ -134,11 +139,12 @@ Config quickstart_config() {
   c.sft.stop_loss = 0.31;
   c.sft.noisy_steps = 150;
   c.rollout.weights = "fp8";
-  c.optimizer.lr = 3e-4;
-  c.train.steps = 60;
+  c.optimizer.lr = 2e-4;
+  c.train.steps = 100;
   c.train.sequences_per_update = 32;
   c.eval.prompts = 1000;
   c.checkpoint.every = 20;
+  c.record.certificate_every = 1;  // so small a network can afford it
   return c;
 }
 

@@ -64,6 +64,7 @@ struct CheckpointOptions {
 
 struct RecordOptions {
   int64_t samples_per_step = 2;
+  int64_t certificate_every = 10;
   void describe(OptionTable& table);
 };
 
@@ -75,6 +76,7 @@ struct Config {
   SftOptions sft;
   RolloutOptions rollout;
   ObjectiveOptions objective;
+  ReferenceOptions reference;
   OptimizerOptions optimizer;
   TrainOptions train;
   EvalOptions eval;

@@ -17,9 +17,10 @@ Tensor predicting_states(const CausalLm& model, const PackedBatch& batch) {
 
 }  // namespace
 
-TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, double temperature) {
+TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, double temperature,
+                            const BehaviorRows& behavior) {
   const at::NoGradGuard no_grad;
-  return LmHead(model.head(), temperature).statistics(predicting_states(model, batch), batch.targets);
+  return LmHead(model.head(), temperature).statistics(predicting_states(model, batch), batch.targets, behavior);
 }
 
 void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, double temperature, Scope scope,

@@ -21,6 +21,7 @@ namespace {
 
 constexpr int64_t kSelfTestPrompts = 4;
 constexpr int64_t kEvaluationSamples = 3;
+constexpr const char* kReferenceFolder = "reference";
 constexpr const char* kConfigHeading = "The full, resolved configuration of this run.";
 
 std::string fixed(double value, int digits) {
@@ -40,6 +41,12 @@ std::string shell_word(const std::string& path) {
   std::string word = "'";
   for (const char c : path) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return word + "'";
+}
+
+/// What config.yaml says of a run: everything, and where it is, so that it can be resumed from any folder.
+std::string recorded_config(Config config) {
+  config.run.dir = std::filesystem::absolute(config.run.dir).lexically_normal().string();
+  return to_yaml(config, kConfigHeading);
 }
 
 OptimizerOptions sft_optimizer(const SftOptions& options) {
@@ -71,12 +78,13 @@ void require_same_config(const Config& config, const Json& saved, const std::str
 
 /// Refuses a model that cannot be trained in this machine's memory; a machine that promises more than it has would end
 /// the process without a word.
-void require_memory(const ModelConfig& shape) {
-  constexpr double kGiB = 1 << 30, kFloatsPerParameter = 4;  // weight, gradient, two moments
-  constexpr double kFloatsPerAngle = 4;                      // cos and sin, and the angles while they are made
+void require_memory(const ModelConfig& shape, bool has_reference) {
+  constexpr double kGiB = 1 << 30;
+  const double floats_per_parameter = has_reference ? 5 : 4;  // weight, gradient, two moments; the reference's weight
+  constexpr double kFloatsPerAngle = 4;                       // cos and sin, and the angles while they are made
   const double parameters = static_cast<double>(shape.parameter_count());
   const double angles = static_cast<double>(shape.max_position_embeddings) * static_cast<double>(shape.head_dim);
-  const double wanted = sizeof(float) * (kFloatsPerParameter * parameters + kFloatsPerAngle * angles);
+  const double wanted = sizeof(float) * (floats_per_parameter * parameters + kFloatsPerAngle * angles);
   const double have = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   if (wanted > have)
     fail(ExitCode::kBadConfiguration, "model: ", format_count(shape.parameter_count()), " parameters (hidden_size ",
@@ -93,7 +101,7 @@ Trainer::Trainer(const Config& config, CausalLm model, RunFolder folder, TrainSt
       device_(model.device()),
       task_(make_task(config.task)),
       tokenizer_(task_->tokenizer()),
-      objective_(make_objective(config.objective, static_cast<double>(max_new_tokens()))),
+      objective_(make_objective(config.objective, static_cast<double>(max_new_tokens()), config.reference)),
       model_(std::move(model)),
       prompts_([this](uint64_t index) {
         return task_prompt(*task_, tokenizer_, config_.task.name, config_.run.seed, index, Split::kTrain);
@@ -104,6 +112,9 @@ Trainer::Trainer(const Config& config, CausalLm model, RunFolder folder, TrainSt
       folder_(std::move(folder)),
       state_(state) {
   prompts_.seek(state_.prompts);
+  if (!objective_.adapt_target_kept) return;
+  first_thresholds_ = thresholds_of(objective_.method.region);
+  if (state_.delta_low > 0) set_thresholds(objective_, {state_.delta_low, state_.delta_high});
 }
 
 std::unique_ptr<Trainer> Trainer::start(const Config& config, bool replace, Console& console) {
@@ -113,9 +124,9 @@ std::unique_ptr<Trainer> Trainer::start(const Config& config, bool replace, Cons
   const ModelConfig shape = model_config(config.model, task->tokenizer().size());
   // All that can refuse comes before the folder, so that a refused run leaves nothing behind and replaces nothing.
   RunFolder::require_free(config.run.dir, replace);
-  if (device.is_cpu()) require_memory(shape);
+  if (device.is_cpu()) require_memory(shape, config.reference.kl_coefficient > 0);
   CausalLm model = CausalLm::random(shape, config.run.seed, device);
-  RunFolder folder = RunFolder::create(config.run.dir, replace, to_yaml(config, kConfigHeading));
+  RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
   std::unique_ptr<Trainer> trainer(new Trainer(config, std::move(model), std::move(folder), TrainState{}, console));
   trainer->begin_phase(config.sft.steps > 0 ? Phase::kSft : Phase::kRl);
   return trainer;
@@ -133,21 +144,27 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& config, Console& console)
     const bool exists = std::filesystem::exists(folder / "config.yaml", ignored);
     fail(ExitCode::kBadInput, "run.dir: ", folder.string(), " has no sound checkpoint to resume from; ",
          exists ? "start the run anew with --overwrite instead of --resume"
-                : "no run was started there, so leave --resume away or correct run.dir");
+                : "no run was started there, so leave --resume away or correct run.dir (run.dir=FOLDER, where a run "
+                  "was moved)");
   }
   FileHandle claim = RunFolder::claim(folder);
   Checkpoint checkpoint = load_checkpoint(newest, device);
   require_same_config(config, checkpoint.config, newest.string());
+  std::optional<CausalLm> reference;
+  if (config.reference.kl_coefficient > 0 && checkpoint.state.rl_steps > 0)
+    reference = load_reference(folder / kReferenceFolder, device);
   finish_save(newest);
-  RunFolder reopened = RunFolder::reopen(folder, std::move(claim), checkpoint.files, to_yaml(config, kConfigHeading));
+  RunFolder reopened = RunFolder::reopen(folder, std::move(claim), checkpoint.files, recorded_config(config));
   std::unique_ptr<Trainer> trainer(
       new Trainer(config, std::move(checkpoint.model), std::move(reopened), checkpoint.state, console));
+  trainer->reference_ = std::move(reference);
   const Phase phase = checkpoint.state.phase;
   // A finished run goes on when it is asked for more steps than it made.
   const bool goes_on = phase == Phase::kDone && checkpoint.state.rl_steps < config.train.steps;
   trainer->begin_phase(goes_on ? Phase::kRl : phase);
   trainer->optimizer_->load(checkpoint.optimizer, newest.string());
   trainer->last_checkpoint_ = newest;
+  set_resumable();
   console.line("resumed from " + newest.string());
   return trainer;
 }
@@ -155,6 +172,17 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& config, Console& console)
 void Trainer::begin_phase(Phase phase) {
   state_.phase = phase;
   optimizer_.emplace(model_.parameters(), phase == Phase::kSft ? sft_optimizer(config_.sft) : config_.optimizer);
+  if (phase == Phase::kRl) keep_reference();
+}
+
+/// Remembers the policy as it is when RL starts, in memory and beside the checkpoints: it must be there before the
+/// first of them that says that RL has begun. A run that is resumed later than that has loaded it.
+void Trainer::keep_reference() {
+  if (reference_ || !objective_.requirements().reference_logp) return;
+  const at::NoGradGuard no_grad;
+  reference_ = CausalLm::from_tensors(model_.config(), model_.parameters(), device_, "the reference policy");
+  for (const NamedTensor& weight : reference_->parameters()) weight.value.set_requires_grad(false);
+  save_reference(folder_.path() / kReferenceFolder, *reference_, tokenizer_);
 }
 
 void Trainer::self_test() {
@@ -247,6 +275,7 @@ void Trainer::save() {
   last_checkpoint_ =
       save_checkpoint(folder_.checkpoints(), {model_, optimizer_->state(), state_, sizes, to_json(config_)}, tokenizer_,
                       config_.checkpoint.keep);
+  set_resumable();
   checkpoint_seconds_ += watch.lap();
 }
 

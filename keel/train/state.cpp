@@ -18,6 +18,8 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("skipped", s.skipped);
   visitor("skipped_in_a_row", s.skipped_in_a_row);
   visitor("last_evaluation", s.last_evaluation);
+  visitor("delta_low", s.delta_low);
+  visitor("delta_high", s.delta_high);
   visitor("sft_steps", s.sft_steps);
   visitor("noisy_steps", s.noisy_steps);
   visitor("noisy", s.noisy);

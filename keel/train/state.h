@@ -20,7 +20,8 @@ struct TrainState {
   uint64_t prompts = 0;    // position of the prompt stream
   int64_t skipped = 0;     // updates skipped for a non-finite gradient
   int64_t skipped_in_a_row = 0;
-  int64_t last_evaluation = -1;  // the step at which accuracy was last measured
+  int64_t last_evaluation = -1;          // the step at which accuracy was last measured
+  double delta_low = 0, delta_high = 0;  // thresholds of an adaptive trust region; 0: those of the configuration
 
   // The warm-up.
   int64_t sft_steps = 0;

@@ -14,12 +14,14 @@ enum Sum {
   kMasked,
   kMaskedPositive,
   kMaskedNegative,
+  kOutside,
   kDivergence,
   kInfinite,
   kRatio,
   kClamped,
   kEntropy,
   kKlBehavior,
+  kKlReference,
   kMismatchTokens,
   kMismatch,
   kSumCount
@@ -29,7 +31,7 @@ enum Maximum { kDivergenceMax, kRatioMax, kMismatchMax, kMaximumCount };
 }  // namespace
 
 void TokenMetrics::add(const TokenStats& stats, const TokenPolicy& policy, const TokenDecision& decision,
-                       bool equal_parameters) {
+                       bool equal_parameters, const Tensor& reference_kl) {
   const at::NoGradGuard no_grad;
   if (policy.logp.numel() == 0) return;
   const Tensor log_ratio = policy.logp - policy.behavior_logp;
@@ -48,12 +50,17 @@ void TokenMetrics::add(const TokenStats& stats, const TokenPolicy& policy, const
   sums[kMasked] = sum(masked);
   sums[kMaskedPositive] = sum(masked.logical_and(positive));
   sums[kMaskedNegative] = sum(masked.logical_and(negative));
+  sums[kOutside] = sum(decision.outside.defined() ? decision.outside : masked);
   sums[kDivergence] = sum(divergence);
   sums[kInfinite] = sum(infinite);
   sums[kRatio] = sum(ratio);
   sums[kClamped] = sum(log_ratio.abs() > kMaxLogRatio);
   sums[kEntropy] = sum(stats.entropy);
   sums[kKlBehavior] = sum(ratio - 1 - log_ratio);  // k3: an estimate of KL(mu || pi) that is never negative
+  if (reference_kl.defined()) {
+    has_reference_ = true;
+    sums[kKlReference] = sum(reference_kl);
+  }
   maxima[kDivergenceMax] = divergence.max().to(at::kDouble);
   maxima[kRatioMax] = ratio.max().to(at::kDouble);
   if (equal_parameters) {
@@ -74,9 +81,11 @@ void TokenMetrics::write(Json& row) const {
   const auto largest = [&](Maximum which) { return maxima[which].item<double>(); };
   row["policy/entropy"] = share(kEntropy, kTokens);
   row["policy/kl_behavior"] = share(kKlBehavior, kTokens);
+  if (has_reference_) row["policy/kl_reference"] = share(kKlReference, kTokens);
   row["trust_region/masked"] = share(kMasked, kTokens);
   row["trust_region/masked_positive"] = share(kMaskedPositive, kPositive);
   row["trust_region/masked_negative"] = share(kMaskedNegative, kNegative);
+  row["trust_region/outside"] = share(kOutside, kTokens);
   row["trust_region/divergence_mean"] = total(kDivergence) / std::max(total(kTokens) - total(kInfinite), 1.0);
   row["trust_region/divergence_max"] = largest(kDivergenceMax);
   row["trust_region/divergence_infinite"] = static_cast<int64_t>(total(kInfinite));

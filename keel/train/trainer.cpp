@@ -12,6 +12,7 @@
 #include "keel/train/self_test.h"
 #include "keel/train/stopwatch.h"
 #include "keel/train/token_metrics.h"
+#include "keel/train/update_certificate.h"
 
 namespace keel {
 namespace {
@@ -56,8 +57,8 @@ Json Trainer::step() {
   const double rollout_seconds = watch.lap();
   score(rollouts, prompts, tokenizer_, reward_);
   const double reward_seconds = watch.lap();
-  annotate(rollouts, prompts, model_, objective_.requirements(), config_.rollout.temperature,
-           config_.train.tokens_per_batch);
+  annotate(rollouts, prompts, model_, reference_ ? &*reference_ : nullptr, objective_.requirements(),
+           config_.rollout.temperature, config_.train.tokens_per_batch);
 
   std::vector<double> rewards;
   std::vector<int64_t> groups;
@@ -68,28 +69,29 @@ Json Trainer::step() {
   const std::vector<double> advantage = advantages(objective_.method.advantage, rewards, groups);
   write_rollout_metrics(rollouts, advantage, config_.rollout.samples_per_prompt, row);
 
+  const ScoredRollouts scored{prompts, rollouts, advantage, behavior_head};
   TokenMetrics token_metrics;
   SampleNotes notes(advantage, config_.record.samples_per_step);
   bool equal_parameters = true;  // until the first update, |pi - mu| is the mismatch between sampler and trainer
   for (int64_t epoch = 0; epoch < config_.train.epochs; ++epoch) {
     for (const std::vector<int64_t>& minibatch : minibatches(epoch)) {
       accumulate_policy_gradients(model_, objective_, config_.rollout.temperature, config_.train.tokens_per_batch,
-                                  {prompts, rollouts, advantage, behavior_head}, minibatch,
-                                  [&](const PackedBatch& batch, int64_t begin, const TokenStats& stats,
-                                      const TokenPolicy& policy, const TokenDecision& decision) {
-                                    token_metrics.add(stats, policy, decision, equal_parameters);
-                                    notes.add(batch, minibatch, begin, policy, decision);
+                                  scored, minibatch, [&](const DecidedTokens& t) {
+                                    token_metrics.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
+                                    notes.add(t.batch, minibatch, t.begin, t.policy, t.decision);
                                   });
       apply_update(config_.optimizer.lr_at(state_.rl_updates++), row);
       equal_parameters = false;
     }
   }
+  token_metrics.write(row);
   const double train_seconds = watch.lap();
+  add_certificate(scored, row);
+  adapt_thresholds(row);
 
   state_.prompts = prompts_.position();
   state_.rl_steps++;
   state_.step++;
-  token_metrics.write(row);
   for (const Json& sample : notes.rows(state_.step, prompts, rollouts, advantage, tokenizer_))
     folder_.add_sample(sample);
   const double tokens = static_cast<double>(token_count(rollouts));
@@ -127,6 +129,33 @@ std::vector<std::vector<int64_t>> Trainer::minibatches(int64_t epoch) const {
     std::sort(result.back().begin(), result.back().end());  // completions of one prompt side by side share it
   }
   return result;
+}
+
+/// Measures what the step's updates did, with the weights after the last of them.
+void Trainer::add_certificate(const ScoredRollouts& scored, Json& row) const {
+  const int64_t every = config_.record.certificate_every;
+  if (every == 0 || state_.rl_steps % every != 0) return;
+  Stopwatch watch(device_);
+  const CertificateTerms terms{.temperature = config_.rollout.temperature,
+                               .tokens_per_batch = config_.train.tokens_per_batch,
+                               .xi = task_->largest_reward(),
+                               .horizon = max_new_tokens()};
+  if (const auto certificate = certificate_of(model_, scored, objective_.requirements(), terms))
+    write_certificate(*certificate, row);
+  row["time/certificate"] = watch.lap();
+}
+
+/// Says which thresholds the step had, and moves them for the next.
+void Trainer::adapt_thresholds(Json& row) {
+  if (!objective_.adapt_target_kept) return;
+  const Thresholds now = thresholds_of(objective_.method.region);
+  row["trust_region/delta_low"] = now.low;
+  row["trust_region/delta_high"] = now.high;
+  if (!row.contains("trust_region/outside")) return;  // no token was judged
+  const Thresholds next = adapted(objective_, first_thresholds_, 1 - row["trust_region/outside"].get<double>());
+  set_thresholds(objective_, next);
+  state_.delta_low = next.low;
+  state_.delta_high = next.high;
 }
 
 void Trainer::apply_update(double lr, Json& row) {

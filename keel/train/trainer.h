@@ -11,10 +11,12 @@
 #include "keel/record/run_folder.h"
 #include "keel/reward/score.h"
 #include "keel/task/task.h"
+#include "keel/train/adaptive_thresholds.h"
 #include "keel/train/checkpoint.h"
 #include "keel/train/config.h"
 #include "keel/train/evaluation.h"
 #include "keel/train/optimizer.h"
+#include "keel/train/policy_tokens.h"
 #include "keel/train/state.h"
 
 namespace keel {
@@ -53,6 +55,9 @@ class Trainer {
   bool evaluation_due() const;
   void finish_sft_step();
   void begin_phase(Phase phase);
+  void keep_reference();
+  void adapt_thresholds(Json& row);
+  void add_certificate(const ScoredRollouts& scored, Json& row) const;
   void record_step(Json row, const char* phase, double seconds);
   void save();
   void require_finite_weights() const;
@@ -66,7 +71,9 @@ class Trainer {
   std::unique_ptr<Task> task_;
   Tokenizer tokenizer_;
   Objective objective_;
+  Thresholds first_thresholds_;  // of an adaptive trust region, as configured
   CausalLm model_;
+  std::optional<CausalLm> reference_;  // the policy when RL started, where the objective asks for it
   std::optional<Optimizer> optimizer_;
   PromptStream prompts_;
   RewardFunction reward_;

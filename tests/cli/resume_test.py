@@ -125,6 +125,90 @@ class AskedToStop(support.Test):
         support.verify_checkpoint(run / "checkpoints" / "step-000002")
 
 
+    def test_a_second_signal_before_anything_is_saved_does_not_promise_that_the_run_can_be_resumed(self):
+        run = self.folder / "run"
+        process = start_train(run, sft={"steps": 1000000, "noisy_steps": 0, "batch": 16384}, checkpoint={"every": 0})
+        self.assertTrue(wait_for(process, lambda: (run / "metrics.jsonl").exists()))
+        process.send_signal(signal.SIGINT)
+        self.assertTrue(wait_for(process, lambda: "once more to stop at once" in process.output.read_text()))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(), -signal.SIGTERM)
+        self.assertEqual(support.checkpoints(run), [])
+
+
+class WithMoreThanWeights(support.Test):
+    """What a run must remember beside its own weights: the reference policy, and thresholds that moved."""
+
+    EXTRA = {"objective": {"adapt_target_kept": 0.8, "adapt_rate": 0.5}, "reference": {"kl_coefficient": 0.05},
+             "optimizer": {"lr": 0.01}, "eval": {"prompts": 0}}
+
+    def trained(self, run, *flags, steps):
+        self.assert_exit(train(run, *flags, **{**self.EXTRA, "train": {"steps": steps}}), 0)
+
+    def test_it_goes_on_to_the_same_bits(self):
+        whole = self.folder / "whole"
+        self.trained(whole, steps=6)
+        reference = (whole / "reference" / "model.safetensors").read_bytes()
+        rl = [row for row in support.metrics(whole) if row["phase"] == "rl"]
+        deltas = [row["trust_region/delta_high"] for row in rl]
+        self.assertEqual(deltas[0], 0.15)
+        self.assertEqual(len(set(deltas)), 6)  # they moved, every time
+        self.assertTrue(all(row["optimizer/grad_norm"] > 0 and row["policy/kl_reference"] > 0 for row in rl))
+        self.assertGreater(rl[-1]["policy/kl_reference"], 0.01)
+        for steps in (0, 1, 4):  # 0: only the warm-up
+            run = self.folder / f"after {steps}"
+            self.trained(run, steps=steps)
+            self.trained(run, "--resume", steps=6)
+            self.assert_same_run(run, whole)
+            self.assertEqual((run / "reference" / "model.safetensors").read_bytes(), reference)
+            self.assertEqual([p.name for p in run.rglob("*.partial")], [])
+
+    def test_the_reference_is_the_policy_after_the_warm_up_and_a_model_folder(self):
+        run = self.folder / "run"
+        self.trained(run, steps=0)
+        last = run / "checkpoints" / support.checkpoints(run)[-1]
+        for name in ("model.safetensors", "config.json", "tokenizer.json"):
+            self.assertEqual((run / "reference" / name).read_bytes(), (last / name).read_bytes(), name)
+
+    def test_a_damaged_reference_is_refused_and_nothing_changes(self):
+        run = self.folder / "run"
+        self.trained(run, steps=2)
+        path = run / "reference" / "model.safetensors"
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+        before = support.tree(run)
+        result = train(run, "--resume", **{**self.EXTRA, "train": {"steps": 3}})
+        self.assert_refused(result, 3, "reference", "model.safetensors has another checksum", "--overwrite")
+        self.assertEqual(support.tree(run), before)
+
+    def test_a_run_without_a_pull_has_no_reference(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 1}), 0)
+        self.assertFalse((run / "reference").exists())
+
+
+class Elsewhere(support.Test):
+    def test_a_run_is_resumed_by_its_configuration_from_any_folder(self):
+        (self.folder / "a").mkdir()
+        (self.folder / "b").mkdir()
+        self.assert_exit(train("runs/x", cwd=self.folder / "a", train={"steps": 1}), 0)
+        config = self.folder / "a" / "runs" / "x" / "config.yaml"
+        self.assertIn(f"dir: {self.folder}/a/runs/x\n", config.read_text())
+        result = keel("train", "../a/runs/x/config.yaml", "--resume", "train.steps=2", cwd=self.folder / "b")
+        self.assert_exit(result, 0)
+        self.assertEqual(support.checkpoints(self.folder / "a" / "runs" / "x")[-1], "step-000010")
+        self.assertFalse((self.folder / "b" / "runs").exists())
+
+    def test_a_run_that_was_moved_says_what_to_set(self):
+        self.assert_exit(train(self.folder / "old", train={"steps": 1}), 0)
+        (self.folder / "old").rename(self.folder / "new")
+        config = self.folder / "new" / "config.yaml"
+        result = keel("train", config, "--resume", "train.steps=2")
+        self.assert_refused(result, 3, f"{self.folder}/old", "run.dir=FOLDER", "moved")
+        self.assert_exit(keel("train", config, "--resume", "train.steps=2", f"run.dir={self.folder}/new"), 0)
+
+
 class Finished(support.Test):
     def test_a_finished_run_is_left_as_it_is_and_goes_on_when_asked_for_more(self):
         whole, run = self.folder / "whole", self.folder / "run"

@@ -19,7 +19,8 @@ KEEL = os.environ.get("KEEL_BINARY", str(ROOT / "build" / "keel"))
 QUICKSTART = str(ROOT / "examples" / "quickstart.yaml")
 
 # A run of about a second: 8 warm-up steps (5 + 3 noisy), 4 RL steps of 2 updates, an evaluation before and after, and a
-# checkpoint of some 100 KB every second step. One thread: only then are sums made in the same order.
+# checkpoint of some 100 KB every second step. One thread: only then are sums made in the same order. So small a network
+# seldom earns a reward: without the entropy term RL would not change a weight, and its resumption would prove nothing.
 SMALL = {
     "run.threads": 1,
     "model.hidden_size": 16,
@@ -32,6 +33,7 @@ SMALL = {
     "train.prompts_per_step": 4,
     "rollout.samples_per_prompt": 4,
     "train.sequences_per_update": 8,
+    "objective.entropy_coefficient": -0.1,
     "eval.prompts": 10,
     "checkpoint.every": 2,
 }

@@ -14,12 +14,13 @@ from support import keel, train
 # The documented, stable names (docs/metrics.md) of an RL step.
 RL_KEYS = """phase step updates
     reward/mean reward/std reward/zero_std_groups policy/entropy policy/kl_behavior
-    trust_region/masked trust_region/masked_positive trust_region/masked_negative
+    trust_region/masked trust_region/masked_positive trust_region/masked_negative trust_region/outside
     trust_region/divergence_mean trust_region/divergence_max trust_region/divergence_infinite
     mismatch/abs_prob_mean mismatch/abs_prob_max ratio/mean ratio/max ratio/clamped
     completion/length_mean completion/length_max completion/truncated optimizer/grad_norm optimizer/lr skipped_steps
     time/rollout time/reward time/train time/checkpoint throughput/rollout_tokens_per_s throughput/train_tokens_per_s
-    memory/peak_bytes""".split()
+    memory/peak_bytes certificate/gain certificate/max_penalty certificate/average_penalty certificate/bound
+    certificate/divergence time/certificate""".split()
 TOKEN_ARRAYS = ("tokens", "behavior_logp", "logp", "coefficient", "kept", "divergence", "threshold")
 
 
@@ -77,8 +78,14 @@ class FinishedRun(support.Test):
             if row["phase"] == "rl":
                 self.assertEqual([key for key in RL_KEYS if key not in row], [])
             for key, value in row.items():
-                if key != "phase":
+                if key not in ("phase", "certificate/divergence"):
                     self.assertTrue(math.isfinite(value), (key, value))
+        rl = [row for row in rows if row["phase"] == "rl"]
+        self.assertEqual({row["certificate/divergence"] for row in rl}, {"binary_tv"})
+        self.assertTrue(all(row["optimizer/grad_norm"] > 0 for row in rl))
+        for row in rl:  # Theorem 3.2: what is gained, less the smaller penalty
+            penalty = min(row["certificate/max_penalty"], row["certificate/average_penalty"])
+            self.assertAlmostEqual(row["certificate/bound"], row["certificate/gain"] - penalty, places=9)
         # 8 updates of the warm-up, then 2 per step; 26 words, so that no entropy is above log 26.
         self.assertEqual([r["updates"] for r in rows if r["phase"] == "rl"], [10, 12, 14, 16])
         self.assertTrue(all(0 <= r["reward/mean"] <= 1 and 0 <= r["policy/entropy"] <= math.log(26) + 1e-6

@@ -40,7 +40,7 @@ TEST(TokenDivergences, EqualTheGoldensForEveryTokenOfEveryBatch) {
   const Json divergences = golden("divergences.json"), batches = golden("batches.json");
   int batches_checked = 0, numbers_checked = 0;
   for (const Json& row : divergences.at("tokens")) {
-    const Json& batch = golden_batch_json(batches, row.at("batch"));
+    const Json batch = golden_batch_json(batches, row.at("batch"));
     const GoldenBatch tokens(batch);
     for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
       const std::map<std::string, Tensor> got = token_divergences(golden_policy(batch, type));

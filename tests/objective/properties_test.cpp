@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
 #include "keel/objective/methods.h"
 #include "keel/objective/regions.h"
@@ -51,10 +52,40 @@ TEST(EveryMethod, GivesFiniteCoefficientsForHundredThousandEdgeTokens) {
       EXPECT_FALSE(decision.threshold.isnan().any().item<bool>()) << row.name << " " << c10::toString(type);
       EXPECT_EQ(decision.coefficient.scalar_type(), type) << row.name;
       EXPECT_EQ(decision.coefficient.masked_select(policy.mask.logical_not()).abs().sum().item<double>(), 0);
-      if (row.name == "ipo" || row.name == "prime_rl_default") continue;  // their pull-back reaches blocked tokens too
+      // Their pull-back reaches blocked tokens too.
+      if (std::holds_alternative<Ipo>(row.region) || std::holds_alternative<PrimeRlDefault>(row.region)) continue;
       const Tensor blocked = decision.keep.logical_not();
       EXPECT_EQ(decision.coefficient.masked_select(blocked).abs().sum().item<double>(), 0) << row.name;
     }
+  }
+}
+
+/// Tokens [begin, begin + count) of a larger batch, cut into sequences anew.
+TokenPolicy part_of(const TokenPolicy& p, int64_t begin, int64_t count, std::mt19937_64& random) {
+  TokenPolicy part = p;
+  for (Tensor* tensor : {&part.logp, &part.behavior_logp, &part.advantages, &part.mask, &part.old_logp,
+                         &part.topk_behavior_logp, &part.topk_logp, &part.sampled_in_topk, &part.divergence})
+    *tensor = tensor->narrow(0, begin, count);
+  part.lengths.clear();
+  part.groups.clear();
+  for (int64_t left = count; left > 0; left -= part.lengths.back()) {
+    part.lengths.push_back(std::min<int64_t>(static_cast<int64_t>(random() % 6), left));  // empty sequences too
+    part.groups.push_back(static_cast<int64_t>(random() % 3));
+  }
+  return part;
+}
+
+TEST(EveryMethod, GivesFiniteCoefficientsForHundredThousandSmallEdgeBatches) {
+  constexpr int64_t kBatches = 100000, kPool = 20000, kLongest = 12;
+  std::mt19937_64 random(5);
+  const TokenPolicy pools[] = {edge_tokens(kPool, 3, at::kFloat), edge_tokens(kPool, 4, at::kDouble)};
+  for (int64_t i = 0; i < kBatches; ++i) {
+    const Method& row = methods()[static_cast<size_t>(i) % methods().size()];
+    const int64_t count = 1 + static_cast<int64_t>(random() % kLongest);
+    const int64_t begin = static_cast<int64_t>(random() % (kPool - count));
+    const TokenPolicy batch = part_of(pools[random() % 2], begin, count, random);
+    ASSERT_TRUE(token_coefficients(row.region, batch).coefficient.isfinite().all().item<bool>())
+        << row.name << ", tokens from " << begin << ", " << count;
   }
 }
 

@@ -40,6 +40,8 @@ class CheckpointTest : public testing::Test {
     checkpoint.state.phase = Phase::kRl;
     checkpoint.state.step = step;
     checkpoint.state.loss_average = 0.1 + 0.2;  // must come back to the last bit
+    checkpoint.state.delta_low = 0.15 * 1.1;
+    checkpoint.state.delta_high = 1e-4 / 3;
     checkpoint.state.prompts = (uint64_t{1} << 53) + 1;
     return checkpoint;
   }
@@ -75,6 +77,8 @@ TEST_F(CheckpointTest, ComesBackToTheBit) {
   EXPECT_EQ(loaded.state.phase, Phase::kRl);
   EXPECT_EQ(loaded.state.step, 7);
   EXPECT_EQ(loaded.state.loss_average, 0.1 + 0.2);
+  EXPECT_EQ(loaded.state.delta_low, 0.15 * 1.1);
+  EXPECT_EQ(loaded.state.delta_high, 1e-4 / 3);
   EXPECT_EQ(loaded.state.prompts, 9007199254740993u);  // 2^53 + 1: a double would lose it
   EXPECT_EQ(loaded.files.metrics, 10u);
   EXPECT_EQ(loaded.files.samples, 20u);
@@ -232,6 +236,28 @@ TEST_F(CheckpointTest, AStateOfAnotherVersionIsABadInputFile) {
     write_atomically(state, broken.dump());
     EXPECT_THAT(error_of(3, [&] { load_checkpoint(path, at::kCPU); }), HasSubstr("state.json"));
   }
+}
+
+TEST_F(CheckpointTest, AReferenceComesBackToTheBitAndADamagedOneIsNamed) {
+  const CausalLm model = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/true), 3);
+  const Tokenizer tokenizer = Tokenizer::word_level({"<pad>", "<bos>", "<eos>", "a"}, {"<pad>", "<bos>", "<eos>"});
+  const std::filesystem::path folder = folder_ / "reference";
+  save_reference(folder, tiny_model(model.config(), 4), tokenizer);
+  save_reference(folder, model, tokenizer);  // RL starts again: the newer one holds
+  EXPECT_THAT(list_directory(folder_), ElementsAre("reference"));
+  const CausalLm back = load_reference(folder, at::kCPU);
+  for (size_t i = 0; i < model.parameters().size(); ++i)
+    EXPECT_TRUE(at::equal(back.parameters()[i].value, model.parameters()[i].value)) << model.parameters()[i].name;
+
+  std::string bytes = read_file(folder / "model.safetensors");
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_atomically(folder / "model.safetensors", bytes);
+  const std::string message = error_of(3, [&] { load_reference(folder, at::kCPU); });
+  EXPECT_THAT(message, HasSubstr(folder.string()));
+  EXPECT_THAT(message, HasSubstr("model.safetensors has another checksum"));
+  EXPECT_THAT(message, HasSubstr("--overwrite"));
+  remove_tree(folder);
+  EXPECT_THAT(error_of(3, [&] { load_reference(folder, at::kCPU); }), HasSubstr("manifest.json"));
 }
 
 }  // namespace

@@ -116,6 +116,8 @@ const std::vector<AliasCase> kAliases = {
     {"num_iterations", "2", "train.epochs", 2},
     {"epsilon", "0.2", "objective.delta", 0.2},
     {"epsilon_high", "0.28", "objective.delta_high", 0.28},
+    {"beta", "0.04", "reference.kl_coefficient", 0.04},
+    {"entropy_coef", "0.01", "objective.entropy_coefficient", 0.01},
     {"save_total_limit", "3", "checkpoint.keep", 3},
     {"trainer.default_local_dir", "out/b", "run.dir", "out/b"},
     {"trainer.total_training_steps", "12", "train.steps", 12},
@@ -135,6 +137,10 @@ const std::vector<AliasCase> kAliases = {
     {"actor_rollout_ref.actor.clip_ratio", "0.15", "objective.delta", 0.15},
     {"actor_rollout_ref.actor.clip_ratio_low", "0.1", "objective.delta_low", 0.1},
     {"actor_rollout_ref.actor.clip_ratio_high", "0.3", "objective.delta_high", 0.3},
+    {"actor_rollout_ref.actor.entropy_coeff", "0.02", "objective.entropy_coefficient", 0.02},
+    {"actor_rollout_ref.actor.use_kl_loss", "true", "reference.kl_coefficient", 0.001},  // verl's default
+    {"actor_rollout_ref.actor.kl_loss_coef", "0.003", "reference.kl_coefficient", 0.003},
+    {"actor_rollout_ref.actor.kl_loss_type", "mse", "reference.estimator", "k2"},
 };
 
 TEST(ConfigAliases, SetWhatTheyMeanAndSaySoOnce) {
@@ -232,6 +238,22 @@ TEST(ConfigAliases, ARatioBoundIsNotTakenForADivergenceThreshold) {
   EXPECT_THAT(refusal_of({"objective.method=drpo", "epsilon_high=0.2"}), HasSubstr("holds a divergence"));
 }
 
+TEST(ConfigAliases, TheKlOfVerlIsOnlyThereWhereItIsUsed) {
+  const std::string actor = "actor_rollout_ref.actor.";
+  const auto reference = [&](const std::vector<std::string>& settings) {
+    std::vector<std::string> whole;
+    for (const std::string& setting : settings) whole.push_back(actor + setting);
+    return load(whole).config.reference;
+  };
+  EXPECT_EQ(reference({"use_kl_loss=false", "kl_loss_coef=0.5"}).kl_coefficient, 0);
+  EXPECT_EQ(reference({"use_kl_loss=true", "kl_loss_coef=0.5"}).kl_coefficient, 0.5);
+  EXPECT_EQ(reference({"use_kl_loss=false"}).kl_coefficient, 0);
+  EXPECT_EQ(reference({"kl_loss_type=low_var_kl"}).estimator, "k3");
+  EXPECT_EQ(reference({"kl_loss_type=kl"}).estimator, "k1");
+  EXPECT_THAT(refusal_of({actor + "kl_loss_type=abs"}), HasSubstr("reference.estimator"));
+  EXPECT_THAT(refusal_of({actor + "use_kl_loss=2"}), HasSubstr("true or false"));
+}
+
 TEST(ConfigAliases, OnTheCommandLineWinOverTheFile) {
   ConfigTree tree = parse_config("{\"rollout\": {\"samples_per_prompt\": 6}}", "run.json");
   apply_override(tree, "num_generations=4");
@@ -269,6 +291,17 @@ TEST(ConfigConsistency, AMethodHasOnlyItsOwnParameters) {
   EXPECT_THAT(message, HasSubstr("objective.ratio_cap"));
   EXPECT_THAT(message, HasSubstr("grpo"));
   EXPECT_NO_THROW(load({"objective.method=dppo_tv", "objective.ratio_cap=3"}));
+}
+
+TEST(ConfigConsistency, WhatWouldHaveNoEffectIsRefused) {
+  EXPECT_THAT(refusal_of({"objective.delta=0.3", "objective.delta_low=0.1", "objective.delta_high=0.2"}),
+              HasSubstr("objective.delta is 0.3"));
+  EXPECT_THAT(refusal_of({"objective.method=dapo", "objective.horizon=7"}), HasSubstr("objective.horizon is 7"));
+  EXPECT_THAT(refusal_of({"objective.advantage=gae"}), HasSubstr("needs the values of a critic"));
+  EXPECT_THAT(refusal_of({"objective.method=drpo", "objective.adapt_target_kept=0.9"}), HasSubstr("has no thresholds"));
+  EXPECT_THAT(refusal_of({"objective.adapt_target_kept=1.5"}), HasSubstr("at most 1"));
+  EXPECT_THAT(refusal_of({"reference.estimator=k4"}), HasSubstr("one of k1, k2, k3"));
+  EXPECT_THAT(refusal_of({"reference.kl_coefficient=-1"}), HasSubstr("at least 0"));
 }
 
 TEST(ConfigConsistency, APromptAndItsCompletionMustFitTheModel) {

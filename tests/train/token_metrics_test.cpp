@@ -10,30 +10,34 @@ namespace keel {
 namespace {
 
 struct Tokens {
-  std::vector<double> pi, mu, advantages, kept, divergence, entropy;
+  std::vector<double> pi, mu, advantages, kept, divergence, entropy, outside = {}, reference_kl = {};
 
   void add_to(TokenMetrics& metrics, bool equal_parameters) const {
     const auto tensor = [](const std::vector<double>& x) { return at::tensor(x, at::kDouble).to(at::kFloat); };
     const TokenPolicy policy{tensor(pi).log(), tensor(mu).log(), tensor(advantages)};
     const TokenDecision decision{tensor(advantages), tensor(kept).to(at::kBool), tensor(divergence),
-                                 at::full_like(policy.logp, 0.15)};
-    metrics.add({policy.logp, tensor(entropy)}, policy, decision, equal_parameters);
+                                 at::full_like(policy.logp, 0.15),
+                                 outside.empty() ? Tensor() : tensor(outside).to(at::kBool)};
+    metrics.add({policy.logp, tensor(entropy)}, policy, decision, equal_parameters,
+                reference_kl.empty() ? Tensor() : tensor(reference_kl));
   }
 };
 
 TEST(TokenMetrics, AreTheHandComputedSharesAndMeansOverAllChunks) {
   const double infinite = std::numeric_limits<double>::infinity();
   TokenMetrics metrics;
-  Tokens{{0.5, 0.2}, {0.4, 0.4}, {1, -1}, {1, 0}, {0.1, 0.2}, {1, 2}}.add_to(metrics, /*equal_parameters=*/true);
-  Tokens{{0.8, 0.1}, {0.5, 0.1}, {0, 2}, {1, 0}, {infinite, 0.3}, {3, 4}}.add_to(metrics, /*equal_parameters=*/false);
+  Tokens{{0.5, 0.2}, {0.4, 0.4}, {1, -1}, {1, 0}, {0.1, 0.2}, {1, 2}, {0, 1}, {0.5, 1.5}}.add_to(metrics, true);
+  Tokens{{0.8, 0.1}, {0.5, 0.1}, {0, 2}, {1, 0}, {infinite, 0.3}, {3, 4}, {1, 1}, {2, -1}}.add_to(metrics, false);
   Json row;
   metrics.write(row);
   // Ratios 1.25, 0.5, 1.6, 1: their logarithms add up to 0, so the sum of r - 1 - log r is 0.35.
   const std::vector<std::pair<const char*, double>> want{{"policy/entropy", 2.5},
                                                          {"policy/kl_behavior", 0.35 / 4},
+                                                         {"policy/kl_reference", 0.75},
                                                          {"trust_region/masked", 0.5},
                                                          {"trust_region/masked_positive", 0.5},
                                                          {"trust_region/masked_negative", 1},
+                                                         {"trust_region/outside", 0.75},
                                                          {"trust_region/divergence_mean", 0.2},
                                                          {"trust_region/divergence_max", 0.3},
                                                          {"trust_region/divergence_infinite", 1},
@@ -61,6 +65,7 @@ TEST(TokenMetrics, CountClampedRatiosAndStayFinite) {
   EXPECT_EQ(row.at("trust_region/divergence_infinite"), 3);
   EXPECT_EQ(row.at("trust_region/divergence_mean"), 0);
   for (const auto& [name, value] : row.items()) EXPECT_TRUE(std::isfinite(value.get<double>())) << name;
+  EXPECT_FALSE(row.contains("policy/kl_reference"));  // there is none
 }
 
 TEST(TokenMetrics, OfNoTokensSayNothing) {

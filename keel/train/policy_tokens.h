@@ -1,0 +1,47 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "keel/core/records.h"
+#include "keel/core/requirements.h"
+#include "keel/model/lm_head.h"
+#include "keel/objective/token_policy.h"
+#include "keel/train/packing.h"
+
+namespace keel {
+
+/// A step's rollouts and what they are worth; rollouts[i] has advantages[i].
+struct ScoredRollouts {
+  std::span<const Prompt> prompts;
+  std::span<const Rollout> rollouts;
+  std::span<const double> advantages;
+  Tensor behavior_head = {};  // [V, H] the sampler's LM head, when its hidden states were recorded
+};
+
+/// Some of them, as packing and the objective want them; batch.sequences of their packing index these vectors.
+struct ChosenRollouts {
+  std::vector<const Rollout*> rollouts;
+  std::vector<TrainingSequence> sequences;
+  std::vector<double> advantages;
+  Tensor behavior_head;
+
+  std::vector<int64_t> lengths() const;
+};
+
+ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> indices);
+
+/// What is known about a packed batch's targets before the network runs, as far as the method requires it.
+struct KnownTokens {
+  TokenPolicy policy;     // without logp and what else the network says
+  BehaviorRows behavior;  // what the head is asked to compare with
+  Tensor reference_logp;  // [M], when required
+};
+
+KnownTokens known_about(const PackedBatch& batch, const ChosenRollouts& chosen, const Requirements& needs);
+
+/// The targets [begin, begin + n) of what is known, with what the head says of them.
+TokenPolicy with_statistics(const KnownTokens& known, const TokenStats& stats, const Requirements& needs,
+                            int64_t begin);
+
+}  // namespace keel

@@ -1,0 +1,107 @@
+#include "keel/train/whole_folder.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "keel/core/error.h"
+#include "keel/core/file.h"
+#include "keel/core/hash.h"
+
+namespace keel {
+namespace {
+
+std::string hex(uint32_t value) {
+  char text[9];
+  snprintf(text, sizeof(text), "%08x", value);
+  return text;
+}
+
+uint32_t checksum_of_file(const std::filesystem::path& path, uint64_t size) {
+  const InputFile file = InputFile::open(path);
+  Crc32c checksum;
+  std::vector<std::byte> piece(1 << 20);
+  for (uint64_t offset = 0; offset < size; offset += piece.size()) {
+    const std::span<std::byte> bytes(piece.data(), std::min<uint64_t>(piece.size(), size - offset));
+    file.read_at(offset, bytes);
+    checksum.update(bytes);
+  }
+  return checksum.value();
+}
+
+void write_manifest(const std::filesystem::path& folder, Json manifest) {
+  manifest["files"] = Json::object();
+  for (const std::string& name : list_directory(folder)) {
+    const std::filesystem::path file = folder / name;
+    const uint64_t size = std::filesystem::file_size(file);
+    manifest["files"][name] = {{"bytes", size}, {"crc32c", hex(checksum_of_file(file, size))}};
+  }
+  write_atomically(folder / "manifest.json", manifest.dump(1));
+}
+
+/// Gives the finished folder its name. When the name is taken (the same step, saved again after an evaluation), the two
+/// are exchanged in one move, so that at every moment one of them has the name.
+void publish(const std::filesystem::path& partial, const std::filesystem::path& final_name) {
+  if (!std::filesystem::exists(final_name)) {
+    rename_directory(partial, final_name);
+    return;
+  }
+  if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) != 0) {
+    const std::filesystem::path replaced = final_name.string() + ".replaced";
+    rename_directory(final_name, replaced);
+    rename_directory(partial, final_name);
+    remove_tree(replaced);
+    return;
+  }
+  sync_directory(final_name.parent_path());
+  remove_tree(partial);
+}
+
+}  // namespace
+
+void write_whole_folder(const std::filesystem::path& folder, const Json& heading,
+                        const std::function<void(const std::filesystem::path& partial)>& fill) {
+  const std::filesystem::path partial = folder.string() + ".partial";
+  remove_tree(partial);
+  try {
+    create_directories(partial);
+    fill(partial);
+    write_manifest(partial, heading);
+  } catch (...) {
+    try {
+      remove_tree(partial);  // on a full disk this gives the space back
+    } catch (const Error&) {
+      // The first error is the one to tell.
+    }
+    throw;
+  }
+  publish(partial, folder);
+}
+
+std::optional<std::string> find_damage_in(const std::filesystem::path& folder, std::span<const char* const> required) {
+  try {
+    const Json manifest = Json::parse(read_file(folder / "manifest.json"), nullptr, /*allow_exceptions=*/false);
+    if (manifest.is_discarded()) return (folder / "manifest.json").string() + ": not JSON";
+    for (const auto& [name, entry] : manifest.at("files").items()) {
+      const std::filesystem::path file = folder / name;
+      const uint64_t size = entry.at("bytes");
+      if (!std::filesystem::is_regular_file(file)) return name + " is missing";
+      if (std::filesystem::file_size(file) != size)
+        return name + " has " + std::to_string(std::filesystem::file_size(file)) + " bytes, the manifest says " +
+               std::to_string(size);
+      if (hex(checksum_of_file(file, size)) != entry.at("crc32c").get<std::string>())
+        return name + " has another checksum than the manifest says";
+    }
+    for (const char* name : required)
+      if (!manifest.at("files").contains(name)) return std::string("the manifest does not name ") + name;
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const Json::exception& error) {
+    return std::string("manifest.json: ") + error.what();
+  }
+  return std::nullopt;
+}
+
+}  // namespace keel

@@ -1,0 +1,79 @@
+#include "keel/objective/checks.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/errors.h"
+
+namespace keel {
+namespace {
+
+Tensor floats(std::vector<double> values) { return at::tensor(values, at::kDouble).to(at::kFloat); }
+Tensor flags(std::vector<int64_t> values) { return at::tensor(values, at::kLong).to(at::kBool); }
+
+TokenPolicy sound() {
+  return {.logp = floats({-1, -0.5, -2}), .behavior_logp = floats({-1, -0.6, -2}), .advantages = floats({1, -1, 1})};
+}
+
+/// The message, which the caller of a library sees, with exit code 2.
+std::string complaint(const TokenPolicy& policy, const Requirements& needs = {}) {
+  return error_of(2, [&] { check_token_policy(policy, needs); });
+}
+
+TEST(Checks, LetSoundInputPass) {
+  check_token_policy(sound(), {});
+  TokenPolicy at_the_edge = sound();
+  at_the_edge.logp = floats({0, -1e30, -0.0});
+  check_token_policy(at_the_edge, {});
+}
+
+TEST(Checks, NameTheArgumentAndItsFirstOffendingPlace) {
+  const double nan = std::nan(""), inf = kUnlimited;
+  for (const double bad : {nan, inf, -inf, 1e-6}) {
+    TokenPolicy policy = sound();
+    policy.behavior_logp = floats({-1, bad, bad});
+    EXPECT_THAT(complaint(policy), testing::StartsWith("behavior_logp[1] is "));
+    policy.mask = flags({1, 0, 1});
+    EXPECT_THAT(complaint(policy), testing::StartsWith("behavior_logp[2] is "));
+    policy.mask = flags({1, 0, 0});
+    check_token_policy(policy, {});
+  }
+}
+
+TEST(Checks, WantOneTypeOneDeviceOneShape) {
+  TokenPolicy policy = sound();
+  policy.logp = policy.logp.to(at::kHalf);
+  EXPECT_THAT(complaint(policy), testing::HasSubstr("logp is Half; wanted float32 or float64"));
+  policy = sound();
+  policy.advantages = policy.advantages.to(at::kDouble);
+  EXPECT_THAT(complaint(policy), testing::HasSubstr("advantages is Double"));
+  policy = sound();
+  policy.behavior_logp = floats({-1, -1});
+  EXPECT_THAT(complaint(policy), testing::HasSubstr("behavior_logp has the shape [2]; wanted [3]"));
+  policy = sound();
+  policy.lengths = {1, 1};
+  EXPECT_THAT(complaint(policy), testing::HasSubstr("lengths add up to 2, but there are 3 tokens"));
+  policy.lengths = {4, -1};
+  EXPECT_THAT(complaint(policy), testing::HasSubstr("lengths[1] is -1"));
+}
+
+TEST(Checks, WantWhatTheRegionNeeds) {
+  EXPECT_THAT(complaint(sound(), {.recomputed_logp = true}), testing::StartsWith("old_logp is not given"));
+  EXPECT_THAT(complaint(sound(), {.top_k = 2}), testing::StartsWith("topk_behavior_logp is not given"));
+  EXPECT_THAT(complaint(sound(), {.hidden_states = true}), testing::StartsWith("divergence is not given"));
+}
+
+TEST(Checks, RefuseRowsThatAreNoDistributions) {
+  TokenPolicy policy = sound();
+  const auto rows = [](double second) { return at::tensor({0.5, 0.2, 0.6, 0.3, 0.1, second}).view({3, 2}).log(); };
+  policy.topk_behavior_logp = rows(0.05).to(at::kFloat);
+  policy.topk_logp = rows(0.95).to(at::kFloat);  // 0.1 + 0.95 > 1
+  policy.sampled_in_topk = flags({1, 1, 1});
+  EXPECT_THAT(complaint(policy, {.top_k = 2}), testing::StartsWith("topk_logp[2] is 1.05"));
+  policy.topk_logp = rows(0.8).to(at::kFloat);
+  check_token_policy(policy, {.top_k = 2});
+}
+
+}  // namespace
+}  // namespace keel

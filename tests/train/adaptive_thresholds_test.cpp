@@ -1,0 +1,72 @@
+#include "keel/train/adaptive_thresholds.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "keel/core/file.h"
+#include "keel/train/trainer.h"
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+Objective adaptive(double target, double rate, double low, double high) {
+  ObjectiveOptions options{.method = "dppo_tv", .delta_low = low, .delta_high = high};
+  options.adapt_target_kept = target;
+  options.adapt_rate = rate;
+  return make_objective(options, 1);
+}
+
+TEST(AdaptiveThresholds, MoveTogetherByTheErrorOfTheKeptShare) {
+  const Objective objective = adaptive(0.9, 2, 0.1, 0.2);
+  // 5 % too many are kept, so that both shrink by exp(-2 * 0.05).
+  const Thresholds next = adapted(objective, {0.1, 0.2}, 0.95);
+  EXPECT_NEAR(next.low, 0.1 * 0.904837418035960, 1e-15);
+  EXPECT_NEAR(next.high, 0.2 * 0.904837418035960, 1e-15);
+  const Thresholds same = adapted(objective, {0.1, 0.2}, 0.9);
+  EXPECT_EQ(same.low, 0.1);
+  EXPECT_EQ(same.high, 0.2);
+}
+
+TEST(AdaptiveThresholds, StayBetweenBoundsThatHoldTheStart) {
+  EXPECT_EQ(adapted(adaptive(0.01, 100, 2e-4, 0.5), {2e-4, 0.5}, 1).low, 1e-4);
+  EXPECT_EQ(adapted(adaptive(1, 100, 0.5, 3), {0.5, 3}, 0).low, 1);
+  EXPECT_EQ(adapted(adaptive(1, 100, 0.5, 3), {0.5, 3}, 0).high, 3);         // started above 1
+  EXPECT_EQ(adapted(adaptive(0.01, 100, 1e-5, 3), {1e-5, 3}, 1).low, 1e-5);  // started below 1e-4
+  EXPECT_EQ(adapted(adaptive(0.5, 1, 1e-5, 3), {1e-5, 3}, 0.5).high, 3);     // and does not jump
+}
+
+TEST(AdaptiveThresholds, FollowTheShareThatATrainerReports) {
+  Config config = tiny_run("dppo_tv");
+  config.objective.adapt_target_kept = 0.5;
+  config.objective.adapt_rate = 0.25;
+  config.objective.delta_high = 0.3;
+  Console console(stderr);
+  const auto trainer = Trainer::start(config, /*replace=*/true, console);
+  copy_weights(warm_model(), trainer->model());
+  double low = 0.15, high = 0.3;
+  bool blocked = false;
+  for (int step = 0; step < 4; ++step) {
+    const Json row = trainer->step();
+    EXPECT_NEAR(row.at("trust_region/delta_low").get<double>(), low, 1e-12);
+    EXPECT_NEAR(row.at("trust_region/delta_high").get<double>(), high, 1e-12);
+    const double masked = row.at("trust_region/masked").get<double>();
+    blocked = blocked || masked > 0;
+    low *= std::exp(0.25 * (0.5 - (1 - masked)));
+    high *= std::exp(0.25 * (0.5 - (1 - masked)));
+  }
+  EXPECT_TRUE(blocked);
+  remove_tree(config.run.dir);
+}
+
+TEST(AdaptiveThresholds, AreWhatTheRegionUses) {
+  Objective objective = adaptive(0.9, 1, 0.1, 0.2);
+  set_thresholds(objective, {0.01, 0.02});
+  EXPECT_EQ(std::get<Dppo>(objective.method.region).low, 0.01);
+  EXPECT_EQ(std::get<Dppo>(objective.method.region).high, 0.02);
+  EXPECT_EQ(thresholds_of(objective.method.region).high, 0.02);
+}
+
+}  // namespace
+}  // namespace keel

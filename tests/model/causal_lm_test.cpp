@@ -72,7 +72,7 @@ TEST_P(Shapes, ParametersAreNamedAndShapedAsHuggingFaceHasThem) {
   }
   EXPECT_EQ(got, want);
   EXPECT_EQ(numbers, model_.config().parameter_count());
-  const Tensor& embedding = model_.parameters().front().value;
+  const Tensor embedding = model_.parameters().front().value;
   EXPECT_EQ(model_.head().is_same(embedding), tied);
 }
 

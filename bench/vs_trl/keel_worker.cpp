@@ -52,15 +52,16 @@ class Worker {
         RolloutEngine(model_, tokenizer_)
             .generate(prompts, {.samples_per_prompt = kSamples, .max_new_tokens = kNewTokens, .stop_at_eos = false});
     std::vector<double> rewards;
-    std::vector<int64_t> groups, all(rollouts.size());
+    std::vector<int64_t> groups, lengths, all(rollouts.size());
     int64_t tokens = 0;
     for (Rollout& rollout : rollouts) {
       rollout.reward = even_fraction(rollout.tokens);
       rewards.push_back(rollout.reward);
       groups.push_back(rollout.prompt);
+      lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
       tokens += static_cast<int64_t>(rollout.tokens.size());
     }
-    const std::vector<double> advantage = advantages(objective_.method.advantage, rewards, groups);
+    const std::vector<double> advantage = advantages(objective_.method.advantage, rewards, groups, lengths);
     const double rollout_seconds = watch.lap();
     std::iota(all.begin(), all.end(), 0);
     accumulate_policy_gradients(model_, objective_, /*temperature=*/1.0, /*tokens_per_batch=*/1 << 20,

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "keel/core/error.h"
 #include "keel/objective/aggregation.h"
@@ -88,14 +89,6 @@ std::vector<double> rloo_advantages(std::span<const double> rewards, std::span<c
   return centred(rewards, groups, [](const Statistics& group) { return (group.count - 1) / group.count; });
 }
 
-std::vector<double> advantages(const std::string& kind, std::span<const double> rewards,
-                               std::span<const int64_t> groups) {
-  if (kind == "group_mean") return group_mean_advantages(rewards, groups);
-  if (kind == "grpo") return grpo_advantages(rewards, groups);
-  if (kind == "rloo") return rloo_advantages(rewards, groups);
-  fail(ExitCode::kBadConfiguration, "objective.advantage is \"", kind, "\"; known: group_mean, grpo, rloo");
-}
-
 std::vector<double> reinforce_pp_advantages(const TokenRewards& batch, double gamma, double eps) {
   // A discounted return is GAE with lambda 1 against a value of 0.
   const std::vector<double> nothing(batch.mask.size(), 0.0);
@@ -137,6 +130,24 @@ AdvantagesAndReturns gae_advantages(const TokenRewards& batch, double gamma, dou
     }
   });
   return result;
+}
+
+std::vector<double> advantages(const std::string& kind, std::span<const double> rewards,
+                               std::span<const int64_t> groups, std::span<const int64_t> lengths) {
+  if (kind == "group_mean") return group_mean_advantages(rewards, groups);
+  if (kind == "grpo") return grpo_advantages(rewards, groups);
+  if (kind == "rloo") return rloo_advantages(rewards, groups);
+  if (kind != "reinforce_pp" && kind != "reinforce_pp_baseline")
+    fail(ExitCode::kBadConfiguration, "objective.advantage is \"", kind,
+         "\"; known: group_mean, grpo, rloo, reinforce_pp, reinforce_pp_baseline");
+  const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  const std::vector<uint8_t> mask(static_cast<size_t>(tokens), 1);
+  const TokenRewards batch{rewards, groups, lengths, mask, {}, {}};
+  const std::vector<double> per_token =
+      kind == "reinforce_pp" ? reinforce_pp_advantages(batch) : reinforce_pp_baseline_advantages(batch);
+  std::vector<double> first;
+  for_each_sequence(lengths, [&](size_t, size_t begin, size_t) { first.push_back(per_token[begin]); });
+  return first;
 }
 
 }  // namespace keel

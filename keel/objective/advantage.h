@@ -20,9 +20,11 @@ std::vector<double> grpo_advantages(std::span<const double> rewards, std::span<c
 /// RLOO (arXiv 2402.14740): R - mean of the others of the group.
 std::vector<double> rloo_advantages(std::span<const double> rewards, std::span<const int64_t> groups);
 
-/// By its configuration word: "group_mean", "grpo" or "rloo".
+/// By its configuration word, one per sequence: "group_mean", "grpo", "rloo", and "reinforce_pp" and
+/// "reinforce_pp_baseline" (below) without discounting, where all tokens of a sequence share one number. `lengths` [S],
+/// each at least 1, is what those two weigh sequences by.
 std::vector<double> advantages(const std::string& kind, std::span<const double> rewards,
-                               std::span<const int64_t> groups);
+                               std::span<const int64_t> groups, std::span<const int64_t> lengths);
 
 // One advantage per token. A masked token is stepped over: it is never read, takes no time (the tokens around it are
 // neighbours to discounting) and gets 0.

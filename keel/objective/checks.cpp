@@ -127,8 +127,8 @@ void check_token_policy(const TokenPolicy& p, const Requirements& needs) {
   if (!p.lengths.empty()) check_lengths(p.lengths, p.logp.numel());
   const size_t sequences = p.lengths.empty() ? 1 : p.lengths.size();
   if (!p.groups.empty() && p.groups.size() != sequences)
-    fail(ExitCode::kBadConfiguration, "groups has ", p.groups.size(), " entries; wanted one for each of the ", sequences,
-         " sequences of lengths");
+    fail(ExitCode::kBadConfiguration, "groups has ", p.groups.size(), " entries; wanted one for each of the ",
+         sequences, " sequences of lengths");
   require(needs.recomputed_logp, p.old_logp, "old_logp", "the trainer's own log-probs at the sampling weights");
   if (needs.recomputed_logp) {
     check_float_vector("old_logp", p.old_logp, p.logp);

@@ -48,6 +48,14 @@ void set_delta(Method& method, const ObjectiveOptions& options) {
   set_number(method, "delta", "high", options.delta);
 }
 
+void set_anchor(Method& method, const std::string& word) {
+  const std::vector<std::string> names = parameter_names(method.region);
+  if (std::find(names.begin(), names.end(), "anchor") == names.end())
+    fail(ExitCode::kBadConfiguration, "objective.anchor is \"", word, "\", but the method ", method.name,
+         " has one anchor only; it has: ", listed(names), ". Remove the key or choose another method");
+  set_parameter(method.region, method.name, "anchor", word);
+}
+
 /// The parameters of the region that have a key of their own, and that key, when it is set.
 std::map<std::string, std::string> set_by_keys(const Method& method, const ObjectiveOptions& options) {
   std::map<std::string, std::string> keys;
@@ -55,6 +63,7 @@ std::map<std::string, std::string> set_by_keys(const Method& method, const Objec
   if (options.delta && !has_number(method.region, "delta")) keys["low"] = keys["high"] = "delta";
   if (options.delta_low) keys["low"] = "delta_low";
   if (options.delta_high) keys["high"] = "delta_high";
+  if (options.anchor) keys["anchor"] = "anchor";
   if (options.ratio_cap) keys["ratio_cap"] = keys["C"] = keys["c"] = "ratio_cap";
   return keys;
 }
@@ -107,7 +116,7 @@ void refuse_what_has_no_effect(const Method& method, const ObjectiveOptions& opt
   if (method.advantage == "gae")
     fail(ExitCode::kBadConfiguration,
          "objective.advantage is \"gae\", which needs the values of a critic, and this version trains none; choose "
-         "group_mean, grpo or rloo, or leave the key out");
+         "group_mean, grpo, rloo, reinforce_pp or reinforce_pp_baseline, or leave the key out");
   if (options.horizon && method.aggregation != "seq_mean_token_sum_norm")
     fail(ExitCode::kBadConfiguration, "objective.horizon is ", *options.horizon, ", but the aggregation ",
          method.aggregation, " of ", options.aggregation ? "objective.aggregation" : "the method " + method.name,
@@ -152,11 +161,16 @@ void ObjectiveOptions::describe(OptionTable& table) {
             above(0));
   table.add("delta_low", delta_low, "Threshold for negative advantages; null means delta.", above(0));
   table.add("delta_high", delta_high, "Threshold for positive advantages; null means delta.", above(0));
+  table.add(
+      "anchor", anchor,
+      "Whom the region measures the policy against: the sampler's log-probs, or the trainer's own recomputation of "
+      "them; null means the method's own.",
+      one_of({"behavior", "recomputed"}));
   table.add("ratio_cap", ratio_cap, "Largest importance ratio; null means the method's own.", above(0));
   table.add("parameters", parameters, "The method's other parameters, each as name=value; null as a value means none.");
   table.add("advantage", advantage,
             "How rewards become advantages; null means the method's own. gae needs a critic, which there is not yet.",
-            one_of({"group_mean", "grpo", "rloo", "gae"}));
+            one_of({"group_mean", "grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline", "gae"}));
   table.add("aggregation", aggregation, "How tokens are averaged; null means the method's own.",
             one_of({"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"}));
   table.add("horizon", horizon, "Constant divisor of seq_mean_token_sum_norm; null means the longest completion.",
@@ -204,6 +218,7 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
   set_number(method, "delta_low", "low", options.delta_low);
   set_number(method, "delta_high", "high", options.delta_high);
   set_number(method, "ratio_cap", "ratio_cap", options.ratio_cap);
+  if (options.anchor) set_anchor(method, *options.anchor);
   const std::map<std::string, std::string> keys = set_by_keys(method, options);
   set_by_name(method, options.parameters, keys);
   if (options.advantage) method.advantage = *options.advantage;

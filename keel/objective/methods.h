@@ -27,7 +27,7 @@ struct Method {
 struct ObjectiveOptions {
   std::string method = "dppo_tv";
   std::optional<double> delta = {}, delta_low = {}, delta_high = {}, ratio_cap = {};
-  std::optional<std::string> advantage = {}, aggregation = {};
+  std::optional<std::string> anchor = {}, advantage = {}, aggregation = {};
   std::optional<double> horizon = {};
   std::vector<std::string> parameters = {};
   double entropy_coefficient = 0;

@@ -19,6 +19,7 @@ enum Sum {
   kInfinite,
   kRatio,
   kClamped,
+  kInvalid,
   kEntropy,
   kKlBehavior,
   kKlReference,
@@ -27,6 +28,8 @@ enum Sum {
   kSumCount
 };
 enum Maximum { kDivergenceMax, kRatioMax, kMismatchMax, kMaximumCount };
+
+Tensor is_log_probability(const Tensor& x) { return x.isfinite().logical_and(x <= 0); }
 
 }  // namespace
 
@@ -55,6 +58,8 @@ void TokenMetrics::add(const TokenStats& stats, const TokenPolicy& policy, const
   sums[kInfinite] = sum(infinite);
   sums[kRatio] = sum(ratio);
   sums[kClamped] = sum(log_ratio.abs() > kMaxLogRatio);
+  sums[kInvalid] =
+      sum(is_log_probability(policy.logp).logical_and(is_log_probability(policy.behavior_logp)).logical_not());
   sums[kEntropy] = sum(stats.entropy);
   sums[kKlBehavior] = sum(ratio - 1 - log_ratio);  // k3: an estimate of KL(mu || pi) that is never negative
   if (reference_kl.defined()) {
@@ -93,6 +98,7 @@ void TokenMetrics::write(Json& row) const {
   row["mismatch/abs_prob_max"] = largest(kMismatchMax);
   row["ratio/mean"] = share(kRatio, kTokens);
   row["ratio/max"] = largest(kRatioMax);
+  row["policy/invalid_tokens"] = static_cast<int64_t>(total(kInvalid));
   row["ratio/clamped"] = static_cast<int64_t>(total(kClamped));
 }
 

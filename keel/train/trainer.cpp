@@ -18,8 +18,7 @@ namespace keel {
 namespace {
 
 /// What the rollouts alone say: rewards, lengths.
-void write_rollout_metrics(std::span<const Rollout> rollouts, std::span<const double> advantages, int64_t group,
-                           Json& row) {
+void write_rollout_metrics(std::span<const Rollout> rollouts, int64_t group, Json& row) {
   const double count = static_cast<double>(rollouts.size());
   double sum = 0, squares = 0, length = 0, longest = 0, truncated = 0, flat_groups = 0;
   for (const Rollout& rollout : rollouts) {
@@ -29,9 +28,9 @@ void write_rollout_metrics(std::span<const Rollout> rollouts, std::span<const do
     truncated += rollout.finish == Finish::kLength ? 1 : 0;
   }
   for (const Rollout& rollout : rollouts) squares += (rollout.reward - sum / count) * (rollout.reward - sum / count);
-  for (size_t begin = 0; begin < advantages.size(); begin += group)
-    flat_groups +=
-        std::all_of(advantages.begin() + begin, advantages.begin() + begin + group, [](double a) { return a == 0; });
+  for (size_t begin = 0; begin < rollouts.size(); begin += group)
+    flat_groups += std::all_of(rollouts.begin() + begin, rollouts.begin() + begin + group,
+                               [&](const Rollout& rollout) { return rollout.reward == rollouts[begin].reward; });
   row["reward/mean"] = sum / count;
   row["reward/std"] = std::sqrt(squares / std::max(count - 1, 1.0));
   row["reward/zero_std_groups"] = flat_groups / (count / static_cast<double>(group));
@@ -61,13 +60,14 @@ Json Trainer::step() {
            config_.rollout.temperature, config_.train.tokens_per_batch);
 
   std::vector<double> rewards;
-  std::vector<int64_t> groups;
+  std::vector<int64_t> groups, lengths;
   for (const Rollout& rollout : rollouts) {
     rewards.push_back(rollout.reward);
     groups.push_back(rollout.prompt);
+    lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
   }
-  const std::vector<double> advantage = advantages(objective_.method.advantage, rewards, groups);
-  write_rollout_metrics(rollouts, advantage, config_.rollout.samples_per_prompt, row);
+  const std::vector<double> advantage = advantages(objective_.method.advantage, rewards, groups, lengths);
+  write_rollout_metrics(rollouts, config_.rollout.samples_per_prompt, row);
 
   const ScoredRollouts scored{prompts, rollouts, advantage, behavior_head};
   TokenMetrics token_metrics;

@@ -113,7 +113,7 @@ class Resume(support.Test):
         self.assert_exit(train(run, train={"steps": 1}), 0)
         before = tree(run)
         result = train(run, "--resume", train={"steps": 1}, optimizer={"lr": 0.5}, run={"seed": 9})
-        self.assert_refused(result, 2, "optimizer.lr: 0.0003 then, 0.5 now", "run.seed: 0 then, 9 now", "another run.dir")
+        self.assert_refused(result, 2, "optimizer.lr: 0.0002 then, 0.5 now", "run.seed: 0 then, 9 now", "another run.dir")
         self.assertNotIn("train.steps", result.stderr)
         self.assertEqual(tree(run), before)
 

@@ -44,7 +44,7 @@ TEST(Methods, UseAdvantagesAndAggregationsThatExist) {
   const std::vector<double> rewards{0, 1};
   const std::vector<int64_t> groups{0, 0}, valid{2, 3};
   for (const Method& row : methods()) {
-    EXPECT_EQ(advantages(row.advantage, rewards, groups).size(), 2u) << row.name;
+    EXPECT_EQ(advantages(row.advantage, rewards, groups, std::vector<int64_t>{3, 1}).size(), 2u) << row.name;
     EXPECT_EQ(sequence_weights(row.aggregation, valid, 8).size(), 2u) << row.name;
   }
 }
@@ -123,6 +123,18 @@ TEST(MakeObjective, TakesWordsAndNullAmongTheParameters) {
     const std::string message = error_of(2, [&] { make_objective(options, 1); }), name(wrong);
     EXPECT_NE(message.find(name.substr(0, name.find('='))), std::string::npos) << message;
   }
+}
+
+TEST(MakeObjective, TakesAnAnchorWhereTheMethodHasTheChoice) {
+  ObjectiveOptions options{.method = "dppo_tv"};
+  options.anchor = "recomputed";
+  EXPECT_EQ(std::get<Dppo>(make_objective(options, 1).method.region).anchor, Anchor::kRecomputed);
+  EXPECT_TRUE(make_objective(options, 1).requirements().recomputed_logp);
+  options.parameters = {"anchor=behavior"};
+  EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("objective.anchor"), std::string::npos);
+  options.parameters = {};
+  options.method = "drpo";
+  EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("one anchor only"), std::string::npos);
 }
 
 TEST(MakeObjective, AcceptsEveryRow) {

@@ -106,9 +106,13 @@ class StepByStep {
     });
     annotate(rollouts_, prompts_, model_, &reference_, needs, config_.rollout.temperature, 60);
     std::vector<double> rewards;
-    std::vector<int64_t> groups;
-    for (const Rollout& rollout : rollouts_) rewards.push_back(rollout.reward), groups.push_back(rollout.prompt);
-    advantages_ = advantages(objective_.method.advantage, rewards, groups);
+    std::vector<int64_t> groups, lengths;
+    for (const Rollout& rollout : rollouts_) {
+      rewards.push_back(rollout.reward);
+      groups.push_back(rollout.prompt);
+      lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
+    }
+    advantages_ = advantages(objective_.method.advantage, rewards, groups, lengths);
   }
 
   /// The gradients of an update on all rollouts; they stay in the parameters until update().

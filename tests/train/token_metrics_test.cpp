@@ -45,7 +45,8 @@ TEST(TokenMetrics, AreTheHandComputedSharesAndMeansOverAllChunks) {
                                                          {"mismatch/abs_prob_max", 0.2},
                                                          {"ratio/mean", 4.35 / 4},
                                                          {"ratio/max", 1.6},
-                                                         {"ratio/clamped", 0}};
+                                                         {"ratio/clamped", 0},
+                                                         {"policy/invalid_tokens", 0}};
   EXPECT_EQ(row.size(), want.size());
   for (const auto& [name, value] : want) {
     ASSERT_TRUE(row.contains(name)) << name;
@@ -66,6 +67,15 @@ TEST(TokenMetrics, CountClampedRatiosAndStayFinite) {
   EXPECT_EQ(row.at("trust_region/divergence_mean"), 0);
   for (const auto& [name, value] : row.items()) EXPECT_TRUE(std::isfinite(value.get<double>())) << name;
   EXPECT_FALSE(row.contains("policy/kl_reference"));  // there is none
+}
+
+TEST(TokenMetrics, CountWhatIsNoLogProbability) {
+  TokenMetrics metrics;  // above 1, and 0, whose logarithm is -inf: the trainer's twice, the sampler's once
+  Tokens{{0.5, 1.5, 0, 0.5}, {0.5, 0.5, 0.5, 0}, {1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, {0, 0, 0, 0}}.add_to(metrics,
+                                                                                                                false);
+  Json row;
+  metrics.write(row);
+  EXPECT_EQ(row.at("policy/invalid_tokens"), 3);
 }
 
 TEST(TokenMetrics, OfNoTokensSayNothing) {

@@ -1,6 +1,7 @@
 // The objectives as torch operators, torch.ops.keel.*; python/keel/__init__.py is the interface that people call.
 //
-// A plain shared library without Python in it: it is loaded by torch.ops.load_library, so one build serves every Python.
+// A plain shared library without Python in it: it is loaded by torch.ops.load_library, so one build serves every
+// Python.
 
 #include <ATen/ATen.h>
 #include <torch/library.h>
@@ -25,6 +26,9 @@ namespace keel {
 namespace {
 
 using OptionalTensor = std::optional<Tensor>;
+
+/// A sequence that nothing else bounds is held below this, so that a slip does not ask for all memory.
+constexpr int64_t kMaxTokens = int64_t{1} << 31;
 
 /// Runs the body; an Error becomes Python's ValueError.
 template <class Body>
@@ -122,6 +126,8 @@ Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& 
         fail(ExitCode::kBadConfiguration, kind, " wants logp and behavior_logp as whole rows, [N, V] both");
       check_float_vector("logp", logp.flatten());
       check_float_vector("behavior_logp", behavior_logp.flatten(), logp.flatten());
+      check_distributions("logp", logp);
+      check_distributions("behavior_logp", behavior_logp);
       return kind == "full_tv" ? full_tv(logp, behavior_logp) : full_kl(logp, behavior_logp);
     }
     TokenPolicy policy{.logp = logp, .behavior_logp = behavior_logp, .advantages = at::zeros_like(logp)};
@@ -176,18 +182,21 @@ std::tuple<Tensor, Tensor> advantages_op(const std::string& kind, const Tensor& 
     if (static_cast<int64_t>(length.size()) != sequences)
       fail(ExitCode::kBadConfiguration, "lengths has ", length.size(), " entries; wanted one for each of the ",
            sequences, " rewards");
-    int64_t tokens = 0;
-    for (const int64_t each : length) tokens += each;
-    check_lengths(length, mask ? mask->numel() : tokens);
+    int64_t tokens = mask ? mask->numel() : 0;
+    for (size_t s = 0; !mask && s < length.size(); tokens += length[s++])
+      if (length[s] < 0 || length[s] > kMaxTokens)
+        fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", length[s], "; wanted 0 to ", kMaxTokens);
+    check_lengths(length, tokens);
     const std::vector<uint8_t> valid = flags(mask, tokens);
     const auto per_token = [&](const char* name, const OptionalTensor& tensor) {
       if (tensor && tensor->numel() != tokens)
-        fail(ExitCode::kBadConfiguration, name, " has ", tensor->numel(), " entries; wanted one for each of the ", tokens,
-             " tokens");
+        fail(ExitCode::kBadConfiguration, name, " has ", tensor->numel(), " entries; wanted one for each of the ",
+             tokens, " tokens");
       if (tensor) check_finite(name, *tensor, mask ? mask->to(at::kBool) : Tensor());
       return doubles(name, tensor);
     };
-    const std::vector<double> value = per_token("values", values), token_reward = per_token("token_rewards", token_rewards);
+    const std::vector<double> value = per_token("values", values),
+                              token_reward = per_token("token_rewards", token_rewards);
     const TokenRewards batch{reward, group, length, valid, token_reward, value};
     if (kind == "reinforce_pp")
       return {tensor_like(reinforce_pp_advantages(batch, gamma.value_or(1), eps.value_or(1e-8)), rewards), none};
@@ -209,7 +218,8 @@ Tensor aggregation_weights_op(const std::string& kind, const Tensor& values, con
       fail(ExitCode::kBadConfiguration, "horizon is ", horizon ? std::to_string(*horizon) : "not given", "; ", kind,
            " divides by it: wanted a number above 0, usually the longest completion");
     const std::vector<double> zeros(values.numel(), 0.0);
-    return tensor_like(aggregate(kind, zeros, flags(mask, values.numel()), length, horizon.value_or(1)).weights, values);
+    return tensor_like(aggregate(kind, zeros, flags(mask, values.numel()), length, horizon.value_or(1)).weights,
+                       values);
   });
 }
 
@@ -246,7 +256,8 @@ std::string methods_op() {
   Json table = Json::array();
   for (const Method& method : methods()) {
     Json params = Json::object();
-    for (const auto& [name, value] : parameters(method.region)) params[name] = std::isfinite(value) ? Json(value) : Json();
+    for (const auto& [name, value] : parameters(method.region))
+      params[name] = std::isfinite(value) ? Json(value) : Json();
     for (const auto& [name, value] : word_parameters(method.region)) params[name] = value;
     table.push_back({{"name", method.name},
                      {"sentence", method.sentence},
@@ -273,8 +284,7 @@ TORCH_LIBRARY(keel, library) {
   library.def(
       "advantages(str kind, Tensor rewards, Tensor? groups, Tensor? lengths, Tensor? mask, Tensor? values, "
       "Tensor? token_rewards, float? gamma, float? lambda_, float? eps) -> (Tensor, Tensor)");
-  library.def(
-      "aggregation_weights(str kind, Tensor values, Tensor? mask, Tensor? lengths, float? horizon) -> Tensor");
+  library.def("aggregation_weights(str kind, Tensor values, Tensor? mask, Tensor? lengths, float? horizon) -> Tensor");
   library.def(
       "certificate(Tensor logp, Tensor behavior_logp, Tensor tv, Tensor rewards, Tensor? lengths, float xi, "
       "int horizon, str divergence) -> Tensor");

@@ -12,6 +12,9 @@ namespace {
 /// Rounding of K float32 log-probs cannot make a row's sum exceed 1 by more.
 constexpr double kRowTolerance = 1e-4;
 
+/// Rounding of a whole vocabulary's float32 log-probs stays well within this.
+constexpr double kDistributionTolerance = 1e-3;
+
 std::string shape_of(const Tensor& tensor) {
   std::string text = "[";
   for (const int64_t size : tensor.sizes()) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
@@ -105,10 +108,21 @@ void check_finite(const char* name, const Tensor& values, const Tensor& mask) {
   refuse_first(name, values, values.isfinite().logical_not(), mask, "a finite number");
 }
 
+void check_distributions(const char* name, const Tensor& logp) {
+  refuse_first(name, logp, logp.isnan().logical_or(logp > 0), {},
+               "a log-probability: not above 0 (pass log_softmax's output, not logits)");
+  const Tensor sum = logp.exp().sum(-1);
+  refuse_first(name, sum, (sum - 1).abs() > kDistributionTolerance, {},
+               "probabilities that add up to 1 (this is their sum): a whole row of log_softmax's output");
+}
+
 void check_lengths(std::span<const int64_t> lengths, int64_t tokens) {
   int64_t sum = 0;
   for (size_t s = 0; s < lengths.size(); ++s) {
     if (lengths[s] < 0) fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", lengths[s], "; wanted 0 or more");
+    if (lengths[s] > tokens - sum)  // asked before adding: a sum of hostile lengths may wrap round to anything
+      fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", lengths[s], ", but only ", tokens - sum, " of the ",
+           tokens, " tokens are left for it; wanted the length of every sequence, masked tokens included");
     sum += lengths[s];
   }
   if (sum != tokens)

@@ -20,6 +20,9 @@ void check_log_probs(const char* name, const Tensor& logp, const Tensor& mask);
 /// Finite wherever the mask is true.
 void check_finite(const char* name, const Tensor& values, const Tensor& mask);
 
+/// Whole rows of log-probs [N, V]; a probability of 0 is one.
+void check_distributions(const char* name, const Tensor& logp);
+
 /// None negative, and `tokens` in all.
 void check_lengths(std::span<const int64_t> lengths, int64_t tokens);
 

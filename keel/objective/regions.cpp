@@ -22,15 +22,17 @@ std::string listed(Words words) {
   return text;
 }
 
-double number_from(const Json& value, Limit limit, const std::string& place) {
-  if (value.is_null()) return kUnlimited;
-  if (!value.is_number())
-    fail(ExitCode::kBadConfiguration, place, " is ", value.dump(), "; wanted a number, or null for no limit");
+/// `now` is the parameter's value so far. Null means "no limit": of a threshold or a cap, and of what has none yet, but
+/// not of a weight or a lower bound, which would swallow everything else.
+double number_from(const Json& value, Limit limit, double now, const std::string& place) {
+  const bool positive = limit == Limit::kPositive, may_be_null = positive || now == kUnlimited;
+  const char* wanted = positive ? "; wanted a number above 0" : "; wanted a number from 0 on";
+  const char* or_null = may_be_null ? ", or null (None) for no limit" : "";
+  if (value.is_null() && may_be_null) return kUnlimited;
+  if (!value.is_number()) fail(ExitCode::kBadConfiguration, place, " is ", value.dump(), wanted, or_null);
   const double number = value.get<double>();
-  const bool positive = limit == Limit::kPositive;
   if (!(number >= 0) || (positive && number == 0))
-    fail(ExitCode::kBadConfiguration, place, " is ", number, "; wanted a number ", positive ? "above 0" : "from 0 on",
-         ", or null for no limit");
+    fail(ExitCode::kBadConfiguration, place, " is ", number, wanted, or_null);
   return number;
 }
 
@@ -59,7 +61,7 @@ void set_parameter(TrustRegion& region, const std::string& method, const std::st
   for_each_parameter(
       region,
       [&](std::string_view each, double& target, Limit limit) {
-        if (each == wanted) found = true, target = number_from(value, limit, place);
+        if (each == wanted) found = true, target = number_from(value, limit, target, place);
       },
       [&](std::string_view each, int& target, Words words) {
         if (each == wanted) found = true, target = place_from(value, words, place);

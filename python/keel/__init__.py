@@ -160,6 +160,9 @@ def advantages(
     for name in params:
         if name not in known.get(kind, (name,)):
             raise ValueError(f"advantage {kind} has no parameter {name!r}; it has: {', '.join(known[kind]) or 'none'}")
+        most = float("inf") if name == "eps" else 1.0
+        if params[name] is not None and not 0 <= params[name] <= most or params[name] == float("inf"):
+            raise ValueError(f"{name} is {params[name]}; wanted a number from 0 {'on' if name == 'eps' else 'to 1'}")
     result, returns = _ops.advantages(
         kind, _constant(rewards, "rewards"), _integers(groups), _integers(lengths), _flags(mask),
         _constant(values, "values"), _constant(token_rewards, "token_rewards"), params.get("gamma"),

@@ -54,8 +54,10 @@ TEST(Checks, WantOneTypeOneDeviceOneShape) {
   policy = sound();
   policy.lengths = {1, 1};
   EXPECT_THAT(complaint(policy), testing::HasSubstr("lengths add up to 2, but there are 3 tokens"));
-  policy.lengths = {4, -1};
+  policy.lengths = {3, -1};
   EXPECT_THAT(complaint(policy), testing::HasSubstr("lengths[1] is -1"));
+  policy.lengths = {4, 1};
+  EXPECT_THAT(complaint(policy), testing::HasSubstr("lengths[0] is 4"));
 }
 
 TEST(Checks, WantWhatTheRegionNeeds) {

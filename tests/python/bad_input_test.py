@@ -62,8 +62,9 @@ def shapes_and_types_name_the_argument():
     refused(["advantages", "Double"], keel.token_coefficients, "dppo_tv", **tokens(advantages=tokens()["advantages"].double()))
     refused(["advantages", "[3]", "[4]"], keel.token_coefficients, "dppo_tv", **tokens(advantages=torch.zeros(3)))
     refused(["mask"], keel.token_coefficients, "dppo_tv", **tokens(mask=torch.ones(5)))
-    refused(["lengths", "5", "4"], keel.token_coefficients, "gspo", **tokens(lengths=[2, 3]))
-    refused(["lengths[1]", "-2"], keel.token_coefficients, "gspo", **tokens(lengths=[6, -2]))
+    refused(["lengths[1]", "3", "4"], keel.token_coefficients, "gspo", **tokens(lengths=[2, 3]))
+    refused(["lengths", "3", "4"], keel.token_coefficients, "gspo", **tokens(lengths=[2, 1]))
+    refused(["lengths[1]", "-2"], keel.token_coefficients, "gspo", **tokens(lengths=[4, -2]))
     refused(["lengths", "integers"], keel.token_coefficients, "gspo", **tokens(lengths=[1.5, 2.5]))
     refused(["groups", "3"], keel.token_coefficients, "tvpo", **tokens(groups=[0, 0, 1]))
     refused(["logp", "list"], keel.token_coefficients, "dppo_tv", **tokens(logp=[-1.0, -1.0, -1.0, -1.0]))
@@ -119,11 +120,37 @@ def the_other_functions_check_too():
     refused(["values"], keel.advantages, "gae", rewards=rewards, lengths=[1, 1])
     refused(["values", "3"], keel.advantages, "gae", rewards=rewards, lengths=[1, 1], values=torch.zeros(3))
     refused(["gamma"], keel.advantages, "rloo", rewards=rewards, gamma=0.9)
+    refused(["eps"], keel.advantages, "grpo", rewards=rewards, eps=-1.0)
+    refused(["gamma"], keel.advantages, "reinforce_pp", rewards=rewards, lengths=[1, 1], gamma=NAN)
     refused(["horizon"], keel.aggregate, "seq_mean_token_sum_norm", values=vector)
     refused(["lengths"], keel.aggregate, "token_mean", values=vector, lengths=[1])
     refused(["token_mean"], keel.aggregate, "mean", values=vector)
     refused(["rewards"], keel.certificate, logp=vector, behavior_logp=vector, rewards=rewards, lengths=[2])
     refused(["xi"], keel.certificate, logp=vector, behavior_logp=vector, rewards=rewards, lengths=[1, 1], xi=0.5)
+
+
+def hostile_lengths_do_not_wrap_round():
+    vector, wrapping = torch.full((4,), -1.0), [2**63 - 1, 2**63 - 1, 6]  # their sum is 4 in 64 bits
+    refused(["lengths[0]"], keel.aggregate, "token_mean", values=vector, lengths=wrapping)
+    refused(["lengths[0]"], keel.advantages, "gae", rewards=torch.ones(3), lengths=wrapping, values=vector)
+    refused(["lengths[0]"], keel.advantages, "reinforce_pp", rewards=torch.ones(3), lengths=wrapping)
+    refused(["lengths[0]"], keel.certificate, logp=vector, behavior_logp=vector, rewards=torch.ones(3), lengths=wrapping)
+    refused(["lengths[0]"], keel.token_coefficients, "cppo", **tokens(lengths=wrapping, groups=[0, 0, 0]))
+
+
+def none_is_no_limit_only_where_that_makes_sense():
+    keel.token_coefficients("dppo_tv", {"high": None}, **tokens())
+    keel.token_coefficients("cppo", {"quantile": None}, **tokens())
+    for region, name in (("mis", "gap_low"), ("dro", "beta"), ("ipo", "tau"), ("icepop_direct", "ratio_low")):
+        refused([name, "from 0 on"], keel.token_coefficients, region, {name: None}, old_logp=tokens()["logp"], **tokens())
+
+
+def whole_rows_must_be_distributions():
+    row = torch.tensor([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]]).log()
+    assert keel.divergence("full_tv", logp=row, behavior_logp=row).tolist() == [0, 0]
+    refused(["logp[0, 0]", "log_softmax"], keel.divergence, "full_kl", logp=row + 3, behavior_logp=row)
+    refused(["behavior_logp[1]", "add up to 1"], keel.divergence, "full_tv", logp=row, behavior_logp=row - torch.tensor([[0.0], [1.0]]))
+    refused(["logp[0, 1]"], keel.divergence, "full_tv", logp=row + torch.tensor([0, NAN, 0]), behavior_logp=row)
 
 
 def clamps_are_counted():
@@ -135,4 +162,5 @@ def clamps_are_counted():
 if __name__ == "__main__":
     sys.exit(run([values_that_are_no_log_probs_name_their_place, shapes_and_types_name_the_argument,
                   what_a_region_needs_must_be_there, topk_rows_must_be_distributions, parameters_are_checked,
-                  the_other_functions_check_too, clamps_are_counted]))
+                  the_other_functions_check_too, hostile_lengths_do_not_wrap_round,
+                  none_is_no_limit_only_where_that_makes_sense, whole_rows_must_be_distributions, clamps_are_counted]))

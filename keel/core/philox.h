@@ -39,6 +39,7 @@ enum class Stream : unsigned int {
   kShuffle = 5,
   kEvaluation = 6,
   kBootstrap = 7,
+  kAdapterWeights = 8,
 };
 
 /// Four words for (seed, stream, id, position, block). `id` is a rollout, an example or a parameter; `block` numbers

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <numbers>
+#include <set>
 
 #include "keel/core/error.h"
 #include "keel/core/philox.h"
@@ -28,33 +29,72 @@ Tensor normal(std::vector<int64_t> shape, double standard_deviation, uint64_t se
   return result;
 }
 
+/// Uniform numbers in (-bound, bound), likewise.
+Tensor uniform(std::vector<int64_t> shape, double bound, uint64_t seed, uint64_t parameter) {
+  Tensor result = at::empty(shape, at::kFloat);
+  float* data = result.data_ptr<float>();
+  for (int64_t i = 0; i < result.numel(); ++i) {
+    const PhiloxBlock block = random_block(seed, Stream::kAdapterWeights, parameter, static_cast<uint32_t>(i),
+                                           static_cast<uint32_t>(i >> 32));
+    data[i] = static_cast<float>(bound * (2 * ((block.word[0] + 0.5) * 0x1p-32) - 1));
+  }
+  return result;
+}
+
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (const int64_t size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + "]";
+}
+
+/// Tensors that files carry and no network needs: positions' frequencies of old checkpoints, a tied head stored twice.
+bool may_be_surplus(const std::string& name, const ModelConfig& config) {
+  return name.ends_with(".rotary_emb.inv_freq") || (name == "lm_head.weight" && config.tie_word_embeddings);
+}
+
 }  // namespace
 
 CausalLm::CausalLm(const ModelConfig& config, at::Device device) : config_(config), blocks_(config.num_hidden_layers) {
-  const Tensor exponent = at::arange(0, config.head_dim, 2, at::kFloat) / static_cast<double>(config.head_dim);
-  const Tensor frequency = at::pow(at::scalar_tensor(config.rope_theta, at::kFloat), exponent).reciprocal();
-  const Tensor angle = at::outer(at::arange(config.max_position_embeddings, at::kFloat), frequency);
-  rope_cos_ = angle.cos().to(device);
-  rope_sin_ = angle.sin().to(device);
+  frequencies_ = inverse_frequencies(config.rope, config.head_dim).to(device);
+  if (config.sliding_rope) sliding_frequencies_ = inverse_frequencies(*config.sliding_rope, config.head_dim).to(device);
+  const double scale =
+      config.attention_scale > 0 ? config.attention_scale : 1 / std::sqrt(static_cast<double>(config.head_dim));
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    blocks_[i].slides = config.slides(static_cast<int64_t>(i));
+    blocks_[i].rule = {scale, config.attention_softcap, blocks_[i].slides ? config.sliding_window : 0};
+  }
 }
 
-void CausalLm::visit(const std::function<void(const std::string&, Tensor&, std::vector<int64_t>)>& visitor) {
-  const int64_t hidden = config_.hidden_size, wide = config_.intermediate_size;
-  const int64_t heads = config_.num_attention_heads * config_.head_dim;
-  const int64_t kv_heads = config_.num_key_value_heads * config_.head_dim;
+void CausalLm::visit(const Visitor& visitor) {
+  const int64_t hidden = config_.hidden_size, wide = config_.intermediate_size, width = config_.head_dim;
+  const int64_t heads = config_.num_attention_heads * width, kv_heads = config_.num_key_value_heads * width;
+  const auto linear = [&](const std::string& name, Linear& layer, int64_t out, int64_t in, bool bias) {
+    visitor(name + ".weight", layer.weight, {out, in});
+    if (bias) visitor(name + ".bias", layer.bias, {out});
+  };
   visitor("model.embed_tokens.weight", embedding_, {config_.vocab_size, hidden});
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    const std::string prefix = "model.layers." + std::to_string(i) + ".";
+    const std::string prefix = "model.layers." + std::to_string(i) + ".", attention = prefix + "self_attn.";
     Block& block = blocks_[i];
     visitor(prefix + "input_layernorm.weight", block.input_norm, {hidden});
-    visitor(prefix + "self_attn.q_proj.weight", block.query, {heads, hidden});
-    visitor(prefix + "self_attn.k_proj.weight", block.key, {kv_heads, hidden});
-    visitor(prefix + "self_attn.v_proj.weight", block.value, {kv_heads, hidden});
-    visitor(prefix + "self_attn.o_proj.weight", block.output, {hidden, heads});
-    visitor(prefix + "post_attention_layernorm.weight", block.post_norm, {hidden});
-    visitor(prefix + "mlp.gate_proj.weight", block.gate, {wide, hidden});
-    visitor(prefix + "mlp.up_proj.weight", block.up, {wide, hidden});
-    visitor(prefix + "mlp.down_proj.weight", block.down, {hidden, wide});
+    linear(attention + "q_proj", block.query, heads, hidden, config_.attention_bias);
+    linear(attention + "k_proj", block.key, kv_heads, hidden, config_.attention_bias);
+    linear(attention + "v_proj", block.value, kv_heads, hidden, config_.attention_bias);
+    linear(attention + "o_proj", block.output, hidden, heads, config_.output_bias);
+    if (config_.query_key_norm) {
+      visitor(attention + "q_norm.weight", block.query_norm, {width});
+      visitor(attention + "k_norm.weight", block.key_norm, {width});
+    }
+    if (config_.norm_after) {
+      visitor(prefix + "post_attention_layernorm.weight", block.attention_norm, {hidden});
+      visitor(prefix + "pre_feedforward_layernorm.weight", block.mlp_norm, {hidden});
+      visitor(prefix + "post_feedforward_layernorm.weight", block.output_norm, {hidden});
+    } else {
+      visitor(prefix + "post_attention_layernorm.weight", block.mlp_norm, {hidden});
+    }
+    linear(prefix + "mlp.gate_proj", block.gate, wide, hidden, config_.mlp_bias);
+    linear(prefix + "mlp.up_proj", block.up, wide, hidden, config_.mlp_bias);
+    linear(prefix + "mlp.down_proj", block.down, hidden, wide, config_.mlp_bias);
   }
   visitor("model.norm.weight", final_norm_, {hidden});
   if (!config_.tie_word_embeddings) visitor("lm_head.weight", head_, {config_.vocab_size, hidden});
@@ -63,10 +103,38 @@ void CausalLm::visit(const std::function<void(const std::string&, Tensor&, std::
 CausalLm CausalLm::random(const ModelConfig& config, uint64_t seed, at::Device device) {
   CausalLm model(config, device);
   uint64_t parameter = 0;
-  model.visit([&](const std::string&, Tensor& weight, std::vector<int64_t> shape) {
-    weight = shape.size() == 1 ? at::ones(shape, at::kFloat) : normal(shape, config.initializer_range, seed, parameter);
+  model.visit([&](const std::string& name, Tensor& weight, std::vector<int64_t> shape) {
+    const bool norm = shape.size() == 1 && name.ends_with(".weight");
+    if (shape.size() > 1)
+      weight = normal(shape, config.initializer_range, seed, parameter);
+    else
+      weight = at::full(shape, norm && !config.norm_plus_one ? 1.0 : 0.0, at::kFloat);
     weight = weight.to(device).requires_grad_();
     ++parameter;
+  });
+  return model;
+}
+
+CausalLm CausalLm::load(const ModelConfig& config, const WeightSource& source, at::Device device) {
+  std::map<std::string, std::vector<int64_t>> left = source.shapes;
+  CausalLm model(config, device);
+  // Names and shapes first: a file that does not fit is refused before a large one has been read.
+  model.visit([&](const std::string& name, Tensor&, std::vector<int64_t> shape) {
+    const auto found = left.find(name);
+    if (found == left.end())
+      fail(ExitCode::kBadInput, source.place, ": no tensor \"", name, "\" of shape ", text_of(shape),
+           "; its config.json asks for it");
+    if (found->second != shape)
+      fail(ExitCode::kBadInput, source.place, ": tensor \"", name, "\" has shape ", text_of(found->second),
+           ", its config.json asks for ", text_of(shape));
+    left.erase(found);
+  });
+  for (const auto& [name, shape] : left)
+    if (!may_be_surplus(name, config))
+      fail(ExitCode::kBadInput, source.place, ": tensor \"", name, "\" of shape ", text_of(shape),
+           " has no place in this architecture (", config.model_type, ")");
+  model.visit([&](const std::string& name, Tensor& weight, std::vector<int64_t>) {
+    weight = source.read(name).to(device).requires_grad_();
   });
   return model;
 }
@@ -74,42 +142,58 @@ CausalLm CausalLm::random(const ModelConfig& config, uint64_t seed, at::Device d
 CausalLm CausalLm::from_tensors(const ModelConfig& config, const std::vector<NamedTensor>& tensors, at::Device device,
                                 const std::string& place) {
   std::map<std::string, Tensor> by_name;
-  for (const NamedTensor& tensor : tensors) by_name[tensor.name] = tensor.value;
-  CausalLm model(config, device);
-  model.visit([&](const std::string& name, Tensor& weight, std::vector<int64_t> shape) {
-    const auto found = by_name.find(name);
-    if (found == by_name.end())
-      fail(ExitCode::kBadInput, place, ": no tensor \"", name, "\"; its config.json asks for it");
-    if (found->second.sizes() != at::IntArrayRef(shape))
-      fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" has shape ", found->second.sizes(),
-           ", its config.json asks for ", at::IntArrayRef(shape));
-    weight = found->second.to(device, at::kFloat).clone().requires_grad_();
-    by_name.erase(found);
-  });
-  if (!by_name.empty())
-    fail(ExitCode::kBadInput, place, ": tensor \"", by_name.begin()->first, "\" has no place in this architecture");
-  return model;
+  WeightSource source{place, {}, [&](const std::string& name) {
+                        return by_name.at(name).detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+                      }};
+  for (const NamedTensor& tensor : tensors) {
+    by_name[tensor.name] = tensor.value;
+    source.shapes[tensor.name] = tensor.value.sizes().vec();
+  }
+  return load(config, source, device);
+}
+
+Tensor CausalLm::norm(const Tensor& x, const Tensor& weight) const {
+  return rms_norm(x, config_.norm_plus_one ? weight + 1 : weight, config_.rms_norm_eps);
+}
+
+Tensor CausalLm::attention(int64_t layer, const Tensor& x, const Angles& angles, const Attend& attend) const {
+  const Block& block = blocks_[layer];
+  const int64_t width = config_.head_dim, heads = config_.num_attention_heads;
+  const auto turned = [&](const Linear& projection, const Tensor& head_norm) {
+    Tensor rows = projection(x);
+    if (head_norm.defined()) rows = norm(rows.reshape({-1, width}), head_norm);
+    return rotate(rows.view({x.size(0), -1, width}), angles.cos, angles.sin);
+  };
+  const Tensor query = turned(block.query, block.query_norm), key = turned(block.key, block.key_norm);
+  const Tensor value = block.value(x).view({x.size(0), -1, width});
+  return block.output(attend(layer, block.rule, query, key, value).reshape({-1, heads * width}));
+}
+
+Tensor CausalLm::mlp(const Block& block, const Tensor& x) const {
+  return block.down(gated(config_.activation, block.gate(x), block.up(x)));
 }
 
 Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const Attend& attend) const {
-  const int64_t heads = config_.num_attention_heads, kv_heads = config_.num_key_value_heads, width = config_.head_dim;
-  const Tensor cos = rope_cos_.index_select(0, positions);  // [N, D / 2]
-  const Tensor sin = rope_sin_.index_select(0, positions);
+  const Angles angles = angles_at(positions, frequencies_, config_.rope.attention_factor);
+  Angles sliding_angles = angles;
+  if (config_.sliding_rope)
+    sliding_angles = angles_at(positions, sliding_frequencies_, config_.sliding_rope->attention_factor);
   Tensor x = at::embedding(embedding_, tokens);  // [N, H]
+  if (config_.scaled_embedding) x = x * std::sqrt(static_cast<double>(config_.hidden_size));
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
-    const Tensor attention_in = rms_norm(x, block.input_norm, config_.rms_norm_eps);
-    const Tensor query = rotate(at::linear(attention_in, block.query).view({-1, heads, width}), cos, sin);
-    const Tensor key = rotate(at::linear(attention_in, block.key).view({-1, kv_heads, width}), cos, sin);
-    const Tensor value = at::linear(attention_in, block.value).view({-1, kv_heads, width});
-    const Tensor attended = attend(static_cast<int64_t>(i), query, key, value);
-    x = x + at::linear(attended.reshape({-1, heads * width}), block.output);
-
-    const Tensor mlp_in = rms_norm(x, block.post_norm, config_.rms_norm_eps);
-    x = x + at::linear(swiglu(at::linear(mlp_in, block.gate), at::linear(mlp_in, block.up)), block.down);
+    const auto residual = [&](const Tensor& out, const Tensor& after) {
+      return x + (after.defined() ? norm(out, after) : out);
+    };
+    x = residual(
+        attention(static_cast<int64_t>(i), norm(x, block.input_norm), block.slides ? sliding_angles : angles, attend),
+        block.attention_norm);
+    x = residual(mlp(block, norm(x, block.mlp_norm)), block.output_norm);
   }
-  return rms_norm(x, final_norm_, config_.rms_norm_eps);
+  return norm(x, final_norm_);
 }
+
+Tensor CausalLm::at_linear(const Tensor& hidden) const { return at::linear(hidden, head()).to(at::kFloat); }
 
 const Tensor& CausalLm::head() const { return config_.tie_word_embeddings ? embedding_ : head_; }
 
@@ -122,12 +206,69 @@ std::vector<NamedTensor> CausalLm::parameters() const {
   return result;
 }
 
+void CausalLm::visit_linears(const LinearVisitor& visitor) {
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const std::string prefix = "model.layers." + std::to_string(i) + ".";
+    Block& block = blocks_[i];
+    visitor(prefix + "self_attn.q_proj", block.query);
+    visitor(prefix + "self_attn.k_proj", block.key);
+    visitor(prefix + "self_attn.v_proj", block.value);
+    visitor(prefix + "self_attn.o_proj", block.output);
+    visitor(prefix + "mlp.gate_proj", block.gate);
+    visitor(prefix + "mlp.up_proj", block.up);
+    visitor(prefix + "mlp.down_proj", block.down);
+  }
+}
+
+void CausalLm::add_adapter(const LoraOptions& options, uint64_t seed) {
+  std::set<std::string> unknown(options.target_modules.begin(), options.target_modules.end());
+  const std::set<std::string> wanted = unknown;
+  for (const NamedTensor& parameter : parameters()) parameter.value.set_requires_grad(false);
+  uint64_t number = 0;
+  visit_linears([&](const std::string& name, Linear& layer) {
+    const std::string module = name.substr(name.rfind('.') + 1);
+    ++number;
+    if (!wanted.contains(module)) return;
+    unknown.erase(module);
+    const int64_t out = layer.weight.size(0), in = layer.weight.size(1);
+    // PEFT's start: A uniform within 1/sqrt(in), B at 0.
+    layer.lora_a =
+        uniform({options.rank, in}, 1 / std::sqrt(static_cast<double>(in)), seed, number).to(device()).requires_grad_();
+    layer.lora_b = at::zeros({out, options.rank}, at::kFloat).to(device()).requires_grad_();
+    layer.lora_scale = options.scale();
+  });
+  if (!unknown.empty())
+    fail(ExitCode::kBadConfiguration, "lora.target_modules has \"", *unknown.begin(),
+         "\"; known: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj");
+}
+
+std::vector<NamedTensor> CausalLm::adapter() const {
+  std::vector<NamedTensor> result;
+  const_cast<CausalLm*>(this)->visit_linears([&](const std::string& name, Linear& layer) {
+    if (!layer.lora_a.defined()) return;
+    result.push_back({name + ".lora_A.weight", layer.lora_a});
+    result.push_back({name + ".lora_B.weight", layer.lora_b});
+  });
+  return result;
+}
+
+std::vector<NamedTensor> CausalLm::trainable() const {
+  std::vector<NamedTensor> result = adapter();
+  return result.empty() ? parameters() : result;
+}
+
 CausalLm CausalLm::with_linear_weights(const std::function<Tensor(const Tensor&)>& replace) const {
+  const at::NoGradGuard no_grad;
   CausalLm copy = *this;
-  for (Block& block : copy.blocks_)
-    for (Tensor* weight : {&block.query, &block.key, &block.value, &block.output, &block.gate, &block.up, &block.down})
-      *weight = replace(*weight);
+  copy.visit_linears([&](const std::string&, Linear& layer) {
+    layer = {.weight = replace(layer.merged_weight()), .bias = layer.bias, .lora_a = {}, .lora_b = {}};
+  });
   return copy;
+}
+
+CausalLm CausalLm::merged() const {
+  if (adapter().empty()) return *this;
+  return with_linear_weights([](const Tensor& weight) { return weight; });
 }
 
 }  // namespace keel

@@ -111,9 +111,16 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return at::rms_norm(x, x.size(-1), weight, eps);
 }
 
-Tensor swiglu(const Tensor& gate, const Tensor& up) {
-  if (has_kernel(gate)) return SwiGlu::apply(gate, up);
-  return at::silu(gate) * up;
+Tensor gated(Activation activation, const Tensor& gate, const Tensor& up) {
+  switch (activation) {
+    case Activation::kGeluTanh:
+      return at::gelu(gate, "tanh") * up;
+    case Activation::kGelu:
+      return at::gelu(gate) * up;
+    case Activation::kSilu:
+      break;
+  }
+  return has_kernel(gate) ? SwiGlu::apply(gate, up) : at::silu(gate) * up;
 }
 
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {

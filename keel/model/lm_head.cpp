@@ -7,9 +7,8 @@ namespace {
 
 constexpr double kSmallestLog = -1e30;  // in place of -inf, so that 0 log 0 is 0 and not NaN
 
-/// The log-probabilities [m, V] of one chunk, at the temperature.
-Tensor log_probabilities(const Tensor& hidden, const Tensor& weight, double temperature) {
-  Tensor logits = at::linear(hidden, weight).to(at::kFloat);
+/// The log-probabilities [m, V] of logits, at the temperature; may overwrite the logits.
+Tensor log_probabilities(Tensor logits, double temperature) {
   if (temperature != 1.0) logits.div_(temperature);
   return at::log_softmax(logits, -1);
 }
@@ -58,10 +57,13 @@ void accumulate_gradient(const Tensor& weight, const Tensor& gradient_logits, co
 
 }  // namespace
 
+Tensor softcapped(const Tensor& x, double cap) { return cap > 0 ? (x / cap).tanh_().mul_(cap) : x; }
+
 /// A run of rows while its logits are alive.
 struct LmHead::Chunk {
   int64_t begin, rows;
   Tensor hidden, targets, logps, probabilities;
+  Tensor softcap_slope;  // d capped / d raw logits, where there is a cap
   TokenStats stats;
 };
 
@@ -69,12 +71,17 @@ LmHead::Chunk LmHead::make_chunk(const Tensor& hidden, const Tensor& targets, co
                                  int64_t begin) const {
   const int64_t rows = std::min(chunk_rows_, hidden.size(0) - begin);
   const auto part = [&](const Tensor& x) { return x.defined() ? x.narrow(0, begin, rows) : x; };
-  Chunk chunk{begin, rows, part(hidden), part(targets), {}, {}, {}};
-  chunk.logps = log_probabilities(chunk.hidden, weight_, temperature_);
+  const auto logits = [&](const Tensor& states, const Tensor& weight) {
+    return softcapped(at::linear(states, weight).to(at::kFloat), softcap_);
+  };
+  Chunk chunk{begin, rows, part(hidden), part(targets), {}, {}, {}, {}};
+  const Tensor mine = logits(chunk.hidden, weight_);
+  if (softcap_ > 0) chunk.softcap_slope = 1 - (mine / softcap_).square();
+  chunk.logps = log_probabilities(mine, temperature_);
   chunk.probabilities = chunk.logps.exp();
   chunk.stats = chunk_statistics(chunk.logps, chunk.probabilities, chunk.targets, part(behavior.topk_ids));
   if (behavior.hidden.defined())
-    add_exact_divergences(chunk.stats, log_probabilities(part(behavior.hidden), behavior.weight, temperature_),
+    add_exact_divergences(chunk.stats, log_probabilities(logits(part(behavior.hidden), behavior.weight), temperature_),
                           chunk.logps, chunk.probabilities);
   return chunk;
 }
@@ -113,8 +120,9 @@ Tensor LmHead::backward(const Tensor& hidden, const Tensor& targets, Scope scope
       if (all.entropy_coefficient.defined())
         mine.entropy_coefficient = all.entropy_coefficient.narrow(0, begin, chunk.rows);
     }
-    const Tensor gradient_logits =
+    Tensor gradient_logits =
         logit_gradient(mine, chunk.logps, chunk.probabilities, chunk.stats, chunk.targets, temperature_);
+    if (chunk.softcap_slope.defined()) gradient_logits.mul_(chunk.softcap_slope);
     Tensor out = gradient_hidden.narrow(0, begin, chunk.rows);
     at::matmul_out(out, gradient_logits, weight_);
     accumulate_gradient(weight_, gradient_logits, chunk.hidden);

@@ -32,13 +32,16 @@ struct HeadCoefficients {
 /// From the statistics of the rows [begin, end) to their coefficients; carries no gradient.
 using CoefficientFunction = std::function<HeadCoefficients(const TokenStats& stats, int64_t begin, int64_t end)>;
 
+/// cap tanh(x / cap), or x where the cap is 0: Gemma 2 bounds its logits so.
+Tensor softcapped(const Tensor& x, double cap);
+
 /// The LM head: from hidden states to the few numbers a method needs and, given coefficients, to gradients. Logits
 /// exist for one chunk of rows at a time and are never stored.
 class LmHead {
  public:
   /// `weight` [V, H]; its gradient is accumulated into weight.grad().
-  LmHead(Tensor weight, double temperature, int64_t chunk_rows = 2048)
-      : weight_(std::move(weight)), temperature_(temperature), chunk_rows_(chunk_rows) {}
+  LmHead(Tensor weight, double temperature, double softcap = 0, int64_t chunk_rows = 2048)
+      : weight_(std::move(weight)), temperature_(temperature), softcap_(softcap), chunk_rows_(chunk_rows) {}
 
   /// The statistics alone; hidden [M, H], targets [M] int64.
   TokenStats statistics(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior = {}) const;
@@ -54,7 +57,7 @@ class LmHead {
   Chunk make_chunk(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior, int64_t begin) const;
 
   Tensor weight_;
-  double temperature_;
+  double temperature_, softcap_;
   int64_t chunk_rows_;
 };
 

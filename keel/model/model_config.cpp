@@ -1,7 +1,10 @@
 #include "keel/model/model_config.h"
 
+#include <algorithm>
+
 #include "keel/core/error.h"
 #include "keel/core/options.h"
+#include "keel/model/families.h"
 
 namespace keel {
 
@@ -25,8 +28,6 @@ void ModelOptions::describe(OptionTable& table) {
             at_least(2).at_most(kMaxPositions));
 }
 
-namespace {
-
 void check_shape(const ModelConfig& c, ExitCode code, const std::string& place) {
   const int64_t sizes[] = {
       c.vocab_size,          c.hidden_size,         c.intermediate_size, c.num_hidden_layers,
@@ -36,24 +37,21 @@ void check_shape(const ModelConfig& c, ExitCode code, const std::string& place) 
       fail(code, place, ": a size of ", size, "; every size must be at least 1");
   if (c.head_dim % 2 != 0)
     fail(code, place, ": a head width of ", c.head_dim, "; rotary embeddings turn pairs, so it must be even");
+  if (c.sliding_window < 0 || (c.sliding_window == 0 && std::count(c.sliding.begin(), c.sliding.end(), true) > 0))
+    fail(code, place, ": sliding_window is ", c.sliding_window, " in a model with sliding layers; wanted at least 1");
   if (c.num_attention_heads % c.num_key_value_heads != 0)
     fail(code, place, ": ", c.num_attention_heads, " heads cannot share ", c.num_key_value_heads,
          " key-value heads evenly; choose a divisor of the number of heads");
 }
 
-template <class T>
-T required(const Json& json, const char* key, const std::string& place) {
-  if (!json.contains(key)) fail(ExitCode::kBadInput, place, ": no key \"", key, "\"; is this a model's config.json?");
-  if (!json[key].is_number())
-    fail(ExitCode::kBadInput, place, ": \"", key, "\" is ", json[key].dump(), ", wanted a number");
-  return json[key].get<T>();
-}
-
-}  // namespace
-
 int64_t ModelConfig::parameter_count() const {
-  const int64_t attention = hidden_size * head_dim * (2 * num_attention_heads + 2 * num_key_value_heads);
-  const int64_t block = attention + 3 * hidden_size * intermediate_size + 2 * hidden_size;
+  const int64_t heads = head_dim * num_attention_heads, kv_heads = head_dim * num_key_value_heads;
+  int64_t block = 2 * hidden_size * (heads + kv_heads) + 3 * hidden_size * intermediate_size;
+  block += (norm_after ? 4 : 2) * hidden_size;
+  if (attention_bias) block += heads + 2 * kv_heads;
+  if (output_bias) block += hidden_size;
+  if (mlp_bias) block += 2 * intermediate_size + hidden_size;
+  if (query_key_norm) block += 2 * head_dim;
   return num_hidden_layers * block + hidden_size + vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2);
 }
 
@@ -72,19 +70,20 @@ ModelConfig model_config(const ModelOptions& options, int64_t vocab_size) {
   config.head_dim = options.hidden_size / options.heads;
   config.max_position_embeddings = options.max_positions;
   config.rms_norm_eps = options.rms_norm_eps;
-  config.rope_theta = options.rope_theta;
+  config.rope.theta = options.rope_theta;
   config.initializer_range = options.initializer_range;
   config.tie_word_embeddings = options.tie_embeddings;
   check_shape(config, ExitCode::kBadConfiguration, "model");
   return config;
 }
 
-Json to_config_json(const ModelConfig& config, const Json& special) {
-  Json json = {
+namespace {
+
+Json llama_config_json(const ModelConfig& config) {
+  return {
       {"architectures", {"LlamaForCausalLM"}},
       {"attention_bias", false},
       {"attention_dropout", 0.0},
-      {"dtype", "float32"},
       {"head_dim", config.head_dim},
       {"hidden_act", "silu"},
       {"hidden_size", config.hidden_size},
@@ -97,34 +96,55 @@ Json to_config_json(const ModelConfig& config, const Json& special) {
       {"num_hidden_layers", config.num_hidden_layers},
       {"num_key_value_heads", config.num_key_value_heads},
       {"rms_norm_eps", config.rms_norm_eps},
-      {"rope_theta", config.rope_theta},
+      {"rope_theta", config.rope.theta},
       {"tie_word_embeddings", config.tie_word_embeddings},
-      {"torch_dtype", "float32"},  // the older spelling of dtype
       {"use_cache", true},
       {"vocab_size", config.vocab_size},
   };
-  json.update(special);
+}
+
+const Family* family_named(const std::string& type, const std::string& place) {
+  std::string known;
+  for (const Family* family : families()) {
+    if (type == family->model_type) return family;
+    known += (known.empty() ? "" : ", ") + std::string(family->model_type);
+  }
+  fail(ExitCode::kBadInput, place, ": model_type is \"", type, "\"; known: ", known);
+}
+
+}  // namespace
+
+Json to_config_json(const ModelConfig& config, const Json& special, const std::string& dtype) {
+  Json json = config.source.empty() ? llama_config_json(config) : config.source;
+  if (config.source.empty()) json.update(special);
+  json["dtype"] = dtype;
+  json["torch_dtype"] = dtype;  // the older spelling of dtype
   return json;
 }
 
 ModelConfig from_config_json(const Json& json, const std::string& place) {
   if (!json.is_object()) fail(ExitCode::kBadInput, place, ": not a JSON object; is this a model's config.json?");
-  const std::string type =
-      json.contains("model_type") && json["model_type"].is_string() ? json["model_type"] : Json("");
-  if (type != "llama") fail(ExitCode::kBadInput, place, ": model_type is \"", type, "\"; this version knows \"llama\"");
+  const ConfigReader r(json, place);
+  const Family* family = family_named(r.text("model_type", ""), place);
   ModelConfig config;
-  config.vocab_size = required<int64_t>(json, "vocab_size", place);
-  config.hidden_size = required<int64_t>(json, "hidden_size", place);
-  config.intermediate_size = required<int64_t>(json, "intermediate_size", place);
-  config.num_hidden_layers = required<int64_t>(json, "num_hidden_layers", place);
-  config.num_attention_heads = required<int64_t>(json, "num_attention_heads", place);
-  config.num_key_value_heads = json.value("num_key_value_heads", config.num_attention_heads);
-  config.head_dim = json.value("head_dim", config.hidden_size / std::max<int64_t>(config.num_attention_heads, 1));
-  config.max_position_embeddings = required<int64_t>(json, "max_position_embeddings", place);
-  config.rms_norm_eps = required<double>(json, "rms_norm_eps", place);
-  config.rope_theta = json.value("rope_theta", 1e4);
-  config.initializer_range = json.value("initializer_range", 0.02);
-  config.tie_word_embeddings = json.value("tie_word_embeddings", false);
+  config.model_type = family->model_type;
+  config.vocab_size = r.integer("vocab_size");
+  config.hidden_size = r.integer("hidden_size");
+  config.intermediate_size = r.integer("intermediate_size");
+  config.num_hidden_layers = r.integer("num_hidden_layers");
+  config.num_attention_heads = r.integer("num_attention_heads");
+  config.num_key_value_heads = r.integer("num_key_value_heads", config.num_attention_heads);
+  config.head_dim = r.integer("head_dim", config.hidden_size / std::max<int64_t>(config.num_attention_heads, 1));
+  config.max_position_embeddings = r.integer("max_position_embeddings");
+  config.rms_norm_eps = r.number("rms_norm_eps", 1e-6);
+  config.initializer_range = r.number("initializer_range", 0.02);
+  config.tie_word_embeddings = r.flag("tie_word_embeddings", false);
+  config.activation = r.activation(Activation::kSilu);
+  config.source = json;
+  constexpr int64_t kMaxLayers = 1 << 16;
+  if (config.num_hidden_layers < 1 || config.num_hidden_layers > kMaxLayers)
+    fail(ExitCode::kBadInput, place, ": num_hidden_layers is ", config.num_hidden_layers, "; wanted 1 to ", kMaxLayers);
+  family->read(r, config);
   check_shape(config, ExitCode::kBadInput, place);
   return config;
 }

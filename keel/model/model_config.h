@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "keel/core/error.h"
 #include "keel/core/json.h"
 
 namespace keel {
@@ -25,8 +28,26 @@ struct ModelOptions {
   void describe(OptionTable& table);
 };
 
-/// A network's shape as Hugging Face's config.json writes it.
+/// How a position turns queries and keys.
+struct Rope {
+  enum class Scaling { kNone, kLinear, kLlama3, kYarn };
+  double theta = 1e4;
+  Scaling scaling = Scaling::kNone;
+  double factor = 1;
+  double original_positions = 0;         // llama3, yarn: what the model was first trained with
+  double low_frequency_factor = 1;       // llama3
+  double high_frequency_factor = 4;      // llama3
+  double beta_fast = 32, beta_slow = 1;  // yarn
+  bool truncate = true;                  // yarn: the band's edges are whole dimensions
+  double attention_factor = 1;           // yarn: cos and sin are multiplied by it
+};
+
+enum class Activation { kSilu, kGeluTanh, kGelu };
+
+/// A network's shape, in the words of Hugging Face's config.json; a family (families.h) reads it from there. The fields
+/// after `tie_word_embeddings` are what families differ by.
 struct ModelConfig {
+  std::string model_type = "llama";
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
@@ -36,20 +57,41 @@ struct ModelConfig {
   int64_t head_dim = 0;
   int64_t max_position_embeddings = 0;
   double rms_norm_eps = 1e-6;
-  double rope_theta = 1e4;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
 
+  Activation activation = Activation::kSilu;
+  Rope rope;
+  std::optional<Rope> sliding_rope;  // of layers that slide, where they have their own (Gemma 3)
+  bool attention_bias = false;       // of queries, keys and values
+  bool output_bias = false;          // of the attention's output
+  bool mlp_bias = false;
+  bool query_key_norm = false;    // an RMSNorm over each head's queries and keys, before they are turned
+  bool norm_plus_one = false;     // Gemma stores a norm's weight minus 1
+  bool norm_after = false;        // Gemma norms what attention and MLP put out as well as what they take in
+  bool scaled_embedding = false;  // Gemma multiplies embeddings by sqrt(hidden_size)
+  double attention_scale = 0;     // 0: 1 / sqrt(head_dim)
+  double attention_softcap = 0;   // cap tanh(score / cap); 0: none
+  double logit_softcap = 0;
+  int64_t sliding_window = 0;    // tokens a sliding layer sees, itself included
+  std::vector<bool> sliding;     // per layer; empty: none slides
+  Json source = Json::object();  // the config.json it was read from, written back on save
+
+  bool slides(int64_t layer) const { return !sliding.empty() && sliding[layer]; }
   int64_t parameter_count() const;
 };
 
 /// Fills in what the options leave open and refuses impossible shapes (exit code 2).
 ModelConfig model_config(const ModelOptions& options, int64_t vocab_size);
 
-/// config.json of a Llama model; `special` holds bos_token_id, eos_token_id and pad_token_id where they exist.
-Json to_config_json(const ModelConfig& config, const Json& special);
+/// config.json: as it was read, or of a Llama model made from nothing; `special` holds bos_token_id, eos_token_id and
+/// pad_token_id where they exist, `dtype` is that of the weights beside it.
+Json to_config_json(const ModelConfig& config, const Json& special, const std::string& dtype);
 
 /// Reads a config.json; `place` names the file in errors (exit code 3).
 ModelConfig from_config_json(const Json& json, const std::string& place);
+
+/// Fails with `code` unless every size makes sense and fits the others.
+void check_shape(const ModelConfig& config, ExitCode code, const std::string& place);
 
 }  // namespace keel

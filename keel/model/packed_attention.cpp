@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <limits>
+#include <span>
+
+#include "keel/model/causal_lm.h"
 
 namespace keel {
 namespace {
@@ -13,9 +16,31 @@ Tensor repeat_heads(const Tensor& x, int64_t heads) {  // [S, kv_heads, L, D]
   return repeat == 1 ? x : x.repeat_interleave(repeat, 1);
 }
 
+/// Who looks at whom: [segments or 1, 1, query_length, key_length].
+Tensor make_mask(std::span<const Segment> segments, int64_t query_length, int64_t key_length, int64_t window) {
+  std::vector<float> mask(segments.size() * query_length * key_length, -std::numeric_limits<float>::infinity());
+  for (size_t s = 0; s < segments.size(); ++s) {
+    for (int64_t i = 0; i < query_length; ++i) {
+      // Rows of padding look at the first key: a row of -inf alone would turn the softmax, and its gradient, to NaN.
+      const int64_t end = i < segments[s].length ? segments[s].prefix_length + i + 1 : 1;
+      const int64_t begin = window > 0 ? std::max<int64_t>(end - window, 0) : 0;
+      std::fill_n(mask.begin() + (static_cast<int64_t>(s) * query_length + i) * key_length + begin, end - begin, 0.0f);
+    }
+  }
+  return at::tensor(mask, at::kFloat).view({static_cast<int64_t>(segments.size()), 1, query_length, key_length});
+}
+
+/// softmax(cap tanh(scale q k / cap) + mask) v; the library's own operator has no cap.
+Tensor capped_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                        const AttentionRule& rule) {
+  const Tensor scores = at::matmul(q, k.transpose(2, 3)) * (rule.scale / rule.softcap);
+  return at::matmul(at::softmax(scores.tanh() * rule.softcap + mask, -1), v);
+}
+
 }  // namespace
 
-PackedAttention::PackedAttention(const std::vector<Segment>& segments, int64_t tokens, at::Device device)
+PackedAttention::PackedAttention(const std::vector<Segment>& segments, int64_t tokens, int64_t window,
+                                 at::Device device)
     : output_of_row_(tokens, 0) {
   // Prompts and completions have different shapes; attending them apart wastes less padding.
   std::vector<Segment> alone, with_prefix;
@@ -24,14 +49,14 @@ PackedAttention::PackedAttention(const std::vector<Segment>& segments, int64_t t
   int64_t first_row = 0;
   for (const auto& group : {alone, with_prefix}) {
     if (group.empty()) continue;
-    batches_.push_back(make_batch(group, first_row, device));
+    batches_.push_back(make_batch(group, first_row, window, device));
     first_row += batches_.back().segments * batches_.back().query_length;
   }
   output_rows_ = at::tensor(output_of_row_, at::kLong).to(device);
 }
 
 PackedAttention::Batch PackedAttention::make_batch(const std::vector<Segment>& segments, int64_t first_row,
-                                                   at::Device device) {
+                                                   int64_t window, at::Device device) {
   Batch batch;
   batch.segments = static_cast<int64_t>(segments.size());
   bool equal = true;
@@ -42,8 +67,6 @@ PackedAttention::Batch PackedAttention::make_batch(const std::vector<Segment>& s
   }
   std::vector<int64_t> query_rows(batch.segments * batch.query_length, 0),
       key_rows(batch.segments * batch.key_length, 0);
-  const int64_t masks = equal ? 1 : batch.segments;
-  std::vector<float> mask(masks * batch.query_length * batch.key_length, -std::numeric_limits<float>::infinity());
   for (int64_t s = 0; s < batch.segments; ++s) {
     const Segment& segment = segments[s];
     for (int64_t i = 0; i < segment.prefix_length; ++i) key_rows[s * batch.key_length + i] = segment.prefix_begin + i;
@@ -52,20 +75,17 @@ PackedAttention::Batch PackedAttention::make_batch(const std::vector<Segment>& s
       query_rows[s * batch.query_length + i] = segment.begin + i;
       output_of_row_[segment.begin + i] = first_row + s * batch.query_length + i;
     }
-    if (s >= masks) continue;
-    for (int64_t i = 0; i < batch.query_length; ++i) {
-      // Rows of padding look at the first key: a row of -inf alone would turn the softmax, and its gradient, to NaN.
-      const int64_t visible = i < segment.length ? segment.prefix_length + i + 1 : 1;
-      std::fill_n(mask.begin() + (s * batch.query_length + i) * batch.key_length, visible, 0.0f);
-    }
   }
   batch.query_rows = at::tensor(query_rows, at::kLong).to(device);
   batch.key_rows = at::tensor(key_rows, at::kLong).to(device);
-  batch.mask = at::tensor(mask, at::kFloat).view({masks, 1, batch.query_length, batch.key_length}).to(device);
+  const std::span<const Segment> different(segments.data(), equal ? 1 : segments.size());
+  batch.mask = make_mask(different, batch.query_length, batch.key_length, 0).to(device);
+  if (window > 0) batch.window_mask = make_mask(different, batch.query_length, batch.key_length, window).to(device);
   return batch;
 }
 
-Tensor PackedAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value) const {
+Tensor PackedAttention::operator()(const AttentionRule& rule, const Tensor& query, const Tensor& key,
+                                   const Tensor& value) const {
   const int64_t heads = query.size(1), width = query.size(2);
   const auto gather = [](const Tensor& x, const Tensor& rows, int64_t segments, int64_t length) {
     return x.index_select(0, rows).view({segments, length, x.size(1), x.size(2)}).transpose(1, 2);
@@ -75,11 +95,22 @@ Tensor PackedAttention::operator()(const Tensor& query, const Tensor& key, const
     const Tensor q = gather(query, b.query_rows, b.segments, b.query_length);
     const Tensor k = repeat_heads(gather(key, b.key_rows, b.segments, b.key_length), heads);
     const Tensor v = repeat_heads(gather(value, b.key_rows, b.segments, b.key_length), heads);
-    const Tensor out = at::scaled_dot_product_attention(q, k, v, b.mask);  // [S, heads, length, D]
+    const Tensor& mask = rule.window > 0 ? b.window_mask : b.mask;
+    const Tensor out = rule.softcap > 0  // [S, heads, length, D]
+                           ? capped_attention(q, k, v, mask, rule)
+                           : at::scaled_dot_product_attention(q, k, v, mask, 0.0, false, rule.scale);
     outputs.push_back(out.transpose(1, 2).reshape({-1, heads, width}));
   }
   const Tensor padded = outputs.size() == 1 ? outputs[0] : at::cat(outputs, 0);
   return padded.index_select(0, output_rows_);
+}
+
+Tensor packed_hidden_states(const CausalLm& model, const Tensor& tokens, const Tensor& positions,
+                            const std::vector<Segment>& segments) {
+  const PackedAttention attention(segments, tokens.size(0), model.config().sliding_window, model.device());
+  return model.forward(tokens, positions,
+                       [&](int64_t, const AttentionRule& rule, const Tensor& query, const Tensor& key,
+                           const Tensor& value) { return attention(rule, query, key, value); });
 }
 
 }  // namespace keel

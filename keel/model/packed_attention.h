@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "keel/core/tensor.h"
+#include "keel/model/attention_rule.h"
 
 namespace keel {
 
@@ -18,24 +19,32 @@ struct Segment {
 /// prompt.
 class PackedAttention {
  public:
-  PackedAttention(const std::vector<Segment>& segments, int64_t tokens, at::Device device);
+  /// `window`: that of the model's sliding layers, 0 where it has none.
+  PackedAttention(const std::vector<Segment>& segments, int64_t tokens, int64_t window, at::Device device);
 
-  /// Queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D].
-  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value) const;
+  /// Queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D]. The rule's window is 0 or the one above.
+  Tensor operator()(const AttentionRule& rule, const Tensor& query, const Tensor& key, const Tensor& value) const;
 
  private:
   /// Segments that are attended in one call; rows beyond a segment's end repeat row 0 and are masked or dropped.
   struct Batch {
     int64_t segments = 0, query_length = 0, key_length = 0;
-    Tensor query_rows;  // [segments * query_length] packed row of each query
-    Tensor key_rows;    // [segments * key_length] packed row of each key
-    Tensor mask;        // [segments or 1, 1, query_length, key_length] float: 0 to look, -inf not to
+    Tensor query_rows;   // [segments * query_length] packed row of each query
+    Tensor key_rows;     // [segments * key_length] packed row of each key
+    Tensor mask;         // [segments or 1, 1, query_length, key_length] float: 0 to look, -inf not to
+    Tensor window_mask;  // the same for sliding layers
   };
-  Batch make_batch(const std::vector<Segment>& segments, int64_t first_row, at::Device device);
+  Batch make_batch(const std::vector<Segment>& segments, int64_t first_row, int64_t window, at::Device device);
 
   std::vector<Batch> batches_;
   std::vector<int64_t> output_of_row_;  // while building: the padded output row of each packed row
   Tensor output_rows_;                  // [N] the same, on the device
 };
+
+class CausalLm;
+
+/// Hidden states [N, H] of packed tokens [N] at their positions [N], the way training computes them.
+Tensor packed_hidden_states(const CausalLm& model, const Tensor& tokens, const Tensor& positions,
+                            const std::vector<Segment>& segments);
 
 }  // namespace keel

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,10 +37,13 @@ class SafetensorsFile {
   bool contains(std::string_view name) const { return find(name) != nullptr; }
   /// Reads one tensor into fresh CPU memory, in the dtype it has in the file.
   Tensor read(std::string_view name) const;
+  /// The same as float32; only a small piece ever exists in the file's own type.
+  Tensor read_float32(std::string_view name) const;
 
  private:
   explicit SafetensorsFile(InputFile file) : file_(std::move(file)) {}
   const TensorInfo* find(std::string_view name) const;
+  const TensorInfo& found(std::string_view name) const;
   void index_names();
   void check_layout() const;
 
@@ -52,9 +56,9 @@ class SafetensorsFile {
 
 /// Writes a safetensors file, durably and whole or not at all. The bytes depend only on the arguments' content: tensors
 /// are laid out by element size, largest first (so that each is aligned), then by name. Tensors may be on any device
-/// and need not be contiguous; they are copied to the CPU one at a time. Libraries in Python expect metadata {"format":
-/// "pt"}.
+/// and need not be contiguous; they are copied to the CPU one at a time, and written as `dtype` where one is given.
+/// Libraries in Python expect metadata {"format": "pt"}.
 void write_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
-                       const std::map<std::string, std::string>& metadata);
+                       const std::map<std::string, std::string>& metadata, std::optional<at::ScalarType> dtype = {});
 
 }  // namespace keel

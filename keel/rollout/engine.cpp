@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "keel/core/error.h"
 #include "keel/core/options.h"
 #include "keel/model/packed_attention.h"
@@ -42,13 +44,15 @@ Tensor prefill(const CausalLm& model, std::span<const Prompt> prompts, int64_t s
     }
     last_rows.push_back(static_cast<int64_t>(tokens.size()) - 1);
   }
-  const PackedAttention attention(segments, static_cast<int64_t>(tokens.size()), model.device());
-  const auto attend = [&](int64_t layer, const Tensor& query, const Tensor& key, const Tensor& value) {
+  const PackedAttention attention(segments, static_cast<int64_t>(tokens.size()), model.config().sliding_window,
+                                  model.device());
+  const auto attend = [&](int64_t layer, const AttentionRule& rule, const Tensor& query, const Tensor& key,
+                          const Tensor& value) {
     for (size_t p = 0; p < segments.size(); ++p)
       store.write_prompt(layer, static_cast<int64_t>(p) * samples, samples, slots,
                          key.narrow(0, segments[p].begin, segments[p].length),
                          value.narrow(0, segments[p].begin, segments[p].length));
-    return attention(query, key, value);
+    return attention(rule, query, key, value);
   };
   const auto on_device = [&](const std::vector<int64_t>& x) { return at::tensor(x, at::kLong).to(model.device()); };
   return model.forward(on_device(tokens), on_device(positions), attend).index_select(0, on_device(last_rows));
@@ -129,13 +133,17 @@ void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingReques
   KeyValueStore store(config.num_hidden_layers, prompt_slots + request.max_new_tokens, starts,
                       config.num_key_value_heads, config.head_dim, model_.head().options().requires_grad(false));
 
+  const auto ends = [&](int32_t token) {
+    if (request.stop_ids.empty()) return tokenizer_.eos_id() == token;
+    return std::find(request.stop_ids.begin(), request.stop_ids.end(), token) != request.stop_ids.end();
+  };
   Tensor states;  // [sequences, max_new_tokens, H]
   if (request.hidden_states)
     states = at::zeros({sequences, request.max_new_tokens, config.hidden_size},
                        model_.head().options().requires_grad(false));
   Tensor hidden = prefill(model_, prompts, samples, prompt_slots, store).repeat_interleave(samples, 0);
   for (int64_t step = 0;; ++step) {
-    const Tensor logits = at::linear(hidden, model_.head()).to(at::kFloat);
+    const Tensor logits = model_.logits(hidden);
     if (request.top_k > 0) record_topk(logits, request.temperature, request.top_k, active.rollouts, rollouts);
     if (request.hidden_states) states.select(1, step).index_copy_(0, on_device(active.rollouts), hidden);
     const Tensor completion_positions = at::full_like(active.rollout_ids, step);
@@ -148,7 +156,7 @@ void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingReques
       const int32_t token = static_cast<int32_t>(tokens.const_data_ptr<int64_t>()[row]);
       rollout.tokens.push_back(token);
       rollout.behavior_logp.push_back(logp.const_data_ptr<float>()[row]);
-      const bool stopped = request.stop_at_eos && tokenizer_.eos_id() == token;
+      const bool stopped = request.stop_at_eos && ends(token);
       if (!stopped && step + 1 < request.max_new_tokens) going_on.push_back(static_cast<int64_t>(row));
       rollout.finish = stopped ? Finish::kStop : Finish::kLength;
     }
@@ -167,9 +175,8 @@ void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingReques
     }
     const int64_t slot = prompt_slots + step;
     hidden = model_.forward(next_tokens, active.prompt_lengths + step,
-                            [&](int64_t layer, const Tensor& query, const Tensor& key, const Tensor& value) {
-                              return store.attend(layer, slot, query, key, value);
-                            });
+                            [&](int64_t layer, const AttentionRule& rule, const Tensor& query, const Tensor& key,
+                                const Tensor& value) { return store.attend(layer, rule, slot, query, key, value); });
   }
   for (int64_t s = 0; s < sequences; ++s) {
     Rollout& rollout = rollouts[s];

@@ -32,6 +32,7 @@ struct SamplingRequest {
   double temperature = 1.0;
   int64_t max_new_tokens = 1;
   bool stop_at_eos = true;
+  std::vector<int32_t> stop_ids = {};  // tokens that end a completion; none: the tokenizer's eos
   uint64_t seed = 0;
   uint64_t policy_version = 0;   // recorded in every rollout
   int64_t max_sequences = 1024;  // decoded together

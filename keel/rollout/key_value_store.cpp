@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "keel/model/lm_head.h"
+
 namespace keel {
 
 KeyValueStore::KeyValueStore(int64_t layers, int64_t slots, const std::vector<int64_t>& starts, int64_t kv_heads,
@@ -33,15 +35,17 @@ void KeyValueStore::write_prompt(int64_t layer, int64_t first, int64_t count, in
   write(values_[layer], value);
 }
 
-Tensor KeyValueStore::attend(int64_t layer, int64_t slot, const Tensor& query, const Tensor& key, const Tensor& value) {
+Tensor KeyValueStore::attend(int64_t layer, const AttentionRule& rule, int64_t slot, const Tensor& query,
+                             const Tensor& key, const Tensor& value) {
   keys_[layer].select(2, slot).copy_(key);
   values_[layer].select(2, slot).copy_(value);
   const int64_t sequences = query.size(0), heads = query.size(1), kv_heads = key.size(1), width = query.size(2);
-  const Tensor k = keys_[layer].narrow(2, 0, slot + 1), v = values_[layer].narrow(2, 0, slot + 1);
+  const int64_t first = rule.window > 0 ? std::max<int64_t>(slot + 1 - rule.window, 0) : 0, count = slot + 1 - first;
+  const Tensor k = keys_[layer].narrow(2, first, count), v = values_[layer].narrow(2, first, count);
   // The heads that share a key-value head are the rows of one small matrix: no key is repeated.
   const Tensor q = query.view({sequences, kv_heads, heads / kv_heads, width});
-  Tensor scores = at::matmul(q, k.transpose(2, 3)).mul_(1.0 / std::sqrt(static_cast<double>(width)));
-  if (mask_.defined()) scores.add_(mask_.narrow(3, 0, slot + 1));
+  Tensor scores = softcapped(at::matmul(q, k.transpose(2, 3)).mul_(rule.scale), rule.softcap);
+  if (mask_.defined()) scores.add_(mask_.narrow(3, first, count));
   return at::matmul(at::softmax(scores, -1), v).view({sequences, heads, width});
 }
 

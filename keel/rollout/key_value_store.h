@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "keel/core/tensor.h"
+#include "keel/model/attention_rule.h"
 
 namespace keel {
 
@@ -19,8 +20,9 @@ class KeyValueStore {
   void write_prompt(int64_t layer, int64_t first, int64_t count, int64_t end, const Tensor& key, const Tensor& value);
 
   /// Writes slot `slot` of every sequence (key, value [S, kv_heads, D]) and attends the queries [S, heads, D] to all
-  /// slots up to it.
-  Tensor attend(int64_t layer, int64_t slot, const Tensor& query, const Tensor& key, const Tensor& value);
+  /// slots up to it, as the layer's rule says.
+  Tensor attend(int64_t layer, const AttentionRule& rule, int64_t slot, const Tensor& query, const Tensor& key,
+                const Tensor& value);
 
   /// Keeps only these sequences, in this order.
   void keep(const Tensor& rows);

@@ -4,6 +4,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/file.h"
+#include "keel/model/model_folder.h"
 #include "keel/model/safetensors.h"
 #include "keel/train/whole_folder.h"
 
@@ -61,31 +62,16 @@ void write_tensors(const std::filesystem::path& path, const std::vector<NamedTen
   write_safetensors(path, pairs, {{"format", "pt"}});
 }
 
+/// The policy in float32, whatever it was loaded from: what training goes on with.
+void write_policy(const std::filesystem::path& folder, const CausalLm& model, const Tokenizer& tokenizer) {
+  write_model_folder(folder, model, tokenizer, Json::object(), at::kFloat);
+}
+
 }  // namespace
-
-void write_model_folder(const std::filesystem::path& folder, const CausalLm& model, const Tokenizer& tokenizer) {
-  Json special = Json::object();
-  if (tokenizer.bos_id()) special["bos_token_id"] = *tokenizer.bos_id();
-  if (tokenizer.eos_id()) special["eos_token_id"] = *tokenizer.eos_id();
-  if (tokenizer.pad_id()) special["pad_token_id"] = *tokenizer.pad_id();
-  Json generation = special;
-  generation["do_sample"] = true;
-  generation["temperature"] = 1.0;
-  write_tensors(folder / "model.safetensors", model.parameters());
-  write_atomically(folder / "config.json", to_config_json(model.config(), special).dump(2) + "\n");
-  write_atomically(folder / "generation_config.json", generation.dump(2) + "\n");
-  for (const auto& [name, bytes] : tokenizer.files()) write_atomically(folder / name, bytes);
-}
-
-CausalLm read_model_folder(const std::filesystem::path& folder, at::Device device) {
-  const std::filesystem::path config = folder / "config.json", weights = folder / "model.safetensors";
-  return CausalLm::from_tensors(from_config_json(read_json(config), config.string()), read_tensors(weights), device,
-                                weights.string());
-}
 
 void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const Tokenizer& tokenizer) {
   write_whole_folder(folder, {{"format", "keel reference 1"}},
-                     [&](const auto& partial) { write_model_folder(partial, reference, tokenizer); });
+                     [&](const auto& partial) { write_policy(partial, reference, tokenizer); });
   remove_tree(folder.string() + ".replaced");  // of a process that was killed between two moves
 }
 
@@ -101,7 +87,7 @@ namespace {
 
 void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoint& checkpoint,
                             const Tokenizer& tokenizer) {
-  write_model_folder(folder, checkpoint.model, tokenizer);
+  write_policy(folder, checkpoint.model, tokenizer);
   write_tensors(folder / "optimizer.safetensors", checkpoint.optimizer);
   const Json state = {
       {"state", to_json(checkpoint.state)},

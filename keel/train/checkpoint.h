@@ -40,12 +40,6 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints
 
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
 
-/// Writes config.json, generation_config.json, model.safetensors and the tokenizer's files into a folder.
-void write_model_folder(const std::filesystem::path& folder, const CausalLm& model, const Tokenizer& tokenizer);
-
-/// The network of such a folder.
-CausalLm read_model_folder(const std::filesystem::path& folder, at::Device device);
-
 /// The policy that RL starts from, RUN/reference: a model folder with a manifest, whole or not at all, that is there
 /// before the first RL checkpoint.
 void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const Tokenizer& tokenizer);

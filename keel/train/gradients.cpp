@@ -7,12 +7,7 @@ namespace {
 
 /// The hidden states [M, H] that predict the batch's targets.
 Tensor predicting_states(const CausalLm& model, const PackedBatch& batch) {
-  const PackedAttention attention(batch.segments, batch.tokens.size(0), model.device());
-  const Tensor hidden = model.forward(batch.tokens, batch.positions,
-                                      [&](int64_t, const Tensor& query, const Tensor& key, const Tensor& value) {
-                                        return attention(query, key, value);
-                                      });
-  return hidden.index_select(0, batch.rows);
+  return packed_hidden_states(model, batch.tokens, batch.positions, batch.segments).index_select(0, batch.rows);
 }
 
 }  // namespace
@@ -20,14 +15,14 @@ Tensor predicting_states(const CausalLm& model, const PackedBatch& batch) {
 TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, double temperature,
                             const BehaviorRows& behavior) {
   const at::NoGradGuard no_grad;
-  return LmHead(model.head(), temperature).statistics(predicting_states(model, batch), batch.targets, behavior);
+  return model.lm_head(temperature).statistics(predicting_states(model, batch), batch.targets, behavior);
 }
 
 void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, double temperature, Scope scope,
                           const CoefficientFunction& coefficients, const BehaviorRows& behavior) {
   const Tensor hidden = predicting_states(model, batch);
   const Tensor gradient =
-      LmHead(model.head(), temperature).backward(hidden.detach(), batch.targets, scope, coefficients, behavior);
+      model.lm_head(temperature).backward(hidden.detach(), batch.targets, scope, coefficients, behavior);
   hidden.backward(gradient);
 }
 

@@ -16,11 +16,8 @@ namespace {
 /// The hidden states of one sequence, the way training computes them.
 Tensor hidden_of(const CausalLm& model, const std::vector<int64_t>& tokens) {
   const int64_t length = static_cast<int64_t>(tokens.size());
-  const PackedAttention attention({Segment{.begin = 0, .length = length}}, length, at::kCPU);
-  return model.forward(int64_tensor(tokens), at::arange(length, at::kLong),
-                       [&](int64_t, const Tensor& query, const Tensor& key, const Tensor& value) {
-                         return attention(query, key, value);
-                       });
+  return packed_hidden_states(model, int64_tensor(tokens), at::arange(length, at::kLong),
+                              {{.begin = 0, .length = length}});
 }
 
 struct Shape {
@@ -87,7 +84,9 @@ INSTANTIATE_TEST_SUITE_P(Heads, Shapes,
 
 TEST(CausalLmForward, UsesThePositionsItIsGiven) {
   const CausalLm model = tiny_model(tiny_config(3, 1, false));
-  const auto alone = [](int64_t, const Tensor& query, const Tensor&, const Tensor&) { return query; };
+  const auto alone = [](int64_t, const AttentionRule&, const Tensor& query, const Tensor&, const Tensor&) {
+    return query;
+  };
   const auto at_position = [&](int64_t position) {
     return model.forward(int64_tensor({4}), int64_tensor({position}), alone);
   };

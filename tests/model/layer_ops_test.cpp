@@ -43,13 +43,14 @@ TEST(LayerOps, RmsNormIsTheRootMeanSquareNorm) {
 TEST(LayerOps, SwigluIsSiluOfTheGateTimesTheOther) {
   for (const int64_t rows : {1, 5, 300})
     expect_equal(
-        {at::randn({rows, 95}) * 4, at::randn({rows, 95})}, [](const Inputs& x) { return swiglu(x[0], x[1]); },
+        {at::randn({rows, 95}) * 4, at::randn({rows, 95})},
+        [](const Inputs& x) { return gated(Activation::kSilu, x[0], x[1]); },
         [](const Inputs& x) { return x[0] * at::sigmoid(x[0]) * x[1]; });
 }
 
 TEST(LayerOps, SwigluStaysFiniteAtTheEndsOfItsRange) {
   const Tensor gate = at::tensor({-1e30f, -200.0f, -80.0f, 0.0f, 80.0f, 200.0f, 1e30f}), up = at::ones_like(gate);
-  const Tensor y = swiglu(gate, up);
+  const Tensor y = gated(Activation::kSilu, gate, up);
   EXPECT_TRUE(y.isfinite().all().item<bool>());
   EXPECT_LT(y[1].abs().item<float>(), 1e-30f);
   EXPECT_EQ(y[5].item<float>(), 200.0f);
@@ -73,7 +74,8 @@ TEST(LayerOps, DoNotDependOnTheMemoryLayout) {
   const Tensor wide = at::randn({6, 64}), weight = at::randn({32});
   const Tensor view = wide.narrow(1, 16, 32);
   EXPECT_TRUE(at::equal(rms_norm(view, weight, 1e-6), rms_norm(view.contiguous(), weight, 1e-6)));
-  EXPECT_TRUE(at::equal(swiglu(view, view), swiglu(view.contiguous(), view.contiguous())));
+  EXPECT_TRUE(
+      at::equal(gated(Activation::kSilu, view, view), gated(Activation::kSilu, view.contiguous(), view.contiguous())));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ struct Problem {
   Tensor hidden = random_normal({kRows, kHidden}, 1), weight = random_normal({kVocab, kHidden}, 2);
   Tensor targets = int64_tensor({0, 12, 3, 3, 7, 1, 12, 0, 5});
   Tensor scale = random_normal({kRows}, 3), entropy_scale = random_normal({kRows}, 4) * 0.3;
-  double temperature = 1;
+  double temperature = 1, softcap = 0;
   bool with_entropy = false;
 
   HeadCoefficients coefficients(const Tensor& logp, int64_t begin, int64_t end) const {
@@ -33,7 +33,7 @@ struct Problem {
   Gradients ours(Scope scope, int64_t chunk_rows) const {
     const Tensor w = weight.clone().requires_grad_();
     const Tensor gradient =
-        LmHead(w, temperature, chunk_rows)
+        LmHead(w, temperature, softcap, chunk_rows)
             .backward(hidden, targets, scope, [&](const TokenStats& stats, int64_t begin, int64_t end) {
               EXPECT_EQ(stats.logp.size(0), end - begin);
               return coefficients(stats.logp, begin, end);
@@ -41,9 +41,14 @@ struct Problem {
     return {gradient, w.grad()};
   }
 
+  Tensor naive_logits(const Tensor& h, const Tensor& w) const {
+    const Tensor raw = h.matmul(w.t());
+    return (softcap > 0 ? softcap * at::tanh(raw / softcap) : raw) / temperature;
+  }
+
   /// The loss written out, in float64, with the coefficients held at those of `at_logp`.
   Tensor naive_loss(const Tensor& h, const Tensor& w, const Tensor& at_logp) const {
-    const Tensor logps = at::log_softmax(h.matmul(w.t()) / temperature, 1);
+    const Tensor logps = at::log_softmax(naive_logits(h, w), 1);
     const HeadCoefficients c = coefficients(at_logp, 0, kRows);
     Tensor loss = -(c.coefficient * logps.gather(1, targets.unsqueeze(1)).squeeze(1)).sum();
     if (with_entropy) loss = loss + (c.entropy_coefficient * (logps.exp() * logps).sum(1)).sum();
@@ -51,7 +56,7 @@ struct Problem {
   }
 
   Tensor naive_logp(const Tensor& h, const Tensor& w) const {
-    return at::log_softmax(h.matmul(w.t()) / temperature, 1).gather(1, targets.unsqueeze(1)).squeeze(1).detach();
+    return at::log_softmax(naive_logits(h, w), 1).gather(1, targets.unsqueeze(1)).squeeze(1).detach();
   }
 
   Gradients naive() const {
@@ -61,9 +66,9 @@ struct Problem {
   }
 };
 
-class LmHeadBackward : public testing::TestWithParam<std::tuple<double, bool>> {
+class LmHeadBackward : public testing::TestWithParam<std::tuple<double, bool, double>> {
  protected:
-  LmHeadBackward() { std::tie(problem_.temperature, problem_.with_entropy) = GetParam(); }
+  LmHeadBackward() { std::tie(problem_.temperature, problem_.with_entropy, problem_.softcap) = GetParam(); }
   Problem problem_;
 };
 
@@ -95,7 +100,8 @@ TEST_P(LmHeadBackward, EqualsFiniteDifferencesOfTheLoss) {
   EXPECT_LT(relative_difference(gradient, differences), 2e-6);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, LmHeadBackward, testing::Combine(testing::Values(1.0, 0.6, 1.7), testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(Of, LmHeadBackward,
+                         testing::Combine(testing::Values(1.0, 0.6, 1.7), testing::Bool(), testing::Values(0.0, 2.5)));
 
 TEST(LmHead, AddsToTheWeightsGradientAndLeavesAFrozenWeightAlone) {
   const Problem problem;
@@ -122,7 +128,7 @@ TEST(LmHeadStatistics, EqualLogSoftmaxInDoubleForAnyChunk) {
     const Tensor entropy = -(logps.exp() * logps).sum(1);
     for (const int64_t chunk_rows : {1, 4, 2048}) {
       const TokenStats stats =
-          LmHead(problem.weight, temperature, chunk_rows).statistics(problem.hidden, problem.targets);
+          LmHead(problem.weight, temperature, 0, chunk_rows).statistics(problem.hidden, problem.targets);
       EXPECT_LT(largest_difference(stats.logp, logp), 2e-6);
       EXPECT_LT(largest_difference(stats.entropy, entropy), 2e-6);
       EXPECT_EQ(stats.logp.scalar_type(), at::kFloat);

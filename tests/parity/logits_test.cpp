@@ -8,10 +8,10 @@
 #include <filesystem>
 
 #include "keel/core/file.h"
+#include "keel/model/model_folder.h"
+#include "keel/model/packed_attention.h"
 #include "keel/model/safetensors.h"
 #include "keel/task/tasks.h"
-#include "keel/train/checkpoint.h"
-#include "keel/train/packing.h"
 
 namespace keel {
 namespace {
@@ -19,11 +19,8 @@ namespace {
 Tensor all_logits(const CausalLm& model, const Tensor& tokens) {
   const at::NoGradGuard no_grad;
   const int64_t length = tokens.size(0);
-  const PackedAttention attention({{.begin = 0, .length = length}}, length, at::kCPU);
-  const Tensor hidden =
-      model.forward(tokens, at::arange(length, at::kLong),
-                    [&](int64_t, const Tensor& q, const Tensor& k, const Tensor& v) { return attention(q, k, v); });
-  return at::linear(hidden, model.head());
+  return model.logits(
+      packed_hidden_states(model, tokens, at::arange(length, at::kLong), {{.begin = 0, .length = length}}));
 }
 
 TEST(LogitsParity, WritesFoldersForTransformersToJudge) {
@@ -39,7 +36,7 @@ TEST(LogitsParity, WritesFoldersForTransformersToJudge) {
     const CausalLm model = CausalLm::random(model_config(shapes[i], tokenizer.size()), i, at::kCPU);
     const std::filesystem::path path = std::filesystem::path(folder) / ("shape" + std::to_string(i));
     create_directories(path);
-    write_model_folder(path, model, tokenizer);
+    write_model_folder(path, model, tokenizer, Json::object(), at::kFloat);
     const Tensor tokens = (at::arange(300, at::kLong) * 7 + at::arange(300, at::kLong).pow(2)) % tokenizer.size();
     write_safetensors(path / "expected.safetensors", {{"tokens", tokens}, {"logits", all_logits(model, tokens)}}, {});
   }

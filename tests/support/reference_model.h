@@ -24,7 +24,7 @@ inline ModelConfig tiny_config(int64_t heads, int64_t kv_heads, bool tied, int64
   config.head_dim = width;
   config.max_position_embeddings = 64;
   config.tie_word_embeddings = tied;
-  config.rope_theta = 100;  // fast rotations: a wrong angle shows within a few positions
+  config.rope.theta = 100;  // fast rotations: a wrong angle shows within a few positions
   config.rms_norm_eps = 1e-3;
   return config;
 }
@@ -92,7 +92,7 @@ class ReferenceModel {
     std::vector<double> angles;
     for (int64_t t = 0; t < length; ++t)
       for (int64_t i = 0; i < half; ++i)
-        angles.push_back(static_cast<double>(t) * std::pow(config_.rope_theta, -2.0 * i / config_.head_dim));
+        angles.push_back(static_cast<double>(t) * std::pow(config_.rope.theta, -2.0 * i / config_.head_dim));
     const Tensor angle = at::tensor(angles, at::kDouble).view({length, half});
     const Tensor number =
         at::complex(x.narrow(1, 0, half), x.narrow(1, half, half)) * at::polar(at::ones_like(angle), angle);

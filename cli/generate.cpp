@@ -1,0 +1,90 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands.h"
+#include "keel/core/device.h"
+#include "keel/core/json.h"
+#include "keel/model/loaded_model.h"
+#include "keel/rollout/engine.h"
+
+namespace keel::cli {
+namespace {
+
+struct Request {
+  std::string model, prompt, system, device = "cpu";
+  int64_t samples = 1, max_new_tokens = 256, threads = 0;
+  uint64_t seed = 0;
+  double temperature = 1.0;
+  bool chat = false, json = false;
+};
+
+std::vector<int32_t> prompt_tokens(const LoadedModel& loaded, const Request& request) {
+  if (!request.chat) return encode_text(loaded, request.prompt);
+  Json messages = Json::array();
+  if (!request.system.empty()) messages.push_back({{"role", "system"}, {"content", request.system}});
+  messages.push_back({{"role", "user"}, {"content", request.prompt}});
+  return encode_chat(loaded, messages);
+}
+
+void print(const Rollout& rollout, const LoadedModel& loaded, const Request& request) {
+  const bool stopped = rollout.finish == Finish::kStop;
+  const size_t spoken = rollout.tokens.size() - (stopped ? 1 : 0);  // the stop token is no part of the text
+  const std::string text = loaded.tokenizer.decode(std::span(rollout.tokens).first(spoken));
+  if (!request.json) {
+    std::printf("%s\n", text.c_str());
+    return;
+  }
+  const Json row = {{"tokens", rollout.tokens},
+                    {"logprobs", rollout.behavior_logp},
+                    {"text", text},
+                    {"finish_reason", stopped ? "stop" : "length"}};
+  std::printf("%s\n", row.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+ExitCode generate(const Request& request) {
+  use_threads(request.threads);
+  const LoadedModel loaded = load_model(request.model, open_device(request.device));
+  Prompt prompt;
+  prompt.tokens = prompt_tokens(loaded, request);
+  if (prompt.tokens.empty())
+    fail(ExitCode::kBadConfiguration,
+         "--prompt is empty and the tokenizer adds nothing to it; wanted at least one token");
+  const SamplingRequest sampling{.samples_per_prompt = request.samples,
+                                 .temperature = request.temperature,
+                                 .max_new_tokens = request.max_new_tokens,
+                                 .stop_ids = loaded.stop_ids,
+                                 .seed = request.seed};
+  for (const Rollout& rollout : RolloutEngine(loaded.model, loaded.tokenizer).generate({&prompt, 1}, sampling))
+    print(rollout, loaded, request);
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Action add_generate(CLI::App& app) {
+  const auto request = std::make_shared<Request>();
+  CLI::App* command = app.add_subcommand("generate", "Sample from a model, with log-probs");
+  command
+      ->add_option("--model", request->model,
+                   "A Hugging Face model folder, a GGUF file, or owner/name in the local cache")
+      ->required();
+  command->add_option("--prompt", request->prompt, "The text to go on from, or the user's message with --chat")
+      ->required();
+  command->add_option("--system", request->system, "A system message, with --chat");
+  command->add_option("-n", request->samples, "Completions")->check(CLI::Range(1, 1 << 16));
+  command
+      ->add_option("--temperature", request->temperature,
+                   "0 takes the likeliest token and reports untempered log-probs")
+      ->check(CLI::Range(0.0, 100.0));
+  command->add_option("--max-new-tokens", request->max_new_tokens, "Longest completion")->check(CLI::Range(1, 1 << 27));
+  command->add_option("--seed", request->seed, "Of the sampling noise");
+  command->add_option("--device", request->device, "cpu or cuda");
+  command->add_option("--threads", request->threads, "CPU threads; 0 means one per core")
+      ->check(CLI::Range(0, 1 << 12));
+  command->add_flag("--chat", request->chat, "Put the prompt through the model's chat template");
+  command->add_flag("--json", request->json, "One object per line and sample: tokens, logprobs, text, finish_reason");
+  return [request] { return generate(*request); };
+}
+
+}  // namespace keel::cli

@@ -1,0 +1,51 @@
+// Gemma 2 and Gemma 3 (text): four norms a block, scaled embeddings, sliding layers between full ones. Gemma 2 caps its
+// scores and logits; Gemma 3 norms queries and keys instead and turns sliding layers by their own base.
+#include <cmath>
+
+#include "keel/model/families.h"
+
+namespace keel {
+namespace {
+
+void read_common(const ConfigReader& r, ModelConfig& c) {
+  c.head_dim = r.integer("head_dim", 256);
+  c.tie_word_embeddings = r.flag("tie_word_embeddings", true);
+  c.activation = r.activation(Activation::kGeluTanh);
+  c.attention_bias = c.output_bias = r.flag("attention_bias", false);
+  c.attention_scale = 1 / std::sqrt(r.number("query_pre_attn_scalar", 256));
+  c.norm_plus_one = c.norm_after = c.scaled_embedding = true;
+  if (r.flag("use_bidirectional_attention", false))
+    fail(ExitCode::kBadInput, r.place(),
+         ": use_bidirectional_attention is true; such a model encodes and cannot write");
+}
+
+void read_gemma2(const ConfigReader& r, ModelConfig& c) {
+  read_common(r, c);
+  c.rope = r.rope(1e4);
+  c.attention_softcap = r.number_or_none("attn_logit_softcapping", 50);
+  c.logit_softcap = r.number_or_none("final_logit_softcapping", 30);
+  c.sliding_window = r.integer("sliding_window", 4096);
+  c.sliding = r.sliding_layers(c.num_hidden_layers, [](int64_t layer) { return layer % 2 == 0; });
+}
+
+void read_gemma3(const ConfigReader& r, ModelConfig& c) {
+  read_common(r, c);
+  c.rope = r.rope(1e6, "full_attention");
+  c.sliding_rope = Rope{.theta = r.number("rope_local_base_freq", 1e4)};
+  if (r.has("rope_parameters") && r.section("rope_parameters").has("sliding_attention"))
+    c.sliding_rope = r.rope(1e4, "sliding_attention");
+  c.attention_softcap = r.number_or_none("attn_logit_softcapping", 0);
+  c.logit_softcap = r.number_or_none("final_logit_softcapping", 0);
+  c.query_key_norm = true;
+  c.sliding_window = r.integer("sliding_window", 4096);
+  const int64_t period = r.integer("sliding_window_pattern", r.integer("_sliding_window_pattern", 6));
+  if (period < 1) fail(ExitCode::kBadInput, r.place(), ": sliding_window_pattern is ", period, "; wanted at least 1");
+  c.sliding = r.sliding_layers(c.num_hidden_layers, [&](int64_t layer) { return (layer + 1) % period != 0; });
+}
+
+}  // namespace
+
+const Family kGemma2{"gemma2", "Gemma2ForCausalLM", read_gemma2};
+const Family kGemma3{"gemma3_text", "Gemma3ForCausalLM", read_gemma3};
+
+}  // namespace keel

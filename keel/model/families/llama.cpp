@@ -1,0 +1,17 @@
+// Llama 2 and 3, SmolLM2, and everything saved as a Llama.
+#include "keel/model/families.h"
+
+namespace keel {
+namespace {
+
+void read(const ConfigReader& r, ModelConfig& c) {
+  c.rope = r.rope(1e4);
+  c.attention_bias = c.output_bias = r.flag("attention_bias", false);
+  c.mlp_bias = r.flag("mlp_bias", false);
+}
+
+}  // namespace
+
+const Family kLlama{"llama", "LlamaForCausalLM", read};
+
+}  // namespace keel

@@ -1,0 +1,106 @@
+#include "keel/model/loaded_model.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "keel/core/error.h"
+#include "keel/model/gguf_model.h"
+#include "keel/model/model_folder.h"
+
+namespace keel {
+namespace {
+
+LoadedModel load_folder(const std::filesystem::path& path, at::Device device) {
+  const ModelFolder folder = ModelFolder::open(path);
+  Tokenizer tokenizer = Tokenizer::load(path);
+  std::vector<int32_t> stop_ids = folder.stop_ids();
+  if (stop_ids.empty() && tokenizer.eos_id()) stop_ids.push_back(*tokenizer.eos_id());
+  return {CausalLm::load(folder.config, folder.weights(), device), std::move(tokenizer), ChatTemplates::load(path),
+          std::move(stop_ids)};
+}
+
+LoadedModel load_gguf(const std::filesystem::path& path, at::Device device) {
+  const GgufModel gguf = GgufModel::open(path);
+  const GgufTokenizer files = gguf.tokenizer();
+  WeightSource source{
+      .place = path.string(), .shapes = {}, .read = [&](const std::string& name) { return gguf.read(name); }};
+  for (const GgufParameter& parameter : gguf.parameters()) source.shapes[parameter.name] = parameter.shape;
+  const Json chat_template = files.tokenizer_config.value("chat_template", Json());
+  return {CausalLm::load(from_config_json(gguf.config(), path.string()), source, device),
+          Tokenizer::from_json(files.tokenizer, files.tokenizer_config, path.string()),
+          ChatTemplates::from_json(chat_template, path.string()),
+          {files.ends.begin(), files.ends.end()}};
+}
+
+std::string token_text(const Tokenizer& tokenizer, std::optional<int32_t> id) {
+  return id ? tokenizer.token(*id) : std::string();
+}
+
+bool spells_special_token(const Tokenizer& tokenizer, const std::string& text) {
+  for (int32_t id = 0; id < tokenizer.size(); ++id)
+    if (tokenizer.is_special(id) && !tokenizer.token(id).empty() && text.find(tokenizer.token(id)) != std::string::npos)
+      return true;
+  return false;
+}
+
+/// Encodes what the template wrote with its special tokens, and the messages' own words without any. The words are
+/// found in the rendered text, in order; a template that changes them beyond recognition is refused.
+std::vector<int32_t> encode_guarded(const Tokenizer& tokenizer, const std::string& text, const Json& messages) {
+  std::vector<int32_t> ids;
+  const auto add = [&](std::string_view part, bool special) {
+    const std::vector<int32_t> more = tokenizer.encode(part, {.add_special_tokens = false, .parse_special = special});
+    ids.insert(ids.end(), more.begin(), more.end());
+  };
+  size_t done = 0;
+  for (const Json& message : messages) {
+    if (!message.contains("content") || !message["content"].is_string()) continue;
+    std::string content = message["content"];
+    const size_t begin = content.find_first_not_of(" \t\r\n"), end = content.find_last_not_of(" \t\r\n");
+    if (begin == std::string::npos) continue;
+    content = content.substr(begin, end - begin + 1);  // templates often trim
+    const size_t place = text.find(content, done);
+    if (place == std::string::npos)
+      fail(ExitCode::kBadInput, "a message spells out a special token, and the chat template changes the message, so ",
+           "that the two cannot be told apart; remove the token's text from the message");
+    add(std::string_view(text).substr(done, place - done), /*special=*/true);
+    add(content, /*special=*/false);
+    done = place + content.size();
+  }
+  add(std::string_view(text).substr(done), /*special=*/true);
+  return ids;
+}
+
+}  // namespace
+
+LoadedModel load_model(const std::string& name, at::Device device) {
+  const std::filesystem::path path = find_model(name);
+  if (std::filesystem::is_directory(path)) return load_folder(path, device);
+  if (path.extension() == ".gguf") return load_gguf(path, device);
+  fail(ExitCode::kBadInput, "model \"", name, "\" is a file; wanted a Hugging Face model folder or a .gguf file");
+}
+
+std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& text) {
+  return loaded.tokenizer.encode(text, {.add_special_tokens = true, .parse_special = false});
+}
+
+std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages) {
+  if (loaded.templates.empty())
+    fail(ExitCode::kBadInput, "the model has no chat template; leave --chat out to continue a plain text");
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  const Json extra = {{"add_generation_prompt", true},
+                      {"bos_token", token_text(loaded.tokenizer, loaded.tokenizer.bos_id())},
+                      {"eos_token", token_text(loaded.tokenizer, loaded.tokenizer.eos_id())}};
+  const std::string text = loaded.templates.choose(/*has_tools=*/false).render(messages, extra, {.now = local}).text;
+  const bool guarded = std::any_of(messages.begin(), messages.end(), [&](const Json& message) {
+    return message.contains("content") && message["content"].is_string() &&
+           spells_special_token(loaded.tokenizer, message["content"].get<std::string>());
+  });
+  if (guarded) return encode_guarded(loaded.tokenizer, text, messages);
+  return loaded.tokenizer.encode(text, {.add_special_tokens = false, .parse_special = true});
+}
+
+}  // namespace keel

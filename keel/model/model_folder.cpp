@@ -1,0 +1,191 @@
+#include "keel/model/model_folder.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "keel/core/error.h"
+#include "keel/core/file.h"
+#include "keel/model/safetensors.h"
+
+namespace keel {
+namespace {
+
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+Json read_json(const std::filesystem::path& path) {
+  const Json json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) fail(ExitCode::kBadInput, path.string(), ": not JSON");
+  return json;
+}
+
+/// The files that an index names. It comes from a stranger: names may not lead out of the folder.
+std::vector<std::string> shards_of(const std::filesystem::path& index) {
+  const Json json = read_json(index);
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
+    fail(ExitCode::kBadInput, index.string(), ": no object \"weight_map\"; is this an index of safetensors files?");
+  std::vector<std::string> names;
+  for (const auto& [tensor, file] : json["weight_map"].items()) {
+    if (!file.is_string())
+      fail(ExitCode::kBadInput, index.string(), ": the file of tensor \"", tensor, "\" is ", file.dump(),
+           ", wanted a name");
+    const std::string name = file;
+    if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "..")
+      fail(ExitCode::kBadInput, index.string(), ": tensor \"", tensor, "\" is said to be in \"", name,
+           "\"; wanted a file of the same folder");
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
+  if (std::filesystem::exists(folder / kWeights)) return {folder / kWeights};
+  if (!std::filesystem::exists(folder / kIndex))
+    fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, " and no ", kIndex,
+         "; convert other formats (pytorch_model.bin runs code when it is loaded) with transformers' "
+         "save_pretrained(..., safe_serialization=True)");
+  std::vector<std::filesystem::path> files;
+  for (const std::string& name : shards_of(folder / kIndex)) {
+    if (!std::filesystem::exists(folder / name))
+      fail(ExitCode::kBadInput, (folder / kIndex).string(), ": names ", name, ", which is not there; was the download ",
+           "interrupted?");
+    files.push_back(folder / name);
+  }
+  return files;
+}
+
+/// The first type of floating-point numbers among the tensors, in the order of the files.
+at::ScalarType dtype_of(const std::filesystem::path& folder) {
+  for (const auto& path : weight_files(folder)) {
+    const SafetensorsFile file = SafetensorsFile::open(path);
+    for (const TensorInfo& info : file.tensors())
+      if (at::isFloatingType(info.dtype)) return info.dtype == at::kDouble ? at::kFloat : info.dtype;
+  }
+  return at::kFloat;
+}
+
+/// The newest snapshot of `owner/name` in the Hugging Face cache; empty: none.
+std::filesystem::path cached(const std::string& name) {
+  std::string folder = "models--" + name;
+  for (size_t slash; (slash = folder.find('/')) != std::string::npos;) folder.replace(slash, 1, "--");
+  const auto environment = [](const char* key) {
+    return std::filesystem::path(std::getenv(key) ? std::getenv(key) : "");
+  };
+  std::filesystem::path cache = environment("HF_HUB_CACHE");
+  if (cache.empty() && !environment("HF_HOME").empty()) cache = environment("HF_HOME") / "hub";
+  if (cache.empty()) cache = environment("HOME") / ".cache" / "huggingface" / "hub";
+  const std::filesystem::path main = cache / folder / "refs" / "main";
+  if (!std::filesystem::exists(main)) return {};
+  std::string commit = read_file(main, 1 << 10);
+  while (!commit.empty() && std::isspace(static_cast<unsigned char>(commit.back()))) commit.pop_back();
+  if (commit.empty() || commit.find('/') != std::string::npos) return {};
+  const std::filesystem::path snapshot = cache / folder / "snapshots" / commit;
+  return std::filesystem::exists(snapshot / "config.json") ? snapshot : std::filesystem::path();
+}
+
+void add_ids(const Json& json, std::vector<int32_t>& ids) {
+  const auto add = [&](const Json& id) {
+    if (id.is_number_integer() && std::find(ids.begin(), ids.end(), id.get<int32_t>()) == ids.end())
+      ids.push_back(id.get<int32_t>());
+  };
+  if (!json.contains("eos_token_id")) return;
+  const Json& eos = json["eos_token_id"];
+  if (eos.is_array()) std::for_each(eos.begin(), eos.end(), add);
+  add(eos);
+}
+
+}  // namespace
+
+ModelFolder ModelFolder::open(const std::filesystem::path& path) {
+  const std::filesystem::path config = path / "config.json", generation = path / "generation_config.json";
+  if (!std::filesystem::exists(config))
+    fail(ExitCode::kBadInput, path.string(), ": no config.json; wanted a Hugging Face model folder");
+  ModelFolder folder{.path = path, .config = from_config_json(read_json(config), config.string())};
+  if (std::filesystem::exists(generation)) folder.generation = read_json(generation);
+  if (std::filesystem::exists(path / kWeights) || std::filesystem::exists(path / kIndex)) folder.dtype = dtype_of(path);
+  return folder;
+}
+
+WeightSource ModelFolder::weights() const { return safetensors_weights(path); }
+
+std::vector<int32_t> ModelFolder::stop_ids() const {
+  std::vector<int32_t> ids;
+  add_ids(generation, ids);
+  if (ids.empty()) add_ids(config.source, ids);
+  return ids;
+}
+
+std::filesystem::path find_model(const std::string& name) {
+  if (std::filesystem::exists(name)) return name;
+  const bool repository =
+      std::count(name.begin(), name.end(), '/') <= 1 && !name.starts_with(".") && !name.starts_with("/");
+  if (repository) {
+    const std::filesystem::path snapshot = cached(name);
+    if (!snapshot.empty()) return snapshot;
+    fail(ExitCode::kBadInput, "model \"", name, "\" is neither a folder nor in the local Hugging Face cache; download ",
+         "it with: hf download ", name, " (pip install huggingface_hub), or give the path of its folder");
+  }
+  fail(ExitCode::kBadInput, "model \"", name, "\" does not exist; wanted the path of a model folder");
+}
+
+WeightSource safetensors_weights(const std::filesystem::path& folder) {
+  struct Shards {
+    std::vector<SafetensorsFile> files;
+    std::map<std::string, size_t> file_of;
+  };
+  const auto shards = std::make_shared<Shards>();
+  WeightSource source{.place = folder.string(), .shapes = {}, .read = {}};
+  for (const auto& path : weight_files(folder)) {
+    const size_t number = shards->files.size();
+    shards->files.push_back(SafetensorsFile::open(path));
+    for (const TensorInfo& info : shards->files.back().tensors()) {
+      if (!shards->file_of.emplace(info.name, number).second)
+        fail(ExitCode::kBadInput, path.string(), ": tensor \"", info.name, "\" is in another file of the folder too");
+      source.shapes[info.name] = info.shape;
+    }
+  }
+  source.read = [shards](const std::string& name) {
+    return shards->files[shards->file_of.at(name)].read_float32(name);
+  };
+  return source;
+}
+
+void write_model_folder(const std::filesystem::path& folder, const CausalLm& model, const Tokenizer& tokenizer,
+                        const Json& generation, at::ScalarType dtype) {
+  Json special = Json::object();
+  if (tokenizer.bos_id()) special["bos_token_id"] = *tokenizer.bos_id();
+  if (tokenizer.eos_id()) special["eos_token_id"] = *tokenizer.eos_id();
+  if (tokenizer.pad_id()) special["pad_token_id"] = *tokenizer.pad_id();
+  Json sampling = generation;
+  if (sampling.empty()) {
+    sampling = special;
+    sampling["do_sample"] = true;
+    sampling["temperature"] = 1.0;
+  }
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const NamedTensor& weight : model.parameters()) tensors.emplace_back(weight.name, weight.value.detach());
+  write_safetensors(folder / kWeights, tensors, {{"format", "pt"}}, dtype);
+  write_atomically(folder / "config.json", to_config_json(model.config(), special, dtype_name(dtype)).dump(2) + "\n");
+  write_atomically(folder / "generation_config.json", sampling.dump(2) + "\n");
+  for (const auto& [name, bytes] : tokenizer.files()) write_atomically(folder / name, bytes);
+}
+
+CausalLm read_model_folder(const std::filesystem::path& folder, at::Device device) {
+  const ModelFolder opened = ModelFolder::open(folder);
+  return CausalLm::load(opened.config, opened.weights(), device);
+}
+
+std::string dtype_name(at::ScalarType dtype) {
+  return dtype == at::kBFloat16 ? "bfloat16" : dtype == at::kHalf ? "float16" : "float32";
+}
+
+at::ScalarType dtype_named(const std::string& name, const std::string& place) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf})
+    if (dtype_name(dtype) == name) return dtype;
+  fail(ExitCode::kBadConfiguration, place, " is \"", name, "\"; known: float32, bfloat16, float16");
+}
+
+}  // namespace keel

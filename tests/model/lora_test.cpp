@@ -1,0 +1,148 @@
+#include "keel/model/lora.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "keel/core/file.h"
+#include "keel/model/packed_attention.h"
+#include "keel/model/safetensors.h"
+#include "tests/support/errors.h"
+#include "tests/support/reference_model.h"
+#include "tests/support/tensors.h"
+
+namespace keel {
+namespace {
+
+using testing::HasSubstr;
+
+Tensor hidden_of(const CausalLm& model, const std::vector<int64_t>& tokens) {
+  const int64_t length = static_cast<int64_t>(tokens.size());
+  return packed_hidden_states(model, int64_tensor(tokens), at::arange(length, at::kLong),
+                              {{.begin = 0, .length = length}});
+}
+
+const std::vector<int64_t> kTokens{3, 1, 4, 1, 5, 9, 2, 6};
+
+/// A small model with an adapter whose B is not 0 any more.
+CausalLm adapted(const LoraOptions& options) {
+  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  model.add_adapter(options, /*seed=*/3);
+  const at::NoGradGuard no_grad;
+  uint64_t seed = 50;
+  for (const NamedTensor& weight : model.adapter())
+    Tensor(weight.value).add_(random_normal(weight.value.sizes(), ++seed) * 0.3);
+  return model;
+}
+
+std::filesystem::path fresh_folder() {
+  const std::filesystem::path path = std::filesystem::temp_directory_path() / "keel_lora_test";
+  remove_tree(path);
+  create_directories(path);
+  return path;
+}
+
+TEST(Lora, ChangesNothingBeforeItIsTrained) {
+  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  const Tensor before = hidden_of(model, kTokens).detach();
+  model.add_adapter({.rank = 3}, 1);
+  EXPECT_TRUE(hidden_of(model, kTokens).detach().equal(before));
+}
+
+TEST(Lora, MergedEqualsAppliedOnTheFly) {
+  for (const bool stabilized : {false, true}) {
+    const CausalLm model = adapted({.rank = 3, .alpha = 7, .rank_stabilized = stabilized});
+    const CausalLm merged = model.merged();
+    EXPECT_TRUE(merged.adapter().empty());
+    EXPECT_LT(relative_difference(hidden_of(merged, kTokens), hidden_of(model, kTokens).to(at::kDouble)), 2e-6);
+    // By hand, for one layer: W + alpha / rank (or sqrt(rank)) B A.
+    const auto find = [](const std::vector<NamedTensor>& tensors, const std::string& name) {
+      for (const NamedTensor& tensor : tensors)
+        if (tensor.name == name) return tensor.value.detach();
+      throw std::runtime_error(name);
+    };
+    const std::string layer = "model.layers.1.mlp.down_proj";
+    const Tensor want =
+        find(model.parameters(), layer + ".weight") +
+        at::matmul(find(model.adapter(), layer + ".lora_B.weight"), find(model.adapter(), layer + ".lora_A.weight")) *
+            (stabilized ? 7 / std::sqrt(3.0) : 7 / 3.0);
+    EXPECT_LT(largest_difference(find(merged.parameters(), layer + ".weight"), want), 1e-5);
+  }
+}
+
+TEST(Lora, TrainsItsOwnTensorsAndNoOther) {
+  const CausalLm model = adapted({.rank = 2, .target_modules = {"q_proj", "v_proj"}});
+  EXPECT_EQ(model.adapter().size(), 2u * 2 * 2);  // A and B of two modules in two blocks
+  EXPECT_EQ(model.trainable().size(), model.adapter().size());
+  hidden_of(model, kTokens).sum().backward();
+  for (const NamedTensor& weight : model.parameters()) EXPECT_FALSE(weight.value.grad().defined()) << weight.name;
+  for (const NamedTensor& weight : model.adapter())
+    EXPECT_GT(weight.value.grad().abs().sum().item<double>(), 0) << weight.name;
+}
+
+TEST(Lora, StartsAsPeftDoes) {
+  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  model.add_adapter({.rank = 64}, 1);
+  for (const NamedTensor& weight : model.adapter()) {
+    if (weight.name.ends_with("lora_B.weight")) {
+      EXPECT_EQ(weight.value.abs().sum().item<double>(), 0);
+      continue;
+    }
+    // Uniform within 1/sqrt(in): the largest is near it and none beyond, the spread is bound/sqrt(3).
+    const double bound = 1 / std::sqrt(static_cast<double>(weight.value.size(1)));
+    EXPECT_LE(weight.value.abs().max().item<double>(), bound);
+    EXPECT_NEAR(weight.value.std().item<double>(), bound / std::sqrt(3.0), 0.1 * bound);
+  }
+}
+
+TEST(Lora, IsTheSameAfterWritingAndReading) {
+  const std::filesystem::path folder = fresh_folder();
+  const LoraOptions options{.rank = 3, .alpha = 5, .target_modules = {"k_proj", "up_proj"}};
+  const CausalLm model = adapted(options);
+  write_adapter(folder, model, options, "some/base");
+  CausalLm other = tiny_model(tiny_config(4, 2, false));
+  EXPECT_EQ(read_adapter(folder, other).target_modules, options.target_modules);
+  EXPECT_TRUE(hidden_of(other, kTokens).equal(hidden_of(model, kTokens)));
+  remove_tree(folder);
+}
+
+TEST(Lora, RefusesWhatItWouldGetWrong) {
+  const Json sound = to_adapter_json({.rank = 3}, "base");
+  const auto refusal = [&](const char* key, const Json& value) {
+    Json changed = sound;
+    changed[key] = value;
+    return error_of(3, [&] { from_adapter_json(changed, "adapter_config.json"); });
+  };
+  EXPECT_THAT(refusal("use_dora", true), HasSubstr("use_dora"));
+  EXPECT_THAT(refusal("bias", "all"), HasSubstr("bias"));
+  EXPECT_THAT(refusal("modules_to_save", {"lm_head"}), HasSubstr("modules_to_save"));
+  EXPECT_THAT(refusal("r", 0), HasSubstr("at least 1"));
+  EXPECT_THAT(refusal("r", "many"), HasSubstr("whole number"));
+  EXPECT_THAT(refusal("peft_type", "IA3"), HasSubstr("IA3"));
+  EXPECT_THAT(refusal("target_modules", ".*proj"), HasSubstr("target_modules"));
+  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  EXPECT_THAT(error_of(2, [&] { model.add_adapter({.rank = 1, .target_modules = {"qproj"}}, 1); }), HasSubstr("qproj"));
+}
+
+TEST(Lora, NamesTensorsThatDoNotFit) {
+  const std::filesystem::path folder = fresh_folder();
+  const LoraOptions options{.rank = 3, .target_modules = {"q_proj"}};
+  const CausalLm model = adapted(options);
+  const auto refusal = [&](const auto& change) {
+    write_adapter(folder, model, options, "base");
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (const NamedTensor& weight : model.adapter())
+      tensors.emplace_back("base_model.model." + weight.name, weight.value.detach());
+    change(tensors);
+    write_safetensors(folder / "adapter_model.safetensors", tensors, {});
+    CausalLm other = tiny_model(tiny_config(4, 2, false));
+    return error_of(3, [&] { read_adapter(folder, other); });
+  };
+  EXPECT_THAT(refusal([](auto& tensors) { tensors.pop_back(); }), HasSubstr("layers.1.self_attn.q_proj.lora_B.weight"));
+  EXPECT_THAT(refusal([](auto& tensors) { tensors[0].second = at::zeros({2, 12}); }), HasSubstr("[2, 12]"));
+  EXPECT_THAT(refusal([](auto& tensors) { tensors.emplace_back("stray", at::zeros({1})); }), HasSubstr("stray"));
+  remove_tree(folder);
+}
+
+}  // namespace
+}  // namespace keel

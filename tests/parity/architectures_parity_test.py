@@ -1,0 +1,120 @@
+"""Random models of every family, made and saved by Hugging Face transformers, give the same logits and gradients in Keel;
+what Keel saves loads back in transformers and gives identical logits."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+    from safetensors.torch import load_file, save_file
+    from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, LlamaConfig, MistralConfig,
+                              Qwen2Config, Qwen3Config)
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+SIZES = dict(vocab_size=97, hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=6,
+             num_key_value_heads=2, max_position_embeddings=512, initializer_range=0.15, bos_token_id=1, eos_token_id=0,
+             pad_token_id=None)
+LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)
+YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=64)
+
+
+def cases():
+    """(name, configuration, position of each sequence's first token)"""
+    odd = {**SIZES, "num_attention_heads": 5, "num_key_value_heads": 1, "hidden_size": 60, "num_hidden_layers": 2}
+    wide = {**SIZES, "head_dim": 20}
+    full = {**SIZES, "num_key_value_heads": 6}
+    yield "llama", LlamaConfig(**SIZES), 0
+    yield "llama-tied", LlamaConfig(**full, tie_word_embeddings=True, rms_norm_eps=1e-5), 0
+    yield "llama-odd-heads", LlamaConfig(**odd), 0
+    yield "llama-bias", LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True), 0
+    yield "llama3-scaled", LlamaConfig(**SIZES, rope_theta=500000.0, rope_scaling=LLAMA3, head_dim=16), 300
+    yield "llama-linear", LlamaConfig(**SIZES, rope_scaling=dict(rope_type="linear", factor=2.5)), 200
+    yield "llama-yarn", LlamaConfig(**SIZES, rope_scaling=YARN), 250
+    yield "mistral-window", MistralConfig(**SIZES, sliding_window=7), 0
+    yield "mistral-nemo", MistralConfig(**wide, sliding_window=None, rope_theta=1e6), 0
+    yield "qwen2", Qwen2Config(**SIZES, rope_theta=1e6), 0
+    yield "qwen2-tied-odd", Qwen2Config(**odd, tie_word_embeddings=True), 0
+    yield "qwen2-window", Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=5, max_window_layers=1), 0
+    yield "qwen3", Qwen3Config(**wide, rope_theta=1e6, tie_word_embeddings=True), 0
+    yield "qwen3-bias", Qwen3Config(**odd, head_dim=16, attention_bias=True), 100
+    yield "gemma2", Gemma2Config(**wide, sliding_window=6, query_pre_attn_scalar=30), 0
+    yield "gemma2-tight-caps", Gemma2Config(**odd, head_dim=8, sliding_window=4, attn_logit_softcapping=1.5,
+                                            final_logit_softcapping=2.0, query_pre_attn_scalar=8), 0
+    yield "gemma2-uncapped", Gemma2Config(**wide, sliding_window=300, attn_logit_softcapping=None,
+                                          final_logit_softcapping=None, tie_word_embeddings=False), 0
+    yield "gemma3", Gemma3TextConfig(**{**wide, "num_hidden_layers": 7}, sliding_window=8, query_pre_attn_scalar=20), 0
+    yield "gemma3-scaled", Gemma3TextConfig(
+        **odd, head_dim=16, sliding_window=5, layer_types=["sliding_attention", "full_attention"],
+        rope_parameters={"full_attention": dict(rope_type="linear", factor=8.0, rope_theta=1e6),
+                         "sliding_attention": dict(rope_type="default", rope_theta=1e4)}), 50
+
+
+def make(path, config, first_position, seed):
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 1:  # norms and biases that matter
+                parameter.add_(torch.randn_like(parameter) * 0.3)
+    # Two shards, so that an index is read too, in every second folder.
+    model.save_pretrained(path, max_shard_size="60KB" if seed % 2 else "1GB")
+    lengths = [23, 1, 40, 8]
+    tokens = torch.randint(0, config.vocab_size, (sum(lengths),))
+    firsts = [first_position, 0, first_position // 2, 3 if first_position else 0]
+    save_file({"tokens": tokens, "lengths": torch.tensor(lengths), "first_positions": torch.tensor(firsts)},
+              os.path.join(path, "input.safetensors"))
+    return model, tokens, lengths, firsts
+
+
+def expected(model, tokens, lengths, firsts):
+    """Logits of every token, and gradients of the summed next-token loss, one sequence at a time."""
+    model.zero_grad()
+    logits, loss, begin = [], 0.0, 0
+    for length, first in zip(lengths, firsts):
+        ids = tokens[begin:begin + length]
+        out = model(ids[None], position_ids=torch.arange(first, first + length)[None], use_cache=False).logits[0]
+        loss = loss + torch.nn.functional.cross_entropy(out[:-1], ids[1:], reduction="sum") if length > 1 else loss
+        logits.append(out)
+        begin += length
+    loss.backward()
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    return torch.cat(logits).detach(), gradients
+
+
+def judge(name, path, model, tokens, lengths, firsts):
+    logits, gradients = expected(model, tokens, lengths, firsts)
+    got = load_file(os.path.join(path, "output.safetensors"))
+    difference = (got["logits"] - logits).abs()
+    spread = (logits.max(1).values - logits.min(1).values)[:, None]
+    assert difference.max() <= 2e-4, (name, "logits", difference.max())
+    assert (difference / spread).max() <= 1e-5, (name, "of the spread", (difference / spread).max())
+    assert torch.equal(got["logits"].argmax(1), logits.argmax(1)), (name, "argmax")
+    worst = 0.0
+    mine = {key.removeprefix("gradient."): value for key, value in got.items() if key.startswith("gradient.")}
+    assert set(mine) == set(gradients), (name, set(mine) ^ set(gradients))
+    for key, want in gradients.items():
+        error = ((mine[key] - want).norm() / want.norm().clamp(min=1e-30)).item()
+        worst = max(worst, error)
+        assert error <= 1e-4, (name, key, error)
+    reloaded = AutoModelForCausalLM.from_pretrained(os.path.join(path, "saved"), attn_implementation="eager",
+                                                    dtype=torch.float32).eval()
+    same, _ = expected(reloaded, tokens, lengths, firsts)
+    assert torch.equal(same, logits), (name, "a folder saved by Keel", (same - logits).abs().max())
+    print(f"{name:18} logits {difference.max():.1e}  of the spread {(difference / spread).max():.1e}  gradients {worst:.1e}")
+
+
+tests = os.path.join(os.path.dirname(os.environ["KEEL_BINARY"]), "tests", "keel_tests")
+with tempfile.TemporaryDirectory() as folder:
+    made = {}
+    for seed, (name, config, first_position) in enumerate(cases()):
+        path = os.path.join(folder, name)
+        made[name] = make(path, config, first_position, seed)
+    subprocess.run([tests, "--gtest_filter=ArchitectureParity.*"], check=True,
+                   env={**os.environ, "KEEL_PARITY_FOLDER": folder})
+    for name, parts in made.items():
+        judge(name, os.path.join(folder, name), *parts)

@@ -1,0 +1,105 @@
+// Keel's half of the comparison with Hugging Face transformers (architectures_parity_test.py makes the folders, runs
+// this, then judges): logits and gradients of every folder for packed sequences, and the folder as Keel saves it.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "keel/core/file.h"
+#include "keel/model/model_folder.h"
+#include "keel/model/packed_attention.h"
+#include "keel/model/safetensors.h"
+#include "keel/train/self_test.h"
+
+namespace keel {
+namespace {
+
+/// Sequences one after another, without padding.
+struct Packed {
+  Tensor tokens, positions;
+  std::vector<Segment> segments;
+};
+
+Packed pack_sequences(const Tensor& tokens, const Tensor& lengths, const Tensor& first_positions) {
+  Packed packed{tokens, {}, {}};
+  std::vector<Tensor> positions;
+  int64_t begin = 0;
+  for (int64_t s = 0; s < lengths.size(0); ++s) {
+    const int64_t length = lengths[s].item<int64_t>();
+    packed.segments.push_back({.begin = begin, .length = length});
+    positions.push_back(at::arange(length, at::kLong) + first_positions[s]);
+    begin += length;
+  }
+  packed.positions = at::cat(positions);
+  return packed;
+}
+
+/// d/dparameters of the sum of -log p of every token's successor, through the head that training uses.
+void accumulate_next_token_gradients(const CausalLm& model, const Packed& packed) {
+  std::vector<int64_t> rows, next;
+  for (const Segment& segment : packed.segments) {
+    for (int64_t i = 0; i + 1 < segment.length; ++i) {
+      rows.push_back(segment.begin + i);
+      next.push_back(segment.begin + i + 1);
+    }
+  }
+  const Tensor hidden = packed_hidden_states(model, packed.tokens, packed.positions, packed.segments)
+                            .index_select(0, at::tensor(rows, at::kLong));
+  const Tensor targets = packed.tokens.index_select(0, at::tensor(next, at::kLong));
+  hidden.backward(model.lm_head(1.0).backward(hidden.detach(), targets, Scope::kToken,
+                                              [](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
+                                                return {at::ones_like(stats.logp), {}};
+                                              }));
+}
+
+/// Words enough for the vocabulary; only ids matter here.
+Tokenizer any_tokenizer(int64_t words) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < words; ++i) names.push_back("w" + std::to_string(i));
+  return Tokenizer::word_level(names, {.pad = "", .bos = "", .eos = "w0"});
+}
+
+TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
+  const char* folder = std::getenv("KEEL_PARITY_FOLDER");
+  if (folder == nullptr) GTEST_SKIP() << "KEEL_PARITY_FOLDER is not set; architectures_parity_test.py sets it";
+  for (const std::string& name : list_directory(folder)) {
+    SCOPED_TRACE(name);
+    const std::filesystem::path path = std::filesystem::path(folder) / name;
+    const ModelFolder opened = ModelFolder::open(path);
+    const CausalLm model = CausalLm::load(opened.config, opened.weights(), at::kCPU);
+    const SafetensorsFile input = SafetensorsFile::open(path / "input.safetensors");
+    const Packed packed = pack_sequences(input.read("tokens"), input.read("lengths"), input.read("first_positions"));
+
+    std::vector<std::pair<std::string, Tensor>> output;
+    {
+      const at::NoGradGuard no_grad;
+      output.emplace_back("logits",
+                          model.logits(packed_hidden_states(model, packed.tokens, packed.positions, packed.segments)));
+    }
+    accumulate_next_token_gradients(model, packed);
+    for (const NamedTensor& parameter : model.parameters())
+      output.emplace_back("gradient." + parameter.name, parameter.value.grad());
+    write_safetensors(path / "output.safetensors", output, {});
+
+    const Tokenizer tokenizer = any_tokenizer(opened.config.vocab_size);
+    create_directories(path / "saved");
+    write_model_folder(path / "saved", model, tokenizer, opened.generation, opened.dtype);
+
+    // Decoding with a key-value cache must say what training says, whatever windows and caps there are.
+    std::vector<Prompt> prompts(3);
+    for (size_t p = 0; p < prompts.size(); ++p) {
+      prompts[p].id = p;
+      for (size_t i = 0; i < 3 + 5 * p; ++i)
+        prompts[p].tokens.push_back(static_cast<int32_t>((7 * i + p) % opened.config.vocab_size));
+    }
+    const Agreement agreement = sampler_trainer_agreement(
+        model, tokenizer, prompts, {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096);
+    EXPECT_LT(agreement.max_difference, 2e-4);
+    EXPECT_EQ(agreement.tokens, 3 * 2 * 24);
+  }
+}
+
+}  // namespace
+}  // namespace keel

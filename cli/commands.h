@@ -16,7 +16,11 @@ using Action = std::function<ExitCode()>;
 Action add_quickstart(CLI::App& app);
 Action add_train(CLI::App& app);
 Action add_report(CLI::App& app);
+Action add_generate(CLI::App& app);
 Action add_methods(CLI::App& app);
+Action add_verify(CLI::App& app);
+Action add_inspect(CLI::App& app);
+Action add_convert(CLI::App& app);
 Action add_doctor(CLI::App& app);
 
 /// "keel 0.1.0 (commit ...), LibTorch ..., device ..."

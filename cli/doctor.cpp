@@ -15,6 +15,7 @@
 #include "keel/core/config_tree.h"
 #include "keel/core/console.h"
 #include "keel/core/device.h"
+#include "keel/text/unicode.h"
 
 namespace keel::cli {
 namespace {
@@ -54,6 +55,8 @@ Action add_doctor(CLI::App& app) {
     std::printf("  disk free    %.1f GiB here\n", static_cast<double>(space.available) / (1 << 30));
     std::printf("  CUDA         %s\n", cuda_state().c_str());
     std::printf("  YAML         %s\n", can_read_yaml() ? "on" : "off: built without yaml-cpp; configurations are JSON");
+    std::printf("  tokenizers   %s\n",
+                text::has_unicode_tables() ? "of all kinds" : "of words only: built without PCRE2 and utf8proc");
     return ExitCode::kDone;
   };
 }

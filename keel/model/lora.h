@@ -19,7 +19,7 @@ struct LoraOptions {
   bool rank_stabilized = false;
   std::vector<std::string> target_modules = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
                                              "gate_proj", "up_proj", "down_proj"};
-  std::string adapter;
+  std::string adapter = {};
 
   void describe(OptionTable& table);
   /// alpha / rank, or alpha / sqrt(rank) when stabilised (arXiv 2312.03732).

@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
 #include "keel/core/json.h"
 
 namespace keel {
@@ -51,37 +52,10 @@ std::string known_dtypes() {
   return list;
 }
 
-/// Text from a file made safe to print: cut short, in quotes, everything but plain ASCII escaped.
-std::string printable(std::string_view text) {
-  constexpr size_t kShown = 80;
-  const std::string shown = Json(text.substr(0, kShown)).dump(-1, ' ', true, Json::error_handler_t::replace);
-  return text.size() > kShown ? shown + "... (" + std::to_string(text.size()) + " bytes)" : shown;
-}
-
 template <class... Parts>
 [[noreturn]] void refuse(const std::filesystem::path& path, const Parts&... parts) {
   fail(ExitCode::kBadInput, path, " is not a valid safetensors file: ", parts...,
        "; fetch it again or write it again with a safetensors library");
-}
-
-/// The place of the first byte that is not well-formed UTF-8 (Unicode, table 3-7).
-std::optional<size_t> first_bad_utf8(std::string_view text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const auto within = [](unsigned value, unsigned low, unsigned high) { return low <= value && value <= high; };
-  for (size_t i = 0; i < text.size();) {
-    const unsigned lead = byte(i);
-    const size_t length = lead < 0x80 ? 1 : within(lead, 0xc2, 0xdf) ? 2 : within(lead, 0xe0, 0xef) ? 3 : 4;
-    if (lead >= 0x80 && !within(lead, 0xc2, 0xf4)) return i;
-    // Overlong forms, surrogates and values above U+10FFFF show in the second byte.
-    const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-    if (length > 1 && !within(byte(i + 1), low, high)) return i;
-    for (size_t k = 2; k < length; ++k) {
-      if (!within(byte(i + k), 0x80, 0xbf)) return i;
-    }
-    i += length;
-  }
-  return std::nullopt;
 }
 
 /// What is wrong with a tensor's name, or nullptr. Names may end up in paths and on terminals.

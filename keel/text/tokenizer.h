@@ -2,13 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "keel/core/json.h"
@@ -20,58 +19,87 @@ struct SpecialTokens {
   std::string pad, bos, eos;
 };
 
+struct EncodeOptions {
+  bool add_special_tokens = false;  // what the post-processor adds around a text, such as <bos>
+  bool parse_special = false;       // the text of a special token becomes that token: never for text from outside
+};
+
 /// Text to token ids and back, as the files tokenizer.json and tokenizer_config.json of a model folder say.
-/// Agrees with the Hugging Face libraries on the same files (tests/parity/tokenizer_parity.py), or refuses them.
+/// Agrees with the Hugging Face libraries on the same files (tests/parity/tokenizer_parity_test.py), or refuses them:
+/// whatever would change an id and is not understood is an Error that names it. A copy shares everything; safe to use
+/// from several threads.
 class Tokenizer {
  public:
   /// One token per word, in the order given; words are separated by white space. The special tokens must be among them.
   static Tokenizer word_level(const std::vector<std::string>& words, const SpecialTokens& special);
 
-  /// From the contents of the two files; `place` names them in errors. Anything that would change an id and is not
-  /// understood is refused.
+  /// From the contents of the two files; `place` names them in errors.
   static Tokenizer from_json(const Json& tokenizer_json, const Json& tokenizer_config, std::string place);
 
-  /// From the two files in a model folder.
+  /// From the bytes of tokenizer.json and, where present, tokenizer_config.json, special_tokens_map.json and
+  /// chat_template.jinja, by name.
+  static Tokenizer from_files(std::map<std::string, std::string> files, std::string place);
+
+  /// From the files in a model folder; all but tokenizer.json may be missing.
   static Tokenizer load(const std::filesystem::path& folder);
 
   /// File name to bytes: what has to lie beside a model so that this tokenizer can be loaded again, here or elsewhere.
-  std::map<std::string, std::string> files() const { return files_; }
+  /// Files that were read are given back byte for byte.
+  std::map<std::string, std::string> files() const;
 
-  /// A word that is not in the vocabulary becomes the unknown token; without one it is an Error that names the word.
-  std::vector<int32_t> encode(std::string_view text) const;
+  /// `text` must be UTF-8. Without an unknown token, a word or character that is not in the vocabulary is an Error.
+  std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  /// Ids that have no token are passed over: a model's output layer may be wider than its vocabulary.
+  /// Ids that have no token are passed over: a model's output layer may be wider than its vocabulary. Bytes that are no
+  /// UTF-8 become U+FFFD. Spaces before punctuation stay (see clean_up_spaces).
   std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
 
-  /// The text of one id; an Error when the id has none.
+  /// The text of one id as the vocabulary writes it; an Error when the id has none.
   const std::string& token(int32_t id) const;
+  std::optional<int32_t> id_of(std::string_view token) const;
+  /// Whether decode leaves this token out.
+  bool is_special(int32_t id) const;
 
-  int64_t size() const { return static_cast<int64_t>(tokens_.size()); }
-  std::optional<int32_t> pad_id() const { return pad_id_; }
-  std::optional<int32_t> bos_id() const { return bos_id_; }
-  std::optional<int32_t> eos_id() const { return eos_id_; }
+  int64_t size() const;
+  std::optional<int32_t> pad_id() const;
+  std::optional<int32_t> bos_id() const;
+  std::optional<int32_t> eos_id() const;
+
+  /// "clean_up_tokenization_spaces" of tokenizer_config.json: Python's transformers would then apply
+  /// clean_up_spaces() to what it decodes. decode() never does: it would change what a model said.
+  bool wants_clean_up() const;
 
  private:
-  struct TextHash : std::hash<std::string_view> {
-    using is_transparent = void;  // look up a piece of the text without copying it
-  };
+  friend class StreamDecoder;
+  struct Parts;
+  explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+  const std::string* find_token(int64_t id) const;
+  /// What decode() makes of an id; null when that is nothing.
+  const std::string* decoded_token(int32_t id, bool skip_special) const;
 
-  Tokenizer() = default;
-  void read_vocabulary(const Json& model);
-  void read_added_tokens(const Json& added_tokens);
-  Json read_roles(const Json& config);
-  void add_token(const std::string& text, bool special);
-  std::optional<int32_t> id_of(std::string_view text) const;
-  std::optional<int32_t> added_token_at(std::string_view rest) const;
-  void encode_words(std::string_view text, std::vector<int32_t>& ids) const;
+  std::shared_ptr<const Parts> parts_;
+};
 
-  std::string place_;
-  std::map<std::string, std::string> files_;
-  std::vector<std::string> tokens_;  // by id
-  std::vector<bool> special_;        // by id: left out by decode
-  std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>> ids_;
-  std::vector<int32_t> added_;  // tokens found anywhere in a text, before it is split into words; longest first
-  std::optional<int32_t> unknown_id_, pad_id_, bos_id_, eos_id_;
+/// Takes the spaces away that English has not: " ." becomes ".", " 's" becomes "'s", and so on.
+std::string clean_up_spaces(std::string text);
+
+/// Decodes a text while it is being generated. What push() and finish() return, put together, is what decode() gives
+/// for all ids; every part is whole characters.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = true);
+  ~StreamDecoder();
+  StreamDecoder(StreamDecoder&&) noexcept;
+  StreamDecoder& operator=(StreamDecoder&&) noexcept;
+
+  /// The text that has become certain with this id; often none.
+  std::string push(int32_t id);
+  /// What was held back; after this the next text may begin.
+  std::string finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace keel

@@ -60,7 +60,7 @@ TEST_P(Layouts, EqualNaiveAttentionInValuesAndGradients) {
   const Tensor direction = random_normal(want.sizes(), 4, at::kDouble);
   got.backward(direction.to(at::kFloat));
   want.backward(direction);
-  for (size_t i = 0; i < 3; ++i) EXPECT_LT(relative_difference(mine[i].grad(), naive[i].grad()), 2e-6) << i;
+  for (size_t i = 0; i < 3; ++i) EXPECT_LT(relative_difference(mine[i].grad(), naive[i].grad()), 5e-6) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(

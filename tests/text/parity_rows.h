@@ -19,7 +19,7 @@ inline void write_parity_folder(const std::filesystem::path& folder, const Token
   Json rows = Json::array();
   for (const std::string& text : texts) {
     try {
-      const std::vector<int32_t> ids = tokenizer.encode(text);
+      const std::vector<int32_t> ids = tokenizer.encode(text, {.parse_special = true});
       rows.push_back({{"text", text},
                       {"ids", ids},
                       {"decoded", tokenizer.decode(ids)},

@@ -1,0 +1,41 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "cli/commands.h"
+#include "keel/core/console.h"
+#include "keel/model/gguf_model.h"
+
+namespace keel::cli {
+namespace {
+
+struct Arguments {
+  std::string input, output, dtype = "float32";
+};
+
+at::ScalarType dtype_of(const std::string& name) {
+  return name == "float32" ? at::kFloat : name == "float16" ? at::kHalf : at::kBFloat16;
+}
+
+}  // namespace
+
+Action add_convert(CLI::App& app) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("convert", "GGUF to a Hugging Face folder");
+  command->add_option("IN", arguments->input, "A GGUF file of a llama, qwen2 or qwen3 model")->required();
+  command->add_option("OUT", arguments->output, "The folder to write; must not exist, or be empty")->required();
+  command->add_option("--dtype", arguments->dtype, "Of the weights: float32, float16 or bfloat16")
+      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}))
+      ->capture_default_str();
+  return [arguments] {
+    const GgufModel model = GgufModel::open(arguments->input);
+    write_gguf_as_folder(model, arguments->output, dtype_of(arguments->dtype));
+    std::printf("%s: %s, %s parameters in %s\n", arguments->output.c_str(),
+                model.config()["architectures"][0].get<std::string>().c_str(),
+                format_count(model.parameter_count()).c_str(), arguments->dtype.c_str());
+    return ExitCode::kDone;
+  };
+}
+
+}  // namespace keel::cli

@@ -1,0 +1,276 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "cli/commands.h"
+#include "keel/core/console.h"
+#include "keel/core/file.h"
+#include "keel/core/json.h"
+#include "keel/model/gguf_model.h"
+#include "keel/model/safetensors.h"
+#include "keel/train/checkpoint.h"
+
+namespace keel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One row of the table of tensors, whatever kind of file it is in.
+struct Row {
+  std::string name, dtype;
+  std::vector<int64_t> shape;
+  uint64_t bytes = 0;
+  int64_t elements = 0;
+};
+
+/// Everything a file or folder was found to hold. The report's members are printed in this order.
+struct Findings {
+  Json summary = Json::object();  // short facts
+  Json files = Json::object();    // of a folder: their sizes
+  Json metadata = Json::object();
+  std::vector<Row> tensors;
+  std::string fault;  // why the answer is no, where it is
+};
+
+int64_t product(const std::vector<int64_t>& shape) {
+  int64_t elements = 1;
+  for (const int64_t size : shape) elements *= size;
+  return elements;
+}
+
+/// Long lists (vocabularies) as their length and beginning.
+Json shortened(const Json& value) {
+  constexpr size_t kMost = 16, kShown = 4;
+  if (!value.is_array() || value.size() <= kMost) return value;
+  return {{"length", value.size()}, {"first", Json(value.begin(), value.begin() + kShown)}};
+}
+
+Findings inspect_gguf(const fs::path& path) {
+  GgufFile file = GgufFile::open(path);
+  Findings found;
+  found.summary = {
+      {"kind", "gguf"}, {"version", file.version()}, {"bytes", file.bytes()}, {"alignment", file.alignment()}};
+  for (const auto& [key, value] : file.metadata().tree().items()) {
+    found.metadata.get_ref<Json::object_t&>().emplace_back(key, shortened(value));
+  }
+  for (const GgufTensor& tensor : file.tensors()) {
+    found.tensors.push_back(
+        {tensor.name, std::string(tensor.format->name), tensor.shape, tensor.end - tensor.begin, tensor.elements()});
+  }
+  try {
+    const GgufModel model(std::move(file));
+    model.tokenizer();
+    found.summary["model"] = model.config()["architectures"][0];
+  } catch (const Error& error) {
+    found.summary["model"] = nullptr;  // sound as a file, but not a model that can be trained
+    found.summary["why_not"] = error.what();
+  }
+  return found;
+}
+
+/// The format's own words for the common ones.
+std::string dtype_word(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat:
+      return "F32";
+    case at::kHalf:
+      return "F16";
+    case at::kBFloat16:
+      return "BF16";
+    case at::kDouble:
+      return "F64";
+    case at::kLong:
+      return "I64";
+    case at::kInt:
+      return "I32";
+    case at::kByte:
+      return "U8";
+    default:
+      return c10::toString(dtype);
+  }
+}
+
+void add_tensors(const SafetensorsFile& file, Findings& found) {
+  for (const TensorInfo& tensor : file.tensors()) {
+    found.tensors.push_back(
+        {tensor.name, dtype_word(tensor.dtype), tensor.shape, tensor.end - tensor.begin, product(tensor.shape)});
+  }
+}
+
+Findings inspect_safetensors(const fs::path& path) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  Findings found;
+  found.summary = {{"kind", "safetensors"}, {"bytes", fs::file_size(path)}};
+  for (const auto& [key, value] : file.metadata()) found.metadata[key] = value;
+  add_tensors(file, found);
+  return found;
+}
+
+Json read_json(const fs::path& path) {
+  const Json json = Json::parse(read_file(path, 1 << 24), nullptr, false);
+  if (json.is_discarded() || !json.is_object()) {
+    fail(ExitCode::kBadInput, path, " is not a JSON object; fetch it again");
+  }
+  return json;
+}
+
+Findings inspect_folder(const fs::path& path) {
+  if (!fs::exists(path / "config.json")) {
+    fail(ExitCode::kBadInput, path, " has no config.json; wanted a model's folder, a .safetensors or a .gguf file");
+  }
+  Findings found;
+  const Json config = read_json(path / "config.json");
+  found.summary["kind"] = "folder";
+  for (const char* key : {"architectures", "model_type", "dtype", "torch_dtype", "hidden_size", "num_hidden_layers",
+                          "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size",
+                          "max_position_embeddings", "tie_word_embeddings", "rope_theta", "rope_scaling"}) {
+    if (config.contains(key)) found.summary[key] = config[key];
+  }
+  Json& files = found.files;
+  for (const std::string& name : list_directory(path)) {
+    if (!fs::is_regular_file(path / name)) continue;
+    files[name] = fs::file_size(path / name);
+    const bool weights = name.ends_with(".safetensors") && name != "optimizer.safetensors";
+    if (weights) add_tensors(SafetensorsFile::open(path / name), found);
+  }
+  if (files.contains("manifest.json")) {
+    if (const auto damage = find_damage(path)) found.fault = *damage;
+    found.summary["checksums"] = found.fault.empty() ? "hold" : "do not hold";
+  }
+  return found;
+}
+
+Findings inspect(const fs::path& path) {
+  if (fs::is_directory(path)) return inspect_folder(path);
+  const InputFile file = InputFile::open(path);
+  std::array<char, 4> magic{};
+  if (file.size() >= magic.size()) file.read_at(0, std::as_writable_bytes(std::span(magic)));
+  if (path.extension() == ".gguf" || std::string_view(magic.data(), 4) == "GGUF") return inspect_gguf(path);
+  if (path.extension() == ".safetensors") return inspect_safetensors(path);
+  fail(ExitCode::kBadInput, path,
+       " is nothing that can be looked into; wanted a .gguf or .safetensors file or a folder");
+}
+
+std::string size_text(uint64_t bytes) {
+  std::array<char, 32> text{};
+  if (bytes < 1024 * 1024)
+    std::snprintf(text.data(), text.size(), "%.1f KiB", static_cast<double>(bytes) / 1024);
+  else
+    std::snprintf(text.data(), text.size(), "%.1f MiB", static_cast<double>(bytes) / (1024 * 1024));
+  return text.data();
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) { return Json(shape).dump(); }
+
+struct Total {
+  int64_t tensors = 0, elements = 0;
+  uint64_t bytes = 0;
+};
+
+std::map<std::string, Total> totals_by_dtype(const std::vector<Row>& rows) {
+  std::map<std::string, Total> totals;
+  for (const Row& row : rows) {
+    Total& total = totals[row.dtype];
+    ++total.tensors;
+    total.elements += row.elements;
+    total.bytes += row.bytes;
+  }
+  return totals;
+}
+
+void print_members(const Json& members, Console& console) {
+  for (const auto& [key, value] : members.items()) {
+    const std::string text =
+        value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    std::array<char, 96> label{};
+    std::snprintf(label.data(), label.size(), "  %-40s ", escape_controls(key).c_str());
+    console.line(label.data() + clip_to_width(escape_controls(text), std::max(40, console.width() - 43)));
+  }
+}
+
+void print_findings(const fs::path& path, const Findings& found) {
+  Console console;
+  console.line(escape_controls(path.string()));
+  print_members(found.summary, console);
+  if (!found.files.empty()) {
+    console.heading("files");
+    Json sizes = Json::object();
+    for (const auto& [name, bytes] : found.files.items()) sizes[name] = size_text(bytes.get<uint64_t>());
+    print_members(sizes, console);
+  }
+  if (!found.metadata.empty()) {
+    console.heading("metadata");
+    print_members(found.metadata, console);
+  }
+  if (!found.tensors.empty()) {
+    console.heading("tensors");
+    size_t widest = 0;
+    for (const Row& row : found.tensors) widest = std::max(widest, row.name.size());
+    for (const Row& row : found.tensors) {
+      std::string name = escape_controls(row.name);
+      name.resize(std::max(widest, name.size()), ' ');
+      std::array<char, 128> rest{};
+      std::snprintf(rest.data(), rest.size(), "  %-8s  %-20s  %12s", row.dtype.c_str(), shape_text(row.shape).c_str(),
+                    size_text(row.bytes).c_str());
+      console.line("  " + name + rest.data());
+    }
+  }
+  console.heading("totals");
+  Total all;
+  for (const auto& [dtype, total] : totals_by_dtype(found.tensors)) {
+    console.line("  " + dtype + ": " + format_count(total.tensors) + " tensors, " + format_count(total.elements) +
+                 " numbers, " + size_text(total.bytes));
+    all.tensors += total.tensors;
+    all.elements += total.elements;
+    all.bytes += total.bytes;
+  }
+  console.line("  all: " + format_count(all.tensors) + " tensors, " + format_count(all.elements) + " numbers, " +
+               size_text(all.bytes));
+}
+
+Json to_json(const fs::path& path, const Findings& found) {
+  Json json = {{"path", path.string()}};
+  json.update(found.summary);
+  if (!found.files.empty()) json["files"] = found.files;
+  json["metadata"] = found.metadata;
+  json["tensors"] = Json::array();
+  int64_t parameters = 0;
+  for (const Row& row : found.tensors) {
+    json["tensors"].push_back({{"name", row.name}, {"dtype", row.dtype}, {"shape", row.shape}, {"bytes", row.bytes}});
+    parameters += row.elements;
+  }
+  json["dtypes"] = Json::object();
+  for (const auto& [dtype, total] : totals_by_dtype(found.tensors)) json["dtypes"][dtype] = total.tensors;
+  json["parameters"] = parameters;
+  if (!found.fault.empty()) json["fault"] = found.fault;
+  return json;
+}
+
+}  // namespace
+
+Action add_inspect(CLI::App& app) {
+  const auto path = std::make_shared<std::string>();
+  const auto as_json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("inspect", "What is in a GGUF or safetensors file, or in a model's folder");
+  command
+      ->add_option("PATH", *path, "A .gguf or .safetensors file, or a folder (a checkpoint's checksums are verified)")
+      ->required();
+  command->add_flag("--json", *as_json, "One JSON object instead of tables");
+  return [path, as_json] {
+    const Findings found = inspect(*path);
+    if (*as_json)
+      std::printf("%s\n", to_json(*path, found).dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+    else
+      print_findings(*path, found);
+    if (found.fault.empty()) return ExitCode::kDone;
+    std::fprintf(stderr, "keel: %s\n", found.fault.c_str());
+    return ExitCode::kAnsweredNo;
+  };
+}
+
+}  // namespace keel::cli

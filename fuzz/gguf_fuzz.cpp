@@ -1,0 +1,37 @@
+// Any bytes as a GGUF file: it is refused with an Error that means bad input, or every tensor can be read; and where it
+// holds a model or a tokenizer, those can be made of it or are refused the same way. Build and run: fuzz/README.md.
+
+#include <cstdlib>
+#include <vector>
+
+#include "fuzz/memory_file.h"
+#include "keel/core/error.h"
+#include "keel/model/gguf_model.h"
+
+namespace {
+
+template <class Action>
+void may_be_refused(const Action& action) {
+  try {
+    action();
+  } catch (const keel::Error& error) {
+    if (error.code() != keel::ExitCode::kBadInput) std::abort();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  keel::fuzz::set_input(data, size);
+  may_be_refused([&] {
+    keel::GgufFile file = keel::GgufFile::open("input");
+    for (const keel::GgufTensor& tensor : file.tensors()) {
+      std::vector<float> values(static_cast<size_t>(tensor.elements()));
+      file.read_into(tensor.name, values);
+    }
+    may_be_refused([&] { keel::tokenizer_from_gguf(file.metadata()); });
+    const keel::GgufModel model(std::move(file));
+    for (const keel::GgufParameter& parameter : model.parameters()) model.read(parameter);
+  });
+  return 0;
+}

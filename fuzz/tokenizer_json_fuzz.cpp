@@ -1,0 +1,59 @@
+// libFuzzer: bytes as tokenizer.json and a text. Whatever the file says, loading, encoding and decoding end with a
+// result or with an Error, in bounded time and memory, and a stream of ids gives the same text as all at once.
+//
+//   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -DKEEL_HAS_TOKENIZERS -I. \
+//     fuzz/tokenizer_json_fuzz.cpp keel/text/*.cpp keel/core/file.cpp -lpcre2-8 -lutf8proc -o tokenizer_json_fuzz
+//   ./tokenizer_json_fuzz -max_len=1024 -dict=fuzz/tokenizer_json.dict CORPUS
+//
+// The input is the text, a zero byte and the file; a file that is no object is put into a small one, so that the
+// components are reached.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "keel/core/error.h"
+#include "keel/text/tokenizer.h"
+#include "keel/text/utf8.h"
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+void use(const keel::Tokenizer& tokenizer, std::string_view text) {
+  for (const bool special : {false, true}) {
+    const std::vector<int32_t> ids = tokenizer.encode(text, {.add_special_tokens = special, .parse_special = special});
+    for (const int32_t id : ids) require(id >= 0 && id < tokenizer.size());
+    const std::string decoded = tokenizer.decode(ids, !special);
+    require(!keel::text::first_invalid_utf8(decoded));
+    keel::StreamDecoder stream(tokenizer, !special);
+    std::string streamed;
+    for (const int32_t id : ids) streamed += stream.push(id);
+    require(streamed + stream.finish() == decoded);
+  }
+  std::vector<int32_t> everything;
+  for (int32_t id = -1; id <= tokenizer.size() && id < 300; ++id) everything.push_back(id);
+  require(!keel::text::first_invalid_utf8(tokenizer.decode(everything)));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const size_t zero = input.find('\0');
+  if (zero == std::string_view::npos) return 0;
+  const std::string_view text = input.substr(0, zero);
+  std::string file(input.substr(zero + 1));
+  if (!file.starts_with("{")) {
+    file = R"({"model":{"type":"BPE","unk_token":"a","byte_fallback":true,"vocab":{"a":0,"b":1,"ab":2," ":3,"e":4,)"
+           R"("\u0120":5,"\u0120a":6,"<0xC3>":7,"<0xA9>":8},"merges":["a b",["\u0120","a"]]},)" +
+           file + "}";
+  }
+  try {
+    use(keel::Tokenizer::from_files({{"tokenizer.json", file}}, "fuzz"), text);
+  } catch (const keel::Error&) {
+  }
+  return 0;
+}

@@ -1,0 +1,216 @@
+#include <algorithm>
+
+#include "keel/reward/math_value.h"
+
+namespace keel::math {
+namespace {
+
+using Kind = Value::Kind;
+
+bool is_tuple(const Value& value) {
+  return value.kind == Kind::kGroup && (value.brackets == "()" || value.brackets == "<>");
+}
+
+}  // namespace
+
+bool Comparison::equal(const Value& gold, const Value& answer) {
+  algebra_.budget().charge(400);
+  const auto is_word = [](const Value& value) { return value.subject.starts_with('"'); };
+  if (!gold.subject.empty() && !answer.subject.empty() && gold.subject != answer.subject &&
+      is_word(gold) == is_word(answer))
+    return gold.equation && answer.equation && proportional(*gold.equation, *answer.equation, false);
+  if (gold.kind == Kind::kEquation || answer.kind == Kind::kEquation) {
+    const std::optional<Form> left = gold.kind == Kind::kEquation ? gold.form : gold.equation;
+    const std::optional<Form> right = answer.kind == Kind::kEquation ? answer.form : answer.equation;
+    return left && right && proportional(*left, *right, false);
+  }
+  return gold.kind == answer.kind ? same_kind(gold, answer) : different_kinds(gold, answer);
+}
+
+bool Comparison::same_kind(const Value& gold, const Value& answer) {
+  switch (gold.kind) {
+    case Kind::kScalar:
+      return scalars(gold, answer);
+    case Kind::kInfinity:
+      return algebra_.equal(gold.form, answer.form);
+    case Kind::kGroup: {
+      // Two numbers in round or square brackets may be an interval, so the brackets count; angle brackets are a vector.
+      const bool same =
+          gold.brackets == answer.brackets || (is_tuple(gold) && is_tuple(answer)) || gold.items.size() > 2;
+      return same && ordered(gold.items, answer.items);
+    }
+    case Kind::kSet:
+      return unordered(gold.items, answer.items, true);
+    case Kind::kList: {
+      const std::optional<std::vector<Value>> left = assigned(gold), right = assigned(answer);
+      if (left && right) return ordered(*left, *right);
+      if (left) return ordered(*left, answer.items);
+      if (right) return ordered(gold.items, *right);
+      return unordered(gold.items, answer.items, false);
+    }
+    case Kind::kReals:
+      return evaluator_.equal(gold.reals, answer.reals);
+    case Kind::kMatrix:
+      return gold.columns == answer.columns && ordered(gold.items, answer.items);
+    case Kind::kRatio:
+      return ratios(gold, answer);
+    case Kind::kCompared:
+      return gold.brackets == answer.brackets && proportional(gold.form, answer.form, gold.brackets != "!=");
+    default:
+      return false;
+  }
+}
+
+bool Comparison::different_kinds(const Value& gold, const Value& answer) {
+  const auto pair = [&](Kind a, Kind b) -> std::pair<const Value*, const Value*> {
+    if (gold.kind == a && answer.kind == b) return {&gold, &answer};
+    if (gold.kind == b && answer.kind == a) return {&answer, &gold};
+    return {nullptr, nullptr};
+  };
+  if (const auto [list, set] = pair(Kind::kList, Kind::kSet); list) return unordered(gold.items, answer.items, true);
+  if (const auto [list, group] = pair(Kind::kList, Kind::kGroup); list) {
+    if (!is_tuple(*group)) return false;
+    const std::optional<std::vector<Value>> values = assigned(*list);
+    return ordered(values ? *values : list->items, group->items);
+  }
+  if (const auto [scalar, set] = pair(Kind::kScalar, Kind::kSet); scalar)
+    return set->items.size() == 1 && equal(*scalar, set->items[0]);
+  if (const auto [matrix, group] = pair(Kind::kMatrix, Kind::kGroup); matrix)  // a column is a vector
+    return matrix->columns == 1 && is_tuple(*group) && ordered(matrix->items, group->items);
+  if (const auto [ratio, scalar] = pair(Kind::kRatio, Kind::kScalar); ratio) {
+    if (ratio->items.size() != 2 || ratio->is_time || scalar->is_percent || scalar->unit) return false;
+    for (const Value& item : ratio->items)
+      if (item.kind != Kind::kScalar || item.unit || item.is_percent) return false;
+    return algebra_.equal(ratio->items[0].form, algebra_.multiply(ratio->items[1].form, scalar->form));
+  }
+  const bool is_set = gold.kind == Kind::kReals || answer.kind == Kind::kReals;
+  if (!is_set) return false;
+  const std::optional<RealSet> left = evaluator_.as_reals(gold), right = evaluator_.as_reals(answer);
+  return left && right && evaluator_.equal(*left, *right);
+}
+
+/// "x = 2, y = 3" as (2, 3), in the order of the names; nothing when not every item is about another variable.
+std::optional<std::vector<Value>> Comparison::assigned(const Value& value) {
+  std::vector<Value> items = value.items;
+  for (const Value& item : items)
+    if (item.subject.empty() || item.kind == Kind::kReals) return std::nullopt;
+  std::sort(items.begin(), items.end(), [](const Value& a, const Value& b) { return a.subject < b.subject; });
+  const auto stem = [](const Value& item) { return item.subject.substr(0, item.subject.find('_')); };
+  for (size_t i = 0; i + 1 < items.size(); ++i)  // x_1 and x_2 are two values of x
+    if (stem(items[i]) == stem(items[i + 1])) return std::nullopt;
+  return items;
+}
+
+bool Comparison::ordered(const std::vector<Value>& gold, const std::vector<Value>& answer) {
+  if (gold.size() != answer.size()) return false;
+  for (size_t i = 0; i < gold.size(); ++i)
+    if (!equal(gold[i], answer[i])) return false;
+  return true;
+}
+
+/// Equality is transitive, so the first free partner is as good as any.
+bool Comparison::unordered(const std::vector<Value>& gold, const std::vector<Value>& answer, bool as_sets) {
+  const auto distinct = [&](const std::vector<Value>& items) {
+    std::vector<Value> kept;
+    for (const Value& item : items)
+      if (!as_sets || std::none_of(kept.begin(), kept.end(), [&](const Value& other) { return equal(item, other); }))
+        kept.push_back(item);
+    return kept;
+  };
+  const std::vector<Value> left = distinct(gold), right = distinct(answer);
+  if (left.size() != right.size()) return false;
+  std::vector<bool> used(right.size(), false);
+  for (const Value& item : left) {
+    size_t partner = 0;
+    while (partner < right.size() && (used[partner] || !equal(item, right[partner]))) ++partner;
+    if (partner == right.size()) return false;
+    used[partner] = true;
+  }
+  return true;
+}
+
+/// 5 m with m read as the unit.
+std::optional<Value> Comparison::with_letter_as_unit(const Value& value) {
+  if (value.form.numerator.size() != 1 || value.is_percent || value.unit) return std::nullopt;
+  const auto& [monomial, coefficient] = *value.form.numerator.begin();
+  if (monomial.size() != 1 || algebra_.atom(monomial[0].first).kind != AtomKind::kVariable) return std::nullopt;
+  const std::string& name = algebra_.atom(monomial[0].first).name;
+  const Exponent power = monomial[0].second;
+  static constexpr std::string_view kLetters[] = {"m", "g", "s", "h", "L", "l"};
+  if (!power.is_integer() || power.numerator < 1 || power.numerator > 3 ||
+      std::find(std::begin(kLetters), std::end(kLetters), name) == std::end(kLetters))
+    return std::nullopt;
+  Value result = value;
+  result.form = algebra_.number(coefficient);
+  result.unit = parse_unit(name + "^" + std::to_string(power.numerator));
+  return result;
+}
+
+bool Comparison::scalars(const Value& gold, const Value& answer) {
+  if (gold.unit && answer.unit) {
+    if (gold.unit->dimensions != answer.unit->dimensions || gold.is_percent || answer.is_percent) return false;
+    return algebra_.equal(algebra_.scale(gold.form, gold.unit->factor),
+                          algebra_.scale(answer.form, answer.unit->factor));
+  }
+  if (gold.unit || answer.unit) {
+    if (gold.is_percent || answer.is_percent) return false;
+    const Value& bare = gold.unit ? answer : gold;
+    if (const std::optional<Value> lettered = with_letter_as_unit(bare))
+      if (scalars(gold.unit ? gold : answer, *lettered)) return true;
+  }
+  if (gold.is_percent != answer.is_percent) {
+    const Value &percent = gold.is_percent ? gold : answer, &plain = gold.is_percent ? answer : gold;
+    if (algebra_.equal(algebra_.scale(percent.form, Rational(Integer(1), Integer(100))), plain.form)) return true;
+    // "50" for 50% leaves out the sign; but 1 for 1%, 0.5 for 0.5% or 12.5 for 12.5% may well mean the number.
+    const std::optional<Rational> number = algebra_.as_rational(percent.form);
+    return number && number->is_integer() && number->abs() > Rational(1) && algebra_.equal(percent.form, plain.form);
+  }
+  return algebra_.equal(gold.form, answer.form);
+}
+
+bool Comparison::ratios(const Value& gold, const Value& answer) {
+  if (gold.unit && answer.unit && gold.unit->dimensions != answer.unit->dimensions) return false;
+  if (ordered(gold.items, answer.items)) return true;
+  if (gold.is_time || answer.is_time || gold.items.size() != answer.items.size()) return false;
+  for (const std::vector<Value>* items : {&gold.items, &answer.items})
+    for (const Value& item : *items) {
+      if (item.kind != Kind::kScalar || item.unit || item.is_percent) return false;
+      const std::optional<int> sign = algebra_.sign(item.form);
+      if (!sign || *sign == 0) return false;
+    }
+  for (size_t i = 1; i < gold.items.size(); ++i)
+    if (!algebra_.equal(algebra_.multiply(gold.items[0].form, answer.items[i].form),
+                        algebra_.multiply(gold.items[i].form, answer.items[0].form)))
+      return false;
+  return true;
+}
+
+/// Whether a = c b for a constant c that is not 0 (and above 0 if so asked): the equations a = 0 and b = 0 are the
+/// same.
+bool Comparison::proportional(const Form& a, const Form& b, bool positive_only) {
+  const auto lead = [&](const Polynomial& p, const Monomial* wanted) {
+    std::map<Monomial, Polynomial> groups;
+    for (const auto& [monomial, coefficient] : p) {
+      Monomial variables, constants;
+      for (const auto& factor : monomial)
+        (algebra_.atom(factor.first).has_variables ? variables : constants).push_back(factor);
+      groups[variables].emplace(constants, coefficient);
+    }
+    if (groups.empty()) throw Undecided{};
+    const auto found = wanted != nullptr ? groups.find(*wanted) : std::prev(groups.end());
+    return found == groups.end() ? std::pair<Monomial, Polynomial>{} : std::pair<Monomial, Polynomial>(*found);
+  };
+  // Below an equation a denominator may be dropped; below an inequality its sign would matter.
+  if (positive_only && (a.denominator.size() > 1 || b.denominator.size() > 1)) return algebra_.equal(a, b);
+  const auto [monomial, left] = lead(a.numerator, nullptr);
+  const auto [same, right] = lead(b.numerator, &monomial);
+  if (right.empty() || monomial.empty()) return false;
+  const Form x{left}, y{right};
+  if (positive_only) {
+    const std::optional<int> sign = algebra_.sign(algebra_.divide(x, y));
+    if (!sign || *sign <= 0) return false;
+  }
+  return algebra_.equal(algebra_.multiply(Form{a.numerator}, y), algebra_.multiply(Form{b.numerator}, x));
+}
+
+}  // namespace keel::math

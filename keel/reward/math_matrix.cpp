@@ -1,0 +1,59 @@
+// Sums and products with matrices in them, worked out.
+
+#include <algorithm>
+
+#include "keel/reward/math_value.h"
+
+namespace keel::math {
+
+using Kind = Node::Kind;
+
+bool Evaluator::has_matrix(const Node& node) {
+  if (node.kind == Kind::kMatrix) return true;
+  const bool is_arithmetic = node.kind == Kind::kSum || node.kind == Kind::kNegative || node.kind == Kind::kProduct ||
+                             node.kind == Kind::kQuotient;
+  return is_arithmetic &&
+         std::any_of(node.children.begin(), node.children.end(), [](const auto& child) { return has_matrix(*child); });
+}
+
+Value Evaluator::scaled(Value matrix, const Form& factor) {
+  for (Value& cell : matrix.items) cell.form = algebra_.multiply(cell.form, factor);
+  return matrix;
+}
+
+Value Evaluator::matrix(const Node& node) {
+  if (node.kind == Kind::kMatrix) return value(node);
+  if (!has_matrix(node)) throw Undecided{};
+  if (node.kind == Kind::kNegative) return scaled(matrix(*node.children[0]), algebra_.number(Rational(-1)));
+  if (node.kind == Kind::kSum) {
+    Value sum = matrix(*node.children[0]);
+    for (size_t i = 1; i < node.children.size(); ++i) {
+      const Value next = matrix(*node.children[i]);
+      if (next.columns != sum.columns || next.items.size() != sum.items.size()) throw Undecided{};
+      for (size_t k = 0; k < sum.items.size(); ++k)
+        sum.items[k].form = algebra_.add(sum.items[k].form, next.items[k].form);
+    }
+    return sum;
+  }
+  const Node &first = *node.children[0], &second = *node.children[1];
+  if (node.kind == Kind::kQuotient) {
+    if (has_matrix(second)) throw Undecided{};
+    return scaled(matrix(first), algebra_.invert(scalar(second)));
+  }
+  if (!has_matrix(first)) return scaled(matrix(second), scalar(first));
+  if (!has_matrix(second)) return scaled(matrix(first), scalar(second));
+  const Value a = matrix(first), b = matrix(second);
+  const size_t inner = a.columns, rows = a.items.size() / inner;
+  if (b.items.size() / b.columns != inner) throw Undecided{};
+  Value product{.kind = Value::Kind::kMatrix, .columns = b.columns};
+  for (size_t row = 0; row < rows; ++row)
+    for (size_t column = 0; column < b.columns; ++column) {
+      Form sum;
+      for (size_t k = 0; k < inner; ++k)
+        sum = algebra_.add(sum, algebra_.multiply(a.items[row * inner + k].form, b.items[k * b.columns + column].form));
+      product.items.push_back({.form = sum});
+    }
+  return product;
+}
+
+}  // namespace keel::math

@@ -1,0 +1,320 @@
+#include "keel/reward/math_parser.h"
+
+#include <algorithm>
+
+#include "keel/reward/math_parser_internal.h"
+#include "keel/reward/math_units.h"
+
+namespace keel::math {
+
+Parser::Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
+  while (tokens_.size() > 1 && tokens_[tokens_.size() - 2].is(".")) tokens_.erase(tokens_.end() - 2);
+  size_t words = 0, others = 0;
+  for (const Token& token : tokens_) {
+    const bool is_name = token.kind == Token::Kind::kWord || token.kind == Token::Kind::kText;
+    words += is_name;
+    others += !is_name && token.kind != Token::Kind::kEnd && !token.is("(") && !token.is(")");
+  }
+  is_single_word_ = words > 0 && others == 0;
+  // "B A C" puts three things in order; it is not their product.
+  const auto is_capital = [](const Token& token) {
+    return token.kind == Token::Kind::kLetter && token.text[0] >= 'A' && token.text[0] <= 'Z';
+  };
+  if (tokens_.size() > 3 && std::all_of(tokens_.begin(), tokens_.end() - 1, is_capital)) throw Undecided{};
+}
+
+NodePointer Parser::node(Kind kind, std::string name) {
+  NodePointer result = std::make_unique<Node>();
+  result->kind = kind;
+  result->name = std::move(name);
+  return result;
+}
+
+bool Parser::take_symbol(std::string_view symbol) {
+  if (!peek().is(symbol)) return false;
+  ++at_;
+  return true;
+}
+
+bool Parser::take_command(std::string_view name) {
+  if (!peek().is_command(name)) return false;
+  ++at_;
+  return true;
+}
+
+bool Parser::at_close(std::string_view close) const { return peek().is(close) || peek().is_command(close); }
+
+void Parser::expect(std::string_view symbol_or_command) {
+  if (!at_close(symbol_or_command)) throw Undecided{};
+  ++at_;
+}
+
+NodePointer Parser::parse_all() {
+  NodePointer result = list();
+  if (peek().kind != Token::Kind::kEnd) throw Undecided{};
+  return result;
+}
+
+bool Parser::at_separator() const {
+  const Token& token = peek();
+  if (token.is(",") || token.is(";")) return true;
+  if (token.is_command("\\") || token.is_command("newline")) return true;
+  const bool is_word = token.kind == Token::Kind::kWord || token.kind == Token::Kind::kText;
+  return (is_word && (token.text == "and" || token.text == "or")) || token.is_command("lor") ||
+         token.is_command("land") || token.is_command("vee") || token.is_command("wedge");
+}
+
+/// One separator, or a comma with a word (", and"): "," "and" or "or"; empty when there is none.
+std::string Parser::take_separator() {
+  if (!at_separator()) return "";
+  Token token = take();
+  if (token.kind == Token::Kind::kSymbol && at_separator() && peek().kind != Token::Kind::kSymbol) token = take();
+  if (token.text == "or" || token.text == "lor" || token.text == "vee") return "or";
+  return token.text == "and" || token.text == "land" || token.text == "wedge" ? "and" : ",";
+}
+
+NodePointer Parser::list() {
+  const Level level(depth_);
+  NodePointer first = statement();
+  if (!at_separator()) return first;
+  NodePointer result = parent(Kind::kList, "", std::move(first));
+  while (true) {
+    const std::string separator = take_separator();
+    if (separator.empty() || peek().kind == Token::Kind::kEnd) break;  // a comma may stand at the end
+    result->names.push_back(separator);
+    result->children.push_back(statement());
+  }
+  if (result->children.size() == 1) return std::move(result->children[0]);
+  return result;
+}
+
+std::string Parser::relation() const {
+  const Token& token = peek();
+  if (token.kind == Token::Kind::kSymbol && (token.text == "=" || token.text == "<" || token.text == ">"))
+    return token.text;
+  if (token.kind != Token::Kind::kCommand) return "";
+  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"lt", "<"},     {"gt", ">"},   {"le", "<="},       {"leq", "<="}, {"leqslant", "<="},
+      {"ge", ">="},    {"geq", ">="}, {"geqslant", ">="}, {"ne", "!="},  {"neq", "!="},
+      {"approx", "~"}, {"in", "in"},  {"equiv", "="}};
+  for (const auto& [name, sign] : kNames)
+    if (token.text == name) return std::string(sign);
+  return "";
+}
+
+void Parser::take_relation() { ++at_; }
+
+NodePointer Parser::statement() {
+  const Level level(depth_);
+  NodePointer first = relation_side();
+  if (relation().empty()) return first;
+  NodePointer result = parent(Kind::kRelation, "", std::move(first));
+  while (true) {
+    std::string sign = relation();
+    if (sign.empty()) return result;
+    take_relation();
+    if (sign == "<" && take_symbol("=")) sign = "<=";
+    if (sign == ">" && take_symbol("=")) sign = ">=";
+    result->names.push_back(sign);
+    result->children.push_back(relation_side());
+  }
+}
+
+/// A value with its unit; a text such as \text{Area} may stand on the left of an equation.
+NodePointer Parser::relation_side() {
+  const bool is_text =
+      peek().kind == Token::Kind::kText || (peek().kind == Token::Kind::kWord && !is_function_name(peek().text));
+  if (is_text && peek(1).is("=") && at_ == 0) return node(Kind::kVariable, "\"" + take().text + "\"");
+  if (take_command("$")) {  // money
+    NodePointer amount = with_unit(set_expression());
+    if (amount->kind == Kind::kUnit) return amount;
+    return parent(Kind::kUnit, "dollar", std::move(amount));
+  }
+  const bool is_currency =
+      peek().kind == Token::Kind::kText && (peek().text == "pound" || peek().text == "euro" || peek().text == "yen");
+  if (is_currency && peek(1).kind == Token::Kind::kNumber) {
+    const std::string currency = take().text;
+    return parent(Kind::kUnit, currency, set_expression());
+  }
+  if (peek().is("-") && peek(1).is_command("$")) {
+    at_ += 2;
+    return parent(Kind::kUnit, "dollar", parent(Kind::kNegative, "", set_expression()));
+  }
+  return with_unit(set_expression());
+}
+
+/// Words behind a value, up to the next separator.
+NodePointer Parser::with_unit(NodePointer value) {
+  std::string words;
+  if (take_command("pmod") || take_command("bmod")) {  // a remainder: the modulus counts like a unit
+    NodePointer modulus = one_argument();
+    if (modulus->kind != Kind::kNumber || !modulus->is_plain_integer) throw Undecided{};
+    words = "congruence";
+    for (const char digit : modulus->name) words += static_cast<char>('a' + (digit - '0'));
+    return parent(Kind::kUnit, words, std::move(value));
+  }
+  while (true) {
+    const Token& token = peek();
+    const bool is_name = token.kind == Token::Kind::kText || token.kind == Token::Kind::kWord || at_letter_unit();
+    const bool continues = !words.empty() && (token.kind == Token::Kind::kLetter || token.is("/") || token.is("."));
+    if (at_separator() || (!is_name && !continues && !(token.is("^") && !words.empty()))) break;
+    if (token.is("^")) {
+      ++at_;
+      const bool braced = take_symbol("{");
+      if (peek().kind != Token::Kind::kNumber) throw Undecided{};
+      words += "^" + take().text;
+      if (braced) expect("}");
+      continue;
+    }
+    words += (token.is("/") ? "" : " ") + take().text;
+  }
+  if (words.empty()) return value;
+  return parent(Kind::kUnit, words, std::move(value));
+}
+
+NodePointer Parser::set_expression() {
+  NodePointer left = ratio();
+  while (true) {
+    const bool is_bracket = left->kind == Kind::kGroup || left->kind == Kind::kSet || left->kind == Kind::kUnion;
+    const bool plain_union = is_bracket && ((peek().kind == Token::Kind::kLetter && peek().text == "U") ||
+                                            (peek().kind == Token::Kind::kWord && peek().text == "union"));
+    Kind kind = Kind::kUnion;
+    if (take_command("cap"))
+      kind = Kind::kIntersection;
+    else if (take_command("setminus") || take_command("backslash"))
+      kind = Kind::kDifference;
+    else if (plain_union)
+      ++at_;
+    else if (!take_command("cup"))
+      return left;
+    left = parent(kind, "", std::move(left), ratio());
+  }
+}
+
+NodePointer Parser::ratio() {
+  NodePointer first = sum();
+  if (!(peek().is(":") || peek().is_command("colon")) || sets_ > 0) return first;
+  NodePointer result = parent(Kind::kRatio, "", std::move(first));
+  while (take_symbol(":") || take_command("colon")) result->children.push_back(sum());
+  return result;
+}
+
+NodePointer Parser::sum() {
+  const Level level(depth_);
+  NodePointer left;
+  if (take_symbol("-")) {
+    left = parent(Kind::kNegative, "", product());
+  } else if (peek().is_command("pm") || peek().is_command("mp")) {
+    const std::string sign = take().text;
+    left = parent(Kind::kPlusMinus, sign, product());
+  } else {
+    take_symbol("+");
+    if (take_symbol("-")) {  // "+-": one of two values, as people type it
+      left = parent(Kind::kPlusMinus, "pm", product());
+    } else {
+      left = product();
+    }
+  }
+  while (true) {
+    if (take_symbol("+")) {
+      NodePointer right = take_symbol("-") ? parent(Kind::kNegative, "", product()) : product();
+      left = parent(Kind::kSum, "", std::move(left), std::move(right));
+    } else if (take_symbol("-")) {
+      NodePointer right = product();
+      left = parent(Kind::kSum, "", std::move(left), parent(Kind::kNegative, "", std::move(right)));
+    } else if (peek().is_command("pm") || peek().is_command("mp")) {
+      const std::string sign = take().text;
+      left = parent(Kind::kPlusMinus, sign, std::move(left), product());
+    } else {
+      return left;
+    }
+  }
+}
+
+/// Whether the next token begins a factor that is multiplied without a sign.
+bool Parser::starts_factor() const {
+  const Token& token = peek();
+  switch (token.kind) {
+    case Token::Kind::kNumber:
+      return true;
+    case Token::Kind::kLetter:
+      if (at_letter_unit()) return false;
+      return token.text != "U" || !(peek(1).is("(") || peek(1).is("[") || peek(1).is_command("{"));
+    case Token::Kind::kWord:
+      return can_be_product(token.text) || is_function_name(token.text);
+    case Token::Kind::kSymbol:
+      return token.is("(") || token.is("{") || (token.is("[")) || (token.is("|") && bars_ == 0 && sets_ == 0);
+    case Token::Kind::kCommand: {
+      static constexpr std::string_view kNoFactor[] = {
+          "cdot",      "times",  "div",    "ast",      "pm",     "mp",   "cup",      "cap",   "setminus",
+          "backslash", "le",     "leq",    "leqslant", "ge",     "geq",  "geqslant", "ne",    "neq",
+          "lt",        "gt",     "approx", "in",       "equiv",  "mid",  "colon",    "}",     "rangle",
+          "rfloor",    "rceil",  "rvert",  "rVert",    "land",   "lor",  "vee",      "wedge", "to",
+          "circ",      "degree", "%",      "\\",       "choose", "over", "newline",  "pmod",  "bmod",
+          "ldots",     "dots",   "cdots",  "$",        "&",      "_",    "#"};
+      return std::find(std::begin(kNoFactor), std::end(kNoFactor), token.text) == std::end(kNoFactor) &&
+             !token.text.starts_with("end:");
+    }
+    default:
+      return false;
+  }
+}
+
+bool Parser::take_percent() {
+  const Token& token = peek();
+  const bool is_word = (token.kind == Token::Kind::kWord || token.kind == Token::Kind::kText) &&
+                       (token.text == "percent" || token.text == "pct" || token.text == "percentage");
+  if (!is_word && !token.is("%")) return false;
+  ++at_;
+  return true;
+}
+
+/// "5 m": a letter with a space before it and nothing behind it is a unit.
+bool Parser::at_letter_unit() const {
+  if (peek().kind != Token::Kind::kLetter || !peek().space_before || at_ == 0 ||
+      tokens_[at_ - 1].kind != Token::Kind::kNumber ||
+      std::string_view("mgshL").find(peek().text[0]) == std::string_view::npos)
+    return false;
+  const bool squared = peek(1).is("^") && peek(2).kind == Token::Kind::kNumber && peek(3).kind == Token::Kind::kEnd;
+  return peek(1).kind == Token::Kind::kEnd || squared;
+}
+
+NodePointer Parser::product() {
+  const Level level(depth_);
+  NodePointer left = factor();
+  while (true) {
+    if (take_symbol("*") || take_command("cdot") || take_command("times") || take_command("ast")) {
+      left = parent(Kind::kProduct, "", std::move(left), factor());
+    } else if (take_symbol("/") || take_command("div")) {
+      left = parent(Kind::kQuotient, "", std::move(left), factor());
+    } else if (peek().kind == Token::Kind::kWord && peek().text == "choose") {
+      ++at_;
+      left = parent(Kind::kFunction, "binomial", std::move(left), factor());
+    } else if (starts_factor()) {
+      const bool was_integer = left->kind == Kind::kNumber && left->is_plain_integer;
+      const bool spaced = peek().space_before, is_number = peek().kind == Token::Kind::kNumber;
+      if (is_number && !(was_integer && spaced)) throw Undecided{};  // "2 3" is nothing; "1 1/2" is a mixed number
+      NodePointer right = factor();
+      if (is_number) {
+        if (!right->is_plain_integer || !take_symbol("/")) throw Undecided{};
+        NodePointer below = factor();
+        if (below->kind != Kind::kNumber || !below->is_plain_integer) throw Undecided{};
+        right = parent(Kind::kQuotient, "", std::move(right), std::move(below));
+      }
+      const bool is_fraction = right->kind == Kind::kQuotient && right->children[0]->kind == Kind::kNumber &&
+                               right->children[0]->is_plain_integer && right->children[1]->kind == Kind::kNumber &&
+                               right->children[1]->is_plain_integer &&
+                               right->children[0]->value < right->children[1]->value;
+      if (is_number && !is_fraction) throw Undecided{};
+      left = parent(was_integer && is_fraction ? Kind::kSum : Kind::kProduct, "", std::move(left), std::move(right));
+    } else if (take_percent()) {  // of all that stands before it: 1/2%, 33 1/3%
+      left = parent(Kind::kPercent, "", std::move(left));
+    } else {
+      return left;
+    }
+  }
+}
+
+NodePointer parse_math(std::vector<Token> tokens) { return Parser(std::move(tokens)).parse_all(); }
+
+}  // namespace keel::math

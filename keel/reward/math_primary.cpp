@@ -1,0 +1,320 @@
+#include <algorithm>
+#include <cctype>
+
+#include "keel/reward/math_parser_internal.h"
+#include "keel/reward/math_units.h"
+
+namespace keel::math {
+namespace {
+
+constexpr std::string_view kFunctions[] = {"sin",    "cos",  "tan",   "cot",  "sec",  "csc",      "arcsin", "arccos",
+                                           "arctan", "asin", "acos",  "atan", "sinh", "cosh",     "tanh",   "ln",
+                                           "log",    "lg",   "exp",   "sqrt", "cbrt", "abs",      "gcd",    "lcm",
+                                           "max",    "min",  "floor", "ceil", "pi",   "infinity", "inf",    "binom"};
+// Two letters that are a word when nothing else is in the answer.
+constexpr std::string_view kShortWords[] = {"no", "on", "is", "si", "it", "ti", "an", "na", "at", "ta", "am", "ma",
+                                            "be", "by", "do", "od", "go", "og", "he", "eh", "hi", "ih", "if", "in",
+                                            "ni", "me", "em", "my", "of", "or", "so", "os", "to", "ot", "up", "pu",
+                                            "us", "su", "we", "as", "sa", "ok", "ko", "ab", "ba"};
+constexpr std::pair<std::string_view, int> kNumberWords[] = {
+    {"zero", 0},      {"one", 1},       {"two", 2},       {"three", 3},    {"four", 4},     {"five", 5},
+    {"six", 6},       {"seven", 7},     {"eight", 8},     {"nine", 9},     {"ten", 10},     {"eleven", 11},
+    {"twelve", 12},   {"thirteen", 13}, {"fourteen", 14}, {"fifteen", 15}, {"sixteen", 16}, {"seventeen", 17},
+    {"eighteen", 18}, {"nineteen", 19}, {"twenty", 20},   {"thirty", 30},  {"forty", 40},   {"fifty", 50},
+    {"sixty", 60},    {"seventy", 70},  {"eighty", 80},   {"ninety", 90}};
+
+template <size_t N>
+bool is_one_of(std::string_view word, const std::string_view (&list)[N]) {
+  return std::find(std::begin(list), std::end(list), word) != std::end(list);
+}
+
+}  // namespace
+
+bool is_function_name(std::string_view word) { return is_one_of(word, kFunctions); }
+
+/// "xy" is x times y, "cat" is a word. What is wrongly called a word is compared as text; what is wrongly called a
+/// product would make anagrams equal.
+bool Parser::can_be_product(const std::string& run) const {
+  if (is_function_name(run)) return true;
+  if (run.starts_with("pi") && run.size() <= 4) return true;
+  for (const std::string_view name : {"sin", "cos", "tan", "ln", "log"})
+    if (run.starts_with(name) && run.size() == name.size() + 1) return true;
+  if (run.size() > 3 || run == "and" || run == "or" || run == "per" || run == "mod" || run == "am" || run == "AM" ||
+      run == "pm" || run == "PM")
+    return false;
+  const bool behind_number = at_ > 0 && tokens_[at_ - 1].kind == Token::Kind::kNumber;
+  if (behind_number && is_unit_symbol(run)) return false;
+  const bool has_capital = std::any_of(run.begin(), run.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+  if (is_single_word_ && has_capital) return false;  // NO is not O times N
+  if (!is_single_word_) return run.size() == 2 || run.find_first_of("aeiou") == std::string::npos || run == "abc";
+  if (run.size() == 2) return !is_one_of(run, kShortWords) || run == "ab" || run == "ba";
+  return run.find_first_not_of("xyzwuvtpqrsnmk") == std::string::npos;
+}
+
+NodePointer Parser::factor() {
+  const Level level(depth_);
+  if (take_symbol("-")) return parent(Kind::kNegative, "", factor());  // 2 * -3
+  if (take_symbol("+")) return factor();
+  return postfix(primary());
+}
+
+NodePointer Parser::postfix(NodePointer base) {
+  while (true) {
+    const bool is_enclosed_number = base->kind == Kind::kSum && base->children.size() == 1 &&
+                                    base->children[0]->kind == Kind::kNumber && base->children[0]->is_plain_integer;
+    if (is_enclosed_number && peek().is("_")) {  // (1011)_2
+      ++at_;
+      const std::string base_name = subscript();
+      const std::vector<Token> based = tokenize(base->children[0]->name + "_{" + base_name + "}");
+      if (based.size() != 2 || !based[0].is_based) throw Undecided{};
+      base->children[0]->value = based[0].value;
+      base->children[0]->is_plain_integer = false;
+    } else if (peek().is("!")) {
+      ++at_;
+      if (peek().is("!")) throw Undecided{};  // double factorials
+      base = parent(Kind::kFunction, "factorial", std::move(base));
+    } else if (take_command("degree") ||
+               (peek().kind == Token::Kind::kWord && (peek().text == "degrees" || peek().text == "degree") && ++at_)) {
+      base = parent(Kind::kDegree, "", std::move(base));
+    } else if (peek().kind == Token::Kind::kText && (peek().text == "degrees" || peek().text == "degree")) {
+      ++at_;
+      base = parent(Kind::kDegree, "", std::move(base));
+    } else if (peek().is("^")) {
+      ++at_;
+      const bool braced =
+          peek().is("{") && (peek(1).is_command("circ") || peek(1).is_command("degree")) && peek(2).is("}");
+      if (braced || peek().is_command("circ") || peek().is_command("degree")) {
+        at_ += braced ? 3 : 1;
+        base = parent(Kind::kDegree, "", std::move(base));
+        continue;
+      }
+      // 7^{th}
+      const bool braced_word = peek().is("{") && peek(2).is("}");
+      const Token& suffix = peek(braced_word ? 1 : 0);
+      if ((suffix.kind == Token::Kind::kText || suffix.kind == Token::Kind::kWord) &&
+          (suffix.text == "th" || suffix.text == "st" || suffix.text == "nd" || suffix.text == "rd")) {
+        at_ += braced_word ? 3 : 1;
+        continue;
+      }
+      base = parent(Kind::kPower, "", std::move(base), exponent());
+    } else if (peek().kind == Token::Kind::kWord && base->kind == Kind::kNumber && !peek().space_before &&
+               (peek().text == "th" || peek().text == "st" || peek().text == "nd" || peek().text == "rd")) {
+      ++at_;
+    } else {
+      return base;
+    }
+  }
+}
+
+/// 2^{10}, 2^10, 2^(10), 2^-1, 2^x^2.
+NodePointer Parser::exponent() {
+  const Level level(depth_);
+  if (take_symbol("-")) return parent(Kind::kNegative, "", exponent());
+  NodePointer base = peek().is("{") ? (++at_, enclosed("}")) : primary();
+  if (take_symbol("^")) return parent(Kind::kPower, "", std::move(base), exponent());
+  return base;
+}
+
+NodePointer Parser::enclosed(std::string_view close) {
+  NodePointer inside = list();
+  expect(close);
+  return inside;
+}
+
+NodePointer Parser::primary() {
+  const Level level(depth_);
+  const Token& token = peek();
+  switch (token.kind) {
+    case Token::Kind::kNumber:
+      return number();
+    case Token::Kind::kLetter:
+      return letter();
+    case Token::Kind::kWord:
+      return word();
+    case Token::Kind::kText:
+      return word();
+    case Token::Kind::kCommand:
+      return command();
+    case Token::Kind::kSymbol:
+      if (token.is("(") || token.is("[")) return bracket();
+      if (token.is("{")) return braces();
+      if (token.is("|")) return bars();
+      throw Undecided{};
+    default:
+      throw Undecided{};
+  }
+}
+
+NodePointer Parser::number() {
+  const Token token = take();
+  NodePointer result = node(Kind::kNumber, token.text);
+  result->value = token.value;
+  result->is_plain_integer = token.is_plain_integer;
+  return result;
+}
+
+std::string Parser::subscript() {
+  std::string name;
+  const bool braced = take_symbol("{");
+  do {
+    const Token token = take();
+    const bool fits = token.kind == Token::Kind::kNumber || token.kind == Token::Kind::kLetter ||
+                      token.kind == Token::Kind::kWord || token.kind == Token::Kind::kText || token.is("+") ||
+                      token.is("-") || token.is(",");
+    if (!fits) throw Undecided{};
+    name += token.text;
+  } while (braced && !peek().is("}"));
+  if (braced) expect("}");
+  return name;
+}
+
+NodePointer Parser::letter() {
+  std::string name = take().text;
+  const bool binomial = name == "C" && peek().is("(");
+  if (binomial) {  // C(5, 2)
+    const size_t start = at_++;
+    NodePointer inside = list();
+    expect(")");
+    if (inside->kind == Kind::kList && inside->children.size() == 2)
+      return parent(Kind::kFunction, "binomial", std::move(inside->children[0]), std::move(inside->children[1]));
+    at_ = start;
+  }
+  if (name == "e" || name == "i") return node(Kind::kConstant, name);
+  if (take_symbol("_")) name += "_" + subscript();
+  while (take_symbol("'")) name += "'";
+  return node(Kind::kVariable, name);
+}
+
+NodePointer Parser::letters(const std::string& run) {
+  NodePointer result;
+  for (const char c : run) {
+    const std::string name(1, c);
+    NodePointer each = node(c == 'e' || c == 'i' ? Kind::kConstant : Kind::kVariable, name);
+    result = result ? parent(Kind::kProduct, "", std::move(result), std::move(each)) : std::move(each);
+  }
+  if (take_symbol("_")) {  // xy_1: the subscript belongs to the last letter
+    NodePointer& last = result->kind == Kind::kProduct ? result->children[1] : result;
+    last->kind = Kind::kVariable;
+    last->name += "_" + subscript();
+  }
+  if (peek().is("^") && run.size() > 1) {  // xy^2: so does an exponent
+    ++at_;
+    NodePointer last = std::move(result->children[1]);
+    result->children[1] = parent(Kind::kPower, "", std::move(last), exponent());
+  }
+  return result;
+}
+
+NodePointer Parser::word() {
+  const Token token = take();
+  const std::string& name = token.text;
+  if (name == "pi") return node(Kind::kConstant, "pi");
+  if (name == "infinity" || name == "inf" || name == "Infinity") return node(Kind::kConstant, "infinity");
+  std::string lower = name;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const auto& [spelled, value] : kNumberWords)
+    if (lower == spelled) {
+      NodePointer result = node(Kind::kNumber, spelled.data());
+      result->value = Rational(value);
+      return result;
+    }
+  if (name == "sqrt") return square_root(/*is_latex=*/false);
+  if (is_function_name(name)) return function(name);
+  if (token.kind == Token::Kind::kText) throw Undecided{};
+  --at_;
+  if (!can_be_product(name)) throw Undecided{};
+  ++at_;
+  if (name.starts_with("pi")) {
+    NodePointer rest = letters(name.substr(2));
+    return parent(Kind::kProduct, "", node(Kind::kConstant, "pi"), std::move(rest));
+  }
+  for (const std::string_view prefix : {"sin", "cos", "tan", "ln", "log"})
+    if (name.starts_with(prefix) && name.size() == prefix.size() + 1)
+      return parent(Kind::kFunction, std::string(prefix), letters(name.substr(prefix.size())));
+  return letters(name);
+}
+
+/// (x), (1, 2), [1, 2), and [[1, 2], [3, 4]].
+NodePointer Parser::bracket() {
+  const std::string open = take().text;
+  const int bars = std::exchange(bars_, 0), sets = std::exchange(sets_, 0);
+  if (take_symbol(open == "(" ? ")" : "]")) throw Undecided{};
+  NodePointer inside = list();
+  bars_ = bars;
+  sets_ = sets;
+  const Token close = take();
+  if (!close.is(")") && !close.is("]")) throw Undecided{};
+  if (inside->kind != Kind::kList) {
+    if (open + close.text == "()")
+      return inside->kind == Kind::kNumber || inside->kind == Kind::kQuotient
+                 ? parent(Kind::kSum, "", std::move(inside))
+                 : std::move(inside);
+    if (open + close.text != "[]") throw Undecided{};
+    if (inside->kind != Kind::kGroup) return inside;
+    NodePointer list_of_rows = parent(Kind::kGroup, "[]", std::move(inside));
+    return list_of_rows;
+  }
+  inside->kind = Kind::kGroup;
+  inside->name = open + close.text;
+  return inside;
+}
+
+/// LaTeX's braces group; with commas inside they can only mean a set.
+NodePointer Parser::braces() {
+  expect("{");
+  if (take_symbol("}")) {  // {}_5 C_2
+    if (peek().is("_") && peek(1).kind == Token::Kind::kNumber && peek(2).text == "C" && peek(3).is("_")) {
+      ++at_;
+      NodePointer above = number();
+      at_ += 2;
+      NodePointer below = peek().is("{") ? (++at_, enclosed("}")) : number();
+      return parent(Kind::kFunction, "binomial", std::move(above), std::move(below));
+    }
+    return node(Kind::kEmptySet);
+  }
+  NodePointer inside = list();
+  if (peek().is_command("choose") || peek().is_command("over")) {
+    const bool choose = take().text == "choose";
+    NodePointer below = list();
+    inside = choose ? parent(Kind::kFunction, "binomial", std::move(inside), std::move(below))
+                    : parent(Kind::kQuotient, "", std::move(inside), std::move(below));
+  }
+  expect("}");
+  if (inside->kind == Kind::kList) inside->kind = Kind::kSet;
+  return inside;
+}
+
+NodePointer Parser::set_body(std::string_view close) {
+  if (at_close(close)) {
+    ++at_;
+    return node(Kind::kEmptySet);
+  }
+  const int bars = std::exchange(bars_, 0);
+  ++sets_;
+  NodePointer inside = list();
+  --sets_;
+  bars_ = bars;
+  NodePointer result;
+  if (take_symbol("|") || take_symbol(":") || take_command("mid") || take_command("colon")) {
+    NodePointer condition = list();
+    result = parent(Kind::kBuilder, "", std::move(inside), std::move(condition));
+  } else if (inside->kind == Kind::kList) {
+    inside->kind = Kind::kSet;
+    result = std::move(inside);
+  } else {
+    result = parent(Kind::kSet, "", std::move(inside));
+  }
+  expect(close);
+  return result;
+}
+
+NodePointer Parser::bars() {
+  expect("|");
+  ++bars_;
+  NodePointer inside = sum();
+  --bars_;
+  expect("|");
+  return parent(Kind::kFunction, "abs", std::move(inside));
+}
+
+}  // namespace keel::math

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "keel/reward/math_parser.h"
+
+namespace keel::math {
+
+/// The answer as words and signs with single spaces: what two answers are compared by that are not mathematics. Layout
+/// and \text are gone, words of three or more letters are in lower case.
+std::string text_signature(const std::vector<Token>& tokens);
+
+/// Phrases with a meaning of their own: "no solution" is the empty set, "all real numbers" the real line.
+NodePointer parse_phrase(std::string_view signature);
+
+/// A phrase for another with the same meaning ("infinitely many solutions" is "infinitely many"), else itself.
+std::string canonical_phrase(const std::string& signature);
+
+/// "(B) 12" in two parts, "B" and "12"; the second is empty for "(B)", "B." or "B)".
+struct Choice {
+  std::string letter{}, content{};
+};
+std::optional<Choice> parse_choice(std::string_view answer);
+
+/// The last number or formula of the last sentence that states one, without words that would turn its meaning round.
+std::optional<std::string> answer_in_sentence(std::string_view line);
+
+/// "2,74" as 2.74, as much of the world writes it; nothing where the comma may group thousands.
+std::optional<std::string> with_decimal_point(std::string_view answer);
+
+}  // namespace keel::math

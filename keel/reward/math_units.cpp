@@ -1,0 +1,180 @@
+#include "keel/reward/math_units.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+
+namespace keel::math {
+namespace {
+
+struct Known {
+  std::string_view word, dimension;
+  int power;
+  int64_t numerator, denominator;
+  bool is_symbol;  // recognised right behind a number
+};
+
+// Exact by definition (international yard and pound, 1959).
+constexpr auto kUnits = std::to_array<Known>({
+    {"m", "meter", 1, 1, 1, false},
+    {"meter", "meter", 1, 1, 1, true},
+    {"metre", "meter", 1, 1, 1, true},
+    {"cm", "meter", 1, 1, 100, true},
+    {"centimeter", "meter", 1, 1, 100, true},
+    {"centimetre", "meter", 1, 1, 100, true},
+    {"mm", "meter", 1, 1, 1000, true},
+    {"millimeter", "meter", 1, 1, 1000, true},
+    {"millimetre", "meter", 1, 1, 1000, true},
+    {"km", "meter", 1, 1000, 1, true},
+    {"kilometer", "meter", 1, 1000, 1, true},
+    {"kilometre", "meter", 1, 1000, 1, true},
+    {"in", "meter", 1, 254, 10000, true},
+    {"inch", "meter", 1, 254, 10000, true},
+    {"inche", "meter", 1, 254, 10000, true},
+    {"ft", "meter", 1, 3048, 10000, true},
+    {"foot", "meter", 1, 3048, 10000, true},
+    {"feet", "meter", 1, 3048, 10000, true},
+    {"yd", "meter", 1, 9144, 10000, true},
+    {"yard", "meter", 1, 9144, 10000, true},
+    {"mi", "meter", 1, 1609344, 1000, true},
+    {"mile", "meter", 1, 1609344, 1000, true},
+    {"l", "meter", 3, 1, 1000, false},
+    {"liter", "meter", 3, 1, 1000, true},
+    {"litre", "meter", 3, 1, 1000, true},
+    {"ml", "meter", 3, 1, 1000000, true},
+    {"milliliter", "meter", 3, 1, 1000000, true},
+    {"g", "gram", 1, 1, 1, false},
+    {"gram", "gram", 1, 1, 1, true},
+    {"kg", "gram", 1, 1000, 1, true},
+    {"kilogram", "gram", 1, 1000, 1, true},
+    {"mg", "gram", 1, 1, 1000, true},
+    {"milligram", "gram", 1, 1, 1000, true},
+    {"lb", "gram", 1, 45359237, 100000, true},
+    {"pound", "pound", 1, 1, 1, true},  // money or mass: not converted
+    {"oz", "gram", 1, 45359237, 1600000, true},
+    {"ounce", "gram", 1, 45359237, 1600000, true},
+    {"s", "second", 1, 1, 1, false},
+    {"sec", "second", 1, 1, 1, true},
+    {"second", "second", 1, 1, 1, true},
+    {"min", "second", 1, 60, 1, true},
+    {"minute", "second", 1, 60, 1, true},
+    {"h", "second", 1, 3600, 1, false},
+    {"hr", "second", 1, 3600, 1, true},
+    {"hour", "second", 1, 3600, 1, true},
+    {"day", "second", 1, 86400, 1, true},
+    {"week", "second", 1, 604800, 1, true},
+    {"month", "month", 1, 1, 1, true},
+    {"year", "month", 1, 12, 1, true},
+    {"dollar", "dollar", 1, 1, 1, true},
+    {"usd", "dollar", 1, 1, 1, true},
+    {"buck", "dollar", 1, 1, 1, true},
+    {"cent", "dollar", 1, 1, 100, true},
+    {"degree", "degree", 1, 1, 1, true},
+    {"deg", "degree", 1, 1, 1, true},
+    {"mph", "mph", 1, 1, 1, true},
+    {"unit", "unit", 1, 1, 1, true},
+    {"kph", "kph", 1, 1, 1, true},
+});
+
+// A number with one of these behind it is not that number.
+constexpr auto kChanging = std::to_array<std::string_view>(
+    {"or",         "not",       "more",   "less",      "than",     "least",   "most",    "about",    "approximately",
+     "if",         "and",       "wrong",  "incorrect", "false",    "when",    "where",   "for",      "but",
+     "maybe",      "is",        "mod",    "modulo",    "trillion", "million", "billion", "thousand", "hundred",
+     "dozen",      "percent",   "times",  "factorial", "cubed",    "squared", "half",    "halve",    "third",
+     "fourth",     "quarter",   "fifth",  "sixth",     "seventh",  "eighth",  "ninth",   "tenth",    "hundredth",
+     "thousandth", "millionth", "power",  "root",      "over",     "plus",    "no",      "none",     "never",
+     "nor",        "neither",   "approx", "roughly",   "nearly",   "around",  "minus",   "negative", "base",
+     "choose",     "except",    "unless"});
+
+std::string lowered(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+const Known* find_unit(std::string_view word) {
+  const auto* found = std::find_if(kUnits.begin(), kUnits.end(), [&](const Known& each) { return each.word == word; });
+  return found == kUnits.end() ? nullptr : found;
+}
+
+std::string singular(std::string word) {
+  if (find_unit(word) != nullptr || word.size() < 3) return word;
+  if (word.ends_with("s") && !word.ends_with("ss")) word.pop_back();
+  return word;
+}
+
+}  // namespace
+
+bool is_unit_symbol(std::string_view word) {
+  const Known* known = find_unit(singular(lowered(word)));
+  return known != nullptr && known->is_symbol;
+}
+
+Unit parse_unit(std::string_view words) {
+  while (words.starts_with(" ")) words.remove_prefix(1);
+  if (words == "mph") return parse_unit("miles per hour");
+  if (words == "kph" || words == "kmph") return parse_unit("km per hour");
+  Unit unit;
+  int sign = 1, prefix = 1;
+  std::optional<std::pair<std::string, int>> last;  // the dimension an exponent belongs to, with its power
+  Rational last_factor(1);
+  const auto finish = [&](int power) {
+    if (!last) return;
+    if (std::abs(power) > 4 || unit.dimensions.size() > 8) throw Undecided{};
+    if ((unit.dimensions[last->first] += last->second * power) == 0) unit.dimensions.erase(last->first);
+    unit.factor = unit.factor * last_factor.power(power);
+    last.reset();
+  };
+  int pending = 1;  // sign times prefix of `last`
+  for (size_t at = 0; at < words.size();) {
+    const char c = words[at];
+    if (c == '/') {
+      finish(pending);
+      sign = -1;
+      ++at;
+    } else if (c == '^') {
+      ++at;
+      while (at < words.size() && (words[at] == '{' || words[at] == ' ')) ++at;
+      if (at >= words.size() || words[at] < '1' || words[at] > '4') throw Undecided{};
+      finish(pending * (words[at] - '0'));
+      ++at;
+      while (at < words.size() && words[at] == '}') ++at;
+    } else if (std::isalpha(static_cast<unsigned char>(c))) {
+      std::string word;
+      while (at < words.size() && (std::isalpha(static_cast<unsigned char>(words[at])) || words[at] == '\''))
+        word += words[at++];
+      word = lowered(word);
+      for (const std::string& form : {word, singular(word)})
+        if (std::find(kChanging.begin(), kChanging.end(), form) != kChanging.end()) throw Undecided{};
+      if (word == "per") {
+        finish(pending);
+        sign = -1;
+        continue;
+      }
+      if (word == "of" || word == "a" || word == "the") continue;
+      finish(pending);
+      if (word == "square" || word == "sq") {
+        prefix = 2;
+        continue;
+      }
+      if (word == "cubic" || word == "cu") {
+        prefix = 3;
+        continue;
+      }
+      word = singular(std::move(word));
+      const Known* known = find_unit(word);
+      last = known != nullptr ? std::pair(std::string(known->dimension), known->power) : std::pair(word, 1);
+      last_factor = known != nullptr ? Rational(Integer(known->numerator), Integer(known->denominator)) : Rational(1);
+      pending = sign * prefix;
+      prefix = 1;
+    } else {
+      ++at;
+    }
+  }
+  finish(pending);
+  return unit;
+}
+
+}  // namespace keel::math

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "keel/reward/math_rational.h"
+
+namespace keel::math {
+
+/// What stands behind a number: "cm^2", "miles per hour", "apples".
+struct Unit {
+  std::map<std::string, int> dimensions;  // "meter": 2; an unknown word is a dimension of its own
+  Rational factor = Rational(1);          // to the base units
+
+  bool operator==(const Unit& other) const = default;
+};
+
+/// Undecided for words that change what the number says ("or more", "not").
+Unit parse_unit(std::string_view words);
+
+/// Whether a word is a unit one may find behind a number without a space or \text: cm, kg, mph.
+bool is_unit_symbol(std::string_view word);
+
+}  // namespace keel::math

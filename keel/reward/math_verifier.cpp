@@ -1,0 +1,132 @@
+#include "keel/reward/math_verifier.h"
+
+#include "keel/reward/math_algebra.h"
+#include "keel/reward/math_modular.h"
+#include "keel/reward/math_text.h"
+#include "keel/reward/math_value.h"
+
+namespace keel {
+namespace {
+
+using namespace math;
+
+/// One side of the comparison: its text, its tree and, if it could be evaluated, its value.
+struct Side {
+  std::string text{}, signature{};
+  NodePointer node{};
+  std::optional<Value> value{};
+};
+
+std::string shortened(const std::string& text) {
+  constexpr size_t kMaxShown = 1000;
+  return text.size() <= kMaxShown ? text : text.substr(0, kMaxShown) + "...";
+}
+
+/// A gold and an answer, understood with one algebra between them.
+class Judge {
+ public:
+  explicit Judge(uint64_t max_steps)
+      : max_steps_(max_steps), budget_(max_steps), algebra_(budget_), evaluator_(algebra_) {}
+
+  Side understand(std::string text) {
+    Side side{.text = std::move(text)};
+    budget_.note(side.text.size());
+    side.signature = side.text;  // of a script or length that no rule knows
+    try {
+      std::vector<Token> tokens = tokenize(spelled_in_ascii(side.text));
+      budget_.note(300 * tokens.size());
+      side.signature = text_signature(tokens);
+      side.node = parse_phrase(side.signature);
+      if (!side.node) side.node = parse_math(std::move(tokens));
+      side.value = evaluator_.evaluate(*side.node);
+    } catch (const Undecided&) {
+    }
+    return side;
+  }
+
+  bool same(const Side& gold, const Side& answer) {
+    if (gold.signature.empty() || answer.signature.empty()) return false;
+    if (gold.signature == answer.signature) return true;
+    if (canonical_phrase(gold.signature) == canonical_phrase(answer.signature)) return true;
+    try {
+      if (gold.value && answer.value) return Comparison(algebra_, evaluator_).equal(*gold.value, *answer.value);
+    } catch (const Undecided&) {
+    }
+    Budget rest(max_steps_ / 10);  // of its own, since that of the algebra may be spent
+    return gold.node && answer.node && same_polynomials(*gold.node, *answer.node, rest);
+  }
+
+  std::string shown(const Side& side) const {
+    return shortened(side.value ? evaluator_.to_string(*side.value) : side.signature);
+  }
+  uint64_t steps() const { return std::min(budget_.used(), max_steps_); }
+
+ private:
+  uint64_t max_steps_;
+  Budget budget_;
+  Algebra algebra_;
+  Evaluator evaluator_;
+};
+
+/// "(B) 12" answers both "B" and "12", but not "(A) 12".
+std::optional<bool> judge_choices(Judge& judge, const Side& gold, const Side& answer) {
+  const std::optional<Choice> left = parse_choice(gold.text), right = parse_choice(answer.text);
+  if (!left && !right) return std::nullopt;
+  const auto labelled = [](const std::optional<Choice>& choice) { return choice && !choice->content.empty(); };
+  if (left && right) {
+    if (left->letter != right->letter) return labelled(left) || labelled(right) ? std::optional(false) : std::nullopt;
+    if (!labelled(left) || !labelled(right)) return true;
+    return judge.same(judge.understand(left->content), judge.understand(right->content));
+  }
+  if (labelled(left)) return judge.same(judge.understand(left->content), answer);
+  if (labelled(right)) return judge.same(gold, judge.understand(right->content));
+  return std::nullopt;
+}
+
+/// 2,74 against 2.74: a list of two numbers cannot be the one number on the other side, so the comma is a point.
+bool judge_decimal_commas(Judge& judge, const Side& gold, const Side& answer) {
+  const auto is_decimal = [](const Side& side) { return side.text.find('.') != std::string::npos; };
+  if (is_decimal(gold))
+    if (const std::optional<std::string> text = with_decimal_point(answer.text))
+      return judge.same(gold, judge.understand(*text));
+  if (is_decimal(answer))
+    if (const std::optional<std::string> text = with_decimal_point(gold.text))
+      return judge.same(judge.understand(*text), answer);
+  return false;
+}
+
+}  // namespace
+
+MathVerdict verify_math(std::string_view gold, std::string_view answer, uint64_t max_steps) {
+  const std::optional<std::string> wanted = extract_math_answer(gold), got = extract_math_answer(answer);
+  MathVerdict verdict;
+  if (!wanted || !got) {
+    verdict.gold = wanted.value_or("");
+    verdict.answer = got.value_or("");
+    return verdict;
+  }
+  Judge judge(max_steps);
+  try {
+    const Side left = judge.understand(*wanted);
+    Side right = judge.understand(*got);
+    const std::optional<bool> by_choice = judge_choices(judge, left, right);
+    verdict.correct = by_choice ? *by_choice : judge.same(left, right);
+    if (!verdict.correct && !by_choice && !right.node) {
+      if (const std::optional<std::string> inside = answer_in_sentence(*got)) {
+        right = judge.understand(*inside);
+        verdict.correct = judge.same(left, right);
+      }
+    }
+    if (!verdict.correct && !by_choice) verdict.correct = judge_decimal_commas(judge, left, right);
+    verdict.gold = judge.shown(left);
+    verdict.answer = judge.shown(right);
+  } catch (const Undecided&) {
+    verdict.correct = false;
+    verdict.gold = shortened(*wanted);
+    verdict.answer = shortened(*got);
+  }
+  verdict.steps = judge.steps();
+  return verdict;
+}
+
+}  // namespace keel

@@ -1,0 +1,43 @@
+#include "keel/text/jinja/from_json.h"
+
+#include "keel/text/jinja/runtime.h"
+#include "keel/text/jinja/unicode.h"
+
+namespace keel::jinja {
+
+Value from_json(Runtime& runtime, const Json& tree) {
+  const Runtime::Deeper deeper(runtime);
+  const auto text = [&](const std::string& bytes) {
+    if (find_invalid_utf8(bytes) != std::string::npos) runtime.fail("a text given to the template is not valid UTF-8");
+    return runtime.text(bytes);
+  };
+  switch (tree.type()) {
+    case Json::value_t::boolean:
+      return tree.get<bool>();
+    case Json::value_t::number_float:
+      return tree.get<double>();
+    case Json::value_t::number_integer:
+      return tree.get<int64_t>();
+    case Json::value_t::number_unsigned:
+      if (tree.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+        runtime.fail("the integer ", tree.get<uint64_t>(), " given to the template does not fit into 64 bits");
+      }
+      return tree.get<int64_t>();
+    case Json::value_t::string:
+      return text(tree.get_ref<const std::string&>());
+    case Json::value_t::array: {
+      std::vector<Value> items;
+      for (const Json& item : tree) items.push_back(from_json(runtime, item));
+      return runtime.list(std::move(items));
+    }
+    case Json::value_t::object: {
+      auto* dict = runtime.make<Dict>();
+      for (const auto& [key, value] : tree.items()) dict->set(runtime, text(key), from_json(runtime, value));
+      return dict;
+    }
+    default:
+      return None{};
+  }
+}
+
+}  // namespace keel::jinja

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace keel::jinja {
+
+enum class TokenKind : uint8_t {
+  kData,           // text outside of tags
+  kBlockBegin,     // {%
+  kBlockEnd,       // %}
+  kVariableBegin,  // {{
+  kVariableEnd,    // }}
+  kName,
+  kString,
+  kInteger,
+  kFloat,
+  kOperator,
+  kEnd,  // of the template
+};
+
+struct Token {
+  TokenKind kind;
+  int line;
+  std::string text;  // the string's value, the name, the operator
+  int64_t integer = 0;
+  double number = 0;
+
+  bool is_operator(std::string_view symbol) const { return kind == TokenKind::kOperator && text == symbol; }
+  bool is_name(std::string_view name) const { return kind == TokenKind::kName && text == name; }
+};
+
+/// The tokens of a template, the last of which is kEnd. White space is trimmed as in transformers: the newline after a
+/// block goes (trim_blocks), and so do the spaces before one at the beginning of a line (lstrip_blocks). `place` names
+/// the template in errors.
+std::vector<Token> tokenize(std::string source, const std::string& place);
+
+}  // namespace keel::jinja

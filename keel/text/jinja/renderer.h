@@ -1,0 +1,81 @@
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "keel/text/jinja/ast.h"
+#include "keel/text/jinja/builtins.h"
+#include "keel/text/jinja/callables.h"
+#include "keel/text/jinja/runtime.h"
+
+namespace keel::jinja {
+
+using Variables = std::unordered_map<std::string, Value>;
+
+/// Walks the tree of a template and writes its text.
+class Renderer {
+ public:
+  Renderer(Runtime& runtime, const TemplateTree& tree, Variables variables);
+
+  std::string render();
+  /// The [begin, end) bytes of the text that {% generation %} blocks wrote.
+  std::vector<std::pair<size_t, size_t>> generation_spans(const std::string& text) const;
+
+ private:
+  enum class Flow { kNext, kBreak, kContinue };
+
+  // Statements.
+  Flow run(const Body& body);
+  Flow run(const Statement& node);
+  Flow run_if(const Statement& node);
+  Flow run_for(const Statement& node);
+  Flow run_loop(Loop& loop);
+  Flow run_block(const Statement& node);
+  void run_output(const Statement& node);
+  void run_set(const Statement& node);
+  void run_call_block(const Statement& node);
+  void run_generation(const Statement& node);
+  Value loop_items(const Statement& node, const Value& items);
+  std::string render_recursive_loop(const Statement& node, Value items, Scope* outer, int64_t depth);
+  void enter(const std::vector<VariableLoad>& loads);
+  void write(const std::string& text);
+
+  // Variables.
+  std::optional<Value>& slot(const VariableRef& variable);
+  void assign(const Expression& target, const Value& value);
+  void check_namespaces(const Expression& target);
+  Value value_of_target(const Expression& target);
+
+  // Expressions.
+  Value evaluate(const Expression& node);
+  Value evaluate_name(const Expression& node);
+  Value evaluate_sequence(const Expression& node);
+  Value evaluate_dict(const Expression& node);
+  bool evaluate_comparison(const Expression& node);
+  Value evaluate_concat(const Expression& node);
+  Value evaluate_conditional(const Expression& node);
+  Value evaluate_slice(const Expression& node);
+  Value evaluate_call(const Expression& node, const Value* caller = nullptr);
+  Value evaluate_filter(const Expression& node, const Value* input);
+  Arguments evaluate_arguments(const CallArguments& call);
+
+  // Calls.
+  Value call(const Value& callee, Arguments arguments);
+  Value call_macro(const Macro& macro, Arguments arguments);
+  void bind_macro(const Macro& macro, Arguments arguments);
+
+  Runtime& runtime_;
+  const TemplateTree& tree_;
+  Variables variables_;
+  Scope* scope_ = nullptr;
+  std::string root_;  // the text of the template itself
+  std::string* output_ = &root_;
+  std::vector<std::pair<size_t, size_t>> spans_;  // in code points
+
+  friend class Capture;
+  friend class InScope;
+};
+
+}  // namespace keel::jinja

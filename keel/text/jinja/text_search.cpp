@@ -1,0 +1,210 @@
+// The methods of str that look for something or cut at it.
+
+#include <algorithm>
+
+#include "keel/text/jinja/bound_arguments.h"
+#include "keel/text/jinja/runtime.h"
+#include "keel/text/jinja/text_methods.h"
+#include "keel/text/jinja/unicode.h"
+
+namespace keel::jinja {
+namespace {
+
+/// The part of a text between two optional positions in code points, as in text[start:end].
+struct Window {
+  Window(const Value& self, const BoundArguments& bound) {
+    const auto size = static_cast<int64_t>(*length(self));
+    const auto place = [&](size_t index, int64_t otherwise) {
+      if (bound.at(index).is_none()) return otherwise;
+      const int64_t at = bound.integer(index, otherwise);
+      return at < 0 ? std::max<int64_t>(at + size, 0) : at;
+    };
+    start = place(1, 0);
+    const int64_t end = std::min(place(2, size), size);
+    valid = start <= size && start <= end;
+    if (!valid) return;
+    const std::string_view bytes = self.text();
+    const size_t begin = byte_of_code_point(bytes, static_cast<size_t>(start));
+    text = bytes.substr(begin, byte_of_code_point(bytes.substr(begin), static_cast<size_t>(end - start)));
+  }
+  int64_t start = 0;
+  std::string_view text;
+  bool valid = true;  // an empty part still contains the empty text, a part that ends before it begins does not
+};
+
+std::string wanted_text(Runtime& runtime, std::string_view name, const Value& value) {
+  if (value.is_undefined()) runtime.fail_undefined(value);
+  if (!value.is_text()) runtime.fail("'", name, "' wants a text, got ", type_name(value));
+  return value.text();
+}
+
+Value find(Runtime& runtime, const Window& window, std::string_view name, const std::string& wanted) {
+  const bool from_right = name.starts_with('r');
+  const size_t at = !window.valid ? std::string::npos
+                    : from_right  ? window.text.rfind(wanted)
+                                  : window.text.find(wanted);
+  if (at != std::string::npos) return window.start + static_cast<int64_t>(code_point_count(window.text.substr(0, at)));
+  if (name.ends_with("index")) runtime.fail("'", name, "' did not find the text");
+  return int64_t{-1};
+}
+
+Value count(const Window& window, const std::string& wanted) {
+  if (!window.valid) return int64_t{0};
+  if (wanted.empty()) return static_cast<int64_t>(code_point_count(window.text)) + 1;
+  int64_t found = 0;
+  for (size_t at = 0; (at = window.text.find(wanted, at)) != std::string::npos; at += wanted.size()) ++found;
+  return found;
+}
+
+Value has_affix(Runtime& runtime, const Window& window, std::string_view name, const Value& affixes) {
+  const std::vector<Value> all = affixes.is(ObjectKind::kTuple) ? affixes.as<Sequence>()->items : std::vector{affixes};
+  for (const Value& affix : all) {
+    const std::string text = wanted_text(runtime, name, affix);
+    if (window.valid && (name == "startswith" ? window.text.starts_with(text) : window.text.ends_with(text)))
+      return true;
+  }
+  return false;
+}
+
+using Parts = std::vector<std::string_view>;
+
+/// At white space; a `limit` below 0 is none.
+Parts split_words(std::string_view text, int64_t limit) {
+  Parts parts;
+  text.remove_prefix(leading_space(text));
+  while (!text.empty()) {
+    if (limit == 0) return parts.push_back(text), parts;
+    --limit;
+    size_t end = 0;
+    for (size_t at = 0; at < text.size(); end = at) {
+      if (is_space(next_code_point(text, at))) break;
+    }
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+    text.remove_prefix(leading_space(text));
+  }
+  return parts;
+}
+
+Parts split_words_from_right(std::string_view text, int64_t limit) {
+  Parts parts;
+  text.remove_suffix(trailing_space(text));
+  while (!text.empty()) {
+    if (limit == 0) {
+      parts.push_back(text);
+      break;
+    }
+    --limit;
+    size_t begin = text.size();
+    for (size_t at = begin; at > 0; begin = at) {
+      do {
+        --at;
+      } while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
+      size_t next = at;
+      if (is_space(next_code_point(text, next))) break;
+    }
+    parts.push_back(text.substr(begin));
+    text = text.substr(0, begin);
+    text.remove_suffix(trailing_space(text));
+  }
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+Parts split_at(std::string_view text, std::string_view separator, int64_t limit) {
+  Parts parts;
+  for (size_t found; limit != 0 && (found = text.find(separator)) != std::string::npos; --limit) {
+    parts.push_back(text.substr(0, found));
+    text.remove_prefix(found + separator.size());
+  }
+  parts.push_back(text);
+  return parts;
+}
+
+Parts split_at_from_right(std::string_view text, std::string_view separator, int64_t limit) {
+  Parts parts;
+  for (size_t found; limit != 0 && (found = text.rfind(separator)) != std::string::npos; --limit) {
+    parts.push_back(text.substr(found + separator.size()));
+    text = text.substr(0, found);
+  }
+  parts.push_back(text);
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+Parts split_lines(std::string_view text, bool keep_ends) {
+  Parts parts;
+  size_t begin = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = at;
+    const char32_t code = next_code_point(text, at);
+    if (!is_line_break(code)) continue;
+    if (code == '\r' && at < text.size() && text[at] == '\n') ++at;
+    parts.push_back(text.substr(begin, (keep_ends ? at : end) - begin));
+    begin = at;
+  }
+  if (begin < text.size()) parts.push_back(text.substr(begin));
+  return parts;
+}
+
+Value as_list(Runtime& runtime, const Parts& parts, bool markup) {
+  std::vector<Value> items;
+  for (std::string_view part : parts) items.push_back(runtime.text(std::string(part), markup));
+  return runtime.list(std::move(items));
+}
+
+Value partition(Runtime& runtime, const Value& self, const std::string& separator, bool from_right) {
+  if (separator.empty()) runtime.fail("the separator of 'partition' is empty");
+  const std::string& text = self.text();
+  const size_t found = from_right ? text.rfind(separator) : text.find(separator);
+  const auto part = [&](std::string bytes) { return runtime.text(std::move(bytes), self.is_markup()); };
+  if (found == std::string::npos) {
+    return from_right ? runtime.tuple({part(""), part(""), part(text)})
+                      : runtime.tuple({part(text), part(""), part("")});
+  }
+  return runtime.tuple({part(text.substr(0, found)), part(separator), part(text.substr(found + separator.size()))});
+}
+
+}  // namespace
+
+std::optional<Value> call_search_method(Runtime& runtime, const Value& self, std::string_view name,
+                                        const Arguments& arguments) {
+  const bool is_affix = name == "startswith" || name == "endswith";
+  const bool is_find = name == "find" || name == "rfind" || name == "index" || name == "rindex";
+  if (!is_affix && !is_find && name != "count") return std::nullopt;
+  runtime.step(self.text().size() / 64);
+  const BoundArguments bound(runtime, name, arguments, {"", "", ""}, 1);
+  const Window window(self, bound);
+  if (is_affix) return has_affix(runtime, window, name, bound.at(0));
+  const std::string wanted = wanted_text(runtime, name, bound.at(0));
+  return is_find ? find(runtime, window, name, wanted) : count(window, wanted);
+}
+
+std::optional<Value> call_split_method(Runtime& runtime, const Value& self, std::string_view name,
+                                       const Arguments& arguments) {
+  runtime.step(self.text().size() / 16);
+  if (name == "splitlines") {
+    const BoundArguments bound(runtime, name, arguments, {"keepends"});
+    return as_list(runtime, split_lines(self.text(), bound.is_true(0)), self.is_markup());
+  }
+  const bool from_right = name.starts_with('r');
+  if (name == "partition" || name == "rpartition") {
+    const BoundArguments bound(runtime, name, arguments, {""}, 1);
+    return partition(runtime, self, wanted_text(runtime, name, bound.at(0)), from_right);
+  }
+  if (name != "split" && name != "rsplit") return std::nullopt;
+  const BoundArguments bound(runtime, name, arguments, {"sep", "maxsplit"});
+  const std::optional<std::string> separator = bound.text(0);
+  const int64_t limit = bound.integer(1, -1);
+  if (separator && separator->empty()) runtime.fail("the separator of '", name, "' is empty");
+  if (!separator) {
+    return as_list(runtime, from_right ? split_words_from_right(self.text(), limit) : split_words(self.text(), limit),
+                   self.is_markup());
+  }
+  return as_list(
+      runtime,
+      from_right ? split_at_from_right(self.text(), *separator, limit) : split_at(self.text(), *separator, limit),
+      self.is_markup());
+}
+
+}  // namespace keel::jinja

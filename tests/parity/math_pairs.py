@@ -1,0 +1,274 @@
+"""Labelled pairs (kind, gold, answer, equal) for the math verifier, from sources that are not the verifier: sympy's
+own transformations and printers, GSM8K's answers, and a list of what other verifiers got wrong."""
+
+import json
+import pathlib
+import random
+
+import sympy as sp
+
+X, Y, Z, A, B, T = sp.symbols("x y z a b t")
+
+
+def tex(expression):
+    return sp.latex(expression, ln_notation=True)
+
+
+def tex_other(expression):
+    """Another spelling of the same LaTeX."""
+    text = tex(expression)
+    return text.replace(r"\frac", r"\dfrac").replace(r"\left", "").replace(r"\right", "").replace(r" \cdot ", r"\times ")
+
+
+def plain(expression):
+    """As people type it: sympy's own text, with ^ for powers."""
+    return str(expression).replace("**", "^")
+
+
+def differs(a, b):
+    """Whether two constants or polynomials are certainly unequal, by sympy."""
+    difference = sp.expand(a - b)
+    if difference.free_symbols:
+        values = {s: sp.Rational(7 + i, 5 + 2 * i) for i, s in enumerate(sorted(difference.free_symbols, key=str))}
+        difference = difference.subs(values)
+    return abs(sp.N(difference, 40)) > 1e-12
+
+
+class Pairs:
+    def __init__(self, seed=0):
+        self.random = random.Random(seed)
+        self.rows = []
+
+    def add(self, kind, gold, answer, equal):
+        self.rows.append((kind, str(gold), str(answer), bool(equal)))
+
+    def spell(self, expression):
+        return self.random.choice((tex, tex_other, plain))(expression)
+
+    def both(self, kind, gold, same, other):
+        """Renderings of equal expressions, and of one that sympy says is different."""
+        self.add(kind, self.spell(gold), self.spell(same), True)
+        if differs(gold, other):
+            self.add(kind, self.spell(gold), self.spell(other), False)
+
+    def integers(self, count):
+        r = self.random
+        for _ in range(count):
+            n = r.choice((r.randint(0, 20), r.randint(-999, 999), r.randint(1000, 10**7), 10 ** r.randint(4, 30)))
+            same = r.choice((f"{n:,}", f"{n}.0", f"{n}.00", f"x = {n}", rf"\boxed{{{n}}}", f"${n}$", rf"{n}\text{{ cm}}", f"{n} apples",
+                             f"The answer is {n}.", f"{n:,}".replace(",", "{,}"), rf"\left({n}\right)", f"{n * 3}/3", rf"\frac{{{2 * n}}}{{2}}"))
+            other = r.choice((n + 1, n - 1, n * 10, -n if n else 5, int(str(abs(n))[::-1]) + 11, n + 10**6))
+            self.add("integer", n, same, True)
+            if other != n:
+                self.add("integer", n, r.choice((f"{other:,}", f"x = {other}", rf"\boxed{{{other}}}", other)), False)
+
+    def rationals(self, count):
+        r = self.random
+        for _ in range(count):
+            q = sp.Rational(r.randint(-60, 60), r.choice((2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 25, 40, 99)))
+            if q.q == 1:
+                continue
+            k = r.randint(2, 9)
+            spellings = [rf"\frac{{{q.p}}}{{{q.q}}}", f"{q.p}/{q.q}", rf"\dfrac{{{q.p * k}}}{{{q.q * k}}}", f"({q.p})/({q.q})", tex(q)]
+            decimal = sp.Rational(q).limit_denominator(10**6)
+            if all(p in (2, 5) for p in sp.factorint(q.q)):
+                spellings += [str(sp.N(decimal, 20)).rstrip("0"), f"{float(q)}"]
+            if abs(q) > 1:
+                whole, part = divmod(abs(q.p), q.q)
+                sign = "-" if q < 0 else ""
+                spellings += [rf"{sign}{whole}\frac{{{part}}}{{{q.q}}}", f"{sign}{whole} {part}/{q.q}"]
+            gold, same = r.sample(spellings, 2)
+            self.add("rational", gold, same, True)
+            for other in (q + sp.Rational(1, q.q), 1 / q if q else 1, -q):
+                if other != q:
+                    self.add("rational", gold, self.spell(other), False)
+            if not all(p in (2, 5) for p in sp.factorint(q.q)):
+                self.add("rounded", gold, f"{float(q):.{r.randint(1, 5)}f}", False)
+
+    def percents(self, count):
+        for _ in range(count):
+            n = self.random.choice((self.random.randint(2, 99), sp.Rational(self.random.randint(11, 999), 10)))
+            value = float(n) if n != int(n) else int(n)
+            self.add("percent", rf"{value}\%", self.random.choice((sp.Rational(n) / 100, f"{value}%", f"{value} percent")), True)
+            self.add("percent", rf"{value}\%", self.random.choice((f"{value + 1}%", sp.Rational(n) / 10, f"{value * 100}")), False)
+
+    def surds(self, count):
+        r = self.random
+        for _ in range(count):
+            a, b, n, k = r.randint(-9, 9), r.choice((1, 2, 3, 5, -2, -3)), r.choice((2, 3, 5, 6, 7, 10, 11)), r.randint(2, 6)
+            s = sp.sqrt(n)
+            self.both("surd", a + b * s, sp.sqrt(n * b * b, evaluate=False) * (1 if b > 0 else -1) + a, a + b * sp.sqrt(n + 1))
+            self.both("surd", 1 / (k + s), sp.radsimp(1 / (k + s)), 1 / (k - s))
+            root = sp.Pow(sp.expand((abs(a) + 1 + abs(b) * s) ** 2), sp.Rational(1, 2), evaluate=False)
+            self.both("nested root", abs(a) + 1 + abs(b) * s, root, abs(a) + 1 + abs(b) * sp.sqrt(n + 1))
+            c = sp.Rational(r.randint(1, 30), r.randint(1, 12))
+            self.both("surd", sp.sqrt(c), sp.Pow(c * k * k, sp.Rational(1, 2), evaluate=False) / k, sp.sqrt(c + 1))
+            self.both("cube root", k * sp.cbrt(n), sp.Pow(n * k**3, sp.Rational(1, 3), evaluate=False), k * sp.cbrt(n + 1))
+
+    def polynomials(self, count):
+        r = self.random
+        for _ in range(count):
+            p = sp.Integer(r.choice((1, 2, -3)))
+            for _ in range(r.randint(2, 4)):
+                p *= r.choice((X, X, Y, A)) * r.choice((1, 2, 3)) + r.choice((Y, B, 1, -1, 2, 5)) * r.choice((1, -1))
+            wrong = sp.expand(p) + r.choice((1, -1, X, Y, X * Y))
+            self.both("polynomial", p, sp.expand(p), wrong)
+            self.both("polynomial", sp.expand(p), sp.factor(p), sp.expand(p).subs(X, -X))
+            q = sp.expand((X + r.randint(1, 5)) * (X - r.randint(6, 9)))
+            f = sp.expand(X * X + r.randint(1, 9) * X + 1)
+            self.both("rational function", f / q, sp.apart(f / q, X), f / (q + 1))
+            self.both("rational function", sp.together(1 / X + 1 / (Y + 1)), 1 / X + 1 / (Y + 1), 1 / X - 1 / (Y + 1))
+
+    def functions(self, count):
+        r = self.random
+        for _ in range(count):
+            q = sp.Rational(r.randint(-12, 24), r.choice((2, 3, 4, 5, 6, 8, 10, 12)))
+            f = r.choice((sp.sin, sp.cos, sp.tan))
+            value = f(sp.pi * q)
+            if value.is_finite and not value.has(sp.tan, sp.sin, sp.cos):
+                angle = rf"\{f.__name__}\left({tex(sp.pi * q)}\right)"
+                self.add("trigonometry", angle, tex(sp.simplify(value)), True)
+                degrees = rf"\{f.__name__}({180 * q}^\circ)" if (180 * q).q == 1 else angle
+                self.add("trigonometry", tex(value), degrees, True)
+                if differs(value, value + sp.Rational(1, 100)):
+                    self.add("trigonometry", angle, tex(value + sp.Rational(1, 100)), False)
+            n = r.randint(2, 4)
+            self.both("identity", sp.sin(n * X), sp.expand_trig(sp.sin(n * X)), sp.sin((n + 1) * X))
+            self.both("identity", sp.cos(X + Y), sp.expand_trig(sp.cos(X + Y)), sp.cos(X - Y))
+            b, k, m = r.choice((2, 3, 5)), r.randint(1, 5), r.randint(2, 5)
+            self.add("logarithm", rf"\log_{{{b}}} {b**k}", k, True)
+            self.add("logarithm", rf"\log_{{{b}}} {b**k}", k + 1, False)
+            self.add("logarithm", rf"\ln {b**m}", rf"{m} \ln {b}", True)
+            self.add("logarithm", rf"\ln {b**m}", rf"{m + 1} \ln {b}", False)
+            self.add("exponential", rf"e^{{{k}x + {m}}}", rf"e^{{{m}}} \cdot (e^x)^{{{k}}}", True)
+            self.add("exponential", rf"{b}^{{x+{k}}}", rf"{b**k} \cdot {b}^x", True)
+            self.add("exponential", rf"{b}^{{x+{k}}}", rf"{b**k} + {b}^x", False)
+            c = r.randint(1, 9) * sp.pi / r.randint(1, 9)
+            self.both("pi", c, c, c + sp.Rational(1, 10**6))
+            self.add("pi", tex(c), f"{float(c):.{r.randint(2, 10)}f}", False)
+
+    def complexes(self, count):
+        r = self.random
+        for _ in range(count):
+            z, w = r.randint(-9, 9) + r.randint(1, 9) * sp.I, r.randint(-5, 5) + r.randint(1, 5) * sp.I
+            product = tex(sp.Mul(z, w, evaluate=False))
+            self.add("complex", tex(sp.expand(z * w)), product, True)
+            self.add("complex", tex(sp.simplify(z / w)), rf"\frac{{{tex(z)}}}{{{tex(w)}}}", True)
+            self.add("complex", tex(z), tex(sp.conjugate(z)), False)
+            self.add("complex", rf"|{tex(z)}|", tex(sp.Abs(z)), True)
+
+    def sets(self, count):
+        r = self.random
+        for _ in range(count):
+            a, b = sorted(r.sample(range(-20, 20), 2))
+            left, right = r.choice("(["), r.choice(")]")
+            interval = f"{left}{a}, {b}{right}"
+            low, high = ("<" if left == "(" else r"\le"), ("<" if right == ")" else r"\leq")
+            self.add("interval", interval, rf"\left{left}{a},{b}\right{right}", True)
+            self.add("interval", interval, rf"{a} {low} x {high} {b}", True)
+            self.add("interval", interval, f"{left}{a},{b}{')' if right == ']' else ']'}", False)
+            self.add("interval", interval, f"{left}{a},{b + 1}{right}", False)
+            self.add("union", rf"(-\infty,{a}{right} \cup {left}{b},\infty)", rf"{left}{b},\infty) \cup (-\infty,{a}{right}", True)
+            self.add("union", rf"(-\infty,{a}) \cup ({b},\infty)", rf"x < {a} \text{{ or }} x > {b}", True)
+            self.add("union", rf"(-\infty,{a}) \cup ({b},\infty)", rf"(-\infty,{a}] \cup ({b},\infty)", False)
+            self.add("inequality", rf"x \ge {b}", rf"[{b}, \infty)", True)
+            self.add("inequality", rf"x \ge {b}", rf"-2x \le {-2 * b}", True)
+            self.add("inequality", rf"x \ge {b}", rf"x > {b}", False)
+            items = [sp.Rational(r.randint(-9, 9), r.randint(1, 4)) for _ in range(r.randint(2, 4))]
+            items = list(dict.fromkeys(items))
+            mixed = r.sample(items, len(items))
+            spelled = [self.spell(i) for i in mixed]
+            self.add("set", r"\{" + ", ".join(map(tex, items)) + r"\}", r"\left\{" + ",".join(spelled) + r"\right\}", True)
+            self.add("list", ", ".join(map(tex, items)), ", ".join(spelled), True)
+            self.add("set", r"\{" + ", ".join(map(tex, items)) + r"\}", r"\{" + ",".join(spelled[:-1] + ["99"]) + r"\}", False)
+            point = [self.spell(i) for i in items]
+            self.add("tuple", "(" + ", ".join(map(tex, items)) + ")", "(" + ",".join(point) + ")", True)
+            if len(items) > 1:
+                self.add("tuple", "(" + ", ".join(map(tex, items)) + ")", "(" + ",".join(point[::-1]) + ")", False)
+                self.add("tuple", "(" + ", ".join(map(tex, items)) + ")", r"\{" + ",".join(point) + r"\}", False)
+            n = r.choice((2, 3, 5, 7))
+            self.add("plus-minus", rf"{a} \pm \sqrt{{{n}}}", rf"{a}+\sqrt{{{n}}}, {a}-\sqrt{{{n}}}", True)
+            self.add("plus-minus", rf"{a} \pm \sqrt{{{n}}}", rf"{a}+\sqrt{{{n}}}", False)
+
+    def matrices(self, count):
+        r = self.random
+        for _ in range(count):
+            m = sp.Matrix(r.choice((2, 3)), r.choice((2, 3)), lambda i, j: sp.Rational(r.randint(-9, 9), r.choice((1, 1, 2))))
+            wrong = m.copy()
+            wrong[0, 1] += 1
+            self.add("matrix", sp.latex(m, mat_str="pmatrix", mat_delim=""), sp.latex(m, mat_str="bmatrix", mat_delim=""), True)
+            self.add("matrix", sp.latex(m, mat_str="pmatrix", mat_delim=""), sp.latex(m), True)
+            self.add("matrix", sp.latex(m), sp.latex(wrong), False)
+            if m.T != m:
+                self.add("matrix", sp.latex(m), sp.latex(m.T), False)
+
+    def equations(self, count):
+        r = self.random
+        for _ in range(count):
+            m, c, k = r.choice((-3, -2, 2, 3, 5)), r.randint(-9, 9), r.choice((2, 3, -1, -4))
+            line = sp.expand(m * X + c)
+            self.add("equation", f"y = {plain(line)}", f"{plain(sp.expand(k * (line - Y)))} = 0", True)
+            self.add("equation", f"y = {tex(line)}", tex(line), True)
+            self.add("equation", f"y = {tex(line)}", f"y = {tex(line + 1)}", False)
+            self.add("equation", f"y = {tex(line)}", f"{plain(sp.expand(k * (line - Y) + 1))} = 0", False)
+            self.add("equation", f"x = {c}", f"{c}", True)
+            self.add("equation", f"x = {c}", f"y = {c}", False)
+            self.add("equation", f"{c}", f"x + {abs(m)} = {c}", False)
+            self.add("equation", f"x = {m}, y = {c}", f"({m}, {c})", True)
+            if m != c:
+                self.add("equation", f"x = {m}, y = {c}", f"x = {c}, y = {m}", False)
+
+
+def gsm8k(folder, limit):
+    """Gold solutions of GSM8K against ways of writing the answer, and against the answer of another problem."""
+    r = random.Random(1)
+    rows = [json.loads(line) for line in (pathlib.Path(folder) / "test.jsonl").read_text(encoding="utf-8").splitlines()]
+    answers = [row["answer"].rsplit("####", 1)[1].strip() for row in rows]
+    pairs = []
+    for row, answer in list(zip(rows, answers))[:limit]:
+        number = answer.replace(",", "")
+        spelled = r.choice((number, answer, f"${number}", f"{number} dollars", f"{number}.00", rf"\boxed{{{answer}}}", f"#### {answer}",
+                            f"Let us see.\nThe answer is {answer}.", f"Therefore, the total cost is {answer} dollars.",
+                            f"So the final answer is: **{number}**", f"<answer>{number}</answer>", f"So it takes her ${number} in total."))
+        pairs.append(("gsm8k", row["answer"], spelled, True))
+        other = r.choice(answers)
+        if other.replace(",", "") != number:
+            pairs.append(("gsm8k", row["answer"], spelled.replace(answer, other).replace(number, other), False))
+    return [p for p in pairs if p[3] or p[1].rsplit("####", 1)[1].strip() not in p[2]]
+
+
+# Named in the literature and in issue trackers as judged wrongly by verifiers that compare floating-point numbers, strip
+# what they do not know, or evaluate.
+KNOWN_FAILURES = [
+    ("1/2^{99}", "1/2^{98}", False), ("1/2^{99}", "2^{-99}", True), ("(0,1)", "(0,1.5)", False), ("5^(5^(5^5))", "5^(5^(5^4))", False),
+    ("5^{5^{5^5}}", "5^(5^(5^5))", True), ("10^{100}", "10^{100}+1", False), ("10^{-20}", "0", False), ("1e-7", "2e-7", False),
+    ("0.1", "0.10000001", False), ("1/3", "0.333", False), ("1/3", "0.333333", False), (r"\pi", "3.14", False), (r"\pi", "22/7", False),
+    ("5", "x+3=5", False), ("x+y=5", "5", False), ("(1,2)", r"\{1,2\}", False), ("5 cm", "5 m", False), ("5 cents", "$5", False),
+    ("1", "1%", False), ("0.5", "0.5%", False), ("listen", "silent", False), ("Alice", "Celia", False), ("11:30", "11:03", False),
+    ("11:30 AM", "11:30 PM", False), ("1011_2", "1011", False), ("5", "The answer is not 5.", False), ("5", "5 or 6", False),
+    ("(B) 12", "(A) 12", False), (r"\sqrt{x^2}", "x", False), (r"\sqrt{x^2}", "|x|", True), ("42", r"\boxed{41} then \boxed{42}", True),
+    ("42", r"\boxed{42} then \boxed{41}", False), ("2", "__import__('os').system('true') or 2", False), ("x", "y", False),
+    (r"\sin(30^\circ)", "1/2", True), (r"0.\overline{3}", r"\frac{1}{3}", True), ("1011_2", "11", True), (r"\sqrt[3]{-8}", "-2", True),
+    ("e^{i\\pi}", "-1", True), ("1 1/2", "1.5", True), (r"\text{yes}", "Yes.", True), ("5, 7", "7, 5", True), ("(5, 7)", "(7, 5)", False),
+    ("", "", False), ("5", "", False), ("-5", "5", False), ("3x", "3", False), (r"\infty", "5^{5^{5^5}}", False),
+    (r"\frac{1}{2}", r"\frac{1}{2}\pi", False), ("x>2", r"x\ge 2", False), ("[1,2]", "(1,2)", False), ("C(5,2)", "10", True),
+    ("1,234", "1 234", True), ("(1,234)", "1234", False), ("0.999", "1", False), (r"0.\overline{9}", "1", True), ("2^{1/2}", r"\sqrt2", True),
+]
+
+
+def all_pairs(gsm8k_folder=None):
+    pairs = Pairs()
+    pairs.integers(150)
+    pairs.rationals(90)
+    pairs.percents(40)
+    pairs.surds(30)
+    pairs.polynomials(30)
+    pairs.functions(30)
+    pairs.complexes(30)
+    pairs.sets(30)
+    pairs.matrices(25)
+    pairs.equations(30)
+    rows = pairs.rows + [("known failure", *row) for row in KNOWN_FAILURES]
+    if gsm8k_folder is not None:
+        rows += gsm8k(gsm8k_folder, 500)
+    return list(dict.fromkeys(rows))

@@ -1,0 +1,81 @@
+#include "keel/reward/math_verifier.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/reward/math_equal_table.h"
+#include "tests/reward/math_unequal_table.h"
+
+namespace keel {
+namespace {
+
+TEST(MathVerifier, AcceptsEveryPairJudgedEqualByHand) {
+  for (const Pair& pair : kEqual) {
+    const MathVerdict verdict = verify_math(pair.gold, pair.answer);
+    EXPECT_TRUE(verdict.correct) << pair.gold << "  against  " << pair.answer << "  read as  " << verdict.gold
+                                 << "  and  " << verdict.answer;
+  }
+}
+
+TEST(MathVerifier, RefusesEveryPairJudgedUnequalByHand) {
+  for (const Pair& pair : kUnequal) {
+    const MathVerdict verdict = verify_math(pair.gold, pair.answer);
+    EXPECT_FALSE(verdict.correct) << pair.gold << "  against  " << pair.answer << "  read as  " << verdict.gold
+                                  << "  and  " << verdict.answer;
+  }
+}
+
+TEST(MathVerifier, DoesNotDependOnWhichSideIsGoldWhereTheTableSaysUnequal) {
+  for (const Pair& pair : kUnequal)
+    EXPECT_FALSE(verify_math(pair.answer, pair.gold).correct) << pair.gold << "  against  " << pair.answer;
+}
+
+TEST(MathVerifier, AcceptsEveryGoldAsItsOwnAnswer) {
+  for (const Pair& pair : kEqual) EXPECT_TRUE(verify_math(pair.gold, pair.gold).correct) << pair.gold;
+}
+
+TEST(MathVerifier, ShowsWhatItUnderstood) {
+  const MathVerdict verdict = verify_math("so it is \\boxed{\\frac{6}{4}}", "x = 1.5");
+  EXPECT_TRUE(verdict.correct);
+  EXPECT_EQ(verdict.gold, "3/2");
+  EXPECT_EQ(verdict.answer, "x = 3/2");
+  EXPECT_EQ(verify_math("(0, 1]", "yes").gold, "(0, 1]");
+  EXPECT_EQ(verify_math("\\sqrt{12}", "yes").answer, "yes");
+}
+
+TEST(MathVerifier, NothingIsNotAnAnswer) {
+  for (const char* nothing : {"", " ", "\n", "\\boxed{}", "####", "."}) {
+    EXPECT_FALSE(verify_math("", nothing).correct) << nothing;
+    EXPECT_FALSE(verify_math("5", nothing).correct) << nothing;
+    EXPECT_FALSE(verify_math(nothing, "5").correct) << nothing;
+  }
+}
+
+TEST(MathVerifier, ASmallerBudgetDecidesLessAndNeverMore) {
+  EXPECT_TRUE(verify_math("(x+1)^{12}", "(1+x)^{6}(x+1)^6").correct);
+  EXPECT_FALSE(verify_math("\\sin\\frac{\\pi}{10}", "\\frac{\\sqrt5-1}{4}", /*max_steps=*/1000).correct);
+}
+
+TEST(MathVerifier, PolynomialsTooLongToExpandAreComparedAtPoints) {
+  EXPECT_TRUE(verify_math("(x+y+z+w+1)^{60}", "(1+w+z+y+x)^{60}").correct);
+  EXPECT_FALSE(verify_math("(x+y+z+w+1)^{60}", "(x+y+z+w-1)^{60}").correct);
+}
+
+TEST(MathExtraction, TakesTheLastBalancedBox) {
+  EXPECT_EQ(extract_math_answer("first \\boxed{1}, then \\boxed{\\frac{1}{2}} done"), "\\frac{1}{2}");
+  EXPECT_EQ(extract_math_answer("\\boxed{1} and \\boxed{2"), "1");
+  EXPECT_EQ(extract_math_answer("\\fbox{7}"), "7");
+  EXPECT_EQ(extract_math_answer("\\boxed {\\{1, 2\\}}"), "\\{1, 2\\}");
+  EXPECT_EQ(extract_math_answer("\\boxed{\\boxed{3}}"), "\\boxed{3}");
+}
+
+TEST(MathExtraction, FollowsItsOrderOfPlaces) {
+  EXPECT_EQ(extract_math_answer("#### 4\nThe answer is 5. \\boxed{6}"), "6");
+  EXPECT_EQ(extract_math_answer("The answer is 5.\n#### 1,234\n"), "1,234");
+  EXPECT_EQ(extract_math_answer("The answer is 4. <answer> 5 </answer>"), "5");
+  EXPECT_EQ(extract_math_answer("The answer is 4.\nNo: the final answer is: **5**."), "5");
+  EXPECT_EQ(extract_math_answer("one line\n\n x = 3 \n\n"), "x = 3");
+  EXPECT_EQ(extract_math_answer(" \n\t"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace keel

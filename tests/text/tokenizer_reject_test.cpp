@@ -199,7 +199,8 @@ TEST(TokenizerLimits, StopARegularExpressionThatWouldNotEnd) {
         with_part(R"("pre_tokenizer":{"type":"Split","behavior":"Isolated","invert":false,"pattern":{"Regex":")" +
                   pattern + R"("}})"));
   };
-  const std::string text = std::string(5000, 'a') + "cb";
+  std::string text(5000, 'a');
+  text += "cb";
   expect_error(ExitCode::kBadInput, {"gave up", "5002 bytes", "limit"}, [&] { with("(?:a|aa|aaa)+b").encode(text); });
   expect_error(ExitCode::kBadInput, {"gave up", "limit"}, [&] { with("a+a+a+a+b").encode(text); });
 }

@@ -69,7 +69,7 @@ class Machine:
             if name not in without:
                 (self.folder / "bin" / name).write_text(text)
                 (self.folder / "bin" / name).chmod(0o755)
-        packages = f"{REQUIRED} python3-venv ccache libyaml-cpp-dev".split()
+        packages = f"{REQUIRED} python3-venv ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev".split()
         self.file("installed", "".join(f"{name}\n" for name in packages if name not in without))
         self.file("log", "")
 
@@ -168,11 +168,11 @@ def what_is_there_without_a_package_is_not_asked_for(folder):
 
 
 def optional_packages_that_cannot_be_had_are_mentioned_once(folder):
-    machine = Machine(folder, without=("ccache", "libyaml-cpp-dev"))
+    machine = Machine(folder, without=("ccache", "libyaml-cpp-dev", "libpcre2-dev", "libutf8proc-dev"))
     torch = machine.make_torch(machine.folder / "system/torch")
     machine.file("no-network")
     code, said, calls, _ = machine.bootstrap(KEEL_TORCH=str(torch))
-    expect(code == 0 and said.count("going on without ccache libyaml-cpp-dev") == 1, code, said)
+    expect(code == 0 and said.count("going on without ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev") == 1, code, said)
     expect(machine.bootstrap(KEEL_TORCH=str(torch))[:3] == (0, "", []), "it was mentioned again")
 
 

@@ -3,14 +3,15 @@
 import os
 
 import torch
+from torch import library
 
 from ._built_with import TORCH_VERSION
 
 
 def load():
-    library = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libkeel_ops.so")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libkeel_ops.so")
     try:
-        torch.ops.load_library(library)
+        torch.ops.load_library(path)
     except OSError as error:
         raise ImportError(
             f"keel was built for torch {TORCH_VERSION} and cannot be loaded beside torch {torch.__version__}: {error}. "
@@ -21,7 +22,7 @@ def load():
 
 def _register_shapes():
     def fake(name):
-        return torch.library.register_fake(f"keel::{name}")
+        return library.register_fake(f"keel::{name}")
 
     @fake("token_coefficients")
     def _(region, params, logp, *others):
@@ -38,7 +39,7 @@ def _register_shapes():
         per_token = kind in ("reinforce_pp", "reinforce_pp_baseline", "gae")
         if per_token and mask is None:
             # Without a mask the number of tokens is a sum of values, which shapes cannot know.
-            tokens = torch.library.get_ctx().new_dynamic_size()
+            tokens = library.get_ctx().new_dynamic_size()
         else:
             tokens = mask.shape[0] if per_token else rewards.shape[0]
         return rewards.new_empty(tokens), rewards.new_empty(tokens if kind == "gae" else 0)

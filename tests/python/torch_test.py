@@ -5,6 +5,7 @@ import math
 import sys
 
 import torch
+from torch import library
 
 import keel
 from support import run
@@ -83,11 +84,11 @@ def torch_checks_the_operators():
     none = (None,) * 5
     # pg hands the advantages through: its result may still not share their memory.
     for region in ("pg", "dppo_tv", "gspo"):
-        torch.library.opcheck(ops.token_coefficients, (region, "{}", *three, mask, lengths, groups, *none))
-    torch.library.opcheck(ops.divergence, ("binary_kl", three[0], three[1], None, None, None, "union"))
-    torch.library.opcheck(ops.advantages, ("grpo", torch.rand(3), groups, None, None, None, None, None, None, None))
-    torch.library.opcheck(ops.advantages, ("reinforce_pp", torch.rand(3), groups, lengths, mask, None, None, None, None, None))
-    torch.library.opcheck(ops.aggregation_weights, ("token_mean", three[2], mask, lengths, None))
+        library.opcheck(ops.token_coefficients, (region, "{}", *three, mask, lengths, groups, *none))
+    library.opcheck(ops.divergence, ("binary_kl", three[0], three[1], None, None, None, "union"))
+    library.opcheck(ops.advantages, ("grpo", torch.rand(3), groups, None, None, None, None, None, None, None))
+    library.opcheck(ops.advantages, ("reinforce_pp", torch.rand(3), groups, lengths, mask, None, None, None, None, None))
+    library.opcheck(ops.aggregation_weights, ("token_mean", three[2], mask, lengths, None))
 
 
 def nothing_valid_gives_zero():

@@ -15,7 +15,7 @@ quickstart: configure
 
 test: bootstrap-tests configure
 	@$(compile) all cuda_kernels
-	@ctest --test-dir build --output-on-failure --label-exclude gpu
+	@ctest --test-dir build --parallel $(JOBS) --output-on-failure --label-exclude gpu
 
 test-gpu: gpu configure
 	@$(compile) keel_cli keel_gpu_tests

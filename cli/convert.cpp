@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "keel/core/console.h"
 #include "keel/model/gguf_model.h"
+#include "keel/model/model_folder.h"
 
 namespace keel::cli {
 namespace {
@@ -13,10 +14,6 @@ namespace {
 struct Arguments {
   std::string input, output, dtype = "float32";
 };
-
-at::ScalarType dtype_of(const std::string& name) {
-  return name == "float32" ? at::kFloat : name == "float16" ? at::kHalf : at::kBFloat16;
-}
 
 }  // namespace
 
@@ -30,7 +27,7 @@ Action add_convert(CLI::App& app) {
       ->capture_default_str();
   return [arguments] {
     const GgufModel model = GgufModel::open(arguments->input);
-    write_gguf_as_folder(model, arguments->output, dtype_of(arguments->dtype));
+    write_gguf_as_folder(model, arguments->output, dtype_named(arguments->dtype, "--dtype"));
     std::printf("%s: %s, %s parameters in %s\n", arguments->output.c_str(),
                 model.config()["architectures"][0].get<std::string>().c_str(),
                 format_count(model.parameter_count()).c_str(), arguments->dtype.c_str());

@@ -11,6 +11,7 @@
 #include "keel/core/console.h"
 #include "keel/core/file.h"
 #include "keel/core/json.h"
+#include "keel/core/json_file.h"
 #include "keel/model/gguf_model.h"
 #include "keel/model/safetensors.h"
 #include "keel/train/checkpoint.h"
@@ -111,20 +112,13 @@ Findings inspect_safetensors(const fs::path& path) {
   return found;
 }
 
-Json read_json(const fs::path& path) {
-  const Json json = Json::parse(read_file(path, 1 << 24), nullptr, false);
-  if (json.is_discarded() || !json.is_object()) {
-    fail(ExitCode::kBadInput, path, " is not a JSON object; fetch it again");
-  }
-  return json;
-}
-
 Findings inspect_folder(const fs::path& path) {
   if (!fs::exists(path / "config.json")) {
     fail(ExitCode::kBadInput, path, " has no config.json; wanted a model's folder, a .safetensors or a .gguf file");
   }
   Findings found;
-  const Json config = read_json(path / "config.json");
+  const Json config = read_json_file(path / "config.json");
+  if (!config.is_object()) fail(ExitCode::kBadInput, path / "config.json", " is not a JSON object; fetch it again");
   found.summary["kind"] = "folder";
   for (const char* key : {"architectures", "model_type", "dtype", "torch_dtype", "hidden_size", "num_hidden_layers",
                           "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size",

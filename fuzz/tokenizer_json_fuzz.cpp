@@ -2,7 +2,7 @@
 // result or with an Error, in bounded time and memory, and a stream of ids gives the same text as all at once.
 //
 //   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -DKEEL_HAS_TOKENIZERS -I. \
-//     fuzz/tokenizer_json_fuzz.cpp keel/text/*.cpp keel/core/file.cpp -lpcre2-8 -lutf8proc -o tokenizer_json_fuzz
+//     fuzz/tokenizer_json_fuzz.cpp keel/text/*.cpp keel/core/{file,foreign_text}.cpp -lpcre2-8 -lutf8proc -o tokenizer_json_fuzz
 //   ./tokenizer_json_fuzz -max_len=1024 -dict=fuzz/tokenizer_json.dict CORPUS
 //
 // The input is the text, a zero byte and the file; a file that is no object is put into a small one, so that the
@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
 #include "keel/text/tokenizer.h"
 #include "keel/text/utf8.h"
 
@@ -27,7 +28,7 @@ void use(const keel::Tokenizer& tokenizer, std::string_view text) {
     const std::vector<int32_t> ids = tokenizer.encode(text, {.add_special_tokens = special, .parse_special = special});
     for (const int32_t id : ids) require(id >= 0 && id < tokenizer.size());
     const std::string decoded = tokenizer.decode(ids, !special);
-    require(!keel::text::first_invalid_utf8(decoded));
+    require(!keel::first_bad_utf8(decoded));
     keel::StreamDecoder stream(tokenizer, !special);
     std::string streamed;
     for (const int32_t id : ids) streamed += stream.push(id);
@@ -35,7 +36,7 @@ void use(const keel::Tokenizer& tokenizer, std::string_view text) {
   }
   std::vector<int32_t> everything;
   for (int32_t id = -1; id <= tokenizer.size() && id < 300; ++id) everything.push_back(id);
-  require(!keel::text::first_invalid_utf8(tokenizer.decode(everything)));
+  require(!keel::first_bad_utf8(tokenizer.decode(everything)));
 }
 
 }  // namespace

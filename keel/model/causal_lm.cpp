@@ -193,7 +193,7 @@ Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const At
   return norm(x, final_norm_);
 }
 
-Tensor CausalLm::at_linear(const Tensor& hidden) const { return at::linear(hidden, head()).to(at::kFloat); }
+Tensor CausalLm::raw_logits(const Tensor& hidden) const { return at::linear(hidden, head()).to(at::kFloat); }
 
 const Tensor& CausalLm::head() const { return config_.tie_word_embeddings ? embedding_ : head_; }
 

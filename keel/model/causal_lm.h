@@ -57,7 +57,7 @@ class CausalLm {
   LmHead lm_head(double temperature) const { return LmHead(head(), temperature, config_.logit_softcap); }
 
   /// Logits [N, V], float32, of hidden states [N, H]; for sampling, where they are needed whole.
-  Tensor logits(const Tensor& hidden) const { return softcapped(at_linear(hidden), config_.logit_softcap); }
+  Tensor logits(const Tensor& hidden) const { return softcapped(raw_logits(hidden), config_.logit_softcap); }
 
   /// The LM head's weight [V, H]; the embedding itself when they are tied.
   const Tensor& head() const;
@@ -100,7 +100,7 @@ class CausalLm {
   Tensor norm(const Tensor& x, const Tensor& weight) const;
   Tensor attention(int64_t layer, const Tensor& x, const Angles& angles, const Attend& attend) const;
   Tensor mlp(const Block& block, const Tensor& x) const;
-  Tensor at_linear(const Tensor& hidden) const;
+  Tensor raw_logits(const Tensor& hidden) const;
 
   ModelConfig config_;
   Tensor embedding_, final_norm_, head_;

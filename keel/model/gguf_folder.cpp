@@ -3,26 +3,13 @@
 #include "keel/core/error.h"
 #include "keel/core/file.h"
 #include "keel/model/gguf_model.h"
+#include "keel/model/model_folder.h"
 #include "keel/model/safetensors.h"
 
 namespace keel {
 namespace {
 
 namespace fs = std::filesystem;
-
-const char* dtype_name(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kFloat:
-      return "float32";
-    case at::kHalf:
-      return "float16";
-    case at::kBFloat16:
-      return "bfloat16";
-    default:
-      fail(ExitCode::kInternal, "a model folder in the dtype ", c10::toString(dtype),
-           "; wanted float32, float16 or bfloat16");
-  }
-}
 
 void check_is_free(const fs::path& folder) {
   const fs::file_status status = fs::status(folder);

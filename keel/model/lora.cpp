@@ -7,7 +7,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/file.h"
-#include "keel/core/options.h"
+#include "keel/core/json_file.h"
 #include "keel/model/causal_lm.h"
 #include "keel/model/families.h"
 #include "keel/model/safetensors.h"
@@ -20,15 +20,6 @@ constexpr const char* kTensors = "adapter_model.safetensors";
 constexpr const char* kPrefix = "base_model.model.";  // PEFT wraps the model twice before it names its tensors
 
 }  // namespace
-
-void LoraOptions::describe(OptionTable& table) {
-  table.add("rank", rank, "Rank of the low-rank adapters that are trained in place of the weights; 0 means none.",
-            at_least(0).at_most(1 << 16));
-  table.add("alpha", alpha, "Adapters are multiplied by alpha / rank.", above(0));
-  table.add("rank_stabilized", rank_stabilized, "Multiply by alpha / sqrt(rank) instead.");
-  table.add("target_modules", target_modules, "Linear layers that get an adapter, by the last part of their names.");
-  table.add("adapter", adapter, "A PEFT adapter folder to start from; its own rank, alpha and modules hold.");
-}
 
 double LoraOptions::scale() const {
   const double r = static_cast<double>(rank);
@@ -95,9 +86,7 @@ void write_adapter(const std::filesystem::path& folder, const CausalLm& model, c
 
 LoraOptions read_adapter(const std::filesystem::path& folder, CausalLm& model) {
   const std::filesystem::path config = folder / kConfig;
-  const Json json = Json::parse(read_file(config), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) fail(ExitCode::kBadInput, config.string(), ": not JSON");
-  const LoraOptions options = from_adapter_json(json, config.string());
+  const LoraOptions options = from_adapter_json(read_json_file(config), config.string());
   model.add_adapter(options, /*seed=*/0);
   const SafetensorsFile file = SafetensorsFile::open(folder / kTensors);
   const std::string place = (folder / kTensors).string();

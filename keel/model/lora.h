@@ -9,19 +9,15 @@
 namespace keel {
 
 class CausalLm;
-class OptionTable;
 
-/// A low-rank adapter: which layers, and how wide; the section `lora` of a configuration. Rank 0: none, all weights
-/// are trained.
+/// A low-rank adapter: which layers, and how wide.
 struct LoraOptions {
   int64_t rank = 0;
   double alpha = 16;
   bool rank_stabilized = false;
   std::vector<std::string> target_modules = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
                                              "gate_proj", "up_proj", "down_proj"};
-  std::string adapter = {};
 
-  void describe(OptionTable& table);
   /// alpha / rank, or alpha / sqrt(rank) when stabilised (arXiv 2312.03732).
   double scale() const;
 };

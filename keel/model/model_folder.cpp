@@ -8,6 +8,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/file.h"
+#include "keel/core/json_file.h"
 #include "keel/model/safetensors.h"
 
 namespace keel {
@@ -16,15 +17,9 @@ namespace {
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-Json read_json(const std::filesystem::path& path) {
-  const Json json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) fail(ExitCode::kBadInput, path.string(), ": not JSON");
-  return json;
-}
-
 /// The files that an index names. It comes from a stranger: names may not lead out of the folder.
 std::vector<std::string> shards_of(const std::filesystem::path& index) {
-  const Json json = read_json(index);
+  const Json json = read_json_file(index);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     fail(ExitCode::kBadInput, index.string(), ": no object \"weight_map\"; is this an index of safetensors files?");
   std::vector<std::string> names;
@@ -103,8 +98,8 @@ ModelFolder ModelFolder::open(const std::filesystem::path& path) {
   const std::filesystem::path config = path / "config.json", generation = path / "generation_config.json";
   if (!std::filesystem::exists(config))
     fail(ExitCode::kBadInput, path.string(), ": no config.json; wanted a Hugging Face model folder");
-  ModelFolder folder{.path = path, .config = from_config_json(read_json(config), config.string())};
-  if (std::filesystem::exists(generation)) folder.generation = read_json(generation);
+  ModelFolder folder{.path = path, .config = from_config_json(read_json_file(config), config.string())};
+  if (std::filesystem::exists(generation)) folder.generation = read_json_file(generation);
   if (std::filesystem::exists(path / kWeights) || std::filesystem::exists(path / kIndex)) folder.dtype = dtype_of(path);
   return folder;
 }

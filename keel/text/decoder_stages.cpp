@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "keel/core/foreign_text.h"
 #include "keel/text/byte_alphabet.h"
 #include "keel/text/component.h"
 #include "keel/text/utf8.h"
@@ -66,7 +67,7 @@ struct ByteFallbackStage : DecoderStage {
   }
   void flush() {
     if (bytes.empty()) return;
-    if (!first_invalid_utf8(bytes)) {
+    if (!first_bad_utf8(bytes)) {
       next->push(bytes);
     } else {
       for (size_t i = 0; i < bytes.size(); ++i) next->push("\uFFFD");

@@ -5,6 +5,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/file.h"
+#include "keel/core/foreign_text.h"
 #include "keel/text/added_tokens.h"
 #include "keel/text/decoder.h"
 #include "keel/text/model.h"
@@ -150,7 +151,7 @@ std::optional<int32_t> Tokenizer::Parts::id_of(std::string_view token) const {
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
-  if (const std::optional<size_t> bad = first_invalid_utf8(text)) {
+  if (const std::optional<size_t> bad = first_bad_utf8(text)) {
     fail(ExitCode::kBadInput, parts_->place, ": a text to encode is not UTF-8 at byte ", *bad, " of ", text.size(),
          "; convert it, or leave it out");
   }

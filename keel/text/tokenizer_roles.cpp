@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
 #include "keel/text/component.h"
 #include "keel/text/utf8.h"
 
@@ -63,7 +64,7 @@ std::map<std::string, std::string> word_level_files(const std::vector<std::strin
   Json vocabulary = Json::object();
   auto& entries = vocabulary.get_ref<Json::object_t&>();  // its operator[] would search all entries for every word
   for (const std::string& word : words) {
-    if (word.empty() || first_invalid_utf8(word) || has_space(word)) {
+    if (word.empty() || first_bad_utf8(word) || has_space(word)) {
       fail(ExitCode::kBadConfiguration, place, ": \"", word,
            "\" is not a word; a word is not empty, is UTF-8 and has no space");
     }

@@ -57,15 +57,6 @@ void append_utf8(std::string& text, char32_t code_point) {
   push(0x80 | (code_point >> 6 & 0x3F)), push(0x80 | (code_point & 0x3F));
 }
 
-std::optional<size_t> first_invalid_utf8(std::string_view bytes) {
-  for (size_t at = 0; at < bytes.size();) {
-    const Step step = step_at(bytes, at);
-    if (!step.valid) return at;
-    at += step.size;
-  }
-  return std::nullopt;
-}
-
 std::string lossy_utf8(std::string_view bytes) {
   std::string text;
   text.reserve(bytes.size());

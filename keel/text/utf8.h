@@ -21,9 +21,6 @@ CodePoint code_point_before(std::string_view text, size_t end);
 
 void append_utf8(std::string& text, char32_t code_point);
 
-/// Where the first byte is that is no part of valid UTF-8 (no surrogates, nothing overlong); nothing in valid text.
-std::optional<size_t> first_invalid_utf8(std::string_view bytes);
-
 /// Replaces each maximal part that is no UTF-8 by U+FFFD, as Rust's from_utf8_lossy and Python's "replace" do.
 std::string lossy_utf8(std::string_view bytes);
 

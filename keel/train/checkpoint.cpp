@@ -4,6 +4,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/file.h"
+#include "keel/core/json_file.h"
 #include "keel/model/model_folder.h"
 #include "keel/model/safetensors.h"
 #include "keel/train/whole_folder.h"
@@ -41,12 +42,6 @@ void remove_outlived(const std::filesystem::path& checkpoints, const std::filesy
     later = later && path != saved;
     if (later || ++kept > keep) remove_tree(path);
   }
-}
-
-Json read_json(const std::filesystem::path& path) {
-  const Json json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) fail(ExitCode::kBadInput, path.string(), ": not JSON");
-  return json;
 }
 
 std::vector<NamedTensor> read_tensors(const std::filesystem::path& path) {
@@ -133,7 +128,7 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints
 
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device) {
   const std::string place = (checkpoint / "state.json").string();
-  const Json json = read_json(place);
+  const Json json = read_json_file(place);
   CausalLm model = read_model_folder(checkpoint, device);
   try {
     const Json& files = json.at("files");

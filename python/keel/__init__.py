@@ -17,7 +17,7 @@ import torch
 from . import _operators
 
 __all__ = [
-    "Aggregate", "Certificate", "Decision", "advantages", "aggregate", "certificate", "divergence", "methods",
+    "AdvantagesAndReturns", "Aggregate", "Certificate", "Decision", "advantages", "aggregate", "certificate", "divergence", "methods",
     "policy_loss", "token_coefficients",
 ]
 

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "keel/core/file.h"
+#include "keel/core/foreign_text.h"
 #include "keel/text/tokenizer.h"
 #include "keel/text/unicode.h"
 #include "keel/text/utf8.h"
@@ -170,7 +171,7 @@ TEST(Utf8, FindsWhatIsInvalidAndReplacesMaximalParts) {
                                                       {"\x80\xFF", "\uFFFD\uFFFD"}};
   for (const auto& [bytes, lossy] : rows) {
     EXPECT_EQ(text::lossy_utf8(bytes), lossy);
-    EXPECT_EQ(text::first_invalid_utf8(bytes).has_value(), lossy.find("\uFFFD") != std::string::npos);
+    EXPECT_EQ(first_bad_utf8(bytes).has_value(), lossy.find("\uFFFD") != std::string::npos);
   }
   EXPECT_EQ(text::incomplete_suffix("a\xF0\x9F\x98"), 3u);
   EXPECT_EQ(text::incomplete_suffix("a\xE2\x82"), 2u);

@@ -5,6 +5,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/file.h"
+#include "keel/core/foreign_text.h"
 #include "keel/text/tokenizer.h"
 #include "keel/text/utf8.h"
 
@@ -16,7 +17,7 @@ std::string streamed(const Tokenizer& tokenizer, const std::vector<int32_t>& ids
   StreamDecoder decoder(tokenizer, skip_special);
   std::string text;
   const auto add = [&](const std::string& part) {
-    EXPECT_EQ(text::first_invalid_utf8(part), std::nullopt);
+    EXPECT_EQ(first_bad_utf8(part), std::nullopt);
     text += part;
   };
   for (const int32_t id : ids) add(decoder.push(id));

@@ -1,5 +1,6 @@
 #include "keel/text/jinja/from_json.h"
 
+#include "keel/core/foreign_text.h"
 #include "keel/text/jinja/runtime.h"
 #include "keel/text/jinja/unicode.h"
 
@@ -8,7 +9,7 @@ namespace keel::jinja {
 Value from_json(Runtime& runtime, const Json& tree) {
   const Runtime::Deeper deeper(runtime);
   const auto text = [&](const std::string& bytes) {
-    if (find_invalid_utf8(bytes) != std::string::npos) runtime.fail("a text given to the template is not valid UTF-8");
+    if (first_bad_utf8(bytes)) runtime.fail("a text given to the template is not valid UTF-8");
     return runtime.text(bytes);
   };
   switch (tree.type()) {

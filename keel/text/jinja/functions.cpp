@@ -1,5 +1,6 @@
 #include <ctime>
 
+#include "keel/core/foreign_text.h"
 #include "keel/text/jinja/bound_arguments.h"
 #include "keel/text/jinja/builtins.h"
 #include "keel/text/jinja/callables.h"
@@ -99,8 +100,7 @@ Value format_time(Runtime& runtime, const Arguments& arguments) {
   std::string result(format.size() * 64 + 256, '\0');
   const std::tm time = *runtime.now();
   result.resize(std::strftime(result.data(), result.size(), format.c_str(), &time));
-  if (find_invalid_utf8(result) != std::string::npos)
-    runtime.fail("strftime_now() made a text that is not valid UTF-8");
+  if (first_bad_utf8(result)) runtime.fail("strftime_now() made a text that is not valid UTF-8");
   return runtime.text(std::move(result));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "keel/core/foreign_text.h"
 #include "keel/text/jinja/expression_parser.h"
 #include "keel/text/jinja/lexer.h"
 #include "keel/text/jinja/scopes.h"
@@ -257,8 +258,8 @@ TemplateTree parse_template(std::string source, const std::string& place) {
     fail(ExitCode::kBadInput, place, ": the template has ", source.size(), " bytes; at most ", kMaxTemplateBytes,
          " are read");
   }
-  if (const size_t at = find_invalid_utf8(source); at != std::string_view::npos) {
-    fail(ExitCode::kBadInput, place, ": the template is not valid UTF-8 at byte ", at, "; save it as UTF-8");
+  if (const std::optional<size_t> bad = first_bad_utf8(source)) {
+    fail(ExitCode::kBadInput, place, ": the template is not valid UTF-8 at byte ", *bad, "; save it as UTF-8");
   }
   TemplateTree tree;
   tree.body = Parser(tokenize(std::move(source), place), place).template_body();

@@ -92,29 +92,6 @@ void append_lower(std::string& result, const std::u32string& text, size_t at) {
 
 }  // namespace
 
-size_t find_invalid_utf8(std::string_view bytes) {
-  size_t at = 0;
-  while (at < bytes.size()) {
-    const auto lead = static_cast<unsigned char>(bytes[at]);
-    if (lead < 0x80) {
-      ++at;
-      continue;
-    }
-    const size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || at + length > bytes.size()) return at;
-    char32_t code = lead & (0x7F >> length);
-    for (size_t i = 1; i < length; ++i) {
-      const auto byte = static_cast<unsigned char>(bytes[at + i]);
-      if ((byte & 0xC0) != 0x80) return at;
-      code = code << 6 | (byte & 0x3F);
-    }
-    const char32_t least = length == 4 ? 0x10000 : length == 3 ? 0x800 : 0x80;
-    if (code < least || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return at;
-    at += length;
-  }
-  return std::string_view::npos;
-}
-
 bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }

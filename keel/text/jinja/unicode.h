@@ -10,8 +10,6 @@
 
 namespace keel::jinja {
 
-/// The place of the first byte that is not valid UTF-8 (surrogates are not), or npos.
-size_t find_invalid_utf8(std::string_view bytes);
 bool is_ascii(std::string_view text);
 
 /// The code point at byte `at`, which moves on to the next one.

@@ -6,13 +6,14 @@
 #include "keel/core/device.h"
 #include "keel/core/json.h"
 #include "keel/model/loaded_model.h"
+#include "keel/model/lora.h"
 #include "keel/rollout/engine.h"
 
 namespace keel::cli {
 namespace {
 
 struct Request {
-  std::string model, prompt, system, device = "cpu";
+  std::string model, adapter, prompt, system, device = "cpu";
   int64_t samples = 1, max_new_tokens = 256, threads = 0;
   uint64_t seed = 0;
   double temperature = 1.0;
@@ -44,12 +45,22 @@ void print(const Rollout& rollout, const LoadedModel& loaded, const Request& req
 
 ExitCode generate(const Request& request) {
   use_threads(request.threads);
-  const LoadedModel loaded = load_model(request.model, open_device(request.device));
+  LoadedModel loaded = load_model(request.model, open_device(request.device));
+  if (!request.adapter.empty()) {
+    read_adapter(request.adapter, loaded.model);
+    loaded.model = loaded.model.merged();
+  }
   Prompt prompt;
   prompt.tokens = prompt_tokens(loaded, request);
   if (prompt.tokens.empty())
     fail(ExitCode::kBadConfiguration,
          "--prompt is empty and the tokenizer adds nothing to it; wanted at least one token");
+  const int64_t positions = loaded.model.config().max_position_embeddings;
+  const int64_t needed = static_cast<int64_t>(prompt.tokens.size()) + request.max_new_tokens;
+  if (needed > positions)
+    fail(ExitCode::kBadConfiguration, "the prompt has ", prompt.tokens.size(), " tokens and --max-new-tokens is ",
+         request.max_new_tokens, ", but the model has ", positions, " positions; lower --max-new-tokens to at most ",
+         std::max<int64_t>(positions - static_cast<int64_t>(prompt.tokens.size()), 0));
   const SamplingRequest sampling{.samples_per_prompt = request.samples,
                                  .temperature = request.temperature,
                                  .max_new_tokens = request.max_new_tokens,
@@ -69,6 +80,7 @@ Action add_generate(CLI::App& app) {
       ->add_option("--model", request->model,
                    "A Hugging Face model folder, a GGUF file, or owner/name in the local cache")
       ->required();
+  command->add_option("--adapter", request->adapter, "Folder of a PEFT adapter (LoRA) to put on the model");
   command->add_option("--prompt", request->prompt, "The text to go on from, or the user's message with --chat")
       ->required();
   command->add_option("--system", request->system, "A system message, with --chat");

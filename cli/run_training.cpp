@@ -9,6 +9,7 @@
 #include "keel/record/run_data.h"
 #include "keel/record/terminal_chart.h"
 #include "keel/task/tasks.h"
+#include "keel/train/starting_model.h"
 #include "keel/train/trainer.h"
 
 namespace keel::cli {
@@ -98,12 +99,17 @@ std::string explain_scope(Scope scope) {
 
 std::string explain(const Config& config) {
   const std::unique_ptr<Task> task = make_task(config.task);
-  const ModelConfig shape = model_config(config.model, task->tokenizer().size());
+  const ModelConfig shape = starting_shape(config, *task);
   const int64_t limit = config.rollout.max_new_tokens > 0 ? config.rollout.max_new_tokens : task->completion_limit();
   const Objective objective = make_objective(config.objective, static_cast<double>(limit), config.reference);
-  std::string text = "  model       " + std::to_string(shape.num_hidden_layers) + " layers, width " +
-                     std::to_string(shape.hidden_size) + ", vocabulary " + std::to_string(shape.vocab_size) + ": " +
-                     format_count(shape.parameter_count()) + " parameters, float32, " + config.run.device + "\n";
+  std::string text = "  model       " + (config.model.path.empty() ? "" : config.model.path + ", ") +
+                     std::to_string(shape.num_hidden_layers) + " layers, width " + std::to_string(shape.hidden_size) +
+                     ", vocabulary " + std::to_string(shape.vocab_size) + ": " + format_count(shape.parameter_count()) +
+                     " parameters, float32, " + config.run.device + "\n";
+  if (!config.lora.adapter.empty()) text += "  adapter     goes on from " + config.lora.adapter + "\n";
+  if (config.lora.rank > 0)
+    text += "  adapter     rank " + std::to_string(config.lora.rank) + ", scale " + short_number(config.lora.scale()) +
+            ", on " + std::to_string(config.lora.target_modules.size()) + " linear layers of every block\n";
   text += "  task        " + config.task.name + ", completions of at most " + std::to_string(limit) + " tokens\n";
   text += "  step        " + std::to_string(config.train.prompts_per_step) + " prompts x " +
           std::to_string(config.rollout.samples_per_prompt) +

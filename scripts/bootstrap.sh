@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly required=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git)
 readonly optional=(ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev)
 readonly torch_packages=(torch==2.13.0 pyarrow)
-readonly test_packages=(numpy transformers tokenizers safetensors jinja2)
+readonly test_packages=(numpy transformers tokenizers safetensors jinja2 peft)
 readonly venv=.deps/venv
 readonly venv_python=$venv/bin/python
 

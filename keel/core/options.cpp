@@ -78,6 +78,9 @@ std::string OptionTable::dump_yaml(const std::string& heading) const {
 
 void OptionTable::check_names() const {
   std::set<std::string> ours, theirs;
+  const auto is_shorthand = [&](const Alias& alias) {  // `model: path` for model.path
+    return !find(alias.name) && alias.target.starts_with(alias.name + ".");
+  };
   std::set<std::pair<std::string, std::string>> pairs;
   for (const Option& option : options_) ours.insert(option.path);
   for (const Section& section : sections_) {
@@ -89,7 +92,7 @@ void OptionTable::check_names() const {
     if (!find(alias.target)) {
       fail(ExitCode::kInternal, "option table: alias ", alias.name, " leads to ", alias.target, ", which is no option");
     }
-    if (ours.contains(alias.name) || !pairs.emplace(alias.name, alias.target).second) {
+    if ((ours.contains(alias.name) && !is_shorthand(alias)) || !pairs.emplace(alias.name, alias.target).second) {
       fail(ExitCode::kInternal, "option table: alias ", alias.name, " is already a name");
     }
     theirs.insert(alias.name);

@@ -76,7 +76,7 @@ class OptionTable {
   }
 
   /// Accepts another program's name for an option. Both are full dotted paths, wherever this is called. A name may be
-  /// given several targets.
+  /// given several targets. The name of a section may stand for one of its options.
   void alias(std::string name, std::string target, std::string source, AliasConverter converter = nullptr,
              std::string conversion = "");
 

@@ -12,6 +12,8 @@
 namespace keel {
 namespace {
 
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+
 /// Normal numbers by Box and Muller from the counter-based generator, so that initial weights do not depend on the
 /// device.
 Tensor normal(std::vector<int64_t> shape, double standard_deviation, uint64_t seed, uint64_t parameter) {
@@ -72,7 +74,7 @@ void CausalLm::visit(const Visitor& visitor) {
     visitor(name + ".weight", layer.weight, {out, in});
     if (bias) visitor(name + ".bias", layer.bias, {out});
   };
-  visitor("model.embed_tokens.weight", embedding_, {config_.vocab_size, hidden});
+  visitor(kEmbedding, embedding_, {config_.vocab_size, hidden});
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const std::string prefix = "model.layers." + std::to_string(i) + ".", attention = prefix + "self_attn.";
     Block& block = blocks_[i];
@@ -109,6 +111,9 @@ CausalLm CausalLm::random(const ModelConfig& config, uint64_t seed, at::Device d
       weight = normal(shape, config.initializer_range, seed, parameter);
     else
       weight = at::full(shape, norm && !config.norm_plus_one ? 1.0 : 0.0, at::kFloat);
+    const Json pad = name == kEmbedding ? config.source.value("pad_token_id", Json()) : Json();
+    // As in transformers, which gives the padding token no embedding.
+    if (pad.is_number_integer() && pad >= 0 && pad < config.vocab_size) weight[pad.get<int64_t>()].zero_();
     weight = weight.to(device).requires_grad_();
     ++parameter;
   });
@@ -222,14 +227,17 @@ void CausalLm::visit_linears(const LinearVisitor& visitor) {
 
 void CausalLm::add_adapter(const LoraOptions& options, uint64_t seed) {
   std::set<std::string> unknown(options.target_modules.begin(), options.target_modules.end());
-  const std::set<std::string> wanted = unknown;
   for (const NamedTensor& parameter : parameters()) parameter.value.set_requires_grad(false);
   uint64_t number = 0;
   visit_linears([&](const std::string& name, Linear& layer) {
-    const std::string module = name.substr(name.rfind('.') + 1);
     ++number;
-    if (!wanted.contains(module)) return;
-    unknown.erase(module);
+    bool wanted = false;
+    for (const std::string& module : options.target_modules) {
+      if (name != module && !name.ends_with("." + module)) continue;
+      wanted = true;
+      unknown.erase(module);
+    }
+    if (!wanted) return;
     const int64_t out = layer.weight.size(0), in = layer.weight.size(1);
     // PEFT's start: A uniform within 1/sqrt(in), B at 0.
     layer.lora_a =

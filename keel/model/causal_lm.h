@@ -65,8 +65,8 @@ class CausalLm {
   /// Every parameter once, in the order of the checkpoint's names. Tied heads are not repeated.
   std::vector<NamedTensor> parameters() const;
 
-  /// Puts a fresh adapter on the layers that the options name (B is 0, so that nothing changes yet) and freezes every
-  /// other weight.
+  /// Puts a fresh adapter on the layers that the options name, whole or by their ends (B is 0, so that nothing changes
+  /// yet) and freezes every other weight.
   void add_adapter(const LoraOptions& options, uint64_t seed);
 
   /// The adapter's tensors, by PEFT's names without its prefix; none without an adapter.

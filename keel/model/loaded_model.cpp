@@ -12,26 +12,35 @@
 namespace keel {
 namespace {
 
-LoadedModel load_folder(const std::filesystem::path& path, at::Device device) {
+/// From an architecture to a network: its stored weights, or fresh ones.
+using MakeNetwork = std::function<CausalLm(const ModelConfig& config, const WeightSource& weights)>;
+
+LoadedModel from_folder(const std::filesystem::path& path, const MakeNetwork& make, const WeightSource& weights) {
   const ModelFolder folder = ModelFolder::open(path);
   Tokenizer tokenizer = Tokenizer::load(path);
   std::vector<int32_t> stop_ids = folder.stop_ids();
   if (stop_ids.empty() && tokenizer.eos_id()) stop_ids.push_back(*tokenizer.eos_id());
-  return {CausalLm::load(folder.config, folder.weights(), device), std::move(tokenizer), ChatTemplates::load(path),
-          std::move(stop_ids)};
+  return {make(folder.config, weights), std::move(tokenizer), ChatTemplates::load(path),
+          std::move(stop_ids),          folder.generation,    folder.dtype};
 }
 
-LoadedModel load_gguf(const std::filesystem::path& path, at::Device device) {
+LoadedModel from_gguf(const std::filesystem::path& path, const MakeNetwork& make) {
   const GgufModel gguf = GgufModel::open(path);
   const GgufTokenizer files = gguf.tokenizer();
   WeightSource source{
       .place = path.string(), .shapes = {}, .read = [&](const std::string& name) { return gguf.read(name); }};
   for (const GgufParameter& parameter : gguf.parameters()) source.shapes[parameter.name] = parameter.shape;
   const Json chat_template = files.tokenizer_config.value("chat_template", Json());
-  return {CausalLm::load(from_config_json(gguf.config(), path.string()), source, device),
-          Tokenizer::from_json(files.tokenizer, files.tokenizer_config, path.string()),
-          ChatTemplates::from_json(chat_template, path.string()),
-          {files.ends.begin(), files.ends.end()}};
+  return {.model = make(from_config_json(gguf.config(), path.string()), source),
+          .tokenizer = Tokenizer::from_json(files.tokenizer, files.tokenizer_config, path.string()),
+          .templates = ChatTemplates::from_json(chat_template, path.string()),
+          .stop_ids = {files.ends.begin(), files.ends.end()}};
+}
+
+bool is_gguf(const std::filesystem::path& path, const std::string& name) {
+  if (std::filesystem::is_directory(path)) return false;
+  if (path.extension() == ".gguf") return true;
+  fail(ExitCode::kBadInput, "model \"", name, "\" is a file; wanted a Hugging Face model folder or a .gguf file");
 }
 
 std::string token_text(const Tokenizer& tokenizer, std::optional<int32_t> id) {
@@ -76,9 +85,31 @@ std::vector<int32_t> encode_guarded(const Tokenizer& tokenizer, const std::strin
 
 LoadedModel load_model(const std::string& name, at::Device device) {
   const std::filesystem::path path = find_model(name);
-  if (std::filesystem::is_directory(path)) return load_folder(path, device);
-  if (path.extension() == ".gguf") return load_gguf(path, device);
-  fail(ExitCode::kBadInput, "model \"", name, "\" is a file; wanted a Hugging Face model folder or a .gguf file");
+  if (!is_gguf(path, name)) return load_folder(path, device);
+  return from_gguf(path, [&](const ModelConfig& config, const WeightSource& weights) {
+    return CausalLm::load(config, weights, device);
+  });
+}
+
+LoadedModel load_folder(const std::filesystem::path& path, at::Device device, const WeightSource* weights) {
+  return from_folder(
+      path,
+      [&](const ModelConfig& config, const WeightSource& source) { return CausalLm::load(config, source, device); },
+      weights != nullptr ? *weights : safetensors_weights(path));
+}
+
+LoadedModel load_untrained(const std::string& name, uint64_t seed, at::Device device) {
+  const MakeNetwork make = [&](const ModelConfig& config, const WeightSource&) {
+    return CausalLm::random(config, seed, device);
+  };
+  const std::filesystem::path path = find_model(name);
+  return is_gguf(path, name) ? from_gguf(path, make) : from_folder(path, make, {});
+}
+
+ModelConfig load_shape(const std::string& name) {
+  const std::filesystem::path path = find_model(name);
+  if (!is_gguf(path, name)) return ModelFolder::open(path).config;
+  return from_config_json(GgufModel::open(path).config(), path.string());
 }
 
 std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& text) {

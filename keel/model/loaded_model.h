@@ -9,16 +9,27 @@
 
 namespace keel {
 
-/// A model with everything it needs to talk.
+/// A model with everything it needs to talk, and what a folder needs besides to hold it.
 struct LoadedModel {
   CausalLm model;
   Tokenizer tokenizer;
-  ChatTemplates templates;
-  std::vector<int32_t> stop_ids;  // tokens that end a completion
+  ChatTemplates templates = {};
+  std::vector<int32_t> stop_ids = {};  // tokens that end a completion
+  Json generation = Json::object();    // generation_config.json; empty: none
+  at::ScalarType dtype = at::kFloat;   // of the weights where they came from
 };
 
 /// From a Hugging Face folder, a GGUF file, or `owner/name` in the local Hugging Face cache.
 LoadedModel load_model(const std::string& name, at::Device device);
+
+/// The same with fresh random weights: only the architecture and the tokenizer come from there.
+LoadedModel load_untrained(const std::string& name, uint64_t seed, at::Device device);
+
+/// From a Hugging Face folder, with other weights than its own where `weights` is given.
+LoadedModel load_folder(const std::filesystem::path& path, at::Device device, const WeightSource* weights = nullptr);
+
+/// The architecture alone, without reading weights.
+ModelConfig load_shape(const std::string& name);
 
 /// The token ids of a text: with what the tokenizer's post-processor adds, such as <bos>. Special tokens spelled out in
 /// the text stay text.

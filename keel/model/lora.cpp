@@ -8,6 +8,7 @@
 #include "keel/core/error.h"
 #include "keel/core/file.h"
 #include "keel/core/json_file.h"
+#include "keel/core/options.h"
 #include "keel/model/causal_lm.h"
 #include "keel/model/families.h"
 #include "keel/model/safetensors.h"
@@ -20,6 +21,18 @@ constexpr const char* kTensors = "adapter_model.safetensors";
 constexpr const char* kPrefix = "base_model.model.";  // PEFT wraps the model twice before it names its tensors
 
 }  // namespace
+
+void LoraOptions::describe(OptionTable& table) {
+  table.add("rank", rank, "Rank of the adapters that are trained in place of the weights; 0 trains the weights.",
+            at_least(0).at_most(1 << 16));
+  table.add("alpha", alpha, "The adapters' product is scaled by alpha / rank.", above(0));
+  table.add("rank_stabilized", rank_stabilized, "Scale by alpha / sqrt(rank) instead (arXiv 2312.03732).");
+  table.add("target_modules", target_modules,
+            "Linear layers that get an adapter: their names, or the ends of their names, as PEFT matches them.",
+            not_empty());
+  table.add("adapter", adapter,
+            "Folder of a PEFT adapter to go on from; its adapter_config.json then says rank, alpha and layers.");
+}
 
 double LoraOptions::scale() const {
   const double r = static_cast<double>(rank);
@@ -87,7 +100,11 @@ void write_adapter(const std::filesystem::path& folder, const CausalLm& model, c
 LoraOptions read_adapter(const std::filesystem::path& folder, CausalLm& model) {
   const std::filesystem::path config = folder / kConfig;
   const LoraOptions options = from_adapter_json(read_json_file(config), config.string());
-  model.add_adapter(options, /*seed=*/0);
+  try {
+    model.add_adapter(options, /*seed=*/0);
+  } catch (const Error& error) {
+    fail(ExitCode::kBadInput, config.string(), ": ", error.what());
+  }
   const SafetensorsFile file = SafetensorsFile::open(folder / kTensors);
   const std::string place = (folder / kTensors).string();
   for (const NamedTensor& weight : model.adapter()) {

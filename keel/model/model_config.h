@@ -12,8 +12,10 @@ namespace keel {
 
 class OptionTable;
 
-/// The shape of a network made from nothing; the section `model` of a configuration.
+/// Where the network comes from, or the shape of one made from nothing; the section `model` of a configuration.
 struct ModelOptions {
+  std::string path = "";
+  bool random_weights = false;
   int64_t hidden_size = 64;
   int64_t layers = 2;
   int64_t heads = 4;
@@ -26,6 +28,7 @@ struct ModelOptions {
   int64_t max_positions = 2048;
 
   void describe(OptionTable& table);
+  void describe_shape(OptionTable& table);
 };
 
 /// How a position turns queries and keys.
@@ -80,6 +83,9 @@ struct ModelConfig {
   bool slides(int64_t layer) const { return !sliding.empty() && sliding[layer]; }
   int64_t parameter_count() const;
 };
+
+/// The first option of a network's shape that differs from its default; empty: none. They mean nothing beside a path.
+std::string changed_shape_option(const ModelOptions& options);
 
 /// Fills in what the options leave open and refuses impossible shapes (exit code 2).
 ModelConfig model_config(const ModelOptions& options, int64_t vocab_size);

@@ -48,6 +48,12 @@ class Task {
   /// A word-level vocabulary that covers prompts and demonstrations.
   virtual Tokenizer tokenizer() const = 0;
 
+  /// What ends a demonstration; the eos of the vocabulary above.
+  std::string stop_word() const {
+    const Tokenizer words = tokenizer();
+    return words.eos_id() ? words.token(*words.eos_id()) : std::string();
+  }
+
   /// The number of tokens after which a completion is cut off.
   virtual int64_t completion_limit() const = 0;
 };

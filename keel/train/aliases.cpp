@@ -69,6 +69,12 @@ void add_aliases(OptionTable& t) {
   // Hugging Face TRL (GRPOConfig)
   t.alias("output_dir", "run.dir", "TRL");
   t.alias("seed", "run.seed", "TRL");
+  t.alias("model", "model.path", "TRL");
+  t.alias("model_name_or_path", "model.path", "TRL");
+  t.alias("lora_r", "lora.rank", "TRL");
+  t.alias("lora_alpha", "lora.alpha", "TRL");
+  t.alias("lora_target_modules", "lora.target_modules", "TRL");
+  t.alias("use_rslora", "lora.rank_stabilized", "TRL");
   t.alias("learning_rate", "optimizer.lr", "TRL");
   t.alias("adam_beta1", "optimizer.beta1", "TRL");
   t.alias("adam_beta2", "optimizer.beta2", "TRL");
@@ -109,6 +115,9 @@ void add_aliases(OptionTable& t) {
   t.alias("trainer.total_training_steps", "train.steps", "verl");
   t.alias("trainer.save_freq", "checkpoint.every", "verl");
   t.alias("trainer.test_freq", "eval.every", "verl");
+  t.alias("actor_rollout_ref.model.path", "model.path", "verl");
+  t.alias("actor_rollout_ref.model.lora_rank", "lora.rank", "verl");
+  t.alias("actor_rollout_ref.model.lora_alpha", "lora.alpha", "verl");
   t.alias("data.train_batch_size", "train.prompts_per_step", "verl");
   t.alias("data.max_response_length", "rollout.max_new_tokens", "verl");
   t.alias("actor_rollout_ref.rollout.n", "rollout.samples_per_prompt", "verl");

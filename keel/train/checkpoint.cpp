@@ -44,11 +44,25 @@ void remove_outlived(const std::filesystem::path& checkpoints, const std::filesy
   }
 }
 
-std::vector<NamedTensor> read_tensors(const std::filesystem::path& path) {
-  const SafetensorsFile file = SafetensorsFile::open(path);
+constexpr const char* kAdapterFolder = "adapter";
+constexpr std::string_view kMaster = ".master";  // ends the names of float32 weights beside narrower ones
+
+std::vector<NamedTensor> read_moments(const SafetensorsFile& file) {
   std::vector<NamedTensor> tensors;
-  for (const TensorInfo& info : file.tensors()) tensors.push_back({info.name, file.read(info.name)});
+  for (const TensorInfo& info : file.tensors())
+    if (!info.name.ends_with(kMaster)) tensors.push_back({info.name, file.read(info.name)});
   return tensors;
+}
+
+/// The float32 weights in optimizer.safetensors; without shapes where the folder's own are as wide.
+WeightSource master_weights(const SafetensorsFile& file, const std::string& place) {
+  WeightSource source{.place = place, .shapes = {}, .read = [&file](const std::string& name) {
+                        return file.read_float32(name + std::string(kMaster));
+                      }};
+  for (const TensorInfo& info : file.tensors())
+    if (info.name.ends_with(kMaster))
+      source.shapes[info.name.substr(0, info.name.size() - kMaster.size())] = info.shape;
+  return source;
 }
 
 void write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) {
@@ -57,16 +71,12 @@ void write_tensors(const std::filesystem::path& path, const std::vector<NamedTen
   write_safetensors(path, pairs, {{"format", "pt"}});
 }
 
-/// The policy in float32, whatever it was loaded from: what training goes on with.
-void write_policy(const std::filesystem::path& folder, const CausalLm& model, const Tokenizer& tokenizer) {
-  write_model_folder(folder, model, tokenizer, Json::object(), at::kFloat);
-}
-
 }  // namespace
 
-void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const Tokenizer& tokenizer) {
-  write_whole_folder(folder, {{"format", "keel reference 1"}},
-                     [&](const auto& partial) { write_policy(partial, reference, tokenizer); });
+void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const LoadedModel& policy) {
+  write_whole_folder(folder, {{"format", "keel reference 1"}}, [&](const auto& partial) {
+    write_model_folder(partial, reference, policy.tokenizer, policy.generation, at::kFloat);
+  });
   remove_tree(folder.string() + ".replaced");  // of a process that was killed between two moves
 }
 
@@ -80,10 +90,18 @@ CausalLm load_reference(const std::filesystem::path& folder, at::Device device) 
 
 namespace {
 
-void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoint& checkpoint,
-                            const Tokenizer& tokenizer) {
-  write_policy(folder, checkpoint.model, tokenizer);
-  write_tensors(folder / "optimizer.safetensors", checkpoint.optimizer);
+void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
+  const LoadedModel& policy = checkpoint.policy;
+  write_model_folder(folder, policy.model.merged(), policy.tokenizer, policy.generation, policy.dtype);
+  std::vector<NamedTensor> kept = checkpoint.optimizer;
+  if (checkpoint.lora.used()) {
+    create_directories(folder / kAdapterFolder);
+    write_adapter(folder / kAdapterFolder, policy.model, checkpoint.lora, checkpoint.base_model);
+  } else if (policy.dtype != at::kFloat) {
+    for (const NamedTensor& weight : policy.model.parameters())
+      kept.push_back({weight.name + std::string(kMaster), weight.value});
+  }
+  write_tensors(folder / "optimizer.safetensors", kept);
   const Json state = {
       {"state", to_json(checkpoint.state)},
       {"files",
@@ -95,10 +113,10 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
 }  // namespace
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
-                                      const Tokenizer& tokenizer, int64_t keep) {
+                                      int64_t keep) {
   const std::filesystem::path folder = checkpoints / folder_name(checkpoint.state.step);
   write_whole_folder(folder, {{"format", "keel checkpoint 1"}, {"step", checkpoint.state.step}},
-                     [&](const auto& partial) { write_checkpoint_files(partial, checkpoint, tokenizer); });
+                     [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
   finish_save(folder);
   remove_outlived(checkpoints, folder, keep);
   return folder;
@@ -126,15 +144,28 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints
   return {};
 }
 
+void put_adapter(const std::filesystem::path& checkpoint, CausalLm& base) {
+  read_adapter(checkpoint / kAdapterFolder, base);
+}
+
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device) {
   const std::string place = (checkpoint / "state.json").string();
   const Json json = read_json_file(place);
-  CausalLm model = read_model_folder(checkpoint, device);
+  const SafetensorsFile optimizer = SafetensorsFile::open(checkpoint / "optimizer.safetensors");
+  const WeightSource masters = master_weights(optimizer, (checkpoint / "optimizer.safetensors").string());
   try {
-    const Json& files = json.at("files");
-    return {std::move(model), read_tensors(checkpoint / "optimizer.safetensors"),
-            state_from_json(json.at("state"), place),
-            RunFolder::Sizes{files.at("metrics"), files.at("samples"), files.at("log")}, json.at("config")};
+    const TrainState state = state_from_json(json.at("state"), place);
+    const RunFolder::Sizes files{json.at("files").at("metrics"), json.at("files").at("samples"),
+                                 json.at("files").at("log")};
+    const Json config = json.at("config");
+    LoadedModel policy = load_folder(checkpoint, device, masters.shapes.empty() ? nullptr : &masters);
+    return {.policy = std::move(policy),
+            .lora = {},
+            .base_model = {},
+            .optimizer = read_moments(optimizer),
+            .state = state,
+            .files = files,
+            .config = config};
   } catch (const Json::exception& error) {
     fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
   }

@@ -6,16 +6,19 @@
 #include <vector>
 
 #include "keel/core/json.h"
-#include "keel/model/causal_lm.h"
+#include "keel/model/loaded_model.h"
 #include "keel/record/run_folder.h"
-#include "keel/text/tokenizer.h"
 #include "keel/train/state.h"
 
 namespace keel {
 
-/// Everything a checkpoint holds: a Hugging Face model folder, and what training needs to go on.
+/// Everything a checkpoint holds: a Hugging Face model folder, and what training needs to go on. Where the folder's
+/// weights are narrower than float32, the masters are beside the optimizer's moments. An adapter is merged into the
+/// folder's weights and lies, in PEFT's files, in the folder `adapter`.
 struct Checkpoint {
-  CausalLm model;
+  LoadedModel policy;
+  LoraOptions lora = {};
+  std::string base_model = {};  // what the adapter belongs on
   std::vector<NamedTensor> optimizer;
   TrainState state;
   RunFolder::Sizes files;  // of the run's growing files
@@ -26,7 +29,7 @@ struct Checkpoint {
 /// name; the folder gets its name last, then LATEST is moved. A reader sees a whole checkpoint or none. Older ones
 /// beyond `keep` are removed.
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
-                                      const Tokenizer& tokenizer, int64_t keep);
+                                      int64_t keep);
 
 /// What follows once a checkpoint has its name: LATEST says it, and what a killed process left half-written is removed.
 /// Part of saving; a run that was killed in between is resumed with it.
@@ -38,11 +41,15 @@ std::optional<std::string> find_damage(const std::filesystem::path& checkpoint);
 /// The newest checkpoint that verifies; notes about damaged newer ones are appended. None: an empty path.
 std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes);
 
+/// The adapter stays merged: put_adapter gives a network that it can be trained on.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
+
+/// Puts a checkpoint's adapter on the network that it was trained on.
+void put_adapter(const std::filesystem::path& checkpoint, CausalLm& base);
 
 /// The policy that RL starts from, RUN/reference: a model folder with a manifest, whole or not at all, that is there
 /// before the first RL checkpoint.
-void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const Tokenizer& tokenizer);
+void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const LoadedModel& policy);
 CausalLm load_reference(const std::filesystem::path& folder, at::Device device);
 
 }  // namespace keel

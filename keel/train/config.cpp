@@ -2,6 +2,7 @@
 
 #include "keel/core/error.h"
 #include "keel/task/tasks.h"
+#include "keel/train/starting_model.h"
 
 namespace keel {
 
@@ -52,6 +53,10 @@ void EvalOptions::describe(OptionTable& table) {
 void CheckpointOptions::describe(OptionTable& table) {
   table.add("every", every, "Steps between checkpoints; 0 saves only between the phases and at the end.", at_least(0));
   table.add("keep", keep, "Newest checkpoints that are kept.", at_least(1));
+  table.add("dtype", dtype,
+            "Of the saved model's weights; auto is that of model.path (float32 for a GGUF file). Training goes on from "
+            "float32 weights in any case.",
+            one_of({"auto", "float32", "bfloat16", "float16"}));
 }
 
 void RecordOptions::describe(OptionTable& table) {
@@ -65,7 +70,8 @@ void RecordOptions::describe(OptionTable& table) {
 
 void Config::describe(OptionTable& table) {
   table.section("run", "Where, with which seed, on what.", run);
-  table.section("model", "The network that is made when none is loaded.", model);
+  table.section("model", "The model to start from, or the shape of a network made from nothing.", model);
+  table.section("lora", "A low-rank adapter that is trained in place of the weights.", lora);
   table.section("task", "The built-in task.", task);
   table.section("sft", "Supervised warm-up before RL.", sft);
   table.section("rollout", "How completions are sampled.", rollout);
@@ -97,17 +103,18 @@ namespace {
 
 constexpr int64_t kMaxRolloutsPerStep = int64_t{1} << 24;
 
-/// A prompt and its completion must fit into the model; found here, and not after the warm-up at the first rollout.
-void check_positions(const Config& c, const Task& task) {
-  const Tokenizer tokenizer = task.tokenizer();
-  const auto prompt = tokenizer.encode(task.problem(c.run.seed, 0, Split::kTrain).prompt);
-  const int64_t completion = c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : task.completion_limit();
-  const int64_t longest = std::max(completion, c.sft.steps > 0 ? task.completion_limit() : 0);
-  const int64_t needed = static_cast<int64_t>(prompt.size()) + longest;
-  if (needed > c.model.max_positions)
-    fail(ExitCode::kBadConfiguration, "model.max_positions is ", c.model.max_positions, ", but a prompt of the task ",
-         c.task.name, " has ", prompt.size(), " tokens and a completion up to ", longest,
-         "; set model.max_positions to at least ", needed, " or lower rollout.max_new_tokens");
+/// A model that is loaded has its own shape, and an adapter its own rank.
+void check_sources(const Config& c) {
+  const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
+  const std::string shape = changed_shape_option(c.model);
+  if (!c.model.path.empty() && !shape.empty())
+    refuse("model.", shape, " is set, but model.path is ", c.model.path,
+           ", which says the network's shape itself; remove one of the two");
+  if (c.model.path.empty() && c.model.random_weights)
+    refuse("model.random_weights needs model.path, whose architecture and tokenizer it takes");
+  if (!c.lora.adapter.empty() && c.lora.rank > 0)
+    refuse("lora.rank is ", c.lora.rank, ", but lora.adapter is ", c.lora.adapter,
+           ", whose adapter_config.json says the rank; remove one of the two");
 }
 
 }  // namespace
@@ -126,7 +133,25 @@ void check_consistency(const Config& c) {
            " completions (train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step());
   make_objective(c.objective, 1.0, c.reference);  // refuses what the method does not have or would not read
-  check_positions(c, *make_task(c.task));
+  check_sources(c);
+  const std::unique_ptr<Task> task = make_task(c.task);
+  if (!c.model.path.empty()) return;
+  const ModelConfig shape = starting_shape(c, *task);  // refuses sizes that make no network
+  const auto prompt = task->tokenizer().encode(task->problem(c.run.seed, 0, Split::kTrain).prompt);
+  check_positions(c, *task, prompt.size(), shape.max_position_embeddings);
+}
+
+void check_positions(const Config& c, const Task& task, size_t prompt_tokens, int64_t positions) {
+  const int64_t completion = c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : task.completion_limit();
+  const int64_t longest = std::max(completion, c.sft.steps > 0 ? task.completion_limit() : 0);
+  const int64_t needed = static_cast<int64_t>(prompt_tokens) + longest;
+  if (needed <= positions) return;
+  const std::string which =
+      c.model.path.empty() ? "model.max_positions is " : "max_position_embeddings of the model is ";
+  fail(ExitCode::kBadConfiguration, which, positions, ", but a prompt of the task ", c.task.name, " has ",
+       prompt_tokens, " tokens and a completion up to ", longest, "; ",
+       c.model.path.empty() ? "set model.max_positions to at least " + std::to_string(needed) + " or lower " : "lower ",
+       "rollout.max_new_tokens");
 }
 
 Config quickstart_config() {

@@ -7,6 +7,7 @@
 
 #include "keel/core/config_tree.h"
 #include "keel/core/options.h"
+#include "keel/model/lora.h"
 #include "keel/model/model_config.h"
 #include "keel/objective/methods.h"
 #include "keel/rollout/engine.h"
@@ -59,6 +60,7 @@ struct EvalOptions {
 struct CheckpointOptions {
   int64_t every = 100;
   int64_t keep = 2;
+  std::string dtype = "auto";
   void describe(OptionTable& table);
 };
 
@@ -72,6 +74,7 @@ struct RecordOptions {
 struct Config {
   RunOptions run;
   ModelOptions model;
+  LoraOptions lora;
   TaskOptions task;
   SftOptions sft;
   RolloutOptions rollout;
@@ -99,6 +102,9 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes);
 
 /// Settings that contradict each other are refused (exit code 2).
 void check_consistency(const Config& config);
+
+/// A prompt and its completion must fit into the model; found before the run starts, and not after its warm-up.
+void check_positions(const Config& config, const Task& task, size_t prompt_tokens, int64_t positions);
 
 /// The quickstart's settings; examples/quickstart.yaml holds the same.
 Config quickstart_config();

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "keel/reward/score.h"
+#include "keel/train/task_prompts.h"
 
 namespace keel {
 
@@ -15,33 +16,24 @@ std::pair<double, double> wilson_interval(double successes, double count) {
   return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
 }
 
-Prompt task_prompt(const Task& task, const Tokenizer& tokenizer, const std::string& name, uint64_t seed, uint64_t index,
-                   Split split) {
-  const Problem problem = task.problem(seed, index, split);
-  return {.id = index,
-          .tokens = tokenizer.encode(problem.prompt),
-          .text = problem.prompt,
-          .source = name,
-          .answer = problem.answer};
-}
-
-Evaluation evaluate(const CausalLm& model, const Task& task, const std::string& task_name, const Tokenizer& tokenizer,
-                    int64_t count, int64_t max_new_tokens, double temperature, uint64_t seed, int64_t max_sequences,
+Evaluation evaluate(const LoadedModel& policy, const Task& task, const std::string& task_name, int64_t count,
+                    int64_t max_new_tokens, double temperature, uint64_t seed, int64_t max_sequences,
                     const std::function<bool()>& stop) {
   const SamplingRequest request{.samples_per_prompt = 1,
                                 .temperature = temperature,
                                 .max_new_tokens = max_new_tokens,
+                                .stop_ids = policy.stop_ids,
                                 .seed = seed ^ (uint64_t{static_cast<unsigned>(Stream::kEvaluation)} << 56),
                                 .max_sequences = max_sequences};
-  const RolloutEngine engine(model, tokenizer);
+  const RolloutEngine engine(policy.model.merged(), policy.tokenizer);
   Evaluation result;
   double successes = 0, length = 0, truncated = 0;
   while (result.count < count && !(stop && stop())) {
     std::vector<Prompt> prompts;
     for (int64_t i = result.count; i < std::min(count, result.count + max_sequences); ++i)
-      prompts.push_back(task_prompt(task, tokenizer, task_name, seed, static_cast<uint64_t>(i), Split::kHeldOut));
+      prompts.push_back(task_prompt(task, policy, task_name, seed, static_cast<uint64_t>(i), Split::kHeldOut));
     std::vector<Rollout> rollouts = engine.generate(prompts, request);
-    score(rollouts, prompts, tokenizer, [&](const Prompt& prompt, std::string_view completion) {
+    score(rollouts, prompts, policy.tokenizer, [&](const Prompt& prompt, std::string_view completion) {
       return task.check({prompt.text, prompt.answer}, completion);
     });
     for (Rollout& rollout : rollouts) {

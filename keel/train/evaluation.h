@@ -3,6 +3,7 @@
 #include <functional>
 #include <vector>
 
+#include "keel/model/loaded_model.h"
 #include "keel/rollout/engine.h"
 #include "keel/task/task.h"
 
@@ -20,14 +21,10 @@ struct Evaluation {
 /// Wilson's 95 % score interval of `successes` in `count`.
 std::pair<double, double> wilson_interval(double successes, double count);
 
-/// A built-in task's problem as a prompt; the id is its index.
-Prompt task_prompt(const Task& task, const Tokenizer& tokenizer, const std::string& name, uint64_t seed, uint64_t index,
-                   Split split);
-
 /// The first `count` held-out problems of the seed, the same at every call. `stop` is asked between batches of
 /// `max_sequences` prompts.
-Evaluation evaluate(const CausalLm& model, const Task& task, const std::string& task_name, const Tokenizer& tokenizer,
-                    int64_t count, int64_t max_new_tokens, double temperature, uint64_t seed, int64_t max_sequences,
+Evaluation evaluate(const LoadedModel& policy, const Task& task, const std::string& task_name, int64_t count,
+                    int64_t max_new_tokens, double temperature, uint64_t seed, int64_t max_sequences,
                     const std::function<bool()>& stop = {});
 
 }  // namespace keel

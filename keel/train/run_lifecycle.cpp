@@ -13,7 +13,9 @@
 #include "keel/task/tasks.h"
 #include "keel/train/sample_notes.h"
 #include "keel/train/self_test.h"
+#include "keel/train/starting_model.h"
 #include "keel/train/stopwatch.h"
+#include "keel/train/task_prompts.h"
 #include "keel/train/trainer.h"
 
 namespace keel {
@@ -41,6 +43,14 @@ std::string shell_word(const std::string& path) {
   std::string word = "'";
   for (const char c : path) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return word + "'";
+}
+
+/// Names of files that mean the same from any folder, so that a run can be resumed from elsewhere.
+Config with_absolute_paths(Config config) {
+  for (std::string* path : {&config.model.path, &config.lora.adapter})
+    if (!path->empty() && std::filesystem::exists(*path))
+      *path = std::filesystem::absolute(*path).lexically_normal().string();
+  return config;
 }
 
 /// What config.yaml says of a run: everything, and where it is, so that it can be resumed from any folder.
@@ -76,12 +86,25 @@ void require_same_config(const Config& config, const Json& saved, const std::str
          "\nRestore them to continue it, or start a new run with another run.dir");
 }
 
+/// The network that a checkpoint's adapter was trained on, with the adapter.
+CausalLm adapted_base(const Config& config, const TrainState& state, const std::filesystem::path& checkpoint,
+                      at::Device device) {
+  CausalLm base = starting_model(config, *make_task(config.task), device).model;
+  if (weight_checksum(base) != state.base_checksum)
+    fail(ExitCode::kBadInput, "model.path: ", config.model.path,
+         " has other weights than when the run was started, and ", "the adapter in ", checkpoint.string(),
+         " belongs to those; restore the model");
+  put_adapter(checkpoint, base);
+  return base;
+}
+
 /// Refuses a model that cannot be trained in this machine's memory; a machine that promises more than it has would end
 /// the process without a word.
-void require_memory(const ModelConfig& shape, bool has_reference) {
+void require_memory(const ModelConfig& shape, const Config& config) {
   constexpr double kGiB = 1 << 30;
-  const double floats_per_parameter = has_reference ? 5 : 4;  // weight, gradient, two moments; the reference's weight
-  constexpr double kFloatsPerAngle = 4;                       // cos and sin, and the angles while they are made
+  // Weight, gradient, two moments, of which an adapter needs the last three for itself alone; the reference's weight.
+  const double floats_per_parameter = (config.lora.used() ? 1 : 4) + (config.reference.kl_coefficient > 0 ? 1 : 0);
+  constexpr double kFloatsPerAngle = 4;  // cos and sin, and the angles while they are made
   const double parameters = static_cast<double>(shape.parameter_count());
   const double angles = static_cast<double>(shape.max_position_embeddings) * static_cast<double>(shape.head_dim);
   const double wanted = sizeof(float) * (floats_per_parameter * parameters + kFloatsPerAngle * angles);
@@ -95,16 +118,16 @@ void require_memory(const ModelConfig& shape, bool has_reference) {
 
 }  // namespace
 
-Trainer::Trainer(const Config& config, CausalLm model, RunFolder folder, TrainState state, Console& console)
+Trainer::Trainer(const Config& config, LoadedModel policy, RunFolder folder, TrainState state, Console& console)
     : config_(config),
       console_(console),
-      device_(model.device()),
+      device_(policy.model.device()),
       task_(make_task(config.task)),
-      tokenizer_(task_->tokenizer()),
+      stop_word_(task_->stop_word()),
       objective_(make_objective(config.objective, static_cast<double>(max_new_tokens()), config.reference)),
-      model_(std::move(model)),
+      policy_(std::move(policy)),
       prompts_([this](uint64_t index) {
-        return task_prompt(*task_, tokenizer_, config_.task.name, config_.run.seed, index, Split::kTrain);
+        return task_prompt(*task_, policy_, config_.task.name, config_.run.seed, index, Split::kTrain);
       }),
       reward_([this](const Prompt& prompt, std::string_view completion) {
         return task_->check({prompt.text, prompt.answer}, completion);
@@ -117,22 +140,29 @@ Trainer::Trainer(const Config& config, CausalLm model, RunFolder folder, TrainSt
   if (state_.delta_low > 0) set_thresholds(objective_, {state_.delta_low, state_.delta_high});
 }
 
-std::unique_ptr<Trainer> Trainer::start(const Config& config, bool replace, Console& console) {
+std::unique_ptr<Trainer> Trainer::start(const Config& given, bool replace, Console& console) {
+  Config config = with_absolute_paths(given);
   use_threads(config.run.threads);
   const at::Device device = open_device(config.run.device);
   const std::unique_ptr<Task> task = make_task(config.task);
-  const ModelConfig shape = model_config(config.model, task->tokenizer().size());
+  const ModelConfig shape = starting_shape(config, *task);
   // All that can refuse comes before the folder, so that a refused run leaves nothing behind and replaces nothing.
   RunFolder::require_free(config.run.dir, replace);
-  if (device.is_cpu()) require_memory(shape, config.reference.kl_coefficient > 0);
-  CausalLm model = CausalLm::random(shape, config.run.seed, device);
+  if (device.is_cpu()) require_memory(shape, config);
+  LoadedModel policy = starting_model(config, *task, device);
+  TrainState state;
+  if (config.lora.used()) state.base_checksum = weight_checksum(policy.model);
+  add_starting_adapter(policy.model, config.lora, config.run.seed);
+  const Prompt first = task_prompt(*task, policy, config.task.name, config.run.seed, 0, Split::kTrain);
+  check_positions(config, *task, first.tokens.size(), policy.model.config().max_position_embeddings);
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
-  std::unique_ptr<Trainer> trainer(new Trainer(config, std::move(model), std::move(folder), TrainState{}, console));
+  std::unique_ptr<Trainer> trainer(new Trainer(config, std::move(policy), std::move(folder), state, console));
   trainer->begin_phase(config.sft.steps > 0 ? Phase::kSft : Phase::kRl);
   return trainer;
 }
 
-std::unique_ptr<Trainer> Trainer::resume(const Config& config, Console& console) {
+std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console) {
+  const Config config = with_absolute_paths(given);
   use_threads(config.run.threads);
   const at::Device device = open_device(config.run.device);
   const std::filesystem::path folder = config.run.dir;
@@ -150,13 +180,14 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& config, Console& console)
   FileHandle claim = RunFolder::claim(folder);
   Checkpoint checkpoint = load_checkpoint(newest, device);
   require_same_config(config, checkpoint.config, newest.string());
+  if (config.lora.used()) checkpoint.policy.model = adapted_base(config, checkpoint.state, newest, device);
   std::optional<CausalLm> reference;
   if (config.reference.kl_coefficient > 0 && checkpoint.state.rl_steps > 0)
     reference = load_reference(folder / kReferenceFolder, device);
   finish_save(newest);
   RunFolder reopened = RunFolder::reopen(folder, std::move(claim), checkpoint.files, recorded_config(config));
   std::unique_ptr<Trainer> trainer(
-      new Trainer(config, std::move(checkpoint.model), std::move(reopened), checkpoint.state, console));
+      new Trainer(config, std::move(checkpoint.policy), std::move(reopened), checkpoint.state, console));
   trainer->reference_ = std::move(reference);
   const Phase phase = checkpoint.state.phase;
   // A finished run goes on when it is asked for more steps than it made.
@@ -171,7 +202,7 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& config, Console& console)
 
 void Trainer::begin_phase(Phase phase) {
   state_.phase = phase;
-  optimizer_.emplace(model_.parameters(), phase == Phase::kSft ? sft_optimizer(config_.sft) : config_.optimizer);
+  optimizer_.emplace(policy_.model.trainable(), phase == Phase::kSft ? sft_optimizer(config_.sft) : config_.optimizer);
   if (phase == Phase::kRl) keep_reference();
 }
 
@@ -180,21 +211,21 @@ void Trainer::begin_phase(Phase phase) {
 void Trainer::keep_reference() {
   if (reference_ || !objective_.requirements().reference_logp) return;
   const at::NoGradGuard no_grad;
-  reference_ = CausalLm::from_tensors(model_.config(), model_.parameters(), device_, "the reference policy");
+  reference_ = CausalLm::from_tensors(policy_.model.config(), policy_.model.merged().parameters(), device_,
+                                      "the reference policy");
   for (const NamedTensor& weight : reference_->parameters()) weight.value.set_requires_grad(false);
-  save_reference(folder_.path() / kReferenceFolder, *reference_, tokenizer_);
+  save_reference(folder_.path() / kReferenceFolder, *reference_, policy_);
 }
 
 void Trainer::self_test() {
   std::vector<Prompt> prompts;
   for (int64_t i = 0; i < kSelfTestPrompts; ++i)
-    prompts.push_back(task_prompt(*task_, tokenizer_, config_.task.name, config_.run.seed, i, Split::kTrain));
-  const SamplingRequest request{.samples_per_prompt = config_.rollout.samples_per_prompt,
-                                .temperature = config_.rollout.temperature,
-                                .max_new_tokens = max_new_tokens(),
-                                .seed = config_.run.seed};
-  const Agreement agreement = sampler_trainer_agreement(sampling_weights(model_, config_.rollout.weights), tokenizer_,
-                                                        prompts, request, config_.train.tokens_per_batch);
+    prompts.push_back(task_prompt(*task_, policy_, config_.task.name, config_.run.seed, i, Split::kTrain));
+  const CausalLm sampler = sampling_weights(policy_.model, config_.rollout.weights);
+  // Weights rounded for sampling are compared with themselves: that they differ from the trainer's is their purpose.
+  const CausalLm& trainer = config_.rollout.weights == "exact" ? policy_.model : sampler;
+  const Agreement agreement = sampler_trainer_agreement(sampler, trainer, policy_.tokenizer, prompts,
+                                                        sampling_request(), config_.train.tokens_per_batch);
   require_agreement(agreement, config_.train.agreement_limit);
   char text[160];
   snprintf(text, sizeof(text), "self-test: sampler and trainer agree on %ld tokens, largest |difference of log p| %.1e",
@@ -212,8 +243,8 @@ void Trainer::evaluate_if_due() {
   if (!evaluation_due()) return;
   console_.progress("evaluating on " + std::to_string(config_.eval.prompts) + " held-out prompts");
   Evaluation result =
-      evaluate(model_, *task_, config_.task.name, tokenizer_, config_.eval.prompts, max_new_tokens(),
-               config_.eval.temperature, config_.run.seed, config_.rollout.max_sequences, stop_requested);
+      evaluate(policy_, *task_, config_.task.name, config_.eval.prompts, max_new_tokens(), config_.eval.temperature,
+               config_.run.seed, config_.rollout.max_sequences, stop_requested);
   if (result.count < config_.eval.prompts) return;  // told to stop: measured again when the run is resumed
   state_.last_evaluation = state_.step;
   folder_.add_metrics({{"phase", "eval"},
@@ -226,7 +257,7 @@ void Trainer::evaluate_if_due() {
                        {"eval/length_mean", result.length_mean},
                        {"eval/truncated", result.truncated}});
   for (int64_t i = 0; i < std::min(kEvaluationSamples, result.count); ++i)
-    folder_.add_sample(sample_row("eval", state_.step, result.prompts[i], result.rollouts[i], tokenizer_));
+    folder_.add_sample(sample_row("eval", state_.step, result.prompts[i], result.rollouts[i], policy_.tokenizer));
   console_.line("step " + std::to_string(state_.step) + ": held-out accuracy " + fixed(result.accuracy, 3) + "  [" +
                 fixed(result.low, 3) + ", " + fixed(result.high, 3) + "]  on " + std::to_string(result.count) +
                 " prompts");
@@ -258,7 +289,7 @@ void Trainer::record_step(Json values, const char* phase, double seconds) {
 
 /// A checkpoint of broken weights would, by and by, push the sound ones out.
 void Trainer::require_finite_weights() const {
-  for (const NamedTensor& parameter : model_.parameters())
+  for (const NamedTensor& parameter : policy_.model.trainable())
     if (!parameter.value.isfinite().all().item<bool>())
       fail(ExitCode::kHealthGuard, "step ", state_.step, ": ", parameter.name,
            " holds numbers that are not finite, so ", "nothing was saved; the checkpoints in ",
@@ -273,7 +304,8 @@ void Trainer::save() {
   require_finite_weights();
   const RunFolder::Sizes sizes = folder_.sync();
   last_checkpoint_ =
-      save_checkpoint(folder_.checkpoints(), {model_, optimizer_->state(), state_, sizes, to_json(config_)}, tokenizer_,
+      save_checkpoint(folder_.checkpoints(),
+                      {policy_, config_.lora, config_.model.path, optimizer_->state(), state_, sizes, to_json(config_)},
                       config_.checkpoint.keep);
   set_resumable();
   checkpoint_seconds_ += watch.lap();

@@ -7,10 +7,10 @@
 
 namespace keel {
 
-Agreement sampler_trainer_agreement(const CausalLm& weights, const Tokenizer& tokenizer,
+Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& trainer, const Tokenizer& tokenizer,
                                     std::span<const Prompt> prompts, const SamplingRequest& request,
                                     int64_t tokens_per_batch) {
-  const std::vector<Rollout> rollouts = RolloutEngine(weights, tokenizer).generate(prompts, request);
+  const std::vector<Rollout> rollouts = RolloutEngine(sampler, tokenizer).generate(prompts, request);
   std::vector<TrainingSequence> sequences;
   std::vector<std::span<const float>> behavior;
   for (const Rollout& rollout : rollouts) {
@@ -18,8 +18,8 @@ Agreement sampler_trainer_agreement(const CausalLm& weights, const Tokenizer& to
     behavior.push_back(rollout.behavior_logp);
   }
   Agreement agreement;
-  for (const PackedBatch& batch : pack(sequences, tokens_per_batch, weights.device())) {
-    const Tensor logp = token_statistics(weights, batch, request.temperature).logp;
+  for (const PackedBatch& batch : pack(sequences, tokens_per_batch, trainer.device())) {
+    const Tensor logp = token_statistics(trainer, batch, request.temperature).logp;
     // A NaN on either side must not hide: it compares as infinitely far.
     const Tensor difference = (logp - gather_targets(batch, behavior)).abs().nan_to_num(1e30, 1e30, 1e30);
     agreement.tokens += batch.target_count();

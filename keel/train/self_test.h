@@ -13,9 +13,9 @@ struct Agreement {
 };
 
 /// Samples completions of the prompts and computes the log-probabilities of their tokens again the way training does,
-/// with the same weights. The two paths share one network, so what is left is rounding; a larger gap is a bug or a
-/// broken machine, and training on it would be wrong.
-Agreement sampler_trainer_agreement(const CausalLm& weights, const Tokenizer& tokenizer,
+/// with the same weights (an adapter is merged in the sampler's only). The two paths share one network, so what is left
+/// is rounding; a larger gap is a bug or a broken machine, and training on it would be wrong.
+Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& trainer, const Tokenizer& tokenizer,
                                     std::span<const Prompt> prompts, const SamplingRequest& request,
                                     int64_t tokens_per_batch);
 

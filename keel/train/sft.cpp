@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "keel/train/gradients.h"
+#include "keel/train/task_prompts.h"
 #include "keel/train/trainer.h"
 
 namespace keel {
@@ -31,7 +32,8 @@ Json Trainer::sft_step() {
   for (int64_t i = 0; i < options.batch; ++i) {
     const uint64_t index = static_cast<uint64_t>(state_.sft_steps * options.batch + i);
     const Demonstration demonstration = task_->demonstrate(config_.run.seed, index, state_.noisy);
-    encoded.push_back({tokenizer_.encode(demonstration.problem.prompt), tokenizer_.encode(demonstration.completion)});
+    encoded.push_back({prompt_tokens(policy_, demonstration.problem.prompt),
+                       demonstration_tokens(policy_, demonstration.completion, stop_word_)});
     targets += static_cast<int64_t>(encoded.back().completion.size());
   }
   for (size_t i = 0; i < encoded.size(); ++i)
@@ -39,7 +41,7 @@ Json Trainer::sft_step() {
 
   Tensor negative_logp = at::zeros({}, at::TensorOptions(at::kDouble).device(device_));
   for (const PackedBatch& batch : pack(sequences, config_.train.tokens_per_batch, device_)) {
-    accumulate_gradients(model_, batch, /*temperature=*/1.0, Scope::kToken,
+    accumulate_gradients(policy_.model, batch, /*temperature=*/1.0, Scope::kToken,
                          [&](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
                            negative_logp -= stats.logp.sum(at::kDouble);
                            return {.coefficient = at::full_like(stats.logp, 1.0 / static_cast<double>(targets)),

@@ -20,6 +20,7 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("last_evaluation", s.last_evaluation);
   visitor("delta_low", s.delta_low);
   visitor("delta_high", s.delta_high);
+  visitor("base_checksum", s.base_checksum);
   visitor("sft_steps", s.sft_steps);
   visitor("noisy_steps", s.noisy_steps);
   visitor("noisy", s.noisy);

@@ -52,11 +52,12 @@ Json Trainer::step() {
   Json row;
   const std::vector<Prompt> prompts = prompts_.next(config_.train.prompts_per_step);
   std::vector<Rollout> rollouts = sample_rollouts(prompts);
-  const Tensor behavior_head = objective_.requirements().hidden_states ? model_.head().detach().clone() : Tensor();
+  const Tensor behavior_head =
+      objective_.requirements().hidden_states ? policy_.model.head().detach().clone() : Tensor();
   const double rollout_seconds = watch.lap();
-  score(rollouts, prompts, tokenizer_, reward_);
+  score(rollouts, prompts, policy_.tokenizer, reward_);
   const double reward_seconds = watch.lap();
-  annotate(rollouts, prompts, model_, reference_ ? &*reference_ : nullptr, objective_.requirements(),
+  annotate(rollouts, prompts, policy_.model, reference_ ? &*reference_ : nullptr, objective_.requirements(),
            config_.rollout.temperature, config_.train.tokens_per_batch);
 
   std::vector<double> rewards;
@@ -75,8 +76,8 @@ Json Trainer::step() {
   bool equal_parameters = true;  // until the first update, |pi - mu| is the mismatch between sampler and trainer
   for (int64_t epoch = 0; epoch < config_.train.epochs; ++epoch) {
     for (const std::vector<int64_t>& minibatch : minibatches(epoch)) {
-      accumulate_policy_gradients(model_, objective_, config_.rollout.temperature, config_.train.tokens_per_batch,
-                                  scored, minibatch, [&](const DecidedTokens& t) {
+      accumulate_policy_gradients(policy_.model, objective_, config_.rollout.temperature,
+                                  config_.train.tokens_per_batch, scored, minibatch, [&](const DecidedTokens& t) {
                                     token_metrics.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
                                     notes.add(t.batch, minibatch, t.begin, t.policy, t.decision);
                                   });
@@ -92,7 +93,7 @@ Json Trainer::step() {
   state_.prompts = prompts_.position();
   state_.rl_steps++;
   state_.step++;
-  for (const Json& sample : notes.rows(state_.step, prompts, rollouts, advantage, tokenizer_))
+  for (const Json& sample : notes.rows(state_.step, prompts, rollouts, advantage, policy_.tokenizer))
     folder_.add_sample(sample);
   const double tokens = static_cast<double>(token_count(rollouts));
   row["skipped_steps"] = state_.skipped;
@@ -104,16 +105,22 @@ Json Trainer::step() {
   return row;
 }
 
+SamplingRequest Trainer::sampling_request() const {
+  return {.samples_per_prompt = config_.rollout.samples_per_prompt,
+          .temperature = config_.rollout.temperature,
+          .max_new_tokens = max_new_tokens(),
+          .stop_ids = policy_.stop_ids,
+          .seed = config_.run.seed};
+}
+
 std::vector<Rollout> Trainer::sample_rollouts(const std::vector<Prompt>& prompts) {
-  const SamplingRequest request{.samples_per_prompt = config_.rollout.samples_per_prompt,
-                                .temperature = config_.rollout.temperature,
-                                .max_new_tokens = max_new_tokens(),
-                                .seed = config_.run.seed,
-                                .policy_version = static_cast<uint64_t>(state_.updates),
-                                .max_sequences = config_.rollout.max_sequences,
-                                .top_k = objective_.requirements().top_k,
-                                .hidden_states = objective_.requirements().hidden_states};
-  return RolloutEngine(sampling_weights(model_, config_.rollout.weights), tokenizer_).generate(prompts, request);
+  SamplingRequest request = sampling_request();
+  request.policy_version = static_cast<uint64_t>(state_.updates);
+  request.max_sequences = config_.rollout.max_sequences;
+  request.top_k = objective_.requirements().top_k;
+  request.hidden_states = objective_.requirements().hidden_states;
+  return RolloutEngine(sampling_weights(policy_.model, config_.rollout.weights), policy_.tokenizer)
+      .generate(prompts, request);
 }
 
 std::vector<std::vector<int64_t>> Trainer::minibatches(int64_t epoch) const {
@@ -140,7 +147,7 @@ void Trainer::add_certificate(const ScoredRollouts& scored, Json& row) const {
                                .tokens_per_batch = config_.train.tokens_per_batch,
                                .xi = task_->largest_reward(),
                                .horizon = max_new_tokens()};
-  if (const auto certificate = certificate_of(model_, scored, objective_.requirements(), terms))
+  if (const auto certificate = certificate_of(policy_.model, scored, objective_.requirements(), terms))
     write_certificate(*certificate, row);
   row["time/certificate"] = watch.lap();
 }

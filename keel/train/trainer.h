@@ -39,13 +39,13 @@ class Trainer {
   /// One supervised update of the warm-up. Returns its row of metrics.
   Json sft_step();
 
-  const CausalLm& model() const { return model_; }
+  const CausalLm& model() const { return policy_.model; }
   const std::optional<Evaluation>& first_evaluation() const { return first_evaluation_; }
   const std::optional<Evaluation>& last_evaluation() const { return last_evaluation_; }
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
 
  private:
-  Trainer(const Config& config, CausalLm model, RunFolder folder, TrainState state, Console& console);
+  Trainer(const Config& config, LoadedModel policy, RunFolder folder, TrainState state, Console& console);
 
   std::vector<Rollout> sample_rollouts(const std::vector<Prompt>& prompts);
   std::vector<std::vector<int64_t>> minibatches(int64_t epoch) const;
@@ -64,15 +64,16 @@ class Trainer {
   const char* lr_option() const;
   bool saved_for_interrupt();
   int64_t max_new_tokens() const;
+  SamplingRequest sampling_request() const;
 
   Config config_;
   Console& console_;
   at::Device device_;
   std::unique_ptr<Task> task_;
-  Tokenizer tokenizer_;
+  std::string stop_word_;  // ends the task's demonstrations
   Objective objective_;
   Thresholds first_thresholds_;  // of an adaptive trust region, as configured
-  CausalLm model_;
+  LoadedModel policy_;
   std::optional<CausalLm> reference_;  // the policy when RL started, where the objective asks for it
   std::optional<Optimizer> optimizer_;
   PromptStream prompts_;

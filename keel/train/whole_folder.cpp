@@ -31,13 +31,22 @@ uint32_t checksum_of_file(const std::filesystem::path& path, uint64_t size) {
   return checksum.value();
 }
 
+/// Notes size and checksum of every file, those of inner folders by their path.
+void add_files(const std::filesystem::path& folder, const std::string& inner, Json& files) {
+  for (const std::string& name : list_directory(folder / inner)) {
+    const std::string path = inner.empty() ? name : inner + "/" + name;
+    if (std::filesystem::is_directory(folder / path)) {
+      add_files(folder, path, files);
+      continue;
+    }
+    const uint64_t size = std::filesystem::file_size(folder / path);
+    files[path] = {{"bytes", size}, {"crc32c", hex(checksum_of_file(folder / path, size))}};
+  }
+}
+
 void write_manifest(const std::filesystem::path& folder, Json manifest) {
   manifest["files"] = Json::object();
-  for (const std::string& name : list_directory(folder)) {
-    const std::filesystem::path file = folder / name;
-    const uint64_t size = std::filesystem::file_size(file);
-    manifest["files"][name] = {{"bytes", size}, {"crc32c", hex(checksum_of_file(file, size))}};
-  }
+  add_files(folder, "", manifest["files"]);
   write_atomically(folder / "manifest.json", manifest.dump(1));
 }
 

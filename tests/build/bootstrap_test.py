@@ -113,7 +113,7 @@ def a_first_call_makes_the_environment_and_a_second_is_silent_and_fast(folder):
 def the_test_packages_come_once_and_beside_the_same_torch(folder):
     machine = Machine(folder)
     code, said, calls, _ = machine.bootstrap("--tests")
-    packages = "torch==2.13.0 pyarrow numpy transformers tokenizers safetensors jinja2"
+    packages = "torch==2.13.0 pyarrow numpy transformers tokenizers safetensors jinja2 peft"
     expect(code == 0 and calls[-1] == f"pip --disable-pip-version-check {packages}", code, said, calls)
     expect(machine.bootstrap("--tests")[:3] == (0, "", []), "the second call was not silent")
     expect(machine.bootstrap()[:3] == (0, "", []), "a call without --tests was not silent")

@@ -95,7 +95,7 @@ TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
         prompts[p].tokens.push_back(static_cast<int32_t>((7 * i + p) % opened.config.vocab_size));
     }
     const Agreement agreement = sampler_trainer_agreement(
-        model, tokenizer, prompts, {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096);
+        model, model, tokenizer, prompts, {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096);
     EXPECT_LT(agreement.max_difference, 2e-4);
     EXPECT_EQ(agreement.tokens, 3 * 2 * 24);
   }

@@ -17,6 +17,7 @@
 #include "keel/task/tasks.h"
 #include "keel/train/annotate.h"
 #include "keel/train/policy_update.h"
+#include "keel/train/task_prompts.h"
 #include "keel/train/trainer.h"
 #include "tests/support/reference_model.h"
 
@@ -89,8 +90,8 @@ class StepByStep {
   void begin_step() {
     prompts_.clear();
     for (int64_t i = 0; i < config_.train.prompts_per_step; ++i)
-      prompts_.push_back(
-          task_prompt(*task_, tokenizer_, config_.task.name, config_.run.seed, next_prompt_++, Split::kTrain));
+      prompts_.push_back(task_prompt(*task_, {.model = model_, .tokenizer = tokenizer_}, config_.task.name,
+                                     config_.run.seed, next_prompt_++, Split::kTrain));
     const Requirements needs = objective_.requirements();
     sampler_ = copy_of(sampling_weights(model_, config_.rollout.weights));
     old_ = copy_of(model_);

@@ -32,11 +32,13 @@ class CheckpointTest : public testing::Test {
   /// A checkpoint of a small network whose numbers depend on the step.
   static Checkpoint at_step(int64_t step) {
     const ModelConfig config = tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/false);
-    Checkpoint checkpoint{.model = tiny_model(config, static_cast<uint64_t>(step + 1)),
-                          .optimizer = {{"a.first_moment", random_normal({3, 2}, 5)}, {"a.updates", at::ones({})}},
-                          .state = {},
-                          .files = {.metrics = 10, .samples = 20, .log = 30},
-                          .config = {{"run", {{"seed", 18446744073709551615u}}}}};
+    const Tokenizer tokenizer = Tokenizer::word_level({"<pad>", "<bos>", "<eos>", "a"}, {"<pad>", "<bos>", "<eos>"});
+    Checkpoint checkpoint{
+        .policy = {.model = tiny_model(config, static_cast<uint64_t>(step + 1)), .tokenizer = tokenizer},
+        .optimizer = {{"a.first_moment", random_normal({3, 2}, 5)}, {"a.updates", at::ones({})}},
+        .state = {},
+        .files = {.metrics = 10, .samples = 20, .log = 30},
+        .config = {{"run", {{"seed", 18446744073709551615u}}}}};
     checkpoint.state.phase = Phase::kRl;
     checkpoint.state.step = step;
     checkpoint.state.loss_average = 0.1 + 0.2;  // must come back to the last bit
@@ -47,8 +49,7 @@ class CheckpointTest : public testing::Test {
   }
 
   std::filesystem::path save(int64_t step, int64_t keep = 5) const {
-    const Tokenizer tokenizer = Tokenizer::word_level({"<pad>", "<bos>", "<eos>", "a"}, {"<pad>", "<bos>", "<eos>"});
-    return save_checkpoint(checkpoints_, at_step(step), tokenizer, keep);
+    return save_checkpoint(checkpoints_, at_step(step), keep);
   }
 
   std::string newest(std::vector<std::string>& notes) const {
@@ -65,7 +66,7 @@ class CheckpointTest : public testing::Test {
 TEST_F(CheckpointTest, ComesBackToTheBit) {
   const Checkpoint saved = at_step(7);
   const Checkpoint loaded = load_checkpoint(save(7), at::kCPU);
-  const auto before = saved.model.parameters(), after = loaded.model.parameters();
+  const auto before = saved.policy.model.parameters(), after = loaded.policy.model.parameters();
   ASSERT_EQ(before.size(), after.size());
   for (size_t i = 0; i < before.size(); ++i) {
     EXPECT_EQ(before[i].name, after[i].name);
@@ -240,10 +241,10 @@ TEST_F(CheckpointTest, AStateOfAnotherVersionIsABadInputFile) {
 
 TEST_F(CheckpointTest, AReferenceComesBackToTheBitAndADamagedOneIsNamed) {
   const CausalLm model = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/true), 3);
-  const Tokenizer tokenizer = Tokenizer::word_level({"<pad>", "<bos>", "<eos>", "a"}, {"<pad>", "<bos>", "<eos>"});
+  const LoadedModel policy = at_step(1).policy;
   const std::filesystem::path folder = folder_ / "reference";
-  save_reference(folder, tiny_model(model.config(), 4), tokenizer);
-  save_reference(folder, model, tokenizer);  // RL starts again: the newer one holds
+  save_reference(folder, tiny_model(model.config(), 4), policy);
+  save_reference(folder, model, policy);  // RL starts again: the newer one holds
   EXPECT_THAT(list_directory(folder_), ElementsAre("reference"));
   const CausalLm back = load_reference(folder, at::kCPU);
   for (size_t i = 0; i < model.parameters().size(); ++i)

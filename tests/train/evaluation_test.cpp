@@ -51,10 +51,9 @@ class LooksForF : public Task {
 };
 
 TEST(Evaluation, CountsWhatTheTaskAcceptsOnTheHeldOutProblems) {
-  const CausalLm model = tiny_model(tiny_config(3, 1, false));
+  const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
   const LooksForF task;
-  const Tokenizer tokenizer = tiny_tokenizer();
-  const Evaluation result = evaluate(model, task, "looks_for_f", tokenizer, 200, 6, 1.0, 9, 64);
+  const Evaluation result = evaluate(policy, task, "looks_for_f", 200, 6, 1.0, 9, 64);
   ASSERT_EQ(result.count, 200);
   ASSERT_EQ(result.rollouts.size(), 200u);
   int64_t right = 0, cut = 0, tokens = 0;
@@ -72,7 +71,7 @@ TEST(Evaluation, CountsWhatTheTaskAcceptsOnTheHeldOutProblems) {
   EXPECT_NEAR(result.length_mean, static_cast<double>(tokens) / 200, 1e-9);
   EXPECT_EQ(std::pair(result.low, result.high), wilson_interval(static_cast<double>(right), 200));
 
-  const Evaluation again = evaluate(model, task, "looks_for_f", tokenizer, 200, 6, 1.0, 9, 1000);
+  const Evaluation again = evaluate(policy, task, "looks_for_f", 200, 6, 1.0, 9, 1000);
   for (size_t i = 0; i < 200; ++i) EXPECT_EQ(again.rollouts[i].tokens, result.rollouts[i].tokens) << i;
 }
 

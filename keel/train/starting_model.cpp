@@ -1,0 +1,47 @@
+#include "keel/train/starting_model.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/core/hash.h"
+#include "keel/model/model_folder.h"
+
+namespace keel {
+
+LoadedModel starting_model(const Config& config, const Task& task, at::Device device) {
+  LoadedModel start = [&] {
+    if (config.model.random_weights) return load_untrained(config.model.path, config.run.seed, device);
+    if (!config.model.path.empty()) return load_model(config.model.path, device);
+    Tokenizer tokenizer = task.tokenizer();
+    CausalLm model = CausalLm::random(starting_shape(config, task), config.run.seed, device);
+    return LoadedModel{.model = std::move(model), .tokenizer = std::move(tokenizer)};
+  }();
+  if (start.stop_ids.empty() && start.tokenizer.eos_id()) start.stop_ids.push_back(*start.tokenizer.eos_id());
+  if (config.checkpoint.dtype != "auto") start.dtype = dtype_named(config.checkpoint.dtype, "checkpoint.dtype");
+  return start;
+}
+
+ModelConfig starting_shape(const Config& config, const Task& task) {
+  return config.model.path.empty() ? model_config(config.model, task.tokenizer().size())
+                                   : load_shape(config.model.path);
+}
+
+void add_starting_adapter(CausalLm& base, LoraOptions& lora, uint64_t seed) {
+  if (!lora.adapter.empty()) {
+    const std::string folder = lora.adapter;
+    lora = read_adapter(folder, base);
+    lora.adapter = folder;
+  } else if (lora.rank > 0) {
+    base.add_adapter(lora, seed);
+  }
+}
+
+uint32_t weight_checksum(const CausalLm& model) {
+  Crc32c checksum;
+  for (const NamedTensor& weight : model.parameters()) {
+    const Tensor bytes = weight.value.detach().cpu().contiguous();
+    checksum.update({static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()});
+  }
+  return checksum.value();
+}
+
+}  // namespace keel

@@ -1,0 +1,31 @@
+#include "keel/train/task_prompts.h"
+
+namespace keel {
+
+std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text) {
+  if (policy.templates.empty()) return encode_text(policy, text);
+  return encode_chat(policy, Json::array({{{"role", "user"}, {"content", text}}}));
+}
+
+Prompt task_prompt(const Task& task, const LoadedModel& policy, const std::string& name, uint64_t seed, uint64_t index,
+                   Split split) {
+  const Problem problem = task.problem(seed, index, split);
+  return {.id = index,
+          .tokens = prompt_tokens(policy, problem.prompt),
+          .text = problem.prompt,
+          .source = name,
+          .answer = problem.answer};
+}
+
+std::vector<int32_t> demonstration_tokens(const LoadedModel& policy, const std::string& completion,
+                                          const std::string& stop_word) {
+  std::string_view text = completion;
+  const bool stops = !stop_word.empty() && text.ends_with(stop_word);
+  if (stops) text.remove_suffix(stop_word.size());
+  while (stops && text.ends_with(' ')) text.remove_suffix(1);
+  std::vector<int32_t> tokens = policy.tokenizer.encode(text);
+  if (stops) tokens.push_back(policy.stop_ids.front());
+  return tokens;
+}
+
+}  // namespace keel

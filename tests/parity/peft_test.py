@@ -1,0 +1,130 @@
+"""LoRA against the package peft: an adapter that PEFT wrote says the same in Keel, and one that Keel trained says the
+same in PEFT as the merged folder beside it says in transformers."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+KEEL = os.environ["KEEL_BINARY"]
+PROMPT = "<bos> 1 + 2 * 3 ="
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+try:
+    import torch
+    from peft import LoraConfig, PeftModel, get_peft_model
+    from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+except ImportError as missing:
+    skip(missing)
+
+
+def keel(*arguments):
+    return subprocess.run([KEEL, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def start_folder(folder):
+    """A model folder with the quickstart's tokenizer, whose weights transformers then replaces."""
+    keel("train", pathlib.Path(__file__).parents[2] / "examples" / "quickstart.yaml", f"run.dir={folder}/start",
+         "sft.steps=0", "train.steps=0", "eval.prompts=0")
+    (checkpoint,) = (pathlib.Path(folder) / "start" / "checkpoints").glob("step-*")
+    return checkpoint
+
+
+def random_base(architecture, like, folder):
+    torch.manual_seed(7)
+    vocabulary = json.loads((like / "config.json").read_text())["vocab_size"]
+    sizes = dict(vocab_size=vocabulary, hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
+                 num_key_value_heads=2, max_position_embeddings=128, initializer_range=0.2, bos_token_id=1, eos_token_id=2,
+                 pad_token_id=0)
+    model = LlamaForCausalLM(LlamaConfig(**sizes)) if architecture == "llama" else Qwen2ForCausalLM(Qwen2Config(**sizes))
+    model.save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).write_bytes((like / name).read_bytes())
+    return model.eval()
+
+
+def samples(folder, adapter=None):
+    """Completions of Keel: tokens and their log-probs."""
+    extra = ("--adapter", adapter) if adapter else ()
+    lines = keel("generate", "--model", folder, *extra, "--prompt", PROMPT, "-n", "8", "--max-new-tokens", "12", "--json")
+    return [(row["tokens"], torch.tensor(row["logprobs"], dtype=torch.float64)) for row in map(json.loads, lines.splitlines())]
+
+
+def judge(model, prompt, tokens):
+    with torch.no_grad():
+        logits = model(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1:-1].double()
+    return logits.log_softmax(-1).gather(1, torch.tensor(tokens)[:, None])[:, 0]
+
+
+def prompt_ids(folder):
+    vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    return [vocabulary[word] for word in PROMPT.split()]
+
+
+def logits_of(model, prompt):
+    with torch.no_grad():
+        return model(torch.tensor([prompt])).logits.double()
+
+
+def check_theirs_in_keel(architecture, like, folder, options):
+    base = random_base(architecture, like, folder / "base")
+    adapted = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", **options))
+    torch.manual_seed(3)
+    for name, weight in adapted.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.1)
+    adapted.save_pretrained(folder / "theirs")
+    adapted.eval()
+    prompt = prompt_ids(folder / "base")
+    adapted_samples = samples(folder / "base", folder / "theirs")
+    difference = max((mine - judge(adapted, prompt, tokens)).abs().max().item() for tokens, mine in adapted_samples)
+    assert [tokens for tokens, _ in adapted_samples] != [tokens for tokens, _ in samples(folder / "base")], "a void test"
+    assert difference < 1e-4, f"{architecture} {options}: log-probs differ by {difference}"
+    return difference
+
+
+def check_ours_in_peft(architecture, like, folder, options):
+    random_base(architecture, like, folder / "base")
+    keel("train", pathlib.Path(__file__).parents[2] / "examples" / "quickstart.yaml", f"model.path={folder}/base",
+         f"run.dir={folder}/run", *MODEL_RESET, "sft.steps=3", "sft.noisy_steps=1", "train.steps=1", "eval.prompts=0",
+         "train.prompts_per_step=2", "train.sequences_per_update=0", "checkpoint.dtype=float32", *options)
+    checkpoint = sorted((folder / "run" / "checkpoints").glob("step-*"))[-1]
+    base = AutoModelForCausalLM.from_pretrained(folder / "base", dtype=torch.float32).eval()
+    prompt = prompt_ids(folder / "base")
+    before = logits_of(base, prompt)
+    ours = logits_of(PeftModel.from_pretrained(base, checkpoint / "adapter").eval(), prompt)
+    merged = logits_of(AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval(), prompt)
+    assert (ours - before).abs().max() > 1e-4, "training moved nothing: a void test"
+    difference = (ours - merged).abs().max().item()
+    assert difference < 1e-4, f"{architecture} {options}: adapter and merged folder differ by {difference}"
+    return difference
+
+
+# The example makes a network; a run from a folder must not name sizes.
+MODEL_RESET = ("model.initializer_range=0.02", "model.max_positions=2048")
+THEIRS = [dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"]),
+          dict(r=3, lora_alpha=5, use_rslora=True, target_modules="all-linear"),
+          dict(r=8, lora_alpha=16, target_modules=["o_proj", "up_proj", "down_proj", "gate_proj", "k_proj"])]
+OURS = [("lora.rank=4",), ("lora.rank=3", "lora.rank_stabilized=true", "lora.alpha=2"),
+        ("lora.rank=2", 'lora.target_modules=["q_proj", "down_proj"]')]
+
+
+def main():
+    worst = 0.0
+    for architecture in ("llama", "qwen2"):
+        for check, cases in ((check_theirs_in_keel, THEIRS), (check_ours_in_peft, OURS)):
+            for options in cases:
+                with tempfile.TemporaryDirectory() as folder:
+                    like = start_folder(folder)
+                    worst = max(worst, check(architecture, like, pathlib.Path(folder), options))
+    print(f"{2 * (len(THEIRS) + len(OURS))} adapters, worst difference {worst:.1e}")
+
+
+main()

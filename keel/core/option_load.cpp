@@ -68,10 +68,11 @@ class Loader {
     const bool is_prefix = prefixes_.contains(path) || sections_.contains(path);
     if (is_prefix && value.is_object()) return walk_children(path, value);
     if (const Option* option = table_.find(path)) return assign(*option, path, value, "");
-    if (known_set_.contains(path)) return use_alias(path, value);
+    const bool empty_section = is_prefix && value.is_null();  // every key is commented out
+    if (known_set_.contains(path) && !empty_section) return use_alias(path, value);
     if (const Refusal* refused = refusal(path)) return complain(path, refused->reason, refused->source);
     if (!is_prefix) return unknown(path, value);
-    if (!value.is_null()) {  // null: a section in which every key is commented out
+    if (!empty_section) {
       complain(path, "got " + shown(value) + ", wanted a section with keys " + joined(leaves_in(path)));
     }
   }

@@ -33,15 +33,6 @@ Tensor as_dtype(const Tensor& values, at::ScalarType dtype, const std::string& n
   return narrow;
 }
 
-Json generation_config(const Json& config, const GgufTokenizer& tokenizer) {
-  Json json = Json::object();
-  if (config.contains("bos_token_id")) json["bos_token_id"] = config["bos_token_id"];
-  if (tokenizer.ends.size() == 1) json["eos_token_id"] = tokenizer.ends[0];
-  if (tokenizer.ends.size() > 1) json["eos_token_id"] = tokenizer.ends;
-  if (config.contains("pad_token_id")) json["pad_token_id"] = config["pad_token_id"];
-  return json;
-}
-
 /// Removes a half-written folder unless it was given its name.
 struct Partial {
   fs::path path;
@@ -74,7 +65,7 @@ void write_gguf_as_folder(const GgufModel& model, const fs::path& folder, at::Sc
   }
   write_safetensors(partial.path / "model.safetensors", tensors, {{"format", "pt"}});
   write_json(partial.path / "config.json", config);
-  write_json(partial.path / "generation_config.json", generation_config(config, tokenizer));
+  write_json(partial.path / "generation_config.json", model.generation());
   write_json(partial.path / "tokenizer.json", tokenizer.tokenizer);
   write_json(partial.path / "tokenizer_config.json", tokenizer.tokenizer_config);
   rename_directory(partial.path, target);

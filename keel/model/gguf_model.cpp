@@ -309,4 +309,15 @@ void GgufModel::read_into(const GgufParameter& parameter, std::span<float> to) c
   at::from_blob(to.data(), sorted.sizes(), at::kFloat).copy_(sorted);
 }
 
+Json GgufModel::generation() const {
+  const GgufTokenizer files = tokenizer();
+  const std::vector<int64_t> ends(files.ends.begin(), files.ends.end());
+  Json json = Json::object();
+  for (const char* key : {"bos_token_id", "pad_token_id"})
+    if (config_.contains(key)) json[key] = config_[key];
+  if (ends.size() == 1) json["eos_token_id"] = ends[0];
+  if (ends.size() > 1) json["eos_token_id"] = ends;
+  return json;
+}
+
 }  // namespace keel

@@ -35,6 +35,8 @@ class GgufModel {
   const GgufFile& file() const { return file_; }
   /// config.json of the Hugging Face folder. Its dtype is float32, what the parameters are read as.
   const Json& config() const { return config_; }
+  /// generation_config.json of that folder.
+  Json generation() const;
   /// Without lm_head.weight where it is tied to the embedding.
   const std::vector<GgufParameter>& parameters() const { return parameters_; }
   int64_t parameter_count() const;

@@ -206,8 +206,8 @@ void ObjectiveOptions::describe(OptionTable& table) {
   table.add("horizon", horizon, "Constant divisor of seq_mean_token_sum_norm; null means the longest completion.",
             above(0));
   table.add("entropy_coefficient", entropy_coefficient,
-            "Weight of the entropy of the next-token distribution as a bonus, on every token; 0 means none.",
-            at_least(0));
+            "Weight of the entropy of the next-token distribution as a bonus, on every token; 0 means none, below 0 it "
+            "is a malus, which makes the policy more certain.");
   table.add("adapt_target_kept", adapt_target_kept,
             "Share of tokens that should stay inside the trust region: after each step the thresholds move towards "
             "it; null means that they stay.",

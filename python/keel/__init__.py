@@ -210,10 +210,10 @@ def certificate(
         divergence = "binary_tv"
     if xi is None:
         xi = float(rewards.abs().max()) if rewards.numel() else 0.0
+    xi = take.number("xi", xi, "a number")
     if horizon is None:
         horizon = int(lengths.max()) if lengths.numel() else 0
-    xi, horizon = take.number("xi", xi, "a number"), take.number("horizon", horizon, "an integer")
-    if not (horizon.is_integer() and 0 <= horizon <= 2**53):
+    elif not (take.number("horizon", horizon, "an integer").is_integer() and 0 <= horizon <= 2**53):
         take.refuse("horizon", horizon, "an integer, the length of the longest response there can be")
     numbers = _ops.certificate(logp, behavior_logp, tv, rewards, lengths, xi, int(horizon), divergence or "unnamed")
     return Certificate(*numbers.tolist(), divergence or "unnamed")

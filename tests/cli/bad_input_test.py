@@ -169,7 +169,6 @@ class ImpossibleSettings(support.Test):
         self.refused("objective.parameters", "dual", "from 1 on", objective={"method": "ppo", "parameters": '["dual=0.5"]'})
         self.refused("objective.parameters", "horizon is 2", "tokens",
                      objective={"method": "cppo", "parameters": '["horizon=2","w_min=0"]'})
-        self.refused("objective.entropy_coefficient", "got -1", "at least 0", objective={"entropy_coefficient": -1})
 
     def test_a_threshold_of_another_name_is_pointed_out(self):
         self.refused("objective.delta is 0.2", "spo", 'objective.parameters=\'["eps=0.2"]\'',
@@ -201,6 +200,7 @@ class ImpossibleSettings(support.Test):
             self.assertIn(word, result.stdout)
         corrected = train(self.folder / "run", "--explain", objective={"method": "mis", "parameters": '["level=sequence"]'})
         self.assertIn("level = sequence", corrected.stdout)
+        self.assertIn("malus of 0.1", result.stdout)  # support.SMALL has -0.1
         self.assertEqual(os.listdir(self.folder), [])
 
 

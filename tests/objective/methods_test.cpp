@@ -372,15 +372,6 @@ TEST(MakeObjective, SuggestsTheMethodThatWasMeant) {
             std::string::npos);
 }
 
-TEST(ObjectiveOptions, RefuseAnEntropyMalus) {
-  ObjectiveOptions options;
-  OptionTable table;
-  table.section("objective", "", options);
-  ConfigTree tree{.value = {{"objective", {{"entropy_coefficient", -1}}}}, .lines = {}, .file = "a.yaml"};
-  const std::string message = error_of(2, [&] { table.load(tree); });
-  EXPECT_NE(message.find("objective.entropy_coefficient"), std::string::npos) << message;
-}
-
 TEST(ObjectiveOptions, HaveDefaultsWithinTheirLimits) {
   ObjectiveOptions options;
   OptionTable table;

@@ -26,13 +26,13 @@ bool has_number(const TrustRegion& region, const std::string& parameter) {
   return false;
 }
 
-/// What to do about a key that the method has no use for: what it does have, and how that is set.
-std::string way_out(const Method& method, double value) {
+/// What to do about a key that the method has no use for: what it does have, and how a threshold is set.
+std::string way_out(const Method& method, const std::string& option, double value) {
   const std::vector<std::string> names = parameter_names(method.region);
   std::ostringstream text;
   text << (names.empty() ? "; it has none" : "; it has: ") << listed(names) << ". ";
   for (const auto& [name, number] : parameters(method.region)) {
-    if (name == "ratio_cap" || name == "dual") continue;  // a cap is not the size of the region
+    if (option == "ratio_cap" || name == "ratio_cap" || name == "dual") continue;  // a cap is no threshold
     text << "Set what you mean by its name, such as objective.parameters='[\"" << name << "=" << value << "\"]'. ";
     break;
   }
@@ -53,7 +53,7 @@ void set_number(Method& method, const char* option, const std::string& parameter
   if (!value) return;
   if (!has_number(method.region, parameter))
     fail(ExitCode::kBadConfiguration, "objective.", option, " is ", *value, ", but the method ", method.name,
-         " has no parameter \"", parameter, "\"", way_out(method, *value));
+         " has no parameter \"", parameter, "\"", way_out(method, option, *value));
   set_by_key(method, option, parameter, *value);
 }
 
@@ -66,7 +66,7 @@ void set_delta(Method& method, const ObjectiveOptions& options) {
          *options.delta_high, ", set both thresholds of ", method.name, ". Remove one of the three");
   if (options.delta && !has_number(method.region, "low") && !has_number(method.region, "high"))
     fail(ExitCode::kBadConfiguration, "objective.delta is ", *options.delta, ", but the method ", method.name,
-         " has no threshold \"delta\", \"low\" or \"high\"", way_out(method, *options.delta));
+         " has no threshold \"delta\", \"low\" or \"high\"", way_out(method, "delta", *options.delta));
   for (const char* threshold : {"low", "high"})
     if (has_number(method.region, threshold)) set_number(method, "delta", threshold, options.delta);
 }

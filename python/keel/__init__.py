@@ -125,7 +125,7 @@ def advantages(
              "reinforce_pp_baseline": ("eps",), "gae": ("gamma", "lambda")}
     take.word("kind", kind, "the name of an advantage")
     if "lam" in params and "lambda" in params:
-        raise ValueError(f"lam is {params['lam']!r} and lambda is {params['lambda']!r}: they are the same parameter; keep one")
+        raise ValueError(f"lam is {params['lam']!r} and lambda is {params['lambda']!r}: they are one parameter; keep one of them")
     numbers = {"lambda" if name == "lam" else name: value for name, value in params.items()}
     for name, value in numbers.items():
         if name not in known.get(kind, (name,)):
@@ -199,8 +199,9 @@ def certificate(
     logp, behavior_logp = take.tensor("logp", logp), take.tensor("behavior_logp", behavior_logp)
     rewards, tv = take.tensor("rewards", rewards), take.optional_tensor("tv", tv)
     lengths = take.integers("lengths", [logp.numel()] if lengths is None else lengths)
-    if logp.is_meta:
-        raise ValueError("logp is on meta, where tensors have no numbers; wanted one on a CPU or a GPU")
+    for name, given in (("logp", logp), ("rewards", rewards), ("lengths", lengths)):
+        if given.is_meta:
+            raise ValueError(f"{name} is on meta, where tensors have no numbers; wanted one on a CPU or a GPU")
     if divergence not in (None, "binary_tv", "topk_tv", "full_tv"):
         take.refuse("divergence", divergence, "binary_tv, topk_tv or full_tv")
     if tv is None and divergence not in (None, "binary_tv"):

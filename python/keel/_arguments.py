@@ -1,7 +1,7 @@
-"""Arguments as the operators take them. What cannot be one is a ValueError that names it, says what came and what was wanted.
+"""Arguments as the operators take them. What cannot be one is a ValueError that says its name, its value and what is wanted.
 
-Nothing here looks at a tensor's numbers or compares a float: torch.compile traces these functions, and both would tie the
-compiled code to what it has seen. The operators look.
+Nothing here looks at a tensor's numbers or compares a float: torch.compile traces these functions, and both would tie
+the compiled code to what it has seen. The operators look.
 """
 
 from collections.abc import Mapping
@@ -70,7 +70,8 @@ def number(name, value, wanted):
             return float(value)
         except OverflowError:
             refuse(name, value, wanted)
-    if isinstance(value, torch.Tensor) and value.numel() == 1 or getattr(value, "shape", None) == () and hasattr(value, "item"):
+    is_scalar = value.numel() == 1 if isinstance(value, torch.Tensor) else getattr(value, "shape", None) == ()  # NumPy's
+    if is_scalar and hasattr(value, "item"):
         return number(name, value.item(), wanted)
     refuse(name, value, wanted)
 

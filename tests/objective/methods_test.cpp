@@ -235,6 +235,8 @@ TEST(MakeObjective, SaysWhichSettingWorksInPlaceOfOneThatDoesNot) {
     EXPECT_NE(message.find(hint), std::string::npos) << message;
     EXPECT_NE(message.find("objective.delta is 0.5"), std::string::npos) << message;
   }
+  const std::string cap = error_of(2, [] { make_objective({.method = "grpo", .ratio_cap = 3.0}, 1); });
+  EXPECT_EQ(cap.find("objective.parameters"), std::string::npos) << cap;  // nothing there is what a cap would be
   const Objective one_sided = make_objective({.method = "up_grpo", .delta = 0.5}, 1);  // it has low alone
   EXPECT_EQ(parameter_map(one_sided.method.region).at("low"), 0.5);
 }
@@ -309,7 +311,11 @@ TEST(Requirements, FollowTheWordsOfARegion) {
   for (const Method& row : methods()) {
     for (const auto& [name, word] : word_parameters(row.region)) {
       const auto with = [&, parameter = name](const char* value) {
-        return requirements(make_region(row.name, {{parameter, value}}));
+        Json words{{parameter, value}};
+        const bool from_the_sampler =
+            row.name.find("topk") != std::string::npos || row.name.find("full") != std::string::npos;
+        if (parameter == "anchor" && from_the_sampler) words["divergence"] = "binary_tv";  // the others know one anchor
+        return requirements(make_region(row.name, words));
       };
       if (name == "anchor") {
         EXPECT_TRUE(with("recomputed").recomputed_logp) << row.name;

@@ -276,6 +276,7 @@ def a_tensor_without_numbers_does_not_mix_with_others():
     refused(["lengths", "meta"], keel.advantages, "reinforce_pp", rewards=torch.ones(2), lengths=torch.tensor([2, 2], device="meta"))
     pair = dict(logp=torch.ones(4, device="meta"), behavior_logp=torch.ones(4, device="meta"))
     refused(["logp", "meta"], keel.certificate, rewards=torch.ones(1), **pair)
+    refused(["rewards", "meta"], keel.certificate, logp=tokens()["logp"], behavior_logp=tokens()["logp"], rewards=torch.ones(1, device="meta"))
     # All of them together are shapes, which torch.compile asks for.
     shapes = {name: torch.ones(4, device="meta") for name in ("logp", "behavior_logp", "advantages")}
     assert keel.token_coefficients("dppo_tv", **shapes, mask=[1, 1, 1, 1], lengths=[2, 2]).coefficient.shape == (4,)

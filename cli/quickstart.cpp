@@ -26,7 +26,7 @@ Action add_quickstart(CLI::App& app) {
   return [overrides] {
     Console console;
     ConfigTree tree{.value = to_json(quickstart_config()), .lines = {}, .file = "quickstart"};
-    for (const std::string& assignment : *overrides) apply_override(tree, assignment);
+    apply_overrides(tree, *overrides);
     std::vector<std::string> notes;
     const Config config = load_config(tree, notes);
     for (const std::string& note : notes) console.line(note);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "keel/core/device.h"
 #include "keel/core/file.h"
@@ -76,7 +77,8 @@ std::string explain_additions(const Objective& objective, const Config& config) 
     text += "  reference   the policy when RL starts, " + short_number(objective.kl_coefficient) + " x KL by " +
             config.reference.estimator + "\n";
   if (objective.entropy_coefficient != 0)
-    text += "  entropy     bonus of " + short_number(objective.entropy_coefficient) + "\n";
+    text += (objective.entropy_coefficient > 0 ? "  entropy     bonus of " : "  entropy     malus of ") +
+            short_number(std::abs(objective.entropy_coefficient)) + "\n";
   if (objective.adapt_target_kept)
     text += "  thresholds  move to keep " + short_number(100 * *objective.adapt_target_kept) +
             " % of the tokens inside, rate " + short_number(objective.adapt_rate) + "\n";
@@ -96,6 +98,19 @@ std::string explain_scope(Scope scope) {
 }
 
 }  // namespace
+
+void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignments) {
+  std::map<std::string, std::string> given;
+  for (const std::string& assignment : assignments) {
+    apply_override(tree, assignment);
+    const size_t begin = assignment.find_first_not_of(' ');
+    const std::string key = assignment.substr(begin, assignment.find_first_of(" =", begin) - begin);
+    const auto [earlier, fresh] = given.emplace(key, assignment);
+    if (!fresh)
+      fail(ExitCode::kBadConfiguration, "command line: ", key, " is set twice, by ", earlier->second, " and by ",
+           assignment, "; keep one of them");
+  }
+}
 
 std::string explain(const Config& config) {
   const std::unique_ptr<Task> task = make_task(config.task);
@@ -119,6 +134,8 @@ std::string explain(const Config& config) {
   text += "  method      " + objective.method.name + ": " + objective.method.equation + "\n";
   for (const auto& [name, value] : parameters(objective.method.region))
     text += "              " + name + " = " + (std::isinf(value) ? "none" : short_number(value)) + "\n";
+  for (const auto& [name, word] : word_parameters(objective.method.region))
+    text += "              " + name + " = " + word + "\n";
   text += "  anchor      the sampler's own log-probabilities" +
           std::string(objective.requirements().recomputed_logp ? " and the trainer's recomputation of them" : "") +
           ", temperature " + short_number(config.rollout.temperature) + ", full support\n";

@@ -14,6 +14,9 @@ enum class StartMode { kNew, kReplace, kResume };
 /// Trains, writes the report and prints what came of it; shared by `train` and `quickstart`.
 ExitCode run_training(const Config& config, StartMode mode, Console& console);
 
+/// Applies key=value settings of the command line; a key that stands there twice is an error, as it is in a file.
+void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignments);
+
 /// Every derived number of a configuration in plain words.
 std::string explain(const Config& config);
 

@@ -33,7 +33,7 @@ Action add_train(CLI::App& app) {
   return [arguments] {
     Console console;
     ConfigTree tree = read_config(arguments->config);
-    for (const std::string& assignment : arguments->overrides) apply_override(tree, assignment);
+    apply_overrides(tree, arguments->overrides);
     std::vector<std::string> notes;
     const Config config = load_config(tree, notes);
     for (const std::string& note : notes) console.line(note);

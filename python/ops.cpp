@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include <array>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -59,20 +60,40 @@ std::vector<double> doubles(const char* name, const OptionalTensor& tensor) {
   return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
 }
 
-/// The mask [tokens] as bytes; everything is valid where it is left out.
-std::vector<uint8_t> flags(const OptionalTensor& mask, int64_t tokens) {
-  if (!mask) return std::vector<uint8_t>(tokens, 1);
-  if (mask->numel() != tokens || mask->dim() != 1)
-    fail(ExitCode::kBadConfiguration, "mask has ", mask->numel(), " entries; wanted one for each of the ", tokens,
-         " tokens");
-  const Tensor values = mask->to(at::kCPU, at::kByte).contiguous();
+/// The flags, one for each entry of `like`, as booleans; undefined where they are left out.
+Tensor flags(const char* name, const OptionalTensor& given, const Tensor& like) {
+  return given ? checked_flags(name, *given, like) : Tensor();
+}
+
+/// A mask [tokens] as bytes; everything is valid where it is left out.
+std::vector<uint8_t> bytes(const Tensor& mask, int64_t tokens) {
+  if (!mask.defined()) return std::vector<uint8_t>(static_cast<size_t>(tokens), 1);
+  const Tensor values = mask.to(at::kCPU, at::kByte).contiguous();
   return {values.data_ptr<uint8_t>(), values.data_ptr<uint8_t>() + tokens};
 }
 
+/// The lengths of the sequences, which have so many tokens together; one sequence where they are left out.
 std::vector<int64_t> lengths_or_one(const OptionalTensor& lengths, int64_t tokens) {
   std::vector<int64_t> result = lengths ? integers("lengths", lengths) : std::vector<int64_t>{tokens};
   check_lengths(result, tokens);
   return result;
+}
+
+/// The group of each sequence; all in one where they are left out.
+std::vector<int64_t> groups_or_one(const OptionalTensor& groups, size_t sequences) {
+  std::vector<int64_t> result = groups ? integers("groups", groups) : std::vector<int64_t>(sequences, 0);
+  if (result.size() != sequences)
+    fail(ExitCode::kBadConfiguration, "groups has ", result.size(), " entries; wanted one for each of the ", sequences,
+         " sequences");
+  return result;
+}
+
+/// A number that has a default, within these bounds.
+double number_or(const char* name, std::optional<double> given, double otherwise, double least, double most) {
+  const double number = given.value_or(otherwise);
+  if (!(number >= least && number <= most))
+    fail(ExitCode::kBadConfiguration, name, " is ", number, "; wanted a number from ", least, " to ", most);
+  return number;
 }
 
 Tensor tensor_like(const std::vector<double>& values, const Tensor& like) {
@@ -88,27 +109,45 @@ Tensor clamped_tokens(const TokenPolicy& p, const Requirements& needs) {
 
 using Decision = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-Decision token_coefficients_op(const std::string& region_name, const std::string& params, const Tensor& logp,
+using Names = std::vector<std::string>;
+
+/// The parameters that Python was given: numbers, of which an infinite one means "no limit", and words.
+Json parameters_json(const Names& names, const std::vector<double>& numbers, const Names& word_names,
+                     const Names& words) {
+  if (names.size() != numbers.size() || word_names.size() != words.size())
+    fail(ExitCode::kInternal, names.size(), " names of ", numbers.size(), " numbers, ", word_names.size(), " of ",
+         words.size(), " words");
+  Json json = Json::object();
+  for (size_t i = 0; i < names.size(); ++i) json[names[i]] = numbers[i] == kUnlimited ? Json() : Json(numbers[i]);
+  for (size_t i = 0; i < words.size(); ++i) json[word_names[i]] = words[i];
+  return json;
+}
+
+Decision token_coefficients_op(const std::string& region_name, const Names& names, const std::vector<double>& numbers,
+                               const Names& word_names, const Names& words, const Tensor& logp,
                                const Tensor& behavior_logp, const Tensor& advantages, const OptionalTensor& mask,
                                const OptionalTensor& lengths, const OptionalTensor& groups,
                                const OptionalTensor& old_logp, const OptionalTensor& topk_behavior_logp,
                                const OptionalTensor& topk_logp, const OptionalTensor& sampled_in_topk,
                                const OptionalTensor& divergence) {
   return for_python([&]() -> Decision {
-    const TrustRegion region = make_region(region_name, Json::parse(params));
+    const TrustRegion region = make_region(region_name, parameters_json(names, numbers, word_names, words));
     const Requirements needs = requirements(region);
+    check_float_vector("logp", logp);
+    const std::vector<int64_t> length = lengths_or_one(lengths, logp.numel());
     const TokenPolicy policy{.logp = logp,
                              .behavior_logp = behavior_logp,
                              .advantages = advantages,
-                             .mask = or_none(mask),
-                             .lengths = integers("lengths", lengths),
-                             .groups = integers("groups", groups),
+                             .mask = flags("mask", mask, logp),
+                             .lengths = length,
+                             .groups = groups_or_one(groups, length.size()),
                              .old_logp = or_none(old_logp),
                              .topk_behavior_logp = or_none(topk_behavior_logp),
                              .topk_logp = or_none(topk_logp),
-                             .sampled_in_topk = or_none(sampled_in_topk),
+                             .sampled_in_topk = flags("sampled_in_topk", sampled_in_topk, logp),
                              .divergence = or_none(divergence)};
     check_token_policy(policy, needs);
+    check_for_region(region, policy, region_name);
     const TokenDecision decision = token_coefficients(region, policy);
     // Copies, because an operator's results may not share memory with its arguments and a region may hand one through.
     const auto copy = [](const Tensor& t) { return t.clone(at::MemoryFormat::Contiguous); };
@@ -135,7 +174,7 @@ Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& 
     if (topk) {
       policy.topk_behavior_logp = or_none(topk_behavior_logp);
       policy.topk_logp = or_none(topk_logp);
-      policy.sampled_in_topk = or_none(sampled_in_topk);
+      policy.sampled_in_topk = flags("sampled_in_topk", sampled_in_topk, logp);
     }
     check_token_policy(policy, {.top_k = topk ? 1 : 0});
     if (!topk) {
@@ -155,56 +194,87 @@ Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& 
   });
 }
 
+/// How many tokens there are: the mask's entries, or the sum of the lengths.
+int64_t count_tokens(const std::vector<int64_t>& lengths, const OptionalTensor& mask) {
+  int64_t tokens = mask ? mask->numel() : 0;
+  for (size_t s = 0; !mask && s < lengths.size(); tokens += lengths[s++])
+    if (lengths[s] < 0 || lengths[s] > kMaxTokens)
+      fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", lengths[s], "; wanted 0 to ", kMaxTokens);
+  check_lengths(lengths, tokens);
+  return tokens;
+}
+
+/// Everything that advantages may be computed from, checked whether this kind reads it or not: what does not fit is a
+/// slip.
+struct AdvantageInputs {
+  std::vector<double> rewards;
+  std::vector<int64_t> groups, lengths;
+  std::vector<uint8_t> valid;
+  std::vector<double> values, token_rewards;
+
+  TokenRewards batch() const { return {rewards, groups, lengths, valid, token_rewards, values}; }
+};
+
+AdvantageInputs advantage_inputs(const Tensor& rewards, const OptionalTensor& groups, const OptionalTensor& lengths,
+                                 const OptionalTensor& mask, const OptionalTensor& values,
+                                 const OptionalTensor& token_rewards) {
+  AdvantageInputs in;
+  in.rewards = doubles("rewards", rewards);
+  check_finite("rewards", rewards, {});
+  in.groups = groups_or_one(groups, in.rewards.size());
+  if (!lengths) {
+    for (const auto& [name, tensor] :
+         {std::pair{"mask", &mask}, {"values", &values}, {"token_rewards", &token_rewards}})
+      if (*tensor)
+        fail(ExitCode::kBadConfiguration, name, " is given without lengths, which say whose tokens it is about");
+    return in;
+  }
+  in.lengths = integers("lengths", lengths);
+  if (in.lengths.size() != in.rewards.size())
+    fail(ExitCode::kBadConfiguration, "lengths has ", in.lengths.size(), " entries; wanted one for each of the ",
+         in.rewards.size(), " rewards");
+  const int64_t tokens = count_tokens(in.lengths, mask);
+  const Tensor chosen = mask ? flags("mask", mask, mask->flatten()) : Tensor();
+  in.valid = bytes(chosen, tokens);
+  const auto per_token = [&](const char* name, const OptionalTensor& tensor) {
+    if (!tensor) return std::vector<double>{};
+    check_float_vector(name, *tensor);
+    if (tensor->numel() != tokens)
+      fail(ExitCode::kBadConfiguration, name, " has ", tensor->numel(), " entries; wanted one for each of the ", tokens,
+           " tokens");
+    check_finite(name, *tensor, chosen.defined() ? chosen.to(tensor->device()) : chosen);
+    return doubles(name, tensor);
+  };
+  in.values = per_token("values", values);
+  in.token_rewards = per_token("token_rewards", token_rewards);
+  return in;
+}
+
 /// Advantages, and returns where the kind has them (else empty).
 std::tuple<Tensor, Tensor> advantages_op(const std::string& kind, const Tensor& rewards, const OptionalTensor& groups,
                                          const OptionalTensor& lengths, const OptionalTensor& mask,
                                          const OptionalTensor& values, const OptionalTensor& token_rewards,
-                                         std::optional<double> gamma, std::optional<double> lambda,
-                                         std::optional<double> eps) {
+                                         std::optional<double> given_gamma, std::optional<double> given_lambda,
+                                         std::optional<double> given_eps) {
   return for_python([&]() -> std::tuple<Tensor, Tensor> {
-    const std::vector<double> reward = doubles("rewards", rewards);
-    check_finite("rewards", rewards, {});
-    const int64_t sequences = rewards.numel();
-    const std::vector<int64_t> group = groups ? integers("groups", groups) : std::vector<int64_t>(sequences, 0);
-    if (static_cast<int64_t>(group.size()) != sequences)
-      fail(ExitCode::kBadConfiguration, "groups has ", group.size(), " entries; wanted one for each of the ", sequences,
-           " rewards");
-    const Tensor none = at::empty({0}, rewards.options());
-    if (kind == "group_mean") return {tensor_like(group_mean_advantages(reward, group), rewards), none};
-    if (kind == "grpo") return {tensor_like(grpo_advantages(reward, group, eps.value_or(1e-6)), rewards), none};
-    if (kind == "rloo") return {tensor_like(rloo_advantages(reward, group), rewards), none};
-    if (kind != "reinforce_pp" && kind != "reinforce_pp_baseline" && kind != "gae")
+    const bool per_sequence = kind == "group_mean" || kind == "grpo" || kind == "rloo";
+    if (!per_sequence && kind != "reinforce_pp" && kind != "reinforce_pp_baseline" && kind != "gae")
       fail(ExitCode::kBadConfiguration, "advantage \"", kind,
            "\"; known: group_mean, grpo, rloo, reinforce_pp, reinforce_pp_baseline, gae");
-
+    const AdvantageInputs in = advantage_inputs(rewards, groups, lengths, mask, values, token_rewards);
+    const double gamma = number_or("gamma", given_gamma, 1, 0, 1), lambda = number_or("lambda", given_lambda, 1, 0, 1);
+    const double eps = number_or("eps", given_eps, kind == "grpo" ? 1e-6 : 1e-8, 0, 1e20);
+    const Tensor none = at::empty({0}, rewards.options());
+    const auto result = [&](const std::vector<double>& numbers) { return tensor_like(numbers, rewards); };
+    if (kind == "group_mean") return {result(group_mean_advantages(in.rewards, in.groups)), none};
+    if (kind == "grpo") return {result(grpo_advantages(in.rewards, in.groups, eps)), none};
+    if (kind == "rloo") return {result(rloo_advantages(in.rewards, in.groups)), none};
     if (!lengths) fail(ExitCode::kBadConfiguration, "lengths is not given, but ", kind, " is an advantage per token");
-    const std::vector<int64_t> length = integers("lengths", lengths);
-    if (static_cast<int64_t>(length.size()) != sequences)
-      fail(ExitCode::kBadConfiguration, "lengths has ", length.size(), " entries; wanted one for each of the ",
-           sequences, " rewards");
-    int64_t tokens = mask ? mask->numel() : 0;
-    for (size_t s = 0; !mask && s < length.size(); tokens += length[s++])
-      if (length[s] < 0 || length[s] > kMaxTokens)
-        fail(ExitCode::kBadConfiguration, "lengths[", s, "] is ", length[s], "; wanted 0 to ", kMaxTokens);
-    check_lengths(length, tokens);
-    const std::vector<uint8_t> valid = flags(mask, tokens);
-    const auto per_token = [&](const char* name, const OptionalTensor& tensor) {
-      if (tensor && tensor->numel() != tokens)
-        fail(ExitCode::kBadConfiguration, name, " has ", tensor->numel(), " entries; wanted one for each of the ",
-             tokens, " tokens");
-      if (tensor) check_finite(name, *tensor, mask ? mask->to(at::kBool) : Tensor());
-      return doubles(name, tensor);
-    };
-    const std::vector<double> value = per_token("values", values),
-                              token_reward = per_token("token_rewards", token_rewards);
-    const TokenRewards batch{reward, group, length, valid, token_reward, value};
-    if (kind == "reinforce_pp")
-      return {tensor_like(reinforce_pp_advantages(batch, gamma.value_or(1), eps.value_or(1e-8)), rewards), none};
-    if (kind == "reinforce_pp_baseline")
-      return {tensor_like(reinforce_pp_baseline_advantages(batch, eps.value_or(1e-8)), rewards), none};
+    if (kind == "reinforce_pp") return {result(reinforce_pp_advantages(in.batch(), gamma, eps)), none};
+    if (kind == "reinforce_pp_baseline") return {result(reinforce_pp_baseline_advantages(in.batch(), eps)), none};
     if (!values) fail(ExitCode::kBadConfiguration, "values is not given, but gae is made from a critic's estimates");
-    const AdvantagesAndReturns gae = gae_advantages(batch, gamma.value_or(1), lambda.value_or(1));
-    return {tensor_like(gae.advantages, rewards), tensor_like(gae.returns, rewards)};
+    const AdvantagesAndReturns gae = gae_advantages(in.batch(), gamma, lambda);
+    return {result(gae.advantages), result(gae.returns)};
   });
 }
 
@@ -214,25 +284,49 @@ Tensor aggregation_weights_op(const std::string& kind, const Tensor& values, con
   return for_python([&]() -> Tensor {
     check_float_vector("values", values);
     const std::vector<int64_t> length = lengths_or_one(lengths, values.numel());
-    if (kind == "seq_mean_token_sum_norm" && !(horizon.value_or(0) > 0))
-      fail(ExitCode::kBadConfiguration, "horizon is ", horizon ? std::to_string(*horizon) : "not given", "; ", kind,
-           " divides by it: wanted a number above 0, usually the longest completion");
-    const std::vector<double> zeros(values.numel(), 0.0);
-    return tensor_like(aggregate(kind, zeros, flags(mask, values.numel()), length, horizon.value_or(1)).weights,
+    const Tensor valid = flags("mask", mask, values);
+    if (kind == "seq_mean_token_sum_norm" && !horizon)
+      fail(ExitCode::kBadConfiguration, "horizon is not given, and ", kind,
+           " divides by it: wanted a number above 0, usually the longest completion, or another aggregation");
+    if (horizon && !(*horizon >= 1e-20 && *horizon <= 1e20))
+      fail(ExitCode::kBadConfiguration, "horizon is ", *horizon,
+           "; wanted a number above 0 (1e-20 to 1e20), usually the longest completion");
+    const std::vector<double> zeros(static_cast<size_t>(values.numel()), 0.0);
+    return tensor_like(aggregate(kind, zeros, bytes(valid, values.numel()), length, horizon.value_or(1)).weights,
                        values);
   });
+}
+
+/// What the theorem asks of the numbers, each by the name that the caller knows.
+void check_certificate(const Tensor& tv, const Tensor& rewards, const std::vector<int64_t>& lengths, double xi,
+                       int64_t horizon) {
+  const std::vector<double> distances = doubles("tv", tv), reward = doubles("rewards", rewards);
+  constexpr double kTolerance = 1e-4;  // of a sum over a vocabulary in float32
+  for (size_t i = 0; i < distances.size(); ++i)
+    if (!(distances[i] >= 0 && distances[i] <= 1 + kTolerance))
+      fail(ExitCode::kBadConfiguration, "tv[", i, "] is ", distances[i], "; wanted a total variation, 0 to 1");
+  if (reward.size() != lengths.size())
+    fail(ExitCode::kBadConfiguration, "rewards has ", reward.size(), " entries; wanted one for each of the ",
+         lengths.size(), " sequences of lengths");
+  check_finite("rewards", rewards, {});
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    if (!(std::abs(reward[s]) <= xi && std::isfinite(xi)))
+      fail(ExitCode::kBadConfiguration, "xi is ", xi, ", but rewards[", s, "] is ", reward[s],
+           "; wanted a finite bound of every |reward|");
+    if (lengths[s] > horizon)
+      fail(ExitCode::kBadConfiguration, "horizon is ", horizon, ", but lengths[", s, "] is ", lengths[s],
+           "; wanted the length of the longest response there can be");
+  }
 }
 
 /// gain, max_penalty, average_penalty, certificate: [4] float64.
 Tensor certificate_op(const Tensor& logp, const Tensor& behavior_logp, const Tensor& tv, const Tensor& rewards,
                       const OptionalTensor& lengths, double xi, int64_t horizon, const std::string& divergence) {
   return for_python([&]() -> Tensor {
-    check_token_policy({.logp = logp, .behavior_logp = behavior_logp, .advantages = tv}, {});
+    check_token_policy({.logp = logp, .behavior_logp = behavior_logp, .advantages = at::zeros_like(logp)}, {});
+    check_float_vector("tv", tv, logp);
     const std::vector<int64_t> length = lengths_or_one(lengths, logp.numel());
-    if (rewards.numel() != static_cast<int64_t>(length.size()))
-      fail(ExitCode::kBadConfiguration, "rewards has ", rewards.numel(), " entries; wanted one for each of the ",
-           length.size(), " sequences of lengths");
-    check_finite("rewards", rewards, {});
+    check_certificate(tv, rewards, length, xi, horizon);
     const std::vector<double> pi = doubles("logp", logp), mu = doubles("behavior_logp", behavior_logp),
                               distance = doubles("tv", tv), reward = doubles("rewards", rewards);
     const ImprovementCertificate result =
@@ -275,8 +369,9 @@ std::string methods_op() {
 
 TORCH_LIBRARY(keel, library) {
   library.def(
-      "token_coefficients(str region, str params, Tensor logp, Tensor behavior_logp, Tensor advantages, Tensor? mask, "
-      "Tensor? lengths, Tensor? groups, Tensor? old_logp, Tensor? topk_behavior_logp, Tensor? topk_logp, "
+      "token_coefficients(str region, str[] names, float[] numbers, str[] word_names, str[] words, Tensor logp, "
+      "Tensor behavior_logp, Tensor advantages, Tensor? mask, Tensor? lengths, Tensor? groups, Tensor? old_logp, "
+      "Tensor? topk_behavior_logp, Tensor? topk_logp, "
       "Tensor? sampled_in_topk, Tensor? divergence) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
   library.def(
       "divergence(str kind, Tensor logp, Tensor behavior_logp, Tensor? topk_behavior_logp, Tensor? topk_logp, "

@@ -154,6 +154,9 @@ class Loader {
     if (const auto near = nearest_name(path, paths_in(section))) return "did you mean " + *near + "?";
     const std::vector<std::string> elsewhere = paths_ending_in(leaf_of(path));
     if (!elsewhere.empty()) return "it belongs elsewhere: write " + joined(elsewhere, " or ");
+    for (const Alias& alias : table_.aliases())
+      if (leaf_of(alias.name) == leaf_of(path))
+        return alias.source + "'s " + alias.name + " is " + alias.target + " here";
     if (const auto near = nearest_name(path, known_)) return "did you mean " + *near + "?";
     if (!section.empty()) return "keys of " + section + " are " + joined(leaves_in(section));
     std::vector<std::string> sections;

@@ -1,6 +1,7 @@
 #include "keel/objective/aggregation.h"
 
 #include <algorithm>
+#include <array>
 
 #include "keel/core/error.h"
 
@@ -22,6 +23,10 @@ std::vector<int64_t> count_valid_tokens(std::span<const int64_t> lengths, std::s
 }
 
 std::vector<double> sequence_weights(const std::string& kind, std::span<const int64_t> valid_tokens, double horizon) {
+  constexpr std::array kKnown{"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"};
+  if (std::ranges::find(kKnown, kind) == kKnown.end())
+    fail(ExitCode::kBadConfiguration, "aggregation \"", kind,
+         "\"; known: token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm");
   double tokens = 0, sequences = 0;
   for (const int64_t valid : valid_tokens) {
     tokens += static_cast<double>(valid);
@@ -31,9 +36,7 @@ std::vector<double> sequence_weights(const std::string& kind, std::span<const in
     if (kind == "token_mean") return 1 / tokens;
     if (kind == "seq_mean_token_mean") return 1 / (sequences * valid);
     if (kind == "seq_mean_token_sum") return 1 / sequences;
-    if (kind == "seq_mean_token_sum_norm") return 1 / (sequences * horizon);
-    fail(ExitCode::kBadConfiguration, "objective.aggregation is \"", kind,
-         "\"; known: token_mean, seq_mean_token_mean, seq_mean_token_sum, seq_mean_token_sum_norm");
+    return 1 / (sequences * horizon);
   };
   std::vector<double> weights;
   for (const int64_t valid : valid_tokens) weights.push_back(valid > 0 ? weight(static_cast<double>(valid)) : 0.0);

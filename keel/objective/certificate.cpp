@@ -1,6 +1,7 @@
 #include "keel/objective/certificate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "keel/core/error.h"
@@ -22,9 +23,10 @@ void check_shapes(const CertificateSamples& samples) {
 
 /// Where these do not hold the theorem does not either.
 void check_premises(const CertificateSamples& samples) {
-  if (samples.divergence != "binary_tv" && samples.divergence != "topk_tv" && samples.divergence != "full_tv")
+  constexpr std::array kKnown{"binary_tv", "topk_tv", "full_tv", "unnamed"};
+  if (std::ranges::find(kKnown, samples.divergence) == kKnown.end())
     fail(ExitCode::kInternal, "a certificate from the divergence \"", samples.divergence,
-         "\"; known: binary_tv, topk_tv, full_tv");
+         "\"; known: binary_tv, topk_tv, full_tv, unnamed");
   for (const int64_t length : samples.lengths)
     if (length < 0 || length > samples.horizon)
       fail(ExitCode::kInternal, "a sequence of ", length, " tokens under a certificate's horizon of ", samples.horizon);

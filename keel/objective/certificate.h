@@ -15,7 +15,7 @@ struct CertificateSamples {
   std::span<const int64_t> lengths;       // [S]
   double xi = 0;                          // largest |reward| that any response can get; not below those sampled
   int64_t horizon = 0;                    // T: no response is longer
-  std::string divergence;                 // which total variation: "binary_tv", "topk_tv" or "full_tv"
+  std::string divergence;                 // which total variation: "binary_tv", "topk_tv", "full_tv", or "unnamed"
 };
 
 /// A lower bound of J(pi) - J(mu) by DPPO's Theorem 3.2 (arXiv 2602.04879), estimated.

@@ -2,9 +2,12 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "keel/core/error.h"
+#include "keel/objective/aggregation.h"
 
 namespace keel {
 namespace {
@@ -14,6 +17,12 @@ constexpr double kRowTolerance = 1e-4;
 
 /// Rounding of a whole vocabulary's float32 log-probs stays well within this.
 constexpr double kDistributionTolerance = 1e-3;
+
+/// Two computations of one token's probability differ by less, even in half precision.
+constexpr double kSampledTolerance = 1e-2;
+
+/// Copies of one advantage differ by no more, relatively, whatever they were rounded to.
+constexpr double kEqualTolerance = 1e-6;
 
 std::string shape_of(const Tensor& tensor) {
   std::string text = "[";
@@ -36,14 +45,19 @@ void check_type(const char* name, const Tensor& tensor, const Tensor& like) {
          like.device().str(), "; wanted one device for all of them");
 }
 
-void check_flags(const char* name, const Tensor& flags, const Tensor& like) {
-  if (flags.scalar_type() != at::kBool)
-    fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(flags.scalar_type()), "; wanted a bool tensor");
+/// Of the shape and on the device of `like`.
+void check_place(const char* name, const Tensor& flags, const Tensor& like) {
   if (flags.sizes() != like.sizes())
     fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(flags), "; wanted ", shape_of(like));
   if (flags.device() != like.device())
     fail(ExitCode::kBadConfiguration, name, " is on ", flags.device().str(), ", but the first tensor is on ",
          like.device().str(), "; wanted one device for all of them");
+}
+
+void check_flags(const char* name, const Tensor& flags, const Tensor& like) {
+  if (flags.scalar_type() != at::kBool)
+    fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(flags.scalar_type()), "; wanted a bool tensor");
+  check_place(name, flags, like);
 }
 
 /// Fails at the first place where `bad` is true and the mask does not hide it.
@@ -60,6 +74,10 @@ void refuse_first(const char* name, const Tensor& values, const Tensor& bad, con
     value = value[i];
   }
   fail(ExitCode::kBadConfiguration, name, "[", index, "] is ", value.item<double>(), "; wanted ", wanted);
+}
+
+std::vector<int64_t> lengths_of(const TokenPolicy& p) {
+  return p.lengths.empty() ? std::vector<int64_t>{p.logp.numel()} : p.lengths;
 }
 
 void check_topk(const TokenPolicy& p) {
@@ -83,6 +101,30 @@ void check_topk(const TokenPolicy& p) {
   };
   check_sum("topk_behavior_logp", p.topk_behavior_logp, p.behavior_logp);
   check_sum("topk_logp", p.topk_logp, p.logp);
+  // Where the sampled token is one of the K, one place of the row has its probability under both policies.
+  const auto distance = [](const Tensor& rows, const Tensor& sampled) {
+    return (rows.exp() - sampled.exp().unsqueeze(1)).abs();
+  };
+  const Tensor nearest =
+      at::maximum(distance(p.topk_behavior_logp, p.behavior_logp), distance(p.topk_logp, p.logp)).amin(1);
+  refuse_first("sampled_in_topk", p.sampled_in_topk, p.sampled_in_topk.logical_and(nearest > kSampledTolerance), p.mask,
+               "0: no token of the row has the sampled token's logp and behavior_logp");
+}
+
+/// One number for each of the sequence's valid tokens, or the first two places that differ.
+void check_one_advantage(const TokenPolicy& p, const std::string& method) {
+  const Tensor advantages = p.advantages.to(at::kCPU, at::kDouble).contiguous();
+  const Tensor mask = p.mask.defined() ? p.mask.to(at::kCPU).contiguous() : at::ones(advantages.sizes(), at::kBool);
+  const double* a = advantages.data_ptr<double>();
+  const bool* valid = mask.data_ptr<bool>();
+  for_each_sequence(lengths_of(p), [&](size_t, size_t begin, size_t end) {
+    while (begin < end && !valid[begin]) ++begin;
+    for (size_t i = begin; i < end; ++i)
+      if (valid[i] && std::abs(a[i] - a[begin]) > kEqualTolerance * std::abs(a[begin]))
+        fail(ExitCode::kBadConfiguration, "advantages[", i, "] is ", a[i], ", but advantages[", begin,
+             "] of the same sequence is ", a[begin], "; ", method,
+             " weighs whole sequences: wanted one advantage for all tokens of each (`lengths` says where they end)");
+  });
 }
 
 void require(bool needed, const Tensor& given, const char* name, const char* what) {
@@ -97,6 +139,14 @@ void check_float_vector(const char* name, const Tensor& tensor, const Tensor& li
   if (tensor.dim() != 1 || (like.defined() && tensor.numel() != like.numel()))
     fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(tensor), "; wanted ",
          like.defined() ? shape_of(like) : "[N]", ": one number per token, sequences one after another");
+}
+
+Tensor checked_flags(const char* name, const Tensor& flags, const Tensor& like) {
+  check_place(name, flags, like);
+  if (flags.scalar_type() == at::kBool) return flags;
+  if (flags.is_complex()) fail(ExitCode::kBadConfiguration, name, " is complex; wanted booleans, or 0 and 1");
+  refuse_first(name, flags, (flags == 0).logical_or(flags == 1).logical_not(), {}, "a boolean, or 0 or 1");
+  return flags != 0;
 }
 
 void check_log_probs(const char* name, const Tensor& logp, const Tensor& mask) {
@@ -158,6 +208,28 @@ void check_token_policy(const TokenPolicy& p, const Requirements& needs) {
     // Infinite is a divergence like any other: above every threshold.
     refuse_first("divergence", p.divergence, (p.divergence >= 0).logical_not(), p.mask, "a number from 0 on");
   }
+}
+
+bool has_negative_weight(const Cppo& region, double valid_tokens) {
+  return std::isfinite(region.horizon) &&
+         (1 - region.w_min) * (valid_tokens - 1) > std::max(region.horizon - 1, 1.0) * (1 + kEqualTolerance);
+}
+
+void check_for_region(const TrustRegion& region, const TokenPolicy& p, const std::string& method) {
+  if (std::holds_alternative<Gspo>(region) || std::holds_alternative<Gmpo>(region) ||
+      std::holds_alternative<Vespo>(region) || std::holds_alternative<Topr>(region) ||
+      std::holds_alternative<DsV32>(region))
+    check_one_advantage(p, method);
+  const Cppo* cppo = std::get_if<Cppo>(&region);
+  if (!cppo || !std::isfinite(cppo->horizon)) return;
+  const Tensor mask = p.mask.defined() ? p.mask.to(at::kCPU).contiguous() : at::ones({p.logp.numel()}, at::kBool);
+  const bool* valid = mask.data_ptr<bool>();
+  for_each_sequence(lengths_of(p), [&](size_t s, size_t begin, size_t end) {
+    const auto tokens = std::count(valid + begin, valid + end, true);
+    if (has_negative_weight(*cppo, static_cast<double>(tokens)))
+      fail(ExitCode::kBadConfiguration, method, "'s parameter \"horizon\" is ", cppo->horizon, ", but sequence ", s,
+           " has ", tokens, " valid tokens, whose weights would fall below 0; wanted a horizon of at least ", tokens);
+  });
 }
 
 }  // namespace keel

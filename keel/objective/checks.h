@@ -2,8 +2,9 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
-#include "keel/objective/token_policy.h"
+#include "keel/objective/trust_region.h"
 
 namespace keel {
 
@@ -13,6 +14,9 @@ namespace keel {
 
 /// One-dimensional, float32 or float64, as `like` in type, device and length where that is given.
 void check_float_vector(const char* name, const Tensor& tensor, const Tensor& like = {});
+
+/// Flags [N] as booleans, where they are booleans or numbers that are all 0 or 1.
+Tensor checked_flags(const char* name, const Tensor& flags, const Tensor& like);
 
 /// Finite and not above 0 wherever the mask [N] (undefined: everywhere) is true; [N] or [N, K].
 void check_log_probs(const char* name, const Tensor& logp, const Tensor& mask);
@@ -29,5 +33,13 @@ void check_lengths(std::span<const int64_t> lengths, int64_t tokens);
 /// The fields of the policy that the requirements name are there, agree with one another, and can be what they say:
 /// log-probs, rows of at most probability 1, divergences.
 void check_token_policy(const TokenPolicy& policy, const Requirements& needs);
+
+/// What a region's own maths asks of a sound policy: one advantage for all tokens of a sequence where the region has
+/// one weight for the sequence (GSPO, GMPO, VESPO, TOPR, DeepSeek-V3.2), and CPPO's horizon no shorter than its weights
+/// bear.
+void check_for_region(const TrustRegion& region, const TokenPolicy& policy, const std::string& method);
+
+/// Whether CPPO's weight of the last of so many valid tokens is below 0, because its horizon is shorter than they are.
+bool has_negative_weight(const Cppo& region, double valid_tokens);
 
 }  // namespace keel

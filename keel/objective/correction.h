@@ -25,8 +25,8 @@ struct Tis {
   Level level = Level::kToken;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap), visitor("dual", dual);
-    visitor("level", level);
+    visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
+    visitor("dual", dual, Limit::kFromOne), visitor("level", level);
   }
   Requirements requirements() const {
     return {.recomputed_logp = true, .scope = level == Level::kToken ? Scope::kToken : Scope::kSequence};

@@ -2,10 +2,12 @@
 
 #include <cmath>
 #include <map>
+#include <sstream>
 
 #include "keel/core/error.h"
 #include "keel/core/nearest.h"
 #include "keel/core/options.h"
+#include "keel/objective/checks.h"
 #include "keel/objective/regions.h"
 
 namespace keel {
@@ -24,13 +26,35 @@ bool has_number(const TrustRegion& region, const std::string& parameter) {
   return false;
 }
 
+/// What to do about a key that the method has no use for: what it does have, and how a threshold is set.
+std::string way_out(const Method& method, const std::string& option, double value) {
+  const std::vector<std::string> names = parameter_names(method.region);
+  std::ostringstream text;
+  text << (names.empty() ? "; it has none" : "; it has: ") << listed(names) << ". ";
+  for (const auto& [name, number] : parameters(method.region)) {
+    if (option == "ratio_cap" || name == "ratio_cap" || name == "dual") continue;  // a cap is no threshold
+    text << "Set what you mean by its name, such as objective.parameters='[\"" << name << "=" << value << "\"]'. ";
+    break;
+  }
+  text << "Remove the key or choose another method";
+  return text.str();
+}
+
+/// Sets a parameter that has a key of its own; what is wrong with the value is said of the key.
+void set_by_key(Method& method, const std::string& option, const std::string& parameter, const Json& value) {
+  try {
+    set_parameter(method.region, method.name, parameter, value);
+  } catch (const Error& error) {
+    fail(error.code(), "objective.", option, ": ", error.what());
+  }
+}
+
 void set_number(Method& method, const char* option, const std::string& parameter, const std::optional<double>& value) {
   if (!value) return;
   if (!has_number(method.region, parameter))
-    fail(ExitCode::kBadConfiguration, "objective.", option, " is set, but the method ", method.name,
-         " has no parameter \"", parameter, "\"; it has: ", listed(parameter_names(method.region)),
-         ". Remove the key or choose another method");
-  set_parameter(method.region, method.name, parameter, *value);
+    fail(ExitCode::kBadConfiguration, "objective.", option, " is ", *value, ", but the method ", method.name,
+         " has no parameter \"", parameter, "\"", way_out(method, option, *value));
+  set_by_key(method, option, parameter, *value);
 }
 
 /// `delta` is the region's one threshold, or both of two.
@@ -41,11 +65,10 @@ void set_delta(Method& method, const ObjectiveOptions& options) {
          " and would have no effect: objective.delta_low, ", *options.delta_low, ", and objective.delta_high, ",
          *options.delta_high, ", set both thresholds of ", method.name, ". Remove one of the three");
   if (options.delta && !has_number(method.region, "low") && !has_number(method.region, "high"))
-    fail(ExitCode::kBadConfiguration, "objective.delta is set, but the method ", method.name,
-         " has no threshold \"delta\", \"low\" or \"high\"; it has: ", listed(parameter_names(method.region)),
-         ". Remove the key or choose another method");
-  set_number(method, "delta", "low", options.delta);
-  set_number(method, "delta", "high", options.delta);
+    fail(ExitCode::kBadConfiguration, "objective.delta is ", *options.delta, ", but the method ", method.name,
+         " has no threshold \"delta\", \"low\" or \"high\"", way_out(method, "delta", *options.delta));
+  for (const char* threshold : {"low", "high"})
+    if (has_number(method.region, threshold)) set_number(method, "delta", threshold, options.delta);
 }
 
 void set_anchor(Method& method, const std::string& word) {
@@ -53,7 +76,7 @@ void set_anchor(Method& method, const std::string& word) {
   if (std::find(names.begin(), names.end(), "anchor") == names.end())
     fail(ExitCode::kBadConfiguration, "objective.anchor is \"", word, "\", but the method ", method.name,
          " has one anchor only; it has: ", listed(names), ". Remove the key or choose another method");
-  set_parameter(method.region, method.name, "anchor", word);
+  set_by_key(method, "anchor", "anchor", word);
 }
 
 /// The parameters of the region that have a key of their own, and that key, when it is set.
@@ -64,7 +87,7 @@ std::map<std::string, std::string> set_by_keys(const Method& method, const Objec
   if (options.delta_low) keys["low"] = "delta_low";
   if (options.delta_high) keys["high"] = "delta_high";
   if (options.anchor) keys["anchor"] = "anchor";
-  if (options.ratio_cap) keys["ratio_cap"] = keys["C"] = keys["c"] = "ratio_cap";
+  if (options.ratio_cap) keys["ratio_cap"] = "ratio_cap";
   return keys;
 }
 
@@ -74,13 +97,14 @@ std::string trimmed(const std::string& text) {
 }
 
 /// Applies objective.parameters; `keys` are the parameters that other keys have set.
-void set_by_name(Method& method, const std::vector<std::string>& assignments, std::map<std::string, std::string> keys) {
+void set_by_name(Method& method, const std::vector<std::string>& assignments,
+                 std::map<std::string, std::string>& keys) {
   for (const std::string& assignment : assignments) {
     const size_t equals = assignment.find('=');
     if (equals == std::string::npos)
       fail(ExitCode::kBadConfiguration, "objective.parameters has \"", assignment, "\"; wanted name=value");
     const std::string name = trimmed(assignment.substr(0, equals)), text = trimmed(assignment.substr(equals + 1));
-    const auto [key, fresh] = keys.emplace(name, "parameters");
+    const auto [key, fresh] = keys.emplace(parameter_name(name), "parameters");
     if (!fresh)
       fail(ExitCode::kBadConfiguration, "objective.parameters has \"", assignment, "\", and objective.", key->second,
            " sets the same parameter; keep one of them");
@@ -93,12 +117,18 @@ void set_by_name(Method& method, const std::vector<std::string>& assignments, st
   }
 }
 
-[[noreturn]] void refuse_unknown(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Method& row : methods()) names.push_back(row.name);
-  const std::optional<std::string> near = nearest_name(name, names);
-  fail(ExitCode::kBadConfiguration, "objective.method is \"", name, "\"; ", near ? "did you mean " + *near + "? " : "",
-       "`keel methods` lists the known ones");
+/// `keys` says where each parameter was set.
+void refuse_contradictions(const Method& method, const std::map<std::string, std::string>& keys, double longest) {
+  if (const auto found = contradiction(method.region)) {
+    const auto key = keys.find(found->parameter);
+    fail(ExitCode::kBadConfiguration, "objective.", key == keys.end() ? "parameters" : key->second, ": ", method.name,
+         ": ", found->reason);
+  }
+  const Cppo* cppo = std::get_if<Cppo>(&method.region);
+  if (cppo && has_negative_weight(*cppo, longest))
+    fail(ExitCode::kBadConfiguration, "objective.parameters: cppo: horizon is ", cppo->horizon,
+         ", but completions may have ", longest, " tokens, whose weights would fall below 0; wanted a horizon of ",
+         longest, " or null for each completion's own length");
 }
 
 void refuse_what_cannot_train(const Method& method) {
@@ -176,7 +206,8 @@ void ObjectiveOptions::describe(OptionTable& table) {
   table.add("horizon", horizon, "Constant divisor of seq_mean_token_sum_norm; null means the longest completion.",
             above(0));
   table.add("entropy_coefficient", entropy_coefficient,
-            "Weight of the entropy of the next-token distribution as a bonus, on every token; 0 means none.");
+            "Weight of the entropy of the next-token distribution as a bonus, on every token; 0 means none, below 0 it "
+            "is a malus, which makes the policy more certain.");
   table.add("adapt_target_kept", adapt_target_kept,
             "Share of tokens that should stay inside the trust region: after each step the thresholds move towards "
             "it; null means that they stay.",
@@ -196,6 +227,24 @@ const std::vector<Method>& methods() {
   return table;
 }
 
+const Method& method_named(const std::string& name, const std::string& what) {
+  // The names of the papers and of the goldens, and names of other programs whose defaults differ.
+  static const std::map<std::string, std::string> same{
+      {"ppo_clip", "ppo"}, {"dppo_binary_tv", "dppo_tv"}, {"dppo_binary_kl", "dppo_kl"}};
+  static const std::map<std::string, std::string> similar{{"vanilla", "ppo"}, {"geo_mean", "gmpo"}};
+  const auto also = same.find(name);
+  std::vector<std::string> names;
+  for (const Method& row : methods()) {
+    if (row.name == (also == same.end() ? name : also->second)) return row;
+    names.push_back(row.name);
+  }
+  for (const auto& [other, row] : same) names.push_back(other);
+  const auto elsewhere = similar.find(name);
+  const std::optional<std::string> near = elsewhere == similar.end() ? nearest_name(name, names) : elsewhere->second;
+  fail(ExitCode::kBadConfiguration, what, " \"", name, "\"; ", near ? "did you mean " + *near + "? " : "",
+       "`keel methods`, in Python keel.methods(), lists the known ones");
+}
+
 std::string missing_for_training(const Requirements& needs) {
   std::vector<std::string> missing;
   if (needs.value) missing.push_back("a critic");
@@ -211,16 +260,15 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
   objective.adapt_target_kept = options.adapt_target_kept;
   objective.adapt_rate = options.adapt_rate.value_or(1);
   Method& method = objective.method;
-  for (const Method& row : methods())
-    if (row.name == options.method) method = row;
-  if (method.name.empty()) refuse_unknown(options.method);
+  method = method_named(options.method, "objective.method is");
   set_delta(method, options);
   set_number(method, "delta_low", "low", options.delta_low);
   set_number(method, "delta_high", "high", options.delta_high);
   set_number(method, "ratio_cap", "ratio_cap", options.ratio_cap);
   if (options.anchor) set_anchor(method, *options.anchor);
-  const std::map<std::string, std::string> keys = set_by_keys(method, options);
+  std::map<std::string, std::string> keys = set_by_keys(method, options);
   set_by_name(method, options.parameters, keys);
+  refuse_contradictions(method, keys, default_horizon);
   if (options.advantage) method.advantage = *options.advantage;
   if (options.aggregation) method.aggregation = *options.aggregation;
   refuse_what_cannot_train(method);

@@ -59,6 +59,10 @@ struct Objective {
 /// Every method, in the order in which they are documented.
 const std::vector<Method>& methods();
 
+/// The row of that name, or of the papers' name for it (ppo_clip, dppo_binary_tv, dppo_binary_kl). An unknown one is an
+/// error (exit code 2) that starts with `what` and suggests the nearest.
+const Method& method_named(const std::string& name, const std::string& what);
+
 /// What the trainer would have to supply for these requirements and does not: "a critic", or nothing ("").
 std::string missing_for_training(const Requirements& needs);
 

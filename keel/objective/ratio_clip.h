@@ -14,7 +14,7 @@ struct PpoClip {
   Anchor anchor = Anchor::kBehavior;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("dual", dual), visitor("anchor", anchor);
+    visitor("low", low), visitor("high", high), visitor("dual", dual, Limit::kFromOne), visitor("anchor", anchor);
   }
   Requirements requirements() const { return {.recomputed_logp = anchor == Anchor::kRecomputed}; }
 };
@@ -34,7 +34,7 @@ struct Aspo {
 struct UpGrpo {
   double low = 0.2, dual = 3;
   TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("dual", dual); }
+  void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("dual", dual, Limit::kFromOne); }
   Requirements requirements() const { return {}; }
 };
 

@@ -42,8 +42,8 @@ inline Words words_of(TopKSupport) { return words::kTopKSupport; }
 inline Words words_of(Switch) { return words::kSwitch; }
 
 /// What a number may be. At 0 a threshold, a divisor or a cap leaves nothing of the method; other numbers are switched
-/// off by it.
-enum class Limit { kPositive, kFromZero };
+/// off by it. A share is from 0 to 1; below 1 the cap of a ratio would hold back tokens that have not moved.
+enum class Limit { kPositive, kFromZero, kFromZeroToOne, kFromOne };
 
 /// Called with the name and the value of each of a region's parameters; a word is its place among the words it may be.
 struct ParameterVisitor {

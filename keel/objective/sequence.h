@@ -93,9 +93,10 @@ struct Cppo {
   double quantile = kUnlimited, delta_b_max = kUnlimited, horizon = kUnlimited;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("delta", delta), visitor("w_min", w_min, Limit::kFromZero), visitor("delta_b", delta_b, Limit::kFromZero),
-        visitor("ratio_cap", ratio_cap);
-    visitor("quantile", quantile, Limit::kFromZero), visitor("delta_b_max", delta_b_max), visitor("horizon", horizon);
+    visitor("delta", delta), visitor("w_min", w_min, Limit::kFromZeroToOne);
+    visitor("delta_b", delta_b, Limit::kFromZero), visitor("ratio_cap", ratio_cap);
+    visitor("quantile", quantile, Limit::kFromZeroToOne), visitor("delta_b_max", delta_b_max);
+    visitor("horizon", horizon, Limit::kFromOne);
   }
   Requirements requirements() const { return {.scope = Scope::kSequence}; }
 };

@@ -17,7 +17,7 @@ TokenDecision Sapo::operator()(const TokenPolicy& p) const {
 TokenDecision Dgpo::operator()(const TokenPolicy& p) const {
   const Tensor ratio = ratio_of(p), outside = ratio_leaves(p.advantages, ratio, low, high);
   const Tensor above = ratio.pow(1 - 1 / m) * std::pow(1 + high, 1 / m);
-  const Tensor below = ratio.pow(n + 1) / std::pow(1 - low, n);
+  const Tensor below = ratio * (ratio / (1 - low)).pow(n);  // one power: two would be 0/0 for a large n
   const Tensor weight = at::where(outside, at::where(p.advantages > 0, above, below), ratio);
   TokenDecision decision = soft(p, weight * p.advantages, (ratio - 1).abs(), kUnlimited, outside);
   decision.threshold = by_sign(p.advantages, high, low);

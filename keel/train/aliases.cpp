@@ -141,7 +141,8 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.actor.kl_loss_type", "reference.estimator", "verl", kl_estimator_word,
           "kl is k1, mse is k2, low_var_kl is k3");
   t.refuse("actor_rollout_ref.actor.clip_ratio_c", "verl",
-           "in verl it is the dual clip of PPO and the ratio cap of DPPO; set objective.ratio_cap for the latter");
+           "in verl it is the dual clip of PPO and the ratio cap of DPPO; set objective.parameters='[\"dual=3\"]' for "
+           "the former, objective.ratio_cap for the latter");
   t.refuse("actor_rollout_ref.actor.optim.lr_warmup_steps", "verl",
            "verl counts rollout batches there, Keel counts updates; set optimizer.warmup_updates");
   t.refuse("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "verl",

@@ -1,7 +1,7 @@
 """Trust regions for reinforcement learning of language models, on torch tensors.
 
     decision = keel.token_coefficients("dppo_tv", {"low": 0.15, "high": 0.15}, logp=logp, behavior_logp=mu, advantages=A)
-    loss = keel.policy_loss("drpo", logp=logp, behavior_logp=mu, advantages=A, lengths=lengths, aggregation="token_mean")
+    loss = keel.policy_loss("drpo", logp=logp, behavior_logp=mu, advantages=A, lengths=lengths, horizon=4096)
     loss.backward()
 
 Tensors are flat, one number per token, the sequences one after another; `lengths` says how long each is (masked tokens
@@ -14,6 +14,7 @@ from typing import Any, Mapping, NamedTuple, Optional
 
 import torch
 
+from . import _arguments as take
 from . import _operators
 
 __all__ = [
@@ -52,45 +53,7 @@ class Certificate(NamedTuple):
     max_penalty: float  # 2 xi T (T - 1) max(tv)^2
     average_penalty: float  # 4 xi times the mean over sequences of the sum of tv
     certificate: float  # gain - the smaller penalty
-    divergence: str  # which total variation the penalties are made of
-
-
-def _flags(mask):
-    """A mask as a bool tensor; 0 and 1 are accepted."""
-    if mask is None:
-        return None
-    mask = torch.as_tensor(mask)
-    return mask if mask.dtype == torch.bool else mask != 0
-
-
-def _integers(values):
-    if values is None:
-        return None
-    values = torch.as_tensor(values)
-    return values if values.numel() else values.to(torch.int64)  # an empty list has no type of its own
-
-
-def _constant(tensor, name):
-    if tensor is None:
-        return None
-    if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"{name} is a {type(tensor).__name__}; wanted a torch tensor")
-    return tensor.detach()
-
-
-@torch.compiler.assume_constant_result
-def _text(params):
-    """Parameters as the text the operator takes. None means "no limit" or "switched off"; so does an infinite number."""
-    plain = {}
-    for name, value in (params or {}).items():
-        if isinstance(value, torch.Tensor) or hasattr(value, "item"):
-            value = value.item()
-        if isinstance(value, float) and value != value:
-            raise ValueError(f"the parameter {name!r} is NaN; wanted a number above 0, or None for no limit")
-        if isinstance(value, float) and value == float("inf"):
-            value = None
-        plain[name] = value
-    return json.dumps(plain)
+    divergence: str  # which total variation the penalties are made of; "unnamed" where the caller did not say
 
 
 def token_coefficients(
@@ -114,11 +77,14 @@ def token_coefficients(
     `region` is a row of `keel.methods()` (or ppo_clip, dppo_binary_tv, dppo_binary_kl), `params` overrides its
     defaults. `divergence` [N] feeds exact divergences to the rows that measure them (dppo_full_tv, drpo_full_kl, ...).
     """
+    logp = take.tensor("logp", logp)
     return Decision(*_ops.token_coefficients(
-        region, _text(params), _constant(logp, "logp"), _constant(behavior_logp, "behavior_logp"),
-        _constant(advantages, "advantages"), _flags(mask), _integers(lengths), _integers(groups),
-        _constant(old_logp, "old_logp"), _constant(topk_behavior_logp, "topk_behavior_logp"),
-        _constant(topk_logp, "topk_logp"), _flags(sampled_in_topk), _constant(divergence, "divergence")))
+        take.word("region", region, "the name of a method"), *take.parameters(params), logp,
+        take.tensor("behavior_logp", behavior_logp), take.tensor("advantages", advantages),
+        take.flags("mask", mask, logp), take.integers("lengths", lengths), take.integers("groups", groups),
+        take.optional_tensor("old_logp", old_logp), take.optional_tensor("topk_behavior_logp", topk_behavior_logp),
+        take.optional_tensor("topk_logp", topk_logp), take.flags("sampled_in_topk", sampled_in_topk, logp),
+        take.optional_tensor("divergence", divergence)))
 
 
 def divergence(
@@ -134,10 +100,11 @@ def divergence(
     """binary_tv, binary_kl, topk_tv, topk_kl, k1, k2 or k3 of each token [N], mu first; full_tv and full_kl take whole
     rows of log-probs [N, V] as logp and behavior_logp. `support` is the top-K divergences': "union", or "replace_last"
     as DPPO's authors released it."""
+    logp = take.tensor("logp", logp)
     return _ops.divergence(
-        kind, _constant(logp, "logp"), _constant(behavior_logp, "behavior_logp"),
-        _constant(topk_behavior_logp, "topk_behavior_logp"), _constant(topk_logp, "topk_logp"),
-        _flags(sampled_in_topk), support)
+        take.word("kind", kind, "the name of a divergence"), logp, take.tensor("behavior_logp", behavior_logp),
+        take.optional_tensor("topk_behavior_logp", topk_behavior_logp), take.optional_tensor("topk_logp", topk_logp),
+        take.flags("sampled_in_topk", sampled_in_topk, logp), take.word("support", support, "union or replace_last"))
 
 
 def advantages(
@@ -152,21 +119,24 @@ def advantages(
     **params,
 ):
     """group_mean, grpo (eps) or rloo: one advantage per sequence [S]. reinforce_pp (gamma, eps), reinforce_pp_baseline
-    (eps): one per token [N]. gae (gamma, lambda or lam): `AdvantagesAndReturns`, one each per token [N]."""
+    (eps): one per token [N]. gae (gamma, lambda or lam): `AdvantagesAndReturns`, one each per token [N]. `values` and
+    `token_rewards` are read by gae alone: the others put a sequence's reward on its last valid token."""
     known = {"group_mean": (), "grpo": ("eps",), "rloo": (), "reinforce_pp": ("gamma", "eps"),
              "reinforce_pp_baseline": ("eps",), "gae": ("gamma", "lambda")}
-    if "lam" in params:
-        params["lambda"] = params.pop("lam")
-    for name in params:
+    take.word("kind", kind, "the name of an advantage")
+    if "lam" in params and "lambda" in params:
+        raise ValueError(f"lam is {params['lam']!r} and lambda is {params['lambda']!r}: they are one parameter; keep one of them")
+    numbers = {"lambda" if name == "lam" else name: value for name, value in params.items()}
+    for name, value in numbers.items():
         if name not in known.get(kind, (name,)):
             raise ValueError(f"advantage {kind} has no parameter {name!r}; it has: {', '.join(known[kind]) or 'none'}")
-        most = float("inf") if name == "eps" else 1.0
-        if params[name] is not None and not 0 <= params[name] <= most or params[name] == float("inf"):
-            raise ValueError(f"{name} is {params[name]}; wanted a number from 0 {'on' if name == 'eps' else 'to 1'}")
+        numbers[name] = take.optional_number(name, value, "a number")
+    rewards = take.tensor("rewards", rewards)
     result, returns = _ops.advantages(
-        kind, _constant(rewards, "rewards"), _integers(groups), _integers(lengths), _flags(mask),
-        _constant(values, "values"), _constant(token_rewards, "token_rewards"), params.get("gamma"),
-        params.get("lambda"), params.get("eps"))
+        kind, rewards, take.integers("groups", groups), take.integers("lengths", lengths),
+        take.flags("mask", mask, rewards), take.optional_tensor("values", values),
+        take.optional_tensor("token_rewards", token_rewards), numbers.get("gamma"), numbers.get("lambda"),
+        numbers.get("eps"))
     return AdvantagesAndReturns(result, returns) if kind == "gae" else result
 
 
@@ -174,10 +144,15 @@ def aggregate(kind: str, *, values: torch.Tensor, mask=None, lengths=None, horiz
     """token_mean, seq_mean_token_mean, seq_mean_token_sum or seq_mean_token_sum_norm (which divides by `horizon`).
 
     Differentiable in `values`; a value where the mask is 0 is never read. Nothing valid: the loss is 0."""
-    mask = _flags(mask)
-    weights = _ops.aggregation_weights(kind, _constant(values, "values"), mask, _integers(lengths), horizon)
-    valid = values if mask is None else torch.where(mask, values, torch.zeros_like(values))
-    return Aggregate((weights * valid).sum(), weights)
+    mask = take.flags("mask", mask, take.tensor("values", values))
+    weights = _ops.aggregation_weights(
+        take.word("kind", kind, "the name of an aggregation"), values.detach(), mask, take.integers("lengths", lengths),
+        take.optional_number("horizon", horizon, "a number above 0"))
+    return Aggregate((weights * _where_valid(mask, values)).sum(), weights)
+
+
+def _where_valid(mask, values):
+    return values if mask is None else torch.where(mask != 0, values, torch.zeros_like(values))
 
 
 def policy_loss(
@@ -195,15 +170,15 @@ def policy_loss(
     **known,
 ) -> torch.Tensor:
     """A scalar to minimise: -sum_t w_t g_t log pi_t with g (token_coefficients) and w (aggregate) held constant, so that
-    d loss / d logp_t = -w_t g_t. `aggregation` defaults to the method's own row; `known` is what else
+    d loss / d logp_t = -w_t g_t. `aggregation` defaults to the method's own row; where that is seq_mean_token_sum_norm
+    it divides by `horizon`, usually the longest completion, which must then be given. `known` is what else
     token_coefficients takes (old_logp, topk_..., divergence)."""
     decision = token_coefficients(region, params, logp=logp, behavior_logp=behavior_logp, advantages=advantages,
                                   mask=mask, lengths=lengths, groups=groups, **known)
     if aggregation is None:
         aggregation = _row(region)["aggregation"]
-    mask = _flags(mask)
-    valid = logp if mask is None else torch.where(mask, logp, torch.zeros_like(logp))
-    return -aggregate(aggregation, values=decision.coefficient * valid, mask=mask, lengths=lengths, horizon=horizon).loss
+    values = decision.coefficient * _where_valid(take.flags("mask", mask, logp), logp)
+    return -aggregate(aggregation, values=values, mask=mask, lengths=lengths, horizon=horizon).loss
 
 
 def certificate(
@@ -215,23 +190,34 @@ def certificate(
     tv=None,
     xi: Optional[float] = None,
     horizon: Optional[int] = None,
-    divergence: str = "full_tv",
+    divergence: Optional[str] = None,
 ) -> Certificate:
     """What Theorem 3.2 of DPPO says about an update, from sequences sampled from mu, all tokens valid. `tv` [N] is the
     total variation at each token and `divergence` names it ("full_tv", "topk_tv", "binary_tv"); left out, it is the
     binary one, a lower bound of the true one, and the certificate is optimistic. `xi` bounds |reward| (default: the
     largest here), `horizon` the length of a response (default: the longest here)."""
+    logp, behavior_logp = take.tensor("logp", logp), take.tensor("behavior_logp", behavior_logp)
+    rewards, tv = take.tensor("rewards", rewards), take.optional_tensor("tv", tv)
+    lengths = take.integers("lengths", [logp.numel()] if lengths is None else lengths)
+    for name, given in (("logp", logp), ("rewards", rewards), ("lengths", lengths)):
+        if given.is_meta:
+            raise ValueError(f"{name} is on meta, where tensors have no numbers; wanted one on a CPU or a GPU")
+    if divergence not in (None, "binary_tv", "topk_tv", "full_tv"):
+        take.refuse("divergence", divergence, "binary_tv, topk_tv or full_tv")
+    if tv is None and divergence not in (None, "binary_tv"):
+        take.refuse("divergence", divergence, "binary_tv, which is computed here, or that total variation as tv")
     if tv is None:
-        tv, divergence = _ops.divergence("binary_tv", _constant(logp, "logp"), _constant(behavior_logp, "behavior_logp"),
-                                         None, None, None, "union"), "binary_tv"
-    lengths = _integers([logp.numel()] if lengths is None else lengths)
+        tv = _ops.divergence("binary_tv", logp, behavior_logp, None, None, None, "union")
+        divergence = "binary_tv"
     if xi is None:
         xi = float(rewards.abs().max()) if rewards.numel() else 0.0
+    xi = take.number("xi", xi, "a number")
     if horizon is None:
         horizon = int(lengths.max()) if lengths.numel() else 0
-    numbers = _ops.certificate(_constant(logp, "logp"), _constant(behavior_logp, "behavior_logp"), _constant(tv, "tv"),
-                               _constant(rewards, "rewards"), lengths, float(xi), int(horizon), divergence)
-    return Certificate(*numbers.tolist(), divergence)
+    elif not (take.number("horizon", horizon, "an integer").is_integer() and 0 <= horizon <= 2**53):
+        take.refuse("horizon", horizon, "an integer, the length of the longest response there can be")
+    numbers = _ops.certificate(logp, behavior_logp, tv, rewards, lengths, xi, int(horizon), divergence or "unnamed")
+    return Certificate(*numbers.tolist(), divergence or "unnamed")
 
 
 def methods() -> dict:

@@ -20,22 +20,41 @@ def load():
     return torch.ops.keel
 
 
+def _check_devices(like, others, anywhere=()):
+    """An operator with one tensor on meta is answered here, and not by the code that would have refused the mixture."""
+    for name, tensor in others.items():
+        if tensor is not None and tensor.device != like.device:
+            raise ValueError(f"{name} is on {tensor.device}, but the first tensor is on {like.device}; wanted one device for all of them")
+    for name, tensor in anywhere:
+        if tensor is not None and tensor.is_meta and not like.is_meta:
+            raise ValueError(f"{name} is on meta, where tensors have no numbers, but the first tensor is on {like.device}")
+
+
 def _register_shapes():
     def fake(name):
         return library.register_fake(f"keel::{name}")
 
     @fake("token_coefficients")
-    def _(region, params, logp, *others):
+    def _(region, names, numbers, word_names, words, logp, behavior_logp, advantages, mask, lengths, groups, old_logp,
+          topk_behavior_logp, topk_logp, sampled_in_topk, divergence):
+        _check_devices(logp, dict(
+            behavior_logp=behavior_logp, advantages=advantages, mask=mask, old_logp=old_logp, divergence=divergence,
+            topk_behavior_logp=topk_behavior_logp, topk_logp=topk_logp, sampled_in_topk=sampled_in_topk),
+                       (("lengths", lengths), ("groups", groups)))
         flags = torch.empty_like(logp, dtype=torch.bool)
         return (torch.empty_like(logp), flags, torch.empty_like(flags), torch.empty_like(logp), torch.empty_like(logp),
                 torch.empty((), dtype=torch.int64, device=logp.device))
 
     @fake("divergence")
-    def _(kind, logp, *others):
+    def _(kind, logp, behavior_logp, topk_behavior_logp, topk_logp, sampled_in_topk, support):
+        _check_devices(logp, dict(behavior_logp=behavior_logp, topk_behavior_logp=topk_behavior_logp,
+                                  topk_logp=topk_logp, sampled_in_topk=sampled_in_topk))
         return logp.new_empty(logp.shape[:1])
 
     @fake("advantages")
     def _(kind, rewards, groups, lengths, mask, values, token_rewards, gamma, lambda_, eps):
+        _check_devices(rewards, {}, (("groups", groups), ("lengths", lengths), ("mask", mask), ("values", values),
+                                     ("token_rewards", token_rewards)))
         per_token = kind in ("reinforce_pp", "reinforce_pp_baseline", "gae")
         if per_token and mask is None:
             # Without a mask the number of tokens is a sum of values, which shapes cannot know.
@@ -45,9 +64,11 @@ def _register_shapes():
         return rewards.new_empty(tokens), rewards.new_empty(tokens if kind == "gae" else 0)
 
     @fake("aggregation_weights")
-    def _(kind, values, *others):
+    def _(kind, values, mask, lengths, horizon):
+        _check_devices(values, dict(mask=mask), (("lengths", lengths),))
         return torch.empty_like(values)
 
     @fake("certificate")
-    def _(*others):
-        return torch.empty(4, dtype=torch.float64)
+    def _(logp, behavior_logp, tv, rewards, lengths, xi, horizon, divergence):
+        _check_devices(logp, dict(behavior_logp=behavior_logp, tv=tv), (("rewards", rewards), ("lengths", lengths)))
+        return torch.empty(4, dtype=torch.float64, device="meta" if logp.is_meta else "cpu")

@@ -34,6 +34,27 @@ class CommandLine(support.Test):
     def test_an_override_without_a_value_is_refused(self):
         self.assert_refused(train(self.folder / "run", "train.steps"), 2, "train.steps", "wanted key=value")
 
+    def test_a_key_that_comes_twice_is_refused_here_too(self):
+        for command in (["train", support.QUICKSTART], ["quickstart"]):
+            result = keel(*command, "objective.method=grpo", "run.seed=1", "objective.method=spo", cwd=self.folder)
+            self.assert_refused(result, 2, "command line", "objective.method=grpo", "objective.method=spo", "keep one")
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_methods_answers_names_from_elsewhere(self):
+        for name, row in (("ppo_clip", "ppo"), ("dppo_binary_tv", "dppo_tv"), ("dppo_binary_kl", "dppo_kl"), ("spo", "spo")):
+            result = keel("methods", name)
+            self.assert_exit(result, 0)
+            self.assertTrue(result.stdout.startswith(f"{row}: "), result.stdout)
+        for name, row in (("vanilla", "ppo"), ("geo_mean", "gmpo"), ("dpo_tv", "dppo_tv")):
+            self.assert_refused(keel("methods", name), 2, name, f"did you mean {row}?")
+
+    def test_methods_shows_words_beside_numbers(self):
+        for name, words in (("dppo_topk_kl", ("divergence   topk_kl", "anchor       behavior")), ("mis", ("level        token",))):
+            result = keel("methods", name)
+            self.assert_exit(result, 0)
+            for word in words:
+                self.assertIn(word, result.stdout)
+
 
 class ConfigurationFile(support.Test):
     def refused(self, text, *parts, name="bad.yaml", code=2):
@@ -140,6 +161,26 @@ class ImpossibleSettings(support.Test):
                        train={"sequences_per_update": 0})
         self.assert_refused(result, 4, "out of memory", "lower")
 
+    def test_parameters_that_contradict_one_another(self):
+        self.refused("objective.delta", "dppo_tv", "at most 1", objective={"delta": 1.5})
+        self.refused("objective.delta", "1e+300", objective={"delta": "1e300"})
+        self.refused("objective.parameters", "gap_low is 4", "gap_high is 3",
+                     objective={"method": "mis", "parameters": '["gap_low=4"]'})
+        self.refused("objective.parameters", "dual", "from 1 on", objective={"method": "ppo", "parameters": '["dual=0.5"]'})
+        self.refused("objective.parameters", "horizon is 2", "tokens",
+                     objective={"method": "cppo", "parameters": '["horizon=2","w_min=0"]'})
+
+    def test_a_threshold_of_another_name_is_pointed_out(self):
+        self.refused("objective.delta is 0.2", "spo", 'objective.parameters=\'["eps=0.2"]\'',
+                     objective={"method": "spo", "delta": 0.2})
+        self.refused("objective.delta is 0.2", "tvpo", 'objective.parameters=\'["clip=0.2"]\'',
+                     objective={"method": "tvpo", "delta": 0.2})
+
+    def test_names_of_verl_without_their_path_are_pointed_out(self):
+        for key in ("clip_ratio_low", "clip_ratio_high", "clip_ratio"):
+            self.refused(f"objective.{key}", f"verl's actor_rollout_ref.actor.{key} is objective.{key.replace('clip_ratio', 'delta')}",
+                         objective={key: 0.2})
+
     def test_a_parameter_that_the_method_does_not_have(self):
         self.refused("objective.ratio_cap", "grpo", "low, high", objective={"method": "grpo", "ratio_cap": 3})
 
@@ -155,6 +196,11 @@ class ImpossibleSettings(support.Test):
         result = train(self.folder / "run", "--explain")
         self.assert_exit(result, 0)
         self.assertIn("4 prompts x 4 samples = 16 completions; 2 updates of 8 completions", result.stdout)
+        for word in ("divergence = binary_tv", "anchor = behavior"):
+            self.assertIn(word, result.stdout)
+        corrected = train(self.folder / "run", "--explain", objective={"method": "mis", "parameters": '["level=sequence"]'})
+        self.assertIn("level = sequence", corrected.stdout)
+        self.assertIn("malus of 0.1", result.stdout)  # support.SMALL has -0.1
         self.assertEqual(os.listdir(self.folder), [])
 
 

@@ -100,6 +100,7 @@ TEST(SequenceWeights, RefuseAnUnknownWord) {
   const std::string message = error_of(2, [&] { sequence_weights("mean", one, 1); });
   EXPECT_NE(message.find("\"mean\""), std::string::npos);
   EXPECT_NE(message.find("token_mean"), std::string::npos);
+  EXPECT_EQ(error_of(2, [&] { sequence_weights("mean", {}, 1); }), message);  // nothing to weigh hides no slip
 }
 
 TEST(Aggregations, RefuseArraysThatDoNotFitTogether) {

@@ -69,12 +69,62 @@ TEST(Checks, WantWhatTheRegionNeeds) {
 TEST(Checks, RefuseRowsThatAreNoDistributions) {
   TokenPolicy policy = sound();
   const auto rows = [](double second) { return at::tensor({0.5, 0.2, 0.6, 0.3, 0.1, second}).view({3, 2}).log(); };
+  policy.logp = policy.behavior_logp = rows(0.05).select(1, 0).to(at::kFloat);  // the first of each row
   policy.topk_behavior_logp = rows(0.05).to(at::kFloat);
   policy.topk_logp = rows(0.95).to(at::kFloat);  // 0.1 + 0.95 > 1
   policy.sampled_in_topk = flags({1, 1, 1});
   EXPECT_THAT(complaint(policy, {.top_k = 2}), testing::StartsWith("topk_logp[2] is 1.05"));
   policy.topk_logp = rows(0.8).to(at::kFloat);
   check_token_policy(policy, {.top_k = 2});
+}
+
+TEST(Checks, RefuseARowThatDoesNotHoldTheSampledTokenItClaims) {
+  TokenPolicy policy{.logp = floats({-1, -1}), .behavior_logp = floats({-1, -1}), .advantages = floats({1, 1})};
+  policy.topk_behavior_logp = policy.topk_logp = floats({-1, -2, -3, -2}).view({2, 2});
+  policy.sampled_in_topk = flags({1, 1});
+  EXPECT_THAT(complaint(policy, {.top_k = 2}), testing::StartsWith("sampled_in_topk[1] is 1; wanted 0"));
+  policy.sampled_in_topk = flags({1, 0});
+  check_token_policy(policy, {.top_k = 2});
+  policy.topk_logp = floats({-2, -1, -3, -2}).view({2, 2});  // the sampled token's two log-probs, at two places
+  EXPECT_THAT(complaint(policy, {.top_k = 2}), testing::StartsWith("sampled_in_topk[0]"));
+}
+
+TEST(Checks, TakeFlagsThatAreBooleansOrZeroAndOne) {
+  const Tensor like = floats({0, 0, 0});
+  const auto complaint_about = [&](const Tensor& given) {
+    return error_of(2, [&] { checked_flags("mask", given, like); });
+  };
+  EXPECT_TRUE(checked_flags("mask", floats({1, 0, 1}), like).equal(flags({1, 0, 1})));
+  EXPECT_TRUE(checked_flags("mask", flags({1, 0, 1}), like).equal(flags({1, 0, 1})));
+  EXPECT_THAT(complaint_about(floats({1, 0.5, 1})), testing::StartsWith("mask[1] is 0.5"));
+  EXPECT_THAT(complaint_about(floats({1, 0, std::nan("")})), testing::StartsWith("mask[2] is nan"));
+  EXPECT_THAT(complaint_about(floats({1, 0})), testing::HasSubstr("the shape [2]; wanted [3]"));
+}
+
+TEST(Checks, WantOneAdvantagePerSequenceWhereARegionHasOneWeightForIt) {
+  TokenPolicy policy = sound();  // advantages 1, -1, 1
+  policy.lengths = {1, 2};
+  const auto complaint_of = [&](const TrustRegion& region) {
+    return error_of(2, [&] { check_for_region(region, policy, "gspo"); });
+  };
+  for (const TrustRegion& region : std::vector<TrustRegion>{Gspo{}, Gmpo{}, Vespo{}, Topr{}, DsV32{}})
+    EXPECT_THAT(complaint_of(region), testing::StartsWith("advantages[2] is 1, but advantages[1]"));
+  for (const TrustRegion& region : std::vector<TrustRegion>{Dppo{}, TrmMax{}, Tvpo{}, Cppo{}})
+    check_for_region(region, policy, "another");
+  policy.mask = flags({1, 1, 0});
+  check_for_region(Gspo{}, policy, "gspo");
+}
+
+TEST(Checks, WantAHorizonThatKeepsTheWeightsOfCppoFromBelowZero) {
+  // w_t = 1 - (1 - w_min)(t - 1)/(T - 1): 0 for t = T and w_min = 0, below 0 for t > T.
+  EXPECT_FALSE(has_negative_weight({.w_min = 0, .horizon = 8}, 8));
+  EXPECT_TRUE(has_negative_weight({.w_min = 0, .horizon = 8}, 9));
+  EXPECT_FALSE(has_negative_weight({.w_min = 0.5, .horizon = 8}, 15));  // 1 - 0.5 * 14/7
+  EXPECT_TRUE(has_negative_weight({.w_min = 0.5, .horizon = 8}, 16));
+  EXPECT_FALSE(has_negative_weight({.w_min = 0}, 1e6));
+  const TokenPolicy policy = sound();
+  EXPECT_THAT(error_of(2, [&] { check_for_region(Cppo{.w_min = 0, .horizon = 2}, policy, "cppo"); }),
+              testing::HasSubstr("\"horizon\" is 2, but sequence 0 has 3 valid tokens"));
 }
 
 }  // namespace

@@ -67,6 +67,13 @@ TEST(Methods, HaveThePapersThresholds) {
   EXPECT_EQ(of("drpo").at("delta"), 0.5);    // our own: see drpo.h
 }
 
+/// A value that contradicts no default: most numbers may be 0.3125, the upper bounds of ratios may not.
+double possible_value(const std::string& parameter) {
+  const bool upper =
+      parameter == "dual" || parameter == "gap_high" || parameter == "sigma_high" || parameter == "horizon";
+  return upper ? 3.125 : 0.3125;
+}
+
 bool trains(const Method& row) { return missing_for_training(requirements(row.region)).empty(); }
 
 TEST(MakeObjective, SetsEveryParameterOfEveryRowAndLeavesTheOthers) {
@@ -77,12 +84,12 @@ TEST(MakeObjective, SetsEveryParameterOfEveryRowAndLeavesTheOthers) {
     for (const auto& [name, value] : defaults) {
       ObjectiveOptions options{.method = row.name};
       std::map<std::string, double> want = defaults;
-      want[name] = 0.3125;
-      options.parameters = {name + "=0.3125"};
+      want[name] = possible_value(name);
+      options.parameters = {name + "=" + std::to_string(want[name])};
       EXPECT_EQ(parameter_map(make_objective(options, 1).method.region), want) << row.name << "." << name;
       if (!kOptionOf.contains(name)) continue;
       options.parameters = {};
-      options.*kOptionOf.at(name).second = 0.3125;
+      options.*kOptionOf.at(name).second = want[name];
       EXPECT_EQ(parameter_map(make_objective(options, 1).method.region), want) << row.name << "." << name;
       ++set;
     }
@@ -169,6 +176,81 @@ TEST(MakeObjective, RefusesSettingsThatWouldHaveNoEffect) {
   expect_words(refusal({.method = "ppo", .advantage = "gae"}), {"objective.advantage", "gae", "critic", "group_mean"});
 }
 
+struct Refused {
+  ObjectiveOptions options;
+  std::vector<const char*> words;
+};
+
+TEST(MakeObjective, RefusesWhatContradictsItselfAndNamesTheKey) {
+  const auto by_name = [](const char* method, std::vector<std::string> parameters) {
+    ObjectiveOptions options{.method = method};
+    options.parameters = std::move(parameters);
+    return options;
+  };
+  const auto with_anchor = [](const char* method) {
+    ObjectiveOptions options{.method = method};
+    options.anchor = "recomputed";
+    return options;
+  };
+  const std::vector<Refused> cases{
+      {by_name("cppo", {"quantile=1.5"}), {"objective.parameters", "quantile", "from 0 to 1"}},
+      {by_name("cppo", {"w_min=1.1"}), {"objective.parameters", "w_min", "from 0 to 1"}},
+      {by_name("cppo", {"delta_b=0.1", "delta_b_max=0.05"}), {"objective.parameters", "delta_b is 0.1", "0.05"}},
+      {by_name("cppo", {"horizon=2", "w_min=0"}), {"objective.parameters", "horizon is 2", "12 tokens"}},
+      {by_name("mis", {"gap_low=4"}), {"objective.parameters", "gap_low is 4", "gap_high is 3"}},
+      {by_name("icepop_direct", {"ratio_high=0.1"}), {"objective.parameters", "ratio_low is 0.2", "ratio_high is 0.1"}},
+      {by_name("maspo", {"sigma=20"}), {"objective.parameters", "sigma is 20", "sigma_high is 10"}},
+      {by_name("maspo", {"factor_high=0.05"}), {"objective.parameters", "factor_low is 0.1"}},
+      {by_name("ppo", {"dual=0.5"}), {"objective.parameters", "dual", "from 1 on"}},
+      {by_name("pg_tis", {"C=2", "ratio_cap=3"}), {"objective.parameters", "ratio_cap=3", "keep one"}},
+      {by_name("dppo_tv", {"divergence=k3"}), {"objective.parameters", "divergence is k3", "binary_tv"}},
+      {by_name("drpo", {"divergence=k1"}), {"objective.parameters", "divergence is k1"}},
+      {by_name("dro", {"beta=1e300"}), {"objective.parameters", "beta", "1e+300", "to 1e20"}},
+      {with_anchor("dppo_topk_kl"), {"objective.anchor", "topk_kl", "binary_tv"}},
+      {{.method = "dppo_tv", .delta = 2.0}, {"objective.delta", "low is 2", "at most 1", "null"}},
+      {{.method = "dppo_tv", .delta_high = 1.5}, {"objective.delta_high", "high is 1.5", "at most 1"}},
+      {{.method = "minimal_mask", .delta = 2.0}, {"objective.delta", "at most 1"}},
+      {{.method = "drpo", .delta = 1e300}, {"objective.delta", "1e+300", "1e-20 to 1e20"}},
+      {{.method = "drpo", .delta = 1e-40}, {"objective.delta", "1e-40", "above 0"}}};
+  for (const Refused& one : cases) {
+    const std::string message = error_of(2, [&] { make_objective(one.options, 12); });
+    for (const char* word : one.words) EXPECT_NE(message.find(word), std::string::npos) << word << " in: " << message;
+  }
+  EXPECT_EQ(parameter_map(make_objective({.method = "drpo", .delta = 12.5}, 1).method.region).at("delta"), 12.5);
+  EXPECT_EQ(parameter_map(make_objective({.method = "dppo_kl", .delta = 2.0}, 1).method.region).at("low"), 2);
+  make_objective(by_name("trm_max", {"divergence=k3"}), 1);
+  make_objective(by_name("cppo", {"horizon=12", "w_min=0"}), 12);
+}
+
+TEST(MakeObjective, SaysWhichSettingWorksInPlaceOfOneThatDoesNot) {
+  const std::map<std::string, const char*> working{{"spo", "objective.parameters='[\"eps=0.5\"]'"},
+                                                   {"tvpo", "objective.parameters='[\"clip=0.5\"]'"},
+                                                   {"m2po", "objective.parameters='[\"budget=0.5\"]'"},
+                                                   {"ipo", "objective.parameters='[\"threshold=0.5\"]'"},
+                                                   {"dro", "objective.parameters='[\"beta=0.5\"]'"},
+                                                   {"pg", "it has none. Remove"},
+                                                   {"pg_is", "it has: ratio_cap. Remove"}};
+  for (const auto& [method, hint] : working) {
+    const std::string message = error_of(2, [&] { make_objective({.method = method, .delta = 0.5}, 1); });
+    EXPECT_NE(message.find(hint), std::string::npos) << message;
+    EXPECT_NE(message.find("objective.delta is 0.5"), std::string::npos) << message;
+  }
+  const std::string cap = error_of(2, [] { make_objective({.method = "grpo", .ratio_cap = 3.0}, 1); });
+  EXPECT_EQ(cap.find("objective.parameters"), std::string::npos) << cap;  // nothing there is what a cap would be
+  const Objective one_sided = make_objective({.method = "up_grpo", .delta = 0.5}, 1);  // it has low alone
+  EXPECT_EQ(parameter_map(one_sided.method.region).at("low"), 0.5);
+}
+
+TEST(MakeObjective, KnowsThePapersNamesOfItsRows) {
+  EXPECT_EQ(make_objective({.method = "ppo_clip"}, 1).method.name, "ppo");
+  EXPECT_EQ(make_objective({.method = "dppo_binary_tv"}, 1).method.name, "dppo_tv");
+  EXPECT_EQ(make_objective({.method = "dppo_binary_kl"}, 1).method.name, "dppo_kl");
+  // verl's names of rows with other defaults are answered, not taken.
+  EXPECT_NE(error_of(2, [] { make_objective({.method = "vanilla"}, 1); }).find("did you mean ppo?"), std::string::npos);
+  EXPECT_NE(error_of(2, [] { make_objective({.method = "geo_mean"}, 1); }).find("did you mean gmpo?"),
+            std::string::npos);
+}
+
 TEST(MakeObjective, MovesOnlyThresholdsThatHoldTokensBack) {
   ObjectiveOptions options{.method = "dppo_tv"};
   options.adapt_target_kept = 0.99;
@@ -202,6 +284,13 @@ TEST(MakeRegion, RefusesUnknownMethodsParametersAndWords) {
   EXPECT_NE(error_of(2, [] { make_region("spo", {{"eps", "wide"}}); }).find("a number"), std::string::npos);
   const std::string word = error_of(2, [] { make_region("tvpo", {{"scope", "token"}}); });
   EXPECT_NE(word.find("group, batch"), std::string::npos) << word;
+  EXPECT_NE(error_of(2, [] { make_region("pg", {{"low", 1}}); }).find("it has none"), std::string::npos);
+  EXPECT_NE(error_of(2,
+                     [] {
+                       make_region("pg_tis", {{"C", 1}, {"ratio_cap", 2}});
+                     })
+                .find("keep one"),
+            std::string::npos);
   EXPECT_EQ(std::get<Topr>(make_region("topr", {{"length_normalized", false}})).length_normalized, Switch::kOff);
 }
 
@@ -222,7 +311,11 @@ TEST(Requirements, FollowTheWordsOfARegion) {
   for (const Method& row : methods()) {
     for (const auto& [name, word] : word_parameters(row.region)) {
       const auto with = [&, parameter = name](const char* value) {
-        return requirements(make_region(row.name, {{parameter, value}}));
+        Json words{{parameter, value}};
+        const bool from_the_sampler =
+            row.name.find("topk") != std::string::npos || row.name.find("full") != std::string::npos;
+        if (parameter == "anchor" && from_the_sampler) words["divergence"] = "binary_tv";  // the others know one anchor
+        return requirements(make_region(row.name, words));
       };
       if (name == "anchor") {
         EXPECT_TRUE(with("recomputed").recomputed_logp) << row.name;

@@ -1,5 +1,7 @@
 """What a caller can get wrong: each a ValueError that names the argument and its first offending place."""
 
+import decimal
+import fractions
 import sys
 
 import torch
@@ -25,8 +27,9 @@ def with_value(name, index, value):
 
 
 def topk(**changes):
-    rows = torch.tensor([[0.5, 0.3], [0.6, 0.2], [0.9, 0.05], [0.7, 0.2]]).log()
-    arguments = dict(topk_behavior_logp=rows, topk_logp=rows.clone(), sampled_in_topk=torch.tensor([True] * 4))
+    other = torch.full((4,), 0.2).log()  # beside the sampled token, which is the first of each row
+    arguments = dict(topk_behavior_logp=torch.stack([tokens()["behavior_logp"], other], 1),
+                     topk_logp=torch.stack([tokens()["logp"], other], 1), sampled_in_topk=torch.tensor([True] * 4))
     arguments.update(changes)
     return tokens(**arguments)
 
@@ -90,11 +93,18 @@ def topk_rows_must_be_distributions():
     bad[3, 1] = NAN
     refused(["topk_logp[3, 1]"], keel.token_coefficients, "dppo_topk_kl", **topk(topk_logp=bad))
     refused(["topk_logp", "[4, 1]"], keel.token_coefficients, "dppo_topk_kl", **topk(topk_logp=bad[:, :1] * 0 - 1))
-    # The sampled token's own probability counts where it is not among the K: 0.6 + 0.2 + e^-0.4 > 1.
+    # The sampled token's own probability counts where it is not among the K: 2 e^-0.4 + 0.2 > 1.
     refused(["topk_behavior_logp[1]"], keel.token_coefficients, "dppo_topk_tv",
             **topk(sampled_in_topk=torch.tensor([True, False, True, True])))
     refused(["topk_logp"], keel.divergence, "topk_tv", logp=-torch.ones(1), behavior_logp=-torch.ones(1),
             topk_behavior_logp=-torch.ones(1, 2), sampled_in_topk=torch.tensor([True]))
+    # A row that is said to hold the sampled token, under both policies at one place.
+    for name in ("topk_behavior_logp", "topk_logp"):
+        without = topk()[name].clone()
+        without[1] = torch.tensor([0.3, 0.2]).log()
+        refused(["sampled_in_topk[1]", "wanted 0"], keel.token_coefficients, "dppo_topk_tv", **topk(**{name: without}))
+    swapped = topk()["topk_logp"].flip(1)
+    refused(["sampled_in_topk[0]"], keel.token_coefficients, "dppo_topk_tv", **topk(topk_logp=swapped))
 
 
 def parameters_are_checked():
@@ -153,6 +163,199 @@ def whole_rows_must_be_distributions():
     refused(["logp[0, 1]"], keel.divergence, "full_tv", logp=row + torch.tensor([0, NAN, 0]), behavior_logp=row)
 
 
+def parameters_that_contradict_one_another_are_refused():
+    old = dict(old_logp=tokens()["logp"])
+    for region, params, wanted in (
+            ("cppo", {"quantile": 1.5}, ["quantile", "1.5", "from 0 to 1"]),
+            ("cppo", {"w_min": 1.1}, ["w_min", "1.1", "from 0 to 1"]),
+            ("cppo", {"delta_b": 0.05, "delta_b_max": 0.04}, ["delta_b is 0.05", "delta_b_max is 0.04"]),
+            ("cppo", {"horizon": 0.5}, ["horizon", "0.5", "from 1"]),
+            ("mis", {"gap_low": 2.0, "gap_high": 1.0}, ["gap_low is 2", "gap_high is 1", "at most"]),
+            ("icepop", {"gap_low": 6}, ["gap_low is 6", "gap_high is 5"]),
+            ("icepop_direct", {"ratio_low": 3, "ratio_high": 2}, ["ratio_low is 3", "ratio_high is 2"]),
+            ("maspo", {"sigma": 11.0}, ["sigma is 11", "sigma_high is 10"]),
+            ("maspo", {"factor_low": 2, "factor_high": 1}, ["factor_low is 2", "factor_high is 1"]),
+            ("ppo", {"dual": 0.9}, ["dual", "0.9", "from 1"]),
+            ("up_grpo", {"dual": 0.5}, ["dual", "from 1"]),
+            ("tis", {"dual": 0.5}, ["dual", "from 1"]),
+            ("dppo_tv", {"C": 3, "ratio_cap": 4}, ["C", "ratio_cap", "keep one"]),
+            ("dppo_tv", {"C": 3, "c": 3}, ["C", '"c"', "keep one"]),
+            ("dppo_tv", {"divergence": "k3"}, ["divergence is k3", "binary_tv"]),
+            ("drpo", {"divergence": "k1"}, ["divergence is k1", "binary_tv"]),
+            ("dppo_topk_tv", {"anchor": "recomputed"}, ["anchor", "topk_tv"]),
+            ("dppo_tv", {"high": 1.5}, ["high is 1.5", "at most 1", "None"]),
+            ("prime_rl_default", {"low": 2}, ["low is 2", "at most 1"]),
+            ("minimal_mask", {"delta": 2}, ["delta is 2", "at most 1"]),
+            ("ipo", {"threshold": 2}, ["threshold is 2", "at most 1"]),
+            ("trm_max", {"divergence": "binary_tv", "delta": 2}, ["delta is 2", "at most 1"])):
+        refused([region, *wanted], keel.token_coefficients, region, params, **old, **tokens())
+    for region, params in (  # the papers' and the goldens' own, and what only looks like the above
+            ("drpo", {"delta": 12.5}), ("spo", {"eps": 12.5}), ("dppo_kl", {"high": 2}), ("trm_max", {"divergence": "k3"}),
+            ("trm_avg", {"divergence": "k2", "delta": 2}), ("cppo", {"quantile": 1, "w_min": 1, "delta_b_max": 0.015}),
+            ("ppo", {"dual": 1}), ("icepop_direct", {"ratio_low": 2, "ratio_high": 2}), ("cppo", {"quantile": None}),
+            ("dppo_tv", {"high": INF, "low": None}), ("dppo_tv", {"high": 1})):
+        keel.token_coefficients(region, params, **old, **tokens())
+
+
+def numbers_beyond_float32_are_refused():
+    for value in (1e300, 1e21, 1e-40, 5e-324):
+        for region, name in (("dppo_kl", "low"), ("drpo", "delta"), ("spo", "eps"), ("tvpo", "clip"), ("gspo", "high")):
+            refused([name, "1e-20 to 1e20"], keel.token_coefficients, region, {name: value}, **tokens())
+    refused(["beta", "1e20"], keel.token_coefficients, "dro", {"beta": 1e300}, **tokens())
+    for dtype in (torch.float32, torch.float64):  # at the edges the maths still has an answer
+        inputs = {name: value.to(dtype) if value is not tokens()["mask"] and isinstance(value, torch.Tensor) else value
+                  for name, value in tokens(mask=None).items()}
+        for region, name in (("drpo", "delta"), ("spo", "eps"), ("dppo_kl", "low"), ("tvpo", "clip"), ("dgpo", "n")):
+            for value in (1e-20, 1e20):
+                assert keel.token_coefficients(region, {name: value}, **inputs).coefficient.isfinite().all(), (region, value)
+
+
+def what_is_no_number_names_the_parameter():
+    for value in (decimal.Decimal("0.2"), fractions.Fraction(1, 5), [0.2], "0.2", -INF, NAN, 10**400, True, torch.ones(2), {}):
+        refused(["low", "wanted a number"], keel.token_coefficients, "dppo_tv", {"low": value}, **tokens())
+    for value in (torch.tensor(0.2), torch.tensor([0.2]), torch.tensor(0.2, dtype=torch.float64)):
+        keel.token_coefficients("dppo_tv", {"low": value}, **tokens())
+    for params in ([("low", 0.2)], "low", {"low"}, 0.2):
+        refused(["params", "dict"], keel.token_coefficients, "dppo_tv", params, **tokens())
+    refused(["a name in params", "1"], keel.token_coefficients, "dppo_tv", {1: 0.2}, **tokens())
+    refused(["divergence", "known: binary_tv"], keel.token_coefficients, "dppo_tv", {"divergence": None}, **tokens())
+    refused(["divergence", "known: binary_tv"], keel.token_coefficients, "dppo_tv", {"divergence": 3}, **tokens())
+    refused(["pg has no parameter", "it has none"], keel.token_coefficients, "pg", {"low": 0.2}, **tokens())
+    refused(["did you mean dppo_tv"], keel.token_coefficients, "dppo_tw", **tokens())
+    refused(["did you mean ppo", "keel.methods()"], keel.token_coefficients, "vanilla", **tokens())
+
+
+def what_is_of_another_type_names_the_argument():
+    pair = dict(logp=tokens()["logp"], behavior_logp=tokens()["behavior_logp"])
+    vector, rewards = pair["logp"], torch.tensor([1.0, 0.0])
+    for wanted, call, arguments, named in (
+            (["region", "None", "name of a method"], keel.token_coefficients, (None,), tokens()),
+            (["region", "3"], keel.policy_loss, (3,), tokens()),
+            (["logp is None", "tensor"], keel.token_coefficients, ("dppo_tv",), tokens(logp=None)),
+            (["advantages is 1.0, a float"], keel.token_coefficients, ("dppo_tv",), tokens(advantages=1.0)),
+            (["lengths is '22', a str", "integers"], keel.token_coefficients, ("gspo",), tokens(lengths="22")),
+            (["lengths is {2}, a set", "integers"], keel.token_coefficients, ("gspo",), tokens(lengths={2})),
+            (["lengths is 4, a int"], keel.token_coefficients, ("gspo",), tokens(lengths=4)),
+            (["lengths", "None", "integers"], keel.token_coefficients, ("gspo",), tokens(lengths=[2, None])),
+            (["lengths", "integers"], keel.token_coefficients, ("gspo",), tokens(lengths=[10**400, 2])),
+            (["lengths", "2 dimensions"], keel.token_coefficients, ("gspo",), tokens(lengths=[[2, 2]])),
+            (["groups is 'ab'"], keel.token_coefficients, ("tvpo",), tokens(groups="ab")),
+            (["mask is 'yes'"], keel.token_coefficients, ("dppo_tv",), tokens(mask="yes")),
+            (["mask has the shape [2, 2]; wanted [4]"], keel.token_coefficients, ("dppo_tv",), tokens(mask=torch.ones(2, 2))),
+            (["mask has the shape [2, 2]; wanted [4]"], keel.aggregate, ("token_mean",), dict(values=vector, mask=torch.ones(2, 2))),
+            (["mask has the shape [2, 2]; wanted [4]"], keel.advantages, ("gae",),
+             dict(rewards=rewards, lengths=[2, 2], mask=torch.ones(2, 2), values=vector)),
+            (["values has the shape [2, 2]"], keel.aggregate, ("token_mean",), dict(values=vector.view(2, 2))),
+            (["values has the shape [2, 2]"], keel.advantages, ("gae",),
+             dict(rewards=rewards, lengths=[2, 2], values=vector.view(2, 2))),
+            (["values is [1.0], a list"], keel.aggregate, ("token_mean",), dict(values=[1.0])),
+            (["kind is None"], keel.aggregate, (None,), dict(values=vector)),
+            (["horizon is '8', a str"], keel.aggregate, ("seq_mean_token_sum_norm",), dict(values=vector, horizon="8")),
+            (["horizon is '8', a str"], keel.policy_loss, ("dppo_tv",), tokens(horizon="8")),
+            (["kind is None"], keel.divergence, (None,), pair),
+            (["support is 3"], keel.divergence, ("topk_tv",), dict(support=3, **pair)),
+            (["kind is None"], keel.advantages, (None,), dict(rewards=rewards)),
+            (["rewards is [1.0, 0.0], a list"], keel.advantages, ("grpo",), dict(rewards=[1.0, 0.0])),
+            (["eps is '1', a str"], keel.advantages, ("grpo",), dict(rewards=rewards, eps="1")),
+            (["rewards is [1.0], a list"], keel.certificate, (), dict(rewards=[1.0], **pair)),
+            (["xi is '1', a str"], keel.certificate, (), dict(rewards=torch.ones(1), xi="1", **pair)),
+            (["horizon", "4.5", "integer"], keel.certificate, (), dict(rewards=torch.ones(1), horizon=4.5, **pair)),
+            (["divergence is 'full_kl'", "topk_tv"], keel.certificate, (), dict(rewards=torch.ones(1), tv=-vector / 4, divergence="full_kl", **pair)),
+            (["divergence is 'full_tv'", "as tv"], keel.certificate, (), dict(rewards=torch.ones(1), divergence="full_tv", **pair))):
+        refused(wanted, call, *arguments, **named)
+
+
+def a_tensor_without_numbers_does_not_mix_with_others():
+    for name in ("logp", "behavior_logp", "advantages"):
+        refused(["meta"], keel.token_coefficients, "dppo_tv", **tokens(**{name: tokens()[name].to("meta")}))
+    refused(["mask", "meta"], keel.token_coefficients, "dppo_tv", **tokens(mask=torch.ones(4, device="meta")))
+    refused(["lengths", "meta"], keel.token_coefficients, "gspo", **tokens(lengths=torch.tensor([2, 2], device="meta")))
+    refused(["old_logp", "meta"], keel.token_coefficients, "minirl", old_logp=torch.ones(4, device="meta"), **tokens())
+    refused(["meta"], keel.aggregate, "token_mean", values=torch.ones(4), mask=torch.ones(4, device="meta"))
+    refused(["meta"], keel.divergence, "binary_tv", logp=tokens()["logp"], behavior_logp=torch.ones(4, device="meta"))
+    refused(["lengths", "meta"], keel.advantages, "reinforce_pp", rewards=torch.ones(2), lengths=torch.tensor([2, 2], device="meta"))
+    pair = dict(logp=torch.ones(4, device="meta"), behavior_logp=torch.ones(4, device="meta"))
+    refused(["logp", "meta"], keel.certificate, rewards=torch.ones(1), **pair)
+    refused(["rewards", "meta"], keel.certificate, logp=tokens()["logp"], behavior_logp=tokens()["logp"], rewards=torch.ones(1, device="meta"))
+    # All of them together are shapes, which torch.compile asks for.
+    shapes = {name: torch.ones(4, device="meta") for name in ("logp", "behavior_logp", "advantages")}
+    assert keel.token_coefficients("dppo_tv", **shapes, mask=[1, 1, 1, 1], lengths=[2, 2]).coefficient.shape == (4,)
+    assert keel.policy_loss("dppo_tv", **shapes, lengths=[2, 2], aggregation="token_mean").is_meta
+
+
+def nothing_wrong_is_taken_in_silence():
+    rewards, vector = torch.tensor([1.0, 0.0]), torch.tensor([-1.0, -2.0, -0.5])
+    for value in (0.5, 2.0, NAN, -1.0):
+        refused(["mask[1]", "0 or 1"], keel.token_coefficients, "dppo_tv", **tokens(mask=torch.tensor([1, value, 0, 1])))
+        refused(["mask[1]", "0 or 1"], keel.policy_loss, "dppo_tv", horizon=4, **tokens(mask=torch.tensor([1, value, 0, 1])))
+    refused(["mask[0]", "2"], keel.aggregate, "token_mean", values=vector, mask=[2, 1, 1])
+    refused(["mask[2]", "7"], keel.advantages, "grpo", rewards=rewards, lengths=[2, 1], mask=[1, 1, 7])
+    refused(["sampled_in_topk[0]", "0 or 1"], keel.token_coefficients, "dppo_topk_tv", **topk(sampled_in_topk=torch.full((4,), 0.5)))
+    keel.token_coefficients("dppo_topk_tv", **topk(sampled_in_topk=[1, 1, 1, 1]))
+    for call, named in ((keel.token_coefficients, tokens(lengths=[], groups=None)), (keel.policy_loss, tokens(lengths=[], groups=None))):
+        refused(["lengths add up to 0", "4 tokens"], call, "gspo", **named)
+    refused(["lengths add up to 0"], keel.aggregate, "token_mean", values=vector, lengths=[])
+    refused(["groups has 0 entries"], keel.token_coefficients, "tvpo", **tokens(groups=[]))
+    empty = dict(logp=torch.zeros(0), behavior_logp=torch.zeros(0), advantages=torch.zeros(0))
+    assert keel.token_coefficients("gspo", **empty, lengths=[]).coefficient.numel() == 0
+    refused(["aggregation", "mean", "known: token_mean"], keel.aggregate, "mean", values=torch.zeros(0))
+    for horizon in (0, -1, NAN, INF, 1e300):  # a sound one has no effect on token_mean and is no mistake either
+        refused(["horizon", "above 0"], keel.aggregate, "token_mean", values=vector, horizon=horizon)
+    refused(["horizon is not given", "seq_mean_token_sum_norm"], keel.policy_loss, "drpo", **tokens())
+    refused(["lam is 0.9", "lambda is 0.5"], keel.advantages, "gae", rewards=rewards, lengths=[2, 1], values=vector, lam=0.9, **{"lambda": 0.5})
+    for kind in ("group_mean", "grpo", "rloo"):
+        refused(["lengths", "3 entries"], keel.advantages, kind, rewards=rewards, lengths=[1, 1, 1])
+        refused(["lengths", "3", "4"], keel.advantages, kind, rewards=rewards, lengths=[2, 1], mask=torch.ones(4))
+        refused(["values has 2 entries"], keel.advantages, kind, rewards=rewards, lengths=[2, 1], values=vector[:2])
+        refused(["mask", "without lengths"], keel.advantages, kind, rewards=rewards, mask=torch.ones(3))
+    refused(["token_rewards has 2 entries"], keel.advantages, "reinforce_pp", rewards=rewards, lengths=[2, 1], token_rewards=vector[:2])
+    refused(["gamma is 1.5"], keel.advantages, "gae", rewards=rewards, lengths=[2, 1], values=vector, gamma=1.5)
+    refused(["eps is inf"], keel.advantages, "grpo", rewards=rewards, eps=INF)
+
+
+def sequences_have_one_advantage_where_the_method_has_one_weight():
+    differing = torch.tensor([1.0, 0.5, -1.0, -1.0])
+    for region in ("gspo", "gmpo", "vespo", "topr", "ds_v32"):
+        refused(["advantages[1] is 0.5", "advantages[0]", region], keel.token_coefficients, region, **tokens(advantages=differing))
+        keel.token_coefficients(region, **tokens(advantages=differing, mask=[0, 1, 1, 1]))  # masked: nobody looks
+        keel.token_coefficients(region, **tokens())
+    for region in ("trm_max", "cppo", "tvpo", "m2po"):
+        keel.token_coefficients(region, **tokens(advantages=differing))
+
+
+def the_horizon_of_cppo_bears_its_weights():
+    five = {name: torch.full((5,), -1.0) for name in ("logp", "behavior_logp", "advantages")}
+    # w = 1 - (1 - w_min)(t - 1)/(T - 1): with w_min 0 and T = 3 the fifth token's is 1 - 4/2 = -1.
+    refused(["horizon", "3", "sequence 0", "5 valid tokens"], keel.token_coefficients, "cppo", {"horizon": 3, "w_min": 0}, **five)
+    keel.token_coefficients("cppo", {"horizon": 5, "w_min": 0}, **five)
+    keel.token_coefficients("cppo", {"horizon": 3, "w_min": 0}, **five, mask=[1, 1, 1, 0, 0])
+    keel.token_coefficients("cppo", {"horizon": 3, "w_min": 0.8}, **five)  # 1 - 0.2 * 2: smaller than w_min, not below 0
+
+
+def certificates_name_what_they_lack():
+    update = dict(logp=torch.tensor([-1.0, -1.0]), behavior_logp=torch.tensor([-1.0, -1.5]), rewards=torch.tensor([1.0, 0.0]), lengths=[1, 1])
+    for tv, wanted in (([0.1], "tv has the shape [1]"), ([0.1, NAN], "tv[1]"), ([-0.1, 0.0], "tv[0] is -0.1"), ([0.1, 1.5], "tv[1] is 1.5")):
+        refused([wanted], keel.certificate, tv=torch.tensor(tv), **update)
+    refused(["xi is 0.5", "rewards[0] is 1"], keel.certificate, xi=0.5, **update)
+    refused(["xi is inf"], keel.certificate, xi=INF, **update)
+    refused(["horizon is 0", "lengths[0] is 1"], keel.certificate, horizon=0, **update)
+    tv = torch.tensor([0.1, 0.2])
+    assert keel.certificate(tv=tv, **update).divergence == "unnamed"  # not the theorem's, because nobody said so
+    assert keel.certificate(tv=tv, divergence="full_tv", **update).divergence == "full_tv"
+    assert keel.certificate(**update).divergence == "binary_tv"
+
+
+def messages_speak_of_arguments_and_not_of_configurations():
+    vector = torch.tensor([-1.0, -2.0])
+    for call, arguments, named in ((keel.aggregate, ("mean",), dict(values=vector)), (keel.advantages, ("mean",), dict(rewards=vector)),
+                                   (keel.token_coefficients, ("dpo",), tokens()), (keel.policy_loss, ("dppo_tv",), tokens())):
+        try:
+            call(*arguments, **named)
+            raise AssertionError(f"{arguments} is not refused")
+        except ValueError as error:
+            assert "objective." not in str(error), error
+
+
 def clamps_are_counted():
     decision = keel.token_coefficients("pg_is", logp=torch.tensor([-50.0, -1.0, -0.5]), advantages=torch.ones(3),
                                        behavior_logp=torch.tensor([-1.0, -1.0, -30.0]), mask=torch.tensor([1, 1, 0]))
@@ -163,4 +366,10 @@ if __name__ == "__main__":
     sys.exit(run([values_that_are_no_log_probs_name_their_place, shapes_and_types_name_the_argument,
                   what_a_region_needs_must_be_there, topk_rows_must_be_distributions, parameters_are_checked,
                   the_other_functions_check_too, hostile_lengths_do_not_wrap_round,
-                  none_is_no_limit_only_where_that_makes_sense, whole_rows_must_be_distributions, clamps_are_counted]))
+                  none_is_no_limit_only_where_that_makes_sense, whole_rows_must_be_distributions,
+                  parameters_that_contradict_one_another_are_refused, numbers_beyond_float32_are_refused,
+                  what_is_no_number_names_the_parameter, what_is_of_another_type_names_the_argument,
+                  a_tensor_without_numbers_does_not_mix_with_others, nothing_wrong_is_taken_in_silence,
+                  sequences_have_one_advantage_where_the_method_has_one_weight, the_horizon_of_cppo_bears_its_weights,
+                  certificates_name_what_they_lack, messages_speak_of_arguments_and_not_of_configurations,
+                  clamps_are_counted]))

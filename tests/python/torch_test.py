@@ -76,6 +76,33 @@ def the_default_compiler_takes_it_too():
     assert torch.allclose(torch.compile(step, fullgraph=True)(*inputs), step(*inputs), rtol=1e-6)
 
 
+def a_parameter_may_change_between_calls_of_compiled_code():
+    inputs = batch()
+    names = ("logp", "behavior_logp", "advantages")
+
+    def one(delta, *tensors):
+        return keel.policy_loss("drpo", {"delta": delta}, **dict(zip(names, tensors)), aggregation="token_mean")
+
+    def two(low, high, *tensors):
+        params = {"low": low, "high": high, "C": None, "anchor": "behavior"}
+        return keel.policy_loss("dppo_tv", params, **dict(zip(names, tensors)), aggregation="token_mean")
+
+    def horizon(length, *tensors):
+        return keel.policy_loss("dppo_kl", **dict(zip(names, tensors)), lengths=[4, 4, 4], horizon=length)
+
+    tensors = [inputs[name] for name in names]
+    for step, values in ((one, [(0.1,), (0.2,), (0.3,), (1,), (2,)]), (two, [(0.1, 0.2), (0.2, 0.1), (0.05, 0.3), (0.3, 0.3)]),
+                         (horizon, [(16,), (32.0,), (40,), (8.5,)])):
+        torch._dynamo.reset()
+        compiled, distinct = torch.compile(step, fullgraph=True, backend="aot_eager"), set()
+        for value in values:
+            got = compiled(*value, *tensors)
+            assert torch.equal(got, step(*value, *tensors)), (step.__name__, value)
+            distinct.add(got.item())
+        assert len(distinct) > 2, f"{step.__name__}: the values must not be without effect"
+    torch._dynamo.reset()
+
+
 def torch_checks_the_operators():
     inputs = batch()
     lengths, groups, mask = torch.tensor([4, 4, 4]), torch.tensor([0, 0, 1]), inputs["mask"] != 0
@@ -84,7 +111,9 @@ def torch_checks_the_operators():
     none = (None,) * 5
     # pg hands the advantages through: its result may still not share their memory.
     for region in ("pg", "dppo_tv", "gspo"):
-        library.opcheck(ops.token_coefficients, (region, "{}", *three, mask, lengths, groups, *none))
+        library.opcheck(ops.token_coefficients, (region, [], [], [], [], *three, mask, lengths, groups, *none))
+    library.opcheck(ops.token_coefficients, ("ppo", ["low", "high"], [0.1, 0.3], ["anchor"], ["behavior"], *three, mask,
+                                             lengths, groups, *none))
     library.opcheck(ops.divergence, ("binary_kl", three[0], three[1], None, None, None, "union"))
     library.opcheck(ops.advantages, ("grpo", torch.rand(3), groups, None, None, None, None, None, None, None))
     library.opcheck(ops.advantages, ("reinforce_pp", torch.rand(3), groups, lengths, mask, None, None, None, None, None))
@@ -122,5 +151,5 @@ def the_gpu_agrees():
 
 if __name__ == "__main__":
     sys.exit(run([a_hand_computed_case, the_gradient_of_the_loss_is_the_coefficient, compiled_is_the_same,
-                  the_default_compiler_takes_it_too, torch_checks_the_operators, nothing_valid_gives_zero,
+                  the_default_compiler_takes_it_too, a_parameter_may_change_between_calls_of_compiled_code, torch_checks_the_operators, nothing_valid_gives_zero,
                   garbage_behind_the_mask_stays_there, the_gpu_agrees]))

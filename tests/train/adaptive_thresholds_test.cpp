@@ -12,7 +12,7 @@ namespace keel {
 namespace {
 
 Objective adaptive(double target, double rate, double low, double high) {
-  ObjectiveOptions options{.method = "dppo_tv", .delta_low = low, .delta_high = high};
+  ObjectiveOptions options{.method = "dppo_kl", .delta_low = low, .delta_high = high};  // a KL may be above 1
   options.adapt_target_kept = target;
   options.adapt_rate = rate;
   return make_objective(options, 1);

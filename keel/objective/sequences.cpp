@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "keel/core/error.h"
 
@@ -38,7 +39,7 @@ Sequences::Sequences(const std::vector<int64_t>& lengths, const Tensor& mask) : 
   const auto on_device = [&](const std::vector<int64_t>& x) { return at::tensor(x, at::kLong).to(mask.device()); };
   begins_ = on_device(begins);
   ends_ = on_device(ends);
-  sequence_ = at::repeat_interleave(on_device(lengths), mask.numel());
+  sequence_ = at::repeat_interleave(on_device(lengths), std::optional<int64_t>(mask.numel()));
   place_ = at::arange(mask.numel(), sequence_.options()) - spread(begins_);
   counts_ = sum(mask.to(at::kLong));
 }

@@ -70,7 +70,7 @@ TEST(ClampCount, FollowsTheAnchorTheLevelAndTheDivergence) {
 TEST(ClampCount, OfTokensWithinTheBoundsIsZero) {
   TokenPolicy p = far_tokens(at::kFloat);
   p.logp = p.behavior_logp - 20;  // on the bound the clamp changes nothing
-  p.mask = {};
+  p.mask = Tensor();
   EXPECT_EQ(token_coefficients(PolicyGradient{}, p).clamped.item<int64_t>(), 0);
   p.logp = p.behavior_logp - 20.001;
   EXPECT_EQ(token_coefficients(PolicyGradient{}, p).clamped.item<int64_t>(), 7);

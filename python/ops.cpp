@@ -100,13 +100,6 @@ Tensor tensor_like(const std::vector<double>& values, const Tensor& like) {
   return at::tensor(values, at::kDouble).to(like.device(), like.scalar_type());
 }
 
-/// Tokens whose log-ratio the exp of a ratio clamps.
-Tensor clamped_tokens(const TokenPolicy& p, const Requirements& needs) {
-  Tensor clamped = (p.logp - p.behavior_logp).abs() > kMaxLogRatio;
-  if (needs.recomputed_logp) clamped = clamped.logical_or((p.logp - p.old_logp).abs() > kMaxLogRatio);
-  return (p.mask.defined() ? clamped.logical_and(p.mask) : clamped).sum();
-}
-
 using Decision = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 using Names = std::vector<std::string>;
@@ -132,7 +125,6 @@ Decision token_coefficients_op(const std::string& region_name, const Names& name
                                const OptionalTensor& divergence) {
   return for_python([&]() -> Decision {
     const TrustRegion region = make_region(region_name, parameters_json(names, numbers, word_names, words));
-    const Requirements needs = requirements(region);
     check_float_vector("logp", logp);
     const std::vector<int64_t> length = lengths_or_one(lengths, logp.numel());
     const TokenPolicy policy{.logp = logp,
@@ -146,13 +138,13 @@ Decision token_coefficients_op(const std::string& region_name, const Names& name
                              .topk_logp = or_none(topk_logp),
                              .sampled_in_topk = flags("sampled_in_topk", sampled_in_topk, logp),
                              .divergence = or_none(divergence)};
-    check_token_policy(policy, needs);
+    check_token_policy(policy, requirements(region));
     check_for_region(region, policy, region_name);
     const TokenDecision decision = token_coefficients(region, policy);
     // Copies, because an operator's results may not share memory with its arguments and a region may hand one through.
     const auto copy = [](const Tensor& t) { return t.clone(at::MemoryFormat::Contiguous); };
     return {copy(decision.coefficient), copy(decision.keep),      copy(decision.outside),
-            copy(decision.divergence),  copy(decision.threshold), clamped_tokens(policy, needs)};
+            copy(decision.divergence),  copy(decision.threshold), decision.clamped};
   });
 }
 

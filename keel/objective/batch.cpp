@@ -2,8 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
+#include <iterator>
 #include <map>
+#include <vector>
 
 #include "keel/core/error.h"
 #include "keel/objective/methods.h"
@@ -17,7 +18,7 @@ namespace {
 Tensor second_moment_cut(const Tensor& squares, const Tensor& chosen, double budget) {
   const Tensor x = std::get<0>(squares.to(at::kDouble).masked_fill(chosen.logical_not(), kUnlimited).sort());
   const Tensor n = chosen.sum().to(x.scalar_type()), k = at::arange(x.numel(), x.options());
-  const Tensor finite = x.masked_fill(x.isinf(), 0), smaller = finite.cumsum(0) - finite;
+  const Tensor smaller = Sequences({x.numel()}, x.isfinite()).sum_before(x);
   // If exactly the k smallest stay uncut, the cut is at (n budget - their sum) / (n - k). Too small a k puts it above
   // the next entry, which shows; too large a k puts it below the true one, because entries count in full that are cut.
   const Tensor cut = (n * budget - smaller) / (n - k).clamp_min(1);
@@ -26,26 +27,34 @@ Tensor second_moment_cut(const Tensor& squares, const Tensor& chosen, double bud
   return at::where(possible.any(), largest, at::full_like(largest, kUnlimited));
 }
 
-/// For each sequence, the place of its group among the groups. [S].
-std::vector<int64_t> group_places(const TokenPolicy& p, int64_t sequences) {
-  if (p.groups.empty()) return std::vector<int64_t>(static_cast<size_t>(sequences), 0);
-  if (static_cast<int64_t>(p.groups.size()) != sequences)
-    fail(ExitCode::kInternal, "there are ", sequences, " sequences, but ", p.groups.size(), " group numbers");
-  std::map<int64_t, int64_t> places;
-  std::vector<int64_t> result;
-  for (const int64_t group : p.groups)
-    result.push_back(places.emplace(group, static_cast<int64_t>(places.size())).first->second);
-  return result;
-}
-
 /// The mean of each sequence's group, over its sequences that have a valid token. [S] to [S].
 Tensor group_means(const TokenPolicy& p, const Sequences& sequences, const Tensor& values) {
-  const std::vector<int64_t> of_sequence = group_places(p, values.numel());
-  const Tensor places = at::tensor(of_sequence, at::kLong).to(values.device());
-  const Tensor groups = at::arange(*std::max_element(of_sequence.begin(), of_sequence.end()) + 1, places.options());
-  const Tensor member = (groups.unsqueeze(1) == places).logical_and(sequences.counts() > 0);  // [G, S]
-  const Tensor sums = at::where(member, values, at::zeros_like(values)).sum(1);
-  return (sums / member.sum(1).clamp_min(1)).index_select(0, places);
+  const int64_t count = values.numel();
+  if (!p.groups.empty() && std::ssize(p.groups) != count)
+    fail(ExitCode::kInternal, "there are ", count, " sequences, but ", p.groups.size(), " group numbers");
+  std::map<int64_t, std::vector<int64_t>> members;
+  for (int64_t s = 0; s < count; ++s) members[p.groups.empty() ? 0 : p.groups[s]].push_back(s);
+  std::vector<int64_t> order, sizes;
+  for (const auto& [group, of_group] : members) {
+    order.insert(order.end(), of_group.begin(), of_group.end());
+    sizes.push_back(std::ssize(of_group));
+  }
+  const Tensor by_group = at::tensor(order, at::kLong).to(values.device());
+  const Sequences groups(sizes, (sequences.counts() > 0).index_select(0, by_group));
+  return groups.spread(groups.mean(values.index_select(0, by_group))).index_select(0, by_group.argsort());
+}
+
+/// The mean over the group's sequences of their token means. [N] to [N].
+Tensor mean_of_group(const TokenPolicy& p, const Tensor& tokens) {
+  const Sequences sequences(p);
+  return sequences.spread(group_means(p, sequences, sequences.mean(tokens)));
+}
+
+/// The mean over all tokens, as if they were one sequence. [N] to [N].
+Tensor mean_of_batch(TokenPolicy p, const Tensor& tokens) {
+  p.lengths.clear();
+  const Sequences whole(p);
+  return whole.spread(whole.mean(tokens));
 }
 
 }  // namespace
@@ -58,11 +67,8 @@ TokenDecision M2po::operator()(const TokenPolicy& p) const {
 }
 
 TokenDecision Tvpo::operator()(const TokenPolicy& p) const {
-  const Sequences sequences(p);
   const Tensor ratio = ratio_of(p, anchor), tv = (ratio - 1).abs() / 2;
-  const Tensor judged = scope == AverageOver::kGroup
-                            ? sequences.spread(group_means(p, sequences, sequences.mean(tv)))
-                            : (sequences.sum(tv).sum() / sequences.counts().sum().clamp_min(1)).expand_as(tv);
+  const Tensor judged = scope == AverageOver::kGroup ? mean_of_group(p, tv) : mean_of_batch(p, tv);
   const Tensor blocked = leads_away(p, anchor).logical_and(judged > clip / 2);
   return hard_mask(p, ratio.clamp_max(ratio_cap), blocked, judged, at::full_like(tv, clip / 2));
 }

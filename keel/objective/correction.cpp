@@ -12,9 +12,9 @@ namespace {
 /// old/mu of each token, or of its whole sequence.
 Tensor gap_of(const TokenPolicy& p, Level level) {
   const Tensor log_gap = p.old_logp - p.behavior_logp;
-  if (level == Level::kToken) return clamped_exp(log_gap);
+  if (level == Level::kToken) return clamped(p, log_gap).exp();
   const Sequences sequences(p);
-  return sequences.spread(clamped_exp(sequences.sum(log_gap)));
+  return sequences.spread(clamped(p, sequences.sum(log_gap)).exp());
 }
 
 }  // namespace

@@ -37,9 +37,11 @@ Tensor log1mexp(const Tensor& x) {
   return at::where(x > -std::numbers::ln2, at::log(-at::expm1(x)), at::log1p(-at::exp(x)));
 }
 
-Tensor clamped_exp(const Tensor& log_ratio) { return log_ratio.clamp(-kMaxLogRatio, kMaxLogRatio).exp(); }
+Tensor count_clamped(const Tensor& log_ratio) { return (log_ratio.abs() > kMaxLogRatio).sum(); }
 
-Tensor probability_ratio(const Tensor& logp, const Tensor& anchor_logp) { return clamped_exp(logp - anchor_logp); }
+Tensor probability_ratio(const Tensor& logp, const Tensor& anchor_logp) {
+  return (logp - anchor_logp).clamp(-kMaxLogRatio, kMaxLogRatio).exp();
+}
 
 Tensor probability_difference(const Tensor& logp, const Tensor& behavior_logp) {
   return (logp - behavior_logp).sign() * binary_tv(logp, behavior_logp);

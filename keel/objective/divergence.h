@@ -12,8 +12,8 @@ inline constexpr double kMaxLogRatio = 20.0;
 /// log(1 - exp(x)) for x <= 0 without cancellation (Maechler 2012: expm1 near 0, log1p far from it); -inf at 0.
 Tensor log1mexp(const Tensor& x);
 
-/// exp(clamp(x, -20, 20)).
-Tensor clamped_exp(const Tensor& log_ratio);
+/// How many log-ratios the clamp before exp changes. [].
+Tensor count_clamped(const Tensor& log_ratio);
 
 /// pi / anchor = exp(clamp(log pi - log anchor, -20, 20)).
 Tensor probability_ratio(const Tensor& logp, const Tensor& anchor_logp);

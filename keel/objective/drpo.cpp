@@ -8,8 +8,8 @@ namespace keel {
 namespace {
 
 /// g = r A (1 - sign(A) step/width), where `step` is the signed distance.
-TokenDecision quadratic(const TokenPolicy& p, const Tensor& step, double width) {
-  const Tensor weight = ratio_of(p) * (1 - p.advantages.sign() * step / width), distance = step.abs();
+TokenDecision quadratic(const TokenPolicy& p, const Tensor& ratio, const Tensor& step, double width) {
+  const Tensor weight = ratio * (1 - p.advantages.sign() * step / width), distance = step.abs();
   return soft(p, weight * p.advantages, distance, width, distance > width);
 }
 
@@ -26,17 +26,21 @@ Method drpo_row(const std::string& name, const std::string& sentence, const std:
 
 }  // namespace
 
-TokenDecision Spo::operator()(const TokenPolicy& p) const { return quadratic(p, ratio_of(p) - 1, eps); }
+TokenDecision Spo::operator()(const TokenPolicy& p) const {
+  const Tensor ratio = ratio_of(p);
+  return quadratic(p, ratio, ratio - 1, eps);
+}
 
 TokenDecision Drpo::operator()(const TokenPolicy& p) const {
   // A KL divergence may be infinite; held like a log-ratio, it still turns the weight round.
   const Tensor distance = divergence_of(p, divergence, Anchor::kBehavior, support).clamp_max(kMaxLogRatio);
-  return quadratic(p, (p.logp - p.behavior_logp).sign() * distance, delta);
+  return quadratic(p, ratio_of(p), (p.logp - p.behavior_logp).sign() * distance, delta);
 }
 
 TokenDecision MaskDrpo::operator()(const TokenPolicy& p) const {
-  TokenDecision decision = Drpo{.delta = delta}(p);
-  decision.coefficient = at::where(decision.outside, decision.coefficient, ratio_of(p) * p.advantages);
+  const Tensor ratio = ratio_of(p);
+  TokenDecision decision = quadratic(p, ratio, probability_difference(p.logp, p.behavior_logp), delta);
+  decision.coefficient = at::where(decision.outside, decision.coefficient, ratio * p.advantages);
   return decision;
 }
 

@@ -44,4 +44,11 @@ Tensor reference_kl_coefficient(KlEstimator estimator, double beta, const Tensor
   return mask.defined() ? constant.masked_fill(mask.logical_not(), 0) : constant;
 }
 
+Tensor reference_kl_clamped(KlEstimator estimator, const Tensor& logp, const Tensor& reference_logp,
+                            const Tensor& mask) {
+  const at::NoGradGuard no_grad;
+  const Tensor clamped = count_clamped(log_ratio(logp, reference_logp, mask));
+  return estimator == KlEstimator::kK3 ? clamped : at::zeros_like(clamped);
+}
+
 }  // namespace keel

@@ -32,4 +32,8 @@ Tensor reference_kl(KlEstimator estimator, const Tensor& logp, const Tensor& ref
 Tensor reference_kl_coefficient(KlEstimator estimator, double beta, const Tensor& logp, const Tensor& reference_logp,
                                 const Tensor& mask = {});
 
+/// How many log-ratios the clamp before exp changes in them; only k3 has an exp. [].
+Tensor reference_kl_clamped(KlEstimator estimator, const Tensor& logp, const Tensor& reference_logp,
+                            const Tensor& mask = {});
+
 }  // namespace keel

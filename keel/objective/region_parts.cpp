@@ -40,7 +40,12 @@ const Tensor& anchor_logp(const TokenPolicy& p, Anchor anchor) {
   return anchor == Anchor::kBehavior ? p.behavior_logp : p.old_logp;
 }
 
-Tensor ratio_of(const TokenPolicy& p, Anchor anchor) { return probability_ratio(p.logp, anchor_logp(p, anchor)); }
+Tensor clamped(const TokenPolicy& p, const Tensor& log_ratio) {
+  if (p.clamps != nullptr) *p.clamps += count_clamped(log_ratio);
+  return log_ratio.clamp(-kMaxLogRatio, kMaxLogRatio);
+}
+
+Tensor ratio_of(const TokenPolicy& p, Anchor anchor) { return clamped(p, p.logp - anchor_logp(p, anchor)).exp(); }
 
 Tensor capped_ratio(const TokenPolicy& p, double ratio_cap) { return ratio_of(p).clamp_max(ratio_cap); }
 
@@ -74,6 +79,8 @@ Tensor divergence_of(const TokenPolicy& p, Divergence divergence, Anchor anchor,
     case Divergence::kK2:
       return k2(p.logp, mu);
     case Divergence::kK3:
+      // Measured from mu, its log-ratio is the importance ratio's, which is counted as such.
+      if (anchor != Anchor::kBehavior && p.clamps != nullptr) *p.clamps += count_clamped(p.logp - mu);
       return k3(p.logp, mu);
   }
   fail(ExitCode::kInternal, "no such divergence: ", static_cast<int>(divergence));

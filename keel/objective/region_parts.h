@@ -28,6 +28,10 @@ Tensor ratio_leaves(const Tensor& advantages, const Tensor& ratio, double low, d
 /// Log-probs of the anchor: mu's, or the trainer's own at the sampling weights.
 const Tensor& anchor_logp(const TokenPolicy& policy, Anchor anchor);
 
+/// A log-ratio on its way into exp: clamp(x, -20, 20), and what that changes is counted. Each is taken through here
+/// once.
+Tensor clamped(const TokenPolicy& policy, const Tensor& log_ratio);
+
 /// pi / anchor.
 Tensor ratio_of(const TokenPolicy& policy, Anchor anchor = Anchor::kBehavior);
 

@@ -16,7 +16,7 @@ TokenDecision block_sequences(const TokenPolicy& p, const Tensor& divergence, do
 
 TokenDecision Gspo::operator()(const TokenPolicy& p) const {
   const Sequences sequences(p);
-  const Tensor s = sequences.spread(clamped_exp(sequences.mean(p.logp - anchor_logp(p, anchor))));
+  const Tensor s = sequences.spread(clamped(p, sequences.mean(p.logp - anchor_logp(p, anchor))).exp());
   return hard_mask(p, s, ratio_leaves(p.advantages, s, low, high), (s - 1).abs(), by_sign(p.advantages, high, low));
 }
 
@@ -24,7 +24,7 @@ TokenDecision Gmpo::operator()(const TokenPolicy& p) const {
   const Sequences sequences(p);
   const Tensor log_ratio = p.logp - anchor_logp(p, anchor);
   const Tensor clipped = at::where(p.advantages > 0, log_ratio.clamp_max(high), log_ratio.clamp_min(-low));
-  const Tensor mean = sequences.spread(clamped_exp(sequences.mean(clipped)));
+  const Tensor mean = sequences.spread(clamped(p, sequences.mean(clipped)).exp());
   const Tensor blocked =
       at::where(p.advantages > 0, log_ratio > high, (p.advantages < 0).logical_and(log_ratio < -low));
   return hard_mask(p, mean, blocked, log_ratio.abs(), by_sign(p.advantages, high, low));
@@ -32,7 +32,7 @@ TokenDecision Gmpo::operator()(const TokenPolicy& p) const {
 
 TokenDecision Vespo::operator()(const TokenPolicy& p) const {
   const Sequences sequences(p);
-  const Tensor log_w = sequences.spread(sequences.sum(p.logp - p.behavior_logp)).clamp(-kMaxLogRatio, kMaxLogRatio);
+  const Tensor log_w = sequences.spread(clamped(p, sequences.sum(p.logp - p.behavior_logp)));
   const Tensor w = log_w.exp();
   const auto phi = [&](double k, double lambda) { return (k * log_w + lambda * (1 - w)).exp(); };
   const Tensor weight =
@@ -44,7 +44,8 @@ TokenDecision Topr::operator()(const TokenPolicy& p) const {
   const Sequences sequences(p);
   const Tensor log_ratio = p.logp - p.behavior_logp;
   const bool root = length_normalized == Switch::kOn;
-  const Tensor ratio = sequences.spread(clamped_exp(root ? sequences.mean(log_ratio) : sequences.sum(log_ratio)));
+  const Tensor of_sequence = root ? sequences.mean(log_ratio) : sequences.sum(log_ratio);
+  const Tensor ratio = sequences.spread(clamped(p, of_sequence).exp());
   const Tensor weight = at::where(p.advantages >= 0, at::ones_like(ratio), ratio.clamp_max(1));
   return soft(p, weight * p.advantages, (ratio - 1).abs(), kUnlimited);
 }

@@ -3,45 +3,87 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <numeric>
+#include <optional>
 
 #include "keel/core/error.h"
 
 namespace keel {
+namespace {
 
-Sequences::Sequences(const TokenPolicy& p) {
-  const int64_t total = p.logp.numel();
-  const std::vector<int64_t> lengths = p.lengths.empty() ? std::vector<int64_t>{total} : p.lengths;
-  if (std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) != total)
-    fail(ExitCode::kInternal, "the lengths of the sequences do not add up to their ", total, " tokens");
-  sequences_ = static_cast<int64_t>(lengths.size());
-  longest_ = *std::max_element(lengths.begin(), lengths.end());
-  std::vector<int64_t> sequence, place;
-  for (int64_t s = 0; s < sequences_; ++s) {
-    for (int64_t t = 0; t < lengths[s]; ++t) {
-      sequence.push_back(s);
-      place.push_back(s * longest_ + t);
-    }
+std::vector<int64_t> lengths_of(const TokenPolicy& p) {
+  return p.lengths.empty() ? std::vector<int64_t>{p.logp.numel()} : p.lengths;
+}
+
+Tensor mask_of(const TokenPolicy& p) {
+  return p.mask.defined() ? p.mask : at::ones_like(p.logp, p.logp.options().dtype(at::kBool));
+}
+
+constexpr auto kAdd = [](const Tensor& x, const Tensor& y) { return x + y; };
+constexpr auto kLarger = [](const Tensor& x, const Tensor& y) { return at::maximum(x, y); };
+
+}  // namespace
+
+Sequences::Sequences(const TokenPolicy& p) : Sequences(lengths_of(p), mask_of(p)) {}
+
+Sequences::Sequences(const std::vector<int64_t>& lengths, const Tensor& mask) : hidden_(mask.logical_not()) {
+  int64_t end = 0;
+  std::vector<int64_t> begins, ends;
+  for (const int64_t length : lengths) {
+    begins.push_back(end);
+    end += length;
+    ends.push_back(length > 0 ? end : 0);
+    longest_ = std::max(longest_, length);
   }
-  sequence_ = at::tensor(sequence, at::kLong).to(p.logp.device());
-  place_ = at::tensor(place, at::kLong).to(p.logp.device());
-  const Tensor mask = p.mask.defined() ? p.mask : at::ones_like(p.logp, p.logp.options().dtype(at::kBool));
-  valid_ = at::zeros({sequences_ * longest_}, mask.options()).index_copy(0, place_, mask).view({sequences_, longest_});
-  counts_ = valid_.sum(1).to(p.logp.scalar_type());
+  if (end != mask.numel())
+    fail(ExitCode::kInternal, "the lengths of the sequences do not add up to their ", mask.numel(), " tokens");
+  const auto on_device = [&](const std::vector<int64_t>& x) { return at::tensor(x, at::kLong).to(mask.device()); };
+  begins_ = on_device(begins);
+  ends_ = on_device(ends);
+  sequence_ = at::repeat_interleave(on_device(lengths), std::optional<int64_t>(mask.numel()));
+  place_ = at::arange(mask.numel(), sequence_.options()) - spread(begins_);
+  counts_ = sum(mask.to(at::kLong));
 }
 
-Tensor Sequences::rows(const Tensor& tokens) const {
-  const Tensor flat = at::zeros({sequences_ * longest_}, tokens.options()).index_copy(0, place_, tokens);
-  return flat.view({sequences_, longest_}).masked_fill(valid_.logical_not(), 0);
+/// For every token, `combine` over the tokens of its sequence up to it, `otherwise` standing for hidden ones. Each pass
+/// doubles how far back a token has looked.
+template <class Combine>
+Tensor Sequences::scan(const Tensor& tokens, double otherwise, Combine combine) const {
+  const Tensor result = tokens.masked_fill(hidden_, otherwise);
+  for (int64_t reach = 1; reach < longest_; reach *= 2) {
+    const int64_t rest = result.numel() - reach;
+    const Tensor later = result.narrow(0, reach, rest), earlier = result.narrow(0, 0, rest);
+    later.copy_(at::where(place_.narrow(0, reach, rest) >= reach, combine(later, earlier), later));
+  }
+  return result;
 }
 
-Tensor Sequences::tokens(const Tensor& rows) const { return rows.flatten().index_select(0, place_); }
+/// The value at each sequence's last token. [N] to [S].
+Tensor Sequences::at_ends(const Tensor& tokens, double otherwise) const {
+  return at::cat({at::full({1}, otherwise, tokens.options()), tokens}).index_select(0, ends_);
+}
 
-Tensor Sequences::sum(const Tensor& tokens) const { return rows(tokens).sum(1); }
+Tensor Sequences::sum(const Tensor& tokens) const { return at_ends(scan(tokens, 0, kAdd), 0); }
+
 Tensor Sequences::mean(const Tensor& tokens) const { return sum(tokens) / counts_.clamp_min(1); }
-Tensor Sequences::max(const Tensor& tokens) const {
-  if (longest_ == 0) return at::zeros({sequences_}, tokens.options());
-  return rows(tokens).masked_fill(valid_.logical_not(), -kUnlimited).amax(1);
+
+Tensor Sequences::max(const Tensor& tokens) const { return at_ends(scan(tokens, -kUnlimited, kLarger), -kUnlimited); }
+
+Tensor Sequences::sum_before(const Tensor& tokens) const {
+  return scan(tokens, 0, kAdd).roll(1).masked_fill(place_ == 0, 0);
+}
+
+Tensor Sequences::quantile(const Tensor& tokens, double quantile) const {
+  // By value, then by sequence, which keeps the order within each: every sequence sorted, where it stands.
+  const Tensor x = tokens.masked_fill(hidden_, kUnlimited), by_value = x.argsort();
+  const Tensor by_sequence = sequence_.index_select(0, by_value).argsort(/*stable=*/true);
+  const Tensor sorted = x.index_select(0, by_value.index_select(0, by_sequence));
+  const Tensor position = quantile * (counts_ - 1).clamp_min(0).to(at::kDouble);
+  // A sequence without tokens may begin behind the last one.
+  const Tensor padded = at::cat({sorted, at::zeros({1}, sorted.options())});
+  const auto at_place = [&](const Tensor& place) { return padded.index_select(0, begins_ + place.to(at::kLong)); };
+  const Tensor below = at_place(position.floor()), above = at_place(position.ceil());
+  const Tensor result = below + (above - below) * (position - position.floor()).to(x.scalar_type());
+  return result.masked_fill(counts_ == 0, 0);
 }
 
 }  // namespace keel

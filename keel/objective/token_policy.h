@@ -23,6 +23,7 @@ struct TokenPolicy {
   Tensor topk_logp = {};              // [N, K] log pi of the same tokens
   Tensor sampled_in_topk = {};        // [N] bool
   Tensor divergence = {};             // [N] the exact divergence, computed where both distributions are known
+  Tensor* clamps = nullptr;           // where a region counts its clamps: TokenDecision::clamped, set for it
 };
 
 /// What was decided about each token; nothing here carries a gradient. Tokens that the mask hides are kept and inside,
@@ -33,6 +34,7 @@ struct TokenDecision {
   Tensor divergence;    // [N] what the region measured; may be infinite
   Tensor threshold;     // [N] what the divergence was held against
   Tensor outside = {};  // [N] bool: beyond the region, blocked or not; for a hard mask, what it blocks
+  Tensor clamped = {};  // [] log-ratios that the clamp before exp changed, each once: a token's, or a whole sequence's
 };
 
 /// "No limit", or "switched off".

@@ -47,8 +47,11 @@ TokenDecision token_coefficients(const TrustRegion& region, const TokenPolicy& p
   const at::NoGradGuard no_grad;  // a coefficient scales the gradient and never carries one
   check_inputs(requirements(region), policy);
   const bool masked = policy.mask.defined();
-  TokenDecision decision =
-      std::visit([&](const auto& r) { return r(masked ? without_hidden(policy) : policy); }, region);
+  TokenPolicy seen = masked ? without_hidden(policy) : policy;
+  Tensor clamps = at::zeros({}, policy.logp.options().dtype(at::kLong));
+  seen.clamps = &clamps;
+  TokenDecision decision = std::visit([&](const auto& r) { return r(seen); }, region);
+  decision.clamped = clamps;
   decision.coefficient = decision.coefficient.detach();  // it may be an input, handed through
   decision.divergence = decision.divergence.detach();
   if (!decision.outside.defined()) decision.outside = decision.keep.logical_not();

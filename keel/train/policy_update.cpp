@@ -28,9 +28,11 @@ TokenPolicy joined(const std::vector<TokenPolicy>& parts) {
   return all;
 }
 
+/// Some of the tokens. How many log-ratios were clamped in all of them is told with the first.
 TokenDecision rows_of(const TokenDecision& all, int64_t begin, int64_t count) {
   const auto rows = [&](const Tensor& x) { return x.narrow(0, begin, count); };
-  return {rows(all.coefficient), rows(all.keep), rows(all.divergence), rows(all.threshold), rows(all.outside)};
+  return {rows(all.coefficient), rows(all.keep),    rows(all.divergence),
+          rows(all.threshold),   rows(all.outside), begin == 0 ? all.clamped : at::zeros_like(all.clamped)};
 }
 
 /// What the objective decides about every target of the update, seen all at once: a pass without gradients over the
@@ -75,6 +77,7 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
         decision.coefficient =
             decision.coefficient +
             reference_kl_coefficient(objective.kl_estimator, objective.kl_coefficient, policy.logp, reference_logp);
+        decision.clamped = decision.clamped + reference_kl_clamped(objective.kl_estimator, policy.logp, reference_logp);
         tokens.reference_kl = reference_kl(objective.kl_estimator, policy.logp, reference_logp);
       }
       observe(tokens);

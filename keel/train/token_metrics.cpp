@@ -57,7 +57,7 @@ void TokenMetrics::add(const TokenStats& stats, const TokenPolicy& policy, const
   sums[kDivergence] = sum(divergence);
   sums[kInfinite] = sum(infinite);
   sums[kRatio] = sum(ratio);
-  sums[kClamped] = sum(log_ratio.abs() > kMaxLogRatio);
+  sums[kClamped] = sum(decision.clamped);
   sums[kInvalid] =
       sum(is_log_probability(policy.logp).logical_and(is_log_probability(policy.behavior_logp)).logical_not());
   sums[kEntropy] = sum(stats.entropy);

@@ -155,5 +155,14 @@ TEST(KlEstimator, RefusesAnUnknownWord) {
   EXPECT_NE(message.find("k3"), std::string::npos);
 }
 
+TEST(ReferenceKl, CountsTheClampsOfTheExponentialThatK3Has) {
+  const Tensor logp = at::tensor({-30.0, -1.0, -3.0, -50.0}), reference = at::tensor({-5.0, -25.0, -1.0, -1.0});
+  const Tensor mask = at::tensor({1, 1, 1, 0}).to(at::kBool);
+  EXPECT_EQ(reference_kl_clamped(KlEstimator::kK3, logp, reference, mask).item<int64_t>(), 2);
+  EXPECT_EQ(reference_kl_clamped(KlEstimator::kK3, logp, reference).item<int64_t>(), 3);
+  EXPECT_EQ(reference_kl_clamped(KlEstimator::kK2, logp, reference).item<int64_t>(), 0);
+  EXPECT_EQ(reference_kl_clamped(KlEstimator::kK1, logp, reference).item<int64_t>(), 0);
+}
+
 }  // namespace
 }  // namespace keel

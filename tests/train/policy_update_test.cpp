@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <string>
+
 #include "tests/support/tensors.h"
 #include "tests/support/tiny_training.h"
 
@@ -74,6 +77,33 @@ TEST(PolicyUpdate, PullsBlockedTokensToTheReferenceLikeAllOthers) {
     EXPECT_LT(largest_difference(tokens.reference_kl, d * d / 2), 1e-6);
   });
   EXPECT_GT(blocked, 10);
+}
+
+/// Scopes of token, sequence and update again: pi/mu of three tokens, and with a reference ref/pi of two.
+TEST(PolicyUpdate, CountsEachClampOnceHoweverItIsCutIntoBatches) {
+  for (const char* method : {"pg", "dppo_tv", "vespo", "tvpo"}) {
+    for (const double kl_coefficient : {0.0, 0.01}) {
+      Config config = tiny_run(method);
+      config.reference.kl_coefficient = kl_coefficient;
+      StepByStep run(config, warm_model(), warm_model());
+      run.begin_step();
+      std::vector<Rollout> rollouts = run.rollouts();
+      for (const size_t far : {0, 5, 11}) rollouts[far].behavior_logp[0] = -80;
+      for (const size_t far : {3, 5})
+        if (kl_coefficient > 0) rollouts[far].reference_logp[0] = -80;
+      std::vector<int64_t> all(rollouts.size());
+      std::iota(all.begin(), all.end(), 0);
+      for (const int64_t tokens_per_batch : {1, 60, 100000}) {
+        int64_t clamped = 0;
+        accumulate_policy_gradients(
+            run.model(), run.objective(), run.temperature(), tokens_per_batch,
+            {run.prompts(), rollouts, run.advantage(), run.old().head().detach()}, all,
+            [&](const DecidedTokens& tokens) { clamped += tokens.decision.clamped.item<int64_t>(); });
+        EXPECT_EQ(clamped, (std::string(method) == "pg" ? 0 : 3) + (kl_coefficient > 0 ? 2 : 0))
+            << method << " " << tokens_per_batch;
+      }
+    }
+  }
 }
 
 }  // namespace

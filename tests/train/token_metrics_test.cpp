@@ -11,13 +11,17 @@ namespace {
 
 struct Tokens {
   std::vector<double> pi, mu, advantages, kept, divergence, entropy, outside = {}, reference_kl = {};
+  int64_t clamped = 0;
 
   void add_to(TokenMetrics& metrics, bool equal_parameters) const {
     const auto tensor = [](const std::vector<double>& x) { return at::tensor(x, at::kDouble).to(at::kFloat); };
     const TokenPolicy policy{tensor(pi).log(), tensor(mu).log(), tensor(advantages)};
-    const TokenDecision decision{tensor(advantages), tensor(kept).to(at::kBool), tensor(divergence),
+    const TokenDecision decision{tensor(advantages),
+                                 tensor(kept).to(at::kBool),
+                                 tensor(divergence),
                                  at::full_like(policy.logp, 0.15),
-                                 outside.empty() ? Tensor() : tensor(outside).to(at::kBool)};
+                                 outside.empty() ? Tensor() : tensor(outside).to(at::kBool),
+                                 at::scalar_tensor(clamped, at::kLong)};
     metrics.add({policy.logp, tensor(entropy)}, policy, decision, equal_parameters,
                 reference_kl.empty() ? Tensor() : tensor(reference_kl));
   }
@@ -54,16 +58,19 @@ TEST(TokenMetrics, AreTheHandComputedSharesAndMeansOverAllChunks) {
   }
 }
 
-TEST(TokenMetrics, CountClampedRatiosAndStayFinite) {
+TEST(TokenMetrics, AddUpTheClampsOfAllChunksAndStayFinite) {
   TokenMetrics metrics;
   const double infinite = std::numeric_limits<double>::infinity();
-  Tokens{{0.9, 1e-30, 0.5}, {1e-30, 0.9, 0.5}, {1, 1, 1}, {0, 1, 1}, {infinite, infinite, infinite}, {0, 0, 0}}.add_to(
-      metrics, false);
+  Tokens far{{0.9, 1e-30, 0.5}, {1e-30, 0.9, 0.5}, {1, 1, 1}, {0, 1, 1}, {infinite, infinite, infinite}, {0, 0, 0}};
+  for (const int64_t clamped : {2, 0, 3}) {  // what the method says of them, not what pi/mu would have
+    far.clamped = clamped;
+    far.add_to(metrics, false);
+  }
   Json row;
   metrics.write(row);
-  EXPECT_EQ(row.at("ratio/clamped"), 2);
+  EXPECT_EQ(row.at("ratio/clamped"), 5);
   EXPECT_NEAR(row.at("ratio/max").get<double>(), 485165195.40979028, 500);  // e^20
-  EXPECT_EQ(row.at("trust_region/divergence_infinite"), 3);
+  EXPECT_EQ(row.at("trust_region/divergence_infinite"), 9);
   EXPECT_EQ(row.at("trust_region/divergence_mean"), 0);
   for (const auto& [name, value] : row.items()) EXPECT_TRUE(std::isfinite(value.get<double>())) << name;
   EXPECT_FALSE(row.contains("policy/kl_reference"));  // there is none

@@ -72,6 +72,7 @@ const Json* find_list(const GgufMetadata& metadata, const char* key, bool (*is_k
 
 bool is_text(const Json& value) { return value.is_string(); }
 bool is_number(const Json& value) { return value.is_number(); }
+bool is_whole(const Json& value) { return value.is_number_integer(); }
 
 size_t characters(std::string_view utf8) {
   return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xc0) != 0x80; }));
@@ -122,7 +123,7 @@ class TokenizerReader {
     const Json* tokens = find_list(metadata_, "tokenizer.ggml.tokens", is_text, "texts");
     if (tokens == nullptr || tokens->empty()) refuse(metadata_, "it has no tokenizer.ggml.tokens");
     for (const Json& text : *tokens) tokens_.push_back(text.get_ref<const std::string&>());
-    if (const Json* types = find_list(metadata_, "tokenizer.ggml.token_type", is_number, "numbers")) {
+    if (const Json* types = find_list(metadata_, "tokenizer.ggml.token_type", is_whole, "whole numbers")) {
       check_length("tokenizer.ggml.token_type", types->size());
       for (const Json& value : *types) types_.push_back(value.get<int64_t>());
     }

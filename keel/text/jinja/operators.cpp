@@ -18,6 +18,13 @@ std::string_view symbol(Operator op) { return kSymbols[static_cast<size_t>(op)];
 
 int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
 
+/// The rest of floor_divide, with the sign of b; by itself, because quotient times b may overflow.
+int64_t floor_modulo(int64_t a, int64_t b) {
+  if (b == -1) return 0;
+  const int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
 Value integer_power(Runtime& runtime, int64_t base, int64_t exponent) {
   int64_t result = 1;
   while (exponent > 0) {
@@ -48,7 +55,7 @@ Value integers(Runtime& runtime, Operator op, int64_t a, int64_t b) {
       result = overflow ? 0 : floor_divide(a, b);
       break;
     case Operator::kModulo:
-      result = b == -1 ? 0 : a - floor_divide(a, b) * b;
+      result = floor_modulo(a, b);
       break;
     default:
       return integer_power(runtime, a, b);

@@ -1,10 +1,6 @@
 // libFuzzer target: any bytes as a chat template, with any JSON as its variables. Whatever comes in, the answer is a
 // text or an Error, within the limits.
-//
-//   clang++ -std=c++20 -O2 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I. \
-//     fuzz/chat_template_fuzz.cpp keel/text/chat_template.cpp keel/text/jinja/*.cpp keel/core/{file,foreign_text}.cpp -o
-//     chat_template_fuzz
-//   ./chat_template_fuzz -dict=fuzz/chat_template.dict -max_len=1024 -timeout=1 -rss_limit_mb=512 CORPUS
+// Build and run: fuzz/README.md.
 //
 // The input is the template, then a zero byte, then {"messages": [...], ...}; without the latter a small conversation.
 

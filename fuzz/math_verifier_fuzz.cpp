@@ -1,7 +1,5 @@
-// libFuzzer target for the math verifier: the first line of the input is the gold, the rest the answer. Build with
-//   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -I.
-//   fuzz/math_verifier_fuzz.cpp keel/reward/math_*.cpp
-// and run with -timeout=1 -rss_limit_mb=512 -max_len=512 -dict=fuzz/math_verifier.dict CORPUS.
+// libFuzzer target for the math verifier: the first line of the input is the gold, the rest the answer. Build
+// and run: fuzz/README.md.
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,9 +1,6 @@
 // libFuzzer: bytes as tokenizer.json and a text. Whatever the file says, loading, encoding and decoding end with a
 // result or with an Error, in bounded time and memory, and a stream of ids gives the same text as all at once.
-//
-//   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -DKEEL_HAS_TOKENIZERS -I. \
-//     fuzz/tokenizer_json_fuzz.cpp keel/text/*.cpp keel/core/{file,foreign_text}.cpp -lpcre2-8 -lutf8proc -o tokenizer_json_fuzz
-//   ./tokenizer_json_fuzz -max_len=1024 -dict=fuzz/tokenizer_json.dict CORPUS
+// Build and run: fuzz/README.md.
 //
 // The input is the text, a zero byte and the file; a file that is no object is put into a small one, so that the
 // components are reached.

@@ -300,13 +300,15 @@ Tensor GgufModel::read(const GgufParameter& parameter) const {
 void GgufModel::read_into(const GgufParameter& parameter, std::span<float> to) const {
   if (parameter.interleaved_heads == 0) return file_.read_into(parameter.source, to);
   // In the file the rows of a head go 0, half, 1, half + 1, ...; one matrix at a time is copied to sort them.
-  const Tensor rows = file_.read(parameter.source);
-  const Tensor sorted = rows.view({parameter.interleaved_heads, -1, 2, rows.numel() / rows.size(0)}).transpose(1, 2);
-  if (to.size() != static_cast<size_t>(rows.numel())) {
-    fail(ExitCode::kInternal, "reading ", parameter.name, " of ", file_.path(), " into room for ", to.size(),
-         " numbers; it has ", rows.numel());
+  std::vector<float> rows(to.size());
+  file_.read_into(parameter.source, rows);
+  const auto row_count = static_cast<size_t>(parameter.shape.front()), columns = rows.size() / row_count;
+  const size_t half = row_count / static_cast<size_t>(parameter.interleaved_heads) / 2;
+  for (size_t row = 0; row < row_count; ++row) {
+    const size_t head = row / (2 * half), pair = row % half, side = row / half % 2;
+    const float* from = rows.data() + (head * 2 * half + pair * 2 + side) * columns;
+    std::copy_n(from, columns, to.data() + row * columns);
   }
-  at::from_blob(to.data(), sorted.sizes(), at::kFloat).copy_(sorted);
 }
 
 Json GgufModel::generation() const {

@@ -19,15 +19,28 @@ void add_categories(CharacterSet& set, uint32_t bits) {
   for (char32_t c = 0; c < 128; ++c) set.ascii[c] = set.ascii[c] || (category_bit(c) & bits) != 0;
 }
 
+/// The runs of white space, looked for once and not for every \s of every pattern.
+const std::vector<CodeRange>& white_space() {
+  static const std::vector<CodeRange> runs = [] {
+    std::vector<CodeRange> found;
+    for (char32_t c = 0; c <= 0x3000; ++c) {  // the last one
+      if (!is_white_space(c)) continue;
+      if (found.empty() || found.back().last + 1 != c) found.push_back({c, c});
+      found.back().last = c;
+    }
+    return found;
+  }();
+  return runs;
+}
+
 void add_spaces(CharacterSet& set, bool opposite) {
-  char32_t first = 0;
-  for (char32_t c = 0; c <= 0x3001; ++c) {  // U+3000 is the last one
-    const bool wanted = is_white_space(c) != opposite;
-    const bool before = c > 0 && is_white_space(c - 1) != opposite;
-    if (wanted && !before) first = c;
-    if (!wanted && before) add_range(set, first, c - 1);
+  char32_t after = 0;  // the run before
+  for (const CodeRange& run : white_space()) {
+    if (!opposite) add_range(set, run.first, run.last);
+    if (opposite && after < run.first) add_range(set, after, run.first - 1);
+    after = run.last + 1;
   }
-  if (opposite) add_range(set, first, 0x10FFFF);
+  if (opposite) add_range(set, after, 0x10FFFF);
 }
 
 /// One character and, without regard to case, those that fold to it.

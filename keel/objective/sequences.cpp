@@ -39,9 +39,11 @@ Sequences::Sequences(const std::vector<int64_t>& lengths, const Tensor& mask) : 
   const auto on_device = [&](const std::vector<int64_t>& x) { return at::tensor(x, at::kLong).to(mask.device()); };
   begins_ = on_device(begins);
   ends_ = on_device(ends);
-  sequence_ = at::repeat_interleave(on_device(lengths), std::optional<int64_t>(mask.numel()));
+  const Tensor sizes = on_device(lengths);
+  sequence_ = at::repeat_interleave(sizes, std::optional<int64_t>(mask.numel()));
   place_ = at::arange(mask.numel(), sequence_.options()) - spread(begins_);
-  counts_ = sum(mask.to(at::kLong));
+  const Tensor valid = at::cat({at::zeros({1}, sizes.options()), mask.cumsum(0)});  // integers: differences are exact
+  counts_ = valid.index_select(0, begins_ + sizes) - valid.index_select(0, begins_);
 }
 
 /// For every token, `combine` over the tokens of its sequence up to it, `otherwise` standing for hidden ones. Each pass

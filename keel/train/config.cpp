@@ -132,9 +132,11 @@ void check_consistency(const Config& c) {
     refuse("train.sequences_per_update is ", c.sequences_per_update(), ", but a step has ", c.rollouts_per_step(),
            " completions (train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step());
-  make_objective(c.objective, 1.0, c.reference);  // refuses what the method does not have or would not read
   check_sources(c);
   const std::unique_ptr<Task> task = make_task(c.task);
+  const int64_t longest = c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : task->completion_limit();
+  // Refuses what the method does not have or would not read.
+  make_objective(c.objective, static_cast<double>(longest), c.reference);
   if (!c.model.path.empty()) return;
   const ModelConfig shape = starting_shape(c, *task);  // refuses sizes that make no network
   const auto prompt = task->tokenizer().encode(task->problem(c.run.seed, 0, Split::kTrain).prompt);

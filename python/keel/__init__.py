@@ -33,7 +33,7 @@ class Decision(NamedTuple):
     outside: torch.Tensor  # [N] bool, beyond the region, blocked or not
     divergence: torch.Tensor  # [N] what the region measured; may be infinite
     threshold: torch.Tensor  # [N] what the divergence was held against
-    clamped: torch.Tensor  # [] how many tokens' log-ratio was beyond +-20 and clamped inside exp
+    clamped: torch.Tensor  # [] how many log-ratios, a token's or a sequence's, were beyond +-20 and clamped inside exp
 
 
 class AdvantagesAndReturns(NamedTuple):

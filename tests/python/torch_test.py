@@ -84,8 +84,8 @@ def a_parameter_may_change_between_calls_of_compiled_code():
         return keel.policy_loss("drpo", {"delta": delta}, **dict(zip(names, tensors)), aggregation="token_mean")
 
     def two(low, high, *tensors):
-        params = {"low": low, "high": high, "C": None, "anchor": "behavior"}
-        return keel.policy_loss("dppo_tv", params, **dict(zip(names, tensors)), aggregation="token_mean")
+        params = {"low": low, "high": high, "anchor": "behavior"}
+        return keel.policy_loss("cispo", params, **dict(zip(names, tensors)), aggregation="token_mean")
 
     def horizon(length, *tensors):
         return keel.policy_loss("dppo_kl", **dict(zip(names, tensors)), lengths=[4, 4, 4], horizon=length)

@@ -9,6 +9,7 @@
 #include "keel/record/run_data.h"
 #include "keel/record/terminal_chart.h"
 #include "keel/task/tasks.h"
+#include "keel/train/critic_training.h"
 #include "keel/train/trainer.h"
 
 namespace keel::cli {
@@ -82,6 +83,24 @@ std::string explain_additions(const Objective& objective, const Config& config) 
   return text;
 }
 
+std::string explain_critic(const Config& config, const ModelConfig& shape) {
+  const CriticOptions& critic = config.critic;
+  if (!critic.exists()) return "";
+  const int64_t lm_head = shape.tie_word_embeddings ? 0 : shape.vocab_size * shape.hidden_size;
+  const int64_t body = critic.own_body() ? shape.parameter_count() - lm_head : 0;
+  std::string text =
+      "  critic      a value head on " +
+      std::string(critic.own_body() ? "a body of its own, which starts as the policy's" : "the policy's body") + ": " +
+      format_count(body + shape.hidden_size + 1) + " parameters more, learning rate " +
+      short_number(critic_optimizer_options(critic, config.optimizer).lr) + "\n";
+  text += "              GAE with gamma " + short_number(critic.gamma) + ", lambda " + short_number(critic.lambda) +
+          (critic.whiten ? ", advantages whitened" : ", advantages as they are") + "; values clipped at " +
+          (critic.value_clip ? short_number(*critic.value_clip) : "nothing") + "\n";
+  if (critic.warmup_steps > 0)
+    text += "              the policy waits " + std::to_string(critic.warmup_steps) + " steps for it\n";
+  return text;
+}
+
 std::string explain_scope(Scope scope) {
   switch (scope) {
     case Scope::kToken:
@@ -121,6 +140,7 @@ std::string explain(const Config& config) {
                                                         : "a copy of the weights rounded to fp8") +
           "\n";
   text += "  advantage   " + objective.method.advantage + "; aggregation " + objective.method.aggregation + "\n";
+  text += explain_critic(config, shape);
   text += explain_additions(objective, config);
   text += "  head cost   " + explain_scope(objective.requirements().scope) + "\n";
   text += "  run folder  " + config.run.dir;

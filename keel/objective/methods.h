@@ -59,11 +59,8 @@ struct Objective {
 /// Every method, in the order in which they are documented.
 const std::vector<Method>& methods();
 
-/// What the trainer would have to supply for these requirements and does not: "a critic", or nothing ("").
-std::string missing_for_training(const Requirements& needs);
-
 /// Picks the row and applies the overrides. A parameter that the row's region does not have, a setting that would have
-/// no effect, and a row that needs what the trainer does not supply are errors (exit code 2).
+/// no effect, and an advantage that the row cannot use are errors (exit code 2).
 Objective make_objective(const ObjectiveOptions& options, double default_horizon,
                          const ReferenceOptions& reference = {});
 

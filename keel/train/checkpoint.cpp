@@ -83,6 +83,7 @@ namespace {
 void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoint& checkpoint,
                             const Tokenizer& tokenizer) {
   write_policy(folder, checkpoint.model, tokenizer);
+  if (checkpoint.critic) write_critic(folder, *checkpoint.critic);
   write_tensors(folder / "optimizer.safetensors", checkpoint.optimizer);
   const Json state = {
       {"state", to_json(checkpoint.state)},
@@ -132,9 +133,12 @@ Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device d
   CausalLm model = read_model_folder(checkpoint, device);
   try {
     const Json& files = json.at("files");
-    return {std::move(model), read_tensors(checkpoint / "optimizer.safetensors"),
+    return {std::move(model),
+            read_tensors(checkpoint / "optimizer.safetensors"),
             state_from_json(json.at("state"), place),
-            RunFolder::Sizes{files.at("metrics"), files.at("samples"), files.at("log")}, json.at("config")};
+            RunFolder::Sizes{files.at("metrics"), files.at("samples"), files.at("log")},
+            json.at("config"),
+            read_critic(checkpoint, device)};
   } catch (const Json::exception& error) {
     fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
   }

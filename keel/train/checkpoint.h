@@ -7,6 +7,7 @@
 
 #include "keel/core/json.h"
 #include "keel/model/causal_lm.h"
+#include "keel/model/critic.h"
 #include "keel/record/run_folder.h"
 #include "keel/text/tokenizer.h"
 #include "keel/train/state.h"
@@ -16,10 +17,11 @@ namespace keel {
 /// Everything a checkpoint holds: a Hugging Face model folder, and what training needs to go on.
 struct Checkpoint {
   CausalLm model;
-  std::vector<NamedTensor> optimizer;
+  std::vector<NamedTensor> optimizer;  // of the policy and the critic
   TrainState state;
   RunFolder::Sizes files;  // of the run's growing files
   Json config;             // the resolved configuration
+  std::optional<Critic> critic = {};
 };
 
 /// Writes RUN/checkpoints/step-NNNNNN: all files, then manifest.json with their sizes and checksums, under a partial

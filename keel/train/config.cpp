@@ -71,6 +71,8 @@ void Config::describe(OptionTable& table) {
   table.section("rollout", "How completions are sampled.", rollout);
   table.section("objective", "The method and its trust region.", objective);
   table.section("reference", "The pull to the policy that RL starts from.", reference);
+  table.section("critic", "The critic of PPO, for objective.advantage=gae; its optimizer is the policy's but for lr.",
+                critic);
   table.section("optimizer", "AdamW in the RL phase.", optimizer);
   table.section("train", "The RL phase.", train);
   table.section("eval", "Accuracy on held-out prompts.", eval);
@@ -110,11 +112,46 @@ void check_positions(const Config& c, const Task& task) {
          "; set model.max_positions to at least ", needed, " or lower rollout.max_new_tokens");
 }
 
+/// Keys of the section that are not at their defaults.
+std::vector<std::string> changed_keys(CriticOptions critic) {
+  CriticOptions plain;
+  OptionTable now, before;
+  critic.describe(now);
+  plain.describe(before);
+  std::vector<std::string> keys;
+  for (const Option& option : now.options())
+    if (now.get(option.path) != before.get(option.path)) keys.push_back(option.path);
+  return keys;
+}
+
+/// A critic and an advantage that reads its values come together or not at all.
+void check_critic(const Config& c, const Objective& objective) {
+  const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
+  const std::string& advantage = objective.method.advantage;
+  if (objective.requirements().value && !c.critic.exists())
+    refuse("objective.advantage is \"", advantage, "\"", c.objective.advantage ? "" : " by the method ",
+           c.objective.advantage ? "" : objective.method.name, ", which needs the values of a critic, but critic.body ",
+           "is none; set critic.body to separate or shared, or objective.advantage to group_mean, grpo, rloo, ",
+           "reinforce_pp or reinforce_pp_baseline");
+  if (!objective.requirements().value && !changed_keys(c.critic).empty())
+    refuse("critic.", changed_keys(c.critic)[0], " is set, but the advantage ", advantage, " of ",
+           c.objective.advantage ? "objective.advantage" : "the method " + objective.method.name,
+           " reads no values; set objective.advantage=gae or objective.method=ppo_gae, or remove the section critic");
+  if (c.critic.own_body() && c.critic.loss_weight)
+    refuse("critic.loss_weight is ", *c.critic.loss_weight, ", but critic.body is separate: the value loss is the ",
+           "only one on that body; remove the key, or set critic.body=shared");
+  if (c.train.steps > 0 && c.critic.warmup_steps >= c.train.steps)
+    refuse("critic.warmup_steps is ", c.critic.warmup_steps, " and train.steps is ", c.train.steps,
+           ", so that the policy would never learn; lower the one or raise the other");
+}
+
 }  // namespace
 
 void check_consistency(const Config& c) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
-  if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2)
+  const Objective objective = make_objective(c.objective, 1.0, c.reference);  // refuses what the method does not have
+  check_critic(c, objective);
+  if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value)
     refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
            "; the advantage compares completions of one prompt, so a group needs at least 2");
   if (c.rollouts_per_step() > kMaxRolloutsPerStep)
@@ -125,7 +162,6 @@ void check_consistency(const Config& c) {
     refuse("train.sequences_per_update is ", c.sequences_per_update(), ", but a step has ", c.rollouts_per_step(),
            " completions (train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step());
-  make_objective(c.objective, 1.0, c.reference);  // refuses what the method does not have or would not read
   check_positions(c, *make_task(c.task));
 }
 

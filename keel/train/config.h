@@ -11,6 +11,7 @@
 #include "keel/objective/methods.h"
 #include "keel/rollout/engine.h"
 #include "keel/task/task.h"
+#include "keel/train/critic_options.h"
 #include "keel/train/optimizer.h"
 
 namespace keel {
@@ -77,6 +78,7 @@ struct Config {
   RolloutOptions rollout;
   ObjectiveOptions objective;
   ReferenceOptions reference;
+  CriticOptions critic;
   OptimizerOptions optimizer;
   TrainOptions train;
   EvalOptions eval;

@@ -78,10 +78,11 @@ void require_same_config(const Config& config, const Json& saved, const std::str
 
 /// Refuses a model that cannot be trained in this machine's memory; a machine that promises more than it has would end
 /// the process without a word.
-void require_memory(const ModelConfig& shape, bool has_reference) {
+void require_memory(const ModelConfig& shape, bool has_reference, bool has_critic) {
   constexpr double kGiB = 1 << 30;
-  const double floats_per_parameter = has_reference ? 5 : 4;  // weight, gradient, two moments; the reference's weight
-  constexpr double kFloatsPerAngle = 4;                       // cos and sin, and the angles while they are made
+  // Weight, gradient and two moments, of the policy and of a critic's own body; the reference's weight.
+  const double floats_per_parameter = 4 + (has_critic ? 4 : 0) + (has_reference ? 1 : 0);
+  constexpr double kFloatsPerAngle = 4;  // cos and sin, and the angles while they are made
   const double parameters = static_cast<double>(shape.parameter_count());
   const double angles = static_cast<double>(shape.max_position_embeddings) * static_cast<double>(shape.head_dim);
   const double wanted = sizeof(float) * (floats_per_parameter * parameters + kFloatsPerAngle * angles);
@@ -124,7 +125,7 @@ std::unique_ptr<Trainer> Trainer::start(const Config& config, bool replace, Cons
   const ModelConfig shape = model_config(config.model, task->tokenizer().size());
   // All that can refuse comes before the folder, so that a refused run leaves nothing behind and replaces nothing.
   RunFolder::require_free(config.run.dir, replace);
-  if (device.is_cpu()) require_memory(shape, config.reference.kl_coefficient > 0);
+  if (device.is_cpu()) require_memory(shape, config.reference.kl_coefficient > 0, config.critic.own_body());
   CausalLm model = CausalLm::random(shape, config.run.seed, device);
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
   std::unique_ptr<Trainer> trainer(new Trainer(config, std::move(model), std::move(folder), TrainState{}, console));
@@ -161,8 +162,10 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& config, Console& console)
   const Phase phase = checkpoint.state.phase;
   // A finished run goes on when it is asked for more steps than it made.
   const bool goes_on = phase == Phase::kDone && checkpoint.state.rl_steps < config.train.steps;
+  if (checkpoint.critic) trainer->begin_critic(std::move(checkpoint.critic));
   trainer->begin_phase(goes_on ? Phase::kRl : phase);
   trainer->optimizer_->load(checkpoint.optimizer, newest.string());
+  if (trainer->critic_) trainer->critic_->load(checkpoint.optimizer, newest.string());
   trainer->last_checkpoint_ = newest;
   set_resumable();
   console.line("resumed from " + newest.string());
@@ -173,6 +176,13 @@ void Trainer::begin_phase(Phase phase) {
   state_.phase = phase;
   optimizer_.emplace(model_.parameters(), phase == Phase::kSft ? sft_optimizer(config_.sft) : config_.optimizer);
   if (phase == Phase::kRl) keep_reference();
+  if (phase == Phase::kRl && !critic_ && config_.critic.exists()) begin_critic(std::nullopt);
+}
+
+/// A critic that was saved goes on learning; a new one starts from the policy as it is when RL starts.
+void Trainer::begin_critic(std::optional<Critic> saved) {
+  critic_.emplace(saved ? std::move(*saved) : Critic::of(model_, config_.critic.own_body()), config_.critic,
+                  critic_optimizer_options(config_.critic, config_.optimizer));
 }
 
 /// Remembers the policy as it is when RL starts, in memory and beside the checkpoints: it must be there before the
@@ -258,7 +268,11 @@ void Trainer::record_step(Json values, const char* phase, double seconds) {
 
 /// A checkpoint of broken weights would, by and by, push the sound ones out.
 void Trainer::require_finite_weights() const {
-  for (const NamedTensor& parameter : model_.parameters())
+  std::vector<NamedTensor> parameters = model_.parameters();
+  if (critic_)
+    for (NamedTensor& parameter : critic_->critic().parameters())
+      parameters.push_back({"the critic's " + parameter.name, parameter.value});
+  for (const NamedTensor& parameter : parameters)
     if (!parameter.value.isfinite().all().item<bool>())
       fail(ExitCode::kHealthGuard, "step ", state_.step, ": ", parameter.name,
            " holds numbers that are not finite, so ", "nothing was saved; the checkpoints in ",
@@ -266,15 +280,21 @@ void Trainer::require_finite_weights() const {
 }
 
 /// The setting that governs the learning rate of the present phase.
-const char* Trainer::lr_option() const { return state_.phase == Phase::kSft ? "sft.lr" : "optimizer.lr"; }
+const char* Trainer::lr_option() const {
+  if (state_.phase == Phase::kSft) return "sft.lr";
+  return critic_ ? "optimizer.lr or critic.lr" : "optimizer.lr";
+}
 
 void Trainer::save() {
   Stopwatch watch(device_);
   require_finite_weights();
   const RunFolder::Sizes sizes = folder_.sync();
-  last_checkpoint_ =
-      save_checkpoint(folder_.checkpoints(), {model_, optimizer_->state(), state_, sizes, to_json(config_)}, tokenizer_,
-                      config_.checkpoint.keep);
+  Checkpoint checkpoint{model_, optimizer_->state(), state_, sizes, to_json(config_)};
+  if (critic_) {
+    checkpoint.critic = critic_->critic();
+    for (NamedTensor& moment : critic_->state()) checkpoint.optimizer.push_back(std::move(moment));
+  }
+  last_checkpoint_ = save_checkpoint(folder_.checkpoints(), checkpoint, tokenizer_, config_.checkpoint.keep);
   set_resumable();
   checkpoint_seconds_ += watch.lap();
 }

@@ -31,13 +31,22 @@ uint32_t checksum_of_file(const std::filesystem::path& path, uint64_t size) {
   return checksum.value();
 }
 
-void write_manifest(const std::filesystem::path& folder, Json manifest) {
-  manifest["files"] = Json::object();
+/// The files of a folder and of the folders in it, by their paths from the top, which end in `below`.
+void add_files(const std::filesystem::path& folder, const std::string& below, Json& files) {
   for (const std::string& name : list_directory(folder)) {
     const std::filesystem::path file = folder / name;
+    if (std::filesystem::is_directory(file)) {
+      add_files(file, below + name + "/", files);
+      continue;
+    }
     const uint64_t size = std::filesystem::file_size(file);
-    manifest["files"][name] = {{"bytes", size}, {"crc32c", hex(checksum_of_file(file, size))}};
+    files[below + name] = {{"bytes", size}, {"crc32c", hex(checksum_of_file(file, size))}};
   }
+}
+
+void write_manifest(const std::filesystem::path& folder, Json manifest) {
+  manifest["files"] = Json::object();
+  add_files(folder, "", manifest["files"]);
   write_atomically(folder / "manifest.json", manifest.dump(1));
 }
 

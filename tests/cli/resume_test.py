@@ -188,6 +188,52 @@ class WithMoreThanWeights(support.Test):
         self.assertFalse((run / "reference").exists())
 
 
+class WithCritic(support.Test):
+    """The critic, its moments and its count of updates come back too; the policy waits for it for two of six steps."""
+
+    def trained(self, run, body, *flags, steps):
+        self.assert_exit(train(run, *flags, objective={"method": "ppo_gae", "entropy_coefficient": -0.1},
+                               critic={"body": body, "warmup_steps": 2, "lr": 0.01}, train={"steps": steps}), 0)
+
+    def test_a_resumed_run_has_the_same_critic(self):
+        for body, files in (("shared", {"critic.safetensors"}), ("separate", {"critic/config.json", "critic/model.safetensors"})):
+            whole = self.folder / body
+            self.trained(whole, body, steps=6)
+            last = whole / "checkpoints" / support.checkpoints(whole)[-1]
+            support.verify_checkpoint(last)
+            self.assertLessEqual(files, set(json.loads((last / "manifest.json").read_text())["files"]))
+            rl = [row for row in support.metrics(whole) if row["phase"] == "rl"]
+            self.assertTrue(all(row["critic/grad_norm"] > 0 and row["critic/lr"] == 0.01 for row in rl))
+            self.assertEqual([row["updates"] for row in rl], [8, 8, 10, 12, 14, 16])  # 8 of the supervised warm-up
+            self.assertNotEqual(rl[-1]["critic/value_mean"], 0)
+            for steps in (0, 3, 4):  # 0: only the supervised warm-up
+                run = self.folder / f"{body} after {steps}"
+                self.trained(run, body, steps=steps)
+                self.trained(run, body, "--resume", steps=6)
+                extra = {("eval", 8 + steps)} if steps else set()
+                self.assertEqual([row for row in support.metrics(run) if (row["phase"], row["step"]) not in extra],
+                                 support.metrics(whole))
+                for name in self.final_files(whole):
+                    self.assertEqual((run / name).read_bytes(), (whole / name).read_bytes(), name)
+
+    def test_a_damaged_critic_is_a_damaged_checkpoint(self):
+        for body, file in (("shared", "critic.safetensors"), ("separate", "critic/model.safetensors")):
+            whole, run = self.folder / body, self.folder / f"{body} damaged"
+            self.trained(whole, body, steps=4)
+            shutil.copytree(whole, run)
+            older, newest = support.checkpoints(run)
+            path = run / "checkpoints" / newest / file
+            data = bytearray(path.read_bytes())
+            data[-1] ^= 1
+            path.write_bytes(data)
+            result = train(run, "--resume", objective={"method": "ppo_gae", "entropy_coefficient": -0.1},
+                           critic={"body": body, "warmup_steps": 2, "lr": 0.01})
+            self.assert_exit(result, 0)
+            self.assertIn(f"{newest} is damaged ({file} has another checksum", result.stdout)
+            self.assertIn(f"resumed from {run}/checkpoints/{older}", result.stdout)
+            self.assert_same_run(run, whole)
+
+
 class Elsewhere(support.Test):
     def test_a_run_is_resumed_by_its_configuration_from_any_folder(self):
         (self.folder / "a").mkdir()

@@ -304,6 +304,26 @@ TEST(ConfigConsistency, WhatWouldHaveNoEffectIsRefused) {
   EXPECT_THAT(refusal_of({"reference.kl_coefficient=-1"}), HasSubstr("at least 0"));
 }
 
+TEST(ConfigConsistency, ACriticAndTheAdvantageThatReadsItComeTogether) {
+  EXPECT_THAT(refusal_of({"objective.method=ppo_gae"}), HasSubstr("set critic.body to separate or shared"));
+  EXPECT_THAT(refusal_of({"critic.body=separate"}), HasSubstr("the method dppo_tv reads no values"));
+  EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "objective.advantage=rloo", "critic.body=shared"}),
+              HasSubstr("the advantage rloo of objective.advantage reads no values"));
+  EXPECT_THAT(refusal_of({"critic.gamma=0.9"}), HasSubstr("critic.gamma is set"));
+  EXPECT_THAT(refusal_of({"objective.method=gspo", "objective.advantage=gae", "critic.body=shared"}),
+              HasSubstr("judges whole sequences"));
+  EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "critic.body=separate", "critic.loss_weight=0.5"}),
+              HasSubstr("critic.loss_weight is 0.5"));
+  EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "critic.body=shared", "critic.warmup_steps=100"}),
+              HasSubstr("the policy would never learn"));
+  EXPECT_THAT(refusal_of({"critic.body=own"}), HasSubstr("one of none, shared, separate"));
+  EXPECT_THAT(refusal_of({"critic.lambda=1.5"}), HasSubstr("at most 1"));
+  const Config config = load({"objective.advantage=gae", "critic.body=shared", "critic.loss_weight=0.5",
+                              "critic.value_clip=null", "rollout.samples_per_prompt=1"})  // a critic needs no group
+                            .config;
+  EXPECT_EQ(config.critic.value_clip, std::nullopt);
+}
+
 TEST(ConfigConsistency, APromptAndItsCompletionMustFitTheModel) {
   // A chain of 4 operations: <bos>, 5 numbers, 4 operators and "=" are 11 tokens.
   EXPECT_NO_THROW(load({"rollout.max_new_tokens=40", "model.max_positions=51"}));

@@ -192,11 +192,14 @@ class WithCritic(support.Test):
     """The critic, its moments and its count of updates come back too; the policy waits for it for two of six steps."""
 
     def trained(self, run, body, *flags, steps):
-        self.assert_exit(train(run, *flags, objective={"method": "ppo_gae", "entropy_coefficient": -0.1},
-                               critic={"body": body, "warmup_steps": 2, "lr": 0.01}, train={"steps": steps}), 0)
+        result = train(run, *flags, objective={"method": "ppo_gae"}, eval={"prompts": 0}, train={"steps": steps},
+                       critic={"body": body, "warmup_steps": 2, "lr": 0.01})
+        self.assert_exit(result, 0)
+        return result.stdout
 
     def test_a_resumed_run_has_the_same_critic(self):
-        for body, files in (("shared", {"critic.safetensors"}), ("separate", {"critic/config.json", "critic/model.safetensors"})):
+        for body, files in (("shared", {"critic.safetensors"}),
+                            ("separate", {"critic/config.json", "critic/model.safetensors"})):
             whole = self.folder / body
             self.trained(whole, body, steps=6)
             last = whole / "checkpoints" / support.checkpoints(whole)[-1]
@@ -210,11 +213,7 @@ class WithCritic(support.Test):
                 run = self.folder / f"{body} after {steps}"
                 self.trained(run, body, steps=steps)
                 self.trained(run, body, "--resume", steps=6)
-                extra = {("eval", 8 + steps)} if steps else set()
-                self.assertEqual([row for row in support.metrics(run) if (row["phase"], row["step"]) not in extra],
-                                 support.metrics(whole))
-                for name in self.final_files(whole):
-                    self.assertEqual((run / name).read_bytes(), (whole / name).read_bytes(), name)
+                self.assert_same_run(run, whole)
 
     def test_a_damaged_critic_is_a_damaged_checkpoint(self):
         for body, file in (("shared", "critic.safetensors"), ("separate", "critic/model.safetensors")):
@@ -226,11 +225,9 @@ class WithCritic(support.Test):
             data = bytearray(path.read_bytes())
             data[-1] ^= 1
             path.write_bytes(data)
-            result = train(run, "--resume", objective={"method": "ppo_gae", "entropy_coefficient": -0.1},
-                           critic={"body": body, "warmup_steps": 2, "lr": 0.01})
-            self.assert_exit(result, 0)
-            self.assertIn(f"{newest} is damaged ({file} has another checksum", result.stdout)
-            self.assertIn(f"resumed from {run}/checkpoints/{older}", result.stdout)
+            output = self.trained(run, body, "--resume", steps=4)
+            self.assertIn(f"{newest} is damaged ({file} has another checksum", output)
+            self.assertIn(f"resumed from {run}/checkpoints/{older}", output)
             self.assert_same_run(run, whole)
 
 

@@ -44,8 +44,9 @@ TEST(Methods, UseAdvantagesAndAggregationsThatExist) {
   const std::vector<double> rewards{0, 1};
   const std::vector<int64_t> groups{0, 0}, valid{2, 3};
   for (const Method& row : methods()) {
-    if (row.advantage != "gae")  // has one per token, from a critic
+    if (row.advantage != "gae") {  // has one per token, from a critic
       EXPECT_EQ(advantages(row.advantage, rewards, groups, std::vector<int64_t>{3, 1}).size(), 2u) << row.name;
+    }
     EXPECT_EQ(sequence_weights(row.aggregation, valid, 8).size(), 2u) << row.name;
   }
 }
@@ -145,10 +146,11 @@ TEST(MakeObjective, RequiresValuesForTheAdvantageThatReadsThem) {
   EXPECT_FALSE(make_objective({.method = "ppo_gae", .advantage = "grpo"}, 1).requirements().value);
   for (const Method& row : methods()) {
     const ObjectiveOptions options{.method = row.name, .advantage = "gae"};
-    if (requirements(row.region).scope == Scope::kSequence)
+    if (requirements(row.region).scope == Scope::kSequence) {
       EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("judges whole sequences"), std::string::npos);
-    else
+    } else {
       EXPECT_TRUE(make_objective(options, 1).requirements().value) << row.name;
+    }
   }
 }
 

@@ -189,10 +189,14 @@ class WithMoreThanWeights(support.Test):
 
 
 class WithCritic(support.Test):
-    """The critic, its moments and its count of updates come back too; the policy waits for it for two of six steps."""
+    """The critic, its moments and its count of updates come back too; the policy waits for it for two of six steps. A
+    critic learns from rewards, so the warm-up is long enough for some."""
+
+    EXTRA = {"task": {"steps": 1, "modulus": 2}, "sft": {"steps": 70, "lr": 0.01, "batch": 32}, "eval": {"prompts": 0},
+             "objective": {"method": "ppo_gae", "entropy_coefficient": 0}, "checkpoint": {"every": 36}}
 
     def trained(self, run, body, *flags, steps):
-        result = train(run, *flags, objective={"method": "ppo_gae"}, eval={"prompts": 0}, train={"steps": steps},
+        result = train(run, *flags, **self.EXTRA, train={"steps": steps},
                        critic={"body": body, "warmup_steps": 2, "lr": 0.01})
         self.assert_exit(result, 0)
         return result.stdout
@@ -207,7 +211,7 @@ class WithCritic(support.Test):
             self.assertLessEqual(files, set(json.loads((last / "manifest.json").read_text())["files"]))
             rl = [row for row in support.metrics(whole) if row["phase"] == "rl"]
             self.assertTrue(all(row["critic/grad_norm"] > 0 and row["critic/lr"] == 0.01 for row in rl))
-            self.assertEqual([row["updates"] for row in rl], [8, 8, 10, 12, 14, 16])  # 8 of the supervised warm-up
+            self.assertEqual([row["updates"] for row in rl], [70, 70, 72, 74, 76, 78])  # 70 of the supervised warm-up
             self.assertNotEqual(rl[-1]["critic/value_mean"], 0)
             for steps in (0, 3, 4):  # 0: only the supervised warm-up
                 run = self.folder / f"{body} after {steps}"

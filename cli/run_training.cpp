@@ -10,6 +10,7 @@
 #include "keel/record/run_data.h"
 #include "keel/record/terminal_chart.h"
 #include "keel/task/tasks.h"
+#include "keel/train/critic_training.h"
 #include "keel/train/starting_model.h"
 #include "keel/train/trainer.h"
 
@@ -85,6 +86,24 @@ std::string explain_additions(const Objective& objective, const Config& config) 
   return text;
 }
 
+std::string explain_critic(const Config& config, const ModelConfig& shape) {
+  const CriticOptions& critic = config.critic;
+  if (!critic.exists()) return "";
+  const int64_t lm_head = shape.tie_word_embeddings ? 0 : shape.vocab_size * shape.hidden_size;
+  const int64_t body = critic.own_body() ? shape.parameter_count() - lm_head : 0;
+  std::string text =
+      "  critic      a value head on " +
+      std::string(critic.own_body() ? "a body of its own, which starts as the policy's" : "the policy's body") + ": " +
+      format_count(body + shape.hidden_size + 1) + " parameters more, learning rate " +
+      short_number(critic_optimizer_options(critic, config.optimizer).lr) + "\n";
+  text += "              GAE with gamma " + short_number(critic.gamma) + ", lambda " + short_number(critic.lambda) +
+          (critic.whiten ? ", advantages whitened" : ", advantages as they are") + "; values clipped at " +
+          (critic.value_clip ? short_number(*critic.value_clip) : "nothing") + "\n";
+  if (critic.warmup_steps > 0)
+    text += "              the policy waits " + std::to_string(critic.warmup_steps) + " steps for it\n";
+  return text;
+}
+
 std::string explain_scope(Scope scope) {
   switch (scope) {
     case Scope::kToken:
@@ -115,7 +134,7 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
 std::string explain(const Config& config) {
   const std::unique_ptr<Task> task = make_task(config.task);
   const ModelConfig shape = starting_shape(config, *task);
-  const int64_t limit = config.rollout.max_new_tokens > 0 ? config.rollout.max_new_tokens : task->completion_limit();
+  const int64_t limit = longest_completion(config, *task);
   const Objective objective = make_objective(config.objective, static_cast<double>(limit), config.reference);
   std::string text = "  model       " + (config.model.path.empty() ? "" : config.model.path + ", ") +
                      std::to_string(shape.num_hidden_layers) + " layers, width " + std::to_string(shape.hidden_size) +
@@ -144,6 +163,7 @@ std::string explain(const Config& config) {
                                                         : "a copy of the weights rounded to fp8") +
           "\n";
   text += "  advantage   " + objective.method.advantage + "; aggregation " + objective.method.aggregation + "\n";
+  text += explain_critic(config, shape);
   text += explain_additions(objective, config);
   text += "  head cost   " + explain_scope(objective.requirements().scope) + "\n";
   text += "  run folder  " + config.run.dir;

@@ -37,6 +37,7 @@ struct Rollout {
   Tensor hidden_states;                   // [T, H] the sampler's states that predicted each token
   std::vector<float> recomputed_logp;     // [T] the trainer's log-probability at the sampling parameters
   std::vector<float> reference_logp;      // [T] the reference policy's log-probability
+  std::vector<float> values;              // [T] the critic's value of the state before each token
 };
 
 }  // namespace keel

@@ -15,7 +15,7 @@ struct Requirements {
   bool exact_kl = false;         // of the exact divergences, KL(mu || pi) and not the total variation
   bool recomputed_logp = false;  // the trainer's log-prob at the sampling weights
   bool reference_logp = false;   // the frozen reference model's log-prob
-  bool value = false;            // a critic's estimate
+  bool value = false;            // a critic's estimate, for the advantage
   Scope scope = Scope::kToken;
 };
 

@@ -45,16 +45,6 @@ std::vector<double> centred(std::span<const double> rewards, std::span<const int
   return result;
 }
 
-/// Over the valid tokens, in place; a masked token becomes 0.
-void whiten(std::vector<double>& tokens, std::span<const uint8_t> mask, double eps) {
-  std::vector<double> valid;
-  for (size_t i = 0; i < tokens.size(); ++i)
-    if (mask[i] != 0) valid.push_back(tokens[i]);
-  const Statistics all = statistics_of(valid);
-  for (size_t i = 0; i < tokens.size(); ++i)
-    tokens[i] = mask[i] == 0 || all.equal ? 0.0 : (tokens[i] - all.mean) / std::sqrt(all.variance + eps);
-}
-
 void check_sizes(const TokenRewards& batch) {
   count_valid_tokens(batch.lengths, batch.mask);  // refuses lengths and a mask that do not fit
   const size_t tokens = batch.mask.size();
@@ -75,6 +65,15 @@ std::vector<double> terminal_rewards(const TokenRewards& batch) {
 }
 
 }  // namespace
+
+void whiten(std::vector<double>& tokens, std::span<const uint8_t> mask, double eps) {
+  std::vector<double> valid;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (mask[i] != 0) valid.push_back(tokens[i]);
+  const Statistics all = statistics_of(valid);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = mask[i] == 0 || all.equal ? 0.0 : (tokens[i] - all.mean) / std::sqrt(all.variance + eps);
+}
 
 std::vector<double> group_mean_advantages(std::span<const double> rewards, std::span<const int64_t> groups) {
   return centred(rewards, groups, [](const Statistics&) { return 1.0; });
@@ -139,7 +138,7 @@ std::vector<double> advantages(const std::string& kind, std::span<const double> 
   if (kind == "rloo") return rloo_advantages(rewards, groups);
   if (kind != "reinforce_pp" && kind != "reinforce_pp_baseline")
     fail(ExitCode::kBadConfiguration, "objective.advantage is \"", kind,
-         "\"; known: group_mean, grpo, rloo, reinforce_pp, reinforce_pp_baseline");
+         "\"; known, for one number per sequence: group_mean, grpo, rloo, reinforce_pp, reinforce_pp_baseline");
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   const std::vector<uint8_t> mask(static_cast<size_t>(tokens), 1);
   const TokenRewards batch{rewards, groups, lengths, mask, {}, {}};

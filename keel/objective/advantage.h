@@ -47,6 +47,10 @@ std::vector<double> reinforce_pp_advantages(const TokenRewards& batch, double ga
 /// rewards need not be 0 here: longer sequences weigh more in the mean that whitening takes off.
 std::vector<double> reinforce_pp_baseline_advantages(const TokenRewards& batch, double eps = 1e-8);
 
+/// In place, over the valid tokens: (x - mean) / sqrt(var + eps), var with n - 1; 0 where masked, and exactly 0
+/// everywhere when all are equal.
+void whiten(std::vector<double>& tokens, std::span<const uint8_t> mask, double eps = 1e-8);
+
 struct AdvantagesAndReturns {
   std::vector<double> advantages, returns;  // [N]; a return is what the value should have been
 };

@@ -131,22 +131,12 @@ void refuse_contradictions(const Method& method, const std::map<std::string, std
          longest, " or null for each completion's own length");
 }
 
-void refuse_what_cannot_train(const Method& method) {
-  const std::string missing = missing_for_training(requirements(method.region));
-  if (missing.empty()) return;
-  std::vector<std::string> trainable;
-  for (const Method& row : methods())
-    if (missing_for_training(requirements(row.region)).empty()) trainable.push_back(row.name);
-  fail(ExitCode::kBadConfiguration, "objective.method: ", method.name, " needs ", missing,
-       ", which this version's trainer does not supply yet; rows that train: ", listed(trainable));
-}
-
-/// Words whose advantage cannot be computed, or settings that the method would not read.
+/// Advantages that the method cannot use, or settings that it would not read.
 void refuse_what_has_no_effect(const Method& method, const ObjectiveOptions& options) {
-  if (method.advantage == "gae")
-    fail(ExitCode::kBadConfiguration,
-         "objective.advantage is \"gae\", which needs the values of a critic, and this version trains none; choose "
-         "group_mean, grpo, rloo, reinforce_pp or reinforce_pp_baseline, or leave the key out");
+  if (method.advantage == "gae" && requirements(method.region).scope == Scope::kSequence)
+    fail(ExitCode::kBadConfiguration, "objective.advantage is \"gae\", which gives every token its own advantage, but ",
+         "the method ", method.name, " judges whole sequences; choose group_mean, grpo, rloo, reinforce_pp or ",
+         "reinforce_pp_baseline, or a method that judges tokens, such as ppo_gae or dppo_tv");
   if (options.horizon && method.aggregation != "seq_mean_token_sum_norm")
     fail(ExitCode::kBadConfiguration, "objective.horizon is ", *options.horizon, ", but the aggregation ",
          method.aggregation, " of ", options.aggregation ? "objective.aggregation" : "the method " + method.name,
@@ -199,7 +189,7 @@ void ObjectiveOptions::describe(OptionTable& table) {
   table.add("ratio_cap", ratio_cap, "Largest importance ratio; null means the method's own.", above(0));
   table.add("parameters", parameters, "The method's other parameters, each as name=value; null as a value means none.");
   table.add("advantage", advantage,
-            "How rewards become advantages; null means the method's own. gae needs a critic, which there is not yet.",
+            "How rewards become advantages; null means the method's own. gae needs a critic (critic.body).",
             one_of({"group_mean", "grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline", "gae"}));
   table.add("aggregation", aggregation, "How tokens are averaged; null means the method's own.",
             one_of({"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"}));
@@ -245,12 +235,6 @@ const Method& method_named(const std::string& name, const std::string& what) {
        "`keel methods`, in Python keel.methods(), lists the known ones");
 }
 
-std::string missing_for_training(const Requirements& needs) {
-  std::vector<std::string> missing;
-  if (needs.value) missing.push_back("a critic");
-  return listed(missing);
-}
-
 Objective make_objective(const ObjectiveOptions& options, double default_horizon, const ReferenceOptions& reference) {
   Objective objective;
   objective.horizon = options.horizon.value_or(default_horizon);
@@ -271,7 +255,6 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
   refuse_contradictions(method, keys, default_horizon);
   if (options.advantage) method.advantage = *options.advantage;
   if (options.aggregation) method.aggregation = *options.aggregation;
-  refuse_what_cannot_train(method);
   refuse_what_has_no_effect(method, options);
   check_adaptation(method, options);
   return objective;
@@ -280,6 +263,7 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
 Requirements Objective::requirements() const {
   Requirements needs = keel::requirements(method.region);
   needs.reference_logp = needs.reference_logp || kl_coefficient > 0;
+  needs.value = needs.value || method.advantage == "gae";
   return needs;
 }
 

@@ -63,11 +63,8 @@ const std::vector<Method>& methods();
 /// error (exit code 2) that starts with `what` and suggests the nearest.
 const Method& method_named(const std::string& name, const std::string& what);
 
-/// What the trainer would have to supply for these requirements and does not: "a critic", or nothing ("").
-std::string missing_for_training(const Requirements& needs);
-
 /// Picks the row and applies the overrides. A parameter that the row's region does not have, a setting that would have
-/// no effect, and a row that needs what the trainer does not supply are errors (exit code 2).
+/// no effect, and an advantage that the row cannot use are errors (exit code 2).
 Objective make_objective(const ObjectiveOptions& options, double default_horizon,
                          const ReferenceOptions& reference = {});
 

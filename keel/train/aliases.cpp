@@ -63,6 +63,16 @@ Json kl_estimator_word(const Json& value, const ConfigTree&, const OptionTable&)
        "k2 or k3");
 }
 
+/// verl's words for the advantages that are ours too.
+Json advantage_word(const Json& value, const ConfigTree&, const OptionTable&) {
+  const std::string word = value.is_string() ? value.get<std::string>() : value.dump();
+  if (word == "gae" || word == "grpo" || word == "rloo") return word;
+  if (word == "reinforce_plus_plus") return "reinforce_pp";
+  if (word == "reinforce_plus_plus_baseline") return "reinforce_pp_baseline";
+  fail(ExitCode::kBadConfiguration, "got \"", word, "\", wanted gae, grpo, rloo, reinforce_plus_plus or ",
+       "reinforce_plus_plus_baseline; set objective.advantage");
+}
+
 }  // namespace
 
 void add_aliases(OptionTable& t) {
@@ -93,6 +103,16 @@ void add_aliases(OptionTable& t) {
   t.alias("beta", "reference.kl_coefficient", "TRL");
   t.alias("entropy_coef", "objective.entropy_coefficient", "TRL");
   t.alias("save_total_limit", "checkpoint.keep", "TRL");
+  // and PPOConfig
+  t.alias("num_ppo_epochs", "train.epochs", "TRL");
+  t.alias("cliprange", "objective.delta", "TRL", ratio_clip_only, "only for a method that clips the ratio");
+  t.alias("cliprange_value", "critic.value_clip", "TRL");
+  t.alias("gamma", "critic.gamma", "TRL");
+  t.alias("lam", "critic.lambda", "TRL");
+  t.alias("vf_coef", "critic.loss_weight", "TRL");
+  t.refuse("kl_coef", "TRL",
+           "TRL's PPO takes the KL off the reward, Keel adds it to the loss; set "
+           "reference.kl_coefficient");
   t.refuse(
       "max_steps", "TRL",
       "TRL counts optimizer updates, Keel counts rollout batches; set train.steps to max_steps divided by the updates "
@@ -140,6 +160,13 @@ void add_aliases(OptionTable& t) {
           "nothing where use_kl_loss is false");
   t.alias("actor_rollout_ref.actor.kl_loss_type", "reference.estimator", "verl", kl_estimator_word,
           "kl is k1, mse is k2, low_var_kl is k3");
+  t.alias("algorithm.adv_estimator", "objective.advantage", "verl", advantage_word,
+          "reinforce_plus_plus is reinforce_pp, and so with _baseline");
+  t.alias("algorithm.gamma", "critic.gamma", "verl");
+  t.alias("algorithm.lam", "critic.lambda", "verl");
+  t.alias("critic.cliprange_value", "critic.value_clip", "verl");
+  t.alias("critic.optim.lr", "critic.lr", "verl");
+  t.alias("trainer.critic_warmup", "critic.warmup_steps", "verl");
   t.refuse("actor_rollout_ref.actor.clip_ratio_c", "verl",
            "in verl it is the dual clip of PPO and the ratio cap of DPPO; set objective.parameters='[\"dual=3\"]' for "
            "the former, objective.ratio_cap for the latter");

@@ -101,6 +101,7 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
     for (const NamedTensor& weight : policy.model.parameters())
       kept.push_back({weight.name + std::string(kMaster), weight.value});
   }
+  if (checkpoint.critic) write_critic(folder, *checkpoint.critic);
   write_tensors(folder / "optimizer.safetensors", kept);
   const Json state = {
       {"state", to_json(checkpoint.state)},
@@ -159,13 +160,15 @@ Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device d
                                  json.at("files").at("log")};
     const Json config = json.at("config");
     LoadedModel policy = load_folder(checkpoint, device, masters.shapes.empty() ? nullptr : &masters);
+    std::optional<Critic> critic = read_critic(checkpoint, device);
     return {.policy = std::move(policy),
             .lora = {},
             .base_model = {},
             .optimizer = read_moments(optimizer),
             .state = state,
             .files = files,
-            .config = config};
+            .config = config,
+            .critic = std::move(critic)};
   } catch (const Json::exception& error) {
     fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
   }

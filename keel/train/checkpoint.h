@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "keel/core/json.h"
+#include "keel/model/critic.h"
 #include "keel/model/loaded_model.h"
 #include "keel/record/run_folder.h"
 #include "keel/train/state.h"
@@ -18,11 +19,12 @@ namespace keel {
 struct Checkpoint {
   LoadedModel policy;
   LoraOptions lora = {};
-  std::string base_model = {};  // what the adapter belongs on
-  std::vector<NamedTensor> optimizer;
+  std::string base_model = {};         // what the adapter belongs on
+  std::vector<NamedTensor> optimizer;  // of the policy and the critic
   TrainState state;
   RunFolder::Sizes files;  // of the run's growing files
   Json config;             // the resolved configuration
+  std::optional<Critic> critic = {};
 };
 
 /// Writes RUN/checkpoints/step-NNNNNN: all files, then manifest.json with their sizes and checksums, under a partial

@@ -77,6 +77,8 @@ void Config::describe(OptionTable& table) {
   table.section("rollout", "How completions are sampled.", rollout);
   table.section("objective", "The method and its trust region.", objective);
   table.section("reference", "The pull to the policy that RL starts from.", reference);
+  table.section("critic", "The critic of PPO, for objective.advantage=gae; its optimizer is the policy's but for lr.",
+                critic);
   table.section("optimizer", "AdamW in the RL phase.", optimizer);
   table.section("train", "The RL phase.", train);
   table.section("eval", "Accuracy on held-out prompts.", eval);
@@ -117,11 +119,49 @@ void check_sources(const Config& c) {
            ", whose adapter_config.json says the rank; remove one of the two");
 }
 
+/// Keys of the section that are not at their defaults.
+std::vector<std::string> changed_keys(CriticOptions critic) {
+  CriticOptions plain;
+  OptionTable now, before;
+  critic.describe(now);
+  plain.describe(before);
+  std::vector<std::string> keys;
+  for (const Option& option : now.options())
+    if (now.get(option.path) != before.get(option.path)) keys.push_back(option.path);
+  return keys;
+}
+
+/// A critic and an advantage that reads its values come together or not at all.
+void check_critic(const Config& c, const Objective& objective) {
+  const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
+  const std::string& advantage = objective.method.advantage;
+  if (objective.requirements().value && !c.critic.exists())
+    refuse("objective.advantage is \"", advantage, "\"", c.objective.advantage ? "" : " by the method ",
+           c.objective.advantage ? "" : objective.method.name, ", which needs the values of a critic, but critic.body ",
+           "is none; set critic.body to separate or shared, or objective.advantage to group_mean, grpo, rloo, ",
+           "reinforce_pp or reinforce_pp_baseline");
+  if (!objective.requirements().value && !changed_keys(c.critic).empty())
+    refuse("critic.", changed_keys(c.critic)[0], " is set, but the advantage ", advantage, " of ",
+           c.objective.advantage ? "objective.advantage" : "the method " + objective.method.name,
+           " reads no values; set objective.advantage=gae or objective.method=ppo_gae, or remove the section critic");
+  if (c.critic.own_body() && c.critic.loss_weight)
+    refuse("critic.loss_weight is ", *c.critic.loss_weight, ", but critic.body is separate: the value loss is the ",
+           "only one on that body; remove the key, or set critic.body=shared");
+  if (c.train.steps > 0 && c.critic.warmup_steps >= c.train.steps)
+    refuse("critic.warmup_steps is ", c.critic.warmup_steps, " and train.steps is ", c.train.steps,
+           ", so that the policy would never learn; lower the one or raise the other");
+}
+
 }  // namespace
 
 void check_consistency(const Config& c) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
-  if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2)
+  const std::unique_ptr<Task> task = make_task(c.task);
+  // Refuses what the method does not have or would not read.
+  const Objective objective =
+      make_objective(c.objective, static_cast<double>(longest_completion(c, *task)), c.reference);
+  check_critic(c, objective);
+  if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value)
     refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
            "; the advantage compares completions of one prompt, so a group needs at least 2");
   if (c.rollouts_per_step() > kMaxRolloutsPerStep)
@@ -133,19 +173,18 @@ void check_consistency(const Config& c) {
            " completions (train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step());
   check_sources(c);
-  const std::unique_ptr<Task> task = make_task(c.task);
-  const int64_t longest = c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : task->completion_limit();
-  // Refuses what the method does not have or would not read.
-  make_objective(c.objective, static_cast<double>(longest), c.reference);
   if (!c.model.path.empty()) return;
   const ModelConfig shape = starting_shape(c, *task);  // refuses sizes that make no network
   const auto prompt = task->tokenizer().encode(task->problem(c.run.seed, 0, Split::kTrain).prompt);
   check_positions(c, *task, prompt.size(), shape.max_position_embeddings);
 }
 
+int64_t longest_completion(const Config& c, const Task& task) {
+  return c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : task.completion_limit();
+}
+
 void check_positions(const Config& c, const Task& task, size_t prompt_tokens, int64_t positions) {
-  const int64_t completion = c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : task.completion_limit();
-  const int64_t longest = std::max(completion, c.sft.steps > 0 ? task.completion_limit() : 0);
+  const int64_t longest = std::max(longest_completion(c, task), c.sft.steps > 0 ? task.completion_limit() : 0);
   const int64_t needed = static_cast<int64_t>(prompt_tokens) + longest;
   if (needed <= positions) return;
   const std::string which =

@@ -12,6 +12,7 @@
 #include "keel/objective/methods.h"
 #include "keel/rollout/engine.h"
 #include "keel/task/task.h"
+#include "keel/train/critic_options.h"
 #include "keel/train/optimizer.h"
 
 namespace keel {
@@ -80,6 +81,7 @@ struct Config {
   RolloutOptions rollout;
   ObjectiveOptions objective;
   ReferenceOptions reference;
+  CriticOptions critic;
   OptimizerOptions optimizer;
   TrainOptions train;
   EvalOptions eval;
@@ -102,6 +104,9 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes);
 
 /// Settings that contradict each other are refused (exit code 2).
 void check_consistency(const Config& config);
+
+/// Tokens after which a completion is cut off: rollout.max_new_tokens, or else the task's own limit.
+int64_t longest_completion(const Config& config, const Task& task);
 
 /// A prompt and its completion must fit into the model; found before the run starts, and not after its warm-up.
 void check_positions(const Config& config, const Task& task, size_t prompt_tokens, int64_t positions);

@@ -3,14 +3,10 @@
 #include <ATen/ATen.h>
 
 namespace keel {
-namespace {
 
-/// The hidden states [M, H] that predict the batch's targets.
 Tensor predicting_states(const CausalLm& model, const PackedBatch& batch) {
   return packed_hidden_states(model, batch.tokens, batch.positions, batch.segments).index_select(0, batch.rows);
 }
-
-}  // namespace
 
 TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, double temperature,
                             const BehaviorRows& behavior) {
@@ -19,10 +15,11 @@ TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, dou
 }
 
 void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, double temperature, Scope scope,
-                          const CoefficientFunction& coefficients, const BehaviorRows& behavior) {
+                          const CoefficientFunction& coefficients, const BehaviorRows& behavior,
+                          const HiddenLoss& also) {
   const Tensor hidden = predicting_states(model, batch);
-  const Tensor gradient =
-      model.lm_head(temperature).backward(hidden.detach(), batch.targets, scope, coefficients, behavior);
+  Tensor gradient = model.lm_head(temperature).backward(hidden.detach(), batch.targets, scope, coefficients, behavior);
+  if (also) gradient.add_(also(batch, hidden.detach()));
   hidden.backward(gradient);
 }
 

@@ -37,13 +37,14 @@ class Optimizer {
   /// Clips, updates the weights with this learning rate, and clears the gradients.
   Outcome step(double lr);
 
+  /// Forgets the gradients without an update.
+  void clear_gradients();
+
   /// First and second moments and the update count, by checkpoint name, for optimizer.safetensors.
   std::vector<NamedTensor> state() const;
   void load(const std::vector<NamedTensor>& state, const std::string& place);
 
  private:
-  void clear_gradients();
-
   std::vector<NamedTensor> parameters_;
   OptimizerOptions options_;
   std::vector<Tensor> first_moments_, second_moments_, update_counts_;

@@ -3,16 +3,12 @@
 #include <ATen/ATen.h>
 
 namespace keel {
-namespace {
 
-/// One recorded number per token of every sequence of the batch: [M] float32.
 Tensor recorded(const PackedBatch& batch, const ChosenRollouts& chosen, const std::vector<float> Rollout::*member) {
   std::vector<std::span<const float>> values;
   for (const Rollout* rollout : chosen.rollouts) values.push_back(rollout->*member);
   return gather_targets(batch, values);
 }
-
-}  // namespace
 
 std::vector<int64_t> ChosenRollouts::lengths() const {
   std::vector<int64_t> result;
@@ -28,6 +24,7 @@ ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> ind
     chosen.rollouts.push_back(&rollout);
     chosen.sequences.push_back({scored.prompts[rollout.prompt].tokens, rollout.tokens, rollout.prompt});
     chosen.advantages.push_back(scored.advantages[index]);
+    if (!scored.returns.empty()) chosen.returns.push_back(scored.returns[index]);
   }
   return chosen;
 }
@@ -35,7 +32,7 @@ ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> ind
 KnownTokens known_about(const PackedBatch& batch, const ChosenRollouts& chosen, const Requirements& needs) {
   KnownTokens known;
   known.policy.behavior_logp = recorded(batch, chosen, &Rollout::behavior_logp);
-  known.policy.advantages = repeat_per_target(batch, chosen.advantages);
+  known.policy.advantages = gather_targets(batch, chosen.advantages);
   if (needs.recomputed_logp) known.policy.old_logp = recorded(batch, chosen, &Rollout::recomputed_logp);
   if (needs.reference_logp) known.reference_logp = recorded(batch, chosen, &Rollout::reference_logp);
   if (needs.scope != Scope::kToken) {

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "keel/objective/aggregation.h"
-#include "keel/train/gradients.h"
 
 namespace keel {
 namespace {
@@ -53,7 +52,8 @@ TokenDecision decide_together(const CausalLm& model, const Objective& objective,
 
 void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, double temperature,
                                  int64_t tokens_per_batch, const ScoredRollouts& scored,
-                                 std::span<const int64_t> indices, const TokenObserver& observe) {
+                                 std::span<const int64_t> indices, const TokenObserver& observe,
+                                 const HiddenLoss& also) {
   const Requirements needs = objective.requirements();
   const ChosenRollouts chosen = choose(scored, indices);
   const std::vector<double> weight_of =
@@ -88,7 +88,8 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
     };
     // What was decided together needs the head's statistics no more than a token at a time.
     const Scope scope = together ? Scope::kToken : needs.scope;
-    accumulate_gradients(model, batch, temperature, scope, coefficients, together ? BehaviorRows{} : known.behavior);
+    accumulate_gradients(model, batch, temperature, scope, coefficients, together ? BehaviorRows{} : known.behavior,
+                         also);
     first += batch.target_count();
   }
 }

@@ -5,6 +5,7 @@
 
 #include "keel/model/causal_lm.h"
 #include "keel/objective/methods.h"
+#include "keel/train/gradients.h"
 #include "keel/train/policy_tokens.h"
 
 namespace keel {
@@ -26,9 +27,10 @@ using TokenObserver = std::function<void(const DecidedTokens& tokens)>;
 /// Adds the gradients of one update to the parameters': packs the rollouts named by `indices`, runs them through the
 /// network, and lets the objective turn each token's statistics into its coefficient. The loss is divided by the counts
 /// of the whole minibatch, and a method whose test needs the whole update gets its statistics first (one more forward),
-/// so `tokens_per_batch` bounds memory and changes no gradient.
+/// so `tokens_per_batch` bounds memory and changes no gradient. `also` is one more loss on the body's hidden states.
 void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, double temperature,
                                  int64_t tokens_per_batch, const ScoredRollouts& scored,
-                                 std::span<const int64_t> indices, const TokenObserver& observe);
+                                 std::span<const int64_t> indices, const TokenObserver& observe,
+                                 const HiddenLoss& also = {});
 
 }  // namespace keel

@@ -102,8 +102,10 @@ CausalLm adapted_base(const Config& config, const TrainState& state, const std::
 /// the process without a word.
 void require_memory(const ModelConfig& shape, const Config& config) {
   constexpr double kGiB = 1 << 30;
-  // Weight, gradient, two moments, of which an adapter needs the last three for itself alone; the reference's weight.
-  const double floats_per_parameter = (config.lora.used() ? 1 : 4) + (config.reference.kl_coefficient > 0 ? 1 : 0);
+  // Weight, gradient, two moments, of which an adapter needs the last three for itself alone; the same of a critic's
+  // own body; the reference's weight.
+  const double floats_per_parameter =
+      (config.lora.used() ? 1 : 4) + (config.critic.own_body() ? 4 : 0) + (config.reference.kl_coefficient > 0 ? 1 : 0);
   constexpr double kFloatsPerAngle = 4;  // cos and sin, and the angles while they are made
   const double parameters = static_cast<double>(shape.parameter_count());
   const double angles = static_cast<double>(shape.max_position_embeddings) * static_cast<double>(shape.head_dim);
@@ -192,8 +194,10 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console) 
   const Phase phase = checkpoint.state.phase;
   // A finished run goes on when it is asked for more steps than it made.
   const bool goes_on = phase == Phase::kDone && checkpoint.state.rl_steps < config.train.steps;
+  if (checkpoint.critic) trainer->begin_critic(std::move(checkpoint.critic));
   trainer->begin_phase(goes_on ? Phase::kRl : phase);
   trainer->optimizer_->load(checkpoint.optimizer, newest.string());
+  if (trainer->critic_) trainer->critic_->load(checkpoint.optimizer, newest.string());
   trainer->last_checkpoint_ = newest;
   set_resumable();
   console.line("resumed from " + newest.string());
@@ -204,6 +208,13 @@ void Trainer::begin_phase(Phase phase) {
   state_.phase = phase;
   optimizer_.emplace(policy_.model.trainable(), phase == Phase::kSft ? sft_optimizer(config_.sft) : config_.optimizer);
   if (phase == Phase::kRl) keep_reference();
+  if (phase == Phase::kRl && !critic_ && config_.critic.exists()) begin_critic(std::nullopt);
+}
+
+/// A critic that was saved goes on learning; a new one starts from the policy as it is when RL starts.
+void Trainer::begin_critic(std::optional<Critic> saved) {
+  critic_.emplace(saved ? std::move(*saved) : Critic::of(policy_.model.merged(), config_.critic.own_body()),
+                  config_.critic, critic_optimizer_options(config_.critic, config_.optimizer));
 }
 
 /// Remembers the policy as it is when RL starts, in memory and beside the checkpoints: it must be there before the
@@ -289,7 +300,11 @@ void Trainer::record_step(Json values, const char* phase, double seconds) {
 
 /// A checkpoint of broken weights would, by and by, push the sound ones out.
 void Trainer::require_finite_weights() const {
-  for (const NamedTensor& parameter : policy_.model.trainable())
+  std::vector<NamedTensor> parameters = policy_.model.trainable();
+  if (critic_)
+    for (NamedTensor& parameter : critic_->critic().parameters())
+      parameters.push_back({"the critic's " + parameter.name, parameter.value});
+  for (const NamedTensor& parameter : parameters)
     if (!parameter.value.isfinite().all().item<bool>())
       fail(ExitCode::kHealthGuard, "step ", state_.step, ": ", parameter.name,
            " holds numbers that are not finite, so ", "nothing was saved; the checkpoints in ",
@@ -297,16 +312,22 @@ void Trainer::require_finite_weights() const {
 }
 
 /// The setting that governs the learning rate of the present phase.
-const char* Trainer::lr_option() const { return state_.phase == Phase::kSft ? "sft.lr" : "optimizer.lr"; }
+const char* Trainer::lr_option() const {
+  if (state_.phase == Phase::kSft) return "sft.lr";
+  return critic_ ? "optimizer.lr or critic.lr" : "optimizer.lr";
+}
 
 void Trainer::save() {
   Stopwatch watch(device_);
   require_finite_weights();
   const RunFolder::Sizes sizes = folder_.sync();
-  last_checkpoint_ =
-      save_checkpoint(folder_.checkpoints(),
-                      {policy_, config_.lora, config_.model.path, optimizer_->state(), state_, sizes, to_json(config_)},
-                      config_.checkpoint.keep);
+  Checkpoint checkpoint{policy_, config_.lora, config_.model.path, optimizer_->state(),
+                        state_,  sizes,        to_json(config_)};
+  if (critic_) {
+    checkpoint.critic = critic_->critic();
+    for (NamedTensor& moment : critic_->state()) checkpoint.optimizer.push_back(std::move(moment));
+  }
+  last_checkpoint_ = save_checkpoint(folder_.checkpoints(), checkpoint, config_.checkpoint.keep);
   set_resumable();
   checkpoint_seconds_ += watch.lap();
 }

@@ -2,14 +2,27 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace keel {
 
-SampleNotes::SampleNotes(std::span<const double> advantages, int64_t count) {
+namespace {
+
+/// One number where all tokens share it, else one for each.
+Json shared_or_each(const std::vector<float>& tokens) {
+  const bool shared = std::adjacent_find(tokens.begin(), tokens.end(), std::not_equal_to<>()) == tokens.end();
+  return shared && !tokens.empty() ? Json(tokens[0]) : Json(tokens);
+}
+
+}  // namespace
+
+SampleNotes::SampleNotes(std::span<const std::vector<float>> advantages, int64_t count) {
   for (const bool informative : {true, false})
     for (size_t i = 0; i < advantages.size() && static_cast<int64_t>(notes_.size()) < count; ++i)
-      if ((advantages[i] != 0) == informative) notes_[static_cast<int64_t>(i)];
+      if (std::ranges::any_of(advantages[i], [](float a) { return a != 0; }) == informative)
+        notes_[static_cast<int64_t>(i)];
 }
 
 void SampleNotes::add(const PackedBatch& batch, std::span<const int64_t> rollouts, int64_t begin,
@@ -46,7 +59,7 @@ Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rol
 }
 
 std::vector<Json> SampleNotes::rows(int64_t step, std::span<const Prompt> prompts, std::span<const Rollout> rollouts,
-                                    std::span<const double> advantages, const Tokenizer& tokenizer) const {
+                                    std::span<const std::vector<float>> advantages, const Tokenizer& tokenizer) const {
   const auto finite = [](const std::vector<float>& values) {
     Json array = Json::array();
     for (const float value : values) array.push_back(std::isfinite(value) ? Json(value) : Json(nullptr));
@@ -55,7 +68,8 @@ std::vector<Json> SampleNotes::rows(int64_t step, std::span<const Prompt> prompt
   std::vector<Json> rows;
   for (const auto& [index, notes] : notes_) {
     Json row = sample_row("rl", step, prompts[rollouts[index].prompt], rollouts[index], tokenizer);
-    row["advantage"] = advantages[index];
+    row["advantage"] = shared_or_each(advantages[index]);
+    if (!rollouts[index].values.empty()) row["value"] = finite(rollouts[index].values);
     row["logp"] = finite(notes.logp);
     row["coefficient"] = finite(notes.coefficient);
     row["kept"] = notes.keep;

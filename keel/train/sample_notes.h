@@ -16,7 +16,7 @@ namespace keel {
 class SampleNotes {
  public:
   /// Chooses up to `count` rollouts: those with a non-zero advantage first, in order.
-  SampleNotes(std::span<const double> advantages, int64_t count);
+  SampleNotes(std::span<const std::vector<float>> advantages, int64_t count);
 
   /// Notes the decisions on the targets [begin, begin + n) of a batch; `rollouts[s]` is the rollout of sequence s. What
   /// is noted last (the last epoch) stays.
@@ -25,7 +25,7 @@ class SampleNotes {
 
   /// One row per chosen rollout.
   std::vector<Json> rows(int64_t step, std::span<const Prompt> prompts, std::span<const Rollout> rollouts,
-                         std::span<const double> advantages, const Tokenizer& tokenizer) const;
+                         std::span<const std::vector<float>> advantages, const Tokenizer& tokenizer) const;
 
  private:
   struct Notes {

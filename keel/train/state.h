@@ -13,12 +13,13 @@ enum class Phase { kSft, kRl, kDone };
 /// the same bits.
 struct TrainState {
   Phase phase = Phase::kSft;
-  int64_t step = 0;        // steps done, over all phases
-  int64_t updates = 0;     // optimizer updates done, over all phases
-  int64_t rl_steps = 0;    // steps done in the RL phase
-  int64_t rl_updates = 0;  // updates done in the RL phase; drives the learning rate
-  uint64_t prompts = 0;    // position of the prompt stream
-  int64_t skipped = 0;     // updates skipped for a non-finite gradient
+  int64_t step = 0;            // steps done, over all phases
+  int64_t updates = 0;         // optimizer updates done, over all phases
+  int64_t rl_steps = 0;        // steps done in the RL phase
+  int64_t rl_updates = 0;      // updates done in the RL phase; drives the learning rate
+  int64_t critic_updates = 0;  // the same of the critic
+  uint64_t prompts = 0;        // position of the prompt stream
+  int64_t skipped = 0;         // updates skipped for a non-finite gradient
   int64_t skipped_in_a_row = 0;
   int64_t last_evaluation = -1;          // the step at which accuracy was last measured
   double delta_low = 0, delta_high = 0;  // thresholds of an adaptive trust region; 0: those of the configuration

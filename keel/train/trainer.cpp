@@ -4,7 +4,6 @@
 
 #include "keel/core/device.h"
 #include "keel/core/random.h"
-#include "keel/objective/advantage.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/train/annotate.h"
 #include "keel/train/policy_update.h"
@@ -12,6 +11,7 @@
 #include "keel/train/self_test.h"
 #include "keel/train/stopwatch.h"
 #include "keel/train/token_metrics.h"
+#include "keel/train/token_worth.h"
 #include "keel/train/update_certificate.h"
 
 namespace keel {
@@ -57,35 +57,34 @@ Json Trainer::step() {
   const double rollout_seconds = watch.lap();
   score(rollouts, prompts, policy_.tokenizer, reward_);
   const double reward_seconds = watch.lap();
-  annotate(rollouts, prompts, policy_.model, reference_ ? &*reference_ : nullptr, objective_.requirements(),
-           config_.rollout.temperature, config_.train.tokens_per_batch);
-
-  std::vector<double> rewards;
-  std::vector<int64_t> groups, lengths;
-  for (const Rollout& rollout : rollouts) {
-    rewards.push_back(rollout.reward);
-    groups.push_back(rollout.prompt);
-    lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
-  }
-  const std::vector<double> advantage = advantages(objective_.method.advantage, rewards, groups, lengths);
+  annotate(rollouts, prompts, policy_.model, reference_ ? &*reference_ : nullptr,
+           critic_ ? &critic_->critic() : nullptr, objective_.requirements(), config_.rollout.temperature,
+           config_.train.tokens_per_batch);
+  const TokenWorth worth = token_worth(objective_.method.advantage, rollouts, config_.critic);
   write_rollout_metrics(rollouts, config_.rollout.samples_per_prompt, row);
+  write_value_metrics(rollouts, worth, row);
 
-  const ScoredRollouts scored{prompts, rollouts, advantage, behavior_head};
+  const ScoredRollouts scored{prompts, rollouts, worth.advantages, behavior_head, worth.returns};
+  const bool policy_learns = state_.rl_steps >= config_.critic.warmup_steps;
   TokenMetrics token_metrics;
-  SampleNotes notes(advantage, config_.record.samples_per_step);
+  SampleNotes notes(worth.advantages, config_.record.samples_per_step);
   bool equal_parameters = true;  // until the first update, |pi - mu| is the mismatch between sampler and trainer
   for (int64_t epoch = 0; epoch < config_.train.epochs; ++epoch) {
     for (const std::vector<int64_t>& minibatch : minibatches(epoch)) {
+      const auto observe = [&](const DecidedTokens& t) {
+        token_metrics.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
+        notes.add(t.batch, minibatch, t.begin, t.policy, t.decision);
+      };
       accumulate_policy_gradients(policy_.model, objective_, config_.rollout.temperature,
-                                  config_.train.tokens_per_batch, scored, minibatch, [&](const DecidedTokens& t) {
-                                    token_metrics.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
-                                    notes.add(t.batch, minibatch, t.begin, t.policy, t.decision);
-                                  });
-      apply_update(config_.optimizer.lr_at(state_.rl_updates++), row);
-      equal_parameters = false;
+                                  config_.train.tokens_per_batch, scored, minibatch, observe,
+                                  critic_ ? critic_->shared_loss(scored, minibatch) : HiddenLoss{});
+      if (critic_) critic_->accumulate_gradients(scored, minibatch, config_.train.tokens_per_batch);
+      update_policy_and_critic(policy_learns, row);
+      equal_parameters = equal_parameters && !policy_learns;
     }
   }
   token_metrics.write(row);
+  if (critic_) critic_->write_metrics(row);
   const double train_seconds = watch.lap();
   add_certificate(scored, row);
   adapt_thresholds(row);
@@ -93,7 +92,7 @@ Json Trainer::step() {
   state_.prompts = prompts_.position();
   state_.rl_steps++;
   state_.step++;
-  for (const Json& sample : notes.rows(state_.step, prompts, rollouts, advantage, policy_.tokenizer))
+  for (const Json& sample : notes.rows(state_.step, prompts, rollouts, worth.advantages, policy_.tokenizer))
     folder_.add_sample(sample);
   const double tokens = static_cast<double>(token_count(rollouts));
   row["skipped_steps"] = state_.skipped;
@@ -165,12 +164,30 @@ void Trainer::adapt_thresholds(Json& row) {
   state_.delta_high = next.high;
 }
 
-void Trainer::apply_update(double lr, Json& row) {
+void Trainer::apply_update(double lr, Json& row) { count_update(update_policy(lr, row)); }
+
+/// False when the gradient was not finite and the update was skipped.
+bool Trainer::update_policy(double lr, Json& row) {
   const Optimizer::Outcome outcome = optimizer_->step(lr);
   row["optimizer/grad_norm"] = outcome.grad_norm;
   row["optimizer/lr"] = lr;
-  if (!outcome.skipped) {
-    state_.updates++;
+  state_.updates += outcome.skipped ? 0 : 1;
+  return !outcome.skipped;
+}
+
+/// While the critic warms up, the policy's gradients serve the metrics alone.
+void Trainer::update_policy_and_critic(bool policy_learns, Json& row) {
+  bool sound = true;
+  if (policy_learns)
+    sound = update_policy(config_.optimizer.lr_at(state_.rl_updates++), row);
+  else
+    optimizer_->clear_gradients();
+  if (critic_) sound = !critic_->update(state_.critic_updates++, row).skipped && sound;
+  count_update(sound);
+}
+
+void Trainer::count_update(bool sound) {
+  if (sound) {
     state_.skipped_in_a_row = 0;
     return;
   }
@@ -185,9 +202,7 @@ void Trainer::apply_update(double lr, Json& row) {
          ", or look at log.txt for the prompts");
 }
 
-int64_t Trainer::max_new_tokens() const {
-  return config_.rollout.max_new_tokens > 0 ? config_.rollout.max_new_tokens : task_->completion_limit();
-}
+int64_t Trainer::max_new_tokens() const { return longest_completion(config_, *task_); }
 
 ExitCode Trainer::run() {
   while (state_.phase == Phase::kSft) {

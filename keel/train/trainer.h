@@ -14,6 +14,7 @@
 #include "keel/train/adaptive_thresholds.h"
 #include "keel/train/checkpoint.h"
 #include "keel/train/config.h"
+#include "keel/train/critic_training.h"
 #include "keel/train/evaluation.h"
 #include "keel/train/optimizer.h"
 #include "keel/train/policy_tokens.h"
@@ -40,6 +41,7 @@ class Trainer {
   Json sft_step();
 
   const CausalLm& model() const { return policy_.model; }
+  const Critic* critic() const { return critic_ ? &critic_->critic() : nullptr; }  // where there is one, in RL
   const std::optional<Evaluation>& first_evaluation() const { return first_evaluation_; }
   const std::optional<Evaluation>& last_evaluation() const { return last_evaluation_; }
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
@@ -50,12 +52,16 @@ class Trainer {
   std::vector<Rollout> sample_rollouts(const std::vector<Prompt>& prompts);
   std::vector<std::vector<int64_t>> minibatches(int64_t epoch) const;
   void apply_update(double lr, Json& row);
+  bool update_policy(double lr, Json& row);
+  void update_policy_and_critic(bool policy_learns, Json& row);
+  void count_update(bool sound);
   void self_test();
   void evaluate_if_due();
   bool evaluation_due() const;
   void finish_sft_step();
   void begin_phase(Phase phase);
   void keep_reference();
+  void begin_critic(std::optional<Critic> saved);
   void adapt_thresholds(Json& row);
   void add_certificate(const ScoredRollouts& scored, Json& row) const;
   void record_step(Json row, const char* phase, double seconds);
@@ -76,6 +82,7 @@ class Trainer {
   LoadedModel policy_;
   std::optional<CausalLm> reference_;  // the policy when RL started, where the objective asks for it
   std::optional<Optimizer> optimizer_;
+  std::optional<CriticTraining> critic_;  // from the start of RL on, where the advantage asks for it
   PromptStream prompts_;
   RewardFunction reward_;
   RunFolder folder_;

@@ -31,16 +31,16 @@ uint32_t checksum_of_file(const std::filesystem::path& path, uint64_t size) {
   return checksum.value();
 }
 
-/// Notes size and checksum of every file, those of inner folders by their path.
-void add_files(const std::filesystem::path& folder, const std::string& inner, Json& files) {
-  for (const std::string& name : list_directory(folder / inner)) {
-    const std::string path = inner.empty() ? name : inner + "/" + name;
-    if (std::filesystem::is_directory(folder / path)) {
-      add_files(folder, path, files);
+/// The files of a folder and of the folders in it, by their paths from the top, which end in `below`.
+void add_files(const std::filesystem::path& folder, const std::string& below, Json& files) {
+  for (const std::string& name : list_directory(folder)) {
+    const std::filesystem::path file = folder / name;
+    if (std::filesystem::is_directory(file)) {
+      add_files(file, below + name + "/", files);
       continue;
     }
-    const uint64_t size = std::filesystem::file_size(folder / path);
-    files[path] = {{"bytes", size}, {"crc32c", hex(checksum_of_file(folder / path, size))}};
+    const uint64_t size = std::filesystem::file_size(file);
+    files[below + name] = {{"bytes", size}, {"crc32c", hex(checksum_of_file(file, size))}};
   }
 }
 

@@ -188,6 +188,53 @@ class WithMoreThanWeights(support.Test):
         self.assertFalse((run / "reference").exists())
 
 
+class WithCritic(support.Test):
+    """The critic, its moments and its count of updates come back too; the policy waits for it for two of six steps. A
+    critic learns from rewards, so the warm-up is long enough for some."""
+
+    EXTRA = {"task": {"steps": 1, "modulus": 2}, "sft": {"steps": 70, "lr": 0.01, "batch": 32}, "eval": {"prompts": 0},
+             "objective": {"method": "ppo_gae", "entropy_coefficient": 0}, "checkpoint": {"every": 36}}
+
+    def trained(self, run, body, *flags, steps):
+        result = train(run, *flags, **self.EXTRA, train={"steps": steps},
+                       critic={"body": body, "warmup_steps": 2, "lr": 0.01})
+        self.assert_exit(result, 0)
+        return result.stdout
+
+    def test_a_resumed_run_has_the_same_critic(self):
+        for body, files in (("shared", {"critic.safetensors"}),
+                            ("separate", {"critic/config.json", "critic/model.safetensors"})):
+            whole = self.folder / body
+            self.trained(whole, body, steps=6)
+            last = whole / "checkpoints" / support.checkpoints(whole)[-1]
+            support.verify_checkpoint(last)
+            self.assertLessEqual(files, set(json.loads((last / "manifest.json").read_text())["files"]))
+            rl = [row for row in support.metrics(whole) if row["phase"] == "rl"]
+            self.assertTrue(all(row["critic/grad_norm"] > 0 and row["critic/lr"] == 0.01 for row in rl))
+            self.assertEqual([row["updates"] for row in rl], [70, 70, 72, 74, 76, 78])  # 70 of the supervised warm-up
+            self.assertNotEqual(rl[-1]["critic/value_mean"], 0)
+            for steps in (0, 3, 4):  # 0: only the supervised warm-up
+                run = self.folder / f"{body} after {steps}"
+                self.trained(run, body, steps=steps)
+                self.trained(run, body, "--resume", steps=6)
+                self.assert_same_run(run, whole)
+
+    def test_a_damaged_critic_is_a_damaged_checkpoint(self):
+        for body, file in (("shared", "critic.safetensors"), ("separate", "critic/model.safetensors")):
+            whole, run = self.folder / body, self.folder / f"{body} damaged"
+            self.trained(whole, body, steps=4)
+            shutil.copytree(whole, run)
+            older, newest = support.checkpoints(run)
+            path = run / "checkpoints" / newest / file
+            data = bytearray(path.read_bytes())
+            data[-1] ^= 1
+            path.write_bytes(data)
+            output = self.trained(run, body, "--resume", steps=4)
+            self.assertIn(f"{newest} is damaged ({file} has another checksum", output)
+            self.assertIn(f"resumed from {run}/checkpoints/{older}", output)
+            self.assert_same_run(run, whole)
+
+
 class Elsewhere(support.Test):
     def test_a_run_is_resumed_by_its_configuration_from_any_folder(self):
         (self.folder / "a").mkdir()

@@ -141,7 +141,7 @@ def verify_checkpoint(folder):
     """Raises AssertionError unless every file is what the manifest says."""
     folder = pathlib.Path(folder)
     manifest = json.loads((folder / "manifest.json").read_text())
-    names = {p.name for p in folder.iterdir()} - {"manifest.json"}
+    names = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()} - {"manifest.json"}
     assert names == set(manifest["files"]), (folder, names)
     assert {"config.json", "model.safetensors", "optimizer.safetensors", "state.json"} <= names, names
     for name, entry in manifest["files"].items():
@@ -177,8 +177,9 @@ class Test(unittest.TestCase):
             self.assertEqual((pathlib.Path(run) / name).read_bytes(), (pathlib.Path(other) / name).read_bytes(), name)
 
     def final_files(self, run):
-        last = checkpoints(run)[-1]
-        return [f"checkpoints/{last}/{name}" for name in ("model.safetensors", "optimizer.safetensors")]
+        """Weights and moments in the last checkpoint: model, optimizer and, where there is one, critic."""
+        last = pathlib.Path(run) / "checkpoints" / checkpoints(run)[-1]
+        return sorted(str(path.relative_to(run)) for path in last.rglob("*.safetensors"))
 
 
 def main():

@@ -8,10 +8,13 @@
 #include "keel/rollout/engine.h"
 #include "keel/rollout/sampler.h"
 #include "keel/task/tasks.h"
+#include "keel/train/annotate.h"
+#include "keel/train/critic_training.h"
 #include "keel/train/evaluation.h"
 #include "keel/train/gradients.h"
 #include "keel/train/self_test.h"
 #include "keel/train/task_prompts.h"
+#include "keel/train/token_worth.h"
 
 namespace keel {
 namespace {
@@ -72,6 +75,38 @@ TEST(Network, GivesTheCpusStatisticsAndGradients) {
     const Tensor want = host_parameters[i].value.grad(), got = device_parameters[i].value.grad().cpu();
     EXPECT_LT(((got - want).norm() / want.norm()).item<double>(), 1e-4) << host_parameters[i].name;
   }
+}
+
+TEST(Critic, LearnsAsOnTheCpu) {
+  const auto task = make_task({});
+  const Tokenizer tokenizer = task->tokenizer();
+  const std::vector<Prompt> prompts = problems(*task, tokenizer, 4);
+  std::vector<Rollout> rollouts(8);
+  for (int64_t i = 0; i < 8; ++i) {
+    rollouts[i].prompt = i / 2;
+    rollouts[i].tokens = tokenizer.encode(task->demonstrate(5, i, true).completion);
+    rollouts[i].reward = static_cast<double>(i % 2);
+  }
+  const std::vector<int64_t> all{0, 1, 2, 3, 4, 5, 6, 7};
+  const CriticOptions options{.body = "separate"};
+  const auto trained = [&](at::Device device) {
+    const CausalLm policy = CausalLm::random(small_shape(tokenizer.size()), 3, device);
+    CriticTraining training(Critic::of(policy, options.own_body()), options, {.lr = 1e-3});
+    std::vector<Rollout> judged = rollouts;
+    for (int64_t update = 0; update < 5; ++update) {
+      annotate(judged, prompts, policy, nullptr, &training.critic(), {.value = true}, 1.0, 100);
+      const TokenWorth worth = token_worth("gae", judged, options);
+      training.accumulate_gradients({prompts, judged, worth.advantages, {}, worth.returns}, all, 100);
+      Json row;
+      EXPECT_FALSE(training.update(update, row).skipped);
+    }
+    std::vector<float> values;
+    for (const Rollout& rollout : judged) values.insert(values.end(), rollout.values.begin(), rollout.values.end());
+    return at::tensor(values);
+  };
+  const Tensor host = trained(at::kCPU), device = trained(open_device("cuda"));
+  EXPECT_GT(host.abs().max().item<double>(), 1e-2);  // or nothing was learned
+  EXPECT_LT(((device - host).norm() / host.norm()).item<double>(), 1e-2);
 }
 
 TEST(Rollouts, AgreeWithTheTrainersLogProbabilities) {

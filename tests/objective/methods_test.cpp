@@ -44,7 +44,9 @@ TEST(Methods, UseAdvantagesAndAggregationsThatExist) {
   const std::vector<double> rewards{0, 1};
   const std::vector<int64_t> groups{0, 0}, valid{2, 3};
   for (const Method& row : methods()) {
-    EXPECT_EQ(advantages(row.advantage, rewards, groups, std::vector<int64_t>{3, 1}).size(), 2u) << row.name;
+    if (row.advantage != "gae") {  // has one per token, from a critic
+      EXPECT_EQ(advantages(row.advantage, rewards, groups, std::vector<int64_t>{3, 1}).size(), 2u) << row.name;
+    }
     EXPECT_EQ(sequence_weights(row.aggregation, valid, 8).size(), 2u) << row.name;
   }
 }
@@ -74,12 +76,9 @@ double possible_value(const std::string& parameter) {
   return upper ? 3.125 : 0.3125;
 }
 
-bool trains(const Method& row) { return missing_for_training(requirements(row.region)).empty(); }
-
 TEST(MakeObjective, SetsEveryParameterOfEveryRowAndLeavesTheOthers) {
   int set = 0;
   for (const Method& row : methods()) {
-    if (!trains(row)) continue;
     const std::map<std::string, double> defaults = parameter_map(row.region);
     for (const auto& [name, value] : defaults) {
       ObjectiveOptions options{.method = row.name};
@@ -148,13 +147,18 @@ TEST(MakeObjective, AcceptsEveryRow) {
   for (const Method& row : methods()) EXPECT_EQ(make_objective({.method = row.name}, 1).method.name, row.name);
 }
 
-TEST(MissingForTraining, NamesEverythingThatIsMissing) {
-  EXPECT_EQ(missing_for_training({}), "");
-  Requirements supplied{.top_k = 20, .hidden_states = true, .recomputed_logp = true, .reference_logp = true};
-  supplied.scope = Scope::kBatch;
-  EXPECT_EQ(missing_for_training(supplied), "");
-  supplied.value = true;
-  EXPECT_EQ(missing_for_training(supplied), "a critic");
+TEST(MakeObjective, RequiresValuesForTheAdvantageThatReadsThem) {
+  EXPECT_FALSE(make_objective({.method = "ppo"}, 1).requirements().value);
+  EXPECT_TRUE(make_objective({.method = "ppo_gae"}, 1).requirements().value);
+  EXPECT_FALSE(make_objective({.method = "ppo_gae", .advantage = "grpo"}, 1).requirements().value);
+  for (const Method& row : methods()) {
+    const ObjectiveOptions options{.method = row.name, .advantage = "gae"};
+    if (requirements(row.region).scope == Scope::kSequence) {
+      EXPECT_NE(error_of(2, [&] { make_objective(options, 1); }).find("judges whole sequences"), std::string::npos);
+    } else {
+      EXPECT_TRUE(make_objective(options, 1).requirements().value) << row.name;
+    }
+  }
 }
 
 TEST(MakeObjective, RefusesSettingsThatWouldHaveNoEffect) {
@@ -173,7 +177,7 @@ TEST(MakeObjective, RefusesSettingsThatWouldHaveNoEffect) {
   expect_words(refusal({.method = "dppo_tv", .delta_low = 0.1, .parameters = {"low=0.2"}}),
                {"low=0.2", "objective.delta_low", "keep one"});
   expect_words(refusal({.method = "dppo_tv", .ratio_cap = 3, .parameters = {"C=2"}}), {"C=2", "objective.ratio_cap"});
-  expect_words(refusal({.method = "ppo", .advantage = "gae"}), {"objective.advantage", "gae", "critic", "group_mean"});
+  expect_words(refusal({.method = "gspo", .advantage = "gae"}), {"objective.advantage", "gae", "gspo", "group_mean"});
 }
 
 struct Refused {

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "keel/core/file.h"
-#include "keel/objective/advantage.h"
 #include "keel/reward/score.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/tasks.h"
 #include "keel/train/annotate.h"
 #include "keel/train/policy_update.h"
 #include "keel/train/task_prompts.h"
+#include "keel/train/token_worth.h"
 #include "keel/train/trainer.h"
 #include "tests/support/reference_model.h"
 
@@ -39,6 +39,7 @@ inline Config tiny_run(const std::string& method) {
   config.train.epochs = 2;
   config.train.tokens_per_batch = 60;  // several packed batches in an update
   config.objective.method = method;
+  if (make_objective(config.objective, 1).requirements().value) config.critic.body = "separate";
   config.optimizer.lr = 1e-2;
   return config;
 }
@@ -84,7 +85,11 @@ class StepByStep {
         sampler_(model_),
         old_(copy_of(start)),
         reference_(copy_of(reference)),
-        optimizer_(model_.parameters(), config.optimizer) {}
+        optimizer_(model_.parameters(), config.optimizer) {
+    if (config.critic.exists())
+      critic_.emplace(Critic::of(model_, config.critic.own_body()), config.critic,
+                      critic_optimizer_options(config.critic, config.optimizer));
+  }
 
   /// Samples, scores and annotates the next rollouts; remembers the weights that sampled.
   void begin_step() {
@@ -105,32 +110,35 @@ class StepByStep {
     score(rollouts_, prompts_, tokenizer_, [this](const Prompt& prompt, std::string_view completion) {
       return task_->check({prompt.text, prompt.answer}, completion);
     });
-    annotate(rollouts_, prompts_, model_, &reference_, needs, config_.rollout.temperature, 60);
-    std::vector<double> rewards;
-    std::vector<int64_t> groups, lengths;
-    for (const Rollout& rollout : rollouts_) {
-      rewards.push_back(rollout.reward);
-      groups.push_back(rollout.prompt);
-      lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
-    }
-    advantages_ = advantages(objective_.method.advantage, rewards, groups, lengths);
+    annotate(rollouts_, prompts_, model_, &reference_, critic_ ? &critic_->critic() : nullptr, needs,
+             config_.rollout.temperature, 60);
+    worth_ = token_worth(objective_.method.advantage, rollouts_, config_.critic);
   }
 
-  /// The gradients of an update on all rollouts; they stay in the parameters until update().
+  /// The policy's gradients of an update on all rollouts; they stay in the parameters, and so do the critic's, until
+  /// update().
   Gradients gradients(
       int64_t tokens_per_batch, const TokenObserver& observe = [](const DecidedTokens&) {}) {
     for (const NamedTensor& parameter : model_.parameters()) parameter.value.mutable_grad() = Tensor();
+    for (const NamedTensor& parameter : critic_ ? critic_->critic().parameters() : std::vector<NamedTensor>{})
+      parameter.value.mutable_grad() = Tensor();
     std::vector<int64_t> all(rollouts_.size());
     std::iota(all.begin(), all.end(), 0);
-    accumulate_policy_gradients(model_, objective_, config_.rollout.temperature, tokens_per_batch,
-                                {prompts_, rollouts_, advantages_, old_.head().detach()}, all, observe);
+    const ScoredRollouts scored{prompts_, rollouts_, worth_.advantages, old_.head().detach(), worth_.returns};
+    accumulate_policy_gradients(model_, objective_, config_.rollout.temperature, tokens_per_batch, scored, all, observe,
+                                critic_ ? critic_->shared_loss(scored, all) : HiddenLoss{});
+    if (critic_) critic_->accumulate_gradients(scored, all, tokens_per_batch);
     Gradients result;
     for (const NamedTensor& parameter : model_.parameters())
       result[parameter.name] = parameter.value.grad().detach().clone();
     return result;
   }
 
-  void update() { optimizer_.step(config_.optimizer.lr); }
+  void update() {
+    optimizer_.step(config_.optimizer.lr);
+    Json row;
+    if (critic_) critic_->update(critic_updates_++, row);
+  }
 
   const Objective& objective() const { return objective_; }
   const CausalLm& model() const { return model_; }      // the policy being trained
@@ -139,7 +147,9 @@ class StepByStep {
   const CausalLm& reference() const { return reference_; }
   const std::vector<Prompt>& prompts() const { return prompts_; }
   const std::vector<Rollout>& rollouts() const { return rollouts_; }
-  const std::vector<double>& advantage() const { return advantages_; }
+  const std::vector<std::vector<float>>& advantage() const { return worth_.advantages; }
+  const TokenWorth& worth() const { return worth_; }
+  const CriticTraining& critic() const { return *critic_; }
   double temperature() const { return config_.rollout.temperature; }
   int64_t completion_limit() const { return task_->completion_limit(); }
 
@@ -150,10 +160,12 @@ class StepByStep {
   Objective objective_;
   CausalLm model_, sampler_, old_, reference_;
   Optimizer optimizer_;
+  std::optional<CriticTraining> critic_;
+  int64_t critic_updates_ = 0;
   uint64_t next_prompt_ = 0;
   std::vector<Prompt> prompts_;
   std::vector<Rollout> rollouts_;
-  std::vector<double> advantages_;
+  TokenWorth worth_;
 };
 
 }  // namespace keel

@@ -125,6 +125,12 @@ const std::vector<AliasCase> kAliases = {
     {"beta", "0.04", "reference.kl_coefficient", 0.04},
     {"entropy_coef", "0.01", "objective.entropy_coefficient", 0.01},
     {"save_total_limit", "3", "checkpoint.keep", 3},
+    {"num_ppo_epochs", "2", "train.epochs", 2},
+    {"cliprange", "0.1", "objective.delta", 0.1},
+    {"cliprange_value", "0.3", "critic.value_clip", 0.3},
+    {"gamma", "0.99", "critic.gamma", 0.99},
+    {"lam", "0.9", "critic.lambda", 0.9},
+    {"vf_coef", "0.5", "critic.loss_weight", 0.5},
     {"trainer.default_local_dir", "out/b", "run.dir", "out/b"},
     {"trainer.total_training_steps", "12", "train.steps", 12},
     {"trainer.save_freq", "20", "checkpoint.every", 20},
@@ -150,17 +156,29 @@ const std::vector<AliasCase> kAliases = {
     {"actor_rollout_ref.actor.use_kl_loss", "true", "reference.kl_coefficient", 0.001},  // verl's default
     {"actor_rollout_ref.actor.kl_loss_coef", "0.003", "reference.kl_coefficient", 0.003},
     {"actor_rollout_ref.actor.kl_loss_type", "mse", "reference.estimator", "k2"},
+    {"algorithm.adv_estimator", "reinforce_plus_plus", "objective.advantage", "reinforce_pp"},
+    {"algorithm.gamma", "0.99", "critic.gamma", 0.99},
+    {"algorithm.lam", "0.9", "critic.lambda", 0.9},
+    {"critic.cliprange_value", "0.3", "critic.value_clip", 0.3},
+    {"critic.optim.lr", "1e-4", "critic.lr", 1e-4},
+    {"trainer.critic_warmup", "3", "critic.warmup_steps", 3},
 };
 
 TEST(ConfigAliases, SetWhatTheyMeanAndSaySoOnce) {
   for (const AliasCase& c : kAliases) {
     SCOPED_TRACE(c.name);
-    // TRL's epsilon means something only for a ratio clip.
-    const std::string method = c.name.starts_with("epsilon") ? "grpo" : Config{}.objective.method;
+    // TRL's epsilon means something only for a ratio clip, a critic's settings only where there is one.
+    const bool critic = c.target.starts_with("critic."), clip = c.name.starts_with("epsilon") || c.name == "cliprange";
     Config plain;
-    plain.objective.method = method;
     std::vector<std::string> settings{c.name + "=" + c.value};
-    if (method != Config{}.objective.method) settings.push_back("objective.method=" + method);
+    if (critic || clip) {
+      plain.objective.method = critic ? "ppo_gae" : "grpo";
+      settings.push_back("objective.method=" + plain.objective.method);
+    }
+    if (critic) {
+      plain.critic.body = "shared";
+      settings.push_back("critic.body=shared");
+    }
     const Loaded loaded = load(settings);
     EXPECT_EQ(value_at(loaded.config, c.target), c.expected);
     Json others = to_json(loaded.config), defaults = to_json(plain);
@@ -182,6 +200,7 @@ const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"per_device_train_batch_size", "train.tokens_per_batch"},
     {"gradient_accumulation_steps", "train.sequences_per_update"},
     {"delta", "objective.delta"},
+    {"kl_coef", "reference.kl_coefficient"},
     {"top_p", "remove it"},
     {"top_k", "remove it"},
     {"actor_rollout_ref.actor.clip_ratio_c", "objective.ratio_cap"},
@@ -311,6 +330,26 @@ TEST(ConfigConsistency, WhatWouldHaveNoEffectIsRefused) {
   EXPECT_THAT(refusal_of({"objective.adapt_target_kept=1.5"}), HasSubstr("at most 1"));
   EXPECT_THAT(refusal_of({"reference.estimator=k4"}), HasSubstr("one of k1, k2, k3"));
   EXPECT_THAT(refusal_of({"reference.kl_coefficient=-1"}), HasSubstr("at least 0"));
+}
+
+TEST(ConfigConsistency, ACriticAndTheAdvantageThatReadsItComeTogether) {
+  EXPECT_THAT(refusal_of({"objective.method=ppo_gae"}), HasSubstr("set critic.body to separate or shared"));
+  EXPECT_THAT(refusal_of({"critic.body=separate"}), HasSubstr("the method dppo_tv reads no values"));
+  EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "objective.advantage=rloo", "critic.body=shared"}),
+              HasSubstr("the advantage rloo of objective.advantage reads no values"));
+  EXPECT_THAT(refusal_of({"critic.gamma=0.9"}), HasSubstr("critic.gamma is set"));
+  EXPECT_THAT(refusal_of({"objective.method=gspo", "objective.advantage=gae", "critic.body=shared"}),
+              HasSubstr("judges whole sequences"));
+  EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "critic.body=separate", "critic.loss_weight=0.5"}),
+              HasSubstr("critic.loss_weight is 0.5"));
+  EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "critic.body=shared", "critic.warmup_steps=100"}),
+              HasSubstr("the policy would never learn"));
+  EXPECT_THAT(refusal_of({"critic.body=own"}), HasSubstr("one of none, shared, separate"));
+  EXPECT_THAT(refusal_of({"critic.lambda=1.5"}), HasSubstr("at most 1"));
+  const Config config = load({"objective.advantage=gae", "critic.body=shared", "critic.loss_weight=0.5",
+                              "critic.value_clip=null", "rollout.samples_per_prompt=1"})  // a critic needs no group
+                            .config;
+  EXPECT_EQ(config.critic.value_clip, std::nullopt);
 }
 
 TEST(ConfigConsistency, APromptAndItsCompletionMustFitTheModel) {

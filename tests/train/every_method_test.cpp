@@ -56,7 +56,10 @@ class PlainPolicy {
   /// Everything that a region may ask for.
   TokenPolicy policy(const Tensor& pi) const {
     const Requirements needs = run_.objective().requirements();
-    TokenPolicy p{sampled(pi).detach(), sampled(mu_), at_tokens(run_, [&](size_t i) { return run_.advantage()[i]; })};
+    std::vector<double> advantages;
+    for (const std::vector<float>& tokens : run_.advantage())
+      advantages.insert(advantages.end(), tokens.begin(), tokens.end());
+    TokenPolicy p{sampled(pi).detach(), sampled(mu_), at::tensor(advantages, at::kDouble)};
     for (const Rollout& rollout : run_.rollouts()) {
       p.lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
       p.groups.push_back(rollout.prompt);
@@ -165,6 +168,7 @@ void expect_steps_of_autograd(const Config& config) {
   // The trainer's reference are the weights it starts with; those of the warm model come after.
   StepByStep run(config, warm_model(), /*reference=*/trainer->model());
   copy_weights(warm_model(), trainer->model());
+  if (trainer->critic() && trainer->critic()->body) copy_weights(*run.critic().critic().body, *trainer->critic()->body);
   double moved = 0;
   for (int step = 0; step < 3; ++step) {
     run.begin_step();

@@ -1,0 +1,82 @@
+#include "keel/model/critic.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/core/file.h"
+#include "keel/core/json_file.h"
+#include "keel/model/model_folder.h"
+#include "keel/model/safetensors.h"
+
+namespace keel {
+namespace {
+
+constexpr const char* kHeadFile = "critic.safetensors";
+constexpr const char* kFolder = "critic";
+
+/// config.json of a network that puts out one number per token.
+Json token_classifier_json(const ModelConfig& body) {
+  Json json = to_config_json(body, Json::object(), "float32");
+  constexpr std::string_view kPolicy = "ForCausalLM";
+  if (json.contains("architectures")) {
+    std::string name = json["architectures"][0];
+    if (name.ends_with(kPolicy)) name.replace(name.size() - kPolicy.size(), kPolicy.size(), "ForTokenClassification");
+    json["architectures"] = {name};
+  }
+  json["tie_word_embeddings"] = true;  // there is no LM head
+  json["id2label"] = {{"0", "value"}};
+  json["label2id"] = {{"value", 0}};
+  return json;
+}
+
+void write_parameters(const std::filesystem::path& path, const std::vector<NamedTensor>& parameters) {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const NamedTensor& parameter : parameters) tensors.emplace_back(parameter.name, parameter.value.detach());
+  write_safetensors(path, tensors, {{"format", "pt"}});
+}
+
+ValueHead read_head(const std::filesystem::path& path, at::Device device) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  return {file.read_float32("score.weight").to(device), file.read_float32("score.bias").to(device)};
+}
+
+CausalLm read_body(const std::filesystem::path& folder, at::Device device) {
+  const ModelFolder opened = ModelFolder::open(folder);
+  WeightSource weights = opened.weights();
+  weights.shapes.erase("score.weight");
+  weights.shapes.erase("score.bias");
+  return CausalLm::load(opened.config, weights, device);
+}
+
+}  // namespace
+
+Critic Critic::of(const CausalLm& policy, bool own_body) {
+  Critic critic{std::nullopt, ValueHead::zero(policy.config().hidden_size, policy.device())};
+  if (!own_body) return critic;
+  const at::NoGradGuard no_grad;
+  ModelConfig shape = policy.config();
+  shape.tie_word_embeddings = true;  // so that no LM head is copied, kept and trained for nothing
+  critic.body = CausalLm::from_tensors(shape, policy.merged().parameters(), policy.device(), "the critic's body");
+  return critic;
+}
+
+std::vector<NamedTensor> Critic::parameters() const {
+  std::vector<NamedTensor> result = body ? body->parameters() : std::vector<NamedTensor>{};
+  for (NamedTensor& parameter : head.parameters()) result.push_back(std::move(parameter));
+  return result;
+}
+
+void write_critic(const std::filesystem::path& folder, const Critic& critic) {
+  if (!critic.body) return write_parameters(folder / kHeadFile, critic.parameters());
+  create_directories(folder / kFolder);
+  write_parameters(folder / kFolder / "model.safetensors", critic.parameters());
+  write_atomically(folder / kFolder / "config.json", token_classifier_json(critic.body->config()).dump(2) + "\n");
+}
+
+std::optional<Critic> read_critic(const std::filesystem::path& folder, at::Device device) {
+  if (std::filesystem::exists(folder / kHeadFile)) return Critic{std::nullopt, read_head(folder / kHeadFile, device)};
+  if (std::filesystem::exists(folder / kFolder))
+    return Critic{read_body(folder / kFolder, device), read_head(folder / kFolder / "model.safetensors", device)};
+  return std::nullopt;
+}
+
+}  // namespace keel

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "keel/model/causal_lm.h"
+#include "keel/model/value_head.h"
+
+namespace keel {
+
+/// What estimates the reward to come: a value head on the policy's own hidden states, or on those of a body of its own.
+struct Critic {
+  std::optional<CausalLm> body;  // none: the policy's
+  ValueHead head;
+
+  /// A new one for this policy: all values are 0. A body of its own is a copy of the policy's, without its LM head.
+  static Critic of(const CausalLm& policy, bool own_body);
+
+  /// Whose hidden states the head reads.
+  const CausalLm& body_or(const CausalLm& policy) const { return body ? *body : policy; }
+
+  /// Everything that is trained.
+  std::vector<NamedTensor> parameters() const;
+};
+
+/// Writes a critic beside its policy, in float32: FOLDER/critic.safetensors where it shares the policy's body, else
+/// FOLDER/critic, which transformers reads as a token classifier with one label (AutoModelForTokenClassification).
+void write_critic(const std::filesystem::path& folder, const Critic& critic);
+
+/// The critic that lies in a folder, if there is one.
+std::optional<Critic> read_critic(const std::filesystem::path& folder, at::Device device);
+
+}  // namespace keel

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace keel {
+
+class OptionTable;
+
+/// The critic of PPO and how its values become advantages; the section `critic` of a configuration.
+struct CriticOptions {
+  std::string body = "none";
+  std::optional<double> lr = {}, loss_weight = {};
+  std::optional<double> value_clip = 0.2;
+  double gamma = 1.0;
+  double lambda = 0.95;
+  bool whiten = true;
+  int64_t warmup_steps = 0;
+
+  void describe(OptionTable& table);
+
+  bool exists() const { return body != "none"; }
+  bool own_body() const { return body == "separate"; }
+};
+
+}  // namespace keel

@@ -1,0 +1,54 @@
+// PPO with a critic must learn: the values come to explain the returns, and the policy solves more problems.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "keel/core/file.h"
+#include "keel/record/run_data.h"
+#include "keel/train/trainer.h"
+
+namespace keel {
+namespace {
+
+struct Case {
+  const char* body;
+  double explained;  // of the returns' variance, at least, at the end
+};
+class PpoWithACritic : public testing::TestWithParam<Case> {};
+
+TEST_P(PpoWithACritic, ExplainsTheReturnsAndRaisesAccuracy) {
+  const auto [body, wanted] = GetParam();
+  Config config = quickstart_config();
+  config.run.dir = (std::filesystem::temp_directory_path() / ("keel_learning_critic_" + std::string(body))).string();
+  config.task.steps = 2;
+  config.objective.method = "ppo_gae";
+  config.critic.body = body;
+  if (!config.critic.own_body()) {  // the policy's small body was not made for values, and has to give way
+    config.critic.lr = 2e-2;
+    config.critic.loss_weight = 1;
+  }
+  config.train.steps = 50;
+  config.eval.prompts = 500;
+  config.checkpoint.every = 0;
+  Console console(stderr);
+  const auto trainer = Trainer::start(config, /*replace=*/true, console);
+  ASSERT_EQ(trainer->run(), ExitCode::kDone);
+  ASSERT_TRUE(trainer->first_evaluation() && trainer->last_evaluation());
+  const double before = trainer->first_evaluation()->accuracy, after = trainer->last_evaluation()->accuracy;
+  EXPECT_LT(before, 0.7);  // or there was little left to learn
+  EXPECT_GE(after - before, 0.2);
+  const std::vector<ChartPoint> explained = metric_curve(read_run(config.run.dir), "rl", "critic/explained_variance");
+  ASSERT_GE(explained.size(), 40u);
+  EXPECT_NEAR(explained.front().y, 0, 1e-9);  // all values start at 0
+  double last = 0;
+  for (size_t i = explained.size() - 20; i < explained.size(); ++i) last += explained[i].y / 20;
+  EXPECT_GE(last, wanted);
+  remove_tree(config.run.dir);
+}
+
+INSTANTIATE_TEST_SUITE_P(Bodies, PpoWithACritic, testing::Values(Case{"shared", 0.05}, Case{"separate", 0.25}));
+
+}  // namespace
+}  // namespace keel

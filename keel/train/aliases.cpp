@@ -11,6 +11,11 @@ int64_t count_of(const Json& value) {
   return count < 0 || count > kMaxCount ? 0 : count;
 }
 
+/// verl's files are a name or a list of names.
+Json list_of_names(const Json& value, const ConfigTree&, const OptionTable&) {
+  return value.is_array() ? value : Json::array({value});
+}
+
 /// From a number of completions to a number of prompts.
 Json completions_to_prompts(const Json& value, const ConfigTree&, const OptionTable& table) {
   const int64_t samples = table.get("rollout.samples_per_prompt").get<int64_t>(), completions = count_of(value);
@@ -109,6 +114,10 @@ void add_aliases(OptionTable& t) {
   t.alias("trainer.total_training_steps", "train.steps", "verl");
   t.alias("trainer.save_freq", "checkpoint.every", "verl");
   t.alias("trainer.test_freq", "eval.every", "verl");
+  t.alias("data.train_files", "data.files", "verl", list_of_names, "one name is a list of one");
+  t.alias("data.val_files", "data.eval_files", "verl", list_of_names, "one name is a list of one");
+  t.alias("data.max_prompt_length", "data.max_prompt_tokens", "verl");
+  t.alias("data.reward_fn_key", "data.source_key", "verl");
   t.alias("data.train_batch_size", "train.prompts_per_step", "verl");
   t.alias("data.max_response_length", "rollout.max_new_tokens", "verl");
   t.alias("actor_rollout_ref.rollout.n", "rollout.samples_per_prompt", "verl");

@@ -66,6 +66,7 @@ void RecordOptions::describe(OptionTable& table) {
 void Config::describe(OptionTable& table) {
   table.section("run", "Where, with which seed, on what.", run);
   table.section("model", "The network that is made when none is loaded.", model);
+  table.section("data", "Prompts out of files.", data);
   table.section("task", "The built-in task.", task);
   table.section("sft", "Supervised warm-up before RL.", sft);
   table.section("rollout", "How completions are sampled.", rollout);

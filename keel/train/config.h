@@ -7,6 +7,7 @@
 
 #include "keel/core/config_tree.h"
 #include "keel/core/options.h"
+#include "keel/data/data_options.h"
 #include "keel/model/model_config.h"
 #include "keel/objective/methods.h"
 #include "keel/rollout/engine.h"
@@ -72,6 +73,7 @@ struct RecordOptions {
 struct Config {
   RunOptions run;
   ModelOptions model;
+  DataOptions data;
   TaskOptions task;
   SftOptions sft;
   RolloutOptions rollout;

@@ -35,10 +35,6 @@ class CompressedInput {
     return filled_ > 0;
   }
 
-  [[noreturn]] void refuse(const std::string& what) const {
-    fail(ExitCode::kBadInput, file_.path().string(), ": ", what);
-  }
-
  private:
   InputFile file_;
   uint64_t offset_ = 0;
@@ -59,13 +55,16 @@ class GzipSource : public ByteSource {
   size_t read(std::span<char> to) override {
     stream_.next_out = reinterpret_cast<Bytef*>(to.data());
     stream_.avail_out = static_cast<uInt>(to.size());
-    while (stream_.avail_out > 0) {
+    while (stream_.avail_out > 0 && damage_.empty()) {
       if (!input_.more()) {
-        if (inside_) input_.refuse("the gzip file is cut off; get it again");
+        if (inside_) damage_ = "the gzip file is cut off; get it again";
         break;
       }
-      if (!inside_ && is_padding()) break;
-      inflate_piece();
+      if (!inside_ && input_.piece().front() == 0) {
+        skip_padding();
+      } else {
+        inflate_piece();
+      }
     }
     return to.size() - stream_.avail_out;
   }
@@ -82,20 +81,16 @@ class GzipSource : public ByteSource {
       inside_ = false;
       inflateReset(&stream_);
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
-      input_.refuse(std::string("damaged gzip data (") + (stream_.msg != nullptr ? stream_.msg : "unknown") +
-                    "); get the file again");
+      damage_ = std::string("damaged gzip data (") + (stream_.msg != nullptr ? stream_.msg : "unknown") +
+                "); get the file again";
     }
   }
 
   /// Zeros after the last member, which tapes leave and gzip ignores.
-  bool is_padding() {
-    if (input_.piece().front() != 0) return false;
-    while (input_.more()) {
-      for (const char byte : input_.piece())
-        if (byte != 0) input_.refuse("something else follows the gzip data; get the file again");
-      input_.use(input_.piece().size());
-    }
-    return true;
+  void skip_padding() {
+    for (const char byte : input_.piece())
+      if (byte != 0) damage_ = "something else follows the gzip data; get the file again";
+    input_.use(input_.piece().size());
   }
 
   CompressedInput input_;
@@ -115,18 +110,20 @@ class ZstdSource : public ByteSource {
 
   size_t read(std::span<char> to) override {
     ZSTD_outBuffer out{to.data(), to.size(), 0};
-    while (out.pos < out.size) {
+    while (out.pos < out.size && damage_.empty()) {
       // With all input used there may still be output inside.
       const bool more = input_.more();
       const std::span<const char> piece = input_.piece();
       ZSTD_inBuffer in{piece.data(), piece.size(), 0};
       if (!more && !inside_) break;
       const size_t before = out.pos, wanted = ZSTD_decompressStream(stream_.get(), &out, &in);
-      if (ZSTD_isError(wanted))
-        input_.refuse(std::string("damaged zstd data (") + ZSTD_getErrorName(wanted) + "); get the file again");
+      if (ZSTD_isError(wanted)) {
+        damage_ = std::string("damaged zstd data (") + ZSTD_getErrorName(wanted) + "); get the file again";
+        break;
+      }
       input_.use(in.pos);
       inside_ = wanted != 0;
-      if (!more && inside_ && out.pos == before) input_.refuse("the zstd file is cut off; get it again");
+      if (!more && inside_ && out.pos == before) damage_ = "the zstd file is cut off; get it again";
     }
     return out.pos;
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace keel {
 
@@ -17,8 +18,13 @@ DataFormat data_format(const std::filesystem::path& path);
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  /// Fills the front of `to` and returns how much; 0 is the end. Damage is an Error (kBadInput).
+  /// Fills the front of `to` and returns how much; 0 is the end, or damage.
   virtual size_t read(std::span<char> to) = 0;
+  /// Why no more can be read; empty where the end was the end.
+  const std::string& damage() const { return damage_; }
+
+ protected:
+  std::string damage_;
 };
 
 /// For kGzip and kZstd.

@@ -15,7 +15,7 @@ std::vector<Prompt> PromptStream::next(int64_t count) {
       skipped_in_a_row = 0;
     } else {
       this->count(std::get<SkippedRow>(found));
-      if (++skipped_in_a_row == pass_ && repeats_) refuse_empty_pass();
+      if (++skipped_in_a_row >= pass_ && repeats_ && pass_ > 0 && position_ % pass_ == 0) refuse_empty_pass();
     }
   }
   return prompts;

@@ -16,19 +16,14 @@ std::optional<BadRow> decompress(const std::filesystem::path& path, DataFormat f
   const uint64_t size = std::filesystem::file_size(path);
   const std::unique_ptr<ByteSource> source = open_compressed(path, format);
   std::string buffer(size_t{1} << 17, '\0');
-  try {
-    while (const size_t got = source->read(buffer)) {
-      spool.write(std::string_view(buffer).substr(0, got));
-      if (spool.bytes() > kHarmless && spool.bytes() / kMaxExpansion > size)
-        fail(ExitCode::kBadConfiguration, path.string(), ": ", size, " bytes unpack to more than ", spool.bytes(),
-             ", as a file made to fill disks does; unpack it yourself if it is sound");
-    }
-  } catch (const Error& error) {
-    if (error.code() != ExitCode::kBadInput) throw;
-    const std::string_view with_path = error.what();
-    return BadRow(path.string(), std::string(with_path.substr(std::min(with_path.size(), path.string().size() + 2))));
+  while (const size_t got = source->read(buffer)) {
+    spool.write(std::string_view(buffer).substr(0, got));
+    if (spool.bytes() > kHarmless && spool.bytes() / kMaxExpansion > size)
+      fail(ExitCode::kBadConfiguration, path.string(), ": ", size, " bytes unpack to more than ", spool.bytes(),
+           ", as a file made to fill disks does; unpack it yourself if it is sound");
   }
-  return std::nullopt;
+  if (source->damage().empty()) return std::nullopt;
+  return BadRow(path.string(), source->damage());
 }
 
 /// The number in front of `text`, which is taken off with the space behind it.

@@ -11,8 +11,8 @@
 namespace keel {
 namespace {
 
-/// For every line FILE<tab>RESULT of KEEL_DATA_LIST: one line per row, {"row"} or {"bad", "rows"}; {"error"} alone where
-/// the file is refused. Every thousandth row is also read by its number.
+/// For every line FILE<tab>RESULT of KEEL_DATA_LIST: one line per row, {"row"} or {"bad", "rows"}; {"error"} alone
+/// where the file is refused. Every thousandth row is also read by its number.
 TEST(DataRowsParity, WritesTheRowsOfFiles) {
   const char* list = std::getenv("KEEL_DATA_LIST");
   if (list == nullptr) GTEST_SKIP() << "driven by tests/parity/parquet_test.py";
@@ -25,7 +25,9 @@ TEST(DataRowsParity, WritesTheRowsOfFiles) {
       file.for_each(
           [&](const Row& row) {
             out << Json{{"row", row.value}}.dump() << "\n";
-            if (number % 1000 == 0) EXPECT_EQ(file.read(number).value, row.value) << row.place;
+            if (number % 1000 == 0) {
+              EXPECT_EQ(file.read(number).value, row.value) << row.place;
+            }
             ++number;
           },
           [&](const BadRow& bad) {

@@ -52,20 +52,21 @@ function(keel_use_in definition include)
 endfunction()
 
 function(keel_link_data target)
+  set(libraries)
   if(KEEL_GZIP)
     keel_use_in(KEEL_HAS_ZLIB ${ZLIB_INCLUDE} keel/data/byte_source.cpp)
-    target_link_libraries(${target} PRIVATE ${ZLIB_LIBRARY})
+    list(APPEND libraries ${ZLIB_LIBRARY})
   endif()
   if(KEEL_ZSTD)
     keel_use_in(KEEL_HAS_ZSTD ${ZSTD_INCLUDE} keel/data/byte_source.cpp)
-    target_link_libraries(${target} PRIVATE ${ZSTD_LIBRARY})
+    list(APPEND libraries ${ZSTD_LIBRARY})
   endif()
   if(KEEL_PARQUET)
     keel_use_in(KEEL_HAS_PARQUET ${arrow_folder}/include keel/data/byte_source.cpp keel/data/arrow_json.cpp
                 keel/data/parquet_rows.cpp)
-    # --as-needed: the Python module is linked with this library as well and reads no files.
-    target_link_libraries(${target} PRIVATE "-Wl,--push-state,--as-needed" ${arrow_libraries} "-Wl,--pop-state"
-                          "-Wl,-rpath,${arrow_folder}")
+    list(APPEND libraries ${arrow_libraries} "-Wl,-rpath,${arrow_folder}")
     message(STATUS "Arrow ${arrow_version} in ${arrow_folder}")
   endif()
+  # --as-needed: the Python module is linked with this library as well and reads no files.
+  target_link_libraries(${target} PRIVATE "-Wl,--push-state,--as-needed" ${libraries} "-Wl,--pop-state")
 endfunction()

@@ -34,6 +34,10 @@ std::optional<Columns> columns_of(const RowFile& file, const DataOptions& option
   return std::nullopt;
 }
 
+BadRow without_columns(const Row& row) {
+  return BadRow(row.place, "none of the first rows of the file has a prompt; set data.prompt_key");
+}
+
 }  // namespace
 
 std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& names) {
@@ -85,8 +89,9 @@ void Dataset::check_rows(const DataOptions& options) {
   };
   for (const Part& part : parts_) {
     const auto on_row = [&](Row row) {
+      if (!part.columns) return on_bad(without_columns(row));
       try {
-        example_of(std::move(row), part.columns ? *part.columns : recognise(row, options));
+        example_of(std::move(row), *part.columns);
         ++good_rows;
       } catch (const BadRow& bad) {
         on_bad(bad);
@@ -105,7 +110,7 @@ Example Dataset::read(uint64_t row) const {
                                       [](uint64_t wanted, const Part& part) { return wanted < part.first_row; });
   const Part& part = *(after - 1);
   Row found = part.file.read(row - part.first_row);
-  if (!part.columns) throw BadRow(found.place, "none of the file's first rows has a prompt");
+  if (!part.columns) throw without_columns(found);
   Example example = example_of(std::move(found), *part.columns);
   if (example.source.empty()) example.source = part.source;
   return example;

@@ -106,6 +106,8 @@ void add_aliases(OptionTable& t) {
   t.refuse("delta", "TRL",
            "TRL's delta is the upper bound of a two-sided ratio clip; Keel's objective.delta is the trust region's "
            "threshold");
+  t.refuse("max_prompt_length", "TRL",
+           "TRL cuts longer prompts, Keel leaves them out and counts them; set data.max_prompt_tokens");
   t.refuse("top_p", "TRL", "truncated sampling changes the support of mu, so ratios would be biased; remove it");
   t.refuse("top_k", "TRL", "truncated sampling changes the support of mu, so ratios would be biased; remove it");
 
@@ -140,6 +142,8 @@ void add_aliases(OptionTable& t) {
           "nothing where use_kl_loss is false");
   t.alias("actor_rollout_ref.actor.kl_loss_type", "reference.estimator", "verl", kl_estimator_word,
           "kl is k1, mse is k2, low_var_kl is k3");
+  t.refuse("data.truncation", "verl",
+           "Keel never cuts a prompt; one that is longer than data.max_prompt_tokens is left out and counted");
   t.refuse("actor_rollout_ref.actor.clip_ratio_c", "verl",
            "in verl it is the dual clip of PPO and the ratio cap of DPPO; set objective.ratio_cap for the latter");
   t.refuse("actor_rollout_ref.actor.optim.lr_warmup_steps", "verl",

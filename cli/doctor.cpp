@@ -15,6 +15,7 @@
 #include "keel/core/config_tree.h"
 #include "keel/core/console.h"
 #include "keel/core/device.h"
+#include "keel/data/byte_source.h"
 #include "keel/text/unicode.h"
 
 namespace keel::cli {
@@ -57,6 +58,8 @@ Action add_doctor(CLI::App& app) {
     std::printf("  YAML         %s\n", can_read_yaml() ? "on" : "off: built without yaml-cpp; configurations are JSON");
     std::printf("  tokenizers   %s\n",
                 text::has_unicode_tables() ? "of all kinds" : "of words only: built without PCRE2 and utf8proc");
+    std::printf("  data files   JSON lines%s%s%s\n", can_read(DataFormat::kGzip) ? ", gzip" : "",
+                can_read(DataFormat::kZstd) ? ", zstd" : "", can_read(DataFormat::kParquet) ? ", Parquet" : "");
     return ExitCode::kDone;
   };
 }

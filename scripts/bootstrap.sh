@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly required=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git)
-readonly optional=(ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev)
+readonly optional=(ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev)
 readonly torch_packages=(torch==2.13.0 pyarrow)
 readonly test_packages=(numpy transformers tokenizers safetensors jinja2 peft)
 readonly venv=.deps/venv
@@ -39,6 +39,8 @@ works() {
     libyaml-cpp-dev) has_header yaml-cpp/yaml.h && has_library yaml-cpp ;;
     libpcre2-dev) has_header pcre2.h && has_library pcre2-8 ;;
     libutf8proc-dev) has_header utf8proc.h && has_library utf8proc ;;
+    zlib1g-dev) has_header zlib.h && has_library z ;;
+    libzstd-dev) has_header zstd.h && has_library zstd ;;
     libgtest-dev) has_header gtest/gtest.h && has_library gtest ;;
     libgmock-dev) has_header gmock/gmock.h && has_library gmock ;;
     python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
@@ -96,7 +98,7 @@ suggest_packages() {
   install_packages "${missing[@]}" && return
   mkdir -p .deps
   echo "${missing[*]}" >$refused
-  say "going on without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations; pcre2 and utf8proc: tokenizers of real models)."
+  say "going on without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations; pcre2 and utf8proc: tokenizers of real models; zlib and zstd: compressed data files)."
 }
 
 # LibTorch and Python packages ----------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ struct Prompt {
   std::string text;             // the same, as text
   std::string source;           // the task or data set it came from
   Json answer;                  // what the checker needs to judge a completion
+  Json messages = nullptr;      // the conversation `text` was rendered from; null for a plain text
+  Json extra = nullptr;         // the other columns of its row, for rewards; null for a built-in task
 };
 
 enum class Finish { kStop, kLength };

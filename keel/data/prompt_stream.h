@@ -2,30 +2,58 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "keel/core/records.h"
 
 namespace keel {
 
-/// Prompts in a fixed order. The position is one global counter, so a resumed run goes on with exactly the next prompt.
+/// A place in the stream that gives no prompt, and why.
+struct SkippedRow {
+  enum class Why { kBad, kTooLong, kOtherSplit };
+  Why why;
+  std::string reason;  // for the log
+  uint64_t rows = 1;
+};
+
+/// What was passed over since the stream was opened.
+struct SkippedCounts {
+  uint64_t bad = 0, too_long = 0;
+  std::string first;  // reason
+};
+
+/// Prompts in a fixed order. The position is one global counter, so a resumed run goes on with exactly the next prompt;
+/// it counts what is skipped as well.
 class PromptStream {
  public:
-  /// `prompt_at(i)` is the i-th prompt: a pure function.
-  explicit PromptStream(std::function<Prompt(uint64_t)> prompt_at) : prompt_at_(std::move(prompt_at)) {}
+  /// What stands at a place: a pure function.
+  using Source = std::function<std::variant<Prompt, SkippedRow>(uint64_t)>;
 
-  std::vector<Prompt> next(int64_t count) {
-    std::vector<Prompt> prompts;
-    for (int64_t i = 0; i < count; ++i) prompts.push_back(prompt_at_(position_++));
-    return prompts;
-  }
+  /// `pass` is the number of places in one pass over the data; 0 where there is no end. A stream that does not repeat
+  /// ends after one pass.
+  explicit PromptStream(Source prompt_at, uint64_t pass = 0, bool repeats = true)
+      : prompt_at_(std::move(prompt_at)), pass_(pass), repeats_(repeats) {}
+
+  /// The next prompts; fewer than asked for at the end of a stream that does not repeat. A whole pass without a single
+  /// prompt is an Error.
+  std::vector<Prompt> next(int64_t count);
 
   uint64_t position() const { return position_; }
   void seek(uint64_t position) { position_ = position; }
+  const SkippedCounts& skipped() const { return skipped_; }
 
  private:
-  std::function<Prompt(uint64_t)> prompt_at_;
+  void count(const SkippedRow& row);
+  [[noreturn]] void refuse_empty_pass() const;
+
+  Source prompt_at_;
+  uint64_t pass_;
+  bool repeats_;
   uint64_t position_ = 0;
+  SkippedCounts skipped_;
 };
 
 }  // namespace keel

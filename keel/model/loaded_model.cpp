@@ -2,12 +2,12 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <ctime>
 
 #include "keel/core/error.h"
 #include "keel/model/gguf_model.h"
 #include "keel/model/model_folder.h"
+#include "keel/text/chat_encoding.h"
 
 namespace keel {
 namespace {
@@ -44,44 +44,6 @@ bool is_gguf(const std::filesystem::path& path, const std::string& name) {
   fail(ExitCode::kBadInput, "model \"", name, "\" is a file; wanted a Hugging Face model folder or a .gguf file");
 }
 
-std::string token_text(const Tokenizer& tokenizer, std::optional<int32_t> id) {
-  return id ? tokenizer.token(*id) : std::string();
-}
-
-bool spells_special_token(const Tokenizer& tokenizer, const std::string& text) {
-  for (int32_t id = 0; id < tokenizer.size(); ++id)
-    if (tokenizer.is_special(id) && !tokenizer.token(id).empty() && text.find(tokenizer.token(id)) != std::string::npos)
-      return true;
-  return false;
-}
-
-/// Encodes what the template wrote with its special tokens, and the messages' own words without any. The words are
-/// found in the rendered text, in order; a template that changes them beyond recognition is refused.
-std::vector<int32_t> encode_guarded(const Tokenizer& tokenizer, const std::string& text, const Json& messages) {
-  std::vector<int32_t> ids;
-  const auto add = [&](std::string_view part, bool special) {
-    const std::vector<int32_t> more = tokenizer.encode(part, {.add_special_tokens = false, .parse_special = special});
-    ids.insert(ids.end(), more.begin(), more.end());
-  };
-  size_t done = 0;
-  for (const Json& message : messages) {
-    if (!message.contains("content") || !message["content"].is_string()) continue;
-    std::string content = message["content"];
-    const size_t begin = content.find_first_not_of(" \t\r\n"), end = content.find_last_not_of(" \t\r\n");
-    if (begin == std::string::npos) continue;
-    content = content.substr(begin, end - begin + 1);  // templates often trim
-    const size_t place = text.find(content, done);
-    if (place == std::string::npos)
-      fail(ExitCode::kBadInput, "a message spells out a special token, and the chat template changes the message, so ",
-           "that the two cannot be told apart; remove the token's text from the message");
-    add(std::string_view(text).substr(done, place - done), /*special=*/true);
-    add(content, /*special=*/false);
-    done = place + content.size();
-  }
-  add(std::string_view(text).substr(done), /*special=*/true);
-  return ids;
-}
-
 }  // namespace
 
 LoadedModel load_model(const std::string& name, at::Device device) {
@@ -114,7 +76,7 @@ ModelConfig load_shape(const std::string& name) {
 }
 
 std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& text) {
-  return loaded.tokenizer.encode(text, {.add_special_tokens = true, .parse_special = false});
+  return PromptEncoder(loaded.tokenizer, loaded.templates).text(text).tokens;
 }
 
 std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages) {
@@ -123,16 +85,7 @@ std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
-  const Json extra = {{"add_generation_prompt", true},
-                      {"bos_token", token_text(loaded.tokenizer, loaded.tokenizer.bos_id())},
-                      {"eos_token", token_text(loaded.tokenizer, loaded.tokenizer.eos_id())}};
-  const std::string text = loaded.templates.choose(/*has_tools=*/false).render(messages, extra, {.now = local}).text;
-  const bool guarded = std::any_of(messages.begin(), messages.end(), [&](const Json& message) {
-    return message.contains("content") && message["content"].is_string() &&
-           spells_special_token(loaded.tokenizer, message["content"].get<std::string>());
-  });
-  if (guarded) return encode_guarded(loaded.tokenizer, text, messages);
-  return loaded.tokenizer.encode(text, {.add_special_tokens = false, .parse_special = true});
+  return PromptEncoder(loaded.tokenizer, loaded.templates).chat(messages, local).tokens;
 }
 
 }  // namespace keel

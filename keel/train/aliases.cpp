@@ -11,6 +11,11 @@ int64_t count_of(const Json& value) {
   return count < 0 || count > kMaxCount ? 0 : count;
 }
 
+/// verl's files are a name or a list of names.
+Json list_of_names(const Json& value, const ConfigTree&, const OptionTable&) {
+  return value.is_array() ? value : Json::array({value});
+}
+
 /// From a number of completions to a number of prompts.
 Json completions_to_prompts(const Json& value, const ConfigTree&, const OptionTable& table) {
   const int64_t samples = table.get("rollout.samples_per_prompt").get<int64_t>(), completions = count_of(value);
@@ -127,6 +132,8 @@ void add_aliases(OptionTable& t) {
   t.refuse("delta", "TRL",
            "TRL's delta is the upper bound of a two-sided ratio clip; Keel's objective.delta is the trust region's "
            "threshold");
+  t.refuse("max_prompt_length", "TRL",
+           "TRL cuts longer prompts, Keel leaves them out and counts them; set data.max_prompt_tokens");
   t.refuse("top_p", "TRL", "truncated sampling changes the support of mu, so ratios would be biased; remove it");
   t.refuse("top_k", "TRL", "truncated sampling changes the support of mu, so ratios would be biased; remove it");
 
@@ -138,6 +145,10 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.model.path", "model.path", "verl");
   t.alias("actor_rollout_ref.model.lora_rank", "lora.rank", "verl");
   t.alias("actor_rollout_ref.model.lora_alpha", "lora.alpha", "verl");
+  t.alias("data.train_files", "data.files", "verl", list_of_names, "one name is a list of one");
+  t.alias("data.val_files", "data.eval_files", "verl", list_of_names, "one name is a list of one");
+  t.alias("data.max_prompt_length", "data.max_prompt_tokens", "verl");
+  t.alias("data.reward_fn_key", "data.source_key", "verl");
   t.alias("data.train_batch_size", "train.prompts_per_step", "verl");
   t.alias("data.max_response_length", "rollout.max_new_tokens", "verl");
   t.alias("actor_rollout_ref.rollout.n", "rollout.samples_per_prompt", "verl");
@@ -167,6 +178,8 @@ void add_aliases(OptionTable& t) {
   t.alias("critic.cliprange_value", "critic.value_clip", "verl");
   t.alias("critic.optim.lr", "critic.lr", "verl");
   t.alias("trainer.critic_warmup", "critic.warmup_steps", "verl");
+  t.refuse("data.truncation", "verl",
+           "Keel never cuts a prompt; one that is longer than data.max_prompt_tokens is left out and counted");
   t.refuse("actor_rollout_ref.actor.clip_ratio_c", "verl",
            "in verl it is the dual clip of PPO and the ratio cap of DPPO; set objective.parameters='[\"dual=3\"]' for "
            "the former, objective.ratio_cap for the latter");

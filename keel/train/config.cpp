@@ -72,6 +72,7 @@ void Config::describe(OptionTable& table) {
   table.section("run", "Where, with which seed, on what.", run);
   table.section("model", "The model to start from, or the shape of a network made from nothing.", model);
   table.section("lora", "A low-rank adapter that is trained in place of the weights.", lora);
+  table.section("data", "Prompts out of files.", data);
   table.section("task", "The built-in task.", task);
   table.section("sft", "Supervised warm-up before RL.", sft);
   table.section("rollout", "How completions are sampled.", rollout);

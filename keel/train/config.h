@@ -7,6 +7,7 @@
 
 #include "keel/core/config_tree.h"
 #include "keel/core/options.h"
+#include "keel/data/data_options.h"
 #include "keel/model/lora.h"
 #include "keel/model/model_config.h"
 #include "keel/objective/methods.h"
@@ -76,6 +77,7 @@ struct Config {
   RunOptions run;
   ModelOptions model;
   LoraOptions lora;
+  DataOptions data;
   TaskOptions task;
   SftOptions sft;
   RolloutOptions rollout;

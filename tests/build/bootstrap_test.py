@@ -13,6 +13,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+OPTIONAL = "ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev"
 REQUIRED = "g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git"
 HARMLESS = "bash sh env dirname sed cat cp mkdir rm touch chmod id cmake"
 TORCH_VERSION = "#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 13\n#define TORCH_VERSION_PATCH 0\n"
@@ -69,7 +70,7 @@ class Machine:
             if name not in without:
                 (self.folder / "bin" / name).write_text(text)
                 (self.folder / "bin" / name).chmod(0o755)
-        packages = f"{REQUIRED} python3-venv ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev".split()
+        packages = f"{REQUIRED} python3-venv {OPTIONAL}".split()
         self.file("installed", "".join(f"{name}\n" for name in packages if name not in without))
         self.file("log", "")
 
@@ -168,11 +169,11 @@ def what_is_there_without_a_package_is_not_asked_for(folder):
 
 
 def optional_packages_that_cannot_be_had_are_mentioned_once(folder):
-    machine = Machine(folder, without=("ccache", "libyaml-cpp-dev", "libpcre2-dev", "libutf8proc-dev"))
+    machine = Machine(folder, without=OPTIONAL.split())
     torch = machine.make_torch(machine.folder / "system/torch")
     machine.file("no-network")
     code, said, calls, _ = machine.bootstrap(KEEL_TORCH=str(torch))
-    expect(code == 0 and said.count("going on without ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev") == 1, code, said)
+    expect(code == 0 and said.count(f"going on without {OPTIONAL}") == 1, code, said)
     expect(machine.bootstrap(KEEL_TORCH=str(torch))[:3] == (0, "", []), "it was mentioned again")
 
 

@@ -1,0 +1,73 @@
+# What data files need: zlib and libzstd for compressed JSON lines, Arrow C++ for Parquet. Each may be missing; then its
+# format is refused with the way out, and everything else works. The libraries are named to the sources that use them
+# alone, so that no other source is compiled again when one of them appears.
+
+find_path(ZLIB_INCLUDE zlib.h)
+find_library(ZLIB_LIBRARY z)
+cmake_dependent_option(KEEL_GZIP "Read gzip data files (zlib)" ON "ZLIB_INCLUDE;ZLIB_LIBRARY" OFF)
+find_path(ZSTD_INCLUDE zstd.h)
+find_library(ZSTD_LIBRARY zstd)
+cmake_dependent_option(KEEL_ZSTD "Read zstd data files (libzstd)" ON "ZSTD_INCLUDE;ZSTD_LIBRARY" OFF)
+
+# Arrow comes in the Python package pyarrow, headers and libraries: that beside torch, else python3's.
+set(KEEL_PYARROW "" CACHE PATH "Folder of a pyarrow package (with include/ and libparquet.so.*)")
+set(arrow_folder "${KEEL_PYARROW}")
+if(NOT arrow_folder)
+  get_filename_component(arrow_folder "${KEEL_TORCH_FOLDER}/../pyarrow" ABSOLUTE)
+endif()
+if(NOT EXISTS "${arrow_folder}/include/parquet/arrow/reader.h")
+  execute_process(
+    COMMAND python3 -c "import importlib.util as u; s = u.find_spec('pyarrow'); print(s.submodule_search_locations[0] if s else '')"
+    OUTPUT_VARIABLE arrow_folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+file(GLOB arrow_libraries "${arrow_folder}/libparquet.so.*00" "${arrow_folder}/libarrow.so.*00")
+list(LENGTH arrow_libraries arrow_count)
+set(ARROW_FOUND OFF)
+if(EXISTS "${arrow_folder}/include/parquet/arrow/reader.h" AND arrow_count EQUAL 2)
+  file(STRINGS "${arrow_folder}/include/arrow/util/config.h" arrow_version REGEX "define ARROW_VERSION_MAJOR")
+  string(REGEX MATCH "[0-9]+" arrow_version "${arrow_version}")
+  if(arrow_version GREATER_EQUAL 21)  # readers that return a Result
+    set(ARROW_FOUND ON)
+  endif()
+endif()
+cmake_dependent_option(KEEL_PARQUET "Read Parquet data files (Arrow C++ of the Python package pyarrow, from 21 on)" ON
+                       ARROW_FOUND OFF)
+
+foreach(feature GZIP ZSTD PARQUET)
+  if(NOT KEEL_${feature})
+    message(STATUS "Data files: ${feature} is off (KEEL_${feature} is OFF, or its library was not found); JSON lines work")
+  endif()
+endforeach()
+
+# keel_use_in(DEFINITION INCLUDE SOURCE...): with a library's headers and its definition. Without the precompiled
+# header, which was made without them.
+function(keel_use_in definition include)
+  foreach(source ${ARGN})
+    set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS ${definition})
+    if(NOT include IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)  # named again, the compiler would lose its own
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS "-isystem${include}")
+    endif()
+    set_property(SOURCE ${source} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+  endforeach()
+endfunction()
+
+function(keel_link_data target)
+  set(libraries)
+  if(KEEL_GZIP)
+    keel_use_in(KEEL_HAS_ZLIB ${ZLIB_INCLUDE} keel/data/byte_source.cpp)
+    list(APPEND libraries ${ZLIB_LIBRARY})
+  endif()
+  if(KEEL_ZSTD)
+    keel_use_in(KEEL_HAS_ZSTD ${ZSTD_INCLUDE} keel/data/byte_source.cpp)
+    list(APPEND libraries ${ZSTD_LIBRARY})
+  endif()
+  if(KEEL_PARQUET)
+    keel_use_in(KEEL_HAS_PARQUET ${arrow_folder}/include keel/data/byte_source.cpp keel/data/arrow_json.cpp
+                keel/data/parquet_rows.cpp)
+    list(APPEND libraries ${arrow_libraries} "-Wl,-rpath,${arrow_folder}")
+    message(STATUS "Arrow ${arrow_version} in ${arrow_folder}")
+  endif()
+  # --as-needed: the Python module is linked with this library as well and reads no files. Not push-state and pop-state,
+  # of which CMake would drop one, as LibTorch's line has them too.
+  target_link_libraries(${target} PRIVATE "-Wl,--as-needed" ${libraries} "-Wl,--no-as-needed")
+endfunction()

@@ -1,0 +1,28 @@
+// Any bytes as a file of JSON lines: every row is refused with a place or read, and what is read can be told apart into
+// prompt, answer and the rest. No LibTorch:
+//
+//   clang++ -std=c++20 -O1 -g1 -fsanitize=fuzzer,address,undefined -I. fuzz/data_rows_fuzz.cpp fuzz/memory_file.cpp
+//     keel/data/{line_file,row_json,schema}.cpp keel/core/{foreign_text,limits}.cpp -o build-fuzz/data_rows_fuzz
+
+#include <cstdlib>
+
+#include "fuzz/memory_file.h"
+#include "keel/data/line_file.h"
+#include "keel/data/row_json.h"
+#include "keel/data/schema.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  keel::fuzz::set_input(data, size);
+  const keel::LineFile file = keel::LineFile::open("input");
+  uint64_t row = 0;
+  file.for_each([&](const keel::TextLine& line) {
+    if (file.read(row++).text != line.text) std::abort();
+    try {
+      const keel::Row parsed{keel::parse_row(line.text, "input"), "input"};
+      keel::example_of(parsed, keel::recognise(parsed, {}));
+    } catch (const keel::BadRow&) {
+    }
+  });
+  if (row != file.rows()) std::abort();
+  return 0;
+}

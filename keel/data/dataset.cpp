@@ -1,0 +1,125 @@
+#include "keel/data/dataset.h"
+
+#include <glob.h>
+
+#include <algorithm>
+
+#include "keel/core/error.h"
+#include "keel/core/hash.h"
+#include "keel/core/limits.h"
+
+namespace keel {
+namespace {
+
+bool skips(const DataOptions& options) { return options.bad_rows == "skip"; }
+
+[[noreturn]] void stop_at(const BadRow& bad) { fail(ExitCode::kBadInput, bad.what()); }
+
+/// "gsm8k/train.jsonl.gz" is "train".
+std::string plain_name(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  return name.substr(0, name.find('.', 1));
+}
+
+/// The columns of the file's first row that has some; the rows before it are bad.
+std::optional<Columns> columns_of(const RowFile& file, const DataOptions& options) {
+  constexpr uint64_t kRowsTried = 1000;
+  for (uint64_t row = 0; row < std::min(file.rows(), kRowsTried); ++row) {
+    try {
+      return recognise(file.read(row), options);
+    } catch (const BadRow& bad) {
+      if (!skips(options)) stop_at(bad);
+    }
+  }
+  return std::nullopt;
+}
+
+BadRow without_columns(const Row& row) {
+  return BadRow(row.place, "none of the first rows of the file has a prompt; set data.prompt_key");
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& names) {
+  std::vector<std::filesystem::path> paths;
+  for (const std::string& name : names) {
+    if (name.find_first_of("*?[") == std::string::npos || std::filesystem::exists(name)) {
+      paths.emplace_back(name);
+      continue;
+    }
+    glob_t found{};
+    const int result = glob(name.c_str(), 0, nullptr, &found);
+    if (result == 0) paths.insert(paths.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    globfree(&found);
+    if (result != 0) fail(ExitCode::kBadInput, "no file is called ", name);
+  }
+  return paths;
+}
+
+Dataset Dataset::open(const std::vector<std::string>& names, const DataOptions& options) {
+  Dataset dataset;
+  for (const std::filesystem::path& path : expand_names(names)) dataset.add_file(path, options);
+  if (dataset.rows_ == 0)
+    fail(ExitCode::kBadInput, joined(names), ": the dataset is empty, it has no row; give files with rows");
+  if (options.check) dataset.check_rows(options);
+  return dataset;
+}
+
+void Dataset::add_file(const std::filesystem::path& path, const DataOptions& options) {
+  if (std::filesystem::is_directory(path))
+    fail(ExitCode::kBadInput, path.string(), " is a folder; name its files, for instance ",
+         (path / "*.jsonl").string());
+  Part part{RowFile::open(path), std::filesystem::file_size(path), rows_, std::nullopt, plain_name(path)};
+  part.columns = columns_of(part.file, options);
+  rows_ += part.file.rows();
+  if (part.columns) {
+    const std::string note = part.columns->sentence();
+    if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
+  }
+  parts_.push_back(std::move(part));
+}
+
+void Dataset::check_rows(const DataOptions& options) {
+  uint64_t bad_rows = 0, good_rows = 0;
+  std::string first;
+  const auto on_bad = [&](const BadRow& bad) {
+    if (!skips(options)) stop_at(bad);
+    if (bad_rows == 0) first = bad.what();
+    bad_rows += bad.rows();
+  };
+  for (const Part& part : parts_) {
+    const auto on_row = [&](Row row) {
+      if (!part.columns) return on_bad(without_columns(row));
+      try {
+        example_of(std::move(row), *part.columns);
+        ++good_rows;
+      } catch (const BadRow& bad) {
+        on_bad(bad);
+      }
+    };
+    part.file.for_each(on_row, on_bad);
+  }
+  if (good_rows == 0) fail(ExitCode::kBadInput, "none of the ", bad_rows, " rows can be used; the first: ", first);
+  if (bad_rows > 0)
+    notes_.push_back(std::to_string(bad_rows) + " bad row" + (bad_rows > 1 ? "s are" : " is") +
+                     " skipped; the first: " + first);
+}
+
+Example Dataset::read(uint64_t row) const {
+  const auto after = std::upper_bound(parts_.begin(), parts_.end(), row,
+                                      [](uint64_t wanted, const Part& part) { return wanted < part.first_row; });
+  const Part& part = *(after - 1);
+  Row found = part.file.read(row - part.first_row);
+  if (!part.columns) throw without_columns(found);
+  Example example = example_of(std::move(found), *part.columns);
+  if (example.source.empty()) example.source = part.source;
+  return example;
+}
+
+std::string Dataset::fingerprint() const {
+  Json shape = Json::array();
+  for (const Part& part : parts_) shape.push_back({part.bytes, part.file.rows()});
+  return sha256_hex(shape.dump()).substr(0, 16);
+}
+
+}  // namespace keel

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/data/data_options.h"
+#include "keel/data/row_file.h"
+#include "keel/data/schema.h"
+
+namespace keel {
+
+/// The rows of several files behind each other, by number.
+class Dataset {
+ public:
+  /// `names` are data.files or data.eval_files. Reads what the first row of each file says; with data.check every row.
+  static Dataset open(const std::vector<std::string>& names, const DataOptions& options);
+
+  uint64_t rows() const { return rows_; }
+  /// A BadRow where the row cannot be used.
+  Example read(uint64_t row) const;
+
+  /// What to tell the user: how each kind of file is read, and which rows are bad.
+  const std::vector<std::string>& notes() const { return notes_; }
+  /// Changes with the number of files, of their bytes and rows: positions in another dataset mean other rows.
+  std::string fingerprint() const;
+
+ private:
+  struct Part {
+    RowFile file;
+    uint64_t bytes, first_row;
+    std::optional<Columns> columns;  // none where the file has no row that can be used
+    std::string source;              // for rows that name none: the file
+  };
+
+  void add_file(const std::filesystem::path& path, const DataOptions& options);
+  void check_rows(const DataOptions& options);
+
+  std::vector<Part> parts_;
+  uint64_t rows_ = 0;
+  std::vector<std::string> notes_;
+};
+
+/// The files that names with * and ? stand for, each pattern's in alphabetical order; one that stands for none is an
+/// Error.
+std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& names);
+
+}  // namespace keel

@@ -1,0 +1,83 @@
+#include "keel/data/open_dataset.h"
+
+#include <memory>
+
+#include "keel/core/error.h"
+#include "keel/core/hash.h"
+#include "keel/data/dataset.h"
+#include "keel/data/row_order.h"
+#include "keel/data/row_prompt.h"
+
+namespace keel {
+namespace {
+
+enum class Part { kAll, kTraining, kHeldOut };
+
+/// Whether a row is kept for evaluation: decided by its prompt alone, so that copies of it stay together and every seed
+/// has the same ones.
+bool is_held_out(const Json& prompt, double share) { return crc32c(prompt.dump()) < share * 4294967296.0; }
+
+struct RowSource {
+  std::shared_ptr<const Dataset> dataset;
+  std::shared_ptr<const RowPrompts> prompts;
+  DataOptions options;
+  std::optional<uint64_t> shuffle_seed;
+  Part part = Part::kAll;
+
+  std::variant<Prompt, SkippedRow> at(uint64_t position) const {
+    try {
+      Example example = dataset->read(row_at(position));
+      if (part != Part::kAll && is_held_out(example.prompt, options.held_out) != (part == Part::kHeldOut))
+        return SkippedRow{SkippedRow::Why::kOtherSplit, ""};
+      const std::string place = example.place;
+      Prompt prompt = prompts->prompt(std::move(example), position);
+      const size_t length = prompt.tokens.size(), limit = static_cast<size_t>(options.max_prompt_tokens);
+      if (limit == 0 || length <= limit) return prompt;
+      return SkippedRow{SkippedRow::Why::kTooLong, place + ": a prompt of " + std::to_string(length) +
+                                                       " tokens; data.max_prompt_tokens is " + std::to_string(limit)};
+    } catch (const BadRow& bad) {
+      if (options.bad_rows != "skip") fail(ExitCode::kBadInput, bad.what());
+      return SkippedRow{SkippedRow::Why::kBad, bad.what(), bad.rows()};
+    }
+  }
+
+  uint64_t row_at(uint64_t position) const {
+    const uint64_t rows = dataset->rows(), index = position % rows;
+    return shuffle_seed ? shuffled_row(*shuffle_seed, position / rows, index, rows) : index;
+  }
+};
+
+PromptStream stream_of(RowSource source, bool repeats) {
+  const uint64_t rows = source.dataset->rows();
+  const auto shared = std::make_shared<const RowSource>(std::move(source));
+  return PromptStream([shared](uint64_t position) { return shared->at(position); }, rows, repeats);
+}
+
+}  // namespace
+
+OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Tokenizer& tokenizer,
+                           const ChatTemplates& templates) {
+  if (options.files.empty()) fail(ExitCode::kBadConfiguration, "data.files is empty; name at least one file");
+  if (options.held_out > 0 && !options.eval_files.empty())
+    fail(ExitCode::kBadConfiguration, "data.held_out and data.eval_files both say what to evaluate on; drop one");
+  const auto prompts = std::make_shared<const RowPrompts>(PromptEncoder(tokenizer, templates), options);
+  const std::optional<uint64_t> shuffle_seed = options.shuffle ? std::optional(seed) : std::nullopt;
+  const bool splits = options.held_out > 0;
+
+  const auto dataset = std::make_shared<const Dataset>(Dataset::open(options.files, options));
+  OpenedDataset opened{
+      .train = stream_of({dataset, prompts, options, shuffle_seed, splits ? Part::kTraining : Part::kAll}, true),
+      .held_out = std::nullopt,
+      .rows = dataset->rows(),
+      .notes = dataset->notes(),
+      .fingerprint = dataset->fingerprint()};
+  if (splits) opened.held_out = stream_of({dataset, prompts, options, std::nullopt, Part::kHeldOut}, false);
+  if (!options.eval_files.empty()) {
+    const auto evaluation = std::make_shared<const Dataset>(Dataset::open(options.eval_files, options));
+    for (const std::string& note : evaluation->notes()) opened.notes.push_back("eval_files: " + note);
+    opened.held_out = stream_of({evaluation, prompts, options, std::nullopt, Part::kAll}, false);
+  }
+  return opened;
+}
+
+}  // namespace keel

@@ -1,0 +1,35 @@
+#include "keel/data/prompt_stream.h"
+
+#include "keel/core/error.h"
+
+namespace keel {
+
+std::vector<Prompt> PromptStream::next(int64_t count) {
+  std::vector<Prompt> prompts;
+  uint64_t skipped_in_a_row = 0;
+  while (static_cast<int64_t>(prompts.size()) < count && (repeats_ || position_ < pass_)) {
+    std::variant<Prompt, SkippedRow> found = prompt_at_(position_);
+    ++position_;
+    if (Prompt* prompt = std::get_if<Prompt>(&found)) {
+      prompts.push_back(std::move(*prompt));
+      skipped_in_a_row = 0;
+    } else {
+      this->count(std::get<SkippedRow>(found));
+      if (++skipped_in_a_row >= pass_ && repeats_ && pass_ > 0 && position_ % pass_ == 0) refuse_empty_pass();
+    }
+  }
+  return prompts;
+}
+
+void PromptStream::count(const SkippedRow& row) {
+  if (row.why == SkippedRow::Why::kOtherSplit) return;
+  (row.why == SkippedRow::Why::kBad ? skipped_.bad : skipped_.too_long) += row.rows;
+  if (skipped_.first.empty()) skipped_.first = row.reason;
+}
+
+void PromptStream::refuse_empty_pass() const {
+  fail(ExitCode::kBadInput, "none of the ", pass_, " rows gives a prompt; ", skipped_.too_long, " are too long, ",
+       skipped_.bad, " are bad", skipped_.first.empty() ? "" : "; the first: ", skipped_.first);
+}
+
+}  // namespace keel

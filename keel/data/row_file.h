@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "keel/core/json.h"
+#include "keel/data/bad_row.h"
+#include "keel/data/byte_source.h"
+#include "keel/data/line_file.h"
+
+namespace keel {
+
+/// One row and where it stands: "train.jsonl:17", "train.parquet, row group 0, row 16".
+struct Row {
+  Json value;
+  std::string place;
+};
+
+/// The rows of one data file, by number. JSON lines are read where they lie; compressed files and Parquet are unpacked
+/// once, into a temporary file. Blank lines are no rows.
+class RowFile {
+ public:
+  static RowFile open(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Bad ones included.
+  uint64_t rows() const { return lines_.rows() + (damage_ ? 1 : 0); }
+  /// A BadRow where there is none to be had.
+  Row read(uint64_t row) const;
+  /// All rows in order, bad ones as what is wrong with them.
+  void for_each(const std::function<void(Row)>& on_row, const std::function<void(const BadRow&)>& on_bad) const;
+
+ private:
+  RowFile(std::filesystem::path path, DataFormat format, LineFile lines, std::optional<BadRow> damage)
+      : path_(std::move(path)), format_(format), lines_(std::move(lines)), damage_(std::move(damage)) {}
+  static RowFile unpack(const std::filesystem::path& path, DataFormat format);
+  Row parse(const TextLine& line) const;
+  Row parse_unpacked(const TextLine& line) const;
+
+  std::filesystem::path path_;
+  DataFormat format_;
+  LineFile lines_;
+  std::optional<BadRow> damage_;  // where a compressed file broke off; counts as its last row
+};
+
+}  // namespace keel

@@ -1,0 +1,76 @@
+#include "keel/data/row_prompt.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "keel/core/error.h"
+
+namespace keel {
+namespace {
+
+std::tm date_of(const std::string& text) {
+  int year = 0, month = 0, day = 0, end = 0;
+  const bool read = std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &end) == 3;
+  const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{static_cast<unsigned>(month)},
+                                         std::chrono::day{static_cast<unsigned>(day)}};
+  if (!read || static_cast<size_t>(end) != text.size() || !date.ok())
+    fail(ExitCode::kBadConfiguration, "data.date is \"", text, "\"; wanted a date as 2024-07-26");
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(std::chrono::sys_days{date});
+  std::tm time{};
+  gmtime_r(&seconds, &time);
+  return time;
+}
+
+bool has_system_message(const Json& messages) {
+  return std::any_of(messages.begin(), messages.end(), [](const Json& message) { return message["role"] == "system"; });
+}
+
+}  // namespace
+
+RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options)
+    : encoder_(std::move(encoder)),
+      chat_(options.chat),
+      system_prompt_(options.system_prompt),
+      now_(date_of(options.date)) {
+  if (chat_ == "never" && !system_prompt_.empty())
+    fail(ExitCode::kBadConfiguration, "data.system_prompt needs a chat template, and data.chat is never; drop one");
+}
+
+bool RowPrompts::is_chat(const Example& example) const {
+  if (example.prompt.is_array()) {
+    if (chat_ == "never")
+      fail(ExitCode::kBadConfiguration, example.place, ": the prompt is a conversation, and data.chat is never; set ",
+           "data.chat to auto or data.prompt_key to a column of texts");
+    return true;
+  }
+  return chat_ == "always" || (chat_ == "auto" && !system_prompt_.empty());
+}
+
+Prompt RowPrompts::prompt(Example example, uint64_t id) const {
+  Prompt prompt;
+  prompt.id = id;
+  prompt.source = std::move(example.source);
+  prompt.answer = std::move(example.answer);
+  prompt.extra = std::move(example.extra);
+  if (is_chat(example)) {
+    if (!encoder_.has_template())
+      fail(ExitCode::kBadConfiguration, example.place, ": the prompt is to be rendered as a conversation, and the ",
+           "model has no chat template; take a model that has one, or texts with data.chat=never");
+    if (example.prompt.is_string()) example.prompt = Json::array({{{"role", "user"}, {"content", example.prompt}}});
+    if (!system_prompt_.empty() && !has_system_message(example.prompt))
+      example.prompt.insert(example.prompt.begin(), Json{{"role", "system"}, {"content", system_prompt_}});
+    prompt.messages = example.prompt;
+  }
+  try {
+    EncodedPrompt encoded = prompt.messages.is_null() ? encoder_.text(example.prompt.get<std::string>())
+                                                      : encoder_.chat(prompt.messages, now_);
+    prompt.text = std::move(encoded.text);
+    prompt.tokens = std::move(encoded.tokens);
+  } catch (const Error& error) {
+    throw BadRow(example.place, error.what());
+  }
+  if (prompt.tokens.empty()) throw BadRow(example.place, "the prompt has no tokens");
+  return prompt;
+}
+
+}  // namespace keel

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <ctime>
+#include <string>
+
+#include "keel/core/records.h"
+#include "keel/data/data_options.h"
+#include "keel/data/schema.h"
+#include "keel/text/chat_encoding.h"
+
+namespace keel {
+
+/// Rows to what a model is given.
+class RowPrompts {
+ public:
+  /// An Error (kBadConfiguration) where the options contradict the model or each other.
+  RowPrompts(PromptEncoder encoder, const DataOptions& options);
+
+  /// The row's prompt, rendered and encoded. A BadRow where the chat template or the tokenizer refuses it.
+  Prompt prompt(Example example, uint64_t id) const;
+
+ private:
+  bool is_chat(const Example& example) const;
+
+  PromptEncoder encoder_;
+  std::string chat_, system_prompt_;
+  std::tm now_;
+};
+
+}  // namespace keel

@@ -1,0 +1,173 @@
+#include "keel/data/schema.h"
+
+#include <algorithm>
+
+#include "keel/core/foreign_text.h"
+#include "keel/core/limits.h"
+
+namespace keel {
+namespace {
+
+constexpr std::string_view kHashes = "####";
+
+/// Where a row of no known program keeps its answer.
+const std::vector<std::string> kAnswers = {"ground_truth", "answer", "solution", "label", "Answer", "Solution"};
+const std::vector<std::string> kSources = {"data_source", "dataset", "source"};
+
+std::string first_present(const Json& row, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths)
+    if (const Json* value = find_column(row, path); value != nullptr && !value->is_null()) return path;
+  return "";
+}
+
+bool has_hashes(const Json* answer) {
+  return answer != nullptr && answer->is_string() &&
+         answer->get_ref<const std::string&>().find(kHashes) != std::string::npos;
+}
+
+bool fits(const Json& row, const Schema& schema) {
+  return std::all_of(schema.marks.begin(), schema.marks.end(),
+                     [&](const std::string& mark) { return find_column(row, mark) != nullptr; }) &&
+         !first_present(row, schema.prompts).empty() &&
+         (!schema.answer_after_hashes || has_hashes(find_column(row, schema.answers.front())));
+}
+
+std::string column_names(const Json& row) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : row.items()) names.push_back(printable(name));
+  if (names.size() > 20) names.resize(20);
+  return names.empty() ? "no columns at all" : joined(names);
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+/// "...\n#### 1,234" is "1234", as everyone who prepares GSM8K takes it.
+std::string answer_after_hashes(const Json& value, const std::string& place) {
+  if (!has_hashes(&value)) throw BadRow(place, "the answer has no \"####\" with the result behind it");
+  const std::string& text = value.get_ref<const std::string&>();
+  std::string answer(trimmed(std::string_view(text).substr(text.rfind(kHashes) + kHashes.size())));
+  std::erase(answer, ',');
+  return answer;
+}
+
+[[noreturn]] void refuse_message(const std::string& place, size_t index, const std::string& what) {
+  throw BadRow(place, "message " + std::to_string(index + 1) + " of the prompt " + what);
+}
+
+/// A message without the fields that are null: a Parquet file gives every message the fields of all.
+Json checked_message(Json message, size_t index, const std::string& place) {
+  if (!message.is_object()) refuse_message(place, index, std::string("is no object but ") + message.type_name());
+  for (auto field = message.begin(); field != message.end();) field = field->is_null() ? message.erase(field) : ++field;
+  for (const char* field : {"role", "content"}) {
+    if (!message.contains(field)) refuse_message(place, index, std::string("has no ") + field);
+    if (!message[field].is_string())
+      refuse_message(place, index,
+                     std::string("has a ") + field + " that is no text but " + message[field].type_name());
+  }
+  return message;
+}
+
+Json checked_conversation(Json messages, bool drop_reply, const std::string& place) {
+  for (size_t i = 0; i < messages.size(); ++i) messages[i] = checked_message(std::move(messages[i]), i, place);
+  const auto ends_with_reply = [&] { return !messages.empty() && messages.back()["role"] == "assistant"; };
+  if (drop_reply && ends_with_reply()) messages.erase(messages.size() - 1);
+  if (messages.empty()) throw BadRow(place, "the prompt is an empty conversation");
+  if (ends_with_reply()) throw BadRow(place, "the prompt ends with the assistant's words; it must end with the user's");
+  return messages;
+}
+
+Json checked_prompt(Json prompt, const Columns& columns, const std::string& place) {
+  // Where the column is the whole conversation, its last reply is what was once the target.
+  if (prompt.is_array()) return checked_conversation(std::move(prompt), columns.prompt == "messages", place);
+  if (!prompt.is_string())
+    throw BadRow(place, "the prompt (" + columns.prompt + ") is neither a text nor a list of messages but " +
+                            prompt.type_name());
+  if (trimmed(prompt.get_ref<const std::string&>()).empty()) throw BadRow(place, "the prompt is empty");
+  return prompt;
+}
+
+const Json& required_column(const Row& row, const std::string& path, const std::string& key) {
+  const Json* value = find_column(row.value, path);
+  if (value == nullptr || value->is_null())
+    throw BadRow(row.place, "column " + printable(path) + (value ? " is null" : " is missing") + "; the row has " +
+                                column_names(row.value) + ". data." + key +
+                                " names another, data.bad_rows=skip passes over");
+  return *value;
+}
+
+std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+}  // namespace
+
+const std::vector<Schema>& schema_table() {
+  static const std::vector<Schema> table = {
+      {"verl", {"reward_model.ground_truth"}, {"prompt"}, {"reward_model.ground_truth"}, {"data_source"}},
+      {"SkyRL", {"reward_spec.ground_truth"}, {"prompt"}, {"reward_spec.ground_truth"}, {"data_source"}},
+      {"open-instruct", {"ground_truth"}, {"messages"}, {"ground_truth"}, {"dataset"}},
+      {"slime", {"label"}, {"prompt"}, {"label"}, kSources},
+      {"OpenRLHF", {}, {"input"}, {"label", "answer"}, {"datasource"}},
+      {"GSM8K", {}, {"question"}, {"answer"}, kSources, /*answer_after_hashes=*/true},
+      {"TRL", {}, {"prompt"}, kAnswers, kSources},
+      {"problem and answer", {}, {"problem", "question", "Problem", "Question"}, kAnswers, kSources},
+      {"conversation", {}, {"messages"}, kAnswers, kSources},
+  };
+  return table;
+}
+
+const Json* find_column(const Json& row, std::string_view path) {
+  if (!row.is_object()) return nullptr;
+  if (const auto whole = row.find(path); whole != row.end()) return &*whole;
+  const size_t dot = path.find('.');
+  if (dot == std::string_view::npos) return nullptr;
+  const auto outer = row.find(path.substr(0, dot));
+  return outer == row.end() ? nullptr : find_column(*outer, path.substr(dot + 1));
+}
+
+Columns recognise(const Row& row, const DataOptions& options) {
+  const auto& table = schema_table();
+  const auto schema = std::find_if(table.begin(), table.end(), [&](const Schema& s) { return fits(row.value, s); });
+  Columns columns;
+  if (schema != table.end()) {
+    columns = {schema->name, first_present(row.value, schema->prompts), first_present(row.value, schema->answers),
+               first_present(row.value, schema->sources), schema->answer_after_hashes};
+  } else if (options.prompt_key.empty()) {
+    throw BadRow(row.place, "no known schema: the row has " + column_names(row.value) +
+                                "; set data.prompt_key to the column of the prompt, and data.answer_key");
+  } else {
+    columns = {"the configured columns", "", first_present(row.value, kAnswers), first_present(row.value, kSources)};
+  }
+  if (!options.prompt_key.empty()) columns.prompt = options.prompt_key;
+  if (!options.answer_key.empty()) columns.answer = options.answer_key, columns.answer_after_hashes = false;
+  if (!options.source_key.empty()) columns.source = options.source_key;
+  columns.conversation = required_column(row, columns.prompt, "prompt_key").is_array();
+  return columns;
+}
+
+std::string Columns::sentence() const {
+  std::string text = "read as: " + schema;
+  text += answer.empty() ? "; no answer" : "; answer from " + answer;
+  if (answer_after_hashes) text += " (behind ####)";
+  text += ", prompt from " + prompt + (conversation ? " (a conversation)" : " (a text)");
+  if (!source.empty()) text += ", source from " + source;
+  return text;
+}
+
+Example example_of(Row row, const Columns& columns) {
+  Example example;
+  example.place = row.place;
+  example.prompt = checked_prompt(required_column(row, columns.prompt, "prompt_key"), columns, row.place);
+  if (!columns.answer.empty()) {
+    const Json& answer = required_column(row, columns.answer, "answer_key");
+    example.answer = columns.answer_after_hashes ? Json(answer_after_hashes(answer, row.place)) : answer;
+  }
+  if (!columns.source.empty()) example.source = text_of(required_column(row, columns.source, "source_key"));
+  example.extra = std::move(row.value);
+  example.extra.erase(columns.prompt);
+  return example;
+}
+
+}  // namespace keel

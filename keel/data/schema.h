@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "keel/core/json.h"
+#include "keel/data/data_options.h"
+#include "keel/data/row_file.h"
+
+namespace keel {
+
+/// How one of the programs people come from writes its rows.
+struct Schema {
+  std::string name;
+  std::vector<std::string> marks;    // columns by which it is known; a.b is b in a
+  std::vector<std::string> prompts;  // the first of them that is there is taken; and so on
+  std::vector<std::string> answers;
+  std::vector<std::string> sources;
+  bool answer_after_hashes = false;  // GSM8K: the answer stands behind "####"
+};
+
+/// All schemas; the first whose marks are there is taken.
+const std::vector<Schema>& schema_table();
+
+/// Which columns of a file are read. Empty: none.
+struct Columns {
+  std::string schema;
+  std::string prompt, answer, source;
+  bool answer_after_hashes = false;
+  bool conversation = false;  // of the row they were recognised by
+
+  /// "read as: verl; answer from reward_model.ground_truth, prompt from prompt (a conversation), ..."
+  std::string sentence() const;
+};
+
+/// The columns of rows like this one; keys of the options come first. A BadRow where there is no prompt.
+Columns recognise(const Row& row, const DataOptions& options);
+
+/// What a row says, before it is rendered.
+struct Example {
+  Json prompt;  // a string, or messages: a list of {role, content, ...}
+  Json answer;
+  std::string source;
+  Json extra;  // all columns but that of the prompt
+  std::string place;
+};
+
+/// A BadRow where a column is missing or is not what it should be.
+Example example_of(Row row, const Columns& columns);
+
+/// The value of a column; "a.b" is b in a, unless a column has that very name.
+const Json* find_column(const Json& row, std::string_view path);
+
+}  // namespace keel

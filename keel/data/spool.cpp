@@ -1,0 +1,80 @@
+#include "keel/data/spool.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "keel/core/error.h"
+
+namespace keel {
+namespace {
+
+constexpr size_t kPendingBytes = size_t{256} << 10;
+
+std::string temporary_folder() {
+  const char* chosen = std::getenv("TMPDIR");
+  if (chosen != nullptr && *chosen != '\0') return chosen;
+  return access("/var/tmp", W_OK) == 0 ? "/var/tmp" : "/tmp";
+}
+
+[[noreturn]] void refuse(const std::string& origin, const std::string& folder, const char* what) {
+  fail(ExitCode::kHealthGuard, origin, ": unpacking it into a temporary file in ", folder, " failed: ", what,
+       "; make room there, set TMPDIR to a folder on a larger disk, or unpack it to JSON lines yourself");
+}
+
+}  // namespace
+
+Spool::Spool(const std::filesystem::path& origin)
+    : origin_(origin.string()),
+      folder_(temporary_folder()),
+      scanner_(std::make_unique<LineScanner>(
+          [this](const TextLine& line, uint64_t offset) {
+            index_.add(line, offset);
+            return true;
+          },
+          /*keep_text=*/false)) {
+  std::string name = folder_ + "/keel-rows-XXXXXX";
+  handle_ = std::make_shared<FileHandle>(mkostemp(name.data(), O_CLOEXEC));
+  if (!handle_->is_open()) refuse(origin_, folder_, std::strerror(errno));
+  unlink(name.c_str());
+}
+
+void Spool::write(std::string_view bytes) {
+  scanner_->add(bytes);
+  pending_ += bytes;
+  if (pending_.size() >= kPendingBytes) flush();
+}
+
+void Spool::flush() {
+  std::string_view rest = pending_;
+  while (!rest.empty()) {
+    const ssize_t written = ::write(handle_->get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) refuse(origin_, folder_, std::strerror(errno));
+    rest.remove_prefix(static_cast<size_t>(written));
+    bytes_ += static_cast<uint64_t>(written);
+  }
+  pending_.clear();
+}
+
+LineFile Spool::finish() && {
+  flush();
+  scanner_->finish();
+  const auto read_at = [handle = handle_, origin = origin_](uint64_t offset, std::span<std::byte> to) {
+    while (!to.empty()) {
+      const ssize_t got = pread(handle->get(), to.data(), to.size(), static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0)
+        fail(ExitCode::kHealthGuard, origin,
+             ": reading its temporary file failed: ", got < 0 ? std::strerror(errno) : "it has become shorter");
+      to = to.subspan(static_cast<size_t>(got));
+      offset += static_cast<uint64_t>(got);
+    }
+  };
+  return LineFile(read_at, bytes_, std::move(index_));
+}
+
+}  // namespace keel

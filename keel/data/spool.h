@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "keel/core/file.h"
+#include "keel/data/line_file.h"
+
+namespace keel {
+
+/// A file of lines that is being written and has no name: the system takes it back when the process ends, whatever way
+/// it ends. Lies in TMPDIR, else /var/tmp, which unlike /tmp is a disk.
+class Spool {
+ public:
+  /// `origin` is the data file whose rows it takes; errors name it.
+  explicit Spool(const std::filesystem::path& origin);
+
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+
+  void write(std::string_view bytes);
+  uint64_t bytes() const { return bytes_ + pending_.size(); }
+  LineFile finish() &&;
+
+ private:
+  void flush();
+
+  std::string origin_, folder_;
+  std::shared_ptr<FileHandle> handle_;
+  std::string pending_;
+  uint64_t bytes_ = 0;
+  LineIndex index_;
+  std::unique_ptr<LineScanner> scanner_;
+};
+
+}  // namespace keel

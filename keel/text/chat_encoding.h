@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "keel/core/json.h"
+#include "keel/text/chat_template.h"
+#include "keel/text/tokenizer.h"
+
+namespace keel {
+
+/// A prompt as text and as what the model is given.
+struct EncodedPrompt {
+  std::string text;
+  std::vector<int32_t> tokens;
+};
+
+/// Prompts to token ids. Special tokens spelled out by whoever wrote the prompt stay text: nobody can end a turn, or
+/// begin one, by writing its token.
+class PromptEncoder {
+ public:
+  PromptEncoder(Tokenizer tokenizer, ChatTemplates templates);
+
+  bool has_template() const { return !templates_.empty(); }
+
+  /// A text, with what the tokenizer's post-processor adds, such as <bos>.
+  EncodedPrompt text(const std::string& text) const;
+
+  /// A conversation through the model's chat template, up to where the model is to go on. `now` is what a template that
+  /// asks for the date is told.
+  EncodedPrompt chat(const Json& messages, const std::tm& now) const;
+
+ private:
+  struct Special {
+    std::string text, stand_in;
+  };
+  Json shielded(const Json& messages) const;
+  std::vector<int32_t> encode_shielded(std::string& text) const;
+
+  Tokenizer tokenizer_;
+  ChatTemplates templates_;
+  std::vector<Special> specials_;  // longest first
+};
+
+}  // namespace keel

@@ -1,0 +1,101 @@
+#include "keel/data/dataset.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/data/data_support.h"
+#include "tests/support/errors.h"
+
+namespace keel {
+namespace {
+
+std::string row(const std::string& prompt, int answer) {
+  return Json({{"prompt", prompt}, {"answer", answer}}).dump() + "\n";
+}
+
+DataOptions with(const std::string& bad_rows, bool check = true) {
+  DataOptions options;
+  options.bad_rows = bad_rows;
+  options.check = check;
+  return options;
+}
+
+TEST(Dataset, PutsFilesBehindEachOther) {
+  const DataFolder folder;
+  folder.write("b-1.jsonl", row("p0", 0) + row("p1", 1));
+  folder.write("b-2.jsonl", "");
+  folder.write("b-3.jsonl", row("p2", 2) + row("p3", 3));
+  const std::string last = folder.write("a.jsonl", R"({"question": "p4", "answer": "so\n#### 4"})");
+  const Dataset dataset = Dataset::open({(folder.path / "b-?.jsonl").string(), last}, {});
+  ASSERT_EQ(dataset.rows(), 5u);
+  for (uint64_t i = 0; i < 5; ++i) EXPECT_EQ(dataset.read(i).prompt, "p" + std::to_string(i));
+  EXPECT_EQ(dataset.read(4).answer, "4");
+  EXPECT_EQ(dataset.read(0).source, "b-1");
+  EXPECT_EQ(dataset.notes(), (std::vector<std::string>{
+                                 "read as: TRL; answer from answer, prompt from prompt (a text)",
+                                 "read as: GSM8K; answer from answer (behind ####), prompt from question (a text)"}));
+}
+
+TEST(Dataset, StopsAtABadRowOrSkipsAndCountsIt) {
+  const DataFolder folder;
+  const std::string path =
+      folder.write("rows.jsonl", row("a", 1) + "{\"prompt\": \n" + row("b", 2) + "\n{\"answer\": 1}\n");
+  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":2: not valid JSON"),
+            std::string::npos);
+
+  const Dataset dataset = Dataset::open({path}, with("skip"));
+  EXPECT_EQ(dataset.rows(), 4u);
+  EXPECT_EQ(dataset.read(2).prompt, "b");
+  EXPECT_TRUE(bad_row_of([&] { dataset.read(3); }).starts_with(path + ":5: column \"prompt\" is missing"));
+  ASSERT_EQ(dataset.notes().size(), 2u);
+  EXPECT_TRUE(dataset.notes()[1].starts_with("2 bad rows are skipped; the first: " + path + ":2: "))
+      << dataset.notes()[1];
+}
+
+TEST(Dataset, FindsABadRowWhenItIsDrawnWhereItWasNotChecked) {
+  const DataFolder folder;
+  const std::string path = folder.write("rows.jsonl", row("a", 1) + "nonsense\n");
+  const Dataset dataset = Dataset::open({path}, with("stop", /*check=*/false));
+  EXPECT_EQ(dataset.read(0).prompt, "a");
+  EXPECT_TRUE(bad_row_of([&] { dataset.read(1); }).starts_with(path + ":2: not valid JSON"));
+}
+
+TEST(Dataset, StopsAtACutOffFileOrTakesWhatIsWhole) {
+  if (!can_read(DataFormat::kGzip)) GTEST_SKIP() << "this build reads no gzip";
+  const DataFolder folder;
+  const std::string path = folder.write("rows.jsonl.gz", two_gzip_members().substr(0, 50));
+  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ": the gzip file is cut off"),
+            std::string::npos);
+  const Dataset dataset = Dataset::open({path}, with("skip"));
+  EXPECT_EQ(dataset.read(0).prompt, "a");
+  EXPECT_TRUE(
+      dataset.notes()[1].starts_with("1 bad row is skipped; the first: " + path + ": the gzip file is cut off"));
+}
+
+TEST(Dataset, RefusesWhatHasNoRows) {
+  const DataFolder folder;
+  const std::string empty = folder.write("empty.jsonl", "\n\n");
+  EXPECT_NE(error_of(3, [&] { Dataset::open({empty}, {}); }).find("the dataset is empty"), std::string::npos);
+  EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string() + "/*.json"}, {}); }).find("no file is called"),
+            std::string::npos);
+  EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string() + "/gone.jsonl"}, {}); }).find("gone.jsonl"),
+            std::string::npos);
+  EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string()}, {}); }).find("is a folder; name its files"),
+            std::string::npos);
+  const std::string bad = folder.write("bad.jsonl", "x\ny\n");
+  EXPECT_NE(error_of(3, [&] { Dataset::open({bad}, with("skip")); })
+                .find("none of the 2 rows can be used; the first: " + bad + ":1"),
+            std::string::npos);
+}
+
+TEST(Dataset, HasAnotherFingerprintWhenAFileChanges) {
+  const DataFolder folder;
+  const auto fingerprint = [&](const std::string& text) {
+    return Dataset::open({folder.write("rows.jsonl", text)}, {}).fingerprint();
+  };
+  const std::string before = fingerprint(row("a", 1) + row("b", 2));
+  EXPECT_EQ(fingerprint(row("a", 1) + row("b", 2)), before);
+  EXPECT_NE(fingerprint(row("a", 1) + row("b", 2) + row("c", 3)), before);
+}
+
+}  // namespace
+}  // namespace keel

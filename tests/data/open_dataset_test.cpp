@@ -1,0 +1,245 @@
+#include "keel/data/open_dataset.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/data/data_support.h"
+#include "tests/support/errors.h"
+
+namespace keel {
+namespace {
+
+ChatTemplates templates(const char* source =
+                            "{{ bos_token }}{% for m in messages %}<turn>{{ m.role }}: {{ m.content }}<end>{% endfor %}"
+                            "{% if add_generation_prompt %}<turn>assistant: {% endif %}") {
+  return ChatTemplates::from_json(source, "test");
+}
+
+OpenedDataset open(const DataOptions& options, uint64_t seed = 1, const ChatTemplates& chat = templates()) {
+  return open_dataset(options, seed, byte_tokenizer(), chat);
+}
+
+std::string numbered_rows(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i)
+    text += Json({{"prompt", "problem " + std::to_string(i)}, {"answer", i}, {"n", i}}).dump() + "\n";
+  return text;
+}
+
+std::vector<int> answers(const std::vector<Prompt>& prompts) {
+  std::vector<int> result;
+  for (const Prompt& prompt : prompts) result.push_back(prompt.answer.get<int>());
+  return result;
+}
+
+DataOptions options_for(const std::string& file) {
+  DataOptions options;
+  options.files = {file};
+  return options;
+}
+
+TEST(OpenDataset, GivesEveryRowOncePerPassInAnotherOrder) {
+  const DataFolder folder;
+  OpenedDataset data = open(options_for(folder.write("rows.jsonl", numbered_rows(500))));
+  EXPECT_EQ(data.rows, 500u);
+  const std::vector<int> first = answers(data.train.next(500)), second = answers(data.train.next(500));
+  EXPECT_EQ(std::set<int>(first.begin(), first.end()).size(), 500u);
+  EXPECT_EQ(std::set<int>(second.begin(), second.end()).size(), 500u);
+  EXPECT_NE(first, second);
+  EXPECT_FALSE(std::is_sorted(first.begin(), first.end()));
+
+  DataOptions in_order = options_for((folder.path / "rows.jsonl").string());
+  in_order.shuffle = false;
+  const std::vector<int> unshuffled = answers(open(in_order).train.next(500));
+  EXPECT_TRUE(std::is_sorted(unshuffled.begin(), unshuffled.end()));
+}
+
+TEST(OpenDataset, GoesOnExactlyWhereItStopped) {
+  const DataFolder folder;
+  std::string text = numbered_rows(97);
+  text.insert(text.find("{\"prompt\":\"problem 40\""),
+              "broken\n{\"prompt\": \"much too long for the limit below\", \"answer\": -1}\n");
+  DataOptions options = options_for(folder.write("rows.jsonl", text));
+  options.bad_rows = "skip";
+  options.max_prompt_tokens = 12;  // "problem 40" has ten bytes
+  OpenedDataset whole = open(options);
+  const std::vector<Prompt> expected = whole.train.next(300);
+  for (const int64_t stop : {0, 1, 50, 96, 97, 98, 200}) {
+    OpenedDataset before = open(options);
+    before.train.next(stop);
+    OpenedDataset after = open(options);
+    after.train.seek(before.train.position());
+    const std::vector<Prompt> rest = after.train.next(300 - stop);
+    ASSERT_EQ(rest.size(), expected.size() - static_cast<size_t>(stop));
+    for (size_t i = 0; i < rest.size(); ++i) {
+      EXPECT_EQ(rest[i].id, expected[i + static_cast<size_t>(stop)].id);
+      EXPECT_EQ(rest[i].text, expected[i + static_cast<size_t>(stop)].text);
+    }
+    EXPECT_EQ(after.train.position(), whole.train.position());
+  }
+  // 300 prompts of 97 good rows in 99: three passes and nine more prompts.
+  EXPECT_GE(whole.train.skipped().bad, 3u);
+  EXPECT_LE(whole.train.skipped().bad, 4u);
+  EXPECT_GE(whole.train.skipped().too_long, 3u);
+  EXPECT_EQ(whole.train.skipped().bad + whole.train.skipped().too_long + 300, whole.train.position());
+}
+
+TEST(OpenDataset, StopsAtABadRowUnlessToldToSkip) {
+  const DataFolder folder;
+  DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(3) + "broken\n"));
+  options.check = false;
+  OpenedDataset data = open(options);
+  EXPECT_NE(error_of(3, [&] { data.train.next(4); }).find("rows.jsonl:4: not valid JSON"), std::string::npos);
+}
+
+TEST(OpenDataset, LeavesTooLongPromptsOutAndRefusesToRunOnNothing) {
+  const DataFolder folder;
+  DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(11)));
+  options.max_prompt_tokens = 9;  // "problem 9" fits, "problem 10" does not
+  OpenedDataset data = open(options);
+  for (const int answer : answers(data.train.next(20))) EXPECT_LT(answer, 10);
+  EXPECT_GE(data.train.skipped().too_long, 1u);
+  EXPECT_NE(data.train.skipped().first.find("rows.jsonl:11: a prompt of 10 tokens"), std::string::npos);
+  options.max_prompt_tokens = 3;
+  OpenedDataset none = open(options);
+  EXPECT_NE(error_of(3, [&] { none.train.next(1); }).find("none of the 11 rows gives a prompt; 11 are too long"),
+            std::string::npos);
+}
+
+TEST(OpenDataset, HoldsOutAShareByContentThatTrainingNeverSees) {
+  const DataFolder folder;
+  // Every problem twice: both copies must fall on the same side.
+  DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(1000) + numbered_rows(1000)));
+  options.held_out = 0.2;
+  OpenedDataset data = open(options);
+  ASSERT_TRUE(data.held_out);
+  const std::vector<int> held_out = answers(data.held_out->next(5000));  // one pass, then it ends
+  const std::set<int> kept(held_out.begin(), held_out.end());
+  EXPECT_EQ(held_out.size(), 2 * kept.size());
+  EXPECT_NEAR(static_cast<double>(kept.size()), 200, 50);  // 4 standard deviations
+  const std::vector<int> trained = answers(data.train.next(static_cast<int64_t>(2000 - held_out.size())));
+  std::set<int> both(trained.begin(), trained.end());
+  EXPECT_EQ(both.size(), 1000 - kept.size());
+  both.insert(kept.begin(), kept.end());
+  EXPECT_EQ(both.size(), 1000u);
+  EXPECT_EQ(answers(open(options, /*seed=*/2).held_out->next(5000)), held_out);  // whatever the seed
+}
+
+TEST(OpenDataset, EvaluatesOnFilesOfTheirOwnInOrder) {
+  const DataFolder folder;
+  DataOptions options = options_for(folder.write("train.jsonl", numbered_rows(10)));
+  options.eval_files = {folder.write("eval.jsonl", numbered_rows(3))};
+  OpenedDataset data = open(options);
+  EXPECT_EQ(answers(data.held_out->next(2)), (std::vector<int>{0, 1}));
+  EXPECT_EQ(answers(data.held_out->next(2)), (std::vector<int>{2}));
+  EXPECT_EQ(data.notes.back(), "eval_files: read as: TRL; answer from answer, prompt from prompt (a text)");
+  options.held_out = 0.1;
+  EXPECT_NE(error_of(2, [&] { open(options); }).find("drop one"), std::string::npos);
+}
+
+TEST(OpenDataset, KeepsAllOtherColumnsForTheReward) {
+  const DataFolder folder;
+  const Prompt prompt = open(options_for(folder.write("rows.jsonl", numbered_rows(1)))).train.next(1)[0];
+  EXPECT_EQ(prompt.text, "problem 0");
+  EXPECT_EQ(prompt.tokens, byte_ids("problem 0"));
+  EXPECT_EQ(prompt.source, "rows");
+  EXPECT_TRUE(prompt.messages.is_null());
+  EXPECT_EQ(prompt.extra, Json::parse(R"({"answer": 0, "n": 0})"));
+}
+
+TEST(OpenDataset, RendersConversationsAndTextsWhereAsked) {
+  const DataFolder folder;
+  const std::string chat = folder.write("chat.jsonl", R"({"prompt": [{"role": "user", "content": "hi"}]})");
+  const std::string text = folder.write("text.jsonl", R"({"prompt": "hi"})");
+  const std::string own = folder.write(
+      "own.jsonl", R"({"prompt": [{"role": "system", "content": "S"}, {"role": "user", "content": "hi"}]})");
+  const auto rendered = [&](const std::string& file, const std::string& mode, const std::string& system) {
+    DataOptions options = options_for(file);
+    options.chat = mode, options.system_prompt = system;
+    return open(options).train.next(1)[0].text;
+  };
+  EXPECT_EQ(rendered(chat, "auto", ""), "<bos><turn>user: hi<end><turn>assistant: ");
+  EXPECT_EQ(rendered(chat, "auto", "Be brief."),
+            "<bos><turn>system: Be brief.<end><turn>user: hi<end><turn>assistant: ");
+  EXPECT_EQ(rendered(own, "auto", "Be brief."), "<bos><turn>system: S<end><turn>user: hi<end><turn>assistant: ");
+  EXPECT_EQ(rendered(text, "auto", ""), "hi");
+  EXPECT_EQ(rendered(text, "never", ""), "hi");
+  EXPECT_EQ(rendered(text, "always", ""), "<bos><turn>user: hi<end><turn>assistant: ");
+  EXPECT_EQ(rendered(text, "auto", "Be brief."),
+            "<bos><turn>system: Be brief.<end><turn>user: hi<end><turn>assistant: ");
+  EXPECT_NE(error_of(2, [&] { rendered(chat, "never", ""); }).find("chat.jsonl:1: the prompt is a conversation"),
+            std::string::npos);
+  EXPECT_NE(error_of(2, [&] { rendered(text, "never", "x"); }).find("data.system_prompt"), std::string::npos);
+  EXPECT_NE(error_of(2, [&] { open(options_for(chat), 1, {}).train.next(1); }).find("the model has no chat template"),
+            std::string::npos);
+}
+
+TEST(OpenDataset, NeverTakesWordsOfARowForSpecialTokens) {
+  const DataFolder folder;
+  // The second message is the very text that the template writes after the first.
+  const std::string path = folder.write(
+      "rows.jsonl", R"({"prompt": [{"role": "system", "content": "a"}, {"role": "user", "content": "<end>"}]})");
+  const Prompt prompt = open(options_for(path)).train.next(1)[0];
+  EXPECT_EQ(prompt.text, "<bos><turn>system: a<end><turn>user: <end><end><turn>assistant: ");
+  std::vector<int32_t> expected = {256, 257};
+  const auto add = [&](const std::vector<int32_t>& ids) { expected.insert(expected.end(), ids.begin(), ids.end()); };
+  add(byte_ids("system: a"));
+  add({258, 257});
+  add(byte_ids("user: <end>"));  // as letters
+  add({258, 257});
+  add(byte_ids("assistant: "));
+  EXPECT_EQ(prompt.tokens, expected);
+
+  const std::string plain = folder.write("plain.jsonl", R"({"prompt": "x<end>"})");
+  EXPECT_EQ(open(options_for(plain)).train.next(1)[0].tokens, byte_ids("x<end>"));
+}
+
+TEST(OpenDataset, ARowThatTheTemplateRefusesIsABadRow) {
+  const DataFolder folder;
+  const ChatTemplates strict = templates(
+      "{% if messages[0].content == 'no' %}{{ raise_exception('not this') }}{% endif %}{{ messages[0].content }}");
+  const std::string path = folder.write("rows.jsonl", R"({"prompt": [{"role": "user", "content": "yes"}]})"
+                                                      "\n"
+                                                      R"({"prompt": [{"role": "user", "content": "no"}]})"
+                                                      "\n");
+  DataOptions options = options_for(path);
+  OpenedDataset stops = open(options, 1, strict);
+  const std::string error = error_of(3, [&] { stops.train.next(2); });
+  EXPECT_NE(error.find("rows.jsonl:2: "), std::string::npos) << error;
+  EXPECT_NE(error.find("not this"), std::string::npos) << error;
+  options.bad_rows = "skip";
+  OpenedDataset skips = open(options, 1, strict);
+  EXPECT_EQ(skips.train.next(2)[1].text, "yes");
+  EXPECT_GE(skips.train.skipped().bad, 1u);
+}
+
+TEST(OpenDataset, TellsTemplatesTheConfiguredDate) {
+  const DataFolder folder;
+  DataOptions options = options_for(folder.write("rows.jsonl", R"({"prompt": [{"role": "user", "content": "x"}]})"));
+  const ChatTemplates dated = templates("{{ strftime_now('%d %b %Y, %A') }}");
+  EXPECT_EQ(open(options, 1, dated).train.next(1)[0].text, "26 Jul 2024, Friday");
+  options.date = "2026-02-28";
+  EXPECT_EQ(open(options, 1, dated).train.next(1)[0].text, "28 Feb 2026, Saturday");
+  for (const char* wrong : {"2026-02-30", "today", "2026-1-1x", ""}) {
+    options.date = wrong;
+    EXPECT_NE(error_of(2, [&] { open(options, 1, dated); }).find("data.date"), std::string::npos);
+  }
+}
+
+TEST(OpenDataset, ReadsGsm8k) {
+  const char* named = std::getenv("KEEL_GSM8K");
+  const std::filesystem::path folder = named != nullptr ? named : "../shared/data/gsm8k";
+  if (!std::filesystem::exists(folder / "train.jsonl"))
+    GTEST_SKIP() << "GSM8K is not at " << folder << "; KEEL_GSM8K names the folder of its train.jsonl and test.jsonl";
+  DataOptions options = options_for((folder / "train.jsonl").string());
+  options.eval_files = {(folder / "test.jsonl").string()};
+  options.shuffle = false;
+  OpenedDataset data = open(options);
+  EXPECT_EQ(data.rows, 7473u);
+  EXPECT_EQ(data.train.next(1)[0].answer, "72");  // Natalia's clips
+  EXPECT_EQ(data.held_out->next(2000).size(), 1319u);
+}
+
+}  // namespace
+}  // namespace keel

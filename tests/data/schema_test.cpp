@@ -1,0 +1,127 @@
+#include "keel/data/schema.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/data/data_support.h"
+
+namespace keel {
+namespace {
+
+Row row_of(const char* text) { return {Json::parse(text), "f:1"}; }
+
+struct Dialect {
+  const char *row, *sentence, *prompt, *answer, *source;
+};
+
+// One row of each program, as its documentation shows it.
+const Dialect kDialects[] = {
+    {R"({"prompt": "The sky is", "ground_truth": "blue"})",
+     "read as: TRL; answer from ground_truth, prompt from prompt (a text)", R"("The sky is")", R"("blue")", ""},
+    {R"({"prompt": [{"role": "user", "content": "2+2?"}], "solution": "4"})",
+     "read as: TRL; answer from solution, prompt from prompt (a conversation)",
+     R"([{"role": "user", "content": "2+2?"}])", R"("4")", ""},
+    {R"({"prompt": "Say something."})", "read as: TRL; no answer, prompt from prompt (a text)", R"("Say something.")",
+     "null", ""},
+    {R"({"data_source": "openai/gsm8k", "prompt": [{"role": "user", "content": "q"}], "ability": "math",
+         "reward_model": {"style": "rule", "ground_truth": "72"}, "extra_info": {"split": "train", "index": 0}})",
+     "read as: verl; answer from reward_model.ground_truth, prompt from prompt (a conversation), source from "
+     "data_source",
+     R"([{"role": "user", "content": "q"}])", R"("72")", "openai/gsm8k"},
+    {R"({"data_source": "d", "prompt": [{"role": "user", "content": "q"}], "env_class": "gsm8k",
+         "reward_spec": {"method": "rule", "ground_truth": "5"}, "extra_info": {}})",
+     "read as: SkyRL; answer from reward_spec.ground_truth, prompt from prompt (a conversation), source from "
+     "data_source",
+     R"([{"role": "user", "content": "q"}])", R"("5")", "d"},
+    {R"({"prompt": [{"role": "user", "content": "q"}], "label": "34", "metadata": {"k": 1}})",
+     "read as: slime; answer from label, prompt from prompt (a conversation)", R"([{"role": "user", "content": "q"}])",
+     R"("34")", ""},
+    {R"({"input": "q", "label": "7"})", "read as: OpenRLHF; answer from label, prompt from input (a text)", R"("q")",
+     R"("7")", ""},
+    {R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], "ground_truth": ["9"],
+         "dataset": "math"})",
+     "read as: open-instruct; answer from ground_truth, prompt from messages (a conversation), source from dataset",
+     R"([{"role": "user", "content": "q"}])", R"(["9"])", "math"},
+    {R"({"question": "How many?", "answer": "1000 + 234 = <<1000+234=1234>>\n#### 1,234"})",
+     "read as: GSM8K; answer from answer (behind ####), prompt from question (a text)", R"("How many?")", R"("1234")",
+     ""},
+    {R"({"problem": "p", "solution": "so \\boxed{3}", "level": 5})",
+     "read as: problem and answer; answer from solution, prompt from problem (a text)", R"("p")", R"("so \\boxed{3}")",
+     ""},
+};
+
+TEST(Schema, RecognisesTheRowsOfOtherPrograms) {
+  for (const Dialect& dialect : kDialects) {
+    const Columns columns = recognise(row_of(dialect.row), {});
+    EXPECT_EQ(columns.sentence(), dialect.sentence);
+    const Example example = example_of(row_of(dialect.row), columns);
+    EXPECT_EQ(example.prompt, Json::parse(dialect.prompt)) << dialect.sentence;
+    EXPECT_EQ(example.answer, Json::parse(dialect.answer)) << dialect.sentence;
+    EXPECT_EQ(example.source, dialect.source) << dialect.sentence;
+    Json others = row_of(dialect.row).value;
+    others.erase(columns.prompt);
+    EXPECT_EQ(example.extra, others) << dialect.sentence;
+  }
+}
+
+TEST(Schema, TakesTheConfiguredColumnsFirst) {
+  DataOptions options;
+  options.prompt_key = "task.text", options.answer_key = "task.a.b", options.source_key = "from";
+  const Row row = row_of(R"({"prompt": "no", "answer": "no", "task": {"text": "yes", "a": {"b": 3}}, "from": 7})");
+  const Columns columns = recognise(row, options);
+  EXPECT_EQ(columns.sentence(), "read as: TRL; answer from task.a.b, prompt from task.text (a text), source from from");
+  const Example example = example_of(row, columns);
+  EXPECT_EQ(example.prompt, "yes");
+  EXPECT_EQ(example.answer, 3);
+  EXPECT_EQ(example.source, "7");
+  options.prompt_key = "a.b";  // a column of that very name
+  EXPECT_EQ(recognise(row_of(R"({"a.b": "x"})"), options).prompt, "a.b");
+}
+
+TEST(Schema, AnExplicitAnswerColumnIsTakenAsItIs) {
+  DataOptions options;
+  options.answer_key = "answer";
+  const Row row = row_of(R"({"question": "q", "answer": "x\n#### 5"})");
+  EXPECT_EQ(example_of(row, recognise(row, options)).answer, "x\n#### 5");
+}
+
+TEST(Schema, SaysWhatARowLacks) {
+  const auto refusal = [](const char* first, const char* row) {
+    const Columns columns = recognise(row_of(first), {});
+    return bad_row_of([&] { example_of(row_of(row), columns); });
+  };
+  const char* plain = R"({"prompt": "p", "answer": "a"})";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {bad_row_of([] { recognise(row_of(R"({"text": "x", "n": 1})"), {}); }),
+       "no known schema: the row has \"text\", \"n\"; set data.prompt_key"},
+      {refusal(plain, R"({"answer": "a"})"), "column \"prompt\" is missing; the row has \"answer\""},
+      {refusal(plain, R"({"prompt": null, "answer": "a"})"), "column \"prompt\" is null"},
+      {refusal(plain, R"({"prompt": "p"})"), "column \"answer\" is missing"},
+      {refusal(plain, R"({"prompt": " \n", "answer": "a"})"), "the prompt is empty"},
+      {refusal(plain, R"({"prompt": 3, "answer": "a"})"), "neither a text nor a list of messages but number"},
+      {refusal(plain, R"({"prompt": [], "answer": "a"})"), "empty conversation"},
+      {refusal(plain, R"({"prompt": ["x"], "answer": "a"})"), "message 1 of the prompt is no object but string"},
+      {refusal(plain, R"({"prompt": [{"role": "user"}], "answer": "a"})"), "message 1 of the prompt has no content"},
+      {refusal(plain, R"({"prompt": [{"role": "user", "content": [{"type": "image"}]}], "answer": "a"})"),
+       "content that is no text but array"},
+      {refusal(plain, R"({"prompt": [{"role": "assistant", "content": "x"}], "answer": "a"})"),
+       "ends with the assistant's words"},
+      {refusal(R"({"question": "q", "answer": "#### 1"})", R"({"question": "q", "answer": "1"})"), "has no \"####\""}};
+  for (const auto& [got, wanted] : cases) {
+    EXPECT_TRUE(got.starts_with("f:1: ")) << got;
+    EXPECT_NE(got.find(wanted), std::string::npos) << got;
+  }
+  DataOptions options;
+  options.prompt_key = "question";
+  EXPECT_NE(bad_row_of([&] {
+              recognise(row_of(R"({"q": "x"})"), options);
+            }).find("column \"question\" is missing; the row has \"q\""),
+            std::string::npos);
+}
+
+TEST(Schema, LeavesOutTheFieldsOfAMessageThatAreNull) {
+  const Row row = row_of(R"({"prompt": [{"role": "user", "content": "q", "name": null, "tool_calls": null}]})");
+  EXPECT_EQ(example_of(row, recognise(row, {})).prompt, Json::parse(R"([{"role": "user", "content": "q"}])"));
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,203 @@
+"""Data files as Keel reads them, against pyarrow's own reading.
+
+Parquet with verl's nested schema, 100,000 rows, in every codec and encoding that is common; odd types; pages that were
+damaged; and the same rows as JSON lines, plain and compressed.
+"""
+
+import datetime
+import decimal
+import gzip
+import importlib.util
+import json
+import math
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TESTS = ROOT / "build" / "tests" / "keel_tests"
+ROWS = 100_000
+
+
+def verl_rows(count, seed):
+    draw = random.Random(seed)
+    words = ["how", "many", "größe", "日本語", "😀", "x\ny", '"quoted"', "\\frac{1}{2}", "", "tab\t", "\u2028"]
+    rows = []
+    for i in range(count):
+        text = " ".join(draw.choices(words, k=draw.randint(0, 12)))
+        messages = [{"role": "user", "content": text}]
+        if draw.random() < 0.5:
+            messages.insert(0, {"role": "system", "content": draw.choice(words)})
+        rows.append({
+            "data_source": draw.choice(["openai/gsm8k", "math", None]),
+            "prompt": messages if draw.random() < 0.99 else draw.choice([[], None]),
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": str(draw.randint(-10**9, 10**9))} if draw.random() < 0.98 else None,
+            "extra_info": {"split": "train", "index": i, "answer": draw.choice([None, text]),
+                           "scores": [draw.random() for _ in range(draw.randint(0, 3))],
+                           "nested": [[1, None], [], None] if draw.random() < 0.1 else None},
+        })
+    return rows
+
+
+def odd_table(pa):
+    """Types that are not verl's, with the Json each value is to become."""
+    columns = {
+        "int8": (pa.int8(), [-128, None, 127], [-128, None, 127]),
+        "uint64": (pa.uint64(), [2**64 - 1, 0, None], [2**64 - 1, 0, None]),
+        "int64": (pa.int64(), [-2**63, 2**63 - 1, 0], [-2**63, 2**63 - 1, 0]),
+        "float": (pa.float32(), [0.5, math.nan, None], [0.5, None, None]),
+        "double": (pa.float64(), [0.1, math.inf, 1e300], [0.1, None, 1e300]),
+        "bool": (pa.bool_(), [True, False, None], [True, False, None]),
+        "large": (pa.large_string(), ["a", None, "ü"], ["a", None, "ü"]),
+        "bytes": (pa.binary(), [b"text", b"\xff\x00", None], ["text", None, None]),
+        "dictionary": (pa.dictionary(pa.int32(), pa.string()), ["x", "y", "x"], ["x", "y", "x"]),
+        "map": (pa.map_(pa.string(), pa.int64()), [[("k", 1), ("l", 2)], [], None], [[["k", 1], ["l", 2]], [], None]),
+        "fixed": (pa.list_(pa.int32(), 2), [[1, 2], None, [3, 4]], [[1, 2], None, [3, 4]]),
+        "date": (pa.date32(), [datetime.date(2024, 2, 29), None, None], ["2024-02-29", None, None]),
+        "decimal": (pa.decimal128(10, 2), [decimal.Decimal("12.50"), None, None], ["12.50", None, None]),
+        "null": (pa.null(), [None] * 3, [None] * 3),
+    }
+    table = pa.table({name: pa.array(values, type) for name, (type, values, _) in columns.items()})
+    expected = [{name: wanted[i] for name, (_, _, wanted) in columns.items()} for i in range(3)]
+    return table, expected
+
+
+def damaged_page(path, group_start):
+    """Turns bytes of the data around a place."""
+    data = bytearray(path.read_bytes())
+    for i in range(group_start + 200, group_start + 260):
+        data[i] ^= 0x5A
+    path.write_bytes(data)
+
+
+class Comparison:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.files, self.judges = [], []
+
+    def add(self, name, judge):
+        """`judge` is given the lines Keel wrote for the file, and fails by an AssertionError."""
+        self.files.append(self.folder / name)
+        self.judges.append(judge)
+        return self.folder / name
+
+    def run(self):
+        listed = self.folder / "list.tsv"
+        listed.write_text("".join(f"{file}\t{file}.out\n" for file in self.files))
+        done = subprocess.run([TESTS, "--gtest_filter=DataRowsParity.*"], cwd=ROOT, capture_output=True, text=True,
+                              env=os.environ | {"KEEL_DATA_LIST": str(listed)})
+        assert done.returncode == 0, done.stdout + done.stderr
+        failed = 0
+        for file, judge in zip(self.files, self.judges):
+            try:
+                lines = pathlib.Path(f"{file}.out").read_text(encoding="utf-8").split("\n")[:-1]
+                judge([json.loads(line) for line in lines])
+                print(f"ok      {file.name}")
+            except AssertionError as error:
+                failed += 1
+                print(f"FAILED  {file.name}: {error}")
+        return failed
+
+
+def equal_to(expected):
+    def judge(lines):
+        got = [line.get("row", line) for line in lines]
+        assert len(got) == len(expected), f"{len(got)} rows, wanted {len(expected)}; the last: {got[-1:]}"
+        for i, (ours, theirs) in enumerate(zip(got, expected)):
+            assert ours == theirs, f"row {i}: got {ours}, wanted {theirs}"
+    return judge
+
+
+def lost_in_group(group, expected, group_rows):
+    """Row group `group` is partly lost, and counted; all others are whole."""
+    def judge(lines):
+        bad = [line for line in lines if "bad" in line]
+        assert len(bad) == 1 and f"row group {group}, row " in bad[0]["bad"], bad[:3]
+        good = [line["row"] for line in lines if "row" in line]
+        assert len(good) + bad[0]["rows"] == len(expected), (len(good), bad)
+        kept = group_rows - bad[0]["rows"]
+        begin = group * group_rows
+        assert good == expected[:begin + kept] + expected[begin + group_rows:], "other rows changed"
+    return judge
+
+
+def is_error(word):
+    def judge(lines):
+        assert len(lines) == 1 and word in lines[0].get("error", ""), lines[:2]
+    return judge
+
+
+def one_bad(number, word):
+    def judge(lines):
+        bad = [(i, line["bad"]) for i, line in enumerate(lines) if "bad" in line]
+        assert len(bad) == 1 and bad[0][0] == number and word in bad[0][1], bad
+    return judge
+
+
+def add_verl_files(compare, pa, pq):
+    """All rows in the common codecs, with dictionary and with plain pages; some of them in rarer shapes."""
+    table = pa.Table.from_pylist(verl_rows(ROWS, seed=1))
+    small = table.slice(0, 8000)
+    full, part = table.to_pylist(), small.to_pylist()
+    for codec in ("snappy", "zstd", "gzip"):
+        for dictionary in (True, False):
+            path = compare.add(f"{codec}_{'dictionary' if dictionary else 'plain'}.parquet", equal_to(full))
+            pq.write_table(table, path, compression=codec, use_dictionary=dictionary)
+            assert pq.read_table(path).equals(table), "pyarrow does not read what it wrote"
+    shapes = {"none": {"compression": "none", "use_dictionary": False}, "many_groups": {"row_group_size": 777},
+              "pages_2": {"data_page_version": "2.0"}, "small_pages": {"data_page_size": 512, "compression": "lz4"}}
+    for name, options in shapes.items():
+        path = compare.add(f"{name}.parquet", equal_to(part))
+        pq.write_table(small, path, **options)
+        assert pq.read_table(path).equals(small), "pyarrow does not read what it wrote"
+    return small
+
+
+def main():
+    if importlib.util.find_spec("pyarrow") is None:
+        print("pyarrow is not here: nothing was compared")
+        return 77
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if "KEEL_PARQUET:BOOL=OFF" in (ROOT / "build" / "CMakeCache.txt").read_text():
+        print("this build reads no Parquet: nothing was compared")
+        return 77
+    with tempfile.TemporaryDirectory() as folder:
+        compare = Comparison(folder)
+        small = add_verl_files(compare, pa, pq)
+        rows = small.to_pylist()
+
+        odd, expected = odd_table(pa)
+        pq.write_table(odd, compare.add("odd_types.parquet", equal_to(expected)))
+        pq.write_table(small.slice(0, 0), compare.add("empty.parquet", equal_to([])))
+
+        # Damage inside the second of four row groups; with checksums, plain pages show it as well.
+        for name, options in {"damaged_snappy": {}, "damaged_gzip": {"compression": "gzip"}, "damaged_zstd": {"compression": "zstd"},
+                              "damaged_plain": {"compression": "none", "use_dictionary": False, "write_page_checksum": True}}.items():
+            path = compare.add(f"{name}.parquet", lost_in_group(1, rows, 2000))
+            pq.write_table(small, path, row_group_size=2000, **options)
+            start = pq.ParquetFile(path).metadata.row_group(1).column(1).data_page_offset
+            damaged_page(path, start)
+        whole = compare.add("cut.parquet", is_error("not a sound Parquet file"))
+        pq.write_table(small, whole)
+        whole.write_bytes(whole.read_bytes()[:-100])
+
+        # Invalid UTF-8 in a column of strings: pyarrow writes what it is given.
+        texts = pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0"), pa.py_buffer(b"a\xffc")])
+        pq.write_table(pa.table({"prompt": texts}), compare.add("utf8.parquet", one_bad(1, "row group 0, row 1: unreadable: ")))
+        pq.write_table(pa.table({"prompt": ["a", "b\0c"]}), compare.add("nul.parquet", one_bad(1, "row group 0, row 1: a NUL")))
+
+        lines = "".join(json.dumps(row, ensure_ascii=i % 2 == 0) + "\n" for i, row in enumerate(rows)).encode()
+        compare.add("rows.jsonl", equal_to(rows)).write_bytes(lines)
+        compare.add("rows.jsonl.gz", equal_to(rows)).write_bytes(gzip.compress(lines))
+        compare.add("rows.jsonl.zst", equal_to(rows)).write_bytes(pa.Codec("zstd").compress(lines, asbytes=True))
+        return 1 if compare.run() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -16,6 +16,8 @@ struct Prompt {
   std::string text;             // the same, as text
   std::string source;           // the task or data set it came from
   Json answer;                  // what the checker needs to judge a completion
+  Json messages = nullptr;      // the conversation, where the prompt was one; null for plain text
+  Json extra = nullptr;         // the row's other columns, for user rewards
 };
 
 enum class Finish { kStop, kLength };

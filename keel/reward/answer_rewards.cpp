@@ -108,7 +108,10 @@ std::optional<char> chosen_letter(std::string_view text) {
 }
 
 std::optional<char> gold_letter(const Prompt& prompt, const std::string& gold) {
-  if (!prompt.answer.is_number_integer()) return chosen_letter(final_answer(gold));
+  if (!prompt.answer.is_number_integer()) {
+    const std::optional<char> plain = chosen_letter(gold);
+    return plain ? plain : chosen_letter(final_answer(gold));
+  }
   const int64_t index = prompt.answer.get<int64_t>();
   if (index < 0 || index > 25) return std::nullopt;
   return static_cast<char>('A' + index);

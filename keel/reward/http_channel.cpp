@@ -177,12 +177,14 @@ std::string HttpChannel::post(const std::string& body, bool& may_retry) const {
   return http_body(response, may_retry);
 }
 
-std::string HttpChannel::exchange(const std::string& request) {
+void HttpChannel::exchange(const std::string& request, const Accept& accept) {
   double pause = options_.first_pause;
   for (int64_t attempt = 0;; ++attempt, pause *= 2) {
     bool may_retry = false;
     try {
-      return post(request, may_retry);
+      const std::string body = post(request, may_retry);
+      may_retry = false;
+      return accept(body);
     } catch (const ChannelError&) {
       if (!may_retry || attempt >= options_.retries) throw;
     }

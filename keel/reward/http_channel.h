@@ -21,7 +21,7 @@ class HttpChannel final : public Channel {
  public:
   /// An Error (kBadConfiguration) when the URL is none that this can reach, https among them.
   explicit HttpChannel(HttpOptions options);
-  std::string exchange(const std::string& request) override;
+  void exchange(const std::string& request, const Accept& accept) override;
 
  private:
   /// The body of a 200 answer. `may_retry` says, when this throws, whether another try makes sense.

@@ -29,20 +29,24 @@ std::string request_text(std::span<const RewardSample> samples, uint64_t id) {
   return request.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json parse_reply(const std::string& text, uint64_t id, size_t count) {
+/// The reply as an object; a ChannelError when it is no answer to this request.
+Json parse_reply(const std::string& text, uint64_t id) {
   Json reply = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (reply.is_array()) reply = Json{{"rewards", reply}};
-  if (!reply.is_object())
+  if (reply.is_array()) reply = Json::object({{"rewards", reply}});
+  if (!reply.is_object() || !(reply.contains("rewards") || reply.contains("error")))
     throw ChannelError("answered " + printable(text) + "; wanted one line of JSON, {\"rewards\": [...]}");
-  if (reply.contains("error")) throw ChannelError(reply["error"].is_string() ? reply["error"] : Json("said \"error\""));
   if (reply.contains("id") && reply["id"] != id)
     throw ChannelError("answered request " + reply["id"].dump() + " instead of " + std::to_string(id));
-  if (!reply.contains("rewards") || !reply["rewards"].is_array())
-    throw ChannelError("answered " + printable(text) + "; there is no list \"rewards\" in it");
-  if (reply["rewards"].size() != count)
+  return reply;
+}
+
+/// Sees that there is one reward for each completion.
+void check_reply(const Json& reply, size_t count) {
+  if (reply.contains("error"))
+    throw ChannelError(reply["error"].is_string() ? reply["error"].get<std::string>() : reply["error"].dump());
+  if (!reply["rewards"].is_array() || reply["rewards"].size() != count)
     throw ChannelError("gave " + std::to_string(reply["rewards"].size()) + " rewards for " + std::to_string(count) +
                        " completions");
-  return reply;
 }
 
 Scores scores_of(const Json& reply) {
@@ -69,7 +73,10 @@ Scores scores_of(const Json& reply) {
 
 Scores ProgramReward::ask(std::span<const RewardSample> samples) const {
   const uint64_t id = next_id_++;
-  return scores_of(parse_reply(channel_->exchange(request_text(samples, id)), id, samples.size()));
+  Json reply;
+  channel_->exchange(request_text(samples, id), [&](const std::string& text) { reply = parse_reply(text, id); });
+  check_reply(reply, samples.size());
+  return scores_of(reply);
 }
 
 Scores ProgramReward::operator()(std::span<const RewardSample> samples) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -23,7 +24,10 @@ struct ChannelDown : ChannelError {
 class Channel {
  public:
   virtual ~Channel() = default;
-  virtual std::string exchange(const std::string& request) = 0;  // throws ChannelError
+  /// Throws ChannelError when no answer comes. `accept` reads the answer; when it throws, whoever sent it is not to be
+  /// trusted with the next request.
+  using Accept = std::function<void(const std::string& reply)>;
+  virtual void exchange(const std::string& request, const Accept& accept) = 0;
 };
 
 /// A reward that a program outside gives; the protocol is in docs/rewards.md. A batch that gets no sound answer is

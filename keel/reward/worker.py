@@ -43,13 +43,12 @@ def load_function(path, name):
         if not callable(getattr(module, name, None)):
             raise LookupError(f"{path} has no function {name}")
         return getattr(module, name)
-    own = [value for key, value in vars(module).items()
-           if inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")]
-    usual = [function for usual_name in USUAL_NAMES for function in own if function.__name__ == usual_name]
+    own = {key: value for key, value in vars(module).items()
+           if inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")}
+    usual = [key for key in USUAL_NAMES if key in own]
     if usual or len(own) == 1:
-        return (usual or own)[0]
-    names = ", ".join(function.__name__ for function in own) or "none"
-    raise LookupError(f"{path}: which function is the reward? Write python:{path}:NAME; there is {names}")
+        return own[(usual or list(own))[0]]
+    raise LookupError(f"{path}: which function is the reward? Write python:{path}:NAME; there is {', '.join(own) or 'none'}")
 
 
 def number(value):
@@ -169,7 +168,9 @@ def main():
     requests = os.fdopen(os.dup(0), "r", encoding="utf-8", errors="replace", newline="\n")
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
     os.dup2(2, 1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     sys.stdout.reconfigure(line_buffering=True)
 
     def say(reply):

@@ -78,22 +78,21 @@ void WorkerPool::give_back(std::unique_ptr<ChildProcess> worker) {
   changed_.notify_one();
 }
 
-std::string WorkerPool::exchange(const std::string& request) {
+void WorkerPool::exchange(const std::string& request, const Accept& accept) {
   std::unique_ptr<ChildProcess> worker = take();
   try {
+    // It may have ended, or said something unasked, since it was last heard.
+    if (worker && (worker->exchange({.input = "", .deadline = {}}) != Exchanged::kTimeout || !worker->output().empty()))
+      worker.reset();
     if (!worker) worker = start();
-    if (worker->exchange({.input = "", .deadline = {}}) != Exchanged::kTimeout || !worker->output().empty())
-      throw ChannelError("ended, or printed without being asked: " + printable(worker->output()));
     const Exchanged how = worker->exchange({.input = request + "\n", .deadline = seconds_from_now(options_.timeout)});
-    std::string line = line_of(*worker, how, options_.timeout);
-    give_back(std::move(worker));
-    return line;
+    accept(line_of(*worker, how, options_.timeout));
   } catch (...) {
     if (worker) worker->kill();
-    worker.reset();
     give_back(nullptr);
     throw;
   }
+  give_back(std::move(worker));
 }
 
 }  // namespace keel

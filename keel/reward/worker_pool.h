@@ -19,14 +19,14 @@ struct WorkerOptions {
 };
 
 /// Processes of one program that answer requests, a JSON object on one line each. One that hangs, ends or speaks out of
-/// turn is killed with its whole group; the next request starts another.
+/// turn is killed with its whole group, and another is started for the next request.
 class WorkerPool final : public Channel {
  public:
   /// Starts the first worker, so that a program that cannot work is found out at once (kBadConfiguration where it
   /// cannot be started, kRewardProgramFailed where it does not get ready).
   explicit WorkerPool(WorkerOptions options);
 
-  std::string exchange(const std::string& request) override;
+  void exchange(const std::string& request, const Accept& accept) override;
 
  private:
   std::unique_ptr<ChildProcess> start() const;

@@ -104,7 +104,7 @@ class RewardCommand(support.Test):
         options = {"python": sys.executable, "functions": json.dumps(functions), **options}
         result = support.keel("reward", path, *(f"reward.{key}={value}" for key, value in options.items()))
         self.assert_exit(result, code)
-        return [json.loads(line) for line in result.stdout.splitlines()] if code == 0 else result
+        return [json.loads(line) for line in result.stdout.split("\n")[:-1]] if code == 0 else result
 
     def assert_rewards(self, got, want):
         self.assertEqual([row["reward"] for row in got], [None if w is None else float(w) for w in want])

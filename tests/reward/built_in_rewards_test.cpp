@@ -80,7 +80,8 @@ TEST(BuiltInRewards, APatternMustMatchTheWholeCompletion) {
 
 TEST(BuiltInRewards, APatternThatWouldBacktrackForYearsGivesUp) {
   SampleBatch batch;
-  batch.add(std::string(200, 'a') + "b");
+  std::string nearly(200, 'a');
+  batch.add(nearly += 'b');
   EXPECT_EQ(judge(batch, "pattern:(a+)+(a+)+(a+)+"), (Rewards{0}));
 }
 

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 #include <fstream>
@@ -23,6 +22,13 @@ size_t open_files() {
   return count;
 }
 
+/// Whether the process is there and no zombie, which its new parent may be slow to collect.
+bool is_running(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string number, name, state;
+  return file >> number >> name >> state && state != "Z";
+}
+
 /// A reward function in a file of its own; every test also sees that nothing is left behind.
 class UserReward : public testing::Test {
  protected:
@@ -36,8 +42,8 @@ class UserReward : public testing::Test {
   void TearDown() override {
     remove_tree(folder_);
     EXPECT_EQ(open_files(), files_before_);
-    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
-    EXPECT_EQ(errno, ECHILD);
+    const bool none_left = waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD;
+    EXPECT_TRUE(none_left) << "a child is left";
   }
   std::string file(const std::string& name, const std::string& text) {
     const std::string path = folder_ + "/" + name;
@@ -78,7 +84,7 @@ TEST_F(UserReward, TakesTrlsConversations) {
       "def reward(completions, prompts, **kwargs):\n"
       "    return [float(p[-1]['content'] == 'hi' and c == [{'role': 'assistant', 'content': 'hello'}])\n"
       "            for p, c in zip(prompts, completions)]\n");
-  batch_.add("hello").last_prompt().messages = {{{"role", "user"}, {"content", "hi"}}};
+  batch_.add("hello").last_prompt().messages = Json::parse(R"([{"role": "user", "content": "hi"}])");
   EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
 }
 
@@ -133,7 +139,7 @@ const std::pair<const char*, const char*> kMisbehaviour[] = {
     {"os.write(REAL, b'garbage\\n')", "garbage"},
     {"return float('nan')", "nan"},
     {"return 'one'", "'one' (str)"},
-    {"time.sleep(1000)", "did not answer within 0.7 s"},
+    {"time.sleep(1000)", "did not answer within 1 s"},
 };
 
 TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
@@ -148,7 +154,7 @@ TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
              (is_batched ? "inner = compute_score\ndel compute_score\ndef reward(completions, **k):\n"
                            "    return [inner('', c, '') for c in completions]\n"
                          : ""));
-      options_.timeout = std::string(code).starts_with("time") ? 0.7 : 20;
+      options_.timeout = std::string(code).starts_with("time") ? 1 : 20;
       SampleBatch batch;
       batch.add("good").add("bad").add("fine");
       options_.on_error = "skip";
@@ -199,7 +205,7 @@ TEST_F(UserReward, AProgramThatMisbehavesIsReported) {
   expect_part(failure("while read -r line; do echo '[\"1\"]'; done\n"), "wanted a number or null");
   expect_part(failure("while read -r line; do echo '{\"id\": 77, \"rewards\": [1]}'; done\n"), "answered request 77");
   expect_part(failure("while read -r line; do echo '{\"error\": \"out of cheese\"}'; done\n"), "out of cheese");
-  expect_part(failure("while read -r line; do echo '[1]'; echo more; done\n"), "more");
+  expect_part(failure("while read -r line; do printf '[1]\\nmore\\n'; done\n"), "more");
   options_.timeout = 0.5;
   expect_part(failure("sleep 1000 & cat > /dev/null; wait\n"), "did not answer within 0.5 s");
 }
@@ -214,8 +220,8 @@ TEST_F(UserReward, GrandchildrenDieWithTheWorker) {
   std::ifstream file(note);
   pid_t grandchild = 0;
   ASSERT_TRUE(file >> grandchild);
-  for (int i = 0; i < 200 && kill(grandchild, 0) == 0; ++i) usleep(10'000);  // its new parent reaps it
-  EXPECT_EQ(kill(grandchild, 0), -1);
+  for (int i = 0; i < 200 && is_running(grandchild); ++i) usleep(10'000);
+  EXPECT_FALSE(is_running(grandchild));
 }
 
 TEST_F(UserReward, WorkersAnswerManyThreadsAndStopAtTheirNumber) {

@@ -15,6 +15,7 @@
 #include "keel/core/config_tree.h"
 #include "keel/core/console.h"
 #include "keel/core/device.h"
+#include "keel/reward/sandbox.h"
 #include "keel/text/unicode.h"
 
 namespace keel::cli {
@@ -34,6 +35,16 @@ std::string cuda_state() {
 #else
   return "off: this build has no CUDA kernels (it needs a CUDA build of torch and nvcc)";
 #endif
+}
+
+/// The code reward's sandbox is tried out, as a run would.
+std::string sandbox_state() {
+  try {
+    const PythonSandbox sandbox("python3", {});
+    return "works (the reward `code`)";
+  } catch (const Error& error) {
+    return std::string("off: ") + error.what();
+  }
 }
 
 }  // namespace
@@ -57,6 +68,7 @@ Action add_doctor(CLI::App& app) {
     std::printf("  YAML         %s\n", can_read_yaml() ? "on" : "off: built without yaml-cpp; configurations are JSON");
     std::printf("  tokenizers   %s\n",
                 text::has_unicode_tables() ? "of all kinds" : "of words only: built without PCRE2 and utf8proc");
+    std::printf("  sandbox      %s\n", sandbox_state().c_str());
     return ExitCode::kDone;
   };
 }

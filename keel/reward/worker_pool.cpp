@@ -29,11 +29,10 @@ std::string line_of(ChildProcess& worker, Exchanged how, double seconds) {
     if (!worker.output().empty()) text += ", its last words " + printable(worker.output());
     throw ChannelError(text);
   }
+  if (end + 1 < worker.output().size())
+    throw ChannelError("printed more than one line: " + printable(worker.output()) + "; messages go to standard error");
   const std::string line = worker.output().substr(0, end);
-  worker.output().erase(0, end + 1);
-  if (!worker.output().empty())
-    throw ChannelError("printed more than its answer: " + printable(worker.output()) +
-                       "; messages go to standard error");
+  worker.output().clear();
   return line;
 }
 

@@ -7,7 +7,9 @@ of that output is 1: so the attack did run, and did fail. An attack that must be
 import json
 import os
 import pathlib
+import shutil
 import socket
+import subprocess
 import sys
 import threading
 import unittest
@@ -159,12 +161,14 @@ class Sandbox(support.Test):
             self.assertIn("only in a sandbox", probe.stderr)
             raise unittest.SkipTest(probe.stderr)
 
-    def judge(self, rows, check=True, **options):
+    def judge(self, rows, check=True, prefix=(), **options):
+        """The rewards of the rows, or, with check=False, how the program ended; `prefix` is a program that starts it."""
         path = self.folder / "rows.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         options = {"functions": '["code"]', "python": sys.executable, "code_seconds": 5, "workers": 4, **options}
-        result = support.keel("reward", path, *(f"reward.{key}={value}" for key, value in options.items()),
-                              env=support.environment(KEEL_SECRET="secret"), timeout=600)
+        command = [*prefix, support.KEEL, "reward", str(path), *(f"reward.{key}={value}" for key, value in options.items())]
+        result = subprocess.run(command, env=support.environment(KEEL_SECRET="secret"), timeout=600, stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True)
         if not check:
             return result
         self.assert_exit(result, 0)
@@ -215,11 +219,32 @@ class Sandbox(support.Test):
         row = {"completion": SURVIVOR, "answer": [{"input": "", "output": "contained"}]}
         self.assertEqual(self.judge([row] * TIMES), [1] * TIMES)
 
+    def test_without_the_rights_it_is_refused(self):
+        row = {"completion": "print('contained')", "answer": [{"input": "", "output": "contained"}]}
+        result = self.judge([row], check=False, prefix=self.setpriv("--bounding-set", "-sys_admin"))
+        self.assert_refused(result, 2, "only in a sandbox", "unshare")
+        self.assertEqual(result.stdout, "")
+
+    def test_another_user_than_root_is_held_as_well(self):
+        prefix = self.setpriv("--reuid", "1000", "--regid", "1000", "--clear-groups")
+        os.chmod(self.folder, 0o755)
+        python = "/usr/bin/python3"
+        if not os.path.exists(python) or subprocess.run([*prefix, support.KEEL, "--version"], stdout=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("another user can read neither keel nor a Python here")
+        for name in ("a fork bomb", "a gigabyte of memory", "new namespaces, mounts and a way up by chroot"):
+            row = {"completion": CONTAINED[name], "answer": [{"input": "", "output": "contained"}]}
+            self.assertEqual(self.judge([row] * TIMES, prefix=prefix, python=python), [1] * TIMES, name)
+
+    def setpriv(self, *arguments):
+        if os.geteuid() != 0 or shutil.which("setpriv") is None:
+            self.skipTest("needs root and setpriv")
+        return ["setpriv", *arguments]
+
     def test_killed_keel_leaves_nothing_running(self):
         path = self.folder / "rows.jsonl"
         path.write_text(json.dumps({"completion": CUT_OFF["children that stay and work"], "answer": [{"input": "", "output": "x"}]}) + "\n")
-        process = support.subprocess.Popen([support.KEEL, "reward", str(path), 'reward.functions=["code"]', f"reward.python={sys.executable}",
-                                            "reward.code_seconds=600"], stdout=support.subprocess.DEVNULL)
+        process = subprocess.Popen([support.KEEL, "reward", str(path), 'reward.functions=["code"]', f"reward.python={sys.executable}",
+                                            "reward.code_seconds=600"], stdout=subprocess.DEVNULL)
         self.assertTrue(support.wait_for(process, lambda: len(sandboxed()) > 4))
         process.kill()
         process.wait()

@@ -163,12 +163,23 @@ TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
       ASSERT_EQ(skipped.failures.size(), 1u) << code << is_batched;
       expect_part(skipped.failures[0], "completion 1 of prompt 101 (test), \"bad\": ");
       expect_part(skipped.failures[0], reason);
-      options_.on_error = "zero";
-      EXPECT_EQ(judge(batch, options_).totals, (Rewards{1, 0, 1})) << code << is_batched;
-      options_.on_error = "stop";
-      expect_part(error_of(5, [&] { judge(batch, options_); }), reason);
     }
   }
+}
+
+TEST_F(UserReward, AFailureIsHandledAsTheOptionsSay) {
+  python(
+      "import os\n"
+      "def reward(completions, **k):\n"
+      "    if 'bad' in completions: os._exit(7)\n"
+      "    return [1.0] * len(completions)\n");
+  batch_.add("good").add("bad").add("fine");
+  options_.on_error = "zero";
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1, 0, 1}));
+  options_.on_error = "stop";
+  const std::string error = error_of(5, [&] { judge(batch_, options_); });
+  expect_part(error, "completion 1 of prompt 101 (test), \"bad\": ended without an answer: exit code 7");
+  expect_part(error, "reward.on_error");
 }
 
 TEST_F(UserReward, AWrongCountIsReported) {

@@ -19,6 +19,7 @@ Action add_report(CLI::App& app);
 Action add_generate(CLI::App& app);
 Action add_methods(CLI::App& app);
 Action add_verify(CLI::App& app);
+Action add_reward(CLI::App& app);
 Action add_inspect(CLI::App& app);
 Action add_convert(CLI::App& app);
 Action add_doctor(CLI::App& app);

@@ -16,6 +16,7 @@
 #include "keel/core/console.h"
 #include "keel/core/device.h"
 #include "keel/data/byte_source.h"
+#include "keel/reward/sandbox.h"
 #include "keel/text/unicode.h"
 
 namespace keel::cli {
@@ -35,6 +36,16 @@ std::string cuda_state() {
 #else
   return "off: this build has no CUDA kernels (it needs a CUDA build of torch and nvcc)";
 #endif
+}
+
+/// The code reward's sandbox is tried out, as a run would.
+std::string sandbox_state() {
+  try {
+    const PythonSandbox sandbox("python3", {});
+    return "works (the reward `code`)";
+  } catch (const Error& error) {
+    return std::string("off: ") + error.what();
+  }
 }
 
 }  // namespace
@@ -60,6 +71,7 @@ Action add_doctor(CLI::App& app) {
                 text::has_unicode_tables() ? "of all kinds" : "of words only: built without PCRE2 and utf8proc");
     std::printf("  data files   JSON lines%s%s%s\n", can_read(DataFormat::kGzip) ? ", gzip" : "",
                 can_read(DataFormat::kZstd) ? ", zstd" : "", can_read(DataFormat::kParquet) ? ", Parquet" : "");
+    std::printf("  sandbox      %s\n", sandbox_state().c_str());
     return ExitCode::kDone;
   };
 }

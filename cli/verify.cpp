@@ -1,12 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
 #include <memory>
-#include <set>
 
 #include "cli/commands.h"
-#include "keel/core/json.h"
+#include "cli/json_lines.h"
 #include "keel/reward/math_verifier.h"
 
 namespace keel::cli {
@@ -17,61 +14,25 @@ struct Arguments {
   const CLI::Option *gold_option = nullptr, *answer_option = nullptr;
 };
 
-constexpr size_t kMaxLine = size_t{64} << 20;
-
-/// One row of a batch; every way it can be bad names the place.
-Json read_row(const std::string& line, const std::string& place) {
-  std::set<std::string> keys;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::key && depth == 1 && !keys.insert(parsed.get<std::string>()).second)
-      fail(ExitCode::kBadInput, place, ": the key ", parsed.dump(), " stands twice in this row; keep one of them");
-    return true;
-  };
-  Json row;
-  try {
-    row = Json::parse(line, watch);
-  } catch (const Json::exception& error) {
-    fail(ExitCode::kBadInput, place, ": not valid JSON (", error.what(),
-         "); wanted one object per line, {\"gold\": ..., \"answer\": ...}");
-  }
-  if (!row.is_object())
-    fail(ExitCode::kBadInput, place, ": got ", row.type_name(), "; wanted an object with \"gold\" and \"answer\"");
+/// Sees that a row has a gold answer and an answer.
+void check_row(const JsonLine& line) {
   for (const char* key : {"gold", "answer"}) {
-    if (!row.contains(key)) fail(ExitCode::kBadInput, place, ": the row has no \"", key, "\"; add it, as a string");
-    if (!row[key].is_string() && !row[key].is_number())
-      fail(ExitCode::kBadInput, place, ": \"", key, "\" is ", row[key].type_name(), "; wanted a string");
+    if (!line.value.contains(key))
+      fail(ExitCode::kBadInput, line.place, ": the row has no \"", key, "\"; add it, as a string");
+    const Json& value = line.value[key];
+    if (!value.is_string() && !value.is_number())
+      fail(ExitCode::kBadInput, line.place, ": \"", key, "\" is ", value.type_name(), "; wanted a string");
   }
-  return row;
 }
 
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 ExitCode verify_batch(const std::string& path) {
-  std::ifstream file;
-  const bool is_standard_input = path == "-";
-  if (!is_standard_input) {
-    file.open(path, std::ios::binary);
-    if (!file)
-      fail(ExitCode::kBadInput, path,
-           ": cannot be opened; check the path and its permissions, or use - for standard input");
-  }
-  std::istream& input = is_standard_input ? std::cin : file;
-  const std::string name = is_standard_input ? "standard input" : path;
-  std::string line;
-  for (size_t number = 1; std::getline(input, line); ++number) {
-    const std::string place = name + ":" + std::to_string(number);
-    if (line.size() > kMaxLine)
-      fail(ExitCode::kBadInput, place, ": the line has ", line.size(), " bytes; at most ", kMaxLine, " are read");
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    Json row = read_row(line, place);
+  for_each_line(path, 0, [](JsonLine& line) {
+    check_row(line);
+    Json& row = line.value;
     row["correct"] = verify_math(text_of(row["gold"]), text_of(row["answer"])).correct;
-    const std::string out = row.dump();
-    std::fwrite(out.data(), 1, out.size(), stdout);
-    std::fputc('\n', stdout);
-  }
-  if (input.bad()) fail(ExitCode::kBadInput, name, ": reading failed; the rows before it were judged");
-  if (std::fflush(stdout) != 0 || std::ferror(stdout))
-    fail(ExitCode::kHealthGuard, "standard output: writing failed; free space where it goes and run again");
+  });
   return ExitCode::kDone;
 }
 

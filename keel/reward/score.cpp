@@ -1,20 +1,95 @@
 #include "keel/reward/score.h"
 
-#include <cmath>
-
-#include "keel/core/error.h"
+#include "keel/core/parallel.h"
 
 namespace keel {
+namespace {
+
+/// Neighbours that answer the same prompt.
+std::vector<std::span<Rollout>> groups_of(std::span<Rollout> rollouts) {
+  std::vector<std::span<Rollout>> groups;
+  for (size_t begin = 0, end = 0; begin < rollouts.size(); begin = end) {
+    while (end < rollouts.size() && rollouts[end].prompt == rollouts[begin].prompt) ++end;
+    groups.push_back(rollouts.subspan(begin, end - begin));
+  }
+  return groups;
+}
+
+double mean_of_judged(const Judgement& judgement) {
+  double sum = 0, count = 0;
+  for (const std::optional<double>& total : judgement.totals) {
+    sum += total.value_or(0);
+    count += total.has_value() ? 1 : 0;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
+}  // namespace
+
+void ScoreReport::add(const ScoreReport& other) {
+  if (functions.empty()) functions.resize(other.functions.size());
+  for (size_t i = 0; i < other.functions.size(); ++i) {
+    functions[i].name = other.functions[i].name;
+    functions[i].sum += other.functions[i].sum;
+    functions[i].count += other.functions[i].count;
+  }
+  unscored += other.unscored;
+  failures.insert(failures.end(), other.failures.begin(), other.failures.end());
+}
+
+std::vector<RewardSample> samples_of(std::span<const Rollout> group, std::span<const Prompt> prompts,
+                                     const Tokenizer& tokenizer) {
+  std::vector<RewardSample> samples;
+  for (const Rollout& rollout : group)
+    samples.push_back({.prompt = prompts[static_cast<size_t>(rollout.prompt)],
+                       .completion = rollout.text,
+                       .spelled = tokenizer.decode(rollout.tokens, /*skip_special=*/false),
+                       .tokens = rollout.tokens,
+                       .stopped = rollout.finish == Finish::kStop,
+                       .id = rollout.id,
+                       .policy_version = rollout.policy_version});
+  return samples;
+}
+
+GroupScore score_group(std::span<const RewardSample> samples, const RewardSum& reward) {
+  const Judgement judgement = reward.judge(samples);
+  GroupScore score;
+  const double mean = mean_of_judged(judgement);
+  for (const std::optional<double>& total : judgement.totals) {
+    score.rewards.push_back(total.value_or(mean));
+    score.report.unscored += total ? 0 : 1;
+  }
+  for (size_t t = 0; t < judgement.terms.size(); ++t) {
+    ScoreReport::Function& function = score.report.functions.emplace_back();
+    function.name = reward.terms()[t].name;
+    for (const std::optional<double>& value : judgement.terms[t]) {
+      function.sum += value.value_or(0);
+      function.count += value ? 1 : 0;
+    }
+  }
+  score.report.failures = judgement.failures;
+  return score;
+}
+
+ScoreReport score(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
+                  const RewardSum& reward, size_t threads) {
+  const std::vector<std::span<Rollout>> groups = groups_of(rollouts);
+  std::vector<ScoreReport> reports(groups.size());
+  parallel_for(groups.size(), threads, [&](size_t i) {
+    GroupScore result = score_group(samples_of(groups[i], prompts, tokenizer), reward);
+    for (size_t k = 0; k < groups[i].size(); ++k) groups[i][k].reward = result.rewards[k];
+    reports[i] = std::move(result.report);
+  });
+  ScoreReport all;
+  for (const ScoreReport& report : reports) all.add(report);
+  return all;
+}
 
 void score(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
            const RewardFunction& reward) {
-  for (Rollout& rollout : rollouts) {
-    const Prompt& prompt = prompts[rollout.prompt];
-    rollout.reward = reward(prompt, tokenizer.decode(rollout.tokens, /*skip_special=*/false));
-    if (!std::isfinite(rollout.reward))
-      fail(ExitCode::kRewardProgramFailed, "the reward of a completion of prompt ", prompt.id, " (", prompt.source,
-           ") is ", rollout.reward, "; a reward must be a finite number");
-  }
+  std::vector<RewardTerm> terms;
+  terms.push_back({.name = "task", .weight = 1, .sources = {}, .reward = function_reward(reward)});
+  score(rollouts, prompts, tokenizer, RewardSum(std::move(terms), OnError::kStop), 1);
 }
 
 }  // namespace keel

@@ -1,18 +1,48 @@
 #pragma once
 
-#include <functional>
 #include <span>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "keel/core/records.h"
+#include "keel/reward/reward.h"
+#include "keel/reward/reward_options.h"
 #include "keel/text/tokenizer.h"
 
 namespace keel {
 
-/// From a prompt and a completion's text (its stop token spelled out, if it was generated) to a reward.
-using RewardFunction = std::function<double(const Prompt& prompt, std::string_view completion)>;
+/// What came of scoring some groups, in the order of their prompts.
+struct ScoreReport {
+  struct Function {
+    std::string name;
+    double sum = 0;
+    int64_t count = 0;  // completions that it judged
+  };
+  std::vector<Function> functions;
+  int64_t unscored = 0;               // completions that no function judged; they get the mean of their group
+  std::vector<std::string> failures;  // one sentence for each completion that a function failed on
 
-/// Sets the reward of every rollout. A reward that is not a finite number stops the run (exit code 5).
+  void add(const ScoreReport& other);
+};
+
+/// The completions of one group, as its judges get them: copies, all but the prompt.
+std::vector<RewardSample> samples_of(std::span<const Rollout> group, std::span<const Prompt> prompts,
+                                     const Tokenizer& tokenizer);
+
+struct GroupScore {
+  std::vector<double> rewards;
+  ScoreReport report;
+};
+
+/// The rewards of one group. A completion that no function judged is neither praised nor blamed: it gets the mean of
+/// the others, or 0 when there are none.
+GroupScore score_group(std::span<const RewardSample> samples, const RewardSum& reward);
+
+/// Sets the reward of every rollout; they are in the order of their prompts. `threads` groups are scored at once.
+ScoreReport score(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
+                  const RewardSum& reward, size_t threads);
+
+/// With one function of ours. A reward that is not a finite number stops the run (exit code 5).
 void score(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
            const RewardFunction& reward);
 

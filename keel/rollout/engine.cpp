@@ -105,14 +105,13 @@ std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, co
   for (size_t begin = 0; begin < prompts.size(); begin += prompts_at_once) {
     const size_t count = std::min(prompts_at_once, prompts.size() - begin);
     const std::span<Rollout> mine(rollouts.data() + begin * samples, count * samples);
-    decode(prompts.subspan(begin, count), request, mine);
-    for (size_t p = 0; on_group && p < count; ++p) on_group(mine.subspan(p * samples, samples));
+    decode(prompts.subspan(begin, count), request, mine, on_group);
   }
   return rollouts;
 }
 
-void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingRequest& request,
-                           std::span<Rollout> rollouts) const {
+void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingRequest& request, std::span<Rollout> rollouts,
+                           const OnGroup& on_group) const {
   const ModelConfig& config = model_.config();
   const int64_t samples = request.samples_per_prompt, sequences = static_cast<int64_t>(rollouts.size());
   int64_t prompt_slots = 0;
@@ -141,6 +140,15 @@ void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingReques
   if (request.hidden_states)
     states = at::zeros({sequences, request.max_new_tokens, config.hidden_size},
                        model_.head().options().requires_grad(false));
+  std::vector<int64_t> unfinished(prompts.size(), samples);  // of each group
+  const auto finish = [&](int64_t s) {
+    Rollout& rollout = rollouts[s];
+    rollout.text = tokenizer_.decode(rollout.tokens, /*skip_special=*/true);
+    if (request.hidden_states)
+      rollout.hidden_states = states[s].narrow(0, 0, static_cast<int64_t>(rollout.tokens.size()));
+    const int64_t group = s / samples;
+    if (--unfinished[group] == 0 && on_group) on_group(rollouts.subspan(group * samples, samples));
+  };
   Tensor hidden = prefill(model_, prompts, samples, prompt_slots, store).repeat_interleave(samples, 0);
   for (int64_t step = 0;; ++step) {
     const Tensor logits = model_.logits(hidden);
@@ -157,8 +165,11 @@ void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingReques
       rollout.tokens.push_back(token);
       rollout.behavior_logp.push_back(logp.const_data_ptr<float>()[row]);
       const bool stopped = request.stop_at_eos && ends(token);
-      if (!stopped && step + 1 < request.max_new_tokens) going_on.push_back(static_cast<int64_t>(row));
       rollout.finish = stopped ? Finish::kStop : Finish::kLength;
+      if (stopped || step + 1 == request.max_new_tokens)
+        finish(active.rollouts[row]);
+      else
+        going_on.push_back(static_cast<int64_t>(row));
     }
     if (going_on.empty()) break;
 
@@ -177,12 +188,6 @@ void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingReques
     hidden = model_.forward(next_tokens, active.prompt_lengths + step,
                             [&](int64_t layer, const AttentionRule& rule, const Tensor& query, const Tensor& key,
                                 const Tensor& value) { return store.attend(layer, rule, slot, query, key, value); });
-  }
-  for (int64_t s = 0; s < sequences; ++s) {
-    Rollout& rollout = rollouts[s];
-    rollout.text = tokenizer_.decode(rollout.tokens, /*skip_special=*/true);
-    if (request.hidden_states)
-      rollout.hidden_states = states[s].narrow(0, 0, static_cast<int64_t>(rollout.tokens.size()));
   }
 }
 

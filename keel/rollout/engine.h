@@ -40,7 +40,7 @@ struct SamplingRequest {
   bool hidden_states = false;    // record the states that predicted each token
 };
 
-/// Called with the finished rollouts of one prompt, as soon as they are all there.
+/// Called with the finished rollouts of one prompt as soon as they are all there, while others are still being decoded.
 using OnGroup = std::function<void(std::span<Rollout> group)>;
 
 /// Samples completions with a key-value cache. Rollout i of prompt p has the id p.id * samples_per_prompt + i, and its
@@ -54,7 +54,8 @@ class RolloutEngine {
                                 const OnGroup& on_group = {}) const;
 
  private:
-  void decode(std::span<const Prompt> prompts, const SamplingRequest& request, std::span<Rollout> rollouts) const;
+  void decode(std::span<const Prompt> prompts, const SamplingRequest& request, std::span<Rollout> rollouts,
+              const OnGroup& on_group) const;
 
   CausalLm model_;
   const Tokenizer& tokenizer_;

@@ -1,0 +1,67 @@
+#pragma once
+
+// Another program, its standard input and output in our hands. It leads a process group of its own, and nothing of
+// that group is left when the object is gone: no process, no zombie, no descriptor.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "keel/core/file.h"
+
+namespace keel {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+Deadline seconds_from_now(double seconds);
+
+struct SpawnRequest {
+  std::vector<std::string> command;  // the first is looked up in PATH
+  int extra_input = -1;              // becomes the child's descriptor 3
+  bool capture_errors = false;       // else standard error is ours
+};
+
+/// How an exchange ended.
+enum class Exchanged { kLine, kEnd, kTimeout, kTooLong };
+
+struct ExchangeRequest {
+  std::string_view input;
+  bool close_input = false;  // and then wait for the end of the output; else for one line
+  size_t max_output = size_t{64} << 20;
+  Deadline deadline;
+};
+
+class ChildProcess {
+ public:
+  /// An Error (kBadConfiguration) when the program cannot be started.
+  explicit ChildProcess(const SpawnRequest& request);
+  /// Closes its input, gives it a moment to end by itself, and kills what is left of its group.
+  ~ChildProcess();
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  /// Writes the input and reads at the same time, so that neither side can block the other for good. Never raises
+  /// SIGPIPE. What was read is in output() and errors().
+  Exchanged exchange(const ExchangeRequest& request);
+  std::string& output() { return output_; }
+  const std::string& errors() const { return errors_; }
+
+  /// Kills the whole group at once and waits until whoever held its output is gone, too.
+  void kill();
+  /// "exit code 3", "signal 11 (Segmentation fault)"; empty while it runs.
+  std::string ending() const;
+
+ private:
+  bool has_ended() const;
+
+  pid_t pid_ = -1;
+  FileHandle input_, output_pipe_, error_pipe_;
+  std::string output_, errors_;
+  bool reaped_ = false;
+};
+
+}  // namespace keel

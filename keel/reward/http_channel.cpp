@@ -1,0 +1,195 @@
+#include "keel/reward/http_channel.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
+
+namespace keel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void wait_for(int socket, short events, Deadline deadline, const char* what) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd file = {socket, events, 0};
+    const int ready = left <= 0 ? 0 : poll(&file, 1, static_cast<int>(std::min<long>(left, 1000 * 1000)));
+    if (ready > 0) return;
+    if (ready == 0 && Clock::now() >= deadline) throw ChannelError(std::string(what) + " took too long");
+  }
+}
+
+FileHandle connect_to(const addrinfo& address, Deadline deadline) {
+  FileHandle handle(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol));
+  if (!handle.is_open()) throw ChannelError(strerror(errno));
+  if (connect(handle.get(), address.ai_addr, address.ai_addrlen) == 0) return handle;
+  if (errno != EINPROGRESS) throw ChannelError(strerror(errno));
+  wait_for(handle.get(), POLLOUT, deadline, "connecting");
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(handle.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) throw ChannelError(strerror(error));
+  return handle;
+}
+
+FileHandle connect_to(const std::string& host, const std::string& port, Deadline deadline) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0)
+    throw ChannelDown(host + ": " + gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  std::string why;
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    try {
+      return connect_to(*address, deadline);
+    } catch (const ChannelError& error) {
+      why = error.what();
+    }
+  }
+  throw ChannelDown("no connection to " + host + ":" + port + ": " + why);
+}
+
+void send_all(int socket, std::string_view bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    wait_for(socket, POLLOUT, deadline, "sending");
+    const ssize_t count = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count > 0) bytes.remove_prefix(static_cast<size_t>(count));
+    if (count < 0 && errno != EAGAIN && errno != EINTR) throw ChannelError(strerror(errno));
+  }
+}
+
+std::string receive_all(int socket, size_t max_bytes, Deadline deadline) {
+  std::string all;
+  char buffer[1 << 16];
+  while (true) {
+    wait_for(socket, POLLIN, deadline, "the answer");
+    const ssize_t count = recv(socket, buffer, sizeof(buffer), 0);
+    if (count == 0) return all;
+    if (count > 0) all.append(buffer, static_cast<size_t>(count));
+    if (count < 0 && errno != EAGAIN && errno != EINTR) throw ChannelError(strerror(errno));
+    if (all.size() > max_bytes) throw ChannelError("the answer has more than " + std::to_string(max_bytes) + " bytes");
+  }
+}
+
+std::string lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
+std::optional<size_t> parse_size(std::string_view text, int base) {
+  size_t value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || rest == text.data()) return std::nullopt;
+  return value;
+}
+
+/// The value of a header, without the spaces around it; headers are in lower case.
+std::optional<std::string> header(const std::string& headers, const std::string& name) {
+  const size_t begin = headers.find("\r\n" + name + ":");
+  if (begin == std::string::npos) return std::nullopt;
+  const size_t value = headers.find_first_not_of(' ', begin + name.size() + 3);
+  return headers.substr(value, headers.find("\r\n", value) - value);
+}
+
+std::string unchunked(std::string_view body) {
+  std::string whole;
+  while (true) {
+    const size_t end = body.find("\r\n");
+    const std::optional<size_t> size = parse_size(body.substr(0, std::min(end, body.size())), 16);
+    if (end == std::string_view::npos || !size) throw ChannelError("the answer ends in the middle of a chunk");
+    body.remove_prefix(end + 2);
+    if (*size == 0) return whole;
+    if (*size > body.size() || body.size() - *size < 2) throw ChannelError("the answer ends in the middle of a chunk");
+    whole += body.substr(0, *size);
+    body.remove_prefix(*size + 2);
+  }
+}
+
+}  // namespace
+
+std::string http_body(const std::string& response, bool& server_fault) {
+  const size_t end = response.find("\r\n\r\n");
+  if (!response.starts_with("HTTP/1.") || end == std::string::npos || end < 12)
+    throw ChannelError("the answer is no HTTP: " + printable(response));
+  const std::string headers = lower(response.substr(0, end + 2)), status = response.substr(9, 3);
+  server_fault = status[0] == '5';
+  const std::string body = response.substr(end + 4);
+  if (status[0] == '3')
+    throw ChannelError("answered with a redirect (" + status + "), which is not followed; give the final address");
+  if (status != "200") throw ChannelError("answered with status " + status + ": " + printable(body));
+  if (header(headers, "transfer-encoding").value_or("identity").find("chunked") != std::string::npos)
+    return unchunked(body);
+  const std::optional<std::string> length = header(headers, "content-length");
+  if (!length) return body;
+  const std::optional<size_t> size = parse_size(*length, 10);
+  if (!size || *size > body.size())
+    throw ChannelError("the answer has " + std::to_string(body.size()) + " bytes, but announced " + *length);
+  return body.substr(0, *size);
+}
+
+HttpChannel::HttpChannel(HttpOptions options) : options_(std::move(options)) {
+  const std::string& url = options_.url;
+  const auto refuse = [&](const char* why) {
+    fail(ExitCode::kBadConfiguration, "reward.functions: ", printable(url), ": ", why);
+  };
+  if (url.starts_with("https://"))
+    refuse(
+        "https is not spoken here; put a local proxy in front (http://localhost:...), or use exec: with a program that "
+        "speaks it");
+  if (!url.starts_with("http://") || url.find_first_of(" \t\r\n") != std::string::npos)
+    refuse("wanted http://HOST[:PORT][/PATH]");
+  const size_t begin = 7, slash = std::min(url.find('/', begin), url.size());
+  authority_ = url.substr(begin, slash - begin);
+  path_ = slash == url.size() ? "/" : url.substr(slash);
+  if (authority_.find('@') != std::string::npos) refuse("a user name in the address is not sent; leave it out");
+  const bool is_bracketed = authority_.starts_with('[');
+  const size_t colon = authority_.find(':', is_bracketed ? std::min(authority_.find(']'), authority_.size()) : 0);
+  host_ = authority_.substr(0, colon);
+  if (is_bracketed && host_.ends_with(']')) host_ = host_.substr(1, host_.size() - 2);
+  port_ = colon == std::string::npos ? "80" : authority_.substr(colon + 1);
+  const std::optional<size_t> number = parse_size(port_, 10);
+  if (host_.empty() || !number || *number == 0 || *number > 65535) refuse("wanted http://HOST[:PORT][/PATH]");
+}
+
+std::string HttpChannel::post(const std::string& body, bool& may_retry) const {
+  const Deadline deadline = seconds_from_now(options_.timeout);
+  may_retry = true;
+  const FileHandle connection = connect_to(host_, port_, deadline);
+  std::string request = "POST " + path_ + " HTTP/1.1\r\nHost: " + authority_;
+  request += "\r\nContent-Type: application/json\r\nAccept: application/json\r\nConnection: close\r\nContent-Length: ";
+  request += std::to_string(body.size()) + "\r\n\r\n" + body;
+  send_all(connection.get(), request, deadline);
+  const std::string response = receive_all(connection.get(), options_.max_response, deadline);
+  if (response.empty()) throw ChannelError("closed the connection without an answer");
+  return http_body(response, may_retry);
+}
+
+void HttpChannel::exchange(const std::string& request, const Accept& accept) {
+  double pause = options_.first_pause;
+  for (int64_t attempt = 0;; ++attempt, pause *= 2) {
+    bool may_retry = false;
+    try {
+      const std::string body = post(request, may_retry);
+      may_retry = false;
+      return accept(body);
+    } catch (const ChannelError&) {
+      if (!may_retry || attempt >= options_.retries) throw;
+    }
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+  }
+}
+
+}  // namespace keel

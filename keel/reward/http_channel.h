@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include "keel/reward/child_process.h"
+#include "keel/reward/program_reward.h"
+
+namespace keel {
+
+struct HttpOptions {
+  std::string url;           // http://HOST[:PORT][/PATH], from the configuration only
+  double timeout = 60;       // seconds for one request, from connecting to the last byte
+  int64_t retries = 3;       // further tries when there is no connection or a 5xx answer
+  double first_pause = 0.5;  // seconds before the first further try; doubled each time
+  size_t max_response = size_t{16} << 20;
+};
+
+/// POSTs requests to a reward server. No redirects are followed, no cookies kept, no proxy used, and the host is the
+/// configured one, whatever prompts or completions say.
+class HttpChannel final : public Channel {
+ public:
+  /// An Error (kBadConfiguration) when the URL is none that this can reach, https among them.
+  explicit HttpChannel(HttpOptions options);
+  void exchange(const std::string& request, const Accept& accept) override;
+
+ private:
+  /// The body of a 200 answer. `may_retry` says, when this throws, whether another try makes sense.
+  std::string post(const std::string& body, bool& may_retry) const;
+
+  HttpOptions options_;
+  std::string host_, port_, path_, authority_;
+};
+
+/// The body of an HTTP/1.x response with the status 200; a ChannelError says what is wrong with it, and `server_fault`
+/// whether it is a 5xx. Plain, counted and chunked bodies are read.
+std::string http_body(const std::string& response, bool& server_fault);
+
+}  // namespace keel

@@ -1,0 +1,68 @@
+#include "keel/reward/reward.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
+
+namespace keel {
+namespace {
+
+bool applies(const RewardTerm& term, const RewardSample& sample) {
+  return term.sources.empty() ||
+         std::find(term.sources.begin(), term.sources.end(), sample.prompt.source) != term.sources.end();
+}
+
+std::string complaint(const RewardTerm& term, const RewardSample& sample, const std::string& why) {
+  std::string text = "reward \"" + term.name + "\" failed on completion ";
+  text += std::to_string(sample.id) + " of prompt " + std::to_string(sample.prompt.id);
+  if (!sample.prompt.source.empty()) text += " (" + sample.prompt.source + ")";
+  return text + ", " + printable(sample.completion) + ": " + why;
+}
+
+}  // namespace
+
+Scores RewardSum::ask(const RewardTerm& term, std::span<const RewardSample> samples, Judgement& judgement) const {
+  Scores scores = (*term.reward)(samples);
+  if (scores.rewards.size() != samples.size())
+    fail(ExitCode::kInternal, "reward \"", term.name, "\" gave ", scores.rewards.size(), " rewards for ",
+         samples.size(), " completions");
+  for (size_t i = 0; i < samples.size(); ++i) {
+    std::optional<double>& reward = scores.rewards[i];
+    if (reward && !std::isfinite(*reward))
+      scores.failures.emplace(i, "the reward is " + std::to_string(*reward) + "; wanted a finite number");
+    const auto failure = scores.failures.find(i);
+    if (failure == scores.failures.end()) continue;
+    const std::string what = complaint(term, samples[i], failure->second);
+    if (on_error_ == OnError::kStop)
+      fail(ExitCode::kRewardProgramFailed, what,
+           ". Mend the function, or let the run go on with reward.on_error: zero (worth 0) or skip (left out)");
+    judgement.failures.push_back(what);
+    reward = on_error_ == OnError::kZero ? std::optional<double>(0) : std::nullopt;
+  }
+  return scores;
+}
+
+Judgement RewardSum::judge(std::span<const RewardSample> samples) const {
+  Judgement judgement{.totals = std::vector<std::optional<double>>(samples.size()), .terms = {}, .failures = {}};
+  for (const RewardTerm& term : terms_) {
+    std::vector<std::optional<double>>& rewards = judgement.terms.emplace_back(samples.size());
+    std::vector<RewardSample> mine;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < samples.size(); ++i) {
+      if (!applies(term, samples[i])) continue;
+      mine.push_back(samples[i]);
+      places.push_back(i);
+    }
+    if (mine.empty()) continue;
+    const Scores scores = ask(term, mine, judgement);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const std::optional<double>& reward = rewards[places[i]] = scores.rewards[i];
+      if (reward) judgement.totals[places[i]] = judgement.totals[places[i]].value_or(0) + term.weight * *reward;
+    }
+  }
+  return judgement;
+}
+
+}  // namespace keel

@@ -1,0 +1,79 @@
+#pragma once
+
+// A completion in, a number out. docs/rewards.md is the user's page.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "keel/core/records.h"
+
+namespace keel {
+
+/// One completion to be judged.
+struct RewardSample {
+  const Prompt& prompt;
+  std::string completion;  // without its stop token and other special tokens
+  std::string spelled;     // with them
+  std::vector<int32_t> tokens;
+  bool stopped = true;          // it ended by itself and was not cut off
+  uint64_t id = 0;              // of its rollout
+  uint64_t policy_version = 0;  // number of updates the sampling weights had seen
+};
+
+/// What a reward function said about a batch.
+struct Scores {
+  std::vector<std::optional<double>> rewards;  // one per sample; nothing: it does not apply to this sample, or failed
+  std::map<size_t, std::string> failures;      // sample to reason: it should have judged this one and could not
+};
+
+/// A reward function. Batches are the completions of one prompt, so that results do not depend on who finished when.
+class Reward {
+ public:
+  virtual ~Reward() = default;
+  /// May be called from several threads at once.
+  virtual Scores operator()(std::span<const RewardSample> samples) const = 0;
+};
+
+/// What happens to a sample that a function should have judged and could not.
+enum class OnError { kStop, kZero, kSkip };
+
+/// One function of a weighted sum.
+struct RewardTerm {
+  std::string name;
+  double weight = 1;
+  std::vector<std::string> sources;  // only prompts from these; none: all
+  std::unique_ptr<Reward> reward;
+};
+
+/// What a weighted sum said about a batch.
+struct Judgement {
+  std::vector<std::optional<double>> totals;              // nothing: no function applied
+  std::vector<std::vector<std::optional<double>>> terms;  // by function, then by sample; before the weights
+  std::vector<std::string> failures;                      // one sentence for each
+};
+
+/// The sum over the functions that apply to a sample, each times its weight.
+class RewardSum {
+ public:
+  RewardSum(std::vector<RewardTerm> terms, OnError on_error) : terms_(std::move(terms)), on_error_(on_error) {}
+
+  /// With OnError::kStop a failure is an Error (kRewardProgramFailed) that names function and sample; with kZero that
+  /// function's reward is 0; with kSkip the function is left out for that sample. A number that is not finite is a
+  /// failure.
+  Judgement judge(std::span<const RewardSample> samples) const;
+
+  const std::vector<RewardTerm>& terms() const { return terms_; }
+
+ private:
+  Scores ask(const RewardTerm& term, std::span<const RewardSample> samples, Judgement& judgement) const;
+
+  std::vector<RewardTerm> terms_;
+  OnError on_error_;
+};
+
+}  // namespace keel

@@ -1,0 +1,234 @@
+#include "keel/reward/reward_options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <sstream>
+
+#include "keel/core/error.h"
+#include "keel/core/nearest.h"
+#include "keel/core/options.h"
+#include "keel/core/parallel.h"
+#include "keel/reward/answer_rewards.h"
+#include "keel/reward/code_reward.h"
+#include "keel/reward/embedded.h"
+#include "keel/reward/format_rewards.h"
+#include "keel/reward/http_channel.h"
+#include "keel/reward/worker_pool.h"
+
+namespace keel {
+
+void RewardOptions::describe(OptionTable& table) {
+  table.add("functions", functions,
+            "The functions whose weighted sum is the reward, as NAME, NAME:ARGUMENT or NAME:ARGUMENT @SOURCE,SOURCE "
+            "(only for prompts from these); docs/rewards.md lists them. None: task for a built-in task, else math.");
+  table.add("weights", weights, "One weight per function; none: all 1.");
+  table.add("on_error", on_error,
+            "What happens when a function fails on a completion, after a second try: the run stops (exit code 5), the "
+            "function counts as 0, or it is left out for that completion.",
+            one_of({"stop", "zero", "skip"}));
+  table.add("timeout", timeout, "Seconds that a user program or server has for the completions of one prompt.",
+            above(0).at_most(86400));
+  table.add("workers", workers,
+            "Threads that score, and processes of each user program, at most; 0 means one per core, up to 8.",
+            at_least(0).at_most(1024));
+  table.add("python", python, "The Python interpreter of python: and code.", not_empty());
+  table.add("http_retries", http_retries, "Further tries when a reward server cannot be reached or answers with 5xx.",
+            at_least(0).at_most(100));
+  table.add("code_seconds", code_seconds, "Seconds that a program under test has for one test.",
+            above(0).at_most(3600));
+  table.add("code_memory_mib", code_memory_mib, "Memory of each process of a program under test.",
+            at_least(64).at_most(1 << 20));
+  table.add("code_processes", code_processes, "Processes and threads that a program under test may have.",
+            at_least(2).at_most(1024));
+}
+
+size_t RewardOptions::worker_count() const {
+  return workers > 0 ? static_cast<size_t>(workers) : std::min<size_t>(thread_count(0), 8);
+}
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& text, const std::string& why) {
+  fail(ExitCode::kBadConfiguration, "reward.functions: \"", text, "\": ", why);
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream input(text);
+  for (std::string part; std::getline(input, part, separator);)
+    if (!part.empty()) parts.push_back(part);
+  return parts;
+}
+
+/// What a text of reward.functions says.
+struct Written {
+  std::string text, name, argument;
+  const RewardOptions& options;
+  const RewardFunction& task;
+
+  std::vector<double> numbers(size_t count) const {
+    std::vector<double> result;
+    for (const std::string& word : split(argument, ',')) {
+      double value = 0;
+      const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+      if (error != std::errc() || rest != word.data() + word.size() || !(value > 0))
+        refuse(text, "\"" + word + "\" is no number above 0");
+      result.push_back(value);
+    }
+    if (result.size() != count)
+      refuse(text, "wanted " + std::to_string(count) + (count == 1 ? " number" : " numbers, with a comma between") +
+                       " after the colon");
+    return result;
+  }
+  /// Whether the argument is this word; nothing else but none at all is allowed.
+  bool has(const std::string& word) const {
+    if (!argument.empty() && argument != word)
+      refuse(text, "\"" + argument + "\" means nothing here" + (word.empty() ? "" : "; there is " + word));
+    return !argument.empty();
+  }
+  WorkerOptions workers(std::vector<std::string> command, bool says_ready) const {
+    return {.command = std::move(command),
+            .says_ready = says_ready,
+            .timeout = options.timeout,
+            .workers = options.worker_count()};
+  }
+};
+
+std::unique_ptr<Reward> make_python(const Written& w) {
+  const size_t colon = w.argument.rfind(".py:");
+  const std::string file = colon == std::string::npos ? w.argument : w.argument.substr(0, colon + 3);
+  const std::string function = colon == std::string::npos ? "" : w.argument.substr(colon + 4);
+  if (!file.ends_with(".py")) refuse(w.text, "wanted python:FILE.py or python:FILE.py:FUNCTION");
+  if (!std::filesystem::is_regular_file(file)) refuse(w.text, "there is no file " + file);
+  return std::make_unique<ProgramReward>(std::make_unique<WorkerPool>(
+      w.workers({w.options.python, "-u", "-c", std::string(python_worker()), file, function}, true)));
+}
+
+std::unique_ptr<Reward> make_exec(const Written& w) {
+  const std::vector<std::string> command = split(w.argument, ' ');
+  if (command.empty()) refuse(w.text, "wanted exec:PROGRAM ARGUMENT...");
+  return std::make_unique<ProgramReward>(std::make_unique<WorkerPool>(w.workers(command, false)));
+}
+
+std::unique_ptr<Reward> make_http(const Written& w) {
+  return std::make_unique<ProgramReward>(std::make_unique<HttpChannel>(
+      HttpOptions{.url = w.text, .timeout = w.options.timeout, .retries = w.options.http_retries}));
+}
+
+std::unique_ptr<Reward> make_numeric(const Written& w) {
+  return numeric_reward(w.argument.empty() ? 1e-6 : w.numbers(1)[0]);
+}
+
+std::unique_ptr<Reward> make_overlong(const Written& w) {
+  const std::vector<double> numbers = w.numbers(2);
+  if (numbers[1] > numbers[0]) refuse(w.text, "the buffer (the second number) is larger than the longest completion");
+  return overlong_reward(numbers[0], numbers[1]);
+}
+
+std::unique_ptr<Reward> make_tags(const Written& w) {
+  const std::vector<std::string> tags = split(w.argument, ',');
+  if (tags.empty() || tags[0] == "*") refuse(w.text, "wanted tags:NAME,NAME... or tags:NAME,*");
+  return tags_reward(tags);
+}
+
+std::unique_ptr<Reward> make_pattern(const Written& w) {
+  if (w.argument.empty()) refuse(w.text, "wanted pattern:REGULAR EXPRESSION");
+  return pattern_reward(w.argument);
+}
+
+std::unique_ptr<Reward> make_task(const Written& w) {
+  w.has("");
+  if (!w.task) refuse(w.text, "no built-in task runs here; name a function that judges the data set, such as math");
+  return function_reward(w.task);
+}
+
+std::unique_ptr<Reward> make_code(const Written& w) {
+  const SandboxLimits limits{.seconds = w.options.code_seconds,
+                             .memory_mib = w.options.code_memory_mib,
+                             .processes = w.options.code_processes};
+  return code_reward(w.options.python, limits, w.has("fraction"));
+}
+
+struct Row {
+  std::string name;
+  std::unique_ptr<Reward> (*make)(const Written&);
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> kRows = {
+      {"task", make_task},
+      {"math", [](const Written& w) { return w.has(""), math_reward(); }},
+      {"exact", [](const Written& w) { return exact_reward(w.has("ignore_case")); }},
+      {"numeric", make_numeric},
+      {"choice", [](const Written& w) { return w.has(""), choice_reward(); }},
+      {"tags", make_tags},
+      {"pattern", make_pattern},
+      {"stopped", [](const Written& w) { return w.has(""), stopped_reward(); }},
+      {"length", [](const Written& w) { return length_reward(w.numbers(1)[0]); }},
+      {"overlong", make_overlong},
+      {"code", make_code},
+      {"python", make_python},
+      {"exec", make_exec},
+      {"http", make_http},
+      {"https", make_http},
+  };
+  return kRows;
+}
+
+RewardTerm make_term(const std::string& function, double weight, const RewardOptions& options,
+                     const RewardFunction& task) {
+  RewardTerm term{.name = function, .weight = weight, .sources = {}, .reward = nullptr};
+  std::string text = function;
+  if (const size_t at = text.rfind(" @"); at != std::string::npos) {
+    term.sources = split(text.substr(at + 2), ',');
+    text.erase(text.find_last_not_of(' ', at) + 1);
+    if (term.sources.empty()) refuse(function, "there is no source after the @");
+  }
+  const size_t colon = std::min(text.find(':'), text.size());
+  const Written written{text, text.substr(0, colon), colon < text.size() ? text.substr(colon + 1) : "", options, task};
+  std::vector<std::string> names;
+  for (const Row& row : rows()) {
+    if (row.name == written.name) term.reward = row.make(written);
+    names.push_back(row.name);
+  }
+  if (term.reward) return term;
+  const std::optional<std::string> near = nearest_name(written.name, names);
+  refuse(function, near ? "did you mean " + *near + "?" : "the functions are " + joined(names));
+}
+
+class FunctionReward final : public Reward {
+ public:
+  explicit FunctionReward(RewardFunction function) : function_(std::move(function)) {}
+  Scores operator()(std::span<const RewardSample> samples) const override {
+    Scores scores;
+    for (const RewardSample& sample : samples) scores.rewards.emplace_back(function_(sample.prompt, sample.spelled));
+    return scores;
+  }
+
+ private:
+  RewardFunction function_;
+};
+
+}  // namespace
+
+std::unique_ptr<Reward> function_reward(RewardFunction function) {
+  return std::make_unique<FunctionReward>(std::move(function));
+}
+
+RewardSum make_reward(const RewardOptions& options, const RewardFunction& task) {
+  std::vector<std::string> functions = options.functions;
+  if (functions.empty()) functions = {task ? "task" : "math"};
+  if (!options.weights.empty() && options.weights.size() != functions.size())
+    fail(ExitCode::kBadConfiguration, "reward.weights has ", options.weights.size(), " numbers for ", functions.size(),
+         " functions; give one weight per function, or none");
+  std::vector<RewardTerm> terms;
+  for (size_t i = 0; i < functions.size(); ++i)
+    terms.push_back(make_term(functions[i], options.weights.empty() ? 1 : options.weights[i], options, task));
+  const OnError on_error = options.on_error == "zero"   ? OnError::kZero
+                           : options.on_error == "skip" ? OnError::kSkip
+                                                        : OnError::kStop;
+  return RewardSum(std::move(terms), on_error);
+}
+
+}  // namespace keel

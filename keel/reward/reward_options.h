@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "keel/reward/reward.h"
+
+namespace keel {
+
+class OptionTable;
+
+/// What completions are worth; the section `reward` of a configuration. docs/rewards.md has the table of functions.
+struct RewardOptions {
+  std::vector<std::string> functions;
+  std::vector<double> weights;
+  std::string on_error = "stop";
+  double timeout = 60;
+  int64_t workers = 0;
+  std::string python = "python3";
+  int64_t http_retries = 3;
+  double code_seconds = 10;
+  int64_t code_memory_mib = 512;
+  int64_t code_processes = 8;
+
+  void describe(OptionTable& table);
+
+  /// Threads that score, and processes of each user program, at most.
+  size_t worker_count() const;
+};
+
+/// A built-in task's check: the prompt and the completion with its stop token spelled out.
+using RewardFunction = std::function<double(const Prompt& prompt, std::string_view completion)>;
+
+/// The sum that the options describe. `task` is the reward called "task", where a built-in task runs; it is also the
+/// default there, and "math" elsewhere. User programs are started and the sandbox is tried out: what cannot work is an
+/// Error now and not after the first rollouts.
+RewardSum make_reward(const RewardOptions& options, const RewardFunction& task = {});
+
+/// The function as a reward.
+std::unique_ptr<Reward> function_reward(RewardFunction function);
+
+}  // namespace keel

@@ -1,0 +1,104 @@
+#include "keel/reward/sandbox.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
+#include "keel/core/json.h"
+#include "keel/reward/child_process.h"
+#include "keel/reward/embedded.h"
+
+namespace keel {
+namespace {
+
+FileHandle in_memory(const char* name, std::string_view bytes) {
+  FileHandle file(memfd_create(name, MFD_CLOEXEC));
+  bool good = file.is_open();
+  for (size_t done = 0; good && done < bytes.size();) {
+    const ssize_t count = write(file.get(), bytes.data() + done, bytes.size() - done);
+    good = count > 0;
+    done += good ? static_cast<size_t>(count) : 0;
+  }
+  if (!good || lseek(file.get(), 0, SEEK_SET) != 0)
+    fail(ExitCode::kHealthGuard, "a file in memory for the sandbox cannot be made: ", strerror(errno));
+  return file;
+}
+
+/// {"executable": ..., "folders": [...]}, as the interpreter itself says.
+Json ask_python(const std::string& python) {
+  ChildProcess child({.command = {python, "-c",
+                                  "import json, sys; print(json.dumps({'executable': sys.executable, 'folders': "
+                                  "[sys.base_prefix, sys.prefix]}))"}});
+  child.exchange({.input = "", .close_input = true, .deadline = seconds_from_now(60)});
+  Json answer = Json::parse(child.output(), nullptr, /*allow_exceptions=*/false);
+  if (!answer.is_object() || !answer.value("executable", Json()).is_string())
+    fail(ExitCode::kBadConfiguration, "reward.python: \"", python, "\" does not run; wanted a Python 3 interpreter");
+  return answer;
+}
+
+}  // namespace
+
+PythonSandbox::PythonSandbox(const std::string& python, const SandboxLimits& limits)
+    : limits_(limits), executable_(in_memory("keel-sandbox", sandbox_program())) {
+  const Json answer = ask_python(python);
+  python_ = answer["executable"];
+  for (const Json& folder : answer["folders"]) folders_.push_back(folder);
+  std::string why;
+  try {
+    const SandboxRun trial = run("print(6 * int(input()))", "7");
+    if (trial.succeeded() && trial.output == "42\n") return;
+    why = "a program that prints 42 printed " + printable(trial.output);
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  fail(
+      ExitCode::kBadConfiguration, "the code reward runs programs of the model's only in a sandbox, and here there is ",
+      "none: ", why, ". It needs Linux 5.14 or later, and either user namespaces that anyone may make (sysctl ",
+      "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0) or root with CAP_SYS_ADMIN ",
+      "(docker run --cap-add SYS_ADMIN --security-opt seccomp=unconfined)");
+}
+
+SandboxRun PythonSandbox::run(std::string_view program, std::string_view input,
+                              const std::vector<std::string>& arguments) const {
+  const FileHandle source = in_memory("program", program);
+  // By our own number, because the child has closed its copy when it looks.
+  std::vector<std::string> command = {"/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(executable_.get())};
+  command.push_back("cpu=" + std::to_string(static_cast<int64_t>(std::ceil(limits_.seconds))));
+  command.push_back("memory=" + std::to_string(limits_.memory_mib << 20));
+  command.push_back("processes=" + std::to_string(limits_.processes));
+  for (const std::string& folder : folders_) command.push_back("show=" + folder);
+  command.insert(command.end(), {"--", python_, "-I", "-B"});
+  command.insert(command.end(), arguments.begin(), arguments.end());
+
+  ChildProcess child({.command = command, .extra_input = source.get(), .capture_errors = true});
+  const Exchanged how = child.exchange({.input = input,
+                                        .close_input = true,
+                                        .max_output = limits_.max_output,
+                                        .deadline = seconds_from_now(limits_.seconds)});
+  child.kill();
+  SandboxRun result;
+  result.output = std::move(child.output());
+  // "exited CODE", "killed SIGNAL" or "failed WHY", from a process that the program cannot reach.
+  const std::string& report = child.errors();
+  if (report.starts_with("failed"))
+    fail(ExitCode::kRewardProgramFailed, "the sandbox ", report.substr(0, report.find('\n')));
+  if (how == Exchanged::kTimeout)
+    result.end = SandboxRun::End::kTimeout;
+  else if (how == Exchanged::kTooLong)
+    result.end = SandboxRun::End::kTooMuchOutput;
+  else if (report.starts_with("killed"))
+    result.end = SandboxRun::End::kKilled;
+  else if (!report.starts_with("exited"))
+    fail(ExitCode::kRewardProgramFailed, "the sandbox ended without a word");
+  if (const size_t space = report.find(' '); space != std::string::npos)
+    result.code = std::atoi(report.c_str() + space);
+  return result;
+}
+
+}  // namespace keel

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "keel/core/file.h"
+
+namespace keel {
+
+struct SandboxLimits {
+  double seconds = 10;  // of the clock, for one run
+  int64_t memory_mib = 512;
+  int64_t processes = 8;
+  size_t max_output = size_t{4} << 20;
+};
+
+struct SandboxRun {
+  enum class End { kExited, kKilled, kTimeout, kTooMuchOutput } end = End::kExited;
+  int code = 0;  // exit code or signal
+  std::string output;
+  bool succeeded() const { return end == End::kExited && code == 0; }
+};
+
+/// Runs Python programs that nobody has read, each in namespaces of its own: no network, no files but the system's and
+/// Python's (read-only), limits on everything (sandbox/confine.h). When run() returns, no process of it is left.
+class PythonSandbox {
+ public:
+  /// Tries it out; an Error (kBadConfiguration) says what this machine does not allow. There is no weaker way.
+  PythonSandbox(const std::string& python, const SandboxLimits& limits);
+
+  /// `program` is the file /tmp/main.py; `arguments` of Python, that file by default. An Error (kRewardProgramFailed)
+  /// when it could not be started.
+  SandboxRun run(std::string_view program, std::string_view input,
+                 const std::vector<std::string>& arguments = {"/tmp/main.py"}) const;
+
+ private:
+  SandboxLimits limits_;
+  FileHandle executable_;  // keel-sandbox, in memory
+  std::string python_;
+  std::vector<std::string> folders_;  // that Python needs
+};
+
+}  // namespace keel

@@ -1,0 +1,71 @@
+#include "keel/reward/scoring_queue.h"
+
+#include "keel/core/parallel.h"
+
+namespace keel {
+
+ScoringQueue::ScoringQueue(const RewardSum& reward, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
+                           size_t threads)
+    : reward_(reward), prompts_(prompts), tokenizer_(tokenizer) {
+  for (size_t i = 0; i < thread_count(threads); ++i) threads_.emplace_back([this] { work(); });
+}
+
+ScoringQueue::~ScoringQueue() {
+  {
+    const std::scoped_lock lock(mutex_);
+    waiting_.clear();
+    closed_ = true;
+  }
+  changed_.notify_all();
+}
+
+void ScoringQueue::add(std::span<const Rollout> group) {
+  Group mine{group.front().prompt, samples_of(group, prompts_, tokenizer_)};
+  {
+    const std::scoped_lock lock(mutex_);
+    if (failures_.empty()) waiting_.push_back(std::move(mine));
+  }
+  changed_.notify_one();
+}
+
+ScoreReport ScoringQueue::finish(std::span<Rollout> rollouts) {
+  {
+    const std::scoped_lock lock(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_all();
+  threads_.clear();  // joins
+  if (!failures_.empty()) std::rethrow_exception(failures_.begin()->second);
+  std::map<int64_t, size_t> taken;
+  for (Rollout& rollout : rollouts) rollout.reward = scores_.at(rollout.prompt).rewards.at(taken[rollout.prompt]++);
+  ScoreReport all;
+  for (const auto& [prompt, score] : scores_) all.add(score.report);
+  return all;
+}
+
+void ScoringQueue::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return closed_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    const Group group = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    GroupScore score;
+    std::exception_ptr failure;
+    try {
+      score = score_group(group.samples, reward_);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    if (failure) {
+      failures_[group.prompt] = failure;
+      waiting_.clear();
+    } else {
+      scores_[group.prompt] = std::move(score);
+    }
+  }
+}
+
+}  // namespace keel

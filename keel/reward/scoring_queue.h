@@ -1,0 +1,58 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "keel/reward/score.h"
+
+namespace keel {
+
+/// Scores finished groups on threads of its own while others are still being sampled:
+///
+///   ScoringQueue queue(reward, prompts, tokenizer, threads);
+///   std::vector<Rollout> rollouts = engine.generate(prompts, request, [&](auto group) { queue.add(group); });
+///   const ScoreReport report = queue.finish(rollouts);
+///
+/// A group's rewards depend on that group alone, so they are those that score() would give. Groups are copied: a
+/// generation that ends in an exception leaves nothing here that points to its rollouts.
+class ScoringQueue {
+ public:
+  /// Everything must outlive the queue. `threads` 0 means one per core.
+  ScoringQueue(const RewardSum& reward, std::span<const Prompt> prompts, const Tokenizer& tokenizer, size_t threads);
+  /// Waits for the groups being scored and forgets the rest.
+  ~ScoringQueue();
+  ScoringQueue(const ScoringQueue&) = delete;
+  ScoringQueue& operator=(const ScoringQueue&) = delete;
+
+  /// Takes the rollouts of one prompt and returns at once.
+  void add(std::span<const Rollout> group);
+
+  /// Waits until all groups are scored and sets the rewards of `rollouts`, which are all that were added. After a
+  /// failure no further group is begun, and the failure of the first prompt that has one is thrown here.
+  ScoreReport finish(std::span<Rollout> rollouts);
+
+ private:
+  void work();
+
+  const RewardSum& reward_;
+  std::span<const Prompt> prompts_;
+  const Tokenizer& tokenizer_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  struct Group {
+    int64_t prompt = 0;
+    std::vector<RewardSample> samples;
+  };
+  std::deque<Group> waiting_;
+  std::map<int64_t, GroupScore> scores_;  // by prompt
+  std::map<int64_t, std::exception_ptr> failures_;
+  bool closed_ = false;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace keel

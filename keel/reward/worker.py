@@ -1,0 +1,199 @@
+"""The Python side of a user reward: one JSON object per line comes in, one goes out (docs/rewards.md).
+
+Called by Keel as: python3 -c THIS FILE [FUNCTION]. What the user's code prints goes to standard error.
+"""
+
+import asyncio
+import importlib.util
+import inspect
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+import types
+
+USUAL_NAMES = ("compute_score", "reward_func", "reward_function", "reward", "reward_fn")
+ANSWER_NAMES = ("ground_truth", "solution", "label", "labels", "target", "reference", "gold")
+
+
+def follow_parent():
+    """Ends this process when Keel was killed and could not do it."""
+    parent = os.getppid()
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(1)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def load_function(path, name):
+    folder, file = os.path.split(os.path.abspath(path))
+    sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(os.path.splitext(file)[0], path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    if name:
+        if not callable(getattr(module, name, None)):
+            raise LookupError(f"{path} has no function {name}")
+        return getattr(module, name)
+    own = {key: value for key, value in vars(module).items()
+           if inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")}
+    usual = [key for key in USUAL_NAMES if key in own]
+    if usual or len(own) == 1:
+        return own[(usual or list(own))[0]]
+    raise LookupError(f"{path}: which function is the reward? Write python:{path}:NAME; there is {', '.join(own) or 'none'}")
+
+
+def number(value):
+    """A reward as a float, or None."""
+    if isinstance(value, dict):
+        value = value["score"]
+    if value is None:
+        return None
+    if hasattr(value, "item"):
+        value = value.item()
+    if not isinstance(value, (bool, int, float)):
+        raise TypeError(f"the reward is {value!r} ({type(value).__name__}); wanted a number or None")
+    if not math.isfinite(value):
+        raise ValueError(f"the reward is {value}; wanted a finite number")
+    return float(value)
+
+
+def call(function, *arguments, **named):
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):
+        return asyncio.run(function(*arguments, **named))
+    return function(*arguments, **named)
+
+
+def accepted(function, named):
+    """Those of the named arguments that the function takes."""
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return named
+    return {key: value for key, value in named.items() if key in parameters}
+
+
+def columns_of(request):
+    """The data set's other columns by name, each a list over the samples."""
+    rows = [row if isinstance(row, dict) else {} for row in request["extra"]]
+    names = dict.fromkeys(key for row in rows for key in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def call_trl(function, request):
+    """TRL: reward(prompts, completions, completion_ids, <columns>, trainer_state, ...) -> list of numbers."""
+    named = columns_of(request)
+    parameters = inspect.signature(function).parameters
+    for name in ("answer",) + tuple(name for name in ANSWER_NAMES if name in parameters):
+        named.setdefault(name, request["answers"])
+    named.setdefault("data_source", request["sources"])
+    named["completion_ids"] = request["completion_ids"]
+    named["trainer_state"] = types.SimpleNamespace(global_step=max(request["steps"], default=0))
+    named["log_extra"] = named["log_metric"] = lambda *arguments, **ignored: None
+    prompts, completions = [], []
+    for text, messages, completion in zip(request["prompts"], request["messages"], request["completions"]):
+        prompts.append(text if messages is None else messages)
+        completions.append(completion if messages is None else [{"role": "assistant", "content": completion}])
+    named.pop("prompts", None), named.pop("completions", None)
+    return call(function, prompts=prompts, completions=completions, **accepted(function, named))
+
+
+def call_verl(function, request, i):
+    """verl: compute_score(data_source, solution_str, ground_truth, extra_info) -> number or {"score": number}."""
+    extra = request["extra"][i]
+    if isinstance(extra, dict) and "extra_info" in extra:
+        extra = extra["extra_info"]
+    return call(function, **accepted(function, {"data_source": request["sources"][i], "solution_str": request["completions"][i],
+                                                "ground_truth": request["answers"][i], "extra_info": extra}))
+
+
+def call_openrlhf(function, request):
+    """OpenRLHF: reward_func(queries, prompts, labels) -> tensor, list or {"rewards": ...}."""
+    result = call(function, **accepted(function, {"queries": request["query"], "prompts": request["prompts"],
+                                                  "labels": request["labels"]}))
+    return result["rewards"] if isinstance(result, dict) else result
+
+
+def reason(error):
+    """An exception in one line, with the user's line, which is the last one."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def judge_each(score_of, count):
+    rewards, errors = [], {}
+    for i in range(count):
+        try:
+            rewards.append(number(score_of(i)))
+        except (Exception, SystemExit) as error:
+            traceback.print_exc()
+            rewards.append(None)
+            errors[str(i)] = reason(error)
+    return {"rewards": rewards, "errors": errors}
+
+
+def judge_batch(result, count):
+    if hasattr(result, "tolist"):
+        result = result.tolist()
+    if not isinstance(result, (list, tuple)):
+        raise TypeError(f"the function returned {result!r} ({type(result).__name__}); wanted a list")
+    if len(result) != count:
+        raise ValueError(f"the function returned {len(result)} rewards for {count} completions")
+    return judge_each(lambda i: result[i], count)
+
+
+def judge_with(function):
+    """From a request to its answer, by the parameters of the function."""
+    names = set(inspect.signature(function).parameters)
+    if "solution_str" in names:
+        return lambda r: judge_each(lambda i: call_verl(function, r, i), len(r["completions"]))
+    if "queries" in names:
+        return lambda r: judge_batch(call_openrlhf(function, r), len(r["completions"]))
+    if "completions" in names:
+        return lambda r: judge_batch(call_trl(function, r), len(r["completions"]))
+    raise TypeError(f"{function.__name__}({', '.join(names)}) is no reward function that is known here; wanted TRL's "
+                    "(prompts, completions, **columns), verl's (data_source, solution_str, ground_truth, extra_info) "
+                    "or OpenRLHF's (queries, prompts, labels)")
+
+
+def main():
+    requests = os.fdopen(os.dup(0), "r", encoding="utf-8", errors="replace", newline="\n")
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
+    os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    sys.stdout.reconfigure(line_buffering=True)
+
+    def say(reply):
+        replies.write(json.dumps(reply, allow_nan=False) + "\n")
+        replies.flush()
+
+    follow_parent()
+    try:
+        judge = judge_with(load_function(*sys.argv[1:3], *([""] if len(sys.argv) < 3 else [])))
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        say({"ready": False, "error": reason(error)})
+        return
+    say({"ready": True})
+    for line in requests:
+        request = json.loads(line)
+        try:
+            reply = judge(request)
+        except (Exception, SystemExit) as error:
+            traceback.print_exc()
+            reply = {"error": reason(error)}
+        say({"id": request["id"], **reply})
+
+
+if __name__ == "__main__":
+    main()

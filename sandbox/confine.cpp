@@ -1,0 +1,165 @@
+#include "sandbox/confine.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/mount.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace sandbox {
+namespace {
+
+constexpr char kOld[] = "/old";  // where the machine's root is while ours is built
+constexpr unsigned kUser = 65534, kFirstUser = 0x70000000;
+
+void check(long result, const std::string& what) {
+  if (result != 0) stop(what);
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  const int file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (file < 0 || write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size())) stop("writing " + path);
+  close(file);
+}
+
+void make_folders(const std::string& path) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (mkdir(part.c_str(), 0755) != 0 && errno != EEXIST) stop("mkdir " + part);
+    if (end == std::string::npos) return;
+  }
+}
+
+/// Shows a folder or file of the machine at the same place, with everything below it; read-only unless it is a device.
+void show(const std::string& path, bool is_device = false) {
+  struct stat status;
+  if (stat((kOld + path).c_str(), &status) != 0) stop("looking at " + path);
+  if (S_ISDIR(status.st_mode)) {
+    make_folders(path);
+  } else {
+    make_folders(path.substr(0, path.rfind('/')));
+    const int file = open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    if (file < 0) stop("creating " + path);
+    close(file);
+  }
+  check(mount((kOld + path).c_str(), path.c_str(), nullptr, MS_BIND | MS_REC, nullptr), "mounting " + path);
+  mount_attr attributes = {};
+  attributes.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | (is_device ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_NODEV);
+  check(syscall(SYS_mount_setattr, AT_FDCWD, path.c_str(), AT_RECURSIVE, &attributes, sizeof(attributes)),
+        "mount_setattr " + path);
+}
+
+/// A system folder as it is here: a link into /usr stays one.
+void show_system_folder(const std::string& path) {
+  char target[4096];
+  const ssize_t length = readlink((kOld + path).c_str(), target, sizeof(target) - 1);
+  if (length < 0) {
+    if (access((kOld + path).c_str(), F_OK) == 0) show(path);
+    return;
+  }
+  target[length] = 0;
+  check(symlink(target, path.c_str()), "symlink " + path);
+}
+
+bool is_below(const std::string& path, const std::string& folder) {
+  return path == folder || path.starts_with(folder + "/");
+}
+
+void limit(int resource, rlim_t value, const char* what) {
+  const rlimit both = {value, value};
+  check(setrlimit(static_cast<__rlimit_resource>(resource), &both), what);
+}
+
+}  // namespace
+
+void stop(const std::string& what) {
+  const std::string line = "failed " + what + ": " + strerror(errno) + "\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+  _exit(125);
+}
+
+void unshare_everything() {
+  constexpr int kWorlds = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+  if (geteuid() == 0) {
+    check(unshare(kWorlds), "unshare (root, but perhaps in a container that may not do this)");
+    return;
+  }
+  const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
+  check(unshare(kWorlds | CLONE_NEWUSER), "unshare (are user namespaces allowed here?)");
+  write_text("/proc/self/setgroups", "deny");
+  write_text("/proc/self/uid_map", std::to_string(kUser) + " " + user + " 1");
+  write_text("/proc/self/gid_map", std::to_string(kUser) + " " + group + " 1");
+}
+
+void build_root(const std::vector<std::string>& folders, const Limits& limits) {
+  check(mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), "making mounts private");
+  check(mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m"), "mounting a new root");
+  check(mkdir("/tmp/old", 0700), "mkdir");
+  check(syscall(SYS_pivot_root, "/tmp", "/tmp/old"), "pivot_root");
+  check(chdir("/"), "chdir");
+
+  show("/usr");
+  for (const char* folder : {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}) show_system_folder(folder);
+  for (const char* file : {"/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"})
+    if (access((kOld + std::string(file)).c_str(), F_OK) == 0) show(file);
+  for (const char* device : {"null", "zero", "full", "random", "urandom"}) show(std::string("/dev/") + device, true);
+  std::vector<std::string> shown = {"/usr"};
+  for (const std::string& folder : folders) {
+    bool there = false;
+    for (const std::string& other : shown) there = there || is_below(folder, other);
+    if (!there) show(folder);
+    shown.push_back(folder);
+  }
+  check(umount2(kOld, MNT_DETACH), "leaving the old root");
+  check(rmdir(kOld), "rmdir");
+  make_folders("/tmp");
+  const std::string options = "mode=1777,nr_inodes=4096,size=" + std::to_string(limits.tmp_bytes);
+  check(mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()), "mounting /tmp");
+  check(mount(nullptr, "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr),
+        "making the root read-only");
+}
+
+void write_file(const char* path, int descriptor) {
+  const int file = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  if (file < 0) stop(path);
+  char buffer[1 << 16];
+  ssize_t count;
+  while ((count = read(descriptor, buffer, sizeof(buffer))) > 0)
+    if (write(file, buffer, static_cast<size_t>(count)) != count) stop(path);
+  if (count < 0) stop(path);
+  close(file);
+  close(descriptor);
+}
+
+void drop_rights(const Limits& limits, pid_t unique) {
+  if (geteuid() == 0) {
+    // A user of its own for each, because the number of processes is counted by user; where this machine's root may
+    // not become it (in a container with few users), they share one.
+    check(setgroups(0, nullptr), "setgroups");
+    const unsigned user = kFirstUser + static_cast<unsigned>(unique);
+    if (setresgid(user, user, user) != 0) check(setresgid(kUser, kUser, kUser), "setresgid");
+    if (setresuid(user, user, user) != 0) check(setresuid(kUser, kUser, kUser), "setresuid");
+  }
+  check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
+  limit(RLIMIT_CPU, static_cast<rlim_t>(limits.cpu_seconds), "RLIMIT_CPU");
+  limit(RLIMIT_AS, static_cast<rlim_t>(limits.memory_bytes), "RLIMIT_AS");
+  limit(RLIMIT_NPROC, static_cast<rlim_t>(limits.processes), "RLIMIT_NPROC");
+  limit(RLIMIT_FSIZE, static_cast<rlim_t>(limits.file_bytes), "RLIMIT_FSIZE");
+  limit(RLIMIT_NOFILE, 64, "RLIMIT_NOFILE");
+  limit(RLIMIT_CORE, 0, "RLIMIT_CORE");
+  limit(RLIMIT_MEMLOCK, 0, "RLIMIT_MEMLOCK");
+  limit(RLIMIT_MSGQUEUE, 0, "RLIMIT_MSGQUEUE");
+  forbid_system_calls();
+}
+
+}  // namespace sandbox

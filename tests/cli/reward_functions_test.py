@@ -1,0 +1,205 @@
+"""keel reward: functions with TRL's, verl's and OpenRLHF's signatures give what they give when Python calls them."""
+
+import importlib.util
+import json
+import os
+import random
+import subprocess
+import sys
+
+import support
+
+# As TRL's documentation shows them: a length, a format, a column of the data set, a task that is not this function's.
+TRL = '''
+import re
+
+def reward_len(completions, **kwargs):
+    return [float(len(completion)) for completion in completions]
+
+def format_reward(completions, **kwargs):
+    pattern = r"^<think>.*?</think><answer>.*?</answer>$"
+    return [1.0 if re.match(pattern, completion) else 0.0 for completion in completions]
+
+def boxed_reward(completions, ground_truth, **kwargs):
+    matches = [re.search(r"\\\\boxed\\{(.*?)\\}", completion) for completion in completions]
+    contents = [match.group(1) if match else "" for match in matches]
+    return [1.0 if c == gt else 0.0 for c, gt in zip(contents, ground_truth)]
+
+def math_only(prompts, completions, task, **kwargs):
+    return [float(str(len(p)) in c) if t == "math" else None for p, c, t in zip(prompts, completions, task)]
+
+def no_keywords(completions, prompts):
+    return [len(c) - len(p) for c, p in zip(completions, prompts)]
+
+async def later(completions, **kwargs):
+    return [c.count("a") / 7 for c in completions]
+'''
+
+# As TRL's documentation shows it for conversations.
+TRL_CHAT = '''
+def chat_reward(prompts, completions, **kwargs):
+    contents = [completion[0]["content"] for completion in completions]
+    return [len(c) / (1 + len(p[-1]["content"])) for p, c in zip(prompts, contents)]
+'''
+
+# After verl's scorer for GSM8K, and one that returns a dictionary.
+VERL = '''
+import re
+
+def extract_solution(solution_str, method):
+    if method == "strict":
+        found = re.findall("#### (\\\\-?[0-9\\\\.\\\\,]+)", solution_str)
+        return found[-1].replace(",", "").replace("$", "") if found else None
+    numbers = [n for n in re.findall("(\\\\-?[0-9\\\\.\\\\,]+)", solution_str) if n not in ("", ".")]
+    return numbers[-1] if numbers else None
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, format_score=0.1, score=1.0):
+    method = "strict" if data_source == "openai/gsm8k" else "flexible"
+    answer = extract_solution(solution_str, method)
+    if answer is None:
+        return 0
+    return score if answer == ground_truth else format_score
+
+def with_dictionary(data_source, solution_str, ground_truth, extra_info):
+    good = ground_truth in solution_str
+    return {"score": good + extra_info["index"] / 3, "acc": good, "pred": solution_str}
+'''
+
+OPENRLHF = '''
+def reward_func(queries, prompts, labels, **kwargs):
+    rewards = [len(q) / len(p) + (q.endswith(l)) for q, p, l in zip(queries, prompts, labels)]
+    return {"rewards": rewards, "scores": rewards, "extra_logs": {"dummy_scores": rewards}}
+'''
+
+
+def rows(count):
+    """Completions of all kinds, some right, some in the right form, some neither."""
+    draw = random.Random(7)
+    result = []
+    for i in range(count):
+        answer = str(draw.randrange(-50, 2000))
+        said = answer if draw.random() < 0.5 else str(draw.randrange(-50, 2000))
+        completion = draw.choice(["<think>aha</think><answer>{}</answer>", "so \\boxed{{{}}}", "#### {}", "it is {}.",
+                                  "caf\u00e9 \u4f60\u597d\n\u2028\"{}\"\\ ", "", "{} dollars, then 7"]).format(said)
+        result.append({"prompt": f"Problem {i}: " + "x" * draw.randrange(20), "completion": completion, "answer": answer,
+                       "source": draw.choice(["openai/gsm8k", "other"]), "ground_truth": answer,
+                       "task": draw.choice(["math", "code"]), "extra_info": {"index": i}})
+    return result
+
+
+class RewardCommand(support.Test):
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def load(self, path):
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    def reward(self, data, *functions, code=0, **options):
+        path = self.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in data))
+        options = {"python": sys.executable, "functions": json.dumps(functions), **options}
+        result = support.keel("reward", path, *(f"reward.{key}={value}" for key, value in options.items()))
+        self.assert_exit(result, code)
+        return [json.loads(line) for line in result.stdout.split("\n")[:-1]] if code == 0 else result
+
+    def assert_rewards(self, got, want):
+        self.assertEqual([row["reward"] for row in got], [None if w is None else float(w) for w in want])
+
+    def test_trls_functions(self):
+        path, data = self.write("trl.py", TRL), rows(60)
+        module = self.load(path)
+        columns = {"prompts": [r["prompt"] for r in data], "completions": [r["completion"] for r in data]}
+        for name in ("reward_len", "format_reward", "boxed_reward", "math_only"):
+            want = getattr(module, name)(**columns, ground_truth=[r["ground_truth"] for r in data],
+                                         task=[r["task"] for r in data], completion_ids=[], trainer_state=None)
+            self.assertGreater(len(set(want)), 1, name)
+            self.assert_rewards(self.reward(data, f"python:{path}:{name}"), want)
+        self.assert_rewards(self.reward(data, f"python:{path}:no_keywords"), module.no_keywords(**columns))
+        self.assert_rewards(self.reward(data, f"python:{path}:later"), [r["completion"].count("a") / 7 for r in data])
+
+    def test_trls_conversations(self):
+        path, data = self.write("chat.py", TRL_CHAT), rows(20)
+        for row in data:
+            row["prompt"] = [{"role": "system", "content": "s"}, {"role": "user", "content": row["prompt"]}]
+        want = self.load(path).chat_reward([r["prompt"] for r in data],
+                                           [[{"role": "assistant", "content": r["completion"]}] for r in data])
+        self.assert_rewards(self.reward(data, f"python:{path}"), want)
+
+    def test_verls_functions(self):
+        path, data = self.write("verl_score.py", VERL), rows(60)
+        module = self.load(path)
+        want = [module.compute_score(r["source"], r["completion"], r["answer"], r["extra_info"]) for r in data]
+        self.assertEqual(set(want), {0, 0.1, 1.0})
+        self.assert_rewards(self.reward(data, f"python:{path}"), want)
+        want = [module.with_dictionary(r["source"], r["completion"], r["answer"], r["extra_info"])["score"] for r in data]
+        self.assert_rewards(self.reward(data, f"python:{path}:with_dictionary"), want)
+
+    def test_openrlhfs_functions(self):
+        path, data = self.write("openrlhf.py", OPENRLHF), rows(40)
+        want = self.load(path).reward_func([r["prompt"] + r["completion"] for r in data], [r["prompt"] for r in data],
+                                           [r["answer"] for r in data])["rewards"]
+        self.assert_rewards(self.reward(data, f"python:{path}"), want)
+
+    def test_weights_and_sources(self):
+        path, data = self.write("trl.py", TRL), rows(60)
+        module = self.load(path)
+        got = self.reward(data, f"python:{path}:reward_len @openai/gsm8k", "stopped", weights="[0.01, 2]")
+        lengths = module.reward_len([r["completion"] for r in data])
+        self.assert_rewards(got, [2 + 0.01 * n if r["source"] == "openai/gsm8k" else 2 for n, r in zip(lengths, data)])
+
+    def test_a_program_that_is_no_python(self):
+        path = self.write("judge.sh", "#!/bin/sh\nwhile read -r line; do echo '{\"rewards\": [0.5]}'; done\n")
+        path.chmod(0o755)
+        self.assert_rewards(self.reward(rows(10), f"exec:{path}"), [0.5] * 10)
+
+    def test_a_failure_names_function_and_sample_and_loses_no_other(self):
+        path = self.write("bad.py", "import os\ndef compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+                                    "    if extra_info['index'] == 13: os.abort()\n    return 1\n")
+        result = self.reward(rows(30), f"python:{path}", code=5)
+        self.assertIn("of prompt 14 (", result.stderr)
+        self.assertIn("signal 6", result.stderr)
+        got = self.reward(rows(30), f"python:{path}", on_error="zero")
+        self.assert_rewards(got, [float(i != 13) for i in range(30)])
+        self.assertEqual([i for i, row in enumerate(got) if "failures" in row], [13])
+
+    def test_no_worker_outlives_a_program_that_was_killed(self):
+        path = self.write("hang.py", "import os, time\ndef reward(completions, **k):\n"
+                                     f"    open({str(self.folder / 'pid')!r}, 'w').write(str(os.getpid()))\n    time.sleep(1000)\n")
+        data = self.write("rows.jsonl", json.dumps(rows(1)[0]) + "\n")
+        process = subprocess.Popen([support.KEEL, "reward", str(data), f"reward.python={sys.executable}",
+                                    f'reward.functions=["python:{path}"]'], stdout=subprocess.DEVNULL)
+        self.assertTrue(support.wait_for(process, lambda: (self.folder / "pid").exists() and (self.folder / "pid").read_text()))
+        process.kill()
+        process.wait()
+        worker = int((self.folder / "pid").read_text())
+        for _ in range(500):
+            if not os.path.exists(f"/proc/{worker}"):
+                break
+            support.time.sleep(0.02)
+        self.assertFalse(os.path.exists(f"/proc/{worker}"))
+
+    def test_bad_rows_and_settings_are_refused(self):
+        self.write("rows.jsonl", '{"completion": "1", "answer": "1"}\n{"answer": 1}\n')
+        result = support.keel("reward", "rows.jsonl", cwd=self.folder)
+        self.assert_refused(result, 3, "rows.jsonl:2", "completion")
+        self.assertEqual(json.loads(result.stdout)["reward"], 1)
+        self.assert_refused(support.keel("reward", "rows.jsonl", "reward.function=x", cwd=self.folder), 2, "did you mean")
+
+    def test_verify_keeps_the_order_of_many_rows(self):
+        data = [{"i": i, "gold": str(i), "answer": str(i if i % 3 else i + 1)} for i in range(5000)]
+        text = "".join(json.dumps(row) + "\n" for row in data)
+        result = subprocess.run([support.KEEL, "verify", "--batch", "-"], input=text, capture_output=True, text=True)
+        self.assert_exit(result, 0)
+        self.assertEqual([json.loads(line) for line in result.stdout.splitlines()],
+                         [{**row, "correct": row["i"] % 3 != 0} for row in data])
+        result = subprocess.run([support.KEEL, "verify", "--batch", "-"], input=text + '{"gold": 1}\n', capture_output=True, text=True)
+        self.assert_refused(result, 3, "standard input:5001")
+        self.assertEqual(len(result.stdout.splitlines()), 5000)
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,255 @@
+"""The code reward against programs that try to get out, to stay, or to take the machine with them; each many times.
+
+An attack that the sandbox must stop with an error prints "contained" only after it has seen that error, and the reward
+of that output is 1: so the attack did run, and did fail. An attack that must be cut off is worth 0.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+
+import support
+
+TIMES = 20
+
+# Must end with an error inside, which the program reports itself.
+CONTAINED = {
+    "a gigabyte of memory": """
+try:
+    x = bytearray(1 << 30)
+except MemoryError:
+    print("contained")
+""",
+    "writing outside": """
+import os
+tried = ["/escaped", "/usr/escaped", "/etc/escaped", "/root/escaped", "/home/escaped", "/dev/escaped", "/var/tmp/escaped", MARKER]
+blocked = 0
+for path in tried:
+    try:
+        open(path, "w").write("x")
+    except OSError:
+        blocked += 1
+print("contained" if blocked == len(tried) else "escaped")
+""",
+    "reading the environment of process 1 and other secrets": """
+import os
+tried = ["/proc/1/environ", "/proc/self/environ", "/etc/shadow", "/etc/passwd", SECRET, os.path.dirname(SECRET)]
+print("contained" if not any(os.path.exists(path) for path in tried) and "KEEL_SECRET" not in os.environ else "escaped")
+""",
+    "ptrace": """
+import ctypes, os, signal, time
+libc = ctypes.CDLL(None, use_errno=True)
+child = os.fork()
+if child == 0:
+    time.sleep(20)
+    os._exit(0)
+result = libc.ptrace(16, child, 0, 0)
+os.kill(child, signal.SIGKILL)
+print("contained" if result == -1 and ctypes.get_errno() == 1 else "escaped")
+""",
+    "connecting to this machine and to the metadata service": """
+import socket
+blocked = 0
+for family, address in ((socket.AF_INET, ("127.0.0.1", PORT)), (socket.AF_INET, ("169.254.169.254", 80)), (socket.AF_INET6, ("::1", PORT))):
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as s:
+            s.settimeout(2)
+            s.connect(address)
+    except OSError:
+        blocked += 1
+with socket.socket(socket.AF_UNIX) as s:
+    try:
+        s.connect(UNIX)
+    except OSError:
+        blocked += 1
+print("contained" if blocked == 4 else "escaped")
+""",
+    "a link in /tmp": """
+import os
+os.symlink(SECRET, "/tmp/link")
+os.symlink("/", "/tmp/root")
+try:
+    open("/tmp/link").read()
+    print("escaped")
+except OSError:
+    print("contained" if not os.path.exists("/tmp/root" + os.path.dirname(SECRET)) else "escaped")
+""",
+    "a fork bomb": """
+import os, time
+children = 0
+try:
+    while children < 10000:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+        children += 1
+except OSError:
+    pass
+print("contained" if children < 16 else "escaped")
+""",
+    "new namespaces, mounts and a way up by chroot": """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+results = [libc.unshare(0x10000000), libc.unshare(0x20000), libc.mount(b"none", b"/tmp", b"tmpfs", 0, None), libc.chroot(b"/tmp"),
+           libc.setns(0, 0), libc.umount2(b"/tmp", 2), libc.setuid(0)]
+print("contained" if results == [-1] * 7 and os.getuid() != 0 else f"escaped {results}")
+""",
+    "more disk than it may have": """
+try:
+    with open("/tmp/large", "wb") as file:
+        for _ in range(1 << 10):
+            file.write(bytes(1 << 20))
+    print("escaped")
+except OSError:
+    print("contained")
+""",
+}
+CONTAINED["more disk than it may have"] = "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n" + CONTAINED["more disk than it may have"]
+
+# Must be cut off from outside: all worth 0, whatever they print.
+CUT_OFF = {
+    "a loop that ignores SIGTERM": "import signal\nfor s in range(1, 65):\n    try: signal.signal(s, signal.SIG_IGN)\n    except (OSError, ValueError): pass\nprint('contained', flush=True)\nwhile True: pass\n",
+    "ten gigabytes of output": "import sys\nprint('contained', flush=True)\nfor _ in range(10 << 10): sys.stdout.write('x' * (1 << 20))\n",
+    "children that stay and work": "import os\nprint('contained', flush=True)\nfor _ in range(6):\n    if os.fork() == 0: break\nwhile True: os.getpid()\n",
+    "sleeping for ever with its output closed": "import os, time\nprint('contained', flush=True)\nos.close(1)\ntime.sleep(1000)\n",
+}
+
+# Must not pass: the tests are a function's.
+FORGED = {
+    "leaving before the tests": "import os\nos._exit(0)\n",
+    "an exit that looks like success": "raise SystemExit(0)\n",
+    "printing what a success might look like": "print('0\\n1\\npassed\\ncontained')\n",
+}
+
+# Ends well itself, and leaves a grandchild behind that has left its session and closed everything.
+SURVIVOR = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, 64)
+        while True:
+            time.sleep(0.01)
+    os._exit(0)
+print("contained")
+"""
+
+
+def sandboxed():
+    """Processes that run a program under test, anywhere on this machine."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"-I\0-B\0" in (entry / "cmdline").read_bytes():
+                found.append(entry.name)
+        except OSError:
+            pass
+    return found
+
+
+class Sandbox(support.Test):
+    def setUp(self):
+        super().setUp()
+        probe = self.judge([{"completion": "print('contained')", "answer": [{"input": "", "output": "contained"}]}], check=False)
+        if probe.returncode == 2:
+            self.assertIn("only in a sandbox", probe.stderr)
+            raise unittest.SkipTest(probe.stderr)
+
+    def judge(self, rows, check=True, prefix=(), **options):
+        """The rewards of the rows, or, with check=False, how the program ended; `prefix` is a program that starts it."""
+        path = self.folder / "rows.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        options = {"functions": '["code"]', "python": sys.executable, "code_seconds": 5, "workers": 4, **options}
+        command = [*prefix, support.KEEL, "reward", str(path), *(f"reward.{key}={value}" for key, value in options.items())]
+        result = subprocess.run(command, env=support.environment(KEEL_SECRET="secret"), timeout=600, stdin=subprocess.DEVNULL,
+                                capture_output=True, text=True)
+        if not check:
+            return result
+        self.assert_exit(result, 0)
+        self.assert_nothing_runs()
+        return [json.loads(line)["reward"] for line in result.stdout.splitlines()]
+
+    def assert_nothing_runs(self):
+        """What another test runs at the same time ends by itself; a survivor would stay."""
+        for _ in range(1000):
+            if not sandboxed():
+                return
+            support.time.sleep(0.01)
+        self.fail(f"survivors: {sandboxed()}")
+
+    def test_what_must_fail_inside(self):
+        secret, unix = self.folder / "secret.txt", self.folder / "unix"
+        secret.write_text("secret")
+        os.chmod(self.folder, 0o755)
+        connected = []
+        listener = socket.create_server(("127.0.0.1", 0))
+        local = socket.socket(socket.AF_UNIX)
+        local.bind(str(unix))
+        local.listen()
+        for server in (listener, local):
+            threading.Thread(target=lambda s=server: connected.append(s.accept()), daemon=True).start()
+        values = {"SECRET": str(secret), "UNIX": str(unix), "MARKER": str(self.folder / "escaped"), "PORT": listener.getsockname()[1]}
+        head = "".join(f"{key} = {value!r}\n" for key, value in values.items())
+        for name, program in CONTAINED.items():
+            with self.subTest(name):
+                row = {"completion": head + program, "answer": [{"input": "", "output": "contained"}]}
+                self.assertEqual(self.judge([row] * TIMES), [1] * TIMES)
+        self.assertEqual(connected, [])
+        self.assertFalse((self.folder / "escaped").exists())
+
+    def test_what_must_be_cut_off(self):
+        for name, program in CUT_OFF.items():
+            with self.subTest(name):
+                row = {"completion": program, "answer": [{"input": "", "output": "contained"}]}
+                self.assertEqual(self.judge([row] * TIMES, code_seconds=0.7), [0] * TIMES)
+
+    def test_what_must_not_be_believed(self):
+        for name, program in FORGED.items():
+            with self.subTest(name):
+                row = {"completion": program, "answer": ["assert f(1) == 2", "assert True"]}
+                self.assertEqual(self.judge([row] * TIMES), [0] * TIMES)
+
+    def test_a_grandchild_that_left_does_not_stay(self):
+        row = {"completion": SURVIVOR, "answer": [{"input": "", "output": "contained"}]}
+        self.assertEqual(self.judge([row] * TIMES), [1] * TIMES)
+
+    def test_without_the_rights_it_is_refused(self):
+        row = {"completion": "print('contained')", "answer": [{"input": "", "output": "contained"}]}
+        result = self.judge([row], check=False, prefix=self.setpriv("--bounding-set", "-sys_admin"))
+        self.assert_refused(result, 2, "only in a sandbox", "unshare")
+        self.assertEqual(result.stdout, "")
+
+    def test_another_user_than_root_is_held_as_well(self):
+        prefix = self.setpriv("--reuid", "1000", "--regid", "1000", "--clear-groups")
+        os.chmod(self.folder, 0o755)
+        python = "/usr/bin/python3"
+        if not os.path.exists(python) or subprocess.run([*prefix, support.KEEL, "--version"], stdout=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("another user can read neither keel nor a Python here")
+        for name in ("a fork bomb", "a gigabyte of memory", "new namespaces, mounts and a way up by chroot"):
+            row = {"completion": CONTAINED[name], "answer": [{"input": "", "output": "contained"}]}
+            self.assertEqual(self.judge([row] * TIMES, prefix=prefix, python=python), [1] * TIMES, name)
+
+    def setpriv(self, *arguments):
+        if os.geteuid() != 0 or shutil.which("setpriv") is None:
+            self.skipTest("needs root and setpriv")
+        return ["setpriv", *arguments]
+
+    def test_killed_keel_leaves_nothing_running(self):
+        path = self.folder / "rows.jsonl"
+        path.write_text(json.dumps({"completion": CUT_OFF["children that stay and work"], "answer": [{"input": "", "output": "x"}]}) + "\n")
+        process = subprocess.Popen([support.KEEL, "reward", str(path), 'reward.functions=["code"]', f"reward.python={sys.executable}",
+                                            "reward.code_seconds=600"], stdout=subprocess.DEVNULL)
+        self.assertTrue(support.wait_for(process, lambda: len(sandboxed()) > 4))
+        process.kill()
+        process.wait()
+        self.assert_nothing_runs()
+
+
+if __name__ == "__main__":
+    support.main()

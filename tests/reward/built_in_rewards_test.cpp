@@ -1,0 +1,168 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/errors.h"
+#include "tests/support/reward_samples.h"
+
+namespace keel {
+namespace {
+
+TEST(BuiltInRewards, MathJudgesByTheVerifier) {
+  SampleBatch batch;
+  batch.add("so \\boxed{0.5}", "\\frac12").add("#### 41", "#### 42").add("the answer is 7", 7);
+  EXPECT_EQ(judge(batch, "math"), (Rewards{1, 0, 1}));
+}
+
+TEST(BuiltInRewards, ExactWantsTheSameText) {
+  SampleBatch batch;
+  batch.add("<answer> Paris </answer>", "Paris")
+      .add("paris", "Paris")
+      .add("Paris\n", "Paris")
+      .add("Paris, France", "Paris");
+  EXPECT_EQ(judge(batch, "exact"), (Rewards{1, 0, 1, 0}));
+  EXPECT_EQ(judge(batch, "exact:ignore_case"), (Rewards{1, 1, 1, 0}));
+}
+
+TEST(BuiltInRewards, NumericComparesTheLastNumberWithinATolerance) {
+  SampleBatch batch;
+  batch.add("#### $1,234.50", 1234.5)
+      .add("#### 1235 dollars", 1234.5)
+      .add("#### -3", 3)
+      .add("#### -3", -3)
+      .add("#### 1e3", "1000")
+      .add("no number", 1)
+      .add("#### 1.2.3", 1.2);
+  EXPECT_EQ(judge(batch, "numeric"), (Rewards{1, 0, 0, 1, 1, 0, 0}));
+  EXPECT_EQ(judge(batch, "numeric:0.01"), (Rewards{1, 1, 0, 1, 1, 0, 0}));
+}
+
+TEST(BuiltInRewards, ChoiceReadsTheLetterInItsUsualSpellings) {
+  SampleBatch batch;
+  for (const char* right : {"The answer is (B).", "\\boxed{B}", "\\boxed{\\text{B}}", "answer: b",
+                            "<answer>B) 12</answer>", "Answer: **B**", "B"})
+    batch.add(right, "B");
+  batch.add("The answer is C", "B")
+      .add("The answer is Bob", "B")
+      .add("", "B")
+      .add("\\boxed{B}", 1)
+      .add("\\boxed{B}", 0);
+  batch.add("\\boxed{B}", "(B) twelve");
+  EXPECT_EQ(judge(batch, "choice"), (Rewards{1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1}));
+}
+
+TEST(BuiltInRewards, AnAnswerThatIsNoTextIsReportedAndNotGuessed) {
+  SampleBatch batch;
+  batch.add("1", Json{{"a", 1}});
+  const std::string error = error_of(5, [&] { judge(batch, "math"); });
+  EXPECT_NE(error.find("prompt 100"), std::string::npos) << error;
+  EXPECT_NE(error.find("answer is object"), std::string::npos) << error;
+}
+
+TEST(BuiltInRewards, TagsWantEachTagOnceAndInOrder) {
+  SampleBatch batch;
+  batch.add("<think>a</think>\n<answer>b</answer>\n")
+      .add("<think>a</think> so <answer>b</answer>")
+      .add("<answer>b</answer><think>a</think>")
+      .add("<think>a</think><think>c</think><answer>b</answer>")
+      .add("<think>a<answer>b</answer></think>")
+      .add("<think>a</think>")
+      .add("")
+      .add("</think><think></answer><answer>");
+  EXPECT_EQ(judge(batch, "tags:think,answer"), (Rewards{1, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(judge(batch, "tags:think,*"), (Rewards{1, 1, 0, 0, 1, 1, 0, 0}));
+}
+
+TEST(BuiltInRewards, APatternMustMatchTheWholeCompletion) {
+  SampleBatch batch;
+  batch.add("<t>one\ntwo</t>").add("<t>one</t> more").add("<t>\xff</t>").add("");
+  EXPECT_EQ(judge(batch, "pattern:<t>.*</t>"), (Rewards{1, 0, 1, 0}));
+  EXPECT_EQ(judge(batch, "pattern:.*</t>|"), (Rewards{1, 0, 1, 1}));
+}
+
+TEST(BuiltInRewards, APatternThatWouldBacktrackForYearsGivesUp) {
+  SampleBatch batch;
+  std::string nearly(200, 'a');
+  batch.add(nearly += 'b');
+  EXPECT_EQ(judge(batch, "pattern:(a+)+(a+)+(a+)+"), (Rewards{0}));
+}
+
+TEST(BuiltInRewards, LengthsCostWhatDapoSays) {
+  SampleBatch batch;
+  for (const int tokens : {0, 60, 80, 90, 100, 130}) batch.add("x", Json(), "test", tokens);
+  EXPECT_EQ(judge(batch, "overlong:100,20"), (Rewards{0, 0, 0, -0.5, -1, -1}));
+  EXPECT_EQ(judge(batch, "length:100"), (Rewards{-0.0, -0.6, -0.8, -0.9, -1, -1.3}));
+  batch.last().stopped = false;
+  EXPECT_EQ(judge(batch, "stopped"), (Rewards{1, 1, 1, 1, 1, 0}));
+}
+
+TEST(RewardSum, AddsWhatAppliesWithItsWeight) {
+  SampleBatch batch;
+  batch.add("4", 4, "gsm8k").add("5", 4, "gsm8k").add("(B)", "B", "mmlu").add("4", 4, "other");
+  RewardOptions options;
+  options.functions = {"math @gsm8k", "choice @mmlu,arc", "length:10 @gsm8k,mmlu"};
+  options.weights = {1, 2, 0.5};
+  const Judgement judgement = judge(batch, options);
+  EXPECT_EQ(judgement.totals, (Rewards{1 - 0.15, -0.15, 2 - 0.15, std::nullopt}));
+  EXPECT_EQ(judgement.terms[1], (Rewards{std::nullopt, std::nullopt, 1, std::nullopt}));
+}
+
+TEST(RewardSum, HandlesARewardThatIsNoNumberAsItIsTold) {
+  SampleBatch batch;
+  batch.add("fine").add("bad");
+  const RewardFunction task = [](const Prompt&, std::string_view text) {
+    return text == "bad<eos>" ? std::nan("") : 2.0;
+  };
+  RewardOptions options;
+  options.functions = {"task", "stopped"};
+  const auto judge_with = [&](const char* on_error) {
+    options.on_error = on_error;
+    return make_reward(options, task).judge(batch.samples());
+  };
+  const std::string error = error_of(5, [&] { judge_with("stop"); });
+  EXPECT_NE(error.find("reward \"task\" failed on completion 1 of prompt 101 (test), \"bad\": the reward is nan"),
+            std::string::npos)
+      << error;
+  EXPECT_EQ(judge_with("zero").totals, (Rewards{3, 1}));
+  EXPECT_EQ(judge_with("zero").terms[0], (Rewards{2, 0}));
+  EXPECT_EQ(judge_with("skip").terms[0], (Rewards{2, std::nullopt}));
+  EXPECT_EQ(judge_with("skip").failures.size(), 1u);
+}
+
+TEST(RewardOptions, RefuseWhatMeansNothing) {
+  const auto refused = [](std::vector<std::string> functions, std::vector<double> weights = {}) {
+    RewardOptions options;
+    options.functions = std::move(functions);
+    options.weights = std::move(weights);
+    return error_of(2, [&] { make_reward(options); });
+  };
+  const auto expect = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect(refused({"maths"}), "did you mean math?");
+  expect(refused({"math:x"}), "\"x\" means nothing here");
+  expect(refused({"task"}), "no built-in task runs here");
+  expect(refused({"overlong:100"}), "wanted 2 numbers");
+  expect(refused({"overlong:100,200"}), "larger than the longest");
+  expect(refused({"numeric:-1"}), "no number above 0");
+  expect(refused({"tags"}), "wanted tags:");
+  expect(refused({"pattern:(a"}), "does not compile");
+  expect(refused({"python:nowhere.py"}), "there is no file nowhere.py");
+  expect(refused({"python:thing"}), "wanted python:FILE.py");
+  expect(refused({"exec:/nowhere/program"}), "cannot be started");
+  expect(refused({"https://host/"}), "local proxy");
+  expect(refused({"http://user@host/"}), "user name");
+  expect(refused({"http://host:0/"}), "wanted http://HOST");
+  expect(refused({"math"}, {1, 2}), "2 numbers for 1 functions");
+  expect(refused({"math @"}), "no source");
+}
+
+TEST(RewardOptions, DescribeThemselves) {
+  RewardOptions options;
+  OptionTable table;
+  table.section("reward", "What completions are worth.", options);
+  table.check_defaults();
+  EXPECT_EQ(make_reward(options).terms()[0].name, "math");
+  EXPECT_EQ(make_reward(options, [](const Prompt&, std::string_view) { return 0.0; }).terms()[0].name, "task");
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,281 @@
+#include "keel/reward/program_reward.h"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <fstream>
+
+#include "keel/core/parallel.h"
+#include "keel/reward/child_process.h"
+#include "tests/support/errors.h"
+#include "tests/support/reward_samples.h"
+
+namespace keel {
+namespace {
+
+size_t open_files() {
+  size_t count = 0;
+  DIR* folder = opendir("/proc/self/fd");
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count;
+}
+
+/// Whether the process is there and no zombie, which its new parent may be slow to collect.
+bool is_running(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string number, name, state;
+  return file >> number >> name >> state && state != "Z";
+}
+
+/// A reward function in a file of its own; every test also sees that nothing is left behind.
+class UserReward : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "keel_reward_" + std::to_string(getpid());
+    create_directories(folder_);
+    files_before_ = open_files();
+    options_.workers = 2;
+    options_.timeout = 20;
+  }
+  void TearDown() override {
+    remove_tree(folder_);
+    EXPECT_EQ(open_files(), files_before_);
+    const bool none_left = waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD;
+    EXPECT_TRUE(none_left) << "a child is left";
+  }
+  std::string file(const std::string& name, const std::string& text) {
+    const std::string path = folder_ + "/" + name;
+    write_atomically(path, text);
+    return path;
+  }
+  void python(const std::string& text) { options_.functions = {"python:" + file("user.py", text)}; }
+  void shell(const std::string& text) { options_.functions = {"exec:sh " + file("user.sh", text)}; }
+
+  std::string folder_;
+  size_t files_before_ = 0;
+  RewardOptions options_;
+  SampleBatch batch_;
+};
+
+void expect_part(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST_F(UserReward, TakesTrlsFunctionsWithColumnsAndNone) {
+  python(
+      "def reward(prompts, completions, length, answer, completion_ids, trainer_state, **kwargs):\n"
+      "    assert prompts[0] == 'Question 0? ' and kwargs['data_source'] == ['test'] * 3 and trainer_state.global_step "
+      "== 9\n"
+      "    print('a print that must not reach the protocol')\n"
+      "    return [None if a is None else len(c) * l + len(i) for c, l, a, i in zip(completions, length, answer, "
+      "completion_ids)]\n");
+  for (const char* completion : {"a", "bb", "ccc"}) {
+    batch_.add(completion, completion[0] == 'b' ? Json() : Json("x"));
+    batch_.last_prompt().extra = {{"length", batch_.samples().size() * 10}};
+    batch_.last().policy_version = 9;
+  }
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{13, std::nullopt, 93}));
+}
+
+TEST_F(UserReward, TakesTrlsConversations) {
+  python(
+      "def reward(completions, prompts, **kwargs):\n"
+      "    return [float(p[-1]['content'] == 'hi' and c == [{'role': 'assistant', 'content': 'hello'}])\n"
+      "            for p, c in zip(prompts, completions)]\n");
+  batch_.add("hello").last_prompt().messages = Json::parse(R"([{"role": "user", "content": "hi"}])");
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+}
+
+TEST_F(UserReward, TakesVerlsFunctionsAndTheirDictionaries) {
+  python(
+      "def helper(x): return x\n"
+      "async def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+      "    score = float(solution_str == ground_truth) + extra_info['index']\n"
+      "    return {'score': score, 'acc': True} if data_source == 'test' else score\n");
+  batch_.add("4", "4").last_prompt().extra = {{"extra_info", {{"index", 10}}}};
+  batch_.add("5", "4", "other").last_prompt().extra = {{"index", 20}};
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{11, 20}));
+}
+
+TEST_F(UserReward, TakesOpenRlhfsFunctions) {
+  python(
+      "class Tensor:\n"
+      "    def __init__(self, values): self.values = values\n"
+      "    def tolist(self): return self.values\n"
+      "def reward_func(queries, prompts, labels, **kwargs):\n"
+      "    good = [q == p + l for q, p, l in zip(queries, prompts, labels)]\n"
+      "    return {'rewards': Tensor(good), 'scores': Tensor(good), 'extra_logs': {}}\n");
+  batch_.add("yes", "yes").add("no", "yes");
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1, 0}));
+}
+
+TEST_F(UserReward, TakesTheNamedFunction) {
+  const std::string path = file("two.py",
+                                "def one(completions, **k): return [1] * len(completions)\n"
+                                "def two(completions, **k): return [2] * len(completions)\n");
+  batch_.add("x");
+  EXPECT_EQ(judge(batch_, "python:" + path + ":two"), (Rewards{2}));
+  expect_part(error_of(5, [&] { judge(batch_, "python:" + path); }), "there is one, two");
+  expect_part(error_of(5, [&] { judge(batch_, "python:" + path + ":three"); }), "has no function three");
+}
+
+TEST_F(UserReward, FindsOutBeforeTheRunThatAFileDoesNotWork) {
+  python("def reward(completions)\n  return []\n");
+  expect_part(error_of(5, [&] { make_reward(options_); }), "SyntaxError");
+  python("def reward(x, y): return 0\n");
+  expect_part(error_of(5, [&] { make_reward(options_); }), "is no reward function");
+  python("import os\nos._exit(3)\n");
+  expect_part(error_of(5, [&] { make_reward(options_); }), "exit code 3");
+}
+
+/// A function of verl's kind, and one of TRL's, that misbehave on the completion "bad" only.
+const std::pair<const char*, const char*> kMisbehaviour[] = {
+    {"raise ValueError('no')", "ValueError: no (user.py:5)"},
+    {"sys.exit(0)", "SystemExit"},
+    {"os._exit(7)", "exit code 7"},
+    {"os.kill(os.getpid(), 11)", "signal 11"},
+    {"os.write(REAL, b'garbage\\n')", "garbage"},
+    {"return float('nan')", "nan"},
+    {"return 'one'", "'one' (str)"},
+    {"time.sleep(1000)", "did not answer within 1 s"},
+};
+
+TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
+  for (const bool is_batched : {false, true}) {
+    for (const auto& [code, reason] : kMisbehaviour) {
+      const std::string head =
+          "import os, sys, time\nREAL = max(int(x) for x in os.listdir('/proc/self/fd') if "
+          "os.path.exists('/proc/self/fd/' + x))\n"
+          "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+          "    if solution_str == 'bad':\n        ";
+      python(head + code + "\n    return 1.0\n" +
+             (is_batched ? "inner = compute_score\ndel compute_score\ndef reward(completions, **k):\n"
+                           "    return [inner('', c, '') for c in completions]\n"
+                         : ""));
+      options_.timeout = std::string(code).starts_with("time") ? 1 : 20;
+      SampleBatch batch;
+      batch.add("good").add("bad").add("fine");
+      options_.on_error = "skip";
+      const Judgement skipped = judge(batch, options_);
+      EXPECT_EQ(skipped.totals, (Rewards{1, std::nullopt, 1})) << code << is_batched;
+      ASSERT_EQ(skipped.failures.size(), 1u) << code << is_batched;
+      expect_part(skipped.failures[0], "completion 1 of prompt 101 (test), \"bad\": ");
+      expect_part(skipped.failures[0], reason);
+    }
+  }
+}
+
+TEST_F(UserReward, AFailureIsHandledAsTheOptionsSay) {
+  python(
+      "import os\n"
+      "def reward(completions, **k):\n"
+      "    if 'bad' in completions: os._exit(7)\n"
+      "    return [1.0] * len(completions)\n");
+  batch_.add("good").add("bad").add("fine");
+  options_.on_error = "zero";
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1, 0, 1}));
+  options_.on_error = "stop";
+  const std::string error = error_of(5, [&] { judge(batch_, options_); });
+  expect_part(error, "completion 1 of prompt 101 (test), \"bad\": ended without an answer: exit code 7");
+  expect_part(error, "reward.on_error");
+}
+
+TEST_F(UserReward, AWrongCountIsReported) {
+  python("def reward(completions, **k): return [1.0] * (len(completions) + 1)\n");
+  batch_.add("a").add("b");
+  options_.on_error = "skip";
+  const Judgement judgement = judge(batch_, options_);
+  EXPECT_EQ(judgement.totals, (Rewards{std::nullopt, std::nullopt}));
+  ASSERT_EQ(judgement.failures.size(), 2u);
+  expect_part(judgement.failures[1], "2 rewards for 1 completions");
+}
+
+TEST_F(UserReward, AProgramSpeaksTheSameLines) {
+  shell(
+      "while read -r line; do case $line in *'\"good\"'*) echo '{\"rewards\": [0.25, null]}';; *) echo '[true]';; "
+      "esac; done\n");
+  batch_.add("good").add("other");
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{0.25, std::nullopt}));
+}
+
+TEST_F(UserReward, AProgramThatMisbehavesIsReported) {
+  options_.on_error = "skip";
+  batch_.add("x");
+  const auto failure = [&](const std::string& script) {
+    shell(script);
+    const Judgement judgement = judge(batch_, options_);
+    EXPECT_EQ(judgement.totals, (Rewards{std::nullopt})) << script;
+    return judgement.failures.empty() ? "" : judgement.failures[0];
+  };
+  expect_part(failure("exit 4\n"), "ended without an answer: exit code 4");
+  expect_part(failure("while read -r line; do echo hello; done\n"), "answered \"hello\"");
+  expect_part(failure("while read -r line; do echo '[1, 2]'; done\n"), "gave 2 rewards for 1 completions");
+  expect_part(failure("while read -r line; do echo '[NaN]'; done\n"), "answered \"[NaN]\"");
+  expect_part(failure("while read -r line; do echo '[\"1\"]'; done\n"), "wanted a number or null");
+  expect_part(failure("while read -r line; do echo '{\"id\": 77, \"rewards\": [1]}'; done\n"), "answered request 77");
+  expect_part(failure("while read -r line; do echo '{\"error\": \"out of cheese\"}'; done\n"), "out of cheese");
+  expect_part(failure("while read -r line; do printf '[1]\\nmore\\n'; done\n"), "more");
+  options_.timeout = 0.5;
+  expect_part(failure("sleep 1000 & cat > /dev/null; wait\n"), "did not answer within 0.5 s");
+}
+
+TEST_F(UserReward, GrandchildrenDieWithTheWorker) {
+  const std::string note = folder_ + "/pid";
+  shell("sleep 1000 & echo $! > " + note + "; while read -r line; do sleep 1000; done\n");
+  options_.timeout = 0.5;
+  options_.on_error = "zero";
+  batch_.add("x");
+  judge(batch_, options_);
+  std::ifstream file(note);
+  pid_t grandchild = 0;
+  ASSERT_TRUE(file >> grandchild);
+  for (int i = 0; i < 200 && is_running(grandchild); ++i) usleep(10'000);
+  EXPECT_FALSE(is_running(grandchild));
+}
+
+TEST_F(UserReward, WorkersAnswerManyThreadsAndStopAtTheirNumber) {
+  python(
+      "import os, time\n"
+      "def reward(completions, **k):\n"
+      "    open(os.path.join(os.path.dirname(__file__), 'seen-' + str(os.getpid())), 'w').close()\n"
+      "    time.sleep(0.01)\n"
+      "    return [float(c) for c in completions]\n");
+  options_.workers = 3;
+  const RewardSum reward = make_reward(options_);
+  std::vector<double> totals(60);
+  parallel_for(totals.size(), 8, [&](size_t i) {
+    SampleBatch one;
+    one.add(std::to_string(i));
+    totals[i] = reward.judge(one.samples()).totals[0].value();
+  });
+  for (size_t i = 0; i < totals.size(); ++i) EXPECT_EQ(totals[i], static_cast<double>(i));
+  size_t workers = 0;
+  for (const std::string& name : list_directory(folder_)) workers += name.starts_with("seen-") ? 1 : 0;
+  EXPECT_GE(workers, 2u);
+  EXPECT_LE(workers, 3u);
+}
+
+TEST_F(UserReward, LongTextsAndBadBytesArrive) {
+  python("def reward(completions, **k): return [len(c) for c in completions]\n");
+  batch_.add(std::string(3'000'000, 'x')).add("\xff\xfe").add("\xe2\x82\xac\n\"\\");
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{3'000'000, 2, 4}));
+}
+
+TEST_F(UserReward, AWorkerThatDiedWhileIdleIsReplaced) {
+  python(
+      "import os, signal, threading, time\n"
+      "def reward(completions, **k):\n"
+      "    threading.Thread(target=lambda: (time.sleep(0.05), os._exit(0))).start()\n"
+      "    return [1.0] * len(completions)\n");
+  const RewardSum reward = make_reward(options_);
+  batch_.add("x");
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(reward.judge(batch_.samples()).totals, (Rewards{1}));
+    usleep(200'000);
+  }
+}
+
+}  // namespace
+}  // namespace keel

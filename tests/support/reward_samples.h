@@ -1,0 +1,51 @@
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "keel/core/options.h"
+#include "keel/reward/reward_options.h"
+
+namespace keel {
+
+/// Completions to be judged, with the prompts they belong to.
+class SampleBatch {
+ public:
+  SampleBatch& add(std::string completion, Json answer = Json(), std::string source = "test", int tokens = 3) {
+    prompts_.push_back({.id = 100 + samples_.size(),
+                        .tokens = {},
+                        .text = "Question " + std::to_string(samples_.size()) + "? ",
+                        .source = std::move(source),
+                        .answer = std::move(answer)});
+    samples_.push_back({.prompt = prompts_.back(),
+                        .completion = completion,
+                        .spelled = completion + "<eos>",
+                        .tokens = std::vector<int32_t>(static_cast<size_t>(tokens), 7),
+                        .id = samples_.size()});
+    return *this;
+  }
+  Prompt& last_prompt() { return prompts_.back(); }
+  RewardSample& last() { return samples_.back(); }
+  const std::vector<RewardSample>& samples() const { return samples_; }
+
+ private:
+  std::deque<Prompt> prompts_;  // they stay where they are
+  std::vector<RewardSample> samples_;
+};
+
+using Rewards = std::vector<std::optional<double>>;
+
+/// What a sum of functions gives.
+inline Judgement judge(const SampleBatch& batch, const RewardOptions& options) {
+  return make_reward(options).judge(batch.samples());
+}
+
+/// What one function gives.
+inline Rewards judge(const SampleBatch& batch, const std::string& function) {
+  RewardOptions options;
+  options.functions = {function};
+  return judge(batch, options).totals;
+}
+
+}  // namespace keel

@@ -31,7 +31,8 @@ Json Trainer::sft_step() {
   for (int64_t i = 0; i < options.batch; ++i) {
     const uint64_t index = static_cast<uint64_t>(state_.sft_steps * options.batch + i);
     const Demonstration demonstration = task_->demonstrate(config_.run.seed, index, state_.noisy);
-    encoded.push_back({tokenizer_.encode(demonstration.problem.prompt), tokenizer_.encode(demonstration.completion)});
+    encoded.push_back(
+        {tokenizer_.encode(demonstration.problem.prompt), encode_completion(tokenizer_, demonstration.completion)});
     targets += static_cast<int64_t>(encoded.back().completion.size());
   }
   for (size_t i = 0; i < encoded.size(); ++i)

@@ -4,11 +4,11 @@ namespace keel {
 namespace {
 
 constexpr std::array<ArithmeticTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
-    {.numbers = 2, .largest = 99, .largest_factor = 0, .completion = 40},
-    {.numbers = 3, .largest = 99, .largest_factor = 0, .completion = 60},
-    {.numbers = 3, .largest = 999, .largest_factor = 9, .completion = 80},
-    {.numbers = 4, .largest = 999, .largest_factor = 99, .completion = 120},
-    {.numbers = 6, .largest = 9999, .largest_factor = 99, .completion = 200},
+    {.numbers = 2, .largest = 99, .largest_factor = 0, .completion = 26},
+    {.numbers = 3, .largest = 99, .largest_factor = 0, .completion = 46},
+    {.numbers = 3, .largest = 999, .largest_factor = 9, .completion = 56},
+    {.numbers = 4, .largest = 999, .largest_factor = 99, .completion = 88},
+    {.numbers = 6, .largest = 9999, .largest_factor = 99, .completion = 160},
 }};
 
 /// A number with the sign before it.

@@ -8,11 +8,11 @@ namespace keel {
 namespace {
 
 constexpr std::array<CountdownTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
-    {.numbers = 3, .largest = 9, .largest_target = 50, .completion = 60},
-    {.numbers = 3, .largest = 25, .largest_target = 100, .completion = 60},
-    {.numbers = 4, .largest = 25, .largest_target = 100, .completion = 90},
-    {.numbers = 5, .largest = 50, .largest_target = 500, .completion = 120},
-    {.numbers = 6, .largest = 100, .largest_target = 999, .completion = 150},
+    {.numbers = 3, .largest = 9, .largest_target = 50, .completion = 32},
+    {.numbers = 3, .largest = 25, .largest_target = 100, .completion = 40},
+    {.numbers = 4, .largest = 25, .largest_target = 100, .completion = 60},
+    {.numbers = 5, .largest = 50, .largest_target = 500, .completion = 85},
+    {.numbers = 6, .largest = 100, .largest_target = 999, .completion = 110},
 }};
 
 constexpr int64_t kLargestBetween = 10'000;  // of results on the way

@@ -6,11 +6,11 @@ namespace keel {
 namespace {
 
 constexpr std::array<EquationsTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
-    {.largest_x = 20, .slope = false, .both_sides = false, .brackets = false, .completion = 20},
-    {.largest_x = 20, .slope = true, .both_sides = false, .brackets = false, .completion = 30},
-    {.largest_x = 20, .slope = true, .both_sides = true, .brackets = false, .completion = 40},
-    {.largest_x = 30, .slope = true, .both_sides = false, .brackets = true, .completion = 60},
-    {.largest_x = 50, .slope = true, .both_sides = true, .brackets = true, .completion = 70},
+    {.largest_x = 20, .slope = false, .both_sides = false, .brackets = false, .completion = 18},
+    {.largest_x = 20, .slope = true, .both_sides = false, .brackets = false, .completion = 26},
+    {.largest_x = 20, .slope = true, .both_sides = true, .brackets = false, .completion = 26},
+    {.largest_x = 30, .slope = true, .both_sides = false, .brackets = true, .completion = 48},
+    {.largest_x = 50, .slope = true, .both_sides = true, .brackets = true, .completion = 54},
 }};
 
 constexpr int64_t kLargestConstant = 20;

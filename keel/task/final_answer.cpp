@@ -52,6 +52,7 @@ std::optional<int64_t> take_integer(std::string_view& text) {
     negative = true;
     text.remove_prefix(minus.size());
   }
+  if (text.size() > 1 && text[0] == '0' && is_digit(text[1])) return std::nullopt;
   int64_t value = 0;
   size_t digits = 0;
   for (; !text.empty() && is_digit(text.front()); text.remove_prefix(1)) {

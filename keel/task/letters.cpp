@@ -4,11 +4,11 @@ namespace keel {
 namespace {
 
 constexpr std::array<LettersTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
-    {.words = 1, .fewest_syllables = 2, .most_syllables = 3, .completion = 40},
-    {.words = 1, .fewest_syllables = 4, .most_syllables = 5, .completion = 60},
-    {.words = 2, .fewest_syllables = 3, .most_syllables = 4, .completion = 80},
+    {.words = 1, .fewest_syllables = 2, .most_syllables = 3, .completion = 28},
+    {.words = 1, .fewest_syllables = 4, .most_syllables = 5, .completion = 44},
+    {.words = 2, .fewest_syllables = 3, .most_syllables = 4, .completion = 66},
     {.words = 3, .fewest_syllables = 3, .most_syllables = 5, .completion = 120},
-    {.words = 5, .fewest_syllables = 3, .most_syllables = 6, .completion = 260},
+    {.words = 5, .fewest_syllables = 3, .most_syllables = 6, .completion = 240},
 }};
 
 constexpr uint32_t kAbsentPart = 8;  // one question in eight is about a letter of the alphabet, which may not be there

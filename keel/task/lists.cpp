@@ -8,11 +8,11 @@ namespace keel {
 namespace {
 
 constexpr std::array<ListsTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
-    {.operations = 1, .fewest_numbers = 3, .most_numbers = 4, .largest = 9, .completion = 50},
-    {.operations = 1, .fewest_numbers = 4, .most_numbers = 6, .largest = 20, .completion = 90},
-    {.operations = 2, .fewest_numbers = 4, .most_numbers = 6, .largest = 20, .completion = 150},
-    {.operations = 3, .fewest_numbers = 5, .most_numbers = 7, .largest = 50, .completion = 240},
-    {.operations = 5, .fewest_numbers = 6, .most_numbers = 9, .largest = 99, .completion = 480},
+    {.operations = 1, .fewest_numbers = 3, .most_numbers = 4, .largest = 9, .completion = 48},
+    {.operations = 1, .fewest_numbers = 4, .most_numbers = 6, .largest = 20, .completion = 80},
+    {.operations = 2, .fewest_numbers = 4, .most_numbers = 6, .largest = 20, .completion = 140},
+    {.operations = 3, .fewest_numbers = 5, .most_numbers = 7, .largest = 50, .completion = 250},
+    {.operations = 5, .fewest_numbers = 6, .most_numbers = 9, .largest = 99, .completion = 520},
 }};
 
 constexpr const char* kReverse = "reverse it";

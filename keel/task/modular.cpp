@@ -4,11 +4,11 @@ namespace keel {
 namespace {
 
 constexpr std::array<ModularTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
-    {.largest = 9, .largest_modulus = 9, .largest_exponent = 0, .completion = 50},
-    {.largest = 20, .largest_modulus = 20, .largest_exponent = 0, .completion = 60},
-    {.largest = 99, .largest_modulus = 99, .largest_exponent = 0, .completion = 70},
-    {.largest = 20, .largest_modulus = 30, .largest_exponent = 5, .completion = 130},
-    {.largest = 99, .largest_modulus = 99, .largest_exponent = 10, .completion = 250},
+    {.largest = 9, .largest_modulus = 9, .largest_exponent = 0, .completion = 46},
+    {.largest = 20, .largest_modulus = 20, .largest_exponent = 0, .completion = 58},
+    {.largest = 99, .largest_modulus = 99, .largest_exponent = 0, .completion = 64},
+    {.largest = 20, .largest_modulus = 30, .largest_exponent = 5, .completion = 115},
+    {.largest = 99, .largest_modulus = 99, .largest_exponent = 10, .completion = 220},
 }};
 
 /// base^exponent mod modulus, one multiplication per line.

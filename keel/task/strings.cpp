@@ -6,11 +6,11 @@ namespace keel {
 namespace {
 
 constexpr std::array<StringsTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
-    {.operations = 1, .fewest_syllables = 2, .most_syllables = 3, .completion = 40},
-    {.operations = 1, .fewest_syllables = 3, .most_syllables = 5, .completion = 60},
-    {.operations = 2, .fewest_syllables = 3, .most_syllables = 5, .completion = 110},
-    {.operations = 3, .fewest_syllables = 4, .most_syllables = 6, .completion = 180},
-    {.operations = 5, .fewest_syllables = 5, .most_syllables = 8, .completion = 360},
+    {.operations = 1, .fewest_syllables = 2, .most_syllables = 3, .completion = 44},
+    {.operations = 1, .fewest_syllables = 3, .most_syllables = 5, .completion = 70},
+    {.operations = 2, .fewest_syllables = 3, .most_syllables = 5, .completion = 120},
+    {.operations = 3, .fewest_syllables = 4, .most_syllables = 6, .completion = 200},
+    {.operations = 5, .fewest_syllables = 5, .most_syllables = 8, .completion = 420},
 }};
 
 constexpr const char* kReverse = "reverse it";

@@ -46,7 +46,14 @@ void TrainOptions::describe(OptionTable& table) {
 void EvalOptions::describe(OptionTable& table) {
   table.add("prompts", prompts, "Held-out prompts per evaluation; 0 evaluates nothing.", at_least(0).at_most(1 << 20));
   table.add("every", every, "RL steps between evaluations; 0 means only before and after.", at_least(0));
+  table.add("samples", samples, "Completions sampled for each prompt of an evaluation.", at_least(1).at_most(1 << 16));
   table.add("temperature", temperature, "Sampling temperature of evaluations; 0 is greedy.", at_least(0).at_most(100));
+  table.add(
+      "top_p", top_p,
+      "Evaluations sample from the smallest set of likeliest tokens with this much probability; 1 is all of them.",
+      above(0).at_most(1));
+  table.add("ks", ks, "The k of pass@k and maj@k, each at most eval.samples; none means 1, 2, 4, ... up to it.",
+            at_least(1));
 }
 
 void CheckpointOptions::describe(OptionTable& table) {
@@ -96,17 +103,22 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
 namespace {
 
 constexpr int64_t kMaxRolloutsPerStep = int64_t{1} << 24;
+constexpr uint64_t kPromptsMeasured = 100;
 
 /// A prompt and its completion must fit into the model; found here, and not after the warm-up at the first rollout.
 void check_positions(const Config& c, const Task& task) {
   const Tokenizer tokenizer = task.tokenizer();
-  const auto prompt = tokenizer.encode(task.problem(c.run.seed, 0, Split::kTrain).prompt);
+  int64_t prompt = 0;
+  for (uint64_t i = 0; i < kPromptsMeasured; ++i) {
+    const auto tokens = tokenizer.encode(task.problem(c.run.seed, i, Split::kTrain).prompt);
+    prompt = std::max(prompt, static_cast<int64_t>(tokens.size()));
+  }
   const int64_t completion = c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : task.completion_limit();
   const int64_t longest = std::max(completion, c.sft.steps > 0 ? task.completion_limit() : 0);
-  const int64_t needed = static_cast<int64_t>(prompt.size()) + longest;
+  const int64_t needed = prompt + longest;
   if (needed > c.model.max_positions)
     fail(ExitCode::kBadConfiguration, "model.max_positions is ", c.model.max_positions, ", but a prompt of the task ",
-         c.task.name, " has ", prompt.size(), " tokens and a completion up to ", longest,
+         c.task.name, " has up to ", prompt, " tokens and a completion up to ", longest,
          "; set model.max_positions to at least ", needed, " or lower rollout.max_new_tokens");
 }
 
@@ -125,6 +137,10 @@ void check_consistency(const Config& c) {
     refuse("train.sequences_per_update is ", c.sequences_per_update(), ", but a step has ", c.rollouts_per_step(),
            " completions (train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step());
+  for (const int64_t k : c.eval.ks)
+    if (k > c.eval.samples)
+      refuse("eval.ks has ", k, ", but eval.samples is ", c.eval.samples,
+             "; pass@k and maj@k need at least k samples of a prompt, raise eval.samples");
   make_objective(c.objective, 1.0, c.reference);  // refuses what the method does not have or would not read
   check_positions(c, *make_task(c.task));
 }

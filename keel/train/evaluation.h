@@ -1,21 +1,52 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
+#include "keel/reward/score.h"
 #include "keel/rollout/engine.h"
 #include "keel/task/task.h"
+#include "keel/train/config.h"
+#include "keel/train/evaluation_statistics.h"
 
 namespace keel {
 
-/// Accuracy on held-out prompts, one sampled completion each.
+struct EvaluationRequest {
+  int64_t samples = 1;       // per prompt
+  double temperature = 1.0;  // 0 is greedy
+  double top_p = 1.0;
+  int64_t max_new_tokens = 1;
+  std::vector<int32_t> stop_ids = {};  // none: the tokenizer's eos
+  std::vector<int64_t> ks = {};        // of pass@k and maj@k; none: 1, 2, 4, ... up to samples
+  uint64_t seed = 0;
+  int64_t max_sequences = 1024;  // decoded together
+};
+
+/// What the section `eval` asks for.
+EvaluationRequest evaluation_request(const Config& config, int64_t max_new_tokens);
+
 struct Evaluation {
   int64_t count = 0;                       // prompts judged: fewer than asked for when it was told to stop
-  double accuracy = 0, low = 0, high = 0;  // with Wilson's 95 % interval
+  double accuracy = 0, low = 0, high = 0;  // mean reward; Wilson's 95 % interval of one sample that is right or wrong,
+                                           // else the bootstrap's
   double length_mean = 0, truncated = 0;
-  std::vector<Prompt> prompts;
-  std::vector<Rollout> rollouts;
+  std::vector<SourceStatistics> sources;
+  std::vector<Rollout> rollouts;  // the samples of each prompt side by side, in the order of the prompts
 };
+
+/// Samples and judges. The numbers depend on the prompts, their ids and the request alone. `stop` is asked between
+/// batches of about `max_sequences` completions.
+Evaluation evaluate(const CausalLm& model, const Tokenizer& tokenizer, std::span<const Prompt> prompts,
+                    const RewardFunction& reward, const EvaluationRequest& request,
+                    const std::function<bool()>& stop = {});
+
+/// The keys of metrics.jsonl: eval/accuracy and so on; with several samples eval/pass@k and eval/maj@k, and with
+/// several sources the same as eval/SOURCE/pass@k.
+void write_evaluation(const Evaluation& evaluation, Json& row);
+
+/// One completion of an evaluation, for a file of samples.
+Json evaluation_sample(const Prompt& prompt, const Rollout& rollout);
 
 /// Wilson's 95 % score interval of `successes` in `count`.
 std::pair<double, double> wilson_interval(double successes, double count);
@@ -23,11 +54,5 @@ std::pair<double, double> wilson_interval(double successes, double count);
 /// A built-in task's problem as a prompt; the id is its index.
 Prompt task_prompt(const Task& task, const Tokenizer& tokenizer, const std::string& name, uint64_t seed, uint64_t index,
                    Split split);
-
-/// The first `count` held-out problems of the seed, the same at every call. `stop` is asked between batches of
-/// `max_sequences` prompts.
-Evaluation evaluate(const CausalLm& model, const Task& task, const std::string& task_name, const Tokenizer& tokenizer,
-                    int64_t count, int64_t max_new_tokens, double temperature, uint64_t seed, int64_t max_sequences,
-                    const std::function<bool()>& stop = {});
 
 }  // namespace keel

@@ -211,22 +211,20 @@ bool Trainer::evaluation_due() const {
 void Trainer::evaluate_if_due() {
   if (!evaluation_due()) return;
   console_.progress("evaluating on " + std::to_string(config_.eval.prompts) + " held-out prompts");
+  std::vector<Prompt> prompts;
+  for (int64_t i = 0; i < config_.eval.prompts; ++i)
+    prompts.push_back(task_prompt(*task_, tokenizer_, config_.task.name, config_.run.seed, static_cast<uint64_t>(i),
+                                  Split::kHeldOut));
   Evaluation result =
-      evaluate(model_, *task_, config_.task.name, tokenizer_, config_.eval.prompts, max_new_tokens(),
-               config_.eval.temperature, config_.run.seed, config_.rollout.max_sequences, stop_requested);
+      evaluate(model_, tokenizer_, prompts, reward_, evaluation_request(config_, max_new_tokens()), stop_requested);
   if (result.count < config_.eval.prompts) return;  // told to stop: measured again when the run is resumed
   state_.last_evaluation = state_.step;
-  folder_.add_metrics({{"phase", "eval"},
-                       {"step", state_.step},
-                       {"updates", state_.updates},
-                       {"eval/accuracy", result.accuracy},
-                       {"eval/low", result.low},
-                       {"eval/high", result.high},
-                       {"eval/count", result.count},
-                       {"eval/length_mean", result.length_mean},
-                       {"eval/truncated", result.truncated}});
+  Json row = {{"phase", "eval"}, {"step", state_.step}, {"updates", state_.updates}};
+  write_evaluation(result, row);
+  folder_.add_metrics(row);
   for (int64_t i = 0; i < std::min(kEvaluationSamples, result.count); ++i)
-    folder_.add_sample(sample_row("eval", state_.step, result.prompts[i], result.rollouts[i], tokenizer_));
+    folder_.add_sample(
+        sample_row("eval", state_.step, prompts[i], result.rollouts[i * config_.eval.samples], tokenizer_));
   console_.line("step " + std::to_string(state_.step) + ": held-out accuracy " + fixed(result.accuracy, 3) + "  [" +
                 fixed(result.low, 3) + ", " + fixed(result.high, 3) + "]  on " + std::to_string(result.count) +
                 " prompts");

@@ -152,7 +152,8 @@ TEST(EvaluationStatistics, AreByHandThese) {
   EXPECT_EQ(means(result[1]), (std::vector<double>{0.25, 0, 0, 0, 0, 0}));  // half a point would be solved
   EXPECT_EQ(result[2].source, "all");
   EXPECT_NEAR(means(result[2])[0], 1.25 / 3, 1e-12);
-  EXPECT_EQ(evaluation_statistics(std::span(two_sources()).first(1), ks, 5).size(), 1u);  // one source is all
+  const std::vector<JudgedPrompt> one = {two_sources()[0]};
+  EXPECT_EQ(evaluation_statistics(one, ks, 5).size(), 1u);  // one source is all
   EXPECT_TRUE(evaluation_statistics({}, ks, 5).empty());
 }
 

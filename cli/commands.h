@@ -15,9 +15,11 @@ using Action = std::function<ExitCode()>;
 // One function per command, each in its own file: adds the command and returns what runs when it was chosen.
 Action add_quickstart(CLI::App& app);
 Action add_train(CLI::App& app);
+Action add_eval(CLI::App& app);
 Action add_report(CLI::App& app);
 Action add_generate(CLI::App& app);
 Action add_methods(CLI::App& app);
+Action add_tasks(CLI::App& app);
 Action add_verify(CLI::App& app);
 Action add_reward(CLI::App& app);
 Action add_inspect(CLI::App& app);

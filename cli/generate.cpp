@@ -16,7 +16,7 @@ struct Request {
   std::string model, adapter, prompt, system, device = "cpu";
   int64_t samples = 1, max_new_tokens = 256, threads = 0;
   uint64_t seed = 0;
-  double temperature = 1.0;
+  double temperature = 1.0, top_p = 1.0;
   bool chat = false, json = false;
 };
 
@@ -63,6 +63,7 @@ ExitCode generate(const Request& request) {
          std::max<int64_t>(positions - static_cast<int64_t>(prompt.tokens.size()), 0));
   const SamplingRequest sampling{.samples_per_prompt = request.samples,
                                  .temperature = request.temperature,
+                                 .top_p = request.top_p,
                                  .max_new_tokens = request.max_new_tokens,
                                  .stop_ids = loaded.stop_ids,
                                  .seed = request.seed};
@@ -89,6 +90,8 @@ Action add_generate(CLI::App& app) {
       ->add_option("--temperature", request->temperature,
                    "0 takes the likeliest token and reports untempered log-probs")
       ->check(CLI::Range(0.0, 100.0));
+  command->add_option("--top-p", request->top_p, "Sample from the likeliest tokens with this much probability")
+      ->check(CLI::Range(1e-9, 1.0));
   command->add_option("--max-new-tokens", request->max_new_tokens, "Longest completion")->check(CLI::Range(1, 1 << 27));
   command->add_option("--seed", request->seed, "Of the sampling noise");
   command->add_option("--device", request->device, "cpu or cuda");

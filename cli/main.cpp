@@ -82,9 +82,10 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
 
   std::vector<std::pair<CLI::App*, keel::cli::Action>> commands;
-  for (const auto add : {keel::cli::add_quickstart, keel::cli::add_train, keel::cli::add_report,
-                         keel::cli::add_generate, keel::cli::add_methods, keel::cli::add_verify, keel::cli::add_reward,
-                         keel::cli::add_inspect, keel::cli::add_convert, keel::cli::add_doctor}) {
+  for (const auto add :
+       {keel::cli::add_quickstart, keel::cli::add_train, keel::cli::add_eval, keel::cli::add_report,
+        keel::cli::add_generate, keel::cli::add_methods, keel::cli::add_tasks, keel::cli::add_verify,
+        keel::cli::add_reward, keel::cli::add_inspect, keel::cli::add_convert, keel::cli::add_doctor}) {
     const keel::cli::Action action = add(app);
     commands.emplace_back(app.get_subcommands({}).back(), action);
   }

@@ -132,9 +132,8 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
 }
 
 std::string explain(const Config& config) {
-  const std::unique_ptr<Task> task = make_task(config.task);
-  const ModelConfig shape = starting_shape(config, *task);
-  const int64_t limit = longest_completion(config, *task);
+  const ModelConfig shape = starting_shape(config);
+  const int64_t limit = longest_completion(config);
   const Objective objective = make_objective(config.objective, static_cast<double>(limit), config.reference);
   std::string text = "  model       " + (config.model.path.empty() ? "" : config.model.path + ", ") +
                      std::to_string(shape.num_hidden_layers) + " layers, width " + std::to_string(shape.hidden_size) +
@@ -144,7 +143,9 @@ std::string explain(const Config& config) {
   if (config.lora.rank > 0)
     text += "  adapter     rank " + std::to_string(config.lora.rank) + ", scale " + short_number(config.lora.scale()) +
             ", on " + std::to_string(config.lora.target_modules.size()) + " linear layers of every block\n";
-  text += "  task        " + config.task.name + ", completions of at most " + std::to_string(limit) + " tokens\n";
+  text += (config.data.files.empty() ? "  task        " + config.task.name
+                                     : "  data        " + std::to_string(config.data.files.size()) + " files") +
+          ", completions of at most " + std::to_string(limit) + " tokens\n";
   text += "  step        " + std::to_string(config.train.prompts_per_step) + " prompts x " +
           std::to_string(config.rollout.samples_per_prompt) +
           " samples = " + std::to_string(config.rollouts_per_step()) + " completions; " +

@@ -155,7 +155,8 @@ void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingReques
     if (request.top_k > 0) record_topk(logits, request.temperature, request.top_k, active.rollouts, rollouts);
     if (request.hidden_states) states.select(1, step).index_copy_(0, on_device(active.rollouts), hidden);
     const Tensor completion_positions = at::full_like(active.rollout_ids, step);
-    const Drawn drawn = sample(logits, request.temperature, request.seed, active.rollout_ids, completion_positions);
+    const Drawn drawn = sample(nucleus(logits, request.temperature, request.top_p), request.temperature, request.seed,
+                               active.rollout_ids, completion_positions);
 
     const Tensor tokens = drawn.tokens.cpu(), logp = drawn.logp.cpu();
     std::vector<int64_t> going_on;

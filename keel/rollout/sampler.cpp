@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <limits>
+
 #include "keel/core/error.h"
 #include "keel/kernels/cpu/sample.h"
 #include "keel/kernels/cuda/sample.h"
@@ -42,6 +44,15 @@ Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tens
                        drawn.tokens.data_ptr<int64_t>(), drawn.logp.data_ptr<float>());
   }
   return drawn;
+}
+
+Tensor nucleus(const Tensor& logits, double temperature, double top_p) {
+  if (top_p >= 1 || temperature == 0) return logits;
+  const auto [sorted, order] = at::sort(logits.to(at::kDouble), /*stable=*/true, /*dim=*/-1, /*descending=*/true);
+  const Tensor probabilities = at::softmax(sorted / temperature, -1);
+  const Tensor outside = (probabilities.cumsum(-1) - probabilities).ge(top_p);  // likelier tokens are enough already
+  return logits.masked_fill(at::zeros_like(outside).scatter(-1, order, outside),
+                            -std::numeric_limits<float>::infinity());
 }
 
 }  // namespace keel

@@ -15,4 +15,9 @@ struct Drawn {
 Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
              const Tensor& positions);
 
+/// The logits with -inf for every token outside the smallest set of likeliest tokens whose probabilities, at the
+/// temperature, add up to `top_p`; of equally likely tokens the lower ids come first. The same logits when nothing is
+/// to be left out (top_p 1) or the likeliest token is taken anyway (temperature 0).
+Tensor nucleus(const Tensor& logits, double temperature, double top_p);
+
 }  // namespace keel

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "keel/core/json.h"
 #include "keel/text/tokenizer.h"
@@ -10,6 +11,9 @@
 namespace keel {
 
 class OptionTable;
+
+/// What ends a completion in texts; tokenizers have their own token for it.
+inline constexpr std::string_view kStopWord = "<eos>";
 
 /// Whether problems are for training or were never seen there; each problem belongs to one of the two, whatever the
 /// seed.
@@ -45,14 +49,8 @@ class Task {
   /// The largest |reward| that check() can give.
   virtual double largest_reward() const { return 1; }
 
-  /// A word-level vocabulary that covers prompts and demonstrations.
+  /// A small vocabulary that covers prompts and demonstrations, for models made from nothing.
   virtual Tokenizer tokenizer() const = 0;
-
-  /// What ends a demonstration; the eos of the vocabulary above.
-  std::string stop_word() const {
-    const Tokenizer words = tokenizer();
-    return words.eos_id() ? words.token(*words.eos_id()) : std::string();
-  }
 
   /// The number of tokens after which a completion is cut off.
   virtual int64_t completion_limit() const = 0;
@@ -67,8 +65,12 @@ struct TaskOptions {
   int64_t careful = 3;
   double error = 0.4;
   bool mode = false;
+  int64_t difficulty = 1;
 
   void describe(OptionTable& table);
 };
+
+/// The tokens of a demonstration's completion: its text, and the model's own stop token for the stop word.
+std::vector<int32_t> encode_completion(const Tokenizer& tokenizer, std::string_view completion, int32_t stop_id);
 
 }  // namespace keel

@@ -2,6 +2,7 @@
 #include "keel/task/chains.h"
 #include "keel/task/task.h"
 #include "keel/task/tasks.h"
+#include "keel/task/worked_task.h"
 
 namespace keel {
 
@@ -17,6 +18,11 @@ void TaskOptions::describe(OptionTable& table) {
   table.add("error", error, "Chains: probability that a step of a noisy demonstration gives a random number.",
             at_least(0.0).at_most(1.0));
   table.add("mode", mode, "Chains: the first word decides the error rate of the whole demonstration.");
+  table.add(
+      "difficulty", difficulty,
+      "All other tasks: from 1, for tiny networks made from nothing, to 5; `keel tasks NAME --difficulty D` shows "
+      "samples.",
+      at_least(1).at_most(WorkedTask::kMaxDifficulty));
 }
 
 }  // namespace keel

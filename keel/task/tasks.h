@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "keel/task/task.h"
@@ -28,7 +29,11 @@ const std::vector<TaskRow>& task_table();
 
 std::vector<std::string> task_names();
 
-/// The task of that name; an Error (kBadConfiguration) when there is none or its options make no sense.
+/// The row of that name; an Error (kBadConfiguration) when there is none.
+const TaskRow& task_row(std::string_view name);
+
+/// The task that the options name; an Error (kBadConfiguration) when there is none, its options make no sense, or they
+/// set what it does not read.
 std::unique_ptr<Task> make_task(const TaskOptions& options);
 
 }  // namespace keel

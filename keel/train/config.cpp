@@ -47,7 +47,14 @@ void TrainOptions::describe(OptionTable& table) {
 void EvalOptions::describe(OptionTable& table) {
   table.add("prompts", prompts, "Held-out prompts per evaluation; 0 evaluates nothing.", at_least(0).at_most(1 << 20));
   table.add("every", every, "RL steps between evaluations; 0 means only before and after.", at_least(0));
+  table.add("samples", samples, "Completions sampled for each prompt of an evaluation.", at_least(1).at_most(1 << 16));
   table.add("temperature", temperature, "Sampling temperature of evaluations; 0 is greedy.", at_least(0).at_most(100));
+  table.add(
+      "top_p", top_p,
+      "Evaluations sample from the smallest set of likeliest tokens with this much probability; 1 is all of them.",
+      above(0).at_most(1));
+  table.add("ks", ks, "The k of pass@k and maj@k, each at most eval.samples; none means 1, 2, 4, ... up to it.",
+            at_least(1));
 }
 
 void CheckpointOptions::describe(OptionTable& table) {
@@ -76,6 +83,7 @@ void Config::describe(OptionTable& table) {
   table.section("task", "The built-in task.", task);
   table.section("sft", "Supervised warm-up before RL.", sft);
   table.section("rollout", "How completions are sampled.", rollout);
+  table.section("reward", "What completions are worth.", reward);
   table.section("objective", "The method and its trust region.", objective);
   table.section("reference", "The pull to the policy that RL starts from.", reference);
   table.section("critic", "The critic of PPO, for objective.advantage=gae; its optimizer is the policy's but for lr.",
@@ -115,6 +123,13 @@ void check_sources(const Config& c) {
            ", which says the network's shape itself; remove one of the two");
   if (c.model.path.empty() && c.model.random_weights)
     refuse("model.random_weights needs model.path, whose architecture and tokenizer it takes");
+  if (!c.data.files.empty() && c.rollout.max_new_tokens == 0)
+    refuse(
+        "rollout.max_new_tokens is 0, which means the limit of the built-in task, but prompts come from data.files; ",
+        "set rollout.max_new_tokens");
+  if (!c.data.files.empty() && c.sft.steps > 0)
+    refuse("sft.steps is ", c.sft.steps,
+           ", but prompts come from data.files, which have no demonstrations; set sft.steps ", "to 0");
   if (!c.lora.adapter.empty() && c.lora.rank > 0)
     refuse("lora.rank is ", c.lora.rank, ", but lora.adapter is ", c.lora.adapter,
            ", whose adapter_config.json says the rank; remove one of the two");
@@ -157,10 +172,9 @@ void check_critic(const Config& c, const Objective& objective) {
 
 void check_consistency(const Config& c) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
-  const std::unique_ptr<Task> task = make_task(c.task);
+  check_sources(c);
   // Refuses what the method does not have or would not read.
-  const Objective objective =
-      make_objective(c.objective, static_cast<double>(longest_completion(c, *task)), c.reference);
+  const Objective objective = make_objective(c.objective, static_cast<double>(longest_completion(c)), c.reference);
   check_critic(c, objective);
   if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value)
     refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
@@ -173,24 +187,39 @@ void check_consistency(const Config& c) {
     refuse("train.sequences_per_update is ", c.sequences_per_update(), ", but a step has ", c.rollouts_per_step(),
            " completions (train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step());
-  check_sources(c);
-  if (!c.model.path.empty()) return;
-  const ModelConfig shape = starting_shape(c, *task);  // refuses sizes that make no network
-  const auto prompt = task->tokenizer().encode(task->problem(c.run.seed, 0, Split::kTrain).prompt);
-  check_positions(c, *task, prompt.size(), shape.max_position_embeddings);
+  for (const int64_t k : c.eval.ks)
+    if (k > c.eval.samples)
+      refuse("eval.ks has ", k, ", but eval.samples is ", c.eval.samples,
+             "; pass@k and maj@k need at least k samples of a prompt, raise eval.samples");
+  if (!c.model.path.empty()) return;  // what the model and its tokenizer say is checked when they are loaded
+  const std::unique_ptr<Task> task = make_task(c.task);
+  const Tokenizer tokenizer = task->tokenizer();
+  const ModelConfig shape = starting_shape(c);  // refuses sizes that make no network
+  const auto encode = [&](const std::string& text) { return tokenizer.encode(text); };
+  check_positions(c, longest_prompt(*task, c.run.seed, encode), shape.max_position_embeddings);
 }
 
-int64_t longest_completion(const Config& c, const Task& task) {
-  return c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : task.completion_limit();
+int64_t longest_completion(const Config& c) {
+  return c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : make_task(c.task)->completion_limit();
 }
 
-void check_positions(const Config& c, const Task& task, size_t prompt_tokens, int64_t positions) {
-  const int64_t longest = std::max(longest_completion(c, task), c.sft.steps > 0 ? task.completion_limit() : 0);
+size_t longest_prompt(const Task& task, uint64_t seed,
+                      const std::function<std::vector<int32_t>(const std::string& text)>& encode) {
+  constexpr uint64_t kMeasured = 100;
+  size_t longest = 0;
+  for (uint64_t i = 0; i < kMeasured; ++i)
+    longest = std::max(longest, encode(task.problem(seed, i, Split::kTrain).prompt).size());
+  return longest;
+}
+
+void check_positions(const Config& c, size_t prompt_tokens, int64_t positions) {
+  int64_t longest = longest_completion(c);
+  if (c.sft.steps > 0) longest = std::max(longest, make_task(c.task)->completion_limit());
   const int64_t needed = static_cast<int64_t>(prompt_tokens) + longest;
   if (needed <= positions) return;
   const std::string which =
       c.model.path.empty() ? "model.max_positions is " : "max_position_embeddings of the model is ";
-  fail(ExitCode::kBadConfiguration, which, positions, ", but a prompt of the task ", c.task.name, " has ",
+  fail(ExitCode::kBadConfiguration, which, positions, ", but a prompt of the task ", c.task.name, " has up to ",
        prompt_tokens, " tokens and a completion up to ", longest, "; ",
        c.model.path.empty() ? "set model.max_positions to at least " + std::to_string(needed) + " or lower " : "lower ",
        "rollout.max_new_tokens");

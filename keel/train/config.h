@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "keel/model/lora.h"
 #include "keel/model/model_config.h"
 #include "keel/objective/methods.h"
+#include "keel/reward/reward_options.h"
 #include "keel/rollout/engine.h"
 #include "keel/task/task.h"
 #include "keel/train/critic_options.h"
@@ -55,7 +57,10 @@ struct TrainOptions {
 struct EvalOptions {
   int64_t prompts = 512;
   int64_t every = 0;
+  int64_t samples = 1;
   double temperature = 1.0;
+  double top_p = 1.0;
+  std::vector<int64_t> ks;
   void describe(OptionTable& table);
 };
 
@@ -81,6 +86,7 @@ struct Config {
   TaskOptions task;
   SftOptions sft;
   RolloutOptions rollout;
+  RewardOptions reward;
   ObjectiveOptions objective;
   ReferenceOptions reference;
   CriticOptions critic;
@@ -108,10 +114,14 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes);
 void check_consistency(const Config& config);
 
 /// Tokens after which a completion is cut off: rollout.max_new_tokens, or else the task's own limit.
-int64_t longest_completion(const Config& config, const Task& task);
+int64_t longest_completion(const Config& config);
+
+/// Tokens of the longest prompt among the first problems of a task.
+size_t longest_prompt(const Task& task, uint64_t seed,
+                      const std::function<std::vector<int32_t>(const std::string& text)>& encode);
 
 /// A prompt and its completion must fit into the model; found before the run starts, and not after its warm-up.
-void check_positions(const Config& config, const Task& task, size_t prompt_tokens, int64_t positions);
+void check_positions(const Config& config, size_t prompt_tokens, int64_t positions);
 
 /// The quickstart's settings; examples/quickstart.yaml holds the same.
 Config quickstart_config();

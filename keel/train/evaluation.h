@@ -1,30 +1,54 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "keel/model/loaded_model.h"
+#include "keel/reward/score.h"
 #include "keel/rollout/engine.h"
 #include "keel/task/task.h"
+#include "keel/train/config.h"
+#include "keel/train/evaluation_statistics.h"
 
 namespace keel {
 
-/// Accuracy on held-out prompts, one sampled completion each.
+struct EvaluationRequest {
+  int64_t samples = 1;       // per prompt
+  double temperature = 1.0;  // 0 is greedy
+  double top_p = 1.0;
+  int64_t max_new_tokens = 1;
+  std::vector<int64_t> ks = {};  // of pass@k and maj@k; none: 1, 2, 4, ... up to samples
+  uint64_t seed = 0;
+  int64_t max_sequences = 1024;  // decoded together
+  size_t reward_threads = 1;     // that score groups at once
+};
+
+/// What the section `eval` asks for.
+EvaluationRequest evaluation_request(const Config& config);
+
 struct Evaluation {
   int64_t count = 0;                       // prompts judged: fewer than asked for when it was told to stop
-  double accuracy = 0, low = 0, high = 0;  // with Wilson's 95 % interval
+  double accuracy = 0, low = 0, high = 0;  // mean reward; Wilson's 95 % interval of one sample that is right or wrong,
+                                           // else the bootstrap's
   double length_mean = 0, truncated = 0;
-  std::vector<Prompt> prompts;
-  std::vector<Rollout> rollouts;
+  std::vector<SourceStatistics> sources;
+  std::vector<Rollout> rollouts;  // the samples of each prompt side by side, in the order of the prompts
 };
+
+/// Samples and judges. The numbers depend on the prompts, their ids and the request alone. `stop` is asked between
+/// batches of about `max_sequences` completions.
+Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, const RewardSum& reward,
+                    const EvaluationRequest& request, const std::function<bool()>& stop = {});
+
+/// The keys of metrics.jsonl: eval/accuracy and so on; with several samples eval/pass@k and eval/maj@k, and with
+/// several sources the same as eval/SOURCE/pass@k.
+void write_evaluation(const Evaluation& evaluation, Json& row);
+
+/// One completion of an evaluation, for a file of samples.
+Json evaluation_sample(const Prompt& prompt, const Rollout& rollout);
 
 /// Wilson's 95 % score interval of `successes` in `count`.
 std::pair<double, double> wilson_interval(double successes, double count);
-
-/// The first `count` held-out problems of the seed, the same at every call. `stop` is asked between batches of
-/// `max_sequences` prompts.
-Evaluation evaluate(const LoadedModel& policy, const Task& task, const std::string& task_name, int64_t count,
-                    int64_t max_new_tokens, double temperature, uint64_t seed, int64_t max_sequences,
-                    const std::function<bool()>& stop = {});
 
 }  // namespace keel

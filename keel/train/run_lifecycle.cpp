@@ -15,7 +15,6 @@
 #include "keel/train/self_test.h"
 #include "keel/train/starting_model.h"
 #include "keel/train/stopwatch.h"
-#include "keel/train/task_prompts.h"
 #include "keel/train/trainer.h"
 
 namespace keel {
@@ -47,9 +46,13 @@ std::string shell_word(const std::string& path) {
 
 /// Names of files that mean the same from any folder, so that a run can be resumed from elsewhere.
 Config with_absolute_paths(Config config) {
+  const auto absolute = [](const std::string& path) {
+    return std::filesystem::absolute(path).lexically_normal().string();
+  };
   for (std::string* path : {&config.model.path, &config.lora.adapter})
-    if (!path->empty() && std::filesystem::exists(*path))
-      *path = std::filesystem::absolute(*path).lexically_normal().string();
+    if (!path->empty() && std::filesystem::exists(*path)) *path = absolute(*path);
+  for (std::vector<std::string>* names : {&config.data.files, &config.data.eval_files})
+    for (std::string& name : *names) name = absolute(name);
   return config;
 }
 
@@ -89,7 +92,7 @@ void require_same_config(const Config& config, const Json& saved, const std::str
 /// The network that a checkpoint's adapter was trained on, with the adapter.
 CausalLm adapted_base(const Config& config, const TrainState& state, const std::filesystem::path& checkpoint,
                       at::Device device) {
-  CausalLm base = starting_model(config, *make_task(config.task), device).model;
+  CausalLm base = starting_model(config, device).model;
   if (weight_checksum(base) != state.base_checksum)
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,
          " has other weights than when the run was started, and ", "the adapter in ", checkpoint.string(),
@@ -120,23 +123,18 @@ void require_memory(const ModelConfig& shape, const Config& config) {
 
 }  // namespace
 
-Trainer::Trainer(const Config& config, LoadedModel policy, RunFolder folder, TrainState state, Console& console)
+Trainer::Trainer(const Config& config, LoadedModel policy, Problems problems, RunFolder folder, TrainState state,
+                 Console& console)
     : config_(config),
       console_(console),
       device_(policy.model.device()),
-      task_(make_task(config.task)),
-      stop_word_(task_->stop_word()),
-      objective_(make_objective(config.objective, static_cast<double>(max_new_tokens()), config.reference)),
+      objective_(make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference)),
       policy_(std::move(policy)),
-      prompts_([this](uint64_t index) {
-        return task_prompt(*task_, policy_, config_.task.name, config_.run.seed, index, Split::kTrain);
-      }),
-      reward_([this](const Prompt& prompt, std::string_view completion) {
-        return task_->check({prompt.text, prompt.answer}, completion);
-      }),
+      problems_(std::move(problems)),
       folder_(std::move(folder)),
       state_(state) {
-  prompts_.seek(state_.prompts);
+  problems_.training().seek(state_.prompts);
+  for (const std::string& note : problems_.notes()) console_.line(note);
   if (!objective_.adapt_target_kept) return;
   first_thresholds_ = thresholds_of(objective_.method.region);
   if (state_.delta_low > 0) set_thresholds(objective_, {state_.delta_low, state_.delta_high});
@@ -146,19 +144,19 @@ std::unique_ptr<Trainer> Trainer::start(const Config& given, bool replace, Conso
   Config config = with_absolute_paths(given);
   use_threads(config.run.threads);
   const at::Device device = open_device(config.run.device);
-  const std::unique_ptr<Task> task = make_task(config.task);
-  const ModelConfig shape = starting_shape(config, *task);
+  const ModelConfig shape = starting_shape(config);
   // All that can refuse comes before the folder, so that a refused run leaves nothing behind and replaces nothing.
   RunFolder::require_free(config.run.dir, replace);
   if (device.is_cpu()) require_memory(shape, config);
-  LoadedModel policy = starting_model(config, *task, device);
+  LoadedModel policy = starting_model(config, device);
   TrainState state;
   if (config.lora.used()) state.base_checksum = weight_checksum(policy.model);
   add_starting_adapter(policy.model, config.lora, config.run.seed);
-  const Prompt first = task_prompt(*task, policy, config.task.name, config.run.seed, 0, Split::kTrain);
-  check_positions(config, *task, first.tokens.size(), policy.model.config().max_position_embeddings);
+  Problems problems(config, policy);
+  state.data = problems.fingerprint();
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
-  std::unique_ptr<Trainer> trainer(new Trainer(config, std::move(policy), std::move(folder), state, console));
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(config, std::move(policy), std::move(problems), std::move(folder), state, console));
   trainer->begin_phase(config.sft.steps > 0 ? Phase::kSft : Phase::kRl);
   return trainer;
 }
@@ -183,13 +181,17 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console) 
   Checkpoint checkpoint = load_checkpoint(newest, device);
   require_same_config(config, checkpoint.config, newest.string());
   if (config.lora.used()) checkpoint.policy.model = adapted_base(config, checkpoint.state, newest, device);
+  Problems problems(config, checkpoint.policy);
+  if (problems.fingerprint() != checkpoint.state.data)
+    fail(ExitCode::kBadInput, "data.files: the files are not those that the run in ", folder.string(),
+         " was started with, so its position in them means nothing; restore them, or start a new run");
   std::optional<CausalLm> reference;
   if (config.reference.kl_coefficient > 0 && checkpoint.state.rl_steps > 0)
     reference = load_reference(folder / kReferenceFolder, device);
   finish_save(newest);
   RunFolder reopened = RunFolder::reopen(folder, std::move(claim), checkpoint.files, recorded_config(config));
-  std::unique_ptr<Trainer> trainer(
-      new Trainer(config, std::move(checkpoint.policy), std::move(reopened), checkpoint.state, console));
+  std::unique_ptr<Trainer> trainer(new Trainer(config, std::move(checkpoint.policy), std::move(problems),
+                                               std::move(reopened), checkpoint.state, console));
   trainer->reference_ = std::move(reference);
   const Phase phase = checkpoint.state.phase;
   // A finished run goes on when it is asked for more steps than it made.
@@ -229,9 +231,10 @@ void Trainer::keep_reference() {
 }
 
 void Trainer::self_test() {
-  std::vector<Prompt> prompts;
-  for (int64_t i = 0; i < kSelfTestPrompts; ++i)
-    prompts.push_back(task_prompt(*task_, policy_, config_.task.name, config_.run.seed, i, Split::kTrain));
+  PromptStream& stream = problems_.training();
+  const uint64_t position = stream.position();
+  const std::vector<Prompt> prompts = stream.next(kSelfTestPrompts);
+  stream.seek(position);
   const CausalLm sampler = sampling_weights(policy_.model, config_.rollout.weights);
   // Weights rounded for sampling are compared with themselves: that they differ from the trainer's is their purpose.
   const CausalLm& trainer = config_.rollout.weights == "exact" ? policy_.model : sampler;
@@ -252,23 +255,19 @@ bool Trainer::evaluation_due() const {
 
 void Trainer::evaluate_if_due() {
   if (!evaluation_due()) return;
-  console_.progress("evaluating on " + std::to_string(config_.eval.prompts) + " held-out prompts");
-  Evaluation result =
-      evaluate(policy_, *task_, config_.task.name, config_.eval.prompts, max_new_tokens(), config_.eval.temperature,
-               config_.run.seed, config_.rollout.max_sequences, stop_requested);
-  if (result.count < config_.eval.prompts) return;  // told to stop: measured again when the run is resumed
+  const std::vector<Prompt> prompts = problems_.held_out(config_.eval.prompts);
+  if (prompts.empty()) return;  // files without a part to evaluate on
+  console_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
+  Evaluation result = evaluate(policy_, prompts, problems_.reward(), evaluation_request(config_), stop_requested);
+  if (result.count < static_cast<int64_t>(prompts.size()))
+    return;  // told to stop: measured again when the run is resumed
   state_.last_evaluation = state_.step;
-  folder_.add_metrics({{"phase", "eval"},
-                       {"step", state_.step},
-                       {"updates", state_.updates},
-                       {"eval/accuracy", result.accuracy},
-                       {"eval/low", result.low},
-                       {"eval/high", result.high},
-                       {"eval/count", result.count},
-                       {"eval/length_mean", result.length_mean},
-                       {"eval/truncated", result.truncated}});
+  Json row = {{"phase", "eval"}, {"step", state_.step}, {"updates", state_.updates}};
+  write_evaluation(result, row);
+  folder_.add_metrics(row);
   for (int64_t i = 0; i < std::min(kEvaluationSamples, result.count); ++i)
-    folder_.add_sample(sample_row("eval", state_.step, result.prompts[i], result.rollouts[i], policy_.tokenizer));
+    folder_.add_sample(
+        sample_row("eval", state_.step, prompts[i], result.rollouts[i * config_.eval.samples], policy_.tokenizer));
   console_.line("step " + std::to_string(state_.step) + ": held-out accuracy " + fixed(result.accuracy, 3) + "  [" +
                 fixed(result.low, 3) + ", " + fixed(result.high, 3) + "]  on " + std::to_string(result.count) +
                 " prompts");

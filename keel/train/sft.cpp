@@ -31,9 +31,9 @@ Json Trainer::sft_step() {
   int64_t targets = 0;
   for (int64_t i = 0; i < options.batch; ++i) {
     const uint64_t index = static_cast<uint64_t>(state_.sft_steps * options.batch + i);
-    const Demonstration demonstration = task_->demonstrate(config_.run.seed, index, state_.noisy);
+    const Demonstration demonstration = problems_.task()->demonstrate(config_.run.seed, index, state_.noisy);
     encoded.push_back({prompt_tokens(policy_, demonstration.problem.prompt),
-                       demonstration_tokens(policy_, demonstration.completion, stop_word_)});
+                       encode_completion(policy_.tokenizer, demonstration.completion, policy_.stop_ids.front())});
     targets += static_cast<int64_t>(encoded.back().completion.size());
   }
   for (size_t i = 0; i < encoded.size(); ++i)

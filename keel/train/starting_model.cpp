@@ -2,17 +2,23 @@
 
 #include <ATen/ATen.h>
 
+#include "keel/core/error.h"
 #include "keel/core/hash.h"
 #include "keel/model/model_folder.h"
+#include "keel/task/tasks.h"
 
 namespace keel {
 
-LoadedModel starting_model(const Config& config, const Task& task, at::Device device) {
+LoadedModel starting_model(const Config& config, at::Device device) {
+  if (!config.data.files.empty() && config.model.path.empty())
+    fail(ExitCode::kBadConfiguration,
+         "data.files is set, but model.path is not: a network made from nothing knows only ",
+         "the words of the built-in task; set model.path to a model with a tokenizer");
   LoadedModel start = [&] {
     if (config.model.random_weights) return load_untrained(config.model.path, config.run.seed, device);
     if (!config.model.path.empty()) return load_model(config.model.path, device);
-    Tokenizer tokenizer = task.tokenizer();
-    CausalLm model = CausalLm::random(starting_shape(config, task), config.run.seed, device);
+    Tokenizer tokenizer = make_task(config.task)->tokenizer();
+    CausalLm model = CausalLm::random(starting_shape(config), config.run.seed, device);
     return LoadedModel{.model = std::move(model), .tokenizer = std::move(tokenizer)};
   }();
   if (start.stop_ids.empty() && start.tokenizer.eos_id()) start.stop_ids.push_back(*start.tokenizer.eos_id());
@@ -20,9 +26,9 @@ LoadedModel starting_model(const Config& config, const Task& task, at::Device de
   return start;
 }
 
-ModelConfig starting_shape(const Config& config, const Task& task) {
-  return config.model.path.empty() ? model_config(config.model, task.tokenizer().size())
-                                   : load_shape(config.model.path);
+ModelConfig starting_shape(const Config& config) {
+  if (!config.model.path.empty()) return load_shape(config.model.path);
+  return model_config(config.model, make_task(config.task)->tokenizer().size());
 }
 
 void add_starting_adapter(CausalLm& base, LoraOptions& lora, uint64_t seed) {

@@ -1,17 +1,16 @@
 #pragma once
 
 #include "keel/model/loaded_model.h"
-#include "keel/task/task.h"
 #include "keel/train/config.h"
 
 namespace keel {
 
 /// What a run starts from: the model that model.path names, with its own tokenizer, or a network made from nothing that
 /// speaks the task's words.
-LoadedModel starting_model(const Config& config, const Task& task, at::Device device);
+LoadedModel starting_model(const Config& config, at::Device device);
 
 /// Its architecture alone.
-ModelConfig starting_shape(const Config& config, const Task& task);
+ModelConfig starting_shape(const Config& config);
 
 /// Puts the adapter that the configuration asks for on a fresh base; what is then true of it is written back into
 /// `lora` (an adapter that is loaded says its own rank). Nothing where none is asked for.

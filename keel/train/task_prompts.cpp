@@ -17,15 +17,4 @@ Prompt task_prompt(const Task& task, const LoadedModel& policy, const std::strin
           .answer = problem.answer};
 }
 
-std::vector<int32_t> demonstration_tokens(const LoadedModel& policy, const std::string& completion,
-                                          const std::string& stop_word) {
-  std::string_view text = completion;
-  const bool stops = !stop_word.empty() && text.ends_with(stop_word);
-  if (stops) text.remove_suffix(stop_word.size());
-  while (stops && text.ends_with(' ')) text.remove_suffix(1);
-  std::vector<int32_t> tokens = policy.tokenizer.encode(text);
-  if (stops) tokens.push_back(policy.stop_ids.front());
-  return tokens;
-}
-
 }  // namespace keel

@@ -13,9 +13,4 @@ std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string&
 Prompt task_prompt(const Task& task, const LoadedModel& policy, const std::string& name, uint64_t seed, uint64_t index,
                    Split split);
 
-/// A demonstration's completion in the model's own tokens: it ends with the task's stop word, and so with the model's
-/// own stop token.
-std::vector<int32_t> demonstration_tokens(const LoadedModel& policy, const std::string& completion,
-                                          const std::string& stop_word);
-
 }  // namespace keel

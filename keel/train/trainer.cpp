@@ -4,6 +4,7 @@
 
 #include "keel/core/device.h"
 #include "keel/core/random.h"
+#include "keel/reward/scoring_queue.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/train/annotate.h"
 #include "keel/train/policy_update.h"
@@ -39,6 +40,23 @@ void write_rollout_metrics(std::span<const Rollout> rollouts, int64_t group, Jso
   row["completion/truncated"] = truncated / count;
 }
 
+/// In place of a bound on the rewards, where their functions name none: the largest that was seen.
+double largest_reward(std::span<const Rollout> rollouts) {
+  double largest = 0;
+  for (const Rollout& rollout : rollouts) largest = std::max(largest, std::abs(rollout.reward));
+  return largest;
+}
+
+/// Each function's mean, where there are several, and what could not be judged.
+void write_score_metrics(const ScoreReport& report, Json& row) {
+  if (report.functions.size() > 1)
+    for (const ScoreReport::Function& function : report.functions)
+      if (function.count > 0)
+        row["reward/function/" + function.name] = function.sum / static_cast<double>(function.count);
+  if (report.unscored > 0) row["reward/unscored"] = report.unscored;
+  if (!report.failures.empty()) row["reward/failures"] = report.failures.size();
+}
+
 int64_t token_count(std::span<const Rollout> rollouts) {
   int64_t tokens = 0;
   for (const Rollout& rollout : rollouts) tokens += static_cast<int64_t>(rollout.tokens.size());
@@ -50,13 +68,11 @@ int64_t token_count(std::span<const Rollout> rollouts) {
 Json Trainer::step() {
   Stopwatch watch(device_);
   Json row;
-  const std::vector<Prompt> prompts = prompts_.next(config_.train.prompts_per_step);
-  std::vector<Rollout> rollouts = sample_rollouts(prompts);
+  const std::vector<Prompt> prompts = problems_.training().next(config_.train.prompts_per_step);
+  std::vector<Rollout> rollouts = sample_and_score(prompts, row);
   const Tensor behavior_head =
       objective_.requirements().hidden_states ? policy_.model.head().detach().clone() : Tensor();
-  const double rollout_seconds = watch.lap();
-  score(rollouts, prompts, policy_.tokenizer, reward_);
-  const double reward_seconds = watch.lap();
+  const double rollout_seconds = watch.lap() - row["time/reward"].get<double>();
   annotate(rollouts, prompts, policy_.model, reference_ ? &*reference_ : nullptr,
            critic_ ? &critic_->critic() : nullptr, objective_.requirements(), config_.rollout.temperature,
            config_.train.tokens_per_batch);
@@ -89,7 +105,7 @@ Json Trainer::step() {
   add_certificate(scored, row);
   adapt_thresholds(row);
 
-  state_.prompts = prompts_.position();
+  state_.prompts = problems_.training().position();
   state_.rl_steps++;
   state_.step++;
   for (const Json& sample : notes.rows(state_.step, prompts, rollouts, worth.advantages, policy_.tokenizer))
@@ -97,7 +113,6 @@ Json Trainer::step() {
   const double tokens = static_cast<double>(token_count(rollouts));
   row["skipped_steps"] = state_.skipped;
   row["time/rollout"] = rollout_seconds;
-  row["time/reward"] = reward_seconds;
   row["time/train"] = train_seconds;
   row["throughput/rollout_tokens_per_s"] = tokens / rollout_seconds;
   row["throughput/train_tokens_per_s"] = tokens * static_cast<double>(config_.train.epochs) / train_seconds;
@@ -107,19 +122,29 @@ Json Trainer::step() {
 SamplingRequest Trainer::sampling_request() const {
   return {.samples_per_prompt = config_.rollout.samples_per_prompt,
           .temperature = config_.rollout.temperature,
-          .max_new_tokens = max_new_tokens(),
+          .max_new_tokens = longest_completion(config_),
           .stop_ids = policy_.stop_ids,
           .seed = config_.run.seed};
 }
 
-std::vector<Rollout> Trainer::sample_rollouts(const std::vector<Prompt>& prompts) {
+/// Rewards are computed beside generation: a group is judged while others are still being sampled.
+std::vector<Rollout> Trainer::sample_and_score(const std::vector<Prompt>& prompts, Json& row) {
   SamplingRequest request = sampling_request();
   request.policy_version = static_cast<uint64_t>(state_.updates);
   request.max_sequences = config_.rollout.max_sequences;
   request.top_k = objective_.requirements().top_k;
   request.hidden_states = objective_.requirements().hidden_states;
-  return RolloutEngine(sampling_weights(policy_.model, config_.rollout.weights), policy_.tokenizer)
-      .generate(prompts, request);
+  ScoringQueue queue(problems_.reward(), prompts, policy_.tokenizer, config_.reward.worker_count());
+  std::vector<Rollout> rollouts =
+      RolloutEngine(sampling_weights(policy_.model, config_.rollout.weights), policy_.tokenizer)
+          .generate(prompts, request, [&](std::span<Rollout> group) { queue.add(group); });
+  Stopwatch watch(device_);
+  const ScoreReport report = queue.finish(rollouts);
+  row["time/reward"] = watch.lap();
+  write_score_metrics(report, row);
+  for (const std::string& failure : report.failures)
+    folder_.log("step " + std::to_string(state_.step + 1) + ": " + failure);
+  return rollouts;
 }
 
 std::vector<std::vector<int64_t>> Trainer::minibatches(int64_t epoch) const {
@@ -144,8 +169,8 @@ void Trainer::add_certificate(const ScoredRollouts& scored, Json& row) const {
   Stopwatch watch(device_);
   const CertificateTerms terms{.temperature = config_.rollout.temperature,
                                .tokens_per_batch = config_.train.tokens_per_batch,
-                               .xi = task_->largest_reward(),
-                               .horizon = max_new_tokens()};
+                               .xi = problems_.largest_reward().value_or(largest_reward(scored.rollouts)),
+                               .horizon = longest_completion(config_)};
   if (const auto certificate = certificate_of(policy_.model, scored, objective_.requirements(), terms))
     write_certificate(*certificate, row);
   row["time/certificate"] = watch.lap();
@@ -194,15 +219,13 @@ void Trainer::count_update(bool sound) {
   state_.skipped++;
   folder_.log("step " + std::to_string(state_.step + 1) +
               ": an update was skipped, its gradient norm is not finite; prompts " + std::to_string(state_.prompts) +
-              " to " + std::to_string(prompts_.position()));
+              " to " + std::to_string(problems_.training().position()));
   if (++state_.skipped_in_a_row > config_.train.max_skipped_updates)
     fail(ExitCode::kHealthGuard, state_.skipped_in_a_row,
          " updates in a row had a gradient norm that is not finite (step ", state_.step + 1,
          "). Checkpoints are saved only with finite weights. Lower ", lr_option(),
          ", or look at log.txt for the prompts");
 }
-
-int64_t Trainer::max_new_tokens() const { return longest_completion(config_, *task_); }
 
 ExitCode Trainer::run() {
   while (state_.phase == Phase::kSft) {

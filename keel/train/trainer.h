@@ -7,10 +7,8 @@
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
-#include "keel/data/prompt_stream.h"
 #include "keel/record/run_folder.h"
 #include "keel/reward/score.h"
-#include "keel/task/task.h"
 #include "keel/train/adaptive_thresholds.h"
 #include "keel/train/checkpoint.h"
 #include "keel/train/config.h"
@@ -18,6 +16,7 @@
 #include "keel/train/evaluation.h"
 #include "keel/train/optimizer.h"
 #include "keel/train/policy_tokens.h"
+#include "keel/train/problems.h"
 #include "keel/train/state.h"
 
 namespace keel {
@@ -47,9 +46,10 @@ class Trainer {
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
 
  private:
-  Trainer(const Config& config, LoadedModel policy, RunFolder folder, TrainState state, Console& console);
+  Trainer(const Config& config, LoadedModel policy, Problems problems, RunFolder folder, TrainState state,
+          Console& console);
 
-  std::vector<Rollout> sample_rollouts(const std::vector<Prompt>& prompts);
+  std::vector<Rollout> sample_and_score(const std::vector<Prompt>& prompts, Json& row);
   std::vector<std::vector<int64_t>> minibatches(int64_t epoch) const;
   void apply_update(double lr, Json& row);
   bool update_policy(double lr, Json& row);
@@ -69,22 +69,18 @@ class Trainer {
   void require_finite_weights() const;
   const char* lr_option() const;
   bool saved_for_interrupt();
-  int64_t max_new_tokens() const;
   SamplingRequest sampling_request() const;
 
   Config config_;
   Console& console_;
   at::Device device_;
-  std::unique_ptr<Task> task_;
-  std::string stop_word_;  // ends the task's demonstrations
   Objective objective_;
   Thresholds first_thresholds_;  // of an adaptive trust region, as configured
   LoadedModel policy_;
+  Problems problems_;
   std::optional<CausalLm> reference_;  // the policy when RL started, where the objective asks for it
   std::optional<Optimizer> optimizer_;
   std::optional<CriticTraining> critic_;  // from the start of RL on, where the advantage asks for it
-  PromptStream prompts_;
-  RewardFunction reward_;
   RunFolder folder_;
   TrainState state_;
   double checkpoint_seconds_ = 0;  // of the last save, reported with the next step

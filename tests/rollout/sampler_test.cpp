@@ -134,5 +134,59 @@ TEST(Sampler, CopesWithExtremeLogitsAndAVocabularyOfOne) {
   }
 }
 
+/// Which tokens are in the nucleus: taken one by one in double precision, likeliest first, until they are enough.
+std::vector<bool> reference_nucleus(const std::vector<double>& probabilities, double top_p) {
+  std::vector<bool> inside(probabilities.size(), false);
+  for (double sum = 0; sum < top_p;) {
+    size_t best = probabilities.size();
+    for (size_t i = 0; i < probabilities.size(); ++i)
+      if (!inside[i] && (best == probabilities.size() || probabilities[i] > probabilities[best])) best = i;
+    if (best == probabilities.size()) break;
+    inside[best] = true;
+    sum += probabilities[best];
+  }
+  return inside;
+}
+
+TEST(Nucleus, IsTheSmallestSetOfLikeliestTokens) {
+  const Tensor logits = random_normal({60, 37}, 4) * 3;
+  for (const double temperature : {0.5, 1.0, 2.0}) {
+    for (const double top_p : {1e-9, 0.1, 0.5, 0.9, 0.999}) {
+      const Tensor kept = nucleus(logits, temperature, top_p);
+      for (int64_t row = 0; row < logits.size(0); ++row) {
+        const std::vector<bool> inside = reference_nucleus(softmax(to_vector(logits[row]), temperature), top_p);
+        for (int64_t token = 0; token < logits.size(1); ++token) {
+          const float value = kept[row][token].item<float>();
+          if (inside[token])
+            EXPECT_EQ(value, logits[row][token].item<float>());
+          else
+            EXPECT_TRUE(std::isinf(value) && value < 0) << row << " " << token << " " << top_p;
+        }
+      }
+    }
+  }
+}
+
+TEST(Nucleus, TakesLowerIdsFirstAndLeavesEverythingAsItIsWhereNothingIsCut) {
+  const Tensor equal = at::zeros({1, 4});
+  EXPECT_EQ(to_vector(nucleus(equal, 1, 0.5).isinf()[0]), (std::vector<double>{0, 0, 1, 1}));
+  EXPECT_TRUE(nucleus(equal, 1, 1).equal(equal));
+  EXPECT_TRUE(nucleus(equal, 0, 0.5).equal(equal));
+}
+
+TEST(Nucleus, IsSampledFromWithItsOwnProbabilities) {
+  const int64_t draws = 200000;
+  const Tensor ids = at::arange(draws, at::kLong), rows = rows_of(kLogits, draws);
+  // The likeliest three, tokens 3, 0 and 6, have 0.422 + 0.256 + 0.155 of the probability.
+  const Drawn drawn = sample(nucleus(rows, 1, 0.7), 1, 11, ids, at::zeros_like(ids));
+  const std::vector<double> want = softmax({2.0, 1.5, 1.0}, 1);
+  const double count = static_cast<double>(draws);
+  for (const auto& [token, p] : {std::pair(3, want[0]), std::pair(0, want[1]), std::pair(6, want[2])}) {
+    const Tensor is_token = drawn.tokens.eq(token);
+    EXPECT_NEAR(is_token.sum().item<double>() / count, p, 4 * std::sqrt(p * (1 - p) / count));
+    EXPECT_NEAR(drawn.logp.masked_select(is_token)[0].item<double>(), std::log(p), 1e-6);
+  }
+}
+
 }  // namespace
 }  // namespace keel

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/support/reference_model.h"
 #include "tests/support/tiny_rollouts.h"
 
@@ -33,36 +35,48 @@ TEST(WilsonInterval, StaysWithinZeroAndOneAndKnowsNothingOfNothing) {
   }
 }
 
-/// Worth 1 when the completion holds "f" and was stopped.
-class LooksForF : public Task {
- public:
-  Problem problem(uint64_t seed, uint64_t index, Split split) const override {
-    EXPECT_EQ(seed, 9u);
-    EXPECT_EQ(split, Split::kHeldOut);
-    return {index % 2 == 0 ? "<bos> b" : "<bos> c d e", static_cast<int64_t>(index)};
-  }
-  Demonstration demonstrate(uint64_t, uint64_t, bool) const override { return {}; }
-  double check(const Problem& problem, std::string_view completion) const override {
-    EXPECT_EQ(problem.prompt, problem.answer.get<int64_t>() % 2 == 0 ? "<bos> b" : "<bos> c d e");
-    return completion.find('f') != completion.npos && completion.ends_with("<eos>") ? 1 : 0;
-  }
-  Tokenizer tokenizer() const override { return tiny_tokenizer(); }
-  int64_t completion_limit() const override { return 6; }
-};
+/// Worth 1 when the completion holds "f" and was stopped; the prompts come from two sources.
+double looks_for_f(const Prompt& prompt, std::string_view completion) {
+  EXPECT_EQ(prompt.text, prompt.answer.get<int64_t>() % 2 == 0 ? "<bos> b" : "<bos> c d e");
+  return completion.find('f') != completion.npos && completion.ends_with("<eos>") ? 1 : 0;
+}
 
-TEST(Evaluation, CountsWhatTheTaskAcceptsOnTheHeldOutProblems) {
+RewardSum finds_f() {
+  std::vector<RewardTerm> terms;
+  terms.push_back({.name = "finds_f", .weight = 1, .sources = {}, .reward = function_reward(looks_for_f)});
+  return {std::move(terms), OnError::kStop};
+}
+
+std::vector<Prompt> prompts_for(const Tokenizer& tokenizer, int64_t count, bool two_sources) {
+  std::vector<Prompt> prompts;
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string text = i % 2 == 0 ? "<bos> b" : "<bos> c d e";
+    prompts.push_back({.id = static_cast<uint64_t>(i),
+                       .tokens = tokenizer.encode(text),
+                       .text = text,
+                       .source = two_sources && i % 2 == 1 ? "long" : "short",
+                       .answer = i});
+  }
+  return prompts;
+}
+
+/// By the tokens alone: "f" is 8 and the stop token 2.
+bool is_right(const Rollout& rollout) {
+  return rollout.tokens.back() == 2 && std::count(rollout.tokens.begin(), rollout.tokens.end(), 8) > 0;
+}
+
+TEST(Evaluation, CountsWhatTheRewardAccepts) {
   const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
-  const LooksForF task;
-  const Evaluation result = evaluate(policy, task, "looks_for_f", 200, 6, 1.0, 9, 64);
+  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 200, false);
+  const EvaluationRequest request{.max_new_tokens = 6, .seed = 9, .max_sequences = 64};
+  const Evaluation result = evaluate(policy, prompts, finds_f(), request);
   ASSERT_EQ(result.count, 200);
   ASSERT_EQ(result.rollouts.size(), 200u);
   int64_t right = 0, cut = 0, tokens = 0;
   for (const Rollout& rollout : result.rollouts) {
-    const auto& drawn = rollout.tokens;
-    const bool stopped = drawn.back() == 2, has_f = std::count(drawn.begin(), drawn.end(), 8) > 0;
-    right += stopped && has_f;
-    cut += !stopped;
-    tokens += static_cast<int64_t>(drawn.size());
+    right += is_right(rollout);
+    cut += rollout.tokens.back() != 2;
+    tokens += static_cast<int64_t>(rollout.tokens.size());
   }
   EXPECT_GT(right, 0);
   EXPECT_GT(cut, 0);
@@ -71,8 +85,71 @@ TEST(Evaluation, CountsWhatTheTaskAcceptsOnTheHeldOutProblems) {
   EXPECT_NEAR(result.length_mean, static_cast<double>(tokens) / 200, 1e-9);
   EXPECT_EQ(std::pair(result.low, result.high), wilson_interval(static_cast<double>(right), 200));
 
-  const Evaluation again = evaluate(policy, task, "looks_for_f", 200, 6, 1.0, 9, 1000);
+  EvaluationRequest at_once = request;
+  at_once.max_sequences = 1000;
+  const Evaluation again = evaluate(policy, prompts, finds_f(), at_once);
   for (size_t i = 0; i < 200; ++i) EXPECT_EQ(again.rollouts[i].tokens, result.rollouts[i].tokens) << i;
+}
+
+TEST(Evaluation, OfSeveralSamplesIsCountedBySource) {
+  const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
+  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 50, true);
+  const EvaluationRequest request{.samples = 5, .max_new_tokens = 6, .ks = {1, 5}, .seed = 9, .max_sequences = 32};
+  const Evaluation result = evaluate(policy, prompts, finds_f(), request);
+  ASSERT_EQ(result.rollouts.size(), 250u);
+  std::map<std::string, double> mean, any;
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    double right = 0;
+    for (size_t i = 0; i < 5; ++i) {
+      const Rollout& rollout = result.rollouts[5 * p + i];
+      EXPECT_EQ(rollout.prompt, static_cast<int64_t>(p));
+      right += is_right(rollout);
+    }
+    for (const std::string& source : {prompts[p].source, std::string("all")}) {
+      const double weight = source == "all" ? 50 : 25;
+      mean[source] += right / 5 / weight;
+      any[source] += (right > 0) / weight;
+    }
+  }
+  ASSERT_EQ(result.sources.size(), 3u);
+  for (const SourceStatistics& source : result.sources) {
+    EXPECT_NEAR(source.measures[0].estimate.mean, mean[source.source], 1e-12) << source.source;
+    EXPECT_EQ(source.measures[2].name, "pass@5");
+    EXPECT_NEAR(source.measures[2].estimate.mean, any[source.source], 1e-12) << source.source;
+  }
+  EXPECT_NEAR(result.accuracy, mean["all"], 1e-12);
+  EXPECT_TRUE(result.low < result.accuracy && result.accuracy < result.high);
+
+  Json row;
+  write_evaluation(result, row);
+  EXPECT_EQ(row["eval/pass@5"], result.sources[2].measures[2].estimate.mean);
+  EXPECT_EQ(row["eval/long/pass@5"], result.sources[1].measures[2].estimate.mean);
+  EXPECT_EQ(row["eval/count"], 50);
+}
+
+TEST(Evaluation, IsGreedyAtTemperatureZeroAndWithASingleTokenInTheNucleus) {
+  const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
+  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 6, false);
+  const EvaluationRequest greedy{.samples = 3, .temperature = 0, .max_new_tokens = 6, .seed = 1};
+  const EvaluationRequest narrow{.samples = 3, .top_p = 1e-6, .max_new_tokens = 6, .seed = 2};
+  const Evaluation one = evaluate(policy, prompts, finds_f(), greedy);
+  const Evaluation two = evaluate(policy, prompts, finds_f(), narrow);
+  for (size_t i = 0; i < one.rollouts.size(); ++i) {
+    EXPECT_EQ(one.rollouts[i].tokens, two.rollouts[i].tokens) << i;
+    EXPECT_EQ(one.rollouts[i].tokens, one.rollouts[i / 3 * 3].tokens) << i;
+  }
+}
+
+TEST(Evaluation, StopsBetweenBatchesAndSumsUpWhatItHas) {
+  const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
+  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 20, false);
+  const EvaluationRequest request{.samples = 2, .max_new_tokens = 6, .seed = 9, .max_sequences = 8};
+  int asked = 0;
+  const Evaluation result = evaluate(policy, prompts, finds_f(), request, [&] { return ++asked > 2; });
+  EXPECT_EQ(result.count, 8);
+  EXPECT_EQ(result.rollouts.size(), 16u);
+  EXPECT_EQ(result.sources[0].prompts, 8);
+  EXPECT_EQ(evaluate(model, tokenizer, {}, looks_for_f, request).count, 0);
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ TEST_F(StartingModel, RandomWeightsTakeOnlyTheArchitecture) {
   Config config = run_config();
   config.model.random_weights = true;
   const auto task = make_task(config.task);
-  const LoadedModel start = starting_model(config, *task, at::kCPU);
+  const LoadedModel start = starting_model(config, at::kCPU);
   EXPECT_EQ(start.tokenizer.size(), task->tokenizer().size());
   EXPECT_EQ(start.dtype, at::kBFloat16);
   const std::vector<NamedTensor> fresh = start.model.parameters(), stored = warm_model().parameters();

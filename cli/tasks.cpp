@@ -1,0 +1,94 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands.h"
+#include "keel/core/console.h"
+#include "keel/task/tasks.h"
+#include "keel/task/worked_task.h"
+
+namespace keel::cli {
+namespace {
+
+struct Request {
+  TaskOptions task{.name = ""};
+  uint64_t seed = 0;
+  int64_t count = 3;
+  bool held_out = false, json = false;
+};
+
+void print_table(bool json) {
+  Json rows = Json::array();
+  for (const TaskRow& row : task_table()) {
+    if (!json) std::printf("%-12s %s\n", row.name.c_str(), row.sentence.c_str());
+    rows.push_back({{"name", row.name}, {"sentence", row.sentence}});
+  }
+  if (json) std::printf("%s\n", rows.dump().c_str());
+}
+
+/// Training problems come as demonstrations; held-out ones have none.
+Demonstration sample(const Task& task, const Request& request, int64_t i) {
+  const auto index = static_cast<uint64_t>(i);
+  if (request.held_out) return {task.problem(request.seed, index, Split::kHeldOut), ""};
+  return task.demonstrate(request.seed, index, /*noisy=*/false);
+}
+
+void print_json(const Demonstration& shown, const Request& request, int64_t index) {
+  Json row = {{"task", request.task.name},
+              {"seed", request.seed},
+              {"index", index},
+              {"prompt", shown.problem.prompt},
+              {"answer", shown.problem.answer}};
+  if (!request.held_out) row["demonstration"] = shown.completion;
+  std::printf("%s\n", row.dump().c_str());
+}
+
+void print_text(const Demonstration& shown, const Request& request, int64_t index, Console& console) {
+  console.heading((request.held_out ? "held-out problem " : "demonstration ") + std::to_string(index));
+  console.line(shown.problem.prompt);
+  if (!request.held_out) console.line(console.paint(Paint::kGreen, shown.completion));
+  console.line(console.paint(Paint::kDim, "answer: " + shown.problem.answer.dump()));
+}
+
+ExitCode show_tasks(const Request& request) {
+  if (request.task.name.empty()) {
+    print_table(request.json);
+    return ExitCode::kDone;
+  }
+  const TaskRow& row = task_row(request.task.name);
+  const std::unique_ptr<Task> task = make_task(request.task);
+  Console console;
+  if (!request.json) {
+    console.line(row.name + ": " + row.sentence);
+    console.line("  vocabulary of " + std::to_string(task->tokenizer().size()) + " tokens, completions of at most " +
+                 std::to_string(task->completion_limit()));
+    for (const TaskPreset& preset : row.presets)
+      console.line("  " + preset.name + ": modulus " + std::to_string(preset.options.modulus) + ", steps " +
+                   std::to_string(preset.options.steps) + " (" + preset.use + ")");
+  }
+  for (int64_t i = 0; i < request.count; ++i) {
+    const Demonstration shown = sample(*task, request, i);
+    if (request.json)
+      print_json(shown, request, i);
+    else
+      print_text(shown, request, i, console);
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Action add_tasks(CLI::App& app) {
+  const auto request = std::make_shared<Request>();
+  CLI::App* command = app.add_subcommand("tasks", "The built-in tasks, with samples");
+  command->add_option("NAME", request->task.name, "Samples of one task, with answers and demonstrations");
+  command->add_option("--seed", request->seed, "Of the samples");
+  command->add_option("-n", request->count, "Number of samples")->check(CLI::Range(1, 1 << 24));
+  command->add_option("--difficulty", request->task.difficulty, "1 to 5; all tasks but chains have it")
+      ->check(CLI::Range(int64_t{1}, WorkedTask::kMaxDifficulty));
+  command->add_flag("--held-out", request->held_out, "Problems that training never shows; they have no demonstration");
+  command->add_flag("--json", request->json, "One object per line: prompt, answer, demonstration");
+  return [request] { return show_tasks(*request); };
+}
+
+}  // namespace keel::cli

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/data/prompt_stream.h"
+#include "keel/model/loaded_model.h"
+#include "keel/reward/reward_options.h"
+#include "keel/task/task.h"
+#include "keel/train/config.h"
+
+namespace keel {
+
+/// Where a run's prompts come from and what their completions are worth: the user's files and reward functions, or a
+/// built-in task.
+class Problems {
+ public:
+  /// The policy's tokenizer and chat template write the prompts.
+  Problems(const Config& config, const LoadedModel& policy);
+
+  /// Endless; its position is all that a resumed run needs.
+  PromptStream& training() { return *training_; }
+
+  /// The first `count` problems that are kept for evaluation, the same at every call; fewer where there are not so
+  /// many.
+  std::vector<Prompt> held_out(int64_t count);
+
+  const RewardSum& reward() const { return *reward_; }
+
+  /// The largest |reward| that a completion can get, where that is known.
+  std::optional<double> largest_reward() const;
+
+  /// The built-in task; null with files.
+  const Task* task() const { return task_.get(); }
+
+  /// Sentences to print: how the files were read.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  /// A run may be resumed only on data with the same one.
+  const std::string& fingerprint() const { return fingerprint_; }
+
+ private:
+  void open_files(const Config& config, const LoadedModel& policy);
+  void open_task(const Config& config, const LoadedModel& policy);
+
+  std::shared_ptr<const Task> task_;
+  std::optional<PromptStream> training_, held_out_;
+  std::optional<RewardSum> reward_;
+  bool task_alone_ = false;  // its check is the whole reward
+  std::vector<std::string> notes_;
+  std::string fingerprint_;
+};
+
+}  // namespace keel

@@ -1,0 +1,70 @@
+"""keel eval: its numbers, counted a second time from the completions it writes; and what it refuses."""
+
+import itertools
+import json
+import os
+
+import support
+from support import QUICKSTART, keel, metrics, read_jsonl, settings, train
+
+
+class Eval(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.run_folder = self.folder / "run"
+        # Long enough that some completions are right.
+        self.assert_exit(train(self.run_folder, model={"hidden_size": 32}, sft={"steps": 60, "noisy_steps": 3}), 0)
+
+    def evaluate(self, *flags, **sections):
+        sections.setdefault("run", {})["dir"] = self.run_folder
+        sections.setdefault("model", {})["hidden_size"] = 32
+        return keel("eval", QUICKSTART, *settings(**sections), *flags)
+
+    def test_its_numbers_are_those_of_its_completions(self):
+        samples = self.folder / "samples.jsonl"
+        result = self.evaluate("--json", "--samples", samples,
+                               eval={"prompts": 60, "samples": 4, "ks": "[1, 2, 4]"})
+        self.assert_exit(result, 0)
+        found = json.loads(result.stdout)["sources"]["chains"]
+        rows = read_jsonl(samples)
+        self.assertEqual((len(rows), found["prompts"], found["samples"]), (240, 60, 4))
+        groups = [[row["reward"] for row in rows[i:i + 4]] for i in range(0, 240, 4)]
+        for index, row in enumerate(rows):
+            self.assertEqual(row["prompt_id"], index // 4)
+            start, *steps = row["prompt"].split()[1:-1]
+            value = int(start)
+            for operator, operand in zip(steps[::2], steps[1::2]):
+                value = {"+": value + int(operand), "-": value - int(operand), "*": value * int(operand)}[operator] % 5
+            right = row["completion"].split()[-2:] == ["ANS", str(value)] and row["finish"] == "stop"
+            self.assertEqual(row["reward"], float(right), row)
+        self.assertTrue(any(map(sum, groups)))
+        self.assertAlmostEqual(found["avg@4"]["mean"], sum(map(sum, groups)) / 240)
+        for k in (1, 2, 4):
+            shares = [sum(any(subset) for subset in itertools.combinations(group, k)) /
+                      sum(1 for _ in itertools.combinations(group, k)) for group in groups]
+            self.assertAlmostEqual(found[f"pass@{k}"]["mean"], sum(shares) / 60)
+        self.assertIn("maj@4", found)
+
+    def test_one_sample_is_what_training_reported(self):
+        last = [row for row in metrics(self.run_folder) if row["phase"] == "eval"][-1]
+        found = json.loads(self.evaluate("--json").stdout)["sources"]["chains"]
+        self.assertEqual(found["avg@1"]["mean"], last["eval/accuracy"])
+        named = self.evaluate("--json", "--model", self.run_folder / "checkpoints" / support.checkpoints(self.run_folder)[-1])
+        self.assertEqual(json.loads(named.stdout)["sources"]["chains"], found)
+
+    def test_the_table_names_every_measure(self):
+        result = self.evaluate(eval={"samples": 2, "temperature": 0.7, "top_p": 0.9})
+        self.assert_exit(result, 0)
+        for name in ("avg@2", "pass@1", "pass@2", "maj@2", "95 % interval"):
+            self.assertIn(name, result.stdout)
+
+    def test_what_cannot_be_evaluated_is_refused(self):
+        self.assert_refused(self.evaluate(eval={"samples": 2, "ks": "[4]"}), 2, "eval.ks", "eval.samples is 2")
+        self.assert_refused(self.evaluate(eval={"prompts": 0}), 2, "eval.prompts")
+        self.assert_refused(self.evaluate(run={"dir": self.folder / "none"}), 3, "no sound checkpoint", "--model")
+        self.assert_refused(self.evaluate("--model", self.folder / "none"), 3, "none")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["run"])
+
+
+if __name__ == "__main__":
+    support.main()

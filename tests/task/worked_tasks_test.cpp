@@ -1,0 +1,169 @@
+// What all tasks with a question in words promise: demonstrations that are worth 1 and fit, texts that their own
+// tokenizer can read and write, splits that never meet, and no reward for anything but one final answer.
+
+#include "keel/task/worked_task.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "keel/task/tasks.h"
+#include "tests/support/errors.h"
+
+namespace keel {
+namespace {
+
+std::vector<std::string> worked_names() {
+  std::vector<std::string> names = task_names();
+  std::erase(names, "chains");
+  return names;
+}
+
+class WorkedTasks : public testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<Task> task(int64_t difficulty = 1) const {
+    return make_task({.name = GetParam(), .difficulty = difficulty});
+  }
+};
+
+TEST_P(WorkedTasks, DemonstrateSolutionsThatAreRightAndFit) {
+  for (int64_t difficulty = 1; difficulty <= 5; ++difficulty) {
+    const auto made = task(difficulty);
+    const Tokenizer tokenizer = made->tokenizer();
+    int64_t longest = 0;
+    for (uint64_t index = 0; index < 3000; ++index) {
+      const Demonstration shown = made->demonstrate(7, index, true);
+      ASSERT_EQ(made->check(shown.problem, shown.completion), 1) << shown.problem.prompt << shown.completion;
+      ASSERT_TRUE(shown.completion.ends_with("<eos>"));
+      const std::vector<int32_t> prompt = tokenizer.encode(shown.problem.prompt);
+      const std::vector<int32_t> tokens = encode_completion(tokenizer, shown.completion, *tokenizer.eos_id());
+      ASSERT_EQ(tokenizer.decode(prompt, false), shown.problem.prompt);
+      ASSERT_EQ(tokenizer.decode(tokens, false), shown.completion);
+      ASSERT_EQ(tokens.back(), *tokenizer.eos_id());
+      ASSERT_LE(static_cast<int64_t>(prompt.size()), 120) << shown.problem.prompt;
+      longest = std::max(longest, static_cast<int64_t>(tokens.size()));
+    }
+    EXPECT_LE(longest, made->completion_limit()) << GetParam() << " " << difficulty;
+    EXPECT_GE(2 * longest, made->completion_limit()) << GetParam() << " " << difficulty;
+  }
+}
+
+TEST_P(WorkedTasks, AcceptTheAnswerWhereverPretrainedModelsPutIt) {
+  const auto made = task(2);
+  const Demonstration shown = made->demonstrate(1, 5, false);
+  const size_t mark = shown.completion.find("#### ");
+  const std::string answer = shown.completion.substr(mark + 5, shown.completion.size() - mark - 10);
+  for (const std::string& text :
+       {"#### " + answer, "#### " + answer + "<|im_end|>", "#### " + answer + "</s>\n",
+        "Well.\n\n\\boxed{" + answer + "}.", "The answer is " + answer + ".", "**Answer:** " + answer,
+        "<answer>" + answer + "</answer>", answer, "I think so.\n#### $" + answer + "$<eos>",
+        "Let me see: #### 5 no, wait\n#### " + answer + "\nDone."})
+    EXPECT_EQ(made->check(shown.problem, text), 1) << GetParam() << ": " << text;
+}
+
+TEST_P(WorkedTasks, GiveNothingForAnythingButOneFinalAnswer) {
+  for (int64_t difficulty = 1; difficulty <= 5; ++difficulty) {
+    const auto made = task(difficulty);
+    for (uint64_t index = 0; index < 200; ++index) {
+      const Demonstration shown = made->demonstrate(3, index, false);
+      const Problem& problem = shown.problem;
+      const size_t mark = shown.completion.find("#### ");
+      const std::string answer = shown.completion.substr(mark + 5, shown.completion.size() - mark - 10);
+      const std::string question = problem.prompt.substr(0, problem.prompt.find('\n'));
+      for (const std::string& text :
+           {std::string(), std::string(" "), std::string("<eos>"), std::string("####"), question, "#### " + question,
+            shown.completion.substr(0, mark) + "<eos>x", "#### " + answer + " or " + answer + "1",
+            "#### " + answer + ", 12345", "#### " + answer + " " + answer, answer + " #### 987654",
+            "\\boxed{" + answer + "} \\boxed{98765}", "#### " + answer + answer, "#### 1" + answer + " 1",
+            "#### not " + answer, "#### " + answer + "?", "#### ~" + answer, "\\boxed{" + answer,
+            "####" + std::string(5000, '(') + answer})
+        ASSERT_EQ(made->check(problem, text), 0) << GetParam() << ": " << problem.prompt << text;
+    }
+  }
+}
+
+TEST_P(WorkedTasks, ReadAnyTextWithoutThrowing) {
+  const auto made = task(5);
+  const Problem problem = made->problem(1, 1, Split::kTrain);
+  Draws draws(5, Stream::kShuffle, 1);
+  constexpr std::string_view kPieces[] = {"#### ", "\\boxed{", "}",  "(", ")",  "[",      "]", ",",
+                                          "=",     "/",        "0",  "9", "-",  "\xff",   " ", "\n",
+                                          "x",     "<|",       "|>", "$", "\"", "\\text{"};
+  for (int i = 0; i < 20000; ++i) {
+    std::string text;
+    for (uint32_t size = draws.below(30); size > 0; --size) text += kPieces[draws.below(std::size(kPieces))];
+    EXPECT_EQ(made->check(problem, text), 0) << text;
+  }
+  for (const Json& bad : {Json(), Json("12"), Json(1.5), Json::array(), Json::object(),
+                          Json{{"numbers", 3}, {"target", "x"}}, Json{{"numbers", {"a"}}, {"target", 1}}})
+    EXPECT_EQ(made->check({"", bad}, "#### 1"), 0) << bad;
+  EXPECT_EQ(made->check(problem, std::string(1 << 20, '9')), 0);
+  EXPECT_EQ(made->check(problem, "#### " + std::string(1 << 20, '(')), 0);
+}
+
+TEST_P(WorkedTasks, AreDeterminedBySeedAndIndex) {
+  const auto one = task(3), two = task(3);
+  std::set<std::string> prompts;
+  for (uint64_t index = 0; index < 100; ++index) {
+    EXPECT_EQ(one->problem(3, index, Split::kTrain).prompt, two->problem(3, index, Split::kTrain).prompt);
+    EXPECT_EQ(one->demonstrate(3, index, true).completion, two->demonstrate(3, index, false).completion);
+    prompts.insert(one->problem(3, index, Split::kTrain).prompt);
+    prompts.insert(one->problem(4, index, Split::kTrain).prompt);
+  }
+  EXPECT_GT(prompts.size(), 190u);
+}
+
+/// The problem without the order in which a countdown names its numbers.
+std::string essence(const Problem& problem) {
+  if (!problem.answer.is_object()) return problem.prompt;
+  Json answer = problem.answer;
+  std::sort(answer["numbers"].begin(), answer["numbers"].end());
+  return answer.dump();
+}
+
+// 7 tasks x 16,000 problems.
+TEST_P(WorkedTasks, NeverShowAHeldOutProblemInTraining) {
+  std::set<std::string> seen, held_out;
+  for (const int64_t difficulty : {1, 2}) {  // the smallest, in which draws repeat most
+    const auto made = task(difficulty);
+    for (uint64_t index = 0; index < 4000; ++index) {
+      seen.insert(essence(made->problem(index % 3, index, Split::kTrain)));
+      seen.insert(essence(made->demonstrate(12345, index, true).problem));
+      held_out.insert(essence(made->problem(index % 5, index, Split::kHeldOut)));
+      held_out.insert(essence(made->problem(uint64_t{1} << 40, index, Split::kHeldOut)));
+    }
+  }
+  for (const std::string& problem : held_out) ASSERT_FALSE(seen.contains(problem)) << problem;
+  EXPECT_GT(held_out.size(), 100u);
+  EXPECT_GT(seen.size(), 700u);
+}
+
+TEST_P(WorkedTasks, HaveFiveDifficulties) {
+  for (const int64_t difficulty : {-1, 0, 6})
+    EXPECT_NE(error_of(2, [&] { task(difficulty); }).find("task.difficulty"), std::string::npos);
+}
+
+TEST_P(WorkedTasks, RefuseTheSettingsOfChains) {
+  EXPECT_NE(error_of(2, [&] { make_task({.name = GetParam(), .modulus = 7}); }).find("task.modulus"),
+            std::string::npos);
+  EXPECT_NE(error_of(2, [&] { make_task({.name = GetParam(), .error = 0.1}); }).find("task.error"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WorkedTasks, testing::ValuesIn(worked_names()),
+                         [](const auto& info) { return info.param; });
+
+TEST(TaskTable, HasAtLeastEightTasksAndHelpsWithTheirNames) {
+  EXPECT_GE(task_names().size(), 8u);
+  EXPECT_NE(error_of(2, [] { make_task({.name = "cuntdown"}); }).find("did you mean countdown?"), std::string::npos);
+  EXPECT_NE(error_of(2, [] { make_task({.name = "chains", .difficulty = 2}); }).find("task.difficulty"),
+            std::string::npos);
+}
+
+TEST(SplitOf, HoldsOutOneInEight) {
+  int64_t held_out = 0;
+  for (int i = 0; i < 80000; ++i) held_out += split_of("problem " + std::to_string(i)) == Split::kHeldOut;
+  EXPECT_NEAR(static_cast<double>(held_out) / 80000, 0.125, 4 * 0.0012);  // four standard deviations
+}
+
+}  // namespace
+}  // namespace keel

@@ -149,7 +149,7 @@ TEST(Evaluation, StopsBetweenBatchesAndSumsUpWhatItHas) {
   EXPECT_EQ(result.count, 8);
   EXPECT_EQ(result.rollouts.size(), 16u);
   EXPECT_EQ(result.sources[0].prompts, 8);
-  EXPECT_EQ(evaluate(model, tokenizer, {}, looks_for_f, request).count, 0);
+  EXPECT_EQ(evaluate(policy, {}, finds_f(), request).count, 0);
 }
 
 }  // namespace

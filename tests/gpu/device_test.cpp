@@ -80,7 +80,7 @@ TEST(Network, GivesTheCpusStatisticsAndGradients) {
 TEST(Critic, LearnsAsOnTheCpu) {
   const auto task = make_task({});
   const Tokenizer tokenizer = task->tokenizer();
-  const std::vector<Prompt> prompts = problems(*task, tokenizer, 4);
+  const std::vector<Prompt> prompts = problems(*task, host, 4);
   std::vector<Rollout> rollouts(8);
   for (int64_t i = 0; i < 8; ++i) {
     rollouts[i].prompt = i / 2;

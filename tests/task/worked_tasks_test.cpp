@@ -150,7 +150,7 @@ TEST_P(WorkedTasks, RefuseTheSettingsOfChains) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WorkedTasks, testing::ValuesIn(worked_names()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& row) { return row.param; });
 
 TEST(TaskTable, HasAtLeastEightTasksAndHelpsWithTheirNames) {
   EXPECT_GE(task_names().size(), 8u);

@@ -13,7 +13,6 @@
 #include "keel/train/evaluation.h"
 #include "keel/train/gradients.h"
 #include "keel/train/self_test.h"
-#include "keel/train/task_prompts.h"
 #include "keel/train/token_worth.h"
 
 namespace keel {
@@ -23,10 +22,17 @@ ModelConfig small_shape(int64_t vocabulary) {
   return model_config({.hidden_size = 96, .layers = 3, .heads = 6, .kv_heads = 2, .max_positions = 128}, vocabulary);
 }
 
-std::vector<Prompt> problems(const Task& task, const CausalLm& model, int64_t count) {
-  const LoadedModel policy{.model = model, .tokenizer = task.tokenizer()};
+std::vector<Prompt> problems(const Task& task, int64_t count) {
+  const Tokenizer tokenizer = task.tokenizer();
   std::vector<Prompt> prompts;
-  for (int64_t i = 0; i < count; ++i) prompts.push_back(task_prompt(task, policy, "chains", 5, i, Split::kTrain));
+  for (int64_t i = 0; i < count; ++i) {
+    const Problem problem = task.problem(5, i, Split::kTrain);
+    prompts.push_back({.id = static_cast<uint64_t>(i),
+                       .tokens = tokenizer.encode(problem.prompt),
+                       .text = problem.prompt,
+                       .source = "chains",
+                       .answer = problem.answer});
+  }
   return prompts;
 }
 
@@ -54,7 +60,7 @@ TEST(Network, GivesTheCpusStatisticsAndGradients) {
   const Tokenizer tokenizer = task->tokenizer();
   const ModelConfig shape = small_shape(tokenizer.size());
   const CausalLm host = CausalLm::random(shape, 3, at::kCPU), device = CausalLm::random(shape, 3, cuda);
-  const std::vector<Prompt> prompts = problems(*task, host, 6);
+  const std::vector<Prompt> prompts = problems(*task, 6);
   std::vector<std::vector<int32_t>> completions;
   std::vector<TrainingSequence> sequences;
   for (int64_t i = 0; i < 12; ++i) completions.push_back(tokenizer.encode(task->demonstrate(5, i, true).completion));
@@ -80,7 +86,7 @@ TEST(Network, GivesTheCpusStatisticsAndGradients) {
 TEST(Critic, LearnsAsOnTheCpu) {
   const auto task = make_task({});
   const Tokenizer tokenizer = task->tokenizer();
-  const std::vector<Prompt> prompts = problems(*task, host, 4);
+  const std::vector<Prompt> prompts = problems(*task, 4);
   std::vector<Rollout> rollouts(8);
   for (int64_t i = 0; i < 8; ++i) {
     rollouts[i].prompt = i / 2;
@@ -114,7 +120,7 @@ TEST(Rollouts, AgreeWithTheTrainersLogProbabilities) {
   const auto task = make_task({});
   const Tokenizer tokenizer = task->tokenizer();
   const CausalLm model = CausalLm::random(small_shape(tokenizer.size()), 3, cuda);
-  const Agreement agreement = sampler_trainer_agreement(model, model, tokenizer, problems(*task, model, 16),
+  const Agreement agreement = sampler_trainer_agreement(model, model, tokenizer, problems(*task, 16),
                                                         {.samples_per_prompt = 8, .max_new_tokens = 33}, 1 << 20);
   EXPECT_GT(agreement.tokens, 128);
   EXPECT_LT(agreement.max_difference, 1e-3);

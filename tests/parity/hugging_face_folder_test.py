@@ -1,4 +1,5 @@
-"""A folder saved by Keel loads in Hugging Face transformers and is the same model: logits, greedy continuation, tokens."""
+"""A folder saved by Keel loads in Hugging Face transformers and is the same model: logits, greedy continuation, tokens;
+and so does a critic's, with the same values."""
 
 import json
 import os
@@ -8,7 +9,7 @@ import tempfile
 
 try:
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoModelForTokenClassification, AutoTokenizer
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
@@ -45,6 +46,33 @@ def check(folder, samples):
     return worst
 
 
+def check_critic(shape):
+    """The values of a step's samples are those of the critic that was saved after the step before."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = os.path.join(folder, "run")
+        settings = ["sft.steps=120", "sft.noisy_steps=20", "sft.stop_loss=0", "task.steps=1", "task.modulus=2",
+                    "train.steps=3", "eval.prompts=0", "objective.method=ppo_gae", "critic.body=separate",
+                    "checkpoint.every=61", f"run.dir={run}"]  # 61 x 2 is the step before the last
+        subprocess.run([binary, "quickstart", *settings, *shape], check=True, stdout=subprocess.DEVNULL)
+        with open(os.path.join(run, "samples.jsonl"), encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines]
+        last = max(row["step"] for row in rows)
+        before = os.path.join(run, "checkpoints", f"step-{last - 1:06}")
+        saved = os.path.join(before, "critic")
+        critic = AutoModelForTokenClassification.from_pretrained(saved, dtype=torch.float32).eval()
+        tokenizer = AutoTokenizer.from_pretrained(before)
+        worst = largest = 0.0
+        for sample in [row for row in rows if row["step"] == last]:
+            prompt = tokenizer(sample["prompt"], add_special_tokens=False).input_ids
+            completion = tokenizer.convert_tokens_to_ids(sample["tokens"])
+            with torch.no_grad():
+                values = critic(torch.tensor([prompt + completion])).logits[0, len(prompt) - 1 : -1, 0]
+            worst = max(worst, (values - torch.tensor(sample["value"])).abs().max().item())
+            largest = max(largest, values.abs().max().item())
+        assert largest > 0.01, "the critic has learned nothing, so this compares 0 with 0"
+        return worst
+
+
 for shape in shapes:
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
@@ -61,3 +89,6 @@ for shape in shapes:
         worst = check(checkpoint, samples)
         print(f"{shape or 'quickstart'}: {len(samples)} completions, largest |difference of log p| {worst:.1e}")
         assert worst < 1e-4, worst
+    worst = check_critic(shape)
+    print(f"{shape or 'quickstart'}: a critic, largest |difference of values| {worst:.1e}")
+    assert worst < 1e-5, worst

@@ -142,6 +142,8 @@ void write_file(const char* path, int descriptor) {
 }
 
 void drop_rights(const Limits& limits, pid_t unique) {
+  rlim_t processes = static_cast<rlim_t>(limits.processes);
+  if (geteuid() != 0) processes += 2;  // our own two are of the same user
   if (geteuid() == 0) {
     // A user of its own for each, because the number of processes is counted by user; where this machine's root may
     // not become it (in a container with few users), they share one.
@@ -153,7 +155,7 @@ void drop_rights(const Limits& limits, pid_t unique) {
   check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
   limit(RLIMIT_CPU, static_cast<rlim_t>(limits.cpu_seconds), "RLIMIT_CPU");
   limit(RLIMIT_AS, static_cast<rlim_t>(limits.memory_bytes), "RLIMIT_AS");
-  limit(RLIMIT_NPROC, static_cast<rlim_t>(limits.processes), "RLIMIT_NPROC");
+  limit(RLIMIT_NPROC, processes, "RLIMIT_NPROC");
   limit(RLIMIT_FSIZE, static_cast<rlim_t>(limits.file_bytes), "RLIMIT_FSIZE");
   limit(RLIMIT_NOFILE, 64, "RLIMIT_NOFILE");
   limit(RLIMIT_CORE, 0, "RLIMIT_CORE");

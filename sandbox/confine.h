@@ -32,7 +32,7 @@ void build_root(const std::vector<std::string>& folders, const Limits& limits);
 /// Copies what can be read from `descriptor` into a new file.
 void write_file(const char* path, int descriptor);
 
-/// For process 1, last of all before exec: another user, no way to gain rights, limits, and the system calls that
+/// For the program, last of all before exec: another user, no way to gain rights, limits, and the system calls that
 /// matter only to break out are gone.
 void drop_rights(const Limits& limits, pid_t unique);
 

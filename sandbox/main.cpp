@@ -67,7 +67,7 @@ void die_with_parent(int alive) {
   if (alive >= 0 && read(alive, &byte, 1) == 0) _exit(125);  // it ended before we asked; else EAGAIN
 }
 
-[[noreturn]] void become_the_program(const Order& order, pid_t unique, int alive) {
+[[noreturn]] void become_the_program(const Order& order, pid_t unique) {
   static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin", home[] = "HOME=/tmp", language[] = "LANG=C.UTF-8",
               threads[] = "OMP_NUM_THREADS=1", blas[] = "OPENBLAS_NUM_THREADS=1";
   char* environment[] = {path, home, language, threads, blas, nullptr};
@@ -75,13 +75,32 @@ void die_with_parent(int alive) {
   const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nothing < 0 || chdir("/tmp") != 0) sandbox::stop("/dev/null and /tmp");
   sandbox::drop_rights(order.limits, unique);
-  die_with_parent(alive);  // after the change of user, which would undo it
   const int report = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
   if (report < 0 || close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) != 0) sandbox::stop("close_range");
   dup2(nothing, STDERR_FILENO);
   execve(order.command[0], order.command, environment);
   dup2(report, STDERR_FILENO);
   sandbox::stop(order.command[0]);
+}
+
+/// Process 1 of the new world: starts the program, collects the dead and says how the program ended. It is not the
+/// program itself, because a process can take back its wish to die with its parent, and signals do little to process 1.
+[[noreturn]] void rule_the_world(const Order& order, pid_t unique, int alive) {
+  die_with_parent(alive);
+  const pid_t program = fork();
+  if (program < 0) sandbox::stop("fork");
+  if (program == 0) become_the_program(order, unique);
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  close(STDIN_FILENO);
+  close(STDOUT_FILENO);
+  int status = 0;
+  for (pid_t ended = 0; ended != program;)
+    if ((ended = wait(&status)) < 0 && errno != EINTR) sandbox::stop("wait");
+  if (WIFEXITED(status))
+    std::fprintf(stderr, "exited %d\n", WEXITSTATUS(status));
+  else
+    std::fprintf(stderr, "killed %d\n", WTERMSIG(status));
+  std::exit(0);  // and with it goes everything that is left of its world
 }
 
 }  // namespace
@@ -103,13 +122,8 @@ int main(int, char** argv) {
   if (child < 0) sandbox::stop("fork");
   if (child == 0) {
     close(alive[1]);
-    become_the_program(order, unique, alive[0]);
+    rule_the_world(order, unique, alive[0]);
   }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  if (WIFEXITED(status))
-    std::fprintf(stderr, "exited %d\n", WEXITSTATUS(status));
-  else
-    std::fprintf(stderr, "killed %d\n", WTERMSIG(status));
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
   return 0;
 }

@@ -115,6 +115,8 @@ CONTAINED["more disk than it may have"] = "import signal\nsignal.signal(signal.S
 # Must be cut off from outside: all worth 0, whatever they print.
 CUT_OFF = {
     "a loop that ignores SIGTERM": "import signal\nfor s in range(1, 65):\n    try: signal.signal(s, signal.SIG_IGN)\n    except (OSError, ValueError): pass\nprint('contained', flush=True)\nwhile True: pass\n",
+    "taking back the wish to die with its parent": "import ctypes\nctypes.CDLL(None).prctl(1, 0)\nprint('contained', flush=True)\nwhile True: pass\n",
+    "ending process 1, and all others": "import os, signal\nprint('contained', flush=True)\nfor s in range(1, 65):\n    for p in (1, -1):\n        try: os.kill(p, s)\n        except OSError: pass\nwhile True: pass\n",
     "ten gigabytes of output": "import sys\nprint('contained', flush=True)\nfor _ in range(10 << 10): sys.stdout.write('x' * (1 << 20))\n",
     "children that stay and work": "import os\nprint('contained', flush=True)\nfor _ in range(6):\n    if os.fork() == 0: break\nwhile True: os.getpid()\n",
     "sleeping for ever with its output closed": "import os, time\nprint('contained', flush=True)\nos.close(1)\ntime.sleep(1000)\n",

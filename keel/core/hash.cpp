@@ -131,18 +131,45 @@ std::string sha256_of_file(const std::filesystem::path& path) {
   return hash.hex();
 }
 
-void Crc32c::update(std::span<const std::byte> bytes) {
+namespace {
+
+uint32_t crc_by_tables(uint32_t crc, std::span<const std::byte> bytes) {
   static_assert(std::endian::native == std::endian::little, "the eight-byte step reads words low byte first");
-  uint32_t crc = state_;
   for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
-    uint64_t word;
+    uint64_t word = 0;
     std::memcpy(&word, bytes.data(), 8);
     word ^= crc;
     const auto look_up = [word](size_t i) { return kCrcTables[7 - i][word >> (8 * i) & 0xff]; };
     crc = look_up(0) ^ look_up(1) ^ look_up(2) ^ look_up(3) ^ look_up(4) ^ look_up(5) ^ look_up(6) ^ look_up(7);
   }
   for (const std::byte byte : bytes) crc = (crc >> 8) ^ kCrcTables[0][(crc ^ std::to_integer<uint32_t>(byte)) & 0xff];
-  state_ = crc;
+  return crc;
+}
+
+#ifdef __x86_64__
+/// By the processor's own instruction, several times as fast: a checkpoint is checksummed before it is loaded.
+__attribute__((target("sse4.2"))) uint32_t crc_by_instruction(uint32_t crc, std::span<const std::byte> bytes) {
+  uint64_t state = crc;
+  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), 8);
+    state = __builtin_ia32_crc32di(state, word);
+  }
+  return crc_by_tables(static_cast<uint32_t>(state), bytes);
+}
+#endif
+
+}  // namespace
+
+void Crc32c::update(std::span<const std::byte> bytes) {
+#ifdef __x86_64__
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+  if (has_instruction) {
+    state_ = crc_by_instruction(state_, bytes);
+    return;
+  }
+#endif
+  state_ = crc_by_tables(state_, bytes);
 }
 
 uint32_t crc32c(std::span<const std::byte> bytes) {

@@ -138,6 +138,10 @@ const std::vector<AliasCase> kAliases = {
     {"actor_rollout_ref.model.path", "some/model", "model.path", "some/model"},
     {"actor_rollout_ref.model.lora_rank", "8", "lora.rank", 8},
     {"actor_rollout_ref.model.lora_alpha", "32", "lora.alpha", 32},
+    {"data.train_files", "a.parquet", "data.files", Json::array({"a.parquet"})},
+    {"data.val_files", R"(["a.jsonl", "b.jsonl"])", "data.eval_files", {"a.jsonl", "b.jsonl"}},
+    {"data.max_prompt_length", "512", "data.max_prompt_tokens", 512},
+    {"data.reward_fn_key", "kind", "data.source_key", "kind"},
     {"data.train_batch_size", "64", "train.prompts_per_step", 64},
     {"data.max_response_length", "48", "rollout.max_new_tokens", 48},
     {"actor_rollout_ref.rollout.n", "16", "rollout.samples_per_prompt", 16},
@@ -195,6 +199,7 @@ TEST(ConfigAliases, SetWhatTheyMeanAndSaySoOnce) {
 const std::vector<std::pair<std::string, std::string>> kRefusals = {
     // name, and what to set instead
     {"max_steps", "train.steps"},
+    {"data.truncation", "data.max_prompt_tokens"},
     {"save_steps", "checkpoint.every"},
     {"eval_steps", "eval.every"},
     {"per_device_train_batch_size", "train.tokens_per_batch"},

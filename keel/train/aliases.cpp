@@ -153,6 +153,9 @@ void add_aliases(OptionTable& t) {
   t.alias("data.max_response_length", "rollout.max_new_tokens", "verl");
   t.alias("actor_rollout_ref.rollout.n", "rollout.samples_per_prompt", "verl");
   t.alias("actor_rollout_ref.rollout.temperature", "rollout.temperature", "verl");
+  t.alias("actor_rollout_ref.rollout.val_kwargs.n", "eval.samples", "verl");
+  t.alias("actor_rollout_ref.rollout.val_kwargs.temperature", "eval.temperature", "verl");
+  t.alias("actor_rollout_ref.rollout.val_kwargs.top_p", "eval.top_p", "verl");
   t.alias("actor_rollout_ref.actor.optim.lr", "optimizer.lr", "verl");
   t.alias("actor_rollout_ref.actor.optim.weight_decay", "optimizer.weight_decay", "verl");
   t.alias("actor_rollout_ref.actor.grad_clip", "optimizer.max_grad_norm", "verl");

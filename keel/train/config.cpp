@@ -187,6 +187,9 @@ void check_consistency(const Config& c) {
     refuse("train.sequences_per_update is ", c.sequences_per_update(), ", but a step has ", c.rollouts_per_step(),
            " completions (train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step());
+  if (c.eval.prompts * c.eval.samples > kMaxRolloutsPerStep)
+    refuse("eval.prompts ", c.eval.prompts, " x eval.samples ", c.eval.samples, " are more than the ",
+           kMaxRolloutsPerStep, " completions that are held at once; lower one of the two");
   for (const int64_t k : c.eval.ks)
     if (k > c.eval.samples)
       refuse("eval.ks has ", k, ", but eval.samples is ", c.eval.samples,

@@ -16,7 +16,7 @@ class Eval(support.Test):
         self.assert_exit(train(self.run_folder, model={"hidden_size": 32}, sft={"steps": 60, "noisy_steps": 3}), 0)
 
     def evaluate(self, *flags, **sections):
-        sections.setdefault("run", {})["dir"] = self.run_folder
+        sections.setdefault("run", {}).setdefault("dir", self.run_folder)
         sections.setdefault("model", {})["hidden_size"] = 32
         return keel("eval", QUICKSTART, *settings(**sections), *flags)
 

@@ -9,6 +9,7 @@
 
 #include "keel/task/tasks.h"
 #include "tests/support/errors.h"
+#include "tests/text/parity_rows.h"
 
 namespace keel {
 namespace {
@@ -147,6 +148,19 @@ TEST_P(WorkedTasks, RefuseTheSettingsOfChains) {
   EXPECT_NE(error_of(2, [&] { make_task({.name = GetParam(), .modulus = 7}); }).find("task.modulus"),
             std::string::npos);
   EXPECT_NE(error_of(2, [&] { make_task({.name = GetParam(), .error = 0.1}); }).find("task.error"), std::string::npos);
+}
+
+// Run with KEEL_PARITY_FOLDER set, then: tests/parity/tokenizer_parity.py FOLDER/TASK.
+TEST_P(WorkedTasks, WriteAFolderForTheTokenizerParityScript) {
+  const char* folder = std::getenv("KEEL_PARITY_FOLDER");
+  if (folder == nullptr) GTEST_SKIP() << "KEEL_PARITY_FOLDER is not set";
+  const auto made = task(4);
+  std::vector<std::string> texts;
+  for (uint64_t index = 0; index < 100; ++index) {
+    const Demonstration shown = made->demonstrate(0, index, true);
+    texts.push_back(shown.problem.prompt + shown.completion);
+  }
+  write_parity_folder(std::filesystem::path(folder) / GetParam(), made->tokenizer(), texts);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WorkedTasks, testing::ValuesIn(worked_names()),

@@ -146,6 +146,9 @@ const std::vector<AliasCase> kAliases = {
     {"data.max_response_length", "48", "rollout.max_new_tokens", 48},
     {"actor_rollout_ref.rollout.n", "16", "rollout.samples_per_prompt", 16},
     {"actor_rollout_ref.rollout.temperature", "0.9", "rollout.temperature", 0.9},
+    {"actor_rollout_ref.rollout.val_kwargs.n", "32", "eval.samples", 32},
+    {"actor_rollout_ref.rollout.val_kwargs.temperature", "0.6", "eval.temperature", 0.6},
+    {"actor_rollout_ref.rollout.val_kwargs.top_p", "0.95", "eval.top_p", 0.95},
     {"actor_rollout_ref.actor.optim.lr", "1e-5", "optimizer.lr", 1e-5},
     {"actor_rollout_ref.actor.optim.weight_decay", "0.01", "optimizer.weight_decay", 0.01},
     {"actor_rollout_ref.actor.grad_clip", "0.5", "optimizer.max_grad_norm", 0.5},
@@ -372,6 +375,11 @@ TEST(ConfigConsistency, APromptAndItsCompletionMustFitTheModel) {
 TEST(ConfigConsistency, TheTasksSizesMustMakeSense) {
   EXPECT_THAT(refusal_of({"task.modulus=1"}), HasSubstr("at least 2"));
   EXPECT_THAT(refusal_of({"task.name=chess"}), HasSubstr("one of chains"));
+}
+
+TEST(ConfigConsistency, AnEvaluationHasAsManySamplesAsItsKs) {
+  EXPECT_THAT(refusal_of({"eval.samples=4", "eval.ks=[1, 8]"}), HasSubstr("eval.ks has 8, but eval.samples is 4"));
+  EXPECT_THAT(refusal_of({"eval.samples=65536", "eval.prompts=1048576"}), HasSubstr("lower one of the two"));
 }
 
 TEST(ConfigConsistency, NoSizeIsLargeEnoughToOverflowAProduct) {

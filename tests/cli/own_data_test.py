@@ -1,0 +1,121 @@
+"""A model folder, a data file and a reward function of the user's own, through training, resumption and evaluation."""
+
+import json
+
+import support
+
+REWARD = '''
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return len(solution_str.split()) / 10 + extra_info["bonus"]
+'''
+FAILING = '''
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    raise RuntimeError("no more tea")
+'''
+
+
+class OwnData(support.Test):
+    def setUp(self):
+        super().setUp()
+        start = support.train(self.folder / "start", train={"steps": 0}, sft={"steps": 5, "noisy_steps": 1},
+                              eval={"prompts": 0}, model={"hidden_size": 16, "heads": 2})
+        self.assert_exit(start, 0)
+        self.model = self.folder / "start" / "checkpoints" / support.checkpoints(self.folder / "start")[-1]
+        rows = [{"data_source": "sums", "prompt": f"<bos> {a} + {b} =", "ability": "math",
+                 "reward_model": {"style": "rule", "ground_truth": str((a + b) % 5)}, "extra_info": {"bonus": a}}
+                for a in range(5) for b in range(4)]
+        self.data = self.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        self.reward = self.write("reward.py", REWARD)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def configuration(self, run, **more):
+        values = {"model": {"path": str(self.model)}, "run": {"dir": str(self.folder / run), "threads": 1},
+                  "data": {"files": [str(self.data)], "eval_files": [str(self.data)]},
+                  "reward": {"functions": [f"python:{self.reward}:compute_score"]},
+                  "rollout": {"samples_per_prompt": 2, "max_new_tokens": 8}, "objective": {"method": "dppo_tv"},
+                  "train": {"steps": 4, "prompts_per_step": 3}, "eval": {"prompts": 6}, "checkpoint": {"every": 1},
+                  "optimizer": {"lr": 0.01}, "record": {"samples_per_step": 6}}
+        for section, keys in more.items():
+            values.setdefault(section, {}).update(keys)
+        return self.write(f"{run}.json", json.dumps(values))
+
+    def train(self, run, *flags, **more):
+        return support.keel("train", self.configuration(run, **more), *flags)
+
+    def test_rewards_are_the_functions_own_and_every_row_is_seen_once_a_pass(self):
+        result = self.train("run", train={"steps": 7})
+        self.assert_exit(result, 0)
+        self.assertIn("read as: verl", result.stdout)
+        seen = []
+        for sample in support.read_jsonl(self.folder / "run" / "samples.jsonl"):
+            if sample["phase"] == "eval":
+                continue
+            self.assertIn("<bos> ", sample["prompt"])
+            bonus = int(sample["prompt"].split()[1])
+            words = [word for word in sample["completion"].split() if word not in ("<eos>", "<pad>", "<bos>")]
+            self.assertAlmostEqual(sample["reward"], len(words) / 10 + bonus, places=6, msg=sample)
+            seen.append(sample["prompt"])
+        prompts = seen[0::2]  # two completions of each
+        self.assertEqual(prompts, seen[1::2])
+        self.assertEqual(len(set(prompts[:20])), 20)  # 21 prompts: a pass over 20 rows, and one more
+        self.assertNotEqual(prompts, sorted(prompts))  # shuffled
+
+    def test_a_run_that_was_stopped_goes_on_to_the_same_bits(self):
+        self.assert_exit(self.train("whole"), 0)
+        self.assert_exit(self.train("parts", train={"steps": 2}), 0)
+        # The first half's last evaluation is no part of the whole run, so weights and moments are what is compared.
+        self.assert_exit(support.keel("train", self.configuration("parts"), "--resume"), 0)
+        for name in self.final_files(self.folder / "whole"):
+            self.assertEqual((self.folder / "whole" / name).read_bytes(), (self.folder / "parts" / name).read_bytes(), name)
+
+    def test_a_resumed_run_wants_the_same_rows(self):
+        self.assert_exit(self.train("run", train={"steps": 1}), 0)
+        lines = self.data.read_text().splitlines(keepends=True)
+        self.data.write_text("".join(lines[:-1]))
+        self.assert_refused(support.keel("train", self.configuration("run"), "--resume"), 3, "data.files", "restore")
+
+    def test_a_reward_that_fails_is_told_with_its_sample(self):
+        self.reward.write_text(FAILING)
+        result = self.train("run", eval={"prompts": 0})
+        self.assert_refused(result, 5, "no more tea", "prompt")
+        self.reward.write_text(FAILING)
+        result = self.train("lenient", eval={"prompts": 0}, reward={"on_error": "zero"}, train={"steps": 1})
+        self.assert_exit(result, 0)
+        (row,) = [row for row in support.metrics(self.folder / "lenient") if row["phase"] == "rl"]
+        self.assertEqual(row["reward/mean"], 0)
+        self.assertEqual(row["reward/failures"], 6)
+
+    def test_functions_are_weighted_and_reported_one_by_one(self):
+        result = self.train("run", train={"steps": 1}, eval={"prompts": 0},
+                            reward={"functions": [f"python:{self.reward}:compute_score", "length:8"],
+                                    "weights": [1, 0.5]})
+        self.assert_exit(result, 0)
+        (row,) = [row for row in support.metrics(self.folder / "run") if row["phase"] == "rl"]
+        self.assertEqual(len([key for key in row if key.startswith("reward/function/")]), 2, row)
+
+    def test_evaluation_of_the_files_by_the_same_functions(self):
+        result = support.keel("eval", self.configuration("run", eval={"prompts": 20, "samples": 4, "temperature": 1}),
+                              "--model", self.model, "--json", "--samples", self.folder / "samples.jsonl")
+        self.assert_exit(result, 0)
+        sums = json.loads(result.stdout)["sources"]["sums"]
+        samples = support.read_jsonl(self.folder / "samples.jsonl")
+        self.assertEqual((sums["prompts"], sums["samples"], len(samples)), (20, 4, 80))
+        mean = sum(sample["reward"] for sample in samples) / 80
+        self.assertAlmostEqual(sums["avg@4"]["mean"], mean, places=9)
+
+    def test_what_contradicts_itself_is_refused(self):
+        self.assert_refused(self.train("a", sft={"steps": 3}), 2, "sft.steps", "data.files")
+        self.assert_refused(self.train("b", rollout={"max_new_tokens": 0}), 2, "rollout.max_new_tokens")
+        self.assert_refused(self.train("c", model={"path": ""}), 2, "model.path")
+        self.assert_refused(self.train("d", data={"files": [str(self.folder / "absent.jsonl")]}), 3, "absent.jsonl")
+        self.assert_refused(self.train("e", reward={"functions": ["nonsense"]}), 2, "nonsense")
+        for run in "abcde":
+            self.assertFalse((self.folder / run).exists(), run)
+
+
+if __name__ == "__main__":
+    support.main()

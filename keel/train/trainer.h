@@ -49,6 +49,7 @@ class Trainer {
   Trainer(const Config& config, LoadedModel policy, Problems problems, RunFolder folder, TrainState state,
           Console& console);
 
+  std::vector<Prompt> next_prompts(Json& row);
   std::vector<Rollout> sample_and_score(const std::vector<Prompt>& prompts, Json& row);
   std::vector<std::vector<int64_t>> minibatches(int64_t epoch) const;
   void apply_update(double lr, Json& row);
@@ -83,6 +84,7 @@ class Trainer {
   std::optional<CriticTraining> critic_;  // from the start of RL on, where the advantage asks for it
   RunFolder folder_;
   TrainState state_;
+  bool told_of_skipped_ = false;   // the first row that gave no prompt
   double checkpoint_seconds_ = 0;  // of the last save, reported with the next step
   std::optional<Evaluation> first_evaluation_, last_evaluation_;
   std::filesystem::path last_checkpoint_;

@@ -72,6 +72,21 @@ class OwnData(support.Test):
         for name in self.final_files(self.folder / "whole"):
             self.assertEqual((self.folder / "whole" / name).read_bytes(), (self.folder / "parts" / name).read_bytes(), name)
 
+    def test_rows_that_are_passed_over_are_counted(self):
+        rows = self.data.read_text().splitlines(keepends=True)
+        long = json.loads(rows[0])
+        long["prompt"] = "<bos> " + "1 + " * 30 + "1 ="
+        self.data.write_text("".join([*rows[:3], json.dumps(long) + "\n", "{broken\n"]))
+        self.assert_refused(self.train("strict", eval={"prompts": 0}), 3, "rows.jsonl", "5")
+        more = {"data": {"bad_rows": "skip", "max_prompt_tokens": 40, "shuffle": False, "eval_files": []}}
+        result = self.train("run", train={"steps": 3, "prompts_per_step": 2}, **more)
+        self.assert_exit(result, 0)
+        self.assertIn("passed over", result.stdout + result.stderr)
+        counts = [(row.get("data/too_long", 0), row.get("data/bad_rows", 0))
+                  for row in support.metrics(self.folder / "run") if row["phase"] == "rl"]
+        # The rows are 1 2 | 3 (long, broken) 1 | 2 3.
+        self.assertEqual(counts, [(0, 0), (1, 1), (0, 0)])
+
     def test_a_resumed_run_wants_the_same_rows(self):
         self.assert_exit(self.train("run", train={"steps": 1}), 0)
         lines = self.data.read_text().splitlines(keepends=True)

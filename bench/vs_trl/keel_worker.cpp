@@ -9,11 +9,11 @@
 #include "keel/core/device.h"
 #include "keel/core/json.h"
 #include "keel/core/random.h"
-#include "keel/objective/advantage.h"
 #include "keel/rollout/engine.h"
 #include "keel/train/optimizer.h"
 #include "keel/train/policy_update.h"
 #include "keel/train/stopwatch.h"
+#include "keel/train/token_worth.h"
 
 namespace {
 
@@ -51,21 +51,17 @@ class Worker {
     std::vector<Rollout> rollouts =
         RolloutEngine(model_, tokenizer_)
             .generate(prompts, {.samples_per_prompt = kSamples, .max_new_tokens = kNewTokens, .stop_at_eos = false});
-    std::vector<double> rewards;
-    std::vector<int64_t> groups, lengths, all(rollouts.size());
+    std::vector<int64_t> all(rollouts.size());
     int64_t tokens = 0;
     for (Rollout& rollout : rollouts) {
       rollout.reward = even_fraction(rollout.tokens);
-      rewards.push_back(rollout.reward);
-      groups.push_back(rollout.prompt);
-      lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
       tokens += static_cast<int64_t>(rollout.tokens.size());
     }
-    const std::vector<double> advantage = advantages(objective_.method.advantage, rewards, groups, lengths);
+    const TokenWorth worth = token_worth(objective_.method.advantage, rollouts, {});
     const double rollout_seconds = watch.lap();
     std::iota(all.begin(), all.end(), 0);
     accumulate_policy_gradients(model_, objective_, /*temperature=*/1.0, /*tokens_per_batch=*/1 << 20,
-                                {prompts, rollouts, advantage}, all, [](const auto&...) {});
+                                {prompts, rollouts, worth.advantages}, all, [](const auto&...) {});
     optimizer_.step(/*lr=*/1e-5);
     const double train_seconds = watch.lap();
     return {{"seconds", rollout_seconds + train_seconds},

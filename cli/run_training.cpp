@@ -163,7 +163,9 @@ std::string explain(const Config& config) {
           std::string(config.rollout.weights == "exact" ? "the model's own weights"
                                                         : "a copy of the weights rounded to fp8") +
           "\n";
-  text += "  advantage   " + objective.method.advantage + "; aggregation " + objective.method.aggregation + "\n";
+  text += "  advantage   " + objective.method.advantage + "; aggregation " + objective.method.aggregation +
+          (objective.method.aggregation == "seq_mean_token_sum_norm" ? " by " + short_number(objective.horizon) : "") +
+          "\n";
   text += explain_critic(config, shape);
   text += explain_additions(objective, config);
   text += "  head cost   " + explain_scope(objective.requirements().scope) + "\n";

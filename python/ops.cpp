@@ -104,6 +104,16 @@ using Decision = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 using Names = std::vector<std::string>;
 
+/// Numbers that came as a tensor, so that torch.compile does not compile anew for each.
+std::vector<double> numbers_of(const Tensor& tensor) {
+  const Tensor values = tensor.to(at::kCPU, at::kDouble).contiguous();
+  return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
+}
+
+std::optional<double> number_of(const OptionalTensor& tensor) {
+  return tensor ? std::optional(numbers_of(*tensor).at(0)) : std::nullopt;
+}
+
 /// The parameters that Python was given: numbers, of which an infinite one means "no limit", and words.
 Json parameters_json(const Names& names, const std::vector<double>& numbers, const Names& word_names,
                      const Names& words) {
@@ -116,7 +126,7 @@ Json parameters_json(const Names& names, const std::vector<double>& numbers, con
   return json;
 }
 
-Decision token_coefficients_op(const std::string& region_name, const Names& names, const std::vector<double>& numbers,
+Decision token_coefficients_op(const std::string& region_name, const Names& names, const Tensor& numbers,
                                const Names& word_names, const Names& words, const Tensor& logp,
                                const Tensor& behavior_logp, const Tensor& advantages, const OptionalTensor& mask,
                                const OptionalTensor& lengths, const OptionalTensor& groups,
@@ -124,7 +134,7 @@ Decision token_coefficients_op(const std::string& region_name, const Names& name
                                const OptionalTensor& topk_logp, const OptionalTensor& sampled_in_topk,
                                const OptionalTensor& divergence) {
   return for_python([&]() -> Decision {
-    const TrustRegion region = make_region(region_name, parameters_json(names, numbers, word_names, words));
+    const TrustRegion region = make_region(region_name, parameters_json(names, numbers_of(numbers), word_names, words));
     check_float_vector("logp", logp);
     const std::vector<int64_t> length = lengths_or_one(lengths, logp.numel());
     const TokenPolicy policy{.logp = logp,
@@ -152,6 +162,8 @@ Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& 
                      const OptionalTensor& topk_behavior_logp, const OptionalTensor& topk_logp,
                      const OptionalTensor& sampled_in_topk, const std::string& support) {
   return for_python([&]() -> Tensor {
+    if (support != "union" && support != "replace_last")
+      fail(ExitCode::kBadConfiguration, "support is \"", support, "\"; known: union, replace_last");
     if (kind == "full_tv" || kind == "full_kl") {
       if (logp.dim() != 2 || logp.sizes() != behavior_logp.sizes())
         fail(ExitCode::kBadConfiguration, kind, " wants logp and behavior_logp as whole rows, [N, V] both");
@@ -178,8 +190,6 @@ Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& 
       fail(ExitCode::kBadConfiguration, "divergence \"", kind,
            "\"; known: binary_tv, binary_kl, topk_tv, topk_kl, full_tv, full_kl, k1, k2, k3");
     }
-    if (support != "union" && support != "replace_last")
-      fail(ExitCode::kBadConfiguration, "support is \"", support, "\"; known: union, replace_last");
     const TopKSupport which = support == "union" ? TopKSupport::kUnion : TopKSupport::kReplaceLast;
     const TopKLogProbs p{policy.topk_behavior_logp, policy.topk_logp, behavior_logp, logp, policy.sampled_in_topk};
     return kind == "topk_tv" ? topk_tv(p, which) : topk_kl(p, which);
@@ -213,6 +223,7 @@ AdvantageInputs advantage_inputs(const Tensor& rewards, const OptionalTensor& gr
   AdvantageInputs in;
   in.rewards = doubles("rewards", rewards);
   check_finite("rewards", rewards, {});
+  check_magnitude("rewards", rewards);
   in.groups = groups_or_one(groups, in.rewards.size());
   if (!lengths) {
     for (const auto& [name, tensor] :
@@ -246,16 +257,17 @@ AdvantageInputs advantage_inputs(const Tensor& rewards, const OptionalTensor& gr
 std::tuple<Tensor, Tensor> advantages_op(const std::string& kind, const Tensor& rewards, const OptionalTensor& groups,
                                          const OptionalTensor& lengths, const OptionalTensor& mask,
                                          const OptionalTensor& values, const OptionalTensor& token_rewards,
-                                         std::optional<double> given_gamma, std::optional<double> given_lambda,
-                                         std::optional<double> given_eps) {
+                                         const OptionalTensor& given_gamma, const OptionalTensor& given_lambda,
+                                         const OptionalTensor& given_eps) {
   return for_python([&]() -> std::tuple<Tensor, Tensor> {
     const bool per_sequence = kind == "group_mean" || kind == "grpo" || kind == "rloo";
     if (!per_sequence && kind != "reinforce_pp" && kind != "reinforce_pp_baseline" && kind != "gae")
       fail(ExitCode::kBadConfiguration, "advantage \"", kind,
            "\"; known: group_mean, grpo, rloo, reinforce_pp, reinforce_pp_baseline, gae");
     const AdvantageInputs in = advantage_inputs(rewards, groups, lengths, mask, values, token_rewards);
-    const double gamma = number_or("gamma", given_gamma, 1, 0, 1), lambda = number_or("lambda", given_lambda, 1, 0, 1);
-    const double eps = number_or("eps", given_eps, kind == "grpo" ? 1e-6 : 1e-8, 0, 1e20);
+    const double gamma = number_or("gamma", number_of(given_gamma), 1, 0, 1),
+                 lambda = number_or("lambda", number_of(given_lambda), 1, 0, 1);
+    const double eps = number_or("eps", number_of(given_eps), kind == "grpo" ? 1e-6 : 1e-8, 0, 1e20);
     const Tensor none = at::empty({0}, rewards.options());
     const auto result = [&](const std::vector<double>& numbers) { return tensor_like(numbers, rewards); };
     if (kind == "group_mean") return {result(group_mean_advantages(in.rewards, in.groups)), none};
@@ -272,11 +284,12 @@ std::tuple<Tensor, Tensor> advantages_op(const std::string& kind, const Tensor& 
 
 /// The weight of every token [N] in the loss.
 Tensor aggregation_weights_op(const std::string& kind, const Tensor& values, const OptionalTensor& mask,
-                              const OptionalTensor& lengths, std::optional<double> horizon) {
+                              const OptionalTensor& lengths, const OptionalTensor& given_horizon) {
   return for_python([&]() -> Tensor {
     check_float_vector("values", values);
     const std::vector<int64_t> length = lengths_or_one(lengths, values.numel());
     const Tensor valid = flags("mask", mask, values);
+    const std::optional<double> horizon = number_of(given_horizon);
     if (kind == "seq_mean_token_sum_norm" && !horizon)
       fail(ExitCode::kBadConfiguration, "horizon is not given, and ", kind,
            " divides by it: wanted a number above 0, usually the longest completion, or another aggregation");
@@ -361,7 +374,7 @@ std::string methods_op() {
 
 TORCH_LIBRARY(keel, library) {
   library.def(
-      "token_coefficients(str region, str[] names, float[] numbers, str[] word_names, str[] words, Tensor logp, "
+      "token_coefficients(str region, str[] names, Tensor numbers, str[] word_names, str[] words, Tensor logp, "
       "Tensor behavior_logp, Tensor advantages, Tensor? mask, Tensor? lengths, Tensor? groups, Tensor? old_logp, "
       "Tensor? topk_behavior_logp, Tensor? topk_logp, "
       "Tensor? sampled_in_topk, Tensor? divergence) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
@@ -370,8 +383,8 @@ TORCH_LIBRARY(keel, library) {
       "Tensor? sampled_in_topk, str support) -> Tensor");
   library.def(
       "advantages(str kind, Tensor rewards, Tensor? groups, Tensor? lengths, Tensor? mask, Tensor? values, "
-      "Tensor? token_rewards, float? gamma, float? lambda_, float? eps) -> (Tensor, Tensor)");
-  library.def("aggregation_weights(str kind, Tensor values, Tensor? mask, Tensor? lengths, float? horizon) -> Tensor");
+      "Tensor? token_rewards, Tensor? gamma, Tensor? lambda_, Tensor? eps) -> (Tensor, Tensor)");
+  library.def("aggregation_weights(str kind, Tensor values, Tensor? mask, Tensor? lengths, Tensor? horizon) -> Tensor");
   library.def(
       "certificate(Tensor logp, Tensor behavior_logp, Tensor tv, Tensor rewards, Tensor? lengths, float xi, "
       "int horizon, str divergence) -> Tensor");

@@ -30,7 +30,13 @@ std::string shape_of(const Tensor& tensor) {
   return text + "]";
 }
 
+void check_dense(const char* name, const Tensor& tensor) {
+  if (tensor.layout() != at::kStrided)
+    fail(ExitCode::kBadConfiguration, name, " is a sparse tensor; wanted a dense one: convert it with .to_dense()");
+}
+
 void check_type(const char* name, const Tensor& tensor, const Tensor& like) {
+  check_dense(name, tensor);
   const at::ScalarType type = tensor.scalar_type();
   if (type != at::kFloat && type != at::kDouble)
     fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(type),
@@ -47,6 +53,7 @@ void check_type(const char* name, const Tensor& tensor, const Tensor& like) {
 
 /// Of the shape and on the device of `like`.
 void check_place(const char* name, const Tensor& flags, const Tensor& like) {
+  check_dense(name, flags);
   if (flags.sizes() != like.sizes())
     fail(ExitCode::kBadConfiguration, name, " has the shape ", shape_of(flags), "; wanted ", shape_of(like));
   if (flags.device() != like.device())
@@ -180,6 +187,10 @@ void check_lengths(std::span<const int64_t> lengths, int64_t tokens) {
          " tokens; wanted the length of every sequence, masked tokens included");
 }
 
+void check_magnitude(const char* name, const Tensor& values, const Tensor& mask) {
+  refuse_first(name, values, values.abs() > 1e30, mask, "a number from -1e30 to 1e30, so that sums stay finite");
+}
+
 void check_token_policy(const TokenPolicy& p, const Requirements& needs) {
   check_float_vector("logp", p.logp);
   check_float_vector("behavior_logp", p.behavior_logp, p.logp);
@@ -188,6 +199,7 @@ void check_token_policy(const TokenPolicy& p, const Requirements& needs) {
   check_log_probs("logp", p.logp, p.mask);
   check_log_probs("behavior_logp", p.behavior_logp, p.mask);
   check_finite("advantages", p.advantages, p.mask);
+  check_magnitude("advantages", p.advantages, p.mask);
   if (!p.lengths.empty()) check_lengths(p.lengths, p.logp.numel());
   const size_t sequences = p.lengths.empty() ? 1 : p.lengths.size();
   if (!p.groups.empty() && p.groups.size() != sequences)
@@ -215,11 +227,25 @@ bool has_negative_weight(const Cppo& region, double valid_tokens) {
          (1 - region.w_min) * (valid_tokens - 1) > std::max(region.horizon - 1, 1.0) * (1 + kEqualTolerance);
 }
 
+namespace {
+
+constexpr double kRounding = 1e-4;  // what a float32 sum over a vocabulary may be off by
+
+/// Whether the exact divergences that the caller feeds are total variations.
+bool measures_total_variation(const TrustRegion& region) {
+  const auto is_tv = [](const auto* row) { return row && row->divergence == Divergence::kFullTv; };
+  return is_tv(std::get_if<Dppo>(&region)) || is_tv(std::get_if<Drpo>(&region));
+}
+
+}  // namespace
+
 void check_for_region(const TrustRegion& region, const TokenPolicy& p, const std::string& method) {
   if (std::holds_alternative<Gspo>(region) || std::holds_alternative<Gmpo>(region) ||
       std::holds_alternative<Vespo>(region) || std::holds_alternative<Topr>(region) ||
       std::holds_alternative<DsV32>(region))
     check_one_advantage(p, method);
+  if (p.divergence.defined() && measures_total_variation(region))
+    refuse_first("divergence", p.divergence, p.divergence > 1 + kRounding, p.mask, "a total variation, 0 to 1");
   const Cppo* cppo = std::get_if<Cppo>(&region);
   if (!cppo || !std::isfinite(cppo->horizon)) return;
   const Tensor mask = p.mask.defined() ? p.mask.to(at::kCPU).contiguous() : at::ones({p.logp.numel()}, at::kBool);

@@ -24,6 +24,9 @@ void check_log_probs(const char* name, const Tensor& logp, const Tensor& mask);
 /// Finite wherever the mask is true.
 void check_finite(const char* name, const Tensor& values, const Tensor& mask);
 
+/// Fails unless every valid number is small enough that sums and products of float32 stay finite.
+void check_magnitude(const char* name, const Tensor& values, const Tensor& mask = {});
+
 /// Whole rows of log-probs [N, V]; a probability of 0 is one.
 void check_distributions(const char* name, const Tensor& logp);
 

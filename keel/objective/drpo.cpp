@@ -34,7 +34,11 @@ TokenDecision Spo::operator()(const TokenPolicy& p) const {
 TokenDecision Drpo::operator()(const TokenPolicy& p) const {
   // A KL divergence may be infinite; held like a log-ratio, it still turns the weight round.
   const Tensor distance = divergence_of(p, divergence, Anchor::kBehavior, support).clamp_max(kMaxLogRatio);
-  return quadratic(p, ratio_of(p), (p.logp - p.behavior_logp).sign() * distance, delta);
+  TokenDecision decision = quadratic(p, ratio_of(p), (p.logp - p.behavior_logp).sign() * distance, delta);
+  // Where pi = mu the token is pushed neither way, but its distribution may have moved all the same.
+  decision.divergence = distance;
+  decision.outside = distance > delta;
+  return decision;
 }
 
 TokenDecision MaskDrpo::operator()(const TokenPolicy& p) const {

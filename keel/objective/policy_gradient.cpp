@@ -34,8 +34,9 @@ TokenDecision TvPenalty::operator()(const TokenPolicy& p) const {
 }
 
 TokenDecision K3Penalty::operator()(const TokenPolicy& p) const {
-  const Tensor ratio = ratio_of(p);
-  return without_region(p, ratio * p.advantages - weight * (ratio - 1));
+  // r - 1 by expm1: where r is nearly 1 a subtraction would leave rounding alone.
+  const Tensor beyond_one = (p.logp - p.behavior_logp).clamp(-kMaxLogRatio, kMaxLogRatio).expm1();
+  return without_region(p, ratio_of(p) * p.advantages - weight * beyond_one);
 }
 
 std::vector<Method> policy_gradient_rows() {

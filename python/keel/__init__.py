@@ -177,6 +177,7 @@ def policy_loss(
                                   mask=mask, lengths=lengths, groups=groups, **known)
     if aggregation is None:
         aggregation = _row(region)["aggregation"]
+    take.word("aggregation", aggregation, "the name of an aggregation")
     values = decision.coefficient * _where_valid(take.flags("mask", mask, logp), logp)
     return -aggregate(aggregation, values=values, mask=mask, lengths=lengths, horizon=horizon).loss
 

@@ -70,21 +70,30 @@ def number(name, value, wanted):
             return float(value)
         except OverflowError:
             refuse(name, value, wanted)
-    is_scalar = value.numel() == 1 if isinstance(value, torch.Tensor) else getattr(value, "shape", None) == ()  # NumPy's
+    is_tensor = isinstance(value, torch.Tensor)
+    is_scalar = value.numel() == 1 and not value.is_meta if is_tensor else getattr(value, "shape", None) == ()  # NumPy's
     if is_scalar and hasattr(value, "item"):
         return number(name, value.item(), wanted)
     refuse(name, value, wanted)
 
 
+def as_tensor(*numbers):
+    """Numbers as a tensor of the CPU, made by products: torch.compile keeps a changing number apart from the code it
+    compiles only where the number meets a tensor."""
+    one = torch.ones((), dtype=torch.float64)
+    return torch.stack([one * value for value in numbers]) if numbers else torch.empty(0, dtype=torch.float64)
+
+
 def optional_number(name, value, wanted):
-    return None if value is None else number(name, value, wanted)
+    """As a tensor of one element, or None."""
+    return None if value is None else as_tensor(number(name, value, wanted))
 
 
 def parameters(params):
-    """A method's parameters as names and numbers (None: infinite), names and words."""
+    """A method's parameters as names and a tensor of numbers (None: infinite), names and words."""
     names, numbers, word_names, words = [], [], [], []
     if params is None:
-        return names, numbers, word_names, words
+        return names, as_tensor(), word_names, words
     if not isinstance(params, Mapping):
         refuse("params", params, "a dict from a parameter's name to its value")
     for name, value in params.items():
@@ -97,4 +106,4 @@ def parameters(params):
             names.append(name)
             numbers.append(_NO_LIMIT if value is None else number(
                 f"the parameter {name!r}", value, "a number, a word, or None for no limit"))
-    return names, numbers, word_names, words
+    return names, as_tensor(*numbers), word_names, words

@@ -38,7 +38,7 @@ class DiskFull(support.Test):
 
     def test_a_log_that_may_not_grow_stops_the_run_too(self):
         run = self.folder / "run"
-        result = train(run, prefix=[*LIMITED, "2"], checkpoint={"every": 0})
+        result = train(run, prefix=[*LIMITED, "3"], checkpoint={"every": 0})
         self.assert_stopped_and_resumable(result, run)
         for line in (run / "metrics.jsonl").read_text().splitlines():
             self.assertTrue(line.endswith("}"), line)  # whole lines only

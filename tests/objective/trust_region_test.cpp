@@ -201,6 +201,18 @@ TEST(Cppo, InterpolatesTheQuantileOfASequencesDistances) {
   }
 }
 
+TEST(Drpo, SaysHowFarADistributionMovedWhoseSampledTokenStayed) {
+  const Tensor stayed = at::tensor({0.1}, at::kDouble).log();
+  const TokenDecision decision = token_coefficients(Drpo{.delta = 0.1, .divergence = Divergence::kFullTv},
+                                                    {.logp = stayed,
+                                                     .behavior_logp = stayed,
+                                                     .advantages = at::ones({1}, at::kDouble),
+                                                     .divergence = at::tensor({0.3}, at::kDouble)});
+  EXPECT_EQ(decision.divergence.item<double>(), 0.3);
+  EXPECT_TRUE(decision.outside.item<bool>());
+  EXPECT_EQ(decision.coefficient.item<double>(), 1);  // r A: pushed neither way
+}
+
 TEST(Drpo, WithAnotherDivergenceKeepsTheSampledTokensDirection) {
   TokenPolicy policy{log_of({0.6, 0.6, 0.4, 0.4}), log_of({0.5, 0.5, 0.5, 0.5}),
                      at::tensor({1.0, -1.0, 1.0, -1.0}, at::kDouble)};

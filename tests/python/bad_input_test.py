@@ -57,6 +57,23 @@ def values_that_are_no_log_probs_name_their_place():
     refused(["old_logp[1]"], keel.token_coefficients, "minirl", old_logp=torch.tensor([-1.0, 2.0, -1.0, -1.0]), **tokens())
 
 
+def numbers_that_cannot_be_are_named():
+    for name in ("logp", "behavior_logp", "advantages", "mask"):
+        sparse = tokens()[name].to_sparse()
+        refused([name, "sparse"], keel.token_coefficients, "dppo_tv", **tokens(**{name: sparse}))
+    refused(["advantages[0]", "1e30"], keel.token_coefficients, "pg_is", **tokens(**with_value("advantages", 0, 1e37)))
+    for kind in ("grpo", "group_mean", "rloo"):
+        rewards = torch.tensor([1.0, -1e200, 0.0], dtype=torch.float64)
+        refused(["rewards[1]", "1e30"], keel.advantages, kind, rewards=rewards, groups=[0, 0, 0])
+    exact = torch.tensor([0.3, 1.7, 0.2, 0.1])
+    refused(["divergence[1]", "total variation"], keel.token_coefficients, "dppo_full_tv", divergence=exact, **tokens())
+    keel.token_coefficients("dppo_full_kl", divergence=exact, **tokens())  # a KL may be
+    refused(["support", "foo"], keel.divergence, "binary_tv", logp=tokens()["logp"],
+            behavior_logp=tokens()["behavior_logp"], support="foo")
+    refused(["aggregation", "3"], keel.policy_loss, "dppo_tv", aggregation=3, **tokens())
+    refused(["'high'", "number"], keel.token_coefficients, "dppo_tv", {"high": torch.tensor(0.2, device="meta")}, **tokens())
+
+
 def shapes_and_types_name_the_argument():
     half = tokens(logp=tokens()["logp"].half())
     refused(["logp", "Half", "float32"], keel.token_coefficients, "dppo_tv", **half)
@@ -363,7 +380,8 @@ def clamps_are_counted():
 
 
 if __name__ == "__main__":
-    sys.exit(run([values_that_are_no_log_probs_name_their_place, shapes_and_types_name_the_argument,
+    sys.exit(run([values_that_are_no_log_probs_name_their_place, numbers_that_cannot_be_are_named,
+                  shapes_and_types_name_the_argument,
                   what_a_region_needs_must_be_there, topk_rows_must_be_distributions, parameters_are_checked,
                   the_other_functions_check_too, hostile_lengths_do_not_wrap_round,
                   none_is_no_limit_only_where_that_makes_sense, whole_rows_must_be_distributions,

@@ -91,8 +91,10 @@ def a_parameter_may_change_between_calls_of_compiled_code():
         return keel.policy_loss("dppo_kl", **dict(zip(names, tensors)), lengths=[4, 4, 4], horizon=length)
 
     tensors = [inputs[name] for name in names]
-    for step, values in ((one, [(0.1,), (0.2,), (0.3,), (1,), (2,)]), (two, [(0.1, 0.2), (0.2, 0.1), (0.05, 0.3), (0.3, 0.3)]),
-                         (horizon, [(16,), (32.0,), (40,), (8.5,)])):
+    # More values than torch.compile would compile anew for: a schedule must not run into its limit of 8.
+    schedule = [0.05 * i for i in range(1, 15)]
+    for step, values in ((one, [(delta,) for delta in schedule]), (two, list(zip(schedule, reversed(schedule)))),
+                         (horizon, [(16,), (40,), *((100 * delta,) for delta in schedule)])):
         torch._dynamo.reset()
         compiled, distinct = torch.compile(step, fullgraph=True, backend="aot_eager"), set()
         for value in values:
@@ -108,11 +110,12 @@ def torch_checks_the_operators():
     lengths, groups, mask = torch.tensor([4, 4, 4]), torch.tensor([0, 0, 1]), inputs["mask"] != 0
     three = inputs["logp"], inputs["behavior_logp"], inputs["advantages"]
     ops = torch.ops.keel
+    no_numbers = torch.empty(0, dtype=torch.float64)
     none = (None,) * 5
     # pg hands the advantages through: its result may still not share their memory.
     for region in ("pg", "dppo_tv", "gspo"):
-        library.opcheck(ops.token_coefficients, (region, [], [], [], [], *three, mask, lengths, groups, *none))
-    library.opcheck(ops.token_coefficients, ("ppo", ["low", "high"], [0.1, 0.3], ["anchor"], ["behavior"], *three, mask,
+        library.opcheck(ops.token_coefficients, (region, [], no_numbers, [], [], *three, mask, lengths, groups, *none))
+    library.opcheck(ops.token_coefficients, ("ppo", ["low", "high"], torch.tensor([0.1, 0.3], dtype=torch.float64), ["anchor"], ["behavior"], *three, mask,
                                              lengths, groups, *none))
     library.opcheck(ops.divergence, ("binary_kl", three[0], three[1], None, None, None, "union"))
     library.opcheck(ops.advantages, ("grpo", torch.rand(3), groups, None, None, None, None, None, None, None))

@@ -35,6 +35,19 @@ std::string model_path(const Arguments& arguments, const Config& config, Console
   return newest.string();
 }
 
+/// Says which problems are meant; files that are named to evaluate on alone, or that keep none back, are taken whole.
+std::string what_to_evaluate_on(Config& config) {
+  DataOptions& data = config.data;
+  if (data.files.empty() && data.eval_files.empty()) return "the held-out problems of " + config.task.name;
+  if (data.held_out > 0) return "the held-out rows of data.files";
+  if (data.eval_files.empty()) {
+    data.eval_files = data.files;
+    return "all rows of data.files";
+  }
+  data.files = data.eval_files;
+  return "data.eval_files";
+}
+
 std::string sample_lines(const Evaluation& result, const std::vector<Prompt>& prompts) {
   std::string lines;
   for (const Rollout& rollout : result.rollouts)
@@ -51,9 +64,8 @@ void print_json(const Evaluation& result, const std::string& model) {
   std::printf("%s\n", tree.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
-void print_table(const Evaluation& result, const std::string& model, const Config& config, Console& console) {
-  console.line(escape_controls(model) + " on the held-out problems of " +
-               (config.data.files.empty() ? config.task.name : "the files"));
+void print_table(const Evaluation& result, const std::string& model, const std::string& problem_set, Console& console) {
+  console.line(escape_controls(model) + " on " + problem_set);
   console.line(to_table(result.sources));
   char text[120];
   std::snprintf(text, sizeof(text), "completions: %.1f tokens in the mean, %.1f %% cut off", result.length_mean,
@@ -75,7 +87,7 @@ ExitCode evaluate_command(const Arguments& arguments) {
   const std::string model = model_path(arguments, config, messages);
   const LoadedModel loaded = load_model(model, open_device(config.run.device));
   config.model.path = model;  // what is checked of a model that was loaded holds for this one
-  if (config.data.eval_files.empty() && config.data.held_out == 0) config.data.eval_files = config.data.files;
+  const std::string problem_set = what_to_evaluate_on(config);
   Problems problems(config, loaded);
   for (const std::string& note : problems.notes()) messages.line(note);
   const std::vector<Prompt> prompts = problems.held_out(config.eval.prompts);
@@ -87,7 +99,7 @@ ExitCode evaluate_command(const Arguments& arguments) {
   if (arguments.json)
     print_json(result, model);
   else
-    print_table(result, model, config, console);
+    print_table(result, model, problem_set, console);
   return ExitCode::kDone;
 }
 

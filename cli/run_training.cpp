@@ -30,16 +30,20 @@ std::string accuracy_line(const char* label, const EvalPoint& eval) {
   return text;
 }
 
-void print_curve(const RunData& run, Console& console) {
+/// The reward of a built-in task is a share of right answers; functions of the user's may give any number.
+void print_curve(const RunData& run, const Config& config, Console& console) {
   std::vector<double> rewards;
   for (const ChartPoint& point : metric_curve(run, "rl", "reward/mean")) rewards.push_back(point.y);
   if (rewards.size() < 2) return;
   console.line();
-  console.line(terminal_chart(rewards, {.width = std::min(console.width(), 90),
-                                        .title = "reward (share of correct completions) over RL steps",
-                                        .y_min = 0,
-                                        .y_max = 1,
-                                        .ascii = !terminal_has_utf8()}));
+  const bool is_share = config.data.files.empty() && config.reward.functions.empty();
+  const auto [least, most] = std::minmax_element(rewards.begin(), rewards.end());
+  console.line(terminal_chart(
+      rewards, {.width = std::min(console.width(), 90),
+                .title = is_share ? "reward (share of correct completions) over RL steps" : "reward over RL steps",
+                .y_min = is_share ? 0 : std::min(*least, 0.0),
+                .y_max = is_share ? 1 : std::max(*most, 1.0),
+                .ascii = !terminal_has_utf8()}));
 }
 
 void print_samples(const RunData& run, Console& console) {
@@ -57,7 +61,7 @@ void print_samples(const RunData& run, Console& console) {
 void print_result(const Config& config, const std::filesystem::path& checkpoint, Console& console) {
   const RunData run = read_run(config.run.dir);
   const RunSummary summary = summarize(run);
-  print_curve(run, console);
+  print_curve(run, config, console);
   if (summary.before && summary.after) {
     console.heading("Accuracy");
     console.line(accuracy_line("before", *summary.before));
@@ -119,8 +123,14 @@ std::string explain_scope(Scope scope) {
 }  // namespace
 
 void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignments) {
+  // `model: PATH` says model.path, and must leave room for the section's other keys.
+  if (tree.value.contains("model") && tree.value["model"].is_string()) {
+    tree.value["model"] = {{"path", tree.value["model"]}};
+    tree.lines["model.path"] = tree.lines["model"];
+  }
   std::map<std::string, std::string> given;
-  for (const std::string& assignment : assignments) {
+  for (std::string assignment : assignments) {
+    if (assignment.starts_with("model=") && !assignment.starts_with("model={")) assignment.insert(5, ".path");
     apply_override(tree, assignment);
     const size_t begin = assignment.find_first_not_of(' ');
     const std::string key = assignment.substr(begin, assignment.find_first_of(" =", begin) - begin);

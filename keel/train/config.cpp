@@ -114,7 +114,20 @@ namespace {
 
 constexpr int64_t kMaxRolloutsPerStep = int64_t{1} << 24;
 
-/// A model that is loaded has its own shape, and an adapter its own rank.
+/// Keys of a section that are not at their defaults.
+template <class Options>
+std::vector<std::string> changed_keys(Options options) {
+  Options plain;
+  OptionTable now, before;
+  options.describe(now);
+  plain.describe(before);
+  std::vector<std::string> keys;
+  for (const Option& option : now.options())
+    if (now.get(option.path) != before.get(option.path)) keys.push_back(option.path);
+  return keys;
+}
+
+/// A model that is loaded has its own shape, an adapter its own rank, and files have no use for a built-in task.
 void check_sources(const Config& c) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
   const std::string shape = changed_shape_option(c.model);
@@ -123,28 +136,19 @@ void check_sources(const Config& c) {
            ", which says the network's shape itself; remove one of the two");
   if (c.model.path.empty() && c.model.random_weights)
     refuse("model.random_weights needs model.path, whose architecture and tokenizer it takes");
-  if (!c.data.files.empty() && c.rollout.max_new_tokens == 0)
+  const bool has_files = !c.data.files.empty() || !c.data.eval_files.empty();
+  if (has_files && !changed_keys(c.task).empty())
+    refuse("task.", changed_keys(c.task)[0], " is set, but prompts come from data.files; remove one of the two");
+  if (has_files && c.rollout.max_new_tokens == 0)
     refuse(
         "rollout.max_new_tokens is 0, which means the limit of the built-in task, but prompts come from data.files; ",
         "set rollout.max_new_tokens");
-  if (!c.data.files.empty() && c.sft.steps > 0)
+  if (has_files && c.sft.steps > 0)
     refuse("sft.steps is ", c.sft.steps,
            ", but prompts come from data.files, which have no demonstrations; set sft.steps ", "to 0");
   if (!c.lora.adapter.empty() && c.lora.rank > 0)
     refuse("lora.rank is ", c.lora.rank, ", but lora.adapter is ", c.lora.adapter,
            ", whose adapter_config.json says the rank; remove one of the two");
-}
-
-/// Keys of the section that are not at their defaults.
-std::vector<std::string> changed_keys(CriticOptions critic) {
-  CriticOptions plain;
-  OptionTable now, before;
-  critic.describe(now);
-  plain.describe(before);
-  std::vector<std::string> keys;
-  for (const Option& option : now.options())
-    if (now.get(option.path) != before.get(option.path)) keys.push_back(option.path);
-  return keys;
 }
 
 /// A critic and an advantage that reads its values come together or not at all.

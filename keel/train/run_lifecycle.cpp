@@ -154,6 +154,7 @@ std::unique_ptr<Trainer> Trainer::start(const Config& given, bool replace, Conso
   add_starting_adapter(policy.model, config.lora, config.run.seed);
   Problems problems(config, policy);
   state.data = problems.fingerprint();
+  problems.training().next(1);  // files without a prompt that fits are refused now
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
   std::unique_ptr<Trainer> trainer(
       new Trainer(config, std::move(policy), std::move(problems), std::move(folder), state, console));

@@ -14,6 +14,9 @@ LoadedModel starting_model(const Config& config, at::Device device) {
     fail(ExitCode::kBadConfiguration,
          "data.files is set, but model.path is not: a network made from nothing knows only ",
          "the words of the built-in task; set model.path to a model with a tokenizer");
+  if (config.data.files.empty() && !config.data.eval_files.empty())
+    fail(ExitCode::kBadConfiguration,
+         "data.eval_files is set, but data.files, what to train on, is not; `keel eval` needs ", "no data.files");
   LoadedModel start = [&] {
     if (config.model.random_weights) return load_untrained(config.model.path, config.run.seed, device);
     if (!config.model.path.empty()) return load_model(config.model.path, device);

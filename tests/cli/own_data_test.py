@@ -122,13 +122,32 @@ class OwnData(support.Test):
         mean = sum(sample["reward"] for sample in samples) / 80
         self.assertAlmostEqual(sums["avg@4"]["mean"], mean, places=9)
 
+    def test_evaluation_needs_no_training_files(self):
+        config = self.configuration("run", eval={"prompts": 20, "temperature": 0}, data={"files": []})
+        result = support.keel("eval", config, "--model", self.model, "--json")
+        self.assert_exit(result, 0)
+        self.assertEqual(json.loads(result.stdout)["sources"]["sums"]["prompts"], 20)
+        self.assert_refused(support.keel("train", config), 2, "data.eval_files", "data.files")
+
+    def test_the_short_form_of_the_model_leaves_room_for_its_section(self):
+        values = json.loads(self.configuration("run").read_text())
+        values["model"] = str(self.model)
+        config = self.write("short.json", json.dumps(values))
+        result = support.keel("train", config, "model.random_weights=true", "--explain")
+        self.assert_exit(result, 0)
+        self.assert_exit(support.keel("train", self.configuration("run"), f"model={self.model}",
+                                      "model.random_weights=true", "--explain"), 0)
+
     def test_what_contradicts_itself_is_refused(self):
         self.assert_refused(self.train("a", sft={"steps": 3}), 2, "sft.steps", "data.files")
         self.assert_refused(self.train("b", rollout={"max_new_tokens": 0}), 2, "rollout.max_new_tokens")
         self.assert_refused(self.train("c", model={"path": ""}), 2, "model.path")
         self.assert_refused(self.train("d", data={"files": [str(self.folder / "absent.jsonl")]}), 3, "absent.jsonl")
         self.assert_refused(self.train("e", reward={"functions": ["nonsense"]}), 2, "nonsense")
-        for run in "abcde":
+        self.assert_refused(self.train("f", task={"name": "countdown"}), 2, "task.name", "data.files")
+        self.data.write_text(json.dumps({"prompt": "<bos> " + "1 + " * 99 + "1 =", "answer": "0"}) + "\n")
+        self.assert_refused(self.train("g", data={"max_prompt_tokens": 9, "eval_files": []}), 3, "too long")
+        for run in "abcdefg":
             self.assertFalse((self.folder / run).exists(), run)
 
 

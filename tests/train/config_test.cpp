@@ -58,7 +58,7 @@ TEST(Config, ThePageOfTheDocumentationIsWhatTheTableOfOptionsSays) {
       "# Configuration\n\n<!-- Generated from the table of options; change the code, then run\n     " + command +
       " -->\n\n"
       "A configuration is a YAML or JSON file of these sections; `keel train FILE key=value ...` sets single keys on "
-      "the\ncommand line (`train.steps=200`), which wins over the file, and the last of several wins. Every key has a "
+      "the\ncommand line (`train.steps=200`), which wins over the file. Every key has a "
       "default.\nAn unknown key, one that the file repeats, a value of another type or outside its range, and settings "
       "that contradict\neach other are errors with the place and the way out.\n"
       "[examples/quickstart.yaml](../examples/quickstart.yaml) is a whole one; `config.yaml` in a run's folder has "

@@ -56,11 +56,14 @@ ExitCode generate(const Request& request) {
     fail(ExitCode::kBadConfiguration,
          "--prompt is empty and the tokenizer adds nothing to it; wanted at least one token");
   const int64_t positions = loaded.model.config().max_position_embeddings;
-  const int64_t needed = static_cast<int64_t>(prompt.tokens.size()) + request.max_new_tokens;
-  if (needed > positions)
+  const int64_t room = positions - static_cast<int64_t>(prompt.tokens.size());
+  if (room < 1)
+    fail(ExitCode::kBadConfiguration, "the prompt has ", prompt.tokens.size(), " tokens, but the model has ", positions,
+         " positions; shorten the prompt to at most ", positions - 1, " tokens");
+  if (request.max_new_tokens > room)
     fail(ExitCode::kBadConfiguration, "the prompt has ", prompt.tokens.size(), " tokens and --max-new-tokens is ",
          request.max_new_tokens, ", but the model has ", positions, " positions; lower --max-new-tokens to at most ",
-         std::max<int64_t>(positions - static_cast<int64_t>(prompt.tokens.size()), 0));
+         room);
   const SamplingRequest sampling{.samples_per_prompt = request.samples,
                                  .temperature = request.temperature,
                                  .top_p = request.top_p,

@@ -13,6 +13,7 @@ namespace keel {
 namespace {
 
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kHead = "lm_head.weight";
 
 /// Normal numbers by Box and Muller from the counter-based generator, so that initial weights do not depend on the
 /// device.
@@ -51,7 +52,7 @@ std::string text_of(const std::vector<int64_t>& shape) {
 
 /// Tensors that files carry and no network needs: positions' frequencies of old checkpoints, a tied head stored twice.
 bool may_be_surplus(const std::string& name, const ModelConfig& config) {
-  return name.ends_with(".rotary_emb.inv_freq") || (name == "lm_head.weight" && config.tie_word_embeddings);
+  return name.ends_with(".rotary_emb.inv_freq") || (name == kHead && config.tie_word_embeddings);
 }
 
 }  // namespace
@@ -99,7 +100,7 @@ void CausalLm::visit(const Visitor& visitor) {
     linear(prefix + "mlp.down_proj", block.down, hidden, wide, config_.mlp_bias);
   }
   visitor("model.norm.weight", final_norm_, {hidden});
-  if (!config_.tie_word_embeddings) visitor("lm_head.weight", head_, {config_.vocab_size, hidden});
+  if (!config_.tie_word_embeddings) visitor(kHead, head_, {config_.vocab_size, hidden});
 }
 
 CausalLm CausalLm::random(const ModelConfig& config, uint64_t seed, at::Device device) {
@@ -141,6 +142,10 @@ CausalLm CausalLm::load(const ModelConfig& config, const WeightSource& source, a
   model.visit([&](const std::string& name, Tensor& weight, std::vector<int64_t>) {
     weight = source.read(name).to(device).requires_grad_();
   });
+  if (left.contains(kHead) && !source.read(kHead).equal(model.embedding_.detach().cpu()))
+    fail(ExitCode::kBadInput, source.place, ": tensor \"", kHead, "\" differs from \"", kEmbedding,
+         "\", but tie_word_embeddings of its config.json is true, which makes them one; set tie_word_embeddings to "
+         "false in config.json to use both");
   return model;
 }
 

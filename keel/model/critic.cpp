@@ -55,7 +55,9 @@ Critic Critic::of(const CausalLm& policy, bool own_body) {
   const at::NoGradGuard no_grad;
   ModelConfig shape = policy.config();
   shape.tie_word_embeddings = true;  // so that no LM head is copied, kept and trained for nothing
-  critic.body = CausalLm::from_tensors(shape, policy.merged().parameters(), policy.device(), "the critic's body");
+  std::vector<NamedTensor> weights = policy.merged().parameters();
+  std::erase_if(weights, [](const NamedTensor& weight) { return weight.name == "lm_head.weight"; });
+  critic.body = CausalLm::from_tensors(shape, weights, policy.device(), "the critic's body");
   return critic;
 }
 

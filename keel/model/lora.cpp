@@ -20,6 +20,13 @@ constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kTensors = "adapter_model.safetensors";
 constexpr const char* kPrefix = "base_model.model.";  // PEFT wraps the model twice before it names its tensors
 
+/// PEFT's other starts (pissa, olora, corda, loftq, ...) change the base model's weights too, and the adapter is then
+/// of use on those alone.
+bool leaves_the_base_alone(const Json& start) {
+  static const std::set<std::string> known{"gaussian", "orthogonal", "eva"};
+  return start.is_null() || start.is_boolean() || (start.is_string() && known.contains(start));
+}
+
 }  // namespace
 
 void LoraOptions::describe(OptionTable& table) {
@@ -66,12 +73,18 @@ LoraOptions from_adapter_json(const Json& json, const std::string& place) {
         ExitCode::kBadInput, place, ": \"", key, "\" is ", json[key].dump(),
         ", which would change the result and is not supported; merge the adapter with PEFT's merge_and_unload() first");
   };
-  for (const char* key : {"use_dora", "fan_in_fan_out", "lora_bias"})
+  for (const char* key : {"use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"})
     if (r.flag(key, false)) refuse(key);
   if (r.text("bias", "none") != "none") refuse("bias");
-  for (const char* key : {"modules_to_save", "rank_pattern", "alpha_pattern", "layers_to_transform", "exclude_modules",
-                          "layer_replication", "target_parameters", "trainable_token_indices"})
-    if (r.has(key) && !json[key].empty()) refuse(key);
+  for (const char* key :
+       {"modules_to_save", "rank_pattern", "alpha_pattern", "layers_to_transform", "exclude_modules",
+        "layer_replication", "target_parameters", "trainable_token_indices", "alora_invocation_tokens", "use_bdlora",
+        "arrow_config", "kasa_config", "monteclora_config", "velora_config", "loftq_config"})
+    if (r.has(key) && json[key] != false && !json[key].empty()) refuse(key);
+  if (!leaves_the_base_alone(json.value("init_lora_weights", Json(true)))) refuse("init_lora_weights");
+  for (const char* key : {"r", "lora_alpha"})
+    if (!r.has(key))
+      fail(ExitCode::kBadInput, place, ": no key \"", key, "\"; is this the ", kConfig, " of a PEFT adapter?");
   LoraOptions options;
   options.rank = r.integer("r");
   if (options.rank < 1) fail(ExitCode::kBadInput, place, ": r is ", options.rank, "; wanted at least 1");

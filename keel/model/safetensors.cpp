@@ -469,6 +469,14 @@ std::string make_header(const std::filesystem::path& path, const std::vector<Out
   return header + json;
 }
 
+Tensor as_written(const std::filesystem::path& path, const Outgoing& out) {
+  const Tensor tensor = out.tensor->detach().to(at::kCPU, out.dtype).contiguous();
+  if (out.dtype == at::kHalf && (tensor.isinf() & out.tensor->detach().cpu().isfinite()).any().item<bool>())
+    fail(ExitCode::kHealthGuard, "cannot write ", path, ": the tensor ", printable(*out.name),
+         " has numbers beyond float16's largest, 65504; set checkpoint.dtype=bfloat16 or float32");
+  return tensor;
+}
+
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
@@ -478,7 +486,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<std:
   DurableFile file(path);
   file.write(header);
   for (const Outgoing& out : order) {
-    const Tensor tensor = out.tensor->detach().to(at::kCPU, out.dtype).contiguous();
+    const Tensor tensor = as_written(path, out);
     file.write(std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), out.bytes));
   }
   file.commit();

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
 #include "keel/core/options.h"
 #include "keel/model/packed_attention.h"
 #include "keel/rollout/key_value_store.h"
@@ -74,6 +75,15 @@ void record_topk(const Tensor& logits, double temperature, int64_t k, const std:
   }
 }
 
+void check_tokens(const Prompt& prompt, const Tokenizer& tokenizer, int64_t vocab_size) {
+  for (const int32_t token : prompt.tokens)
+    if (token < 0 || token >= vocab_size)
+      fail(ExitCode::kBadInput, "prompt ", prompt.id, " has the token ", token, ", ",
+           printable(tokenizer.decode({&token, 1}, /*skip_special=*/false)), ", and the model a vocabulary of ",
+           vocab_size, "; the tokenizer and the model do not belong together, or tokens were added without resizing ",
+           "the embedding");
+}
+
 /// The sequences that are still being decoded.
 struct Active {
   std::vector<int64_t> rollouts;  // index of each row's rollout
@@ -88,6 +98,7 @@ std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, co
   const at::NoGradGuard no_grad;
   const int64_t samples = request.samples_per_prompt;
   std::vector<Rollout> rollouts(prompts.size() * samples);
+  for (const Prompt& prompt : prompts) check_tokens(prompt, tokenizer_, model_.config().vocab_size);
   for (size_t i = 0; i < rollouts.size(); ++i) {
     const size_t prompt = i / samples;
     if (prompts[prompt].tokens.empty())

@@ -204,5 +204,33 @@ class ImpossibleSettings(support.Test):
         self.assertEqual(os.listdir(self.folder), [])
 
 
+class Generate(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.assert_exit(train(self.folder / "run", sft={"steps": 0}, train={"steps": 0}, eval={"prompts": 0},
+                               model={"max_positions": 64}), 0)
+        (self.model,) = (self.folder / "run" / "checkpoints").glob("step-*")
+
+    def generate(self, words, *options):
+        return keel("generate", "--model", self.model, "--prompt", " ".join(words), *options)
+
+    def test_a_prompt_and_a_completion_that_do_not_fit_say_which_to_shorten(self):
+        self.assert_refused(self.generate(["1"] * 60), 2, "60 tokens", "64 positions", "--max-new-tokens to at most 4")
+        for count in (64, 70):
+            result = self.generate(["1"] * count)
+            self.assert_refused(result, 2, f"{count} tokens", "64 positions", "shorten the prompt to at most 63 tokens")
+            self.assertNotIn("--max-new-tokens", result.stderr)
+        self.assert_exit(self.generate(["1"] * 63, "--max-new-tokens", "1"), 0)
+
+    def test_a_token_that_was_added_without_resizing_the_embedding(self):
+        path = self.model / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        size = len(tokenizer["model"]["vocab"])
+        tokenizer["model"]["vocab"]["novel"] = size
+        path.write_text(json.dumps(tokenizer))
+        self.assert_refused(self.generate(["1", "novel"], "--max-new-tokens", "1"), 3, f"token {size}", '"novel"',
+                            f"vocabulary of {size}", "without resizing the embedding")
+
+
 if __name__ == "__main__":
     support.main()

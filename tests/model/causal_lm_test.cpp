@@ -147,6 +147,24 @@ TEST(CausalLmFromTensors, RefusesMissingSurplusAndMisshapenTensorsByName) {
   }
 }
 
+TEST(CausalLmFromTensors, TakesATiedHeadThatIsStoredTwiceAndRefusesOneThatDiffers) {
+  ModelConfig config = tiny_config(3, 1, true);
+  std::vector<NamedTensor> tensors = tiny_model(config).parameters();
+  tensors.push_back({"lm_head.weight", tensors.front().value.detach().clone()});
+  ASSERT_EQ(tensors.front().name, "model.embed_tokens.weight");
+  const auto load = [&] { return CausalLm::from_tensors(config, tensors, at::kCPU, "folder"); };
+  EXPECT_TRUE(load().head().equal(tensors.front().value));
+  tensors.back().value[1][2] += 0.5;
+  const std::string message = error_of(3, load);
+  for (const char* part : {"folder", "lm_head.weight", "tie_word_embeddings", "false"})
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  config.tie_word_embeddings = false;  // the way out that the message names
+  EXPECT_TRUE(load().head().equal(tensors.back().value));
+  config.tie_word_embeddings = true;
+  tensors.back().value = at::zeros({3, 2});
+  EXPECT_NE(error_of(3, load).find("lm_head.weight"), std::string::npos);
+}
+
 TEST(CausalLmWithLinearWeights, ReplacesTheSevenMatricesOfEachBlockAndSharesTheRest) {
   const CausalLm model = tiny_model(tiny_config(3, 1, false));
   const CausalLm doubled = model.with_linear_weights([](const Tensor& weight) { return weight.detach() * 2; });

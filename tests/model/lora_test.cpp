@@ -120,8 +120,53 @@ TEST(Lora, RefusesWhatItWouldGetWrong) {
   EXPECT_THAT(refusal("r", "many"), HasSubstr("whole number"));
   EXPECT_THAT(refusal("peft_type", "IA3"), HasSubstr("IA3"));
   EXPECT_THAT(refusal("target_modules", ".*proj"), HasSubstr("target_modules"));
+  for (const char* key : {"r", "lora_alpha"}) {
+    EXPECT_THAT(refusal(key, nullptr), AllOf(HasSubstr(std::string("no key \"") + key + "\""), HasSubstr("adapter"),
+                                             Not(HasSubstr("a model's config.json"))));
+  }
   CausalLm model = tiny_model(tiny_config(4, 2, false));
   EXPECT_THAT(error_of(2, [&] { model.add_adapter({.rank = 1, .target_modules = {"qproj"}}, 1); }), HasSubstr("qproj"));
+}
+
+/// Keys of PEFT 0.19's LoraConfig, with values under which its model computes something else than W + scale B A on the
+/// weights of the base's own files, and with values under which it does not.
+TEST(Lora, TakesOnlyConfigurationsWhoseResultItComputes) {
+  const Json sound = to_adapter_json({.rank = 3}, "base");
+  const auto read = [&](const std::string& key, const Json& value) {
+    Json changed = sound;
+    changed[key] = value;
+    from_adapter_json(changed, "adapter_config.json");
+  };
+  const std::vector<std::pair<std::string, Json>> refused{
+      {"init_lora_weights", "pissa"},
+      {"init_lora_weights", "pissa_niter_16"},
+      {"init_lora_weights", "olora"},
+      {"init_lora_weights", "corda"},
+      {"init_lora_weights", "loftq"},
+      {"init_lora_weights", "lora_ga"},
+      {"init_lora_weights", "of_next_year"},
+      {"init_lora_weights", 3},
+      {"loftq_config", {{"loftq_bits", 4}}},
+      {"alora_invocation_tokens", {1, 2}},
+      {"use_qalora", true},
+      {"use_bdlora", {{"nblocks", 2}}},
+      {"arrow_config", {{"top_k", 3}}},
+      {"kasa_config", {{"beta", 0.1}}},
+      {"monteclora_config", {{"num_samples", 8}}},
+      {"velora_config", {{"num_groups", 4}}},
+  };
+  for (const auto& [key, value] : refused) {
+    SCOPED_TRACE(key + ": " + value.dump());
+    EXPECT_THAT(error_of(3, [&] { read(key, value); }), AllOf(HasSubstr(key), HasSubstr(value.dump())));
+  }
+  for (const Json& start : {Json(true), Json(false), Json(nullptr), Json("gaussian"), Json("orthogonal"), Json("eva")})
+    EXPECT_NO_THROW(read("init_lora_weights", start)) << start.dump();
+  for (const char* key : {"alora_invocation_tokens", "use_qalora", "use_bdlora", "arrow_config", "kasa_config",
+                          "monteclora_config", "velora_config", "loftq_config", "eva_config", "corda_config"})
+    EXPECT_NO_THROW(read(key, nullptr)) << key;
+  EXPECT_NO_THROW(read("use_qalora", false));
+  EXPECT_NO_THROW(read("use_bdlora", false));
+  EXPECT_NO_THROW(read("loftq_config", Json::object()));  // what PEFT writes where there is none
 }
 
 TEST(Lora, NamesTensorsThatDoNotFit) {

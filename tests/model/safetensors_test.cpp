@@ -11,6 +11,7 @@
 #include <random>
 
 #include "keel/core/error.h"
+#include "tests/support/errors.h"
 
 namespace keel {
 namespace {
@@ -420,6 +421,25 @@ TEST_F(SafetensorsTest, NoTensorsMakeAFileToo) {
   write_safetensors(path_, {}, {});
   EXPECT_EQ(read_file(path_), length_bytes(8) + "{}      ");
   EXPECT_TRUE(SafetensorsFile::open(path_).tensors().empty());
+}
+
+TEST_F(SafetensorsTest, AFiniteNumberBeyondFloat16IsAnErrorAndTheOldFileStays) {
+  put("old");
+  const float inf = std::numeric_limits<float>::infinity();
+  const auto write = [&](float value, at::ScalarType dtype) {
+    write_safetensors(path_, {{"fits", at::ones({2})}, {"wide", at::tensor({1.0f, value})}}, {}, dtype);
+    return SafetensorsFile::open(path_).read_float32("wide")[1].item<float>();
+  };
+  for (const float value : {65520.0f, -1e5f}) {  // 65520 is the least that rounds to infinity
+    const std::string message = error_of(4, [&] { write(value, at::kHalf); });
+    for (const char* part : {"\"wide\"", "float16", "checkpoint.dtype=bfloat16 or float32"})
+      EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+    EXPECT_EQ(read_file(path_), "old");
+    EXPECT_FALSE(fs::exists(path_.string() + ".partial"));
+  }
+  EXPECT_EQ(write(65519.0f, at::kHalf), 65504.0f);
+  EXPECT_EQ(write(-inf, at::kHalf), -inf);  // it was no number before either
+  EXPECT_EQ(write(131072.0f, at::kBFloat16), 131072.0f);
 }
 
 TEST_F(SafetensorsTest, WhatCannotBeReadBackIsNotWrittenAndTheOldFileStays) {

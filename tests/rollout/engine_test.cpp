@@ -190,5 +190,19 @@ TEST_F(RolloutEngineTest, RefusesAnEmptyPromptAndOneThatIsTooLong) {
   EXPECT_EQ(engine_.generate(prompts_, request_).size(), 28u);
 }
 
+TEST_F(RolloutEngineTest, RefusesTokensThatTheModelDoesNotHave) {
+  const RolloutEngine narrow(tiny_model(tiny_config(6, 2, false, /*width=*/4, /*vocab=*/10)), tokenizer_);
+  const std::string message = error_of(3, [&] { narrow.generate(prompts_, request_); });
+  for (const char* part : {"prompt 49", "token 10", "\"h\"", "vocabulary of 10", "do not belong together"})
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  prompts_.erase(prompts_.begin() + 2);  // the one with an h
+  EXPECT_EQ(narrow.generate(prompts_, request_).size(), 24u);
+  for (const int32_t stray : {-1, 11, 1 << 30}) {  // no word of the tokenizer's
+    prompts_[0].tokens[1] = stray;
+    EXPECT_NE(error_of(3, [&] { engine_.generate(prompts_, request_); }).find(std::to_string(stray)),
+              std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace keel

@@ -13,18 +13,25 @@ bool is_variable(const Node& node) { return node.kind == Kind::kVariable; }
 
 }  // namespace
 
-/// What an equation may be about: a variable, a segment AB, a function f(x), P(A), a word.
-std::optional<std::string> Evaluator::subject_of(const Node& node) const {
+/// What an equation may be about: a variable, a segment AB, a function f(x), f(2), f'(2), P(A), a word.
+std::optional<std::string> Evaluator::subject_of(const Node& node) {
   if (is_variable(node)) return node.name;
   if (node.kind != Kind::kProduct) return std::nullopt;
   const Node& first = *node.children[0];
   const Node& head = first.kind == Kind::kPower ? *first.children[0] : first;
   static constexpr std::string_view kHeads = "fghFGHPp";
-  if (is_variable(head) && head.name.size() == 1 && kHeads.find(head.name[0]) != std::string_view::npos) {
+  constexpr size_t kMaxArgument = 200;
+  if (is_variable(head) && kHeads.find(head.name[0]) != std::string_view::npos &&
+      head.name.find_first_not_of('\'', 1) == std::string::npos) {
     const Node& argument = *node.children[1];
-    const std::string power = &head == &first ? "" : "^";
-    if (is_variable(argument)) return head.name + power + "(" + argument.name + ")";
-    if (argument.kind == Kind::kNumber || argument.kind == Kind::kSum) return head.name + power + "()";
+    const auto written = [&](const Node& part) {  // f(1) = 2 and f(2) = 2 are about two values
+      std::string text = algebra_.to_string(scalar(part));
+      if (text.size() > kMaxArgument) throw Undecided{};  // may be cut short, and others would look the same
+      return text;
+    };
+    const std::string power = &head == &first ? "" : "^" + written(*first.children[1]);
+    if (is_variable(argument) || argument.kind == Kind::kNumber || argument.kind == Kind::kSum)
+      return head.name + power + "(" + written(argument) + ")";
   }
   const std::optional<std::string> left = subject_of(first), right = subject_of(*node.children[1]);
   const auto is_point = [](const std::optional<std::string>& name) {

@@ -74,7 +74,7 @@ class Evaluator {
   Value scaled(Value matrix, const Form& factor);
   static bool has_matrix(const Node& node);
   Value joined(const Node& node, Value list);
-  std::optional<std::string> subject_of(const Node& node) const;
+  std::optional<std::string> subject_of(const Node& node);
   std::optional<int> compare(const Form& a, const Form& b) { return algebra_.sign(algebra_.subtract(a, b)); }
   int compare_ends(const Endpoint& a, const Endpoint& b, bool a_is_low, bool b_is_low);
   RealSet normalized(RealSet pieces);

@@ -442,6 +442,12 @@ constexpr Pair kEqual[] = {
     {R"(\begin{pmatrix}1&2\\3&4\end{pmatrix}+\begin{pmatrix}5&6\\7&8\end{pmatrix})", R"(\begin{pmatrix}6&8\\10&12\end{pmatrix})"},
     {R"(\begin{pmatrix}1&2\\3&4\end{pmatrix}\begin{pmatrix}1\\1\end{pmatrix})", R"(\begin{pmatrix}3\\7\end{pmatrix})"},
     {R"(-\begin{pmatrix}2\\4\end{pmatrix})", R"(\begin{pmatrix}-2\\-4\end{pmatrix})"},
+    {R"(f(2)=3)", R"(f(2) = 3)"},
+    {R"(f(2)=3)", R"(3)"},
+    {R"(f(1/2)=3)", R"(3 = f(0.5))"},
+    {R"(f(1)=2, f(2)=3)", R"(f(2)=3, f(1)=2)"},
+    {R"(f(1)=2, f(2)=3)", R"(2, 3)"},
+    {R"(P(-1)=0.2, P(2)=0.8)", R"(P(2)=4/5 and P(-1)=1/5)"},
 };
 // clang-format on
 

@@ -147,6 +147,12 @@ constexpr Pair kUnequal[] = {
     {R"(5)", R"(The number is 5 or 6)"},
     {R"(3 \pmod 7)", R"(3 \pmod 5)"},
     {R"(\frac{1}{2}\begin{pmatrix}2\\4\end{pmatrix})", R"(\begin{pmatrix}2\\4\end{pmatrix})"},
+    {R"(f(2)=3)", R"(f(3)=3)"},
+    {R"(f(1)=2, f(2)=3)", R"(f(1)=3, f(2)=2)"},
+    {R"(P(1)=0.2, P(2)=0.8)", R"(P(1)=0.8, P(2)=0.2)"},
+    {R"(f(x+1)=3)", R"(f(x-1)=3)"},
+    {R"(f^{-1}(2)=3)", R"(f^2(2)=3)"},
+    {R"(f'(1)=2)", R"(f'(2)=4)"},
 };
 // clang-format on
 

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <vector>
 
+#include "keel/reward/math_units.h"
+
 namespace keel::math {
 namespace {
 
@@ -15,6 +17,7 @@ std::string lowered(std::string word) {
   if ((word.size() < 3 || (all_capitals && word.size() < 5 && word != "YES" && word != "TRUE")) && word != "No" &&
       word != "NO")
     return word;  // ABC and abc are different things
+  if (const std::string unit = behind_mega(word); !unit.empty()) return "M" + unit;
   for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return word;
 }

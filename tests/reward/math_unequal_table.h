@@ -153,6 +153,15 @@ constexpr Pair kUnequal[] = {
     {R"(f(x+1)=3)", R"(f(x-1)=3)"},
     {R"(f^{-1}(2)=3)", R"(f^2(2)=3)"},
     {R"(f'(1)=2)", R"(f'(2)=4)"},
+    {R"(10 mg)", R"(10 Mg)"},
+    {R"(5 mm)", R"(5 Mm)"},
+    {R"(5 mL)", R"(5 ML)"},
+    {R"(5 mHz)", R"(5 MHz)"},
+    {R"(5 mPa)", R"(5 MPa)"},
+    {R"(5 mbar)", R"(5 Mbar)"},
+    {R"(5\text{ mW})", R"(5\text{ MW})"},
+    {R"(5\text{ mbar})", R"(5\text{ Mbar})"},
+    {R"(5\text{ mPa/s})", R"(5\text{ MPa/s})"},
 };
 // clang-format on
 

@@ -455,6 +455,10 @@ constexpr Pair kEqual[] = {
     {R"(5 MHz)", R"(5 Mhz)"},
     {R"(5 minutes)", R"(5 Minutes)"},
     {R"(5 meters)", R"(5 Meters)"},
+    {R"(1, 2, 3, \ldots)", R"(1,2,3,...)"},
+    {R"(1, 2, 3, \dots)", R"(1, 2, 3, …)"},
+    {R"(0.333...)", R"($0.333\ldots$)"},
+    {R"(5)", R"(So... the total of it is 5.)"},
 };
 // clang-format on
 

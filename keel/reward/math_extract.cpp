@@ -105,7 +105,7 @@ std::string_view without_marks(std::string_view text) {
     text = trimmed(text);
     if (text.size() > 4 && text.starts_with("**") && text.ends_with("**")) text = text.substr(2, text.size() - 4);
     if (text.ends_with("**")) text.remove_suffix(2);
-    if (text.ends_with(".") && !text.ends_with("..")) text.remove_suffix(1);
+    if (text.ends_with(".") && !text.ends_with("..") && !text.ends_with(". .")) text.remove_suffix(1);
     if (text.size() > 2 && text.starts_with("`") && text.ends_with("`")) text = text.substr(1, text.size() - 2);
   }
   return trimmed(text);

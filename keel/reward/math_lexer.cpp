@@ -74,6 +74,11 @@ class Lexer {
   void read_symbol() {
     const char c = peek();
     if (std::string_view("+-*/^_()[]{},;:=<>|!'%&.").find(c) == std::string_view::npos) throw Undecided{};
+    if (starts_with("..")) {  // 0.333... goes on; a full stop does not
+      while (peek() == '.') ++at_;
+      push(Token::Kind::kCommand, "ldots");
+      return;
+    }
     ++at_;
     if (c == '*' && peek() == '*') {  // Python's power
       ++at_;
@@ -286,17 +291,18 @@ class Lexer {
       tokens_.back().text = name + ":" + read_braces();
       return;
     }
-    push(Token::Kind::kCommand, name);
+    push(Token::Kind::kCommand, name == "dots" || name == "cdots" ? "ldots" : name);
   }
 
   void read_text(const std::string& command) {
     std::string inside = read_braces();
     // \text{(A)} and \mathrm{x} hold formulas; words stay words.
     const size_t first = inside.find_first_not_of(" ~");
-    const size_t last = inside.find_last_not_of(" ~.,");
+    const bool has_dots = inside.find("..") != std::string::npos;
+    const size_t last = inside.find_last_not_of(has_dots ? " ~" : " ~.,");
     if (first == std::string::npos || last == std::string::npos || last < first) return;
     inside = inside.substr(first, last - first + 1);
-    const bool is_words = std::all_of(inside.begin(), inside.end(), [](char c) {
+    const bool is_words = !has_dots && std::all_of(inside.begin(), inside.end(), [](char c) {
       return is_letter(c) || c == ' ' || c == '~' || c == '.' || c == '-' || c == '\'';
     });
     const bool has_word = inside.size() > 1 && is_letter(inside[0]);

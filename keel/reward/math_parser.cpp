@@ -8,7 +8,7 @@
 namespace keel::math {
 
 Parser::Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
-  while (tokens_.size() > 1 && tokens_[tokens_.size() - 2].is(".")) tokens_.erase(tokens_.end() - 2);
+  if (tokens_.size() > 1 && tokens_[tokens_.size() - 2].is(".")) tokens_.erase(tokens_.end() - 2);
   size_t words = 0, others = 0;
   for (const Token& token : tokens_) {
     const bool is_name = token.kind == Token::Kind::kWord || token.kind == Token::Kind::kText;
@@ -251,7 +251,7 @@ bool Parser::starts_factor() const {
           "lt",        "gt",     "approx", "in",       "equiv",  "mid",  "colon",    "}",     "rangle",
           "rfloor",    "rceil",  "rvert",  "rVert",    "land",   "lor",  "vee",      "wedge", "to",
           "circ",      "degree", "%",      "\\",       "choose", "over", "newline",  "pmod",  "bmod",
-          "ldots",     "dots",   "cdots",  "$",        "&",      "_",    "#"};
+          "ldots",     "$",      "&",      "_",        "#"};
       return std::find(std::begin(kNoFactor), std::end(kNoFactor), token.text) == std::end(kNoFactor) &&
              !token.text.starts_with("end:");
     }

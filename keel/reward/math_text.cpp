@@ -4,6 +4,8 @@
 #include <cctype>
 #include <vector>
 
+#include "keel/reward/math_units.h"
+
 namespace keel::math {
 namespace {
 
@@ -15,6 +17,7 @@ std::string lowered(std::string word) {
   if ((word.size() < 3 || (all_capitals && word.size() < 5 && word != "YES" && word != "TRUE")) && word != "No" &&
       word != "NO")
     return word;  // ABC and abc are different things
+  if (const std::string unit = behind_mega(word); !unit.empty()) return "M" + unit;
   for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return word;
 }
@@ -119,7 +122,7 @@ std::string text_signature(const std::vector<Token>& tokens) {
         signature += token.text;
     }
   }
-  while (signature.ends_with(" .")) signature.resize(signature.size() - 2);
+  if (signature.ends_with(" .")) signature.resize(signature.size() - 2);
   return signature;
 }
 
@@ -218,6 +221,8 @@ std::optional<std::string> answer_in_sentence(std::string_view line) {
   size_t end = sentence.size();
   while (end > 0 && !is_digit(sentence[end - 1])) --end;
   if (end == 0) return std::nullopt;
+  for (const std::string_view dots : {"..", "dots", "\u2026"})  // 0.333... and 1, 2, 3, ... go on
+    if (sentence.find(dots, end) != std::string_view::npos) return std::nullopt;
   size_t start = end;
   const auto belongs = [](char c) { return is_digit(c) || c == ',' || c == '.' || c == '/'; };
   while (start > 0 && belongs(sentence[start - 1])) --start;

@@ -88,6 +88,12 @@ constexpr auto kChanging = std::to_array<std::string_view>(
      "nor",        "neither",   "approx", "roughly",   "nearly",   "around",  "minus",   "negative", "base",
      "choose",     "except",    "unless"});
 
+// The symbols before which m and M are prefixes: 5 mg is not 5 Mg. "Min" and "MPH" are none of these.
+constexpr auto kPrefixed = std::to_array<std::string_view>(
+    {"m",  "g",   "l",   "s",   "sec", "a",  "b",   "c",    "f",  "h",   "j",    "k",   "n",   "t",  "v", "w",
+     "hz", "pa",  "bar", "ev",  "wh",  "ah", "cal", "bit",  "bq", "bp", "byte", "ohm", "mol", "sv", "gy",
+     "lm", "kat", "rad", "ton", "gal", "ci", "pc",  "watt", "yr", "va",  "joule"});
+
 std::string lowered(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -106,6 +112,12 @@ std::string singular(std::string word) {
 }
 
 }  // namespace
+
+std::string behind_mega(std::string_view word) {
+  if (!word.starts_with('M')) return "";
+  const std::string rest = singular(lowered(word)).substr(1);
+  return std::find(kPrefixed.begin(), kPrefixed.end(), rest) != kPrefixed.end() ? rest : "";
+}
 
 bool is_unit_symbol(std::string_view word) {
   const Known* known = find_unit(singular(lowered(word)));
@@ -145,6 +157,7 @@ Unit parse_unit(std::string_view words) {
       std::string word;
       while (at < words.size() && (std::isalpha(static_cast<unsigned char>(words[at])) || words[at] == '\''))
         word += words[at++];
+      const std::string mega = behind_mega(word);
       word = lowered(word);
       for (const std::string& form : {word, singular(word)})
         if (std::find(kChanging.begin(), kChanging.end(), form) != kChanging.end()) throw Undecided{};
@@ -163,10 +176,11 @@ Unit parse_unit(std::string_view words) {
         prefix = 3;
         continue;
       }
-      word = singular(std::move(word));
+      word = mega.empty() ? singular(std::move(word)) : mega;
       const Known* known = find_unit(word);
       last = known != nullptr ? std::pair(std::string(known->dimension), known->power) : std::pair(word, 1);
       last_factor = known != nullptr ? Rational(Integer(known->numerator), Integer(known->denominator)) : Rational(1);
+      if (!mega.empty()) last_factor = last_factor * Rational(1'000'000);
       pending = sign * prefix;
       prefix = 1;
     } else {

@@ -19,6 +19,10 @@ struct Unit {
 /// Undecided for words that change what the number says ("or more", "not").
 Unit parse_unit(std::string_view words);
 
+/// The unit behind the M of "MHz" or "Mg", in lower case; empty for every other word. M is mega where m is milli: of no
+/// other prefix does the case count here, since people write Km and KG.
+std::string behind_mega(std::string_view word);
+
 /// Whether a word is a unit one may find behind a number without a space or \text: cm, kg, mph.
 bool is_unit_symbol(std::string_view word);
 

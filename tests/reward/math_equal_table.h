@@ -448,6 +448,17 @@ constexpr Pair kEqual[] = {
     {R"(f(1)=2, f(2)=3)", R"(f(2)=3, f(1)=2)"},
     {R"(f(1)=2, f(2)=3)", R"(2, 3)"},
     {R"(P(-1)=0.2, P(2)=0.8)", R"(P(2)=4/5 and P(-1)=1/5)"},
+    {R"(10 Mg)", R"(10000 kg)"},
+    {R"(5 mL)", R"(5 ml)"},
+    {R"(5 kg)", R"(5 KG)"},
+    {R"(5 km)", R"(5 KM)"},
+    {R"(5 MHz)", R"(5 Mhz)"},
+    {R"(5 minutes)", R"(5 Minutes)"},
+    {R"(5 meters)", R"(5 Meters)"},
+    {R"(1, 2, 3, \ldots)", R"(1,2,3,...)"},
+    {R"(1, 2, 3, \dots)", R"(1, 2, 3, …)"},
+    {R"(0.333...)", R"($0.333\ldots$)"},
+    {R"(5)", R"(So... the total of it is 5.)"},
 };
 // clang-format on
 

@@ -459,6 +459,8 @@ constexpr Pair kEqual[] = {
     {R"(1, 2, 3, \dots)", R"(1, 2, 3, …)"},
     {R"(0.333...)", R"($0.333\ldots$)"},
     {R"(5)", R"(So... the total of it is 5.)"},
+    {R"(2024-01-02)", R"(\text{2024-01-02}.)"},
+    {R"(2021)", R"(2024 - 1 - 2)"},
 };
 // clang-format on
 

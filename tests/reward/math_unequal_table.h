@@ -172,6 +172,10 @@ constexpr Pair kUnequal[] = {
     {R"(5 . . .)", R"(5)"},
     {R"(5\text{...})", R"(5)"},
     {R"(0.333)", R"(The value of the sum is 0.333...)"},
+    {R"(2024-01-02)", R"(2024-02-01)"},
+    {R"(2024-01-02)", R"(2021)"},
+    {R"(\text{2024-01-02})", R"(2021)"},
+    {R"(2)", R"(The day that we want is 2024-01-02)"},
 };
 // clang-format on
 

@@ -461,6 +461,7 @@ constexpr Pair kEqual[] = {
     {R"(5)", R"(So... the total of it is 5.)"},
     {R"(2024-01-02)", R"(\text{2024-01-02}.)"},
     {R"(2021)", R"(2024 - 1 - 2)"},
+    {R"(f(-2)=4)", R"(4)"},
 };
 // clang-format on
 

@@ -176,6 +176,7 @@ constexpr Pair kUnequal[] = {
     {R"(2024-01-02)", R"(2021)"},
     {R"(\text{2024-01-02})", R"(2021)"},
     {R"(2)", R"(The day that we want is 2024-01-02)"},
+    {R"(f(-2)=4)", R"(f(-1)=2)"},
 };
 // clang-format on
 

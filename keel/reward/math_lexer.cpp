@@ -40,7 +40,7 @@ class Lexer {
     while (skip_space()) {
       if (tokens_.size() > kMaxTokens) throw Undecided{};
       const char c = peek();
-      if (read_based_number()) continue;
+      if (read_date() || read_based_number()) continue;
       if (is_digit(c) || (c == '.' && is_digit(peek(1))))
         read_number();
       else if (is_letter(c))
@@ -180,6 +180,17 @@ class Lexer {
       return std::string(inside);
     }
     return {};
+  }
+
+  /// 2024-01-02 is a day and not 2021: one symbol, which no formula holds.
+  bool read_date() {
+    constexpr std::string_view kDate = "dddd-dd-dd";
+    if (is_digit(peek(kDate.size()))) return false;
+    for (size_t i = 0; i < kDate.size(); ++i)
+      if (kDate[i] == 'd' ? !is_digit(peek(i)) : peek(i) != kDate[i]) return false;
+    push(Token::Kind::kSymbol, std::string(text_.substr(at_, kDate.size())));
+    at_ += kDate.size();
+    return true;
   }
 
   /// 1011_2, 2A_{16}, 77_{eight}: a number only if something in it cannot be a variable.

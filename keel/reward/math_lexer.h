@@ -15,7 +15,7 @@ struct Token {
     kWord,     // several letters in a row
     kCommand,  // \name, without the backslash
     kText,     // what stands in \text{...}
-    kSymbol,   // one of + - * / ^ _ ( ) [ ] { } , ; : = < > | ! ' % & . ~ or "\\" for the end of a matrix row
+    kSymbol,   // one of + - * / ^ _ ( ) [ ] { } , ; : = < > | ! ' % & . ~, "\\" for the end of a matrix row, or a date
     kEnd,
   };
   Kind kind = Kind::kEnd;

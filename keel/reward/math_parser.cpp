@@ -246,12 +246,11 @@ bool Parser::starts_factor() const {
       return token.is("(") || token.is("{") || (token.is("[")) || (token.is("|") && bars_ == 0 && sets_ == 0);
     case Token::Kind::kCommand: {
       static constexpr std::string_view kNoFactor[] = {
-          "cdot",      "times",  "div",    "ast",      "pm",     "mp",   "cup",      "cap",   "setminus",
-          "backslash", "le",     "leq",    "leqslant", "ge",     "geq",  "geqslant", "ne",    "neq",
-          "lt",        "gt",     "approx", "in",       "equiv",  "mid",  "colon",    "}",     "rangle",
-          "rfloor",    "rceil",  "rvert",  "rVert",    "land",   "lor",  "vee",      "wedge", "to",
-          "circ",      "degree", "%",      "\\",       "choose", "over", "newline",  "pmod",  "bmod",
-          "ldots",     "$",      "&",      "_",        "#"};
+          "cdot",   "times", "div",      "ast",  "pm",    "mp",       "cup",    "cap",    "setminus", "backslash",
+          "le",     "leq",   "leqslant", "ge",   "geq",   "geqslant", "ne",     "neq",    "lt",       "gt",
+          "approx", "in",    "equiv",    "mid",  "colon", "}",        "rangle", "rfloor", "rceil",    "rvert",
+          "rVert",  "land",  "lor",      "vee",  "wedge", "to",       "circ",   "degree", "%",        "\\",
+          "choose", "over",  "newline",  "pmod", "bmod",  "ldots",    "$",      "&",      "_",        "#"};
       return std::find(std::begin(kNoFactor), std::end(kNoFactor), token.text) == std::end(kNoFactor) &&
              !token.text.starts_with("end:");
     }

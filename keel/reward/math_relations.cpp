@@ -30,7 +30,8 @@ std::optional<std::string> Evaluator::subject_of(const Node& node) {
       return text;
     };
     const std::string power = &head == &first ? "" : "^" + written(*first.children[1]);
-    if (is_variable(argument) || argument.kind == Kind::kNumber || argument.kind == Kind::kSum)
+    if (is_variable(argument) || argument.kind == Kind::kNumber || argument.kind == Kind::kSum ||
+        argument.kind == Kind::kNegative)
       return head.name + power + "(" + written(argument) + ")";
   }
   const std::optional<std::string> left = subject_of(first), right = subject_of(*node.children[1]);

@@ -90,9 +90,9 @@ constexpr auto kChanging = std::to_array<std::string_view>(
 
 // The symbols before which m and M are prefixes: 5 mg is not 5 Mg. "Min" and "MPH" are none of these.
 constexpr auto kPrefixed = std::to_array<std::string_view>(
-    {"m",  "g",   "l",   "s",   "sec", "a",  "b",   "c",    "f",  "h",   "j",    "k",   "n",   "t",  "v", "w",
-     "hz", "pa",  "bar", "ev",  "wh",  "ah", "cal", "bit",  "bq", "bp", "byte", "ohm", "mol", "sv", "gy",
-     "lm", "kat", "rad", "ton", "gal", "ci", "pc",  "watt", "yr", "va",  "joule"});
+    {"m",   "g",  "l",  "s",  "sec", "a",   "b",   "c",   "f",   "h",   "j",    "k",  "n",    "t",
+     "v",   "w",  "hz", "pa", "bar", "ev",  "wh",  "ah",  "cal", "bit", "bq",   "bp", "byte", "ohm",
+     "mol", "sv", "gy", "lm", "kat", "rad", "ton", "gal", "ci",  "pc",  "watt", "yr", "va",   "joule"});
 
 std::string lowered(std::string_view text) {
   std::string result(text);

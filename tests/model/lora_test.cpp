@@ -128,7 +128,7 @@ TEST(Lora, RefusesWhatItWouldGetWrong) {
   EXPECT_THAT(error_of(2, [&] { model.add_adapter({.rank = 1, .target_modules = {"qproj"}}, 1); }), HasSubstr("qproj"));
 }
 
-/// Keys of PEFT 0.19's LoraConfig, with values under which its model computes something else than W + scale B A on the
+/// Keys of PEFT's LoraConfig, with values under which its model computes something else than W + scale B A on the
 /// weights of the base's own files, and with values under which it does not.
 TEST(Lora, TakesOnlyConfigurationsWhoseResultItComputes) {
   const Json sound = to_adapter_json({.rank = 3}, "base");

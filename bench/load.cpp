@@ -14,6 +14,7 @@
 #include <fstream>
 #include <memory>
 
+#include "bench/median.h"
 #include "keel/core/device.h"
 #include "keel/core/error.h"
 #include "keel/core/file.h"
@@ -26,11 +27,6 @@ using namespace keel;
 namespace fs = std::filesystem;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// A line of /proc/self/status in bytes: VmRSS is what the process has now, VmHWM the most it ever had.
 double memory(const std::string& key) {

@@ -1,10 +1,10 @@
 // Sampling with an adapter: merged into the weights once per policy version, or applied on the fly in every layer.
 // build/bench/bin/lora [cpu|cuda]
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
+#include "bench/median.h"
 #include "keel/core/device.h"
 #include "keel/rollout/engine.h"
 
@@ -31,11 +31,6 @@ double seconds(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 }  // namespace

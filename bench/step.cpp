@@ -1,10 +1,10 @@
 // One RL step of the quickstart, split into its stages: build/bench/bin/step [key=value ...], for example
 // run.device=cuda, run.threads=2 or model.hidden_size=256.
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
+#include "bench/median.h"
 #include "keel/core/device.h"
 #include "keel/core/file.h"
 #include "keel/train/trainer.h"
@@ -12,11 +12,6 @@
 namespace {
 
 using namespace keel;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 }  // namespace
 

@@ -15,10 +15,6 @@ void ModelOptions::describe(OptionTable& table) {
       "the sizes below. `model: PATH` says the same.");
   table.add("random_weights", random_weights,
             "Take the architecture and the tokenizer from model.path, and make the weights anew.");
-  describe_shape(table);
-}
-
-void ModelOptions::describe_shape(OptionTable& table) {
   // The upper bounds keep every product of sizes, the number of parameters above all, inside 63 bits.
   constexpr double kMaxWidth = 1 << 20, kMaxLayers = 1 << 16, kMaxIntermediate = 1 << 24, kMaxPositions = 1 << 27;
   table.add("hidden_size", hidden_size, "Width of the residual stream.", at_least(1).at_most(kMaxWidth));
@@ -36,16 +32,6 @@ void ModelOptions::describe_shape(OptionTable& table) {
   table.add("initializer_range", initializer_range, "Standard deviation of the initial weights.", above(0));
   table.add("max_positions", max_positions, "Longest prompt plus completion, in tokens.",
             at_least(2).at_most(kMaxPositions));
-}
-
-std::string changed_shape_option(const ModelOptions& options) {
-  ModelOptions mine = options, defaults;
-  OptionTable now, usual;
-  mine.describe_shape(now);
-  defaults.describe_shape(usual);
-  for (const Option& option : now.options())
-    if (now.get(option.path) != usual.get(option.path)) return option.path;
-  return "";
 }
 
 void check_shape(const ModelConfig& c, ExitCode code, const std::string& place) {

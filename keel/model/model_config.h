@@ -28,7 +28,6 @@ struct ModelOptions {
   int64_t max_positions = 2048;
 
   void describe(OptionTable& table);
-  void describe_shape(OptionTable& table);
 };
 
 /// How a position turns queries and keys.
@@ -83,9 +82,6 @@ struct ModelConfig {
   bool slides(int64_t layer) const { return !sliding.empty() && sliding[layer]; }
   int64_t parameter_count() const;
 };
-
-/// The first option of a network's shape that differs from its default; empty: none. They mean nothing beside a path.
-std::string changed_shape_option(const ModelOptions& options);
 
 /// Fills in what the options leave open and refuses impossible shapes (exit code 2).
 ModelConfig model_config(const ModelOptions& options, int64_t vocab_size);

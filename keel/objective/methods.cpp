@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "keel/core/error.h"
+#include "keel/core/limits.h"
 #include "keel/core/nearest.h"
 #include "keel/core/options.h"
 #include "keel/objective/checks.h"
@@ -12,13 +13,6 @@
 
 namespace keel {
 namespace {
-
-/// Names one after the other, for a message.
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
 
 bool has_number(const TrustRegion& region, const std::string& parameter) {
   for (const auto& [name, value] : parameters(region))
@@ -30,7 +24,7 @@ bool has_number(const TrustRegion& region, const std::string& parameter) {
 std::string way_out(const Method& method, const std::string& option, double value) {
   const std::vector<std::string> names = parameter_names(method.region);
   std::ostringstream text;
-  text << (names.empty() ? "; it has none" : "; it has: ") << listed(names) << ". ";
+  text << (names.empty() ? "; it has none" : "; it has: ") << joined(names) << ". ";
   for (const auto& [name, number] : parameters(method.region)) {
     if (option == "ratio_cap" || name == "ratio_cap" || name == "dual") continue;  // a cap is no threshold
     text << "Set what you mean by its name, such as objective.parameters='[\"" << name << "=" << value << "\"]'. ";
@@ -75,7 +69,7 @@ void set_anchor(Method& method, const std::string& word) {
   const std::vector<std::string> names = parameter_names(method.region);
   if (std::find(names.begin(), names.end(), "anchor") == names.end())
     fail(ExitCode::kBadConfiguration, "objective.anchor is \"", word, "\", but the method ", method.name,
-         " has one anchor only; it has: ", listed(names), ". Remove the key or choose another method");
+         " has one anchor only; it has: ", joined(names), ". Remove the key or choose another method");
   set_by_key(method, "anchor", "anchor", word);
 }
 
@@ -159,7 +153,7 @@ void check_adaptation(const Method& method, const ObjectiveOptions& options) {
   fail(ExitCode::kBadConfiguration, "objective.adapt_target_kept is ", *options.adapt_target_kept, ", but the method ",
        method.name,
        has_both ? " clips the weight and holds no token back" : " has no thresholds \"low\" and \"high\" to move",
-       "; it has: ", listed(parameter_names(method.region)),
+       "; it has: ", joined(parameter_names(method.region)),
        ". Remove the key, or choose a method such as dppo_tv or grpo");
 }
 

@@ -85,11 +85,4 @@ ScoreReport score(std::span<Rollout> rollouts, std::span<const Prompt> prompts, 
   return all;
 }
 
-void score(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
-           const RewardFunction& reward) {
-  std::vector<RewardTerm> terms;
-  terms.push_back({.name = "task", .weight = 1, .sources = {}, .reward = function_reward(reward)});
-  score(rollouts, prompts, tokenizer, RewardSum(std::move(terms), OnError::kStop), 1);
-}
-
 }  // namespace keel

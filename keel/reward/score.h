@@ -42,8 +42,4 @@ GroupScore score_group(std::span<const RewardSample> samples, const RewardSum& r
 ScoreReport score(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
                   const RewardSum& reward, size_t threads);
 
-/// With one function of ours. A reward that is not a finite number stops the run (exit code 5).
-void score(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
-           const RewardFunction& reward);
-
 }  // namespace keel

@@ -130,10 +130,10 @@ std::vector<std::string> changed_keys(Options options) {
 /// A model that is loaded has its own shape, an adapter its own rank, and files have no use for a built-in task.
 void check_sources(const Config& c) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
-  const std::string shape = changed_shape_option(c.model);
-  if (!c.model.path.empty() && !shape.empty())
-    refuse("model.", shape, " is set, but model.path is ", c.model.path,
-           ", which says the network's shape itself; remove one of the two");
+  for (const std::string& key : changed_keys(c.model))
+    if (!c.model.path.empty() && key != "path" && key != "random_weights")
+      refuse("model.", key, " is set, but model.path is ", c.model.path,
+             ", which says the network's shape itself; remove one of the two");
   if (c.model.path.empty() && c.model.random_weights)
     refuse("model.random_weights needs model.path, whose architecture and tokenizer it takes");
   const bool has_files = !c.data.files.empty() || !c.data.eval_files.empty();

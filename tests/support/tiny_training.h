@@ -107,9 +107,10 @@ class StepByStep {
                                          .seed = config_.run.seed,
                                          .top_k = needs.top_k,
                                          .hidden_states = needs.hidden_states});
-    score(rollouts_, prompts_, tokenizer_, [this](const Prompt& prompt, std::string_view completion) {
+    const RewardSum reward = make_reward({}, [this](const Prompt& prompt, std::string_view completion) {
       return task_->check({prompt.text, prompt.answer}, completion);
     });
+    score(rollouts_, prompts_, tokenizer_, reward, /*threads=*/1);
     annotate(rollouts_, prompts_, model_, &reference_, critic_ ? &critic_->critic() : nullptr, needs,
              config_.rollout.temperature, 60);
     worth_ = token_worth(objective_.method.advantage, rollouts_, config_.critic);

@@ -19,7 +19,8 @@ choose() {
       sources="fuzz/memory_file.cpp keel/core/foreign_text.cpp keel/core/limits.cpp keel/model/gguf.cpp
         keel/model/gguf_header.cpp keel/model/gguf_model.cpp keel/model/gguf_quants.cpp keel/model/gguf_rope.cpp
         keel/model/gguf_tokenizer.cpp" ;;
-    safetensors_fuzz) sources="fuzz/memory_file.cpp keel/core/foreign_text.cpp keel/model/safetensors.cpp"
+    safetensors_fuzz) sources="fuzz/memory_file.cpp keel/core/foreign_text.cpp keel/model/large_pages.cpp
+        keel/model/safetensors.cpp"
       torch=${KEEL_TORCH:-$(scripts/python.sh -c 'import os, torch; print(os.path.dirname(torch.__file__))')}
       headers="-isystem $torch/include" libraries="-L$torch/lib -ltorch_cpu -lc10 -Wl,-rpath,$torch/lib" ;;
     tokenizer_json_fuzz) sources="$(ls keel/text/*.cpp | grep -v chat_template) $files"

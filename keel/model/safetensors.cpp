@@ -1,8 +1,6 @@
 #include "keel/model/safetensors.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +15,7 @@
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
 #include "keel/core/json.h"
+#include "keel/model/large_pages.h"
 
 namespace keel {
 namespace {
@@ -333,34 +332,11 @@ const TensorInfo& SafetensorsFile::found(std::string_view name) const {
   return *info;
 }
 
-namespace {
-
-/// Memory for a tensor, in large pages where the system gives them on request: most of the time of a read from a warm
-/// cache goes into the first touch of small ones.
-Tensor fresh_memory(const std::vector<int64_t>& shape, at::ScalarType dtype) {
-  const Tensor tensor = at::empty(shape, at::TensorOptions().dtype(dtype));
-  constexpr uintptr_t kLargePage = 2 << 20;
-  const auto begin = reinterpret_cast<uintptr_t>(tensor.mutable_data_ptr());
-  const uintptr_t first = (begin + kLargePage - 1) / kLargePage * kLargePage;
-  const uintptr_t last = (begin + tensor.nbytes()) / kLargePage * kLargePage;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);  // a wish: it may fail
-  return tensor;
-}
-
-/// Calls body(begin, end) for the equal parts of [0, total) that the threads share.
-template <class Body>
-void in_parallel(int64_t total, const Body& body) {
-  constexpr int64_t kLeast = 1 << 20;
-  at::parallel_for(0, total, kLeast, body);
-}
-
-}  // namespace
-
 Tensor SafetensorsFile::read(std::string_view name) const {
   const TensorInfo& info = found(name);
-  const Tensor tensor = fresh_memory(info.shape, info.dtype);
+  const Tensor tensor = empty_in_large_pages(info.shape, info.dtype);
   const std::span bytes(static_cast<std::byte*>(tensor.mutable_data_ptr()), info.end - info.begin);
-  in_parallel(static_cast<int64_t>(bytes.size()), [&](int64_t begin, int64_t end) {
+  share_large_pages(static_cast<int64_t>(bytes.size()), [&](int64_t begin, int64_t end) {
     file_.read_at(data_begin_ + info.begin + begin, bytes.subspan(begin, end - begin));
   });
   // A C++ bool of another value than 0 and 1 is undefined behaviour in whatever touches it next.
@@ -374,14 +350,14 @@ Tensor SafetensorsFile::read(std::string_view name) const {
 Tensor SafetensorsFile::read_float32(std::string_view name) const {
   const TensorInfo& info = found(name);
   if (info.dtype == at::kFloat || info.dtype == at::kBool) return read(name).to(at::kFloat);
-  const Tensor tensor = fresh_memory(info.shape, at::kFloat), flat = tensor.view({-1});
+  const Tensor tensor = empty_in_large_pages(info.shape, at::kFloat), flat = tensor.view({-1});
   const int64_t width = static_cast<int64_t>(c10::elementSize(info.dtype));
-  in_parallel(flat.numel(), [&](int64_t begin, int64_t end) {
+  share_large_pages(flat.numel() * sizeof(float), [&](int64_t begin, int64_t end) {
     const at::NoGradGuard no_grad;
-    constexpr int64_t kPiece = 1 << 17;  // stays in the processor's cache between the read and the widening
-    const Tensor piece = at::empty({std::min(kPiece, end - begin)}, at::TensorOptions().dtype(info.dtype));
-    for (int64_t at = begin; at < end; at += kPiece) {
-      const int64_t count = std::min(kPiece, end - at);
+    constexpr int64_t kPiece = 1 << 16;  // stays in the processor's cache between the read and the widening
+    const Tensor piece = at::empty({kPiece}, at::TensorOptions().dtype(info.dtype));
+    for (int64_t at = begin / sizeof(float), last = end / sizeof(float); at < last; at += kPiece) {
+      const int64_t count = std::min(kPiece, last - at);
       file_.read_at(data_begin_ + info.begin + at * width,
                     {static_cast<std::byte*>(piece.mutable_data_ptr()), static_cast<size_t>(count * width)});
       flat.narrow(0, at, count).copy_(piece.narrow(0, 0, count));

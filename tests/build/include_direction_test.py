@@ -10,6 +10,7 @@ import tempfile
 
 MAX_LINES = 500
 CODE = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake"}
+WITH_OPENMP = {"keel/model/large_pages.cpp", "keel/model/layer_ops.cpp"}
 HEADERS = {".h", ".cuh"}
 
 # A room of keel/ and the rooms it may include besides itself.
@@ -87,6 +88,8 @@ def check_file(path, text):
             yield number, "torch packages export broken ones; use remove_tree and list_directory of keel/core/file.h"
         if re.search(r"\bstd\s*::\s*(w?c?s?regex|regex_\w+)\b", code):
             yield number, "std::regex crashes and hangs on long input"
+        if re.search(r"\bat\s*::\s*parallel_for\b", code) and path.as_posix() not in WITH_OPENMP:
+            yield number, "a plain loop without OpenMP: name the file in CMakeLists.txt and in WITH_OPENMP here"
         if path.suffix in HEADERS and re.search(r"\busing\s+namespace\b", code):
             yield number, "no `using namespace` in a header"
 
@@ -132,6 +135,7 @@ BAD = {
     "keel/train/m.cpp": ("#include <torch/torch.h>\n", 1),
     "keel/text/n.cpp": ("bool f(const char* s) {\n  return std::regex_search(s, std::regex(s));\n}\n", 2),
     "keel/text/o.cpp": ("#include <regex>\n", 1),
+    "keel/model/v.cpp": ("at::parallel_for(0, rows, 1, body);\n", 1),
     "keel/train/w.cpp": ("auto n = std::filesystem::remove_all(path);\n", 1),
     "keel/text/p.cpp": ("\n" * 501, 501),
     "keel/attic/q.cpp": ("\n", 1),

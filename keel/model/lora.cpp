@@ -128,6 +128,8 @@ LoraOptions read_adapter(const std::filesystem::path& folder, CausalLm& model) {
     if (value.sizes() != weight.value.sizes())
       fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" has shape ", value.sizes(), ", ", kConfig,
            " and the model ask for ", weight.value.sizes());
+    if (!value.isfinite().all().item<bool>())
+      fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" holds NaN or Inf; train or fetch the adapter again");
     Tensor target = weight.value;
     target.copy_(value);
   }

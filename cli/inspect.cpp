@@ -74,28 +74,6 @@ Findings inspect_gguf(const fs::path& path) {
   return found;
 }
 
-/// The format's own words for the common ones.
-std::string dtype_word(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kFloat:
-      return "F32";
-    case at::kHalf:
-      return "F16";
-    case at::kBFloat16:
-      return "BF16";
-    case at::kDouble:
-      return "F64";
-    case at::kLong:
-      return "I64";
-    case at::kInt:
-      return "I32";
-    case at::kByte:
-      return "U8";
-    default:
-      return c10::toString(dtype);
-  }
-}
-
 void add_tensors(const SafetensorsFile& file, Findings& found) {
   for (const TensorInfo& tensor : file.tensors()) {
     found.tensors.push_back(

@@ -90,14 +90,21 @@ CausalLm load_reference(const std::filesystem::path& folder, at::Device device) 
 
 namespace {
 
+/// Whether the folder holds less than the float32 weights.
+bool narrows(const LoadedModel& policy) {
+  const std::vector<NamedTensor> weights = policy.model.parameters();
+  return std::any_of(weights.begin(), weights.end(),
+                     [&](const NamedTensor& weight) { return policy.dtypes.of(weight.name) != at::kFloat; });
+}
+
 void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
   const LoadedModel& policy = checkpoint.policy;
-  write_model_folder(folder, policy.model.merged(), policy.tokenizer, policy.generation, policy.dtype);
+  write_model_folder(folder, policy.model.merged(), policy.tokenizer, policy.generation, policy.dtypes);
   std::vector<NamedTensor> kept = checkpoint.optimizer;
   if (checkpoint.lora.used()) {
     create_directories(folder / kAdapterFolder);
     write_adapter(folder / kAdapterFolder, policy.model, checkpoint.lora, checkpoint.base_model);
-  } else if (policy.dtype != at::kFloat) {
+  } else if (narrows(policy)) {
     for (const NamedTensor& weight : policy.model.parameters())
       kept.push_back({weight.name + std::string(kMaster), weight.value});
   }

@@ -181,6 +181,7 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console) 
   FileHandle claim = RunFolder::claim(folder);
   Checkpoint checkpoint = load_checkpoint(newest, device);
   require_same_config(config, checkpoint.config, newest.string());
+  choose_dtype(config.checkpoint, checkpoint.policy);
   if (config.lora.used()) checkpoint.policy.model = adapted_base(config, checkpoint.state, newest, device);
   Problems problems(config, checkpoint.policy);
   if (problems.fingerprint() != checkpoint.state.data)

@@ -25,8 +25,12 @@ LoadedModel starting_model(const Config& config, at::Device device) {
     return LoadedModel{.model = std::move(model), .tokenizer = std::move(tokenizer)};
   }();
   if (start.stop_ids.empty() && start.tokenizer.eos_id()) start.stop_ids.push_back(*start.tokenizer.eos_id());
-  if (config.checkpoint.dtype != "auto") start.dtype = dtype_named(config.checkpoint.dtype, "checkpoint.dtype");
+  choose_dtype(config.checkpoint, start);
   return start;
+}
+
+void choose_dtype(const CheckpointOptions& options, LoadedModel& model) {
+  if (options.dtype != "auto") model.dtypes = dtype_named(options.dtype, "checkpoint.dtype");
 }
 
 ModelConfig starting_shape(const Config& config) {

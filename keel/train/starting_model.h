@@ -9,6 +9,9 @@ namespace keel {
 /// speaks the task's words.
 LoadedModel starting_model(const Config& config, at::Device device);
 
+/// What the model is saved as: what checkpoint.dtype says, else what it was read as.
+void choose_dtype(const CheckpointOptions& options, LoadedModel& model);
+
 /// Its architecture alone.
 ModelConfig starting_shape(const Config& config);
 

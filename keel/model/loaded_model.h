@@ -18,6 +18,7 @@ struct LoadedModel {
   std::vector<int32_t> stop_ids = {};  // tokens that end a completion
   Json generation = Json::object();    // generation_config.json; empty: none
   WeightDtypes dtypes = {};            // of the weights where they came from
+  Json adapter = Json::object();       // adapter_config.json of the adapter on the model; empty: none
 };
 
 /// From a Hugging Face folder, a GGUF file, or `owner/name` in the local Hugging Face cache.

@@ -101,9 +101,9 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
   const LoadedModel& policy = checkpoint.policy;
   write_model_folder(folder, policy.model.merged(), policy.tokenizer, policy.generation, policy.dtypes);
   std::vector<NamedTensor> kept = checkpoint.optimizer;
-  if (checkpoint.lora.used()) {
+  if (!policy.adapter.empty()) {
     create_directories(folder / kAdapterFolder);
-    write_adapter(folder / kAdapterFolder, policy.model, checkpoint.lora, checkpoint.base_model);
+    write_adapter(folder / kAdapterFolder, policy.model, policy.adapter);
   } else if (narrows(policy)) {
     for (const NamedTensor& weight : policy.model.parameters())
       kept.push_back({weight.name + std::string(kMaster), weight.value});
@@ -152,8 +152,8 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints
   return {};
 }
 
-void put_adapter(const std::filesystem::path& checkpoint, CausalLm& base) {
-  read_adapter(checkpoint / kAdapterFolder, base);
+Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base) {
+  return read_adapter(checkpoint / kAdapterFolder, base);
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device) {
@@ -169,8 +169,6 @@ Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device d
     LoadedModel policy = load_folder(checkpoint, device, masters.shapes.empty() ? nullptr : &masters);
     std::optional<Critic> critic = read_critic(checkpoint, device);
     return {.policy = std::move(policy),
-            .lora = {},
-            .base_model = {},
             .optimizer = read_moments(optimizer),
             .state = state,
             .files = files,

@@ -38,14 +38,16 @@ ModelConfig starting_shape(const Config& config) {
   return model_config(config.model, make_task(config.task)->tokenizer().size());
 }
 
-void add_starting_adapter(CausalLm& base, LoraOptions& lora, uint64_t seed) {
-  if (!lora.adapter.empty()) {
-    const std::string folder = lora.adapter;
-    lora = read_adapter(folder, base);
-    lora.adapter = folder;
-  } else if (lora.rank > 0) {
-    base.add_adapter(lora, seed);
+void add_starting_adapter(LoadedModel& base, const Config& config) {
+  const LoraOptions& lora = config.lora;
+  if (!lora.used()) return;
+  if (lora.adapter.empty()) {
+    base.model.add_adapter(lora, config.run.seed);
+    base.adapter = to_adapter_json(lora);
+  } else {
+    base.adapter = read_adapter(lora.adapter, base.model);
   }
+  base.adapter["base_model_name_or_path"] = config.model.path;
 }
 
 uint32_t weight_checksum(const CausalLm& model) {

@@ -151,6 +151,61 @@ class ModelFolder(support.Test):
                 config.update({key: "float16" for key in ("dtype", "torch_dtype") if key in config})
             self.assertEqual(list(saved.items()), list(config.items()))
 
+    def test_files_of_the_tokenizer_that_only_others_read_are_kept(self):
+        files = {"tokenizer.model": b"\x0a\x00\xffsentencepiece", "added_tokens.json": b'{"<x>": 7}', "vocab.json": b"{}",
+                 "merges.txt": b"#version: 0.2\n", "chat_template.jinja": b"{{ messages[0].content }}"}
+        for name, content in files.items():
+            (self.base / name).write_bytes(content)
+        self.assert_exit(self.train("run", sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0}, train={"steps": 0}), 0)
+        for name, content in files.items():
+            self.assertEqual((self.last("run") / name).read_bytes(), content, name)
+
+    def test_shards_are_read_whatever_else_the_folder_and_the_index_say(self):
+        (want,) = self.generate().stdout.splitlines()
+        names = list(self.weights)
+        parts = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
+        for file, mine in parts.items():
+            write_weights(self.base / file, {name: self.weights[name] for name in mine})
+        (self.base / "model.safetensors").unlink()
+        index = {"metadata": {"total_size": 1, "total_parameters": 2, "note": ["x"]}, "more": None,
+                 "weight_map": {name: file for file, mine in parts.items() for name in mine}}
+        (self.base / "model.safetensors.index.json").write_text(json.dumps(index))
+        (self.base / "pytorch_model.bin").write_bytes(b"not looked at")
+        self.assertEqual(self.generate().stdout.splitlines(), [want])
+        for file in parts:
+            (self.base / file).unlink()
+        self.assert_refused(self.generate(), 3, "model-0000", "interrupted")
+        (self.base / "model.safetensors.index.json").unlink()
+        self.assert_refused(self.generate(), 3, "model.safetensors", "pytorch_model.bin", "save_pretrained")
+
+    def test_a_folder_without_tokenizer_json_is_told_how_to_make_it(self):
+        (self.base / "tokenizer.json").rename(self.base / "tokenizer.model")
+        self.assert_refused(self.generate(), 3, "no tokenizer.json", "AutoTokenizer", "save_pretrained")
+
+    def test_a_completion_ends_at_any_token_that_generation_config_names(self):
+        free = json.loads(self.generate("--temperature", "0").stdout)["tokens"]
+        for ends, reason in ((free[1], "stop"), ([free[1], 0], "stop"), ([0], "length")):
+            (self.base / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
+            row = json.loads(self.generate("--temperature", "0").stdout)
+            self.assertEqual(row["finish_reason"], reason if free[1] != 0 else "stop")
+            if reason == "stop":
+                self.assertEqual(row["tokens"], free[:free.index(free[1]) + 1])
+
+    def test_a_run_that_goes_on_from_an_adapter_is_resumed_to_the_same_bits_and_keeps_what_the_adapter_says(self):
+        plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0})
+        self.assert_exit(self.train("first", lora={"rank": 3, "alpha": 5}, train={"steps": 2}, **plan), 0)
+        adapter = self.folder / "adapter"
+        shutil.copytree(self.last("first") / "adapter", adapter)
+        said = json.loads((adapter / "adapter_config.json").read_text())
+        said |= {"alpha_pattern": {"q_proj": 2}, "eva_config": None}
+        (adapter / "adapter_config.json").write_text(json.dumps(said))
+        self.assert_exit(self.train("whole", lora={"adapter": adapter}, train={"steps": 4}, **plan), 0)
+        self.assert_exit(self.train("parts", lora={"adapter": adapter}, train={"steps": 2}, **plan), 0)
+        self.assert_exit(keel("train", self.folder / "parts" / "config.yaml", "--resume", "train.steps=4"), 0)
+        self.assert_same_run(self.folder / "whole", self.folder / "parts")
+        saved = json.loads((self.last("parts") / "adapter" / "adapter_config.json").read_text())
+        self.assertEqual(saved, {**said, "base_model_name_or_path": str(self.base)})
+
     # What is refused ---------------------------------------------------------------------------------------------------
 
     def test_weights_that_are_no_floats_are_refused_by_name(self):
@@ -169,6 +224,27 @@ class ModelFolder(support.Test):
             self.assert_refused(self.generate(), 3, "quantization_config", method, "before it was quantised", "GGUF")
         self.change_config(quantization_config=None)
         self.assert_exit(self.generate(), 0)
+
+    # Configurations ----------------------------------------------------------------------------------------------------
+
+    def test_model_is_a_shorthand_of_ours_and_needs_no_note(self):
+        result = keel("eval", self.config(), f"model={self.base}", "eval.prompts=2", f"run.dir={self.folder}/none")
+        self.assert_exit(result, 0)
+        self.assertNotIn("TRL", result.stderr + result.stdout)
+        self.assertIn("(TRL) is model.path", keel("eval", self.config(), f"model_name_or_path={self.base}", "eval.prompts=2",
+                                                  f"run.dir={self.folder}/none").stderr)
+
+    def test_a_limit_that_nobody_set_is_told_with_where_it_comes_from(self):
+        rows = self.folder / "rows.jsonl"
+        rows.write_text(json.dumps({"prompt": "<bos> " + "1 + " * 70 + "1 =", "answer": "1"}) + "\n")
+        config = self.folder / "data.yaml"
+        config.write_text(f"model: {self.base}\nrun: {{dir: {self.folder}/data}}\ndata: {{files: [{rows}]}}\n"
+                          "rollout: {max_new_tokens: 50}\nreward: {functions: [math]}\n")
+        positions = json.loads((self.base / "config.json").read_text())["max_position_embeddings"]
+        result = keel("train", config)
+        self.assert_refused(result, 3, f"max_position_embeddings, {positions}", "rollout.max_new_tokens, 50", str(positions - 50))
+        self.assertNotIn("max_prompt_tokens", result.stderr)
+        self.assert_refused(keel("train", config, "data.max_prompt_tokens=9"), 3, "data.max_prompt_tokens is 9")
 
 
 if __name__ == "__main__":

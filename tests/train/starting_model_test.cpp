@@ -115,8 +115,7 @@ TEST_F(StartingModel, TrainsAnAdapterAloneAndGoesOnToTheSameBits) {
   expect_same_bits(read_model_folder(wide->last_checkpoint(), at::kCPU).parameters(),
                    wide->model().merged().parameters());
   CausalLm again = read_model_folder(base_, at::kCPU);
-  const LoraOptions options = read_adapter(wide->last_checkpoint() / "adapter", again);
-  EXPECT_EQ(options.rank, 2);
+  EXPECT_EQ(read_adapter(wide->last_checkpoint() / "adapter", again)["r"], 2);
   expect_same_bits(again.adapter(), wide->model().adapter());
 }
 

@@ -15,6 +15,7 @@
 #include "keel/model/gguf_model.h"
 #include "keel/model/safetensors.h"
 #include "keel/train/checkpoint.h"
+#include "keel/train/whole_folder.h"
 
 namespace keel::cli {
 namespace {
@@ -35,7 +36,8 @@ struct Findings {
   Json files = Json::object();    // of a folder: their sizes
   Json metadata = Json::object();
   std::vector<Row> tensors;
-  std::string fault;  // why the answer is no, where it is
+  std::vector<std::pair<std::string, Findings>> parts;  // folders inside a folder
+  std::string fault;                                    // why the answer is no, where it is
 };
 
 int64_t product(const std::vector<int64_t>& shape) {
@@ -74,28 +76,6 @@ Findings inspect_gguf(const fs::path& path) {
   return found;
 }
 
-/// The format's own words for the common ones.
-std::string dtype_word(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kFloat:
-      return "F32";
-    case at::kHalf:
-      return "F16";
-    case at::kBFloat16:
-      return "BF16";
-    case at::kDouble:
-      return "F64";
-    case at::kLong:
-      return "I64";
-    case at::kInt:
-      return "I32";
-    case at::kByte:
-      return "U8";
-    default:
-      return c10::toString(dtype);
-  }
-}
-
 void add_tensors(const SafetensorsFile& file, Findings& found) {
   for (const TensorInfo& tensor : file.tensors()) {
     found.tensors.push_back(
@@ -112,31 +92,91 @@ Findings inspect_safetensors(const fs::path& path) {
   return found;
 }
 
-Findings inspect_folder(const fs::path& path) {
-  if (!fs::exists(path / "config.json")) {
-    fail(ExitCode::kBadInput, path, " has no config.json; wanted a model's folder, a .safetensors or a .gguf file");
-  }
-  Findings found;
-  const Json config = read_json_file(path / "config.json");
-  if (!config.is_object()) fail(ExitCode::kBadInput, path / "config.json", " is not a JSON object; fetch it again");
-  found.summary["kind"] = "folder";
-  for (const char* key : {"architectures", "model_type", "dtype", "torch_dtype", "hidden_size", "num_hidden_layers",
-                          "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size",
-                          "max_position_embeddings", "tie_word_embeddings", "rope_theta", "rope_scaling"}) {
-    if (config.contains(key)) found.summary[key] = config[key];
-  }
-  Json& files = found.files;
+/// The members of a JSON file that say what a folder is.
+void add_facts(const fs::path& path, std::span<const char* const> keys, Findings& found) {
+  const Json json = read_json_file(path);
+  if (!json.is_object()) fail(ExitCode::kBadInput, path, " is not a JSON object; fetch it again");
+  for (const char* key : keys)
+    if (json.contains(key)) found.summary[key] = json[key];
+}
+
+void add_files(const fs::path& path, Findings& found) {
   for (const std::string& name : list_directory(path)) {
     if (!fs::is_regular_file(path / name)) continue;
-    files[name] = fs::file_size(path / name);
+    found.files[name] = fs::file_size(path / name);
     const bool weights = name.ends_with(".safetensors") && name != "optimizer.safetensors";
     if (weights) add_tensors(SafetensorsFile::open(path / name), found);
   }
-  if (files.contains("manifest.json")) {
-    if (const auto damage = find_damage(path)) found.fault = *damage;
+}
+
+Findings inspect_adapter(const fs::path& path) {
+  Findings found;
+  found.summary["kind"] = "adapter";
+  constexpr std::array kKeys{"peft_type",
+                             "base_model_name_or_path",
+                             "r",
+                             "lora_alpha",
+                             "use_rslora",
+                             "target_modules",
+                             "layers_to_transform",
+                             "rank_pattern",
+                             "alpha_pattern",
+                             "exclude_modules",
+                             "modules_to_save",
+                             "use_dora",
+                             "bias"};
+  add_facts(path / "adapter_config.json", kKeys, found);
+  add_files(path, found);
+  return found;
+}
+
+Findings inspect_model(const fs::path& path) {
+  Findings found;
+  found.summary["kind"] = "folder";
+  constexpr std::array kKeys{"architectures",       "model_type",          "dtype",
+                             "torch_dtype",         "hidden_size",         "num_hidden_layers",
+                             "num_attention_heads", "num_key_value_heads", "head_dim",
+                             "intermediate_size",   "vocab_size",          "max_position_embeddings",
+                             "tie_word_embeddings", "rope_theta",          "rope_scaling",
+                             "rope_parameters",     "quantization_config"};
+  add_facts(path / "config.json", kKeys, found);
+  add_files(path, found);
+  if (found.files.contains("manifest.json")) {
+    constexpr std::array kOfReference{"config.json", "model.safetensors"};
+    const bool checkpoint = found.files.contains("state.json");
+    if (const auto damage = checkpoint ? find_damage(path) : find_damage_in(path, kOfReference)) found.fault = *damage;
     found.summary["checksums"] = found.fault.empty() ? "hold" : "do not hold";
   }
+  if (fs::exists(path / "adapter" / "adapter_config.json"))
+    found.parts.emplace_back("adapter", inspect_adapter(path / "adapter"));
+  if (fs::exists(path / "critic" / "config.json")) found.parts.emplace_back("critic", inspect_model(path / "critic"));
   return found;
+}
+
+/// A run by its checkpoints, of which the newest is looked into.
+Findings inspect_run(const fs::path& path) {
+  Findings found;
+  Json names = Json::array();
+  for (const std::string& name : list_directory(path / "checkpoints"))
+    if (name.starts_with("step-") && name.find('.') == name.npos) names.push_back(name);
+  found.summary = {{"kind", "run"}, {"checkpoints", names}};
+  add_files(path, found);
+  if (names.empty()) return found;
+  const std::string newest = "checkpoints/" + names.back().get<std::string>();
+  found.parts.emplace_back(newest, inspect_model(path / newest));
+  if (fs::exists(path / "reference" / "config.json"))
+    found.parts.emplace_back("reference", inspect_model(path / "reference"));
+  found.fault = found.parts.front().second.fault;
+  return found;
+}
+
+Findings inspect_folder(const fs::path& path) {
+  if (fs::exists(path / "config.json")) return inspect_model(path);
+  if (fs::exists(path / "adapter_config.json")) return inspect_adapter(path);
+  if (fs::is_directory(path / "checkpoints")) return inspect_run(path);
+  fail(ExitCode::kBadInput, path,
+       " has no config.json, no adapter_config.json and no checkpoints; wanted the folder of ",
+       "a model, an adapter or a run, a .safetensors or a .gguf file");
 }
 
 Findings inspect(const fs::path& path) {
@@ -187,8 +227,7 @@ void print_members(const Json& members, Console& console) {
   }
 }
 
-void print_findings(const fs::path& path, const Findings& found) {
-  Console console;
+void print_findings(const fs::path& path, const Findings& found, Console& console) {
   console.line(escape_controls(path.string()));
   print_members(found.summary, console);
   if (!found.files.empty()) {
@@ -225,6 +264,10 @@ void print_findings(const fs::path& path, const Findings& found) {
   }
   console.line("  all: " + format_count(all.tensors) + " tensors, " + format_count(all.elements) + " numbers, " +
                size_text(all.bytes));
+  for (const auto& [name, part] : found.parts) {
+    console.line("");
+    print_findings(path / name, part, console);
+  }
 }
 
 Json to_json(const fs::path& path, const Findings& found) {
@@ -241,6 +284,7 @@ Json to_json(const fs::path& path, const Findings& found) {
   json["dtypes"] = Json::object();
   for (const auto& [dtype, total] : totals_by_dtype(found.tensors)) json["dtypes"][dtype] = total.tensors;
   json["parameters"] = parameters;
+  for (const auto& [name, part] : found.parts) json["parts"][name] = to_json(path / name, part);
   if (!found.fault.empty()) json["fault"] = found.fault;
   return json;
 }
@@ -250,17 +294,19 @@ Json to_json(const fs::path& path, const Findings& found) {
 Action add_inspect(CLI::App& app) {
   const auto path = std::make_shared<std::string>();
   const auto as_json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("inspect", "What is in a GGUF or safetensors file, or in a model's folder");
+  CLI::App* command = app.add_subcommand(
+      "inspect", "What is in a GGUF or safetensors file, or in the folder of a model, an adapter or a run");
   command
       ->add_option("PATH", *path, "A .gguf or .safetensors file, or a folder (a checkpoint's checksums are verified)")
       ->required();
   command->add_flag("--json", *as_json, "One JSON object instead of tables");
   return [path, as_json] {
+    Console console;
     const Findings found = inspect(*path);
     if (*as_json)
       std::printf("%s\n", to_json(*path, found).dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
     else
-      print_findings(*path, found);
+      print_findings(*path, found, console);
     if (found.fault.empty()) return ExitCode::kDone;
     std::fprintf(stderr, "keel: %s\n", found.fault.c_str());
     return ExitCode::kAnsweredNo;

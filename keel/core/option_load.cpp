@@ -81,7 +81,8 @@ class Loader {
     used_aliases_[name] = &value;
     for (const Alias& alias : table_.aliases()) {
       if (alias.name != name || alias.converter) continue;
-      notes_.push_back(name + " (" + alias.source + ") is " + alias.target);
+      const bool shorthand = alias.target.starts_with(name + ".");  // `model: path`, which is ours too
+      if (!shorthand) notes_.push_back(name + " (" + alias.source + ") is " + alias.target);
       assign(*table_.find(alias.target), name, value, alias.source);
     }
   }

@@ -23,6 +23,7 @@ struct RowSource {
   DataOptions options;
   std::optional<uint64_t> shuffle_seed;
   Part part = Part::kAll;
+  std::string limit_name;
 
   std::variant<Prompt, SkippedRow> at(uint64_t position) const {
     try {
@@ -33,8 +34,8 @@ struct RowSource {
       Prompt prompt = prompts->prompt(std::move(example), position);
       const size_t length = prompt.tokens.size(), limit = static_cast<size_t>(options.max_prompt_tokens);
       if (limit == 0 || length <= limit) return prompt;
-      return SkippedRow{SkippedRow::Why::kTooLong, place + ": a prompt of " + std::to_string(length) +
-                                                       " tokens; data.max_prompt_tokens is " + std::to_string(limit)};
+      return SkippedRow{SkippedRow::Why::kTooLong, place + ": a prompt of " + std::to_string(length) + " tokens; " +
+                                                       limit_name + " is " + std::to_string(limit)};
     } catch (const BadRow& bad) {
       if (options.bad_rows != "skip") fail(ExitCode::kBadInput, bad.what());
       return SkippedRow{SkippedRow::Why::kBad, bad.what(), bad.rows()};
@@ -56,7 +57,7 @@ PromptStream stream_of(RowSource source, bool repeats) {
 }  // namespace
 
 OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Tokenizer& tokenizer,
-                           const ChatTemplates& templates) {
+                           const ChatTemplates& templates, const std::string& limit) {
   if (options.files.empty()) fail(ExitCode::kBadConfiguration, "data.files is empty; name at least one file");
   if (options.held_out > 0 && !options.eval_files.empty())
     fail(ExitCode::kBadConfiguration, "data.held_out and data.eval_files both say what to evaluate on; drop one");
@@ -66,16 +67,16 @@ OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Toke
 
   const auto dataset = std::make_shared<const Dataset>(Dataset::open(options.files, options));
   OpenedDataset opened{
-      .train = stream_of({dataset, prompts, options, shuffle_seed, splits ? Part::kTraining : Part::kAll}, true),
+      .train = stream_of({dataset, prompts, options, shuffle_seed, splits ? Part::kTraining : Part::kAll, limit}, true),
       .held_out = std::nullopt,
       .rows = dataset->rows(),
       .notes = dataset->notes(),
       .fingerprint = dataset->fingerprint()};
-  if (splits) opened.held_out = stream_of({dataset, prompts, options, std::nullopt, Part::kHeldOut}, false);
+  if (splits) opened.held_out = stream_of({dataset, prompts, options, std::nullopt, Part::kHeldOut, limit}, false);
   if (!options.eval_files.empty()) {
     const auto evaluation = std::make_shared<const Dataset>(Dataset::open(options.eval_files, options));
     for (const std::string& note : evaluation->notes()) opened.notes.push_back("eval_files: " + note);
-    opened.held_out = stream_of({evaluation, prompts, options, std::nullopt, Part::kAll}, false);
+    opened.held_out = stream_of({evaluation, prompts, options, std::nullopt, Part::kAll, limit}, false);
   }
   return opened;
 }

@@ -22,8 +22,8 @@ struct OpenedDataset {
 };
 
 /// The i-th prompt depends on the seed, i and the files alone. Errors: kBadInput for files, kBadConfiguration for
-/// options.
+/// options. `limit` says where options.max_prompt_tokens comes from, if not from the configuration.
 OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Tokenizer& tokenizer,
-                           const ChatTemplates& templates);
+                           const ChatTemplates& templates, const std::string& limit = "data.max_prompt_tokens");
 
 }  // namespace keel

@@ -230,11 +230,21 @@ void CausalLm::visit_linears(const LinearVisitor& visitor) {
   }
 }
 
+void CausalLm::put_adapter(const AdapterOf& adapter_of) {
+  for (const NamedTensor& parameter : parameters()) parameter.value.set_requires_grad(false);
+  visit_linears([&](const std::string& name, Linear& layer) {
+    const std::optional<LowRank> adapter = adapter_of(name, layer.weight.size(0), layer.weight.size(1));
+    if (!adapter) return;
+    layer.lora_a = adapter->a.to(device()).requires_grad_();
+    layer.lora_b = adapter->b.to(device()).requires_grad_();
+    layer.lora_scale = adapter->scale;
+  });
+}
+
 void CausalLm::add_adapter(const LoraOptions& options, uint64_t seed) {
   std::set<std::string> unknown(options.target_modules.begin(), options.target_modules.end());
-  for (const NamedTensor& parameter : parameters()) parameter.value.set_requires_grad(false);
   uint64_t number = 0;
-  visit_linears([&](const std::string& name, Linear& layer) {
+  put_adapter([&](const std::string& name, int64_t out, int64_t in) -> std::optional<LowRank> {
     ++number;
     bool wanted = false;
     for (const std::string& module : options.target_modules) {
@@ -242,13 +252,10 @@ void CausalLm::add_adapter(const LoraOptions& options, uint64_t seed) {
       wanted = true;
       unknown.erase(module);
     }
-    if (!wanted) return;
-    const int64_t out = layer.weight.size(0), in = layer.weight.size(1);
+    if (!wanted) return std::nullopt;
     // PEFT's start: A uniform within 1/sqrt(in), B at 0.
-    layer.lora_a =
-        uniform({options.rank, in}, 1 / std::sqrt(static_cast<double>(in)), seed, number).to(device()).requires_grad_();
-    layer.lora_b = at::zeros({out, options.rank}, at::kFloat).to(device()).requires_grad_();
-    layer.lora_scale = options.scale();
+    return LowRank{uniform({options.rank, in}, 1 / std::sqrt(static_cast<double>(in)), seed, number),
+                   at::zeros({out, options.rank}, at::kFloat), options.scale()};
   });
   if (!unknown.empty())
     fail(ExitCode::kBadConfiguration, "lora.target_modules has \"", *unknown.begin(),

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,10 @@ class CausalLm {
   /// Puts a fresh adapter on the layers that the options name, whole or by their ends (B is 0, so that nothing changes
   /// yet) and freezes every other weight.
   void add_adapter(const LoraOptions& options, uint64_t seed);
+
+  /// The same with the adapters that a function gives to layers, each of shape [out, in]; none leaves one as it is.
+  using AdapterOf = std::function<std::optional<LowRank>(const std::string& layer, int64_t out, int64_t in)>;
+  void put_adapter(const AdapterOf& adapter_of);
 
   /// The adapter's tensors, by PEFT's names without its prefix; none without an adapter.
   std::vector<NamedTensor> adapter() const;

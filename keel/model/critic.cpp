@@ -15,7 +15,7 @@ constexpr const char* kFolder = "critic";
 
 /// config.json of a network that puts out one number per token.
 Json token_classifier_json(const ModelConfig& body) {
-  Json json = to_config_json(body, Json::object(), "float32");
+  Json json = to_config_json(body, Json::object(), at::kFloat);
   constexpr std::string_view kPolicy = "ForCausalLM";
   if (json.contains("architectures")) {
     std::string name = json["architectures"][0];

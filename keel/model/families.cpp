@@ -11,19 +11,20 @@ namespace {
 constexpr std::array<const Family*, 6> kFamilies{&kLlama, &kMistral, &kQwen2, &kQwen3, &kGemma2, &kGemma3};
 
 Rope::Scaling scaling_named(const std::string& name, const std::string& place) {
-  if (name == "default") return Rope::Scaling::kNone;
+  // Dynamic scaling begins beyond max_position_embeddings, where no sequence of ours goes.
+  if (name == "default" || name == "dynamic") return Rope::Scaling::kNone;
   if (name == "linear") return Rope::Scaling::kLinear;
   if (name == "llama3") return Rope::Scaling::kLlama3;
   if (name == "yarn") return Rope::Scaling::kYarn;
-  fail(ExitCode::kBadInput, place, ": rope type \"", name, "\"; known: default, linear, llama3, yarn");
+  fail(ExitCode::kBadInput, place, ": rope type \"", name, "\"; known: default, linear, dynamic, llama3, yarn");
 }
 
 /// How much yarn strengthens attention where positions are stretched (arXiv 2309.00071, eq. 22).
 double yarn_attention_factor(const ConfigReader& r, double factor) {
   const auto strength = [&](double scale) { return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0; };
   if (r.has("attention_factor")) return r.number("attention_factor");
-  if (r.has("mscale") && r.has("mscale_all_dim"))
-    return strength(r.number("mscale")) / strength(r.number("mscale_all_dim"));
+  const double scale = r.number("mscale", 0), all = r.number("mscale_all_dim", 0);
+  if (scale != 0 && all != 0) return strength(scale) / strength(all);
   return strength(1);
 }
 
@@ -66,48 +67,56 @@ ConfigReader ConfigReader::section(const char* key) const {
   return {json_[key], place_ + ": " + key};
 }
 
-Rope ConfigReader::rope(double default_theta, const char* layer_type) const {
-  Rope rope;
-  rope.theta = number("rope_theta", default_theta);
-  const char* key = has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  if (!has(key)) return rope;
-  const ConfigReader outer = section(key);
-  const ConfigReader r = layer_type && outer.has(layer_type) ? outer.section(layer_type) : outer;
-  rope.theta = r.number("rope_theta", rope.theta);
-  if (r.number("partial_rotary_factor", 1) != 1)
-    fail(ExitCode::kBadInput, r.place(), ": partial_rotary_factor is ", r.number("partial_rotary_factor"),
-         "; known: 1, all of a head is turned");
-  rope.scaling = scaling_named(r.text("rope_type", r.text("type", "default")), r.place());
+Rope ConfigReader::rope() const {
+  constexpr double kTheta = 1e4;
+  const double theta = number("rope_theta", kTheta);
+  // A file that has both means the older spelling, as in transformers.
+  const char* key = has("rope_scaling") && !json_["rope_scaling"].empty() ? "rope_scaling" : "rope_parameters";
+  if (!has(key)) return Rope{.theta = theta};
+  const ConfigReader parameters = section(key);
+  for (const char* layers : {"full_attention", "sliding_attention"})
+    if (parameters.has(layers))
+      fail(ExitCode::kBadInput, parameters.place(), ": a part for ", layers,
+           " layers; the layers of this architecture are all turned alike");
+  return rope_from(parameters.json(), parameters.place(), theta);
+}
+
+Rope ConfigReader::rope_from(const Json& parameters, const std::string& place, double theta) const {
+  const ConfigReader r(parameters, place);
+  Rope rope{.theta = r.number("rope_theta", theta)};
+  rope.scaling = scaling_named(r.text("rope_type", r.text("type", "default")), place);
   if (rope.scaling == Rope::Scaling::kNone) return rope;
-  rope.factor = r.number("factor");
-  if (!(rope.factor > 0))
-    fail(ExitCode::kBadInput, r.place(), ": factor is ", rope.factor, ", wanted a number above 0");
+  if (const double part = r.number("partial_rotary_factor", number("partial_rotary_factor", 1)); part != 1)
+    fail(ExitCode::kBadInput, place, ": partial_rotary_factor is ", part, "; known: 1, all of a head is turned");
+  const double positions = static_cast<double>(integer("max_position_embeddings"));
   rope.original_positions =
-      r.number("original_max_position_embeddings",
-               number("original_max_position_embeddings", static_cast<double>(integer("max_position_embeddings"))));
+      number("original_max_position_embeddings", r.number("original_max_position_embeddings", positions));
+  const bool stretched = rope.scaling == Rope::Scaling::kYarn && !r.has("factor");
+  rope.factor = stretched ? positions / rope.original_positions : r.number("factor");
+  if (!(rope.factor > 0)) fail(ExitCode::kBadInput, place, ": factor is ", rope.factor, ", wanted a number above 0");
   if (rope.scaling == Rope::Scaling::kLlama3) {
     rope.low_frequency_factor = r.number("low_freq_factor");
     rope.high_frequency_factor = r.number("high_freq_factor");
     if (!(rope.high_frequency_factor > rope.low_frequency_factor && rope.low_frequency_factor > 0))
-      fail(ExitCode::kBadInput, r.place(), ": low_freq_factor is ", rope.low_frequency_factor, " and high_freq_factor ",
+      fail(ExitCode::kBadInput, place, ": low_freq_factor is ", rope.low_frequency_factor, " and high_freq_factor ",
            rope.high_frequency_factor, "; wanted 0 < low < high");
   }
   if (rope.scaling == Rope::Scaling::kYarn) {
-    rope.beta_fast = r.number("beta_fast", 32);
-    rope.beta_slow = r.number("beta_slow", 1);
+    rope.beta_fast = r.number_or("beta_fast", 32);
+    rope.beta_slow = r.number_or("beta_slow", 1);
     rope.truncate = r.flag("truncate", true);
     rope.attention_factor = yarn_attention_factor(r, rope.factor);
   }
   return rope;
 }
 
-Activation ConfigReader::activation(Activation otherwise) const {
-  const std::string name = text("hidden_activation", text("hidden_act", ""));
+Activation ConfigReader::activation(const char* key, Activation otherwise) const {
+  const std::string name = text(key, "");
   if (name.empty()) return otherwise;
   if (name == "silu" || name == "swish") return Activation::kSilu;
   if (name == "gelu_pytorch_tanh" || name == "gelu_new") return Activation::kGeluTanh;
   if (name == "gelu") return Activation::kGelu;
-  fail(ExitCode::kBadInput, place_, ": hidden_act is \"", name, "\"; known: silu, gelu_pytorch_tanh, gelu");
+  fail(ExitCode::kBadInput, place_, ": ", key, " is \"", name, "\"; known: silu, gelu_pytorch_tanh, gelu");
 }
 
 std::vector<bool> ConfigReader::layer_types(int64_t layers) const {

@@ -15,23 +15,27 @@ class ConfigReader {
   ConfigReader(const Json& json, std::string place) : json_(json), place_(std::move(place)) {}
 
   bool has(const char* key) const { return json_.contains(key) && !json_[key].is_null(); }
+  bool absent(const char* key) const { return !json_.contains(key); }
   int64_t integer(const char* key) const;
   int64_t integer(const char* key, int64_t otherwise) const { return has(key) ? integer(key) : otherwise; }
   double number(const char* key) const;
   double number(const char* key, double otherwise) const { return has(key) ? number(key) : otherwise; }
   /// For keys whose null means something: `absent` where the key is missing, 0 where it is null.
   double number_or_none(const char* key, double absent) const { return json_.contains(key) ? number(key, 0) : absent; }
+  /// For keys whose 0 counts as absent too.
+  double number_or(const char* key, double otherwise) const { return number(key, 0) != 0 ? number(key) : otherwise; }
   bool flag(const char* key, bool otherwise) const;
   std::string text(const char* key, const std::string& otherwise) const;
   ConfigReader section(const char* key) const;
   const Json& json() const { return json_; }
   const std::string& place() const { return place_; }
 
-  /// rope_theta and rope_scaling, or rope_parameters as newer files write them (`layer_type`: its part for these
-  /// layers).
-  Rope rope(double default_theta, const char* layer_type = nullptr) const;
-  /// hidden_act or hidden_activation.
-  Activation activation(Activation otherwise) const;
+  /// rope_theta and rope_scaling, or rope_parameters as newer files write them.
+  Rope rope() const;
+  /// The same from a tree of these parameters, where families keep several; `theta` is for one that says none.
+  Rope rope_from(const Json& parameters, const std::string& place, double theta) const;
+  /// The function of the MLP's gate.
+  Activation activation(const char* key, Activation otherwise) const;
   /// layer_types where the file has them; else the rule, from a layer's number to whether it slides.
   template <class Rule>
   std::vector<bool> sliding_layers(int64_t layers, Rule rule) const {

@@ -4,6 +4,12 @@
 
 namespace keel {
 
+/// A low-rank adapter: scale B A is added to a weight.
+struct LowRank {
+  Tensor a, b;  // [rank, in], [out, rank]
+  double scale = 0;
+};
+
 /// A linear layer, with a low-rank adapter where one was added (LoRA, arXiv 2106.09685): W x + b + scale B A x.
 struct Linear {
   Tensor weight, bias;    // [out, in], [out] or undefined

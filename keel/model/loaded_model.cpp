@@ -21,7 +21,7 @@ LoadedModel from_folder(const std::filesystem::path& path, const MakeNetwork& ma
   std::vector<int32_t> stop_ids = folder.stop_ids();
   if (stop_ids.empty() && tokenizer.eos_id()) stop_ids.push_back(*tokenizer.eos_id());
   return {make(folder.config, weights), std::move(tokenizer), ChatTemplates::load(path),
-          std::move(stop_ids),          folder.generation,    folder.dtype};
+          std::move(stop_ids),          folder.generation,    folder.dtypes};
 }
 
 LoadedModel from_gguf(const std::filesystem::path& path, const MakeNetwork& make) {

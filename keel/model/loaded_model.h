@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "keel/model/causal_lm.h"
+#include "keel/model/weight_dtypes.h"
 #include "keel/text/chat_template.h"
 #include "keel/text/tokenizer.h"
 
@@ -16,7 +17,8 @@ struct LoadedModel {
   ChatTemplates templates = {};
   std::vector<int32_t> stop_ids = {};  // tokens that end a completion
   Json generation = Json::object();    // generation_config.json; empty: none
-  at::ScalarType dtype = at::kFloat;   // of the weights where they came from
+  WeightDtypes dtypes = {};            // of the weights where they came from
+  Json adapter = Json::object();       // adapter_config.json of the adapter on the model; empty: none
 };
 
 /// From a Hugging Face folder, a GGUF file, or `owner/name` in the local Hugging Face cache.

@@ -9,8 +9,8 @@
 #include "keel/core/file.h"
 #include "keel/core/json_file.h"
 #include "keel/core/options.h"
+#include "keel/model/adapter_config.h"
 #include "keel/model/causal_lm.h"
-#include "keel/model/families.h"
 #include "keel/model/safetensors.h"
 
 namespace keel {
@@ -20,11 +20,19 @@ constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kTensors = "adapter_model.safetensors";
 constexpr const char* kPrefix = "base_model.model.";  // PEFT wraps the model twice before it names its tensors
 
-/// PEFT's other starts (pissa, olora, corda, loftq, ...) change the base model's weights too, and the adapter is then
-/// of use on those alone.
-bool leaves_the_base_alone(const Json& start) {
-  static const std::set<std::string> known{"gaussian", "orthogonal", "eva"};
-  return start.is_null() || start.is_boolean() || (start.is_string() && known.contains(start));
+std::string with(const std::string& layer, const char* part) { return kPrefix + layer + part; }
+
+/// One tensor of an adapter, of the shape that it must have.
+Tensor read_part(const SafetensorsFile& file, const std::string& place, const std::string& name,
+                 const std::vector<int64_t>& shape) {
+  if (!file.contains(name)) fail(ExitCode::kBadInput, place, ": no tensor \"", name, "\"; ", kConfig, " asks for it");
+  const Tensor value = file.read_float32(name);
+  if (value.sizes() != at::IntArrayRef(shape))
+    fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" has shape ", value.sizes(), ", ", kConfig,
+         " and the model ask for ", at::IntArrayRef(shape));
+  if (!value.isfinite().all().item<bool>())
+    fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" holds NaN or Inf; train or fetch the adapter again");
+  return value;
 }
 
 }  // namespace
@@ -46,8 +54,8 @@ double LoraOptions::scale() const {
   return alpha / (rank_stabilized ? std::sqrt(r) : r);
 }
 
-Json to_adapter_json(const LoraOptions& options, const std::string& base_model) {
-  return {{"base_model_name_or_path", base_model},
+Json to_adapter_json(const LoraOptions& options) {
+  return {{"base_model_name_or_path", nullptr},
           {"bias", "none"},
           {"fan_in_fan_out", false},
           {"inference_mode", true},
@@ -63,82 +71,39 @@ Json to_adapter_json(const LoraOptions& options, const std::string& base_model) 
           {"use_rslora", options.rank_stabilized}};
 }
 
-LoraOptions from_adapter_json(const Json& json, const std::string& place) {
-  if (!json.is_object()) fail(ExitCode::kBadInput, place, ": not a JSON object; is this an adapter's configuration?");
-  const ConfigReader r(json, place);
-  if (r.text("peft_type", "LORA") != "LORA")
-    fail(ExitCode::kBadInput, place, ": peft_type is \"", r.text("peft_type", ""), "\"; known: LORA");
-  const auto refuse = [&](const char* key) {
-    fail(
-        ExitCode::kBadInput, place, ": \"", key, "\" is ", json[key].dump(),
-        ", which would change the result and is not supported; merge the adapter with PEFT's merge_and_unload() first");
-  };
-  for (const char* key : {"use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"})
-    if (r.flag(key, false)) refuse(key);
-  if (r.text("bias", "none") != "none") refuse("bias");
-  for (const char* key :
-       {"modules_to_save", "rank_pattern", "alpha_pattern", "layers_to_transform", "exclude_modules",
-        "layer_replication", "target_parameters", "trainable_token_indices", "alora_invocation_tokens", "use_bdlora",
-        "arrow_config", "kasa_config", "monteclora_config", "velora_config", "loftq_config"})
-    if (r.has(key) && json[key] != false && !json[key].empty()) refuse(key);
-  if (!leaves_the_base_alone(json.value("init_lora_weights", Json(true)))) refuse("init_lora_weights");
-  for (const char* key : {"r", "lora_alpha"})
-    if (!r.has(key))
-      fail(ExitCode::kBadInput, place, ": no key \"", key, "\"; is this the ", kConfig, " of a PEFT adapter?");
-  LoraOptions options;
-  options.rank = r.integer("r");
-  if (options.rank < 1) fail(ExitCode::kBadInput, place, ": r is ", options.rank, "; wanted at least 1");
-  options.alpha = r.number("lora_alpha");
-  options.rank_stabilized = r.flag("use_rslora", false);
-  if (!r.has("target_modules")) fail(ExitCode::kBadInput, place, ": no key \"target_modules\"");
-  const Json& modules = json["target_modules"];
-  if (modules == "all-linear") return options;  // the default: every linear layer of every block
-  if (!modules.is_array()) refuse("target_modules");
-  options.target_modules.clear();
-  for (const Json& module : modules) {
-    if (!module.is_string()) refuse("target_modules");
-    options.target_modules.push_back(module);
-  }
-  return options;
-}
-
-void write_adapter(const std::filesystem::path& folder, const CausalLm& model, const LoraOptions& options,
-                   const std::string& base_model) {
+void write_adapter(const std::filesystem::path& folder, const CausalLm& model, const Json& config) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const NamedTensor& weight : model.adapter()) tensors.emplace_back(kPrefix + weight.name, weight.value.detach());
   write_safetensors(folder / kTensors, tensors, {{"format", "pt"}});
-  write_atomically(folder / kConfig, to_adapter_json(options, base_model).dump(2) + "\n");
+  write_atomically(folder / kConfig, config.dump(2) + "\n");
 }
 
-LoraOptions read_adapter(const std::filesystem::path& folder, CausalLm& model) {
-  const std::filesystem::path config = folder / kConfig;
-  const LoraOptions options = from_adapter_json(read_json_file(config), config.string());
-  try {
-    model.add_adapter(options, /*seed=*/0);
-  } catch (const Error& error) {
-    fail(ExitCode::kBadInput, config.string(), ": ", error.what());
-  }
-  const SafetensorsFile file = SafetensorsFile::open(folder / kTensors);
+Json read_adapter(const std::filesystem::path& folder, CausalLm& model) {
+  const AdapterConfig config(read_json_file(folder / kConfig), (folder / kConfig).string());
   const std::string place = (folder / kTensors).string();
-  for (const NamedTensor& weight : model.adapter()) {
-    const std::string name = kPrefix + weight.name;
-    if (!file.contains(name)) fail(ExitCode::kBadInput, place, ": no tensor \"", name, "\"; ", kConfig, " asks for it");
-    const at::NoGradGuard no_grad;
-    const Tensor value = file.read_float32(name);
-    if (value.sizes() != weight.value.sizes())
-      fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" has shape ", value.sizes(), ", ", kConfig,
-           " and the model ask for ", weight.value.sizes());
-    Tensor target = weight.value;
-    target.copy_(value);
-  }
+  if (!std::filesystem::exists(folder / kTensors) && std::filesystem::exists(folder / "adapter_model.bin"))
+    fail(ExitCode::kBadInput, folder.string(), ": no ", kTensors,
+         ", and adapter_model.bin runs code when it is loaded; ",
+         "load it with PEFT and save it again with save_pretrained(..., safe_serialization=True)");
+  const SafetensorsFile file = SafetensorsFile::open(folder / kTensors);
+  model.put_adapter([&](const std::string& layer, int64_t out, int64_t in) -> std::optional<LowRank> {
+    if (!config.targets(layer)) return std::nullopt;
+    const int64_t rank = config.rank(layer);
+    return LowRank{read_part(file, place, with(layer, ".lora_A.weight"), {rank, in}),
+                   read_part(file, place, with(layer, ".lora_B.weight"), {out, rank}), config.scale(layer)};
+  });
   std::set<std::string> known;
   for (const NamedTensor& weight : model.adapter()) known.insert(kPrefix + weight.name);
+  if (known.empty())
+    fail(ExitCode::kBadInput, (folder / kConfig).string(), ": target_modules is ",
+         config.json()["target_modules"].dump(),
+         ", which names no linear layer of this model; is it another model's adapter?");
   for (const TensorInfo& info : file.tensors()) {
     if (!known.contains(info.name))
       fail(ExitCode::kBadInput, place, ": tensor \"", info.name, "\" of shape ", at::IntArrayRef(info.shape),
            " has no place on this model");
   }
-  return options;
+  return config.json();
 }
 
 }  // namespace keel

@@ -29,18 +29,14 @@ struct LoraOptions {
   double scale() const;
 };
 
-/// adapter_config.json as PEFT writes and reads it.
-Json to_adapter_json(const LoraOptions& options, const std::string& base_model);
+/// The adapter_config.json of an adapter with these options, as PEFT writes it.
+Json to_adapter_json(const LoraOptions& options);
 
-/// Reads one; what would change the result and is not understood (DoRA, modules_to_save, biases, ...) is refused.
-LoraOptions from_adapter_json(const Json& json, const std::string& place);
+/// adapter_config.json (as given) and adapter_model.safetensors in a folder, by PEFT's names.
+void write_adapter(const std::filesystem::path& folder, const CausalLm& model, const Json& config);
 
-/// adapter_config.json and adapter_model.safetensors in a folder, by PEFT's names.
-void write_adapter(const std::filesystem::path& folder, const CausalLm& model, const LoraOptions& options,
-                   const std::string& base_model);
-
-/// Puts the adapter of a folder on the model (which has none yet) and returns its options. Missing, surplus and
-/// misshapen tensors are errors (exit code 3).
-LoraOptions read_adapter(const std::filesystem::path& folder, CausalLm& model);
+/// Puts the adapter of a folder on the model (which has none yet) and returns its adapter_config.json. Missing, surplus
+/// and misshapen tensors are errors (exit code 3).
+Json read_adapter(const std::filesystem::path& folder, CausalLm& model);
 
 }  // namespace keel

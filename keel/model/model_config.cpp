@@ -5,6 +5,7 @@
 #include "keel/core/error.h"
 #include "keel/core/options.h"
 #include "keel/model/families.h"
+#include "keel/model/weight_dtypes.h"
 
 namespace keel {
 
@@ -109,6 +110,19 @@ Json llama_config_json(const ModelConfig& config) {
   };
 }
 
+/// Weights in a few bits, with scales beside them, are another network than the one we compute.
+void refuse_quantised(const Json& json, const std::string& place) {
+  const Json quantization = json.value("quantization_config", json.value("compression_config", Json()));
+  if (quantization.empty()) return;
+  std::string method = quantization.dump();
+  if (quantization.is_object() && (quantization.contains("load_in_4bit") || quantization.contains("load_in_8bit")))
+    method = "bitsandbytes";
+  if (quantization.is_object() && quantization.value("quant_method", Json()).is_string())
+    method = quantization["quant_method"];
+  fail(ExitCode::kBadInput, place, ": quantization_config says that the weights are quantised with ", method,
+       ", which is not read; use the folder of the model before it was quantised, or a GGUF file");
+}
+
 const Family* family_named(const std::string& type, const std::string& place) {
   std::string known;
   for (const Family* family : families()) {
@@ -120,11 +134,15 @@ const Family* family_named(const std::string& type, const std::string& place) {
 
 }  // namespace
 
-Json to_config_json(const ModelConfig& config, const Json& special, const std::string& dtype) {
-  Json json = config.source.empty() ? llama_config_json(config) : config.source;
-  if (config.source.empty()) json.update(special);
-  json["dtype"] = dtype;
-  json["torch_dtype"] = dtype;  // the older spelling of dtype
+Json to_config_json(const ModelConfig& config, const Json& special, std::optional<at::ScalarType> chosen_dtype) {
+  Json json = config.source;
+  if (json.empty()) {
+    json = llama_config_json(config);
+    json.update(special);
+    json["dtype"] = json["torch_dtype"] = nullptr;  // the latter is the older spelling
+  }
+  for (const char* key : {"dtype", "torch_dtype"})
+    if (chosen_dtype && json.contains(key)) json[key] = dtype_name(*chosen_dtype);
   return json;
 }
 
@@ -132,6 +150,7 @@ ModelConfig from_config_json(const Json& json, const std::string& place) {
   if (!json.is_object()) fail(ExitCode::kBadInput, place, ": not a JSON object; is this a model's config.json?");
   const ConfigReader r(json, place);
   const Family* family = family_named(r.text("model_type", ""), place);
+  refuse_quantised(json, place);
   ModelConfig config;
   config.model_type = family->model_type;
   config.vocab_size = r.integer("vocab_size");
@@ -145,7 +164,6 @@ ModelConfig from_config_json(const Json& json, const std::string& place) {
   config.rms_norm_eps = r.number("rms_norm_eps", 1e-6);
   config.initializer_range = r.number("initializer_range", 0.02);
   config.tie_word_embeddings = r.flag("tie_word_embeddings", false);
-  config.activation = r.activation(Activation::kSilu);
   config.source = json;
   constexpr int64_t kMaxLayers = 1 << 16;
   if (config.num_hidden_layers < 1 || config.num_hidden_layers > kMaxLayers)

@@ -7,6 +7,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/json.h"
+#include "keel/core/tensor.h"
 
 namespace keel {
 
@@ -86,9 +87,9 @@ struct ModelConfig {
 /// Fills in what the options leave open and refuses impossible shapes (exit code 2).
 ModelConfig model_config(const ModelOptions& options, int64_t vocab_size);
 
-/// config.json: as it was read, or of a Llama model made from nothing; `special` holds bos_token_id, eos_token_id and
-/// pad_token_id where they exist, `dtype` is that of the weights beside it.
-Json to_config_json(const ModelConfig& config, const Json& special, const std::string& dtype);
+/// config.json as it was read; a key that says the weights' type is corrected where one was chosen for them. Of a model
+/// made from nothing: a Llama's, with `special`: bos_token_id, eos_token_id and pad_token_id where they exist.
+Json to_config_json(const ModelConfig& config, const Json& special, std::optional<at::ScalarType> chosen_dtype);
 
 /// Reads a config.json; `place` names the file in errors (exit code 3).
 ModelConfig from_config_json(const Json& json, const std::string& place);

@@ -52,14 +52,23 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& fol
   return files;
 }
 
-/// The first type of floating-point numbers among the tensors, in the order of the files.
-at::ScalarType dtype_of(const std::filesystem::path& folder) {
+/// What the weights are written back as: float64 is narrowed.
+WeightDtypes dtypes_of(const std::filesystem::path& folder) {
+  std::map<std::string, at::ScalarType> each;
   for (const auto& path : weight_files(folder)) {
     const SafetensorsFile file = SafetensorsFile::open(path);
-    for (const TensorInfo& info : file.tensors())
-      if (at::isFloatingType(info.dtype)) return info.dtype == at::kDouble ? at::kFloat : info.dtype;
+    for (const TensorInfo& info : file.tensors()) each[info.name] = info.dtype == at::kDouble ? at::kFloat : info.dtype;
   }
-  return at::kFloat;
+  return WeightDtypes(std::move(each));
+}
+
+/// Integers are a quantised model's, and mean nothing without the scales beside them; so do floats of 8 bits.
+void check_is_weight(const TensorInfo& info, const std::filesystem::path& path) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble})
+    if (info.dtype == dtype) return;
+  fail(ExitCode::kBadInput, path.string(), ": tensor \"", info.name, "\" holds numbers of the type ",
+       dtype_word(info.dtype), "; weights are F32, F16, BF16 or F64. Use the folder of the model before it was ",
+       "quantised, or a GGUF file");
 }
 
 /// The newest snapshot of `owner/name` in the Hugging Face cache; empty: none.
@@ -100,7 +109,8 @@ ModelFolder ModelFolder::open(const std::filesystem::path& path) {
     fail(ExitCode::kBadInput, path.string(), ": no config.json; wanted a Hugging Face model folder");
   ModelFolder folder{.path = path, .config = from_config_json(read_json_file(config), config.string())};
   if (std::filesystem::exists(generation)) folder.generation = read_json_file(generation);
-  if (std::filesystem::exists(path / kWeights) || std::filesystem::exists(path / kIndex)) folder.dtype = dtype_of(path);
+  if (std::filesystem::exists(path / kWeights) || std::filesystem::exists(path / kIndex))
+    folder.dtypes = dtypes_of(path);
   return folder;
 }
 
@@ -137,6 +147,7 @@ WeightSource safetensors_weights(const std::filesystem::path& folder) {
     const size_t number = shards->files.size();
     shards->files.push_back(SafetensorsFile::open(path));
     for (const TensorInfo& info : shards->files.back().tensors()) {
+      check_is_weight(info, path);
       if (!shards->file_of.emplace(info.name, number).second)
         fail(ExitCode::kBadInput, path.string(), ": tensor \"", info.name, "\" is in another file of the folder too");
       source.shapes[info.name] = info.shape;
@@ -149,7 +160,7 @@ WeightSource safetensors_weights(const std::filesystem::path& folder) {
 }
 
 void write_model_folder(const std::filesystem::path& folder, const CausalLm& model, const Tokenizer& tokenizer,
-                        const Json& generation, at::ScalarType dtype) {
+                        const Json& generation, const WeightDtypes& dtypes) {
   Json special = Json::object();
   if (tokenizer.bos_id()) special["bos_token_id"] = *tokenizer.bos_id();
   if (tokenizer.eos_id()) special["eos_token_id"] = *tokenizer.eos_id();
@@ -162,8 +173,8 @@ void write_model_folder(const std::filesystem::path& folder, const CausalLm& mod
   }
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const NamedTensor& weight : model.parameters()) tensors.emplace_back(weight.name, weight.value.detach());
-  write_safetensors(folder / kWeights, tensors, {{"format", "pt"}}, dtype);
-  write_atomically(folder / "config.json", to_config_json(model.config(), special, dtype_name(dtype)).dump(2) + "\n");
+  write_safetensors(folder / kWeights, tensors, {{"format", "pt"}}, dtypes);
+  write_atomically(folder / "config.json", to_config_json(model.config(), special, dtypes.chosen()).dump(2) + "\n");
   write_atomically(folder / "generation_config.json", sampling.dump(2) + "\n");
   for (const auto& [name, bytes] : tokenizer.files()) write_atomically(folder / name, bytes);
 }
@@ -171,16 +182,6 @@ void write_model_folder(const std::filesystem::path& folder, const CausalLm& mod
 CausalLm read_model_folder(const std::filesystem::path& folder, at::Device device) {
   const ModelFolder opened = ModelFolder::open(folder);
   return CausalLm::load(opened.config, opened.weights(), device);
-}
-
-std::string dtype_name(at::ScalarType dtype) {
-  return dtype == at::kBFloat16 ? "bfloat16" : dtype == at::kHalf ? "float16" : "float32";
-}
-
-at::ScalarType dtype_named(const std::string& name, const std::string& place) {
-  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf})
-    if (dtype_name(dtype) == name) return dtype;
-  fail(ExitCode::kBadConfiguration, place, " is \"", name, "\"; known: float32, bfloat16, float16");
 }
 
 }  // namespace keel

@@ -6,6 +6,7 @@
 
 #include "keel/core/json.h"
 #include "keel/model/causal_lm.h"
+#include "keel/model/weight_dtypes.h"
 #include "keel/text/tokenizer.h"
 
 namespace keel {
@@ -15,8 +16,8 @@ namespace keel {
 struct ModelFolder {
   std::filesystem::path path;
   ModelConfig config;
-  Json generation = Json::object();   // generation_config.json; empty where there is none
-  at::ScalarType dtype = at::kFloat;  // of the weights in the files
+  Json generation = Json::object();  // generation_config.json; empty where there is none
+  WeightDtypes dtypes = {};          // of the weights in the files
 
   /// Reads everything but the weights.
   static ModelFolder open(const std::filesystem::path& path);
@@ -30,19 +31,16 @@ struct ModelFolder {
 /// error (exit code 3) that shows how to download it.
 std::filesystem::path find_model(const std::string& name);
 
-/// The safetensors files of a folder as one source, whatever their number; each tensor is read as float32.
+/// The safetensors files of a folder as one source, whatever their number; each tensor is read as float32. Weights that
+/// are no floating-point numbers of 16 bits or more are refused.
 WeightSource safetensors_weights(const std::filesystem::path& folder);
 
-/// Writes config.json, generation_config.json, model.safetensors (weights as `dtype`) and the tokenizer's files into a
+/// Writes config.json, generation_config.json, model.safetensors (weights as `dtypes`) and the tokenizer's files into a
 /// folder.
 void write_model_folder(const std::filesystem::path& folder, const CausalLm& model, const Tokenizer& tokenizer,
-                        const Json& generation, at::ScalarType dtype);
+                        const Json& generation, const WeightDtypes& dtypes);
 
 /// The network of a folder that write_model_folder wrote, or any other.
 CausalLm read_model_folder(const std::filesystem::path& folder, at::Device device);
-
-/// "float32", "bfloat16", "float16" and back; other words are errors that name `place`.
-std::string dtype_name(at::ScalarType dtype);
-at::ScalarType dtype_named(const std::string& name, const std::string& place);
 
 }  // namespace keel

@@ -378,13 +378,13 @@ struct Outgoing {
 };
 
 Outgoing checked_outgoing(const std::filesystem::path& path, const std::string& name, const Tensor& tensor,
-                          std::optional<at::ScalarType> dtype) {
+                          const std::optional<WeightDtypes>& dtypes) {
   const auto refuse_to_write = [&](const auto&... fault) {
     fail(ExitCode::kInternal, "cannot write ", path, ": the tensor ", printable(name), " ", fault...);
   };
   if (const char* fault = name_fault(name)) refuse_to_write("has a name that ", fault);
   if (!tensor.defined()) refuse_to_write("is undefined");
-  const at::ScalarType written = dtype.value_or(tensor.scalar_type());
+  const at::ScalarType written = dtypes ? dtypes->of(name) : tensor.scalar_type();
   const auto* known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](auto& d) { return d.dtype == written; });
   if (known == kDtypes.end()) {
     refuse_to_write("has the dtype ", c10::toString(written), "; wanted one of ", known_dtypes());
@@ -397,10 +397,10 @@ Outgoing checked_outgoing(const std::filesystem::path& path, const std::string& 
 /// The tensors in the order of the file.
 std::vector<Outgoing> in_file_order(const std::filesystem::path& path,
                                     const std::vector<std::pair<std::string, Tensor>>& tensors,
-                                    std::optional<at::ScalarType> dtype) {
+                                    const std::optional<WeightDtypes>& dtypes) {
   std::vector<Outgoing> order;
   order.reserve(tensors.size());
-  for (const auto& [name, tensor] : tensors) order.push_back(checked_outgoing(path, name, tensor, dtype));
+  for (const auto& [name, tensor] : tensors) order.push_back(checked_outgoing(path, name, tensor, dtypes));
   std::sort(order.begin(), order.end(), [](const Outgoing& a, const Outgoing& b) {
     const auto size_a = c10::elementSize(a.dtype), size_b = c10::elementSize(b.dtype);
     return size_a != size_b ? size_a > size_b : *a.name < *b.name;
@@ -456,8 +456,8 @@ Tensor as_written(const std::filesystem::path& path, const Outgoing& out) {
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
-                       const std::map<std::string, std::string>& metadata, std::optional<at::ScalarType> dtype) {
-  const std::vector<Outgoing> order = in_file_order(path, tensors, dtype);
+                       const std::map<std::string, std::string>& metadata, const std::optional<WeightDtypes>& dtypes) {
+  const std::vector<Outgoing> order = in_file_order(path, tensors, dtypes);
   const std::string header = make_header(path, order, metadata);
   DurableFile file(path);
   file.write(header);

@@ -14,6 +14,7 @@
 
 #include "keel/core/file.h"
 #include "keel/core/tensor.h"
+#include "keel/model/weight_dtypes.h"
 
 namespace keel {
 
@@ -56,9 +57,10 @@ class SafetensorsFile {
 
 /// Writes a safetensors file, durably and whole or not at all. The bytes depend only on the arguments' content: tensors
 /// are laid out by element size, largest first (so that each is aligned), then by name. Tensors may be on any device
-/// and need not be contiguous; they are copied to the CPU one at a time, and written as `dtype` where one is given.
-/// Libraries in Python expect metadata {"format": "pt"}.
+/// and need not be contiguous; they are copied to the CPU one at a time, and written as `dtypes` says where it is
+/// given. Libraries in Python expect metadata {"format": "pt"}.
 void write_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
-                       const std::map<std::string, std::string>& metadata, std::optional<at::ScalarType> dtype = {});
+                       const std::map<std::string, std::string>& metadata,
+                       const std::optional<WeightDtypes>& dtypes = {});
 
 }  // namespace keel

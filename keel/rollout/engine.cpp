@@ -3,10 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
 #include "keel/core/options.h"
+#include "keel/model/finite_weights.h"
 #include "keel/model/packed_attention.h"
 #include "keel/rollout/key_value_store.h"
 #include "keel/rollout/sampler.h"
@@ -176,6 +178,7 @@ void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingReques
       const int32_t token = static_cast<int32_t>(tokens.const_data_ptr<int64_t>()[row]);
       rollout.tokens.push_back(token);
       rollout.behavior_logp.push_back(logp.const_data_ptr<float>()[row]);
+      if (!std::isfinite(rollout.behavior_logp.back())) fail_not_finite(model_);
       const bool stopped = request.stop_at_eos && ends(token);
       rollout.finish = stopped ? Finish::kStop : Finish::kLength;
       if (stopped || step + 1 == request.max_new_tokens)

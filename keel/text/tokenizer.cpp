@@ -24,8 +24,10 @@ using namespace keel::text;
 constexpr const char* kTokenizerFile = "tokenizer.json";
 constexpr const char* kConfigFile = "tokenizer_config.json";
 constexpr const char* kSpecialFile = "special_tokens_map.json";
-constexpr std::array kOtherFiles = {kConfigFile, kSpecialFile, "chat_template.jinja"};
-constexpr uint64_t kMaxTokenizerBytes = uint64_t{256} << 20, kMaxOtherBytes = uint64_t{16} << 20;
+// The last four are for other programs (llama.cpp's converter reads tokenizer.model): nothing here does, they are kept.
+constexpr std::array kOtherFiles = {kConfigFile,  kSpecialFile, "chat_template.jinja", "added_tokens.json",
+                                    "vocab.json", "merges.txt", "tokenizer.model"};
+constexpr uint64_t kMaxTokenizerBytes = uint64_t{256} << 20, kMaxOtherBytes = uint64_t{64} << 20;
 
 Json other_file(const std::map<std::string, std::string>& files, const char* name, const std::string& place) {
   const auto found = files.find(name);
@@ -90,6 +92,10 @@ Tokenizer Tokenizer::from_json(const Json& tokenizer_json, const Json& tokenizer
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / kTokenizerFile))
+    fail(ExitCode::kBadInput, folder.string(), ": no ", kTokenizerFile,
+         "; make it from the folder's other files with transformers: AutoTokenizer.from_pretrained(FOLDER)",
+         ".save_pretrained(FOLDER)");
   std::map<std::string, std::string> files = {{kTokenizerFile, read_file(folder / kTokenizerFile, kMaxTokenizerBytes)}};
   for (const char* name : kOtherFiles) {
     if (std::filesystem::exists(folder / name)) files[name] = read_file(folder / name, kMaxOtherBytes);

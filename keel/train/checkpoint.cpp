@@ -90,14 +90,21 @@ CausalLm load_reference(const std::filesystem::path& folder, at::Device device) 
 
 namespace {
 
+/// Whether the folder holds less than the float32 weights.
+bool narrows(const LoadedModel& policy) {
+  const std::vector<NamedTensor> weights = policy.model.parameters();
+  return std::any_of(weights.begin(), weights.end(),
+                     [&](const NamedTensor& weight) { return policy.dtypes.of(weight.name) != at::kFloat; });
+}
+
 void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
   const LoadedModel& policy = checkpoint.policy;
-  write_model_folder(folder, policy.model.merged(), policy.tokenizer, policy.generation, policy.dtype);
+  write_model_folder(folder, policy.model.merged(), policy.tokenizer, policy.generation, policy.dtypes);
   std::vector<NamedTensor> kept = checkpoint.optimizer;
-  if (checkpoint.lora.used()) {
+  if (!policy.adapter.empty()) {
     create_directories(folder / kAdapterFolder);
-    write_adapter(folder / kAdapterFolder, policy.model, checkpoint.lora, checkpoint.base_model);
-  } else if (policy.dtype != at::kFloat) {
+    write_adapter(folder / kAdapterFolder, policy.model, policy.adapter);
+  } else if (narrows(policy)) {
     for (const NamedTensor& weight : policy.model.parameters())
       kept.push_back({weight.name + std::string(kMaster), weight.value});
   }
@@ -145,8 +152,8 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints
   return {};
 }
 
-void put_adapter(const std::filesystem::path& checkpoint, CausalLm& base) {
-  read_adapter(checkpoint / kAdapterFolder, base);
+Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base) {
+  return read_adapter(checkpoint / kAdapterFolder, base);
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device) {
@@ -162,8 +169,6 @@ Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device d
     LoadedModel policy = load_folder(checkpoint, device, masters.shapes.empty() ? nullptr : &masters);
     std::optional<Critic> critic = read_critic(checkpoint, device);
     return {.policy = std::move(policy),
-            .lora = {},
-            .base_model = {},
             .optimizer = read_moments(optimizer),
             .state = state,
             .files = files,

@@ -18,8 +18,6 @@ namespace keel {
 /// folder's weights and lies, in PEFT's files, in the folder `adapter`.
 struct Checkpoint {
   LoadedModel policy;
-  LoraOptions lora = {};
-  std::string base_model = {};         // what the adapter belongs on
   std::vector<NamedTensor> optimizer;  // of the policy and the critic
   TrainState state;
   RunFolder::Sizes files;  // of the run's growing files
@@ -46,8 +44,8 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints
 /// The adapter stays merged: put_adapter gives a network that it can be trained on.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
 
-/// Puts a checkpoint's adapter on the network that it was trained on.
-void put_adapter(const std::filesystem::path& checkpoint, CausalLm& base);
+/// Puts a checkpoint's adapter on the network that it was trained on, and returns its adapter_config.json.
+Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base);
 
 /// The policy that RL starts from, RUN/reference: a model folder with a manifest, whole or not at all, that is there
 /// before the first RL checkpoint.

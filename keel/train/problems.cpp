@@ -60,8 +60,14 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
     fail(ExitCode::kBadConfiguration, "rollout.max_new_tokens is ", config.rollout.max_new_tokens,
          ", but the model has ", policy.model.config().max_position_embeddings,
          " positions, which leaves none for a prompt; lower it");
-  if (options.max_prompt_tokens == 0 || options.max_prompt_tokens > room) options.max_prompt_tokens = room;
-  OpenedDataset opened = open_dataset(options, config.run.seed, policy.tokenizer, policy.templates);
+  std::string limit = "data.max_prompt_tokens";
+  if (options.max_prompt_tokens == 0 || options.max_prompt_tokens > room) {
+    options.max_prompt_tokens = room;
+    limit = "what the model's max_position_embeddings, " +
+            std::to_string(policy.model.config().max_position_embeddings) + ", leaves beside rollout.max_new_tokens, " +
+            std::to_string(longest_completion(config)) + ",";
+  }
+  OpenedDataset opened = open_dataset(options, config.run.seed, policy.tokenizer, policy.templates, limit);
   training_ = std::move(opened.train);
   held_out_ = std::move(opened.held_out);
   notes_ = std::move(opened.notes);

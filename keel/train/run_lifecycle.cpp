@@ -89,16 +89,16 @@ void require_same_config(const Config& config, const Json& saved, const std::str
          "\nRestore them to continue it, or start a new run with another run.dir");
 }
 
-/// The network that a checkpoint's adapter was trained on, with the adapter.
-CausalLm adapted_base(const Config& config, const TrainState& state, const std::filesystem::path& checkpoint,
-                      at::Device device) {
-  CausalLm base = starting_model(config, device).model;
+/// Goes on with a checkpoint's adapter on the network that it was trained on.
+void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState& state,
+                     const std::filesystem::path& checkpoint) {
+  CausalLm base = starting_model(config, policy.model.device()).model;
   if (weight_checksum(base) != state.base_checksum)
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,
          " has other weights than when the run was started, and ", "the adapter in ", checkpoint.string(),
          " belongs to those; restore the model");
-  put_adapter(checkpoint, base);
-  return base;
+  policy.adapter = put_adapter(checkpoint, base);
+  policy.model = std::move(base);
 }
 
 /// Refuses a model that cannot be trained in this machine's memory; a machine that promises more than it has would end
@@ -141,7 +141,7 @@ Trainer::Trainer(const Config& config, LoadedModel policy, Problems problems, Ru
 }
 
 std::unique_ptr<Trainer> Trainer::start(const Config& given, bool replace, Console& console) {
-  Config config = with_absolute_paths(given);
+  const Config config = with_absolute_paths(given);
   use_threads(config.run.threads);
   const at::Device device = open_device(config.run.device);
   const ModelConfig shape = starting_shape(config);
@@ -151,7 +151,7 @@ std::unique_ptr<Trainer> Trainer::start(const Config& given, bool replace, Conso
   LoadedModel policy = starting_model(config, device);
   TrainState state;
   if (config.lora.used()) state.base_checksum = weight_checksum(policy.model);
-  add_starting_adapter(policy.model, config.lora, config.run.seed);
+  add_starting_adapter(policy, config);
   Problems problems(config, policy);
   state.data = problems.fingerprint();
   problems.training().next(1);  // files without a prompt that fits are refused now
@@ -181,7 +181,8 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console) 
   FileHandle claim = RunFolder::claim(folder);
   Checkpoint checkpoint = load_checkpoint(newest, device);
   require_same_config(config, checkpoint.config, newest.string());
-  if (config.lora.used()) checkpoint.policy.model = adapted_base(config, checkpoint.state, newest, device);
+  choose_dtype(config.checkpoint, checkpoint.policy);
+  if (config.lora.used()) put_on_its_base(checkpoint.policy, config, checkpoint.state, newest);
   Problems problems(config, checkpoint.policy);
   if (problems.fingerprint() != checkpoint.state.data)
     fail(ExitCode::kBadInput, "data.files: the files are not those that the run in ", folder.string(),
@@ -321,8 +322,7 @@ void Trainer::save() {
   Stopwatch watch(device_);
   require_finite_weights();
   const RunFolder::Sizes sizes = folder_.sync();
-  Checkpoint checkpoint{policy_, config_.lora, config_.model.path, optimizer_->state(),
-                        state_,  sizes,        to_json(config_)};
+  Checkpoint checkpoint{policy_, optimizer_->state(), state_, sizes, to_json(config_)};
   if (critic_) {
     checkpoint.critic = critic_->critic();
     for (NamedTensor& moment : critic_->state()) checkpoint.optimizer.push_back(std::move(moment));

@@ -25,8 +25,12 @@ LoadedModel starting_model(const Config& config, at::Device device) {
     return LoadedModel{.model = std::move(model), .tokenizer = std::move(tokenizer)};
   }();
   if (start.stop_ids.empty() && start.tokenizer.eos_id()) start.stop_ids.push_back(*start.tokenizer.eos_id());
-  if (config.checkpoint.dtype != "auto") start.dtype = dtype_named(config.checkpoint.dtype, "checkpoint.dtype");
+  choose_dtype(config.checkpoint, start);
   return start;
+}
+
+void choose_dtype(const CheckpointOptions& options, LoadedModel& model) {
+  if (options.dtype != "auto") model.dtypes = dtype_named(options.dtype, "checkpoint.dtype");
 }
 
 ModelConfig starting_shape(const Config& config) {
@@ -34,14 +38,16 @@ ModelConfig starting_shape(const Config& config) {
   return model_config(config.model, make_task(config.task)->tokenizer().size());
 }
 
-void add_starting_adapter(CausalLm& base, LoraOptions& lora, uint64_t seed) {
-  if (!lora.adapter.empty()) {
-    const std::string folder = lora.adapter;
-    lora = read_adapter(folder, base);
-    lora.adapter = folder;
-  } else if (lora.rank > 0) {
-    base.add_adapter(lora, seed);
+void add_starting_adapter(LoadedModel& base, const Config& config) {
+  const LoraOptions& lora = config.lora;
+  if (!lora.used()) return;
+  if (lora.adapter.empty()) {
+    base.model.add_adapter(lora, config.run.seed);
+    base.adapter = to_adapter_json(lora);
+  } else {
+    base.adapter = read_adapter(lora.adapter, base.model);
   }
+  base.adapter["base_model_name_or_path"] = config.model.path;
 }
 
 uint32_t weight_checksum(const CausalLm& model) {

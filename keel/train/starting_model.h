@@ -9,12 +9,15 @@ namespace keel {
 /// speaks the task's words.
 LoadedModel starting_model(const Config& config, at::Device device);
 
+/// What the model is saved as: what checkpoint.dtype says, else what it was read as.
+void choose_dtype(const CheckpointOptions& options, LoadedModel& model);
+
 /// Its architecture alone.
 ModelConfig starting_shape(const Config& config);
 
-/// Puts the adapter that the configuration asks for on a fresh base; what is then true of it is written back into
-/// `lora` (an adapter that is loaded says its own rank). Nothing where none is asked for.
-void add_starting_adapter(CausalLm& base, LoraOptions& lora, uint64_t seed);
+/// Puts the adapter that the configuration asks for, a fresh one or a folder's, on a base. Nothing where none is asked
+/// for.
+void add_starting_adapter(LoadedModel& base, const Config& config);
 
 /// A checksum of all weights: whether a base model is the one that an adapter was trained on.
 uint32_t weight_checksum(const CausalLm& model);

@@ -4,6 +4,7 @@
 
 #include "keel/core/device.h"
 #include "keel/core/random.h"
+#include "keel/model/finite_weights.h"
 #include "keel/reward/scoring_queue.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/train/annotate.h"
@@ -231,6 +232,7 @@ void Trainer::count_update(bool sound) {
     state_.skipped_in_a_row = 0;
     return;
   }
+  if (state_.updates == 0) require_finite(policy_.model);  // no update is to blame: it came so
   state_.skipped++;
   folder_.log("step " + std::to_string(state_.step + 1) +
               ": an update was skipped, its gradient norm is not finite; prompts " + std::to_string(state_.prompts) +

@@ -98,6 +98,27 @@ class Inspect(support.Test):
         self.assert_exit(keel("convert", str(self.file), str(out), "--dtype", "int8"), 2)
         self.assertEqual([path.name for path in (self.folder / "made").iterdir()], ["model"])
 
+    def test_a_run_its_checkpoint_and_its_adapter_are_described_with_all_their_parts(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, lora={"rank": 3, "alpha": 6, "target_modules": '["q_proj"]'},
+                               objective={"method": "ppo_gae", "entropy_coefficient": 0}, critic={"body": "separate"}), 0)
+        checkpoint = sorted((run / "checkpoints").glob("step-*"))[-1]
+        found = json.loads(keel("inspect", checkpoint, "--json").stdout)
+        self.assertEqual(list(found["parts"]), ["adapter", "critic"])
+        adapter, critic = found["parts"].values()
+        self.assertEqual((adapter["kind"], adapter["r"], adapter["lora_alpha"], adapter["target_modules"]),
+                         ("adapter", 3, 6.0, ["q_proj"]))
+        self.assertEqual(len(adapter["tensors"]), 2 * found["num_hidden_layers"])
+        self.assertEqual(critic["architectures"], ["LlamaForTokenClassification"])
+        self.assertIn("score.weight", [tensor["name"] for tensor in critic["tensors"]])
+        self.assertEqual(json.loads(keel("inspect", checkpoint / "adapter", "--json").stdout), adapter)
+        whole = json.loads(keel("inspect", run, "--json").stdout)
+        self.assertEqual((whole["kind"], whole["checkpoints"][-1]), ("run", checkpoint.name))
+        self.assertEqual(whole["parts"], {f"checkpoints/{checkpoint.name}": found})
+        text = keel("inspect", run).stdout
+        for part in ("adapter_config.json", "lora_alpha", "q_proj.lora_A.weight", "LlamaForTokenClassification", "checksums"):
+            self.assertIn(part, text)
+
     def test_a_damaged_checkpoint_is_answered_with_1(self):
         run = self.folder / "run"
         self.assert_exit(train(run), 0)

@@ -10,12 +10,15 @@ import tempfile
 try:
     import torch
     from safetensors.torch import load_file, save_file
-    from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, LlamaConfig, MistralConfig,
+    from transformers import (AutoConfig, AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, LlamaConfig, MistralConfig,
                               Qwen2Config, Qwen3Config)
 except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
+from random_models import random_configs
+
+RANDOM_PER_FAMILY = int(os.environ.get("KEEL_RANDOM_MODELS", 6))
 SIZES = dict(vocab_size=97, hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=6,
              num_key_value_heads=2, max_position_embeddings=512, initializer_range=0.15, bos_token_id=1, eos_token_id=0,
              pad_token_id=None)
@@ -52,10 +55,18 @@ def cases():
         **odd, head_dim=16, sliding_window=5, layer_types=["sliding_attention", "full_attention"],
         rope_parameters={"full_attention": dict(rope_type="linear", factor=8.0, rope_theta=1e6),
                          "sliding_attention": dict(rope_type="default", rope_theta=1e4)}), 50
+    yield from random_configs(RANDOM_PER_FAMILY, seed=int(os.environ.get("KEEL_RANDOM_SEED", 1)))
 
 
 def make(path, config, first_position, seed):
     torch.manual_seed(seed)
+    written = None
+    if isinstance(config, dict):  # a config.json as someone wrote it, and not as transformers would
+        written = json.dumps(config)
+        os.mkdir(path)
+        with open(os.path.join(path, "config.json"), "w") as file:
+            file.write(written)
+        config = AutoConfig.from_pretrained(path)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -63,6 +74,9 @@ def make(path, config, first_position, seed):
                 parameter.add_(torch.randn_like(parameter) * 0.3)
     # Two shards, so that an index is read too, in every second folder.
     model.save_pretrained(path, max_shard_size="60KB" if seed % 2 else "1GB")
+    if written:
+        with open(os.path.join(path, "config.json"), "w") as file:
+            file.write(written)
     lengths = [23, 1, 40, 8]
     tokens = torch.randint(0, config.vocab_size, (sum(lengths),))
     firsts = [first_position, 0, first_position // 2, 3 if first_position else 0]

@@ -85,7 +85,7 @@ TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
 
     const Tokenizer tokenizer = any_tokenizer(opened.config.vocab_size);
     create_directories(path / "saved");
-    write_model_folder(path / "saved", model, tokenizer, opened.generation, opened.dtype);
+    write_model_folder(path / "saved", model, tokenizer, opened.generation, opened.dtypes);
 
     // Decoding with a key-value cache must say what training says, whatever windows and caps there are.
     std::vector<Prompt> prompts(3);

@@ -111,7 +111,17 @@ def check_ours_in_peft(architecture, like, folder, options):
 MODEL_RESET = ("model.initializer_range=0.02", "model.max_positions=2048")
 THEIRS = [dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"]),
           dict(r=3, lora_alpha=5, use_rslora=True, target_modules="all-linear"),
-          dict(r=8, lora_alpha=16, target_modules=["o_proj", "up_proj", "down_proj", "gate_proj", "k_proj"])]
+          dict(r=8, lora_alpha=16, target_modules=["o_proj", "up_proj", "down_proj", "gate_proj", "k_proj"]),
+          dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"],
+               rank_pattern={"down_proj": 2, "layers.1.self_attn.q_proj": 6},
+               alpha_pattern={"v_proj": 3, r"model\.layers\.0\..*q_proj": 20}),
+          dict(r=4, lora_alpha=8, use_rslora=True, target_modules=["k_proj", "up_proj"], rank_pattern={"^model.*k_proj": 9},
+               alpha_pattern={"up_proj": 1}),
+          dict(r=2, lora_alpha=9, target_modules=["q_proj", "gate_proj"], layers_to_transform=[1], layers_pattern="layers"),
+          dict(r=2, lora_alpha=9, target_modules=["o_proj", "model.layers.1.mlp.up_proj"], layers_to_transform=0),
+          dict(r=2, lora_alpha=9, target_modules=r".*\.(q|k)_proj|model\.layers\.1\.mlp\..*"),
+          dict(r=2, lora_alpha=9, target_modules="all-linear", exclude_modules=["down_proj", "layers.0.self_attn.q_proj"]),
+          dict(r=2, lora_alpha=9, target_modules=["v_proj", "o_proj"], exclude_modules=r".*layers\.0\..*o_proj")]
 OURS = [("lora.rank=4",), ("lora.rank=3", "lora.rank_stabilized=true", "lora.alpha=2"),
         ("lora.rank=2", 'lora.target_modules=["q_proj", "down_proj"]')]
 

@@ -7,10 +7,13 @@
 namespace keel {
 namespace {
 
+constexpr const char* kFull = "full_attention";
+
 void read_common(const ConfigReader& r, ModelConfig& c) {
   c.head_dim = r.integer("head_dim", 256);
   c.tie_word_embeddings = r.flag("tie_word_embeddings", true);
-  c.activation = r.activation(Activation::kGeluTanh);
+  c.activation = r.activation("hidden_activation", Activation::kGeluTanh);  // hidden_act says nothing here
+  if (r.absent("num_key_value_heads")) c.num_key_value_heads = 4;
   c.attention_bias = c.output_bias = r.flag("attention_bias", false);
   c.attention_scale = 1 / std::sqrt(r.number("query_pre_attn_scalar", 256));
   c.norm_plus_one = c.norm_after = c.scaled_embedding = true;
@@ -21,24 +24,30 @@ void read_common(const ConfigReader& r, ModelConfig& c) {
 
 void read_gemma2(const ConfigReader& r, ModelConfig& c) {
   read_common(r, c);
-  c.rope = r.rope(1e4);
+  c.rope = r.rope();
   c.attention_softcap = r.number_or_none("attn_logit_softcapping", 50);
   c.logit_softcap = r.number_or_none("final_logit_softcapping", 30);
   c.sliding_window = r.integer("sliding_window", 4096);
   c.sliding = r.sliding_layers(c.num_hidden_layers, [](int64_t layer) { return layer % 2 == 0; });
 }
 
+/// The part of rope_parameters for one kind of layers; rope_scaling, the older spelling, is of the full ones alone.
+Rope rope_of(const ConfigReader& r, const std::string& layers, double theta) {
+  Json parameters = Json::object();
+  if (r.has("rope_parameters") && r.section("rope_parameters").has(layers.c_str()))
+    parameters = r.section("rope_parameters").section(layers.c_str()).json();
+  if (r.has("rope_scaling") && layers == kFull) parameters.update(r.section("rope_scaling").json());
+  return r.rope_from(parameters, r.place() + ": rope_parameters: " + layers, theta);
+}
+
 void read_gemma3(const ConfigReader& r, ModelConfig& c) {
   read_common(r, c);
-  c.rope = r.rope(1e6, "full_attention");
-  c.sliding_rope = Rope{.theta = r.number("rope_local_base_freq", 1e4)};
-  if (r.has("rope_parameters") && r.section("rope_parameters").has("sliding_attention"))
-    c.sliding_rope = r.rope(1e4, "sliding_attention");
-  c.attention_softcap = r.number_or_none("attn_logit_softcapping", 0);
-  c.logit_softcap = r.number_or_none("final_logit_softcapping", 0);
+  c.rope = rope_of(r, kFull, r.number("rope_theta", 1e6));
+  c.sliding_rope = rope_of(r, "sliding_attention", r.number("rope_local_base_freq", 1e4));
+  c.logit_softcap = r.number_or_none("final_logit_softcapping", 0);  // attn_logit_softcapping is ignored here
   c.query_key_norm = true;
   c.sliding_window = r.integer("sliding_window", 4096);
-  const int64_t period = r.integer("sliding_window_pattern", r.integer("_sliding_window_pattern", 6));
+  const int64_t period = r.integer("sliding_window_pattern", 6);
   if (period < 1) fail(ExitCode::kBadInput, r.place(), ": sliding_window_pattern is ", period, "; wanted at least 1");
   c.sliding = r.sliding_layers(c.num_hidden_layers, [&](int64_t layer) { return (layer + 1) % period != 0; });
 }

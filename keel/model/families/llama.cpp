@@ -5,7 +5,8 @@ namespace keel {
 namespace {
 
 void read(const ConfigReader& r, ModelConfig& c) {
-  c.rope = r.rope(1e4);
+  c.rope = r.rope();
+  c.activation = r.activation("hidden_act", Activation::kSilu);
   c.attention_bias = c.output_bias = r.flag("attention_bias", false);
   c.mlp_bias = r.flag("mlp_bias", false);
 }

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "keel/core/json.h"
+#include "keel/text/regex.h"
+
+namespace keel {
+
+/// adapter_config.json of a LoRA adapter, understood as PEFT does: which layers carry an adapter, of which rank, and
+/// how strong it is. Layers go by their full names, model.layers.0.self_attn.q_proj.
+class AdapterConfig {
+ public:
+  /// What would change the result and is not understood (DoRA, modules_to_save, biases, ...) is refused (exit code 3).
+  AdapterConfig(Json json, const std::string& place);
+
+  bool targets(const std::string& layer) const;
+  int64_t rank(const std::string& layer) const;
+  /// alpha / rank, or alpha / sqrt(rank) when stabilised (arXiv 2312.03732).
+  double scale(const std::string& layer) const;
+  const Json& json() const { return json_; }
+
+ private:
+  /// Layers by their names, by the ends of their names, or by an expression for whole names.
+  struct Names {
+    std::vector<std::string> ends;
+    std::optional<text::Regex> whole;
+    bool contain(const std::string& layer) const;
+  };
+  using Exceptions = std::vector<std::pair<text::Regex, double>>;
+
+  Names names(const char* key) const;
+  Exceptions exceptions(const char* key) const;
+  void read_layers();
+  [[noreturn]] void refuse(const char* key) const;
+
+  Json json_;
+  std::string place_;
+  Names target_, excluded_;
+  bool every_linear_ = false;
+  std::vector<int64_t> blocks_;  // layers_to_transform; empty: all
+  std::vector<text::Regex> block_patterns_;
+  double rank_ = 0, alpha_ = 0;
+  bool rank_stabilized_ = false;
+  Exceptions ranks_, alphas_;
+};
+
+}  // namespace keel

@@ -1,0 +1,251 @@
+"""Folders of other people's models: what is kept when they are saved again, and what is refused, by its name."""
+
+import json
+import math
+import pathlib
+import shutil
+import struct
+
+import support
+from support import checkpoints, keel, train
+
+# A type's name in the format, and a number as its bytes.
+WRITE = {"F32": lambda x: struct.pack("<f", x), "BF16": lambda x: struct.pack("<f", x)[2:],
+         "F16": lambda x: struct.pack("<e", x), "F64": lambda x: struct.pack("<d", x), "I32": lambda x: struct.pack("<i", int(x)),
+         "U8": lambda x: struct.pack("<B", int(abs(x))), "I8": lambda x: struct.pack("<b", int(x)), "F8_E4M3": lambda x: b"\0"}
+
+
+def read_header(path):
+    data = pathlib.Path(path).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    return json.loads(data[8:8 + size]), data[8 + size:]
+
+
+def read_weights(path):
+    """name: (shape, numbers) of a file whose tensors are all float32."""
+    header, data = read_header(path)
+    tensors = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        assert entry["dtype"] == "F32", entry
+        begin, end = entry["data_offsets"]
+        tensors[name] = (entry["shape"], list(struct.unpack(f"<{(end - begin) // 4}f", data[begin:end])))
+    return tensors
+
+
+def write_weights(path, tensors, dtype_of=lambda name: "F32"):
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, (shape, numbers) in tensors.items():
+        piece = b"".join(map(WRITE[dtype_of(name)], numbers))
+        header[name] = {"dtype": dtype_of(name), "shape": shape, "data_offsets": [len(data), len(data) + len(piece)]}
+        data += piece
+    text = json.dumps(header).encode()
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def dtypes(path):
+    return {name: entry["dtype"] for name, entry in read_header(path)[0].items() if name != "__metadata__"}
+
+
+class ModelFolder(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.assert_exit(train(self.folder / "start", sft={"steps": 0}, train={"steps": 0}, eval={"prompts": 0}), 0)
+        self.base = self.folder / "base"
+        shutil.copytree(self.folder / "start" / "checkpoints" / "step-000000", self.base)
+        for name in ("manifest.json", "optimizer.safetensors", "state.json"):
+            (self.base / name).unlink()
+        self.weights = read_weights(self.base / "model.safetensors")
+
+    def write_weights(self, dtype_of=lambda name: "F32"):
+        write_weights(self.base / "model.safetensors", self.weights, dtype_of)
+
+    def change_config(self, **keys):
+        config = json.loads((self.base / "config.json").read_text())
+        for key, value in keys.items():
+            if value is ...:
+                config.pop(key, None)
+            else:
+                config[key] = value
+        (self.base / "config.json").write_text(json.dumps(config))
+        return config
+
+    def generate(self, *options):
+        return keel("generate", "--model", self.base, "--prompt", "<bos> 1 + 2 =", "--max-new-tokens", 4, "--json", *options)
+
+    def train(self, name, *flags, **sections):
+        sections.setdefault("model", {}).update(path=self.base)
+        values = {f"{section}.{key}": value for section, keys in sections.items() for key, value in keys.items()}
+        plain = {k: v for k, v in support.SMALL.items() if not k.startswith("model.")}
+        return keel("train", self.config(), *(f"{k}={v}" for k, v in {**plain, **values}.items()),
+                    f"run.dir={self.folder / name}", *flags)
+
+    def config(self):
+        """The quickstart's configuration without its section model, which a model that is loaded says itself."""
+        lines, kept, inside = pathlib.Path(support.QUICKSTART).read_text().splitlines(), [], False
+        for line in lines:
+            if line and not line.startswith((" ", "#")):
+                inside = line.startswith("model:")
+            if not inside:
+                kept.append(line)
+        path = self.folder / "config.yaml"
+        path.write_text("\n".join(kept) + "\n")
+        return path
+
+    def last(self, run):
+        return self.folder / run / "checkpoints" / checkpoints(self.folder / run)[-1]
+
+    # Weights that are not finite ---------------------------------------------------------------------------------------
+
+    def test_a_weight_that_is_not_finite_is_named_by_whatever_would_use_it(self):
+        for name, value, word in (("model.layers.1.mlp.down_proj.weight", math.nan, "NaN"),
+                                  ("model.norm.weight", math.inf, "Inf")):
+            self.weights = read_weights(self.folder / "start/checkpoints/step-000000/model.safetensors")
+            self.weights[name][1][3] = value
+            self.write_weights()
+            results = [
+                self.generate(), self.generate("--temperature", "0"), self.train("warm", "--overwrite"),
+                self.train("run", "--overwrite", sft={"steps": 0, "noisy_steps": 0}),
+                keel("eval", self.config(), f"model.path={self.base}", "eval.prompts=2", f"run.dir={self.folder}/none")]
+            for result in results:
+                self.assert_refused(result, 4, "not finite", f'"{name}"', word)
+
+    # What is kept ------------------------------------------------------------------------------------------------------
+
+    def test_every_weight_keeps_its_own_type_through_training_resuming_and_merging(self):
+        def mixed(name):
+            return "F32" if "norm" in name else "F16" if "mlp" in name else "BF16"
+        self.write_weights(mixed)
+        want = {name: mixed(name) for name in self.weights}
+        plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0})
+        self.assert_exit(self.train("whole", train={"steps": 4}, **plan), 0)
+        self.assertEqual(dtypes(self.last("whole") / "model.safetensors"), want)
+        self.assert_exit(self.train("parts", train={"steps": 2}, **plan), 0)
+        self.assert_exit(self.train("parts", "--resume", train={"steps": 4}, **plan), 0)
+        self.assertEqual(dtypes(self.last("parts") / "model.safetensors"), want)
+        self.assert_same_run(self.folder / "whole", self.folder / "parts")
+        self.assert_exit(self.train("lora", train={"steps": 2}, lora={"rank": 2}, **plan), 0)
+        self.assertEqual(dtypes(self.last("lora") / "model.safetensors"), want)
+        self.assert_exit(self.train("chosen", train={"steps": 2}, checkpoint={"dtype": "bfloat16"}, **plan), 0)
+        self.assertEqual(set(dtypes(self.last("chosen") / "model.safetensors").values()), {"BF16"})
+        self.assert_exit(self.train("chosen", "--resume", train={"steps": 4}, checkpoint={"dtype": "float32"}, **plan), 0)
+        self.assertEqual(set(dtypes(self.last("chosen") / "model.safetensors").values()), {"F32"})
+
+    def test_config_json_is_written_back_as_it_was_read(self):
+        plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0}, train={"steps": 0})
+        extra = {"transformers_version": "4.44.0", "_name_or_path": "someone/model", "my_own_key": {"a": [1, None, 0.5]}}
+        cases = [({"dtype": ..., "torch_dtype": ...}, {}), ({"dtype": ..., "torch_dtype": "bfloat16"}, {"torch_dtype": "float16"}),
+                 ({"dtype": "bfloat16", "torch_dtype": ...}, {"dtype": "float16"}), ({"head_dim": None, "rope_scaling": None}, {})]
+        self.write_weights(lambda name: "BF16")
+        for number, (keys, when_chosen) in enumerate(cases):
+            config = self.change_config(**keys, **extra)
+            self.assert_exit(self.train(f"as_read{number}", **plan), 0)
+            saved = json.loads((self.last(f"as_read{number}") / "config.json").read_text())
+            self.assertEqual(list(saved.items()), list(config.items()))
+            self.assert_exit(self.train(f"chosen{number}", checkpoint={"dtype": "float16"}, **plan), 0)
+            saved = json.loads((self.last(f"chosen{number}") / "config.json").read_text())
+            if when_chosen:
+                config.update(when_chosen)
+            else:
+                config.update({key: "float16" for key in ("dtype", "torch_dtype") if key in config})
+            self.assertEqual(list(saved.items()), list(config.items()))
+
+    def test_files_of_the_tokenizer_that_only_others_read_are_kept(self):
+        files = {"tokenizer.model": b"\x0a\x00\xffsentencepiece", "added_tokens.json": b'{"<x>": 7}', "vocab.json": b"{}",
+                 "merges.txt": b"#version: 0.2\n", "chat_template.jinja": b"{{ messages[0].content }}"}
+        for name, content in files.items():
+            (self.base / name).write_bytes(content)
+        self.assert_exit(self.train("run", sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0}, train={"steps": 0}), 0)
+        for name, content in files.items():
+            self.assertEqual((self.last("run") / name).read_bytes(), content, name)
+
+    def test_shards_are_read_whatever_else_the_folder_and_the_index_say(self):
+        (want,) = self.generate().stdout.splitlines()
+        names = list(self.weights)
+        parts = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
+        for file, mine in parts.items():
+            write_weights(self.base / file, {name: self.weights[name] for name in mine})
+        (self.base / "model.safetensors").unlink()
+        index = {"metadata": {"total_size": 1, "total_parameters": 2, "note": ["x"]}, "more": None,
+                 "weight_map": {name: file for file, mine in parts.items() for name in mine}}
+        (self.base / "model.safetensors.index.json").write_text(json.dumps(index))
+        (self.base / "pytorch_model.bin").write_bytes(b"not looked at")
+        self.assertEqual(self.generate().stdout.splitlines(), [want])
+        for file in parts:
+            (self.base / file).unlink()
+        self.assert_refused(self.generate(), 3, "model-0000", "interrupted")
+        (self.base / "model.safetensors.index.json").unlink()
+        self.assert_refused(self.generate(), 3, "model.safetensors", "pytorch_model.bin", "save_pretrained")
+
+    def test_a_folder_without_tokenizer_json_is_told_how_to_make_it(self):
+        (self.base / "tokenizer.json").rename(self.base / "tokenizer.model")
+        self.assert_refused(self.generate(), 3, "no tokenizer.json", "AutoTokenizer", "save_pretrained")
+
+    def test_a_completion_ends_at_any_token_that_generation_config_names(self):
+        free = json.loads(self.generate("--temperature", "0").stdout)["tokens"]
+        for ends, reason in ((free[1], "stop"), ([free[1], 0], "stop"), ([0], "length")):
+            (self.base / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
+            row = json.loads(self.generate("--temperature", "0").stdout)
+            self.assertEqual(row["finish_reason"], reason if free[1] != 0 else "stop")
+            if reason == "stop":
+                self.assertEqual(row["tokens"], free[:free.index(free[1]) + 1])
+
+    def test_a_run_that_goes_on_from_an_adapter_is_resumed_to_the_same_bits_and_keeps_what_the_adapter_says(self):
+        plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0})
+        self.assert_exit(self.train("first", lora={"rank": 3, "alpha": 5}, train={"steps": 2}, **plan), 0)
+        adapter = self.folder / "adapter"
+        shutil.copytree(self.last("first") / "adapter", adapter)
+        said = json.loads((adapter / "adapter_config.json").read_text())
+        said |= {"alpha_pattern": {"q_proj": 2}, "eva_config": None}
+        (adapter / "adapter_config.json").write_text(json.dumps(said))
+        self.assert_exit(self.train("whole", lora={"adapter": adapter}, train={"steps": 4}, **plan), 0)
+        self.assert_exit(self.train("parts", lora={"adapter": adapter}, train={"steps": 2}, **plan), 0)
+        self.assert_exit(keel("train", self.folder / "parts" / "config.yaml", "--resume", "train.steps=4"), 0)
+        self.assert_same_run(self.folder / "whole", self.folder / "parts")
+        saved = json.loads((self.last("parts") / "adapter" / "adapter_config.json").read_text())
+        self.assertEqual(saved, {**said, "base_model_name_or_path": str(self.base)})
+
+    # What is refused ---------------------------------------------------------------------------------------------------
+
+    def test_weights_that_are_no_floats_are_refused_by_name(self):
+        odd = "model.layers.0.input_layernorm.weight"
+        for dtype in ("I32", "U8", "I8", "F8_E4M3"):
+            self.write_weights(lambda name: dtype if name == odd else "F32")
+            self.assert_refused(self.generate(), 3, f'"{odd}"', dtype, "quantised", "GGUF")
+        self.write_weights(lambda name: "F64" if name == odd else "F32")
+        self.assert_exit(self.generate(), 0)
+
+    def test_a_quantised_model_is_refused_with_its_method_and_the_way_out(self):
+        for section, method in (({"quant_method": "gptq", "bits": 4}, "gptq"), ({"quant_method": "awq"}, "awq"),
+                                ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8"),
+                                ({"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, "bitsandbytes")):
+            self.change_config(quantization_config=section)
+            self.assert_refused(self.generate(), 3, "quantization_config", method, "before it was quantised", "GGUF")
+        self.change_config(quantization_config=None)
+        self.assert_exit(self.generate(), 0)
+
+    # Configurations ----------------------------------------------------------------------------------------------------
+
+    def test_model_is_a_shorthand_of_ours_and_needs_no_note(self):
+        result = keel("eval", self.config(), f"model={self.base}", "eval.prompts=2", f"run.dir={self.folder}/none")
+        self.assert_exit(result, 0)
+        self.assertNotIn("TRL", result.stderr + result.stdout)
+        self.assertIn("(TRL) is model.path", keel("eval", self.config(), f"model_name_or_path={self.base}", "eval.prompts=2",
+                                                  f"run.dir={self.folder}/none").stderr)
+
+    def test_a_limit_that_nobody_set_is_told_with_where_it_comes_from(self):
+        rows = self.folder / "rows.jsonl"
+        rows.write_text(json.dumps({"prompt": "<bos> " + "1 + " * 70 + "1 =", "answer": "1"}) + "\n")
+        config = self.folder / "data.yaml"
+        config.write_text(f"model: {self.base}\nrun: {{dir: {self.folder}/data}}\ndata: {{files: [{rows}]}}\n"
+                          "rollout: {max_new_tokens: 50}\nreward: {functions: [math]}\n")
+        positions = json.loads((self.base / "config.json").read_text())["max_position_embeddings"]
+        result = keel("train", config)
+        self.assert_refused(result, 3, f"max_position_embeddings, {positions}", "rollout.max_new_tokens, 50", str(positions - 50))
+        self.assertNotIn("max_prompt_tokens", result.stderr)
+        self.assert_refused(keel("train", config, "data.max_prompt_tokens=9"), 3, "data.max_prompt_tokens is 9")
+
+
+if __name__ == "__main__":
+    support.main()

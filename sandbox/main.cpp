@@ -4,6 +4,9 @@
 // Runs a program that nobody has read. Standard input and output are the caller's; what can be read from descriptor 3
 // is /tmp/main.py. On standard error, which the program does not get, one line says how it ended: "exited CODE",
 // "killed SIGNAL", or "failed WHY" when it was not started. Killing this process kills everything it started.
+//
+// keel-sandbox keep PROGRAM ARGUMENT... runs a program of the user's own: nothing is kept from it, but whatever it
+// starts ends with it (keep.h).
 
 #include <fcntl.h>
 #include <signal.h>
@@ -18,6 +21,7 @@
 #include <string_view>
 
 #include "sandbox/confine.h"
+#include "sandbox/keep.h"
 
 namespace {
 
@@ -105,7 +109,8 @@ void die_with_parent(int alive) {
 
 }  // namespace
 
-int main(int, char** argv) {
+int main(int count, char** argv) {
+  if (count > 2 && std::string_view(argv[1]) == "keep") sandbox::keep(argv + 2);
   const Order order = read_arguments(argv + 1);
   die_with_parent(-1);
   for (int signal = 1; signal < SIGRTMIN; ++signal) ::signal(signal, SIG_DFL);  // what was ignored would stay so

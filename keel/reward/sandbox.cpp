@@ -1,12 +1,7 @@
 #include "keel/reward/sandbox.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
@@ -16,19 +11,6 @@
 
 namespace keel {
 namespace {
-
-FileHandle in_memory(const char* name, std::string_view bytes) {
-  FileHandle file(memfd_create(name, MFD_CLOEXEC));
-  bool good = file.is_open();
-  for (size_t done = 0; good && done < bytes.size();) {
-    const ssize_t count = write(file.get(), bytes.data() + done, bytes.size() - done);
-    good = count > 0;
-    done += good ? static_cast<size_t>(count) : 0;
-  }
-  if (!good || lseek(file.get(), 0, SEEK_SET) != 0)
-    fail(ExitCode::kHealthGuard, "a file in memory for the sandbox cannot be made: ", strerror(errno));
-  return file;
-}
 
 /// {"executable": ..., "folders": [...]}, as the interpreter itself says.
 Json ask_python(const std::string& python) {
@@ -45,7 +27,7 @@ Json ask_python(const std::string& python) {
 }  // namespace
 
 PythonSandbox::PythonSandbox(const std::string& python, const SandboxLimits& limits)
-    : limits_(limits), executable_(in_memory("keel-sandbox", sandbox_program())) {
+    : limits_(limits), executable_(file_in_memory("keel-sandbox", sandbox_program())) {
   const Json answer = ask_python(python);
   python_ = answer["executable"];
   for (const Json& folder : answer["folders"]) folders_.push_back(folder);
@@ -66,9 +48,8 @@ PythonSandbox::PythonSandbox(const std::string& python, const SandboxLimits& lim
 
 SandboxRun PythonSandbox::run(std::string_view program, std::string_view input,
                               const std::vector<std::string>& arguments) const {
-  const FileHandle source = in_memory("program", program);
-  // By our own number, because the child has closed its copy when it looks.
-  std::vector<std::string> command = {"/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(executable_.get())};
+  const FileHandle source = file_in_memory("program", program);
+  std::vector<std::string> command = {path_for_children(executable_)};
   command.push_back("cpu=" + std::to_string(static_cast<int64_t>(std::ceil(limits_.seconds))));
   command.push_back("memory=" + std::to_string(limits_.memory_mib << 20));
   command.push_back("processes=" + std::to_string(limits_.processes));

@@ -90,11 +90,15 @@ ExitCode evaluate_command(const Arguments& arguments) {
   const std::string problem_set = what_to_evaluate_on(config);
   Problems problems(config, loaded);
   for (const std::string& note : problems.notes()) messages.line(note);
+  for (const std::string& warning : problems.warnings()) messages.warning(warning);
   const std::vector<Prompt> prompts = problems.held_out(config.eval.prompts);
   const Evaluation result = evaluate(loaded, prompts, problems.reward(), evaluation_request(config), stop_requested);
   if (result.count < static_cast<int64_t>(prompts.size()))
     fail(ExitCode::kInterrupted, "stopped after ", result.count, " of ", prompts.size(),
          " prompts; nothing was written");
+  ScoreTally tally;
+  if (const auto first = tally.add(result.scores, result.rollouts.size())) messages.warning(*first);
+  for (const std::string& warning : tally.warnings()) messages.warning(warning);
   if (!arguments.samples.empty()) write_atomically(arguments.samples, sample_lines(result, prompts));
   if (arguments.json)
     print_json(result, model);

@@ -48,6 +48,8 @@ ExitCode reward_rows(const std::string& path, const RewardOptions& options) {
   for_each_line(path, options.worker_count(), [&](JsonLine& line) {
     Json& row = line.value;
     const Prompt prompt = prompt_of(row, line.number, line.place);
+    const std::string objection = reward.objection(prompt.answer, prompt.source);
+    if (!objection.empty() && options.on_error == "stop") fail(ExitCode::kBadInput, line.place, ": ", objection);
     const RewardSample sample{.prompt = prompt,
                               .completion = row["completion"],
                               .spelled = row["completion"],

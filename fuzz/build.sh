@@ -4,7 +4,7 @@
 # is linked with LibTorch, and KEEL_TORCH or python3 says where it lies.
 set -eu
 cd "$(dirname "$0")/.."
-all="gguf_fuzz safetensors_fuzz tokenizer_json_fuzz chat_template_fuzz math_verifier_fuzz"
+all="gguf_fuzz safetensors_fuzz tokenizer_json_fuzz chat_template_fuzz math_verifier_fuzz data_rows_fuzz"
 # Counters of edges without traces of comparisons, which take half of the time: the dictionaries know the words.
 flags="-std=c++20 -O2 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=vptr
   -fno-sanitize-recover=undefined -fsanitize-coverage=inline-8bit-counters,pc-table -DKEEL_HAS_TOKENIZERS -I."
@@ -27,6 +27,8 @@ choose() {
       libraries="-Wl,-Bstatic -lpcre2-8 -lutf8proc -Wl,-Bdynamic" ;;
     chat_template_fuzz) sources="keel/text/chat_template.cpp $(ls keel/text/jinja/*.cpp) $files" ;;
     math_verifier_fuzz) sources=$(ls keel/reward/math_*.cpp) ;;
+    data_rows_fuzz) sources="fuzz/memory_file.cpp keel/data/line_file.cpp keel/data/row_json.cpp keel/data/schema.cpp
+        keel/core/foreign_text.cpp keel/core/limits.cpp" ;;
     *) echo "fuzz/build.sh: no target $1; known are $all" >&2; exit 2 ;;
   esac
 }

@@ -1,8 +1,5 @@
 // Any bytes as a file of JSON lines: every row is refused with a place or read, and what is read can be told apart into
-// prompt, answer and the rest. No LibTorch:
-//
-//   clang++ -std=c++20 -O1 -g1 -fsanitize=fuzzer,address,undefined -I. fuzz/data_rows_fuzz.cpp fuzz/memory_file.cpp
-//     keel/data/{line_file,row_json,schema}.cpp keel/core/{foreign_text,limits}.cpp -o build-fuzz/data_rows_fuzz
+// prompt, answer and the rest. No LibTorch.
 
 #include <cstdlib>
 

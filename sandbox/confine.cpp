@@ -20,7 +20,7 @@ namespace sandbox {
 namespace {
 
 constexpr char kOld[] = "/old";  // where the machine's root is while ours is built
-constexpr unsigned kUser = 65534, kFirstUser = 0x70000000;
+constexpr unsigned kFirstUser = 0x70000000;
 
 void check(long result, const std::string& what) {
   if (result != 0) stop(what);
@@ -40,10 +40,12 @@ void make_folders(const std::string& path) {
   }
 }
 
-/// Shows a folder or file of the machine at the same place, with everything below it; read-only unless it is a device.
-void show(const std::string& path, bool is_device = false) {
+/// Shows a folder or file at the same place as in the old root; read-only unless it is a device.
+void show(const Shown& entry) {
+  const std::string &path = entry.path, old = kOld + path;
+  if (!entry.link.empty()) return check(symlink(entry.link.c_str(), path.c_str()), "symlink " + path);
   struct stat status;
-  if (stat((kOld + path).c_str(), &status) != 0) stop("looking at " + path);
+  if (stat(old.c_str(), &status) != 0) stop("looking at " + path);
   if (S_ISDIR(status.st_mode)) {
     make_folders(path);
   } else {
@@ -52,23 +54,19 @@ void show(const std::string& path, bool is_device = false) {
     if (file < 0) stop("creating " + path);
     close(file);
   }
-  check(mount((kOld + path).c_str(), path.c_str(), nullptr, MS_BIND | MS_REC, nullptr), "mounting " + path);
+  check(mount(old.c_str(), path.c_str(), nullptr, MS_BIND | MS_REC, nullptr), "mounting " + path);
   mount_attr attributes = {};
-  attributes.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | (is_device ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_NODEV);
+  attributes.attr_set =
+      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | (entry.is_device ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_NODEV);
   check(syscall(SYS_mount_setattr, AT_FDCWD, path.c_str(), AT_RECURSIVE, &attributes, sizeof(attributes)),
         "mount_setattr " + path);
 }
 
-/// A system folder as it is here: a link into /usr stays one.
-void show_system_folder(const std::string& path) {
+/// What a link says; empty where it is none.
+std::string link_of(const std::string& path) {
   char target[4096];
-  const ssize_t length = readlink((kOld + path).c_str(), target, sizeof(target) - 1);
-  if (length < 0) {
-    if (access((kOld + path).c_str(), F_OK) == 0) show(path);
-    return;
-  }
-  target[length] = 0;
-  check(symlink(target, path.c_str()), "symlink " + path);
+  const ssize_t length = readlink(path.c_str(), target, sizeof(target));
+  return length < 0 ? "" : std::string(target, static_cast<size_t>(length));
 }
 
 bool is_below(const std::string& path, const std::string& folder) {
@@ -101,25 +99,32 @@ void unshare_everything() {
   write_text("/proc/self/gid_map", std::to_string(kUser) + " " + group + " 1");
 }
 
+std::vector<Shown> what_to_show(const std::vector<std::string>& folders) {
+  std::vector<Shown> shown = {{"/usr", ""}};
+  for (const char* folder : {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"})
+    if (access(folder, F_OK) == 0) shown.push_back({folder, link_of(folder)});  // a link into /usr stays one
+  for (const char* file : {"/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"})
+    if (access(file, F_OK) == 0) shown.push_back({file, ""});
+  for (const char* device : {"null", "zero", "full", "random", "urandom"})
+    shown.push_back({std::string("/dev/") + device, "", true});
+  std::vector<std::string> seen = {"/usr"};
+  for (const std::string& folder : folders) {
+    bool there = false;
+    for (const std::string& other : seen) there = there || is_below(folder, other);
+    if (!there) shown.push_back({folder, ""});
+    seen.push_back(folder);
+  }
+  return shown;
+}
+
 void build_root(const std::vector<std::string>& folders, const Limits& limits) {
+  const std::vector<Shown> shown = what_to_show(folders);
   check(mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), "making mounts private");
   check(mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m"), "mounting a new root");
   check(mkdir("/tmp/old", 0700), "mkdir");
   check(syscall(SYS_pivot_root, "/tmp", "/tmp/old"), "pivot_root");
   check(chdir("/"), "chdir");
-
-  show("/usr");
-  for (const char* folder : {"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}) show_system_folder(folder);
-  for (const char* file : {"/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime"})
-    if (access((kOld + std::string(file)).c_str(), F_OK) == 0) show(file);
-  for (const char* device : {"null", "zero", "full", "random", "urandom"}) show(std::string("/dev/") + device, true);
-  std::vector<std::string> shown = {"/usr"};
-  for (const std::string& folder : folders) {
-    bool there = false;
-    for (const std::string& other : shown) there = there || is_below(folder, other);
-    if (!there) show(folder);
-    shown.push_back(folder);
-  }
+  for (const Shown& entry : shown) show(entry);
   check(umount2(kOld, MNT_DETACH), "leaving the old root");
   check(rmdir(kOld), "rmdir");
   make_folders("/tmp");
@@ -141,17 +146,17 @@ void write_file(const char* path, int descriptor) {
   close(descriptor);
 }
 
+void leave_root(pid_t unique) {
+  check(setgroups(0, nullptr), "setgroups");
+  const unsigned user = kFirstUser + static_cast<unsigned>(unique);
+  if (setresgid(user, user, user) != 0) check(setresgid(kUser, kUser, kUser), "setresgid");
+  if (setresuid(user, user, user) != 0) check(setresuid(kUser, kUser, kUser), "setresuid");
+}
+
 void drop_rights(const Limits& limits, pid_t unique) {
   rlim_t processes = static_cast<rlim_t>(limits.processes);
   if (geteuid() != 0) processes += 2;  // our own two are of the same user
-  if (geteuid() == 0) {
-    // A user of its own for each, because the number of processes is counted by user; where this machine's root may
-    // not become it (in a container with few users), they share one.
-    check(setgroups(0, nullptr), "setgroups");
-    const unsigned user = kFirstUser + static_cast<unsigned>(unique);
-    if (setresgid(user, user, user) != 0) check(setresgid(kUser, kUser, kUser), "setresgid");
-    if (setresuid(user, user, user) != 0) check(setresuid(kUser, kUser, kUser), "setresuid");
-  }
+  if (geteuid() == 0) leave_root(unique);
   check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
   limit(RLIMIT_CPU, static_cast<rlim_t>(limits.cpu_seconds), "RLIMIT_CPU");
   limit(RLIMIT_AS, static_cast<rlim_t>(limits.memory_bytes), "RLIMIT_AS");

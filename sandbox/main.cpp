@@ -1,9 +1,13 @@
-// keel-sandbox [cpu=SECONDS] [memory=BYTES] [processes=N] [file=BYTES] [tmp=BYTES] [show=FOLDER]... -- PROGRAM
-// ARGUMENT...
+// keel-sandbox [cpu=SECONDS] [memory=BYTES] [processes=N] [file=BYTES] [tmp=BYTES] [show=FOLDER]... [bwrap=PATH]
+//   -- PROGRAM ARGUMENT...
 //
 // Runs a program that nobody has read. Standard input and output are the caller's; what can be read from descriptor 3
 // is /tmp/main.py. On standard error, which the program does not get, one line says how it ended: "exited CODE",
 // "killed SIGNAL", or "failed WHY" when it was not started. Killing this process kills everything it started.
+// bwrap=PATH: the namespaces are made by that program, which then runs this one with inside=1 in place of it.
+//
+// keel-sandbox keep PROGRAM ARGUMENT... runs a program of the user's own: nothing is kept from it, but whatever it
+// starts ends with it (keep.h).
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +21,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "sandbox/bubblewrap.h"
 #include "sandbox/confine.h"
+#include "sandbox/keep.h"
 
 namespace {
 
@@ -26,6 +32,8 @@ constexpr int kProgram = 3;
 struct Order {
   sandbox::Limits limits;
   std::vector<std::string> folders;
+  std::string bwrap;
+  bool is_inside = false;
   char** command = nullptr;
 };
 
@@ -40,8 +48,12 @@ Order read_arguments(char** argument) {
     errno = EINVAL;
     if (key == "show")
       order.folders.push_back(value);
+    else if (key == "bwrap")
+      order.bwrap = value;
     else if (number <= 0)
       sandbox::stop(std::string(text));
+    else if (key == "inside")
+      order.is_inside = true;
     else if (key == "cpu")
       order.limits.cpu_seconds = number;
     else if (key == "memory")
@@ -103,16 +115,33 @@ void die_with_parent(int alive) {
   std::exit(0);  // and with it goes everything that is left of its world
 }
 
+/// Our own arguments for the same process inside bubblewrap's namespaces.
+std::vector<std::string> inside_arguments(char** argument) {
+  std::vector<std::string> words = {"inside=1"};
+  for (bool options = true; *argument != nullptr; ++argument) {
+    const std::string_view text = *argument;
+    options = options && text != "--";
+    if (!options || !(text.starts_with("bwrap=") || text.starts_with("show="))) words.emplace_back(text);
+  }
+  return words;
+}
+
 }  // namespace
 
-int main(int, char** argv) {
+int main(int count, char** argv) {
+  if (count > 2 && std::string_view(argv[1]) == "keep") sandbox::keep(argv + 2);
   const Order order = read_arguments(argv + 1);
+  errno = EPERM;
+  if (order.is_inside && getpid() != 1) sandbox::stop("bubblewrap gave no world of its own");
+  if (order.is_inside) rule_the_world(order, 1, -1);
   die_with_parent(-1);
   for (int signal = 1; signal < SIGRTMIN; ++signal) ::signal(signal, SIG_DFL);  // what was ignored would stay so
   if (const int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); file >= 0) {
     [[maybe_unused]] const ssize_t written = write(file, "1000", 4);  // the first to go when memory runs out
     close(file);
   }
+  if (!order.bwrap.empty())
+    sandbox::enter_by_bubblewrap(order.bwrap, order.folders, order.limits, kProgram, inside_arguments(argv + 1));
   sandbox::unshare_everything();
   sandbox::build_root(order.folders, order.limits);
   sandbox::write_file("/tmp/main.py", kProgram);

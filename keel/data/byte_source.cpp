@@ -42,6 +42,10 @@ class CompressedInput {
   std::vector<char> buffer_ = std::vector<char>(size_t{1} << 17);
 };
 
+[[maybe_unused]] std::string cut_off(const std::string& format) {
+  return "the " + format + " file is cut off here: its bytes end before its data does; get it again";
+}
+
 #ifdef KEEL_HAS_ZLIB
 /// Gzip members one after the other, as gzip itself reads them.
 class GzipSource : public ByteSource {
@@ -57,7 +61,7 @@ class GzipSource : public ByteSource {
     stream_.avail_out = static_cast<uInt>(to.size());
     while (stream_.avail_out > 0 && damage_.empty()) {
       if (!input_.more()) {
-        if (inside_) damage_ = "the gzip file is cut off; get it again";
+        if (inside_) damage_ = cut_off("gzip");
         break;
       }
       if (!inside_ && input_.piece().front() == 0) {
@@ -123,7 +127,7 @@ class ZstdSource : public ByteSource {
       }
       input_.use(in.pos);
       inside_ = wanted != 0;
-      if (!more && inside_ && out.pos == before) damage_ = "the zstd file is cut off; get it again";
+      if (!more && inside_ && out.pos == before) damage_ = cut_off("zstd");
     }
     return out.pos;
   }

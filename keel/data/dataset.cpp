@@ -56,8 +56,9 @@ std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& 
   return paths;
 }
 
-Dataset Dataset::open(const std::vector<std::string>& names, const DataOptions& options) {
+Dataset Dataset::open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check) {
   Dataset dataset;
+  dataset.check_ = std::move(check);
   for (const std::filesystem::path& path : expand_names(names)) dataset.add_file(path, options);
   if (dataset.rows_ == 0)
     fail(ExitCode::kBadInput, joined(names), ": the dataset is empty, it has no row; give files with rows");
@@ -80,6 +81,8 @@ void Dataset::add_file(const std::filesystem::path& path, const DataOptions& opt
 }
 
 void Dataset::check_rows(const DataOptions& options) {
+  constexpr size_t kMaxSources = 1000;
+  std::set<std::string> sources;
   uint64_t bad_rows = 0, good_rows = 0;
   std::string first;
   const auto on_bad = [&](const BadRow& bad) {
@@ -91,8 +94,9 @@ void Dataset::check_rows(const DataOptions& options) {
     const auto on_row = [&](Row row) {
       if (!part.columns) return on_bad(without_columns(row));
       try {
-        example_of(std::move(row), *part.columns);
+        const Example good = example(std::move(row), part);
         ++good_rows;
+        if (sources.size() <= kMaxSources) sources.insert(good.source);
       } catch (const BadRow& bad) {
         on_bad(bad);
       }
@@ -100,6 +104,7 @@ void Dataset::check_rows(const DataOptions& options) {
     part.file.for_each(on_row, on_bad);
   }
   if (good_rows == 0) fail(ExitCode::kBadInput, "none of the ", bad_rows, " rows can be used; the first: ", first);
+  if (sources.size() <= kMaxSources) sources_ = std::move(sources);
   if (bad_rows > 0)
     notes_.push_back(std::to_string(bad_rows) + " bad row" + (bad_rows > 1 ? "s are" : " is") +
                      " skipped; the first: " + first);
@@ -111,9 +116,22 @@ Example Dataset::read(uint64_t row) const {
   const Part& part = *(after - 1);
   Row found = part.file.read(row - part.first_row);
   if (!part.columns) throw without_columns(found);
-  Example example = example_of(std::move(found), *part.columns);
-  if (example.source.empty()) example.source = part.source;
-  return example;
+  return example(std::move(found), part);
+}
+
+Example Dataset::example(Row row, const Part& part) const {
+  const std::string& column = part.columns->answer;
+  Example result = example_of(std::move(row), *part.columns);
+  if (result.source.empty()) result.source = part.source;
+  const std::string objection = check_ ? check_(result.answer, result.source) : "";
+  if (!objection.empty())
+    throw BadRow(result.place,
+                 objection +
+                     (column.empty() ? "; no column was recognised as that of the answer: "
+                                       "data.answer_key names it"
+                                     : "; the answer is column \"" + column + "\", data.answer_key names another") +
+                     ". data.bad_rows=skip passes over");
+  return result;
 }
 
 std::string Dataset::fingerprint() const {

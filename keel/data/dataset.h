@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,11 +14,15 @@
 
 namespace keel {
 
+/// Why the rewards cannot judge by this answer of a row from this source; empty: they can.
+using AnswerCheck = std::function<std::string(const Json& answer, const std::string& source)>;
+
 /// The rows of several files behind each other, by number.
 class Dataset {
  public:
   /// `names` are data.files or data.eval_files. Reads what the first row of each file says; with data.check every row.
-  static Dataset open(const std::vector<std::string>& names, const DataOptions& options);
+  /// A row whose answer `check` objects to is bad.
+  static Dataset open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check = {});
 
   uint64_t rows() const { return rows_; }
   /// A BadRow where the row cannot be used.
@@ -24,6 +30,8 @@ class Dataset {
 
   /// What to tell the user: how each kind of file is read, and which rows are bad.
   const std::vector<std::string>& notes() const { return notes_; }
+  /// Where the rows come from; nothing where they were not all read (data.check) or come from too many places.
+  const std::optional<std::set<std::string>>& sources() const { return sources_; }
   /// Changes with the number of files, of their bytes and rows: positions in another dataset mean other rows.
   std::string fingerprint() const;
 
@@ -37,10 +45,13 @@ class Dataset {
 
   void add_file(const std::filesystem::path& path, const DataOptions& options);
   void check_rows(const DataOptions& options);
+  Example example(Row row, const Part& part) const;
 
   std::vector<Part> parts_;
   uint64_t rows_ = 0;
   std::vector<std::string> notes_;
+  std::optional<std::set<std::string>> sources_;
+  AnswerCheck check_;
 };
 
 /// The files that names with * and ? stand for, each pattern's in alphabetical order; one that stands for none is an

@@ -57,7 +57,7 @@ PromptStream stream_of(RowSource source, bool repeats) {
 }  // namespace
 
 OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Tokenizer& tokenizer,
-                           const ChatTemplates& templates, const std::string& limit) {
+                           const ChatTemplates& templates, const AnswerCheck& check, const std::string& limit) {
   if (options.files.empty()) fail(ExitCode::kBadConfiguration, "data.files is empty; name at least one file");
   if (options.held_out > 0 && !options.eval_files.empty())
     fail(ExitCode::kBadConfiguration, "data.held_out and data.eval_files both say what to evaluate on; drop one");
@@ -65,17 +65,20 @@ OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Toke
   const std::optional<uint64_t> shuffle_seed = options.shuffle ? std::optional(seed) : std::nullopt;
   const bool splits = options.held_out > 0;
 
-  const auto dataset = std::make_shared<const Dataset>(Dataset::open(options.files, options));
+  const auto dataset = std::make_shared<const Dataset>(Dataset::open(options.files, options, check));
   OpenedDataset opened{
       .train = stream_of({dataset, prompts, options, shuffle_seed, splits ? Part::kTraining : Part::kAll, limit}, true),
       .held_out = std::nullopt,
       .rows = dataset->rows(),
       .notes = dataset->notes(),
+      .sources = dataset->sources(),
       .fingerprint = dataset->fingerprint()};
   if (splits) opened.held_out = stream_of({dataset, prompts, options, std::nullopt, Part::kHeldOut, limit}, false);
   if (!options.eval_files.empty()) {
-    const auto evaluation = std::make_shared<const Dataset>(Dataset::open(options.eval_files, options));
+    const auto evaluation = std::make_shared<const Dataset>(Dataset::open(options.eval_files, options, check));
     for (const std::string& note : evaluation->notes()) opened.notes.push_back("eval_files: " + note);
+    if (opened.sources && evaluation->sources())
+      opened.sources->insert(evaluation->sources()->begin(), evaluation->sources()->end());
     opened.held_out = stream_of({evaluation, prompts, options, std::nullopt, Part::kAll, limit}, false);
   }
   return opened;

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "keel/data/data_options.h"
+#include "keel/data/dataset.h"
 #include "keel/data/prompt_stream.h"
 #include "keel/text/chat_template.h"
 #include "keel/text/tokenizer.h"
@@ -14,16 +16,18 @@ namespace keel {
 
 /// The prompts of section `data`, to train and to evaluate on.
 struct OpenedDataset {
-  PromptStream train;                    // endless, a pass over all rows after the other
-  std::optional<PromptStream> held_out;  // one pass, in the files' order; none without eval_files and held_out
-  uint64_t rows = 0;                     // of the training files
-  std::vector<std::string> notes;        // to print: "read as: verl; ..."
-  std::string fingerprint;               // a run may be resumed only on data with the same one
+  PromptStream train;                            // endless, a pass over all rows after the other
+  std::optional<PromptStream> held_out;          // one pass, in the files' order; none without eval_files and held_out
+  uint64_t rows = 0;                             // of the training files
+  std::vector<std::string> notes;                // to print: "read as: verl; ..."
+  std::optional<std::set<std::string>> sources;  // of all rows, those of eval_files too; nothing: not known
+  std::string fingerprint;                       // a run may be resumed only on data with the same one
 };
 
 /// The i-th prompt depends on the seed, i and the files alone. Errors: kBadInput for files, kBadConfiguration for
 /// options. `limit` says where options.max_prompt_tokens comes from, if not from the configuration.
 OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Tokenizer& tokenizer,
-                           const ChatTemplates& templates, const std::string& limit = "data.max_prompt_tokens");
+                           const ChatTemplates& templates, const AnswerCheck& check = {},
+                           const std::string& limit = "data.max_prompt_tokens");
 
 }  // namespace keel

@@ -23,7 +23,7 @@ std::optional<BadRow> decompress(const std::filesystem::path& path, DataFormat f
            ", as a file made to fill disks does; unpack it yourself if it is sound");
   }
   if (source->damage().empty()) return std::nullopt;
-  return BadRow(path.string(), source->damage());
+  return BadRow(path.string() + ":" + std::to_string(spool.whole_lines() + 1), source->damage());
 }
 
 /// The number in front of `text`, which is taken off with the space behind it.
@@ -58,7 +58,9 @@ RowFile RowFile::unpack(const std::filesystem::path& path, DataFormat format) {
   } else {
     damage = decompress(path, format, spool);
   }
-  return RowFile(path, format, std::move(spool).finish(), std::move(damage));
+  const auto last_line = damage ? Spool::LastLine::kDropUnlessWhole : Spool::LastLine::kKeep;
+  LineFile lines = std::move(spool).finish(last_line);
+  return RowFile(path, format, std::move(lines), std::move(damage));
 }
 
 Row RowFile::read(uint64_t row) const {
@@ -91,8 +93,8 @@ Row RowFile::parse(const TextLine& line) const {
 
 Row RowFile::parse_unpacked(const TextLine& line) const {
   std::string_view text = line.text;
-  Row row{nullptr, path_.string() + ", row group " + std::to_string(take_number(text))};
-  row.place += ", row " + std::to_string(take_number(text));
+  Row row{nullptr, path_.string() + ", row group " + std::to_string(take_number(text) + 1)};
+  row.place += ", row " + std::to_string(take_number(text) + 1) + " (both from 1)";
   refuse_long(line, row.place);
   if (text.starts_with("!")) {
     text.remove_prefix(1);

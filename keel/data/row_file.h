@@ -12,7 +12,7 @@
 
 namespace keel {
 
-/// One row and where it stands: "train.jsonl:17", "train.parquet, row group 0, row 16".
+/// One row and where it stands: "train.jsonl:17", "train.parquet, row group 1, row 17 (both from 1)".
 struct Row {
   Json value;
   std::string place;

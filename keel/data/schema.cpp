@@ -14,10 +14,19 @@ constexpr std::string_view kHashes = "####";
 const std::vector<std::string> kAnswers = {"ground_truth", "answer", "solution", "label", "Answer", "Solution"};
 const std::vector<std::string> kSources = {"data_source", "dataset", "source"};
 
-std::string first_present(const Json& row, const std::vector<std::string>& paths) {
+enum class Nulls { kAbsent, kPresent };
+
+std::string first_present(const Json& row, const std::vector<std::string>& paths, Nulls nulls = Nulls::kAbsent) {
   for (const std::string& path : paths)
-    if (const Json* value = find_column(row, path); value != nullptr && !value->is_null()) return path;
+    if (const Json* value = find_column(row, path); value && (nulls == Nulls::kPresent || !value->is_null()))
+      return path;
   return "";
+}
+
+/// The first that holds something, else the first that is there.
+std::string best_present(const Json& row, const std::vector<std::string>& paths) {
+  const std::string filled = first_present(row, paths);
+  return filled.empty() ? first_present(row, paths, Nulls::kPresent) : filled;
 }
 
 bool has_hashes(const Json* answer) {
@@ -25,10 +34,10 @@ bool has_hashes(const Json* answer) {
          answer->get_ref<const std::string&>().find(kHashes) != std::string::npos;
 }
 
-bool fits(const Json& row, const Schema& schema) {
+bool fits(const Json& row, const Schema& schema, Nulls nulls) {
   return std::all_of(schema.marks.begin(), schema.marks.end(),
                      [&](const std::string& mark) { return find_column(row, mark) != nullptr; }) &&
-         !first_present(row, schema.prompts).empty() &&
+         !first_present(row, schema.prompts, nulls).empty() &&
          (!schema.answer_after_hashes || has_hashes(find_column(row, schema.answers.front())));
 }
 
@@ -129,19 +138,24 @@ const Json* find_column(const Json& row, std::string_view path) {
 
 Columns recognise(const Row& row, const DataOptions& options) {
   const auto& table = schema_table();
-  const auto schema = std::find_if(table.begin(), table.end(), [&](const Schema& s) { return fits(row.value, s); });
+  const auto first_that_fits = [&](Nulls nulls) {
+    return std::find_if(table.begin(), table.end(), [&](const Schema& s) { return fits(row.value, s, nulls); });
+  };
+  auto schema = first_that_fits(Nulls::kAbsent);
+  if (schema == table.end()) schema = first_that_fits(Nulls::kPresent);  // whose prompt is null, which is said below
   Columns columns;
   if (schema != table.end()) {
-    columns = {schema->name, first_present(row.value, schema->prompts), first_present(row.value, schema->answers),
+    columns = {schema->name, best_present(row.value, schema->prompts), best_present(row.value, schema->answers),
                first_present(row.value, schema->sources), schema->answer_after_hashes};
   } else if (options.prompt_key.empty()) {
     throw BadRow(row.place, "no known schema: the row has " + column_names(row.value) +
                                 "; set data.prompt_key to the column of the prompt, and data.answer_key");
   } else {
-    columns = {"the configured columns", "", first_present(row.value, kAnswers), first_present(row.value, kSources)};
+    columns = {"the configured columns", "", best_present(row.value, kAnswers), first_present(row.value, kSources)};
   }
   if (!options.prompt_key.empty()) columns.prompt = options.prompt_key;
-  if (!options.answer_key.empty()) columns.answer = options.answer_key, columns.answer_after_hashes = false;
+  if (!options.answer_key.empty())
+    columns.answer = options.answer_key, columns.answer_after_hashes = false, columns.answer_required = true;
   if (!options.source_key.empty()) columns.source = options.source_key;
   columns.conversation = required_column(row, columns.prompt, "prompt_key").is_array();
   return columns;
@@ -160,10 +174,9 @@ Example example_of(Row row, const Columns& columns) {
   Example example;
   example.place = row.place;
   example.prompt = checked_prompt(required_column(row, columns.prompt, "prompt_key"), columns, row.place);
-  if (!columns.answer.empty()) {
-    const Json& answer = required_column(row, columns.answer, "answer_key");
-    example.answer = columns.answer_after_hashes ? Json(answer_after_hashes(answer, row.place)) : answer;
-  }
+  if (columns.answer_required) required_column(row, columns.answer, "answer_key");
+  if (const Json* answer = find_column(row.value, columns.answer); answer != nullptr && !answer->is_null())
+    example.answer = columns.answer_after_hashes ? Json(answer_after_hashes(*answer, row.place)) : *answer;
   if (!columns.source.empty()) example.source = text_of(required_column(row, columns.source, "source_key"));
   example.extra = std::move(row.value);
   example.extra.erase(columns.prompt);

@@ -29,7 +29,8 @@ struct Columns {
   std::string schema;
   std::string prompt, answer, source;
   bool answer_after_hashes = false;
-  bool conversation = false;  // of the row they were recognised by
+  bool answer_required = false;  // named by data.answer_key: a row without it is bad
+  bool conversation = false;     // of the row they were recognised by
 
   /// "read as: verl; answer from reward_model.ground_truth, prompt from prompt (a conversation), ..."
   std::string sentence() const;
@@ -41,7 +42,7 @@ Columns recognise(const Row& row, const DataOptions& options);
 /// What a row says, before it is rendered.
 struct Example {
   Json prompt;  // a string, or messages: a list of {role, content, ...}
-  Json answer;
+  Json answer;  // null where the row has none; whether that will do is for the rewards to say
   std::string source;
   Json extra;  // all columns but that of the prompt
   std::string place;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -44,6 +45,10 @@ Spool::Spool(const std::filesystem::path& origin)
 
 void Spool::write(std::string_view bytes) {
   scanner_->add(bytes);
+  if (const size_t newline = bytes.rfind('\n'); newline != std::string_view::npos) {
+    whole_bytes_ = this->bytes() + newline + 1;
+    whole_lines_ += static_cast<uint64_t>(std::count(bytes.begin(), bytes.end(), '\n'));
+  }
   pending_ += bytes;
   if (pending_.size() >= kPendingBytes) flush();
 }
@@ -60,9 +65,10 @@ void Spool::flush() {
   pending_.clear();
 }
 
-LineFile Spool::finish() && {
+LineFile Spool::finish(LastLine last_line) && {
   flush();
-  scanner_->finish();
+  const bool keeps = last_line == LastLine::kKeep;
+  if (keeps) scanner_->finish();
   const auto read_at = [handle = handle_, origin = origin_](uint64_t offset, std::span<std::byte> to) {
     while (!to.empty()) {
       const ssize_t got = pread(handle->get(), to.data(), to.size(), static_cast<off_t>(offset));
@@ -74,7 +80,7 @@ LineFile Spool::finish() && {
       offset += static_cast<uint64_t>(got);
     }
   };
-  return LineFile(read_at, bytes_, std::move(index_));
+  return LineFile(read_at, keeps ? bytes_ : whole_bytes_, std::move(index_));
 }
 
 }  // namespace keel

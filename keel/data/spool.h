@@ -22,7 +22,12 @@ class Spool {
 
   void write(std::string_view bytes);
   uint64_t bytes() const { return bytes_ + pending_.size(); }
-  LineFile finish() &&;
+  /// Lines that were ended by a newline so far.
+  uint64_t whole_lines() const { return whole_lines_; }
+
+  enum class LastLine { kKeep, kDropUnlessWhole };
+  /// A file that broke off has, at its end, a part of a line that says nothing.
+  LineFile finish(LastLine last_line) &&;
 
  private:
   void flush();
@@ -31,6 +36,7 @@ class Spool {
   std::shared_ptr<FileHandle> handle_;
   std::string pending_;
   uint64_t bytes_ = 0;
+  uint64_t whole_bytes_ = 0, whole_lines_ = 0;  // up to and including the last newline
   LineIndex index_;
   std::unique_ptr<LineScanner> scanner_;
 };

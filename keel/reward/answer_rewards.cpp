@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "keel/core/foreign_text.h"
 #include "keel/reward/math_verifier.h"
 
 namespace keel {
@@ -32,29 +33,46 @@ std::string final_answer(std::string_view completion) {
   return extract_math_answer(completion).value_or(std::string());
 }
 
-/// A prompt's answer as text: a string as it is, a number as JSON writes it.
-std::optional<std::string> gold_text(const Prompt& prompt) {
-  if (prompt.answer.is_string()) return prompt.answer.get<std::string>();
-  if (prompt.answer.is_number()) return prompt.answer.dump();
-  return std::nullopt;
+/// An answer that completions are compared with.
+struct Gold {
+  std::string text;                // a string as it is, a number as JSON writes it
+  std::optional<int64_t> integer;  // where it is one
+};
+
+/// Those of a prompt, any of which is right; none where one is neither text nor number.
+std::vector<Gold> golds_of(const Json& answer) {
+  std::vector<Gold> golds;
+  for (const Json& value : answer.is_array() ? answer : Json::array({answer})) {
+    if (!value.is_string() && !value.is_number()) return {};
+    golds.push_back({.text = value.is_string() ? value.get<std::string>() : value.dump(),
+                     .integer = value.is_number_integer() ? std::optional(value.get<int64_t>()) : std::nullopt});
+  }
+  return golds;
 }
 
-/// A reward of 1 or 0 by a test of the gold answer and a sample.
+/// A reward of 1 or 0 by a test of the gold answers and a sample.
 class AnswerReward final : public Reward {
  public:
-  using Test = std::function<bool(const std::string& gold, const RewardSample& sample)>;
+  using Test = std::function<bool(const Gold& gold, const RewardSample& sample)>;
   explicit AnswerReward(Test test) : test_(std::move(test)) {}
 
   Scores operator()(std::span<const RewardSample> samples) const override {
     Scores scores{.rewards = std::vector<std::optional<double>>(samples.size()), .failures = {}};
     for (size_t i = 0; i < samples.size(); ++i) {
-      if (const std::optional<std::string> gold = gold_text(samples[i].prompt))
-        scores.rewards[i] = test_(*gold, samples[i]) ? 1 : 0;
+      const std::vector<Gold> golds = golds_of(samples[i].prompt.answer);
+      const auto equals = [&](const Gold& gold) { return test_(gold, samples[i]); };
+      if (golds.empty())
+        scores.failures[i] = objection(samples[i].prompt.answer);
       else
-        scores.failures[i] = std::string("the prompt's answer is ") + samples[i].prompt.answer.type_name() +
-                             "; wanted a text or a number";
+        scores.rewards[i] = std::any_of(golds.begin(), golds.end(), equals) ? 1 : 0;
     }
     return scores;
+  }
+
+  std::string objection(const Json& answer) const override {
+    if (!golds_of(answer).empty()) return "";
+    if (answer.is_null()) return "it has no answer";
+    return "its answer is " + printable(answer.dump()) + "; wanted a text, a number, or a list of such";
   }
 
  private:
@@ -89,8 +107,8 @@ std::optional<double> last_number(std::string_view text) {
   return negative ? -value : value;
 }
 
-bool numerically_equal(double tolerance, const std::string& gold, const RewardSample& sample) {
-  const std::optional<double> want = last_number(final_answer(gold)),
+bool numerically_equal(double tolerance, const Gold& gold, const RewardSample& sample) {
+  const std::optional<double> want = last_number(final_answer(gold.text)),
                               got = last_number(final_answer(sample.completion));
   return want && got && std::abs(*got - *want) <= tolerance * std::max(1.0, std::abs(*want));
 }
@@ -107,41 +125,39 @@ std::optional<char> chosen_letter(std::string_view text) {
   return static_cast<char>(text[0] & ~0x20);
 }
 
-std::optional<char> gold_letter(const Prompt& prompt, const std::string& gold) {
-  if (!prompt.answer.is_number_integer()) {
-    const std::optional<char> plain = chosen_letter(gold);
-    return plain ? plain : chosen_letter(final_answer(gold));
+std::optional<char> gold_letter(const Gold& gold) {
+  if (!gold.integer) {
+    const std::optional<char> plain = chosen_letter(gold.text);
+    return plain ? plain : chosen_letter(final_answer(gold.text));
   }
-  const int64_t index = prompt.answer.get<int64_t>();
-  if (index < 0 || index > 25) return std::nullopt;
-  return static_cast<char>('A' + index);
+  if (*gold.integer < 0 || *gold.integer > 25) return std::nullopt;
+  return static_cast<char>('A' + *gold.integer);
 }
 
 }  // namespace
 
 std::unique_ptr<Reward> math_reward() {
   return std::make_unique<AnswerReward>(
-      [](const std::string& gold, const RewardSample& sample) { return verify_math(gold, sample.completion).correct; });
+      [](const Gold& gold, const RewardSample& sample) { return verify_math(gold.text, sample.completion).correct; });
 }
 
 std::unique_ptr<Reward> exact_reward(bool ignore_case) {
-  return std::make_unique<AnswerReward>([ignore_case](const std::string& gold, const RewardSample& sample) {
+  return std::make_unique<AnswerReward>([ignore_case](const Gold& gold, const RewardSample& sample) {
     const auto form = [&](std::string_view text) {
       return ignore_case ? lower(trimmed(text)) : std::string(trimmed(text));
     };
-    return form(sample.completion) == form(gold) || form(final_answer(sample.completion)) == form(gold);
+    return form(sample.completion) == form(gold.text) || form(final_answer(sample.completion)) == form(gold.text);
   });
 }
 
 std::unique_ptr<Reward> numeric_reward(double tolerance) {
-  return std::make_unique<AnswerReward>([tolerance](const std::string& gold, const RewardSample& sample) {
-    return numerically_equal(tolerance, gold, sample);
-  });
+  return std::make_unique<AnswerReward>(
+      [tolerance](const Gold& gold, const RewardSample& sample) { return numerically_equal(tolerance, gold, sample); });
 }
 
 std::unique_ptr<Reward> choice_reward() {
-  return std::make_unique<AnswerReward>([](const std::string& gold, const RewardSample& sample) {
-    const std::optional<char> want = gold_letter(sample.prompt, gold);
+  return std::make_unique<AnswerReward>([](const Gold& gold, const RewardSample& sample) {
+    const std::optional<char> want = gold_letter(gold);
     return want && chosen_letter(final_answer(sample.completion)) == want;
   });
 }

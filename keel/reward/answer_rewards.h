@@ -1,6 +1,7 @@
 #pragma once
 
-// Rewards that compare the final answer of a completion with the prompt's answer: 1 when it is right, else 0.
+// Rewards that compare the final answer of a completion with the prompt's answer: 1 when it is right, else 0. Where the
+// prompt has a list of answers, any of them is right.
 
 #include <memory>
 #include <string_view>

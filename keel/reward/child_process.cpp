@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "keel/core/error.h"
+#include "keel/reward/embedded.h"
 
 extern char** environ;
 
@@ -79,6 +81,11 @@ void write_some(FileHandle& file, std::string_view& input) {
   if (count < 0 && errno != EAGAIN && errno != EINTR) file.close();
 }
 
+[[noreturn]] void refuse_start(const std::string& program, int error) {
+  fail(ExitCode::kBadConfiguration, "\"", program, "\" cannot be started: ", strerror(error),
+       "; check the path, and that it may be executed");
+}
+
 pid_t spawn(const SpawnRequest& request, const Pipe& input, const Pipe& output, const Pipe& errors) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -106,9 +113,32 @@ pid_t spawn(const SpawnRequest& request, const Pipe& input, const Pipe& output, 
   const int error = posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  if (error != 0)
-    fail(ExitCode::kBadConfiguration, "\"", request.command[0], "\" cannot be started: ", strerror(error),
-         "; check the path, and that it may be executed");
+  if (error != 0) refuse_start(request.command[0], error);
+  return pid;
+}
+
+/// Starts the program below a process that keeps hold of what it starts; `keeper` is the way to end that.
+pid_t spawn_kept(SpawnRequest request, const Pipe& input, const Pipe& output, const Pipe& errors, FileHandle& keeper) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    fail(ExitCode::kHealthGuard, "a socket to a reward program cannot be made: ", strerror(errno));
+  FileHandle ours(ends[0]), theirs(ends[1]);
+  const FileHandle program = file_in_memory("keel-sandbox", sandbox_program());
+  const std::string name = request.command[0];
+  request.command.insert(request.command.begin(), {path_for_children(program), "keep"});
+  request.extra_input = theirs.get();
+  const pid_t pid = spawn(request, input, output, errors);
+  theirs.close();
+  int error = 0;
+  ssize_t count;
+  while ((count = read(ours.get(), &error, sizeof(error))) < 0 && errno == EINTR) continue;
+  if (count != sizeof(error)) error = ECHILD;
+  if (error != 0) {
+    ours.close();
+    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) continue;
+    refuse_start(name, error);
+  }
+  keeper = std::move(ours);
   return pid;
 }
 
@@ -121,7 +151,7 @@ Deadline seconds_from_now(double seconds) {
 ChildProcess::ChildProcess(const SpawnRequest& request) {
   Pipe input = make_pipe(), output = make_pipe(), errors;
   if (request.capture_errors) errors = make_pipe();
-  pid_ = spawn(request, input, output, errors);
+  pid_ = request.kept ? spawn_kept(request, input, output, errors, keeper_) : spawn(request, input, output, errors);
   input_ = std::move(input.write);
   output_pipe_ = std::move(output.read);
   error_pipe_ = std::move(errors.read);
@@ -165,6 +195,11 @@ bool ChildProcess::has_ended() const {
 
 void ChildProcess::kill() {
   if (reaped_) return;
+  if (keeper_.is_open()) {
+    shutdown(keeper_.get(), SHUT_RDWR);  // seen even where another process of ours has a copy
+    for (int i = 0; i < 2500 && !has_ended(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    keeper_.close();
+  }
   ::kill(-pid_, SIGKILL);  // before the leader is reaped: until then nobody else can have its number
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
   reaped_ = true;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Another program, its standard input and output in our hands. It leads a process group of its own, and nothing of
-// that group is left when the object is gone: no process, no zombie, no descriptor.
+// Another program, its standard input and output in our hands. Nothing of it is left when the object is gone: no
+// process of its group (of a kept program: none that it started), no zombie, no descriptor.
 
 #include <sys/types.h>
 
@@ -23,6 +23,9 @@ struct SpawnRequest {
   std::vector<std::string> command;  // the first is looked up in PATH
   int extra_input = -1;              // becomes the child's descriptor 3
   bool capture_errors = false;       // else standard error is ours
+  /// A process between us and the program holds on to all that it starts, in sessions of their own or not, and ends
+  /// them with it or with us (sandbox/keep.h). Not together with extra_input.
+  bool kept = false;
 };
 
 /// How an exchange ended.
@@ -50,7 +53,7 @@ class ChildProcess {
   std::string& output() { return output_; }
   const std::string& errors() const { return errors_; }
 
-  /// Kills the whole group at once and waits until whoever held its output is gone, too.
+  /// Kills the whole group, or all that is kept, and waits until whoever held its output is gone, too.
   void kill();
   /// "exit code 3", "signal 11 (Segmentation fault)"; empty while it runs.
   std::string ending() const;
@@ -59,6 +62,7 @@ class ChildProcess {
   bool has_ended() const;
 
   pid_t pid_ = -1;
+  FileHandle keeper_;  // closed, it ends all that is kept
   FileHandle input_, output_pipe_, error_pipe_;
   std::string output_, errors_;
   bool reaped_ = false;

@@ -158,6 +158,15 @@ class CodeReward final : public Reward {
     return scores;
   }
 
+  std::string objection(const Json& answer) const override {
+    try {
+      read_code_tests(answer);
+      return "";
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+  }
+
  private:
   double judge(const CodeTests& tests, const std::string& program) const {
     size_t passed = passed_checks(sandbox_, program, tests.checks);

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <string>
 #include <string_view>
+
+#include "keel/core/file.h"
 
 namespace keel {
 
@@ -10,5 +13,10 @@ namespace keel {
 std::string_view python_worker();
 /// The executable keel-sandbox (sandbox/main.cpp).
 std::string_view sandbox_program();
+
+/// A file without a name, at its beginning; it may be executed.
+FileHandle file_in_memory(const char* name, std::string_view bytes);
+/// By our own number: a child has closed its copy when it looks.
+std::string path_for_children(const FileHandle& file);
 
 }  // namespace keel

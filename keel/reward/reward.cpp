@@ -9,9 +9,17 @@
 namespace keel {
 namespace {
 
-bool applies(const RewardTerm& term, const RewardSample& sample) {
-  return term.sources.empty() ||
-         std::find(term.sources.begin(), term.sources.end(), sample.prompt.source) != term.sources.end();
+bool applies(const RewardTerm& term, const std::string& source) {
+  return term.sources.empty() || std::find(term.sources.begin(), term.sources.end(), source) != term.sources.end();
+}
+
+std::string list_of(const std::set<std::string>& sources) {
+  constexpr size_t kShown = 8;
+  std::string text;
+  size_t count = 0;
+  for (const std::string& source : sources)
+    if (count++ < kShown) text += (text.empty() ? "" : ", ") + printable(source);
+  return count > kShown ? text + " and " + std::to_string(count - kShown) + " more" : text;
 }
 
 std::string complaint(const RewardTerm& term, const RewardSample& sample, const std::string& why) {
@@ -44,6 +52,35 @@ Scores RewardSum::ask(const RewardTerm& term, std::span<const RewardSample> samp
   return scores;
 }
 
+std::string Reward::objection(const Json&) const { return ""; }
+
+std::string RewardSum::objection(const Json& answer, const std::string& source) const {
+  for (const RewardTerm& term : terms_) {
+    const std::string why = applies(term, source) ? term.reward->objection(answer) : "";
+    if (!why.empty()) return "the reward \"" + term.name + "\" cannot judge this row: " + why;
+  }
+  return "";
+}
+
+std::vector<std::string> RewardSum::source_warnings(const std::set<std::string>& sources) const {
+  std::vector<std::string> warnings;
+  std::set<std::string> unjudged = sources;
+  for (const RewardTerm& term : terms_) {
+    const auto judged = [&](const std::string& source) { return applies(term, source); };
+    if (std::none_of(sources.begin(), sources.end(), judged))
+      warnings.push_back("reward \"" + term.name + "\" judges nothing: no row is from there; the rows are from " +
+                         list_of(sources));
+    std::erase_if(unjudged, judged);
+  }
+  if (warnings.size() == terms_.size())
+    fail(ExitCode::kBadConfiguration, "reward.functions: no function judges any row: ", warnings.front(),
+         ". Correct what stands behind the @");
+  if (!unjudged.empty())
+    warnings.push_back("no reward function judges the rows from " + list_of(unjudged) +
+                       ": all their completions are worth the same");
+  return warnings;
+}
+
 Judgement RewardSum::judge(std::span<const RewardSample> samples) const {
   Judgement judgement{.totals = std::vector<std::optional<double>>(samples.size()), .terms = {}, .failures = {}};
   for (const RewardTerm& term : terms_) {
@@ -51,7 +88,7 @@ Judgement RewardSum::judge(std::span<const RewardSample> samples) const {
     std::vector<RewardSample> mine;
     std::vector<size_t> places;
     for (size_t i = 0; i < samples.size(); ++i) {
-      if (!applies(term, samples[i])) continue;
+      if (!applies(term, samples[i].prompt.source)) continue;
       mine.push_back(samples[i]);
       places.push_back(i);
     }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ class Reward {
   virtual ~Reward() = default;
   /// May be called from several threads at once.
   virtual Scores operator()(std::span<const RewardSample> samples) const = 0;
+  /// Why it cannot judge completions by this answer of a prompt; empty: it can.
+  virtual std::string objection(const Json& answer) const;
 };
 
 /// What happens to a sample that a function should have judged and could not.
@@ -66,6 +69,14 @@ class RewardSum {
   /// function's reward is 0; with kSkip the function is left out for that sample. A number that is not finite is a
   /// failure.
   Judgement judge(std::span<const RewardSample> samples) const;
+
+  /// Why a function that applies to prompts from this source cannot judge by this answer; empty: all can. To be asked
+  /// before anything is sampled.
+  std::string objection(const Json& answer, const std::string& source) const;
+
+  /// Sentences about functions that are for none of these sources, which are all there are, and about sources that no
+  /// function is for. An Error (kBadConfiguration) where no function is for any.
+  std::vector<std::string> source_warnings(const std::set<std::string>& sources) const;
 
   const std::vector<RewardTerm>& terms() const { return terms_; }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <sstream>
 
 #include "keel/core/error.h"
@@ -210,6 +211,13 @@ class FunctionReward final : public Reward {
   RewardFunction function_;
 };
 
+/// The second "math" is "math (2)", so that each has its own line wherever functions are listed.
+void make_names_distinct(std::vector<RewardTerm>& terms) {
+  std::map<std::string, int> seen;
+  for (RewardTerm& term : terms)
+    if (const int count = ++seen[term.name]; count > 1) term.name += " (" + std::to_string(count) + ")";
+}
+
 }  // namespace
 
 std::unique_ptr<Reward> function_reward(RewardFunction function) {
@@ -225,6 +233,7 @@ RewardSum make_reward(const RewardOptions& options, const RewardFunction& task) 
   std::vector<RewardTerm> terms;
   for (size_t i = 0; i < functions.size(); ++i)
     terms.push_back(make_term(functions[i], options.weights.empty() ? 1 : options.weights[i], options, task));
+  make_names_distinct(terms);
   const OnError on_error = options.on_error == "zero"   ? OnError::kZero
                            : options.on_error == "skip" ? OnError::kSkip
                                                         : OnError::kStop;

@@ -1,12 +1,10 @@
 #include "keel/reward/sandbox.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
+#include <sstream>
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
@@ -16,19 +14,6 @@
 
 namespace keel {
 namespace {
-
-FileHandle in_memory(const char* name, std::string_view bytes) {
-  FileHandle file(memfd_create(name, MFD_CLOEXEC));
-  bool good = file.is_open();
-  for (size_t done = 0; good && done < bytes.size();) {
-    const ssize_t count = write(file.get(), bytes.data() + done, bytes.size() - done);
-    good = count > 0;
-    done += good ? static_cast<size_t>(count) : 0;
-  }
-  if (!good || lseek(file.get(), 0, SEEK_SET) != 0)
-    fail(ExitCode::kHealthGuard, "a file in memory for the sandbox cannot be made: ", strerror(errno));
-  return file;
-}
 
 /// {"executable": ..., "folders": [...]}, as the interpreter itself says.
 Json ask_python(const std::string& python) {
@@ -42,36 +27,57 @@ Json ask_python(const std::string& python) {
   return answer;
 }
 
+/// A program in PATH; empty where there is none.
+std::string find_program(const std::string& name) {
+  const char* folders = std::getenv("PATH");
+  std::istringstream paths(folders != nullptr ? folders : "");
+  for (std::string folder; std::getline(paths, folder, ':');)
+    if (const std::string path = folder + "/" + name; folder.starts_with('/') && access(path.c_str(), X_OK) == 0)
+      return path;
+  return "";
+}
+
 }  // namespace
 
 PythonSandbox::PythonSandbox(const std::string& python, const SandboxLimits& limits)
-    : limits_(limits), executable_(in_memory("keel-sandbox", sandbox_program())) {
+    : limits_(limits), executable_(file_in_memory("keel-sandbox", sandbox_program())) {
   const Json answer = ask_python(python);
   python_ = answer["executable"];
   for (const Json& folder : answer["folders"]) folders_.push_back(folder);
-  std::string why;
+  const std::string alone = why_not();
+  if (alone.empty()) return;
+  bwrap_ = find_program("bwrap");
+  const std::string wrapped = bwrap_.empty() ? "it is not installed" : why_not();
+  if (wrapped.empty()) return;
+  fail(ExitCode::kBadConfiguration,
+       "the code reward runs programs of the model's only in a sandbox, and here there is ", "none: ", alone,
+       "; and by bubblewrap: ", wrapped, ". It needs Linux 5.14 or later, and one of: user namespaces ",
+       "that anyone may make (sysctl kernel.unprivileged_userns_clone=1, "
+       "kernel.apparmor_restrict_unprivileged_userns=0)",
+       "; a bubblewrap that may make them (apt install bubblewrap, 0.8 or later); or root with CAP_SYS_ADMIN (docker "
+       "run ",
+       "--cap-add SYS_ADMIN --security-opt seccomp=unconfined)");
+}
+
+/// What keeps a program from running here; empty: nothing.
+std::string PythonSandbox::why_not() const {
   try {
     const SandboxRun trial = run("print(6 * int(input()))", "7");
-    if (trial.succeeded() && trial.output == "42\n") return;
-    why = "a program that prints 42 printed " + printable(trial.output);
+    if (trial.succeeded() && trial.output == "42\n") return "";
+    return "a program that prints 42 printed " + printable(trial.output);
   } catch (const Error& error) {
-    why = error.what();
+    return error.what();
   }
-  fail(
-      ExitCode::kBadConfiguration, "the code reward runs programs of the model's only in a sandbox, and here there is ",
-      "none: ", why, ". It needs Linux 5.14 or later, and either user namespaces that anyone may make (sysctl ",
-      "kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0) or root with CAP_SYS_ADMIN ",
-      "(docker run --cap-add SYS_ADMIN --security-opt seccomp=unconfined)");
 }
 
 SandboxRun PythonSandbox::run(std::string_view program, std::string_view input,
                               const std::vector<std::string>& arguments) const {
-  const FileHandle source = in_memory("program", program);
-  // By our own number, because the child has closed its copy when it looks.
-  std::vector<std::string> command = {"/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(executable_.get())};
+  const FileHandle source = file_in_memory("program", program);
+  std::vector<std::string> command = {path_for_children(executable_)};
   command.push_back("cpu=" + std::to_string(static_cast<int64_t>(std::ceil(limits_.seconds))));
   command.push_back("memory=" + std::to_string(limits_.memory_mib << 20));
   command.push_back("processes=" + std::to_string(limits_.processes));
+  if (!bwrap_.empty()) command.push_back("bwrap=" + bwrap_);
   for (const std::string& folder : folders_) command.push_back("show=" + folder);
   command.insert(command.end(), {"--", python_, "-I", "-B"});
   command.insert(command.end(), arguments.begin(), arguments.end());
@@ -95,7 +101,8 @@ SandboxRun PythonSandbox::run(std::string_view program, std::string_view input,
   else if (report.starts_with("killed"))
     result.end = SandboxRun::End::kKilled;
   else if (!report.starts_with("exited"))
-    fail(ExitCode::kRewardProgramFailed, "the sandbox ended without a word");
+    fail(ExitCode::kRewardProgramFailed, "the sandbox ended with the words ",
+         printable(report.substr(0, report.find('\n'))));
   if (const size_t space = report.find(' '); space != std::string::npos)
     result.code = std::atoi(report.c_str() + space);
   return result;

@@ -24,10 +24,12 @@ struct SandboxRun {
 };
 
 /// Runs Python programs that nobody has read, each in namespaces of its own: no network, no files but the system's and
-/// Python's (read-only), limits on everything (sandbox/confine.h). When run() returns, no process of it is left.
+/// Python's (read-only), limits on everything (sandbox/confine.h). When run() returns, no process of it is left. Where
+/// only bubblewrap may make namespaces, it does.
 class PythonSandbox {
  public:
   /// Tries it out; an Error (kBadConfiguration) says what this machine does not allow. There is no weaker way.
+  /// Bubblewrap is the program bwrap in PATH.
   PythonSandbox(const std::string& python, const SandboxLimits& limits);
 
   /// `program` is the file /tmp/main.py; `arguments` of Python, that file by default. An Error (kRewardProgramFailed)
@@ -35,10 +37,15 @@ class PythonSandbox {
   SandboxRun run(std::string_view program, std::string_view input,
                  const std::vector<std::string>& arguments = {"/tmp/main.py"}) const;
 
+  /// "namespaces", or "bubblewrap (/usr/bin/bwrap)".
+  std::string way() const { return bwrap_.empty() ? "namespaces" : "bubblewrap (" + bwrap_ + ")"; }
+
  private:
+  std::string why_not() const;
+
   SandboxLimits limits_;
   FileHandle executable_;  // keel-sandbox, in memory
-  std::string python_;
+  std::string python_, bwrap_;
   std::vector<std::string> folders_;  // that Python needs
 };
 

@@ -24,17 +24,41 @@ double mean_of_judged(const Judgement& judgement) {
   return count > 0 ? sum / count : 0;
 }
 
+void add_functions(std::vector<ScoreReport::Function>& to, const std::vector<ScoreReport::Function>& more) {
+  if (to.empty()) to.resize(more.size());
+  for (size_t i = 0; i < more.size(); ++i) {
+    to[i].name = more[i].name;
+    to[i].sum += more[i].sum;
+    to[i].count += more[i].count;
+  }
+}
+
 }  // namespace
 
 void ScoreReport::add(const ScoreReport& other) {
-  if (functions.empty()) functions.resize(other.functions.size());
-  for (size_t i = 0; i < other.functions.size(); ++i) {
-    functions[i].name = other.functions[i].name;
-    functions[i].sum += other.functions[i].sum;
-    functions[i].count += other.functions[i].count;
-  }
+  add_functions(functions, other.functions);
   unscored += other.unscored;
   failures.insert(failures.end(), other.failures.begin(), other.failures.end());
+}
+
+std::optional<std::string> ScoreTally::add(const ScoreReport& report, size_t completions) {
+  add_functions(functions_, report.functions);
+  completions_ += completions;
+  const bool first = failures_ == 0 && !report.failures.empty();
+  failures_ += report.failures.size();
+  return first ? std::optional(report.failures.front()) : std::nullopt;
+}
+
+std::vector<std::string> ScoreTally::warnings() const {
+  std::vector<std::string> sentences;
+  if (failures_ > 0)
+    sentences.push_back("reward functions failed " + std::to_string(failures_) + " times on " +
+                        std::to_string(completions_) + " completions");
+  for (const ScoreReport::Function& function : functions_)
+    if (function.count == 0)
+      sentences.push_back("reward \"" + function.name + "\" judged none of " + std::to_string(completions_) +
+                          " completions");
+  return sentences;
 }
 
 std::vector<RewardSample> samples_of(std::span<const Rollout> group, std::span<const Prompt> prompts,

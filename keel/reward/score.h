@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,19 @@ struct ScoreReport {
   std::vector<std::string> failures;  // one sentence for each completion that a function failed on
 
   void add(const ScoreReport& other);
+};
+
+/// What is remembered of all reports of a run.
+class ScoreTally {
+ public:
+  /// What to tell at once: the first failure of all.
+  std::optional<std::string> add(const ScoreReport& report, size_t completions);
+  /// What to tell at the end: how much failed, and functions that judged nothing.
+  std::vector<std::string> warnings() const;
+
+ private:
+  std::vector<ScoreReport::Function> functions_;
+  size_t completions_ = 0, failures_ = 0;
 };
 
 /// The completions of one group, as its judges get them: copies, all but the prompt.

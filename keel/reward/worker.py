@@ -9,27 +9,12 @@ import inspect
 import json
 import math
 import os
-import signal
 import sys
-import threading
-import time
 import traceback
 import types
 
 USUAL_NAMES = ("compute_score", "reward_func", "reward_function", "reward", "reward_fn")
 ANSWER_NAMES = ("ground_truth", "solution", "label", "labels", "target", "reference", "gold")
-
-
-def follow_parent():
-    """Ends this process when Keel was killed and could not do it."""
-    parent = os.getppid()
-
-    def watch():
-        while os.getppid() == parent:
-            time.sleep(1)
-        os.killpg(0, signal.SIGKILL)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def load_function(path, name):
@@ -177,7 +162,6 @@ def main():
         replies.write(json.dumps(reply, allow_nan=False) + "\n")
         replies.flush()
 
-    follow_parent()
     try:
         judge = judge_with(load_function(*sys.argv[1:3], *([""] if len(sys.argv) < 3 else [])))
     except (Exception, SystemExit) as error:

@@ -47,7 +47,7 @@ WorkerPool::WorkerPool(WorkerOptions options) : options_(std::move(options)) {
 }
 
 std::unique_ptr<ChildProcess> WorkerPool::start() const {
-  auto worker = std::make_unique<ChildProcess>(SpawnRequest{.command = options_.command});
+  auto worker = std::make_unique<ChildProcess>(SpawnRequest{.command = options_.command, .kept = true});
   if (!options_.says_ready) return worker;
   const double patience = std::max(kStartSeconds, options_.timeout);
   const Exchanged how = worker->exchange({.input = "", .deadline = seconds_from_now(patience)});

@@ -19,7 +19,7 @@ struct WorkerOptions {
 };
 
 /// Processes of one program that answer requests, a JSON object on one line each. One that hangs, ends or speaks out of
-/// turn is killed with its whole group, and another is started for the next request.
+/// turn is killed with all that it started, and another is started for the next request.
 class WorkerPool final : public Channel {
  public:
   /// Starts the first worker, so that a program that cannot work is found out at once (kBadConfiguration where it

@@ -76,7 +76,7 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
   for (size_t begin = 0; begin < prompts.size() && !(stop && stop()); begin += at_once) {
     const std::span<const Prompt> batch = prompts.subspan(begin, std::min(at_once, prompts.size() - begin));
     std::vector<Rollout> rollouts = engine.generate(batch, sampling);
-    score(rollouts, batch, policy.tokenizer, reward, request.reward_threads);
+    result.scores.add(score(rollouts, batch, policy.tokenizer, reward, request.reward_threads));
     for (Rollout& rollout : rollouts) rollout.prompt += static_cast<int64_t>(begin);
     std::move(rollouts.begin(), rollouts.end(), std::back_inserter(result.rollouts));
     result.count += static_cast<int64_t>(batch.size());

@@ -33,6 +33,7 @@ struct Evaluation {
                                            // else the bootstrap's
   double length_mean = 0, truncated = 0;
   std::vector<SourceStatistics> sources;
+  ScoreReport scores;             // by function, and what failed
   std::vector<Rollout> rollouts;  // the samples of each prompt side by side, in the order of the prompts
 };
 

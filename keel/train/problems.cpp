@@ -49,7 +49,8 @@ void Problems::open_task(const Config& config, const LoadedModel& policy) {
   };
   training_ = stream(Split::kTrain);
   held_out_ = stream(Split::kHeldOut);
-  reward_ = make_reward(config.reward, task_check(task_, policy));
+  reward_ = std::make_shared<const RewardSum>(make_reward(config.reward, task_check(task_, policy)));
+  warnings_ = reward_->source_warnings({config.task.name});
   task_alone_ = config.reward.functions.empty();
 }
 
@@ -67,14 +68,18 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
             std::to_string(policy.model.config().max_position_embeddings) + ", leaves beside rollout.max_new_tokens, " +
             std::to_string(longest_completion(config)) + ",";
   }
-  OpenedDataset opened = open_dataset(options, config.run.seed, policy.tokenizer, policy.templates, limit);
+  reward_ = std::make_shared<const RewardSum>(make_reward(config.reward));
+  OpenedDataset opened = open_dataset(
+      options, config.run.seed, policy.tokenizer, policy.templates,
+      [reward = reward_](const Json& answer, const std::string& source) { return reward->objection(answer, source); },
+      limit);
+  if (opened.sources) warnings_ = reward_->source_warnings(*opened.sources);
   training_ = std::move(opened.train);
   held_out_ = std::move(opened.held_out);
   notes_ = std::move(opened.notes);
   fingerprint_ = std::move(opened.fingerprint);
   if (!held_out_ && config.eval.prompts > 0)
     notes_.emplace_back("nothing to evaluate on: neither data.eval_files nor data.held_out is set");
-  reward_ = make_reward(config.reward);
 }
 
 std::vector<Prompt> Problems::held_out(int64_t count) {

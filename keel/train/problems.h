@@ -37,6 +37,8 @@ class Problems {
 
   /// Sentences to print: how the files were read.
   const std::vector<std::string>& notes() const { return notes_; }
+  /// And what is odd: functions for sources that there are not.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
   /// A run may be resumed only on data with the same one.
   const std::string& fingerprint() const { return fingerprint_; }
@@ -47,9 +49,9 @@ class Problems {
 
   std::shared_ptr<const Task> task_;
   std::optional<PromptStream> training_, held_out_;
-  std::optional<RewardSum> reward_;
+  std::shared_ptr<const RewardSum> reward_;
   bool task_alone_ = false;  // its check is the whole reward
-  std::vector<std::string> notes_;
+  std::vector<std::string> notes_, warnings_;
   std::string fingerprint_;
 };
 

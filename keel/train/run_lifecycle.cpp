@@ -135,6 +135,7 @@ Trainer::Trainer(const Config& config, LoadedModel policy, Problems problems, Ru
       state_(state) {
   problems_.training().seek(state_.prompts);
   for (const std::string& note : problems_.notes()) console_.line(note);
+  for (const std::string& warning : problems_.warnings()) console_.warning(warning);
   if (!objective_.adapt_target_kept) return;
   first_thresholds_ = thresholds_of(objective_.method.region);
   if (state_.delta_low > 0) set_thresholds(objective_, {state_.delta_low, state_.delta_high});
@@ -263,6 +264,7 @@ void Trainer::evaluate_if_due() {
   Evaluation result = evaluate(policy_, prompts, problems_.reward(), evaluation_request(config_), stop_requested);
   if (result.count < static_cast<int64_t>(prompts.size()))
     return;  // told to stop: measured again when the run is resumed
+  note_scores(result.scores, result.rollouts.size());
   state_.last_evaluation = state_.step;
   Json row = {{"phase", "eval"}, {"step", state_.step}, {"updates", state_.updates}};
   write_evaluation(result, row);
@@ -337,6 +339,7 @@ bool Trainer::saved_for_interrupt() {
   if (!stop_requested()) return false;
   save();
   console_.end_progress();
+  for (const std::string& warning : tally_.warnings()) console_.warning(warning);
   console_.line("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint_.string() +
                 "\ncontinue with: keel train " + shell_word((folder_.path() / "config.yaml").string()) + " --resume");
   return true;

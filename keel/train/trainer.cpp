@@ -158,9 +158,16 @@ std::vector<Rollout> Trainer::sample_and_score(const std::vector<Prompt>& prompt
   const ScoreReport report = queue.finish(rollouts);
   row["time/reward"] = watch.lap();
   write_score_metrics(report, row);
+  note_scores(report, rollouts.size());
+  return rollouts;
+}
+
+/// Where failures do not stop the run, the log has them all, and the first is told.
+void Trainer::note_scores(const ScoreReport& report, size_t completions) {
   for (const std::string& failure : report.failures)
     folder_.log("step " + std::to_string(state_.step + 1) + ": " + failure);
-  return rollouts;
+  if (const std::optional<std::string> first = tally_.add(report, completions))
+    console_.warning(*first + " (reward.on_error is " + config_.reward.on_error + "; further ones are in log.txt)");
 }
 
 std::vector<std::vector<int64_t>> Trainer::minibatches(int64_t epoch) const {
@@ -272,6 +279,7 @@ ExitCode Trainer::run() {
   if (const auto damage = find_damage(last_checkpoint_))
     fail(ExitCode::kHealthGuard, last_checkpoint_.string(), ": the last checkpoint does not verify: ", *damage);
   console_.end_progress();
+  for (const std::string& warning : tally_.warnings()) console_.warning(warning);
   return ExitCode::kDone;
 }
 

@@ -56,6 +56,7 @@ class Trainer {
   bool update_policy(double lr, Json& row);
   void update_policy_and_critic(bool policy_learns, Json& row);
   void count_update(bool sound);
+  void note_scores(const ScoreReport& report, size_t completions);
   void self_test();
   void evaluate_if_due();
   bool evaluation_due() const;
@@ -85,6 +86,7 @@ class Trainer {
   RunFolder folder_;
   TrainState state_;
   bool told_of_skipped_ = false;   // the first row that gave no prompt
+  ScoreTally tally_;               // since the run was started or resumed
   double checkpoint_seconds_ = 0;  // of the last save, reported with the next step
   std::optional<Evaluation> first_evaluation_, last_evaluation_;
   std::filesystem::path last_checkpoint_;

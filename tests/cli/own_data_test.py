@@ -104,6 +104,66 @@ class OwnData(support.Test):
         self.assertEqual(row["reward/mean"], 0)
         self.assertEqual(row["reward/failures"], 6)
 
+    def test_failures_that_do_not_stop_the_run_are_told_once_and_counted(self):
+        self.reward.write_text(FAILING)
+        result = self.train("run", eval={"prompts": 2}, reward={"on_error": "skip"}, train={"steps": 2})
+        self.assert_exit(result, 0)
+        told = [line for line in result.stdout.splitlines() if line.startswith("warning: ")]
+        self.assertEqual(len(told), 3, told)
+        self.assertRegex(told[0], r"failed on completion .* of prompt 0 \(sums\).*no more tea.*on_error is skip.*log\.txt")
+        # 2 prompts of an evaluation, twice, and 2 steps of 3 prompts with 2 completions each
+        self.assertIn("failed 16 times on 16 completions", told[1])
+        self.assertIn("judged none of 16 completions", told[2])
+        log = (self.folder / "run" / "log.txt").read_text()
+        self.assertEqual(log.count("no more tea"), 16)
+        result = support.keel("eval", self.configuration("run", reward={"on_error": "zero"}), "--model", self.model)
+        self.assert_exit(result, 0)
+        self.assertIn("no more tea", result.stderr)
+        self.assertIn("failed 6 times on 6 completions", result.stderr)
+
+    def test_rows_without_an_answer_are_found_before_anything_is_sampled(self):
+        lines = self.data.read_text().splitlines(keepends=True)
+        row = json.loads(lines[4])
+        row["reward_model"]["ground_truth"] = None
+        self.data.write_text("".join([*lines[:4], json.dumps(row) + "\n", *lines[5:]]))
+        judged = {"reward": {"functions": ["math"]}}
+        self.assert_refused(self.train("run", **judged), 3, f"{self.data}:5: ", 'reward "math"', "no answer", "data.bad_rows=skip")
+        self.assertFalse((self.folder / "run").exists())
+        self.assert_refused(support.keel("eval", self.configuration("run", **judged), "--model", self.model), 3, f"{self.data}:5: ")
+        result = self.train("run", data={"bad_rows": "skip"}, **judged)
+        self.assert_exit(result, 0)
+        self.assertIn("1 bad row is skipped", result.stdout)
+        # Unchecked, the row is found when it is drawn: the second step has the rows 4 and 5.
+        unchecked = {"data": {"check": False, "shuffle": False, "eval_files": []}, "train": {"steps": 3, "prompts_per_step": 3}}
+        self.assert_refused(self.train("late", **judged, **unchecked), 3, f"{self.data}:5: ")
+        unchecked["data"]["bad_rows"] = "skip"
+        self.assert_exit(self.train("skipping", **judged, **unchecked), 0)
+        counts = [r.get("data/bad_rows", 0) for r in support.metrics(self.folder / "skipping") if r["phase"] == "rl"]
+        self.assertEqual(counts, [0, 1, 0])
+        # A function that asks for no answer takes all rows.
+        self.assert_exit(self.train("own"), 0)
+
+    def test_a_function_for_a_source_that_is_not_there_is_noticed(self):
+        result = self.train("run", reward={"functions": ["math @sums", "length:8 @products"]}, train={"steps": 1})
+        self.assert_exit(result, 0)
+        self.assertRegex(result.stdout, r'warning: reward "length:8 @products" judges nothing.*the rows are from "sums"')
+        result = self.train("late", reward={"functions": ["math @sums", "length:8 @products"]}, train={"steps": 1}, data={"check": False})
+        self.assert_exit(result, 0)
+        self.assertRegex(result.stdout, r'warning: reward "length:8 @products" judged none of \d+ completions')
+        result = self.train("none", reward={"functions": ["math @products"]})
+        self.assert_refused(result, 2, "math @products", '"sums"')
+        self.assertFalse((self.folder / "none").exists())
+        evaluated = support.keel("eval", self.configuration("run", reward={"functions": ["math", "stopped @products"]}), "--model", self.model)
+        self.assertIn('warning: reward "stopped @products" judges nothing', evaluated.stderr)
+
+    def test_the_same_function_twice_has_two_entries(self):
+        result = self.train("run", train={"steps": 1}, eval={"prompts": 0}, reward={"functions": ["length:8", "length:8"], "weights": [1, 2]})
+        self.assert_exit(result, 0)
+        (row,) = [row for row in support.metrics(self.folder / "run") if row["phase"] == "rl"]
+        self.assertEqual([key for key in row if key.startswith("reward/function/")],
+                         ["reward/function/length:8", "reward/function/length:8 (2)"])
+        self.assertAlmostEqual(row["reward/mean"], 3 * row["reward/function/length:8"])
+
     def test_functions_are_weighted_and_reported_one_by_one(self):
         result = self.train("run", train={"steps": 1}, eval={"prompts": 0},
                             reward={"functions": [f"python:{self.reward}:compute_score", "length:8"],

@@ -201,5 +201,40 @@ class RewardCommand(support.Test):
         self.assertEqual(len(result.stdout.splitlines()), 5000)
 
 
+class KilledKeel(support.Test):
+    def test_leaves_no_worker_and_none_of_what_a_worker_started(self):
+        """Not even a child in a session of its own: the process between Keel and the worker sees that Keel is gone."""
+        path = self.folder / "daemon.py"
+        path.write_text("""
+import os, subprocess, sys
+def reward(completions, **columns):
+    child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    with open(os.path.join(os.path.dirname(__file__), "processes"), "w") as note:
+        note.write(f"{os.getpid()} {child.pid} .")
+    child.wait()
+""")
+        rows, note = self.folder / "rows.jsonl", self.folder / "processes"
+        rows.write_text(json.dumps({"prompt": "p", "completion": "c"}) + "\n")
+        process = subprocess.Popen([support.KEEL, "reward", str(rows), f'reward.functions=["python:{path}"]', f"reward.python={sys.executable}"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.assertTrue(support.wait_for(process, lambda: note.exists() and note.read_text().endswith(".")))
+        started = [int(number) for number in note.read_text().split()[:2]]
+        self.assertTrue(all(map(self.runs, started)))
+        process.kill()
+        process.wait()
+        for _ in range(1000):
+            if not any(map(self.runs, started)):
+                return
+            support.time.sleep(0.01)
+        self.fail("survivors")
+
+    def runs(self, number):
+        try:
+            with open(f"/proc/{number}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+
 if __name__ == "__main__":
     support.main()

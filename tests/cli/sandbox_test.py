@@ -1,5 +1,7 @@
 """The code reward against programs that try to get out, to stay, or to take the machine with them; each many times.
 
+Once in the namespaces that the sandbox makes itself, and once in bubblewrap's.
+
 An attack that the sandbox must stop with an error prints "contained" only after it has seen that error, and the reward
 of that output is 1: so the attack did run, and did fail. An attack that must be cut off is worth 0.
 """
@@ -143,6 +145,22 @@ print("contained")
 """
 
 
+# Starts a program that may not make namespaces by unshare(2), while bubblewrap, which uses clone(2), still may: as on a
+# machine that grants them to bubblewrap alone. The filter: load the architecture's number of the call, refuse unshare.
+NO_UNSHARE = """
+import ctypes, os, platform, struct, sys
+number = {"x86_64": 272, "aarch64": 97}[platform.machine()]
+code = b"".join(struct.pack("HBBI", *line) for line in
+                ((0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)))
+memory = ctypes.create_string_buffer(code)
+filter = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 4, ctypes.addressof(memory)))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, filter, 0, 0) != 0:
+    sys.exit("no filter")
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
 def sandboxed():
     """Processes that run a program under test, anywhere on this machine."""
     found = []
@@ -155,20 +173,29 @@ def sandboxed():
     return found
 
 
-class Sandbox(support.Test):
+class Namespaces(support.Test):
+    WAY, PREFIX, PYTHON = "namespaces", (), sys.executable
+
     def setUp(self):
         super().setUp()
+        self.require_way()
         probe = self.judge([{"completion": "print('contained')", "answer": [{"input": "", "output": "contained"}]}], check=False)
         if probe.returncode == 2:
             self.assertIn("only in a sandbox", probe.stderr)
             raise unittest.SkipTest(probe.stderr)
+        environment = support.environment(PATH=f"{os.path.dirname(self.PYTHON)}:{os.environ['PATH']}")
+        doctor = subprocess.run([*self.PREFIX, support.KEEL, "doctor"], env=environment, capture_output=True, text=True, check=True)
+        self.assertIn(f"sandbox      works, by {self.WAY}", doctor.stdout)
+
+    def require_way(self):
+        pass
 
     def judge(self, rows, check=True, prefix=(), **options):
         """The rewards of the rows, or, with check=False, how the program ended; `prefix` is a program that starts it."""
         path = self.folder / "rows.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        options = {"functions": '["code"]', "python": sys.executable, "code_seconds": 5, "workers": 4, **options}
-        command = [*prefix, support.KEEL, "reward", str(path), *(f"reward.{key}={value}" for key, value in options.items())]
+        options = {"functions": '["code"]', "python": self.PYTHON, "code_seconds": 5, "workers": 4, **options}
+        command = [*self.PREFIX, *prefix, support.KEEL, "reward", str(path), *(f"reward.{key}={value}" for key, value in options.items())]
         result = subprocess.run(command, env=support.environment(KEEL_SECRET="secret"), timeout=600, stdin=subprocess.DEVNULL,
                                 capture_output=True, text=True)
         if not check:
@@ -223,9 +250,14 @@ class Sandbox(support.Test):
 
     def test_without_the_rights_it_is_refused(self):
         row = {"completion": "print('contained')", "answer": [{"input": "", "output": "contained"}]}
-        result = self.judge([row], check=False, prefix=self.setpriv("--bounding-set", "-sys_admin"))
-        self.assert_refused(result, 2, "only in a sandbox", "unshare")
-        self.assertEqual(result.stdout, "")
+        (self.folder / "bwrap").write_text("#!/bin/sh\necho 'bwrap: not on my watch' >&2\nexit 1\n")
+        os.chmod(self.folder, 0o755)
+        for mode, words in ((0o644, "it is not installed"), (0o755, "not on my watch")):
+            os.chmod(self.folder / "bwrap", mode)
+            path = f"PATH={self.folder}"
+            result = self.judge([row], check=False, prefix=[*self.setpriv("--bounding-set", "-sys_admin"), "/usr/bin/env", path])
+            self.assert_refused(result, 2, "only in a sandbox", "unshare", "by bubblewrap", words)
+            self.assertEqual(result.stdout, "")
 
     def test_another_user_than_root_is_held_as_well(self):
         prefix = self.setpriv("--reuid", "1000", "--regid", "1000", "--clear-groups")
@@ -240,17 +272,29 @@ class Sandbox(support.Test):
     def setpriv(self, *arguments):
         if os.geteuid() != 0 or shutil.which("setpriv") is None:
             self.skipTest("needs root and setpriv")
-        return ["setpriv", *arguments]
+        return [shutil.which("setpriv"), *arguments]
 
     def test_killed_keel_leaves_nothing_running(self):
         path = self.folder / "rows.jsonl"
         path.write_text(json.dumps({"completion": CUT_OFF["children that stay and work"], "answer": [{"input": "", "output": "x"}]}) + "\n")
-        process = subprocess.Popen([support.KEEL, "reward", str(path), 'reward.functions=["code"]', f"reward.python={sys.executable}",
+        process = subprocess.Popen([*self.PREFIX, support.KEEL, "reward", str(path), 'reward.functions=["code"]', f"reward.python={self.PYTHON}",
                                             "reward.code_seconds=600"], stdout=subprocess.DEVNULL)
         self.assertTrue(support.wait_for(process, lambda: len(sandboxed()) > 4))
         process.kill()
         process.wait()
         self.assert_nothing_runs()
+
+
+class Bubblewrap(Namespaces):
+    # Root gives its rights away before bubblewrap shows Python's folders, which must be open to others.
+    WAY, PREFIX = f"bubblewrap ({shutil.which('bwrap')})", (sys.executable, "-c", NO_UNSHARE)
+    PYTHON = "/usr/bin/python3"
+
+    def require_way(self):
+        if shutil.which("bwrap") is None:
+            self.skipTest("bubblewrap is not installed")
+        if not os.path.exists(self.PYTHON):
+            self.skipTest(f"there is no {self.PYTHON}")
 
 
 if __name__ == "__main__":

@@ -63,12 +63,60 @@ TEST(Dataset, StopsAtACutOffFileOrTakesWhatIsWhole) {
   if (!can_read(DataFormat::kGzip)) GTEST_SKIP() << "this build reads no gzip";
   const DataFolder folder;
   const std::string path = folder.write("rows.jsonl.gz", two_gzip_members().substr(0, 50));
-  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ": the gzip file is cut off"),
+  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":2: the gzip file is cut off"),
             std::string::npos);
   const Dataset dataset = Dataset::open({path}, with("skip"));
   EXPECT_EQ(dataset.read(0).prompt, "a");
   EXPECT_TRUE(
-      dataset.notes()[1].starts_with("1 bad row is skipped; the first: " + path + ": the gzip file is cut off"));
+      dataset.notes()[1].starts_with("1 bad row is skipped; the first: " + path + ":2: the gzip file is cut off"));
+}
+
+/// What Python's zlib.compressobj makes of two rows and a third that is cut in its middle, by its flush in between.
+TEST(Dataset, ARowThatIsCutWithItsFileIsNoRow) {
+  if (!can_read(DataFormat::kGzip)) GTEST_SKIP() << "this build reads no gzip";
+  const DataFolder folder;
+  const std::string path =
+      folder.write("rows.jsonl.gz", bytes_of_hex("1f8b0800000000000203aa562a28cacf2d2851b2524a54d2514acc2b2e4f2d52b232a"
+                                                 "ce5aa46c82421c918a1c824436400000000ffff"));
+  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":3: the gzip file is cut off here"),
+            std::string::npos);
+  const Dataset dataset = Dataset::open({path}, with("skip"));
+  EXPECT_EQ(dataset.rows(), 3u);  // two, and what is missing
+  EXPECT_EQ(dataset.read(1).prompt, "b");
+  EXPECT_TRUE(bad_row_of([&] { dataset.read(2); }).starts_with(path + ":3: the gzip file is cut off here"));
+  EXPECT_TRUE(dataset.notes()[1].starts_with("1 bad row is skipped; ")) << dataset.notes()[1];
+}
+
+TEST(Dataset, ARowThatTheRewardsCannotJudgeIsBad) {
+  const DataFolder folder;
+  const std::string path = folder.write("rows.jsonl", row("a", 1) + "{\"prompt\": \"b\"}\n" + row("c", 3));
+  const AnswerCheck check = [](const Json& answer, const std::string& source) {
+    EXPECT_EQ(source, "rows");
+    return answer.is_null() ? "it has no answer" : "";
+  };
+  const std::string complaint = path + ":2: it has no answer; the answer is column \"answer\"";
+  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop"), check); }).find(complaint), std::string::npos);
+  const Dataset skipping = Dataset::open({path}, with("skip"), check);
+  EXPECT_TRUE(skipping.notes()[1].starts_with("1 bad row is skipped; the first: " + complaint));
+  const Dataset unchecked = Dataset::open({path}, with("stop", /*check=*/false), check);
+  EXPECT_EQ(unchecked.read(2).prompt, "c");
+  EXPECT_TRUE(bad_row_of([&] { unchecked.read(1); }).starts_with(complaint));
+  const std::string bare = folder.write("bare.jsonl", "{\"prompt\": \"b\"}\n");
+  EXPECT_NE(
+      error_of(3, [&] { Dataset::open({bare}, with("stop"), [](const Json&, const std::string&) { return "no"; }); })
+          .find(bare + ":1: no; no column was recognised as that of the answer: data.answer_key names it"),
+      std::string::npos);
+}
+
+TEST(Dataset, KnowsTheSourcesOfItsRowsWhereItHasReadThem) {
+  const DataFolder folder;
+  folder.write("a.jsonl", R"({"prompt": "p", "data_source": "x"})"
+                          "\n"
+                          R"({"prompt": "q", "data_source": "y"})");
+  folder.write("b.jsonl", R"({"prompt": "p"})");
+  const std::vector<std::string> names = {(folder.path / "*.jsonl").string()};
+  EXPECT_EQ(Dataset::open(names, {}).sources(), (std::set<std::string>{"b", "x", "y"}));
+  EXPECT_EQ(Dataset::open(names, with("stop", /*check=*/false)).sources(), std::nullopt);
 }
 
 TEST(Dataset, RefusesWhatHasNoRows) {

@@ -95,7 +95,8 @@ TEST(Schema, SaysWhatARowLacks) {
        "no known schema: the row has \"text\", \"n\"; set data.prompt_key"},
       {refusal(plain, R"({"answer": "a"})"), "column \"prompt\" is missing; the row has \"answer\""},
       {refusal(plain, R"({"prompt": null, "answer": "a"})"), "column \"prompt\" is null"},
-      {refusal(plain, R"({"prompt": "p"})"), "column \"answer\" is missing"},
+      {bad_row_of([] { recognise(row_of(R"({"prompt": null, "answer": "a"})"), {}); }), "column \"prompt\" is null"},
+      {bad_row_of([] { recognise(row_of(R"({"question": null, "problem": null})"), {}); }), "\"problem\" is null"},
       {refusal(plain, R"({"prompt": " \n", "answer": "a"})"), "the prompt is empty"},
       {refusal(plain, R"({"prompt": 3, "answer": "a"})"), "neither a text nor a list of messages but number"},
       {refusal(plain, R"({"prompt": [], "answer": "a"})"), "empty conversation"},
@@ -116,6 +117,25 @@ TEST(Schema, SaysWhatARowLacks) {
               recognise(row_of(R"({"q": "x"})"), options);
             }).find("column \"question\" is missing; the row has \"q\""),
             std::string::npos);
+}
+
+TEST(Schema, PassesOverAPromptThatIsNullWhereAnotherIsThere) {
+  const Row row = row_of(R"({"prompt": null, "messages": [{"role": "user", "content": "q"}], "answer": null})");
+  EXPECT_EQ(recognise(row, {}).sentence(),
+            "read as: conversation; answer from answer, prompt from messages (a conversation)");
+}
+
+TEST(Schema, LeavesRowsWithoutAnAnswerToTheRewardsUnlessItsColumnIsNamed) {
+  const Row full = row_of(R"({"prompt": "p", "answer": "a"})"), none = row_of(R"({"prompt": "p"})"),
+            null = row_of(R"({"prompt": "p", "answer": null})");
+  for (const Row& first : {full, null})
+    for (const Row& row : {none, null}) EXPECT_TRUE(example_of(row, recognise(first, {})).answer.is_null());
+  EXPECT_EQ(example_of(full, recognise(null, {})).answer, "a");
+  DataOptions options;
+  options.answer_key = "answer";
+  const Columns columns = recognise(full, options);
+  EXPECT_NE(bad_row_of([&] { example_of(none, columns); }).find("column \"answer\" is missing"), std::string::npos);
+  EXPECT_NE(bad_row_of([&] { example_of(null, columns); }).find("column \"answer\" is null"), std::string::npos);
 }
 
 TEST(Schema, LeavesOutTheFieldsOfAMessageThatAreNull) {

@@ -116,7 +116,7 @@ def lost_in_group(group, expected, group_rows):
     """Row group `group` is partly lost, and counted; all others are whole."""
     def judge(lines):
         bad = [line for line in lines if "bad" in line]
-        assert len(bad) == 1 and f"row group {group}, row " in bad[0]["bad"], bad[:3]
+        assert len(bad) == 1 and f"row group {group + 1}, row " in bad[0]["bad"], bad[:3]
         good = [line["row"] for line in lines if "row" in line]
         assert len(good) + bad[0]["rows"] == len(expected), (len(good), bad)
         kept = group_rows - bad[0]["rows"]
@@ -189,8 +189,8 @@ def main():
 
         # Invalid UTF-8 in a column of strings: pyarrow writes what it is given.
         texts = pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0"), pa.py_buffer(b"a\xffc")])
-        pq.write_table(pa.table({"prompt": texts}), compare.add("utf8.parquet", one_bad(1, "row group 0, row 1: unreadable: ")))
-        pq.write_table(pa.table({"prompt": ["a", "b\0c"]}), compare.add("nul.parquet", one_bad(1, "row group 0, row 1: a NUL")))
+        pq.write_table(pa.table({"prompt": texts}), compare.add("utf8.parquet", one_bad(1, "row group 1, row 2 (both from 1): unreadable: ")))
+        pq.write_table(pa.table({"prompt": ["a", "b\0c"]}), compare.add("nul.parquet", one_bad(1, "row group 1, row 2 (both from 1): a NUL")))
 
         lines = "".join(json.dumps(row, ensure_ascii=i % 2 == 0) + "\n" for i, row in enumerate(rows)).encode()
         compare.add("rows.jsonl", equal_to(rows)).write_bytes(lines)

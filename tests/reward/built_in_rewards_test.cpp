@@ -54,7 +54,7 @@ TEST(BuiltInRewards, AnAnswerThatIsNoTextIsReportedAndNotGuessed) {
   batch.add("1", Json{{"a", 1}});
   const std::string error = error_of(5, [&] { judge(batch, "math"); });
   EXPECT_NE(error.find("prompt 100"), std::string::npos) << error;
-  EXPECT_NE(error.find("answer is object"), std::string::npos) << error;
+  EXPECT_NE(error.find("its answer is \"{\\\"a\\\":1}\""), std::string::npos) << error;
 }
 
 TEST(BuiltInRewards, TagsWantEachTagOnceAndInOrder) {
@@ -92,6 +92,73 @@ TEST(BuiltInRewards, LengthsCostWhatDapoSays) {
   EXPECT_EQ(judge(batch, "length:100"), (Rewards{-0.0, -0.6, -0.8, -0.9, -1, -1.3}));
   batch.last().stopped = false;
   EXPECT_EQ(judge(batch, "stopped"), (Rewards{1, 1, 1, 1, 1, 0}));
+}
+
+TEST(BuiltInRewards, AnyOfSeveralAnswersIsRight) {
+  SampleBatch batch;
+  const Json words = {"3", "three"}, mixed = {3.5, 4};
+  batch.add("3", words)
+      .add("three", words)
+      .add("4", words)
+      .add("7/2", mixed)
+      .add("4", mixed)
+      .add("3", Json::array({3}));
+  EXPECT_EQ(judge(batch, "math"), (Rewards{1, 1, 0, 1, 1, 1}));
+  EXPECT_EQ(judge(batch, "exact"), (Rewards{1, 1, 0, 0, 1, 1}));
+  EXPECT_EQ(judge(batch, "numeric"), (Rewards{1, 0, 0, 0, 1, 1}));
+  SampleBatch letters;
+  letters.add("(B)", Json{"A", 1}).add("(C)", Json{"A", 1});
+  EXPECT_EQ(judge(letters, "choice"), (Rewards{1, 0}));
+}
+
+TEST(BuiltInRewards, NumbersAreAnswersToo) {
+  SampleBatch batch;
+  batch.add("3", 3).add("3.0", 3).add("3.5", 3.5).add("7/2", 3.5).add("-2", -2).add("0.1", 0.1).add("10^{22}", 1e22);
+  EXPECT_EQ(judge(batch, "math"), (Rewards{1, 1, 1, 1, 1, 1, 1}));
+}
+
+TEST(RewardSum, ObjectsToAnAnswerThatAFunctionCannotUse) {
+  RewardOptions options;
+  options.functions = {"math @a", "code @b", "stopped"};
+  const RewardSum sum = make_reward(options);
+  const std::string head = "the reward \"math @a\" cannot judge this row: ";
+  EXPECT_EQ(sum.objection("3", "a"), "");
+  EXPECT_EQ(sum.objection(Json{"3", 3.5}, "a"), "");
+  EXPECT_EQ(sum.objection(nullptr, "a"), head + "it has no answer");
+  EXPECT_EQ(sum.objection(nullptr, "c"), "");
+  const std::string form = "; wanted a text, a number, or a list of such";
+  EXPECT_EQ(sum.objection(Json::array(), "a"), head + "its answer is \"[]\"" + form);
+  EXPECT_EQ(sum.objection(Json{{"x", 1}}, "a"), head + R"(its answer is "{\"x\":1}")" + form);
+  EXPECT_EQ(sum.objection(Json{"3", nullptr}, "a"), head + R"(its answer is "[\"3\",null]")" + form);
+  EXPECT_EQ(sum.objection(nullptr, "b"),
+            "the reward \"code @b\" cannot judge this row: the prompt's answer holds no tests");
+}
+
+TEST(RewardSum, NoticesSourcesThatDoNotMeet) {
+  const auto warnings = [](std::vector<std::string> functions) {
+    RewardOptions options;
+    options.functions = std::move(functions);
+    return make_reward(options).source_warnings({"openai/gsm8k", "aime"});
+  };
+  using Sentences = std::vector<std::string>;
+  EXPECT_EQ(warnings({"math", "length:9 @aime"}), Sentences{});
+  EXPECT_EQ(warnings({"math", "length:9 @gsm8k"}),
+            Sentences{"reward \"length:9 @gsm8k\" judges nothing: no row is from there; the rows are from \"aime\", "
+                      "\"openai/gsm8k\""});
+  EXPECT_EQ(warnings({"math @aime"}),
+            Sentences{"no reward function judges the rows from \"openai/gsm8k\": all their completions are worth the "
+                      "same"});
+  const std::string error = error_of(2, [&] { warnings({"math @gsm8k", "stopped @x"}); });
+  EXPECT_NE(error.find("no function judges any row: reward \"math @gsm8k\""), std::string::npos) << error;
+}
+
+TEST(RewardSum, TheSameFunctionTwiceHasTwoNames) {
+  RewardOptions options;
+  options.functions = {"math", "stopped", "math", "math"};
+  std::vector<std::string> names;
+  const RewardSum sum = make_reward(options);
+  for (const RewardTerm& term : sum.terms()) names.push_back(term.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"math", "stopped", "math (2)", "math (3)"}));
 }
 
 TEST(RewardSum, AddsWhatAppliesWithItsWeight) {

@@ -235,6 +235,63 @@ TEST_F(UserReward, GrandchildrenDieWithTheWorker) {
   EXPECT_FALSE(is_running(grandchild));
 }
 
+/// Double-forks a child into a session of its own, with all its files closed, which stays; its number is noted.
+constexpr const char* kDaemon =
+    "import os, time\n"
+    "def leave_a_daemon():\n"
+    "    if os.fork() == 0:\n"
+    "        os.setsid()\n"
+    "        daemon = os.fork()\n"
+    "        if daemon == 0:\n"
+    "            os.closerange(0, 1000)\n"
+    "            time.sleep(1000)\n"
+    "        with open(os.path.join(os.path.dirname(__file__), 'daemons'), 'a') as note:\n"
+    "            note.write(f'{daemon}\\n')\n"
+    "        os._exit(0)\n"
+    "    os.wait()\n";
+
+class Daemons : public UserReward {
+ protected:
+  /// The daemons that were made; none of them runs when this is called.
+  size_t count_and_see_that_they_are_gone() {
+    std::ifstream file(folder_ + "/daemons");
+    size_t count = 0;
+    for (pid_t daemon = 0; file >> daemon; ++count) {
+      EXPECT_FALSE(is_running(daemon));
+      if (is_running(daemon)) ::kill(daemon, SIGKILL);
+    }
+    return count;
+  }
+};
+
+TEST_F(Daemons, EndWithTheWorkersThatAnsweredWell) {
+  python(std::string(kDaemon) +
+         "def reward(completions, **k):\n    leave_a_daemon()\n    return [1.0] * len(completions)\n");
+  batch_.add("x");
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+  EXPECT_EQ(count_and_see_that_they_are_gone(), 1u);
+}
+
+TEST_F(Daemons, EndWithAWorkerThatTookTooLong) {
+  python(std::string(kDaemon) + "def reward(completions, **k):\n    leave_a_daemon()\n    time.sleep(1000)\n");
+  batch_.add("x");
+  options_.timeout = 2;
+  options_.on_error = "zero";
+  const RewardSum reward = make_reward(options_);
+  EXPECT_EQ(reward.judge(batch_.samples()).failures.size(), 1u);
+  EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);  // one of each try, and gone before the run ends
+}
+
+TEST_F(Daemons, EndWithAWorkerThatCrashed) {
+  python(std::string(kDaemon) + "def reward(completions, **k):\n    leave_a_daemon()\n    os.abort()\n");
+  batch_.add("x");
+  options_.on_error = "skip";
+  const Judgement judgement = judge(batch_, options_);
+  ASSERT_EQ(judgement.failures.size(), 1u);
+  expect_part(judgement.failures[0], "signal 6");
+  EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);
+}
+
 TEST_F(UserReward, WorkersAnswerManyThreadsAndStopAtTheirNumber) {
   python(
       "import os, time\n"

@@ -19,6 +19,9 @@ struct Unit {
 /// Undecided for words that change what the number says ("or more", "not").
 Unit parse_unit(std::string_view words);
 
+/// Pounds, which may be money, as the mass.
+Unit with_pounds_of_mass(Unit unit);
+
 /// The unit behind the M of "MHz" or "Mg", in lower case; empty for every other word. M is mega where m is milli: of no
 /// other prefix does the case count here, since people write Km and KG.
 std::string behind_mega(std::string_view word);

@@ -130,6 +130,11 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
     if (!below || *below == 0) return false;
     return algebra_.equal(ratio->items[0].form, algebra_.multiply(ratio->items[1].form, scalar->form));
   }
+  if (const auto [reals, scalar] = pair(Kind::kReals, Kind::kScalar); reals && !scalar->unit && !scalar->is_percent) {
+    const bool is_point = reals->reals.size() == 1 && reals->reals[0].low.value && !reals->reals[0].low.is_open;
+    const Value point{.kind = Kind::kSet, .items = {{.form = scalar->form}}};
+    return is_point && evaluator_.equal(reals->reals, evaluator_.as_reals(point).value_or(RealSet{}));
+  }
   const bool is_set = gold.kind == Kind::kReals || answer.kind == Kind::kReals;
   if (!is_set) return false;
   const std::optional<RealSet> left = evaluator_.as_reals(gold), right = evaluator_.as_reals(answer);
@@ -237,9 +242,7 @@ bool Comparison::along_axes(std::vector<Value> vector, const std::vector<Value>&
 
 bool Comparison::scalars(const Value& gold, const Value& answer) {
   if (gold.unit && answer.unit) {
-    const bool is_mass = gold.unit->dimensions.contains("gram") || answer.unit->dimensions.contains("gram");
-    const Unit left = is_mass ? with_pounds_of_mass(*gold.unit) : *gold.unit;
-    const Unit right = is_mass ? with_pounds_of_mass(*answer.unit) : *answer.unit;
+    const Unit left = with_pounds_like(*gold.unit, *answer.unit), right = with_pounds_like(*answer.unit, *gold.unit);
     if (left.dimensions != right.dimensions || gold.is_percent || answer.is_percent) return false;
     return algebra_.equal(algebra_.scale(gold.form, left.factor), algebra_.scale(answer.form, right.factor));
   }
@@ -291,6 +294,7 @@ bool Comparison::ratios(const Value& gold, const Value& answer) {
   if (gold.unit && answer.unit && gold.unit->dimensions != answer.unit->dimensions) return false;
   if (ordered(gold.items, answer.items)) return true;
   if (gold.is_time || answer.is_time || gold.items.size() != answer.items.size()) return false;
+  if (gold.brackets == "to" && answer.brackets == "to") return false;  // 3 to 4 may be a range
   for (const std::vector<Value>* items : {&gold.items, &answer.items})
     for (const Value& item : *items) {
       if (item.kind != Kind::kScalar || item.unit || item.is_percent) return false;

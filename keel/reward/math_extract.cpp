@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cctype>
-#include <vector>
 
+#include "keel/reward/math_boxes.h"
 #include "keel/reward/math_verifier.h"
 
 namespace keel {
@@ -15,49 +15,6 @@ std::string_view trimmed(std::string_view text) {
 }
 
 std::string_view first_line(std::string_view text) { return trimmed(text.substr(0, text.find('\n'))); }
-
-/// \boxed 5 and \boxed5: up to the next space or dollar sign.
-std::string_view unbraced_box(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  text = text.substr(0, text.find_first_of(" $\n"));
-  while (text.ends_with('.') || text.ends_with(',')) text.remove_suffix(1);
-  return text;
-}
-
-/// The content of the last balanced \boxed{} or \fbox{}. One pass: every open brace remembers whether a box began
-/// there, so that a megabyte of boxes is still read once.
-std::optional<std::string_view> last_box(std::string_view text) {
-  std::vector<size_t> open;  // places of open braces; the lowest bit says whether a box began
-  std::optional<std::string_view> last;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\') {
-      bool is_box = false;
-      for (const std::string_view command : {"\\boxed", "\\fbox"}) {
-        if (!text.substr(i).starts_with(command)) continue;
-        size_t brace = i + command.size();
-        while (brace < text.size() && (text[brace] == ' ' || text[brace] == '\n')) ++brace;
-        const char next = brace < text.size() ? text[brace] : ' ';
-        if (std::isdigit(static_cast<unsigned char>(next)) || next == '-')
-          last = unbraced_box(text.substr(i + command.size()));
-        if (next != '{') continue;
-        open.push_back(brace << 1 | 1);
-        i = brace;
-        is_box = true;
-        break;
-      }
-      if (!is_box) ++i;  // \{ and \} do not count
-    } else if (text[i] == '{') {
-      open.push_back(i << 1);
-    } else if (text[i] == '}' && !open.empty()) {
-      const size_t place = open.back() >> 1;
-      const bool is_box = open.back() & 1;
-      open.pop_back();
-      // Of nested boxes the outer one counts: it closes last.
-      if (is_box) last = text.substr(place + 1, i - place - 1);
-    }
-  }
-  return last;
-}
 
 bool is_word_at(std::string_view text, size_t at, std::string_view lower) {
   if (text.size() < at + lower.size()) return false;
@@ -127,6 +84,8 @@ size_t behind_answer_words(std::string_view text, size_t at) {
     ++next;
     introduced = true;
   }
+  const std::string_view rest = text.substr(std::min(next, text.size()));
+  introduced |= rest.starts_with("$") || rest.starts_with("\\(") || rest.starts_with("\\[");
   if (!introduced) return 0;
   while (is_layout(text, next) || (next < text.size() && text[next] == '}')) ++next;  // \text{The answer is } 5
   return next;
@@ -205,7 +164,7 @@ std::string_view behind_thinking(std::string_view text) {
 
 std::optional<std::string> extract_math_answer(std::string_view completion) {
   completion = behind_thinking(completion);
-  if (const std::optional<std::string_view> box = last_box(completion)) return answer_or_nothing(*box);
+  if (const std::optional<std::string> box = math::last_boxes(completion)) return answer_or_nothing(*box);
   if (const size_t mark = completion.rfind("####"); mark != std::string_view::npos)
     return answer_or_nothing(first_line(trimmed(completion.substr(mark + 4))));
   if (const size_t close = completion.rfind("</answer>"); close != std::string_view::npos)

@@ -18,6 +18,7 @@ Parser::Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
     others += !is_name && token.kind != Token::Kind::kEnd && !token.is("(") && !token.is(")");
   }
   is_single_word_ = words > 0 && others == 0;
+  if (is_prose()) throw Undecided{};
   // "B A C" puts three things in order; it is not their product.
   const auto is_capital = [](const Token& token) {
     return token.kind == Token::Kind::kLetter && token.text[0] >= 'A' && token.text[0] <= 'Z';
@@ -58,6 +59,16 @@ void Parser::drop_remark() {
   if (before.kind != Token::Kind::kNumber && !before.is("}") && !before.is(")")) return;
   parse_unit(words);  // Undecided for "not", "or more"
   tokens_.erase(tokens_.begin() + static_cast<std::ptrdiff_t>(open), tokens_.end() - 1);
+}
+
+/// "We find that x < 3" begins with words; "5 miles per hour" does not.
+bool Parser::is_prose() const {
+  constexpr size_t kMinWords = 3;
+  size_t words = 0;
+  for (const Token& token : tokens_)
+    words +=
+        token.kind == Token::Kind::kWord && token.text != "and" && token.text != "or" && !is_function_name(token.text);
+  return tokens_[0].kind == Token::Kind::kWord && !is_function_name(tokens_[0].text) && words >= kMinWords;
 }
 
 NodePointer Parser::node(Kind kind, std::string name) {
@@ -180,6 +191,11 @@ NodePointer Parser::set_expression() {
 
 NodePointer Parser::ratio() {
   NodePointer first = sum();
+  const bool is_spoken = peek().text == "to" && peek(1).kind == Token::Kind::kNumber && !peek().is_command("to");
+  if (is_spoken && first->kind == Kind::kNumber) {  // 3 to 4
+    ++at_;
+    return parent(Kind::kRatio, "to", std::move(first), sum());
+  }
   if (!(peek().is(":") || peek().is_command("colon")) || sets_ > 0) return first;
   NodePointer result = parent(Kind::kRatio, "", std::move(first));
   while (take_symbol(":") || take_command("colon")) result->children.push_back(sum());
@@ -308,10 +324,12 @@ NodePointer Parser::product() {
     } else if (starts_factor()) {
       const bool was_integer = left->kind == Kind::kNumber && left->is_plain_integer;
       const bool spaced = peek().space_before, is_number = peek().kind == Token::Kind::kNumber;
-      const bool behind_factorial = is_number && tokens_[at_ - 1].is("!");                // 3!3!
-      if (is_number && !behind_factorial && !(was_integer && spaced)) throw Undecided{};  // "2 3"; but "1 1/2" is mixed
+      const Token& before = tokens_[at_ - 1];  // 3!3! and i4 are products
+      const bool may_multiply =
+          is_number && (before.is("!") || (before.kind == Token::Kind::kLetter && before.text == "i"));
+      if (is_number && !may_multiply && !(was_integer && spaced)) throw Undecided{};  // "2 3"; but "1 1/2" is mixed
       NodePointer right = factor();
-      if (is_number && !behind_factorial) {
+      if (is_number && !may_multiply) {
         if (!right->is_plain_integer || !take_symbol("/")) throw Undecided{};
         NodePointer below = factor();
         if (below->kind != Kind::kNumber || !below->is_plain_integer) throw Undecided{};
@@ -321,7 +339,7 @@ NodePointer Parser::product() {
                                right->children[0]->is_plain_integer && right->children[1]->kind == Kind::kNumber &&
                                right->children[1]->is_plain_integer &&
                                right->children[0]->value < right->children[1]->value;
-      if (is_number && !behind_factorial && !is_fraction) throw Undecided{};
+      if (is_number && !may_multiply && !is_fraction) throw Undecided{};
       left = parent(was_integer && is_fraction ? Kind::kSum : Kind::kProduct, "", std::move(left), std::move(right));
     } else if (take_percent()) {  // of all that stands before it: 1/2%, 33 1/3%
       left = parent(Kind::kPercent, "", std::move(left));

@@ -36,6 +36,7 @@ class Parser {
   NodePointer product();
   void drop_what_it_follows_from();
   void drop_remark();
+  bool is_prose() const;
   bool at_open_end() const;
   bool at_times_ten() const;
   bool at_combinations(const Node& left) const;

@@ -39,7 +39,7 @@ bool Parser::can_be_product(const std::string& run) const {
     return false;
   const bool behind_number = at_ > 0 && tokens_[at_ - 1].kind == Token::Kind::kNumber;
   if (behind_number && is_unit_symbol(run)) return false;
-  if (run == "Ans" || run == "USD") return false;
+  if (run == "Ans" || run == "USD" || run == "pct") return false;
   const bool has_capital = std::any_of(run.begin(), run.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
   if (is_single_word_ && has_capital) return false;  // NO is not O times N
   if (!is_single_word_) return run.size() == 2 || run.find_first_of("aeiou") == std::string::npos || run == "abc";

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "keel/reward/math_text.h"
+#include "keel/reward/math_units.h"
 
 namespace keel::math {
 namespace {
@@ -114,6 +115,21 @@ std::optional<std::string> behind_verb(std::string_view sentence) {
   return std::string(rest);
 }
 
+/// "3 fourths" is not 3.
+bool changes_number(std::string_view rest) {
+  const size_t begin = std::min(rest.find_first_not_of(' '), rest.size());
+  size_t end = begin;
+  while (end < rest.size() && is_letter(rest[end])) ++end;
+  const std::string_view word = rest.substr(begin, end - begin);
+  if (word == "for" || word == "and" || word == "but" || word == "is") return false;
+  try {
+    parse_unit(word);
+  } catch (const Undecided&) {
+    return true;
+  }
+  return false;
+}
+
 /// The last number that stands for itself.
 std::optional<std::string> last_number(std::string_view sentence) {
   size_t end = sentence.size();
@@ -141,12 +157,13 @@ std::optional<std::string> last_number(std::string_view sentence) {
   if (end < sentence.size() &&
       (is_letter(sentence[end]) || sentence[end] == '^' || sentence[end] == ')' || sentence[end] == '}'))
     return std::nullopt;
+  if (changes_number(sentence.substr(end))) return std::nullopt;
   return number;
 }
 
 }  // namespace
 
-std::vector<std::string> answers_in_sentence(std::string_view line) {
+std::vector<std::string> answers_in_sentence(std::string_view line, bool with_last_number) {
   constexpr size_t kMinWords = 3, kMaxLine = 4000;
   if (line.size() > kMaxLine) return {};
   const std::string text = last_sentence_with_number(line);
@@ -160,7 +177,7 @@ std::vector<std::string> answers_in_sentence(std::string_view line) {
   if (has_formulas && !words.joins) add(last_formula(text));
   if (!answers.empty()) return answers;
   add(behind_verb(text));
-  if (words.count >= kMinWords && !words.joins) add(last_number(text));
+  if (with_last_number && words.count >= kMinWords && !words.joins) add(last_number(text));
   return answers;
 }
 

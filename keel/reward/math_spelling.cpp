@@ -15,7 +15,7 @@ struct Spelling {
 constexpr Spelling kSpellings[] = {
     {0xA0, " "},
     {0xA2, "\\text{ cents}"},
-    {0xA3, "\\text{pound}"},
+    {0xA3, "\\text{sterling}"},
     {0xA5, "\\text{yen}"},
     {0xB0, "^\\circ "},
     {0xB1, "\\pm "},

@@ -25,8 +25,8 @@ struct Choice {
 std::optional<Choice> parse_choice(std::string_view answer);
 
 /// What the last sentence that states a number may say, best first: its last formula, what its subject is said to be,
-/// its last number. Nothing where a word could turn its meaning round.
-std::vector<std::string> answers_in_sentence(std::string_view line);
+/// and, if asked for, its last number. Nothing where a word could turn its meaning round.
+std::vector<std::string> answers_in_sentence(std::string_view line, bool with_last_number);
 
 /// "2-1", "21-15-9": a result of a game, or a subtraction that nobody worked out.
 bool is_score(std::string_view signature);

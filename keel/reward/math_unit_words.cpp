@@ -22,8 +22,8 @@ bool is_capital_word(const Token& token) {
 /// The currency that a word before a number names; empty for none.
 std::string currency_of(const Token& token) {
   static constexpr std::pair<std::string_view, std::string_view> kCurrencies[] = {
-      {"pound", "pound"}, {"GBP", "pound"}, {"euro", "euro"}, {"EUR", "euro"},    {"yen", "yen"},
-      {"USD", "dollar"},  {"US", "dollar"}, {"Rs", "rupee"},  {"rupee", "rupee"}, {"INR", "rupee"}};
+      {"sterling", "sterling"}, {"GBP", "sterling"}, {"euro", "euro"}, {"EUR", "euro"},    {"yen", "yen"},
+      {"USD", "dollar"},        {"US", "dollar"},    {"Rs", "rupee"},  {"rupee", "rupee"}, {"INR", "rupee"}};
   if (is_name(token))
     for (const auto& [name, currency] : kCurrencies)
       if (token.text == name) return std::string(currency);
@@ -189,10 +189,11 @@ NodePointer Parser::subject() {
   const std::string head = peek().text;
   const bool is_statistic = peek().is_command("Pr") || (is_name(peek()) && (head == "Var" || head == "Pr"));
   const bool is_function = is_capital(peek()) && std::string_view("CXYZ").find(head) == std::string_view::npos;
+  const bool is_count = head == "n" && is_capital(peek(2));  // n(A \cup B)
   const bool is_simple = peek(2).kind == Token::Kind::kLetter || peek(2).kind == Token::Kind::kNumber;
   const bool is_small = peek().kind == Token::Kind::kLetter && is_simple && peek(3).is(")") &&
                         std::string_view("npqrsuv").find(head) != std::string_view::npos;
-  if (!is_statistic && !is_function && !is_small) return nullptr;
+  if (!is_statistic && !is_function && !is_small && !is_count) return nullptr;
   size_t behind = 0;
   const std::string inside = name_to_close(2, behind);
   if (inside.empty() || !(peek(behind).is("=") || peek(behind).is_command("approx"))) return nullptr;

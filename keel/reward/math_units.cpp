@@ -140,13 +140,18 @@ std::string behind_mega(std::string_view word) {
   return std::find(kPrefixed.begin(), kPrefixed.end(), rest) != kPrefixed.end() ? rest : "";
 }
 
-Unit with_pounds_of_mass(Unit unit) {
+Unit with_pounds_like(Unit unit, const Unit& other) {
   const auto found = unit.dimensions.find("pound");
-  if (found == unit.dimensions.end()) return unit;
+  if (found == unit.dimensions.end() || unit.dimensions.contains("gram")) return unit;
   const int power = found->second;
-  unit.dimensions.erase(found);
-  if ((unit.dimensions["gram"] += power) == 0) unit.dimensions.erase("gram");
-  unit.factor = unit.factor * Rational(Integer(45359237), Integer(100000)).power(power);
+  if (other.dimensions.contains("sterling")) {
+    unit.dimensions.erase(found);
+    unit.dimensions["sterling"] = power;
+  } else if (other.dimensions.contains("gram")) {
+    unit.dimensions.erase(found);
+    unit.dimensions["gram"] = power;
+    unit.factor = unit.factor * Rational(Integer(45359237), Integer(100000)).power(power);
+  }
   return unit;
 }
 

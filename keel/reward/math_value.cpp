@@ -105,7 +105,8 @@ Value Evaluator::value(const Node& node) {
       return relation(node);
     case Kind::kRatio: {
       Value result{.kind = Value::Kind::kRatio};
-      result.is_time = node.children.size() <= 3;
+      result.is_time = node.children.size() <= 3 && node.name.empty();
+      result.brackets = node.name;
       for (size_t i = 0; i < node.children.size(); ++i) {
         const Node& child = *node.children[i];
         result.items.push_back(value(child));

@@ -104,9 +104,9 @@ bool judge_sides(Judge& judge, const Side& gold, const Side& answer) {
 
 /// What a sentence says; nothing when the text is a formula or says nothing.
 std::optional<Side> spoken(Judge& judge, const Side& side) {
-  if (side.node || parse_choice(side.text)) return std::nullopt;
+  if (side.value || parse_choice(side.text)) return std::nullopt;
   std::optional<Side> words;
-  for (std::string& text : answers_in_sentence(side.text)) {
+  for (std::string& text : answers_in_sentence(side.text, /*with_last_number=*/!side.node)) {
     const bool has_digit = text.find_first_of("0123456789") != std::string::npos;
     Side inside = judge.understand(std::move(text));
     if (inside.value || parse_choice(inside.text)) return inside;

@@ -140,7 +140,8 @@ NodePointer Parser::function(std::string name) {
 /// Rows of cells between \begin and \end.
 NodePointer Parser::matrix(const std::string& environment) {
   const bool known = environment == "pmatrix" || environment == "bmatrix" || environment == "matrix" ||
-                     environment == "Bmatrix" || environment == "smallmatrix" || environment == "array";
+                     environment == "Bmatrix" || environment == "smallmatrix" || environment == "array" ||
+                     environment == "vmatrix";
   if (!known) throw Undecided{};
   if (environment == "array") {
     expect("{");
@@ -161,7 +162,7 @@ NodePointer Parser::matrix(const std::string& environment) {
   ++at_;
   if (in_row != 0 || columns == 0) throw Undecided{};
   result->columns = columns;
-  return result;
+  return environment == "vmatrix" ? parent(Kind::kFunction, "det", std::move(result)) : std::move(result);
 }
 
 /// \overline{AB}, \vec{v}: a name of its own.
@@ -175,6 +176,8 @@ NodePointer Parser::decorated(const std::string& name) {
     inside += token.text;
   } while (braced && !peek().is("}"));
   if (braced) expect("}");
+  if (inside == "i") return node(Kind::kConstant, "i");  // the unit vectors, written like \\mathbf{i}
+  if (inside == "j" || inside == "k") return node(Kind::kVariable, inside);
   return node(Kind::kVariable, name + "(" + inside + ")");
 }
 
@@ -200,10 +203,14 @@ NodePointer Parser::command() {
   if (name == "lfloor") return parent(Kind::kFunction, "floor", enclosed("rfloor"));
   if (name == "lceil") return parent(Kind::kFunction, "ceil", enclosed("rceil"));
   if (name == "lvert") return parent(Kind::kFunction, "abs", enclosed("rvert"));
+  if (name == "R" || name == "Reals") return node(Kind::kReals);
   if (name == "mathbb") {
-    if (!take_symbol("{") || peek().text != "R" || !peek(1).is("}")) throw Undecided{};
-    at_ += 2;
-    return node(Kind::kReals);
+    const bool braced = take_symbol("{");
+    const std::string set = take().text;
+    if (braced) expect("}");
+    if (set == "R") return node(Kind::kReals);
+    if (set != "Z" && set != "N" && set != "Q" && set != "C") throw Undecided{};
+    return parent(Kind::kSet, "numbers", node(Kind::kVariable, "\\mathbb " + set));
   }
   if (name == "angle") {
     std::string inside;

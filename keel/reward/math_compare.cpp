@@ -11,13 +11,47 @@ bool is_tuple(const Value& value) {
   return value.kind == Kind::kGroup && (value.brackets == "()" || value.brackets == "<>");
 }
 
+/// y = 2x + 1 and f(x) = 2x + 1 are one function; f(x) and g(x) are two.
+bool is_same_function(const std::string& a, const std::string& b) {
+  const auto is_function = [](const std::string& name) {
+    return name.size() == 4 && name[1] == '(' && name[3] == ')' &&
+           std::string_view("xt").find(name[2]) != std::string_view::npos;
+  };
+  return (a == "y" && is_function(b)) || (b == "y" && is_function(a));
+}
+
+/// "k in Z" behind a formula says what its letter stands for.
+bool is_remark(const Value& value) {
+  return value.kind == Kind::kSet && value.items.size() == 1 && !value.subject.empty() && value.subject[0] != '"' &&
+         value.is_number_set;
+}
+
+bool has_remark(const Value& value) {
+  return value.kind == Kind::kList && std::any_of(value.items.begin(), value.items.end(), is_remark);
+}
+
+Value without_remarks(Value list) {
+  std::erase_if(list.items, is_remark);
+  return list.items.size() == 1 ? list.items[0] : list;
+}
+
+/// x_1 = 2, x_2 = 3 are two values of x.
+std::vector<Value> without_indices(std::vector<Value> items) {
+  const auto stem = [](const Value& item) { return item.subject.substr(0, item.subject.find('_')); };
+  for (const Value& item : items)
+    if (item.subject.empty() || stem(item) != stem(items[0])) return items;
+  for (Value& item : items) item.subject = stem(item);
+  return items;
+}
+
 }  // namespace
 
 bool Comparison::equal(const Value& gold, const Value& answer) {
   algebra_.budget().charge(400);
   const auto is_word = [](const Value& value) { return value.subject.starts_with('"'); };
+  if (has_remark(gold) != has_remark(answer)) return equal(without_remarks(gold), without_remarks(answer));
   if (!gold.subject.empty() && !answer.subject.empty() && gold.subject != answer.subject &&
-      is_word(gold) == is_word(answer))
+      is_word(gold) == is_word(answer) && !is_same_function(gold.subject, answer.subject))
     return gold.equation && answer.equation && proportional(*gold.equation, *answer.equation, false);
   if (gold.kind == Kind::kEquation || answer.kind == Kind::kEquation) {
     const std::optional<Form> left = gold.kind == Kind::kEquation ? gold.form : gold.equation;
@@ -46,7 +80,7 @@ bool Comparison::same_kind(const Value& gold, const Value& answer) {
       if (left && right) return ordered(*left, *right);
       if (left) return ordered(*left, answer.items);
       if (right) return ordered(gold.items, *right);
-      return unordered(gold.items, answer.items, false);
+      return unordered(without_indices(gold.items), without_indices(answer.items), false);
     }
     case Kind::kReals:
       return evaluator_.equal(gold.reals, answer.reals);
@@ -75,13 +109,31 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
   }
   if (const auto [scalar, set] = pair(Kind::kScalar, Kind::kSet); scalar)
     return set->items.size() == 1 && equal(*scalar, set->items[0]);
-  if (const auto [matrix, group] = pair(Kind::kMatrix, Kind::kGroup); matrix)  // a column is a vector
-    return matrix->columns == 1 && is_tuple(*group) && ordered(matrix->items, group->items);
+  if (const auto [matrix, group] = pair(Kind::kMatrix, Kind::kGroup); matrix) {  // a column is a vector
+    const bool is_vector = is_tuple(*group) || group->brackets == "[]";
+    return matrix->columns == 1 && is_vector && ordered(matrix->items, group->items);
+  }
+  if (const auto [group, scalar] = pair(Kind::kGroup, Kind::kScalar); group && is_tuple(*group)) {
+    const std::optional<std::vector<Value>> vector = coordinates(scalar->form);
+    return vector && !scalar->unit && !scalar->is_percent && along_axes(*vector, group->items);
+  }
+  if (const auto [matrix, scalar] = pair(Kind::kMatrix, Kind::kScalar); matrix && matrix->columns == 1) {
+    const std::optional<std::vector<Value>> vector = coordinates(scalar->form);
+    return vector && !scalar->unit && !scalar->is_percent && along_axes(*vector, matrix->items);
+  }
   if (const auto [ratio, scalar] = pair(Kind::kRatio, Kind::kScalar); ratio) {
+    if (ratio->is_time && scalar->unit) return times(*ratio, *scalar);
     if (ratio->items.size() != 2 || ratio->is_time || scalar->is_percent || scalar->unit) return false;
     for (const Value& item : ratio->items)
       if (item.kind != Kind::kScalar || item.unit || item.is_percent) return false;
+    const std::optional<int> below = algebra_.sign(ratio->items[1].form);
+    if (!below || *below == 0) return false;
     return algebra_.equal(ratio->items[0].form, algebra_.multiply(ratio->items[1].form, scalar->form));
+  }
+  if (const auto [reals, scalar] = pair(Kind::kReals, Kind::kScalar); reals && !scalar->unit && !scalar->is_percent) {
+    const bool is_point = reals->reals.size() == 1 && reals->reals[0].low.value && !reals->reals[0].low.is_open;
+    const Value point{.kind = Kind::kSet, .items = {{.form = scalar->form}}};
+    return is_point && evaluator_.equal(reals->reals, evaluator_.as_reals(point).value_or(RealSet{}));
   }
   const bool is_set = gold.kind == Kind::kReals || answer.kind == Kind::kReals;
   if (!is_set) return false;
@@ -129,28 +181,70 @@ bool Comparison::unordered(const std::vector<Value>& gold, const std::vector<Val
   return true;
 }
 
-/// 5 m with m read as the unit.
+/// 5 m and 5 m/s with the letters read as units.
 std::optional<Value> Comparison::with_letter_as_unit(const Value& value) {
   if (value.form.numerator.size() != 1 || value.is_percent || value.unit) return std::nullopt;
   const auto& [monomial, coefficient] = *value.form.numerator.begin();
-  if (monomial.size() != 1 || algebra_.atom(monomial[0].first).kind != AtomKind::kVariable) return std::nullopt;
-  const std::string& name = algebra_.atom(monomial[0].first).name;
-  const Exponent power = monomial[0].second;
-  static constexpr std::string_view kLetters[] = {"m", "g", "s", "h", "L", "l"};
-  if (!power.is_integer() || power.numerator < 1 || power.numerator > 3 ||
-      std::find(std::begin(kLetters), std::end(kLetters), name) == std::end(kLetters))
-    return std::nullopt;
+  static constexpr std::string_view kLetters[] = {"m", "g", "s", "h", "L", "l", "N", "J", "W", "V"};
+  std::string words;
+  Monomial number;
+  for (const auto& [id, power] : monomial) {
+    const Atom& atom = algebra_.atom(id);
+    if (atom.kind != AtomKind::kVariable) {
+      number.emplace_back(id, power);
+      continue;
+    }
+    if (!power.is_integer() || std::abs(power.numerator) > 3 ||
+        std::find(std::begin(kLetters), std::end(kLetters), atom.name) == std::end(kLetters))
+      return std::nullopt;
+    words += " " + atom.name + "^" + std::to_string(power.numerator);
+  }
+  if (words.empty()) return std::nullopt;
   Value result = value;
-  result.form = algebra_.number(coefficient);
-  result.unit = parse_unit(name + "^" + std::to_string(power.numerator));
+  result.form.numerator = {{number, coefficient}};
+  result.unit = parse_unit(words);
   return result;
+}
+
+/// 3i - 4j as (3, -4, 0): a sum of multiples of i, j and k, with a j or k in it. (i alone is a complex number.)
+std::optional<std::vector<Value>> Comparison::coordinates(const Form& form) {
+  std::vector<Value> result(3);
+  bool is_vector = false;
+  if (!is_one(form.denominator)) return std::nullopt;
+  for (const auto& [monomial, coefficient] : form.numerator) {
+    size_t axis = 3;
+    Monomial rest;
+    for (const auto& [id, power] : monomial) {
+      const Atom& atom = algebra_.atom(id);
+      const size_t here = atom.kind == AtomKind::kImaginary                      ? 0
+                          : atom.kind == AtomKind::kVariable && atom.name == "j" ? 1
+                          : atom.kind == AtomKind::kVariable && atom.name == "k" ? 2
+                                                                                 : 3;
+      if (here == 3) {
+        rest.emplace_back(id, power);
+        continue;
+      }
+      if (axis != 3 || power != Exponent{1, 1}) return std::nullopt;
+      axis = here;
+    }
+    if (axis == 3) return std::nullopt;
+    is_vector |= axis != 0;
+    result[axis].form.numerator.emplace(rest, coefficient);
+  }
+  if (!is_vector) return std::nullopt;
+  return result;
+}
+
+bool Comparison::along_axes(std::vector<Value> vector, const std::vector<Value>& items) {
+  if (items.size() == 2 && vector[2].form.numerator.empty()) vector.pop_back();
+  return ordered(vector, items);
 }
 
 bool Comparison::scalars(const Value& gold, const Value& answer) {
   if (gold.unit && answer.unit) {
-    if (gold.unit->dimensions != answer.unit->dimensions || gold.is_percent || answer.is_percent) return false;
-    return algebra_.equal(algebra_.scale(gold.form, gold.unit->factor),
-                          algebra_.scale(answer.form, answer.unit->factor));
+    const Unit left = with_pounds_like(*gold.unit, *answer.unit), right = with_pounds_like(*answer.unit, *gold.unit);
+    if (left.dimensions != right.dimensions || gold.is_percent || answer.is_percent) return false;
+    return algebra_.equal(algebra_.scale(gold.form, left.factor), algebra_.scale(answer.form, right.factor));
   }
   if (gold.unit || answer.unit) {
     if (gold.is_percent || answer.is_percent) return false;
@@ -168,10 +262,39 @@ bool Comparison::scalars(const Value& gold, const Value& answer) {
   return algebra_.equal(gold.form, answer.form);
 }
 
+/// 3:30 PM is 15:30, and 3 PM is 3:00 PM.
+bool Comparison::times(const Value& gold, const Value& answer) {
+  struct Clock {
+    Rational minutes;
+    int half = 0;  // 1 for AM, 2 for PM
+  };
+  const auto clock = [&](const Value& value) -> std::optional<Clock> {
+    Clock result;
+    const bool is_hour = value.kind == Kind::kScalar;
+    if (!is_hour && value.items.size() != 2) return std::nullopt;
+    const std::optional<Rational> hour = algebra_.as_rational(is_hour ? value.form : value.items[0].form);
+    const std::optional<Rational> minute = algebra_.as_rational(is_hour ? Form{} : value.items[1].form);
+    if (!hour || !minute || !hour->is_integer() || *hour > Rational(24)) return std::nullopt;
+    if (value.unit)
+      result.half = value.unit->dimensions.contains("am") ? 1 : value.unit->dimensions.contains("pm") ? 2 : 3;
+    if (result.half == 3 || (is_hour && result.half == 0)) return std::nullopt;
+    Rational hours = *hour;
+    if (result.half != 0 && hours > Rational(12)) return std::nullopt;
+    if (result.half != 0 && hours == Rational(12)) hours = Rational(0);
+    if (result.half == 2) hours = hours + Rational(12);
+    result.minutes = hours * Rational(60) + *minute;
+    return result;
+  };
+  const std::optional<Clock> left = clock(gold), right = clock(answer);
+  return left && right && (left->half != 0 || right->half != 0) && left->minutes == right->minutes;
+}
+
 bool Comparison::ratios(const Value& gold, const Value& answer) {
+  if (gold.is_time && answer.is_time && times(gold, answer)) return true;
   if (gold.unit && answer.unit && gold.unit->dimensions != answer.unit->dimensions) return false;
   if (ordered(gold.items, answer.items)) return true;
   if (gold.is_time || answer.is_time || gold.items.size() != answer.items.size()) return false;
+  if (gold.brackets == "to" && answer.brackets == "to") return false;  // 3 to 4 may be a range
   for (const std::vector<Value>* items : {&gold.items, &answer.items})
     for (const Value& item : *items) {
       if (item.kind != Kind::kScalar || item.unit || item.is_percent) return false;

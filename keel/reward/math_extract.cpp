@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cctype>
-#include <vector>
 
+#include "keel/reward/math_boxes.h"
 #include "keel/reward/math_verifier.h"
 
 namespace keel {
@@ -15,38 +15,6 @@ std::string_view trimmed(std::string_view text) {
 }
 
 std::string_view first_line(std::string_view text) { return trimmed(text.substr(0, text.find('\n'))); }
-
-/// The content of the last balanced \boxed{} or \fbox{}. One pass: every open brace remembers whether a box began
-/// there, so that a megabyte of boxes is still read once.
-std::optional<std::string_view> last_box(std::string_view text) {
-  std::vector<size_t> open;  // places of open braces; the lowest bit says whether a box began
-  std::optional<std::string_view> last;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\') {
-      bool is_box = false;
-      for (const std::string_view command : {"\\boxed", "\\fbox"}) {
-        if (!text.substr(i).starts_with(command)) continue;
-        size_t brace = i + command.size();
-        while (brace < text.size() && (text[brace] == ' ' || text[brace] == '\n')) ++brace;
-        if (brace >= text.size() || text[brace] != '{') continue;
-        open.push_back(brace << 1 | 1);
-        i = brace;
-        is_box = true;
-        break;
-      }
-      if (!is_box) ++i;  // \{ and \} do not count
-    } else if (text[i] == '{') {
-      open.push_back(i << 1);
-    } else if (text[i] == '}' && !open.empty()) {
-      const size_t place = open.back() >> 1;
-      const bool is_box = open.back() & 1;
-      open.pop_back();
-      // Of nested boxes the outer one counts: it closes last.
-      if (is_box) last = text.substr(place + 1, i - place - 1);
-    }
-  }
-  return last;
-}
 
 bool is_word_at(std::string_view text, size_t at, std::string_view lower) {
   if (text.size() < at + lower.size()) return false;
@@ -71,29 +39,80 @@ std::string_view first_sentence(std::string_view text) {
   return text;
 }
 
-/// What follows the last "answer is" or "answer:", to the end of its line. Read from the end, each place once.
+/// The formula in \[...\] or $$...$$ that a text begins with, which may go over several lines.
+std::optional<std::string_view> first_display(std::string_view text) {
+  for (const auto& [open, close] : {std::pair<std::string_view, std::string_view>{"\\[", "\\]"}, {"$$", "$$"}}) {
+    if (!text.starts_with(open)) continue;
+    const size_t end = text.find(close, open.size());
+    if (end != std::string_view::npos) return trimmed(text.substr(open.size(), end - open.size()));
+  }
+  return std::nullopt;
+}
+
+/// The same of a text that ends with one.
+std::optional<std::string_view> last_display(std::string_view text) {
+  if (text.ends_with('.')) text.remove_suffix(1);
+  for (const auto& [open, close] : {std::pair<std::string_view, std::string_view>{"\\[", "\\]"}, {"$$", "$$"}}) {
+    if (!text.ends_with(close) || text.size() < open.size() + close.size()) continue;
+    text.remove_suffix(close.size());
+    const size_t begin = text.rfind(open);
+    if (begin != std::string_view::npos) return trimmed(text.substr(begin + open.size()));
+  }
+  return std::nullopt;
+}
+
+constexpr std::string_view kWordLayout = " \t\n\r*:";
+
+bool is_layout(std::string_view text, size_t at) {
+  return at < text.size() && kWordLayout.find(text[at]) != std::string_view::npos;
+}
+
+/// Where the answer begins that "answer is", "answer:", "answer =" or "Ans." at this place introduce; 0 for none.
+size_t behind_answer_words(std::string_view text, size_t at) {
+  const bool is_short = !is_word_at(text, at, "answer");
+  if (is_short && !(is_word_at(text, at, "ans") && (at == 0 || std::isspace(static_cast<unsigned char>(text[at - 1])))))
+    return 0;
+  const size_t word_end = at + (is_short ? 3 : 6);
+  size_t next = word_end;
+  bool introduced = false;
+  if (is_short && next < text.size() && text[next] == '.') introduced = ++next != 0;
+  for (; is_layout(text, next) && next < word_end + 8; ++next) introduced |= text[next] == ':';
+  if (is_word_at(text, next, "is") && is_layout(text, next + 2)) {
+    next += 2;
+    introduced = true;
+  } else if (next < text.size() && text[next] == '=') {
+    ++next;
+    introduced = true;
+  }
+  const std::string_view rest = text.substr(std::min(next, text.size()));
+  introduced |= rest.starts_with("$") || rest.starts_with("\\(") || rest.starts_with("\\[");
+  if (!introduced) return 0;
+  while (is_layout(text, next) || (next < text.size() && text[next] == '}')) ++next;  // \text{The answer is } 5
+  return next;
+}
+
+/// What a sentence adds to its answer: "about 5", "5, not 6", "5!" and "5..." say 5.
+std::string_view without_prose(std::string_view text) {
+  for (const std::string_view word : {"approximately ", "about ", "exactly ", "simply ", "just "})
+    if (is_word_at(text, 0, word)) text.remove_prefix(word.size());
+  for (const std::string_view tail : {", not ", ", rather than ", ", instead of ", " because ", ", since ", " since "})
+    if (const size_t at = text.find(tail); at != std::string_view::npos) text = text.substr(0, at);
+  std::string_view start = text;
+  while (!start.empty() && std::string_view("!?.").find(start.back()) != std::string_view::npos) start.remove_suffix(1);
+  const bool is_number = !start.empty() && start.find_first_not_of("0123456789-+$*") == std::string_view::npos;
+  return is_number || text.ends_with("?") ? start : text;
+}
+
+/// What follows the last "answer is" or "answer:", to the end of its sentence. Read from the end, each place once.
 std::optional<std::string_view> after_answer_words(std::string_view text) {
-  constexpr std::string_view kAnswer = "answer", kLayout = " \t\n\r*:";
   for (size_t at = text.size(); at-- > 0;) {
-    if (!is_word_at(text, at, kAnswer)) continue;
-    size_t next = at + kAnswer.size();
-    bool introduced = false;
-    for (; next < text.size() && next < at + kAnswer.size() + 8 && kLayout.find(text[next]) != std::string_view::npos;
-         ++next)
-      introduced |= text[next] == ':';
-    if (is_word_at(text, next, "is") && next + 2 < text.size() &&
-        kLayout.find(text[next + 2]) != std::string_view::npos) {
-      next += 2;
-      introduced = true;
-    } else if (next < text.size() && text[next] == '=') {
-      ++next;
-      introduced = true;
-    }
-    if (!introduced) continue;
-    while (next < text.size() && kLayout.find(text[next]) != std::string_view::npos) ++next;
-    const std::string_view rest = trimmed(first_sentence(first_line(text.substr(next))));
-    if (rest.empty()) return std::nullopt;
-    return rest;
+    const size_t next = behind_answer_words(text, at);
+    if (next == 0) continue;
+    const std::string_view rest = trimmed(text.substr(next));
+    if (const std::optional<std::string_view> formula = first_display(rest)) return formula;
+    const std::string_view sentence = without_prose(trimmed(first_sentence(first_line(rest))));
+    if (sentence.empty()) return std::nullopt;
+    return sentence;
   }
   return std::nullopt;
 }
@@ -106,21 +125,46 @@ std::string_view without_marks(std::string_view text) {
     if (text.size() > 4 && text.starts_with("**") && text.ends_with("**")) text = text.substr(2, text.size() - 4);
     if (text.ends_with("**")) text.remove_suffix(2);
     if (text.ends_with(".") && !text.ends_with("..") && !text.ends_with(". .")) text.remove_suffix(1);
-    if (text.size() > 2 && text.starts_with("`") && text.ends_with("`")) text = text.substr(1, text.size() - 2);
+    for (const char quote : {'`', '\'', '"'})
+      if (text.size() > 2 && text.front() == quote && text.back() == quote) text = text.substr(1, text.size() - 2);
+    for (const std::string_view arrow : {"=>", "->", "="})  // "= 5"
+      if (text.starts_with(arrow)) text.remove_prefix(arrow.size());
   }
   return trimmed(text);
+}
+
+/// GSM8K's notes to a calculator: "9 * 2 = $<<9*2=18>>18".
+std::string without_calculations(std::string_view text) {
+  std::string result;
+  while (true) {
+    const size_t open = text.find("<<"), close = text.find(">>", open);
+    if (open == std::string_view::npos || close == std::string_view::npos) break;
+    result += text.substr(0, open);
+    text.remove_prefix(close + 2);
+  }
+  return result += text;
 }
 
 std::optional<std::string> answer_or_nothing(std::string_view text) {
   text = without_marks(text);
   if (text.empty()) return std::nullopt;
-  return std::string(text);
+  return without_calculations(text);
+}
+
+/// What a model says after it has thought, if anything.
+std::string_view behind_thinking(std::string_view text) {
+  constexpr std::string_view kEnd = "</think>";
+  const size_t end = text.rfind(kEnd);
+  if (end == std::string_view::npos) return text;
+  const std::string_view rest = text.substr(end + kEnd.size());
+  return trimmed(rest).empty() ? text : rest;
 }
 
 }  // namespace
 
 std::optional<std::string> extract_math_answer(std::string_view completion) {
-  if (const std::optional<std::string_view> box = last_box(completion)) return answer_or_nothing(*box);
+  completion = behind_thinking(completion);
+  if (const std::optional<std::string> box = math::last_boxes(completion)) return answer_or_nothing(*box);
   if (const size_t mark = completion.rfind("####"); mark != std::string_view::npos)
     return answer_or_nothing(first_line(trimmed(completion.substr(mark + 4))));
   if (const size_t close = completion.rfind("</answer>"); close != std::string_view::npos)
@@ -134,6 +178,8 @@ std::optional<std::string> extract_math_answer(std::string_view completion) {
       (all.starts_with("\\") || all.starts_with("$") || all.starts_with("[")))
     return answer_or_nothing(all);
   const size_t newline = all.rfind('\n');
+  if (newline != std::string_view::npos)
+    if (const std::optional<std::string_view> formula = last_display(all)) return answer_or_nothing(*formula);
   return answer_or_nothing(newline == std::string_view::npos ? all : all.substr(newline + 1));
 }
 

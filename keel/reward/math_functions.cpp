@@ -121,6 +121,13 @@ Form Algebra::factorial(const Form& a) {
 
 Form Algebra::binomial(const Form& n, const Form& k) {
   const int64_t above = small_natural(as_rational(n), 1 << 20), below = small_natural(as_rational(k), 1 << 20);
+  constexpr int64_t kMaxSymbolic = 8;
+  if (above < 0 && below >= 0 && below <= kMaxSymbolic && has_variables(n)) {  // n (n - 1) / 2
+    Form product = number(Rational(1));
+    for (int64_t i = 0; i < below; ++i)
+      product = multiply(product, scale(subtract(n, number(Rational(i))), Rational(Integer(1), Integer(i + 1))));
+    return product;
+  }
   if (above < 0 || below < 0) return function("binomial", {n, k});
   if (below > above) return {};
   const int64_t count = std::min(below, above - below);

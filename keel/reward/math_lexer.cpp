@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "keel/reward/math_number.h"
+
 namespace keel::math {
 namespace {
 
-constexpr size_t kMaxTokens = 3000, kMaxDigits = 4000;
+constexpr size_t kMaxTokens = 3000;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -17,18 +19,19 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, N>& lis
 }
 
 // Commands that only change how things look.
-constexpr std::array<std::string_view, 32> kLayout = {
-    "left",   "right", "big",       "Big",       "bigg",         "Bigg",      "bigl",       "bigr",
-    "Bigl",   "Bigr",  "biggl",     "biggr",     "displaystyle", "textstyle", "limits",     "nolimits",
-    "quad",   "qquad", "mathstrut", "rm",        "bf",           "it",        "boldsymbol", "mathbf",
-    "mathit", "bm",    "nobreak",   "thinspace", "enspace",      "middle",    "strut",      "normalsize"};
+constexpr std::array<std::string_view, 35> kLayout = {
+    "left",      "right",   "big",    "Big",          "bigg",       "Bigg",      "bigl",     "bigr",      "Bigl",
+    "Bigr",      "biggl",   "biggr",  "displaystyle", "textstyle",  "limits",    "nolimits", "quad",      "qquad",
+    "mathstrut", "rm",      "bf",     "it",           "boldsymbol", "mathbf",    "mathit",   "bm",        "nobreak",
+    "thinspace", "enspace", "middle", "strut",        "normalsize", "underline", "mathop",   "mathnormal"};
 constexpr std::array<std::string_view, 12> kTextCommands = {"text",         "textbf", "textit", "textrm",
                                                             "textnormal",   "mathrm", "mbox",   "hbox",
                                                             "operatorname", "mathsf", "texttt", "emph"};
-// The names of bases as they stand below a number: 1011_{two}.
-constexpr std::array<std::string_view, 17> kBaseNames = {
-    "",     "",    "two",    "three",  "four",     "five",     "six",     "seven",  "eight",
-    "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen"};
+// Commands whose argument says nothing about the answer, and environments that only set formulas in lines.
+constexpr std::array<std::string_view, 7> kDropped = {"hspace", "phantom", "vspace",   "label",
+                                                      "tag",    "color",   "textcolor"};
+constexpr std::array<std::string_view, 9> kLines = {"equation", "equation*", "align", "align*", "aligned",
+                                                    "gather",   "gather*",   "split", "cases"};
 
 class Lexer {
  public:
@@ -40,9 +43,11 @@ class Lexer {
     while (skip_space()) {
       if (tokens_.size() > kMaxTokens) throw Undecided{};
       const char c = peek();
-      if (read_date() || read_based_number()) continue;
-      if (is_digit(c) || (c == '.' && is_digit(peek(1))))
-        read_number();
+      if (read_date()) continue;
+      if (const WrittenNumber number = read_based(text_.substr(at_)); number.length > 0)
+        take(number);
+      else if (is_digit(c) || (c == '.' && (is_digit(peek(1)) || starts_with(".\\overline"))))
+        take(read_decimal(text_.substr(at_), groups_digits_.empty() || groups_digits_.back()));
       else if (is_letter(c))
         read_letters();
       else if (c == '\\')
@@ -80,6 +85,7 @@ class Lexer {
       return;
     }
     ++at_;
+    if (c == '&' && in_lines_ && !in_matrix_) return;
     if (c == '*' && peek() == '*') {  // Python's power
       ++at_;
       push(Token::Kind::kSymbol, "^");
@@ -109,135 +115,35 @@ class Lexer {
     if ((c == ')' || c == ']') && !groups_digits_.empty()) groups_digits_.pop_back();
   }
 
-  /// Length of a separator of thousands with three digits behind it, or 0.
-  size_t thousands_separator(size_t digits_before) const {
-    if (digits_before == 0 || digits_before > 3) return 0;
-    for (const std::string_view separator : {"{,}", ",\\! ", ",\\!", "\\,", ",", " "}) {
-      if (!starts_with(separator)) continue;
-      if (separator == "," && !groups_digits_.empty() && !groups_digits_.back()) return 0;
-      const size_t n = separator.size();
-      if (is_digit(peek(n)) && is_digit(peek(n + 1)) && is_digit(peek(n + 2)) && !is_digit(peek(n + 3))) return n;
-    }
-    return 0;
+  void take(const WrittenNumber& number) {
+    Token& token = push(Token::Kind::kNumber, number.digits);
+    token.value = number.value;
+    token.is_plain_integer = number.is_plain;
+    token.is_based = number.is_based;
+    at_ += number.length;
   }
 
-  void read_number() {
-    std::string digits, decimals, repeating;
-    const auto read_digits = [&](std::string& to) {
-      while (is_digit(peek())) to += text_[at_++];
-    };
-    read_digits(digits);
-    bool plain = true;
-    size_t group = digits.size() > 0 && digits[0] == '0' ? 0 : digits.size();
-    while (const size_t separator = thousands_separator(group)) {
-      at_ += separator;
-      for (int i = 0; i < 3; ++i) digits += text_[at_++];
-      group = 3;
-      plain = false;
-    }
-    if (peek() == '.' && (is_digit(peek(1)) || text_.substr(at_ + 1).starts_with("\\overline") ||
-                          text_.substr(at_ + 1).starts_with("\\bar") || text_.substr(at_ + 1).starts_with("\\dot{"))) {
-      ++at_;
-      plain = false;
-      read_digits(decimals);
-      repeating = read_repeating();
-    }
-    int64_t exponent = 0;
-    if ((peek() == 'e' || peek() == 'E') &&
-        (is_digit(peek(1)) || ((peek(1) == '-' || peek(1) == '+') && is_digit(peek(2))))) {
-      const bool negative = peek(1) == '-';
-      at_ += is_digit(peek(1)) ? 1 : 2;
-      std::string power;
-      read_digits(power);
-      if (power.size() > 5) throw Undecided{};
-      exponent = std::stoll(power) * (negative ? -1 : 1);
-      plain = false;
-    }
-    if (digits.size() + decimals.size() + repeating.size() > kMaxDigits || std::abs(exponent) > 4000) throw Undecided{};
-    const Rational ten(10);
-    Rational value =
-        Rational(Integer::from_digits(digits + decimals)) / ten.power(static_cast<int64_t>(decimals.size()));
-    if (!repeating.empty()) {
-      const Rational period = ten.power(static_cast<int64_t>(repeating.size())) - Rational(1);
-      value = value +
-              Rational(Integer::from_digits(repeating)) / (period * ten.power(static_cast<int64_t>(decimals.size())));
-    }
-    if (exponent != 0) value = value * ten.power(exponent);
-    Token& token = push(Token::Kind::kNumber, digits);
-    token.value = value;
-    token.is_plain_integer = plain;
-  }
-
-  /// The 3 of 0.1\overline{3}.
-  std::string read_repeating() {
-    for (const std::string_view command : {"\\overline{", "\\bar{", "\\dot{"}) {
-      if (!starts_with(command)) continue;
-      const size_t close = text_.find('}', at_);
-      if (close == std::string_view::npos) throw Undecided{};
-      const std::string_view inside = text_.substr(at_ + command.size(), close - at_ - command.size());
-      if (inside.empty() || !std::all_of(inside.begin(), inside.end(), is_digit)) throw Undecided{};
-      at_ = close + 1;
-      return std::string(inside);
-    }
-    return {};
-  }
-
-  /// 2024-01-02 is a day and not 2021: one symbol, which no formula holds.
+  /// 2024-01-02 is a day and not 2021, 4/2/2024 is not 1/1012: one symbol, which no formula holds.
   bool read_date() {
-    constexpr std::string_view kDate = "dddd-dd-dd";
-    if (is_digit(peek(kDate.size()))) return false;
-    for (size_t i = 0; i < kDate.size(); ++i)
-      if (kDate[i] == 'd' ? !is_digit(peek(i)) : peek(i) != kDate[i]) return false;
-    push(Token::Kind::kSymbol, std::string(text_.substr(at_, kDate.size())));
-    at_ += kDate.size();
-    return true;
-  }
-
-  /// 1011_2, 2A_{16}, 77_{eight}: a number only if something in it cannot be a variable.
-  bool read_based_number() {
-    size_t end = at_;
-    bool has_digit = false;
-    while (end < text_.size() && end < at_ + 200 && (is_digit(text_[end]) || (text_[end] >= 'A' && text_[end] <= 'F')))
-      has_digit |= is_digit(text_[end++]);
-    if (!has_digit || end + 1 >= text_.size() || text_[end] != '_') return false;
-    std::string_view rest = text_.substr(end + 1);
-    size_t used = end + 1;
-    std::string name;
-    if (rest[0] == '{') {
-      const size_t close = rest.find('}');
-      if (close == std::string_view::npos) return false;
-      name = std::string(rest.substr(1, close - 1));
-      used += close + 1;
-      if (name.starts_with("\\text{")) {
-        name = name.substr(6);
-        if (used >= text_.size() || text_[used] != '}') return false;
-        ++used;
-      }
-    } else {
-      while (!rest.empty() && is_digit(rest[0]) && name.size() < 2) name += rest[0], rest.remove_prefix(1), ++used;
+    for (const std::string_view date : {"dddd-dd-dd", "dd/dd/dddd", "d/dd/dddd", "dd/d/dddd", "d/d/dddd"}) {
+      bool fits = !is_digit(peek(date.size()));
+      for (size_t i = 0; i < date.size(); ++i) fits = fits && (date[i] == 'd' ? is_digit(peek(i)) : peek(i) == date[i]);
+      if (!fits) continue;
+      push(Token::Kind::kSymbol, std::string(text_.substr(at_, date.size())));
+      at_ += date.size();
+      return true;
     }
-    uint32_t base = 0;
-    if (!name.empty() && name.size() <= 2 && std::all_of(name.begin(), name.end(), is_digit))
-      base = static_cast<uint32_t>(std::stoul(name));
-    for (uint32_t i = 2; i < kBaseNames.size(); ++i)
-      if (name == kBaseNames[i]) base = i;
-    if (base < 2 || base > 36) return false;
-    Integer value(0);
-    for (size_t i = at_; i < end; ++i) {
-      const uint32_t digit =
-          is_digit(text_[i]) ? static_cast<uint32_t>(text_[i] - '0') : static_cast<uint32_t>(text_[i] - 'A' + 10);
-      if (digit >= base) throw Undecided{};
-      value = value * Integer(base) + Integer(digit);
-    }
-    Token& token = push(Token::Kind::kNumber, std::string(text_.substr(at_, end - at_)));
-    token.value = Rational(value);
-    token.is_based = true;
-    at_ = used;
-    return true;
+    return false;
   }
 
   void read_letters() {
     const size_t start = at_;
+    const bool is_noon = (peek() | 0x20) == 'a' || (peek() | 0x20) == 'p';
+    if (is_noon && peek(1) == '.' && (peek(2) | 0x20) == 'm' && !is_letter(peek(3))) {  // p.m.
+      push(Token::Kind::kWord, (peek() | 0x20) == 'a' ? "am" : "pm");
+      at_ += peek(3) == '.' ? 4 : 3;
+      return;
+    }
     while (is_letter(peek())) ++at_;
     const std::string word(text_.substr(start, at_ - start));
     push(word.size() == 1 ? Token::Kind::kLetter : Token::Kind::kWord, word);
@@ -269,11 +175,7 @@ class Lexer {
       if (std::string_view(",;:! >/").find(c) != std::string_view::npos) {
         space_ |= c != '!';
       } else if (c == '\\') {
-        if (is_letter(peek()) && !in_matrix_) {  // \\frac: an escaped backslash
-          --at_;
-          return read_command();
-        }
-        push(Token::Kind::kSymbol, "\\\\");
+        read_row_end();
       } else if (c == '|') {
         push(Token::Kind::kSymbol, "|");
       } else if (c == '%') {
@@ -292,17 +194,34 @@ class Lexer {
       return;
     }
     if (is_one_of(name, kTextCommands)) return read_text(name);
-    if (name == "hspace" || name == "phantom" || name == "vspace" || name == "label") {
+    if (is_one_of(name, kDropped)) {
       read_braces();
       return;
     }
-    if (name == "begin" || name == "end") {
-      in_matrix_ = name == "begin";
-      push(Token::Kind::kCommand, name).value = Rational(0);
-      tokens_.back().text = name + ":" + read_braces();
+    if (name == "begin" || name == "end") return read_environment(name);
+    if (name == "vert") return void(push(Token::Kind::kSymbol, "|"));
+    push(Token::Kind::kCommand, name == "dots" || name == "cdots" ? "ldots" : name);
+  }
+
+  void read_environment(const std::string& command) {
+    const std::string name = read_braces();
+    if (is_one_of(name, kLines)) {
+      in_lines_ = command == "begin";
       return;
     }
-    push(Token::Kind::kCommand, name == "dots" || name == "cdots" ? "ldots" : name);
+    in_matrix_ = command == "begin";
+    push(Token::Kind::kCommand, command + ":" + name);
+  }
+
+  /// The end of a row: of a matrix, or of one of several statements below each other.
+  void read_row_end() {
+    if (is_letter(peek()) && !in_matrix_ && !in_lines_) {  // \\frac: an escaped backslash
+      --at_;
+      return read_command();
+    }
+    if (in_matrix_ || !in_lines_) return void(push(Token::Kind::kSymbol, "\\\\"));
+    while (skip_space() && peek() == '&') ++at_;
+    if (peek() != '=' && !starts_with("\\end")) push(Token::Kind::kSymbol, ";");  // "= 5" goes on with the line before
   }
 
   void read_text(const std::string& command) {
@@ -319,20 +238,21 @@ class Lexer {
     const bool has_word = inside.size() > 1 && is_letter(inside[0]);
     if (is_words && (has_word || command != "operatorname")) {
       if (inside.size() == 1)
-        push(Token::Kind::kLetter, inside).space_before = true;
+        push(Token::Kind::kLetter, inside).is_upright = true;
       else
         push(Token::Kind::kText, inside).space_before = true;
       return;
     }
     std::vector<Token> nested = Lexer(inside, depth_ + 1).run();
     nested.pop_back();
+    for (Token& token : nested) token.is_upright = true;
     if (!nested.empty()) nested[0].space_before = true;
     tokens_.insert(tokens_.end(), nested.begin(), nested.end());
   }
 
   std::string_view text_;
   size_t at_ = 0;
-  bool space_ = false, in_matrix_ = false;
+  bool space_ = false, in_matrix_ = false, in_lines_ = false;
   int depth_;                        // of \text inside \text
   std::vector<bool> groups_digits_;  // for each open bracket: whether commas without a space may group digits
   std::vector<Token> tokens_;

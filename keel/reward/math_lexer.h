@@ -24,6 +24,8 @@ struct Token {
   bool space_before = false;
   bool is_plain_integer = false;  // digits only: no separators, point or exponent
   bool is_based = false;          // a number with a base subscript: 1011_2
+  bool is_spelled = false;        // a number in words: five
+  bool is_upright = false;        // stood in \text or \mathrm
 
   bool is(std::string_view symbol) const { return kind == Kind::kSymbol && text == symbol; }
   bool is_command(std::string_view name) const { return kind == Kind::kCommand && text == name; }

@@ -16,6 +16,28 @@ bool Evaluator::has_matrix(const Node& node) {
          std::any_of(node.children.begin(), node.children.end(), [](const auto& child) { return has_matrix(*child); });
 }
 
+/// By the first row; \begin{vmatrix} has few.
+Form Evaluator::determinant(const Node& node) {
+  const Value matrix = value(*node.children[0]);
+  const size_t size = matrix.columns;
+  constexpr size_t kMaxSize = 5;
+  if (matrix.items.size() != size * size || size > kMaxSize) throw Undecided{};
+  const auto minor = [&](const auto& self, size_t row, std::vector<size_t> columns) -> Form {
+    if (columns.empty()) return algebra_.number(Rational(1));
+    Form sum;
+    for (size_t i = 0; i < columns.size(); ++i) {
+      std::vector<size_t> rest = columns;
+      rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
+      const Form term = algebra_.multiply(matrix.items[row * size + columns[i]].form, self(self, row + 1, rest));
+      sum = algebra_.add(sum, algebra_.scale(term, Rational(i % 2 == 0 ? 1 : -1)));
+    }
+    return sum;
+  };
+  std::vector<size_t> columns(size);
+  for (size_t i = 0; i < size; ++i) columns[i] = i;
+  return minor(minor, 0, std::move(columns));
+}
+
 Value Evaluator::scaled(Value matrix, const Form& factor) {
   for (Value& cell : matrix.items) cell.form = algebra_.multiply(cell.form, factor);
   return matrix;

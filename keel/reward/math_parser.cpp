@@ -9,6 +9,8 @@ namespace keel::math {
 
 Parser::Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
   if (tokens_.size() > 1 && tokens_[tokens_.size() - 2].is(".")) tokens_.erase(tokens_.end() - 2);
+  drop_what_it_follows_from();
+  drop_remark();
   size_t words = 0, others = 0;
   for (const Token& token : tokens_) {
     const bool is_name = token.kind == Token::Kind::kWord || token.kind == Token::Kind::kText;
@@ -16,11 +18,57 @@ Parser::Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
     others += !is_name && token.kind != Token::Kind::kEnd && !token.is("(") && !token.is(")");
   }
   is_single_word_ = words > 0 && others == 0;
+  if (is_prose()) throw Undecided{};
   // "B A C" puts three things in order; it is not their product.
   const auto is_capital = [](const Token& token) {
     return token.kind == Token::Kind::kLetter && token.text[0] >= 'A' && token.text[0] <= 'Z';
   };
   if (tokens_.size() > 3 && std::all_of(tokens_.begin(), tokens_.end() - 1, is_capital)) throw Undecided{};
+}
+
+/// "x^2 = 4 \\implies x = \\pm 2" says what stands last.
+void Parser::drop_what_it_follows_from() {
+  static constexpr std::string_view kArrows[] = {"therefore", "implies", "Rightarrow", "Longrightarrow", "because"};
+  for (size_t i = tokens_.size(); i-- > 0;) {
+    const bool is_arrow = tokens_[i].kind == Token::Kind::kCommand &&
+                          std::find(std::begin(kArrows), std::end(kArrows), tokens_[i].text) != std::end(kArrows);
+    if (!is_arrow) continue;
+    tokens_.erase(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    return;
+  }
+}
+
+/// "5 (five)", "x = 5 (the only solution)": words in brackets at the end, if none of them can change what is said.
+void Parser::drop_remark() {
+  if (tokens_.size() < 5 || !tokens_[tokens_.size() - 2].is(")")) return;
+  if (tokens_[tokens_.size() - 3].is_spelled && tokens_[tokens_.size() - 4].is("(")) {
+    if (tokens_[tokens_.size() - 5].value != tokens_[tokens_.size() - 3].value) throw Undecided{};
+    tokens_.erase(tokens_.end() - 4, tokens_.end() - 1);
+    return;
+  }
+  size_t open = tokens_.size() - 3;
+  std::string words;
+  for (; open > 0 && !tokens_[open].is("("); --open) {
+    const Token& token = tokens_[open];
+    const bool is_name = token.kind == Token::Kind::kWord || token.kind == Token::Kind::kText;
+    if (!is_name || token.text.size() < 3 || is_function_name(token.text)) return;
+    words += token.text + " ";
+  }
+  if (open == 0 || words.empty()) return;
+  const Token& before = tokens_[open - 1];
+  if (before.kind != Token::Kind::kNumber && !before.is("}") && !before.is(")")) return;
+  parse_unit(words);  // Undecided for "not", "or more"
+  tokens_.erase(tokens_.begin() + static_cast<std::ptrdiff_t>(open), tokens_.end() - 1);
+}
+
+/// "We find that x < 3" begins with words; "5 miles per hour" does not.
+bool Parser::is_prose() const {
+  constexpr size_t kMinWords = 3;
+  size_t words = 0;
+  for (const Token& token : tokens_)
+    words +=
+        token.kind == Token::Kind::kWord && token.text != "and" && token.text != "or" && !is_function_name(token.text);
+  return tokens_[0].kind == Token::Kind::kWord && !is_function_name(tokens_[0].text) && words >= kMinWords;
 }
 
 NodePointer Parser::node(Kind kind, std::string name) {
@@ -51,6 +99,7 @@ void Parser::expect(std::string_view symbol_or_command) {
 
 NodePointer Parser::parse_all() {
   NodePointer result = list();
+  if (take_command("over")) result = parent(Kind::kQuotient, "", std::move(result), list());
   if (peek().kind != Token::Kind::kEnd) throw Undecided{};
   return result;
 }
@@ -90,6 +139,7 @@ NodePointer Parser::list() {
 
 std::string Parser::relation() const {
   const Token& token = peek();
+  if (token.is(">") && angles_ > 0) return "";  // the end of <1, 2>
   if (token.kind == Token::Kind::kSymbol && (token.text == "=" || token.text == "<" || token.text == ">"))
     return token.text;
   if (token.kind != Token::Kind::kCommand) return "";
@@ -120,58 +170,6 @@ NodePointer Parser::statement() {
   }
 }
 
-/// A value with its unit; a text such as \text{Area} may stand on the left of an equation.
-NodePointer Parser::relation_side() {
-  const bool is_text =
-      peek().kind == Token::Kind::kText || (peek().kind == Token::Kind::kWord && !is_function_name(peek().text));
-  if (is_text && peek(1).is("=") && at_ == 0) return node(Kind::kVariable, "\"" + take().text + "\"");
-  if (take_command("$")) {  // money
-    NodePointer amount = with_unit(set_expression());
-    if (amount->kind == Kind::kUnit) return amount;
-    return parent(Kind::kUnit, "dollar", std::move(amount));
-  }
-  const bool is_currency =
-      peek().kind == Token::Kind::kText && (peek().text == "pound" || peek().text == "euro" || peek().text == "yen");
-  if (is_currency && peek(1).kind == Token::Kind::kNumber) {
-    const std::string currency = take().text;
-    return parent(Kind::kUnit, currency, set_expression());
-  }
-  if (peek().is("-") && peek(1).is_command("$")) {
-    at_ += 2;
-    return parent(Kind::kUnit, "dollar", parent(Kind::kNegative, "", set_expression()));
-  }
-  return with_unit(set_expression());
-}
-
-/// Words behind a value, up to the next separator.
-NodePointer Parser::with_unit(NodePointer value) {
-  std::string words;
-  if (take_command("pmod") || take_command("bmod")) {  // a remainder: the modulus counts like a unit
-    NodePointer modulus = one_argument();
-    if (modulus->kind != Kind::kNumber || !modulus->is_plain_integer) throw Undecided{};
-    words = "congruence";
-    for (const char digit : modulus->name) words += static_cast<char>('a' + (digit - '0'));
-    return parent(Kind::kUnit, words, std::move(value));
-  }
-  while (true) {
-    const Token& token = peek();
-    const bool is_name = token.kind == Token::Kind::kText || token.kind == Token::Kind::kWord || at_letter_unit();
-    const bool continues = !words.empty() && (token.kind == Token::Kind::kLetter || token.is("/") || token.is("."));
-    if (at_separator() || (!is_name && !continues && !(token.is("^") && !words.empty()))) break;
-    if (token.is("^")) {
-      ++at_;
-      const bool braced = take_symbol("{");
-      if (peek().kind != Token::Kind::kNumber) throw Undecided{};
-      words += "^" + take().text;
-      if (braced) expect("}");
-      continue;
-    }
-    words += (token.is("/") ? "" : " ") + take().text;
-  }
-  if (words.empty()) return value;
-  return parent(Kind::kUnit, words, std::move(value));
-}
-
 NodePointer Parser::set_expression() {
   NodePointer left = ratio();
   while (true) {
@@ -193,6 +191,11 @@ NodePointer Parser::set_expression() {
 
 NodePointer Parser::ratio() {
   NodePointer first = sum();
+  const bool is_spoken = peek().text == "to" && peek(1).kind == Token::Kind::kNumber && !peek().is_command("to");
+  if (is_spoken && first->kind == Kind::kNumber) {  // 3 to 4
+    ++at_;
+    return parent(Kind::kRatio, "to", std::move(first), sum());
+  }
   if (!(peek().is(":") || peek().is_command("colon")) || sets_ > 0) return first;
   NodePointer result = parent(Kind::kRatio, "", std::move(first));
   while (take_symbol(":") || take_command("colon")) result->children.push_back(sum());
@@ -240,17 +243,24 @@ bool Parser::starts_factor() const {
     case Token::Kind::kLetter:
       if (at_letter_unit()) return false;
       return token.text != "U" || !(peek(1).is("(") || peek(1).is("[") || peek(1).is_command("{"));
-    case Token::Kind::kWord:
+    case Token::Kind::kWord: {
+      const bool needs_bracket = token.text == "min" || token.text == "max";  // "5 min" is a time
+      if (needs_bracket && !peek(1).is("(") && !peek(1).is("{") && !peek(1).is_command("{")) return false;
       return can_be_product(token.text) || is_function_name(token.text);
-    case Token::Kind::kSymbol:
-      return token.is("(") || token.is("{") || (token.is("[")) || (token.is("|") && bars_ == 0 && sets_ == 0);
+    }
+    case Token::Kind::kSymbol: {
+      const bool is_mod = peek(1).text == "mod" && token.is("(");
+      return (token.is("(") && !is_mod) || token.is("{") || (token.is("[") && !at_open_end()) ||
+             (token.is("|") && bars_ == 0 && sets_ == 0);
+    }
     case Token::Kind::kCommand: {
       static constexpr std::string_view kNoFactor[] = {
-          "cdot",   "times", "div",      "ast",  "pm",    "mp",       "cup",    "cap",    "setminus", "backslash",
-          "le",     "leq",   "leqslant", "ge",   "geq",   "geqslant", "ne",     "neq",    "lt",       "gt",
-          "approx", "in",    "equiv",    "mid",  "colon", "}",        "rangle", "rfloor", "rceil",    "rvert",
-          "rVert",  "land",  "lor",      "vee",  "wedge", "to",       "circ",   "degree", "%",        "\\",
-          "choose", "over",  "newline",  "pmod", "bmod",  "ldots",    "$",      "&",      "_",        "#"};
+          "cdot",      "times",  "div",    "ast",      "pm",     "mp",     "cup",      "cap",   "setminus",
+          "backslash", "le",     "leq",    "leqslant", "ge",     "geq",    "geqslant", "ne",    "neq",
+          "lt",        "gt",     "approx", "in",       "equiv",  "mid",    "colon",    "}",     "rangle",
+          "rfloor",    "rceil",  "rvert",  "rVert",    "land",   "lor",    "vee",      "wedge", "to",
+          "circ",      "degree", "%",      "\\",       "choose", "over",   "newline",  "pmod",  "bmod",
+          "ldots",     "$",      "&",      "_",        "#",      "rbrace", "mod",      "Omega"};
       return std::find(std::begin(kNoFactor), std::end(kNoFactor), token.text) == std::end(kNoFactor) &&
              !token.text.starts_with("end:");
     }
@@ -259,8 +269,20 @@ bool Parser::starts_factor() const {
   }
 }
 
+/// The bracket that ends ]3, 4[ begins no factor.
+bool Parser::at_open_end() const {
+  const Token& next = peek(1);
+  return next.kind == Token::Kind::kEnd || next.is_command("cup") || next.is_command("cap") ||
+         next.is_command("setminus") || next.is(",") || next.is(";") || next.is("]") ||
+         (next.kind == Token::Kind::kLetter && next.text == "U") || next.kind == Token::Kind::kText;
+}
+
 bool Parser::take_percent() {
   const Token& token = peek();
+  if (token.kind == Token::Kind::kWord && token.text == "per" && peek(1).text == "cent") {
+    at_ += 2;
+    return true;
+  }
   const bool is_word = (token.kind == Token::Kind::kWord || token.kind == Token::Kind::kText) &&
                        (token.text == "percent" || token.text == "pct" || token.text == "percentage");
   if (!is_word && !token.is("%")) return false;
@@ -268,14 +290,18 @@ bool Parser::take_percent() {
   return true;
 }
 
-/// "5 m": a letter with a space before it and nothing behind it is a unit.
-bool Parser::at_letter_unit() const {
-  if (peek().kind != Token::Kind::kLetter || !peek().space_before || at_ == 0 ||
-      tokens_[at_ - 1].kind != Token::Kind::kNumber ||
-      std::string_view("mgshL").find(peek().text[0]) == std::string_view::npos)
-    return false;
-  const bool squared = peek(1).is("^") && peek(2).kind == Token::Kind::kNumber && peek(3).kind == Token::Kind::kEnd;
-  return peek(1).kind == Token::Kind::kEnd || squared;
+/// The x of 1.5 x 10^3.
+bool Parser::at_times_ten() const {
+  return peek().kind == Token::Kind::kLetter && peek().text == "x" && peek().space_before && peek(1).text == "10" &&
+         peek(2).is("^") && tokens_[at_ - 1].kind == Token::Kind::kNumber;
+}
+
+/// The C of 6C3 and of {}_6 C_3.
+bool Parser::at_combinations(const Node& left) const {
+  const bool is_c = peek().kind == Token::Kind::kLetter && peek().text == "C";
+  const Token& below = peek(peek(1).is("_") ? 2 : 1);
+  return is_c && left.kind == Kind::kNumber && left.is_plain_integer && !peek().space_before && !below.space_before &&
+         (below.kind == Token::Kind::kNumber || (peek(1).is("_") && below.is("{")));
 }
 
 NodePointer Parser::product() {
@@ -289,12 +315,21 @@ NodePointer Parser::product() {
     } else if (peek().kind == Token::Kind::kWord && peek().text == "choose") {
       ++at_;
       left = parent(Kind::kFunction, "binomial", std::move(left), factor());
+    } else if (at_times_ten()) {
+      ++at_;
+      left = parent(Kind::kProduct, "", std::move(left), factor());
+    } else if (at_combinations(*left)) {
+      at_ += peek(1).is("_") ? 2 : 1;
+      left = parent(Kind::kFunction, "binomial", std::move(left), one_argument());
     } else if (starts_factor()) {
       const bool was_integer = left->kind == Kind::kNumber && left->is_plain_integer;
       const bool spaced = peek().space_before, is_number = peek().kind == Token::Kind::kNumber;
-      if (is_number && !(was_integer && spaced)) throw Undecided{};  // "2 3" is nothing; "1 1/2" is a mixed number
+      const Token& before = tokens_[at_ - 1];  // 3!3! and i4 are products
+      const bool may_multiply =
+          is_number && (before.is("!") || (before.kind == Token::Kind::kLetter && before.text == "i"));
+      if (is_number && !may_multiply && !(was_integer && spaced)) throw Undecided{};  // "2 3"; but "1 1/2" is mixed
       NodePointer right = factor();
-      if (is_number) {
+      if (is_number && !may_multiply) {
         if (!right->is_plain_integer || !take_symbol("/")) throw Undecided{};
         NodePointer below = factor();
         if (below->kind != Kind::kNumber || !below->is_plain_integer) throw Undecided{};
@@ -304,7 +339,7 @@ NodePointer Parser::product() {
                                right->children[0]->is_plain_integer && right->children[1]->kind == Kind::kNumber &&
                                right->children[1]->is_plain_integer &&
                                right->children[0]->value < right->children[1]->value;
-      if (is_number && !is_fraction) throw Undecided{};
+      if (is_number && !may_multiply && !is_fraction) throw Undecided{};
       left = parent(was_integer && is_fraction ? Kind::kSum : Kind::kProduct, "", std::move(left), std::move(right));
     } else if (take_percent()) {  // of all that stands before it: 1/2%, 33 1/3%
       left = parent(Kind::kPercent, "", std::move(left));

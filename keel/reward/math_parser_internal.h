@@ -1,7 +1,7 @@
 #pragma once
 
-// The recursive descent of parse_math, split over math_parser.cpp (from lists down to products) and math_primary.cpp
-// (what a product is made of).
+// The recursive descent of parse_math, split over math_parser.cpp (from lists down to products), math_unit_words.cpp
+// (what stands around a value), math_primary.cpp (what a product is made of) and math_commands.cpp (LaTeX).
 
 #include <utility>
 
@@ -34,13 +34,27 @@ class Parser {
   NodePointer ratio();
   NodePointer sum();
   NodePointer product();
-  NodePointer with_unit(NodePointer value);
+  void drop_what_it_follows_from();
+  void drop_remark();
+  bool is_prose() const;
+  bool at_open_end() const;
+  bool at_times_ten() const;
+  bool at_combinations(const Node& left) const;
   bool at_separator() const;
   std::string take_separator();
   std::string relation() const;
   void take_relation();
   bool starts_factor() const;
   bool take_percent();
+
+  // math_unit_words.cpp
+  NodePointer with_unit(NodePointer value);
+  NodePointer congruence(NodePointer value);
+  NodePointer quantity();
+  NodePointer money();
+  NodePointer subject();
+  std::string unit_power();
+  std::string name_to_close(size_t from, size_t& behind) const;
   bool at_letter_unit() const;
 
   // math_primary.cpp
@@ -53,6 +67,9 @@ class Parser {
   NodePointer word();
   NodePointer command();
   NodePointer bracket();
+  NodePointer angle_bracket();
+  NodePointer application(const std::string& head);
+  std::string function_power();
   NodePointer braces();
   NodePointer set_body(std::string_view close);
   NodePointer bars();
@@ -85,7 +102,7 @@ class Parser {
 
   std::vector<Token> tokens_;
   size_t at_ = 0;
-  int depth_ = 0, bars_ = 0, sets_ = 0;
+  int depth_ = 0, bars_ = 0, sets_ = 0, angles_ = 0;
   bool is_single_word_ = false;  // the answer is one word: a name rather than a product of letters
 };
 

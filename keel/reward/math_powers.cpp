@@ -93,6 +93,16 @@ Form Algebra::integer_power(const Form& base, int64_t exponent) {
   return result;
 }
 
+/// 6^n for an n too large to work out, as 2^n 3^n, so that 4^n and 2^(2n) are the same.
+Form Algebra::huge_power(const Rational& base, const Form& exponent) {
+  Form result = number(Rational(base.sign() < 0 && as_rational(exponent)->numerator().is_odd() ? -1 : 1));
+  for (const bool above : {true, false})
+    for (const auto& [prime, count] : factors((above ? base.numerator() : base.denominator()).abs()))
+      result = multiply(
+          result, function("power", {number(Rational(prime)), scale(exponent, Rational(above ? count : -count))}));
+  return result;
+}
+
 Form Algebra::power(const Form& base, const Form& exponent) {
   const std::optional<Rational> by = as_rational(exponent), from = as_rational(base);
   if (!by) return symbolic_power(base, exponent);
@@ -102,7 +112,7 @@ Form Algebra::power(const Form& base, const Form& exponent) {
     const size_t size = std::max(from->numerator().bits(), from->denominator().bits());
     const bool fits = by->numerator().bits() <= 20 &&
                       size * static_cast<size_t>(std::abs(by->numerator().to_int64())) <= Rational::kMaxBits;
-    if (!fits) return function("power", {base, exponent});
+    if (!fits) return huge_power(*from, exponent);
   }
   if (by->is_integer() && from && from->is_integer() && from->abs().is_one())
     return number(from->sign() > 0 || !by->numerator().is_odd() ? Rational(1) : Rational(-1));

@@ -16,13 +16,6 @@ constexpr std::string_view kShortWords[] = {"no", "on", "is", "si", "it", "ti", 
                                             "be", "by", "do", "od", "go", "og", "he", "eh", "hi", "ih", "if", "in",
                                             "ni", "me", "em", "my", "of", "or", "so", "os", "to", "ot", "up", "pu",
                                             "us", "su", "we", "as", "sa", "ok", "ko", "ab", "ba"};
-constexpr std::pair<std::string_view, int> kNumberWords[] = {
-    {"zero", 0},      {"one", 1},       {"two", 2},       {"three", 3},    {"four", 4},     {"five", 5},
-    {"six", 6},       {"seven", 7},     {"eight", 8},     {"nine", 9},     {"ten", 10},     {"eleven", 11},
-    {"twelve", 12},   {"thirteen", 13}, {"fourteen", 14}, {"fifteen", 15}, {"sixteen", 16}, {"seventeen", 17},
-    {"eighteen", 18}, {"nineteen", 19}, {"twenty", 20},   {"thirty", 30},  {"forty", 40},   {"fifty", 50},
-    {"sixty", 60},    {"seventy", 70},  {"eighty", 80},   {"ninety", 90}};
-
 template <size_t N>
 bool is_one_of(std::string_view word, const std::string_view (&list)[N]) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
@@ -39,11 +32,14 @@ bool Parser::can_be_product(const std::string& run) const {
   if (run.starts_with("pi") && run.size() <= 4) return true;
   for (const std::string_view name : {"sin", "cos", "tan", "ln", "log"})
     if (run.starts_with(name) && run.size() == name.size() + 1) return true;
+  for (const std::string_view each : {"of", "is", "it", "so", "he", "we", "to"})
+    if (!is_single_word_ && run == each) return false;
   if (run.size() > 3 || run == "and" || run == "or" || run == "per" || run == "mod" || run == "am" || run == "AM" ||
       run == "pm" || run == "PM")
     return false;
   const bool behind_number = at_ > 0 && tokens_[at_ - 1].kind == Token::Kind::kNumber;
   if (behind_number && is_unit_symbol(run)) return false;
+  if (run == "Ans" || run == "USD" || run == "pct") return false;
   const bool has_capital = std::any_of(run.begin(), run.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
   if (is_single_word_ && has_capital) return false;  // NO is not O times N
   if (!is_single_word_) return run.size() == 2 || run.find_first_of("aeiou") == std::string::npos || run == "abc";
@@ -136,7 +132,8 @@ NodePointer Parser::primary() {
     case Token::Kind::kCommand:
       return command();
     case Token::Kind::kSymbol:
-      if (token.is("(") || token.is("[")) return bracket();
+      if (token.is("(") || token.is("[") || token.is("]")) return bracket();
+      if (token.is("<")) return angle_bracket();
       if (token.is("{")) return braces();
       if (token.is("|")) return bars();
       throw Undecided{};
@@ -180,9 +177,54 @@ NodePointer Parser::letter() {
     at_ = start;
   }
   if (name == "e" || name == "i") return node(Kind::kConstant, name);
+  if (name == "C" && peek().is("_") && peek(2).is("^")) {  // C_6^3
+    ++at_;
+    NodePointer above = one_argument();
+    expect("^");
+    return parent(Kind::kFunction, "binomial", std::move(above), one_argument());
+  }
   if (take_symbol("_")) name += "_" + subscript();
   while (take_symbol("'")) name += "'";
+  if (std::string_view("fghFGH").find(name[0]) != std::string_view::npos)
+    if (NodePointer value = application(name)) return value;
   return node(Kind::kVariable, name);
+}
+
+/// The inverse or iterate in f^{-1}(x): "^-1"; empty, with nothing taken, where no argument follows.
+std::string Parser::function_power() {
+  const size_t start = at_;
+  if (!take_symbol("^")) return "";
+  const bool braced = take_symbol("{");
+  std::string power = "^";
+  if (take_symbol("-")) power += "-";
+  if (peek().kind == Token::Kind::kNumber) power += take().text;
+  if ((!braced || take_symbol("}")) && peek().is("(") && power.size() > 1) return power;
+  at_ = start;
+  return "";
+}
+
+/// f(2) is a value of f and no product, so f(2x) is not 2f(x). Letters that are often quantities (h, F) must have an
+/// argument that looks like one.
+NodePointer Parser::application(const std::string& head) {
+  const size_t start = at_;
+  const std::string power = function_power();
+  if (!peek().is("(")) return nullptr;
+  const Token& first = peek(1);
+  const bool is_argument = first.kind == Token::Kind::kNumber || first.text == "x" || first.text == "t" ||
+                           first.text == "n" || first.is("-");
+  if (head[0] != 'f' && head[0] != 'g' && !is_argument) {
+    at_ = start;
+    return nullptr;
+  }
+  ++at_;
+  NodePointer result = parent(Kind::kFunction, "apply", node(Kind::kVariable, head + power));
+  NodePointer inside = list();
+  expect(")");
+  if (inside->kind != Kind::kList)
+    result->children.push_back(std::move(inside));
+  else
+    for (NodePointer& each : inside->children) result->children.push_back(std::move(each));
+  return result;
 }
 
 NodePointer Parser::letters(const std::string& run) {
@@ -210,14 +252,6 @@ NodePointer Parser::word() {
   const std::string& name = token.text;
   if (name == "pi") return node(Kind::kConstant, "pi");
   if (name == "infinity" || name == "inf" || name == "Infinity") return node(Kind::kConstant, "infinity");
-  std::string lower = name;
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  for (const auto& [spelled, value] : kNumberWords)
-    if (lower == spelled) {
-      NodePointer result = node(Kind::kNumber, spelled.data());
-      result->value = Rational(value);
-      return result;
-    }
   if (name == "sqrt") return square_root(/*is_latex=*/false);
   if (is_function_name(name)) return function(name);
   if (token.kind == Token::Kind::kText) throw Undecided{};
@@ -234,16 +268,34 @@ NodePointer Parser::word() {
   return letters(name);
 }
 
-/// (x), (1, 2), [1, 2), and [[1, 2], [3, 4]].
+/// <1, 2, 3> is a vector.
+NodePointer Parser::angle_bracket() {
+  expect("<");
+  ++angles_;
+  NodePointer inside = list();
+  --angles_;
+  expect(">");
+  if (inside->kind != Kind::kList) throw Undecided{};
+  inside->kind = Kind::kGroup;
+  inside->name = "<>";
+  return inside;
+}
+
+/// (x), (1, 2), [1, 2), ]1, 2[ and [[1, 2], [3, 4]].
 NodePointer Parser::bracket() {
-  const std::string open = take().text;
+  const bool is_french = peek().is("]");
+  const std::string open = is_french ? "(" : peek().text;
+  ++at_;
   const int bars = std::exchange(bars_, 0), sets = std::exchange(sets_, 0);
   if (take_symbol(open == "(" ? ")" : "]")) throw Undecided{};
   NodePointer inside = list();
   bars_ = bars;
   sets_ = sets;
-  const Token close = take();
+  Token close = take();
+  const bool ends_french = close.is("[") && (is_french || open == "[");
+  if (ends_french) close.text = ")";
   if (!close.is(")") && !close.is("]")) throw Undecided{};
+  if ((is_french || ends_french) && inside->kind != Kind::kList) throw Undecided{};
   if (inside->kind != Kind::kList) {
     if (open + close.text == "()")
       return inside->kind == Kind::kNumber || inside->kind == Kind::kQuotient
@@ -262,13 +314,11 @@ NodePointer Parser::bracket() {
 /// LaTeX's braces group; with commas inside they can only mean a set.
 NodePointer Parser::braces() {
   expect("{");
-  if (take_symbol("}")) {  // {}_5 C_2
-    if (peek().is("_") && peek(1).kind == Token::Kind::kNumber && peek(2).text == "C" && peek(3).is("_")) {
-      ++at_;
-      NodePointer above = number();
-      at_ += 2;
-      NodePointer below = peek().is("{") ? (++at_, enclosed("}")) : number();
-      return parent(Kind::kFunction, "binomial", std::move(above), std::move(below));
+  if (take_symbol("}")) {
+    if (take_symbol("_") || take_symbol("^")) {  // {}_5 C_2
+      NodePointer above = one_argument();
+      if (!at_combinations(*above)) throw Undecided{};
+      return above;
     }
     return node(Kind::kEmptySet);
   }

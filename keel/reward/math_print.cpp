@@ -40,11 +40,16 @@ void Algebra::print(const Atom& a, std::string& text) const {
         text += a.integer.is_zero() ? "e" : a.integer.to_string();
       if (!a.unit.empty()) enclosed("^(", Form{Polynomial{{a.unit, Rational(1)}}}, ")");
       return;
-    case AtomKind::kFunction:
-      text += a.name;
-      for (size_t i = 0; i < a.arguments.size(); ++i) enclosed(i == 0 ? "(" : ", ", a.arguments[i], "");
+    case AtomKind::kFunction: {
+      const size_t first = a.name == "apply" ? 1 : 0;  // f(2): the name is the first argument
+      if (first == 1)
+        print(a.arguments[0], text);
+      else
+        text += a.name;
+      for (size_t i = first; i < a.arguments.size(); ++i) enclosed(i == first ? "(" : ", ", a.arguments[i], "");
       text += ")";
       return;
+    }
   }
 }
 

@@ -11,24 +11,40 @@ using Kind = Node::Kind;
 
 bool is_variable(const Node& node) { return node.kind == Kind::kVariable; }
 
+/// dy/dx, which is no quotient of products.
+bool is_derivative(const Node& node) {
+  const auto is_differential = [](const Node& each) {
+    return each.kind == Kind::kProduct && is_variable(*each.children[0]) && each.children[0]->name == "d" &&
+           is_variable(*each.children[1]);
+  };
+  return node.kind == Kind::kQuotient && is_differential(*node.children[0]) && is_differential(*node.children[1]);
+}
+
 }  // namespace
 
 /// What an equation may be about: a variable, a segment AB, a function f(x), f(2), f'(2), P(A), a word.
 std::optional<std::string> Evaluator::subject_of(const Node& node) {
   if (is_variable(node)) return node.name;
+  constexpr size_t kMaxArgument = 200;
+  const auto written = [&](const Node& part) {  // f(1) = 2 and f(2) = 2 are about two values
+    std::string text = algebra_.to_string(scalar(part));
+    if (text.size() > kMaxArgument) throw Undecided{};  // may be cut short, and others would look the same
+    return text;
+  };
+  if (node.kind == Kind::kFunction && node.name == "apply") {
+    std::string arguments;
+    for (size_t i = 1; i < node.children.size(); ++i) arguments += (i > 1 ? ", " : "") + written(*node.children[i]);
+    return node.children[0]->name + "(" + arguments + ")";
+  }
+  if (is_derivative(node))
+    return "d" + node.children[0]->children[1]->name + "/d" + node.children[1]->children[1]->name;
   if (node.kind != Kind::kProduct) return std::nullopt;
   const Node& first = *node.children[0];
   const Node& head = first.kind == Kind::kPower ? *first.children[0] : first;
-  static constexpr std::string_view kHeads = "fghFGHPp";
-  constexpr size_t kMaxArgument = 200;
+  static constexpr std::string_view kHeads = "hFGHPp";
   if (is_variable(head) && kHeads.find(head.name[0]) != std::string_view::npos &&
       head.name.find_first_not_of('\'', 1) == std::string::npos) {
     const Node& argument = *node.children[1];
-    const auto written = [&](const Node& part) {  // f(1) = 2 and f(2) = 2 are about two values
-      std::string text = algebra_.to_string(scalar(part));
-      if (text.size() > kMaxArgument) throw Undecided{};  // may be cut short, and others would look the same
-      return text;
-    };
     const std::string power = &head == &first ? "" : "^" + written(*first.children[1]);
     if (is_variable(argument) || argument.kind == Kind::kNumber || argument.kind == Kind::kSum ||
         argument.kind == Kind::kNegative)
@@ -113,68 +129,13 @@ Value Evaluator::equation(const Node& node, size_t sides) {
     return result;
   }
   const Form left = scalar(first), right = scalar(last);
-  if (!algebra_.has_variables(left) && !algebra_.has_variables(right)) {  // 2 + 3 = 5
+  if (sides > 2 && !algebra_.has_variables(right) && equal_scalars(1)) return value(last);  // a + b = 2 + 3 = 5
+  if (!algebra_.has_variables(left) && !algebra_.has_variables(right)) {                    // 2 + 3 = 5
     if (!equal_scalars(0)) throw Undecided{};
     return value(last);
   }
   if (sides != 2) throw Undecided{};
   return {.kind = Value::Kind::kEquation, .form = algebra_.subtract(left, right)};
-}
-
-Value Evaluator::inequality(const Node& left, const std::string& sign, const Node& right) {
-  const Value a = value(left), b = value(right);
-  const bool is_less = sign == "<" || sign == "<=";
-  if (a.kind == Value::Kind::kInfinity || b.kind == Value::Kind::kInfinity) {  // -infinity < x says nothing
-    const Value& infinite = a.kind == Value::Kind::kInfinity ? a : b;
-    const Node& other = a.kind == Value::Kind::kInfinity ? right : left;
-    const bool below = &infinite == &a ? is_less : !is_less;
-    if (sign == "!=" || (algebra_.as_rational(infinite.form)->sign() < 0) != below || !is_variable(other))
-      throw Undecided{};
-    return {.kind = Value::Kind::kReals, .reals = {Piece{}}, .subject = other.name};
-  }
-  if (a.kind != Value::Kind::kScalar || b.kind != Value::Kind::kScalar || a.is_percent || b.is_percent)
-    throw Undecided{};
-  Form difference = algebra_.subtract(a.form, b.form);
-  if (!is_less && sign != "!=") difference = algebra_.scale(difference, Rational(-1));
-  const bool is_open = sign == "<" || sign == ">";
-  if (!algebra_.has_variables(difference)) throw Undecided{};
-  Value general{.kind = Value::Kind::kCompared,
-                .form = difference,
-                .brackets = sign == "!=" ? "!="
-                            : is_open    ? "<"
-                                         : "<="};
-  // slope * x + constant < 0 in one variable
-  int variable = -1;
-  Polynomial slope, constant;
-  for (const auto& [monomial, coefficient] : difference.numerator) {
-    Monomial rest;
-    int found = -1;
-    for (const auto& [id, exponent] : monomial) {
-      if (!algebra_.atom(id).has_variables) {
-        rest.emplace_back(id, exponent);
-      } else {
-        if (algebra_.atom(id).kind != AtomKind::kVariable || exponent != Exponent{1, 1} || found >= 0) return general;
-        found = id;
-      }
-    }
-    if (found >= 0 && variable >= 0 && found != variable) return general;
-    if (found >= 0) variable = found;
-    (found >= 0 ? slope : constant).emplace(rest, coefficient);
-  }
-  if (variable < 0 || algebra_.has_variables(difference.denominator)) return general;
-  const std::optional<int> direction = algebra_.sign(Form{slope, difference.denominator});
-  if (!direction || *direction == 0) return general;
-  const Form bound = algebra_.divide(algebra_.scale(Form{constant}, Rational(-1)), Form{slope});
-  Value result{.kind = Value::Kind::kReals, .subject = algebra_.atom(variable).name};
-  const Endpoint end{bound, is_open};
-  if (sign == "!=") {
-    result.reals = {Piece{{}, {bound, true}}, Piece{{bound, true}, {}}};
-  } else if (*direction > 0) {
-    result.reals = {Piece{{}, end}};
-  } else {
-    result.reals = {Piece{end, {}}};
-  }
-  return result;
 }
 
 /// "x < 1 or x > 3" is a union, "x > 1 and x < 3" an intersection; with a comma it stays two statements.
@@ -190,6 +151,8 @@ Value Evaluator::joined(const Node& node, Value list) {
     for (const Value& item : list.items) one = one && is_plain(item) && algebra_.equal(item.form, list.items[0].form);
     if (one) return list.items[0];
   }
+  if (all_separators("and"))
+    if (std::optional<Value> sum = added_up(list)) return *sum;
   const bool same = std::all_of(list.items.begin(), list.items.end(), [&](const Value& item) {
     return item.kind == Value::Kind::kReals && !item.subject.empty() && item.subject == list.items[0].subject;
   });
@@ -207,6 +170,21 @@ Value Evaluator::joined(const Node& node, Value list) {
     return result;
   }
   return list;
+}
+
+/// "1 hour and 30 minutes" is one time: units of one kind, each smaller than the one before.
+std::optional<Value> Evaluator::added_up(const Value& list) {
+  Value sum{.unit = Unit{}};
+  for (size_t i = 0; i < list.items.size(); ++i) {
+    const Value& item = list.items[i];
+    if (item.kind != Value::Kind::kScalar || !item.unit || item.is_percent || !item.subject.empty())
+      return std::nullopt;
+    if (i > 0 && (item.unit->dimensions != sum.unit->dimensions || item.unit->factor >= list.items[i - 1].unit->factor))
+      return std::nullopt;
+    sum.unit->dimensions = item.unit->dimensions;
+    sum.form = algebra_.add(sum.form, algebra_.scale(item.form, item.unit->factor));
+  }
+  return sum;
 }
 
 /// Order of two ends on the line; ends at the same number differ by which side of it they stand on.

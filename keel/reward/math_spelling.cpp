@@ -15,7 +15,7 @@ struct Spelling {
 constexpr Spelling kSpellings[] = {
     {0xA0, " "},
     {0xA2, "\\text{ cents}"},
-    {0xA3, "\\text{pound}"},
+    {0xA3, "\\text{sterling}"},
     {0xA5, "\\text{yen}"},
     {0xB0, "^\\circ "},
     {0xB1, "\\pm "},
@@ -99,6 +99,7 @@ constexpr Spelling kSpellings[] = {
     {0x2088, "_{8}"},
     {0x2089, "_{9}"},
     {0x20AC, "\\text{euro}"},
+    {0x20B9, "\\text{rupee}"},
     {0x2102, "\\mathbb{C}"},
     {0x2115, "\\mathbb{N}"},
     {0x211A, "\\mathbb{Q}"},

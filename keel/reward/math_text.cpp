@@ -56,35 +56,53 @@ constexpr Phrase kPhrases[] = {{"no solution", "no solution"},
                                {"dne", "dne"},
                                {"undefined", "undefined"}};
 
-/// The last sentence of a line that has a digit, with $ around its formulas however they were written.
-std::string last_sentence_with_number(std::string_view line) {
-  std::string current, last;
-  bool in_formula = false, has_digit = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i], next = i + 1 < line.size() ? line[i + 1] : ' ';
-    if (c == '\\' && (next == '(' || next == ')' || next == '[' || next == ']')) {
-      current += '$';
-      in_formula = next == '(' || next == '[';
-      ++i;
-      continue;
-    }
-    if (c == '\\' && i + 1 < line.size()) {
-      current += c;
-      current += next;
-      ++i;
-      continue;
-    }
-    in_formula ^= c == '$';
-    has_digit |= is_digit(c);
-    if (c == '.' && next == ' ' && !in_formula) {
-      if (has_digit) last = current;
-      current.clear();
-      has_digit = false;
-      continue;
-    }
-    current += c;
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const size_t space = std::min(text.find(' '), text.size());
+    if (space > 0) words.push_back(text.substr(0, space));
+    text.remove_prefix(std::min(space + 1, text.size()));
   }
-  return has_digit ? current : last;
+  return words;
+}
+
+/// "January 5, 2024", "5th of January 2024", "Jan. 5": month, day and year, if it is a date and nothing else.
+std::string canonical_date(std::string_view signature) {
+  static constexpr std::string_view kMonths[] = {"january", "february", "march",     "april",   "may",      "june",
+                                                 "july",    "august",   "september", "october", "november", "december"};
+  static constexpr std::string_view kBetween[] = {",", ".", "of", "the", "th", "st", "nd", "rd"};
+  constexpr size_t kMaxWords = 8;
+  std::string month, day, year;
+  const std::vector<std::string_view> words = split(signature.substr(0, 100));
+  if (words.size() > kMaxWords || signature.size() > 100) return "";
+  for (const std::string_view word : words) {
+    if (std::find(std::begin(kBetween), std::end(kBetween), word) != std::end(kBetween)) continue;
+    if (std::all_of(word.begin(), word.end(), is_digit)) {
+      std::string& part = word.size() <= 2 ? day : year;
+      if (!part.empty()) return "";
+      part = word;
+      continue;
+    }
+    const auto* found = std::find_if(std::begin(kMonths), std::end(kMonths), [&](std::string_view each) {
+      return word == each || (word.size() >= 3 && word.size() <= 4 && each.starts_with(word));
+    });
+    if (found == std::end(kMonths) || !month.empty()) return "";
+    month = *found;
+  }
+  if (month.empty() || day.empty()) return "";
+  return "date " + month + " " + day + " " + year;
+}
+
+/// "an ellipse" is "ellipse"; "a b" is a product.
+std::string without_article(const std::string& signature) {
+  const std::vector<std::string_view> words = split(signature);
+  if (words.size() < 2 || (words[0] != "a" && words[0] != "an" && words[0] != "An" && words[0] != "the"))
+    return signature;
+  const auto is_name = [](std::string_view word) {
+    return word.size() > 3 && std::all_of(word.begin(), word.end(), is_letter);
+  };
+  if (!std::all_of(words.begin() + 1, words.end(), is_name)) return signature;
+  return signature.substr(words[0].size() + 1);
 }
 
 }  // namespace
@@ -127,10 +145,19 @@ std::string text_signature(const std::vector<Token>& tokens) {
 }
 
 std::string canonical_phrase(const std::string& signature) {
+  if (const std::string date = canonical_date(signature); !date.empty()) return date;
   if (signature.empty() || !is_letter(signature[0])) return signature;
+  std::string words = signature;
+  for (char& c : words) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const Phrase& phrase : kPhrases)
-    if (signature == phrase.spelled) return std::string(phrase.canonical);
-  return signature;
+    if (words == phrase.spelled) return std::string(phrase.canonical);
+  return without_article(signature);
+}
+
+bool is_score(std::string_view signature) {
+  const auto belongs = [](char c) { return is_digit(c) || c == ' ' || c == '-'; };
+  return !signature.empty() && is_digit(signature.front()) && is_digit(signature.back()) &&
+         signature.find('-') != std::string_view::npos && std::all_of(signature.begin(), signature.end(), belongs);
 }
 
 NodePointer parse_phrase(std::string_view signature) {
@@ -147,6 +174,8 @@ NodePointer parse_phrase(std::string_view signature) {
 }
 
 std::optional<Choice> parse_choice(std::string_view answer) {
+  for (const std::string_view word : {"Option ", "option ", "Choice ", "choice "})
+    if (answer.starts_with(word)) answer.remove_prefix(word.size());
   const char first = answer.empty() ? ' ' : answer[0];
   if (first != '(' && first != '\\' && first != '$' && (first < 'A' || first > 'J')) return std::nullopt;
   std::string text = spelled_in_ascii(answer.substr(0, 2000));
@@ -181,69 +210,23 @@ std::optional<Choice> parse_choice(std::string_view answer) {
   return choice;
 }
 
-std::optional<std::string> answer_in_sentence(std::string_view line) {
-  // "It is not 5", "at least 5" and "5 or 6" do not answer 5.
-  static constexpr std::string_view kTurning[] = {
-      "not",      "never",   "no",       "isn't",   "least",         "most",     "more",      "less",   "than",
-      "fewer",    "greater", "between",  "about",   "approximately", "around",   "roughly",   "or",     "either",
-      "maybe",    "perhaps", "probably", "nearly",  "almost",        "wrong",    "incorrect", "cannot", "can't",
-      "unless",   "except",  "if",       "could",   "might",         "guess",    "and",       "versus", "minus",
-      "negative", "plus",    "times",    "million", "billion",       "thousand", "hundred",   "dozen",  "half",
-      "doesn't",  "don't",   "out",      "from",    "instead",       "rather"};
-  constexpr size_t kMinWords = 3, kMaxLine = 4000;
-  if (line.size() > kMaxLine) return std::nullopt;
-  const std::string text = last_sentence_with_number(line);
-  const std::string_view sentence = text;
-  const bool has_formulas = std::count(text.begin(), text.end(), '$') % 2 == 0;  // else a dollar sign means money
-  size_t words = 0;
-  bool in_formula = false;
-  std::string word;
-  for (const char c : text + " ") {
-    if (!in_formula && (is_letter(c) || c == '\'')) {
-      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+std::optional<std::string> without_indian_commas(std::string_view answer) {
+  std::string digits;
+  size_t group = 0, groups = 0;
+  for (size_t i = 0; i < answer.size(); ++i) {
+    const char c = answer[i];
+    if (is_digit(c)) {
+      digits += c;
+      ++group;
       continue;
     }
-    in_formula ^= c == '$' && has_formulas;
-    if (word.empty()) continue;
-    if (std::find(std::begin(kTurning), std::end(kTurning), word) != std::end(kTurning)) return std::nullopt;
-    words += word.size() > 1 || word == "a" || word == "i";
-    word.clear();
+    const bool fits = c == ',' && group > 0 && group <= 2 && (groups == 0 || group == 2);
+    if (!fits) return std::nullopt;
+    ++groups;
+    group = 0;
   }
-  // The last formula between dollar signs, unless a number follows it.
-  const size_t close = sentence.rfind('$');
-  if (close != std::string_view::npos && close > 0 && words > 0 && has_formulas) {
-    const size_t open = sentence.rfind('$', close - 1);
-    const bool is_last = std::none_of(sentence.begin() + static_cast<std::ptrdiff_t>(close), sentence.end(), is_digit);
-    if (open != std::string_view::npos && open + 1 < close && is_last)
-      return std::string(sentence.substr(open + 1, close - open - 1));
-  }
-  if (words < kMinWords) return std::nullopt;
-  size_t end = sentence.size();
-  while (end > 0 && !is_digit(sentence[end - 1])) --end;
-  if (end == 0) return std::nullopt;
-  for (const std::string_view dots : {"..", "dots", "\u2026"})  // 0.333... and 1, 2, 3, ... go on
-    if (sentence.find(dots, end) != std::string_view::npos) return std::nullopt;
-  size_t start = end;
-  const auto belongs = [](char c) { return is_digit(c) || c == ',' || c == '.' || c == '/'; };
-  while (start > 0 && belongs(sentence[start - 1])) --start;
-  while (start < end && !is_digit(sentence[start]) && sentence[start] != '.') ++start;
-  if (start > 0 && (sentence[start - 1] == '-' || sentence[start - 1] == '+')) {
-    const bool is_sign = start < 2 || sentence[start - 2] == ' ' || sentence[start - 2] == '$';
-    if (!is_sign) return std::nullopt;
-    --start;
-  } else if (start > 0 && sentence[start - 1] != ' ' && sentence[start - 1] != '$' && sentence[start - 1] != '=') {
-    return std::nullopt;  // x2, 3^5, (7
-  }
-  size_t before = start;  // "3 + 5" does not say 5
-  while (before > 0 && sentence[before - 1] == ' ') --before;
-  if (before > 0 && std::string_view("+-*/^(<>").find(sentence[before - 1]) != std::string_view::npos)
-    return std::nullopt;
-  std::string number(sentence.substr(start, end - start));
-  if (end < sentence.size() && sentence[end] == '%') number += "%";
-  if (end < sentence.size() &&
-      (is_letter(sentence[end]) || sentence[end] == '^' || sentence[end] == ')' || sentence[end] == '}'))
-    return std::nullopt;
-  return number;
+  if (groups < 2 || group != 3 || answer[0] == '0') return std::nullopt;
+  return digits;
 }
 
 std::optional<std::string> with_decimal_point(std::string_view answer) {

@@ -24,10 +24,17 @@ struct Choice {
 };
 std::optional<Choice> parse_choice(std::string_view answer);
 
-/// The last number or formula of the last sentence that states one, without words that would turn its meaning round.
-std::optional<std::string> answer_in_sentence(std::string_view line);
+/// What the last sentence that states a number may say, best first: its last formula, what its subject is said to be,
+/// and, if asked for, its last number. Nothing where a word could turn its meaning round.
+std::vector<std::string> answers_in_sentence(std::string_view line, bool with_last_number);
+
+/// "2-1", "21-15-9": a result of a game, or a subtraction that nobody worked out.
+bool is_score(std::string_view signature);
 
 /// "2,74" as 2.74, as much of the world writes it; nothing where the comma may group thousands.
 std::optional<std::string> with_decimal_point(std::string_view answer);
+
+/// "1,00,000" as 100000; nothing for other lists of digits.
+std::optional<std::string> without_indian_commas(std::string_view answer);
 
 }  // namespace keel::math

@@ -72,9 +72,30 @@ constexpr auto kUnits = std::to_array<Known>({
     {"cent", "dollar", 1, 1, 100, true},
     {"degree", "degree", 1, 1, 1, true},
     {"deg", "degree", 1, 1, 1, true},
-    {"mph", "mph", 1, 1, 1, true},
     {"unit", "unit", 1, 1, 1, true},
-    {"kph", "kph", 1, 1, 1, true},
+    {"celsius", "c", 1, 1, 1, true},
+    {"c", "c", 1, 1, 1, false},
+    {"fahrenheit", "f", 1, 1, 1, true},
+    {"f", "f", 1, 1, 1, false},
+    {"n", "newton", 1, 1, 1, false},
+    {"newton", "newton", 1, 1, 1, true},
+    {"j", "joule", 1, 1, 1, false},
+    {"joule", "joule", 1, 1, 1, true},
+    {"kj", "joule", 1, 1000, 1, true},
+    {"w", "watt", 1, 1, 1, false},
+    {"watt", "watt", 1, 1, 1, true},
+    {"kw", "watt", 1, 1000, 1, true},
+    {"v", "volt", 1, 1, 1, false},
+    {"volt", "volt", 1, 1, 1, true},
+    {"hz", "hertz", 1, 1, 1, true},
+    {"hertz", "hertz", 1, 1, 1, true},
+    {"khz", "hertz", 1, 1000, 1, true},
+    {"yr", "month", 1, 12, 1, true},
+    {"gallon", "gallon", 1, 1, 1, true},
+    {"quart", "gallon", 1, 1, 4, true},
+    {"pint", "gallon", 1, 1, 8, true},
+    {"cup", "gallon", 1, 1, 16, true},
+    {"ton", "ton", 1, 1, 1, true},
 });
 
 // A number with one of these behind it is not that number.
@@ -119,15 +140,33 @@ std::string behind_mega(std::string_view word) {
   return std::find(kPrefixed.begin(), kPrefixed.end(), rest) != kPrefixed.end() ? rest : "";
 }
 
+Unit with_pounds_like(Unit unit, const Unit& other) {
+  const auto found = unit.dimensions.find("pound");
+  if (found == unit.dimensions.end() || unit.dimensions.contains("gram")) return unit;
+  const int power = found->second;
+  if (other.dimensions.contains("sterling")) {
+    unit.dimensions.erase(found);
+    unit.dimensions["sterling"] = power;
+  } else if (other.dimensions.contains("gram")) {
+    unit.dimensions.erase(found);
+    unit.dimensions["gram"] = power;
+    unit.factor = unit.factor * Rational(Integer(45359237), Integer(100000)).power(power);
+  }
+  return unit;
+}
+
 bool is_unit_symbol(std::string_view word) {
-  const Known* known = find_unit(singular(lowered(word)));
+  const std::string lower = lowered(word);
+  if (lower == "mph" || lower == "kph" || lower == "kmph") return true;
+  const Known* known = find_unit(singular(lower));
   return known != nullptr && known->is_symbol;
 }
 
 Unit parse_unit(std::string_view words) {
   while (words.starts_with(" ")) words.remove_prefix(1);
-  if (words == "mph") return parse_unit("miles per hour");
-  if (words == "kph" || words == "kmph") return parse_unit("km per hour");
+  const std::string name = lowered(words);
+  if (name == "mph") return parse_unit("miles per hour");
+  if (name == "kph" || name == "kmph" || name == "kmh") return parse_unit("km per hour");
   Unit unit;
   int sign = 1, prefix = 1;
   std::optional<std::pair<std::string, int>> last;  // the dimension an exponent belongs to, with its power
@@ -148,11 +187,11 @@ Unit parse_unit(std::string_view words) {
       ++at;
     } else if (c == '^') {
       ++at;
-      while (at < words.size() && (words[at] == '{' || words[at] == ' ')) ++at;
+      const bool negative = at < words.size() && words[at] == '-';
+      at += negative;
       if (at >= words.size() || words[at] < '1' || words[at] > '4') throw Undecided{};
-      finish(pending * (words[at] - '0'));
+      finish(pending * (words[at] - '0') * (negative ? -1 : 1));
       ++at;
-      while (at < words.size() && words[at] == '}') ++at;
     } else if (std::isalpha(static_cast<unsigned char>(c))) {
       std::string word;
       while (at < words.size() && (std::isalpha(static_cast<unsigned char>(words[at])) || words[at] == '\''))

@@ -19,6 +19,9 @@ struct Unit {
 /// Undecided for words that change what the number says ("or more", "not").
 Unit parse_unit(std::string_view words);
 
+/// Pounds are money or mass; beside grams or sterling they are what those are.
+Unit with_pounds_like(Unit unit, const Unit& other);
+
 /// The unit behind the M of "MHz" or "Mg", in lower case; empty for every other word. M is mega where m is milli: of no
 /// other prefix does the case count here, since people write Km and KG.
 std::string behind_mega(std::string_view word);

@@ -57,6 +57,11 @@ Value Evaluator::value(const Node& node) {
       break;
     case Kind::kSum:
       if (node.children.size() == 1) return value(*node.children[0]);
+      if (node.children[0]->kind == Kind::kReals && node.children[1]->kind == Kind::kNegative) {  // R - {0}
+        const std::optional<RealSet> taken = as_reals(value(*node.children[1]->children[0]));
+        if (!taken) throw Undecided{};
+        return {.kind = Value::Kind::kReals, .reals = complement(*taken)};
+      }
       break;
     case Kind::kPercent:
       return {.form = scalar(*node.children[0]), .is_percent = true};
@@ -73,6 +78,7 @@ Value Evaluator::value(const Node& node) {
     case Kind::kSet:
     case Kind::kList: {
       Value result{.kind = node.kind == Kind::kSet ? Value::Kind::kSet : Value::Kind::kList};
+      result.is_number_set = node.name == "numbers";
       for (const auto& child : node.children) {
         Value item = value(*child);
         if (item.kind != Value::Kind::kList)
@@ -82,6 +88,11 @@ Value Evaluator::value(const Node& node) {
             each.subject = item.subject;
             result.items.push_back(std::move(each));
           }
+      }
+      if (node.name == "compound") {
+        std::optional<Value> sum = added_up(result);
+        if (!sum) throw Undecided{};
+        return *sum;
       }
       return node.kind == Kind::kList ? joined(node, std::move(result)) : result;
     }
@@ -94,7 +105,8 @@ Value Evaluator::value(const Node& node) {
       return relation(node);
     case Kind::kRatio: {
       Value result{.kind = Value::Kind::kRatio};
-      result.is_time = node.children.size() <= 3;
+      result.is_time = node.children.size() <= 3 && node.name.empty();
+      result.brackets = node.name;
       for (size_t i = 0; i < node.children.size(); ++i) {
         const Node& child = *node.children[i];
         result.items.push_back(value(child));
@@ -123,7 +135,9 @@ Value Evaluator::value(const Node& node) {
 
 Value Evaluator::united(const Node& node) {
   Value result = value(*node.children[0]);
-  Unit unit = parse_unit(node.name);
+  const bool has_degrees = result.unit && result.unit->dimensions.contains("degree");
+  Unit unit = parse_unit(has_degrees ? "degree " + node.name : node.name);
+  if (has_degrees) result.unit.reset();  // 20 degrees Celsius
   std::erase_if(unit.dimensions, [](const auto& each) { return each.first == "unit"; });
   if (result.kind == Value::Kind::kRatio) {  // 11:30 am
     result.unit = unit;
@@ -217,6 +231,7 @@ Form Evaluator::trigonometric(const std::string& name, const Form& a) {
 
 Form Evaluator::function(const Node& node) {
   const std::string& name = node.name;
+  if (name == "det") return determinant(node);
   const bool is_angle =
       name == "sin" || name == "cos" || name == "tan" || name == "cot" || name == "sec" || name == "csc";
   const bool was_in_angle = std::exchange(in_angle_, in_angle_ || is_angle);
@@ -229,7 +244,8 @@ Form Evaluator::function(const Node& node) {
   if (name == "root") {
     if (arguments.size() == 1) return algebra_.root(a, 2);
     const std::optional<Rational> degree = algebra_.as_rational(arguments[1]);
-    if (!degree || !degree->is_integer()) throw Undecided{};
+    if (!degree) return algebra_.power(a, algebra_.invert(arguments[1]));
+    if (!degree->is_integer()) throw Undecided{};
     return algebra_.root(a, degree->numerator().to_int64());
   }
   if (name == "abs") return algebra_.absolute(a);
@@ -249,6 +265,7 @@ Form Evaluator::function(const Node& node) {
     return algebra_.scale(name == "sinh" ? difference : sum, Rational(Integer(1), Integer(2)));
   }
   if (arguments.size() < 2) throw Undecided{};
+  if (name == "apply") return algebra_.function(name, std::move(arguments));
   if (name == "binomial") return algebra_.binomial(a, arguments[1]);
   Form result = a;
   for (size_t i = 1; i < arguments.size(); ++i) {

@@ -39,6 +39,7 @@ struct Value {
   Kind kind = Kind::kScalar;
   Form form{};
   bool is_percent = false, is_time = false;
+  bool is_number_set = false;  // the integers, and such
   std::optional<Unit> unit{};
   std::string brackets{};
   std::vector<Value> items{};
@@ -66,13 +67,18 @@ class Evaluator {
   Value relation(const Node& node);
   Value equation(const Node& node, size_t sides);
   Value inequality(const Node& left, const std::string& sign, const Node& right);
+  Value solved(const Form& difference, const std::string& sign);  // math_inequality.cpp
+  Value solved_absolute(const Value& general, int absolute, const Form& bound, bool is_below);
+  Value solved_square(const Value& general, int variable, const Form& a, const Form& b, const Form& c);
   Value group(const Node& node);
   Value combined(const Node& node);
   Value builder(const Node& node);
   Value united(const Node& node);
   Value matrix(const Node& node);  // math_matrix.cpp
   Value scaled(Value matrix, const Form& factor);
+  Form determinant(const Node& node);
   static bool has_matrix(const Node& node);
+  std::optional<Value> added_up(const Value& list);
   Value joined(const Node& node, Value list);
   std::optional<std::string> subject_of(const Node& node);
   std::optional<int> compare(const Form& a, const Form& b) { return algebra_.sign(algebra_.subtract(a, b)); }
@@ -102,6 +108,9 @@ class Comparison {
   bool different_kinds(const Value& gold, const Value& answer);
   std::optional<std::vector<Value>> assigned(const Value& value);
   std::optional<Value> with_letter_as_unit(const Value& value);
+  std::optional<std::vector<Value>> coordinates(const Form& form);
+  bool along_axes(std::vector<Value> vector, const std::vector<Value>& items);
+  bool times(const Value& gold, const Value& answer);
 
   Algebra& algebra_;
   Evaluator& evaluator_;

@@ -4,6 +4,7 @@
 #include "keel/reward/math_modular.h"
 #include "keel/reward/math_text.h"
 #include "keel/reward/math_value.h"
+#include "keel/reward/math_words.h"
 
 namespace keel {
 namespace {
@@ -33,7 +34,7 @@ class Judge {
     budget_.note(side.text.size());
     side.signature = side.text;  // of a script or length that no rule knows
     try {
-      std::vector<Token> tokens = tokenize(spelled_in_ascii(side.text));
+      std::vector<Token> tokens = with_numbers_for_words(tokenize(spelled_in_ascii(side.text)));
       budget_.note(300 * tokens.size());
       side.signature = text_signature(tokens);
       side.node = parse_phrase(side.signature);
@@ -47,6 +48,7 @@ class Judge {
   bool same(const Side& gold, const Side& answer) {
     if (gold.signature.empty() || answer.signature.empty()) return false;
     if (gold.signature == answer.signature) return true;
+    if (is_score(gold.signature) && is_score(answer.signature)) return false;
     if (canonical_phrase(gold.signature) == canonical_phrase(answer.signature)) return true;
     try {
       if (gold.value && answer.value) return Comparison(algebra_, evaluator_).equal(*gold.value, *answer.value);
@@ -83,16 +85,34 @@ std::optional<bool> judge_choices(Judge& judge, const Side& gold, const Side& an
   return std::nullopt;
 }
 
-/// 2,74 against 2.74: a list of two numbers cannot be the one number on the other side, so the comma is a point.
-bool judge_decimal_commas(Judge& judge, const Side& gold, const Side& answer) {
-  const auto is_decimal = [](const Side& side) { return side.text.find('.') != std::string::npos; };
-  if (is_decimal(gold))
-    if (const std::optional<std::string> text = with_decimal_point(answer.text))
-      return judge.same(gold, judge.understand(*text));
-  if (is_decimal(answer))
-    if (const std::optional<std::string> text = with_decimal_point(gold.text))
-      return judge.same(judge.understand(*text), answer);
+/// 2,74 against 2.74 and 1,00,000 against 100000: a list cannot be the one number on the other side.
+bool judge_other_commas(Judge& judge, const Side& gold, const Side& answer) {
+  for (const bool of_answer : {true, false}) {
+    const Side &list = of_answer ? answer : gold, &number = of_answer ? gold : answer;
+    const bool has_point = number.text.find('.') != std::string::npos;
+    const std::optional<std::string> text =
+        has_point ? with_decimal_point(list.text) : without_indian_commas(list.text);
+    if (text) return judge.same(judge.understand(*text), number);
+  }
   return false;
+}
+
+bool judge_sides(Judge& judge, const Side& gold, const Side& answer) {
+  if (const std::optional<bool> by_choice = judge_choices(judge, gold, answer)) return *by_choice;
+  return judge.same(gold, answer) || judge_other_commas(judge, gold, answer);
+}
+
+/// What a sentence says; nothing when the text is a formula or says nothing.
+std::optional<Side> spoken(Judge& judge, const Side& side) {
+  if (side.value || parse_choice(side.text)) return std::nullopt;
+  std::optional<Side> words;
+  for (std::string& text : answers_in_sentence(side.text, /*with_last_number=*/!side.node)) {
+    const bool has_digit = text.find_first_of("0123456789") != std::string::npos;
+    Side inside = judge.understand(std::move(text));
+    if (inside.value || parse_choice(inside.text)) return inside;
+    if (!words && !has_digit) words = std::move(inside);
+  }
+  return words;
 }
 
 }  // namespace
@@ -107,17 +127,14 @@ MathVerdict verify_math(std::string_view gold, std::string_view answer, uint64_t
   }
   Judge judge(max_steps);
   try {
-    const Side left = judge.understand(*wanted);
-    Side right = judge.understand(*got);
-    const std::optional<bool> by_choice = judge_choices(judge, left, right);
-    verdict.correct = by_choice ? *by_choice : judge.same(left, right);
-    if (!verdict.correct && !by_choice && !right.node) {
-      if (const std::optional<std::string> inside = answer_in_sentence(*got)) {
-        right = judge.understand(*inside);
-        verdict.correct = judge.same(left, right);
-      }
+    Side left = judge.understand(*wanted), right = judge.understand(*got);
+    verdict.correct = judge_sides(judge, left, right);
+    if (!verdict.correct) {
+      std::optional<Side> said = spoken(judge, right), wanted_said = spoken(judge, left);
+      if (said) right = std::move(*said);
+      if (wanted_said) left = std::move(*wanted_said);
+      if (said || wanted_said) verdict.correct = judge_sides(judge, left, right);
     }
-    if (!verdict.correct && !by_choice) verdict.correct = judge_decimal_commas(judge, left, right);
     verdict.gold = judge.shown(left);
     verdict.answer = judge.shown(right);
   } catch (const Undecided&) {

@@ -1,0 +1,215 @@
+#include "keel/reward/math_words.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+namespace keel::math {
+namespace {
+
+struct Named {
+  std::string_view word;
+  int64_t value;
+};
+constexpr Named kSmall[] = {{"zero", 0},     {"one", 1},      {"two", 2},        {"three", 3},     {"four", 4},
+                            {"five", 5},     {"six", 6},      {"seven", 7},      {"eight", 8},     {"nine", 9},
+                            {"ten", 10},     {"eleven", 11},  {"twelve", 12},    {"thirteen", 13}, {"fourteen", 14},
+                            {"fifteen", 15}, {"sixteen", 16}, {"seventeen", 17}, {"eighteen", 18}, {"nineteen", 19},
+                            {"twenty", 20},  {"thirty", 30},  {"forty", 40},     {"fifty", 50},    {"sixty", 60},
+                            {"seventy", 70}, {"eighty", 80},  {"ninety", 90}};
+constexpr Named kScales[] = {{"hundred", 100},        {"thousand", 1000},          {"million", 1000000},
+                             {"billion", 1000000000}, {"trillion", 1000000000000}, {"dozen", 12}};
+// One of them, and several: "one third", "two thirds". "Twenty-third" is none.
+constexpr Named kParts[] = {{"half", 2},  {"third", 3},  {"quarter", 4},     {"fourth", 4},
+                            {"fifth", 5}, {"sixth", 6},  {"seventh", 7},     {"eighth", 8},
+                            {"ninth", 9}, {"tenth", 10}, {"hundredth", 100}, {"thousandth", 1000}};
+
+template <size_t N>
+std::optional<int64_t> find(const Named (&table)[N], std::string_view word) {
+  for (const Named& each : table)
+    if (each.word == word) return each.value;
+  return std::nullopt;
+}
+
+std::string lowered(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+class WordReader {
+ public:
+  explicit WordReader(std::vector<Token> tokens) : tokens_(std::move(tokens)) { split_texts(); }
+
+  std::vector<Token> run() {
+    std::vector<Token> result;
+    while (at_ < tokens_.size()) {
+      const size_t start = at_;
+      std::optional<Rational> value = amount();
+      if (value) {
+        Token number = tokens_[start];
+        number.kind = Token::Kind::kNumber;
+        number.value = *value;
+        number.text = value->to_string();
+        number.is_plain_integer = false;
+        number.is_spelled = true;
+        result.push_back(std::move(number));
+      } else {
+        at_ = start + 1;
+        result.push_back(std::move(tokens_[start]));
+      }
+    }
+    return result;
+  }
+
+ private:
+  bool is_word(size_t at) const {
+    return at < tokens_.size() &&
+           (tokens_[at].kind == Token::Kind::kWord || tokens_[at].kind == Token::Kind::kText || text_is_a(at));
+  }
+  bool text_is_a(size_t at) const { return tokens_[at].kind == Token::Kind::kLetter && tokens_[at].text == "a"; }
+  std::string word(size_t at) const { return is_word(at) ? lowered(tokens_[at].text) : ""; }
+
+  /// \text{forty-two apples} as separate words.
+  void split_texts() {
+    std::vector<Token> result;
+    for (Token& token : tokens_) {
+      const size_t end = token.text.find_first_of(" -~");
+      const std::string first = lowered(token.text.substr(0, end));
+      const bool begins = find(kSmall, first) || find(kScales, first) || find(kParts, first) || first == "a";
+      if (token.kind != Token::Kind::kText || end == std::string::npos || !begins) {
+        result.push_back(std::move(token));
+        continue;
+      }
+      for (size_t at = 0; at < token.text.size();) {
+        const size_t stop = std::min(token.text.find_first_of(" -~", at), token.text.size());
+        if (stop > at) {
+          result.push_back(token);
+          result.back().text = token.text.substr(at, stop - at);
+        }
+        at = stop + 1;
+      }
+    }
+    tokens_ = std::move(result);
+  }
+
+  /// Steps over the hyphen of "twenty-one" and "two-thirds".
+  size_t behind_hyphen(size_t at) const {
+    const bool hyphen = at + 1 < tokens_.size() && tokens_[at].is("-") && !tokens_[at].space_before &&
+                        !tokens_[at + 1].space_before && is_word(at + 1);
+    return hyphen ? at + 1 : at;
+  }
+
+  /// "seven", "twenty", "twenty-one".
+  std::optional<int64_t> small() {
+    const std::optional<int64_t> first = find(kSmall, word(at_));
+    if (!first) return std::nullopt;
+    ++at_;
+    const size_t next = behind_hyphen(at_);
+    const std::optional<int64_t> second = find(kSmall, word(next));
+    if (*first < 20 || !second || *second < 1 || *second > 9) return first;
+    at_ = next + 1;
+    return *first + *second;
+  }
+
+  std::optional<int64_t> scale() {
+    std::string name = word(at_);
+    if (name == "dozens") name.pop_back();
+    const std::optional<int64_t> value = find(kScales, name);
+    if (value) ++at_;
+    return value;
+  }
+
+  /// "three hundred and five thousand and one": each scale multiplies what stands before it.
+  std::optional<Rational> cardinal() {
+    Rational total, current;
+    const bool is_article = word(at_) == "a" && find(kScales, word(at_ + 1));
+    const bool has_digits = at_ < tokens_.size() && tokens_[at_].kind == Token::Kind::kNumber;
+    if (is_article || has_digits) {
+      current = is_article ? Rational(1) : tokens_[at_].value;
+      ++at_;
+    } else if (const std::optional<int64_t> first = small()) {
+      current = Rational(*first);
+    } else {
+      return std::nullopt;
+    }
+    bool scaled = false;
+    for (int words = 0; words < 20; ++words) {
+      if (const std::optional<int64_t> by = scale()) {
+        scaled = true;
+        if (*by >= 1000) {
+          total = total + current * Rational(*by);
+          current = Rational(0);
+        } else {
+          current = current * Rational(*by);
+        }
+        continue;
+      }
+      const size_t before = at_;
+      if (scaled && word(at_) == "and") ++at_;
+      const std::optional<int64_t> next = scaled && !has_digits ? small() : std::nullopt;
+      if (!next) {
+        at_ = before;
+        break;
+      }
+      current = current + Rational(*next);
+    }
+    if (has_digits && !scaled) return std::nullopt;
+    return total + current;
+  }
+
+  std::optional<int64_t> part(bool several) {
+    const size_t at = behind_hyphen(at_);
+    std::string name = word(at);
+    if (several) {
+      if (name == "halves") name = "halfs";
+      if (!name.ends_with("s")) return std::nullopt;
+      name.pop_back();
+    }
+    const std::optional<int64_t> value = find(kParts, name);
+    if (value) at_ = at + 1;
+    return value;
+  }
+
+  /// "half" as the whole answer, "a quarter".
+  std::optional<Rational> lone_part() {
+    const size_t start = at_;
+    const bool is_article = word(at_) == "a";
+    if (is_article) ++at_;
+    const bool is_place = !is_article && word(at_) != "half" && word(at_) != "quarter";  // "third" is also a place
+    const std::optional<int64_t> below = part(false);
+    const bool is_all = start == 0 && at_ < tokens_.size() && tokens_[at_].kind == Token::Kind::kEnd;
+    if (below && !is_place && (is_all || is_article)) return Rational(Integer(1), Integer(*below));
+    at_ = start;
+    return std::nullopt;
+  }
+
+  std::optional<Rational> amount() {
+    if (const std::optional<Rational> value = lone_part()) return value;
+    const size_t start = at_;
+    const bool has_digits = tokens_[at_].kind == Token::Kind::kNumber;
+    std::optional<Rational> value = cardinal();
+    if (!value && has_digits) {  // "5 and a half"
+      at_ = start + 1;
+      value = tokens_[start].value;
+    } else if (value && !has_digits) {
+      if (const std::optional<int64_t> below = part(!value->is_one())) return *value / Rational(Integer(*below));
+    }
+    if (value && word(at_) == "and" && (word(at_ + 1) == "a" || word(at_ + 1) == "one")) {
+      const size_t before = at_;
+      at_ += 2;
+      if (const std::optional<int64_t> below = part(false)) return *value + Rational(Integer(1), Integer(*below));
+      at_ = before;
+    }
+    return has_digits && at_ == start + 1 ? std::nullopt : value;
+  }
+
+  std::vector<Token> tokens_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+std::vector<Token> with_numbers_for_words(std::vector<Token> tokens) { return WordReader(std::move(tokens)).run(); }
+
+}  // namespace keel::math

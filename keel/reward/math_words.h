@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "keel/reward/math_lexer.h"
+
+namespace keel::math {
+
+/// Numbers spelled in words become numbers: "twenty-one", "one hundred and five", "2.5 million", "two dozen",
+/// "three quarters", "five and a half". Other words stay as they are.
+std::vector<Token> with_numbers_for_words(std::vector<Token> tokens);
+
+}  // namespace keel::math

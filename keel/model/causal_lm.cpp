@@ -50,6 +50,13 @@ std::string text_of(const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
+/// The padding token's row of the embedding, or -1: as in transformers it starts at 0 and as an input learns nothing.
+int64_t padding_row(const ModelConfig& config) {
+  const Json pad = config.source.value("pad_token_id", Json());
+  const bool row = pad.is_number_integer() && pad >= 0 && pad < config.vocab_size;
+  return row ? pad.get<int64_t>() : -1;
+}
+
 /// Tensors that files carry and no network needs: positions' frequencies of old checkpoints, a tied head stored twice.
 bool may_be_surplus(const std::string& name, const ModelConfig& config) {
   return name.ends_with(".rotary_emb.inv_freq") || (name == kHead && config.tie_word_embeddings);
@@ -112,9 +119,7 @@ CausalLm CausalLm::random(const ModelConfig& config, uint64_t seed, at::Device d
       weight = normal(shape, config.initializer_range, seed, parameter);
     else
       weight = at::full(shape, norm && !config.norm_plus_one ? 1.0 : 0.0, at::kFloat);
-    const Json pad = name == kEmbedding ? config.source.value("pad_token_id", Json()) : Json();
-    // As in transformers, which gives the padding token no embedding.
-    if (pad.is_number_integer() && pad >= 0 && pad < config.vocab_size) weight[pad.get<int64_t>()].zero_();
+    if (name == kEmbedding && padding_row(config) >= 0) weight[padding_row(config)].zero_();
     weight = weight.to(device).requires_grad_();
     ++parameter;
   });
@@ -188,7 +193,7 @@ Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const At
   Angles sliding_angles = angles;
   if (config_.sliding_rope)
     sliding_angles = angles_at(positions, sliding_frequencies_, config_.sliding_rope->attention_factor);
-  Tensor x = at::embedding(embedding_, tokens);  // [N, H]
+  Tensor x = at::embedding(embedding_, tokens, padding_row(config_));  // [N, H]
   if (config_.scaled_embedding) x = x * std::sqrt(static_cast<double>(config_.hidden_size));
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];

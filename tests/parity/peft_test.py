@@ -119,7 +119,7 @@ THEIRS = [dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"]),
                alpha_pattern={"up_proj": 1}),
           dict(r=2, lora_alpha=9, target_modules=["q_proj", "gate_proj"], layers_to_transform=[1], layers_pattern="layers"),
           dict(r=2, lora_alpha=9, target_modules=["o_proj", "model.layers.1.mlp.up_proj"], layers_to_transform=0),
-          dict(r=2, lora_alpha=9, target_modules=r".*\.(q|k)_proj|model\.layers\.1\.mlp\..*"),
+          dict(r=2, lora_alpha=9, target_modules=r".*\.(q|k)_proj|model\.layers\.1\.mlp\..*_proj"),
           dict(r=2, lora_alpha=9, target_modules="all-linear", exclude_modules=["down_proj", "layers.0.self_attn.q_proj"]),
           dict(r=2, lora_alpha=9, target_modules=["v_proj", "o_proj"], exclude_modules=r".*layers\.0\..*o_proj")]
 OURS = [("lora.rank=4",), ("lora.rank=3", "lora.rank_stabilized=true", "lora.alpha=2"),

@@ -10,7 +10,8 @@ def sizes(rng):
     return dict(vocab_size=rng.choice([61, 97, 128]), hidden_size=heads * rng.choice([8, 12, 16]),
                 intermediate_size=rng.choice([24, 56, 80]), num_hidden_layers=rng.randint(1, 4), num_attention_heads=heads,
                 num_key_value_heads=kv_heads, max_position_embeddings=rng.choice([64, 256, 512]),
-                initializer_range=0.15, rms_norm_eps=rng.choice([1e-5, 1e-6, 1e-3]), bos_token_id=1, eos_token_id=0)
+                initializer_range=0.15, rms_norm_eps=rng.choice([1e-5, 1e-6, 1e-3]), bos_token_id=1, eos_token_id=0,
+                pad_token_id=rng.choice([None, 0, 5]))
 
 
 def scaling(rng, positions):
@@ -72,7 +73,10 @@ def llama(rng, config):
 
 def mistral(rng, config):
     maybe(rng, config, sliding_window=[None, 3, 7, 4096], head_dim=[None, 16, 20], tie_word_embeddings=[False, True],
-          attention_bias=[True], mlp_bias=[True], layer_types=[["full_attention"] * config["num_hidden_layers"]])
+          attention_bias=[True], mlp_bias=[True])
+    if rng.random() < 0.4:
+        config |= dict(head_dim=16, sliding_window=5)
+        layer_types(rng, config)  # which makes it a Ministral
     if config["num_attention_heads"] == 8 and rng.random() < 0.5:
         del config["num_key_value_heads"]
 
@@ -109,9 +113,11 @@ def gemma3(rng, config):
     for key in ("rope_theta", "rope_scaling"):
         config.pop(key, None)
     config["rope_parameters"] = {}
-    maybe(rng, config, rope_scaling=[{"rope_type": "linear", "factor": 2.0}], rope_theta=[1e5], rope_local_base_freq=[1e3])
+    maybe(rng, config, rope_theta=[1e5], rope_local_base_freq=[1e3])
     maybe(rng, config["rope_parameters"], full_attention=[{"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}],
           sliding_attention=[{"rope_type": "default"}, {"rope_type": "default", "rope_theta": 5e3}])
+    if "full_attention" in config["rope_parameters"]:
+        maybe(rng, config, rope_scaling=[{"rope_type": "linear", "factor": 2.0}])
 
 
 FAMILIES = {"llama": (llama, "LlamaForCausalLM"), "mistral": (mistral, "MistralForCausalLM"),

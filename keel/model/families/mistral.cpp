@@ -1,4 +1,4 @@
-// Mistral and Mistral-Nemo: Llama, where every layer may slide.
+// Mistral and Mistral-Nemo: Llama, where every layer may slide; Ministral, saved as a Mistral: where some do.
 #include "keel/model/families.h"
 
 namespace keel {
@@ -9,7 +9,7 @@ void read(const ConfigReader& r, ModelConfig& c) {
   c.activation = r.activation("hidden_act", Activation::kSilu);
   if (r.absent("num_key_value_heads")) c.num_key_value_heads = 8;
   c.sliding_window = static_cast<int64_t>(r.number_or_none("sliding_window", 4096));
-  c.sliding.assign(c.num_hidden_layers, c.sliding_window > 0);
+  c.sliding = r.sliding_layers(c.num_hidden_layers, [&](int64_t) { return c.sliding_window > 0; });
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace keel {
 struct HttpOptions {
   std::string url;           // http://HOST[:PORT][/PATH], from the configuration only
   double timeout = 60;       // seconds for one request, from connecting to the last byte
-  int64_t retries = 3;       // further tries when there is no connection or a 5xx answer
+  int64_t retries = 3;       // further tries when there is no connection, no answer in time or a 5xx answer
   double first_pause = 0.5;  // seconds before the first further try; doubled each time
   size_t max_response = size_t{16} << 20;
 };

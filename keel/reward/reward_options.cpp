@@ -28,13 +28,15 @@ void RewardOptions::describe(OptionTable& table) {
             "What happens when a function fails on a completion, after a second try: the run stops (exit code 5), the "
             "function counts as 0, or it is left out for that completion.",
             one_of({"stop", "zero", "skip"}));
-  table.add("timeout", timeout, "Seconds that a user program or server has for the completions of one prompt.",
+  table.add("timeout", timeout,
+            "Seconds that a user program or server has for the completions of one prompt, at each try.",
             above(0).at_most(86400));
   table.add("workers", workers,
             "Threads that score, and processes of each user program, at most; 0 means one per core, up to 8.",
             at_least(0).at_most(1024));
   table.add("python", python, "The Python interpreter of python: and code.", not_empty());
-  table.add("http_retries", http_retries, "Further tries when a reward server cannot be reached or answers with 5xx.",
+  table.add("http_retries", http_retries,
+            "Further tries when a reward server cannot be reached, does not answer in time or answers with 5xx.",
             at_least(0).at_most(100));
   table.add("code_seconds", code_seconds, "Seconds that a program under test has for one test.",
             above(0).at_most(3600));

@@ -75,6 +75,8 @@ def columns_of(request):
 def call_trl(function, request):
     """TRL: reward(prompts, completions, completion_ids, <columns>, trainer_state, ...) -> list of numbers."""
     named = columns_of(request)
+    for taken in ("prompts", "completion", "completions"):
+        named.pop(taken, None)
     parameters = inspect.signature(function).parameters
     for name in ("answer",) + tuple(name for name in ANSWER_NAMES if name in parameters):
         named.setdefault(name, request["answers"])
@@ -86,17 +88,28 @@ def call_trl(function, request):
     for text, messages, completion in zip(request["prompts"], request["messages"], request["completions"]):
         prompts.append(text if messages is None else messages)
         completions.append(completion if messages is None else [{"role": "assistant", "content": completion}])
-    named.pop("prompts", None), named.pop("completions", None)
     return call(function, prompts=prompts, completions=completions, **accepted(function, named))
+
+
+def extra_info(row):
+    """What verl's reward managers pass: the column of that name, else all there are, and two entries of their own."""
+    row = row if isinstance(row, dict) else {}
+    info = row.get("extra_info", row)
+    return {**info, "num_turns": 2, "rollout_reward_scores": {}} if isinstance(info, dict) else info
 
 
 def call_verl(function, request, i):
     """verl: compute_score(data_source, solution_str, ground_truth, extra_info) -> number or {"score": number}."""
-    extra = request["extra"][i]
-    if isinstance(extra, dict) and "extra_info" in extra:
-        extra = extra["extra_info"]
     return call(function, **accepted(function, {"data_source": request["sources"][i], "solution_str": request["completions"][i],
-                                                "ground_truth": request["answers"][i], "extra_info": extra}))
+                                                "ground_truth": request["answers"][i],
+                                                "extra_info": extra_info(request["extra"][i])}))
+
+
+def call_verl_batch(function, request):
+    """verl's reward_manager batch: the same, with lists of all."""
+    return call(function, **accepted(function, {"data_sources": request["sources"], "solution_strs": request["completions"],
+                                                "ground_truths": request["answers"],
+                                                "extra_infos": [extra_info(row) for row in request["extra"]]}))
 
 
 def call_openrlhf(function, request):
@@ -140,12 +153,14 @@ def judge_with(function):
     names = set(inspect.signature(function).parameters)
     if "solution_str" in names:
         return lambda r: judge_each(lambda i: call_verl(function, r, i), len(r["completions"]))
+    if "solution_strs" in names:
+        return lambda r: judge_batch(call_verl_batch(function, r), len(r["completions"]))
     if "queries" in names:
         return lambda r: judge_batch(call_openrlhf(function, r), len(r["completions"]))
     if "completions" in names:
         return lambda r: judge_batch(call_trl(function, r), len(r["completions"]))
     raise TypeError(f"{function.__name__}({', '.join(names)}) is no reward function that is known here; wanted TRL's "
-                    "(prompts, completions, **columns), verl's (data_source, solution_str, ground_truth, extra_info) "
+                    "(prompts, completions, **columns), verl's (data_source, solution_str, ground_truth, extra_info; or all as lists) "
                     "or OpenRLHF's (queries, prompts, labels)")
 
 

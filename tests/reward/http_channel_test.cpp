@@ -181,6 +181,16 @@ TEST(HttpReward, ASilentServerTakesTooLong) {
   EXPECT_EQ(error_text(channel), "the answer took too long");
 }
 
+TEST(HttpReward, ASilentServerIsAskedAsOftenAsTheSettingSays) {
+  Server server(std::vector<std::string>(5, ""));
+  HttpOptions options = quick(server);
+  options.timeout = 0.2;
+  options.retries = 2;
+  HttpChannel channel(options);
+  EXPECT_EQ(error_text(channel), "the answer took too long");
+  EXPECT_EQ(server.requests().size(), 3u);
+}
+
 TEST(HttpReward, ANumberThatIsNoneIsAFailureOfItsSample) {
   Server server({ok("{\"rewards\": [1, \"two\"]}")});
   SampleBatch batch;

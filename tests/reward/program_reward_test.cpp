@@ -99,13 +99,44 @@ TEST_F(UserReward, TakesVerlsFunctionsAndTheirDictionaries) {
   EXPECT_EQ(judge(batch_, options_).totals, (Rewards{11, 20}));
 }
 
+TEST_F(UserReward, GivesVerlsFunctionsTheExtraInfoOfVerl) {
+  python(
+      "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
+      "    assert extra_info == {'index': 3, 'num_turns': 2, 'rollout_reward_scores': {}}, extra_info\n"
+      "    return 1 if ground_truth == ['4', 'four'] else 0\n");
+  batch_.add("4", Json{"4", "four"}).last_prompt().extra = {{"extra_info", {{"index", 3}}}, {"ability", "math"}};
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+}
+
+TEST_F(UserReward, TakesVerlsBatchedFunctions) {
+  python(
+      "def compute_score(data_sources, solution_strs, ground_truths, extra_infos):\n"
+      "    rows = zip(data_sources, solution_strs, ground_truths, extra_infos)\n"
+      "    return [{'score': (d == 'test') + (s == g) + e['index']} for d, s, g, e in rows]\n");
+  batch_.add("4", "4").last_prompt().extra = {{"extra_info", {{"index", 10}}}};
+  batch_.add("5", "4", "other").last_prompt().extra = {{"extra_info", {{"index", 20}}}};
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{12, 20}));
+}
+
+TEST_F(UserReward, GivesTrlsFunctionsEveryColumnButThoseThatTrlTakes) {
+  python(
+      "def reward(prompts, completions, completion_ids, trainer_state, log_extra, log_metric, **columns):\n"
+      "    log_extra('length', [1] * len(prompts)), log_metric('mean', 0.5)\n"
+      "    assert completions == ['c'] and completion_ids == [[7, 7, 7]], completions\n"
+      "    assert columns == {'level': [2], 'solution': ['x'], 'answer': ['gold'], 'data_source': ['test']}, columns\n"
+      "    return [1]\n");
+  batch_.add("c", "gold").last_prompt().extra = {
+      {"level", 2}, {"solution", "x"}, {"completion", "old"}, {"completion_ids", {1}}};
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+}
+
 TEST_F(UserReward, TakesOpenRlhfsFunctions) {
   python(
       "class Tensor:\n"
       "    def __init__(self, values): self.values = values\n"
       "    def tolist(self): return self.values\n"
       "def reward_func(queries, prompts, labels, **kwargs):\n"
-      "    good = [q == p + l for q, p, l in zip(queries, prompts, labels)]\n"
+      "    good = [q == p + l + '<eos>' for q, p, l in zip(queries, prompts, labels)]\n"
       "    return {'rewards': Tensor(good), 'scores': Tensor(good), 'extra_logs': {}}\n");
   batch_.add("yes", "yes").add("no", "yes");
   EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1, 0}));

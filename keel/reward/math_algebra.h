@@ -145,6 +145,7 @@ class Algebra {
   void add_term(Polynomial& to, const Monomial& monomial, const Rational& coefficient);
   Form normalized(Polynomial numerator, Polynomial denominator);
   Form rational_power(const Rational& base, Exponent exponent);
+  Form symbolic_factorial(const Form& a);
   Form huge_power(const Rational& base, const Form& exponent);
   std::optional<Form> cancelled_logarithm(const Atom& base, const Monomial& unit, Exponent exponent);
   Form symbolic_power(const Form& base, const Form& exponent);

@@ -200,6 +200,11 @@ NodePointer Parser::command() {
     inside->name = "<>";
     return inside;
   }
+  if (name == "det") {
+    NodePointer inside = primary();
+    if (inside->kind != Kind::kMatrix) throw Undecided{};
+    return parent(Kind::kFunction, "det", std::move(inside));
+  }
   if (name == "lfloor") return parent(Kind::kFunction, "floor", enclosed("rfloor"));
   if (name == "lceil") return parent(Kind::kFunction, "ceil", enclosed("rceil"));
   if (name == "lvert") return parent(Kind::kFunction, "abs", enclosed("rvert"));

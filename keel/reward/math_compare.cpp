@@ -111,7 +111,8 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
     return set->items.size() == 1 && equal(*scalar, set->items[0]);
   if (const auto [matrix, group] = pair(Kind::kMatrix, Kind::kGroup); matrix) {  // a column is a vector
     const bool is_vector = is_tuple(*group) || group->brackets == "[]";
-    return matrix->columns == 1 && is_vector && ordered(matrix->items, group->items);
+    const bool is_row = matrix->columns == matrix->items.size() && group->brackets == "[]";
+    return ((matrix->columns == 1 && is_vector) || is_row) && ordered(matrix->items, group->items);
   }
   if (const auto [group, scalar] = pair(Kind::kGroup, Kind::kScalar); group && is_tuple(*group)) {
     const std::optional<std::vector<Value>> vector = coordinates(scalar->form);
@@ -308,6 +309,27 @@ bool Comparison::ratios(const Value& gold, const Value& answer) {
   return true;
 }
 
+bool Comparison::has_inverses(const Polynomial& a) const {
+  for (const auto& [monomial, coefficient] : a)
+    for (const auto& [id, exponent] : monomial)
+      if (algebra_.atom(id).kind == AtomKind::kVariable && exponent.numerator < 0) return true;
+  return false;
+}
+
+/// y - 1/x = 0 as xy - 1 = 0.
+Form Comparison::without_inverses(const Form& a) {
+  std::map<int, Exponent> lifts;
+  for (const auto& [monomial, coefficient] : a.numerator)
+    for (const auto& [id, exponent] : monomial)
+      if (algebra_.atom(id).kind == AtomKind::kVariable && exponent.numerator < 0 && exponent.is_integer())
+        lifts[id].numerator = std::max(lifts[id].numerator, -exponent.numerator);
+  Form factor = algebra_.number(Rational(1));
+  for (const auto& [id, lift] : lifts)
+    factor =
+        algebra_.multiply(factor, algebra_.integer_power(algebra_.variable(algebra_.atom(id).name), lift.numerator));
+  return algebra_.multiply(Form{a.numerator}, factor);
+}
+
 /// Whether a = c b for a constant c that is not 0 (and above 0 if so asked): the equations a = 0 and b = 0 are the
 /// same.
 bool Comparison::proportional(const Form& a, const Form& b, bool positive_only) {
@@ -323,6 +345,8 @@ bool Comparison::proportional(const Form& a, const Form& b, bool positive_only) 
     const auto found = wanted != nullptr ? groups.find(*wanted) : std::prev(groups.end());
     return found == groups.end() ? std::pair<Monomial, Polynomial>{} : std::pair<Monomial, Polynomial>(*found);
   };
+  if (!positive_only && has_inverses(a.numerator) != has_inverses(b.numerator))
+    return proportional(without_inverses(a), without_inverses(b), false);
   // Below an equation a denominator may be dropped; below an inequality its sign would matter.
   if (positive_only && (a.denominator.size() > 1 || b.denominator.size() > 1)) return algebra_.equal(a, b);
   const auto [monomial, left] = lead(a.numerator, nullptr);

@@ -177,6 +177,7 @@ std::optional<std::string> extract_math_answer(std::string_view completion) {
   if (all.find("\\begin{") != std::string_view::npos && all.size() < 4000 &&
       (all.starts_with("\\") || all.starts_with("$") || all.starts_with("[")))
     return answer_or_nothing(all);
+  if (all.starts_with("[[") && all.ends_with("]]")) return answer_or_nothing(all);
   const size_t newline = all.rfind('\n');
   if (newline != std::string_view::npos)
     if (const std::optional<std::string_view> formula = last_display(all)) return answer_or_nothing(*formula);

@@ -108,9 +108,24 @@ Form Algebra::logarithm(const Form& a) {
   return sum;
 }
 
+/// (n + 2)! as n! (n + 1) (n + 2), so that n! is n (n - 1)!.
+Form Algebra::symbolic_factorial(const Form& a) {
+  constexpr int64_t kMaxShift = 20;
+  const auto constant = a.numerator.find(Monomial{});
+  const bool has_shift = is_one(a.denominator) && constant != a.numerator.end() && constant->second.is_integer() &&
+                         constant->second.abs() <= Rational(kMaxShift) && has_variables(a);
+  if (!has_shift) return function("factorial", {a});
+  const int64_t shift = constant->second.numerator().to_int64();
+  const Form base = subtract(a, number(constant->second));
+  Form product = function("factorial", {base});
+  for (int64_t i = 1; i <= shift; ++i) product = multiply(product, add(base, number(Rational(i))));
+  for (int64_t i = 0; i > shift; --i) product = divide(product, add(base, number(Rational(i))));
+  return product;
+}
+
 Form Algebra::factorial(const Form& a) {
   const int64_t n = small_natural(as_rational(a), 1500);
-  if (n < 0) return function("factorial", {a});
+  if (n < 0) return symbolic_factorial(a);
   Integer product(1);
   for (int64_t k = 2; k <= n; ++k) {
     budget_.charge(product.limbs() + 10);
@@ -128,6 +143,8 @@ Form Algebra::binomial(const Form& n, const Form& k) {
       product = multiply(product, scale(subtract(n, number(Rational(i))), Rational(Integer(1), Integer(i + 1))));
     return product;
   }
+  if (has_variables(n) || has_variables(k))
+    return divide(factorial(n), multiply(factorial(k), factorial(subtract(n, k))));
   if (above < 0 || below < 0) return function("binomial", {n, k});
   if (below > above) return {};
   const int64_t count = std::min(below, above - below);

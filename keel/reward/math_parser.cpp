@@ -243,6 +243,8 @@ bool Parser::starts_factor() const {
     case Token::Kind::kLetter:
       if (at_letter_unit()) return false;
       return token.text != "U" || !(peek(1).is("(") || peek(1).is("[") || peek(1).is_command("{"));
+    case Token::Kind::kText:
+      return token.text == "cis";
     case Token::Kind::kWord: {
       const bool needs_bracket = token.text == "min" || token.text == "max";  // "5 min" is a time
       if (needs_bracket && !peek(1).is("(") && !peek(1).is("{") && !peek(1).is_command("{")) return false;

@@ -7,10 +7,10 @@
 namespace keel::math {
 namespace {
 
-constexpr std::string_view kFunctions[] = {"sin",    "cos",  "tan",   "cot",  "sec",  "csc",      "arcsin", "arccos",
-                                           "arctan", "asin", "acos",  "atan", "sinh", "cosh",     "tanh",   "ln",
-                                           "log",    "lg",   "exp",   "sqrt", "cbrt", "abs",      "gcd",    "lcm",
-                                           "max",    "min",  "floor", "ceil", "pi",   "infinity", "inf",    "binom"};
+constexpr std::string_view kFunctions[] = {
+    "sin",  "cos",  "tan",  "cot",  "sec",   "csc",  "arcsin", "arccos",   "arctan", "asin",  "acos",
+    "atan", "sinh", "cosh", "tanh", "ln",    "log",  "lg",     "exp",      "sqrt",   "cbrt",  "abs",
+    "gcd",  "lcm",  "max",  "min",  "floor", "ceil", "pi",     "infinity", "inf",    "binom", "cis"};
 // Two letters that are a word when nothing else is in the answer.
 constexpr std::string_view kShortWords[] = {"no", "on", "is", "si", "it", "ti", "an", "na", "at", "ta", "am", "ma",
                                             "be", "by", "do", "od", "go", "og", "he", "eh", "hi", "ih", "if", "in",
@@ -39,7 +39,8 @@ bool Parser::can_be_product(const std::string& run) const {
     return false;
   const bool behind_number = at_ > 0 && tokens_[at_ - 1].kind == Token::Kind::kNumber;
   if (behind_number && is_unit_symbol(run)) return false;
-  if (run == "Ans" || run == "USD" || run == "pct") return false;
+  for (const std::string_view each : {"Ans", "USD", "pct", "sq", "cu"})
+    if (run == each) return false;
   const bool has_capital = std::any_of(run.begin(), run.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
   if (is_single_word_ && has_capital) return false;  // NO is not O times N
   if (!is_single_word_) return run.size() == 2 || run.find_first_of("aeiou") == std::string::npos || run == "abc";
@@ -314,6 +315,8 @@ NodePointer Parser::bracket() {
 /// LaTeX's braces group; with commas inside they can only mean a set.
 NodePointer Parser::braces() {
   expect("{");
+  const bool is_builder = peek().kind == Token::Kind::kLetter && (peek(1).is("|") || peek(1).is(":"));
+  if (is_builder) return set_body("}");  // {x | x > 2}
   if (take_symbol("}")) {
     if (take_symbol("_") || take_symbol("^")) {  // {}_5 C_2
       NodePointer above = one_argument();

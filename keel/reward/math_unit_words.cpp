@@ -178,7 +178,9 @@ NodePointer Parser::subject() {
     at_ += length;
     return node(Kind::kVariable, std::move(name));
   };
-  if (is_name(peek()) && !is_function_name(peek().text) && peek(1).is("=") && at_ == 0)
+  const bool is_product = peek().kind == Token::Kind::kWord && peek().text.size() <= 3 &&
+                          peek().text.find_first_not_of("abckmnpqrstuvwxyz") == std::string::npos;  // xy = 1
+  if (is_name(peek()) && !is_product && !is_function_name(peek().text) && peek(1).is("=") && at_ == 0)
     return named("\"" + peek().text + "\"", 1);
   const bool is_length = peek().is("|") && is_capital_word(peek(1)) && peek(2).is("|") && peek(3).is("=");
   if (is_length) return named(peek(1).text, 3);

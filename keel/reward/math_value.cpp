@@ -225,6 +225,7 @@ Form Evaluator::trigonometric(const std::string& name, const Form& a) {
   if (name == "cos") return algebra_.cosine(a);
   if (name == "sec") return algebra_.invert(algebra_.cosine(a));
   if (name == "csc") return algebra_.invert(algebra_.sine(a));
+  if (name == "cis") return algebra_.add(algebra_.cosine(a), algebra_.multiply(algebra_.imaginary(), algebra_.sine(a)));
   if (name == "tan") return algebra_.divide(algebra_.sine(a), algebra_.cosine(a));
   return algebra_.divide(algebra_.cosine(a), algebra_.sine(a));  // cot
 }
@@ -232,8 +233,8 @@ Form Evaluator::trigonometric(const std::string& name, const Form& a) {
 Form Evaluator::function(const Node& node) {
   const std::string& name = node.name;
   if (name == "det") return determinant(node);
-  const bool is_angle =
-      name == "sin" || name == "cos" || name == "tan" || name == "cot" || name == "sec" || name == "csc";
+  const bool is_angle = name == "sin" || name == "cos" || name == "tan" || name == "cot" || name == "sec" ||
+                        name == "csc" || name == "cis";
   const bool was_in_angle = std::exchange(in_angle_, in_angle_ || is_angle);
   std::vector<Form> arguments;
   for (const auto& child : node.children) arguments.push_back(scalar(*child));

@@ -104,6 +104,8 @@ class Comparison {
   bool ordered(const std::vector<Value>& gold, const std::vector<Value>& answer);
   bool ratios(const Value& gold, const Value& answer);
   bool proportional(const Form& a, const Form& b, bool positive_only);
+  bool has_inverses(const Polynomial& a) const;
+  Form without_inverses(const Form& a);
   bool same_kind(const Value& gold, const Value& answer);
   bool different_kinds(const Value& gold, const Value& answer);
   std::optional<std::vector<Value>> assigned(const Value& value);

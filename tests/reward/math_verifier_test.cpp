@@ -2,35 +2,43 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+
+#include "tests/reward/math_equal_readings.h"
 #include "tests/reward/math_equal_table.h"
+#include "tests/reward/math_unequal_readings.h"
 #include "tests/reward/math_unequal_table.h"
 
 namespace keel {
 namespace {
 
-TEST(MathVerifier, AcceptsEveryPairJudgedEqualByHand) {
-  for (const Pair& pair : kEqual) {
+void expect_verdicts(std::span<const Pair> pairs, bool equal) {
+  for (const Pair& pair : pairs) {
     const MathVerdict verdict = verify_math(pair.gold, pair.answer);
-    EXPECT_TRUE(verdict.correct) << pair.gold << "  against  " << pair.answer << "  read as  " << verdict.gold
-                                 << "  and  " << verdict.answer;
+    EXPECT_EQ(verdict.correct, equal) << pair.gold << "  against  " << pair.answer << "  read as  " << verdict.gold
+                                      << "  and  " << verdict.answer;
   }
+}
+
+TEST(MathVerifier, AcceptsEveryPairJudgedEqualByHand) {
+  expect_verdicts(kEqual, true);
+  expect_verdicts(kEqualReadings, true);
 }
 
 TEST(MathVerifier, RefusesEveryPairJudgedUnequalByHand) {
-  for (const Pair& pair : kUnequal) {
-    const MathVerdict verdict = verify_math(pair.gold, pair.answer);
-    EXPECT_FALSE(verdict.correct) << pair.gold << "  against  " << pair.answer << "  read as  " << verdict.gold
-                                  << "  and  " << verdict.answer;
-  }
+  expect_verdicts(kUnequal, false);
+  expect_verdicts(kUnequalReadings, false);
 }
 
 TEST(MathVerifier, DoesNotDependOnWhichSideIsGoldWhereTheTableSaysUnequal) {
-  for (const Pair& pair : kUnequal)
-    EXPECT_FALSE(verify_math(pair.answer, pair.gold).correct) << pair.gold << "  against  " << pair.answer;
+  for (const std::span<const Pair> pairs : {std::span<const Pair>(kUnequal), std::span<const Pair>(kUnequalReadings)})
+    for (const Pair& pair : pairs)
+      EXPECT_FALSE(verify_math(pair.answer, pair.gold).correct) << pair.gold << "  against  " << pair.answer;
 }
 
 TEST(MathVerifier, AcceptsEveryGoldAsItsOwnAnswer) {
-  for (const Pair& pair : kEqual) EXPECT_TRUE(verify_math(pair.gold, pair.gold).correct) << pair.gold;
+  for (const std::span<const Pair> pairs : {std::span<const Pair>(kEqual), std::span<const Pair>(kEqualReadings)})
+    for (const Pair& pair : pairs) EXPECT_TRUE(verify_math(pair.gold, pair.gold).correct) << pair.gold;
 }
 
 TEST(MathVerifier, ShowsWhatItUnderstood) {
@@ -66,6 +74,14 @@ TEST(MathExtraction, TakesTheLastBalancedBox) {
   EXPECT_EQ(extract_math_answer("\\fbox{7}"), "7");
   EXPECT_EQ(extract_math_answer("\\boxed {\\{1, 2\\}}"), "\\{1, 2\\}");
   EXPECT_EQ(extract_math_answer("\\boxed{\\boxed{3}}"), "\\boxed{3}");
+  EXPECT_EQ(extract_math_answer("$\\boxed 5$ is it"), "5");
+}
+
+TEST(MathExtraction, JoinsBoxesWithNothingButAndBetweenThem) {
+  EXPECT_EQ(extract_math_answer("\\boxed{-2} \\quad \\text{and} \\quad \\boxed{1}."), "-2, 1");
+  EXPECT_EQ(extract_math_answer("$\\boxed{1}$, $\\boxed{2}$ or $\\boxed{3}$"), "1, 2 or 3");
+  EXPECT_EQ(extract_math_answer("\\boxed{1}, no: \\boxed{2}"), "2");
+  EXPECT_EQ(extract_math_answer("\\boxed{1}\n\\boxed{2}"), "2");
 }
 
 TEST(MathExtraction, FollowsItsOrderOfPlaces) {
@@ -74,6 +90,11 @@ TEST(MathExtraction, FollowsItsOrderOfPlaces) {
   EXPECT_EQ(extract_math_answer("The answer is 4. <answer> 5 </answer>"), "5");
   EXPECT_EQ(extract_math_answer("The answer is 4.\nNo: the final answer is: **5**."), "5");
   EXPECT_EQ(extract_math_answer("one line\n\n x = 3 \n\n"), "x = 3");
+  EXPECT_EQ(extract_math_answer("We get\n\\[\nx = 5\n\\]"), "x = 5");
+  EXPECT_EQ(extract_math_answer("The answer is:\n$$\n\\frac{1}{2}\n$$\nas wanted"), "\\frac{1}{2}");
+  EXPECT_EQ(extract_math_answer("<think>\\boxed{4}? No.</think>\nIt is 5"), "It is 5");
+  EXPECT_EQ(extract_math_answer("<think>\\boxed{4}</think>\n"), "4");
+  EXPECT_EQ(extract_math_answer("[[2, 0],\n [0, 2]]"), "[[2, 0],\n [0, 2]]");
   EXPECT_EQ(extract_math_answer(" \n\t"), std::nullopt);
 }
 

@@ -24,13 +24,13 @@ class Dataset {
 
   /// What to tell the user: how each kind of file is read, and which rows are bad.
   const std::vector<std::string>& notes() const { return notes_; }
-  /// Changes with the number of files, of their bytes and rows: positions in another dataset mean other rows.
+  /// Changes with every byte of the rows: positions in another dataset mean other rows.
   std::string fingerprint() const;
 
  private:
   struct Part {
     RowFile file;
-    uint64_t bytes, first_row;
+    uint64_t first_row;
     std::optional<Columns> columns;  // none where the file has no row that can be used
     std::string source;              // for rows that name none: the file
   };

@@ -18,7 +18,7 @@ struct OpenedDataset {
   std::optional<PromptStream> held_out;  // one pass, in the files' order; none without eval_files and held_out
   uint64_t rows = 0;                     // of the training files
   std::vector<std::string> notes;        // to print: "read as: verl; ..."
-  std::string fingerprint;               // a run may be resumed only on data with the same one
+  std::string fingerprint;               // of the training files: changes with every byte of their rows
 };
 
 /// The i-th prompt depends on the seed, i and the files alone. Errors: kBadInput for files, kBadConfiguration for

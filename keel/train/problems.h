@@ -38,8 +38,10 @@ class Problems {
   /// Sentences to print: how the files were read.
   const std::vector<std::string>& notes() const { return notes_; }
 
-  /// A run may be resumed only on data with the same one.
+  /// A run is resumed on files with the same one, unless someone says otherwise.
   const std::string& fingerprint() const { return fingerprint_; }
+  /// Of the training files; the position of the stream is a number of rows.
+  uint64_t rows() const { return rows_; }
 
  private:
   void open_files(const Config& config, const LoadedModel& policy);
@@ -51,6 +53,7 @@ class Problems {
   bool task_alone_ = false;  // its check is the whole reward
   std::vector<std::string> notes_;
   std::string fingerprint_;
+  uint64_t rows_ = 0;
 };
 
 }  // namespace keel

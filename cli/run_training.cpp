@@ -184,8 +184,9 @@ std::string explain(const Config& config) {
 }
 
 ExitCode run_training(const Config& config, StartMode mode, Console& console) {
-  const std::unique_ptr<Trainer> trainer = mode == StartMode::kResume
-                                               ? Trainer::resume(config, console)
+  const bool changed_data = mode == StartMode::kResumeOnChangedData;
+  const std::unique_ptr<Trainer> trainer = mode == StartMode::kResume || changed_data
+                                               ? Trainer::resume(config, console, changed_data)
                                                : Trainer::start(config, mode == StartMode::kReplace, console);
   const ExitCode code = trainer->run();
   if (code != ExitCode::kDone) return code;

@@ -9,7 +9,7 @@
 
 namespace keel::cli {
 
-enum class StartMode { kNew, kReplace, kResume };
+enum class StartMode { kNew, kReplace, kResume, kResumeOnChangedData };
 
 /// Trains, writes the report and prints what came of it; shared by `train` and `quickstart`.
 ExitCode run_training(const Config& config, StartMode mode, Console& console);

@@ -10,7 +10,7 @@ namespace {
 struct Arguments {
   std::string config;
   std::vector<std::string> overrides;
-  bool resume = false, overwrite = false, explain = false;
+  bool resume = false, changed_data = false, overwrite = false, explain = false;
 };
 
 }  // namespace
@@ -22,6 +22,10 @@ Action add_train(CLI::App& app) {
   command->add_option("OVERRIDES", arguments->overrides, "key=value settings that win over the file");
   CLI::Option* resume =
       command->add_flag("--resume", arguments->resume, "Continue the run in run.dir from its last checkpoint");
+  command
+      ->add_flag("--changed-data", arguments->changed_data,
+                 "With --resume: go on although rows of data.files were changed, to mend them for instance")
+      ->needs(resume);
   command->add_flag("--overwrite", arguments->overwrite, "Replace the run in run.dir")->excludes(resume);
   command->add_flag("--explain", arguments->explain, "Print every derived number and stop");
   command->footer([] {
@@ -41,9 +45,10 @@ Action add_train(CLI::App& app) {
       console.line(explain(config));
       return ExitCode::kDone;
     }
-    const StartMode mode = arguments->resume      ? StartMode::kResume
-                           : arguments->overwrite ? StartMode::kReplace
-                                                  : StartMode::kNew;
+    const StartMode mode = arguments->changed_data ? StartMode::kResumeOnChangedData
+                           : arguments->resume     ? StartMode::kResume
+                           : arguments->overwrite  ? StartMode::kReplace
+                                                   : StartMode::kNew;
     return run_training(config, mode, console);
   };
 }

@@ -3,8 +3,10 @@
 #include "keel/data/arrow_json.h"
 
 #include <arrow/api.h>
+#include <arrow/util/float16.h>
 
 #include <cmath>
+#include <stdexcept>
 
 #include "keel/core/foreign_text.h"
 
@@ -18,11 +20,51 @@ auto value_of(const arrow::Array& array, int64_t index) {
 
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
-/// Bytes are text where they are UTF-8 (older writers did not say so); other bytes Json cannot hold.
 template <class ArrayType>
 Json text_of(const arrow::Array& array, int64_t index) {
+  return std::string(static_cast<const ArrayType&>(array).GetView(index));
+}
+
+/// Bytes are text where they can be (older writers did not say so); other bytes Json cannot hold.
+template <class ArrayType>
+Json bytes_of(const arrow::Array& array, int64_t index) {
   const std::string_view bytes = static_cast<const ArrayType&>(array).GetView(index);
-  return first_bad_utf8(bytes) ? Json() : Json(std::string(bytes));
+  return first_bad_utf8(bytes) || bytes.find('\0') != std::string_view::npos ? Json() : Json(std::string(bytes));
+}
+
+Json half_of(const arrow::Array& array, int64_t index) {
+  const uint16_t bits = value_of<arrow::HalfFloatArray>(array, index);
+  return finite_or_null(arrow::util::Float16::FromBits(bits).ToDouble());
+}
+
+/// In seconds.
+Json duration_of(const arrow::DurationArray& array, int64_t index) {
+  constexpr double kPerSecond[] = {1, 1e3, 1e6, 1e9};  // by arrow::TimeUnit
+  return static_cast<double>(array.Value(index)) /
+         kPerSecond[static_cast<const arrow::DurationType&>(*array.type()).unit()];
+}
+
+/// What Arrow prints for a date, a time or a decimal.
+Json printed(const arrow::Array& array, int64_t index) {
+  const auto scalar = array.GetScalar(index);
+  if (!scalar.ok()) throw std::runtime_error(scalar.status().message());
+  return (*scalar)->ToString();
+}
+
+/// As 01234567-89ab-cdef-0123-456789abcdef.
+Json uuid_of(const arrow::FixedSizeBinaryArray& array, int64_t index) {
+  std::string text;
+  for (const char byte : array.GetView(index)) {
+    if (text.size() == 8 || text.size() == 13 || text.size() == 18 || text.size() == 23) text += '-';
+    for (const int shift : {4, 0}) text += "0123456789abcdef"[static_cast<unsigned char>(byte) >> shift & 0xf];
+  }
+  return text;
+}
+
+Json extension_of(const arrow::ExtensionArray& array, int64_t index) {
+  const bool is_uuid = static_cast<const arrow::ExtensionType&>(*array.type()).extension_name() == "arrow.uuid";
+  if (is_uuid) return uuid_of(static_cast<const arrow::FixedSizeBinaryArray&>(*array.storage()), index);
+  return json_of(*array.storage(), index);
 }
 
 template <class ArrayType>
@@ -80,23 +122,46 @@ Json json_of(const arrow::Array& array, int64_t index) {
       return value_of<arrow::UInt32Array>(array, index);
     case arrow::Type::UINT64:
       return value_of<arrow::UInt64Array>(array, index);
+    case arrow::Type::HALF_FLOAT:
+      return half_of(array, index);
     case arrow::Type::FLOAT:
       return finite_or_null(value_of<arrow::FloatArray>(array, index));
     case arrow::Type::DOUBLE:
       return finite_or_null(value_of<arrow::DoubleArray>(array, index));
     case arrow::Type::STRING:
-    case arrow::Type::BINARY:
-      return text_of<arrow::BinaryArray>(array, index);
+      return text_of<arrow::StringArray>(array, index);
     case arrow::Type::LARGE_STRING:
-    case arrow::Type::LARGE_BINARY:
-      return text_of<arrow::LargeBinaryArray>(array, index);
+      return text_of<arrow::LargeStringArray>(array, index);
     case arrow::Type::STRING_VIEW:
+      return text_of<arrow::StringViewArray>(array, index);
+    case arrow::Type::BINARY:
+      return bytes_of<arrow::BinaryArray>(array, index);
+    case arrow::Type::LARGE_BINARY:
+      return bytes_of<arrow::LargeBinaryArray>(array, index);
     case arrow::Type::BINARY_VIEW:
-      return text_of<arrow::BinaryViewArray>(array, index);
+      return bytes_of<arrow::BinaryViewArray>(array, index);
+    case arrow::Type::FIXED_SIZE_BINARY:
+      return bytes_of<arrow::FixedSizeBinaryArray>(array, index);
+    case arrow::Type::DATE32:
+    case arrow::Type::DATE64:
+    case arrow::Type::TIME32:
+    case arrow::Type::TIME64:
+    case arrow::Type::TIMESTAMP:
+    case arrow::Type::DECIMAL32:
+    case arrow::Type::DECIMAL64:
+    case arrow::Type::DECIMAL128:
+    case arrow::Type::DECIMAL256:
+      return printed(array, index);
+    case arrow::Type::DURATION:
+      return duration_of(static_cast<const arrow::DurationArray&>(array), index);
     case arrow::Type::LIST:
       return list_of<arrow::ListArray>(array, index);
     case arrow::Type::LARGE_LIST:
       return list_of<arrow::LargeListArray>(array, index);
+    case arrow::Type::LIST_VIEW:
+      return list_of<arrow::ListViewArray>(array, index);
+    case arrow::Type::LARGE_LIST_VIEW:
+      return list_of<arrow::LargeListViewArray>(array, index);
     case arrow::Type::FIXED_SIZE_LIST:
       return list_of<arrow::FixedSizeListArray>(array, index);
     case arrow::Type::STRUCT:
@@ -106,11 +171,10 @@ Json json_of(const arrow::Array& array, int64_t index) {
     case arrow::Type::DICTIONARY:
       return dictionary_value_of(static_cast<const arrow::DictionaryArray&>(array), index);
     case arrow::Type::EXTENSION:
-      return json_of(*static_cast<const arrow::ExtensionArray&>(array).storage(), index);
-    default: {  // dates, times, decimals, half floats
-      const auto scalar = array.GetScalar(index);
-      return scalar.ok() ? Json((*scalar)->ToString()) : Json();
-    }
+      return extension_of(static_cast<const arrow::ExtensionArray&>(array), index);
+    default:  // none of the types that Parquet files are known to have
+      throw std::runtime_error("values of the Arrow type " + array.type()->ToString() +
+                               " have no form in JSON; write the column as another type");
   }
 }
 

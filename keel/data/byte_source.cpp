@@ -153,12 +153,18 @@ constexpr std::array kFormats = {
     FormatRow{DataFormat::kParquet, "Parquet", "PAR1", ".parquet", "pyarrow"},
 };
 
+/// Zstd's frames that hold no data, as pzstd puts them in front: 0x184D2A50 to 0x184D2A5F, low byte first.
+bool starts_with_skippable_frame(std::string_view front) {
+  return front.size() == 4 && front.substr(1) == "\x2a\x4d\x18" && (front[0] & 0xf0) == 0x50;
+}
+
 }  // namespace
 
 DataFormat data_format(const std::filesystem::path& path) {
   const InputFile file = InputFile::open(path);
   std::string front(static_cast<size_t>(std::min<uint64_t>(file.size(), 4)), '\0');
   file.read_at(0, std::as_writable_bytes(std::span(front)));
+  if (starts_with_skippable_frame(front)) return DataFormat::kZstd;
   for (const FormatRow& row : kFormats) {
     if (front.starts_with(row.magic)) return row.format;
     if (path.extension() == row.ending)

@@ -22,6 +22,10 @@ void DataOptions::describe(OptionTable& table) {
             "system_prompt; always: a text becomes the user's message; never: texts only, as they are.",
             one_of({"auto", "always", "never"}));
   table.add("system_prompt", system_prompt, "Put in front of conversations that have no system message.");
+  table.add(
+      "special_tokens", special_tokens,
+      "A prompt that is a text may spell out special tokens, such as <|im_start|>, as it does where a template was "
+      "already applied; false: they stay text, for texts of unknown origin. In messages they always do.");
   table.add("date", date, "Today, for chat templates that ask; fixed, so that a run can be repeated. YYYY-MM-DD.");
   table.add("max_prompt_tokens", max_prompt_tokens,
             "Longer prompts are left out and counted, never cut; 0 means no limit.", at_least(0));

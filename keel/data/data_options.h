@@ -16,6 +16,7 @@ struct DataOptions {
   std::string prompt_key, answer_key, source_key;
   std::string chat = "auto";
   std::string system_prompt;
+  bool special_tokens = true;
   std::string date = "2024-07-26";
   int64_t max_prompt_tokens = 0;
   bool shuffle = true;

@@ -32,13 +32,13 @@ class Dataset {
   const std::vector<std::string>& notes() const { return notes_; }
   /// Where the rows come from; nothing where they were not all read (data.check) or come from too many places.
   const std::optional<std::set<std::string>>& sources() const { return sources_; }
-  /// Changes with the number of files, of their bytes and rows: positions in another dataset mean other rows.
+  /// Changes with every byte of the rows: positions in another dataset mean other rows.
   std::string fingerprint() const;
 
  private:
   struct Part {
     RowFile file;
-    uint64_t bytes, first_row;
+    uint64_t first_row;
     std::optional<Columns> columns;  // none where the file has no row that can be used
     std::string source;              // for rows that name none: the file
   };

@@ -11,6 +11,13 @@ namespace {
 
 constexpr uint64_t kBlockBytes = uint64_t{64} << 10;
 constexpr size_t kScanBytes = size_t{1} << 20;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+/// Whether there is more than blanks in a part of a line that starts at `offset` of its file.
+bool has_content(std::string_view part, uint64_t offset) {
+  for (; offset < kByteOrderMark.size() && part.starts_with(kByteOrderMark[offset]); ++offset) part.remove_prefix(1);
+  return part.find_first_not_of(" \t\r") != std::string_view::npos;
+}
 
 /// Feeds the bytes from `offset` to `end` to the scanner, `piece` at a time.
 void scan(const LineFile::ReadAt& read_at, uint64_t offset, uint64_t end, size_t piece, LineScanner& scanner) {
@@ -30,7 +37,7 @@ bool LineScanner::add(std::string_view bytes) {
   while (!bytes.empty()) {
     const size_t newline = bytes.find('\n');
     const std::string_view part = bytes.substr(0, newline);
-    has_content_ = has_content_ || part.find_first_not_of(" \t\r") != std::string_view::npos;
+    has_content_ = has_content_ || has_content(part, offset_);
     line_.size += part.size();
     offset_ += part.size();
     if (keep_text_ && line_.text.size() < kMaxLineBytes)
@@ -70,13 +77,17 @@ LineFile LineFile::open(const std::filesystem::path& path) {
   const auto file = std::make_shared<const InputFile>(InputFile::open(path));
   const ReadAt read_at = [file](uint64_t offset, std::span<std::byte> to) { file->read_at(offset, to); };
   LineIndex index;
+  const ReadAt read_and_sum = [&](uint64_t offset, std::span<std::byte> to) {
+    read_at(offset, to);
+    index.add_bytes({reinterpret_cast<const char*>(to.data()), to.size()});
+  };
   LineScanner scanner(
       [&](const TextLine& line, uint64_t offset) {
         index.add(line, offset);
         return true;
       },
       /*keep_text=*/false);
-  scan(read_at, 0, file->size(), kScanBytes, scanner);
+  scan(read_and_sum, 0, file->size(), kScanBytes, scanner);
   return LineFile(read_at, file->size(), std::move(index));
 }
 

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "keel/core/hash.h"
+
 namespace keel {
 
 /// Bytes of one line that are read at most; longer lines are bad rows.
@@ -48,7 +50,7 @@ class LineScanner {
   TextLine line_;
 };
 
-/// Where rows are: the first of each block of lines.
+/// What one reading of a file tells: where rows are (the first of each block of lines), and its checksum.
 class LineIndex {
  public:
   struct Block {
@@ -57,12 +59,16 @@ class LineIndex {
 
   /// Every row that is not blank, in order.
   void add(const TextLine& line, uint64_t offset);
+  /// Every byte, in order.
+  void add_bytes(std::string_view bytes) { checksum_.update(bytes); }
   const Block& block_of(uint64_t row) const;
   uint64_t rows() const { return rows_; }
+  uint32_t checksum() const { return checksum_.value(); }
 
  private:
   std::vector<Block> blocks_;
   uint64_t rows_ = 0;
+  Crc32c checksum_;
 };
 
 /// The rows of a file of lines.
@@ -76,6 +82,8 @@ class LineFile {
   static LineFile open(const std::filesystem::path& path);
 
   uint64_t rows() const { return index_.rows(); }
+  uint64_t bytes() const { return bytes_; }
+  uint32_t checksum() const { return index_.checksum(); }
   TextLine read(uint64_t row) const;
   void for_each(const std::function<void(const TextLine&)>& visit) const;
 

@@ -21,7 +21,7 @@ struct OpenedDataset {
   uint64_t rows = 0;                             // of the training files
   std::vector<std::string> notes;                // to print: "read as: verl; ..."
   std::optional<std::set<std::string>> sources;  // of all rows, those of eval_files too; nothing: not known
-  std::string fingerprint;                       // a run may be resumed only on data with the same one
+  std::string fingerprint;                       // of the training files: changes with every byte of their rows
 };
 
 /// The i-th prompt depends on the seed, i and the files alone. Errors: kBadInput for files, kBadConfiguration for

@@ -63,6 +63,8 @@ RowFile RowFile::unpack(const std::filesystem::path& path, DataFormat format) {
   return RowFile(path, format, std::move(lines), std::move(damage));
 }
 
+std::string RowFile::fingerprint() const { return Json::array({rows(), lines_.bytes(), lines_.checksum()}).dump(); }
+
 Row RowFile::read(uint64_t row) const {
   if (damage_ && row == lines_.rows()) throw *damage_;
   return parse(lines_.read(row));

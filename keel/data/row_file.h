@@ -27,6 +27,8 @@ class RowFile {
   const std::filesystem::path& path() const { return path_; }
   /// Bad ones included.
   uint64_t rows() const { return lines_.rows() + (damage_ ? 1 : 0); }
+  /// Of the rows as text: a file that was only compressed in another way has the same.
+  std::string fingerprint() const;
   /// A BadRow where there is none to be had.
   Row read(uint64_t row) const;
   /// All rows in order, bad ones as what is wrong with them.

@@ -31,6 +31,7 @@ RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options)
     : encoder_(std::move(encoder)),
       chat_(options.chat),
       system_prompt_(options.system_prompt),
+      special_tokens_(options.special_tokens),
       now_(date_of(options.date)) {
   if (chat_ == "never" && !system_prompt_.empty())
     fail(ExitCode::kBadConfiguration, "data.system_prompt needs a chat template, and data.chat is never; drop one");
@@ -62,8 +63,9 @@ Prompt RowPrompts::prompt(Example example, uint64_t id) const {
     prompt.messages = example.prompt;
   }
   try {
-    EncodedPrompt encoded = prompt.messages.is_null() ? encoder_.text(example.prompt.get<std::string>())
-                                                      : encoder_.chat(prompt.messages, now_);
+    EncodedPrompt encoded = prompt.messages.is_null()
+                                ? encoder_.text(example.prompt.get<std::string>(), special_tokens_)
+                                : encoder_.chat(prompt.messages, now_);
     prompt.text = std::move(encoded.text);
     prompt.tokens = std::move(encoded.tokens);
   } catch (const Error& error) {

@@ -24,6 +24,7 @@ class RowPrompts {
 
   PromptEncoder encoder_;
   std::string chat_, system_prompt_;
+  bool special_tokens_;
   std::tm now_;
 };
 

@@ -108,7 +108,11 @@ const Json& required_column(const Row& row, const std::string& path, const std::
   return *value;
 }
 
-std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+/// open-instruct writes ["math"] for "math".
+std::string source_of(const Json& value) {
+  if (value.is_array() && value.size() == 1 && value[0].is_string()) return value[0].get<std::string>();
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
 
 }  // namespace
 
@@ -177,7 +181,7 @@ Example example_of(Row row, const Columns& columns) {
   if (columns.answer_required) required_column(row, columns.answer, "answer_key");
   if (const Json* answer = find_column(row.value, columns.answer); answer != nullptr && !answer->is_null())
     example.answer = columns.answer_after_hashes ? Json(answer_after_hashes(*answer, row.place)) : *answer;
-  if (!columns.source.empty()) example.source = text_of(required_column(row, columns.source, "source_key"));
+  if (!columns.source.empty()) example.source = source_of(required_column(row, columns.source, "source_key"));
   example.extra = std::move(row.value);
   example.extra.erase(columns.prompt);
   return example;

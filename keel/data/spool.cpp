@@ -54,6 +54,7 @@ void Spool::write(std::string_view bytes) {
 }
 
 void Spool::flush() {
+  index_.add_bytes(pending_);
   std::string_view rest = pending_;
   while (!rest.empty()) {
     const ssize_t written = ::write(handle_->get(), rest.data(), rest.size());

@@ -41,8 +41,8 @@ PromptEncoder::PromptEncoder(Tokenizer tokenizer, ChatTemplates templates)
                    [](const Special& a, const Special& b) { return a.text.size() > b.text.size(); });
 }
 
-EncodedPrompt PromptEncoder::text(const std::string& text) const {
-  return {text, tokenizer_.encode(text, {.add_special_tokens = true, .parse_special = false})};
+EncodedPrompt PromptEncoder::text(const std::string& text, bool parse_special) const {
+  return {text, tokenizer_.encode(text, {.add_special_tokens = true, .parse_special = parse_special})};
 }
 
 EncodedPrompt PromptEncoder::chat(const Json& messages, const std::tm& now) const {

@@ -17,7 +17,7 @@ struct EncodedPrompt {
   std::vector<int32_t> tokens;
 };
 
-/// Prompts to token ids. Special tokens spelled out by whoever wrote the prompt stay text: nobody can end a turn, or
+/// Prompts to token ids. Special tokens spelled out by whoever wrote a message stay text: nobody can end a turn, or
 /// begin one, by writing its token.
 class PromptEncoder {
  public:
@@ -25,8 +25,9 @@ class PromptEncoder {
 
   bool has_template() const { return !templates_.empty(); }
 
-  /// A text, with what the tokenizer's post-processor adds, such as <bos>.
-  EncodedPrompt text(const std::string& text) const;
+  /// A text, with what the tokenizer's post-processor adds, such as <bos>. With `parse_special` the special tokens that
+  /// it spells out are those tokens, as in transformers' tokenizer(text).
+  EncodedPrompt text(const std::string& text, bool parse_special = false) const;
 
   /// A conversation through the model's chat template, up to where the model is to go on. `now` is what a template that
   /// asks for the date is told.

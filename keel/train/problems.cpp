@@ -78,6 +78,7 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
   held_out_ = std::move(opened.held_out);
   notes_ = std::move(opened.notes);
   fingerprint_ = std::move(opened.fingerprint);
+  rows_ = opened.rows;
   if (!held_out_ && config.eval.prompts > 0)
     notes_.emplace_back("nothing to evaluate on: neither data.eval_files nor data.held_out is set");
 }

@@ -40,8 +40,10 @@ class Problems {
   /// And what is odd: functions for sources that there are not.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  /// A run may be resumed only on data with the same one.
+  /// A run is resumed on files with the same one, unless someone says otherwise.
   const std::string& fingerprint() const { return fingerprint_; }
+  /// Of the training files; the position of the stream is a number of rows.
+  uint64_t rows() const { return rows_; }
 
  private:
   void open_files(const Config& config, const LoadedModel& policy);
@@ -53,6 +55,7 @@ class Problems {
   bool task_alone_ = false;  // its check is the whole reward
   std::vector<std::string> notes_, warnings_;
   std::string fingerprint_;
+  uint64_t rows_ = 0;
 };
 
 }  // namespace keel

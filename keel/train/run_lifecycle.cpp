@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <set>
 
 #include "keel/core/device.h"
 #include "keel/core/interrupt.h"
@@ -69,24 +70,65 @@ OptimizerOptions sft_optimizer(const SftOptions& options) {
   return result;
 }
 
-/// A resumed run must be the same run: only how long it goes on, what is saved and what is shown may change.
-void require_same_config(const Config& config, const Json& saved, const std::string& place) {
+/// Whether a resumed run may have another value there: settings that say how a run is carried out and how long it goes
+/// on, what is saved and shown, and what happens where something fails; not what is learned.
+bool may_change(const std::string& section, const std::string& path) {
+  static const std::set<std::string> kPaths = {"run.dir",
+                                               "run.threads",
+                                               "data.bad_rows",
+                                               "data.check",
+                                               "reward.on_error",
+                                               "reward.timeout",
+                                               "reward.workers",
+                                               "reward.python",
+                                               "reward.http_retries",
+                                               "train.steps",
+                                               "eval.every",
+                                               "rollout.max_sequences",
+                                               "train.tokens_per_batch",
+                                               "train.max_skipped_updates",
+                                               "train.agreement_limit"};
+  return section == "checkpoint" || section == "record" || kPaths.count(path) > 0;
+}
+
+/// A resumed run must be the same run. Returns what changed that may.
+std::vector<std::string> require_same_config(const Config& config, const Json& saved, const std::string& place) {
   const Json now = to_json(config);
+  std::vector<std::string> changes;
   std::string differences;
   for (const auto& [section, values] : now.items()) {
     for (const auto& [key, value] : values.items()) {
       const std::string path = section + "." + key;
-      const bool may_change = section == "checkpoint" || section == "record" || path == "run.dir" ||
-                              path == "train.steps" || path == "eval.every" || path == "rollout.max_sequences";
       const bool known = saved.contains(section) && saved[section].contains(key);
-      if (may_change || (known && saved[section][key] == value)) continue;
-      differences +=
-          "\n  " + path + ": " + (known ? saved[section][key].dump() : "absent") + " then, " + value.dump() + " now";
+      if (path == "run.dir" || (known && saved[section][key] == value)) continue;
+      const std::string change =
+          path + ": " + (known ? saved[section][key].dump() : "absent") + " then, " + value.dump() + " now";
+      if (may_change(section, path))
+        changes.push_back(change);
+      else
+        differences += "\n  " + change;
     }
   }
   if (!differences.empty())
     fail(ExitCode::kBadConfiguration, place, ": the run was started with other settings:", differences,
          "\nRestore them to continue it, or start a new run with another run.dir");
+  return changes;
+}
+
+/// The position in the data is a number of rows: it means the same only in the same files, and nothing at all in files
+/// with more rows or fewer. Returns whether the rows have changed.
+bool require_same_data(const Problems& problems, const TrainState& state, bool accept_changes,
+                       const std::filesystem::path& checkpoint) {
+  if (problems.fingerprint() == state.data) return false;
+  if (problems.rows() != state.data_rows)
+    fail(ExitCode::kBadInput, "data.files: the files have ", problems.rows(), " rows, and had ", state.data_rows,
+         " at the checkpoint ", checkpoint.string(), ", so that its position in them means nothing; restore them, or ",
+         "start a new run with another run.dir, which may start from the checkpoint (model.path, or lora.adapter)");
+  if (!accept_changes)
+    fail(ExitCode::kBadInput, "data.files: the rows are not those that the checkpoint ", checkpoint.string(),
+         " was trained on; restore them or, where you mended some, say so with --changed-data: the run then goes on ",
+         "with the rows as they are now");
+  return true;
 }
 
 /// Goes on with a checkpoint's adapter on the network that it was trained on.
@@ -155,6 +197,7 @@ std::unique_ptr<Trainer> Trainer::start(const Config& given, bool replace, Conso
   add_starting_adapter(policy, config);
   Problems problems(config, policy);
   state.data = problems.fingerprint();
+  state.data_rows = problems.rows();
   problems.training().next(1);  // files without a prompt that fits are refused now
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
   std::unique_ptr<Trainer> trainer(
@@ -163,7 +206,7 @@ std::unique_ptr<Trainer> Trainer::start(const Config& given, bool replace, Conso
   return trainer;
 }
 
-std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console) {
+std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console, bool changed_data) {
   const Config config = with_absolute_paths(given);
   use_threads(config.run.threads);
   const at::Device device = open_device(config.run.device);
@@ -181,13 +224,13 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console) 
   }
   FileHandle claim = RunFolder::claim(folder);
   Checkpoint checkpoint = load_checkpoint(newest, device);
-  require_same_config(config, checkpoint.config, newest.string());
+  std::vector<std::string> changes = require_same_config(config, checkpoint.config, newest.string());
   choose_dtype(config.checkpoint, checkpoint.policy);
   if (config.lora.used()) put_on_its_base(checkpoint.policy, config, checkpoint.state, newest);
   Problems problems(config, checkpoint.policy);
-  if (problems.fingerprint() != checkpoint.state.data)
-    fail(ExitCode::kBadInput, "data.files: the files are not those that the run in ", folder.string(),
-         " was started with, so its position in them means nothing; restore them, or start a new run");
+  if (require_same_data(problems, checkpoint.state, changed_data, newest))
+    changes.emplace_back("data.files: the rows are not those of before (--changed-data)");
+  checkpoint.state.data = problems.fingerprint();
   std::optional<CausalLm> reference;
   if (config.reference.kl_coefficient > 0 && checkpoint.state.rl_steps > 0)
     reference = load_reference(folder / kReferenceFolder, device);
@@ -206,6 +249,10 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console) 
   trainer->last_checkpoint_ = newest;
   set_resumable();
   console.line("resumed from " + newest.string());
+  for (const std::string& change : changes) {  // config.yaml says what holds now, log.txt from when on
+    console.line("  " + change);
+    trainer->folder_.log("resumed at step " + std::to_string(checkpoint.state.step) + " with " + change);
+  }
   return trainer;
 }
 
@@ -311,7 +358,8 @@ void Trainer::require_finite_weights() const {
     if (!parameter.value.isfinite().all().item<bool>())
       fail(ExitCode::kHealthGuard, "step ", state_.step, ": ", parameter.name,
            " holds numbers that are not finite, so ", "nothing was saved; the checkpoints in ",
-           folder_.checkpoints().string(), " are sound. Lower ", lr_option());
+           folder_.checkpoints().string(), " are sound. Lower ", lr_option(),
+           " in a new run; it may start from one of them (model.path)");
 }
 
 /// The setting that governs the learning rate of the present phase.

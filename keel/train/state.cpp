@@ -23,6 +23,7 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("delta_high", s.delta_high);
   visitor("base_checksum", s.base_checksum);
   visitor("data", s.data);
+  visitor("data_rows", s.data_rows);
   visitor("sft_steps", s.sft_steps);
   visitor("noisy_steps", s.noisy_steps);
   visitor("noisy", s.noisy);

@@ -24,6 +24,7 @@ struct TrainState {
   int64_t last_evaluation = -1;          // the step at which accuracy was last measured
   double delta_low = 0, delta_high = 0;  // thresholds of an adaptive trust region; 0: those of the configuration
   std::string data = {};                 // fingerprint of the files that prompts come from; empty: there are none
+  uint64_t data_rows = 0;                // in those files
   uint32_t base_checksum = 0;            // of the weights that an adapter is trained on; 0: there is none
 
   // The warm-up.

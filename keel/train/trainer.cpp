@@ -248,7 +248,7 @@ void Trainer::count_update(bool sound) {
     fail(ExitCode::kHealthGuard, state_.skipped_in_a_row,
          " updates in a row had a gradient norm that is not finite (step ", state_.step + 1,
          "). Checkpoints are saved only with finite weights. Lower ", lr_option(),
-         ", or look at log.txt for the prompts");
+         " in a new run (model.path may be a checkpoint), or look at log.txt for the prompts");
 }
 
 ExitCode Trainer::run() {

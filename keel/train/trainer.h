@@ -27,8 +27,9 @@ class Trainer {
   /// A new run in config.run.dir; an existing one is refused unless `replace`.
   static std::unique_ptr<Trainer> start(const Config& config, bool replace, Console& console);
 
-  /// The run in config.run.dir goes on from its newest sound checkpoint.
-  static std::unique_ptr<Trainer> resume(const Config& config, Console& console);
+  /// The run in config.run.dir goes on from its newest sound checkpoint. Data files whose rows have changed since are
+  /// refused unless `changed_data`, those with another number of rows always.
+  static std::unique_ptr<Trainer> resume(const Config& config, Console& console, bool changed_data = false);
 
   /// Runs to the end (kDone) or until someone asks to stop (kInterrupted); both leave a checkpoint.
   ExitCode run();

@@ -91,7 +91,66 @@ class OwnData(support.Test):
         self.assert_exit(self.train("run", train={"steps": 1}), 0)
         lines = self.data.read_text().splitlines(keepends=True)
         self.data.write_text("".join(lines[:-1]))
-        self.assert_refused(support.keel("train", self.configuration("run"), "--resume"), 3, "data.files", "restore")
+        for flags in (["--resume"], ["--resume", "--changed-data"]):
+            result = support.keel("train", self.configuration("run"), *flags)
+            self.assert_refused(result, 3, "data.files", "19 rows", "had 20", "restore", "model.path")
+        self.data.write_text("".join([*lines[:9], lines[9].replace("<bos>", "<eos>"), *lines[10:]]))  # as long as before
+        self.assert_refused(support.keel("train", self.configuration("run"), "--resume"), 3, "data.files", "--changed-data")
+        self.data.write_text("".join(lines))
+        self.assert_exit(support.keel("train", self.configuration("run"), "--resume"), 0)
+
+    def test_a_run_goes_on_with_rows_that_were_mended_where_someone_says_so(self):
+        lines = self.data.read_text().splitlines(keepends=True)
+        self.data.write_text("".join([*lines[:10], "{broken\n", *lines[11:]]))
+        more = {"data": {"check": False, "shuffle": False, "eval_files": []}, "eval": {"prompts": 0}}
+        self.assert_refused(self.train("run", **more), 3, "rows.jsonl:11")  # in the fourth step
+        self.assertEqual(support.checkpoints(self.folder / "run")[-1], "step-000003")
+        self.data.write_text("".join(lines))
+        self.assert_exit(self.train("run", "--changed-data", **more), 2)  # goes with --resume alone
+        self.assert_refused(self.train("run", "--resume", **more), 3, "--changed-data")
+        self.assert_exit(self.train("run", "--resume", "--changed-data", **more), 0)
+        self.assertIn("resumed at step 3 with data.files: the rows are not those of before",
+                      (self.folder / "run" / "log.txt").read_text())
+        self.assert_exit(self.train("whole", **more), 0)  # no step before had met the row
+        self.assert_same_run(self.folder / "run", self.folder / "whole")
+        more["train"] = {"steps": 5}
+        self.assert_exit(self.train("run", "--resume", **more), 0)  # these are the run's rows now
+
+    def test_the_way_out_of_a_bad_row_is_taken_on_resumption(self):
+        lines = self.data.read_text().splitlines(keepends=True)
+        self.data.write_text("".join([*lines[:10], "{broken\n", *lines[11:]]))
+        more = {"data": {"check": False, "shuffle": False, "eval_files": []}, "eval": {"prompts": 0}}
+        self.assert_refused(self.train("run", **more), 3, "rows.jsonl:11")
+        more["data"]["bad_rows"] = "skip"
+        result = self.train("run", "--resume", **more)
+        self.assert_exit(result, 0)
+        self.assertIn('data.bad_rows: "stop" then, "skip" now', result.stdout)
+        self.assertIn('resumed at step 3 with data.bad_rows: "stop" then, "skip" now',
+                      (self.folder / "run" / "log.txt").read_text())
+        self.assertIn("bad_rows: skip", (self.folder / "run" / "config.yaml").read_text())
+        self.assert_exit(self.train("whole", **more), 0)
+        self.assert_same_run(self.folder / "run", self.folder / "whole")
+
+    def test_the_way_out_of_a_failing_reward_is_taken_on_resumption(self):
+        self.reward.write_text(REWARD.replace("    return", """
+    if extra_info["bonus"] == 2:
+        raise RuntimeError("no more tea")
+    return"""))
+        more = {"data": {"shuffle": False, "eval_files": []}, "eval": {"prompts": 0}}
+        self.assert_exit(self.train("run", **more), 5)
+        self.assertEqual(support.checkpoints(self.folder / "run")[-1], "step-000002")
+        more["reward"] = {"timeout": 33, "workers": 1, "http_retries": 1}
+        self.assert_exit(self.train("run", "--resume", **more), 5)  # tried again, and no more than that
+        more["reward"]["on_error"] = "zero"
+        self.assert_exit(self.train("run", "--resume", **more), 0)
+        log = (self.folder / "run" / "log.txt").read_text()
+        self.assertEqual(log.count('resumed at step 2 with reward.on_error: "stop" then, "zero" now'), 1)
+        self.assertIn("resumed at step 2 with reward.timeout: 60.0 then, 33.0 now", log)
+        self.assertIn("on_error: zero", (self.folder / "run" / "config.yaml").read_text())
+        self.assert_exit(self.train("whole", **more), 0)
+        self.assert_same_run(self.folder / "run", self.folder / "whole")
+        more["reward"]["weights"] = [2]  # what is learned stays
+        self.assert_refused(self.train("run", "--resume", **more), 2, "reward.weights")
 
     def test_a_reward_that_fails_is_told_with_its_sample(self):
         self.reward.write_text(FAILING)

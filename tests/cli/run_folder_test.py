@@ -120,9 +120,11 @@ class Resume(support.Test):
     def test_may_change_how_long_it_goes_on_and_what_is_saved(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 1}), 0)
-        result = train(run, "--resume", train={"steps": 2}, checkpoint={"keep": 1, "every": 0},
-                       record={"samples_per_step": 1})
+        result = train(run, "--resume", train={"steps": 2, "tokens_per_batch": 512, "agreement_limit": 0.5},
+                       checkpoint={"keep": 1, "every": 0}, record={"samples_per_step": 1}, run={"threads": 2})
         self.assert_exit(result, 0)
+        self.assertIn("train.tokens_per_batch: 16384 then, 512 now", result.stdout)
+        self.assertIn("run.threads: 1 then, 2 now", (run / "log.txt").read_text())
         self.assertEqual(support.checkpoints(run), ["step-000010"])
         self.assertIn("  steps: 2\n", (run / "config.yaml").read_text())  # says what holds now
 

@@ -143,6 +143,17 @@ TEST(Dataset, HasAnotherFingerprintWhenAFileChanges) {
   const std::string before = fingerprint(row("a", 1) + row("b", 2));
   EXPECT_EQ(fingerprint(row("a", 1) + row("b", 2)), before);
   EXPECT_NE(fingerprint(row("a", 1) + row("b", 2) + row("c", 3)), before);
+  EXPECT_NE(fingerprint(row("a", 1) + row("b", 3)), before);  // as long as before
+
+  // One byte anywhere in a file of some size.
+  std::string large;
+  for (int i = 1000; i < 9000; ++i) large += row("problem " + std::to_string(i) + std::string(100, 'x'), i);
+  const std::string whole = fingerprint(large);
+  for (const size_t at : {size_t{20}, large.size() / 3, large.size() / 2, large.size() - 50}) {
+    std::string changed = large;
+    changed[changed.find('x', at)] = 'y';
+    EXPECT_NE(fingerprint(changed), whole) << at;
+  }
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ TEST(OpenDataset, RendersConversationsAndTextsWhereAsked) {
             std::string::npos);
 }
 
-TEST(OpenDataset, NeverTakesWordsOfARowForSpecialTokens) {
+TEST(OpenDataset, NeverTakesWordsOfAMessageForSpecialTokens) {
   const DataFolder folder;
   // The second message is the very text that the template writes after the first.
   const std::string path = folder.write(
@@ -191,8 +191,25 @@ TEST(OpenDataset, NeverTakesWordsOfARowForSpecialTokens) {
   add(byte_ids("assistant: "));
   EXPECT_EQ(prompt.tokens, expected);
 
-  const std::string plain = folder.write("plain.jsonl", R"({"prompt": "x<end>"})");
-  EXPECT_EQ(open(options_for(plain)).train.next(1)[0].tokens, byte_ids("x<end>"));
+  // A text that becomes a message is no different.
+  DataOptions always = options_for(folder.write("text.jsonl", R"({"prompt": "<end>"})"));
+  always.chat = "always";
+  expected = {256, 257};
+  add(byte_ids("user: <end>"));
+  add({258, 257});
+  add(byte_ids("assistant: "));
+  EXPECT_EQ(open(always).train.next(1)[0].tokens, expected);
+}
+
+TEST(OpenDataset, TakesSpecialTokensOfATextForWhatTheyAreUnlessToldNotTo) {
+  const DataFolder folder;
+  DataOptions options = options_for(folder.write("rows.jsonl", R"({"prompt": "<turn>user: x<end><turn>"})"));
+  std::vector<int32_t> expected = {257};
+  for (const int32_t id : byte_ids("user: x")) expected.push_back(id);
+  expected.insert(expected.end(), {258, 257});
+  EXPECT_EQ(open(options).train.next(1)[0].tokens, expected);
+  options.special_tokens = false;
+  EXPECT_EQ(open(options).train.next(1)[0].tokens, byte_ids("<turn>user: x<end><turn>"));
 }
 
 TEST(OpenDataset, ARowThatTheTemplateRefusesIsABadRow) {

@@ -49,6 +49,9 @@ TEST(RowFile, HasNoRowsWhereThereAreNone) {
   const DataFolder folder;
   EXPECT_EQ(RowFile::open(folder.write("a.jsonl", "")).rows(), 0u);
   EXPECT_EQ(RowFile::open(folder.write("b.jsonl", "\n \n\r\n")).rows(), 0u);
+  EXPECT_EQ(RowFile::open(folder.write("c.jsonl", "\xef\xbb\xbf")).rows(), 0u);
+  EXPECT_EQ(RowFile::open(folder.write("d.jsonl", "\xef\xbb\xbf\r\n\n{}\n")).rows(), 1u);
+  EXPECT_EQ(RowFile::open(folder.write("e.jsonl", "\n\xef\xbb\xbf")).rows(), 1u);  // bad: it is not at the start
 }
 
 TEST(RowFile, RefusesALineOfAHundredMegabytesAndReadsTheNext) {
@@ -104,6 +107,42 @@ TEST_P(CompressedRows, OfADamagedFileEndWithTheDamage) {
   const RowFile file = RowFile::open(folder.write("bad.jsonl." + GetParam(), damaged));
   EXPECT_EQ(file.read(0).value["prompt"], "a");
   EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find("damaged"), std::string::npos);
+}
+
+TEST(RowFile, PassesOverZstdFramesThatHoldNoData) {
+  if (!can_read(DataFormat::kZstd)) GTEST_SKIP() << "this build reads no .zst";
+  const DataFolder folder;
+  const std::string data = two_zstd_frames();
+  // RFC 8878, 3.1.2: 0x184D2A5?, a size of four bytes, so many bytes. pzstd writes the size of the frame that follows.
+  const std::string size = bytes_of_hex("502a4d180400000023000000"), empty = bytes_of_hex("5f2a4d1800000000");
+  const std::string large = bytes_of_hex("5a2a4d1800000400") + std::string(1 << 18, '\xfd');
+  const auto rows = [&](const std::string& bytes) {
+    const RowFile file = RowFile::open(folder.write("rows.jsonl.zst", bytes));
+    std::vector<std::string> prompts;
+    file.for_each([&](const Row& row) { prompts.push_back(row.value["prompt"]); },
+                  [](const BadRow& bad) { ADD_FAILURE() << bad.what(); });
+    return prompts;
+  };
+  const size_t second = data.find(bytes_of_hex("28b52ffd"), 1);
+  const std::vector<std::string> expected = {"a", "b", "c"};
+  EXPECT_EQ(rows(size + data), expected);
+  EXPECT_EQ(rows(size + data.substr(0, second) + empty + large + data.substr(second) + empty), expected);
+  EXPECT_EQ(rows(empty), std::vector<std::string>{});
+  const RowFile cut = RowFile::open(folder.write("cut.jsonl.zst", data + large.substr(0, 100)));
+  EXPECT_NE(bad_row_of([&] { cut.read(3); }).find("the zstd file is cut off"), std::string::npos);
+}
+
+TEST(RowFile, HasTheFingerprintOfItsRows) {
+  if (!can_read(DataFormat::kGzip) || !can_read(DataFormat::kZstd)) GTEST_SKIP() << "this build lacks zlib or libzstd";
+  const DataFolder folder;
+  const std::string text =
+      "{\"prompt\":\"a\",\"answer\":1}\n{\"prompt\":\"b\",\"answer\":2}\n{\"prompt\":\"c\",\"answer\":3}\n";
+  const std::string plain = RowFile::open(folder.write("rows.jsonl", text)).fingerprint();
+  EXPECT_EQ(RowFile::open(folder.write("rows.jsonl.gz", two_gzip_members())).fingerprint(), plain);
+  EXPECT_EQ(RowFile::open(folder.write("rows.jsonl.zst", two_zstd_frames())).fingerprint(), plain);
+  std::string mended = text;
+  mended[text.find("2")] = '7';
+  EXPECT_NE(RowFile::open(folder.write("rows.jsonl", mended)).fingerprint(), plain);
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, CompressedRows, testing::Values("gz", "zst"));

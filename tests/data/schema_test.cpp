@@ -84,6 +84,16 @@ TEST(Schema, AnExplicitAnswerColumnIsTakenAsItIs) {
   EXPECT_EQ(example_of(row, recognise(row, options)).answer, "x\n#### 5");
 }
 
+TEST(Schema, AListOfOneTextIsThatSource) {
+  const auto source = [](const char* text) {
+    const Row row = row_of(text);
+    return example_of(row, recognise(row, {})).source;
+  };
+  EXPECT_EQ(source(R"({"messages": [{"role": "user", "content": "q"}], "ground_truth": ["9"], "dataset": ["math"]})"),
+            "math");
+  EXPECT_EQ(source(R"({"prompt": "q", "source": ["a", "b"]})"), R"(["a","b"])");
+}
+
 TEST(Schema, SaysWhatARowLacks) {
   const auto refusal = [](const char* first, const char* row) {
     const Columns columns = recognise(row_of(first), {});

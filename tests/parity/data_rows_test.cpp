@@ -1,4 +1,4 @@
-// Keel's half of parquet_test.py: the rows of data files as Keel reads them.
+// Keel's half of parquet_test.py, the rows of data files as Keel reads them, and of data_prompts_test.py, their tokens.
 
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "keel/core/error.h"
+#include "keel/data/open_dataset.h"
 #include "keel/data/row_file.h"
 
 namespace keel {
@@ -38,6 +39,24 @@ TEST(DataRowsParity, WritesTheRowsOfFiles) {
     } catch (const Error& error) {
       out << Json{{"error", error.what()}}.dump() << "\n";
     }
+  }
+}
+
+/// For every line FOLDER<tab>FILE<tab>RESULT of KEEL_PROMPTS_LIST: the ids that the tokenizer in the folder makes of the
+/// file's prompts, one list per line, in the file's order.
+TEST(DataPromptsParity, WritesTheTokensOfPrompts) {
+  const char* list = std::getenv("KEEL_PROMPTS_LIST");
+  if (list == nullptr) GTEST_SKIP() << "driven by tests/parity/data_prompts_test.py";
+  std::ifstream lines(list);
+  for (std::string folder, name, result;
+       std::getline(lines, folder, '\t') && std::getline(lines, name, '\t') && std::getline(lines, result);) {
+    DataOptions options;
+    options.files = {name};
+    options.shuffle = false;
+    OpenedDataset opened = open_dataset(options, /*seed=*/0, Tokenizer::load(folder), {});
+    std::ofstream out(result);
+    for (const Prompt& prompt : opened.train.next(static_cast<int64_t>(opened.rows)))
+      out << Json(prompt.tokens).dump() << "\n";
   }
 }
 

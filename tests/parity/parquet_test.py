@@ -13,9 +13,12 @@ import math
 import os
 import pathlib
 import random
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TESTS = ROOT / "build" / "tests" / "keel_tests"
@@ -49,21 +52,49 @@ def odd_table(pa):
         "int8": (pa.int8(), [-128, None, 127], [-128, None, 127]),
         "uint64": (pa.uint64(), [2**64 - 1, 0, None], [2**64 - 1, 0, None]),
         "int64": (pa.int64(), [-2**63, 2**63 - 1, 0], [-2**63, 2**63 - 1, 0]),
+        "half": (pa.float16(), [1.5, math.nan, -0.0999755859375], [1.5, None, -0.0999755859375]),
         "float": (pa.float32(), [0.5, math.nan, None], [0.5, None, None]),
         "double": (pa.float64(), [0.1, math.inf, 1e300], [0.1, None, 1e300]),
         "bool": (pa.bool_(), [True, False, None], [True, False, None]),
         "large": (pa.large_string(), ["a", None, "ü"], ["a", None, "ü"]),
-        "bytes": (pa.binary(), [b"text", b"\xff\x00", None], ["text", None, None]),
+        "bytes": (pa.binary(), [b"text", b"\xff\x00", b"\x00"], ["text", None, None]),
+        "view": (pa.string_view(), ["a text that is no short one", None, ""], ["a text that is no short one", None, ""]),
+        "fixed_bytes": (pa.binary(3), [b"abc", b"a\x00c", None], ["abc", None, None]),
+        "uuid": (pa.uuid(), [uuid.UUID(int=5).bytes, None, uuid.UUID(int=2**127 + 77).bytes],
+                 [str(uuid.UUID(int=5)), None, str(uuid.UUID(int=2**127 + 77))]),
         "dictionary": (pa.dictionary(pa.int32(), pa.string()), ["x", "y", "x"], ["x", "y", "x"]),
         "map": (pa.map_(pa.string(), pa.int64()), [[("k", 1), ("l", 2)], [], None], [[["k", 1], ["l", 2]], [], None]),
         "fixed": (pa.list_(pa.int32(), 2), [[1, 2], None, [3, 4]], [[1, 2], None, [3, 4]]),
         "date": (pa.date32(), [datetime.date(2024, 2, 29), None, None], ["2024-02-29", None, None]),
         "decimal": (pa.decimal128(10, 2), [decimal.Decimal("12.50"), None, None], ["12.50", None, None]),
+        "decimal32": (pa.decimal32(5, 1), [decimal.Decimal("-0.5"), None, None], ["-0.5", None, None]),
+        "timestamp": (pa.timestamp("us"), [datetime.datetime(2024, 2, 29, 1, 2, 3, 4), None, None],
+                      ["2024-02-29 01:02:03.000004", None, None]),
+        "duration": (pa.duration("ms"), [datetime.timedelta(days=1, milliseconds=500), None, None], [86400.5, None, None]),
         "null": (pa.null(), [None] * 3, [None] * 3),
     }
     table = pa.table({name: pa.array(values, type) for name, (type, values, _) in columns.items()})
     expected = [{name: wanted[i] for name, (_, _, wanted) in columns.items()} for i in range(3)]
     return table, expected
+
+
+def list_views(pa):
+    """Conversations and lists in the two kinds of list view; enough of them for several batches."""
+    draw = random.Random(7)
+    message = pa.struct([("role", pa.string()), ("content", pa.string())])
+    prompts = [draw.choice([None, [], [{"role": "user", "content": f"q{i}"}],
+                            [{"role": "system", "content": None}, {"role": "user", "content": f"q{i}"}]]) for i in range(1000)]
+    numbers = [draw.choice([None, [i, None], [], list(range(i % 9))]) for i in range(1000)]
+    return pa.table({"prompt": pa.array(prompts, pa.list_view(message)),
+                     "numbers": pa.array(numbers, pa.large_list_view(pa.int64())),
+                     "nested": pa.array([x and [x, x] for x in numbers], pa.list_view(pa.list_(pa.int64())))})
+
+
+def with_skippable_frames(pa, lines):
+    """Zstd as pzstd writes it: in front of each frame one that holds nothing but its size."""
+    cut = lines.index(b"\n", len(lines) // 2) + 1
+    frames = [pa.Codec("zstd").compress(part, asbytes=True) for part in (lines[:cut], lines[cut:])]
+    return b"".join(struct.pack("<III", 0x184D2A50, 4, len(frame)) + frame for frame in frames)
 
 
 def damaged_page(path, group_start):
@@ -174,6 +205,10 @@ def main():
 
         odd, expected = odd_table(pa)
         pq.write_table(odd, compare.add("odd_types.parquet", equal_to(expected)))
+        views = list_views(pa)
+        path = compare.add("list_views.parquet", equal_to(views.to_pylist()))
+        pq.write_table(views, path, row_group_size=300)
+        assert pq.read_table(path).equals(views), "pyarrow does not read what it wrote"
         pq.write_table(small.slice(0, 0), compare.add("empty.parquet", equal_to([])))
 
         # Damage inside the second of four row groups; with checksums, plain pages show it as well.
@@ -196,6 +231,10 @@ def main():
         compare.add("rows.jsonl", equal_to(rows)).write_bytes(lines)
         compare.add("rows.jsonl.gz", equal_to(rows)).write_bytes(gzip.compress(lines))
         compare.add("rows.jsonl.zst", equal_to(rows)).write_bytes(pa.Codec("zstd").compress(lines, asbytes=True))
+        compare.add("skippable.jsonl.zst", equal_to(rows)).write_bytes(with_skippable_frames(pa, lines))
+        if shutil.which("pzstd"):
+            path = compare.add("pzstd.jsonl.zst", equal_to(rows))
+            subprocess.run(["pzstd", "-q", "-p", "2", compare.folder / "rows.jsonl", "-o", path], check=True)
         return 1 if compare.run() else 0
 
 

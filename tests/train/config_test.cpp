@@ -199,6 +199,10 @@ TEST(ConfigAliases, SetWhatTheyMeanAndSaySoOnce) {
     others[c.target.substr(0, dot)].erase(c.target.substr(dot + 1));
     defaults[c.target.substr(0, dot)].erase(c.target.substr(dot + 1));
     EXPECT_EQ(others, defaults) << "an alias changed more than its target";
+    if (c.name == "model") {  // a shorthand of ours too
+      EXPECT_THAT(loaded.notes, testing::IsEmpty());
+      continue;
+    }
     ASSERT_EQ(loaded.notes.size(), 1u);
     EXPECT_THAT(loaded.notes[0], HasSubstr(c.name));
     EXPECT_THAT(loaded.notes[0], HasSubstr(c.target));

@@ -119,7 +119,7 @@ TEST(HttpReward, PostsWhatOpenRlhfsServersReadAndTakesTheirAnswer) {
   const std::string request = server.requests().at(0);
   EXPECT_EQ(request.rfind("POST /judge?x=1 HTTP/1.1\r\nHost: 127.0.0.1:", 0), 0u) << request;
   const Json body = Json::parse(request.substr(request.find("\r\n\r\n") + 4));
-  EXPECT_EQ(body["query"], Json({"Question 0? yes", "Question 1? no"}));
+  EXPECT_EQ(body["query"], Json({"Question 0? yes<eos>", "Question 1? no<eos>"}));
   EXPECT_EQ(body["prompts"], Json({"Question 0? ", "Question 1? "}));
   EXPECT_EQ(body["labels"], Json({"gold", 3}));
 }

@@ -101,10 +101,14 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
     if (gold.kind == b && answer.kind == a) return {&answer, &gold};
     return {nullptr, nullptr};
   };
-  if (const auto [list, set] = pair(Kind::kList, Kind::kSet); list) return unordered(gold.items, answer.items, true);
+  if (const auto [list, set] = pair(Kind::kList, Kind::kSet); list)  // x = 1, y = 2 is no set
+    return !assigned(*list) && unordered(gold.items, answer.items, true);
   if (const auto [list, group] = pair(Kind::kList, Kind::kGroup); list) {
     if (!is_tuple(*group)) return false;
     const std::optional<std::vector<Value>> values = assigned(*list);
+    const bool is_about_one =
+        std::any_of(list->items.begin(), list->items.end(), [](const Value& item) { return !item.subject.empty(); });
+    if (!values && is_about_one) return false;  // x = 2 or x = 3 is no pair
     return ordered(values ? *values : list->items, group->items);
   }
   if (const auto [scalar, set] = pair(Kind::kScalar, Kind::kSet); scalar)

@@ -38,7 +38,7 @@ bool Parser::can_be_product(const std::string& run) const {
       run == "pm" || run == "PM")
     return false;
   const bool behind_number = at_ > 0 && tokens_[at_ - 1].kind == Token::Kind::kNumber;
-  if (behind_number && is_unit_symbol(run)) return false;
+  if ((behind_number || (at_ > 0 && peek().is_upright)) && is_unit_symbol(run)) return false;
   for (const std::string_view each : {"Ans", "USD", "pct", "sq", "cu"})
     if (run == each) return false;
   const bool has_capital = std::any_of(run.begin(), run.end(), [](char c) { return c >= 'A' && c <= 'Z'; });

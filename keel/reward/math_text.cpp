@@ -154,6 +154,8 @@ std::string canonical_phrase(const std::string& signature) {
   return without_article(signature);
 }
 
+bool is_date(std::string_view phrase) { return phrase.starts_with("date "); }
+
 bool is_score(std::string_view signature) {
   const auto belongs = [](char c) { return is_digit(c) || c == ' ' || c == '-'; };
   return !signature.empty() && is_digit(signature.front()) && is_digit(signature.back()) &&

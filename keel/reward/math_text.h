@@ -18,6 +18,9 @@ NodePointer parse_phrase(std::string_view signature);
 /// A phrase for another with the same meaning ("infinitely many solutions" is "infinitely many"), else itself.
 std::string canonical_phrase(const std::string& signature);
 
+/// Whether a canonical phrase is a day, as January 5.
+bool is_date(std::string_view phrase);
+
 /// "(B) 12" in two parts, "B" and "12"; the second is empty for "(B)", "B." or "B)".
 struct Choice {
   std::string letter{}, content{};

@@ -49,7 +49,10 @@ class Judge {
     if (gold.signature.empty() || answer.signature.empty()) return false;
     if (gold.signature == answer.signature) return true;
     if (is_score(gold.signature) && is_score(answer.signature)) return false;
-    if (canonical_phrase(gold.signature) == canonical_phrase(answer.signature)) return true;
+    const std::string gold_phrase = canonical_phrase(gold.signature),
+                      answer_phrase = canonical_phrase(answer.signature);
+    if (gold_phrase == answer_phrase) return true;
+    if (is_date(gold_phrase) || is_date(answer_phrase)) return false;
     try {
       if (gold.value && answer.value) return Comparison(algebra_, evaluator_).equal(*gold.value, *answer.value);
     } catch (const Undecided&) {

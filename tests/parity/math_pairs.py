@@ -218,6 +218,70 @@ class Pairs:
             if m != c:
                 self.add("equation", f"x = {m}, y = {c}", f"x = {c}, y = {m}", False)
 
+    def words(self, count):
+        """Numbers in words, spelled by a table of its own."""
+        for _ in range(count):
+            n = self.random.choice((self.random.randint(0, 99), self.random.randint(100, 9999), self.random.randint(10**4, 10**6)))
+            self.add("words", n, spelled(n), True)
+            self.add("words", n, spelled(n + self.random.choice((1, 10, 100))), False)
+            millions = sp.Rational(self.random.randint(11, 99), 10)
+            self.add("words", f"{millions * 10**6}", f"{float(millions)} million", True)
+            self.add("words", f"{float(millions)}", f"{float(millions)} million", False)
+
+    def units(self, count):
+        """Quantities of one dimension in two units, converted with sympy's rationals."""
+        r = self.random
+        for _ in range(count):
+            (a, x), (b, y) = r.sample(r.choice(UNITS), 2)
+            n = r.randint(1, 60)
+            value = sp.Rational(n) * x / y
+            self.add("unit", f"{n} {a}", rf"{tex(value)}\text{{ {b}}}", True)
+            self.add("unit", f"{n} {a}", rf"{tex(value + 1)}\text{{ {b}}}", False)
+            self.add("unit", f"{n} {a}", f"{n} {b}", x == y)
+            hours, minutes = r.randint(1, 5), r.randint(1, 59)
+            self.add("unit", f"{hours} hours {minutes} minutes", f"{60 * hours + minutes} min", True)
+            self.add("unit", f"{hours} hours {minutes} minutes", f"{100 * hours + minutes} min", False)
+
+    def values_of_functions(self, count):
+        r = self.random
+        for _ in range(count):
+            f, k, n = r.choice("fgh"), r.randint(-9, 9), r.randint(1, 99)
+            other = r.choice([i for i in range(-9, 10) if i != k])
+            self.add("function", f"{f}({k}) = {n}", n, True)
+            self.add("function", f"{f}({k}) = {n}", f"{f}({other}) = {n}", False)
+            self.add("function", f"{f}({k}) > {n}", f"{n} < {f}({k})", True)
+            self.add("function", f"{f}({k}) > {n}", f"{f}({2 * k + 1}) > {2 * n}", False)
+            self.add("function", f"{f}({n}x)", f"{n}{f}(x)", n == 1)
+            a, b = sorted(r.sample(range(-20, 20), 2))
+            self.add("interval", f"]{a},{b}[", f"({a},{b})", True)
+            self.add("interval", f"[{a},{b}[", f"({a},{b}]", False)
+            self.add("inequality", f"|x - {n}| < {abs(k) + 1}", f"({n - abs(k) - 1}, {n + abs(k) + 1})", True)
+            self.add("inequality", plain(sp.expand((X - a) * (X - b))) + " <= 0", f"[{a}, {b}]", True)
+            self.add("inequality", plain(sp.expand((X - a) * (X - b))) + " < 0", f"[{a}, {b}]", False)
+
+
+# To the first of each: exact by definition.
+UNITS = (
+    (("m", 1), ("cm", sp.Rational(1, 100)), ("km", 1000), ("inches", sp.Rational(254, 10000)), ("miles", sp.Rational(1609344, 1000))),
+    (("seconds", 1), ("min", 60), ("hours", 3600), ("days", 86400), ("s", 1)),
+    (("m/s", 1), ("km/h", sp.Rational(10, 36)), ("mph", sp.Rational(1609344, 3600000))),
+    (("g", 1), ("kg", 1000), ("mg", sp.Rational(1, 1000)), ("lb", sp.Rational(45359237, 100000))),
+    (("dollars", 1), ("cents", sp.Rational(1, 100))),
+    (("cm^2", 1), ("m^2", 10000), ("square inches", sp.Rational(64516, 10000))),
+)
+ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen").split()
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+
+
+def spelled(n):
+    if n < 20:
+        return ONES[n]
+    if n < 100:
+        return TENS[n // 10 - 2] + (f"-{ONES[n % 10]}" if n % 10 else "")
+    size, name = (100, "hundred") if n < 1000 else (1000, "thousand") if n < 10**6 else (10**6, "million")
+    rest = f" {spelled(n % size)}" if n % size else ""
+    return f"{spelled(n // size)} {name}{rest}"
+
 
 def gsm8k(folder, limit):
     """Gold solutions of GSM8K against ways of writing the answer, and against the answer of another problem."""
@@ -252,6 +316,9 @@ KNOWN_FAILURES = [
     ("e^{i\\pi}", "-1", True), ("1 1/2", "1.5", True), (r"\text{yes}", "Yes.", True), ("5, 7", "7, 5", True), ("(5, 7)", "(7, 5)", False),
     ("", "", False), ("5", "", False), ("-5", "5", False), ("3x", "3", False), (r"\infty", "5^{5^{5^5}}", False),
     (r"\frac{1}{2}", r"\frac{1}{2}\pi", False), ("x>2", r"x\ge 2", False), ("[1,2]", "(1,2)", False), ("C(5,2)", "10", True),
+    ("f(2)>4", "f(1)>2", False), ("f(2x)", "2f(x)", False), ("2-1", "1-0", False), ("2-1", "1", True), ("4/2/2024", "2/1/2024", False), (r"0.\bar3", "0", False), ("0xFF", "0", False),
+    ("5", "The answer is 5...", True), ("5 (five)", "25", False), ("0:0", "5", False), (r"\frac{dy}{dx}=2x", "y=2x^2", False), ("(2,3)", "x=2 or x=3", False), ("3", "So he will be 5+3=8 in 3 years", False),
+    ("8", "So he will be 5+3=8 in 3 years", True), (r"1,-2", r"\boxed{-2} and \boxed{1}", True), ("4", "4th of July", False), ("60 MPH", "60 mph", True), ("]3,4[", "(3,4)", True), ("24", "2 dozen", True),
     ("1,234", "1 234", True), ("(1,234)", "1234", False), ("0.999", "1", False), (r"0.\overline{9}", "1", True), ("2^{1/2}", r"\sqrt2", True),
 ]
 
@@ -268,6 +335,9 @@ def all_pairs(gsm8k_folder=None):
     pairs.sets(30)
     pairs.matrices(25)
     pairs.equations(30)
+    pairs.words(40)
+    pairs.units(40)
+    pairs.values_of_functions(30)
     rows = pairs.rows + [("known failure", *row) for row in KNOWN_FAILURES]
     if gsm8k_folder is not None:
         rows += gsm8k(gsm8k_folder, 500)

@@ -228,6 +228,12 @@ constexpr Pair kUnequalReadings[] = {
     {R"(0)", R"(Hence his net proceeds is $400 000 - $282 000 = $118 000.)"},
     {R"(000)", R"(So he has 118 000 dollars in total.)"},
     {R"(1)", R"(The integers are \boxed{-2} and \boxed{1}.)"},
+    {R"((2,3))", R"(x=2 or x=3)"},
+    {R"(\{1,2\})", R"(x=1,y=2)"},
+    {R"(10 mod 7)", R"(10)"},
+    {R"(4)", R"(4th of July)"},
+    {R"(5)", R"(January 5)"},
+    {R"((1,2,3))", R"(n=1,2,3)"},
 };
 // clang-format on
 

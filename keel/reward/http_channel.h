@@ -10,8 +10,8 @@ namespace keel {
 struct HttpOptions {
   std::string url;           // http://HOST[:PORT][/PATH], from the configuration only
   double timeout = 60;       // seconds for one request, from connecting to the last byte
-  int64_t retries = 3;       // further tries when there is no connection or a 5xx answer
-  double first_pause = 0.5;  // seconds before the first further try; doubled each time
+  int64_t retries = 3;       // further tries when there is no connection, no answer on it, or a 5xx answer
+  double first_pause = 0.5;  // seconds before the first further try; doubled each time, up to 30
   size_t max_response = size_t{16} << 20;
 };
 
@@ -30,9 +30,5 @@ class HttpChannel final : public Channel {
   HttpOptions options_;
   std::string host_, port_, path_, authority_;
 };
-
-/// The body of an HTTP/1.x response with the status 200; a ChannelError says what is wrong with it, and `server_fault`
-/// whether it is a 5xx. Plain, counted and chunked bodies are read.
-std::string http_body(const std::string& response, bool& server_fault);
 
 }  // namespace keel

@@ -23,17 +23,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kLongestPause = 30;  // seconds between two tries
 
-struct TookTooLong : ChannelError {
-  using ChannelError::ChannelError;
-};
-
 void wait_for(int socket, short events, Deadline deadline, const char* what) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     pollfd file = {socket, events, 0};
     const int ready = left <= 0 ? 0 : poll(&file, 1, static_cast<int>(std::min<long>(left, 1000 * 1000)));
     if (ready > 0) return;
-    if (ready == 0 && Clock::now() >= deadline) throw TookTooLong(std::string(what) + " took too long");
+    if (ready == 0 && Clock::now() >= deadline) throw ChannelError(std::string(what) + " took too long");
   }
 }
 
@@ -115,40 +111,32 @@ HttpChannel::HttpChannel(HttpOptions options) : options_(std::move(options)) {
     refuse("wanted http://HOST[:PORT][/PATH]");
 }
 
-std::string HttpChannel::post(const std::string& body, bool& may_retry) const {
+std::string HttpChannel::post(const std::string& body) const {
   const Deadline deadline = seconds_from_now(options_.timeout);
-  may_retry = true;
   const FileHandle connection = connect_to(host_, port_, deadline);
   std::string request = "POST " + path_ + " HTTP/1.1\r\nHost: " + authority_;
   request += "\r\nContent-Type: application/json\r\nAccept: application/json\r\nConnection: close\r\nContent-Length: ";
   request += std::to_string(body.size()) + "\r\n\r\n" + body;
   send_all(connection.get(), request, deadline);
   HttpResponse response(options_.max_response);
-  try {
-    receive(connection.get(), response, deadline);
-  } catch (const ChannelError&) {
-    may_retry = !response.has_begun();
-    throw;
-  }
-  may_retry = response.is_server_fault();
+  receive(connection.get(), response, deadline);
   return response.body();
 }
 
-void HttpChannel::exchange(const std::string& request, const Accept& accept) {
+std::string HttpChannel::post_until_answered(const std::string& body) const {
   double pause = options_.first_pause;
-  for (int64_t attempt = 0;; ++attempt, pause *= 2) {
-    bool may_retry = false;
+  for (int64_t attempt = 0;; ++attempt, pause = std::min(2 * pause, kLongestPause)) {
     try {
-      const std::string body = post(request, may_retry);
-      may_retry = false;
-      return accept(body);
-    } catch (const TookTooLong&) {
+      return post(body);
+    } catch (const BadAnswer&) {
       throw;
     } catch (const ChannelError&) {
-      if (!may_retry || attempt >= options_.retries) throw;
+      if (attempt >= options_.retries) throw;
     }
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(pause, kLongestPause)));
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause));
   }
 }
+
+void HttpChannel::exchange(const std::string& request, const Accept& accept) { accept(post_until_answered(request)); }
 
 }  // namespace keel

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "keel/core/foreign_text.h"
-#include "keel/reward/program_reward.h"
 
 namespace keel {
 namespace {
@@ -34,7 +33,7 @@ std::optional<std::string> header(std::string_view head, const std::string& name
 
 bool HttpResponse::add(std::string_view bytes) {
   count_ += bytes.size();
-  if (count_ > max_bytes_) throw ChannelError("the answer has more than " + std::to_string(max_bytes_) + " bytes");
+  if (count_ > max_bytes_) throw BadAnswer("the answer has more than " + std::to_string(max_bytes_) + " bytes");
   received_.erase(0, at_).append(bytes);
   at_ = 0;
   while (advance()) continue;
@@ -44,7 +43,7 @@ bool HttpResponse::add(std::string_view bytes) {
 void HttpResponse::end() {
   if (stage_ == Stage::kWhole || stage_ == Stage::kUntilEnd) return;
   if (count_ == 0) throw ChannelError("closed the connection without an answer");
-  if (stage_ == Stage::kHead) throw ChannelError("the answer is no HTTP: " + printable(rest()));
+  if (stage_ == Stage::kHead) throw BadAnswer("the answer is no HTTP: " + printable(rest()));
   if (stage_ == Stage::kCounted)
     throw ChannelError("the answer has " + std::to_string(rest().size()) + " bytes, but announced " +
                        std::to_string(wanted_));
@@ -53,8 +52,9 @@ void HttpResponse::end() {
 
 const std::string& HttpResponse::body() const {
   if (status_.starts_with('3'))
-    throw ChannelError("answered with a redirect (" + status_ + "), which is not followed; give the final address");
-  if (status_ != "200") throw ChannelError("answered with status " + status_ + ": " + printable(body_));
+    throw BadAnswer("answered with a redirect (" + status_ + "), which is not followed; give the final address");
+  if (status_.starts_with('5')) throw ChannelError("answered with status " + status_ + ": " + printable(body_));
+  if (status_ != "200") throw BadAnswer("answered with status " + status_ + ": " + printable(body_));
   return body_;
 }
 
@@ -91,7 +91,7 @@ bool HttpResponse::read_head() {
   const size_t end = rest().find("\r\n\r\n");
   if (!kStart.starts_with(rest().substr(0, kStart.size())) ||
       (end == std::string_view::npos && rest().size() > kMaxHead))
-    throw ChannelError("the answer is no HTTP: " + printable(rest()));
+    throw BadAnswer("the answer is no HTTP: " + printable(rest()));
   if (end == std::string_view::npos) return false;
   const std::string head(rest().substr(0, end + 2));
   at_ += end + 4;
@@ -102,9 +102,9 @@ bool HttpResponse::read_head() {
     stage_ = Stage::kChunkSize;
   } else if (const std::optional<std::string> length = header(head, "content-length")) {
     const std::optional<size_t> size = parse_size(*length, 10);
-    if (!size) throw ChannelError("the answer announced " + printable(*length) + " bytes");
+    if (!size) throw BadAnswer("the answer announced " + printable(*length) + " bytes");
     if (*size > max_bytes_)
-      throw ChannelError("the answer has more than " + std::to_string(max_bytes_) + " bytes: it announced " + *length);
+      throw BadAnswer("the answer has more than " + std::to_string(max_bytes_) + " bytes: it announced " + *length);
     wanted_ = *size;
     stage_ = Stage::kCounted;
   }
@@ -116,7 +116,7 @@ bool HttpResponse::read_chunk_size() {
   if (end == std::string_view::npos && rest().size() < kMaxLine) return false;
   const std::optional<size_t> size = parse_size(rest().substr(0, end), 16);
   if (!size || end == std::string_view::npos || *size > max_bytes_)
-    throw ChannelError("the answer has a chunk of " + printable(rest().substr(0, std::min(end, kMaxLine))) + " bytes");
+    throw BadAnswer("the answer has a chunk of " + printable(rest().substr(0, std::min(end, kMaxLine))) + " bytes");
   at_ += end + 2;
   wanted_ = *size;
   stage_ = wanted_ == 0 ? Stage::kTrailer : Stage::kChunk;

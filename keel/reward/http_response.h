@@ -3,10 +3,17 @@
 #include <string>
 #include <string_view>
 
+#include "keel/reward/program_reward.h"
+
 namespace keel {
 
+/// An answer that would be no better a second time. What is wrong with one otherwise is a plain ChannelError.
+struct BadAnswer : ChannelError {
+  using ChannelError::ChannelError;
+};
+
 /// Reads one HTTP/1.x answer as its bytes come in, so that nobody has to wait for the end of the connection. Interim
-/// answers (100 Continue) are passed over. What is wrong with an answer is a ChannelError.
+/// answers (100 Continue) are passed over.
 class HttpResponse {
  public:
   explicit HttpResponse(size_t max_bytes) : max_bytes_(max_bytes) {}
@@ -16,9 +23,7 @@ class HttpResponse {
   /// The connection ended. Only an answer without a length is whole by that.
   void end();
 
-  bool has_begun() const { return count_ > 0; }
-  bool is_server_fault() const { return status_.starts_with('5'); }
-  /// Of an answer with the status 200; redirects are not followed.
+  /// Of an answer with the status 200. Redirects are not followed; the faults of a server (5xx) may pass.
   const std::string& body() const;
 
  private:

@@ -185,34 +185,39 @@ TEST(HttpReward, FollowsNoRedirect) {
 }
 
 TEST(HttpReward, RefusesAnswersThatAreNoneOrTooLong) {
-  const std::pair<std::string, const char*> cases[] = {
-      {"hello", "no HTTP"},
-      {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n[1]", "announced 10"},
-      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx", "chunk of \"ffff"},
-      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nx", "middle of a chunk"},
-      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nx", "chunk of \"-5"},
-      {"HTTP/1.1 100 Continue\r\n\r\n", "no HTTP"},
-      {"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n", "announced 3000"},
-      {ok(std::string(3000, ' ')), "more than 2000 bytes"},
+  struct Case {
+    std::string answer;
+    const char* part;
+    size_t requests;  // one that broke off may be whole the next time
   };
-  for (const auto& [answer, part] : cases) {
-    Server server(std::vector<std::string>(3, answer));
+  const Case cases[] = {
+      {"hello", "no HTTP", 1},
+      {"HTTP/1.1 100 Continue\r\n\r\n", "no HTTP", 1},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n[1]", "announced 10", 3},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n", "announced 3000", 1},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nx", "middle of a chunk", 3},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx", "chunk of \"ffff", 1},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nx", "chunk of \"-5", 1},
+      {"HTTP/1.1 200 OK\r\n\r\n" + std::string(3000, ' '), "more than 2000 bytes", 1},
+  };
+  for (const Case& each : cases) {
+    Server server(std::vector<std::string>(3, each.answer));
     HttpOptions options = quick(server);
     options.max_response = 2000;
     HttpChannel channel(options);
     const std::string error = error_text(channel);
-    EXPECT_EQ(server.requests().size(), 1u) << error;
-    EXPECT_NE(error.find(part), std::string::npos) << error;
+    EXPECT_NE(error.find(each.part), std::string::npos) << error;
+    EXPECT_EQ(server.requests().size(), each.requests) << error;
   }
 }
 
-TEST(HttpReward, ASilentServerTakesTooLongAndIsNotAskedAgain) {
+TEST(HttpReward, ASilentServerTakesTooLong) {
   Server server({"", ""});
   HttpOptions options = quick(server);
   options.timeout = 0.3;
+  options.retries = 0;
   HttpChannel channel(options);
   EXPECT_EQ(error_text(channel), "the answer took too long");
-  EXPECT_EQ(server.requests().size(), 1u);
 }
 
 TEST(HttpReward, ANumberThatIsNoneIsAFailureOfItsSample) {

@@ -1,10 +1,12 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <algorithm>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/json_lines.h"
 #include "keel/core/config_tree.h"
+#include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
 #include "keel/core/options.h"
 #include "keel/reward/reward_options.h"
 
@@ -26,21 +28,37 @@ RewardOptions read_settings(const std::vector<std::string>& settings) {
   return options;
 }
 
-/// {"prompt": text or messages, "completion": text, "answer": any, "source": text}; other keys are extra columns.
+[[noreturn]] void refuse(const std::string& place, const char* key, const Json& value, const char* wanted) {
+  fail(ExitCode::kBadInput, place, ": \"", key, "\" is ", printable(value.dump()), "; wanted ", wanted);
+}
+
+/// {"prompt": text or messages, "completion": text, "answer": any, "source": text, "completion_ids": numbers}; other
+/// keys are extra columns.
 Prompt prompt_of(const Json& row, uint64_t id, const std::string& place) {
-  Prompt prompt{.id = id, .tokens = {}, .text = "", .source = row.value("source", ""), .answer = Json()};
   if (!row.contains("completion") || !row["completion"].is_string())
     fail(ExitCode::kBadInput, place, ": the row has no \"completion\"; add it, as a string");
-  const Json& text = row.value("prompt", Json(""));
+  const Json text = row.value("prompt", Json("")), source = row.value("source", Json(""));
+  if (!text.is_string() && !text.is_array()) refuse(place, "prompt", text, "a text or a list of messages");
+  if (!source.is_string()) refuse(place, "source", source, "a text");
+  Prompt prompt{.id = id, .tokens = {}, .text = "", .source = source, .answer = row.value("answer", Json())};
   if (text.is_string())
     prompt.text = text;
   else
     prompt.messages = text;
-  prompt.answer = row.value("answer", Json());
   prompt.extra = Json::object();
   for (const auto& [key, value] : row.items())
-    if (key != "prompt" && key != "completion" && key != "answer" && key != "source") prompt.extra[key] = value;
+    if (key != "prompt" && key != "completion" && key != "answer" && key != "source" && key != "completion_ids")
+      prompt.extra[key] = value;
   return prompt;
+}
+
+std::optional<std::vector<int32_t>> tokens_of(const Json& row, const std::string& place) {
+  if (!row.contains("completion_ids") || row["completion_ids"].is_null()) return std::nullopt;
+  const Json& ids = row["completion_ids"];
+  const auto is_token = [](const Json& id) { return id.is_number_unsigned() && id <= INT32_MAX; };
+  if (!ids.is_array() || !std::all_of(ids.begin(), ids.end(), is_token))
+    refuse(place, "completion_ids", ids, "a list of token numbers");
+  return ids.get<std::vector<int32_t>>();
 }
 
 ExitCode reward_rows(const std::string& path, const RewardOptions& options) {
@@ -53,13 +71,15 @@ ExitCode reward_rows(const std::string& path, const RewardOptions& options) {
     const RewardSample sample{.prompt = prompt,
                               .completion = row["completion"],
                               .spelled = row["completion"],
-                              .tokens = {},
+                              .tokens = tokens_of(row, line.place),
                               .id = line.number};
     const Judgement judgement = reward.judge({&sample, 1});
     const auto json = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
     row["reward"] = json(judgement.totals[0]);
+    row["rewards"] = Json::object();
     for (size_t t = 0; t < judgement.terms.size(); ++t)
       row["rewards"][reward.terms()[t].name] = json(judgement.terms[t][0]);
+    row.erase("failures");
     if (!judgement.failures.empty()) row["failures"] = judgement.failures;
   });
   return ExitCode::kDone;
@@ -72,7 +92,8 @@ Action add_reward(CLI::App& app) {
   CLI::App* command = app.add_subcommand("reward", "Try reward functions on completions, before a run does");
   command
       ->add_option("ROWS", arguments->rows,
-                   "JSONL rows {prompt, completion, answer, source, ...}; printed with \"reward\"; - is standard input")
+                   "JSONL rows {prompt, completion, answer, source, completion_ids, ...}; printed with \"reward\"; - "
+                   "is standard input")
       ->required();
   command->add_option(
       "SETTINGS", arguments->settings,

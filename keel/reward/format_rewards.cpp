@@ -10,15 +10,20 @@
 namespace keel {
 namespace {
 
-/// A reward that is a function of one sample.
+/// A reward that is a function of one sample; nothing where the sample has no tokens and they are needed.
 class SampleReward final : public Reward {
  public:
-  using Function = std::function<double(const RewardSample&)>;
+  using Function = std::function<std::optional<double>(const RewardSample&)>;
   explicit SampleReward(Function function) : function_(std::move(function)) {}
 
   Scores operator()(std::span<const RewardSample> samples) const override {
     Scores scores;
-    for (const RewardSample& sample : samples) scores.rewards.emplace_back(function_(sample));
+    for (const RewardSample& sample : samples) {
+      scores.rewards.push_back(function_(sample));
+      if (!scores.rewards.back())
+        scores.failures[scores.rewards.size() - 1] =
+            "it counts tokens, and the completion comes without them; give the row \"completion_ids\"";
+    }
     return scores;
   }
 
@@ -58,6 +63,12 @@ bool matches(const text::Regex& regex, const std::string& completion) {
   }
 }
 
+std::unique_ptr<Reward> length_function(std::function<double(double)> worth) {
+  return std::make_unique<SampleReward>([worth = std::move(worth)](const RewardSample& sample) {
+    return sample.tokens ? std::optional(worth(static_cast<double>(sample.tokens->size()))) : std::nullopt;
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<Reward> tags_reward(std::vector<std::string> tags) {
@@ -83,15 +94,11 @@ std::unique_ptr<Reward> stopped_reward() {
 }
 
 std::unique_ptr<Reward> length_reward(double scale) {
-  return std::make_unique<SampleReward>(
-      [scale](const RewardSample& sample) { return -static_cast<double>(sample.tokens.size()) / scale; });
+  return length_function([=](double length) { return -length / scale; });
 }
 
 std::unique_ptr<Reward> overlong_reward(double longest, double buffer) {
-  return std::make_unique<SampleReward>([=](const RewardSample& sample) {
-    const double over = static_cast<double>(sample.tokens.size()) - (longest - buffer);
-    return -std::clamp(over / buffer, 0.0, 1.0);
-  });
+  return length_function([=](double length) { return -std::clamp((length - (longest - buffer)) / buffer, 0.0, 1.0); });
 }
 
 }  // namespace keel

@@ -21,7 +21,7 @@ std::unique_ptr<Reward> pattern_reward(const std::string& pattern);
 /// 1 when the completion ended by itself, 0 when it was cut off.
 std::unique_ptr<Reward> stopped_reward();
 
-/// Minus the number of tokens over `scale`.
+/// Minus the number of tokens divided by `scale`.
 std::unique_ptr<Reward> length_reward(double scale);
 
 /// DAPO's soft penalty: 0 up to longest - buffer tokens, falling in a straight line to -1 at `longest`, and -1 beyond.

@@ -15,11 +15,13 @@
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
+#include "keel/reward/http_response.h"
 
 namespace keel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr double kLongestPause = 30;  // seconds between two tries
 
 void wait_for(int socket, short events, Deadline deadline, const char* what) {
   while (true) {
@@ -70,75 +72,18 @@ void send_all(int socket, std::string_view bytes, Deadline deadline) {
   }
 }
 
-std::string receive_all(int socket, size_t max_bytes, Deadline deadline) {
-  std::string all;
+void receive(int socket, HttpResponse& response, Deadline deadline) {
   char buffer[1 << 16];
   while (true) {
     wait_for(socket, POLLIN, deadline, "the answer");
     const ssize_t count = recv(socket, buffer, sizeof(buffer), 0);
-    if (count == 0) return all;
-    if (count > 0) all.append(buffer, static_cast<size_t>(count));
+    if (count == 0) return response.end();
     if (count < 0 && errno != EAGAIN && errno != EINTR) throw ChannelError(strerror(errno));
-    if (all.size() > max_bytes) throw ChannelError("the answer has more than " + std::to_string(max_bytes) + " bytes");
-  }
-}
-
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
-
-std::optional<size_t> parse_size(std::string_view text, int base) {
-  size_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc() || rest == text.data()) return std::nullopt;
-  return value;
-}
-
-/// The value of a header, without the spaces around it; headers are in lower case.
-std::optional<std::string> header(const std::string& headers, const std::string& name) {
-  const size_t begin = headers.find("\r\n" + name + ":");
-  if (begin == std::string::npos) return std::nullopt;
-  const size_t value = headers.find_first_not_of(' ', begin + name.size() + 3);
-  return headers.substr(value, headers.find("\r\n", value) - value);
-}
-
-std::string unchunked(std::string_view body) {
-  std::string whole;
-  while (true) {
-    const size_t end = body.find("\r\n");
-    const std::optional<size_t> size = parse_size(body.substr(0, std::min(end, body.size())), 16);
-    if (end == std::string_view::npos || !size) throw ChannelError("the answer ends in the middle of a chunk");
-    body.remove_prefix(end + 2);
-    if (*size == 0) return whole;
-    if (*size > body.size() || body.size() - *size < 2) throw ChannelError("the answer ends in the middle of a chunk");
-    whole += body.substr(0, *size);
-    body.remove_prefix(*size + 2);
+    if (count > 0 && response.add({buffer, static_cast<size_t>(count)})) return;
   }
 }
 
 }  // namespace
-
-std::string http_body(const std::string& response, bool& server_fault) {
-  const size_t end = response.find("\r\n\r\n");
-  if (!response.starts_with("HTTP/1.") || end == std::string::npos || end < 12)
-    throw ChannelError("the answer is no HTTP: " + printable(response));
-  const std::string headers = lower(response.substr(0, end + 2)), status = response.substr(9, 3);
-  server_fault = status[0] == '5';
-  const std::string body = response.substr(end + 4);
-  if (status[0] == '3')
-    throw ChannelError("answered with a redirect (" + status + "), which is not followed; give the final address");
-  if (status != "200") throw ChannelError("answered with status " + status + ": " + printable(body));
-  if (header(headers, "transfer-encoding").value_or("identity").find("chunked") != std::string::npos)
-    return unchunked(body);
-  const std::optional<std::string> length = header(headers, "content-length");
-  if (!length) return body;
-  const std::optional<size_t> size = parse_size(*length, 10);
-  if (!size || *size > body.size())
-    throw ChannelError("the answer has " + std::to_string(body.size()) + " bytes, but announced " + *length);
-  return body.substr(0, *size);
-}
 
 HttpChannel::HttpChannel(HttpOptions options) : options_(std::move(options)) {
   const std::string& url = options_.url;
@@ -160,36 +105,38 @@ HttpChannel::HttpChannel(HttpOptions options) : options_(std::move(options)) {
   host_ = authority_.substr(0, colon);
   if (is_bracketed && host_.ends_with(']')) host_ = host_.substr(1, host_.size() - 2);
   port_ = colon == std::string::npos ? "80" : authority_.substr(colon + 1);
-  const std::optional<size_t> number = parse_size(port_, 10);
-  if (host_.empty() || !number || *number == 0 || *number > 65535) refuse("wanted http://HOST[:PORT][/PATH]");
+  uint16_t number = 0;
+  const auto [rest, error] = std::from_chars(port_.data(), port_.data() + port_.size(), number);
+  if (host_.empty() || error != std::errc() || rest != port_.data() + port_.size() || number == 0)
+    refuse("wanted http://HOST[:PORT][/PATH]");
 }
 
-std::string HttpChannel::post(const std::string& body, bool& may_retry) const {
+std::string HttpChannel::post(const std::string& body) const {
   const Deadline deadline = seconds_from_now(options_.timeout);
-  may_retry = true;
   const FileHandle connection = connect_to(host_, port_, deadline);
   std::string request = "POST " + path_ + " HTTP/1.1\r\nHost: " + authority_;
   request += "\r\nContent-Type: application/json\r\nAccept: application/json\r\nConnection: close\r\nContent-Length: ";
   request += std::to_string(body.size()) + "\r\n\r\n" + body;
   send_all(connection.get(), request, deadline);
-  const std::string response = receive_all(connection.get(), options_.max_response, deadline);
-  if (response.empty()) throw ChannelError("closed the connection without an answer");
-  return http_body(response, may_retry);
+  HttpResponse response(options_.max_response);
+  receive(connection.get(), response, deadline);
+  return response.body();
 }
 
-void HttpChannel::exchange(const std::string& request, const Accept& accept) {
+std::string HttpChannel::post_until_answered(const std::string& body) const {
   double pause = options_.first_pause;
-  for (int64_t attempt = 0;; ++attempt, pause *= 2) {
-    bool may_retry = false;
+  for (int64_t attempt = 0;; ++attempt, pause = std::min(2 * pause, kLongestPause)) {
     try {
-      const std::string body = post(request, may_retry);
-      may_retry = false;
-      return accept(body);
+      return post(body);
+    } catch (const BadAnswer&) {
+      throw;
     } catch (const ChannelError&) {
-      if (!may_retry || attempt >= options_.retries) throw;
+      if (attempt >= options_.retries) throw;
     }
     std::this_thread::sleep_for(std::chrono::duration<double>(pause));
   }
 }
+
+void HttpChannel::exchange(const std::string& request, const Accept& accept) { accept(post_until_answered(request)); }
 
 }  // namespace keel

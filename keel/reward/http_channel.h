@@ -11,7 +11,7 @@ struct HttpOptions {
   std::string url;           // http://HOST[:PORT][/PATH], from the configuration only
   double timeout = 60;       // seconds for one request, from connecting to the last byte
   int64_t retries = 3;       // further tries when there is no connection, no answer in time or a 5xx answer
-  double first_pause = 0.5;  // seconds before the first further try; doubled each time
+  double first_pause = 0.5;  // seconds before the first further try; doubled each time, up to 30
   size_t max_response = size_t{16} << 20;
 };
 
@@ -24,15 +24,12 @@ class HttpChannel final : public Channel {
   void exchange(const std::string& request, const Accept& accept) override;
 
  private:
-  /// The body of a 200 answer. `may_retry` says, when this throws, whether another try makes sense.
-  std::string post(const std::string& body, bool& may_retry) const;
+  /// The body of a 200 answer. A BadAnswer would be no better a second time; after another ChannelError it may.
+  std::string post(const std::string& body) const;
+  std::string post_until_answered(const std::string& body) const;
 
   HttpOptions options_;
   std::string host_, port_, path_, authority_;
 };
-
-/// The body of an HTTP/1.x response with the status 200; a ChannelError says what is wrong with it, and `server_fault`
-/// whether it is a 5xx. Plain, counted and chunked bodies are read.
-std::string http_body(const std::string& response, bool& server_fault);
 
 }  // namespace keel

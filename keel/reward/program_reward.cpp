@@ -20,7 +20,7 @@ std::string request_text(std::span<const RewardSample> samples, uint64_t id) {
     request["answers"].push_back(prompt.answer);
     request["sources"].push_back(prompt.source);
     request["extra"].push_back(prompt.extra);
-    request["completion_ids"].push_back(sample.tokens);
+    request["completion_ids"].push_back(sample.tokens ? Json(*sample.tokens) : Json());
     request["stopped"].push_back(sample.stopped);
     request["steps"].push_back(sample.policy_version);
     request["query"].push_back(prompt.text + sample.spelled);  // what OpenRLHF's reward servers read

@@ -18,12 +18,12 @@ namespace keel {
 /// One completion to be judged.
 struct RewardSample {
   const Prompt& prompt;
-  std::string completion;  // without its stop token and other special tokens
-  std::string spelled;     // with them
-  std::vector<int32_t> tokens;
-  bool stopped = true;          // it ended by itself and was not cut off
-  uint64_t id = 0;              // of its rollout
-  uint64_t policy_version = 0;  // number of updates the sampling weights had seen
+  std::string completion;                      // without its stop token and other special tokens
+  std::string spelled;                         // with them
+  std::optional<std::vector<int32_t>> tokens;  // nothing where only the text is known
+  bool stopped = true;                         // it ended by itself and was not cut off
+  uint64_t id = 0;                             // of its rollout
+  uint64_t policy_version = 0;                 // number of updates the sampling weights had seen
 };
 
 /// What a reward function said about a batch.

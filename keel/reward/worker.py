@@ -15,6 +15,7 @@ import types
 
 USUAL_NAMES = ("compute_score", "reward_func", "reward_function", "reward", "reward_fn")
 ANSWER_NAMES = ("ground_truth", "solution", "label", "labels", "target", "reference", "gold")
+TRL_NAMES = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 
 
 def load_function(path, name):
@@ -30,9 +31,9 @@ def load_function(path, name):
         return getattr(module, name)
     own = {key: value for key, value in vars(module).items()
            if inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")}
-    usual = [key for key in USUAL_NAMES if key in own]
+    usual = [key for key in USUAL_NAMES if callable(getattr(module, key, None))]
     if usual or len(own) == 1:
-        return own[(usual or list(own))[0]]
+        return getattr(module, (usual or list(own))[0])
     raise LookupError(f"{path}: which function is the reward? Write python:{path}:NAME; there is {', '.join(own) or 'none'}")
 
 
@@ -57,12 +58,14 @@ def call(function, *arguments, **named):
     return function(*arguments, **named)
 
 
+def takes_any_name(parameters):
+    return any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
 def accepted(function, named):
     """Those of the named arguments that the function takes."""
     parameters = inspect.signature(function).parameters
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return named
-    return {key: value for key, value in named.items() if key in parameters}
+    return named if takes_any_name(parameters) else {key: named[key] for key in named if key in parameters}
 
 
 def columns_of(request):
@@ -81,14 +84,19 @@ def call_trl(function, request):
     for name in ("answer",) + tuple(name for name in ANSWER_NAMES if name in parameters):
         named.setdefault(name, request["answers"])
     named.setdefault("data_source", request["sources"])
-    named["completion_ids"] = request["completion_ids"]
+    if None not in request["completion_ids"]:
+        named["completion_ids"] = request["completion_ids"]
+    elif "completion_ids" in parameters:
+        raise ValueError("the function asks for completion_ids, and the completions come without tokens; "
+                         "give the rows a column completion_ids")
     named["trainer_state"] = types.SimpleNamespace(global_step=max(request["steps"], default=0))
     named["log_extra"] = named["log_metric"] = lambda *arguments, **ignored: None
     prompts, completions = [], []
     for text, messages, completion in zip(request["prompts"], request["messages"], request["completions"]):
         prompts.append(text if messages is None else messages)
         completions.append(completion if messages is None else [{"role": "assistant", "content": completion}])
-    return call(function, prompts=prompts, completions=completions, **accepted(function, named))
+    named["prompts"], named["completions"] = prompts, completions
+    return call(function, **accepted(function, named))
 
 
 def extra_info(row):
@@ -149,19 +157,21 @@ def judge_batch(result, count):
 
 
 def judge_with(function):
-    """From a request to its answer, by the parameters of the function."""
-    names = set(inspect.signature(function).parameters)
-    if "solution_str" in names:
-        return lambda r: judge_each(lambda i: call_verl(function, r, i), len(r["completions"]))
-    if "solution_strs" in names:
-        return lambda r: judge_batch(call_verl_batch(function, r), len(r["completions"]))
-    if "queries" in names:
-        return lambda r: judge_batch(call_openrlhf(function, r), len(r["completions"]))
-    if "completions" in names:
+    """From a request to its answer, by the parameters of the function. TRL gives all it has by name, so that a function
+    of TRL's may take any of it, or just **kwargs."""
+    parameters = inspect.signature(function).parameters
+    if "completions" not in parameters and "completion_ids" not in parameters:
+        if "solution_str" in parameters:
+            return lambda r: judge_each(lambda i: call_verl(function, r, i), len(r["completions"]))
+        if "solution_strs" in parameters:
+            return lambda r: judge_batch(call_verl_batch(function, r), len(r["completions"]))
+        if "queries" in parameters:
+            return lambda r: judge_batch(call_openrlhf(function, r), len(r["completions"]))
+    if not TRL_NAMES.isdisjoint(parameters) or takes_any_name(parameters):
         return lambda r: judge_batch(call_trl(function, r), len(r["completions"]))
-    raise TypeError(f"{function.__name__}({', '.join(names)}) is no reward function that is known here; wanted TRL's "
-                    "(prompts, completions, **columns), verl's (data_source, solution_str, ground_truth, extra_info; or all as lists) "
-                    "or OpenRLHF's (queries, prompts, labels)")
+    raise TypeError(f"{getattr(function, '__name__', function)}({', '.join(parameters)}) is no reward function that is "
+                    "known here; wanted TRL's (prompts, completions, **columns), verl's (data_source, solution_str, "
+                    "ground_truth, extra_info; or all as lists) or OpenRLHF's (queries, prompts, labels)")
 
 
 def main():

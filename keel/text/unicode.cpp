@@ -82,6 +82,10 @@ void append_lower_case(std::string& text, char32_t c) {
   append_utf8(text, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
 }
 
+std::string fold_case(std::string_view text) {
+  return map_part(text, UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
+}
+
 uint32_t category_bit(char32_t c) {
   const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
   if (category != UTF8PROC_CATEGORY_CN) return uint32_t{1} << category;
@@ -118,8 +122,15 @@ bool is_punctuation(char32_t c) {
 
 #else
 
-// require_unicode_tables() stops every caller at load time.
 bool has_unicode_tables() { return false; }
+std::string fold_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+// require_unicode_tables() stops every caller of these at load time.
 std::string normalize(std::string_view text, NormalForm) { return std::string(text); }
 void append_lower_case(std::string& text, char32_t c) { append_utf8(text, c); }
 uint32_t category_bit(char32_t) { return 0; }

@@ -23,6 +23,10 @@ std::string normalize(std::string_view text, NormalForm form);
 /// Appends the lower case of one character, which is two characters for one of them.
 void append_lower_case(std::string& text, char32_t code_point);
 
+/// A text as one compares it without regard to case: Unicode's full case folding, then NFC. ASCII only in a build
+/// without the tables. `text` is valid UTF-8.
+std::string fold_case(std::string_view text);
+
 /// General category as a bit, and the bits of a category's name ("L", "Lu"; 0 for other names), as regular expressions
 /// of the package know them.
 uint32_t category_bit(char32_t code_point);

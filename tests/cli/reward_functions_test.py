@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import types
 
 import support
 
@@ -33,6 +34,21 @@ def no_keywords(completions, prompts):
 
 async def later(completions, **kwargs):
     return [c.count("a") / 7 for c in completions]
+
+def tokens(completion_ids, **kwargs):
+    return [float(len(ids)) for ids in completion_ids]
+
+def only_keywords(**kwargs):
+    return [len(c) + len(p) + kwargs["trainer_state"].global_step for c, p in zip(kwargs["completions"], kwargs["prompts"])]
+
+def a_column_of_another_form(completions, queries, **kwargs):
+    return [len(c) - len(q) for c, q in zip(completions, queries)]
+
+class Counts:
+    def __call__(self, prompts, **kwargs):
+        return [len(p) for p in prompts]
+
+reward = Counts()
 '''
 
 # As TRL's documentation shows it for conversations.
@@ -119,6 +135,14 @@ class RewardCommand(support.Test):
             self.assertGreater(len(set(want)), 1, name)
             self.assert_rewards(self.reward(data, f"python:{path}:{name}"), want)
         self.assert_rewards(self.reward(data, f"python:{path}:no_keywords"), module.no_keywords(**columns))
+        self.assert_rewards(self.reward(data, f"python:{path}:only_keywords"), module.only_keywords(
+            **columns, trainer_state=types.SimpleNamespace(global_step=0)))
+        self.assert_rewards(self.reward(data, f"python:{path}"), [len(r["prompt"]) for r in data])
+        for i, row in enumerate(data):
+            row["queries"], row["completion_ids"] = "q" * i, [7] * i
+        self.assert_rewards(self.reward(data, f"python:{path}:a_column_of_another_form"),
+                            [len(r["completion"]) - i for i, r in enumerate(data)])
+        self.assert_rewards(self.reward(data, f"python:{path}:tokens"), range(len(data)))
         self.assert_rewards(self.reward(data, f"python:{path}:later"), [r["completion"].count("a") / 7 for r in data])
 
     def test_trls_conversations(self):
@@ -188,6 +212,30 @@ class RewardCommand(support.Test):
         self.assert_refused(result, 3, "rows.jsonl:2", "completion")
         self.assertEqual(json.loads(result.stdout)["reward"], 1)
         self.assert_refused(support.keel("reward", "rows.jsonl", "reward.function=x", cwd=self.folder), 2, "did you mean")
+
+    def test_tokens_are_read_from_the_rows_and_else_asked_for(self):
+        data = [{"completion": "x", "completion_ids": [7] * n} for n in (0, 6, 8, 10, 12)]
+        self.assert_rewards(self.reward(data, "overlong:10,4"), [0, 0, -0.5, -1, -1])
+        self.assert_rewards(self.reward(data, "length:10"), [0, -0.6, -0.8, -1, -1.2])
+        for function in ("overlong:10,4", "length:10"):
+            self.assertIn("completion_ids", self.reward([{"completion": "x"}], function, code=5).stderr)
+        path = self.write("trl.py", TRL)
+        self.assertIn("completion_ids", self.reward([{"completion": "x"}], f"python:{path}:tokens", code=5).stderr)
+        self.assert_rewards(self.reward([{"completion": "x"}], f"python:{path}:reward_len"), [1])
+
+    def test_a_function_that_nobody_calls_is_refused(self):
+        path = self.write("odd.py", "def f(answer, label):\n    return [1]\n")
+        self.assertIn("f(answer, label) is no reward function", self.reward(rows(1), f"python:{path}", code=5).stderr)
+
+    def test_the_rewards_of_an_earlier_run_are_replaced(self):
+        data = [{"completion": "A", "answer": "A", "rewards": r, "reward": r, "failures": r} for r in (7, {"math": 1}, None)]
+        for row in self.reward(data, "exact"):
+            self.assertEqual(row, {"completion": "A", "answer": "A", "reward": 1, "rewards": {"exact": 1}})
+
+    def test_rows_of_the_wrong_type_are_refused(self):
+        for wrong in ({"source": 7}, {"prompt": 7}, {"completion_ids": 7}, {"completion_ids": ["a"]}, {"completion_ids": [-1]}):
+            result = self.reward([{"completion": "1", "answer": "1", **wrong}], "exact", code=3)
+            self.assertIn(f"rows.jsonl:1: \"{list(wrong)[0]}\" is ", result.stderr)
 
     def test_verify_keeps_the_order_of_many_rows(self):
         data = [{"i": i, "gold": str(i), "answer": str(i if i % 3 else i + 1)} for i in range(5000)]

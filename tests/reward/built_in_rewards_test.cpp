@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "keel/text/unicode.h"
 #include "tests/support/errors.h"
 #include "tests/support/reward_samples.h"
 
@@ -22,6 +23,20 @@ TEST(BuiltInRewards, ExactWantsTheSameText) {
   EXPECT_EQ(judge(batch, "exact:ignore_case"), (Rewards{1, 1, 1, 0}));
 }
 
+TEST(BuiltInRewards, CaseIsThatOfUnicode) {
+  if (!text::has_unicode_tables()) GTEST_SKIP() << "this build has no utf8proc";
+  SampleBatch batch;
+  batch
+      .add("\u00c9COLE", "\u00e9cole")                  // with an accent
+      .add("E\u0301cole", "\u00e9cole")                 // in two characters
+      .add("\u0394\u039f\u03a3", "\u03b4\u03bf\u03c2")  // a final sigma
+      .add("STRASSE", "Stra\u00dfe")
+      .add("ecole", "\u00e9cole")
+      .add("\xff", "\u00e9");
+  EXPECT_EQ(judge(batch, "exact:ignore_case"), (Rewards{1, 1, 1, 1, 0, 0}));
+  EXPECT_EQ(judge(batch, "exact"), (Rewards{0, 0, 0, 0, 0, 0}));
+}
+
 TEST(BuiltInRewards, NumericComparesTheLastNumberWithinATolerance) {
   SampleBatch batch;
   batch.add("#### $1,234.50", 1234.5)
@@ -30,23 +45,25 @@ TEST(BuiltInRewards, NumericComparesTheLastNumberWithinATolerance) {
       .add("#### -3", -3)
       .add("#### 1e3", "1000")
       .add("no number", 1)
-      .add("#### 1.2.3", 1.2);
-  EXPECT_EQ(judge(batch, "numeric"), (Rewards{1, 0, 0, 1, 1, 0, 0}));
-  EXPECT_EQ(judge(batch, "numeric:0.01"), (Rewards{1, 1, 0, 1, 1, 0, 0}));
+      .add("#### 1.2.3", 1.2)
+      .add("#### 3/4", "1/4")
+      .add("#### 0.5", "1/2");
+  EXPECT_EQ(judge(batch, "numeric"), (Rewards{1, 0, 0, 1, 1, 0, 0, 0, 1}));
+  EXPECT_EQ(judge(batch, "numeric:0.01"), (Rewards{1, 1, 0, 1, 1, 0, 0, 0, 1}));
 }
 
 TEST(BuiltInRewards, ChoiceReadsTheLetterInItsUsualSpellings) {
   SampleBatch batch;
   for (const char* right : {"The answer is (B).", "\\boxed{B}", "\\boxed{\\text{B}}", "answer: b",
-                            "<answer>B) 12</answer>", "Answer: **B**", "B"})
+                            "<answer>B) 12</answer>", "Answer: **B**", "B", "The correct answer is option B."})
     batch.add(right, "B");
   batch.add("The answer is C", "B")
       .add("The answer is Bob", "B")
       .add("", "B")
       .add("\\boxed{B}", 1)
       .add("\\boxed{B}", 0);
-  batch.add("\\boxed{B}", "(B) twelve");
-  EXPECT_EQ(judge(batch, "choice"), (Rewards{1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1}));
+  batch.add("\\boxed{B}", "(B) twelve").add("\\boxed{A, B}", "A").add("The answer is A or B.", "A");
+  EXPECT_EQ(judge(batch, "choice"), (Rewards{1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0}));
 }
 
 TEST(BuiltInRewards, AnAnswerThatIsNoTextIsReportedAndNotGuessed) {
@@ -92,6 +109,11 @@ TEST(BuiltInRewards, LengthsCostWhatDapoSays) {
   EXPECT_EQ(judge(batch, "length:100"), (Rewards{-0.0, -0.6, -0.8, -0.9, -1, -1.3}));
   batch.last().stopped = false;
   EXPECT_EQ(judge(batch, "stopped"), (Rewards{1, 1, 1, 1, 1, 0}));
+  batch.last().tokens.reset();
+  for (const char* function : {"length:100", "overlong:100,20"}) {
+    const std::string error = error_of(5, [&] { judge(batch, function); });
+    EXPECT_NE(error.find("give the row \"completion_ids\""), std::string::npos) << error;
+  }
 }
 
 TEST(BuiltInRewards, AnyOfSeveralAnswersIsRight) {

@@ -78,6 +78,28 @@ TEST_F(RunCode, JudgesAFunctionByItsResults) {
   EXPECT_EQ(reward("def f(a, b):\n    return a + [3]", calls, "code:fraction"), 0.5);
 }
 
+TEST_F(RunCode, ATextIsReadAsJsonOnlyWhereTheArgumentsAreText) {
+  // APPS and TACO hold the values themselves, PRIME's data sets hold both sides as JSON.
+  const char *same = "def f(s):\n    return s", *whole = "def f(s):\n    return int(s)";
+  const Json values = Json::parse(R"({"inputs": [["12"]], "outputs": ["12"], "fn_name": "f"})");
+  EXPECT_EQ(reward(same, values), 1);
+  EXPECT_EQ(reward(whole, values), 0);
+  const Json json = Json::parse(R"({"inputs": ["\"12\""], "outputs": ["12"], "fn_name": "f"})");
+  EXPECT_EQ(reward(same, json), 0);
+  EXPECT_EQ(reward(whole, json), 1);
+}
+
+TEST_F(RunCode, DecimalFractionsOfCallsMayDifferALittle) {
+  const Json calls = Json::parse(R"({"inputs": [[3]], "outputs": [{"a": [0.3, [1, "x"]]}], "fn_name": "f"})");
+  const auto returned = [&](const std::string& value) { return reward("def f(n):\n    return " + value, calls); };
+  EXPECT_EQ(returned("{'a': (n * 0.1, [1, 'x'])}"), 1);
+  EXPECT_EQ(returned("{'a': [0.30001, [1, 'x']]}"), 0);
+  EXPECT_EQ(returned("{'a': [0.3, [1.0000001, 'x']]}"), 0);
+  EXPECT_EQ(returned("{'a': [0.3, [1, 'y']]}"), 0);
+  EXPECT_EQ(returned("{'a': [0.3]}"), 0);
+  EXPECT_EQ(returned("{'a': [float('nan'), [1, 'x']]}"), 0);
+}
+
 TEST_F(RunCode, JudgesAFunctionByAssertions) {
   const Json checks = {"assert f(1) == 2", "assert f(2) == 3\nassert f(3) == 4"};
   EXPECT_EQ(reward("def f(x): return x + 1", checks), 1);

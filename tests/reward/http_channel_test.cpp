@@ -10,15 +10,17 @@
 #include <thread>
 
 #include "keel/core/json.h"
+#include "keel/reward/http_response.h"
 #include "tests/support/reward_samples.h"
 
 namespace keel {
 namespace {
 
-/// Answers connection after connection with the next of its texts, then closes; "" waits until the test is over.
+/// Answers connection after connection with the next of its texts, then closes; "" waits until the test is over. One
+/// that stays leaves every connection open until then.
 class Server {
  public:
-  explicit Server(std::vector<std::string> answers) : answers_(std::move(answers)) {
+  explicit Server(std::vector<std::string> answers, bool stays = false) : answers_(std::move(answers)), stays_(stays) {
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -60,14 +62,14 @@ class Server {
         const std::scoped_lock lock(mutex_);
         requests_.push_back(request);
       }
-      if (answer.empty()) {
-        waiting_.push_back(connection);
-        continue;
-      }
       for (size_t sent = 0; sent < answer.size();) {
         const ssize_t count = send(connection, answer.data() + sent, answer.size() - sent, MSG_NOSIGNAL);
         if (count <= 0) break;
         sent += static_cast<size_t>(count);
+      }
+      if (answer.empty() || stays_) {
+        waiting_.push_back(connection);
+        continue;
       }
       shutdown(connection, SHUT_WR);
       while (recv(connection, buffer, sizeof(buffer), 0) > 0) continue;
@@ -81,6 +83,7 @@ class Server {
 
   std::vector<std::string> answers_, requests_;
   int listener_ = -1, port_ = 0;
+  bool stays_;
   std::vector<int> waiting_;
   std::mutex mutex_;
   std::jthread thread_;
@@ -132,6 +135,32 @@ TEST(HttpReward, ReadsChunksAndBodiesWithoutALength) {
   EXPECT_EQ(answer_of(channel), "[1]");
 }
 
+TEST(HttpReward, TheEndOfTheAnswerIsEnough) {
+  const std::string chunked =
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[2]\r\n0\r\nTrailer: x\r\n\r\n";
+  Server server({ok("[1]"), chunked, "HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\nno"}, /*stays=*/true);
+  HttpChannel channel(quick(server));
+  EXPECT_EQ(answer_of(channel), "[1]");
+  EXPECT_EQ(answer_of(channel), "[2]");
+  EXPECT_EQ(error_text(channel), "answered with status 404: \"no\"");
+}
+
+TEST(HttpReward, WaitsForTheAnswerBehindInterimOnes) {
+  Server server({"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + ok("[1]")});
+  HttpChannel channel(quick(server));
+  EXPECT_EQ(answer_of(channel), "[1]");
+}
+
+TEST(HttpReward, BytesMayComeOneByOne) {
+  for (const std::string& answer : {ok("[0.25]"), std::string("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"
+                                                              "Transfer-Encoding: chunked\r\n\r\n4\r\n[0.2\r\n"
+                                                              "2;x=y\r\n5]\r\n0\r\nTrailer: x\r\n\r\n")}) {
+    HttpResponse response(1000);
+    for (size_t i = 0; i < answer.size(); ++i) EXPECT_EQ(response.add(answer.substr(i, 1)), i + 1 == answer.size());
+    EXPECT_EQ(response.body(), "[0.25]");
+  }
+}
+
 TEST(HttpReward, TriesAgainAfterAServersFaultOnly) {
   Server server({"HTTP/1.1 503 Busy\r\n\r\n", "HTTP/1.1 500 Oh\r\n\r\n", ok("[1]"), "HTTP/1.1 404 No\r\n\r\nnothing"});
   HttpChannel channel(quick(server));
@@ -156,19 +185,29 @@ TEST(HttpReward, FollowsNoRedirect) {
 }
 
 TEST(HttpReward, RefusesAnswersThatAreNoneOrTooLong) {
-  const std::pair<std::string, const char*> cases[] = {
-      {"hello", "no HTTP"},
-      {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n[1]", "announced 10"},
-      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx", "middle of a chunk"},
-      {ok(std::string(3000, ' ')), "more than 2000 bytes"},
+  struct Case {
+    std::string answer;
+    const char* part;
+    size_t requests;  // one that broke off may be whole the next time
   };
-  for (const auto& [answer, part] : cases) {
-    Server server(std::vector<std::string>(3, answer));
+  const Case cases[] = {
+      {"hello", "no HTTP", 1},
+      {"HTTP/1.1 100 Continue\r\n\r\n", "no HTTP", 1},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n[1]", "announced 10", 3},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n", "announced 3000", 1},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nx", "middle of a chunk", 3},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx", "chunk of \"ffff", 1},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nx", "chunk of \"-5", 1},
+      {"HTTP/1.1 200 OK\r\n\r\n" + std::string(3000, ' '), "more than 2000 bytes", 1},
+  };
+  for (const Case& each : cases) {
+    Server server(std::vector<std::string>(3, each.answer));
     HttpOptions options = quick(server);
     options.max_response = 2000;
     HttpChannel channel(options);
     const std::string error = error_text(channel);
-    EXPECT_NE(error.find(part), std::string::npos) << error;
+    EXPECT_NE(error.find(each.part), std::string::npos) << error;
+    EXPECT_EQ(server.requests().size(), each.requests) << error;
   }
 }
 

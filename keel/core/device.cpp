@@ -26,19 +26,19 @@ void keep_freed_memory() {
 
 }  // namespace
 
-at::Device open_device(const std::string& name) {
+at::Device open_device(const std::string& name, const std::string& setting) {
   keep_freed_memory();
   if (name == "cpu") return at::Device(at::kCPU);
 #ifdef KEEL_HAS_CUDA
   if (!at::hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0)
-    fail(ExitCode::kBadConfiguration,
-         "run.device is cuda, but no CUDA device is visible; check nvidia-smi, or set run.device=cpu");
+    fail(ExitCode::kBadConfiguration, setting, " is ", name,
+         ", but no CUDA device is visible; check nvidia-smi, or set ", setting, "=cpu");
   at::globalContext().lazyInitDevice(at::kCUDA);
   return at::Device(at::kCUDA, 0);
 #else
-  fail(ExitCode::kBadConfiguration, "run.device is ", name,
-       ", but this build is for the CPU only; `keel doctor` says why. ",
-       "Set run.device=cpu, or build with a CUDA torch and nvcc");
+  fail(ExitCode::kBadConfiguration, setting, " is ", name,
+       ", but this build is for the CPU only; `keel doctor` says why. ", "Set ", setting,
+       "=cpu, or build with a CUDA torch and nvcc");
 #endif
 }
 

@@ -7,8 +7,9 @@
 
 namespace keel {
 
-/// "cpu" or "cuda" as a device; an error (exit code 2) when this build or this machine has none.
-at::Device open_device(const std::string& name);
+/// "cpu" or "cuda" as a device; an error (exit code 2) that begins with the `setting` when this build or this machine
+/// has none.
+at::Device open_device(const std::string& name, const std::string& setting = "run.device");
 
 /// CPU threads of the tensor library; 0 asks for one per core. Returns the number in force.
 int64_t use_threads(int64_t threads);

@@ -177,10 +177,13 @@ class ModelReader {
   }
 
   Json rope_scaling() const {
-    // Llama 3 was trained for 8192 before it was stretched, and its GGUF files do not say so.
-    const int64_t original = metadata_.integer(key("rope.scaling.original_context_length"))
-                                 .value_or(file_.contains(kRopeFactors) ? 8192 : 0);
+    const Json stretched = gguf_rope_scaling(metadata_, std::string(architecture_.name));
     if (file_.contains(kRopeFactors)) {
+      if (!stretched.is_null())
+        refuse("it has frequency factors (", kRopeFactors, ") and ", stretched["rope_type"].get<std::string>(),
+               " rope scaling; wanted one of them");
+      // Llama 3 was trained for 8192 before it was stretched, and its GGUF files do not say so.
+      const int64_t original = metadata_.integer(key("rope.scaling.original_context_length")).value_or(8192);
       std::vector<float> factors(static_cast<size_t>(head_dim_ / 2));
       const GgufTensor& tensor = *file_.find(kRopeFactors);
       if (tensor.shape != std::vector<int64_t>{head_dim_ / 2}) {
@@ -190,14 +193,7 @@ class ModelReader {
       file_.read_into(kRopeFactors, factors);
       return llama3_rope_scaling(factors, rope_theta(), static_cast<double>(original), file_.path().string());
     }
-    const std::string type = metadata_.text(key("rope.scaling.type")).value_or("none");
-    if (type == "none") return {};
-    const double factor = metadata_.required_number(key("rope.scaling.factor"));
-    if (type == "linear") return {{"rope_type", "linear"}, {"factor", factor}};
-    if (type != "yarn") refuse(key("rope.scaling.type"), " is ", printable(type), "; known are none, linear, yarn");
-    Json scaling = {{"rope_type", "yarn"}, {"factor", factor}};
-    if (original > 0) scaling["original_max_position_embeddings"] = original;
-    return scaling;
+    return stretched;
   }
 
   void add_layer(std::vector<GgufParameter>& list, int64_t layer) const {

@@ -1,11 +1,13 @@
 #include "keel/model/gguf_rope.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <vector>
 
 #include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
 
 namespace keel {
 namespace {
@@ -43,7 +45,60 @@ double rounded(double value) {
   return std::abs(coarse - value) < 1e-3 * value ? coarse : value;
 }
 
+void check_known_keys(const GgufMetadata& metadata, const std::string& prefix) {
+  constexpr std::array kKnown = {"freq_base",
+                                 "dimension_count",
+                                 "scale_linear",
+                                 "scaling.type",
+                                 "scaling.factor",
+                                 "scaling.original_context_length",
+                                 "scaling.finetuned",
+                                 "scaling.attn_factor",
+                                 "scaling.yarn_attn_factor",
+                                 "scaling.yarn_ext_factor",
+                                 "scaling.yarn_beta_fast",
+                                 "scaling.yarn_beta_slow"};
+  for (const auto& [key, value] : metadata.tree().items()) {
+    if (!key.starts_with(prefix)) continue;
+    if (std::find(kKnown.begin(), kKnown.end(), key.substr(prefix.size())) == kKnown.end())
+      fail(ExitCode::kBadInput, metadata.path().string(), ": the key ", printable(key),
+           " is not known, and it could change how positions turn queries and keys; use the model's own folder");
+  }
+}
+
 }  // namespace
+
+Json gguf_rope_scaling(const GgufMetadata& metadata, const std::string& architecture) {
+  const std::string prefix = architecture + ".rope.";
+  check_known_keys(metadata, prefix);
+  const auto number = [&](const char* name) { return metadata.number(prefix + name); };
+  const auto refuse = [&](const char* name, const auto& value, const char* wanted) {
+    fail(ExitCode::kBadInput, metadata.path().string(), ": ", prefix, name, " is ", value, "; ", wanted);
+  };
+  const std::string type = metadata.text(prefix + "scaling.type").value_or("linear");
+  if (type != "none" && type != "linear" && type != "yarn")
+    refuse("scaling.type", printable(type), "known are none, linear, yarn");
+  const double strength = number("scaling.attn_factor").value_or(1) * number("scaling.yarn_attn_factor").value_or(1);
+  if (type != "yarn" && strength != 1) refuse("scaling.attn_factor", strength, "wanted 1 where there is no yarn");
+  if (type == "none") return {};
+  // A factor needs no type, and has an older name; 0 means none.
+  const double factor = number("scaling.factor").value_or(number("scale_linear").value_or(0));
+  if (factor < 0) refuse("scaling.factor", factor, "wanted a number above 0");
+  if (type == "linear") {
+    if (factor == 0 || factor == 1) return {};
+    return {{"rope_type", "linear"}, {"factor", factor}};
+  }
+  if (factor == 0) refuse("scaling.factor", factor, "yarn needs a number above 0");
+  if (const double extrapolated = number("scaling.yarn_ext_factor").value_or(1); extrapolated != 1)
+    refuse("scaling.yarn_ext_factor", extrapolated, "known is 1");
+  Json scaling = {{"rope_type", "yarn"}, {"factor", factor}};
+  if (const auto original = metadata.integer(prefix + "scaling.original_context_length").value_or(0); original > 0)
+    scaling["original_max_position_embeddings"] = original;
+  if (const auto fast = number("scaling.yarn_beta_fast")) scaling["beta_fast"] = *fast;
+  if (const auto slow = number("scaling.yarn_beta_slow")) scaling["beta_slow"] = *slow;
+  if (strength != 1) scaling["attention_factor"] = strength * (factor <= 1 ? 1 : 0.1 * std::log(factor) + 1);
+  return scaling;
+}
 
 Json llama3_rope_scaling(std::span<const float> factors, double rope_theta, double original_context,
                          const std::string& place) {

@@ -4,8 +4,13 @@
 #include <string>
 
 #include "keel/core/json.h"
+#include "keel/model/gguf_header.h"
 
 namespace keel {
+
+/// The keys `ARCHITECTURE.rope.` of a file as config.json's "rope_scaling", read as llama.cpp reads them; null: none. A
+/// key that is not known is an Error (kBadInput) that names it: what turns queries and keys is never left out.
+Json gguf_rope_scaling(const GgufMetadata& metadata, const std::string& architecture);
 
 /// Llama 3's rope scaling as config.json has it ("rope_scaling"), found back from what GGUF files have in its place:
 /// the number by which each frequency is divided, for `head_dim / 2` frequencies. Null where all are 1; an Error

@@ -5,7 +5,9 @@
 #include <ctime>
 
 #include "keel/core/error.h"
+#include "keel/core/json_file.h"
 #include "keel/model/gguf_model.h"
+#include "keel/model/hub_cache.h"
 #include "keel/model/model_folder.h"
 #include "keel/text/chat_encoding.h"
 
@@ -15,12 +17,34 @@ namespace {
 /// From an architecture to a network: its stored weights, or fresh ones.
 using MakeNetwork = std::function<CausalLm(const ModelConfig& config, const WeightSource& weights)>;
 
+constexpr const char* kProcessorTemplate = "chat_template.json";
+
+/// Processors of transformers keep the template in a file of its own: where the tokenizer's places have none.
+ChatTemplates templates_of(const std::filesystem::path& folder) {
+  ChatTemplates templates = ChatTemplates::load(folder);
+  const std::filesystem::path file = folder / kProcessorTemplate;
+  if (!templates.empty() || !std::filesystem::is_regular_file(file)) return templates;
+  const Json tree = read_json_file(file);
+  if (!tree.is_object() || !tree.contains("chat_template"))
+    fail(ExitCode::kBadInput, file.string(), ": no \"chat_template\"; wanted an object with a template under this key");
+  return ChatTemplates::from_json(tree["chat_template"], file.string());
+}
+
+/// A folder of the cache without any tokenizer was not downloaded to the end; others the tokenizer judges itself.
+void check_downloaded_tokenizer(const std::filesystem::path& folder) {
+  const std::string finish = how_to_finish_download(folder);
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
+    if (finish.empty() || std::filesystem::exists(folder / name)) return;
+  fail(ExitCode::kBadInput, folder.string(), ": no tokenizer.json; ", finish);
+}
+
 LoadedModel from_folder(const std::filesystem::path& path, const MakeNetwork& make, const WeightSource& weights) {
   const ModelFolder folder = ModelFolder::open(path);
+  check_downloaded_tokenizer(path);
   Tokenizer tokenizer = Tokenizer::load(path);
   std::vector<int32_t> stop_ids = folder.stop_ids();
   if (stop_ids.empty() && tokenizer.eos_id()) stop_ids.push_back(*tokenizer.eos_id());
-  return {make(folder.config, weights), std::move(tokenizer), ChatTemplates::load(path),
+  return {make(folder.config, weights), std::move(tokenizer), templates_of(path),
           std::move(stop_ids),          folder.generation,    folder.dtypes};
 }
 

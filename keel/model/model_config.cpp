@@ -1,6 +1,7 @@
 #include "keel/model/model_config.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "keel/core/error.h"
 #include "keel/core/options.h"
@@ -36,12 +37,17 @@ void ModelOptions::describe(OptionTable& table) {
 }
 
 void check_shape(const ModelConfig& c, ExitCode code, const std::string& place) {
-  const int64_t sizes[] = {
-      c.vocab_size,          c.hidden_size,         c.intermediate_size, c.num_hidden_layers,
-      c.num_attention_heads, c.num_key_value_heads, c.head_dim,          c.max_position_embeddings};
-  for (const int64_t size : sizes)
-    if (size < 1 || size > (int64_t{1} << 32))
-      fail(code, place, ": a size of ", size, "; every size must be at least 1");
+  constexpr int64_t kMost = int64_t{1} << 32;
+  const std::pair<const char*, int64_t> sizes[] = {{"vocab_size", c.vocab_size},
+                                                   {"hidden_size", c.hidden_size},
+                                                   {"intermediate_size", c.intermediate_size},
+                                                   {"num_hidden_layers", c.num_hidden_layers},
+                                                   {"num_attention_heads", c.num_attention_heads},
+                                                   {"num_key_value_heads", c.num_key_value_heads},
+                                                   {"head_dim", c.head_dim},
+                                                   {"max_position_embeddings", c.max_position_embeddings}};
+  for (const auto& [name, size] : sizes)
+    if (size < 1 || size > kMost) fail(code, place, ": ", name, " is ", size, "; wanted 1 to ", kMost);
   if (c.head_dim % 2 != 0)
     fail(code, place, ": a head width of ", c.head_dim, "; rotary embeddings turn pairs, so it must be even");
   if (c.sliding_window < 0 || (c.sliding_window == 0 && std::count(c.sliding.begin(), c.sliding.end(), true) > 0))
@@ -132,6 +138,19 @@ const Family* family_named(const std::string& type, const std::string& place) {
   fail(ExitCode::kBadInput, place, ": model_type is \"", type, "\"; known: ", known);
 }
 
+/// Numbers that would make every logit NaN.
+void check_numbers(const ModelConfig& c, const std::string& place) {
+  if (!(c.rms_norm_eps >= 0))
+    fail(ExitCode::kBadInput, place, ": rms_norm_eps is ", c.rms_norm_eps, "; wanted a number from 0 on");
+  if (!(c.rope.theta > 0))
+    fail(ExitCode::kBadInput, place, ": rope_theta is ", c.rope.theta, "; wanted a number above 0");
+  if (c.sliding_rope && !(c.sliding_rope->theta > 0))
+    fail(ExitCode::kBadInput, place, ": the rope_theta of sliding layers (rope_local_base_freq) is ",
+         c.sliding_rope->theta, "; wanted a number above 0");
+  if (!std::isfinite(c.attention_scale))
+    fail(ExitCode::kBadInput, place, ": query_pre_attn_scalar is not a number above 0");
+}
+
 }  // namespace
 
 Json to_config_json(const ModelConfig& config, const Json& special, std::optional<at::ScalarType> chosen_dtype) {
@@ -170,6 +189,7 @@ ModelConfig from_config_json(const Json& json, const std::string& place) {
     fail(ExitCode::kBadInput, place, ": num_hidden_layers is ", config.num_hidden_layers, "; wanted 1 to ", kMaxLayers);
   family->read(r, config);
   check_shape(config, ExitCode::kBadInput, place);
+  check_numbers(config, place);
   return config;
 }
 

@@ -3,12 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
+#include <set>
 
 #include "keel/core/error.h"
 #include "keel/core/file.h"
 #include "keel/core/json_file.h"
+#include "keel/model/hub_cache.h"
 #include "keel/model/safetensors.h"
 
 namespace keel {
@@ -17,12 +18,12 @@ namespace {
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-/// The files that an index names. It comes from a stranger: names may not lead out of the folder.
-std::vector<std::string> shards_of(const std::filesystem::path& index) {
+/// Tensor to file, as an index says. It comes from a stranger: names may not lead out of the folder.
+std::map<std::string, std::string> weight_map(const std::filesystem::path& index) {
   const Json json = read_json_file(index);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     fail(ExitCode::kBadInput, index.string(), ": no object \"weight_map\"; is this an index of safetensors files?");
-  std::vector<std::string> names;
+  std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : json["weight_map"].items()) {
     if (!file.is_string())
       fail(ExitCode::kBadInput, index.string(), ": the file of tensor \"", tensor, "\" is ", file.dump(),
@@ -31,22 +32,30 @@ std::vector<std::string> shards_of(const std::filesystem::path& index) {
     if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "..")
       fail(ExitCode::kBadInput, index.string(), ": tensor \"", tensor, "\" is said to be in \"", name,
            "\"; wanted a file of the same folder");
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    files[tensor] = name;
   }
-  return names;
+  return files;
 }
 
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
   if (std::filesystem::exists(folder / kWeights)) return {folder / kWeights};
-  if (!std::filesystem::exists(folder / kIndex))
-    fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, " and no ", kIndex,
-         "; convert other formats (pytorch_model.bin runs code when it is loaded) with transformers' "
-         "save_pretrained(..., safe_serialization=True)");
+  const std::string finish = how_to_finish_download(folder);
+  if (!std::filesystem::exists(folder / kIndex)) {
+    const bool other_format = std::filesystem::exists(folder / "pytorch_model.bin") ||
+                              std::filesystem::exists(folder / "pytorch_model.bin.index.json");
+    fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, " and no ", kIndex, "; ",
+         !finish.empty() && !other_format
+             ? finish
+             : "convert other formats (pytorch_model.bin runs code when it is loaded) with transformers' "
+               "save_pretrained(..., safe_serialization=True)");
+  }
+  std::set<std::string> names;
+  for (const auto& [tensor, name] : weight_map(folder / kIndex)) names.insert(name);
   std::vector<std::filesystem::path> files;
-  for (const std::string& name : shards_of(folder / kIndex)) {
+  for (const std::string& name : names) {
     if (!std::filesystem::exists(folder / name))
-      fail(ExitCode::kBadInput, (folder / kIndex).string(), ": names ", name, ", which is not there; was the download ",
-           "interrupted?");
+      fail(ExitCode::kBadInput, (folder / kIndex).string(), ": names ", name, ", which is not there; ",
+           finish.empty() ? "was the download interrupted?" : finish);
     files.push_back(folder / name);
   }
   return files;
@@ -71,34 +80,39 @@ void check_is_weight(const TensorInfo& info, const std::filesystem::path& path) 
        "quantised, or a GGUF file");
 }
 
-/// The newest snapshot of `owner/name` in the Hugging Face cache; empty: none.
-std::filesystem::path cached(const std::string& name) {
-  std::string folder = "models--" + name;
-  for (size_t slash; (slash = folder.find('/')) != std::string::npos;) folder.replace(slash, 1, "--");
-  const auto environment = [](const char* key) {
-    return std::filesystem::path(std::getenv(key) ? std::getenv(key) : "");
+/// eos_token_id: an id, a list of them, or null.
+std::vector<int32_t> stop_ids_of(const Json& json, int64_t vocab_size, const std::string& place) {
+  std::vector<int32_t> ids;
+  const Json eos = json.value("eos_token_id", Json());
+  const auto add = [&](const Json& id) {
+    // A negative number is no unsigned one; an id above 2^63 is.
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(vocab_size))
+      fail(ExitCode::kBadInput, place, ": eos_token_id is ", eos.dump(), "; wanted a token id from 0 to ",
+           vocab_size - 1, ", a list of them, or null");
+    if (std::find(ids.begin(), ids.end(), id.get<int32_t>()) == ids.end()) ids.push_back(id.get<int32_t>());
   };
-  std::filesystem::path cache = environment("HF_HUB_CACHE");
-  if (cache.empty() && !environment("HF_HOME").empty()) cache = environment("HF_HOME") / "hub";
-  if (cache.empty()) cache = environment("HOME") / ".cache" / "huggingface" / "hub";
-  const std::filesystem::path main = cache / folder / "refs" / "main";
-  if (!std::filesystem::exists(main)) return {};
-  std::string commit = read_file(main, 1 << 10);
-  while (!commit.empty() && std::isspace(static_cast<unsigned char>(commit.back()))) commit.pop_back();
-  if (commit.empty() || commit.find('/') != std::string::npos) return {};
-  const std::filesystem::path snapshot = cache / folder / "snapshots" / commit;
-  return std::filesystem::exists(snapshot / "config.json") ? snapshot : std::filesystem::path();
+  if (eos.is_array())
+    std::for_each(eos.begin(), eos.end(), add);
+  else if (!eos.is_null())
+    add(eos);
+  return ids;
 }
 
-void add_ids(const Json& json, std::vector<int32_t>& ids) {
-  const auto add = [&](const Json& id) {
-    if (id.is_number_integer() && std::find(ids.begin(), ids.end(), id.get<int32_t>()) == ids.end())
-      ids.push_back(id.get<int32_t>());
+/// Every tensor lies where the index says, and the index knows every tensor.
+void check_index(const std::filesystem::path& index, const std::map<std::string, std::string>& found) {
+  const std::map<std::string, std::string> said = weight_map(index);
+  const auto lies_in = [](const std::map<std::string, std::string>& files, const std::string& tensor) {
+    const auto entry = files.find(tensor);
+    return entry == files.end() ? std::string("no file") : entry->second;
   };
-  if (!json.contains("eos_token_id")) return;
-  const Json& eos = json["eos_token_id"];
-  if (eos.is_array()) std::for_each(eos.begin(), eos.end(), add);
-  add(eos);
+  for (const auto& [tensor, file] : said)
+    if (lies_in(found, tensor) != file)
+      fail(ExitCode::kBadInput, index.string(), ": tensor \"", tensor, "\" is said to be in ", file, ", but it is in ",
+           lies_in(found, tensor), "; the index belongs to other files");
+  for (const auto& [tensor, file] : found)
+    if (!said.contains(tensor))
+      fail(ExitCode::kBadInput, index.string(), ": does not name the tensor \"", tensor, "\" of ", file,
+           "; the index belongs to other files");
 }
 
 }  // namespace
@@ -106,9 +120,11 @@ void add_ids(const Json& json, std::vector<int32_t>& ids) {
 ModelFolder ModelFolder::open(const std::filesystem::path& path) {
   const std::filesystem::path config = path / "config.json", generation = path / "generation_config.json";
   if (!std::filesystem::exists(config))
-    fail(ExitCode::kBadInput, path.string(), ": no config.json; wanted a Hugging Face model folder");
+    fail(ExitCode::kBadInput, path.string(), ": no config.json; ",
+         how_to_finish_download(path).empty() ? "wanted a Hugging Face model folder" : how_to_finish_download(path));
   ModelFolder folder{.path = path, .config = from_config_json(read_json_file(config), config.string())};
   if (std::filesystem::exists(generation)) folder.generation = read_json_file(generation);
+  if (!folder.generation.is_object()) fail(ExitCode::kBadInput, generation.string(), ": not a JSON object");
   if (std::filesystem::exists(path / kWeights) || std::filesystem::exists(path / kIndex))
     folder.dtypes = dtypes_of(path);
   return folder;
@@ -117,10 +133,9 @@ ModelFolder ModelFolder::open(const std::filesystem::path& path) {
 WeightSource ModelFolder::weights() const { return safetensors_weights(path); }
 
 std::vector<int32_t> ModelFolder::stop_ids() const {
-  std::vector<int32_t> ids;
-  add_ids(generation, ids);
-  if (ids.empty()) add_ids(config.source, ids);
-  return ids;
+  const std::vector<int32_t> ids =
+      stop_ids_of(generation, config.vocab_size, (path / "generation_config.json").string());
+  return !ids.empty() ? ids : stop_ids_of(config.source, config.vocab_size, (path / "config.json").string());
 }
 
 std::filesystem::path find_model(const std::string& name) {
@@ -128,10 +143,11 @@ std::filesystem::path find_model(const std::string& name) {
   const bool repository =
       std::count(name.begin(), name.end(), '/') <= 1 && !name.starts_with(".") && !name.starts_with("/");
   if (repository) {
-    const std::filesystem::path snapshot = cached(name);
+    const std::filesystem::path snapshot = cached_snapshot(name);
     if (!snapshot.empty()) return snapshot;
-    fail(ExitCode::kBadInput, "model \"", name, "\" is neither a folder nor in the local Hugging Face cache; download ",
-         "it with: hf download ", name, " (pip install huggingface_hub), or give the path of its folder");
+    fail(ExitCode::kBadInput, "model \"", name, "\" is neither a folder nor in the local Hugging Face cache (",
+         hub_cache().string(), "); download it with: hf download ", name,
+         " (pip install huggingface_hub), or give the path of its folder");
   }
   fail(ExitCode::kBadInput, "model \"", name, "\" does not exist; wanted the path of a model folder");
 }
@@ -141,6 +157,7 @@ WeightSource safetensors_weights(const std::filesystem::path& folder) {
     std::vector<SafetensorsFile> files;
     std::map<std::string, size_t> file_of;
   };
+  std::map<std::string, std::string> found;  // tensor to the name of its file
   const auto shards = std::make_shared<Shards>();
   WeightSource source{.place = folder.string(), .shapes = {}, .read = {}};
   for (const auto& path : weight_files(folder)) {
@@ -151,8 +168,10 @@ WeightSource safetensors_weights(const std::filesystem::path& folder) {
       if (!shards->file_of.emplace(info.name, number).second)
         fail(ExitCode::kBadInput, path.string(), ": tensor \"", info.name, "\" is in another file of the folder too");
       source.shapes[info.name] = info.shape;
+      found[info.name] = path.filename().string();
     }
   }
+  if (!std::filesystem::exists(folder / kWeights)) check_index(folder / kIndex, found);
   source.read = [shards](const std::string& name) {
     return shards->files[shards->file_of.at(name)].read_float32(name);
   };

@@ -19,7 +19,7 @@ void RolloutOptions::describe(OptionTable& table) {
   table.add("samples_per_prompt", samples_per_prompt, "Completions sampled for each prompt; they form a group.",
             at_least(1).at_most(1 << 16));
   table.add("temperature", temperature, "Softmax temperature of sampling; it is part of the policy that is trained.",
-            above(0).at_most(100));
+            at_least(kMinTemperature).at_most(kMaxTemperature));
   table.add("max_new_tokens", max_new_tokens, "Longest completion in tokens; 0 means the task's own limit.",
             at_least(0).at_most(1 << 27));
   table.add(
@@ -77,6 +77,12 @@ void record_topk(const Tensor& logits, double temperature, int64_t k, const std:
   }
 }
 
+void check_temperature(double temperature) {
+  if (temperature == 0 || (temperature >= kMinTemperature && temperature <= kMaxTemperature)) return;
+  fail(ExitCode::kBadConfiguration, "the temperature is ", temperature,
+       "; wanted 0, which takes the likeliest token, or ", kMinTemperature, " to ", kMaxTemperature);
+}
+
 void check_tokens(const Prompt& prompt, const Tokenizer& tokenizer, int64_t vocab_size) {
   for (const int32_t token : prompt.tokens)
     if (token < 0 || token >= vocab_size)
@@ -99,6 +105,7 @@ std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, co
                                              const OnGroup& on_group) const {
   const at::NoGradGuard no_grad;
   const int64_t samples = request.samples_per_prompt;
+  check_temperature(request.temperature);
   std::vector<Rollout> rollouts(prompts.size() * samples);
   for (const Prompt& prompt : prompts) check_tokens(prompt, tokenizer_, model_.config().vocab_size);
   for (size_t i = 0; i < rollouts.size(); ++i) {

@@ -4,6 +4,10 @@
 
 namespace keel {
 
+/// Temperatures of sampling. Below the least one the tempered logits would leave float32; 0 is another thing: the
+/// likeliest token, with the log-probs of the untempered distribution.
+constexpr double kMinTemperature = 1e-4, kMaxTemperature = 100;
+
 /// One drawn token per row.
 struct Drawn {
   Tensor tokens;  // [S] int64

@@ -33,6 +33,8 @@ bool is_nmt_space(char32_t c) {
          c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
 }
 
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
 }  // namespace
 
 Normalizer Normalizer::from_json(const Json& normalizer, const std::string& place) {
@@ -89,8 +91,12 @@ Normalizer::Result Normalizer::apply(std::string_view text) const {
 }
 
 void Normalizer::run(NormalForm form, Result& result) {
-  result.front = normalize(std::string_view(result.text).substr(0, result.front), form).size();
+  size_t front = normalize(std::string_view(result.text).substr(0, result.front), form).size();
   result.text = normalize(result.text, form);
+  // The first character may have joined the marks behind it: what came of it ends where a character ends.
+  front = std::min(front, result.text.size());
+  while (front < result.text.size() && continues_character(result.text[front])) ++front;
+  result.front = front;
 }
 
 void Normalizer::run(Lowercase, Result& result) { map_characters(result, append_lower_case); }

@@ -11,7 +11,8 @@ namespace {
 /// The task's check. It knows its own stop word; a model that was loaded may end its completions with another.
 RewardFunction task_check(const std::shared_ptr<const Task>& task, const LoadedModel& policy) {
   std::vector<std::string> stops;
-  for (const int32_t id : policy.stop_ids) stops.push_back(policy.tokenizer.token(id));
+  for (const int32_t id : policy.stop_ids)
+    if (id < policy.tokenizer.size()) stops.push_back(policy.tokenizer.token(id));
   return [task, stops](const Prompt& prompt, std::string_view completion) {
     const Problem problem{prompt.text, prompt.answer};
     for (const std::string& stop : stops) {

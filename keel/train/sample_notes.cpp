@@ -16,6 +16,11 @@ Json shared_or_each(const std::vector<float>& tokens) {
   return shared && !tokens.empty() ? Json(tokens[0]) : Json(tokens);
 }
 
+/// A model's output layer may be wider than its vocabulary: an id without a token is shown by its number.
+std::string token_text(const Tokenizer& tokenizer, int32_t id) {
+  return id < tokenizer.size() ? tokenizer.token(id) : "<id " + std::to_string(id) + ">";
+}
+
 }  // namespace
 
 SampleNotes::SampleNotes(std::span<const std::vector<float>> advantages, int64_t count) {
@@ -51,7 +56,7 @@ void SampleNotes::add(const PackedBatch& batch, std::span<const int64_t> rollout
 Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rollout& rollout,
                 const Tokenizer& tokenizer) {
   Json tokens = Json::array();
-  for (const int32_t token : rollout.tokens) tokens.push_back(tokenizer.token(token));
+  for (const int32_t token : rollout.tokens) tokens.push_back(token_text(tokenizer, token));
   return {{"phase", phase},           {"step", step},
           {"prompt", prompt.text},    {"completion", rollout.text},
           {"reward", rollout.reward}, {"finish", rollout.finish == Finish::kStop ? "stop" : "length"},

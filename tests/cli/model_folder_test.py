@@ -3,6 +3,7 @@
 import json
 import math
 import pathlib
+import re
 import shutil
 import struct
 
@@ -160,6 +161,23 @@ class ModelFolder(support.Test):
         for name, content in files.items():
             self.assertEqual((self.last("run") / name).read_bytes(), content, name)
 
+    def test_ids_beyond_the_vocabulary_are_sampled_and_trained_on_and_shown_by_their_number(self):
+        tokens = len(json.loads((self.base / "tokenizer.json").read_text())["model"]["vocab"])
+        width = json.loads((self.base / "config.json").read_text())["hidden_size"]
+        for name in ("model.embed_tokens.weight", "lm_head.weight"):
+            shape, numbers = self.weights[name]
+            self.weights[name] = ([tokens + 300, width], numbers + [0.01 * (i % 7 - 3) for i in range(300 * width)])
+        self.write_weights()
+        self.change_config(vocab_size=tokens + 300)
+        plan = dict(sft={"steps": 0, "noisy_steps": 0}, train={"steps": 3})
+        for critic in ({}, {"critic": {"body": "shared"}, "objective": {"method": "ppo_gae"}}):
+            self.assert_exit(self.train("padded", "--overwrite", **plan, **critic), 0)
+            rows = [json.loads(line) for line in (self.folder / "padded" / "samples.jsonl").read_text().splitlines()]
+            texts = {token for row in rows for token in row["tokens"]}
+            unknown = {text for text in texts if re.fullmatch(r"<id \d+>", text)}
+            self.assertTrue(unknown and all(tokens <= int(text[4:-1]) < tokens + 300 for text in unknown), texts)
+            self.assertFalse(any("<id " in row["completion"] for row in rows))
+
     def test_shards_are_read_whatever_else_the_folder_and_the_index_say(self):
         (want,) = self.generate().stdout.splitlines()
         names = list(self.weights)
@@ -172,6 +190,14 @@ class ModelFolder(support.Test):
         (self.base / "model.safetensors.index.json").write_text(json.dumps(index))
         (self.base / "pytorch_model.bin").write_bytes(b"not looked at")
         self.assertEqual(self.generate().stdout.splitlines(), [want])
+        first, second = parts
+        for weights, message in (
+                ({**index["weight_map"], "extra": first}, ('"extra"', first, "in no file")),
+                ({**index["weight_map"], names[0]: second}, (f'"{names[0]}"', second, f"is in {first}")),
+                ({k: v for k, v in index["weight_map"].items() if k != names[1]}, (f'"{names[1]}"', second, "does not name"))):
+            (self.base / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weights}))
+            self.assert_refused(self.generate(), 3, "model.safetensors.index.json", *message)
+        (self.base / "model.safetensors.index.json").write_text(json.dumps(index))
         for file in parts:
             (self.base / file).unlink()
         self.assert_refused(self.generate(), 3, "model-0000", "interrupted")
@@ -190,6 +216,36 @@ class ModelFolder(support.Test):
             self.assertEqual(row["finish_reason"], reason if free[1] != 0 else "stop")
             if reason == "stop":
                 self.assertEqual(row["tokens"], free[:free.index(free[1]) + 1])
+
+    def test_stop_ids_that_are_none_are_refused_with_their_file_and_key(self):
+        size = json.loads((self.base / "config.json").read_text())["vocab_size"]
+        for ends in (4294967296, 2**63, -1, "x", True, 1.5, [0, size], [0, None], {"a": 1}, [[0]]):
+            (self.base / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
+            self.assert_refused(self.generate(), 3, "generation_config.json", "eos_token_id is " + json.dumps(ends, separators=(",", ":")), f"0 to {size - 1}")
+        (self.base / "generation_config.json").write_text("[]")
+        self.assert_refused(self.generate(), 3, "generation_config.json", "object")
+        (self.base / "generation_config.json").write_text(json.dumps({"eos_token_id": None}))
+        self.change_config(eos_token_id=size)
+        self.assert_refused(self.generate(), 3, "config.json", "eos_token_id", str(size))
+        self.change_config(eos_token_id=[size - 1, size - 1])
+        self.assert_exit(self.generate(), 0)
+
+    def test_the_template_of_a_processor_is_read_where_there_is_no_other_and_kept(self):
+        said = "{% for m in messages %}<bos> {{ m.content }}{% endfor %}"
+        ask = ("--temperature", 0)
+        (want,) = self.generate(*ask).stdout.splitlines()
+        chat = lambda: keel("generate", "--model", self.base, "--prompt", "1 + 2 =", "--chat", "--max-new-tokens", 4, "--json", *ask)
+        self.assert_refused(chat(), 3, "no chat template")
+        (self.base / "chat_template.json").write_text(json.dumps({"chat_template": said}))
+        self.assertEqual(chat().stdout.splitlines(), [want])
+        self.assert_exit(self.train("kept", sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0}, train={"steps": 0}), 0)
+        self.assertEqual(json.loads((self.last("kept") / "chat_template.json").read_text()), {"chat_template": said})
+        (self.base / "chat_template.json").write_text(json.dumps({"chat_template": "{{ raise_exception('never asked') }}"}))
+        (self.base / "chat_template.jinja").write_text(said)
+        self.assertEqual(chat().stdout.splitlines(), [want])
+        (self.base / "chat_template.jinja").unlink()
+        (self.base / "chat_template.json").write_text("{}")
+        self.assert_refused(chat(), 3, "chat_template.json", "chat_template")
 
     def test_a_run_that_goes_on_from_an_adapter_is_resumed_to_the_same_bits_and_keeps_what_the_adapter_says(self):
         plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0})
@@ -224,6 +280,80 @@ class ModelFolder(support.Test):
             self.assert_refused(self.generate(), 3, "quantization_config", method, "before it was quantised", "GGUF")
         self.change_config(quantization_config=None)
         self.assert_exit(self.generate(), 0)
+
+    def test_numbers_that_would_make_every_logit_nan_are_refused_by_their_key(self):
+        for key, value, *parts in (("rms_norm_eps", -1, "from 0"), ("rope_theta", 0, "above 0"), ("rope_theta", -1e4, "above 0"),
+                                   ("vocab_size", 10**12, "1000000000000", "1 to 4294967296"), ("hidden_size", 0, "1 to")):
+            said = json.loads((self.base / "config.json").read_text())[key]
+            self.change_config(**{key: value})
+            self.assert_refused(self.generate(), 3, "config.json", f"{key} is ", *parts)
+            self.change_config(**{key: said})
+        self.assert_exit(self.generate(), 0)
+
+    def test_options_of_generate_that_mean_nothing_are_refused_by_name(self):
+        for option, value, *parts in (("--temperature", "nan", "0.0001 to 100"), ("--temperature", "1e-300", "0.0001 to 100"),
+                                      ("--temperature", "-1", "0.0001"), ("--temperature", "101", "100"),
+                                      ("--top-p", "nan", "to 1"), ("--top-p", "0", "to 1"), ("--seed", "-1"),
+                                      ("--device", "foo", "foo", "cpu", "cuda"), ("--system", "x", "--chat")):
+            result = self.generate(f"{option}={value}")
+            self.assert_exit(result, 2)
+            for part in (option, *parts):
+                self.assertIn(part, result.stderr)
+            self.assertNotIn("run.device", result.stderr)
+        for option in ("--temperature=0", "--temperature=0.0001", "--temperature=1e2", "--seed=18446744073709551615", "--top-p=0.5"):
+            self.assert_exit(self.generate(option), 0)
+        self.assert_refused(keel("eval", self.config(), f"model={self.base}", "eval.prompts=1", "eval.temperature=1e-300",
+                                 f"run.dir={self.folder}/none"), 2, "temperature", "0.0001")
+        self.assert_refused(keel("train", self.config(), f"model={self.base}", "rollout.temperature=1e-300",
+                                 f"run.dir={self.folder}/none"), 2, "rollout.temperature", "at least 1e-04")
+
+    def test_a_completion_is_as_long_as_the_model_allows_where_nobody_said(self):
+        self.change_config(max_position_embeddings=20)
+        (self.base / "generation_config.json").write_text("{}")
+        self.change_config(eos_token_id=None)
+        ask = ("generate", "--model", self.base, "--prompt", "<bos> 1 + 2 =", "--json", "--temperature", "0")
+        row = json.loads(keel(*ask).stdout)
+        self.assertTrue(row["finish_reason"] == "stop" or len(row["tokens"]) == 15, row)
+        self.assert_refused(keel(*ask, "--max-new-tokens", 16), 2, "--max-new-tokens is 16", "at most 15")
+
+    # The cache of huggingface_hub ----------------------------------------------------------------------------------------
+
+    def put_into(self, cache):
+        """The base as huggingface_hub 2.4 stores it."""
+        model = cache / "models--some--model"
+        shutil.copytree(self.base, model / "snapshots" / "abc")
+        (model / "refs").mkdir()
+        (model / "refs" / "main").write_text("abc")
+        return model / "snapshots" / "abc"
+
+    def generate_cached(self, **variables):
+        none = dict.fromkeys(("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"))
+        return keel("generate", "--model", "some/model", "--prompt", "<bos> 1 + 2 =", "--max-new-tokens", 2,
+                    env=support.environment(**{**none, "HOME": str(self.folder / "home"), **variables}))
+
+    def test_the_cache_is_looked_for_where_huggingface_hub_puts_it(self):
+        # constants.py of huggingface_hub: the variables, first to last, what they add, and that ~ and $NAME are replaced.
+        places = [("HF_HUB_CACHE", "~/a", "home/a"), ("HUGGINGFACE_HUB_CACHE", "$HOME/b", "home/b"), ("HF_HOME", "${HOME}/c", "home/c/hub"),
+                  ("XDG_CACHE_HOME", str(self.folder / "d"), "d/huggingface/hub"), (None, None, "home/.cache/huggingface/hub")]
+        for number, (variable, value, place) in enumerate(places):
+            later = {name: str(self.folder / "elsewhere") for name, _, _ in places[number + 1:] if name}
+            variables = {**later, **({variable: value} if variable else {})}
+            self.assert_refused(self.generate_cached(**variables), 3, "some/model", place, "hf download some/model")
+            self.put_into(self.folder / place)
+            self.assert_exit(self.generate_cached(**variables), 0)
+
+    def test_a_download_that_is_not_whole_is_told_as_such(self):
+        shard = "model-00001-of-00001.safetensors"
+        index = {"weight_map": {name: shard for name in self.weights}}
+        for missing in ("config.json", "tokenizer.json", "model.safetensors", shard):
+            cache = self.folder / missing
+            snapshot = self.put_into(cache)
+            (snapshot / (missing if missing != shard else "model.safetensors")).unlink()
+            if missing == shard:
+                (snapshot / "model.safetensors.index.json").write_text(json.dumps(index))
+            self.assert_refused(self.generate_cached(HF_HUB_CACHE=str(cache)), 3, missing, "not whole", "hf download some/model")
+        (self.folder / "model.safetensors/models--some--model/snapshots/abc/pytorch_model.bin").write_bytes(b"")
+        self.assert_refused(self.generate_cached(HF_HUB_CACHE=str(self.folder / "model.safetensors")), 3, "save_pretrained")
 
     # Configurations ----------------------------------------------------------------------------------------------------
 

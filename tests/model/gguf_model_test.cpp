@@ -106,6 +106,35 @@ TEST_F(GgufModelTest, TheConfigurationIsThatOfTheHuggingFaceFolder) {
   EXPECT_EQ(config["eos_token_id"], 3);
 }
 
+// As llama.cpp reads these keys (llama-model.cpp): a factor without a type is linear, rope.scale_linear is its older
+// name, the type none leaves it out; yarn multiplies what attn_factor says by 0.1 ln(factor) + 1.
+TEST_F(GgufModelTest, RopeScalingIsWhatLlamaCppMakesOfTheKeys) {
+  const auto scaling = [&](const Keys& keys) { return open(tiny_llama(keys)).config()["rope_scaling"]; };
+  const auto number = [](const char* name, float value) {
+    std::string key = "llama.rope.";
+    key += name;
+    return f32_key(key, value);
+  };
+  const std::string linear = text_key("llama.rope.scaling.type", "linear"),
+                    none = text_key("llama.rope.scaling.type", "none"),
+                    yarn = text_key("llama.rope.scaling.type", "yarn");
+  const Json by_four = {{"rope_type", "linear"}, {"factor", 4.0}};
+  EXPECT_EQ(scaling({linear, number("scaling.factor", 4)}), by_four);
+  EXPECT_EQ(scaling({number("scaling.factor", 4)}), by_four);
+  EXPECT_EQ(scaling({number("scale_linear", 4)}), by_four);
+  EXPECT_EQ(scaling({number("scaling.factor", 4), number("scale_linear", 8)}), by_four);
+  EXPECT_EQ(scaling({none, number("scaling.factor", 4)}), Json());
+  EXPECT_EQ(scaling({number("scale_linear", 1)}), Json());
+  EXPECT_EQ(scaling({linear}), Json());
+  EXPECT_EQ(scaling({yarn, number("scaling.factor", 4), u32_key("llama.rope.scaling.original_context_length", 8)}),
+            (Json{{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 8}}));
+  const Json tuned = scaling({yarn, number("scaling.factor", 4), number("scaling.yarn_beta_fast", 16),
+                              number("scaling.yarn_beta_slow", 2), number("scaling.attn_factor", 2)});
+  EXPECT_EQ(tuned["beta_fast"], 16.0);
+  EXPECT_EQ(tuned["beta_slow"], 2.0);
+  EXPECT_NEAR(tuned["attention_factor"].get<double>(), 2 * 1.1386294361, 1e-9);  // 0.1 ln 4 = 0.1386294361
+}
+
 // The converter writes the rows of a head as 0, half, 1, half + 1, ...
 TEST_F(GgufModelTest, LlamasQueriesAndKeysGetTheirRowsBackInOrder) {
   const GgufModel model = open(tiny_llama());
@@ -159,6 +188,25 @@ TEST_F(GgufModelTest, WhatIsMissingTooMuchOrOfAnotherShapeIsNamed) {
             [](File& f) {
               f.keys.push_back(text_key("llama.rope.scaling.type", "odd"));
               f.keys.push_back(f32_key("llama.rope.scaling.factor", 2));
+            }},
+           {"yarn without a factor", "llama.rope.scaling.factor is 0; yarn needs",
+            [](File& f) { f.keys.push_back(text_key("llama.rope.scaling.type", "yarn")); }},
+           {"negative factor", "llama.rope.scaling.factor is -2; wanted a number above 0",
+            [](File& f) { f.keys.push_back(f32_key("llama.rope.scaling.factor", -2)); }},
+           {"strength without yarn", "llama.rope.scaling.attn_factor is 2; wanted 1",
+            [](File& f) { f.keys.push_back(f32_key("llama.rope.scaling.attn_factor", 2)); }},
+           {"yarn's other way", "llama.rope.scaling.yarn_ext_factor is 0; known is 1",
+            [](File& f) {
+              f.keys.push_back(text_key("llama.rope.scaling.type", "yarn"));
+              f.keys.push_back(f32_key("llama.rope.scaling.factor", 2));
+              f.keys.push_back(f32_key("llama.rope.scaling.yarn_ext_factor", 0));
+            }},
+           {"unknown key of rope", "the key \"llama.rope.scaling.alpha\" is not known",
+            [](File& f) { f.keys.push_back(f32_key("llama.rope.scaling.alpha", 1000)); }},
+           {"rope stretched twice", "frequency factors (rope_freqs.weight) and linear rope scaling",
+            [](File& f) {
+              f.keys.push_back(f32_key("llama.rope.scale_linear", 2));
+              f.add("rope_freqs.weight", {2}, {1, 1});
             }},
            {"rope factors of another shape", "\"rope_freqs.weight\" has the shape [3]; wanted [2]",
             [](File& f) {

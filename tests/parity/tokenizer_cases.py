@@ -1,5 +1,6 @@
 """Texts and small tokenizers for tokenizer_parity_test.py."""
 
+import itertools
 import json
 import random
 import unicodedata
@@ -40,6 +41,13 @@ def random_texts(count, seed):
                 parts.append("".join(draw.choices(draw.choice(here), k=draw.randint(1, 4))))
         texts.append("".join(parts))
     return texts
+
+
+def joining_texts():
+    """Texts whose first character joins what follows it, in one normal form or another."""
+    starts = ["e\u0301", "\u00e9", "a\u0323\u0307", "\u0227\u0323", "\u1100\u1161\u11a8", "\uac01", "\u0041\u030a", "\u212b",
+              "\ufb01e\u0301", "\u1eb9\u0327", "\u0301e", "\u0301\u0323e", "\u0fb2\u0f71\u0f80", "\u0b47\u0b3e", "\u0344", "\u0385"]
+    return [text for start in starts for text in (start, start + " x", " " + start, start * 5, start + "\u0301\ub288")]
 
 
 def every_code_point():
@@ -104,6 +112,9 @@ def normalizer_list():
     yield "replace_empty", normalizers.Replace(Regex(r"[aeiou]|\s"), "")
     yield "prepend", normalizers.Prepend("\u2581")
     yield "sequence", normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Strip()])
+    forms = ("NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Lowercase")
+    for names in (*itertools.product(forms, repeat=2), *itertools.product(forms[:5], repeat=3)):
+        yield "-".join(names), normalizers.Sequence([getattr(normalizers, name)() for name in names])
 
 
 def decoder_list():
@@ -198,3 +209,10 @@ def post_processors(make):
     yield make("post_bert", post_processor=processors.BertProcessing(("</s>", 2), ("<s>", 1)))
     yield make("post_roberta", post_processor=processors.RobertaProcessing(("</s>", 2), ("<s>", 1)))
     yield make("post_sequence", post_processor=processors.Sequence([processors.ByteLevel(), template]))
+    bert = processors.BertProcessing(("<0x41>", 68), ("<0x42>", 69))
+    for name, parts in (("post_twice", [template, template]), ("post_template_bert", [template, bert]), ("post_bert_template", [bert, template])):
+        yield make(name, post_processor=processors.Sequence(parts))
+    name, text = make("post_command_r", post_processor=template)
+    tree = json.loads(text)
+    tree["post_processor"].update(add_prefix_space=True, trim_offsets=False, use_regex=True)
+    yield name, json.dumps(tree)

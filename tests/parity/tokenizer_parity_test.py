@@ -187,13 +187,14 @@ def main():
         strings = tokenizer_cases.random_texts(20000, seed=1)
         few = strings[:250] + code[-60:] + ["", " ", "a", "The  the<|im_start|>The", " a  The<|im_start|> ", "xx" * 3000]
         small = judge.work("small", few, random_ids(100, 900, seed=2))
+        joining = judge.work("joining", tokenizer_cases.joining_texts(), [])
         everything = judge.work("everything", tokenizer_cases.every_code_point(), [])
         words = (corpus + code)[:4000]
         for name, text in tokenizer_cases.synthetic(words):
             path = pathlib.Path(folder) / name
             path.mkdir()
             (path / "tokenizer.json").write_text(text, "utf-8")
-            judge.ask(name, path, small)
+            judge.ask(name, path, joining if "-" in name else small)
             if name in EVERY_CODE_POINT:
                 judge.ask(name + "_everything", path, everything)
         folders = real_folders()

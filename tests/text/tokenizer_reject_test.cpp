@@ -40,8 +40,8 @@ std::vector<Case> rejected_files() {
       {"key twice", with_part(R"("decoder":null,"decoder":null)"), {"\"decoder\"", "twice"}},
       {"unknown key", with_part(R"("colour":1)"), {"\"colour\"", "not known"}},
       {"version", with_part(R"("version":"2.0")"), {"version", "\"2.0\"", "1.0"}},
-      {"truncation", with_part(R"("truncation":{"max_length":8})"), {"truncation", "null"}},
-      {"padding", with_part(R"("padding":{"length":8})"), {"padding", "null"}},
+      {"truncation", with_part(R"("truncation":8)"), {"truncation", "8", "object or null"}},
+      {"padding", with_part(R"("padding":true)"), {"padding", "true", "object or null"}},
 
       {"model missing", "{}", {"model", "missing", "object"}},
       {"model unknown",

@@ -117,6 +117,18 @@ TEST(Tokenizer, IsTheSameAfterWritingAndLoadingAndItsFilesAreTheSameBytes) {
   EXPECT_EQ(loaded.files().size(), 3u);
 }
 
+// What transformers writes after a call with padding=True and truncation=True.
+TEST(Tokenizer, NeitherCutsNorPadsWhateverTheFileSaysAndWritesItBack) {
+  Json tree = tokenizer_tree();
+  tree["truncation"] = {{"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  tree["padding"] = {
+      {"strategy", {{"Fixed", 8}}}, {"direction", "Left"}, {"pad_to_multiple_of", nullptr}, {"pad_id", 0},
+      {"pad_type_id", 0},           {"pad_token", "<pad>"}};
+  const Tokenizer tokenizer = Tokenizer::from_json(tree, config_tree(), "test");
+  EXPECT_EQ(tokenizer.encode("red green blau"), (Ids{3, 4, 5}));
+  EXPECT_EQ(Json::parse(tokenizer.files().at("tokenizer.json")), tree);
+}
+
 TEST(Tokenizer, NamesTheFileThatIsMissingOrBroken) {
   const TemporaryFolder folder;
   expect_error(ExitCode::kBadInput, {"tokenizer.json"}, [&] { Tokenizer::load(folder.path); });

@@ -37,6 +37,7 @@ Rope rope_of(const ConfigReader& r, const std::string& layers, double theta) {
   if (r.has("rope_parameters") && r.section("rope_parameters").has(layers.c_str()))
     parameters = r.section("rope_parameters").section(layers.c_str()).json();
   if (r.has("rope_scaling") && layers == kFull) parameters.update(r.section("rope_scaling").json());
+  parameters.erase("truncate");  // transformers does not look for it in the part of one kind
   return r.rope_from(parameters, r.place() + ": rope_parameters: " + layers, theta);
 }
 

@@ -72,7 +72,8 @@ class AnswerReward final : public Reward {
 };
 
 bool numerically_equal(double tolerance, const Gold& gold, const RewardSample& sample) {
-  const std::optional<double> want = number_in(final_answer(gold.text)), got = number_in(final_answer(sample.completion));
+  const std::optional<double> want = number_in(final_answer(gold.text)),
+                              got = number_in(final_answer(sample.completion));
   return want && got && std::abs(*got - *want) <= tolerance * std::max(1.0, std::abs(*want));
 }
 

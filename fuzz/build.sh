@@ -25,7 +25,7 @@ choose() {
       headers="-isystem $torch/include" libraries="-L$torch/lib -ltorch_cpu -lc10 -Wl,-rpath,$torch/lib" ;;
     tokenizer_json_fuzz) sources="$(ls keel/text/*.cpp | grep -v chat_template) $files"
       libraries="-Wl,-Bstatic -lpcre2-8 -lutf8proc -Wl,-Bdynamic" ;;
-    chat_template_fuzz) sources="keel/text/chat_template.cpp $(ls keel/text/jinja/*.cpp) $files" ;;
+    chat_template_fuzz) sources="keel/text/chat_template.cpp keel/text/traced_text.cpp $(ls keel/text/jinja/*.cpp) $files" ;;
     math_verifier_fuzz) sources=$(ls keel/reward/math_*.cpp) ;;
     *) echo "fuzz/build.sh: no target $1; known are $all" >&2; exit 2 ;;
   esac

@@ -15,6 +15,7 @@
 
 #include "keel/core/json.h"
 #include "keel/text/template_limits.h"
+#include "keel/text/traced_text.h"
 
 namespace keel {
 
@@ -33,6 +34,8 @@ struct RenderedChat {
   std::string text;
   /// [begin, end) in bytes of `text`: what the template's {% generation %} blocks wrote, which is what the model said.
   std::vector<std::pair<size_t, size_t>> generated;
+  /// What of `text` came out of the messages, tools and documents: no special token may begin, end or lie there.
+  ByteRanges foreign;
 };
 
 class ChatTemplate {

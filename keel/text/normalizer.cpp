@@ -36,7 +36,7 @@ std::string normal_marks(std::string_view text, std::string_view marks, NormalFo
     const std::string whole = normalize(text.substr(begin, end - begin), form);
     std::string apart, apart_marks;
     for (size_t run = begin, next = 0; run < end; run = next) {
-      next = std::min(marks.find(marks[run] != 0 ? '\0' : '\1', run), end);
+      for (next = run; next < end && marks[next] == marks[run];) ++next;
       apart += normalize(text.substr(run, next - run), form);
       apart_marks.resize(apart.size(), marks[run]);
     }
@@ -179,14 +179,17 @@ void Normalizer::run(const Replace& replace, Result& result) {
   size_t front = 0;
   for (const Span& span : spans) {
     const size_t begin = text.size();
-    const std::string_view span_marks = marks.substr(std::min(span.begin, marks.size()), span.end - span.begin);
     if (span.match) {
       text += replace.content;
-      if (!marks.empty()) new_marks.resize(text.size(), span_marks.find('\1') != std::string::npos ? '\1' : '\0');
+      if (!marks.empty()) {  // what is put in between two characters belongs to the second
+        const std::string_view from =
+            marks.substr(std::min(span.begin, marks.size() - 1), std::max<size_t>(span.end - span.begin, 1));
+        new_marks.resize(text.size(), from.find('\1') != std::string_view::npos ? '\1' : '\0');
+      }
       if (span.begin < result.front) front = text.size();
     } else {
       text += std::string_view(result.text).substr(span.begin, span.end - span.begin);
-      new_marks += span_marks;
+      if (!marks.empty()) new_marks += marks.substr(span.begin, span.end - span.begin);
       if (span.begin < result.front) front = begin + std::min(span.end, result.front) - span.begin;
     }
   }
@@ -198,7 +201,7 @@ void Normalizer::run(const Replace& replace, Result& result) {
 void Normalizer::run(const Prepend& prepend, Result& result) {
   if (result.text.empty()) return;
   result.text.insert(0, prepend.content);
-  if (!result.marks.empty()) result.marks.insert(0, prepend.content.size(), '\0');
+  if (!result.marks.empty()) result.marks.insert(0, prepend.content.size(), result.marks[0]);
   result.front += prepend.content.size();
 }
 

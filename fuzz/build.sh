@@ -23,9 +23,9 @@ choose() {
         keel/model/safetensors.cpp"
       torch=${KEEL_TORCH:-$(scripts/python.sh -c 'import os, torch; print(os.path.dirname(torch.__file__))')}
       headers="-isystem $torch/include" libraries="-L$torch/lib -ltorch_cpu -lc10 -Wl,-rpath,$torch/lib" ;;
-    tokenizer_json_fuzz) sources="$(ls keel/text/*.cpp | grep -v chat_template) $files"
+    tokenizer_json_fuzz) sources="$(ls keel/text/*.cpp | grep -v chat_) $files"
       libraries="-Wl,-Bstatic -lpcre2-8 -lutf8proc -Wl,-Bdynamic" ;;
-    chat_template_fuzz) sources="keel/text/chat_template.cpp $(ls keel/text/jinja/*.cpp) $files" ;;
+    chat_template_fuzz) sources="keel/text/chat_template.cpp keel/text/traced_text.cpp $(ls keel/text/jinja/*.cpp) $files" ;;
     math_verifier_fuzz) sources=$(ls keel/reward/math_*.cpp) ;;
     data_rows_fuzz) sources="fuzz/memory_file.cpp keel/data/line_file.cpp keel/data/row_json.cpp keel/data/schema.cpp
         keel/core/foreign_text.cpp keel/core/limits.cpp" ;;

@@ -97,6 +97,7 @@ void AddedTokens::prepare(const Normalizer& normalizer, const std::string& place
       }
       after_.insert(token.decoded, index);
       any_after_ = true;
+      special_after_ = special_after_ || special;
     }
   }
   const auto single = [](const AddedToken& token) { return token.single_word; };
@@ -126,9 +127,27 @@ bool AddedTokens::stands_alone(std::string_view text, size_t begin, size_t end) 
   return end == text.size() || !is_word(end, code_point_at(text, end).size);
 }
 
+/// The longest token that begins at `at`. A special one that is foreign in part is none: what a user writes beside a
+/// token of the template must not hide it.
+AddedTokens::Match AddedTokens::longest_at(const Trie& trie, std::string_view text, size_t at,
+                                           std::span<const ByteRange> foreign) const {
+  Match longest;
+  uint32_t node = Trie::kRoot;
+  for (size_t i = at; i < text.size();) {
+    node = trie.next(node, static_cast<unsigned char>(text[i++]));
+    if (node == Trie::kNoNode) break;
+    if (trie.value(node) == Trie::kNoValue) continue;
+    const bool special = tokens_[static_cast<size_t>(trie.value(node))].special;
+    if (special && touches(foreign, at, i) && !covers(foreign, at, i)) continue;
+    longest = {trie.value(node), i};
+  }
+  return longest;
+}
+
 /// Of the tokens at the leftmost place the longest; a match that is then refused still hides what it overlaps, as in
 /// the package.
-void AddedTokens::split(std::string_view text, Stage stage, bool parse_special, const Visit& visit) const {
+void AddedTokens::split(std::string_view text, Stage stage, bool parse_special, std::span<const ByteRange> foreign,
+                        const Visit& visit) const {
   const bool any = stage == Stage::kBeforeNormalization ? any_before_ : any_after_;
   const Trie& trie = stage == Stage::kBeforeNormalization ? before_ : after_;
   size_t covered = 0;
@@ -137,22 +156,15 @@ void AddedTokens::split(std::string_view text, Stage stage, bool parse_special, 
       ++at;
       continue;
     }
-    int32_t longest = Trie::kNoValue;
-    size_t end = at;
-    uint32_t node = Trie::kRoot;
-    for (size_t i = at; i < text.size();) {
-      node = trie.next(node, static_cast<unsigned char>(text[i++]));
-      if (node == Trie::kNoNode) break;
-      if (trie.value(node) != Trie::kNoValue) longest = trie.value(node), end = i;
-    }
-    if (longest == Trie::kNoValue) {
+    const Match match = longest_at(trie, text, at, foreign);
+    if (match.index == Trie::kNoValue) {
       ++at;
       continue;
     }
-    const AddedToken& token = tokens_[static_cast<size_t>(longest)];
-    size_t begin = at;
+    const AddedToken& token = tokens_[static_cast<size_t>(match.index)];
+    size_t begin = at, end = match.end;
     at = end;
-    if (token.special && !parse_special) continue;
+    if (token.special && (!parse_special || touches(foreign, begin, end))) continue;
     if (token.single_word && !stands_alone(text, begin, end)) continue;
     if (token.lstrip) begin = std::max(begin - spaces_before(text, begin), covered);
     if (token.rstrip) end += spaces_after(text, end);

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 #include "keel/text/normalizer.h"
 #include "keel/text/regex.h"
 #include "keel/text/token_table.h"
+#include "keel/text/traced_text.h"
 #include "keel/text/trie.h"
 
 namespace keel::text {
@@ -49,9 +51,18 @@ class AddedTokens {
   enum class Stage { kBeforeNormalization, kAfterNormalization };
   /// A part of the text without added tokens (`id` is empty) or one added token; `begin` is where it starts.
   using Visit = std::function<void(std::string_view part, size_t begin, std::optional<int32_t> id)>;
-  void split(std::string_view text, Stage stage, bool parse_special, const Visit& visit) const;
+  /// Special tokens are found only if asked for, and only where they have no byte in common with the `foreign` ones.
+  void split(std::string_view text, Stage stage, bool parse_special, std::span<const ByteRange> foreign,
+             const Visit& visit) const;
+  /// Whether a special token is looked for after normalization.
+  bool special_after() const { return special_after_; }
 
  private:
+  struct Match {
+    int32_t index = Trie::kNoValue;
+    size_t end = 0;
+  };
+  Match longest_at(const Trie& trie, std::string_view text, size_t at, std::span<const ByteRange> foreign) const;
   bool stands_alone(std::string_view text, size_t begin, size_t end) const;
 
   std::vector<AddedToken> tokens_;
@@ -59,7 +70,7 @@ class AddedTokens {
   std::unordered_map<int32_t, size_t> by_id_;
   std::vector<std::string> extra_;
   Trie before_, after_;
-  bool any_before_ = false, any_after_ = false;
+  bool any_before_ = false, any_after_ = false, special_after_ = false;
   std::optional<Regex> word_;  // one word character
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <ctime>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "keel/core/json.h"
@@ -21,7 +22,8 @@ struct EncodedPrompt {
 /// begin one, by writing its token.
 class PromptEncoder {
  public:
-  PromptEncoder(Tokenizer tokenizer, ChatTemplates templates);
+  PromptEncoder(Tokenizer tokenizer, ChatTemplates templates)
+      : tokenizer_(std::move(tokenizer)), templates_(std::move(templates)) {}
 
   bool has_template() const { return !templates_.empty(); }
 
@@ -34,15 +36,8 @@ class PromptEncoder {
   EncodedPrompt chat(const Json& messages, const std::tm& now) const;
 
  private:
-  struct Special {
-    std::string text, stand_in;
-  };
-  Json shielded(const Json& messages) const;
-  std::vector<int32_t> encode_shielded(std::string& text) const;
-
   Tokenizer tokenizer_;
   ChatTemplates templates_;
-  std::vector<Special> specials_;  // longest first
 };
 
 }  // namespace keel

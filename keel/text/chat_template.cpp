@@ -40,6 +40,18 @@ std::optional<Json> with_reasoning(const Json& message) {
   return std::nullopt;
 }
 
+/// Templates write tokens such as <|user|> around a role, so that one that is a mere word counts as the template's own.
+jinja::Value message_value(jinja::Runtime& runtime, const Json& message) {
+  const jinja::Value value = jinja::from_json(runtime, message, /*foreign=*/true);
+  const auto role = message.find("role");
+  if (role == message.end() || !role->is_string()) return value;
+  constexpr const char* kInWords = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+  const std::string& name = role->get_ref<const std::string&>();
+  if (name.find_first_not_of(kInWords) == std::string::npos)
+    value.as<jinja::Dict>()->set(runtime, runtime.literal("role"), runtime.literal(name));
+  return value;
+}
+
 jinja::Variables variables(jinja::Runtime& runtime, const Json& messages, const Json& extra, const std::string& place) {
   check_objects(messages, "messages", place);
   if (messages.empty())
@@ -56,12 +68,12 @@ jinja::Variables variables(jinja::Runtime& runtime, const Json& messages, const 
   result["add_generation_prompt"] = false;
   for (const auto& [name, value] : extra.items()) {
     if (name == "messages") fail(ExitCode::kBadInput, place, ": messages is given twice");
-    result[name] = jinja::from_json(runtime, value);
+    result[name] = jinja::from_json(runtime, value, /*foreign=*/name == "tools" || name == "documents");
   }
   std::vector<jinja::Value> chat;
   for (const Json& message : messages) {
     const std::optional<Json> changed = with_reasoning(message);
-    chat.push_back(jinja::from_json(runtime, changed ? *changed : message));
+    chat.push_back(message_value(runtime, changed ? *changed : message));
   }
   result["messages"] = runtime.list(std::move(chat));
   return result;
@@ -80,10 +92,8 @@ ChatTemplate ChatTemplate::parse(std::string source, std::string place) {
 RenderedChat ChatTemplate::render(const Json& messages, const Json& extra, const RenderOptions& options) const {
   jinja::Runtime runtime(place_, options.limits, options.now);
   jinja::Renderer renderer(runtime, *tree_, variables(runtime, messages, extra, place_));
-  RenderedChat result;
-  result.text = renderer.render();
-  result.generated = renderer.generation_spans(result.text);
-  return result;
+  const TracedText text = renderer.render();
+  return {text.bytes(), renderer.generation_spans(text.bytes()), text.foreign()};
 }
 
 ChatTemplates ChatTemplates::from_json(const Json& chat_template, const std::string& place) {

@@ -15,6 +15,7 @@
 
 #include "keel/core/json.h"
 #include "keel/text/template_limits.h"
+#include "keel/text/traced_text.h"
 
 namespace keel {
 
@@ -33,6 +34,8 @@ struct RenderedChat {
   std::string text;
   /// [begin, end) in bytes of `text`: what the template's {% generation %} blocks wrote, which is what the model said.
   std::vector<std::pair<size_t, size_t>> generated;
+  /// What of `text` came out of the messages, tools and documents: no special token may begin, end or lie there.
+  ByteRanges foreign;
 };
 
 class ChatTemplate {
@@ -41,8 +44,9 @@ class ChatTemplate {
   static ChatTemplate parse(std::string source, std::string place);
 
   /// `messages` is a list of objects with role, content and whatever the template knows; `extra` an object with the
-  /// other variables: tools, documents, add_generation_prompt, bos_token, eos_token, enable_thinking ... What the
-  /// template refuses (raise_exception), does not find or cannot do is an Error with the template's line.
+  /// other variables: tools, documents, add_generation_prompt, bos_token, eos_token, enable_thinking ... All but the
+  /// first two of these are trusted to write special tokens. What the template refuses (raise_exception), does not find
+  /// or cannot do is an Error with the template's line.
   RenderedChat render(const Json& messages, const Json& extra = Json::object(),
                       const RenderOptions& options = {}) const;
 

@@ -11,17 +11,38 @@ namespace {
 /// Keeps, changes or drops each character: `map(text, c)` appends what becomes of it.
 template <class Map>
 void map_characters(Normalizer::Result& result, const Map& map) {
-  std::string text;
+  std::string text, marks;
   text.reserve(result.text.size());
   size_t front = 0;
   for (size_t at = 0; at < result.text.size();) {
     const CodePoint c = code_point_at(result.text, at);
     map(text, c.value);
+    if (!result.marks.empty()) marks.resize(text.size(), result.marks[at]);
     at += c.size;
     if (at <= result.front) front = text.size();
   }
   result.text = std::move(text);
+  result.marks = std::move(marks);
   result.front = front;
+}
+
+/// The marks of what `form` makes of a text. No character of ASCII is joined to what stands before it, so that each
+/// begins a part that can be looked at by itself; characters joined across marks are foreign.
+std::string normal_marks(std::string_view text, std::string_view marks, NormalForm form) {
+  std::string result;
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    do ++end;
+    while (end < text.size() && static_cast<unsigned char>(text[end]) >= 0x80);
+    const std::string whole = normalize(text.substr(begin, end - begin), form);
+    std::string apart, apart_marks;
+    for (size_t run = begin, next = 0; run < end; run = next) {
+      for (next = run; next < end && marks[next] == marks[run];) ++next;
+      apart += normalize(text.substr(run, next - run), form);
+      apart_marks.resize(apart.size(), marks[run]);
+    }
+    result += apart == whole ? apart_marks : std::string(whole.size(), '\1');
+  }
+  return result;
 }
 
 bool is_nmt_control(char32_t c) {
@@ -81,8 +102,20 @@ void Normalizer::add(const Component& fields) {
   }
 }
 
-Normalizer::Result Normalizer::apply(std::string_view text) const {
-  Result result{std::string(text), text.empty() ? 0 : code_point_at(text, 0).size, text.size()};
+ByteRanges Normalizer::Result::foreign() const {
+  ByteRanges ranges;
+  for (size_t begin = marks.find('\1'), end = 0; begin != std::string::npos; begin = marks.find('\1', end)) {
+    end = std::min(marks.find('\0', begin), marks.size());
+    ranges.push_back({begin, end});
+  }
+  return ranges;
+}
+
+Normalizer::Result Normalizer::apply(std::string_view text, std::span<const ByteRange> foreign) const {
+  Result result{std::string(text), text.empty() ? 0 : code_point_at(text, 0).size, text.size(), ""};
+  if (!foreign.empty()) result.marks.assign(text.size(), '\0');
+  for (const ByteRange& range : foreign)
+    result.marks.replace(range.begin, range.end - range.begin, range.end - range.begin, '\1');
   for (const Step& step : steps_) {
     std::visit([&](const auto& s) { run(s, result); }, step);
     check_growth(text.size(), result.text.size(), place_);
@@ -91,6 +124,7 @@ Normalizer::Result Normalizer::apply(std::string_view text) const {
 }
 
 void Normalizer::run(NormalForm form, Result& result) {
+  if (!result.marks.empty()) result.marks = normal_marks(result.text, result.marks, form);
   size_t front = normalize(std::string_view(result.text).substr(0, result.front), form).size();
   result.text = normalize(result.text, form);
   // The first character may have joined the marks behind it: what came of it ends where a character ends.
@@ -108,11 +142,17 @@ void Normalizer::run(StripAccents, Result& result) {
 }
 
 void Normalizer::run(Bytes, Result& result) {
-  std::string text;
+  std::string text, marks;
   append_byte_characters(text, std::string_view(result.text).substr(0, result.front));
   const size_t front = text.size();
   append_byte_characters(text, std::string_view(result.text).substr(result.front));
+  std::string each;
+  for (size_t i = 0; i < result.marks.size(); ++i) {
+    append_byte_characters(each, std::string_view(result.text).substr(i, 1));
+    marks.resize(each.size(), result.marks[i]);
+  }
   result.text = std::move(text);
+  result.marks = std::move(marks);
   result.front = front;
 }
 
@@ -133,31 +173,41 @@ void Normalizer::run(const Strip& strip, Result& result) {
   }
   result.front = result.front > begin ? result.front - begin : 0;
   text = text.substr(begin, end - begin);
+  if (!result.marks.empty()) result.marks = result.marks.substr(begin, end - begin);
 }
 
 void Normalizer::run(const Replace& replace, Result& result) {
   std::vector<Span> spans;
   replace.pattern.cut(result.text, spans);
   check_growth(result.given, replaced_size(spans, replace.content.size()), replace.place);
-  std::string text;
+  const std::string_view marks = result.marks;
+  std::string text, new_marks;
   size_t front = 0;
   for (const Span& span : spans) {
     const size_t begin = text.size();
     if (span.match) {
       text += replace.content;
+      if (!marks.empty()) {  // what is put in between two characters belongs to the second
+        const std::string_view from =
+            marks.substr(std::min(span.begin, marks.size() - 1), std::max<size_t>(span.end - span.begin, 1));
+        new_marks.resize(text.size(), from.find('\1') != std::string_view::npos ? '\1' : '\0');
+      }
       if (span.begin < result.front) front = text.size();
     } else {
       text += std::string_view(result.text).substr(span.begin, span.end - span.begin);
+      if (!marks.empty()) new_marks += marks.substr(span.begin, span.end - span.begin);
       if (span.begin < result.front) front = begin + std::min(span.end, result.front) - span.begin;
     }
   }
   result.text = std::move(text);
+  result.marks = std::move(new_marks);
   result.front = front;
 }
 
 void Normalizer::run(const Prepend& prepend, Result& result) {
   if (result.text.empty()) return;
   result.text.insert(0, prepend.content);
+  if (!result.marks.empty()) result.marks.insert(0, prepend.content.size(), result.marks[0]);
   result.front += prepend.content.size();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -8,6 +9,7 @@
 #include "keel/core/json.h"
 #include "keel/text/component.h"
 #include "keel/text/pattern.h"
+#include "keel/text/traced_text.h"
 #include "keel/text/unicode.h"
 
 namespace keel::text {
@@ -22,11 +24,14 @@ class Normalizer {
 
   struct Result {
     std::string text;
-    size_t front = 0;  // bytes at the beginning that come from the first character of the input
-    size_t given = 0;  // bytes of the input
+    size_t front = 0;   // bytes at the beginning that come from the first character of the input
+    size_t given = 0;   // bytes of the input
+    std::string marks;  // for each byte of `text` whether it is foreign (1) or not (0); none when nothing is
+
+    ByteRanges foreign() const;
   };
-  /// `text` is valid UTF-8, and so is what it becomes.
-  Result apply(std::string_view text) const;
+  /// `text` is valid UTF-8, and so is what it becomes. What comes from a `foreign` byte is foreign.
+  Result apply(std::string_view text, std::span<const ByteRange> foreign = {}) const;
 
  private:
   struct Lowercase {};

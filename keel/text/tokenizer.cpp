@@ -60,7 +60,7 @@ struct Tokenizer::Parts {
   std::optional<int32_t> id_of(std::string_view token) const;
   void read_roles(const Json& config, const Json& special_tokens_map);
   void check_added_tokens_decoder(const Component& config) const;
-  void encode_part(std::string_view part, bool at_start, bool parse_special, std::vector<int32_t>& ids) const;
+  void encode_part(std::string_view part, size_t begin, const EncodeOptions& options, std::vector<int32_t>& ids) const;
   void encode_words(std::string_view words, bool at_start, std::vector<int32_t>& ids) const;
 
   std::string place;
@@ -163,26 +163,30 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
          "; convert it, or leave it out");
   }
   std::vector<int32_t> ids;
-  parts_->added.split(text, AddedTokens::Stage::kBeforeNormalization, options.parse_special,
+  parts_->added.split(text, AddedTokens::Stage::kBeforeNormalization, options.parse_special, options.foreign,
                       [&](std::string_view part, size_t begin, std::optional<int32_t> id) {
                         if (id) return ids.push_back(*id);
-                        parts_->encode_part(part, begin == 0, options.parse_special, ids);
+                        parts_->encode_part(part, begin, options, ids);
                       });
   return options.add_special_tokens ? parts_->post_processor.apply(ids) : ids;
 }
 
-void Tokenizer::Parts::encode_part(std::string_view part, bool at_start, bool parse_special,
+void Tokenizer::Parts::encode_part(std::string_view part, size_t begin, const EncodeOptions& options,
                                    std::vector<int32_t>& ids) const {
+  bool at_start = begin == 0;
+  ByteRanges foreign;
+  if (added.special_after()) foreign = ranges_within(options.foreign, begin, begin + part.size());
   Normalizer::Result normal;
   if (!normalizer.empty()) {
-    normal = normalizer.apply(part);
+    normal = normalizer.apply(part, foreign);
     part = normal.text;
+    foreign = normal.foreign();
     at_start = at_start && normal.front > 0;
   }
-  added.split(part, AddedTokens::Stage::kAfterNormalization, parse_special,
-              [&](std::string_view words, size_t begin, std::optional<int32_t> id) {
+  added.split(part, AddedTokens::Stage::kAfterNormalization, options.parse_special, foreign,
+              [&](std::string_view words, size_t at, std::optional<int32_t> id) {
                 if (id) return ids.push_back(*id);
-                encode_words(words, at_start && begin == 0, ids);
+                encode_words(words, at_start && at == 0, ids);
               });
 }
 

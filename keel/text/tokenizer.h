@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "keel/core/json.h"
+#include "keel/text/traced_text.h"
 
 namespace keel {
 
@@ -21,7 +22,8 @@ struct SpecialTokens {
 
 struct EncodeOptions {
   bool add_special_tokens = false;  // what the post-processor adds around a text, such as <bos>
-  bool parse_special = false;       // the text of a special token becomes that token: never for text from outside
+  bool parse_special = false;       // the text of a special token becomes that token: never for text from outside,
+  std::span<const ByteRange> foreign = {};  // which may be these characters: no special token has a byte of them
 };
 
 /// Text to token ids and back, as the files tokenizer.json and tokenizer_config.json of a model folder say.

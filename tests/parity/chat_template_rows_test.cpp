@@ -7,7 +7,7 @@
 #include <string>
 
 #include "keel/core/error.h"
-#include "keel/text/chat_template.h"
+#include "keel/text/chat_encoding.h"
 
 namespace keel {
 namespace {
@@ -25,7 +25,8 @@ std::tm fixed_time(const Json& fields) {
   return time;
 }
 
-/// Each line {template, messages, extra, now}; one line {text, spans} or {error} comes out for each.
+/// Each line {template, messages, extra, now} and perhaps tokenizer, a folder; one line {text, spans} or {error} comes
+/// out for each, with the ids of the text where there is a tokenizer.
 TEST(ChatTemplateParity, RendersTheRowsOfAFile) {
   const char *in = std::getenv("KEEL_TEMPLATE_ROWS"), *out = std::getenv("KEEL_TEMPLATE_RESULTS");
   if (in == nullptr || out == nullptr) GTEST_SKIP() << "driven by tests/parity/chat_template_parity_test.py";
@@ -39,6 +40,11 @@ TEST(ChatTemplateParity, RendersTheRowsOfAFile) {
       const ChatTemplate parsed = ChatTemplate::parse(row["template"].get<std::string>(), "template");
       const RenderedChat chat = parsed.render(row["messages"], row["extra"], {.now = fixed_time(row["now"])});
       result = {{"text", chat.text}, {"spans", chat.generated}};
+      if (row.contains("tokenizer")) {
+        const PromptEncoder encoder(Tokenizer::load(row["tokenizer"].get<std::string>()),
+                                    ChatTemplates::from_json(row["template"], "template"));
+        result["ids"] = encoder.chat(row["messages"], fixed_time(row["now"])).tokens;
+      }
     } catch (const Error& error) {
       result = {{"error", error.what()}};
     }

@@ -58,13 +58,13 @@ std::optional<Value> loop_property(Runtime& runtime, Loop& loop, std::string_vie
 
 std::optional<Value> macro_property(Runtime& runtime, const Macro& macro, std::string_view name) {
   const Statement& node = *macro.node;
-  if (name == "name") return node.name.empty() ? Value(None{}) : runtime.text(node.name);
+  if (name == "name") return node.name.empty() ? Value(None{}) : runtime.literal(node.name);
   if (name == "catch_kwargs") return node.kwargs_slot >= 0;
   if (name == "catch_varargs") return node.varargs_slot >= 0;
   if (name == "caller") return node.caller_slot >= 0;
   if (name != "arguments") return std::nullopt;
   std::vector<Value> parameters;
-  for (const std::string& parameter : node.parameters) parameters.push_back(runtime.text(parameter));
+  for (const std::string& parameter : node.parameters) parameters.push_back(runtime.literal(parameter));
   return runtime.tuple(std::move(parameters));
 }
 
@@ -130,7 +130,7 @@ Value text_item(Runtime& runtime, const Value& object, size_t index) {
   if (!object.text_ref()->ascii) runtime.step(text.size() / 64);
   size_t end = begin;
   next_code_point(text, end);
-  return runtime.text(text.substr(begin, end - begin), object.is_markup());
+  return runtime.text(object.traced().part(begin, end), object.is_markup());
 }
 
 /// Whether Python could use the value as a key; unlike hash() it is no Error when not.
@@ -162,6 +162,13 @@ int64_t slice_bound(Runtime& runtime, const Value& value, int64_t otherwise) {
   if (value.is_undefined()) runtime.fail_undefined(value);
   if (!value.is_integer()) runtime.fail("an index of a slice is ", type_name(value), "; it must be an integer");
   return value.integer();
+}
+
+/// Where each character of a text begins, and its end.
+std::vector<size_t> places_of(const std::string& text) {
+  std::vector<size_t> places = {0};
+  for (size_t at = 0; at < text.size(); places.push_back(at)) next_code_point(text, at);
+  return places;
 }
 
 struct SliceRange {
@@ -257,13 +264,15 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
     for (size_t i = 0; i < slice.count; ++i) items.push_back(sequence->items[index(i)]);
     return sequence->is_list() ? runtime.list(std::move(items)) : runtime.tuple(std::move(items));
   }
-  std::string text;
-  if (object.text_ref()->ascii) {
-    for (size_t i = 0; i < slice.count; ++i) text += object.text()[index(i)];
+  const bool ascii = object.text_ref()->ascii;
+  const std::vector<size_t> places = ascii ? std::vector<size_t>() : places_of(object.text());
+  runtime.step(places.size() / 16);
+  const auto place = [&](size_t character) { return ascii ? character : places[character]; };
+  TracedText text;
+  if (slice.step == 1 && slice.count > 0) {
+    text.append(object.traced(), place(index(0)), place(index(0) + slice.count));
   } else {
-    const std::u32string codes = code_points(object.text());
-    runtime.step(codes.size() / 16);
-    for (size_t i = 0; i < slice.count; ++i) append_code_point(text, codes[index(i)]);
+    for (size_t i = 0; i < slice.count; ++i) text.append(object.traced(), place(index(i)), place(index(i) + 1));
   }
   return runtime.text(std::move(text), object.is_markup());
 }

@@ -4,6 +4,10 @@
 
 namespace keel::jinja {
 
+Value name_of(Runtime& runtime, const Arguments& arguments, const std::string& name) {
+  return runtime.text(TracedText(name, arguments.foreign_names));
+}
+
 BoundArguments::BoundArguments(Runtime& runtime, std::string_view function, const Arguments& arguments,
                                std::initializer_list<std::string_view> parameters, size_t required)
     : runtime_(runtime), function_(function), names_(parameters), values_(parameters.size()) {

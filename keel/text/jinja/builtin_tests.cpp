@@ -73,7 +73,7 @@ const TestRow kTests[] = {
     {"le", 1, compares<Operator::kLessEqual>},
     {"lessthan", 1, compares<Operator::kLess>},
     {"lower", 0,
-     [](Runtime& r, const Value& v, const Value&) { return is_in_case(r, to_text(r, v), is_lower, is_upper); }},
+     [](Runtime& r, const Value& v, const Value&) { return is_in_case(r, to_text(r, v).bytes(), is_lower, is_upper); }},
     {"lt", 1, compares<Operator::kLess>},
     {"mapping", 0, [](Runtime&, const Value& v, const Value&) { return v.is(ObjectKind::kDict); }},
     {"ne", 1, compares<Operator::kNotEqual>},
@@ -87,7 +87,7 @@ const TestRow kTests[] = {
     {"true", 0, [](Runtime&, const Value& v, const Value&) { return v.is_bool() && v.boolean(); }},
     {"undefined", 0, [](Runtime&, const Value& v, const Value&) { return v.is_undefined(); }},
     {"upper", 0,
-     [](Runtime& r, const Value& v, const Value&) { return is_in_case(r, to_text(r, v), is_upper, is_lower); }},
+     [](Runtime& r, const Value& v, const Value&) { return is_in_case(r, to_text(r, v).bytes(), is_upper, is_lower); }},
 };
 
 const TestRow* find_test(std::string_view name) {

@@ -15,7 +15,11 @@ namespace keel::jinja {
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
+  bool foreign_names = false;  // some come from a dict after ** that has them from outside the template
 };
+
+/// The name of an argument as a text.
+Value name_of(Runtime& runtime, const Arguments& arguments, const std::string& name);
 
 bool is_filter(std::string_view name);
 bool is_test(std::string_view name);

@@ -67,6 +67,13 @@ std::string repr_object(Runtime& runtime, const Value& value) {
   return "<" + std::string(type_name(value)) + ">";  // Python would show an address
 }
 
+std::string scalar_text(const Value& value) {
+  if (value.is_undefined()) return "";
+  if (value.is_none()) return "None";
+  if (value.is_bool()) return value.boolean() ? "True" : "False";
+  return value.is_integer() ? std::to_string(value.integer()) : repr(value.number());
+}
+
 void append_escape(std::string& text, const char* format, char32_t code) {
   char buffer[16];
   std::snprintf(buffer, sizeof buffer, format, static_cast<unsigned>(code));
@@ -119,17 +126,30 @@ std::string repr(Runtime& runtime, const Value& value) {
   runtime.step();
   if (value.is_text()) return value.is_markup() ? "Markup(" + repr(value.text()) + ")" : repr(value.text());
   if (value.is_undefined()) return "Undefined";
-  return value.object() != nullptr ? repr_object(runtime, value) : to_text(runtime, value);
+  return value.object() != nullptr ? repr_object(runtime, value) : scalar_text(value);
 }
 
-std::string to_text(Runtime& runtime, const Value& value) {
-  if (value.is_text()) return value.text();
-  if (value.is_undefined()) return "";
-  if (value.is_none()) return "None";
-  if (value.is_bool()) return value.boolean() ? "True" : "False";
-  if (value.is_integer()) return std::to_string(value.integer());
-  if (value.is_float()) return repr(value.number());
-  return repr(runtime, value);
+TracedText to_text(Runtime& runtime, const Value& value) {
+  if (value.is_text()) return value.traced();
+  if (value.object() == nullptr) return TracedText(scalar_text(value));
+  std::string text = repr(runtime, value);
+  return TracedText(std::move(text), has_foreign(runtime, value));
+}
+
+bool has_foreign(Runtime& runtime, const Value& value) {
+  runtime.step();
+  if (value.is_text()) return value.traced().any_foreign();
+  if (value.object() == nullptr) return false;
+  const Runtime::Deeper deeper(runtime);
+  const auto in = [&](const Value& item) { return has_foreign(runtime, item); };
+  if (const auto* sequence = value.as<Sequence>()) {
+    return std::any_of(sequence->items.begin(), sequence->items.end(), in);
+  }
+  const auto* dict = value.as<Dict>();
+  if (const auto* space = value.as<Namespace>()) dict = &space->attributes;
+  if (const auto* view = value.as<View>()) dict = view->dict;
+  return dict != nullptr && std::any_of(dict->items.begin(), dict->items.end(),
+                                        [&](const auto& item) { return in(item.first) || in(item.second); });
 }
 
 std::optional<int64_t> parse_integer(Runtime& runtime, std::string_view text, int base) {
@@ -186,28 +206,15 @@ std::optional<double> parse_float(std::string_view text) {
   return end == plain.c_str() + plain.size() ? std::optional<double>(result) : std::nullopt;
 }
 
-std::string escape_html(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      case '"':
-        result += "&#34;";
-        break;
-      default:
-        result += c;
-    }
+TracedText escape_html(const TracedText& text) {
+  constexpr std::string_view kCharacters = "&<>'\"", kEntities[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+  TracedText result;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.bytes().find_first_of(kCharacters, at), text.size());
+    result.append(text, at, end);
+    if (end == text.size()) break;
+    result.append(kEntities[kCharacters.find(text.bytes()[end])], touches(text.foreign(), end, end + 1));
+    at = end + 1;
   }
   return result;
 }

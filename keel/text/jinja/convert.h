@@ -10,8 +10,10 @@
 
 namespace keel::jinja {
 
-/// Python's str(): what printing a value gives.
-std::string to_text(Runtime& runtime, const Value& value);
+/// Python's str(): what printing a value gives. What is no text and has a foreign one in it is foreign as a whole.
+TracedText to_text(Runtime& runtime, const Value& value);
+/// Whether the value is or has in it a text that came, also in part, from outside the template.
+bool has_foreign(Runtime& runtime, const Value& value);
 std::string repr(Runtime& runtime, const Value& value);
 std::string repr(double number);
 std::string repr(std::string_view text);
@@ -29,6 +31,6 @@ std::optional<int64_t> parse_integer(Runtime& runtime, std::string_view text, in
 std::optional<double> parse_float(std::string_view text);
 
 /// The characters & < > ' " as HTML entities.
-std::string escape_html(std::string_view text);
+TracedText escape_html(const TracedText& text);
 
 }  // namespace keel::jinja

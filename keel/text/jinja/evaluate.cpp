@@ -95,12 +95,12 @@ bool Renderer::evaluate_comparison(const Expression& node) {
 }
 
 Value Renderer::evaluate_concat(const Expression& node) {
-  std::string text;
+  TracedText text;
   std::vector<Value> parts;
   for (const ExpressionPtr& child : node.children) parts.push_back(evaluate(*child));
   for (const Value& part : parts) {
-    text += to_text(runtime_, part);
-    runtime_.check_text(text.size());
+    part.is_text() ? text.append(part.traced()) : text.append(to_text(runtime_, part));
+    runtime_.check_text(text);
   }
   return runtime_.text(std::move(text));
 }
@@ -136,6 +136,7 @@ Arguments Renderer::evaluate_arguments(const CallArguments& call) {
       if (name == key.text()) runtime_.fail("the argument '", name, "' is given twice in one call");
     }
     arguments.named.emplace_back(key.text(), value);
+    arguments.foreign_names |= key.traced().any_foreign();
   }
   return arguments;
 }
@@ -186,7 +187,7 @@ Value Renderer::call(const Value& callee, Arguments arguments) {
   if (const auto* function = callee.as<Function>()) return call_function(runtime_, function->name, arguments);
   if (auto* joiner = callee.as<Joiner>()) {
     if (!arguments.positional.empty() || !arguments.named.empty()) runtime_.fail("a joiner takes no arguments");
-    return std::exchange(joiner->used, true) ? joiner->separator : runtime_.text("");
+    return std::exchange(joiner->used, true) ? joiner->separator : runtime_.literal("");
   }
   if (const auto* loop = callee.as<Loop>()) {
     if (!loop->node->recursive) runtime_.fail("loop(...) needs a loop marked as recursive: {% for ... recursive %}");
@@ -242,7 +243,7 @@ void Renderer::bind_macro(const Macro& macro, Arguments arguments) {
   if (node.caller_slot >= 0) slot_at(node.caller_slot) = caller;
   if (node.kwargs_slot >= 0) {
     auto* dict = runtime_.make<Dict>();
-    for (const auto& [key, value] : arguments.named) dict->set(runtime_, runtime_.text(key), value);
+    for (const auto& [key, value] : arguments.named) dict->set(runtime_, name_of(runtime_, arguments, key), value);
     slot_at(node.kwargs_slot) = Value(dict);
   }
   if (node.varargs_slot >= 0) {

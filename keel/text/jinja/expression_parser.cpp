@@ -26,7 +26,9 @@ std::optional<Operator> product_operator(const Token& token) {
   return std::nullopt;
 }
 
-Value constant_text(std::string text) { return std::make_shared<const Text>(std::move(text), false, nullptr); }
+Value constant_text(std::string text) {
+  return std::make_shared<const Text>(TracedText(std::move(text)), false, nullptr);
+}
 
 }  // namespace
 

@@ -12,7 +12,7 @@ namespace {
 Value default_filter(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "default", arguments, {"default_value", "boolean"});
   if (!input.is_undefined() && !(bound.is_true(1) && !is_true(input))) return input;
-  return bound.has(0) ? bound.at(0) : runtime.text("");
+  return bound.has(0) ? bound.at(0) : runtime.literal("");
 }
 
 Value attr(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -55,7 +55,10 @@ JsonStyle json_style(Runtime& runtime, const BoundArguments& bound) {
 
 Value tojson(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "tojson", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"});
-  return runtime.text(to_json(runtime, input, json_style(runtime, bound)));
+  std::string text = to_json(runtime, input, json_style(runtime, bound));
+  const bool foreign =
+      has_foreign(runtime, input) || has_foreign(runtime, bound.at(1)) || has_foreign(runtime, bound.at(2));
+  return runtime.text(TracedText(std::move(text), foreign));
 }
 
 const std::map<std::string_view, FilterRow>& filters() {

@@ -12,34 +12,37 @@ namespace {
 
 class BraceFormat {
  public:
-  BraceFormat(Runtime& runtime, bool markup, const Arguments& arguments)
-      : runtime_(runtime), markup_(markup), arguments_(arguments) {}
+  BraceFormat(Runtime& runtime, const Value& format, const Arguments& arguments)
+      : runtime_(runtime), format_(format), arguments_(arguments) {}
 
+  TracedText run() { return run(format_.traced(), 1); }
+
+ private:
   /// `depth` is how deep fields may still be nested: a format inside a format specification.
-  std::string run(std::string_view text, int depth) {
+  TracedText run(const TracedText& format, int depth) {
     if (depth < 0) runtime_.fail("the fields of a format are nested too deep");
-    std::string result;
+    const std::string_view text = format.bytes();
+    TracedText result;
     for (size_t at = 0; at < text.size();) {
       const char c = text[at++];
       const bool doubled = at < text.size() && text[at] == c;
       if (c != '{' && c != '}') {
-        result += c;
+        result.append(format, at - 1, at);
       } else if (doubled) {
-        result += c;
+        result.append(format, at - 1, at);
         ++at;
       } else if (c == '}') {
         runtime_.fail("a single '}' in a format; write '}}'");
       } else {
         const size_t end = field_end(text, at);
-        result += field(text.substr(at, end - at), depth);
+        result.append(field(format.part(at, end), depth));
         at = end + 1;
       }
-      runtime_.check_text(result.size());
+      runtime_.check_text(result);
     }
     return result;
   }
 
- private:
   size_t field_end(std::string_view text, size_t at) const {
     int open = 1;
     bool in_brackets = false;
@@ -53,7 +56,8 @@ class BraceFormat {
     runtime_.fail("a '{' in a format has no '}'; write '{{' for a brace");
   }
 
-  std::string field(std::string_view text, int depth) {
+  TracedText field(const TracedText& field_text, int depth) {
+    const std::string_view text = field_text.bytes();
     runtime_.step();
     size_t end = 0;
     for (bool in_brackets = false; end < text.size(); ++end) {
@@ -69,13 +73,12 @@ class BraceFormat {
       if (conversion == 's') {
         value = runtime_.text(to_text(runtime_, value));
       } else if (conversion == 'r' || conversion == 'a') {
-        value = runtime_.text(repr(runtime_, value));
+        value = runtime_.text(TracedText(repr(runtime_, value), has_foreign(runtime_, value)));
       } else {
         runtime_.fail("unknown conversion in a format; !s and !r are known");
       }
     }
-    const std::string spec = end < text.size() ? run(text.substr(end + 1), depth - 1) : "";
-    return formatted(value, spec);
+    return formatted(value, end < text.size() ? run(field_text.part(end + 1, text.size()), depth - 1) : TracedText());
   }
 
   Value argument(std::string_view name) {
@@ -111,7 +114,7 @@ class BraceFormat {
       const bool is_index = is_item && name.find_first_not_of("0123456789") == std::string::npos;
       const std::optional<int64_t> index = is_index ? parse_integer(runtime_, name) : std::nullopt;
       value = index     ? get_item(runtime_, value, *index)
-              : is_item ? get_item(runtime_, value, runtime_.text(name))
+              : is_item ? get_item(runtime_, value, runtime_.literal(name))
                         : get_attribute(runtime_, value, name);
       if (is_item) ++end;
     }
@@ -163,21 +166,29 @@ class BraceFormat {
     return spec;
   }
 
-  std::string formatted(const Value& value, const std::string& text) {
-    if (text.empty() || value.is_text()) {
-      std::string plain = to_text(runtime_, value);
-      if (markup_ && !value.is_markup()) plain = escape_html(plain);
-      if (text.empty()) return plain;
-      FormatSpec spec = parse_spec(text);
-      const bool zero_only = spec.zero && spec.align == '=';
-      if ((spec.type != '\0' && spec.type != 's') || (spec.align == '=' && !zero_only) || spec.sign != '-' ||
-          spec.alternate || spec.grouping != '\0') {
-        runtime_.fail("'", text, "' is not a format for a text");
-      }
-      if (zero_only) spec.align = '\0';
-      if (spec.precision >= 0) plain.resize(byte_of_code_point(plain, static_cast<size_t>(spec.precision)));
-      return pad(runtime_, std::move(plain), spec, '<');
+  TracedText formatted(const Value& value, const TracedText& spec) {
+    if (spec.size() > 0 && !value.is_text()) {
+      return TracedText(formatted_number(value, spec.bytes()), spec.any_foreign());
     }
+    TracedText plain = to_text(runtime_, value);
+    if (format_.is_markup() && !value.is_markup()) plain = escape_html(plain);
+    if (spec.size() == 0) return plain;
+    return TracedText(formatted_text(plain.bytes(), spec.bytes()), plain.any_foreign() || spec.any_foreign());
+  }
+
+  std::string formatted_text(std::string plain, const std::string& text) {
+    FormatSpec spec = parse_spec(text);
+    const bool zero_only = spec.zero && spec.align == '=';
+    if ((spec.type != '\0' && spec.type != 's') || (spec.align == '=' && !zero_only) || spec.sign != '-' ||
+        spec.alternate || spec.grouping != '\0') {
+      runtime_.fail("'", text, "' is not a format for a text");
+    }
+    if (zero_only) spec.align = '\0';
+    if (spec.precision >= 0) plain.resize(byte_of_code_point(plain, static_cast<size_t>(spec.precision)));
+    return pad(runtime_, std::move(plain), spec, '<');
+  }
+
+  std::string formatted_number(const Value& value, const std::string& text) {
     const FormatSpec spec = parse_spec(text);
     const bool is_integer_type =
         spec.type == '\0' || std::string_view("dxXobn").find(spec.type) != std::string_view::npos;
@@ -192,7 +203,7 @@ class BraceFormat {
   }
 
   Runtime& runtime_;
-  bool markup_;
+  const Value& format_;
   const Arguments& arguments_;
   int numbering_ = 0;  // 1: {}, 2: {0}
   int64_t next_ = 0;
@@ -200,8 +211,8 @@ class BraceFormat {
 
 }  // namespace
 
-std::string format_braces(Runtime& runtime, const Value& format, const Arguments& arguments) {
-  return BraceFormat(runtime, format.is_markup(), arguments).run(format.text(), 1);
+TracedText format_braces(Runtime& runtime, const Value& format, const Arguments& arguments) {
+  return BraceFormat(runtime, format, arguments).run();
 }
 
 }  // namespace keel::jinja

@@ -13,16 +13,16 @@ namespace {
 class PercentFormat {
  public:
   PercentFormat(Runtime& runtime, const Value& format, const Value& values)
-      : runtime_(runtime), text_(format.text()), markup_(format.is_markup()), values_(values) {}
+      : runtime_(runtime), format_(format), text_(format.text()), values_(values) {}
 
-  std::string run() {
-    std::string result;
+  TracedText run() {
+    TracedText result;
     while (at_ < text_.size()) {
       const size_t percent = std::min(text_.find('%', at_), text_.size());
-      result += text_.substr(at_, percent - at_);
+      result.append(format_.traced(), at_, percent);
       at_ = percent;
-      if (at_ < text_.size()) ++at_, result += one();
-      runtime_.check_text(result.size());
+      if (at_ < text_.size()) ++at_, result.append(one());
+      runtime_.check_text(result);
       runtime_.step();
     }
     const auto* tuple = values_.is(ObjectKind::kTuple) ? values_.as<Sequence>() : nullptr;
@@ -98,19 +98,21 @@ class PercentFormat {
     return result;
   }
 
-  std::string one() {
+  TracedText one() {
     const std::optional<Value> named = named_value();
     FormatSpec format = spec();
-    if (format.type == '%') return "%";
+    if (format.type == '%') return format_.traced().part(at_ - 1, at_);
     const Value value = named ? *named : next_value();
     switch (format.type) {
       case 's': {
-        std::string text = to_text(runtime_, value);
-        return padded(markup_ && !value.is_markup() ? escape_html(text) : text, format);
+        const TracedText text = to_text(runtime_, value);
+        return padded(format_.is_markup() && !value.is_markup() ? escape_html(text) : text, format);
       }
       case 'r':
-      case 'a':
-        return padded(repr(runtime_, value), format);
+      case 'a': {
+        std::string text = repr(runtime_, value);
+        return padded(TracedText(std::move(text), has_foreign(runtime_, value)), format);
+      }
       case 'c':
         return padded(character(value), format);
       case 'd':
@@ -119,34 +121,35 @@ class PercentFormat {
       case 'x':
       case 'X':
       case 'o':
-        return integer(value, format);
+        return TracedText(integer(value, format));
       case 'e':
       case 'E':
       case 'f':
       case 'F':
       case 'g':
       case 'G':
-        return real(value, format);
+        return TracedText(real(value, format));
       default:
         runtime_.fail("'%", format.type, "' is not a format; use %s, %r, %d, %x, %f, %g or %%");
     }
   }
 
-  std::string padded(std::string text, FormatSpec format) {
+  TracedText padded(TracedText text, const FormatSpec& format) {
     if (format.precision >= 0 && format.type != 'c') {
-      text.resize(byte_of_code_point(text, static_cast<size_t>(format.precision)));
+      text = text.part(0, byte_of_code_point(text.bytes(), static_cast<size_t>(format.precision)));
     }
-    return pad(runtime_, std::move(text), format, '>');
+    if (format.width == 0) return text;
+    return TracedText(pad(runtime_, text.bytes(), format, '>'), text.any_foreign());
   }
 
-  std::string character(const Value& value) {
+  TracedText character(const Value& value) {
     std::string text;
-    if (value.is_text() && code_point_count(value.text()) == 1) return value.text();
+    if (value.is_text() && code_point_count(value.text()) == 1) return value.traced();
     const bool valid = value.is_integer() && value.integer() >= 0 && value.integer() <= 0x10FFFF &&
                        !(value.integer() >= 0xD800 && value.integer() < 0xE000);
     if (!valid) runtime_.fail("'%c' wants a character, got ", type_name(value));
     append_code_point(text, static_cast<char32_t>(value.integer()));
-    return text;
+    return TracedText(std::move(text));
   }
 
   static void fill_with_zeros(FormatSpec& format) {
@@ -173,15 +176,15 @@ class PercentFormat {
   }
 
   Runtime& runtime_;
+  const Value& format_;
   const std::string& text_;
-  bool markup_;
   const Value& values_;
   size_t at_ = 0, used_ = 0;
 };
 
 }  // namespace
 
-std::string format_percent(Runtime& runtime, const Value& format, const Value& values) {
+TracedText format_percent(Runtime& runtime, const Value& format, const Value& values) {
   return PercentFormat(runtime, format, values).run();
 }
 

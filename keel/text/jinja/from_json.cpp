@@ -6,11 +6,11 @@
 
 namespace keel::jinja {
 
-Value from_json(Runtime& runtime, const Json& tree) {
+Value from_json(Runtime& runtime, const Json& tree, bool foreign) {
   const Runtime::Deeper deeper(runtime);
   const auto text = [&](const std::string& bytes) {
     if (first_bad_utf8(bytes)) runtime.fail("a text given to the template is not valid UTF-8");
-    return runtime.text(bytes);
+    return runtime.text(TracedText(bytes, foreign));
   };
   switch (tree.type()) {
     case Json::value_t::boolean:
@@ -28,12 +28,12 @@ Value from_json(Runtime& runtime, const Json& tree) {
       return text(tree.get_ref<const std::string&>());
     case Json::value_t::array: {
       std::vector<Value> items;
-      for (const Json& item : tree) items.push_back(from_json(runtime, item));
+      for (const Json& item : tree) items.push_back(from_json(runtime, item, foreign));
       return runtime.list(std::move(items));
     }
     case Json::value_t::object: {
       auto* dict = runtime.make<Dict>();
-      for (const auto& [key, value] : tree.items()) dict->set(runtime, text(key), from_json(runtime, value));
+      for (const auto& [key, value] : tree.items()) dict->set(runtime, text(key), from_json(runtime, value, foreign));
       return dict;
     }
     default:

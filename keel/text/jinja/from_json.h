@@ -5,7 +5,8 @@
 
 namespace keel::jinja {
 
-/// A JSON tree as a value. Integers beyond 64 bits and texts that are not UTF-8 are an Error.
-Value from_json(Runtime& runtime, const Json& tree);
+/// A JSON tree as a value, whose texts are `foreign` or trusted as those of the template are. Integers beyond 64 bits
+/// and texts that are not UTF-8 are an Error.
+Value from_json(Runtime& runtime, const Json& tree, bool foreign);
 
 }  // namespace keel::jinja

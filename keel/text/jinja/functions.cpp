@@ -43,7 +43,7 @@ void fill_dict(Runtime& runtime, Dict& dict, std::string_view function, const Ar
       }
     }
   }
-  for (const auto& [name, value] : arguments.named) dict.set(runtime, runtime.text(name), value);
+  for (const auto& [name, value] : arguments.named) dict.set(runtime, name_of(runtime, arguments, name), value);
 }
 
 Value make_dict(Runtime& runtime, const Arguments& arguments) {
@@ -70,12 +70,12 @@ Value make_cycler(Runtime& runtime, const Arguments& arguments) {
 
 Value make_joiner(Runtime& runtime, const Arguments& arguments) {
   const BoundArguments bound(runtime, "joiner", arguments, {"sep"});
-  return runtime.make<Joiner>(bound.has(0) ? bound.at(0) : runtime.text(", "));
+  return runtime.make<Joiner>(bound.has(0) ? bound.at(0) : runtime.literal(", "));
 }
 
 Value raise_exception(Runtime& runtime, const Arguments& arguments) {
   const BoundArguments bound(runtime, "raise_exception", arguments, {"message"}, 1);
-  runtime.fail("the template refuses this conversation: ", to_text(runtime, bound.at(0)));
+  runtime.fail("the template refuses this conversation: ", to_text(runtime, bound.at(0)).bytes());
 }
 
 /// datetime.strftime() of the time that was given; a time without a zone, so that %z and %Z are empty.
@@ -95,13 +95,13 @@ Value format_time(Runtime& runtime, const Arguments& arguments) {
     if (next == 'f') format += "000000";
     ++i;
   }
-  if (format.empty()) return runtime.text("");
+  if (format.empty()) return runtime.literal("");
   runtime.check_text(format.size() * 64);
   std::string result(format.size() * 64 + 256, '\0');
   const std::tm time = *runtime.now();
   result.resize(std::strftime(result.data(), result.size(), format.c_str(), &time));
   if (first_bad_utf8(result)) runtime.fail("strftime_now() made a text that is not valid UTF-8");
-  return runtime.text(std::move(result));
+  return runtime.text(TracedText(std::move(result), bound.at(0).traced().any_foreign()));
 }
 
 struct FunctionRow {

@@ -82,7 +82,7 @@ double round_float(double value, int64_t precision) {
 
 Value round(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "round", arguments, {"precision", "method"});
-  const std::string method = bound.has(1) ? to_text(runtime, bound.at(1)) : "common";
+  const std::string method = bound.has(1) ? to_text(runtime, bound.at(1)).bytes() : "common";
   if (method != "common" && method != "ceil" && method != "floor") {
     runtime.fail("the method of 'round' is '", method, "'; it must be common, ceil or floor");
   }

@@ -118,9 +118,11 @@ Value repeat(Runtime& runtime, const Value& value, int64_t times) {
     const std::string& text = value.text();
     if (count > 0 && text.size() > SIZE_MAX / count) runtime.check_text(SIZE_MAX);
     runtime.check_text(text.size() * count);
-    std::string result;
-    result.reserve(text.size() * count);
-    for (size_t i = 0; i < count && !text.empty(); ++i) result += text;
+    TracedText result;
+    for (size_t i = 0; i < count && !text.empty(); ++i) {
+      result.append(value.traced());
+      runtime.check_text(result);
+    }
     return runtime.text(std::move(result), value.is_markup());
   }
   const auto* sequence = value.as<Sequence>();
@@ -158,9 +160,12 @@ Value add(Runtime& runtime, const Value& a, const Value& b) {
   if (a.is_number() && b.is_number()) return numbers(runtime, Operator::kAdd, a, b);
   if (a.is_text() && b.is_text()) {
     runtime.check_text(a.text().size() + b.text().size());
-    if (!a.is_markup() && !b.is_markup()) return runtime.text(a.text() + b.text());
-    const auto safe = [](const Value& v) { return v.is_markup() ? v.text() : escape_html(v.text()); };
-    return runtime.text(safe(a) + safe(b), true);
+    const bool markup = a.is_markup() || b.is_markup();
+    TracedText result;
+    for (const Value* v : {&a, &b}) {
+      markup && !v->is_markup() ? result.append(escape_html(v->traced())) : result.append(v->traced());
+    }
+    return runtime.text(std::move(result), markup);
   }
   const auto *x = a.as<Sequence>(), *y = b.as<Sequence>();
   if (x != nullptr && y != nullptr && x->kind == y->kind) return concatenate(runtime, *x, *y);

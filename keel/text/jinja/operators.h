@@ -22,6 +22,6 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
 bool has_method(const Value& value, std::string_view name);
 
 /// Python's `text % values`.
-std::string format_percent(Runtime& runtime, const Value& format, const Value& values);
+TracedText format_percent(Runtime& runtime, const Value& format, const Value& values);
 
 }  // namespace keel::jinja

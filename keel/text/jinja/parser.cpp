@@ -52,7 +52,7 @@ class Parser {
         auto text = std::make_unique<Expression>();
         text->kind = ExpressionKind::kConstant;
         text->line = token.line;
-        text->constant = std::make_shared<const Text>(token.text, false, nullptr);
+        text->constant = std::make_shared<const Text>(TracedText(token.text), false, nullptr);
         print(std::move(text));
       } else if (token.kind == TokenKind::kVariableBegin) {
         print(expressions_.tuple());

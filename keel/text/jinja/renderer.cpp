@@ -41,7 +41,7 @@ int64_t Loop::length(Runtime& runtime) {
 Renderer::Renderer(Runtime& runtime, const TemplateTree& tree, Variables variables)
     : runtime_(runtime), tree_(tree), variables_(std::move(variables)) {}
 
-std::string Renderer::render() {
+TracedText Renderer::render() {
   const InScope in_scope(*this, runtime_.make<Scope>(nullptr, tree_.slots));
   enter(tree_.loads);
   run(tree_.body);
@@ -72,9 +72,14 @@ void Renderer::enter(const std::vector<VariableLoad>& loads) {
   }
 }
 
-void Renderer::write(const std::string& text) {
-  runtime_.check_text(output_->size() + text.size());
-  *output_ += text;
+void Renderer::write(const Value& value) {
+  if (value.is_text()) return write(value.traced());
+  write(to_text(runtime_, value));
+}
+
+void Renderer::write(const TracedText& text) {
+  runtime_.check_text(output_->size() + text.size() + output_->range_bytes() + text.range_bytes());
+  output_->append(text);
 }
 
 Renderer::Flow Renderer::run(const Body& body) {
@@ -123,9 +128,9 @@ Renderer::Flow Renderer::run(const Statement& node) {
 void Renderer::run_output(const Statement& node) {
   for (const ExpressionPtr& expression : node.expressions) {
     if (expression->kind == ExpressionKind::kConstant && expression->constant.is_text()) {
-      write(expression->constant.text());
+      write(expression->constant);
     } else {
-      write(to_text(runtime_, evaluate(*expression)));
+      write(evaluate(*expression));
     }
   }
 }
@@ -158,7 +163,7 @@ Renderer::Flow Renderer::run_block(const Statement& node) {
   }
   if (node.expressions[0]) result = evaluate_filter(*node.expressions[0], &result);
   if (node.kind == StatementKind::kFilterBlock) {
-    write(to_text(runtime_, result));
+    write(result);
   } else {
     check_namespaces(*node.target);
     assign(*node.target, result);
@@ -213,7 +218,7 @@ Renderer::Flow Renderer::run_loop(Loop& loop) {
   return run(node.otherwise);
 }
 
-std::string Renderer::render_recursive_loop(const Statement& node, Value items, Scope* outer, int64_t depth) {
+TracedText Renderer::render_recursive_loop(const Statement& node, Value items, Scope* outer, int64_t depth) {
   const Runtime::Deeper deeper(runtime_);
   Value passing;
   {
@@ -228,16 +233,16 @@ std::string Renderer::render_recursive_loop(const Statement& node, Value items, 
 
 void Renderer::run_call_block(const Statement& node) {
   const Value caller = runtime_.make<Macro>(&node, scope_);
-  write(to_text(runtime_, evaluate_call(*node.target, &caller)));
+  write(evaluate_call(*node.target, &caller));
 }
 
 void Renderer::run_generation(const Statement& node) {
   const Value text = call_macro(*runtime_.make<Macro>(&node, scope_), {});
   // As transformers counts: characters of what the template itself has written so far, wherever the block stands.
   runtime_.step(root_.size() / 64);
-  const size_t begin = code_point_count(root_);
+  const size_t begin = code_point_count(root_.bytes());
   spans_.emplace_back(begin, begin + code_point_count(text.text()));
-  write(text.text());
+  write(text);
 }
 
 std::optional<Value>& Renderer::slot(const VariableRef& variable) {
@@ -268,7 +273,7 @@ void Renderer::assign(const Expression& target, const Value& value) {
     }
     auto* space = slot(target.variable)->as<Namespace>();
     if (space == nullptr) runtime_.fail("'", target.name, "' is not a namespace any more");
-    return space->attributes.set(runtime_, runtime_.text(target.attribute), value);
+    return space->attributes.set(runtime_, runtime_.literal(target.attribute), value);
   }
   const Runtime::Deeper deeper(runtime_);
   std::vector<Value> items;

@@ -19,7 +19,7 @@ class Renderer {
  public:
   Renderer(Runtime& runtime, const TemplateTree& tree, Variables variables);
 
-  std::string render();
+  TracedText render();
   /// The [begin, end) bytes of the text that {% generation %} blocks wrote.
   std::vector<std::pair<size_t, size_t>> generation_spans(const std::string& text) const;
 
@@ -38,9 +38,10 @@ class Renderer {
   void run_call_block(const Statement& node);
   void run_generation(const Statement& node);
   Value loop_items(const Statement& node, const Value& items);
-  std::string render_recursive_loop(const Statement& node, Value items, Scope* outer, int64_t depth);
+  TracedText render_recursive_loop(const Statement& node, Value items, Scope* outer, int64_t depth);
   void enter(const std::vector<VariableLoad>& loads);
-  void write(const std::string& text);
+  void write(const Value& value);
+  void write(const TracedText& text);
 
   // Variables.
   std::optional<Value>& slot(const VariableRef& variable);
@@ -70,8 +71,8 @@ class Renderer {
   const TemplateTree& tree_;
   Variables variables_;
   Scope* scope_ = nullptr;
-  std::string root_;  // the text of the template itself
-  std::string* output_ = &root_;
+  TracedText root_;  // the text of the template itself
+  TracedText* output_ = &root_;
   std::vector<std::pair<size_t, size_t>> spans_;  // in code points
 
   friend class Capture;

@@ -11,11 +11,11 @@ class Capture {
   ~Capture() { renderer_.output_ = before_; }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
-  std::string text;
+  TracedText text;
 
  private:
   Renderer& renderer_;
-  std::string* before_;
+  TracedText* before_;
 };
 
 /// While it lives, variables are those of `scope`.

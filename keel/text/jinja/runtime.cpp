@@ -4,19 +4,19 @@
 
 namespace keel::jinja {
 
-Text::Text(std::string text, bool is_markup, size_t* c)
-    : bytes(std::move(text)), ascii(is_ascii(bytes)), markup(is_markup), counter(c) {
-  if (counter != nullptr) *counter += bytes.size() + sizeof(Text);
+Text::Text(TracedText text, bool is_markup, size_t* c)
+    : content(std::move(text)), ascii(is_ascii(content.bytes())), markup(is_markup), counter(c) {
+  if (counter != nullptr) *counter += content.size() + content.range_bytes() + sizeof(Text);
 }
 
 Text::~Text() {
-  if (counter != nullptr) *counter -= bytes.size() + sizeof(Text);
+  if (counter != nullptr) *counter -= content.size() + content.range_bytes() + sizeof(Text);
 }
 
-Value Runtime::text(std::string bytes, bool markup) {
-  check_text(bytes.size());
-  step(1 + bytes.size() / 64);  // long texts cost time
-  Value result(std::make_shared<const Text>(std::move(bytes), markup, &alive_));
+Value Runtime::text(TracedText text, bool markup) {
+  check_text(text);
+  step(1 + text.size() / 64);  // long texts cost time
+  Value result(std::make_shared<const Text>(std::move(text), markup, &alive_));
   charge(0);
   return result;
 }

@@ -37,7 +37,9 @@ class Runtime {
     objects_.push_back(std::move(object));
     return result;
   }
-  Value text(std::string bytes, bool markup = false);
+  Value text(TracedText text, bool markup = false);
+  /// A text of the template or of the language itself.
+  Value literal(std::string bytes) { return text(TracedText(std::move(bytes))); }
   Value list(std::vector<Value> items) { return sequence(ObjectKind::kList, std::move(items)); }
   Value tuple(std::vector<Value> items) { return sequence(ObjectKind::kTuple, std::move(items)); }
   Value generator(std::function<bool(Value&)> step) { return make<Generator>(std::move(step)); }
@@ -52,6 +54,7 @@ class Runtime {
   void check_text(size_t bytes) const {
     if (bytes > limits_.output_bytes) fail_text(bytes);
   }
+  void check_text(const TracedText& text) const { check_text(text.size() + text.range_bytes()); }
   /// Counts memory that is kept until the end of the rendering.
   void charge(size_t bytes) {
     kept_ += bytes;

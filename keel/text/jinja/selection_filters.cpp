@@ -113,7 +113,7 @@ AttributePath::AttributePath(Runtime& runtime, const Value& attribute, std::opti
     const std::string part = text.substr(begin, end - begin);
     const bool is_index = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
     const std::optional<int64_t> index = is_index ? parse_integer(runtime, part) : std::nullopt;
-    parts_.push_back(index ? Value(*index) : runtime.text(part));
+    parts_.push_back(index ? Value(*index) : runtime.literal(part));
     begin = end + 1;
   }
 }
@@ -127,7 +127,7 @@ Value AttributePath::get(Runtime& runtime, Value item) const {
 }
 
 Value ignore_case(Runtime& runtime, const Value& value) {
-  return value.is_text() ? runtime.text(to_lower(value.text())) : value;
+  return value.is_text() ? runtime.text(TracedText(to_lower(value.text()), value.traced().any_foreign())) : value;
 }
 
 std::vector<FilterRow> selection_filters() {

@@ -75,15 +75,15 @@ Value reverse(Runtime& runtime, const Value& input, const Arguments& arguments) 
 
 Value join(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "join", arguments, {"d", "attribute"});
-  const std::string separator = bound.has(0) ? to_text(runtime, bound.at(0)) : "";
+  const TracedText separator = bound.has(0) ? to_text(runtime, bound.at(0)) : TracedText();
   const AttributePath path(runtime, bound.at(1));
-  std::string result;
+  TracedText result;
   bool is_first = true;
   Value item;
   for (Cursor cursor(runtime, input); cursor.next(item); is_first = false) {
-    if (!is_first) result += separator;
-    result += to_text(runtime, path.get(runtime, item));
-    runtime.check_text(result.size());
+    if (!is_first) result.append(separator);
+    result.append(to_text(runtime, path.get(runtime, item)));
+    runtime.check_text(result);
   }
   return runtime.text(std::move(result));
 }
@@ -119,7 +119,7 @@ Value sort(Runtime& runtime, const Value& input, const Arguments& arguments) {
     const std::string all = bound.at(2).text();
     for (size_t begin = 0; begin <= all.size();) {
       const size_t end = std::min(all.find(',', begin), all.size());
-      paths.emplace_back(runtime, runtime.text(all.substr(begin, end - begin)));
+      paths.emplace_back(runtime, runtime.literal(all.substr(begin, end - begin)));
       begin = end + 1;
     }
   } else {
@@ -139,7 +139,7 @@ Value sort(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 Value dictsort(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "dictsort", arguments, {"case_sensitive", "by", "reverse"});
-  const std::string by = bound.has(1) ? to_text(runtime, bound.at(1)) : "key";
+  const std::string by = bound.has(1) ? to_text(runtime, bound.at(1)).bytes() : "key";
   if (by != "key" && by != "value") runtime.fail("'dictsort' is by '", by, "'; it must be by key or value");
   const auto* dict = input.as<Dict>();
   if (input.is_undefined()) runtime.fail_undefined(input);

@@ -40,7 +40,7 @@ Value title(Runtime& runtime, const Value& input, const Arguments& arguments) {
     result += to_upper(utf8(codes.substr(begin, 1))) + to_lower(utf8(codes.substr(begin + 1, end - begin - 1)));
     begin = end;
   }
-  return runtime.text(std::move(result));
+  return runtime.text(TracedText(std::move(result), text.traced().any_foreign()));
 }
 
 Value trim(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -84,33 +84,36 @@ Value indent(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "indent", arguments, {"width", "first", "blank"});
   if (input.is_undefined()) runtime.fail_undefined(input);
   if (!input.is_text()) runtime.fail("'indent' wants a text, got ", type_name(input));
-  std::string space = "    ";
+  TracedText space("    ");
   if (bound.at(0).is_text()) {
-    space = bound.at(0).text();
+    space = bound.at(0).traced();
   } else if (bound.has(0)) {
     const auto width = static_cast<size_t>(std::max<int64_t>(bound.integer(0, 4), 0));
     runtime.check_text(width);
-    space = std::string(width, ' ');
+    space = TracedText(std::string(width, ' '));
   }
-  const Value lines = call_method(runtime, runtime.text(input.text() + "\n"), "splitlines", {});
-  std::string result;
+  TracedText text = input.traced();
+  text.append("\n");
+  const Value lines = call_method(runtime, runtime.text(std::move(text)), "splitlines", {});
+  TracedText result;
+  if (bound.is_true(1)) result.append(space);
   bool first = true;
   for (const Value& line : lines.as<Sequence>()->items) {
-    if (!first) result += "\n";
-    if (!first && (bound.is_true(2) || !line.text().empty())) result += space;
-    result += line.text();
-    runtime.check_text(result.size());
+    if (!first) result.append("\n");
+    if (!first && (bound.is_true(2) || !line.text().empty())) result.append(space);
+    result.append(line.traced());
+    runtime.check_text(result);
     first = false;
   }
-  return runtime.text(bound.is_true(1) ? space + result : result, input.is_markup());
+  return runtime.text(std::move(result), input.is_markup());
 }
 
 Value truncate(Runtime& runtime, const Value& input, const Arguments& arguments) {
   const BoundArguments bound(runtime, "truncate", arguments, {"length", "killwords", "end", "leeway"});
   const int64_t length = bound.integer(0, 255);
-  const std::string end = bound.text(2).value_or("...");
+  const Value end = bound.text(2) ? bound.at(2) : runtime.literal("...");
   const int64_t leeway = bound.at(3).is_none() ? 5 : bound.integer(3, 5);
-  const auto end_length = static_cast<int64_t>(code_point_count(end));
+  const auto end_length = static_cast<int64_t>(code_point_count(end.text()));
   if (length < end_length || leeway < 0) runtime.fail("'truncate' wants a length of at least ", end_length);
   const std::optional<size_t> counted = jinja::length(input);
   if (!counted) runtime.fail("'truncate' wants a text, got ", type_name(input));
@@ -118,10 +121,10 @@ Value truncate(Runtime& runtime, const Value& input, const Arguments& arguments)
   if (size <= length || size - length <= leeway) return input;
   if (!input.is_text()) runtime.fail("'truncate' wants a text, got ", type_name(input));
   const std::string& text = input.text();
-  std::string kept = text.substr(0, byte_of_code_point(text, static_cast<size_t>(length - end_length)));
-  const size_t space = bound.is_true(1) ? std::string::npos : kept.rfind(' ');
-  if (space != std::string::npos) kept.resize(space);
-  return add(runtime, runtime.text(kept, input.is_markup()), runtime.text(end));
+  size_t kept = byte_of_code_point(text, static_cast<size_t>(length - end_length));
+  const size_t space = bound.is_true(1) ? std::string::npos : std::string_view(text).substr(0, kept).rfind(' ');
+  if (space != std::string::npos) kept = space;
+  return add(runtime, runtime.text(input.traced().part(0, kept), input.is_markup()), end);
 }
 
 Value wordcount(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -147,7 +150,7 @@ Value format(Runtime& runtime, const Value& input, const Arguments& arguments) {
   Value values = runtime.tuple(arguments.positional);
   if (!arguments.named.empty()) {
     auto* dict = runtime.make<Dict>();
-    for (const auto& [name, value] : arguments.named) dict->set(runtime, runtime.text(name), value);
+    for (const auto& [name, value] : arguments.named) dict->set(runtime, name_of(runtime, arguments, name), value);
     values = dict;
   }
   return binary(runtime, Operator::kModulo, text, values);
@@ -156,7 +159,8 @@ Value format(Runtime& runtime, const Value& input, const Arguments& arguments) {
 std::string quoted_for_url(Runtime& runtime, const Value& value, bool in_query) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string result;
-  for (const char c : to_text(runtime, value)) {
+  const TracedText text = to_text(runtime, value);
+  for (const char c : text.bytes()) {
     const auto byte = static_cast<unsigned char>(c);
     if ((byte < 0x80 && is_alnum(byte)) || std::string_view("_.-~").find(c) != std::string_view::npos ||
         (c == '/' && !in_query)) {
@@ -172,18 +176,22 @@ std::string quoted_for_url(Runtime& runtime, const Value& value, bool in_query) 
 
 Value urlencode(Runtime& runtime, const Value& input, const Arguments& arguments) {
   expect_none(runtime, "urlencode", arguments);
-  if (input.is_text() || !is_iterable(input)) return runtime.text(quoted_for_url(runtime, input, false));
+  if (input.is_text() || !is_iterable(input)) {
+    return runtime.text(TracedText(quoted_for_url(runtime, input, false), has_foreign(runtime, input)));
+  }
   const auto* dict = input.as<Dict>();
   std::string result;
+  bool foreign = false;
   Value item;
   const Value items = dict != nullptr ? Value(runtime.make<View>(dict, View::Of::kItems)) : input;
   for (Cursor cursor(runtime, items); cursor.next(item);) {
     const std::vector<Value> pair = to_vector(runtime, item);
     if (pair.size() != 2) runtime.fail("'urlencode' wants pairs of a key and a value");
     if (!result.empty()) result += '&';
+    foreign = foreign || has_foreign(runtime, pair[0]) || has_foreign(runtime, pair[1]);
     result += quoted_for_url(runtime, pair[0], true) + "=" + quoted_for_url(runtime, pair[1], true);
   }
-  return runtime.text(std::move(result));
+  return runtime.text(TracedText(std::move(result), foreign));
 }
 
 }  // namespace

@@ -18,9 +18,13 @@ struct TextCall {
   const Arguments& arguments;
 
   const std::string& text() const { return self.text(); }
-  Value result(std::string text_result) const { return runtime.text(std::move(text_result), self.is_markup()); }
-  std::string escaped(const Value& value) const {
-    return self.is_markup() && !value.is_markup() ? escape_html(value.text()) : value.text();
+  Value result(TracedText text_result) const { return runtime.text(std::move(text_result), self.is_markup()); }
+  /// The bytes [begin, end) of the text itself.
+  Value part(size_t begin, size_t end) const { return result(self.traced().part(begin, end)); }
+  /// A text whose bytes can no longer be told apart.
+  Value mixed(std::string bytes) const { return result(TracedText(std::move(bytes), self.traced().any_foreign())); }
+  TracedText escaped(const Value& value) const {
+    return self.is_markup() && !value.is_markup() ? escape_html(value.traced()) : value.traced();
   }
   BoundArguments none() const { return BoundArguments(runtime, name, arguments, {}); }
   /// A text that must be given.
@@ -35,96 +39,92 @@ struct TextCall {
 Value strip_method(const TextCall& call) {
   const BoundArguments bound(call.runtime, call.name, call.arguments, {""});
   const bool left = call.name != "rstrip", right = call.name != "lstrip";
-  std::string_view text = call.text();
+  const std::string_view text = call.text();
   const std::optional<std::string> chars = bound.text(0);
   if (!chars) {
-    if (left) text.remove_prefix(leading_space(text));
-    if (right) text.remove_suffix(trailing_space(text));
-    return call.result(std::string(text));
+    const size_t begin = left ? leading_space(text) : 0;
+    return call.part(begin, text.size() - (right ? trailing_space(text.substr(begin)) : 0));
   }
-  std::u32string codes = code_points(text);
-  const std::u32string set = code_points(*chars);
+  const std::u32string codes = code_points(text), set = code_points(*chars);
   call.runtime.step(1 + codes.size() * (1 + set.size()) / 64);
   const auto stripped = [&](char32_t c) { return set.find(c) != std::u32string::npos; };
   size_t begin = 0, end = codes.size();
   while (left && begin < end && stripped(codes[begin])) ++begin;
   while (right && end > begin && stripped(codes[end - 1])) --end;
-  return call.result(utf8(std::u32string_view(codes).substr(begin, end - begin)));
+  return call.part(byte_of_code_point(text, begin), byte_of_code_point(text, end));
 }
 
 Value pad_method(const TextCall& call) {
   const bool zeros = call.name == "zfill";
   const BoundArguments bound(call.runtime, call.name, call.arguments, {"", ""}, 1);
-  std::string fill = zeros ? "0" : " ";
+  TracedText fill(zeros ? "0" : " ");
   if (bound.has(1)) {
     if (zeros) call.runtime.fail("'zfill' takes one argument");
     fill = call.escaped(call.wanted(bound, 1));
-    if (code_point_count(fill) != 1) call.runtime.fail("'", call.name, "' wants one character to fill with");
+    if (code_point_count(fill.bytes()) != 1) call.runtime.fail("'", call.name, "' wants one character to fill with");
   }
   const size_t size = *length(call.self);
   const int64_t width = bound.integer(0, 0);
-  if (width <= static_cast<int64_t>(size)) return call.result(call.text());
+  if (width <= static_cast<int64_t>(size)) return call.result(call.self.traced());
   const size_t missing = static_cast<size_t>(width) - size;
   call.runtime.check_text(missing);
   call.runtime.check_text(missing * fill.size() + call.text().size());
-  const auto padding = [&](size_t count) {
-    std::string result;
-    for (size_t i = 0; i < count; ++i) result += fill;
-    return result;
-  };
-  if (zeros) {
-    const bool has_sign = call.text().starts_with('-') || call.text().starts_with('+');
-    return call.result(call.text().substr(0, has_sign) + padding(missing) + call.text().substr(has_sign));
-  }
-  size_t left = call.name == "rjust" ? missing : 0;
+  const size_t sign = zeros && (call.text().starts_with('-') || call.text().starts_with('+')) ? 1 : 0;
+  size_t left = zeros || call.name == "rjust" ? missing : 0;
   if (call.name == "center") left = missing / 2 + (missing & static_cast<size_t>(width) & 1);  // as CPython rounds
-  return call.result(padding(left) + call.text() + padding(missing - left));
+  TracedText result = call.self.traced().part(0, sign);
+  for (size_t i = 0; i < left; ++i) result.append(fill);
+  result.append(call.self.traced(), sign, call.text().size());
+  for (size_t i = left; i < missing; ++i) result.append(fill);
+  return call.result(std::move(result));
 }
 
 Value replace_method(const TextCall& call) {
   const BoundArguments bound(call.runtime, call.name, call.arguments, {"", "", ""}, 2);
-  const std::string from = call.wanted(bound, 0).text(), to = call.escaped(call.wanted(bound, 1));
+  const std::string from = call.wanted(bound, 0).text();
+  const TracedText to = call.escaped(call.wanted(bound, 1));
   int64_t left = bound.integer(2, -1);
   const std::string& text = call.text();
-  std::string result;
+  TracedText result;
   size_t at = 0;
   const auto put = [&] {
-    result += to;
+    result.append(to);
     if (left > 0) --left;
-    call.runtime.check_text(result.size());
+    call.runtime.check_text(result);
   };
+  const auto keep_until = [&](size_t end) { result.append(call.self.traced(), std::exchange(at, end), end); };
   if (from.empty()) {
     while (left != 0) {
       put();
       if (at >= text.size()) break;
-      const size_t begin = at;
-      next_code_point(text, at);
-      result += text.substr(begin, at - begin);
+      size_t next = at;
+      next_code_point(text, next);
+      keep_until(next);
     }
-    return call.result(result + text.substr(at));
   }
-  while (left != 0) {
+  while (left != 0 && !from.empty()) {
     const size_t found = text.find(from, at);
     if (found == std::string::npos) break;
-    result += text.substr(at, found - at);
+    keep_until(found);
     put();
-    at = found + from.size();
+    at += from.size();
   }
-  return call.result(result + text.substr(at));
+  keep_until(text.size());
+  return call.result(std::move(result));
 }
 
 Value join_method(const TextCall& call) {
   const BoundArguments bound(call.runtime, call.name, call.arguments, {""}, 1);
-  std::string result;
+  TracedText result;
   bool first = true;
   Value item;
   for (Cursor cursor(call.runtime, bound.at(0)); cursor.next(item); first = false) {
     if (!item.is_text() && !call.self.is_markup()) {
       call.runtime.fail("'join' joins texts, but an item is ", type_name(item), "; the filter |join takes any value");
     }
-    if (!first) result += call.text();
-    result += item.is_text() ? call.escaped(item) : escape_html(to_text(call.runtime, item));
-    call.runtime.check_text(result.size());
+    if (!first) result.append(call.self.traced());
+    result.append(item.is_text() ? call.escaped(item) : escape_html(to_text(call.runtime, item)));
+    call.runtime.check_text(result);
   }
   return call.result(std::move(result));
 }
@@ -161,7 +161,7 @@ std::optional<Value> question(const TextCall& call) {
   if (call.name == "isalnum") return all_are(text, is_alnum);
   if (call.name == "isspace") return all_are(text, is_space);
   if (call.name == "istitle") return is_title_case(text);
-  const Value plain = call.runtime.text(text);
+  const Value plain = call.runtime.literal(text);
   return call_test(call.runtime, call.name.substr(2), plain, {});  // islower, isupper
 }
 
@@ -175,15 +175,15 @@ std::optional<Value> case_method(const TextCall& call) {
   if (convert == nullptr) return std::nullopt;
   const BoundArguments none = call.none();
   call.runtime.step(call.text().size() / 16);
-  return call.result(convert(call.text()));
+  return call.mixed(convert(call.text()));
 }
 
 Value remove_affix(const TextCall& call) {
   const BoundArguments bound(call.runtime, call.name, call.arguments, {""}, 1);
   const std::string affix = call.wanted(bound, 0).text();
   const std::string& text = call.text();
-  if (call.name == "removeprefix") return call.result(text.starts_with(affix) ? text.substr(affix.size()) : text);
-  return call.result(text.ends_with(affix) ? text.substr(0, text.size() - affix.size()) : text);
+  if (call.name == "removeprefix") return call.part(text.starts_with(affix) ? affix.size() : 0, text.size());
+  return call.part(0, text.size() - (text.ends_with(affix) ? affix.size() : 0));
 }
 
 Value expand_tabs(const TextCall& call) {
@@ -203,7 +203,7 @@ Value expand_tabs(const TextCall& call) {
       column = code == '\n' || code == '\r' ? 0 : column + 1;
     }
   }
-  return call.result(std::move(result));
+  return call.mixed(std::move(result));
 }
 
 }  // namespace

@@ -16,6 +16,6 @@ std::optional<Value> call_split_method(Runtime& runtime, const Value& self, std:
                                        const Arguments& arguments);
 
 /// str.format(*arguments) and str.format_map(mapping).
-std::string format_braces(Runtime& runtime, const Value& format, const Arguments& arguments);
+TracedText format_braces(Runtime& runtime, const Value& format, const Arguments& arguments);
 
 }  // namespace keel::jinja

@@ -147,22 +147,29 @@ Parts split_lines(std::string_view text, bool keep_ends) {
   return parts;
 }
 
-Value as_list(Runtime& runtime, const Parts& parts, bool markup) {
+/// `bytes` lies in the text of `self`.
+Value part_of(Runtime& runtime, const Value& self, std::string_view bytes) {
+  const auto begin = static_cast<size_t>(bytes.data() - self.text().data());
+  return runtime.text(self.traced().part(begin, begin + bytes.size()), self.is_markup());
+}
+
+Value as_list(Runtime& runtime, const Value& self, const Parts& parts) {
   std::vector<Value> items;
-  for (std::string_view part : parts) items.push_back(runtime.text(std::string(part), markup));
+  for (std::string_view part : parts) items.push_back(part_of(runtime, self, part));
   return runtime.list(std::move(items));
 }
 
 Value partition(Runtime& runtime, const Value& self, const std::string& separator, bool from_right) {
   if (separator.empty()) runtime.fail("the separator of 'partition' is empty");
-  const std::string& text = self.text();
+  const std::string_view text = self.text();
   const size_t found = from_right ? text.rfind(separator) : text.find(separator);
-  const auto part = [&](std::string bytes) { return runtime.text(std::move(bytes), self.is_markup()); };
+  const auto part = [&](std::string_view bytes) { return part_of(runtime, self, bytes); };
   if (found == std::string::npos) {
-    return from_right ? runtime.tuple({part(""), part(""), part(text)})
-                      : runtime.tuple({part(text), part(""), part("")});
+    const Value none = part(text.substr(0, 0));
+    return from_right ? runtime.tuple({none, none, self}) : runtime.tuple({self, none, none});
   }
-  return runtime.tuple({part(text.substr(0, found)), part(separator), part(text.substr(found + separator.size()))});
+  return runtime.tuple({part(text.substr(0, found)), part(text.substr(found, separator.size())),
+                        part(text.substr(found + separator.size()))});
 }
 
 }  // namespace
@@ -185,7 +192,7 @@ std::optional<Value> call_split_method(Runtime& runtime, const Value& self, std:
   runtime.step(self.text().size() / 16);
   if (name == "splitlines") {
     const BoundArguments bound(runtime, name, arguments, {"keepends"});
-    return as_list(runtime, split_lines(self.text(), bound.is_true(0)), self.is_markup());
+    return as_list(runtime, self, split_lines(self.text(), bound.is_true(0)));
   }
   const bool from_right = name.starts_with('r');
   if (name == "partition" || name == "rpartition") {
@@ -198,13 +205,12 @@ std::optional<Value> call_split_method(Runtime& runtime, const Value& self, std:
   const int64_t limit = bound.integer(1, -1);
   if (separator && separator->empty()) runtime.fail("the separator of '", name, "' is empty");
   if (!separator) {
-    return as_list(runtime, from_right ? split_words_from_right(self.text(), limit) : split_words(self.text(), limit),
-                   self.is_markup());
+    return as_list(runtime, self,
+                   from_right ? split_words_from_right(self.text(), limit) : split_words(self.text(), limit));
   }
   return as_list(
-      runtime,
-      from_right ? split_at_from_right(self.text(), *separator, limit) : split_at(self.text(), *separator, limit),
-      self.is_markup());
+      runtime, self,
+      from_right ? split_at_from_right(self.text(), *separator, limit) : split_at(self.text(), *separator, limit));
 }
 
 }  // namespace keel::jinja

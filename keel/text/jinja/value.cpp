@@ -339,7 +339,7 @@ bool Cursor::next(Value& item) {
     if (index_ >= source_.text().size()) return false;
     const size_t begin = index_;
     next_code_point(source_.text(), index_);
-    item = runtime_->text(source_.text().substr(begin, index_ - begin));
+    item = runtime_->text(source_.traced().part(begin, index_));
     return true;
   }
   if (auto* generator = source_.as<Generator>()) return generator->next(*runtime_, item);

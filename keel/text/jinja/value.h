@@ -15,19 +15,21 @@
 #include <variant>
 #include <vector>
 
+#include "keel/text/traced_text.h"
+
 namespace keel::jinja {
 
 class Runtime;
 class Value;
 
-/// A text of valid UTF-8 that never changes.
+/// A text of valid UTF-8 that never changes, and knows what of it was given from outside the template.
 struct Text {
-  Text(std::string text, bool is_markup, size_t* counter);
+  Text(TracedText text, bool is_markup, size_t* counter);
   ~Text();
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;
 
-  const std::string bytes;
+  const TracedText content;
   const bool ascii;       // then a byte is a code point
   const bool markup;      // made by the filters safe and escape: escapes what is added to it
   size_t* const counter;  // of the bytes alive in a Runtime; null for the texts in a template
@@ -93,7 +95,8 @@ class Value {
   bool boolean() const { return std::get<bool>(data_); }
   int64_t integer() const { return is_bool() ? boolean() : std::get<int64_t>(data_); }
   double number() const { return is_float() ? std::get<double>(data_) : static_cast<double>(integer()); }
-  const std::string& text() const { return std::get<TextRef>(data_)->bytes; }
+  const std::string& text() const { return traced().bytes(); }
+  const TracedText& traced() const { return std::get<TextRef>(data_)->content; }
   const TextRef& text_ref() const { return std::get<TextRef>(data_); }
   bool is_markup() const { return is_text() && text_ref()->markup; }
   Undefined undefined() const { return std::get<Undefined>(data_); }

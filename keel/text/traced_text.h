@@ -1,0 +1,64 @@
+#pragma once
+
+// A text that remembers where its bytes come from: written by whoever is trusted to write special tokens, such as the
+// author of a chat template, or foreign, such as what a user said.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace keel {
+
+/// [begin, end) in bytes of a text.
+struct ByteRange {
+  size_t begin = 0, end = 0;
+  bool operator==(const ByteRange&) const = default;
+};
+
+/// Sorted, none empty, none touching the next.
+using ByteRanges = std::vector<ByteRange>;
+
+/// Those of the ranges that lie in [begin, end), cut to it and counted from `begin`.
+ByteRanges ranges_within(std::span<const ByteRange> ranges, size_t begin, size_t end);
+/// Whether one of the ranges has a byte in [begin, end), and whether they have all of them.
+bool touches(std::span<const ByteRange> ranges, size_t begin, size_t end);
+bool covers(std::span<const ByteRange> ranges, size_t begin, size_t end);
+
+class TracedText {
+ public:
+  TracedText() = default;
+  explicit TracedText(std::string bytes, bool is_foreign = false) : bytes_(std::move(bytes)) {
+    if (is_foreign) mark(0, bytes_.size());
+  }
+
+  const std::string& bytes() const { return bytes_; }
+  const ByteRanges& foreign() const { return foreign_; }
+  bool any_foreign() const { return !foreign_.empty(); }
+  size_t size() const { return bytes_.size(); }
+  /// What it takes beyond its bytes.
+  size_t range_bytes() const { return foreign_.size() * sizeof(ByteRange); }
+
+  void append(std::string_view bytes, bool is_foreign = false) {
+    bytes_ += bytes;
+    if (is_foreign) mark(bytes_.size() - bytes.size(), bytes_.size());
+  }
+  void append(const TracedText& text) { append(text, 0, text.size()); }
+  /// The bytes [begin, end) of another text.
+  void append(const TracedText& text, size_t begin, size_t end);
+  TracedText part(size_t begin, size_t end) const {
+    TracedText result;
+    result.append(*this, begin, end);
+    return result;
+  }
+
+ private:
+  void mark(size_t begin, size_t end);
+
+  std::string bytes_;
+  ByteRanges foreign_;
+};
+
+}  // namespace keel

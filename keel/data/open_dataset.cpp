@@ -73,8 +73,11 @@ OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Toke
       .fingerprint = dataset->fingerprint()};
   if (splits) opened.held_out = stream_of({dataset, prompts, options, std::nullopt, Part::kHeldOut}, false);
   if (!options.eval_files.empty()) {
-    const auto evaluation = std::make_shared<const Dataset>(Dataset::open(options.eval_files, options));
-    for (const std::string& note : evaluation->notes()) opened.notes.push_back("eval_files: " + note);
+    const bool same = options.eval_files == options.files;
+    const auto evaluation =
+        same ? dataset : std::make_shared<const Dataset>(Dataset::open(options.eval_files, options));
+    for (const std::string& note : evaluation->notes())
+      if (!same) opened.notes.push_back("eval_files: " + note);
     opened.held_out = stream_of({evaluation, prompts, options, std::nullopt, Part::kAll}, false);
   }
   return opened;

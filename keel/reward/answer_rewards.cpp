@@ -39,11 +39,14 @@ std::optional<std::string> gold_text(const Prompt& prompt) {
   return std::nullopt;
 }
 
-/// A reward of 1 or 0 by a test of the gold answer and a sample.
+/// A reward of 1 or 0 by a test of the gold answer and a sample, and how the test reads the sample's answer.
 class AnswerReward final : public Reward {
  public:
   using Test = std::function<bool(const std::string& gold, const RewardSample& sample)>;
-  explicit AnswerReward(Test test) : test_(std::move(test)) {}
+  using Reader = std::function<FinalAnswer(const std::string& completion)>;
+  AnswerReward(Test test, Reader reader) : test_(std::move(test)), reader_(std::move(reader)) {}
+
+  std::optional<FinalAnswer> answer(const RewardSample& sample) const override { return reader_(sample.completion); }
 
   Scores operator()(std::span<const RewardSample> samples) const override {
     Scores scores{.rewards = std::vector<std::optional<double>>(samples.size()), .failures = {}};
@@ -59,6 +62,7 @@ class AnswerReward final : public Reward {
 
  private:
   Test test_;
+  Reader reader_;
 };
 
 /// The last number in a text: 1,234.5 and $5 and -3e2 are numbers; 1/2 is not (its 2 is).
@@ -87,6 +91,12 @@ std::optional<double> last_number(std::string_view text) {
   const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (error != std::errc() || rest != number.data() + number.size()) return std::nullopt;
   return negative ? -value : value;
+}
+
+/// The fewest digits that are this number: "12" for 12.0.
+std::string shortest(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), number + 0.0).ptr};  // 0 has no sign
 }
 
 bool numerically_equal(double tolerance, const std::string& gold, const RewardSample& sample) {
@@ -121,29 +131,42 @@ std::optional<char> gold_letter(const Prompt& prompt, const std::string& gold) {
 
 std::unique_ptr<Reward> math_reward() {
   return std::make_unique<AnswerReward>(
-      [](const std::string& gold, const RewardSample& sample) { return verify_math(gold, sample.completion).correct; });
+      [](const std::string& gold, const RewardSample& sample) { return verify_math(gold, sample.completion).correct; },
+      [](const std::string& completion) { return FinalAnswer{.text = final_answer(completion), .is_math = true}; });
 }
 
 std::unique_ptr<Reward> exact_reward(bool ignore_case) {
-  return std::make_unique<AnswerReward>([ignore_case](const std::string& gold, const RewardSample& sample) {
-    const auto form = [&](std::string_view text) {
-      return ignore_case ? lower(trimmed(text)) : std::string(trimmed(text));
-    };
-    return form(sample.completion) == form(gold) || form(final_answer(sample.completion)) == form(gold);
-  });
+  const auto form = [ignore_case](std::string_view text) {
+    return ignore_case ? lower(trimmed(text)) : std::string(trimmed(text));
+  };
+  return std::make_unique<AnswerReward>(
+      [form](const std::string& gold, const RewardSample& sample) {
+        return form(sample.completion) == form(gold) || form(final_answer(sample.completion)) == form(gold);
+      },
+      [form](const std::string& completion) { return FinalAnswer{.text = form(final_answer(completion))}; });
 }
 
 std::unique_ptr<Reward> numeric_reward(double tolerance) {
-  return std::make_unique<AnswerReward>([tolerance](const std::string& gold, const RewardSample& sample) {
-    return numerically_equal(tolerance, gold, sample);
-  });
+  return std::make_unique<AnswerReward>(
+      [tolerance](const std::string& gold, const RewardSample& sample) {
+        return numerically_equal(tolerance, gold, sample);
+      },
+      [](const std::string& completion) {
+        const std::optional<double> number = last_number(final_answer(completion));
+        return FinalAnswer{.text = number ? shortest(*number) : ""};
+      });
 }
 
 std::unique_ptr<Reward> choice_reward() {
-  return std::make_unique<AnswerReward>([](const std::string& gold, const RewardSample& sample) {
-    const std::optional<char> want = gold_letter(sample.prompt, gold);
-    return want && chosen_letter(final_answer(sample.completion)) == want;
-  });
+  return std::make_unique<AnswerReward>(
+      [](const std::string& gold, const RewardSample& sample) {
+        const std::optional<char> want = gold_letter(sample.prompt, gold);
+        return want && chosen_letter(final_answer(sample.completion)) == want;
+      },
+      [](const std::string& completion) {
+        const std::optional<char> letter = chosen_letter(final_answer(completion));
+        return FinalAnswer{.text = letter ? std::string(1, *letter) : ""};
+      });
 }
 
 }  // namespace keel

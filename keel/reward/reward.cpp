@@ -9,11 +9,6 @@
 namespace keel {
 namespace {
 
-bool applies(const RewardTerm& term, const RewardSample& sample) {
-  return term.sources.empty() ||
-         std::find(term.sources.begin(), term.sources.end(), sample.prompt.source) != term.sources.end();
-}
-
 std::string complaint(const RewardTerm& term, const RewardSample& sample, const std::string& why) {
   std::string text = "reward \"" + term.name + "\" failed on completion ";
   text += std::to_string(sample.id) + " of prompt " + std::to_string(sample.prompt.id);
@@ -22,6 +17,12 @@ std::string complaint(const RewardTerm& term, const RewardSample& sample, const 
 }
 
 }  // namespace
+
+std::optional<FinalAnswer> Reward::answer(const RewardSample&) const { return std::nullopt; }
+
+bool RewardTerm::applies_to(const std::string& source) const {
+  return sources.empty() || std::find(sources.begin(), sources.end(), source) != sources.end();
+}
 
 Scores RewardSum::ask(const RewardTerm& term, std::span<const RewardSample> samples, Judgement& judgement) const {
   Scores scores = (*term.reward)(samples);
@@ -51,7 +52,7 @@ Judgement RewardSum::judge(std::span<const RewardSample> samples) const {
     std::vector<RewardSample> mine;
     std::vector<size_t> places;
     for (size_t i = 0; i < samples.size(); ++i) {
-      if (!applies(term, samples[i])) continue;
+      if (!term.applies_to(samples[i].prompt.source)) continue;
       mine.push_back(samples[i]);
       places.push_back(i);
     }

@@ -58,6 +58,7 @@ class Trainer {
   void count_update(bool sound);
   void self_test();
   void evaluate_if_due();
+  void tell_evaluation(const Evaluation& result, const std::string& left_out);
   bool evaluation_due() const;
   void finish_sft_step();
   void begin_phase(Phase phase);
@@ -85,6 +86,7 @@ class Trainer {
   RunFolder folder_;
   TrainState state_;
   bool told_of_skipped_ = false;   // the first row that gave no prompt
+  bool told_of_left_out_ = false;  // rows of the evaluation that gave none
   double checkpoint_seconds_ = 0;  // of the last save, reported with the next step
   std::optional<Evaluation> first_evaluation_, last_evaluation_;
   std::filesystem::path last_checkpoint_;

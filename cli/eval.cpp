@@ -12,6 +12,7 @@
 #include "keel/train/checkpoint.h"
 #include "keel/train/evaluation.h"
 #include "keel/train/problems.h"
+#include "keel/train/starting_model.h"
 
 namespace keel::cli {
 namespace {
@@ -22,17 +23,30 @@ struct Arguments {
   bool json = false;
 };
 
+struct Evaluated {
+  std::string name;
+  LoadedModel model;
+};
+
 /// What --model names, else the newest sound checkpoint of the run, else what the run would start from.
-std::string model_path(const Arguments& arguments, const Config& config, Console& messages) {
-  if (!arguments.model.empty()) return arguments.model;
-  std::vector<std::string> notes;
-  const std::filesystem::path newest = newest_checkpoint(std::filesystem::path(config.run.dir) / "checkpoints", notes);
-  for (const std::string& note : notes) messages.warning(note);
-  if (newest.empty() && !config.model.path.empty()) return config.model.path;
-  if (newest.empty())
+Evaluated model_to_evaluate(const Arguments& arguments, Config& config, Console& messages) {
+  const at::Device device = open_device(config.run.device);
+  std::string name = arguments.model;
+  if (name.empty()) {
+    std::vector<std::string> notes;
+    name = newest_checkpoint(std::filesystem::path(config.run.dir) / "checkpoints", notes).string();
+    for (const std::string& note : notes) messages.warning(note);
+  }
+  if (!name.empty()) {
+    if (config.model.random_weights) messages.line("the weights are those of " + name + ", not model.random_weights");
+    return {name, load_model(name, device)};
+  }
+  if (config.model.path.empty())
     fail(ExitCode::kBadInput, "run.dir: ", config.run.dir,
          " has no sound checkpoint to evaluate; name a run with run.dir=FOLDER or a model with --model");
-  return newest.string();
+  LoadedModel start = starting_model(config, device);
+  add_starting_adapter(start.model, config.lora, config.run.seed);
+  return {config.model.path + (config.model.random_weights ? " with random weights" : ""), std::move(start)};
 }
 
 /// Says which problems are meant; files that are named to evaluate on alone, or that keep none back, are taken whole.
@@ -50,27 +64,53 @@ std::string what_to_evaluate_on(Config& config) {
 
 std::string sample_lines(const Evaluation& result, const std::vector<Prompt>& prompts) {
   std::string lines;
-  for (const Rollout& rollout : result.rollouts)
-    lines +=
-        evaluation_sample(prompts[rollout.prompt], rollout).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  for (size_t i = 0; i < result.rollouts.size(); ++i)
+    lines += evaluation_sample(prompts[result.rollouts[i].prompt], result.rollouts[i], result.verdicts[i])
+                 .dump(-1, ' ', false, Json::error_handler_t::replace) +
+             "\n";
   return lines;
 }
 
-void print_json(const Evaluation& result, const std::string& model) {
-  const Json tree = {{"model", model},
-                     {"sources", to_json(result.sources)},
-                     {"length_mean", result.length_mean},
-                     {"truncated", result.truncated}};
+/// Numbers that rest on nothing are not printed.
+void require_judged(const Evaluation& result) {
+  if (result.judged()) return;
+  const std::vector<std::string>& failures = result.scores.failures;
+  fail(failures.empty() ? ExitCode::kBadConfiguration : ExitCode::kRewardProgramFailed,
+       "no reward function judged any of the ", result.verdicts.size(), " completions, so there is nothing to report; ",
+       failures.empty() ? "name a function in reward.functions that applies to these prompts" : failures.front());
+}
+
+void print_json(const Evaluation& result, const std::string& model, const SkippedCounts& left_out) {
+  Json tree = {{"model", model},
+               {"all", to_json(result.statistics.all)},
+               {"sources", Json::object()},
+               {"left_out", {{"too_long", left_out.too_long}, {"bad_rows", left_out.bad}}},
+               {"length_mean", result.length_mean},
+               {"truncated", result.truncated}};
+  for (const SourceStatistics& source : result.statistics.sources) tree["sources"][source.source] = to_json(source);
   std::printf("%s\n", tree.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
 void print_table(const Evaluation& result, const std::string& model, const std::string& problem_set, Console& console) {
   console.line(escape_controls(model) + " on " + problem_set);
-  console.line(to_table(result.sources));
+  console.line(to_table(result.statistics));
   char text[120];
   std::snprintf(text, sizeof(text), "completions: %.1f tokens in the mean, %.1f %% cut off", result.length_mean,
                 100 * result.truncated);
   console.line(text);
+  if (const int64_t unjudged = result.statistics.all.unjudged)
+    console.line(std::to_string(unjudged) + " of " + std::to_string(result.verdicts.size()) +
+                 " completions left out: no reward function judged them");
+}
+
+HeldOut held_out_prompts(Problems& problems, int64_t count, Console& messages) {
+  HeldOut held_out = problems.held_out(count);
+  if (held_out.prompts.empty())
+    fail(
+        ExitCode::kBadInput,
+        "there is nothing to evaluate on: data.held_out keeps no row back; raise it, or name files in data.eval_files");
+  if (!held_out.note().empty()) messages.warning(held_out.note());
+  return held_out;
 }
 
 ExitCode evaluate_command(const Arguments& arguments) {
@@ -84,14 +124,13 @@ ExitCode evaluate_command(const Arguments& arguments) {
     fail(ExitCode::kBadConfiguration, "eval.prompts is 0; wanted the number of held-out prompts to evaluate on");
 
   use_threads(config.run.threads);
-  const std::string model = model_path(arguments, config, messages);
-  const LoadedModel loaded = load_model(model, open_device(config.run.device));
-  config.model.path = model;  // what is checked of a model that was loaded holds for this one
   const std::string problem_set = what_to_evaluate_on(config);
+  const auto [model, loaded] = model_to_evaluate(arguments, config, messages);
+  config.model.path = model;  // what is checked of a model that was loaded holds for this one
   Problems problems(config, loaded);
   for (const std::string& note : problems.notes()) messages.line(note);
   for (const std::string& warning : problems.warnings()) messages.warning(warning);
-  const std::vector<Prompt> prompts = problems.held_out(config.eval.prompts);
+  const auto [prompts, left_out] = held_out_prompts(problems, config.eval.prompts, messages);
   const Evaluation result = evaluate(loaded, prompts, problems.reward(), evaluation_request(config), stop_requested);
   if (result.count < static_cast<int64_t>(prompts.size()))
     fail(ExitCode::kInterrupted, "stopped after ", result.count, " of ", prompts.size(),
@@ -99,9 +138,10 @@ ExitCode evaluate_command(const Arguments& arguments) {
   ScoreTally tally;
   if (const auto first = tally.add(result.scores, result.rollouts.size())) messages.warning(*first);
   for (const std::string& warning : tally.warnings()) messages.warning(warning);
+  require_judged(result);
   if (!arguments.samples.empty()) write_atomically(arguments.samples, sample_lines(result, prompts));
   if (arguments.json)
-    print_json(result, model);
+    print_json(result, model, left_out);
   else
     print_table(result, model, problem_set, console);
   return ExitCode::kDone;

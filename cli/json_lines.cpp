@@ -5,10 +5,12 @@
 #include <exception>
 #include <fstream>
 #include <iostream>
+#include <mutex>
 #include <set>
 #include <span>
 
 #include "keel/core/error.h"
+#include "keel/core/interrupt.h"
 #include "keel/core/parallel.h"
 
 namespace keel::cli {
@@ -34,6 +36,7 @@ Json read_row(const std::string& line, const std::string& place) {
 }
 
 void print_rows(std::span<const JsonLine> lines) {
+  if (lines.empty()) return;
   for (const JsonLine& line : lines) {
     const std::string out = line.value.dump();
     std::fwrite(out.data(), 1, out.size(), stdout);
@@ -43,18 +46,30 @@ void print_rows(std::span<const JsonLine> lines) {
     fail(ExitCode::kHealthGuard, "standard output: writing failed; free space where it goes and run again");
 }
 
-/// Works on all lines at once and prints those before the first that failed.
+/// Works on all lines at once and prints each as soon as those before it are done, up to the first that failed: who is
+/// stopped while one takes long has the others.
 void finish_batch(std::vector<JsonLine>& lines, size_t threads, const std::function<void(JsonLine& line)>& work) {
   std::vector<std::exception_ptr> failures(lines.size());
+  std::vector<bool> done(lines.size());
+  size_t printed = 0;
+  std::mutex mutex;
+  const auto finished = [&](size_t i) {
+    const std::scoped_lock lock(mutex);
+    done[i] = true;
+    const size_t begin = printed;
+    while (printed < lines.size() && done[printed] && !failures[printed]) ++printed;
+    print_rows(std::span(lines).subspan(begin, printed - begin));
+  };
   parallel_for(lines.size(), threads, [&](size_t i) {
     try {
+      if (stop_requested()) fail(ExitCode::kInterrupted, "stopped before ", lines[i].place);
       work(lines[i]);
     } catch (...) {
       failures[i] = std::current_exception();
     }
+    finished(i);
   });
   const auto failed = std::find_if(failures.begin(), failures.end(), [](const auto& failure) { return bool(failure); });
-  print_rows(std::span(lines).first(static_cast<size_t>(failed - failures.begin())));
   if (failed != failures.end()) std::rethrow_exception(*failed);
   lines.clear();
 }

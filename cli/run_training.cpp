@@ -6,6 +6,7 @@
 
 #include "keel/core/device.h"
 #include "keel/core/file.h"
+#include "keel/core/interrupt.h"
 #include "keel/record/report.h"
 #include "keel/record/run_data.h"
 #include "keel/record/terminal_chart.h"
@@ -52,8 +53,10 @@ void print_samples(const RunData& run, Console& console) {
   for (auto sample = run.samples.rbegin(); sample != run.samples.rend() && shown < 3; ++sample) {
     if (sample->phase != "eval") continue;
     console.line("  " + console.paint(Paint::kDim, escape_controls(sample->prompt)));
-    console.line("  " + escape_controls(sample->completion) + "   " +
-                 (sample->reward > 0 ? console.paint(Paint::kGreen, "correct") : console.paint(Paint::kRed, "wrong")));
+    const std::string verdict = std::isnan(sample->reward) ? console.paint(Paint::kDim, "not judged")
+                                : sample->reward > 0       ? console.paint(Paint::kGreen, "correct")
+                                                           : console.paint(Paint::kRed, "wrong");
+    console.line("  " + escape_controls(sample->completion) + "   " + verdict);
     ++shown;
   }
 }
@@ -184,6 +187,7 @@ std::string explain(const Config& config) {
 }
 
 ExitCode run_training(const Config& config, StartMode mode, Console& console) {
+  wait_for_saving();
   const bool changed_data = mode == StartMode::kResumeOnChangedData;
   const std::unique_ptr<Trainer> trainer = mode == StartMode::kResume || changed_data
                                                ? Trainer::resume(config, console, changed_data)

@@ -8,7 +8,20 @@
 namespace keel {
 namespace {
 
-volatile sig_atomic_t requested = 0, resumable = 0;
+constexpr unsigned kPatience = 3;  // seconds
+
+volatile sig_atomic_t requested = 0, saving = 0, resumable = 0;
+
+// write() and alarm() are among the few calls that a signal handler may make.
+template <size_t size>
+void say(const char (&note)[size]) {
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, note, size - 1);
+}
+
+void give_up(int) {
+  say("keel: stopped before it was done\n");
+  _exit(static_cast<int>(ExitCode::kInterrupted));
+}
 
 void request_stop(int number) {
   if (requested != 0 && resumable != 0) _exit(static_cast<int>(ExitCode::kInterrupted));
@@ -18,9 +31,9 @@ void request_stop(int number) {
     return;
   }
   requested = 1;
-  // write() is among the few calls that a signal handler may make.
-  constexpr char note[] = "\nstopping after this step; once more to stop at once\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, note, sizeof(note) - 1);
+  if (saving != 0) return say("\nstopping after this step; once more to stop at once\n");
+  say("\nstopping; once more to stop at once\n");
+  alarm(kPatience);
 }
 
 }  // namespace
@@ -30,8 +43,15 @@ void install_signal_handlers() {
   action.sa_handler = request_stop;
   action.sa_flags = SA_RESTART;
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
+  action.sa_handler = give_up;
+  sigaction(SIGALRM, &action, nullptr);
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
+}
+
+void wait_for_saving() {
+  saving = 1;
+  alarm(0);
 }
 
 void set_resumable() { resumable = 1; }

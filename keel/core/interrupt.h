@@ -2,11 +2,15 @@
 
 namespace keel {
 
-/// From here on SIGINT, SIGTERM and SIGUSR1 (a scheduler's early notice) ask the program to save and stop, a second one
-/// ends it at once, and a file-size limit is an error, not a death (SIGXFSZ). Ended at once, the exit code says that
-/// the run can be resumed (75) once set_resumable() was called; before, the signal ends the process as it would any
-/// other.
+/// From here on SIGINT, SIGTERM and SIGUSR1 (a scheduler's early notice) ask the program to stop, a second one ends it
+/// at once, and a file-size limit is an error, not a death (SIGXFSZ). What has not stopped by itself a few seconds
+/// after it was asked ends with the exit code kInterrupted, unless wait_for_saving() was called. Ended at once, the
+/// exit code says that the run can be resumed (75) once set_resumable() was called; before, the signal ends the process
+/// as it would any other.
 void install_signal_handlers();
+
+/// There is a run to be saved: asked to stop, it has the time that its step takes.
+void wait_for_saving();
 
 /// There is a checkpoint from now on.
 void set_resumable();

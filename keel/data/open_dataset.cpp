@@ -75,8 +75,11 @@ OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Toke
       .fingerprint = dataset->fingerprint()};
   if (splits) opened.held_out = stream_of({dataset, prompts, options, std::nullopt, Part::kHeldOut, limit}, false);
   if (!options.eval_files.empty()) {
-    const auto evaluation = std::make_shared<const Dataset>(Dataset::open(options.eval_files, options, check));
-    for (const std::string& note : evaluation->notes()) opened.notes.push_back("eval_files: " + note);
+    const bool same = options.eval_files == options.files;
+    const auto evaluation =
+        same ? dataset : std::make_shared<const Dataset>(Dataset::open(options.eval_files, options, check));
+    for (const std::string& note : evaluation->notes())
+      if (!same) opened.notes.push_back("eval_files: " + note);
     if (opened.sources && evaluation->sources())
       opened.sources->insert(evaluation->sources()->begin(), evaluation->sources()->end());
     opened.held_out = stream_of({evaluation, prompts, options, std::nullopt, Part::kAll, limit}, false);

@@ -42,11 +42,14 @@ std::vector<Gold> golds_of(const Json& answer) {
   return golds;
 }
 
-/// A reward of 1 or 0 by a test of the gold answers and a sample.
+/// A reward of 1 or 0 by a test of the gold answers and a sample, and how the test reads the sample's answer.
 class AnswerReward final : public Reward {
  public:
   using Test = std::function<bool(const Gold& gold, const RewardSample& sample)>;
-  explicit AnswerReward(Test test) : test_(std::move(test)) {}
+  using Reader = std::function<FinalAnswer(const std::string& completion)>;
+  AnswerReward(Test test, Reader reader) : test_(std::move(test)), reader_(std::move(reader)) {}
+
+  std::optional<FinalAnswer> answer(const RewardSample& sample) const override { return reader_(sample.completion); }
 
   Scores operator()(std::span<const RewardSample> samples) const override {
     Scores scores{.rewards = std::vector<std::optional<double>>(samples.size()), .failures = {}};
@@ -69,7 +72,14 @@ class AnswerReward final : public Reward {
 
  private:
   Test test_;
+  Reader reader_;
 };
+
+/// The fewest digits that are this number: "12" for 12.0.
+std::string shortest(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), number + 0.0).ptr};  // 0 has no sign
+}
 
 bool numerically_equal(double tolerance, const Gold& gold, const RewardSample& sample) {
   const std::optional<double> want = number_in(final_answer(gold.text)),
@@ -90,28 +100,40 @@ std::optional<char> gold_letter(const Gold& gold) {
 
 std::unique_ptr<Reward> math_reward() {
   return std::make_unique<AnswerReward>(
-      [](const Gold& gold, const RewardSample& sample) { return verify_math(gold.text, sample.completion).correct; });
+      [](const Gold& gold, const RewardSample& sample) { return verify_math(gold.text, sample.completion).correct; },
+      [](const std::string& completion) { return FinalAnswer{.text = final_answer(completion), .is_math = true}; });
 }
 
 std::unique_ptr<Reward> exact_reward(bool ignore_case) {
-  return std::make_unique<AnswerReward>([ignore_case](const Gold& gold, const RewardSample& sample) {
-    const auto form = [&](std::string_view answer) {
-      return ignore_case ? text::fold_case(text::lossy_utf8(trimmed(answer))) : std::string(trimmed(answer));
-    };
-    return form(sample.completion) == form(gold.text) || form(final_answer(sample.completion)) == form(gold.text);
-  });
+  const auto form = [ignore_case](std::string_view answer) {
+    return ignore_case ? text::fold_case(text::lossy_utf8(trimmed(answer))) : std::string(trimmed(answer));
+  };
+  return std::make_unique<AnswerReward>(
+      [form](const Gold& gold, const RewardSample& sample) {
+        return form(sample.completion) == form(gold.text) || form(final_answer(sample.completion)) == form(gold.text);
+      },
+      [form](const std::string& completion) { return FinalAnswer{.text = form(final_answer(completion))}; });
 }
 
 std::unique_ptr<Reward> numeric_reward(double tolerance) {
   return std::make_unique<AnswerReward>(
-      [tolerance](const Gold& gold, const RewardSample& sample) { return numerically_equal(tolerance, gold, sample); });
+      [tolerance](const Gold& gold, const RewardSample& sample) { return numerically_equal(tolerance, gold, sample); },
+      [](const std::string& completion) {
+        const std::optional<double> number = number_in(final_answer(completion));
+        return FinalAnswer{.text = number ? shortest(*number) : ""};
+      });
 }
 
 std::unique_ptr<Reward> choice_reward() {
-  return std::make_unique<AnswerReward>([](const Gold& gold, const RewardSample& sample) {
-    const std::optional<char> want = gold_letter(gold);
-    return want && choice_in(final_answer(sample.completion)) == want;
-  });
+  return std::make_unique<AnswerReward>(
+      [](const Gold& gold, const RewardSample& sample) {
+        const std::optional<char> want = gold_letter(gold);
+        return want && choice_in(final_answer(sample.completion)) == want;
+      },
+      [](const std::string& completion) {
+        const std::optional<char> letter = choice_in(final_answer(completion));
+        return FinalAnswer{.text = letter ? std::string(1, *letter) : ""};
+      });
 }
 
 }  // namespace keel

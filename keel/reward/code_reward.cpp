@@ -176,6 +176,10 @@ class CodeReward final : public Reward {
     }
   }
 
+  std::optional<FinalAnswer> answer(const RewardSample& sample) const override {
+    return FinalAnswer{.text = extract_program(sample.completion)};
+  }
+
  private:
   double judge(const CodeTests& tests, const std::string& program) const {
     size_t passed = passed_checks(sandbox_, program, tests.checks);

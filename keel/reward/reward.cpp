@@ -9,10 +9,6 @@
 namespace keel {
 namespace {
 
-bool applies(const RewardTerm& term, const std::string& source) {
-  return term.sources.empty() || std::find(term.sources.begin(), term.sources.end(), source) != term.sources.end();
-}
-
 std::string list_of(const std::set<std::string>& sources) {
   constexpr size_t kShown = 8;
   std::string text;
@@ -30,6 +26,12 @@ std::string complaint(const RewardTerm& term, const RewardSample& sample, const 
 }
 
 }  // namespace
+
+std::optional<FinalAnswer> Reward::answer(const RewardSample&) const { return std::nullopt; }
+
+bool RewardTerm::applies_to(const std::string& source) const {
+  return sources.empty() || std::find(sources.begin(), sources.end(), source) != sources.end();
+}
 
 Scores RewardSum::ask(const RewardTerm& term, std::span<const RewardSample> samples, Judgement& judgement) const {
   Scores scores = (*term.reward)(samples);
@@ -56,7 +58,7 @@ std::string Reward::objection(const Json&) const { return ""; }
 
 std::string RewardSum::objection(const Json& answer, const std::string& source) const {
   for (const RewardTerm& term : terms_) {
-    const std::string why = applies(term, source) ? term.reward->objection(answer) : "";
+    const std::string why = term.applies_to(source) ? term.reward->objection(answer) : "";
     if (!why.empty()) return "the reward \"" + term.name + "\" cannot judge this row: " + why;
   }
   return "";
@@ -66,7 +68,7 @@ std::vector<std::string> RewardSum::source_warnings(const std::set<std::string>&
   std::vector<std::string> warnings;
   std::set<std::string> unjudged = sources;
   for (const RewardTerm& term : terms_) {
-    const auto judged = [&](const std::string& source) { return applies(term, source); };
+    const auto judged = [&](const std::string& source) { return term.applies_to(source); };
     if (std::none_of(sources.begin(), sources.end(), judged))
       warnings.push_back("reward \"" + term.name + "\" judges nothing: no row is from there; the rows are from " +
                          list_of(sources));
@@ -88,7 +90,7 @@ Judgement RewardSum::judge(std::span<const RewardSample> samples) const {
     std::vector<RewardSample> mine;
     std::vector<size_t> places;
     for (size_t i = 0; i < samples.size(); ++i) {
-      if (!applies(term, samples[i].prompt.source)) continue;
+      if (!term.applies_to(samples[i].prompt.source)) continue;
       mine.push_back(samples[i]);
       places.push_back(i);
     }

@@ -32,6 +32,12 @@ struct Scores {
   std::map<size_t, std::string> failures;      // sample to reason: it should have judged this one and could not
 };
 
+/// The final answer of a completion, as a function reads it.
+struct FinalAnswer {
+  std::string text;      // empty: there is none
+  bool is_math = false;  // two are the same where the math verifier says so; else only equal texts are
+};
+
 /// A reward function. Batches are the completions of one prompt, so that results do not depend on who finished when.
 class Reward {
  public:
@@ -40,6 +46,8 @@ class Reward {
   virtual Scores operator()(std::span<const RewardSample> samples) const = 0;
   /// Why it cannot judge completions by this answer of a prompt; empty: it can.
   virtual std::string objection(const Json& answer) const;
+  /// How a function that judges final answers reads one; nothing: it judges something else.
+  virtual std::optional<FinalAnswer> answer(const RewardSample& sample) const;
 };
 
 /// What happens to a sample that a function should have judged and could not.
@@ -51,6 +59,8 @@ struct RewardTerm {
   double weight = 1;
   std::vector<std::string> sources;  // only prompts from these; none: all
   std::unique_ptr<Reward> reward;
+
+  bool applies_to(const std::string& source) const;
 };
 
 /// What a weighted sum said about a batch.

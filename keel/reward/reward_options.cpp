@@ -69,6 +69,7 @@ struct Written {
   std::string text, name, argument;
   const RewardOptions& options;
   const RewardFunction& task;
+  const AnswerReader& reader;
 
   std::vector<double> numbers(size_t count) const {
     std::vector<double> result;
@@ -143,7 +144,7 @@ std::unique_ptr<Reward> make_pattern(const Written& w) {
 std::unique_ptr<Reward> make_task(const Written& w) {
   w.has("");
   if (!w.task) refuse(w.text, "no built-in task runs here; name a function that judges the data set, such as math");
-  return function_reward(w.task);
+  return function_reward(w.task, w.reader);
 }
 
 std::unique_ptr<Reward> make_code(const Written& w) {
@@ -180,7 +181,7 @@ const std::vector<Row>& rows() {
 }
 
 RewardTerm make_term(const std::string& function, double weight, const RewardOptions& options,
-                     const RewardFunction& task) {
+                     const RewardFunction& task, const AnswerReader& reader) {
   RewardTerm term{.name = function, .weight = weight, .sources = {}, .reward = nullptr};
   std::string text = function;
   if (const size_t at = text.rfind(" @"); at != std::string::npos) {
@@ -189,7 +190,8 @@ RewardTerm make_term(const std::string& function, double weight, const RewardOpt
     if (term.sources.empty()) refuse(function, "there is no source after the @");
   }
   const size_t colon = std::min(text.find(':'), text.size());
-  const Written written{text, text.substr(0, colon), colon < text.size() ? text.substr(colon + 1) : "", options, task};
+  const Written written{text,  text.substr(0, colon), colon < text.size() ? text.substr(colon + 1) : "", options, task,
+                        reader};
   std::vector<std::string> names;
   for (const Row& row : rows()) {
     if (row.name == written.name) term.reward = row.make(written);
@@ -202,15 +204,22 @@ RewardTerm make_term(const std::string& function, double weight, const RewardOpt
 
 class FunctionReward final : public Reward {
  public:
-  explicit FunctionReward(RewardFunction function) : function_(std::move(function)) {}
+  FunctionReward(RewardFunction function, AnswerReader reader)
+      : function_(std::move(function)), reader_(std::move(reader)) {}
   Scores operator()(std::span<const RewardSample> samples) const override {
     Scores scores;
     for (const RewardSample& sample : samples) scores.rewards.emplace_back(function_(sample.prompt, sample.spelled));
     return scores;
   }
 
+  std::optional<FinalAnswer> answer(const RewardSample& sample) const override {
+    if (!reader_) return std::nullopt;
+    return FinalAnswer{.text = reader_(sample.spelled)};
+  }
+
  private:
   RewardFunction function_;
+  AnswerReader reader_;
 };
 
 /// The second "math" is "math (2)", so that each has its own line wherever functions are listed.
@@ -222,11 +231,11 @@ void make_names_distinct(std::vector<RewardTerm>& terms) {
 
 }  // namespace
 
-std::unique_ptr<Reward> function_reward(RewardFunction function) {
-  return std::make_unique<FunctionReward>(std::move(function));
+std::unique_ptr<Reward> function_reward(RewardFunction function, AnswerReader reader) {
+  return std::make_unique<FunctionReward>(std::move(function), std::move(reader));
 }
 
-RewardSum make_reward(const RewardOptions& options, const RewardFunction& task) {
+RewardSum make_reward(const RewardOptions& options, const RewardFunction& task, const AnswerReader& reader) {
   std::vector<std::string> functions = options.functions;
   if (functions.empty()) functions = {task ? "task" : "math"};
   if (!options.weights.empty() && options.weights.size() != functions.size())
@@ -234,7 +243,7 @@ RewardSum make_reward(const RewardOptions& options, const RewardFunction& task) 
          " functions; give one weight per function, or none");
   std::vector<RewardTerm> terms;
   for (size_t i = 0; i < functions.size(); ++i)
-    terms.push_back(make_term(functions[i], options.weights.empty() ? 1 : options.weights[i], options, task));
+    terms.push_back(make_term(functions[i], options.weights.empty() ? 1 : options.weights[i], options, task, reader));
   make_names_distinct(terms);
   const OnError on_error = options.on_error == "zero"   ? OnError::kZero
                            : options.on_error == "skip" ? OnError::kSkip

@@ -34,12 +34,15 @@ struct RewardOptions {
 /// A built-in task's check: the prompt and the completion with its stop token spelled out.
 using RewardFunction = std::function<double(const Prompt& prompt, std::string_view completion)>;
 
+/// How it reads the final answer of such a completion; empty: there is none.
+using AnswerReader = std::function<std::string(std::string_view completion)>;
+
 /// The sum that the options describe. `task` is the reward called "task", where a built-in task runs; it is also the
 /// default there, and "math" elsewhere. User programs are started and the sandbox is tried out: what cannot work is an
 /// Error now and not after the first rollouts.
-RewardSum make_reward(const RewardOptions& options, const RewardFunction& task = {});
+RewardSum make_reward(const RewardOptions& options, const RewardFunction& task = {}, const AnswerReader& reader = {});
 
-/// The function as a reward.
-std::unique_ptr<Reward> function_reward(RewardFunction function);
+/// The function as a reward; with a reader it judges final answers.
+std::unique_ptr<Reward> function_reward(RewardFunction function, AnswerReader reader = {});
 
 }  // namespace keel

@@ -76,8 +76,8 @@ std::vector<RewardSample> samples_of(std::span<const Rollout> group, std::span<c
 }
 
 GroupScore score_group(std::span<const RewardSample> samples, const RewardSum& reward) {
-  const Judgement judgement = reward.judge(samples);
   GroupScore score;
+  const Judgement& judgement = score.judgement = reward.judge(samples);
   const double mean = mean_of_judged(judgement);
   for (const std::optional<double>& total : judgement.totals) {
     score.rewards.push_back(total.value_or(mean));

@@ -46,6 +46,7 @@ std::vector<RewardSample> samples_of(std::span<const Rollout> group, std::span<c
 struct GroupScore {
   std::vector<double> rewards;
   ScoreReport report;
+  Judgement judgement;  // what each function said
 };
 
 /// The rewards of one group. A completion that no function judged is neither praised nor blamed: it gets the mean of

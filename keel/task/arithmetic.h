@@ -17,6 +17,7 @@ class ArithmeticTask : public WorkedTask {
  private:
   Worked draw(Draws& draws) const override;
   bool accepts(const Json& answer, std::string_view text) const override { return is_integer(answer, text); }
+  std::string normal_form(std::string_view text) const override { return integer_form(text); }
 
   const Level& level_;
 };

@@ -168,14 +168,23 @@ Demonstration ChainsTask::demonstrate(uint64_t seed, uint64_t index, bool noisy)
 }
 
 double ChainsTask::check(const Problem& problem, std::string_view completion) const {
-  if (!problem.answer.is_number_integer()) return 0;
-  const std::string value = std::to_string(problem.answer.get<int64_t>());
-  const std::string ending = std::string(kAnswer) + " " + value + " " + std::string(kEos);
-  if (!completion.ends_with(ending)) return 0;
-  completion.remove_suffix(ending.size());
-  const bool whole_word = completion.empty() || completion.ends_with(' ');
-  const bool ended_before = completion.find(kEos) != std::string_view::npos;
-  return whole_word && !ended_before ? 1 : 0;
+  return problem.answer.is_number_integer() && answer(completion) == problem.answer.dump() ? 1 : 0;
+}
+
+/// The word between "ANS" and the stop word, at the very end of a completion that did not stop before.
+std::string ChainsTask::answer(std::string_view completion) const {
+  if (completion.find(kEos) != completion.size() - std::min(completion.size(), kEos.size())) return "";
+  completion.remove_suffix(kEos.size());
+  const auto take_word = [&]() -> std::string_view {
+    if (!completion.ends_with(' ')) return {};
+    completion.remove_suffix(1);
+    const size_t begin = completion.rfind(' ') + 1;  // 0 where there is none
+    const std::string_view word = completion.substr(begin);
+    completion.remove_suffix(word.size());
+    return word;
+  };
+  const std::string_view value = take_word();
+  return take_word() == kAnswer ? std::string(value) : "";
 }
 
 Tokenizer ChainsTask::tokenizer() const {

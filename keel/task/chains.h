@@ -43,6 +43,7 @@ class ChainsTask : public Task {
   Problem problem(uint64_t seed, uint64_t index, Split split) const override;
   Demonstration demonstrate(uint64_t seed, uint64_t index, bool noisy) const override;
   double check(const Problem& problem, std::string_view completion) const override;
+  std::string answer(std::string_view completion) const override;
   Tokenizer tokenizer() const override;
   int64_t completion_limit() const override { return 7 * options_.steps + 5; }
 

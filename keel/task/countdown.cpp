@@ -112,4 +112,12 @@ bool CountdownTask::accepts(const Json& answer, std::string_view text) const {
   return given == Json(value->numbers);
 }
 
+/// The expression without white space; what it comes to decides nothing, for other numbers may make the same.
+std::string CountdownTask::normal_form(std::string_view text) const {
+  std::string form;
+  for (const char c : text.substr(0, text.find('=')))
+    if (c != ' ' && c != '\t') form += c;
+  return form;
+}
+
 }  // namespace keel

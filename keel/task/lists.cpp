@@ -112,4 +112,10 @@ bool ListsTask::accepts(const Json& answer, std::string_view text) const {
   return values && Json(*values) == answer;
 }
 
+std::string ListsTask::normal_form(std::string_view text) const {
+  constexpr size_t kLongest = 1000;
+  const std::optional<List> values = literal_list(text, kLongest);
+  return values ? Json(*values).dump() : std::string(text);
+}
+
 }  // namespace keel

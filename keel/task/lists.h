@@ -17,6 +17,7 @@ class ListsTask : public WorkedTask {
  private:
   Worked draw(Draws& draws) const override;
   bool accepts(const Json& answer, std::string_view text) const override;
+  std::string normal_form(std::string_view text) const override;
 
   const Level& level_;
 };

@@ -46,6 +46,10 @@ class Task {
   /// The reward. `completion` includes the stop word if it was generated. Never throws: bad text is worth 0.
   virtual double check(const Problem& problem, std::string_view completion) const = 0;
 
+  /// The final answer that check() judges, in one spelling for all that mean the same to it; empty where it finds none.
+  /// Never throws.
+  virtual std::string answer(std::string_view completion) const = 0;
+
   /// The largest |reward| that check() can give.
   virtual double largest_reward() const { return 1; }
 

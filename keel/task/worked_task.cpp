@@ -58,6 +58,8 @@ double WorkedTask::check(const Problem& problem, std::string_view completion) co
   return accepts(problem.answer, final_answer(completion)) ? 1 : 0;
 }
 
+std::string WorkedTask::answer(std::string_view completion) const { return normal_form(final_answer(completion)); }
+
 Tokenizer WorkedTask::tokenizer() const { return character_tokenizer(phrases_); }
 
 void check_difficulty(int64_t difficulty) {
@@ -68,6 +70,11 @@ void check_difficulty(int64_t difficulty) {
 bool is_integer(const Json& answer, std::string_view text) {
   const std::optional<int64_t> value = literal_integer(text);
   return value && answer.is_number_integer() && answer.get<int64_t>() == *value;
+}
+
+std::string integer_form(std::string_view text) {
+  const std::optional<int64_t> value = literal_integer(text);
+  return value ? std::to_string(*value) : std::string(text);
 }
 
 int64_t between(Draws& draws, int64_t low, int64_t high) {

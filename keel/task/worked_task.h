@@ -33,6 +33,7 @@ class WorkedTask : public Task {
   Problem problem(uint64_t seed, uint64_t index, Split split) const final;
   Demonstration demonstrate(uint64_t seed, uint64_t index, bool noisy) const final;
   double check(const Problem& problem, std::string_view completion) const final;
+  std::string answer(std::string_view completion) const final;
   Tokenizer tokenizer() const final;
   int64_t completion_limit() const final { return completion_limit_; }
 
@@ -45,6 +46,9 @@ class WorkedTask : public Task {
 
   /// Whether the text of a final answer is right; `answer` is the problem's. Never throws.
   virtual bool accepts(const Json& answer, std::string_view text) const = 0;
+
+  /// The text of a final answer in one spelling for all that mean the same. Never throws.
+  virtual std::string normal_form(std::string_view text) const { return std::string(text); }
 
   Worked draw(Draws& draws, Split split) const;
 
@@ -62,6 +66,9 @@ const Level& level_at(const std::array<Level, WorkedTask::kMaxDifficulty>& level
 
 /// Whether the text is the integer that `answer` holds.
 bool is_integer(const Json& answer, std::string_view text);
+
+/// "12" for "12", "x = 12" and "3 + 9 = 12"; what is no integer stays as it is.
+std::string integer_form(std::string_view text);
 
 /// Uniform in low..high.
 int64_t between(Draws& draws, int64_t low, int64_t high);

@@ -1,14 +1,13 @@
 #include "keel/train/evaluation.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
-#include "keel/reward/math_verifier.h"
+#include "keel/core/parallel.h"
 
 namespace keel {
 namespace {
-
-std::string answer_of(const Rollout& rollout) { return extract_math_answer(rollout.text).value_or(""); }
 
 std::vector<int64_t> ks_of(const EvaluationRequest& request) {
   std::vector<int64_t> ks = request.ks;
@@ -16,35 +15,62 @@ std::vector<int64_t> ks_of(const EvaluationRequest& request) {
   return ks;
 }
 
-std::vector<JudgedPrompt> judged(std::span<const Prompt> prompts, std::span<const Rollout> rollouts) {
-  std::vector<JudgedPrompt> result(prompts.size());
-  for (size_t i = 0; i < prompts.size(); ++i) result[i].source = prompts[i].source;
-  for (const Rollout& rollout : rollouts) {
-    result[rollout.prompt].rewards.push_back(rollout.reward);
-    result[rollout.prompt].answers.push_back(answer_of(rollout));
+/// Judges all groups of a batch; false when it was told to stop before the last.
+bool judge_batch(std::span<const Rollout> rollouts, std::span<const Prompt> batch, const Tokenizer& tokenizer,
+                 const RewardSum& reward, const EvaluationRequest& request, const std::function<bool()>& stop,
+                 Evaluation& result) {
+  std::vector<GroupScore> scores(batch.size());
+  std::vector<std::vector<Verdict>> judged(batch.size());
+  std::atomic<bool> stopped = false;
+  parallel_for(batch.size(), request.reward_threads, [&](size_t i) {
+    if (stopped || (stop && stop())) {
+      stopped = true;
+      return;
+    }
+    const auto size = static_cast<size_t>(request.samples);
+    const std::vector<RewardSample> samples = samples_of(rollouts.subspan(i * size, size), batch, tokenizer);
+    scores[i] = score_group(samples, reward);
+    judged[i] = verdicts(reward, samples, scores[i].judgement);
+  });
+  if (stopped) return false;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    result.scores.add(scores[i].report);
+    std::move(judged[i].begin(), judged[i].end(), std::back_inserter(result.verdicts));
   }
-  return result;
+  return true;
 }
 
-/// Everything that follows from the rollouts.
+std::vector<JudgedPrompt> judged_prompts(std::span<const Prompt> prompts, const Evaluation& result) {
+  std::vector<JudgedPrompt> judged(prompts.size());
+  for (size_t i = 0; i < prompts.size(); ++i) judged[i].source = prompts[i].source;
+  for (size_t i = 0; i < result.rollouts.size(); ++i)
+    judged[static_cast<size_t>(result.rollouts[i].prompt)].samples.push_back(result.verdicts[i]);
+  return judged;
+}
+
+/// Everything that follows from the rollouts and the verdicts.
 void summarize(Evaluation& result, std::span<const Prompt> prompts, const EvaluationRequest& request) {
   if (result.rollouts.empty()) return;
-  double sum = 0, length = 0, truncated = 0;
-  bool right_or_wrong = request.samples == 1;
+  double length = 0, truncated = 0, sum = 0, judged = 0;
   for (const Rollout& rollout : result.rollouts) {
-    sum += rollout.reward;
     length += static_cast<double>(rollout.tokens.size());
     truncated += rollout.finish == Finish::kLength ? 1 : 0;
-    right_or_wrong = right_or_wrong && (rollout.reward == 0 || rollout.reward == 1);
+  }
+  bool right_or_wrong = request.samples == 1;
+  for (const Verdict& verdict : result.verdicts) {
+    if (!verdict.reward) continue;
+    sum += *verdict.reward;
+    judged += 1;
+    right_or_wrong = right_or_wrong && (*verdict.reward == 0 || *verdict.reward == 1);
   }
   const double count = static_cast<double>(result.rollouts.size());
-  result.accuracy = sum / count;
   result.length_mean = length / count;
   result.truncated = truncated / count;
-  result.sources = evaluation_statistics(judged(prompts, result.rollouts), ks_of(request), request.seed);
-  const Estimate& average = result.sources.back().measures.front().estimate;
+  result.statistics = evaluation_statistics(judged_prompts(prompts, result), ks_of(request), request.seed);
+  const Estimate& average = result.statistics.all.measures.front().estimate;
+  result.accuracy = average.mean;
   std::tie(result.low, result.high) =
-      right_or_wrong ? wilson_interval(sum, count) : std::pair(average.low, average.high);
+      right_or_wrong ? wilson_interval(sum, judged) : std::pair(average.low, average.high);
 }
 
 }  // namespace
@@ -76,9 +102,12 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
   for (size_t begin = 0; begin < prompts.size() && !(stop && stop()); begin += at_once) {
     const std::span<const Prompt> batch = prompts.subspan(begin, std::min(at_once, prompts.size() - begin));
     std::vector<Rollout> rollouts = engine.generate(batch, sampling);
-    result.scores.add(score(rollouts, batch, policy.tokenizer, reward, request.reward_threads));
-    for (Rollout& rollout : rollouts) rollout.prompt += static_cast<int64_t>(begin);
-    std::move(rollouts.begin(), rollouts.end(), std::back_inserter(result.rollouts));
+    if (!judge_batch(rollouts, batch, policy.tokenizer, reward, request, stop, result)) break;
+    for (Rollout& rollout : rollouts) {
+      rollout.prompt += static_cast<int64_t>(begin);
+      rollout.reward = result.verdicts[result.rollouts.size()].reward.value_or(0);
+      result.rollouts.push_back(std::move(rollout));
+    }
     result.count += static_cast<int64_t>(batch.size());
   }
   summarize(result, prompts.first(static_cast<size_t>(result.count)), request);
@@ -86,27 +115,34 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
 }
 
 void write_evaluation(const Evaluation& evaluation, Json& row) {
-  row["eval/accuracy"] = evaluation.accuracy;
-  row["eval/low"] = evaluation.low;
-  row["eval/high"] = evaluation.high;
+  const EvaluationStatistics& statistics = evaluation.statistics;
+  if (evaluation.judged()) {
+    row["eval/accuracy"] = evaluation.accuracy;
+    row["eval/low"] = evaluation.low;
+    row["eval/high"] = evaluation.high;
+  }
   row["eval/count"] = evaluation.count;
   row["eval/length_mean"] = evaluation.length_mean;
   row["eval/truncated"] = evaluation.truncated;
-  for (const SourceStatistics& source : evaluation.sources) {
-    const bool whole = &source == &evaluation.sources.back();
-    if (whole && source.samples == 1) continue;  // eval/accuracy says it
-    const std::string prefix = whole ? "eval/" : "eval/" + source.source + "/";
-    for (const auto& [name, estimate] : source.measures) row[prefix + name] = estimate.mean;
-  }
+  if (statistics.all.unjudged > 0) row["eval/unjudged"] = statistics.all.unjudged;
+  const auto write = [&](const SourceStatistics& source, const std::string& prefix) {
+    for (const auto& [name, estimate] : source.measures)
+      if (estimate.prompts > 0) row[prefix + name] = estimate.mean;
+  };
+  if (statistics.all.samples > 1) write(statistics.all, "eval/");  // else eval/accuracy says it
+  if (statistics.sources.size() < 2) return;
+  for (const SourceStatistics& source : statistics.sources) write(source, "eval/" + source.source + "/");
 }
 
-Json evaluation_sample(const Prompt& prompt, const Rollout& rollout) {
+Json evaluation_sample(const Prompt& prompt, const Rollout& rollout, const Verdict& verdict) {
   return {{"prompt_id", prompt.id},
           {"source", prompt.source},
           {"prompt", prompt.text},
+          {"gold", prompt.answer},
           {"completion", rollout.text},
-          {"answer", answer_of(rollout)},
-          {"reward", rollout.reward},
+          {"answer", verdict.answer.text},
+          {"reward", verdict.reward ? Json(*verdict.reward) : Json()},
+          {"solved", verdict.reward ? Json(verdict.solved) : Json()},
           {"finish", rollout.finish == Finish::kStop ? "stop" : "length"}};
 }
 

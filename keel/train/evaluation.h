@@ -28,26 +28,31 @@ struct EvaluationRequest {
 EvaluationRequest evaluation_request(const Config& config);
 
 struct Evaluation {
-  int64_t count = 0;                       // prompts judged: fewer than asked for when it was told to stop
+  int64_t count = 0;                       // prompts: fewer than asked for when it was told to stop
   double accuracy = 0, low = 0, high = 0;  // mean reward; Wilson's 95 % interval of one sample that is right or wrong,
                                            // else the bootstrap's
   double length_mean = 0, truncated = 0;
-  std::vector<SourceStatistics> sources;
+  EvaluationStatistics statistics;
   ScoreReport scores;             // by function, and what failed
   std::vector<Rollout> rollouts;  // the samples of each prompt side by side, in the order of the prompts
+  std::vector<Verdict> verdicts;  // of each rollout
+
+  /// Whether any completion was judged: accuracy and the measures mean something.
+  bool judged() const { return statistics.all.unjudged < static_cast<int64_t>(verdicts.size()); }
 };
 
 /// Samples and judges. The numbers depend on the prompts, their ids and the request alone. `stop` is asked between
-/// batches of about `max_sequences` completions.
+/// batches of about `max_sequences` completions and, while these are judged, between prompts; of a batch that is not
+/// judged to its end nothing is kept.
 Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, const RewardSum& reward,
                     const EvaluationRequest& request, const std::function<bool()>& stop = {});
 
 /// The keys of metrics.jsonl: eval/accuracy and so on; with several samples eval/pass@k and eval/maj@k, and with
-/// several sources the same as eval/SOURCE/pass@k.
+/// several sources the same as eval/SOURCE/pass@k. What was not measured is left out.
 void write_evaluation(const Evaluation& evaluation, Json& row);
 
 /// One completion of an evaluation, for a file of samples.
-Json evaluation_sample(const Prompt& prompt, const Rollout& rollout);
+Json evaluation_sample(const Prompt& prompt, const Rollout& rollout, const Verdict& verdict);
 
 /// Wilson's 95 % score interval of `successes` in `count`.
 std::pair<double, double> wilson_interval(double successes, double count);

@@ -29,43 +29,52 @@ double percentile(const std::vector<double>& sorted, double share) {
   return sorted[below] + (sorted[above] - sorted[below]) * (place - static_cast<double>(below));
 }
 
-/// The reward of the sample that first gave the answer with the most votes; nothing when nobody voted.
-std::optional<double> elected(std::span<const int64_t> classes, std::span<const double> rewards) {
+/// Whether the answer with the most votes is solved, by the sample that gave it first: 1 or 0.
+double elected(std::span<const int64_t> classes, std::span<const double> solved) {
   std::map<int64_t, int64_t> votes;
   for (const int64_t answer : classes)
     if (answer >= 0) ++votes[answer];
   int64_t most = 0;
-  std::optional<double> reward;
+  double result = 0;
   for (size_t i = 0; i < classes.size(); ++i) {
     if (classes[i] < 0 || votes[classes[i]] <= most) continue;
     most = votes[classes[i]];
-    reward = rewards[i];
+    result = solved[i];
   }
-  return reward;
+  return result;
 }
 
 int64_t samples_of(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks) {
-  const size_t samples = prompts.empty() ? 0 : prompts[0].rewards.size();
+  const size_t samples = prompts.empty() ? 0 : prompts[0].samples.size();
   for (const JudgedPrompt& prompt : prompts)
-    if (prompt.rewards.size() != samples || prompt.answers.size() != samples)
-      fail(ExitCode::kInternal, "evaluation: ", prompt.rewards.size(), " rewards and ", prompt.answers.size(),
-           " answers of a prompt; wanted ", samples, " of each");
+    if (prompt.samples.size() != samples)
+      fail(ExitCode::kInternal, "evaluation: ", prompt.samples.size(), " samples of a prompt; wanted ", samples);
   for (const int64_t k : ks)
     if (k < 1 || (!prompts.empty() && k > static_cast<int64_t>(samples)))
       fail(ExitCode::kInternal, "evaluation: k is ", k, "; wanted 1 to the ", samples, " samples of a prompt");
   return static_cast<int64_t>(samples);
 }
 
+using Measured = std::vector<std::optional<double>>;
+
 /// All measures of one prompt, in the order of `measure_names`.
-std::vector<double> measure(const JudgedPrompt& prompt, std::span<const int64_t> ks) {
-  const auto samples = static_cast<int64_t>(prompt.rewards.size());
-  const int64_t solved =
-      std::count_if(prompt.rewards.begin(), prompt.rewards.end(), [](double r) { return r >= kSolved; });
-  const std::vector<int64_t> classes = answer_classes(prompt.answers);
-  std::vector<double> values = {mean_of(prompt.rewards)};
-  for (const int64_t k : ks) values.push_back(pass_at_k(samples, solved, k));
+Measured measure(const JudgedPrompt& prompt, std::span<const int64_t> ks) {
+  std::vector<double> rewards, solved;
+  std::vector<FinalAnswer> answers;
+  for (const Verdict& verdict : prompt.samples) {
+    if (!verdict.reward) continue;
+    rewards.push_back(*verdict.reward);
+    solved.push_back(verdict.solved ? 1 : 0);
+    answers.push_back(verdict.answer);
+  }
+  const auto count = static_cast<int64_t>(rewards.size());
+  const int64_t right = std::count(solved.begin(), solved.end(), 1.0);
+  const std::vector<int64_t> classes = answer_classes(answers);
+  Measured values(1);
+  if (count > 0) values[0] = mean_of(rewards);
+  for (const int64_t k : ks) values.push_back(k > count ? std::nullopt : std::optional(pass_at_k(count, right, k)));
   for (const int64_t k : ks)
-    if (k > 1) values.push_back(majority_at_k(classes, prompt.rewards, k));
+    if (k > 1) values.push_back(k > count ? std::nullopt : std::optional(majority_at_k(classes, solved, k)));
   return values;
 }
 
@@ -77,14 +86,29 @@ std::vector<std::string> measure_names(int64_t samples, std::span<const int64_t>
   return names;
 }
 
-SourceStatistics summarize(const std::string& source, const std::vector<std::vector<double>>& rows, int64_t samples,
-                           std::span<const int64_t> ks, uint64_t seed) {
-  SourceStatistics result{
-      .source = source, .prompts = static_cast<int64_t>(rows.size()), .samples = samples, .measures = {}};
+/// What the prompts of one source are summed up from.
+struct Rows {
+  std::vector<Measured> measured;
+  int64_t unjudged = 0;
+
+  void add(const JudgedPrompt& prompt, const Measured& values) {
+    measured.push_back(values);
+    unjudged += std::count_if(prompt.samples.begin(), prompt.samples.end(), [](const Verdict& v) { return !v.reward; });
+  }
+};
+
+SourceStatistics summarize(const std::string& source, const Rows& rows, int64_t samples, std::span<const int64_t> ks,
+                           uint64_t seed) {
+  SourceStatistics result{.source = source,
+                          .prompts = static_cast<int64_t>(rows.measured.size()),
+                          .samples = samples,
+                          .unjudged = rows.unjudged,
+                          .measures = {}};
   const std::vector<std::string> names = measure_names(samples, ks);
   for (size_t i = 0; i < names.size(); ++i) {
     std::vector<double> column;
-    for (const std::vector<double>& row : rows) column.push_back(row[i]);
+    for (const Measured& row : rows.measured)
+      if (row[i]) column.push_back(*row[i]);
     result.measures.push_back({names[i], bootstrap_mean(column, seed)});
   }
   return result;
@@ -99,31 +123,31 @@ double pass_at_k(int64_t samples, int64_t solved, int64_t k) {
   return 1 - none;
 }
 
-std::vector<int64_t> answer_classes(std::span<const std::string> answers) {
+std::vector<int64_t> answer_classes(std::span<const FinalAnswer> answers) {
   std::vector<size_t> first;  // the sample that gave each class's answer first
   std::vector<int64_t> classes;
-  for (size_t i = 0; i < answers.size(); ++i) {
+  for (const FinalAnswer& answer : answers) {
     const auto found = [&](auto&& same) {
-      return static_cast<size_t>(std::find_if(first.begin(), first.end(), same) - first.begin());
+      return static_cast<size_t>(
+          std::find_if(first.begin(), first.end(), [&](size_t other) { return same(answers[other]); }) - first.begin());
     };
-    size_t index = found([&](size_t other) { return answers[other] == answers[i]; });
-    if (index == first.size())
-      index = found([&](size_t other) { return verify_math(answers[other], answers[i], kMathSteps).correct; });
-    if (index == first.size() && !answers[i].empty()) first.push_back(i);
-    classes.push_back(answers[i].empty() ? -1 : static_cast<int64_t>(index));
+    size_t index = found([&](const FinalAnswer& other) { return other.text == answer.text; });
+    if (index == first.size() && answer.is_math)
+      index = found([&](const FinalAnswer& other) {
+        return other.is_math && verify_math(other.text, answer.text, kMathSteps).correct;
+      });
+    if (index == first.size() && !answer.text.empty()) first.push_back(classes.size());
+    classes.push_back(answer.text.empty() ? -1 : static_cast<int64_t>(index));
   }
   return classes;
 }
 
-double majority_at_k(std::span<const int64_t> classes, std::span<const double> rewards, int64_t k) {
+double majority_at_k(std::span<const int64_t> classes, std::span<const double> solved, int64_t k) {
   const size_t size = static_cast<size_t>(k), blocks = classes.size() / size;
-  double solved = 0;
-  for (size_t block = 0; block < blocks; ++block) {
-    const std::optional<double> reward =
-        elected(classes.subspan(block * size, size), rewards.subspan(block * size, size));
-    solved += reward && *reward >= kSolved ? 1 : 0;
-  }
-  return solved / static_cast<double>(blocks);
+  double sum = 0;
+  for (size_t block = 0; block < blocks; ++block)
+    sum += elected(classes.subspan(block * size, size), solved.subspan(block * size, size));
+  return sum / static_cast<double>(blocks);
 }
 
 Estimate bootstrap_mean(std::span<const double> values, uint64_t seed) {
@@ -136,52 +160,55 @@ Estimate bootstrap_mean(std::span<const double> values, uint64_t seed) {
     means.push_back(sum / static_cast<double>(values.size()));
   }
   std::sort(means.begin(), means.end());
-  return {mean_of(values), percentile(means, 0.025), percentile(means, 0.975)};
+  return {mean_of(values), percentile(means, 0.025), percentile(means, 0.975), static_cast<int64_t>(values.size())};
 }
 
-std::vector<SourceStatistics> evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks,
-                                                    uint64_t seed) {
+EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks,
+                                           uint64_t seed) {
   const int64_t samples = samples_of(prompts, ks);
   std::vector<std::string> sources;
-  std::map<std::string, std::vector<std::vector<double>>> by_source;
-  std::vector<std::vector<double>> all;
+  std::map<std::string, Rows> by_source;
+  Rows all;
   for (const JudgedPrompt& prompt : prompts) {
-    all.push_back(measure(prompt, ks));
-    std::vector<std::vector<double>>& rows = by_source[prompt.source];
-    if (rows.empty()) sources.push_back(prompt.source);
-    rows.push_back(all.back());
+    const Measured values = measure(prompt, ks);
+    Rows& rows = by_source[prompt.source];
+    if (rows.measured.empty()) sources.push_back(prompt.source);
+    rows.add(prompt, values);
+    all.add(prompt, values);
   }
-  std::vector<SourceStatistics> result;
-  for (const std::string& source : sources) result.push_back(summarize(source, by_source[source], samples, ks, seed));
-  if (sources.size() > 1) result.push_back(summarize("all", all, samples, ks, seed));
+  EvaluationStatistics result{.all = summarize("", all, samples, ks, seed), .sources = {}};
+  for (const std::string& source : sources)
+    result.sources.push_back(summarize(source, by_source[source], samples, ks, seed));
   return result;
 }
 
-Json to_json(std::span<const SourceStatistics> statistics) {
-  Json tree = Json::object();
-  for (const SourceStatistics& source : statistics) {
-    Json& row = tree[source.source];
-    row = {{"prompts", source.prompts}, {"samples", source.samples}};
-    for (const auto& [name, estimate] : source.measures)
-      row[name] = {{"mean", estimate.mean}, {"low", estimate.low}, {"high", estimate.high}};
+Json to_json(const SourceStatistics& statistics) {
+  Json tree = {{"prompts", statistics.prompts}, {"samples", statistics.samples}, {"unjudged", statistics.unjudged}};
+  for (const auto& [name, estimate] : statistics.measures) {
+    Json& measure = tree[name] = nullptr;
+    if (estimate.prompts == 0) continue;
+    measure = {{"mean", estimate.mean}, {"low", estimate.low}, {"high", estimate.high}};
+    if (estimate.prompts < statistics.prompts) measure["prompts"] = estimate.prompts;
   }
   return tree;
 }
 
-std::string to_table(std::span<const SourceStatistics> statistics) {
+std::string to_table(const EvaluationStatistics& statistics) {
+  std::vector<SourceStatistics> rows = statistics.sources;
+  if (rows.size() > 1) rows.push_back(statistics.all), rows.back().source = "all sources";
   int width = 6;
-  for (const SourceStatistics& source : statistics)
-    width = std::max(width, display_width(escape_controls(source.source)));
+  for (const SourceStatistics& source : rows) width = std::max(width, display_width(escape_controls(source.source)));
   const auto padded = [&](const std::string& text) {
     return text + std::string(static_cast<size_t>(width - display_width(text)), ' ');
   };
   std::string table = padded("source") + "  prompts  measure     mean   95 % interval\n";
-  for (const SourceStatistics& source : statistics) {
+  for (const SourceStatistics& source : rows) {
     for (const auto& [name, estimate] : source.measures) {
       char text[120];
-      std::snprintf(text, sizeof(text), "  %7lld  %-8s  %6.4f   [%.4f, %.4f]\n", static_cast<long long>(source.prompts),
-                    name.c_str(), estimate.mean, estimate.low, estimate.high);
+      std::snprintf(text, sizeof(text), "  %7lld  %-8s  ", static_cast<long long>(estimate.prompts), name.c_str());
       table += padded(escape_controls(source.source)) + text;
+      std::snprintf(text, sizeof(text), "%6.4f   [%.4f, %.4f]", estimate.mean, estimate.low, estimate.high);
+      table += (estimate.prompts > 0 ? text : "     -") + std::string("\n");
     }
   }
   return table;

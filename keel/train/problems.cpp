@@ -1,5 +1,7 @@
 #include "keel/train/problems.h"
 
+#include <functional>
+
 #include "keel/core/error.h"
 #include "keel/data/open_dataset.h"
 #include "keel/task/tasks.h"
@@ -8,21 +10,21 @@
 namespace keel {
 namespace {
 
-/// The task's check. It knows its own stop word; a model that was loaded may end its completions with another.
-RewardFunction task_check(const std::shared_ptr<const Task>& task, const LoadedModel& policy) {
+/// A completion as the task knows it, which has its own stop word; a model that was loaded may end with another.
+std::function<std::string(std::string_view)> with_task_stop(const LoadedModel& policy) {
   std::vector<std::string> stops;
   for (const int32_t id : policy.stop_ids)
     if (id < policy.tokenizer.size()) stops.push_back(policy.tokenizer.token(id));
-  return [task, stops](const Prompt& prompt, std::string_view completion) {
-    const Problem problem{prompt.text, prompt.answer};
+  return [stops](std::string_view completion) {
+    std::string spelled(completion);
     for (const std::string& stop : stops) {
       if (stop == kStopWord || stop.empty() || !completion.ends_with(stop)) continue;
-      std::string spelled(completion.substr(0, completion.size() - stop.size()));
+      spelled.resize(completion.size() - stop.size());
       spelled += ' ';
       spelled += kStopWord;
-      return task->check(problem, spelled);
+      break;
     }
-    return task->check(problem, completion);
+    return spelled;
   };
 }
 
@@ -50,7 +52,13 @@ void Problems::open_task(const Config& config, const LoadedModel& policy) {
   };
   training_ = stream(Split::kTrain);
   held_out_ = stream(Split::kHeldOut);
-  reward_ = std::make_shared<const RewardSum>(make_reward(config.reward, task_check(task_, policy)));
+  const auto respelled = with_task_stop(policy);
+  reward_ = std::make_shared<const RewardSum>(make_reward(
+      config.reward,
+      [task = task_, respelled](const Prompt& prompt, std::string_view completion) {
+        return task->check({prompt.text, prompt.answer}, respelled(completion));
+      },
+      [task = task_, respelled](std::string_view completion) { return task->answer(respelled(completion)); }));
   warnings_ = reward_->source_warnings({config.task.name});
   task_alone_ = config.reward.functions.empty();
 }
@@ -84,10 +92,27 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
     notes_.emplace_back("nothing to evaluate on: neither data.eval_files nor data.held_out is set");
 }
 
-std::vector<Prompt> Problems::held_out(int64_t count) {
+HeldOut Problems::held_out(int64_t count) {
   if (!held_out_) return {};
+  const SkippedCounts before = held_out_->skipped();
   held_out_->seek(0);
-  return held_out_->next(count);
+  HeldOut result{.prompts = held_out_->next(count), .left_out = held_out_->skipped()};
+  result.left_out.too_long -= before.too_long;
+  result.left_out.bad -= before.bad;
+  if (result.prompts.empty() && !result.note().empty())
+    fail(ExitCode::kBadInput, "there is nothing to evaluate on: ", result.note());
+  return result;
+}
+
+std::string HeldOut::note() const {
+  const auto counted = [](uint64_t count, const char* what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s") + " left out: ";
+  };
+  std::string text;
+  if (left_out.too_long > 0)
+    text = counted(left_out.too_long, "prompt") + "longer than data.max_prompt_tokens or the model's positions allow";
+  if (left_out.bad > 0) text += (text.empty() ? "" : "; ") + counted(left_out.bad, "row") + "bad (data.bad_rows: skip)";
+  return text.empty() ? text : text + "; the first is " + left_out.first;
 }
 
 std::optional<double> Problems::largest_reward() const {

@@ -13,6 +13,15 @@
 
 namespace keel {
 
+/// Prompts to evaluate on.
+struct HeldOut {
+  std::vector<Prompt> prompts;
+  SkippedCounts left_out;  // rows that were passed over on the way to them
+
+  /// "2 prompts left out: longer than data.max_prompt_tokens ..."; empty where none was.
+  std::string note() const;
+};
+
 /// Where a run's prompts come from and what their completions are worth: the user's files and reward functions, or a
 /// built-in task.
 class Problems {
@@ -24,8 +33,8 @@ class Problems {
   PromptStream& training() { return *training_; }
 
   /// The first `count` problems that are kept for evaluation, the same at every call; fewer where there are not so
-  /// many.
-  std::vector<Prompt> held_out(int64_t count);
+  /// many. An Error where there are rows and all of them are left out.
+  HeldOut held_out(int64_t count);
 
   const RewardSum& reward() const { return *reward_; }
 

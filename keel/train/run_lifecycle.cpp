@@ -199,6 +199,7 @@ std::unique_ptr<Trainer> Trainer::start(const Config& given, bool replace, Conso
   state.data = problems.fingerprint();
   state.data_rows = problems.rows();
   problems.training().next(1);  // files without a prompt that fits are refused now
+  if (config.eval.prompts > 0) problems.held_out(1);
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
   std::unique_ptr<Trainer> trainer(
       new Trainer(config, std::move(policy), std::move(problems), std::move(folder), state, console));
@@ -305,7 +306,8 @@ bool Trainer::evaluation_due() const {
 
 void Trainer::evaluate_if_due() {
   if (!evaluation_due()) return;
-  const std::vector<Prompt> prompts = problems_.held_out(config_.eval.prompts);
+  const HeldOut held_out = problems_.held_out(config_.eval.prompts);
+  const std::vector<Prompt>& prompts = held_out.prompts;
   if (prompts.empty()) return;  // files without a part to evaluate on
   console_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
   Evaluation result = evaluate(policy_, prompts, problems_.reward(), evaluation_request(config_), stop_requested);
@@ -315,15 +317,30 @@ void Trainer::evaluate_if_due() {
   state_.last_evaluation = state_.step;
   Json row = {{"phase", "eval"}, {"step", state_.step}, {"updates", state_.updates}};
   write_evaluation(result, row);
+  if (held_out.left_out.too_long > 0) row["eval/too_long"] = held_out.left_out.too_long;
+  if (held_out.left_out.bad > 0) row["eval/bad_rows"] = held_out.left_out.bad;
   folder_.add_metrics(row);
-  for (int64_t i = 0; i < std::min(kEvaluationSamples, result.count); ++i)
-    folder_.add_sample(
-        sample_row("eval", state_.step, prompts[i], result.rollouts[i * config_.eval.samples], policy_.tokenizer));
-  console_.line("step " + std::to_string(state_.step) + ": held-out accuracy " + fixed(result.accuracy, 3) + "  [" +
-                fixed(result.low, 3) + ", " + fixed(result.high, 3) + "]  on " + std::to_string(result.count) +
-                " prompts");
+  for (int64_t i = 0; i < std::min(kEvaluationSamples, result.count); ++i) {
+    const int64_t first = i * config_.eval.samples;
+    Json sample = sample_row("eval", state_.step, prompts[i], result.rollouts[first], policy_.tokenizer);
+    if (!result.verdicts[first].reward) sample["reward"] = nullptr;
+    folder_.add_sample(sample);
+  }
+  tell_evaluation(result, held_out.note());
   if (state_.rl_steps == 0) first_evaluation_ = result;
   last_evaluation_ = std::move(result);
+}
+
+void Trainer::tell_evaluation(const Evaluation& result, const std::string& left_out) {
+  if (!left_out.empty() && !std::exchange(told_of_left_out_, true)) console_.warning("evaluation: " + left_out);
+  const int64_t unjudged = result.statistics.all.unjudged;
+  const std::string place = "step " + std::to_string(state_.step) + ": ";
+  if (unjudged > 0)
+    console_.warning(place + "no reward function judged " + std::to_string(unjudged) + " of " +
+                     std::to_string(result.verdicts.size()) + " completions of held-out prompts; they are left out");
+  if (result.judged())
+    console_.line(place + "held-out accuracy " + fixed(result.accuracy, 3) + "  [" + fixed(result.low, 3) + ", " +
+                  fixed(result.high, 3) + "]  on " + std::to_string(result.count) + " prompts");
 }
 
 void Trainer::record_step(Json values, const char* phase, double seconds) {

@@ -60,6 +60,7 @@ class Trainer {
   void note_scores(const ScoreReport& report, size_t completions);
   void self_test();
   void evaluate_if_due();
+  void tell_evaluation(const Evaluation& result, const std::string& left_out);
   bool evaluation_due() const;
   void finish_sft_step();
   void begin_phase(Phase phase);
@@ -88,6 +89,7 @@ class Trainer {
   TrainState state_;
   bool told_of_skipped_ = false;   // the first row that gave no prompt
   ScoreTally tally_;               // since the run was started or resumed
+  bool told_of_left_out_ = false;  // rows of the evaluation that gave none
   double checkpoint_seconds_ = 0;  // of the last save, reported with the next step
   std::optional<Evaluation> first_evaluation_, last_evaluation_;
   std::filesystem::path last_checkpoint_;

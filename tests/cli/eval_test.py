@@ -8,6 +8,23 @@ import support
 from support import QUICKSTART, keel, metrics, read_jsonl, settings, train
 
 
+def chains_answer(row):
+    """What a completion of the task says in the end: the word after ANS, if it stopped there."""
+    words = row["completion"].split()
+    return words[-1] if row["finish"] == "stop" and words[-2:-1] == ["ANS"] else ""
+
+
+def majority(samples, k):
+    """The share of blocks of k samples whose most frequent answer, of equals the first, is right."""
+    blocks = [samples[i:i + k] for i in range(0, len(samples) - k + 1, k)]
+    right = 0
+    for block in blocks:
+        votes = [answer for answer in map(chains_answer, block) if answer]
+        winner = max(votes, key=votes.count, default=None)
+        right += winner == str(block[0]["gold"])
+    return right / len(blocks)
+
+
 class Eval(support.Test):
     def setUp(self):
         super().setUp()
@@ -36,14 +53,26 @@ class Eval(support.Test):
             for operator, operand in zip(steps[::2], steps[1::2]):
                 value = {"+": value + int(operand), "-": value - int(operand), "*": value * int(operand)}[operator] % 5
             right = row["completion"].split()[-2:] == ["ANS", str(value)] and row["finish"] == "stop"
-            self.assertEqual(row["reward"], float(right), row)
+            self.assertEqual((row["reward"], row["solved"], row["gold"]), (float(right), right, value), row)
+            self.assertEqual(row["answer"], chains_answer(row), row)
         self.assertTrue(any(map(sum, groups)))
         self.assertAlmostEqual(found["avg@4"]["mean"], sum(map(sum, groups)) / 240)
         for k in (1, 2, 4):
             shares = [sum(any(subset) for subset in itertools.combinations(group, k)) /
                       sum(1 for _ in itertools.combinations(group, k)) for group in groups]
             self.assertAlmostEqual(found[f"pass@{k}"]["mean"], sum(shares) / 60)
-        self.assertIn("maj@4", found)
+        for k in (2, 4):
+            self.assertAlmostEqual(found[f"maj@{k}"]["mean"], sum(majority(rows[i:i + 4], k) for i in range(0, 240, 4)) / 60)
+
+    def test_training_counts_votes_in_the_same_way(self):
+        samples = self.folder / "samples.jsonl"
+        run = self.folder / "again"
+        sizes = {"model": {"hidden_size": 32}, "eval": {"prompts": 30, "samples": 4}}
+        self.assert_exit(train(run, sft={"steps": 60, "noisy_steps": 3}, **sizes), 0)
+        self.assert_exit(self.evaluate("--samples", samples, run={"dir": run}, **sizes), 0)
+        rows = read_jsonl(samples)
+        last = [row for row in metrics(run) if row["phase"] == "eval"][-1]
+        self.assertAlmostEqual(last["eval/maj@4"], sum(majority(rows[i:i + 4], 4) for i in range(0, 120, 4)) / 30)
 
     def test_one_sample_is_what_training_reported(self):
         last = [row for row in metrics(self.run_folder) if row["phase"] == "eval"][-1]

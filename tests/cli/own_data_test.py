@@ -1,6 +1,8 @@
 """A model folder, a data file and a reward function of the user's own, through training, resumption and evaluation."""
 
 import json
+import re
+import shutil
 
 import support
 
@@ -247,6 +249,128 @@ class OwnData(support.Test):
         self.assert_exit(result, 0)
         self.assertEqual(json.loads(result.stdout)["sources"]["sums"]["prompts"], 20)
         self.assert_refused(support.keel("train", config), 2, "data.eval_files", "data.files")
+
+    def evaluate(self, *flags, **more):
+        """keel eval of the model on the rows, with every completion; the result also has its numbers and samples."""
+        samples = self.folder / "samples.jsonl"
+        samples.unlink(missing_ok=True)
+        more.setdefault("data", {}).setdefault("files", [])
+        result = support.keel("eval", self.configuration("run", **more), "--json", "--samples", samples, *flags)
+        result.numbers = json.loads(result.stdout) if result.stdout else None
+        result.samples = support.read_jsonl(samples) if samples.exists() else None
+        return result
+
+    def test_completions_that_nobody_judged_are_left_out_and_counted(self):
+        self.reward.write_text("""
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return None if extra_info["bonus"] % 2 else 1.0 * (extra_info["bonus"] == 4)
+""")
+        result = self.evaluate(eval={"prompts": 20, "samples": 2})
+        self.assert_exit(result, 0)
+        sums = result.numbers["all"]
+        # Of 5 x 4 prompts the 8 with an odd first number are not judged, and 4 of the other 12 are right.
+        self.assertEqual((sums["prompts"], sums["unjudged"]), (20, 16))
+        for name in ("avg@2", "pass@1", "pass@2", "maj@2"):
+            self.assertAlmostEqual(sums[name]["mean"], 4 / 12 if name != "maj@2" else sums[name]["mean"])
+            self.assertEqual(sums[name]["prompts"], 12)
+        for sample in result.samples:
+            bonus = int(sample["prompt"].split()[1])
+            self.assertEqual(sample["reward"], None if bonus % 2 else float(bonus == 4), sample)
+            self.assertEqual(sample["solved"], None if bonus % 2 else bonus == 4, sample)
+        table = support.keel("eval", self.configuration("run", eval={"prompts": 20, "samples": 2}))
+        self.assertIn("16 of 40 completions left out: no reward function judged them", table.stdout)
+        self.assert_exit(self.train("trained", train={"steps": 1}, eval={"prompts": 20}), 0)
+        (row, *_) = [row for row in support.metrics(self.folder / "trained") if row["phase"] == "eval"]
+        self.assertAlmostEqual(row["eval/accuracy"], 4 / 12)
+        self.assertEqual(row["eval/unjudged"], 8)
+
+    def test_an_evaluation_that_nobody_judged_has_no_numbers(self):
+        self.reward.write_text("def f(completions, **columns):\n    return [None] * len(completions)\n")
+        functions = {"functions": [f"python:{self.reward}"]}
+        result = self.evaluate(eval={"prompts": 20}, reward=functions)
+        self.assert_exit(result, 2)
+        self.assertIn("keel: no reward function judged any of the 20 completions", result.stderr)
+        self.assertIsNone(result.samples)
+        result = self.train("run", train={"steps": 1}, eval={"prompts": 20}, reward=functions)
+        self.assert_exit(result, 0)
+        self.assertIn("no reward function judged 20 of 20 completions", result.stdout + result.stderr)
+        for row in support.metrics(self.folder / "run"):
+            self.assertNotIn("eval/accuracy", row)
+
+    def test_a_format_does_not_make_a_wrong_answer_right(self):
+        self.reward.write_text("def f(completions, **columns):\n    return [1.0] * len(completions)\n")
+        result = self.evaluate(eval={"prompts": 20, "samples": 2},
+                               reward={"functions": [f"python:{self.reward}", "numeric"], "weights": [0.6, 0.2]})
+        self.assert_exit(result, 0)
+        right = 0
+        for sample in result.samples:
+            numbers = [int(sign.strip() + digits) for sign, digits in re.findall(r"(- )?([0-9]+)", sample["completion"])]
+            solved = numbers[-1:] == [int(sample["gold"])]
+            right += solved
+            self.assertEqual(sample["answer"], "".join(map(str, numbers[-1:])), sample)
+            self.assertEqual(sample["solved"], solved, sample)
+            self.assertAlmostEqual(sample["reward"], 0.6 + 0.2 * solved)
+        self.assertTrue(0 < right < 40, right)
+        self.assertAlmostEqual(result.numbers["all"]["pass@1"]["mean"], right / 40)
+
+    def test_prompts_that_are_too_long_are_told(self):
+        rows = self.data.read_text().splitlines(keepends=True)
+        long = json.loads(rows[0])
+        long["prompt"] = "<bos> " + "1 + " * 30 + "1 ="
+        self.data.write_text("".join([rows[0], json.dumps(long) + "\n", rows[1], json.dumps(long) + "\n", *rows[2:4]]))
+        limit = {"max_prompt_tokens": 40}
+        result = self.evaluate(data=dict(limit))
+        self.assert_exit(result, 0)
+        self.assertEqual(result.numbers["left_out"], {"too_long": 2, "bad_rows": 0})
+        self.assertEqual(result.numbers["all"]["prompts"], 4)
+        self.assertRegex(result.stderr, r"2 prompts left out: longer than data.max_prompt_tokens.*rows.jsonl")
+        result = self.train("run", train={"steps": 1}, data=dict(limit))
+        self.assert_exit(result, 0)
+        self.assertEqual((result.stdout + result.stderr).count("2 prompts left out"), 1)
+        counts = [row.get("eval/too_long") for row in support.metrics(self.folder / "run") if row["phase"] == "eval"]
+        self.assertEqual(counts, [2, 2])
+        only_long = self.write("long.jsonl", json.dumps(long) + "\n")
+        data = {"eval_files": [str(only_long)], **limit}
+        result = self.evaluate(data=dict(data))
+        self.assert_exit(result, 3)
+        self.assertIn("keel: there is nothing to evaluate on: 1 prompt left out", result.stderr)
+        self.assert_refused(self.train("refused", data=dict(data)), 3, "nothing to evaluate on", "1 prompt left out")
+        self.assertFalse((self.folder / "refused").exists())
+
+    def test_a_source_called_all_is_not_all(self):
+        rows = [json.loads(line) for line in self.data.read_text().splitlines()]
+        for index, row in enumerate(rows):
+            row["data_source"] = "all" if index < 5 else "rest"
+        self.data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        result = self.evaluate(eval={"prompts": 20})
+        self.assert_exit(result, 0)
+        means = {}
+        for name in ("all", "rest"):
+            rewards = [sample["reward"] for sample in result.samples if sample["source"] == name]
+            means[name] = sum(rewards) / len(rewards)
+            self.assertAlmostEqual(result.numbers["sources"][name]["avg@1"]["mean"], means[name])
+        self.assertEqual(result.numbers["all"]["prompts"], 20)
+        self.assertAlmostEqual(result.numbers["all"]["avg@1"]["mean"], (5 * means["all"] + 15 * means["rest"]) / 20)
+
+    def test_random_weights_are_what_training_starts_from(self):
+        bare = self.folder / "bare"
+        shutil.copytree(self.model, bare, ignore=shutil.ignore_patterns("*.safetensors"))
+        untrained = {"path": str(bare), "random_weights": True}
+        result = self.evaluate(model=untrained, eval={"prompts": 20})
+        self.assert_exit(result, 0)
+        self.assert_exit(self.train("fresh", train={"steps": 0}, model=untrained, eval={"prompts": 20}), 0)
+        (row, *_) = [row for row in support.metrics(self.folder / "fresh") if row["phase"] == "eval"]
+        self.assertEqual(result.numbers["all"]["avg@1"]["mean"], row["eval/accuracy"])
+        trained = self.evaluate(eval={"prompts": 20})
+        self.assertNotEqual([s["completion"] for s in trained.samples], [s["completion"] for s in result.samples])
+        named = self.evaluate("--model", self.model, model=untrained, eval={"prompts": 20})
+        self.assertEqual(named.samples, trained.samples)
+        self.assertIn("not model.random_weights", named.stderr)
+
+    def test_files_to_evaluate_on_are_read_once(self):
+        result = self.evaluate()
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stderr.count("read as"), 1, result.stderr)
 
     def test_the_short_form_of_the_model_leaves_room_for_its_section(self):
         values = json.loads(self.configuration("run").read_text())

@@ -352,6 +352,15 @@ TEST(Chains, RewardOnlyTheRightAnswerAtTheVeryEnd) {
   EXPECT_EQ(task.check({"", "12"}, "ANS 12 <eos>"), 0);
 }
 
+TEST(Chains, ReadTheAnswerThatTheyJudge) {
+  const ChainsTask task(preset("T1"));
+  EXPECT_EQ(task.answer("so 3 + 9 = 12 ; ANS 12 <eos>"), "12");
+  EXPECT_EQ(task.answer("ANS 1 ANS so <eos>"), "so");  // a vote, though no number
+  for (const char* none : {"", "<eos>", "ANS 12", "12 <eos>", "ANS <eos>", "ANS 12<eos>", "ANS 1 2 <eos>",
+                           "XANS 12 <eos>", "ANS 12 <eos> <eos>", "ANS 12 <eos> so"})
+    EXPECT_EQ(task.answer(none), "") << none;
+}
+
 TEST(Chains, RefuseOptionsThatMakeNoSense) {
   expect_refused({.modulus = 1}, {"task.modulus is 1", "2 to"});
   expect_refused({.modulus = 10001}, {"task.modulus is 10001", "10000"});

@@ -166,6 +166,21 @@ TEST_P(WorkedTasks, WriteAFolderForTheTokenizerParityScript) {
 INSTANTIATE_TEST_SUITE_P(All, WorkedTasks, testing::ValuesIn(worked_names()),
                          [](const auto& row) { return row.param; });
 
+TEST(TaskAnswers, HaveOneSpellingForAllThatMeanTheSame) {
+  const auto expect = [](const char* name, std::string_view completion, std::string_view answer) {
+    EXPECT_EQ(make_task({.name = name})->answer(completion), answer) << name << ": " << completion;
+  };
+  for (const char* name : {"arithmetic", "modular", "equations", "letters"}) {
+    for (const char* text : {"#### 1200<eos>", "x = 1,200", "\\boxed{1200}", "3 + 9\n1100 + 100 = 1200<|im_end|>"})
+      expect(name, text, "1200");
+    expect(name, "#### about twelve", "about twelve");  // worth nothing, but it is what was said
+    expect(name, " <eos>", "");
+  }
+  for (const char* text : {"#### [3, -1]", "#### 3,-1<eos>", "\\boxed{3 -1}"}) expect("lists", text, "[3,-1]");
+  expect("strings", "#### \"banana\"<eos>", "banana");
+  for (const char* text : {"#### (3 + 7) * 2 = 20", "#### (3+7)*2<eos>"}) expect("countdown", text, "(3+7)*2");
+}
+
 TEST(TaskTable, HasAtLeastEightTasksAndHelpsWithTheirNames) {
   EXPECT_GE(task_names().size(), 8u);
   EXPECT_NE(error_of(2, [] { make_task({.name = "cuntdown"}); }).find("did you mean countdown?"), std::string::npos);

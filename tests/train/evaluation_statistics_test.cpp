@@ -38,8 +38,15 @@ TEST(PassAtK, StaysExactWhereBinomialsOverflow) {
 }
 
 TEST(AnswerClasses, PutAnswersTogetherThatMeanTheSame) {
-  const std::vector<std::string> answers = {"1/2", "", "0.5", "\\frac{1}{2}", "2", "abc", "x = 2", "abc", "abd", ""};
-  EXPECT_EQ(answer_classes(answers), (std::vector<int64_t>{0, -1, 0, 0, 1, 2, 1, 2, 3, -1}));
+  const auto classes = [](const std::vector<std::string>& texts, bool is_math) {
+    std::vector<FinalAnswer> answers;
+    for (const std::string& text : texts) answers.push_back({text, is_math});
+    return answer_classes(answers);
+  };
+  EXPECT_EQ(classes({"1/2", "", "0.5", "\\frac{1}{2}", "2", "abc", "x = 2", "abc", "abd", ""}, true),
+            (std::vector<int64_t>{0, -1, 0, 0, 1, 2, 1, 2, 3, -1}));
+  // Words are not products: "ab" is not "ba".
+  EXPECT_EQ(classes({"ab", "ba", "", "1/2", "0.5", "ab"}, false), (std::vector<int64_t>{0, 1, -1, 2, 3, 0}));
 }
 
 TEST(MajorityAtK, IsWhatAHandCountSays) {
@@ -125,21 +132,35 @@ TEST(Bootstrap, OfEqualValuesIsAPointAndOfOthersAFunctionOfTheSeed) {
   EXPECT_EQ(bootstrap_mean({}, 1).mean, 0);
 }
 
+constexpr double kUnjudged = -1;
+
+/// Samples that are solved when their reward is at least a half.
+JudgedPrompt judged(const std::string& source, const std::vector<double>& rewards,
+                    const std::vector<std::string>& answers) {
+  JudgedPrompt prompt{source, {}};
+  for (size_t i = 0; i < rewards.size(); ++i) {
+    prompt.samples.push_back({.reward = rewards[i], .solved = rewards[i] >= 0.5, .answer = {answers[i], true}});
+    if (rewards[i] == kUnjudged) prompt.samples.back().reward.reset();
+  }
+  return prompt;
+}
+
 std::vector<JudgedPrompt> two_sources() {
-  return {{"math", {1, 0, 0, 0}, {"4", "5", "5", "6"}},
-          {"code", {0.25, 0.25, 0.25, 0.25}, {"", "", "", ""}},
-          {"math", {1, 1, 0, 1}, {"7", "7.0", "8", "x = 7"}}};
+  return {judged("math", {1, 0, 0, 0}, {"4", "5", "5", "6"}),
+          judged("code", {0.25, 0.25, 0.25, 0.25}, {"", "", "", ""}),
+          judged("math", {1, 1, 0, 1}, {"7", "7.0", "8", "x = 7"})};
+}
+
+std::vector<double> means(const SourceStatistics& source) {
+  std::vector<double> values;
+  for (const auto& measure : source.measures) values.push_back(measure.estimate.mean);
+  return values;
 }
 
 TEST(EvaluationStatistics, AreByHandThese) {
   const std::vector<int64_t> ks = {1, 2, 4};
-  const std::vector<SourceStatistics> result = evaluation_statistics(two_sources(), ks, 5);
-  ASSERT_EQ(result.size(), 3u);
-  const auto means = [](const SourceStatistics& source) {
-    std::vector<double> values;
-    for (const auto& measure : source.measures) values.push_back(measure.estimate.mean);
-    return values;
-  };
+  const auto [all, result] = evaluation_statistics(two_sources(), ks, 5);
+  ASSERT_EQ(result.size(), 2u);
   std::vector<std::string> names;
   for (const auto& measure : result[0].measures) names.push_back(measure.name);
   EXPECT_EQ(names, (std::vector<std::string>{"avg@4", "pass@1", "pass@2", "pass@4", "maj@2", "maj@4"}));
@@ -150,28 +171,62 @@ TEST(EvaluationStatistics, AreByHandThese) {
   // 1/2.
   EXPECT_EQ(means(result[0]), (std::vector<double>{0.5, 0.5, 0.75, 1, 0.5, 0.5}));
   EXPECT_EQ(means(result[1]), (std::vector<double>{0.25, 0, 0, 0, 0, 0}));  // half a point would be solved
-  EXPECT_EQ(result[2].source, "all");
-  EXPECT_NEAR(means(result[2])[0], 1.25 / 3, 1e-12);
-  const std::vector<JudgedPrompt> one = {two_sources()[0]};
-  EXPECT_EQ(evaluation_statistics(one, ks, 5).size(), 1u);  // one source is all
-  EXPECT_TRUE(evaluation_statistics({}, ks, 5).empty());
+  EXPECT_EQ(all.prompts, 3);
+  EXPECT_NEAR(means(all)[0], 1.25 / 3, 1e-12);
+  EXPECT_TRUE(evaluation_statistics({}, ks, 5).sources.empty());
+}
+
+TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
+  const std::vector<JudgedPrompt> prompts = {
+      judged("math", {kUnjudged, 1, 0, 1}, {"5", "4", "5", "4"}),  // c = 2 of n = 3; the block {4 5}, 4 is first
+      judged("math", {kUnjudged, kUnjudged, 0, kUnjudged}, {"1", "1", "1", "1"}),
+      judged("talk", {kUnjudged, kUnjudged, kUnjudged, kUnjudged}, {"1", "1", "1", "1"})};
+  const std::vector<int64_t> ks = {1, 2, 4};
+  const auto [all, sources] = evaluation_statistics(prompts, ks, 5);
+  EXPECT_EQ(all.unjudged, 8);
+  EXPECT_EQ(sources[0].unjudged, 4);
+  // avg: (2/3 + 0) / 2; pass@1 the same; pass@2 and maj@2: the first prompt alone; 4 samples nobody has.
+  const Json math = to_json(sources[0]), talk = to_json(sources[1]);
+  EXPECT_NEAR(math["avg@4"]["mean"].get<double>(), 1.0 / 3, 1e-12);
+  EXPECT_NEAR(math["pass@1"]["mean"].get<double>(), 1.0 / 3, 1e-12);
+  EXPECT_FALSE(math["pass@1"].contains("prompts"));
+  EXPECT_EQ(math["pass@2"], Json({{"mean", 1}, {"low", 1}, {"high", 1}, {"prompts", 1}}));
+  EXPECT_EQ(math["maj@2"], math["pass@2"]);
+  EXPECT_TRUE(math["pass@4"].is_null());
+  EXPECT_EQ(math["unjudged"], 4);
+  EXPECT_TRUE(talk["avg@4"].is_null());
+  EXPECT_TRUE(talk["maj@2"].is_null());
+  EXPECT_EQ(to_json(all)["avg@4"]["mean"], math["avg@4"]["mean"]);
+  EXPECT_EQ(to_json(all)["avg@4"]["prompts"], 2);
+  const std::string table = to_table({all, sources});
+  EXPECT_NE(table.find("talk               0  avg@4          -\n"), std::string::npos) << table;
+}
+
+TEST(EvaluationStatistics, TellASourceCalledAllFromAll) {
+  const std::vector<JudgedPrompt> prompts = {judged("all", {1}, {"1"}), judged("rest", {0}, {"1"})};
+  const auto [all, sources] = evaluation_statistics(prompts, std::vector<int64_t>{1}, 5);
+  EXPECT_EQ(to_json(all)["avg@1"]["mean"], 0.5);
+  EXPECT_EQ(to_json(sources[0])["avg@1"]["mean"], 1);
+  const std::string table = to_table({all, sources});
+  EXPECT_NE(table.find("all                1  avg@1     1.0000"), std::string::npos) << table;
+  EXPECT_NE(table.find("all sources        2  avg@1     0.5000"), std::string::npos) << table;
 }
 
 TEST(EvaluationStatistics, BecomeATreeAndATable) {
   const std::vector<int64_t> ks = {1};
-  const std::vector<SourceStatistics> result = evaluation_statistics(two_sources(), ks, 5);
-  const Json tree = to_json(result);
-  EXPECT_EQ(tree["math"]["pass@1"]["mean"], 0.5);
-  EXPECT_EQ(tree["code"]["prompts"], 1);
-  EXPECT_LE(tree["all"]["avg@4"]["low"], tree["all"]["avg@4"]["mean"]);
-  EXPECT_LE(tree["all"]["avg@4"]["mean"], tree["all"]["avg@4"]["high"]);
+  const EvaluationStatistics result = evaluation_statistics(two_sources(), ks, 5);
+  const Json math = to_json(result.sources[0]), all = to_json(result.all);
+  EXPECT_EQ(math["pass@1"]["mean"], 0.5);
+  EXPECT_EQ(to_json(result.sources[1])["prompts"], 1);
+  EXPECT_LE(all["avg@4"]["low"], all["avg@4"]["mean"]);
+  EXPECT_LE(all["avg@4"]["mean"], all["avg@4"]["high"]);
   const std::string table = to_table(result);
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 7);
-  EXPECT_NE(table.find("math          2  pass@1    0.5000   ["), std::string::npos) << table;
+  EXPECT_NE(table.find("math               2  pass@1    0.5000   ["), std::string::npos) << table;
 }
 
 TEST(EvaluationStatistics, RefuseWhatDoesNotFitTogether) {
-  const std::vector<JudgedPrompt> uneven = {{"a", {1, 0}, {"1", "2"}}, {"a", {1}, {"1"}}};
+  const std::vector<JudgedPrompt> uneven = {judged("a", {1, 0}, {"1", "2"}), judged("a", {1}, {"1"})};
   EXPECT_NE(error_of(70, [&] { evaluation_statistics(uneven, std::vector<int64_t>{1}, 0); }).find("wanted 2"),
             std::string::npos);
   EXPECT_NE(error_of(70, [&] { evaluation_statistics(two_sources(), std::vector<int64_t>{5}, 0); }).find("k is 5"),

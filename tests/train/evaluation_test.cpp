@@ -111,19 +111,22 @@ TEST(Evaluation, OfSeveralSamplesIsCountedBySource) {
       any[source] += (right > 0) / weight;
     }
   }
-  ASSERT_EQ(result.sources.size(), 3u);
-  for (const SourceStatistics& source : result.sources) {
-    EXPECT_NEAR(source.measures[0].estimate.mean, mean[source.source], 1e-12) << source.source;
-    EXPECT_EQ(source.measures[2].name, "pass@5");
-    EXPECT_NEAR(source.measures[2].estimate.mean, any[source.source], 1e-12) << source.source;
-  }
+  const auto& [all, sources] = result.statistics;
+  ASSERT_EQ(sources.size(), 2u);
+  const auto check = [&](const SourceStatistics& found, const std::string& name) {
+    EXPECT_NEAR(found.measures[0].estimate.mean, mean[name], 1e-12) << name;
+    EXPECT_EQ(found.measures[2].name, "pass@5");
+    EXPECT_NEAR(found.measures[2].estimate.mean, any[name], 1e-12) << name;
+  };
+  check(all, "all");
+  for (const SourceStatistics& source : sources) check(source, source.source);
   EXPECT_NEAR(result.accuracy, mean["all"], 1e-12);
   EXPECT_TRUE(result.low < result.accuracy && result.accuracy < result.high);
 
   Json row;
   write_evaluation(result, row);
-  EXPECT_EQ(row["eval/pass@5"], result.sources[2].measures[2].estimate.mean);
-  EXPECT_EQ(row["eval/long/pass@5"], result.sources[1].measures[2].estimate.mean);
+  EXPECT_EQ(row["eval/pass@5"], all.measures[2].estimate.mean);
+  EXPECT_EQ(row["eval/long/pass@5"], sources[1].measures[2].estimate.mean);
   EXPECT_EQ(row["eval/count"], 50);
 }
 
@@ -144,12 +147,64 @@ TEST(Evaluation, StopsBetweenBatchesAndSumsUpWhatItHas) {
   const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
   const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 20, false);
   const EvaluationRequest request{.samples = 2, .max_new_tokens = 6, .seed = 9, .max_sequences = 8};
-  int asked = 0;
-  const Evaluation result = evaluate(policy, prompts, finds_f(), request, [&] { return ++asked > 2; });
+  int asked = 0;  // before each batch, and before each of its 4 prompts is judged
+  const Evaluation result = evaluate(policy, prompts, finds_f(), request, [&] { return ++asked > 2 * (1 + 4); });
   EXPECT_EQ(result.count, 8);
   EXPECT_EQ(result.rollouts.size(), 16u);
-  EXPECT_EQ(result.sources[0].prompts, 8);
+  EXPECT_EQ(result.statistics.all.prompts, 8);
   EXPECT_EQ(evaluate(policy, {}, finds_f(), request).count, 0);
+  asked = 0;  // told to stop while the second batch is judged, it forgets that batch
+  const Evaluation cut = evaluate(policy, prompts, finds_f(), request, [&] { return ++asked > 1 + 4 + 1 + 2; });
+  EXPECT_EQ(cut.count, 4);
+  EXPECT_EQ(cut.verdicts.size(), 8u);
+}
+
+/// Judges the prompts with an even answer alone; where `nothing`, none.
+RewardSum judges_even_prompts(bool nothing) {
+  class Even final : public Reward {
+   public:
+    explicit Even(bool nothing) : nothing_(nothing) {}
+    Scores operator()(std::span<const RewardSample> samples) const override {
+      Scores scores;
+      for (const RewardSample& sample : samples) {
+        const bool judges = !nothing_ && sample.prompt.answer.get<int64_t>() % 2 == 0;
+        scores.rewards.push_back(judges ? std::optional(looks_for_f(sample.prompt, sample.spelled)) : std::nullopt);
+      }
+      return scores;
+    }
+
+   private:
+    bool nothing_;
+  };
+  std::vector<RewardTerm> terms;
+  terms.push_back({.name = "even", .weight = 1, .sources = {}, .reward = std::make_unique<Even>(nothing)});
+  return {std::move(terms), OnError::kStop};
+}
+
+TEST(Evaluation, LeavesOutAndCountsWhatNobodyJudged) {
+  const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
+  const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 200, false);
+  const EvaluationRequest request{.max_new_tokens = 6, .seed = 9};
+  const Evaluation result = evaluate(policy, prompts, judges_even_prompts(false), request);
+  double right = 0;
+  for (size_t i = 0; i < 200; i += 2) right += is_right(result.rollouts[i]);
+  EXPECT_GT(right, 0);
+  EXPECT_NEAR(result.accuracy, right / 100, 1e-12);
+  EXPECT_EQ(std::pair(result.low, result.high), wilson_interval(right, 100));
+  Json row;
+  write_evaluation(result, row);
+  EXPECT_EQ(row["eval/unjudged"], 100);
+  EXPECT_EQ(row["eval/count"], 200);
+  EXPECT_TRUE(evaluation_sample(prompts[1], result.rollouts[1], result.verdicts[1])["reward"].is_null());
+  EXPECT_EQ(evaluation_sample(prompts[0], result.rollouts[0], result.verdicts[0])["reward"],
+            is_right(result.rollouts[0]) ? 1 : 0);
+
+  const Evaluation none = evaluate(policy, prompts, judges_even_prompts(true), request);
+  EXPECT_FALSE(none.judged());
+  Json empty;
+  write_evaluation(none, empty);
+  EXPECT_FALSE(empty.contains("eval/accuracy") || empty.contains("eval/low"));
+  EXPECT_EQ(empty["eval/unjudged"], 200);
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+#pragma once
+
+// What an evaluation says of a completion: not how much it teaches, but whether it is right.
+
+#include "keel/reward/reward.h"
+
+namespace keel {
+
+constexpr double kSolved = 0.5;
+
+struct Verdict {
+  std::optional<double> reward;  // the weighted sum; nothing: who should have judged it did not
+  bool solved = false;
+  FinalAnswer answer;
+};
+
+/// Where functions that judge final answers apply, they alone decide: solved is what one of them finds worth kSolved,
+/// before its weight, and unjudged what none of them judged. Elsewhere the sum decides. The answer is read by the first
+/// of them, or, without one, as the math verifier reads it.
+std::vector<Verdict> verdicts(const RewardSum& reward, std::span<const RewardSample> samples,
+                              const Judgement& judgement);
+
+}  // namespace keel

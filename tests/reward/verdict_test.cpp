@@ -1,0 +1,93 @@
+#include "keel/reward/verdict.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/reward_samples.h"
+
+namespace keel {
+namespace {
+
+std::vector<Verdict> verdicts_of(const SampleBatch& batch, const RewardOptions& options) {
+  const RewardSum reward = make_reward(options);
+  return verdicts(reward, batch.samples(), reward.judge(batch.samples()));
+}
+
+std::vector<std::string> answers_by(const std::string& function, const SampleBatch& batch) {
+  RewardOptions options;
+  options.functions = {function};
+  std::vector<std::string> texts;
+  for (const Verdict& verdict : verdicts_of(batch, options)) texts.push_back(verdict.answer.text);
+  return texts;
+}
+
+std::vector<bool> solved(const std::vector<Verdict>& verdicts) {
+  std::vector<bool> result;
+  for (const Verdict& verdict : verdicts) result.push_back(verdict.solved);
+  return result;
+}
+
+TEST(Verdict, ReadsTheAnswerAsTheFunctionDoesThatJudgesIt) {
+  SampleBatch batch;
+  for (const char* text : {"So it is\n\\boxed{(B)}", "#### 1,200.50", "The answer is \\frac{1}{2}.", " \n"})
+    batch.add(text, "B");
+  EXPECT_EQ(answers_by("math", batch), (std::vector<std::string>{"(B)", "1,200.50", "\\frac{1}{2}", ""}));
+  EXPECT_EQ(answers_by("exact:ignore_case", batch), (std::vector<std::string>{"(b)", "1,200.50", "\\frac{1}{2}", ""}));
+  EXPECT_EQ(answers_by("numeric", batch), (std::vector<std::string>{"", "1200.5", "2", ""}));
+  EXPECT_EQ(answers_by("choice", batch), (std::vector<std::string>{"B", "", "", ""}));
+  // Functions that judge no answers leave it to the verifier's rule.
+  EXPECT_EQ(answers_by("stopped", batch), answers_by("math", batch));
+}
+
+TEST(Verdict, SpellsEqualNumbersEqually) {
+  SampleBatch batch;
+  for (const char* text : {"12", "12.0", "$12", "1.2e1", "-0", "0"}) batch.add(text, "12");
+  EXPECT_EQ(answers_by("numeric", batch), (std::vector<std::string>{"12", "12", "12", "12", "0", "0"}));
+}
+
+TEST(Verdict, IsTheJudgesAloneWhateverTheWeights) {
+  SampleBatch batch;
+  batch.add("<t>\\boxed{7}</t>", "7").add("<t>\\boxed{8}</t>", "7").add("\\boxed{7}", "7").add("\\boxed{8}", "7");
+  RewardOptions options;
+  options.functions = {"tags:t", "math"};
+  options.weights = {0.6, 0.3};
+  const std::vector<Verdict> result = verdicts_of(batch, options);
+  EXPECT_EQ(solved(result), (std::vector<bool>{true, false, true, false}));
+  const std::vector<double> sums = {0.9, 0.6, 0.3, 0};
+  for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(result[i].reward.value(), sums[i], 1e-12) << i;
+  options.functions = {"tags:t"};  // nobody judges answers: the sum decides
+  options.weights = {0.6};
+  EXPECT_EQ(solved(verdicts_of(batch, options)), (std::vector<bool>{true, true, false, false}));
+  options.weights = {0.4};
+  EXPECT_EQ(solved(verdicts_of(batch, options)), (std::vector<bool>(4, false)));
+}
+
+TEST(Verdict, IsThatOfAnyJudgeThatAppliesToTheSource) {
+  SampleBatch batch;
+  batch.add("B", "B", "quiz").add("1/2", "0.5", "sums").add("C", "B", "quiz").add("0.5", "0.25", "sums");
+  batch.add("hello", Json(), "talk");
+  RewardOptions options;
+  options.functions = {"choice @quiz", "exact @sums", "math @sums", "stopped"};
+  const std::vector<Verdict> result = verdicts_of(batch, options);
+  // 1/2 is not the text 0.5, but the same number; nobody judges answers of "talk", which stopped by itself.
+  EXPECT_EQ(solved(result), (std::vector<bool>{true, true, false, false, true}));
+  EXPECT_FALSE(result[0].answer.is_math);
+  EXPECT_FALSE(result[1].answer.is_math);  // the first judge reads it
+  EXPECT_TRUE(result[4].answer.is_math);
+}
+
+TEST(Verdict, IsMissingWhereItsJudgesSayNothing) {
+  SampleBatch batch;
+  batch.add("7", "7").add("7", Json::array({1}));  // the second answer is none that math could judge
+  RewardOptions options;
+  options.functions = {"math", "stopped"};
+  options.on_error = "skip";
+  const std::vector<Verdict> result = verdicts_of(batch, options);
+  EXPECT_EQ(result[0].reward, 2);
+  EXPECT_FALSE(result[1].reward);  // though it stopped
+  EXPECT_FALSE(result[1].solved);
+  options.functions = {"math @elsewhere"};
+  for (const Verdict& verdict : verdicts_of(batch, options)) EXPECT_FALSE(verdict.reward || verdict.solved);
+}
+
+}  // namespace
+}  // namespace keel

@@ -45,7 +45,7 @@ Evaluated model_to_evaluate(const Arguments& arguments, Config& config, Console&
     fail(ExitCode::kBadInput, "run.dir: ", config.run.dir,
          " has no sound checkpoint to evaluate; name a run with run.dir=FOLDER or a model with --model");
   LoadedModel start = starting_model(config, device);
-  add_starting_adapter(start.model, config.lora, config.run.seed);
+  add_starting_adapter(start, config);
   return {config.model.path + (config.model.random_weights ? " with random weights" : ""), std::move(start)};
 }
 

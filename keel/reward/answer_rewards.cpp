@@ -1,6 +1,7 @@
 #include "keel/reward/answer_rewards.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <optional>

@@ -75,7 +75,7 @@ void PostProcessor::add_template(const Component& fields, int64_t tokens) {
     side.insert(side.end(), ids.begin(), ids.end());
   }
   if (!seen) fields.refuse("single", "an array with the sequence A");
-  wrap(before, after);
+  set(std::move(before), std::move(after), fields);
 }
 
 /// BERT's and RoBERTa's form: "cls": ["<s>", 0] before, "sep": ["</s>", 2] after.
@@ -85,13 +85,14 @@ void PostProcessor::add_pair(const Component& fields, int64_t tokens) {
     if (!value.is_array() || value.size() != 2 || !value[0].is_string()) fields.refuse(key, "a token and its id");
     return checked_id(value[1], tokens, fields.place() + "." + key);
   };
-  wrap({id("cls")}, {id("sep")});
+  set({id("cls")}, {id("sep")}, fields);
 }
 
-/// A later processor of a sequence goes around what an earlier one made.
-void PostProcessor::wrap(const std::vector<int32_t>& before, const std::vector<int32_t>& after) {
-  before_.insert(before_.begin(), before.begin(), before.end());
-  after_.insert(after_.end(), after.begin(), after.end());
+void PostProcessor::set(std::vector<int32_t> before, std::vector<int32_t> after, const Component& fields) {
+  if (!before_.empty() || !after_.empty())
+    fields.refuse("type", "ByteLevel, as an earlier processor adds tokens already");
+  before_ = std::move(before);
+  after_ = std::move(after);
 }
 
 std::vector<int32_t> PostProcessor::apply(const std::vector<int32_t>& ids) const {

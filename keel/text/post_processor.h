@@ -21,7 +21,7 @@ class PostProcessor {
   void add(const Component& fields, int64_t tokens);
   void add_template(const Component& fields, int64_t tokens);
   void add_pair(const Component& fields, int64_t tokens);
-  void wrap(const std::vector<int32_t>& before, const std::vector<int32_t>& after);
+  void set(std::vector<int32_t> before, std::vector<int32_t> after, const Component& fields);
 
   std::vector<int32_t> before_, after_;
 };

@@ -77,7 +77,7 @@ class ConfigurationFile(support.Test):
         self.refused("train: 3\n", "bad.yaml:1: train", "wanted a section")
 
     def test_a_value_out_of_range_says_the_range(self):
-        self.refused("rollout:\n  temperature: 0\n", "bad.yaml:2: rollout.temperature", "above 0 and at most 100")
+        self.refused("rollout:\n  temperature: 0\n", "bad.yaml:2: rollout.temperature", "at least 1e-04 and at most 100")
         self.refused("task:\n  modulus: 1\n", "task.modulus", "got 1", "at least 2")
         self.refused("rollout:\n  weights: fp4\n", "rollout.weights", "one of exact, fp8")
 
@@ -215,7 +215,8 @@ class Generate(support.Test):
         return keel("generate", "--model", self.model, "--prompt", " ".join(words), *options)
 
     def test_a_prompt_and_a_completion_that_do_not_fit_say_which_to_shorten(self):
-        self.assert_refused(self.generate(["1"] * 60), 2, "60 tokens", "64 positions", "--max-new-tokens to at most 4")
+        self.assert_refused(self.generate(["1"] * 60, "--max-new-tokens", "5"), 2, "60 tokens", "64 positions", "--max-new-tokens to at most 4")
+        self.assert_exit(self.generate(["1"] * 60), 0)
         for count in (64, 70):
             result = self.generate(["1"] * count)
             self.assert_refused(result, 2, f"{count} tokens", "64 positions", "shorten the prompt to at most 63 tokens")

@@ -209,9 +209,6 @@ def post_processors(make):
     yield make("post_bert", post_processor=processors.BertProcessing(("</s>", 2), ("<s>", 1)))
     yield make("post_roberta", post_processor=processors.RobertaProcessing(("</s>", 2), ("<s>", 1)))
     yield make("post_sequence", post_processor=processors.Sequence([processors.ByteLevel(), template]))
-    bert = processors.BertProcessing(("<0x41>", 68), ("<0x42>", 69))
-    for name, parts in (("post_twice", [template, template]), ("post_template_bert", [template, bert]), ("post_bert_template", [bert, template])):
-        yield make(name, post_processor=processors.Sequence(parts))
     name, text = make("post_command_r", post_processor=template)
     tree = json.loads(text)
     tree["post_processor"].update(add_prefix_space=True, trim_offsets=False, use_regex=True)

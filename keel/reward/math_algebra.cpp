@@ -8,6 +8,12 @@ namespace {
 
 constexpr int64_t kMaxExponent = int64_t{1} << 40;
 
+/// Of a sum or product of two fractions, with the common divisor that is taken out of it.
+uint64_t cost(const Rational& a, const Rational& b) {
+  const uint64_t limbs = a.limbs() + b.limbs();
+  return 20 + 30 * limbs * limbs;
+}
+
 }  // namespace
 
 Exponent Exponent::of(int64_t numerator, int64_t denominator) {
@@ -89,7 +95,7 @@ Form Algebra::function(const std::string& name, std::vector<Form> arguments) {
 void Algebra::add_term(Polynomial& to, const Monomial& monomial, const Rational& coefficient) {
   const auto [place, is_new] = to.try_emplace(monomial, coefficient);
   if (is_new) return;
-  budget_.charge(20 + 20 * place->second.limbs() * coefficient.limbs());
+  budget_.charge(cost(place->second, coefficient));
   place->second = place->second + coefficient;
   if (place->second.is_zero()) to.erase(place);
 }
@@ -155,7 +161,7 @@ Polynomial Algebra::multiply(const Polynomial& a, const Polynomial& b) {
   Polynomial product;
   for (const auto& [left, x] : a) {
     for (const auto& [right, y] : b) {
-      budget_.charge(600 + 40 * (left.size() + right.size()) + 20 * x.limbs() * y.limbs());
+      budget_.charge(600 + 40 * (left.size() + right.size()) + cost(x, y));
       Monomial merged;
       merged.reserve(left.size() + right.size());
       auto l = left.begin(), r = right.begin();
@@ -180,7 +186,7 @@ Polynomial Algebra::add(const Polynomial& a, const Polynomial& b, const Rational
   budget_.charge(200 * a.size());
   Polynomial sum = a;
   for (const auto& [monomial, coefficient] : b) {
-    budget_.charge(300 + 20 * coefficient.limbs() * factor.limbs());
+    budget_.charge(300 + cost(coefficient, factor));
     add_term(sum, monomial, coefficient * factor);
   }
   return sum;

@@ -181,6 +181,21 @@ NodePointer Parser::decorated(const std::string& name) {
   return node(Kind::kVariable, name + "(" + inside + ")");
 }
 
+/// \sum_{k=1}^{10} k^2: the term is the product that follows.
+NodePointer Parser::repeated(const std::string& name) {
+  expect("_");
+  expect("{");
+  const Token counter = take();
+  if (counter.kind != Token::Kind::kLetter) throw Undecided{};
+  expect("=");
+  NodePointer low = enclosed("}");
+  expect("^");
+  NodePointer high = one_argument();
+  NodePointer term = product();
+  return parent(Kind::kFunction, name, std::move(term), node(Kind::kVariable, counter.text), std::move(low),
+                std::move(high));
+}
+
 NodePointer Parser::command() {
   const std::string name = take().text;
   if (name == "frac" || name == "dfrac" || name == "tfrac" || name == "cfrac" || name == "binom" || name == "tbinom" ||
@@ -200,6 +215,7 @@ NodePointer Parser::command() {
     inside->name = "<>";
     return inside;
   }
+  if (name == "sum" || name == "prod") return repeated(name);
   if (name == "det") {
     NodePointer inside = primary();
     if (inside->kind != Kind::kMatrix) throw Undecided{};

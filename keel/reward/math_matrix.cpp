@@ -10,6 +10,7 @@ using Kind = Node::Kind;
 
 bool Evaluator::has_matrix(const Node& node) {
   if (node.kind == Kind::kMatrix) return true;
+  if (node.kind == Kind::kPower) return has_matrix(*node.children[0]);
   const bool is_arithmetic = node.kind == Kind::kSum || node.kind == Kind::kNegative || node.kind == Kind::kProduct ||
                              node.kind == Kind::kQuotient;
   return is_arithmetic &&
@@ -38,6 +39,14 @@ Form Evaluator::determinant(const Node& node) {
   return minor(minor, 0, std::move(columns));
 }
 
+Value Evaluator::transposed(const Value& matrix) {
+  Value result{.kind = Value::Kind::kMatrix, .columns = matrix.items.size() / matrix.columns};
+  for (size_t column = 0; column < matrix.columns; ++column)
+    for (size_t row = 0; row < result.columns; ++row)
+      result.items.push_back(matrix.items[row * matrix.columns + column]);
+  return result;
+}
+
 Value Evaluator::scaled(Value matrix, const Form& factor) {
   for (Value& cell : matrix.items) cell.form = algebra_.multiply(cell.form, factor);
   return matrix;
@@ -58,6 +67,10 @@ Value Evaluator::matrix(const Node& node) {
     return sum;
   }
   const Node &first = *node.children[0], &second = *node.children[1];
+  if (node.kind == Kind::kPower) {
+    if (second.kind != Kind::kVariable || second.name != "T") throw Undecided{};
+    return transposed(matrix(first));
+  }
   if (node.kind == Kind::kQuotient) {
     if (has_matrix(second)) throw Undecided{};
     return scaled(matrix(first), algebra_.invert(scalar(second)));

@@ -79,6 +79,7 @@ class Parser {
   NodePointer function(std::string name);
   NodePointer function_argument();
   NodePointer matrix(const std::string& environment);
+  NodePointer repeated(const std::string& name);
   NodePointer decorated(const std::string& name);
   NodePointer letters(const std::string& run);
   NodePointer enclosed(std::string_view close);

@@ -19,7 +19,7 @@ constexpr std::string_view kDenying[] = {"not",   "never",     "no",     "isn't"
 constexpr std::string_view kTurning[] = {
     "least",  "most",          "more",    "less",   "than",  "fewer",   "greater",  "between", "about",
     "around", "approximately", "roughly", "either", "maybe", "perhaps", "probably", "nearly",  "almost",
-    "unless", "except",        "if",      "when",   "could", "might",   "guess",    "versus"};
+    "unless", "except",        "if",      "when",   "might", "guess",   "but",      "versus"};
 // With one of these the last number of a sentence may be a part of what it says.
 constexpr std::string_view kJoining[] = {"or",      "and",      "minus",   "negative", "plus", "times", "million",
                                          "billion", "thousand", "hundred", "dozen",    "half", "out",   "from"};

@@ -25,7 +25,12 @@ bool is_minus_one_sign(const Node& node) {
 
 }  // namespace
 
-Value Evaluator::evaluate(const Node& node) { return value(node); }
+Value Evaluator::evaluate(const Node& node) {
+  plus_minus_ = 0;  // the last answer may have been given up in the middle
+  in_angle_ = false;
+  counters_.clear();
+  return value(node);
+}
 
 /// The values of +- in one statement: both signs at once, upper with upper.
 Value Evaluator::value(const Node& node) {
@@ -183,8 +188,12 @@ Form Evaluator::scalar(const Node& node) {
     case Kind::kNumber:
       return algebra_.number(node.value);
     case Kind::kVariable:
+      if (const auto counter = counters_.find(node.name); counter != counters_.end())
+        return algebra_.number(counter->second);
       return algebra_.variable(node.name);
     case Kind::kConstant:
+      if (const auto counter = counters_.find(node.name); counter != counters_.end())
+        return algebra_.number(counter->second);
       if (node.name == "pi") return algebra_.pi();
       if (node.name == "e") return algebra_.euler();
       if (node.name == "i") return algebra_.imaginary();
@@ -230,9 +239,30 @@ Form Evaluator::trigonometric(const std::string& name, const Form& a) {
   return algebra_.divide(algebra_.cosine(a), algebra_.sine(a));  // cot
 }
 
+/// \sum_{k=1}^{10} k, term by term; children are the term, the counter and its two ends.
+Form Evaluator::repeated(const Node& node) {
+  constexpr int64_t kMaxTerms = 1000;
+  const std::optional<Rational> low = algebra_.as_rational(scalar(*node.children[2])),
+                                high = algebra_.as_rational(scalar(*node.children[3]));
+  const std::string& counter = node.children[1]->name;
+  if (!low || !high || !low->is_integer() || !high->is_integer() || *high - *low > Rational(kMaxTerms) ||
+      counters_.contains(counter))
+    throw Undecided{};
+  const bool is_sum = node.name == "sum";
+  Form result = algebra_.number(Rational(is_sum ? 0 : 1));
+  for (Rational at = *low; at <= *high; at = at + Rational(1)) {
+    counters_[counter] = at;
+    const Form term = scalar(*node.children[0]);
+    result = is_sum ? algebra_.add(result, term) : algebra_.multiply(result, term);
+  }
+  counters_.erase(counter);
+  return result;
+}
+
 Form Evaluator::function(const Node& node) {
   const std::string& name = node.name;
   if (name == "det") return determinant(node);
+  if (name == "sum" || name == "prod") return repeated(node);
   const bool is_angle = name == "sin" || name == "cos" || name == "tan" || name == "cot" || name == "sec" ||
                         name == "csc" || name == "cis";
   const bool was_in_angle = std::exchange(in_angle_, in_angle_ || is_angle);

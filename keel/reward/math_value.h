@@ -76,7 +76,9 @@ class Evaluator {
   Value united(const Node& node);
   Value matrix(const Node& node);  // math_matrix.cpp
   Value scaled(Value matrix, const Form& factor);
+  Value transposed(const Value& matrix);
   Form determinant(const Node& node);
+  Form repeated(const Node& node);
   static bool has_matrix(const Node& node);
   std::optional<Value> added_up(const Value& list);
   Value joined(const Node& node, Value list);
@@ -90,6 +92,7 @@ class Evaluator {
   Algebra& algebra_;
   int plus_minus_ = 0;  // the sign that +- stands for at the moment; 0 outside
   bool in_angle_ = false;
+  std::map<std::string, Rational> counters_{};  // of the sums and products being worked out
 };
 
 /// Whether the two say the same, as far as it can be proven.

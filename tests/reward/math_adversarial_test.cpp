@@ -87,6 +87,22 @@ std::vector<std::string> attacks() {
       "\\sin(10^{4000})",
       "\\ln(10^{4000})",
       "0.\\overline{" + repeated("142857", 300) + "}",
+      "\\sum_{a=1}^{1000}\\sum_{b=1}^{1000}\\sum_{c=1}^{1000} abc",
+      "\\sum_{a=1}^{900}\\frac{1}{a}",
+      "\\prod_{a=1}^{900}(x+a)",
+      "\\binom{x+y+z}{8}(n+20)!(x+y-20)!",
+      repeated("one hundred and ", 1000) + "one",
+      repeated("twenty-", 2500) + "one",
+      repeated("1 hour ", 700),
+      repeated("\\boxed{1} and ", 60'000),
+      repeated("f(", 3000) + "x",
+      repeated("P(A", 600) + ")=1",
+      repeated("|x-", 50) + "1" + repeated("|", 50) + "<1",
+      repeated("]1,2[\\cup", 300) + "]3,4[",
+      repeated("<<1=1>>", 140'000),
+      repeated("</think>", 120'000),
+      repeated("\\[ ", 300'000) + "\\]",
+      "So " + repeated("x = 2 or ", 400) + "x = 3 it is",
   };
 }
 

@@ -291,6 +291,18 @@ constexpr Pair kEqualReadings[] = {
     {R"(0.5)", R"(\text{one half})"},
     {R"(y=\frac{1}{x^2})", R"(x^2y=1)"},
     {R"(\frac1x+\frac1y=1)", R"(x+y=xy)"},
+    {R"(\sum_{k=1}^{10} k)", R"(55)"},
+    {R"(\sum_{i=1}^{5} i^2)", R"(55)"},
+    {R"(\sum_{k=0}^{3} 2^k)", R"(15)"},
+    {R"(\prod_{k=1}^{5} k)", R"(120)"},
+    {R"(\sum_{k=1}^{3} \frac{1}{k})", R"(\frac{11}{6})"},
+    {R"(\sum_{k=1}^{3} (k+1))", R"(9)"},
+    {R"(\sum_{k=1}^{3} k + 1)", R"(7)"},
+    {R"(\sum_{k=1}^{3} kx)", R"(6x)"},
+    {R"(\sum_{k=1}^{2}\sum_{j=1}^{2} kj)", R"(9)"},
+    {R"(\begin{pmatrix}1&2\\3&4\end{pmatrix}^T)", R"(\begin{pmatrix}1&3\\2&4\end{pmatrix})"},
+    {R"(\begin{pmatrix}1&2&3\end{pmatrix}^T)", R"(\begin{pmatrix}1\\2\\3\end{pmatrix})"},
+    {R"(x^{T})", R"(x^T)"},
 };
 // clang-format on
 

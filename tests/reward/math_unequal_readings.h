@@ -234,6 +234,13 @@ constexpr Pair kUnequalReadings[] = {
     {R"(4)", R"(4th of July)"},
     {R"(5)", R"(January 5)"},
     {R"((1,2,3))", R"(n=1,2,3)"},
+    {R"(\sum_{k=1}^{10} k)", R"(54)"},
+    {R"(\sum_{k=1}^{n} k)", R"(55)"},
+    {R"(\sum_{k=1}^{10^{9}} k)", R"(55)"},
+    {R"(\sum_{k=1}^{\infty} \frac{1}{2^k})", R"(2)"},
+    {R"(\begin{pmatrix}1&2\\3&4\end{pmatrix}^T)", R"(\begin{pmatrix}1&2\\3&4\end{pmatrix})"},
+    {R"(\begin{pmatrix}1&2\\3&4\end{pmatrix}^2)", R"(\begin{pmatrix}1&4\\9&16\end{pmatrix})"},
+    {R"(a+b+c)", R"(a+b+C)"},
 };
 // clang-format on
 

@@ -189,7 +189,7 @@ def main():
                 wrong += 1
                 if wrong <= 5:
                     print(f"--- {name} {row['template'][:900]!r}\n  {row['messages']}\n  {theirs}\n  ours {mine}")
-            print(f"{name}: {len(rows)} conversations, {len(rows) - len(cases)} of them random; {wrong} wrong", flush=True)
+            print(f"{name}: {len(rows)} conversations, {len(rows) - len(cases)} random; {wrong} wrong", flush=True)
     sys.exit(1 if wrong or len(rows) < 2 * len(cases) else 0)
 
 

@@ -88,7 +88,7 @@ struct ModelConfig {
 ModelConfig model_config(const ModelOptions& options, int64_t vocab_size);
 
 /// config.json as it was read; a key that says the weights' type is corrected where one was chosen for them. Of a model
-/// made from nothing: a Llama's, with `special`: bos_token_id, eos_token_id and pad_token_id where they exist.
+/// made from nothing: a Llama's, with `special`: bos_token_id and eos_token_id where they exist.
 Json to_config_json(const ModelConfig& config, const Json& special, std::optional<at::ScalarType> chosen_dtype);
 
 /// Reads a config.json; `place` names the file in errors (exit code 3).

@@ -183,10 +183,11 @@ void write_model_folder(const std::filesystem::path& folder, const CausalLm& mod
   Json special = Json::object();
   if (tokenizer.bos_id()) special["bos_token_id"] = *tokenizer.bos_id();
   if (tokenizer.eos_id()) special["eos_token_id"] = *tokenizer.eos_id();
-  if (tokenizer.pad_id()) special["pad_token_id"] = *tokenizer.pad_id();
   Json sampling = generation;
   if (sampling.empty()) {
     sampling = special;
+    // Not in config.json, where it would say that this token's embedding learns nothing: here it does.
+    if (tokenizer.pad_id()) sampling["pad_token_id"] = *tokenizer.pad_id();
     sampling["do_sample"] = true;
     sampling["temperature"] = 1.0;
   }

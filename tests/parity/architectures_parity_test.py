@@ -37,7 +37,7 @@ def cases():
     yield "llama-bias", LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True), 0
     yield "llama3-scaled", LlamaConfig(**SIZES, rope_theta=500000.0, rope_scaling=LLAMA3, head_dim=16), 300
     yield "llama-linear", LlamaConfig(**SIZES, rope_scaling=dict(rope_type="linear", factor=2.5)), 200
-    yield "llama-yarn", LlamaConfig(**SIZES, rope_scaling=YARN), 250
+    yield "llama-yarn", LlamaConfig(**SIZES, rope_scaling=dict(YARN)), 250
     yield "llama-yarn-none", LlamaConfig(**SIZES, rope_scaling=dict(**YARN, mscale=0.707, mscale_all_dim=0.0, truncate=False)), 250
     yield "mistral-window", MistralConfig(**SIZES, sliding_window=7), 0
     yield "mistral-nemo", MistralConfig(**wide, sliding_window=None, rope_theta=1e6), 0
@@ -58,8 +58,8 @@ def cases():
                          "sliding_attention": dict(rope_type="default", rope_theta=1e4)}), 50
     yield "gemma3-yarn", Gemma3TextConfig(
         **odd, head_dim=16, sliding_window=30, layer_types=["sliding_attention", "full_attention"],
-        rope_parameters={"full_attention": dict(**YARN, rope_theta=1e4, mscale=0, mscale_all_dim=0.5),
-                         "sliding_attention": dict(**YARN, rope_theta=1234.5, beta_slow=2.0, truncate=False)}), 50
+        rope_parameters={"full_attention": {**YARN, "rope_theta": 1e4, "mscale": 0, "mscale_all_dim": 0.5},
+                         "sliding_attention": {**YARN, "rope_theta": 1234.5, "beta_slow": 2.0, "truncate": False}}), 50
     yield from random_configs(RANDOM_PER_FAMILY, seed=int(os.environ.get("KEEL_RANDOM_SEED", 1)))
 
 

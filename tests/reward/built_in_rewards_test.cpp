@@ -127,7 +127,7 @@ TEST(BuiltInRewards, AnyOfSeveralAnswersIsRight) {
       .add("3", Json::array({3}));
   EXPECT_EQ(judge(batch, "math"), (Rewards{1, 1, 0, 1, 1, 1}));
   EXPECT_EQ(judge(batch, "exact"), (Rewards{1, 1, 0, 0, 1, 1}));
-  EXPECT_EQ(judge(batch, "numeric"), (Rewards{1, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(judge(batch, "numeric"), (Rewards{1, 0, 0, 1, 1, 1}));
   SampleBatch letters;
   letters.add("(B)", Json{"A", 1}).add("(C)", Json{"A", 1});
   EXPECT_EQ(judge(letters, "choice"), (Rewards{1, 0}));

@@ -32,7 +32,7 @@ TEST(Verdict, ReadsTheAnswerAsTheFunctionDoesThatJudgesIt) {
     batch.add(text, "B");
   EXPECT_EQ(answers_by("math", batch), (std::vector<std::string>{"(B)", "1,200.50", "\\frac{1}{2}", ""}));
   EXPECT_EQ(answers_by("exact:ignore_case", batch), (std::vector<std::string>{"(b)", "1,200.50", "\\frac{1}{2}", ""}));
-  EXPECT_EQ(answers_by("numeric", batch), (std::vector<std::string>{"", "1200.5", "2", ""}));
+  EXPECT_EQ(answers_by("numeric", batch), (std::vector<std::string>{"", "1200.5", "0.5", ""}));
   EXPECT_EQ(answers_by("choice", batch), (std::vector<std::string>{"B", "", "", ""}));
   // Functions that judge no answers leave it to the verifier's rule.
   EXPECT_EQ(answers_by("stopped", batch), answers_by("math", batch));
@@ -77,7 +77,7 @@ TEST(Verdict, IsThatOfAnyJudgeThatAppliesToTheSource) {
 
 TEST(Verdict, IsMissingWhereItsJudgesSayNothing) {
   SampleBatch batch;
-  batch.add("7", "7").add("7", Json::array({1}));  // the second answer is none that math could judge
+  batch.add("7", "7").add("7", Json::object());  // the second answer is none that math could judge
   RewardOptions options;
   options.functions = {"math", "stopped"};
   options.on_error = "skip";

@@ -120,42 +120,55 @@ class WordReader {
     return value;
   }
 
-  /// "three hundred and five thousand and one": each scale multiplies what stands before it.
+  void skip_and() { at_ += word(at_) == "and"; }
+
+  /// "three hundred and five": below a thousand.
+  std::optional<int64_t> group() {
+    const std::optional<int64_t> first = small();
+    if (!first || word(at_) != "hundred") return first;
+    const size_t behind = ++at_;
+    skip_and();
+    const std::optional<int64_t> rest = small();
+    if (rest && word(at_) != "hundred" && word(at_) != "dozen") return *first * 100 + *rest;
+    at_ = behind;  // "one hundred and two hundred" are two numbers
+    return *first * 100;
+  }
+
+  /// The product of the scales that follow: thousand, million, dozen; 1 when there is none.
+  Rational scales() {
+    Rational product(1);
+    for (int count = 0; count < 3; ++count) {
+      const std::optional<int64_t> by = scale();
+      if (!by) break;
+      product = product * Rational(*by);
+    }
+    return product;
+  }
+
+  /// "2.5 million", "a dozen", "three hundred and five thousand and one": scales go down from group to group.
   std::optional<Rational> cardinal() {
-    Rational total, current;
     const bool is_article = word(at_) == "a" && find(kScales, word(at_ + 1));
-    const bool has_digits = at_ < tokens_.size() && tokens_[at_].kind == Token::Kind::kNumber;
-    if (is_article || has_digits) {
-      current = is_article ? Rational(1) : tokens_[at_].value;
+    if (is_article || tokens_[at_].kind == Token::Kind::kNumber) {
+      const Rational count = is_article ? Rational(1) : tokens_[at_].value;
       ++at_;
-    } else if (const std::optional<int64_t> first = small()) {
-      current = Rational(*first);
-    } else {
-      return std::nullopt;
+      const Rational by = scales();
+      return by.is_one() ? std::nullopt : std::optional(count * by);
     }
-    bool scaled = false;
-    for (int words = 0; words < 20; ++words) {
-      if (const std::optional<int64_t> by = scale()) {
-        scaled = true;
-        if (*by >= 1000) {
-          total = total + current * Rational(*by);
-          current = Rational(0);
-        } else {
-          current = current * Rational(*by);
-        }
-        continue;
-      }
+    Rational total;
+    std::optional<Rational> last;  // scale
+    for (bool found = false; !last || !last->is_one(); found = true) {
       const size_t before = at_;
-      if (scaled && word(at_) == "and") ++at_;
-      const std::optional<int64_t> next = scaled && !has_digits ? small() : std::nullopt;
-      if (!next) {
+      if (last) skip_and();
+      const std::optional<int64_t> here = group();
+      const Rational by = here ? scales() : Rational(0);
+      if (!here || (last && by >= *last)) {
         at_ = before;
-        break;
+        return found ? std::optional(total) : std::nullopt;
       }
-      current = current + Rational(*next);
+      total = total + Rational(*here) * by;
+      last = by == Rational(12) ? Rational(1) : by;
     }
-    if (has_digits && !scaled) return std::nullopt;
-    return total + current;
+    return total;
   }
 
   std::optional<int64_t> part(bool several) {

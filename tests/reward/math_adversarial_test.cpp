@@ -96,7 +96,7 @@ std::vector<std::string> attacks() {
       repeated("1 hour ", 700),
       repeated("\\boxed{1} and ", 60'000),
       repeated("f(", 3000) + "x",
-      repeated("P(A", 600) + ")=1",
+      repeated("P(A", 600) + ")=7",
       repeated("|x-", 50) + "1" + repeated("|", 50) + "<1",
       repeated("]1,2[\\cup", 300) + "]3,4[",
       repeated("<<1=1>>", 140'000),

@@ -303,6 +303,21 @@ constexpr Pair kEqualReadings[] = {
     {R"(\begin{pmatrix}1&2\\3&4\end{pmatrix}^T)", R"(\begin{pmatrix}1&3\\2&4\end{pmatrix})"},
     {R"(\begin{pmatrix}1&2&3\end{pmatrix}^T)", R"(\begin{pmatrix}1\\2\\3\end{pmatrix})"},
     {R"(x^{T})", R"(x^T)"},
+    {R"(100, 100)", R"(one hundred and one hundred)"},
+    {R"(100, 200)", R"(one hundred and two hundred)"},
+    {R"(305001)", R"(three hundred and five thousand and one)"},
+    {R"(1234567)", R"(one million two hundred thirty-four thousand five hundred sixty-seven)"},
+    {R"(2005)", R"(two thousand and five)"},
+    {R"(200000000)", R"(two hundred million)"},
+    {R"(5000, 6000)", R"(five thousand and six thousand)"},
+    {R"(24)", R"(two dozen)"},
+    {R"(2, 3)", R"(two and three)"},
+    {R"(2, 12)", R"(two and a dozen)"},
+    {R"(1000000000)", R"(a thousand million)"},
+    {R"(100.5)", R"(one hundred and a half)"},
+    {R"(20, 1)", R"(twenty and one)"},
+    {R"(1900)", R"(nineteen hundred)"},
+    {R"(500000)", R"(500 thousand)"},
 };
 // clang-format on
 

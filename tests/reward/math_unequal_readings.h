@@ -241,6 +241,9 @@ constexpr Pair kUnequalReadings[] = {
     {R"(\begin{pmatrix}1&2\\3&4\end{pmatrix}^T)", R"(\begin{pmatrix}1&2\\3&4\end{pmatrix})"},
     {R"(\begin{pmatrix}1&2\\3&4\end{pmatrix}^2)", R"(\begin{pmatrix}1&4\\9&16\end{pmatrix})"},
     {R"(a+b+c)", R"(a+b+C)"},
+    {R"(10100)", R"(one hundred and one hundred)"},
+    {R"(100)", R"(one hundred and a half)"},
+    {R"(21)", R"(twenty and one)"},
 };
 // clang-format on
 

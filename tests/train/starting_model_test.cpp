@@ -157,6 +157,10 @@ TEST_F(StartingModel, RandomWeightsTakeOnlyTheArchitecture) {
   Config config = run_config();
   config.model.random_weights = true;
   const auto task = make_task(config.task);
+  const auto file = std::filesystem::path(config.model.path) / "config.json";
+  Json json = Json::parse(read_file(file));
+  json["pad_token_id"] = *task->tokenizer().pad_id();
+  write_atomically(file, json.dump());
   const LoadedModel start = starting_model(config, at::kCPU);
   EXPECT_EQ(start.tokenizer.size(), task->tokenizer().size());
   EXPECT_EQ(start.dtypes.of("model.norm.weight"), at::kBFloat16);

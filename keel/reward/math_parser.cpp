@@ -28,6 +28,7 @@ Parser::Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
 
 /// "x^2 = 4 \\implies x = \\pm 2" says what stands last.
 void Parser::drop_what_it_follows_from() {
+  if (tokens_[0].is_command("approx")) tokens_.erase(tokens_.begin());
   static constexpr std::string_view kArrows[] = {"therefore", "implies", "Rightarrow", "Longrightarrow", "because"};
   for (size_t i = tokens_.size(); i-- > 0;) {
     const bool is_arrow = tokens_[i].kind == Token::Kind::kCommand &&
@@ -47,6 +48,13 @@ void Parser::drop_remark() {
     return;
   }
   size_t open = tokens_.size() - 3;
+  while (open > 0 && !tokens_[open].is("(")) --open;
+  if (open > 0 && tokens_[open + 1].kind == Token::Kind::kWord && tokens_[open + 1].text == "or") {  // 1/2 (or 0.5)
+    tokens_.erase(tokens_.end() - 2);
+    tokens_.erase(tokens_.begin() + static_cast<std::ptrdiff_t>(open));
+    return;
+  }
+  open = tokens_.size() - 3;
   std::string words;
   for (; open > 0 && !tokens_[open].is("("); --open) {
     const Token& token = tokens_[open];

@@ -10,8 +10,9 @@ constexpr int64_t kMaxExponent = int64_t{1} << 40;
 
 /// Of a sum or product of two fractions, with the common divisor that is taken out of it.
 uint64_t cost(const Rational& a, const Rational& b) {
+  if (a.is_integer() && b.is_integer()) return 20 + 20 * a.limbs() * b.limbs();
   const uint64_t limbs = a.limbs() + b.limbs();
-  return 20 + 30 * limbs * limbs;
+  return limbs <= 8 ? 100 : 60 * limbs * limbs;
 }
 
 }  // namespace

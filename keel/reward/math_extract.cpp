@@ -145,10 +145,37 @@ std::string without_calculations(std::string_view text) {
   return result += text;
 }
 
+/// "5 + 7 = **12**" without the bold print; 2**10 is a power.
+std::string without_bold(std::string text) {
+  constexpr std::string_view kBold = "**";
+  for (size_t open = text.find(kBold); open != std::string::npos; open = text.find(kBold, open)) {
+    const size_t close = text.find(kBold, open + 3);
+    const bool begins = open == 0 || text[open - 1] == ' ' || text[open - 1] == '(';
+    if (close == std::string::npos) break;
+    if (!begins || text[open + 2] == ' ') {
+      open += kBold.size();
+      continue;
+    }
+    text.erase(close, kBold.size());
+    text.erase(open, kBold.size());
+  }
+  return text;
+}
+
 std::optional<std::string> answer_or_nothing(std::string_view text) {
-  text = without_marks(text);
+  constexpr size_t kMaxMarked = 4000;
+  const std::string plain = text.size() > kMaxMarked ? std::string(text) : without_bold(std::string(text));
+  text = without_marks(plain);
   if (text.empty()) return std::nullopt;
   return without_calculations(text);
+}
+
+std::string_view without_fence(std::string_view text) {
+  while (text.ends_with("```")) {
+    text.remove_suffix(3);
+    text = trimmed(text);
+  }
+  return text;
 }
 
 /// What a model says after it has thought, if anything.
@@ -171,7 +198,7 @@ std::optional<std::string> extract_math_answer(std::string_view completion) {
     if (const size_t open = completion.substr(0, close).rfind("<answer>"); open != std::string_view::npos)
       return answer_or_nothing(completion.substr(open + 8, close - open - 8));
   if (const std::optional<std::string_view> rest = after_answer_words(completion)) return answer_or_nothing(*rest);
-  const std::string_view all = trimmed(completion);
+  const std::string_view all = without_fence(trimmed(completion));
   if (all.empty()) return std::nullopt;
   // A formula of several lines, such as a matrix, is one answer.
   if (all.find("\\begin{") != std::string_view::npos && all.size() < 4000 &&

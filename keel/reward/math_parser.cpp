@@ -28,6 +28,7 @@ Parser::Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
 
 /// "x^2 = 4 \\implies x = \\pm 2" says what stands last.
 void Parser::drop_what_it_follows_from() {
+  if (tokens_[0].is_command("approx")) tokens_.erase(tokens_.begin());
   static constexpr std::string_view kArrows[] = {"therefore", "implies", "Rightarrow", "Longrightarrow", "because"};
   for (size_t i = tokens_.size(); i-- > 0;) {
     const bool is_arrow = tokens_[i].kind == Token::Kind::kCommand &&
@@ -47,6 +48,13 @@ void Parser::drop_remark() {
     return;
   }
   size_t open = tokens_.size() - 3;
+  while (open > 0 && !tokens_[open].is("(")) --open;
+  if (open > 0 && tokens_[open + 1].kind == Token::Kind::kWord && tokens_[open + 1].text == "or") {  // 1/2 (or 0.5)
+    tokens_.erase(tokens_.end() - 2);
+    tokens_.erase(tokens_.begin() + static_cast<std::ptrdiff_t>(open));
+    return;
+  }
+  open = tokens_.size() - 3;
   std::string words;
   for (; open > 0 && !tokens_[open].is("("); --open) {
     const Token& token = tokens_[open];
@@ -306,6 +314,29 @@ bool Parser::at_combinations(const Node& left) const {
          (below.kind == Token::Kind::kNumber || (peek(1).is("_") && below.is("{")));
 }
 
+/// 2x, 1 1/2, 3!3!: factors without a sign between them.
+NodePointer Parser::juxtaposed(NodePointer left) {
+  const bool was_integer = left->kind == Kind::kNumber && left->is_plain_integer;
+  const bool spaced = peek().space_before, is_number = peek().kind == Token::Kind::kNumber;
+  const Token& before = tokens_[at_ - 1];  // 3!3! and i4 are products
+  const bool may_multiply =
+      is_number && (before.is("!") || (before.kind == Token::Kind::kLetter && before.text == "i"));
+  if (is_number && !may_multiply && !(was_integer && spaced)) throw Undecided{};  // "2 3"; but "1 1/2" is mixed
+  NodePointer right = factor();
+  if (is_number && !may_multiply) {
+    if (!right->is_plain_integer || !take_symbol("/")) throw Undecided{};
+    NodePointer below = factor();
+    if (below->kind != Kind::kNumber || !below->is_plain_integer) throw Undecided{};
+    right = parent(Kind::kQuotient, "", std::move(right), std::move(below));
+  }
+  const bool is_fraction = right->kind == Kind::kQuotient && right->children[0]->kind == Kind::kNumber &&
+                           right->children[0]->is_plain_integer && right->children[1]->kind == Kind::kNumber &&
+                           right->children[1]->is_plain_integer &&
+                           right->children[0]->value < right->children[1]->value;
+  if (is_number && !may_multiply && !is_fraction) throw Undecided{};
+  return parent(was_integer && is_fraction ? Kind::kSum : Kind::kProduct, "", std::move(left), std::move(right));
+}
+
 NodePointer Parser::product() {
   const Level level(depth_);
   NodePointer left = factor();
@@ -324,25 +355,7 @@ NodePointer Parser::product() {
       at_ += peek(1).is("_") ? 2 : 1;
       left = parent(Kind::kFunction, "binomial", std::move(left), one_argument());
     } else if (starts_factor()) {
-      const bool was_integer = left->kind == Kind::kNumber && left->is_plain_integer;
-      const bool spaced = peek().space_before, is_number = peek().kind == Token::Kind::kNumber;
-      const Token& before = tokens_[at_ - 1];  // 3!3! and i4 are products
-      const bool may_multiply =
-          is_number && (before.is("!") || (before.kind == Token::Kind::kLetter && before.text == "i"));
-      if (is_number && !may_multiply && !(was_integer && spaced)) throw Undecided{};  // "2 3"; but "1 1/2" is mixed
-      NodePointer right = factor();
-      if (is_number && !may_multiply) {
-        if (!right->is_plain_integer || !take_symbol("/")) throw Undecided{};
-        NodePointer below = factor();
-        if (below->kind != Kind::kNumber || !below->is_plain_integer) throw Undecided{};
-        right = parent(Kind::kQuotient, "", std::move(right), std::move(below));
-      }
-      const bool is_fraction = right->kind == Kind::kQuotient && right->children[0]->kind == Kind::kNumber &&
-                               right->children[0]->is_plain_integer && right->children[1]->kind == Kind::kNumber &&
-                               right->children[1]->is_plain_integer &&
-                               right->children[0]->value < right->children[1]->value;
-      if (is_number && !may_multiply && !is_fraction) throw Undecided{};
-      left = parent(was_integer && is_fraction ? Kind::kSum : Kind::kProduct, "", std::move(left), std::move(right));
+      left = juxtaposed(std::move(left));
     } else if (take_percent()) {  // of all that stands before it: 1/2%, 33 1/3%
       left = parent(Kind::kPercent, "", std::move(left));
     } else {

@@ -34,6 +34,7 @@ class Parser {
   NodePointer ratio();
   NodePointer sum();
   NodePointer product();
+  NodePointer juxtaposed(NodePointer left);
   void drop_what_it_follows_from();
   void drop_remark();
   bool is_prose() const;

@@ -8,9 +8,9 @@ namespace keel::math {
 namespace {
 
 constexpr std::string_view kFunctions[] = {
-    "sin",  "cos",  "tan",  "cot",  "sec",   "csc",  "arcsin", "arccos",   "arctan", "asin",  "acos",
-    "atan", "sinh", "cosh", "tanh", "ln",    "log",  "lg",     "exp",      "sqrt",   "cbrt",  "abs",
-    "gcd",  "lcm",  "max",  "min",  "floor", "ceil", "pi",     "infinity", "inf",    "binom", "cis"};
+    "sin",  "cos",  "tan",   "cot",  "sec", "csc",      "arcsin", "arccos", "arctan", "asin",     "acos", "atan",
+    "sinh", "cosh", "tanh",  "ln",   "log", "lg",       "exp",    "sqrt",   "cbrt",   "abs",      "gcd",  "lcm",
+    "max",  "min",  "floor", "ceil", "pi",  "infinity", "inf",    "binom",  "cis",    "factorial"};
 // Two letters that are a word when nothing else is in the answer.
 constexpr std::string_view kShortWords[] = {"no", "on", "is", "si", "it", "ti", "an", "na", "at", "ta", "am", "ma",
                                             "be", "by", "do", "od", "go", "og", "he", "eh", "hi", "ih", "if", "in",
@@ -32,7 +32,8 @@ bool Parser::can_be_product(const std::string& run) const {
   if (run.starts_with("pi") && run.size() <= 4) return true;
   for (const std::string_view name : {"sin", "cos", "tan", "ln", "log"})
     if (run.starts_with(name) && run.size() == name.size() + 1) return true;
-  for (const std::string_view each : {"of", "is", "it", "so", "he", "we", "to"})
+  for (const std::string_view each :
+       {"of", "is", "it", "so", "he", "we", "to", "So", "It", "He", "We", "If", "In", "At"})
     if (!is_single_word_ && run == each) return false;
   if (run.size() > 3 || run == "and" || run == "or" || run == "per" || run == "mod" || run == "am" || run == "AM" ||
       run == "pm" || run == "PM")

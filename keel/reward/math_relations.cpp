@@ -145,10 +145,14 @@ Value Evaluator::joined(const Node& node, Value list) {
   };
   if (all_separators("or")) {  // "1/2 or 0.5" is one number, spelled twice
     const auto is_plain = [](const Value& item) {
-      return item.kind == Value::Kind::kScalar && !item.unit && !item.is_percent && item.subject.empty();
+      return item.kind == Value::Kind::kScalar && !item.unit && item.subject.empty();
+    };
+    const auto number = [&](const Value& item) {
+      return item.is_percent ? algebra_.scale(item.form, Rational(Integer(1), Integer(100))) : item.form;
     };
     bool one = true;
-    for (const Value& item : list.items) one = one && is_plain(item) && algebra_.equal(item.form, list.items[0].form);
+    for (const Value& item : list.items)
+      one = one && is_plain(item) && algebra_.equal(number(item), number(list.items[0]));
     if (one) return list.items[0];
   }
   if (all_separators("and"))

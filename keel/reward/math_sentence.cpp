@@ -29,10 +29,10 @@ bool is_one_of(std::string_view word, const std::string_view (&list)[N]) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
 }
 
-/// The signs of arithmetic as one types them; "16 x 3" multiplies.
+/// The signs of arithmetic as one types them ("16 x 3" multiplies), and no bold print.
 std::string typed(std::string_view text) {
   static constexpr std::pair<std::string_view, std::string_view> kTyped[] = {
-      {"\u2212", "-"}, {"\u2013", "-"}, {"\u00D7", "*"}, {" x ", " * "}};
+      {"\u2212", "-"}, {"\u2013", "-"}, {"\u00D7", "*"}, {"\u2192", ":"}, {" x ", " * "}, {"**", ""}};
   std::string result;
   for (size_t at = 0; at < text.size();) {
     const auto* found = std::find_if(std::begin(kTyped), std::end(kTyped),
@@ -120,11 +120,16 @@ Words words_of(const std::string& text, bool has_formulas) {
   return result;
 }
 
-/// The last formula between dollar signs, unless a number follows it.
+/// The last formula between dollar signs, unless a number follows it; with those before it, if only commas are between.
 std::optional<std::string> last_formula(std::string_view sentence) {
   const size_t close = sentence.rfind('$');
   if (close == std::string_view::npos || close == 0) return std::nullopt;
-  const size_t open = sentence.rfind('$', close - 1);
+  size_t open = sentence.rfind('$', close - 1);
+  while (open != std::string_view::npos && open >= 5 && sentence.substr(open - 3, 3) == "$, ") {
+    const size_t before = sentence.rfind('$', open - 4);
+    if (before == std::string_view::npos) break;
+    open = before;
+  }
   const bool is_last = std::none_of(sentence.begin() + static_cast<std::ptrdiff_t>(close), sentence.end(), is_digit);
   if (open == std::string_view::npos || open + 1 >= close || !is_last) return std::nullopt;
   return std::string(sentence.substr(open + 1, close - open - 1));
@@ -161,7 +166,23 @@ std::optional<std::string> behind_verb(std::string_view sentence) {
   if (begin == 0 || begin >= sentence.size()) return std::nullopt;
   std::string_view rest = sentence.substr(begin);
   while (rest.ends_with('.') && !rest.ends_with("..")) rest.remove_suffix(1);
-  return std::string(rest);
+  static constexpr std::string_view kPraise[] = {"the answer", "the final answer", "the correct answer", "correct"};
+  if (!is_one_of(rest, kPraise)) return std::string(rest);
+  std::string_view said = sentence.substr(0, sentence.substr(0, begin - 1).rfind(' '));  // "12 is the answer"
+  const size_t space = said.rfind(' ');
+  return std::string(space == std::string_view::npos ? said : said.substr(space + 1));
+}
+
+/// What follows "Therefore," and the like.
+std::optional<std::string> behind_adverb(std::string_view sentence) {
+  for (const std::string_view adverb : {"Therefore", "Thus", "Hence", "So", "Then"}) {
+    if (!sentence.starts_with(adverb)) continue;
+    std::string_view rest = sentence.substr(adverb.size());
+    if (!rest.starts_with(",") && !rest.starts_with(" ")) continue;
+    while (rest.starts_with(",") || rest.starts_with(" ")) rest.remove_prefix(1);
+    return std::string(rest);
+  }
+  return std::nullopt;
 }
 
 /// "3 fourths" is not 3.
@@ -241,8 +262,10 @@ std::vector<std::string> answers_in_sentence(std::string_view line, bool with_la
   if (!answers.empty()) return answers;
   add(last_computation(text));
   if (words.turns) return answers;
+  add(behind_adverb(text));
   add(behind_verb(text));
-  if (with_last_number && words.count >= kMinWords) add(last_number(text, /*only_result=*/words.joins));
+  const bool is_money = text.find('$') != std::string::npos && !has_formulas;
+  if (with_last_number && (words.count >= kMinWords || is_money)) add(last_number(text, /*only_result=*/words.joins));
   return answers;
 }
 

@@ -131,6 +131,7 @@ constexpr Spelling kSpellings[] = {
     {0x2220, "\\angle "},
     {0x2229, "\\cap "},
     {0x222A, "\\cup "},
+    {0x2234, "\\therefore "},
     {0x2236, ":"},
     {0x2248, "\\approx "},
     {0x2260, "\\ne "},

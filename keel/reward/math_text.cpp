@@ -93,6 +93,14 @@ std::string canonical_date(std::string_view signature) {
   return "date " + month + " " + day + " " + year;
 }
 
+/// Whether what follows "yes ," or "no ," leaves it as it is.
+bool is_mere_comment(std::string_view words) {
+  const std::vector<std::string_view> all = split(words);
+  return std::none_of(all.begin() + 1, all.end(), [](std::string_view word) {
+    return word == "yes" || word == "no" || word == "not" || word == "but" || word == "if" || is_digit(word[0]);
+  });
+}
+
 /// "an ellipse" is "ellipse"; "a b" is a product.
 std::string without_article(const std::string& signature) {
   const std::vector<std::string_view> words = split(signature);
@@ -151,6 +159,8 @@ std::string canonical_phrase(const std::string& signature) {
   for (char& c : words) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const Phrase& phrase : kPhrases)
     if (words == phrase.spelled) return std::string(phrase.canonical);
+  for (const std::string_view verdict : {"yes", "no"})
+    if (words.starts_with(std::string(verdict) + " , ") && is_mere_comment(words)) return std::string(verdict);
   return without_article(signature);
 }
 
@@ -173,6 +183,31 @@ NodePointer parse_phrase(std::string_view signature) {
     return nullptr;
   }
   return node;
+}
+
+NodePointer parse_exception(const std::vector<Token>& tokens) {
+  size_t behind = 0;
+  std::string words;
+  const auto is_name = [](const Token& token) {
+    return token.kind == Token::Kind::kWord || token.kind == Token::Kind::kText;
+  };
+  while (behind < tokens.size() && is_name(tokens[behind])) words += tokens[behind++].text + " ";
+  for (const std::string_view phrase : {"all real numbers except ", "all reals except ", "All real numbers except "}) {
+    if (words != phrase) continue;
+    NodePointer taken = parse_math({tokens.begin() + static_cast<std::ptrdiff_t>(behind), tokens.end()});
+    NodePointer set = std::make_unique<Node>(), result = std::make_unique<Node>(), reals = std::make_unique<Node>();
+    set->kind = Node::Kind::kSet;
+    if (taken->kind == Node::Kind::kList)
+      set->children = std::move(taken->children);
+    else
+      set->children.push_back(std::move(taken));
+    reals->kind = Node::Kind::kReals;
+    result->kind = Node::Kind::kDifference;
+    result->children.push_back(std::move(reals));
+    result->children.push_back(std::move(set));
+    return result;
+  }
+  return nullptr;
 }
 
 std::optional<Choice> parse_choice(std::string_view answer) {

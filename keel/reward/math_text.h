@@ -15,6 +15,9 @@ std::string text_signature(const std::vector<Token>& tokens);
 /// Phrases with a meaning of their own: "no solution" is the empty set, "all real numbers" the real line.
 NodePointer parse_phrase(std::string_view signature);
 
+/// "all real numbers except 2" as R without {2}.
+NodePointer parse_exception(const std::vector<Token>& tokens);
+
 /// A phrase for another with the same meaning ("infinitely many solutions" is "infinitely many"), else itself.
 std::string canonical_phrase(const std::string& signature);
 

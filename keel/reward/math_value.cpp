@@ -81,26 +81,8 @@ Value Evaluator::value(const Node& node) {
     case Kind::kGroup:
       return group(node);
     case Kind::kSet:
-    case Kind::kList: {
-      Value result{.kind = node.kind == Kind::kSet ? Value::Kind::kSet : Value::Kind::kList};
-      result.is_number_set = node.name == "numbers";
-      for (const auto& child : node.children) {
-        Value item = value(*child);
-        if (item.kind != Value::Kind::kList)
-          result.items.push_back(std::move(item));
-        else
-          for (Value& each : item.items) {
-            each.subject = item.subject;
-            result.items.push_back(std::move(each));
-          }
-      }
-      if (node.name == "compound") {
-        std::optional<Value> sum = added_up(result);
-        if (!sum) throw Undecided{};
-        return *sum;
-      }
-      return node.kind == Kind::kList ? joined(node, std::move(result)) : result;
-    }
+    case Kind::kList:
+      return listed(node);
     case Kind::kMatrix: {
       Value result{.kind = Value::Kind::kMatrix, .columns = node.columns};
       for (const auto& child : node.children) result.items.push_back({.form = scalar(*child)});
@@ -108,19 +90,8 @@ Value Evaluator::value(const Node& node) {
     }
     case Kind::kRelation:
       return relation(node);
-    case Kind::kRatio: {
-      Value result{.kind = Value::Kind::kRatio};
-      result.is_time = node.children.size() <= 3 && node.name.empty();
-      result.brackets = node.name;
-      for (size_t i = 0; i < node.children.size(); ++i) {
-        const Node& child = *node.children[i];
-        result.items.push_back(value(child));
-        const bool is_clock = child.kind == Kind::kNumber && child.is_plain_integer &&
-                              (i == 0 || (child.name.size() == 2 && child.value < Rational(60)));
-        result.is_time = result.is_time && is_clock;
-      }
-      return result;
-    }
+    case Kind::kRatio:
+      return ratio(node);
     case Kind::kEmptySet:
       return {.kind = Value::Kind::kReals};
     case Kind::kReals:
@@ -136,6 +107,42 @@ Value Evaluator::value(const Node& node) {
   }
   if (has_matrix(node)) return matrix(node);
   return {.form = scalar(node)};
+}
+
+/// Several things, with the values of +- among them.
+Value Evaluator::listed(const Node& node) {
+  Value result{.kind = node.kind == Kind::kSet ? Value::Kind::kSet : Value::Kind::kList};
+  result.is_number_set = node.name == "numbers";
+  for (const auto& child : node.children) {
+    Value item = value(*child);
+    if (item.kind != Value::Kind::kList)
+      result.items.push_back(std::move(item));
+    else
+      for (Value& each : item.items) {
+        each.subject = item.subject;
+        result.items.push_back(std::move(each));
+      }
+  }
+  if (node.name == "compound") {
+    std::optional<Value> sum = added_up(result);
+    if (!sum) throw Undecided{};
+    return *sum;
+  }
+  return node.kind == Kind::kList ? joined(node, std::move(result)) : result;
+}
+
+Value Evaluator::ratio(const Node& node) {
+  Value result{.kind = Value::Kind::kRatio};
+  result.is_time = node.children.size() <= 3 && node.name.empty();
+  result.brackets = node.name;
+  for (size_t i = 0; i < node.children.size(); ++i) {
+    const Node& child = *node.children[i];
+    result.items.push_back(value(child));
+    const bool is_clock = child.kind == Kind::kNumber && child.is_plain_integer &&
+                          (i == 0 || (child.name.size() == 2 && child.value < Rational(60)));
+    result.is_time = result.is_time && is_clock;
+  }
+  return result;
 }
 
 Value Evaluator::united(const Node& node) {

@@ -71,6 +71,8 @@ class Evaluator {
   Value solved_absolute(const Value& general, int absolute, const Form& bound, bool is_below);
   Value solved_square(const Value& general, int variable, const Form& a, const Form& b, const Form& c);
   Value group(const Node& node);
+  Value listed(const Node& node);
+  Value ratio(const Node& node);
   Value combined(const Node& node);
   Value builder(const Node& node);
   Value united(const Node& node);

@@ -38,6 +38,7 @@ class Judge {
       budget_.note(300 * tokens.size());
       side.signature = text_signature(tokens);
       side.node = parse_phrase(side.signature);
+      if (!side.node) side.node = parse_exception(tokens);
       if (!side.node) side.node = parse_math(std::move(tokens));
       side.value = evaluator_.evaluate(*side.node);
     } catch (const Undecided&) {

@@ -20,13 +20,13 @@ void enter_by_bubblewrap(const std::string& bwrap, const std::vector<std::string
   // No session of its own: whoever kills our group then reaches process 1 at any moment. The program gets one.
   add({"--die-with-parent", "--as-pid-1", "--cap-drop", "ALL"});
   add({"--uid", std::to_string(kUser), "--gid", std::to_string(kUser)});
+  add({"--perms", "1777", "--size", std::to_string(limits.tmp_bytes), "--tmpfs", "/tmp"});
   for (const Shown& entry : what_to_show(folders)) {
     if (!entry.link.empty())
       add({"--symlink", entry.link, entry.path});
     else
       add({entry.is_device ? "--dev-bind" : "--ro-bind", entry.path, entry.path});
   }
-  add({"--perms", "1777", "--size", std::to_string(limits.tmp_bytes), "--tmpfs", "/tmp"});
   add({"--perms", "0644", "--file", std::to_string(program), "/tmp/main.py"});
   add({"--perms", "0555", "--file", std::to_string(ourselves), kOurselves});
   add({"--remount-ro", "/", "--chdir", "/", kOurselves});

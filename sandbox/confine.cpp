@@ -107,6 +107,7 @@ std::vector<Shown> what_to_show(const std::vector<std::string>& folders) {
     if (access(file, F_OK) == 0) shown.push_back({file, ""});
   for (const char* device : {"null", "zero", "full", "random", "urandom"})
     shown.push_back({std::string("/dev/") + device, "", true});
+  shown.push_back({"/dev/shm", "/tmp"});  // where Python's multiprocessing keeps its semaphores
   std::vector<std::string> seen = {"/usr"};
   for (const std::string& folder : folders) {
     bool there = false;
@@ -124,12 +125,12 @@ void build_root(const std::vector<std::string>& folders, const Limits& limits) {
   check(mkdir("/tmp/old", 0700), "mkdir");
   check(syscall(SYS_pivot_root, "/tmp", "/tmp/old"), "pivot_root");
   check(chdir("/"), "chdir");
-  for (const Shown& entry : shown) show(entry);
-  check(umount2(kOld, MNT_DETACH), "leaving the old root");
-  check(rmdir(kOld), "rmdir");
   make_folders("/tmp");
   const std::string options = "mode=1777,nr_inodes=4096,size=" + std::to_string(limits.tmp_bytes);
   check(mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()), "mounting /tmp");
+  for (const Shown& entry : shown) show(entry);
+  check(umount2(kOld, MNT_DETACH), "leaving the old root");
+  check(rmdir(kOld), "rmdir");
   check(mount(nullptr, "/", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr),
         "making the root read-only");
 }

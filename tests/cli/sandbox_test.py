@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -102,6 +103,17 @@ results = [libc.unshare(0x10000000), libc.unshare(0x20000), libc.mount(b"none", 
            libc.setns(0, 0), libc.umount2(b"/tmp", 2), libc.setuid(0)]
 print("contained" if results == [-1] * 7 and os.getuid() != 0 else f"escaped {results}")
 """,
+    "memory that is no process's": """
+import os, socket
+answers = []
+for ask in (lambda: os.memfd_create("x"), lambda: socket.socketpair()[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)):
+    try:
+        ask()
+        answers.append("escaped")
+    except PermissionError:
+        answers.append("contained")
+print("contained" if answers == ["contained"] * 2 else answers)
+""",
     "more disk than it may have": """
 try:
     with open("/tmp/large", "wb") as file:
@@ -130,6 +142,19 @@ FORGED = {
     "an exit that looks like success": "raise SystemExit(0)\n",
     "printing what a success might look like": "print('0\\n1\\npassed\\ncontained')\n",
 }
+
+# What honest programs do as well.
+POOL = """
+import multiprocessing
+def square(x):
+    return x * x
+if __name__ == "__main__":
+    with multiprocessing.Pool(2) as pool:
+        print(sum(pool.map(square, range(10))))
+    queue = multiprocessing.Queue()
+    queue.put(1)
+    print(queue.get())
+"""
 
 # Ends well itself, and leaves a grandchild behind that has left its session and closed everything.
 SURVIVOR = """
@@ -247,6 +272,17 @@ class Namespaces(support.Test):
     def test_a_grandchild_that_left_does_not_stay(self):
         row = {"completion": SURVIVOR, "answer": [{"input": "", "output": "contained"}]}
         self.assertEqual(self.judge([row] * TIMES), [1] * TIMES)
+
+    def test_programs_may_start_processes(self):
+        row = {"completion": POOL, "answer": [{"input": "", "output": "285\n1"}]}
+        self.assertEqual(self.judge([row]), [1])
+
+    def test_an_interpreter_in_tmp_is_shown(self):
+        with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+            os.chmod(folder, 0o755)
+            subprocess.run([self.PYTHON, "-m", "venv", "--without-pip", f"{folder}/venv"], check=True)
+            row = {"completion": "import sys\nprint(sys.prefix)", "answer": [{"input": "", "output": f"{folder}/venv"}]}
+            self.assertEqual(self.judge([row], python=f"{folder}/venv/bin/python"), [1])
 
     def test_without_the_rights_it_is_refused(self):
         row = {"completion": "print('contained')", "answer": [{"input": "", "output": "contained"}]}

@@ -11,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly required=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git)
 readonly optional=(ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev)
+readonly optional_for_tests=(bubblewrap)
 readonly torch_packages=(torch==2.13.0 pyarrow)
 readonly test_packages=(numpy transformers tokenizers safetensors jinja2 peft)
 readonly venv=.deps/venv
@@ -34,6 +35,7 @@ works() {
   case $1 in
     g++ | cmake | ccache | python3 | git | clang-format) has_command "$1" ;;
     ninja-build) has_command ninja ;;
+    bubblewrap) has_command bwrap ;;
     nlohmann-json3-dev) has_header nlohmann/json.hpp ;;
     libcli11-dev) has_header CLI/CLI.hpp ;;
     libyaml-cpp-dev) has_header yaml-cpp/yaml.h && has_library yaml-cpp ;;
@@ -91,14 +93,16 @@ require_packages() {
 
 # Asked for once: a machine that cannot have them is not asked again at every build.
 suggest_packages() {
-  local missing refused=.deps/packages-not-to-be-had
-  mapfile -t missing < <(missing_packages "$@")
+  local package missing=() refused=.deps/packages-not-to-be-had known=""
+  [[ -f $refused ]] && known=$(<"$refused")
+  for package in $(missing_packages "$@"); do
+    [[ $'\n'$known$'\n' == *$'\n'"$package"$'\n'* ]] || missing+=("$package")
+  done
   ((${#missing[@]} == 0)) && return
-  [[ -f $refused && $(<"$refused") == "${missing[*]}" ]] && return
   install_packages "${missing[@]}" && return
   mkdir -p .deps
-  echo "${missing[*]}" >$refused
-  say "going on without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations; pcre2 and utf8proc: tokenizers of real models; zlib and zstd: compressed data files)."
+  printf '%s\n' "${missing[@]}" >>$refused
+  say "going on without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations; pcre2 and utf8proc: tokenizers of real models; zlib and zstd: compressed data files; bubblewrap: tests of the sandbox on machines that need it)."
 }
 
 # LibTorch and Python packages ----------------------------------------------------------------------------------------
@@ -184,6 +188,7 @@ if [[ -z $torch || $torch -ef $(echo $venv/lib/python3*/site-packages/torch) ]];
 for option in "$@"; do
   case $option in
     --tests)
+      suggest_packages "${optional_for_tests[@]}"
       venv_has tests "${torch_packages[@]}" "${test_packages[@]}" || python3_serves "${test_packages[@]}" ||
         add_to_venv tests "${test_packages[@]}"
       ;;

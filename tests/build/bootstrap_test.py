@@ -70,7 +70,7 @@ class Machine:
             if name not in without:
                 (self.folder / "bin" / name).write_text(text)
                 (self.folder / "bin" / name).chmod(0o755)
-        packages = f"{REQUIRED} python3-venv {OPTIONAL}".split()
+        packages = f"{REQUIRED} python3-venv {OPTIONAL} bubblewrap".split()
         self.file("installed", "".join(f"{name}\n" for name in packages if name not in without))
         self.file("log", "")
 
@@ -169,12 +169,15 @@ def what_is_there_without_a_package_is_not_asked_for(folder):
 
 
 def optional_packages_that_cannot_be_had_are_mentioned_once(folder):
-    machine = Machine(folder, without=OPTIONAL.split())
-    torch = machine.make_torch(machine.folder / "system/torch")
+    machine = Machine(folder, without=[*OPTIONAL.split(), "bubblewrap"])
+    torch = str(machine.make_torch(machine.folder / "system/torch"))
+    machine.file("python3-torch", torch)
     machine.file("no-network")
-    code, said, calls, _ = machine.bootstrap(KEEL_TORCH=str(torch))
-    expect(code == 0 and said.count(f"going on without {OPTIONAL}") == 1, code, said)
-    expect(machine.bootstrap(KEEL_TORCH=str(torch))[:3] == (0, "", []), "it was mentioned again")
+    for options, packages in ((), OPTIONAL), (("--tests",), "bubblewrap"):
+        code, said, calls, _ = machine.bootstrap(*options, KEEL_TORCH=torch)
+        expect(code == 0 and said.count(f"going on without {packages},") == 1, code, said)
+    for options in (), ("--tests",):
+        expect(machine.bootstrap(*options, KEEL_TORCH=torch)[:3] == (0, "", []), "it was mentioned again")
 
 
 def a_python3_that_has_everything_needs_no_environment(folder):

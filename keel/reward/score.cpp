@@ -1,19 +1,7 @@
 #include "keel/reward/score.h"
 
-#include "keel/core/parallel.h"
-
 namespace keel {
 namespace {
-
-/// Neighbours that answer the same prompt.
-std::vector<std::span<Rollout>> groups_of(std::span<Rollout> rollouts) {
-  std::vector<std::span<Rollout>> groups;
-  for (size_t begin = 0, end = 0; begin < rollouts.size(); begin = end) {
-    while (end < rollouts.size() && rollouts[end].prompt == rollouts[begin].prompt) ++end;
-    groups.push_back(rollouts.subspan(begin, end - begin));
-  }
-  return groups;
-}
 
 double mean_of_judged(const Judgement& judgement) {
   double sum = 0, count = 0;
@@ -93,20 +81,6 @@ GroupScore score_group(std::span<const RewardSample> samples, const RewardSum& r
   }
   score.report.failures = judgement.failures;
   return score;
-}
-
-ScoreReport score(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
-                  const RewardSum& reward, size_t threads) {
-  const std::vector<std::span<Rollout>> groups = groups_of(rollouts);
-  std::vector<ScoreReport> reports(groups.size());
-  parallel_for(groups.size(), threads, [&](size_t i) {
-    GroupScore result = score_group(samples_of(groups[i], prompts, tokenizer), reward);
-    for (size_t k = 0; k < groups[i].size(); ++k) groups[i][k].reward = result.rewards[k];
-    reports[i] = std::move(result.report);
-  });
-  ScoreReport all;
-  for (const ScoreReport& report : reports) all.add(report);
-  return all;
 }
 
 }  // namespace keel

@@ -53,8 +53,4 @@ struct GroupScore {
 /// the others, or 0 when there are none.
 GroupScore score_group(std::span<const RewardSample> samples, const RewardSum& reward);
 
-/// Sets the reward of every rollout; they are in the order of their prompts. `threads` groups are scored at once.
-ScoreReport score(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
-                  const RewardSum& reward, size_t threads);
-
 }  // namespace keel

@@ -18,7 +18,7 @@ namespace keel {
 ///   std::vector<Rollout> rollouts = engine.generate(prompts, request, [&](auto group) { queue.add(group); });
 ///   const ScoreReport report = queue.finish(rollouts);
 ///
-/// A group's rewards depend on that group alone, so they are those that score() would give. Groups are copied: a
+/// A group's rewards depend on that group alone, so the order of scoring does not matter. Groups are copied: a
 /// generation that ends in an exception leaves nothing here that points to its rollouts.
 class ScoringQueue {
  public:

@@ -9,6 +9,7 @@
 #include "keel/rollout/engine.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
+#include "tests/support/score_in_order.h"
 #include "tests/support/tiny_rollouts.h"
 
 namespace keel {
@@ -42,7 +43,7 @@ class ScoringQueueTest : public testing::Test {
 TEST_F(ScoringQueueTest, GivesTheRewardsThatScoringAfterwardsGives) {
   const RewardSum reward = sum_of(check_sum);
   std::vector<Rollout> want = sampled();
-  const ScoreReport after = score(want, prompts_, tokenizer_, reward, 1);
+  const ScoreReport after = score_in_order(want, prompts_, tokenizer_, reward);
   for (const size_t threads : {1, 4}) {
     ScoringQueue queue(reward, prompts_, tokenizer_, threads);
     std::vector<Rollout> got = sampled([&](std::span<Rollout> group) { queue.add(group); });
@@ -110,7 +111,7 @@ TEST_F(ScoringQueueTest, WhatNobodyJudgedGetsTheMeanOfItsGroup) {
     rollouts[i].text = texts[i];
     rollouts[i].id = i;
   }
-  const ScoreReport report = score(rollouts, prompts_, tokenizer_, reward, 3);
+  const ScoreReport report = score_in_order(rollouts, prompts_, tokenizer_, reward);
   EXPECT_EQ(rollouts[0].reward, 1);
   EXPECT_EQ(rollouts[1].reward, 3);
   EXPECT_EQ(rollouts[2].reward, 5);

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "keel/core/file.h"
-#include "keel/reward/score.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/tasks.h"
 #include "keel/train/annotate.h"
 #include "keel/train/policy_update.h"
 #include "keel/train/task_prompts.h"
 #include "keel/train/token_worth.h"
+#include "tests/support/score_in_order.h"
 #include "keel/train/trainer.h"
 #include "tests/support/reference_model.h"
 
@@ -110,7 +110,7 @@ class StepByStep {
     const RewardSum reward = make_reward({}, [this](const Prompt& prompt, std::string_view completion) {
       return task_->check({prompt.text, prompt.answer}, completion);
     });
-    score(rollouts_, prompts_, tokenizer_, reward, /*threads=*/1);
+    score_in_order(rollouts_, prompts_, tokenizer_, reward);
     annotate(rollouts_, prompts_, model_, &reference_, critic_ ? &critic_->critic() : nullptr, needs,
              config_.rollout.temperature, 60);
     worth_ = token_worth(objective_.method.advantage, rollouts_, config_.critic);

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "keel/reward/score.h"
+
+namespace keel {
+
+/// Sets the reward of every rollout, one group after the other: what scoring beside generation must come to as well.
+inline ScoreReport score_in_order(std::span<Rollout> rollouts, std::span<const Prompt> prompts,
+                                  const Tokenizer& tokenizer, const RewardSum& reward) {
+  ScoreReport all;
+  for (size_t begin = 0, end = 0; begin < rollouts.size(); begin = end) {
+    while (end < rollouts.size() && rollouts[end].prompt == rollouts[begin].prompt) ++end;
+    const std::span<Rollout> group = rollouts.subspan(begin, end - begin);
+    const GroupScore score = score_group(samples_of(group, prompts, tokenizer), reward);
+    for (size_t k = 0; k < group.size(); ++k) group[k].reward = score.rewards[k];
+    all.add(score.report);
+  }
+  return all;
+}
+
+}  // namespace keel

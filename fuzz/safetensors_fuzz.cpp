@@ -13,6 +13,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const keel::SafetensorsFile file = keel::SafetensorsFile::open("input");
     for (const keel::TensorInfo& tensor : file.tensors()) {
       if (file.read(tensor.name).nbytes() != tensor.end - tensor.begin) std::abort();
+      if (file.read_float32(tensor.name).nbytes() / sizeof(float) * at::elementSize(tensor.dtype) !=
+          tensor.end - tensor.begin)
+        std::abort();
     }
   } catch (const keel::Error& error) {
     if (error.code() != keel::ExitCode::kBadInput) std::abort();

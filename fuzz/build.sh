@@ -20,7 +20,7 @@ choose() {
         keel/model/gguf_header.cpp keel/model/gguf_model.cpp keel/model/gguf_quants.cpp keel/model/gguf_rope.cpp
         keel/model/gguf_tokenizer.cpp" ;;
     safetensors_fuzz) sources="fuzz/memory_file.cpp keel/core/foreign_text.cpp keel/model/large_pages.cpp
-        keel/model/safetensors.cpp"
+        keel/model/safetensors.cpp keel/model/weight_dtypes.cpp"
       torch=${KEEL_TORCH:-$(scripts/python.sh -c 'import os, torch; print(os.path.dirname(torch.__file__))')}
       headers="-isystem $torch/include" libraries="-L$torch/lib -ltorch_cpu -lc10 -Wl,-rpath,$torch/lib" ;;
     tokenizer_json_fuzz) sources="$(ls keel/text/*.cpp | grep -v chat_) $files"
@@ -28,7 +28,7 @@ choose() {
     chat_template_fuzz) sources="keel/text/chat_template.cpp keel/text/traced_text.cpp $(ls keel/text/jinja/*.cpp) $files" ;;
     math_verifier_fuzz) sources=$(ls keel/reward/math_*.cpp) ;;
     data_rows_fuzz) sources="fuzz/memory_file.cpp keel/data/line_file.cpp keel/data/row_json.cpp keel/data/schema.cpp
-        keel/core/foreign_text.cpp keel/core/limits.cpp" ;;
+        keel/core/foreign_text.cpp keel/core/hash.cpp keel/core/limits.cpp" ;;
     *) echo "fuzz/build.sh: no target $1; known are $all" >&2; exit 2 ;;
   esac
 }

@@ -144,6 +144,7 @@ def normalizer_list():
         yield name, getattr(normalizers, name)()
     yield "strip_left", normalizers.Strip(left=True, right=False)
     yield "replace", normalizers.Replace(" ", "\u2581")
+    yield "replace_two", normalizers.Replace("xx", "ab")
     yield "replace_regex", normalizers.Replace(Regex(r"\s+"), " ")
     yield "replace_empty", normalizers.Replace(Regex(r"[aeiou]|\s"), "")
     yield "prepend", normalizers.Prepend("\u2581")

@@ -87,8 +87,7 @@ class Inspect(support.Test):
         self.assert_exit(keel("inspect", str(self.folder)), 3)
 
     def test_nobody_reads_what_is_printed(self):
-        # 2,000 tokens of metadata are more than a pipe holds, so that the reader is gone while there is still much to write.
-        for command in (("inspect", self.file), ("inspect", self.file, "--json"), ("tasks", "arithmetic", "--count", "5000", "--json")):
+        for command in (("inspect", self.file), ("inspect", self.file, "--json"), ("methods",), ("tasks",)):
             read, write = os.pipe()
             with subprocess.Popen([support.KEEL, *map(str, command)], stdout=write, stderr=subprocess.PIPE,
                                   stdin=subprocess.DEVNULL, env=support.environment()) as process:

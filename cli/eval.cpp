@@ -8,6 +8,7 @@
 #include "keel/core/device.h"
 #include "keel/core/file.h"
 #include "keel/core/interrupt.h"
+#include "keel/core/json_file.h"
 #include "keel/model/loaded_model.h"
 #include "keel/train/checkpoint.h"
 #include "keel/train/evaluation.h"
@@ -65,9 +66,8 @@ std::string what_to_evaluate_on(Config& config) {
 std::string sample_lines(const Evaluation& result, const std::vector<Prompt>& prompts) {
   std::string lines;
   for (size_t i = 0; i < result.rollouts.size(); ++i)
-    lines += evaluation_sample(prompts[result.rollouts[i].prompt], result.rollouts[i], result.verdicts[i])
-                 .dump(-1, ' ', false, Json::error_handler_t::replace) +
-             "\n";
+    lines +=
+        json_line(evaluation_sample(prompts[result.rollouts[i].prompt], result.rollouts[i], result.verdicts[i])) + "\n";
   return lines;
 }
 

@@ -7,7 +7,7 @@
 
 #include "cli/commands.h"
 #include "keel/core/device.h"
-#include "keel/core/json.h"
+#include "keel/core/json_file.h"
 #include "keel/model/loaded_model.h"
 #include "keel/model/lora.h"
 #include "keel/rollout/engine.h"
@@ -60,7 +60,7 @@ void print(const Rollout& rollout, const LoadedModel& loaded, const Request& req
                     {"logprobs", rollout.behavior_logp},
                     {"text", text},
                     {"finish_reason", stopped ? "stop" : "length"}};
-  std::printf("%s\n", row.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  std::printf("%s\n", json_line(row).c_str());
 }
 
 ExitCode generate(const Request& request) {

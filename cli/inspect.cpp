@@ -13,6 +13,7 @@
 #include "keel/core/json.h"
 #include "keel/core/json_file.h"
 #include "keel/model/gguf_model.h"
+#include "keel/model/model_folder.h"
 #include "keel/model/safetensors.h"
 #include "keel/train/checkpoint.h"
 #include "keel/train/whole_folder.h"
@@ -190,6 +191,12 @@ Findings inspect(const fs::path& path) {
        " is nothing that can be looked into; wanted a .gguf or .safetensors file or a folder");
 }
 
+/// What is not there may be in the cache, unless it is named like a file.
+fs::path place_of(const std::string& name) {
+  const std::string extension = fs::path(name).extension().string();
+  return fs::exists(name) || extension == ".gguf" || extension == ".safetensors" ? fs::path(name) : find_model(name);
+}
+
 std::string size_text(uint64_t bytes) {
   std::array<char, 32> text{};
   if (bytes < 1024 * 1024)
@@ -292,21 +299,25 @@ Json to_json(const fs::path& path, const Findings& found) {
 }  // namespace
 
 Action add_inspect(CLI::App& app) {
-  const auto path = std::make_shared<std::string>();
+  const auto name = std::make_shared<std::string>();
   const auto as_json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand(
       "inspect", "What is in a GGUF or safetensors file, or in the folder of a model, an adapter or a run");
   command
-      ->add_option("PATH", *path, "A .gguf or .safetensors file, or a folder (a checkpoint's checksums are verified)")
+      ->add_option(
+          "PATH", *name,
+          "A .gguf or .safetensors file, a folder (a checkpoint's checksums are verified), or owner/name in the "
+          "local Hugging Face cache")
       ->required();
   command->add_flag("--json", *as_json, "One JSON object instead of tables");
-  return [path, as_json] {
+  return [name, as_json] {
     Console console;
-    const Findings found = inspect(*path);
+    const fs::path path = place_of(*name);
+    const Findings found = inspect(path);
     if (*as_json)
-      std::printf("%s\n", to_json(*path, found).dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+      std::printf("%s\n", json_line(to_json(path, found)).c_str());
     else
-      print_findings(*path, found, console);
+      print_findings(path, found, console);
     if (found.fault.empty()) return ExitCode::kDone;
     std::fprintf(stderr, "keel: %s\n", found.fault.c_str());
     return ExitCode::kAnsweredNo;

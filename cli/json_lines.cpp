@@ -11,6 +11,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/interrupt.h"
+#include "keel/core/json_file.h"
 #include "keel/core/parallel.h"
 
 namespace keel::cli {
@@ -38,7 +39,7 @@ Json read_row(const std::string& line, const std::string& place) {
 void print_rows(std::span<const JsonLine> lines) {
   if (lines.empty()) return;
   for (const JsonLine& line : lines) {
-    const std::string out = line.value.dump();
+    const std::string out = json_line(line.value);
     std::fwrite(out.data(), 1, out.size(), stdout);
     std::fputc('\n', stdout);
   }

@@ -46,6 +46,11 @@ bool complain_about_command(const CLI::App& app, std::string_view word) {
   return true;
 }
 
+/// Whether a command does more than print, so that it goes on when nobody reads.
+bool has_work_to_finish(std::string_view command) {
+  return command == "train" || command == "quickstart" || command == "eval" || command == "convert";
+}
+
 /// Runs the chosen command; every way an error can leave it has its exit code.
 int run(const keel::cli::Action& action) {
   try {
@@ -97,7 +102,10 @@ int main(int argc, char** argv) {
     const int code = app.exit(error);  // prints help, version or the mistake
     return code == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
   }
-  for (const auto& [command, action] : commands)
-    if (command->parsed()) return run(action);
+  for (const auto& [command, action] : commands) {
+    if (!command->parsed()) continue;
+    if (!has_work_to_finish(command->get_name())) keel::end_when_nobody_reads();
+    return run(action);
+  }
   return static_cast<int>(ExitCode::kBadConfiguration);
 }

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "keel/core/console.h"
+#include "keel/core/json_file.h"
 #include "keel/task/tasks.h"
 #include "keel/task/worked_task.h"
 
@@ -23,7 +24,7 @@ void print_table(bool json) {
     if (!json) std::printf("%-12s %s\n", row.name.c_str(), row.sentence.c_str());
     rows.push_back({{"name", row.name}, {"sentence", row.sentence}});
   }
-  if (json) std::printf("%s\n", rows.dump().c_str());
+  if (json) std::printf("%s\n", json_line(rows).c_str());
 }
 
 /// Training problems come as demonstrations; held-out ones have none.
@@ -40,7 +41,7 @@ void print_json(const Demonstration& shown, const Request& request, int64_t inde
               {"prompt", shown.problem.prompt},
               {"answer", shown.problem.answer}};
   if (!request.held_out) row["demonstration"] = shown.completion;
-  std::printf("%s\n", row.dump().c_str());
+  std::printf("%s\n", json_line(row).c_str());
 }
 
 void print_text(const Demonstration& shown, const Request& request, int64_t index, Console& console) {

@@ -49,6 +49,8 @@ void install_signal_handlers() {
   signal(SIGPIPE, SIG_IGN);
 }
 
+void end_when_nobody_reads() { signal(SIGPIPE, SIG_DFL); }
+
 void wait_for_saving() {
   saving = 1;
   alarm(0);

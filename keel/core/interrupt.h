@@ -9,6 +9,10 @@ namespace keel {
 /// as it would any other.
 void install_signal_handlers();
 
+/// For a program that has nothing to do but print: a reader that is gone (`keel inspect ... | head -1`) ends it without
+/// a word, as any other. Before, SIGPIPE is ignored.
+void end_when_nobody_reads();
+
 /// There is a run to be saved: asked to stop, it has the time that its step takes.
 void wait_for_saving();
 

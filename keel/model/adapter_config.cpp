@@ -55,7 +55,7 @@ AdapterConfig::AdapterConfig(Json json, const std::string& place) : json_(std::m
 
 void AdapterConfig::refuse(const char* key) const {
   fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", json_[key].dump(),
-       ", which would change the result and is not supported; merge the adapter with PEFT's merge_and_unload() first");
+       ", which would change the result and is not supported; ", kMergeFirst);
 }
 
 AdapterConfig::Names AdapterConfig::names(const char* key) const {

@@ -10,6 +10,12 @@
 
 namespace keel {
 
+/// The way out of an adapter that is not supported.
+inline constexpr const char* kMergeFirst =
+    "merge the adapter with PEFT: PeftModel.from_pretrained(model, "
+    "ADAPTER).merge_and_unload().save_pretrained(FOLDER), "
+    "and load that folder with the tokenizer's files beside it";
+
 /// adapter_config.json of a LoRA adapter, understood as PEFT does: which layers carry an adapter, of which rank, and
 /// how strong it is. Layers go by their full names, model.layers.0.self_attn.q_proj.
 class AdapterConfig {

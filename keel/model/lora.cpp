@@ -35,6 +35,11 @@ Tensor read_part(const SafetensorsFile& file, const std::string& place, const st
   return value;
 }
 
+/// Embeddings and the LM head, adapted or saved whole.
+bool is_of_the_ends(const std::string& tensor) {
+  return tensor.find(".embed_tokens.") != std::string::npos || tensor.find(".lm_head.") != std::string::npos;
+}
+
 }  // namespace
 
 void LoraOptions::describe(OptionTable& table) {
@@ -94,15 +99,19 @@ Json read_adapter(const std::filesystem::path& folder, CausalLm& model) {
   });
   std::set<std::string> known;
   for (const NamedTensor& weight : model.adapter()) known.insert(kPrefix + weight.name);
+  for (const TensorInfo& info : file.tensors()) {
+    if (known.contains(info.name)) continue;
+    if (is_of_the_ends(info.name))
+      fail(ExitCode::kBadInput, place, ": tensor \"", info.name, "\" changes the embedding or the head, ",
+           "which adapters do not reach here; ", kMergeFirst);
+    if (!known.empty())
+      fail(ExitCode::kBadInput, place, ": tensor \"", info.name, "\" of shape ", at::IntArrayRef(info.shape),
+           " has no place on this model");
+  }
   if (known.empty())
     fail(ExitCode::kBadInput, (folder / kConfig).string(), ": target_modules is ",
          config.json()["target_modules"].dump(),
          ", which names no linear layer of this model; is it another model's adapter?");
-  for (const TensorInfo& info : file.tensors()) {
-    if (!known.contains(info.name))
-      fail(ExitCode::kBadInput, place, ": tensor \"", info.name, "\" of shape ", at::IntArrayRef(info.shape),
-           " has no place on this model");
-  }
   return config.json();
 }
 

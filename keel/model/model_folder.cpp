@@ -139,6 +139,9 @@ std::vector<int32_t> ModelFolder::stop_ids() const {
 }
 
 std::filesystem::path find_model(const std::string& name) {
+  if (name.empty())
+    fail(ExitCode::kBadInput, "the model's name is empty; wanted a Hugging Face folder, a GGUF file, or owner/name in ",
+         "the local Hugging Face cache (", hub_cache().string(), ")");
   if (std::filesystem::exists(name)) return name;
   const bool repository =
       std::count(name.begin(), name.end(), '/') <= 1 && !name.starts_with(".") && !name.starts_with("/");

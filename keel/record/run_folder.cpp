@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "keel/core/error.h"
+#include "keel/core/json_file.h"
 
 namespace keel {
 namespace {
@@ -76,11 +77,9 @@ RunFolder RunFolder::reopen(const std::filesystem::path& path, FileHandle claim,
   return RunFolder(path, std::move(claim));
 }
 
-void RunFolder::add_metrics(const Json& row) { metrics_.append_line(finite(row).dump()); }
+void RunFolder::add_metrics(const Json& row) { metrics_.append_line(json_line(finite(row))); }
 
-void RunFolder::add_sample(const Json& row) {
-  samples_.append_line(finite(row).dump(-1, ' ', false, Json::error_handler_t::replace));
-}
+void RunFolder::add_sample(const Json& row) { samples_.append_line(json_line(finite(row))); }
 
 void RunFolder::log(std::string_view line) { log_.append_line(line); }
 

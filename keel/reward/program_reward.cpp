@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "keel/core/foreign_text.h"
+#include "keel/core/json_file.h"
 
 namespace keel {
 namespace {
@@ -26,7 +27,7 @@ std::string request_text(std::span<const RewardSample> samples, uint64_t id) {
     request["query"].push_back(prompt.text + sample.spelled);  // what OpenRLHF's reward servers read
     request["labels"].push_back(prompt.answer);
   }
-  return request.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_line(request);
 }
 
 /// The reply as an object; a ChannelError when it is no answer to this request.

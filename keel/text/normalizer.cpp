@@ -192,7 +192,8 @@ void Normalizer::run(const Replace& replace, Result& result) {
             marks.substr(std::min(span.begin, marks.size() - 1), std::max<size_t>(span.end - span.begin, 1));
         new_marks.resize(text.size(), from.find('\1') != std::string_view::npos ? '\1' : '\0');
       }
-      if (span.begin < result.front) front = text.size();
+      // Of several characters it is the last that the content comes from.
+      if (span.begin < result.front && span.end <= result.front) front = text.size();
     } else {
       text += std::string_view(result.text).substr(span.begin, span.end - span.begin);
       if (!marks.empty()) new_marks += marks.substr(span.begin, span.end - span.begin);

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "keel/core/error.h"
-#include "keel/text/unicode_differences.h"
+#include "keel/text/regex_properties.h"
 #include "keel/text/utf8.h"
 
 namespace keel::text {
@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kMaxPattern = 16384;  // bytes
 constexpr int kMaxDepth = 50;          // groups inside of groups
 constexpr int kMaxRepeat = 1000;
+constexpr size_t kMaxName = 60;  // of a property
 
 // White_Space, and everything else; PCRE2's \s would also match U+180E.
 constexpr std::string_view kSpace =
@@ -24,31 +25,6 @@ constexpr std::string_view kSpace =
 constexpr std::string_view kNotSpace =
     "\\x{0}-\\x{8}\\x{E}-\\x{1F}\\x{21}-\\x{84}\\x{86}-\\x{9F}\\x{A1}-\\x{167F}\\x{1681}-\\x{1FFF}\\x{200B}-\\x{2027}"
     "\\x{202A}-\\x{202E}\\x{2030}-\\x{205E}\\x{2060}-\\x{2FFF}\\x{3001}-\\x{10FFFF}";
-
-std::string hex(char32_t c) {
-  char buffer[16];
-  std::snprintf(buffer, sizeof(buffer), "\\x{%X}", static_cast<unsigned>(c));
-  return buffer;
-}
-
-/// The members of a set for \p{name}, with the code points that are newer than PCRE2's tables.
-std::string property_members(const std::string& name) {
-  std::string members = "\\p{" + name + "}";
-  if (name.empty() || name.size() > 2) return members;
-  for (const NewCategory& category : new_categories()) {
-    if (!category.name.starts_with(name)) continue;
-    for (const CodeRange& range : category.ranges) {
-      members += hex(range.first) + (range.last > range.first ? "-" + hex(range.last) : "");
-    }
-  }
-  return members;
-}
-
-/// Oniguruma's \w; some numbers of Latin-1 are words to it.
-std::string word_members() {
-  return "\\p{Alphabetic}" + property_members("M") + property_members("Nd") +
-         "\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}" + property_members("L");
-}
 
 class Translator {
  public:
@@ -261,43 +237,44 @@ class Translator {
       case 'p':
       case 'P':
         at_ = from;
-        return "[" + class_members(/*in_set=*/false) + "]";
+        return bracketed(class_escape(/*in_set=*/false));
       default:
         at_ = from;
         return hex(escaped_character());
     }
   }
 
-  /// The members for \s, \w, \d and \p and their opposites. An opposite is exact outside of a set; inside of one it
-  /// does not know the code points that are newer than PCRE2's tables.
-  std::string class_members(bool in_set) {
+  static std::string bracketed(const CharacterClass& members, bool negated = false) {
+    return (members.negated != negated ? "[^" : "[") + members.members + "]";
+  }
+
+  /// \s, \w, \d and \p and their opposites.
+  CharacterClass class_escape(bool in_set) {
     const size_t from = at_++;
     const char kind = pattern_[at_++];
-    if (kind == 's') return std::string(kSpace);
-    if (kind == 'S') return std::string(kNotSpace);
-    if (kind == 'p' || kind == 'P') {
-      bool negated = kind == 'P';
-      const std::string name = property_name(negated, from);
-      if (!negated) return property_members(name);
-      return in_set ? "\\P{" + name + "}" : "^" + property_members(name);
-    }
-    const bool negated = kind == 'W' || kind == 'D';
-    if (negated && in_set) refuse_part(from);
-    return (negated ? "^" : "") + (kind == 'w' || kind == 'W' ? word_members() : property_members("Nd"));
+    if (kind == 's' || kind == 'S') return {std::string(kind == 's' ? kSpace : kNotSpace)};
+    if (kind == 'w' || kind == 'W') return {word_members(in_set), kind == 'W'};
+    if (kind == 'd' || kind == 'D') return {decimal_members(), kind == 'D'};
+    bool negated = kind == 'P';
+    const std::string name = property_name(negated, from);
+    return known_class(name, negated, in_set, from);
+  }
+
+  CharacterClass known_class(std::string_view name, bool negated, bool in_set, size_t from) {
+    std::optional<CharacterClass> found = property_class(name, in_set);
+    if (!found) refuse_part(from);
+    if (caseless_ && found->by_case) refuse_part(from);  // "any letter" to PCRE2
+    found->negated = found->negated != negated;
+    return *std::move(found);
   }
 
   std::string property_name(bool& negated, size_t from) {
     if (!take("{")) refuse_part(from);
     if (take("^")) negated = !negated;
-    std::string name;
-    while (!done() && peek() != '}' && name.size() < 40) {
-      const char c = pattern_[at_++];
-      const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-      if (!letter) refuse_part(from);
-      name += c;
-    }
-    if (name.empty() || !take("}")) refuse_part(from);
-    if (caseless_ && (name == "Lu" || name == "Ll" || name == "Lt")) refuse_part(from);  // "any letter" to PCRE2
+    const size_t end = pattern_.find('}', at_);
+    if (end == std::string_view::npos || end - at_ > kMaxName) refuse_part(from);
+    const std::string name(pattern_.substr(at_, end - at_));
+    at_ = end + 1;
     return name;
   }
 
@@ -346,33 +323,66 @@ class Translator {
     return value;
   }
 
-  /// After the [ that opens it.
+  /// What stands between brackets: members, and classes of which all but the members belong to it.
+  struct Set {
+    std::string members;
+    std::vector<CharacterClass> opposites;
+  };
+
+  void add(Set& set, CharacterClass added) {
+    if (added.negated)
+      set.opposites.push_back(std::move(added));
+    else
+      set.members += added.members;
+  }
+
+  /// After the [ that opens it. PCRE2 has no opposites inside of a set with members of ours, so that they stand beside
+  /// it.
   std::string set() {
-    std::string result = take("^") ? "[^" : "[";
-    const size_t empty = result.size();
-    members(result, 0);
-    if (result.size() == empty) refuse("has an empty set");
-    return result + "]";
+    const bool negated = take("^");
+    Set all;
+    members(all, 0);
+    if (all.members.empty() && all.opposites.empty()) refuse("has an empty set");
+    if (all.opposites.empty()) return bracketed({all.members, negated});
+    std::string result;
+    for (const CharacterClass& opposite : all.opposites) {
+      result += negated ? "(?=" + bracketed(opposite, true) + ")" : "|" + bracketed(opposite);
+    }
+    if (negated) return "(?:" + result + (all.members.empty() ? "(?s:.)" : bracketed({all.members, true})) + ")";
+    if (!all.members.empty()) result += "|" + bracketed({all.members});
+    return "(?:" + result.substr(1) + ")";
   }
 
   /// Up to and with the closing bracket. A set inside of a set is a union, so its members are put into the outer one.
-  void members(std::string& result, int depth) {
+  void members(Set& result, int depth) {
     while (true) {
       const size_t from = at_;
       if (done()) refuse("has a [ without a ]");
       if (take("]")) return;
-      if (take("&&") || take("[:") || take("[^") || depth > kMaxDepth) refuse_part(from);
+      if (take("&&") || depth > kMaxDepth) refuse_part(from);
+      if (take("[:")) {
+        add(result, posix_class(from));
+        continue;
+      }
       if (take("[")) {
-        members(result, depth + 1);
+        const bool negated = take("^");
+        Set inner;
+        members(inner, depth + 1);
+        if (!negated) {
+          for (CharacterClass& opposite : inner.opposites) result.opposites.push_back(std::move(opposite));
+        } else if (!inner.opposites.empty() || inner.members.empty()) {
+          refuse_part(from);
+        }
+        add(result, {std::move(inner.members), negated});
         continue;
       }
       if (is_class_escape()) {
-        result += class_members(/*in_set=*/true);
+        add(result, class_escape(/*in_set=*/true));
         continue;
       }
       const char32_t first = set_character();
       if (peek() != '-' || pattern_.substr(at_).starts_with("-]")) {
-        result += hex(first);
+        result.members += hex(first);
         continue;
       }
       ++at_;
@@ -380,8 +390,19 @@ class Translator {
       if (done()) refuse("has a [ without a ]");
       const char32_t last = set_character();
       if (last < first) refuse_part(from);
-      result += hex(first) + "-" + hex(last);
+      result.members += hex(first) + "-" + hex(last);
     }
+  }
+
+  /// [:name:] or [:^name:], after its first two characters.
+  CharacterClass posix_class(size_t from) {
+    static constexpr std::array<std::string_view, 8> kNames = {"alnum", "alpha", "cntrl", "digit",
+                                                               "lower", "space", "upper", "word"};
+    const bool negated = take("^");
+    for (const std::string_view name : kNames)
+      if (take(std::string(name) + ":]")) return known_class(name, negated, /*in_set=*/true, from);
+    if (!take("punct:]")) refuse_part(from);
+    return {property_class("P", true)->members + property_class("S", true)->members, negated};
   }
 
   bool is_class_escape() const {
@@ -410,8 +431,8 @@ std::string to_pcre2(std::string_view pattern, const std::string& place) {
 }
 
 std::string rust_word_set(bool negated) {
-  return std::string(negated ? "[^" : "[") + "\\p{Alphabetic}" + property_members("M") + property_members("Nd") +
-         "\\p{Pc}\\x{200C}\\x{200D}" + property_members("L") + (negated ? std::string(kSpace) : "") + "]";
+  return (negated ? "[^" : "[") + word_members(true) + "\\x{200C}\\x{200D}" + (negated ? std::string(kSpace) : "") +
+         "]";
 }
 
 }  // namespace keel::text

@@ -1,5 +1,8 @@
 #include "keel/text/tokenizer_file.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <unordered_set>
 
 #include "keel/core/error.h"
@@ -10,6 +13,50 @@ namespace {
 
 constexpr size_t kMaxDepth = 64;
 constexpr size_t kMaxToken = 16384;  // bytes; the longest tokens in use have a few hundred
+
+/// 10 to a power from 0 to 308, as the nearest double.
+double power_of_ten(int exponent) {
+  const std::string text = "1e" + std::to_string(exponent);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// A number of JSON with a point or an exponent, as the tokenizers package reads it: as many digits as fit into 64
+/// bits, times or by a power of ten. That is not always the nearest double, and where two ways to cut a word are
+/// equally good, the last bit decides.
+double package_double(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  uint64_t digits = 0;
+  int64_t exponent = 0;
+  bool full = false, after_point = false;
+  size_t at = negative ? 1 : 0;
+  for (; at < text.size() && text[at] != 'e' && text[at] != 'E'; ++at) {
+    if (text[at] == '.') {
+      after_point = true;
+      full = false;  // it tries again
+      continue;
+    }
+    const auto digit = static_cast<uint64_t>(text[at] - '0');
+    full = full || digits > UINT64_MAX / 10 || (digits == UINT64_MAX / 10 && digit > UINT64_MAX % 10);
+    if (!full) digits = digits * 10 + digit;
+    if (full != after_point) exponent += full ? 1 : -1;
+  }
+  if (at < text.size()) {
+    at += text.substr(at + 1).starts_with('+') ? 2 : 1;
+    int32_t written = 0;
+    if (std::from_chars(text.data() + at, text.data() + text.size(), written).ec != std::errc())
+      written = text[at] == '-' ? INT32_MIN / 2 : INT32_MAX / 2;
+    exponent += written;
+  }
+  double value = static_cast<double>(digits);
+  for (; exponent < -308 && value != 0; exponent += 308) value /= 1e308;
+  if (value != 0) {
+    const double power = power_of_ten(static_cast<int>(std::min<int64_t>(std::abs(exponent), 308)));
+    value = exponent < 0 ? value / power : value * power;
+  }
+  return negative ? -value : value;
+}
 
 /// Receives the parser's events. A tree of a vocabulary would cost ten times its size and, as it keeps the order of
 /// keys, a search through all earlier keys for each of 100,000.
@@ -26,9 +73,9 @@ class Reader : public nlohmann::json_sax<Json> {
     if (part_ == Part::kTree) return add(value);
     return number(value > INT64_MAX ? INT64_MAX : static_cast<int64_t>(value), static_cast<double>(value));
   }
-  bool number_float(number_float_t value, const string_t&) override {
+  bool number_float(number_float_t value, const string_t& written) override {
     if (part_ == Part::kVocabulary) refuse("model.vocab must give whole numbers to its tokens");
-    return part_ == Part::kTree ? add(value) : number(0, value);
+    return part_ == Part::kTree ? add(value) : number(0, package_double(written));
   }
   bool string(string_t& value) override;
   bool binary(binary_t&) override { return false; }

@@ -57,6 +57,7 @@ constexpr CodeRange kNotPunctuation[] = {
 constexpr CodeRange kPunctuation[] = {{0x166D, 0x166D}, {0x111C9, 0x111C9}};
 
 // What regular expressions of the package know and PCRE2 10.42 does not, by general category.
+constexpr CodeRange kNewCf[] = {{0x13439, 0x1343F}};
 constexpr CodeRange kNewLl[] = {
     {0x1C8A, 0x1C8A}, {0xA7CD, 0xA7CD}, {0xA7DB, 0xA7DB}, {0x10D70, 0x10D85}, {0x1DF25, 0x1DF2A}};
 constexpr CodeRange kNewLm[] = {{0x10D4E, 0x10D4E}, {0x10D6F, 0x10D6F}, {0x16D40, 0x16D42},
@@ -96,8 +97,90 @@ constexpr CodeRange kNewSo[] = {{0x2427, 0x2429},   {0x2FFC, 0x2FFF},   {0x31E4,
                                 {0x1FADF, 0x1FADF}, {0x1FAE8, 0x1FAE9}, {0x1FAF7, 0x1FAF8}, {0x1FBCB, 0x1FBEF}};
 
 constexpr NewCategory kNewCategories[] = {
-    {"Ll", kNewLl}, {"Lm", kNewLm}, {"Lo", kNewLo}, {"Lu", kNewLu}, {"Mc", kNewMc}, {"Mn", kNewMn},
+    {"Cf", kNewCf}, {"Ll", kNewLl}, {"Lm", kNewLm}, {"Lo", kNewLo}, {"Lu", kNewLu}, {"Mc", kNewMc}, {"Mn", kNewMn},
     {"Nd", kNewNd}, {"No", kNewNo}, {"Pd", kNewPd}, {"Po", kNewPo}, {"Sm", kNewSm}, {"So", kNewSo},
+};
+
+// The same by properties, less what the categories above say already; of a script that PCRE2 10.42 does not know, all.
+constexpr CodeRange kInAlphabetic[] = {{0x363, 0x36F},     {0x897, 0x897},     {0xC04, 0xC04},     {0xCF3, 0xCF3},
+                                       {0xF82, 0xF83},     {0x1DD3, 0x1DE6},   {0x10D69, 0x10D69}, {0x10EFC, 0x10EFC},
+                                       {0x11080, 0x11081}, {0x11241, 0x11241}, {0x113B8, 0x113C0}, {0x113C2, 0x113C2},
+                                       {0x113C5, 0x113C5}, {0x113C7, 0x113CA}, {0x113CC, 0x113CD}, {0x11F00, 0x11F01},
+                                       {0x11F03, 0x11F03}, {0x11F34, 0x11F3A}, {0x11F3E, 0x11F40}, {0x1611E, 0x1612E},
+                                       {0x1E08F, 0x1E08F}};
+constexpr CodeRange kInLowercase[] = {{0x10FC, 0x10FC}, {0xA7F2, 0xA7F4}, {0xAB69, 0xAB69}, {0x1E030, 0x1E06D}};
+constexpr CodeRange kInEmoji[] = {{0x1F6DC, 0x1F6DC}, {0x1FA75, 0x1FA77}, {0x1FA87, 0x1FA89}, {0x1FA8F, 0x1FA8F},
+                                  {0x1FAAD, 0x1FAAF}, {0x1FABB, 0x1FABF}, {0x1FAC6, 0x1FAC6}, {0x1FACE, 0x1FACF},
+                                  {0x1FADA, 0x1FADC}, {0x1FADF, 0x1FADF}, {0x1FAE8, 0x1FAE9}, {0x1FAF7, 0x1FAF8}};
+constexpr CodeRange kInEmojipresentation[] = {{0x1F6DC, 0x1F6DC}, {0x1FA75, 0x1FA77}, {0x1FA87, 0x1FA89},
+                                              {0x1FA8F, 0x1FA8F}, {0x1FAAD, 0x1FAAF}, {0x1FABB, 0x1FABF},
+                                              {0x1FAC6, 0x1FAC6}, {0x1FACE, 0x1FACF}, {0x1FADA, 0x1FADC},
+                                              {0x1FADF, 0x1FADF}, {0x1FAE8, 0x1FAE9}, {0x1FAF7, 0x1FAF8}};
+constexpr CodeRange kInIdeographic[] = {{0x18CFF, 0x18CFF}, {0x2B739, 0x2B739}, {0x2EBF0, 0x2EE5D}, {0x31350, 0x323AF}};
+constexpr CodeRange kInUnifiedideograph[] = {{0x2B739, 0x2B739}, {0x2EBF0, 0x2EE5D}, {0x31350, 0x323AF}};
+constexpr CodeRange kInArabic[] = {{0x897, 0x897}, {0x10EC2, 0x10EC4}, {0x10EFC, 0x10EFF}};
+constexpr CodeRange kInBalinese[] = {{0x1B4E, 0x1B4F}, {0x1B7F, 0x1B7F}};
+constexpr CodeRange kInCommon[] = {
+    {0x2427, 0x2429},   {0x2FFC, 0x2FFF},   {0x31E4, 0x31E5},   {0x31EF, 0x31EF},   {0x1CC00, 0x1CCF9},
+    {0x1CD00, 0x1CEB3}, {0x1D2C0, 0x1D2D3}, {0x1F6DC, 0x1F6DC}, {0x1F774, 0x1F776}, {0x1F77B, 0x1F77F},
+    {0x1F7D9, 0x1F7D9}, {0x1F8B2, 0x1F8BB}, {0x1F8C0, 0x1F8C1}, {0x1FA75, 0x1FA77}, {0x1FA87, 0x1FA89},
+    {0x1FA8F, 0x1FA8F}, {0x1FAAD, 0x1FAAF}, {0x1FABB, 0x1FABF}, {0x1FAC6, 0x1FAC6}, {0x1FACE, 0x1FACF},
+    {0x1FADA, 0x1FADC}, {0x1FADF, 0x1FADF}, {0x1FAE8, 0x1FAE9}, {0x1FAF7, 0x1FAF8}, {0x1FBCB, 0x1FBEF}};
+constexpr CodeRange kInCyrillic[] = {{0x1C89, 0x1C8A}, {0x1E030, 0x1E06D}, {0x1E08F, 0x1E08F}};
+constexpr CodeRange kInDevanagari[] = {{0x11B00, 0x11B09}};
+constexpr CodeRange kInEgyptianhieroglyphs[] = {{0x1342F, 0x1342F}, {0x13439, 0x13455}, {0x13460, 0x143FA}};
+constexpr CodeRange kInHan[] = {{0x2B739, 0x2B739}, {0x2EBF0, 0x2EE5D}, {0x31350, 0x323AF}};
+constexpr CodeRange kInHiragana[] = {{0x1B132, 0x1B132}};
+constexpr CodeRange kInKannada[] = {{0xCF3, 0xCF3}};
+constexpr CodeRange kInKatakana[] = {{0x1B155, 0x1B155}};
+constexpr CodeRange kInKhitansmallscript[] = {{0x18CFF, 0x18CFF}};
+constexpr CodeRange kInKhojki[] = {{0x1123F, 0x11241}};
+constexpr CodeRange kInLao[] = {{0xECE, 0xECE}};
+constexpr CodeRange kInLatin[] = {{0xA7CB, 0xA7CD}, {0xA7DA, 0xA7DC}, {0x1DF25, 0x1DF2A}};
+constexpr CodeRange kInMyanmar[] = {{0x116D0, 0x116E3}};
+constexpr CodeRange kInGaray[] = {{0x10D40, 0x10D65}, {0x10D69, 0x10D85}, {0x10D8E, 0x10D8F}};
+constexpr CodeRange kInGurungkhema[] = {{0x16100, 0x16139}};
+constexpr CodeRange kInKawi[] = {{0x11F00, 0x11F10}, {0x11F12, 0x11F3A}, {0x11F3E, 0x11F5A}};
+constexpr CodeRange kInKiratrai[] = {{0x16D40, 0x16D79}};
+constexpr CodeRange kInNagmundari[] = {{0x1E4D0, 0x1E4F9}};
+constexpr CodeRange kInOlonal[] = {{0x1E5D0, 0x1E5FA}, {0x1E5FF, 0x1E5FF}};
+constexpr CodeRange kInSunuwar[] = {{0x11BC0, 0x11BE1}, {0x11BF0, 0x11BF9}};
+constexpr CodeRange kInTodhri[] = {{0x105C0, 0x105F3}};
+constexpr CodeRange kInTulutigalari[] = {{0x11380, 0x11389}, {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x113B5},
+                                         {0x113B7, 0x113C0}, {0x113C2, 0x113C2}, {0x113C5, 0x113C5}, {0x113C7, 0x113CA},
+                                         {0x113CC, 0x113D5}, {0x113D7, 0x113D8}, {0x113E1, 0x113E2}};
+
+constexpr NewProperty kNewProperties[] = {
+    {"alphabetic", "alpha", PropertyKind::kProperty, kInAlphabetic},
+    {"lowercase", "lower", PropertyKind::kProperty, kInLowercase},
+    {"emoji", "emoji", PropertyKind::kProperty, kInEmoji},
+    {"emojipresentation", "epres", PropertyKind::kProperty, kInEmojipresentation},
+    {"ideographic", "ideo", PropertyKind::kProperty, kInIdeographic},
+    {"unifiedideograph", "uideo", PropertyKind::kProperty, kInUnifiedideograph},
+    {"arabic", "arab", PropertyKind::kScript, kInArabic},
+    {"balinese", "bali", PropertyKind::kScript, kInBalinese},
+    {"common", "zyyy", PropertyKind::kScript, kInCommon},
+    {"cyrillic", "cyrl", PropertyKind::kScript, kInCyrillic},
+    {"devanagari", "deva", PropertyKind::kScript, kInDevanagari},
+    {"egyptianhieroglyphs", "egyp", PropertyKind::kScript, kInEgyptianhieroglyphs},
+    {"han", "hani", PropertyKind::kScript, kInHan},
+    {"hiragana", "hira", PropertyKind::kScript, kInHiragana},
+    {"kannada", "knda", PropertyKind::kScript, kInKannada},
+    {"katakana", "kana", PropertyKind::kScript, kInKatakana},
+    {"khitansmallscript", "kits", PropertyKind::kScript, kInKhitansmallscript},
+    {"khojki", "khoj", PropertyKind::kScript, kInKhojki},
+    {"lao", "laoo", PropertyKind::kScript, kInLao},
+    {"latin", "latn", PropertyKind::kScript, kInLatin},
+    {"myanmar", "mymr", PropertyKind::kScript, kInMyanmar},
+    {"garay", "gara", PropertyKind::kNewScript, kInGaray},
+    {"gurungkhema", "gukh", PropertyKind::kNewScript, kInGurungkhema},
+    {"kawi", "kawi", PropertyKind::kNewScript, kInKawi},
+    {"kiratrai", "krai", PropertyKind::kNewScript, kInKiratrai},
+    {"nagmundari", "nagm", PropertyKind::kNewScript, kInNagmundari},
+    {"olonal", "onao", PropertyKind::kNewScript, kInOlonal},
+    {"sunuwar", "sunu", PropertyKind::kNewScript, kInSunuwar},
+    {"todhri", "todr", PropertyKind::kNewScript, kInTodhri},
+    {"tulutigalari", "tutg", PropertyKind::kNewScript, kInTulutigalari},
 };
 
 }  // namespace
@@ -114,5 +197,6 @@ std::span<const CodeRange> not_marks() { return kNotMarks; }
 std::span<const CodeRange> not_punctuation() { return kNotPunctuation; }
 std::span<const CodeRange> also_punctuation() { return kPunctuation; }
 std::span<const NewCategory> new_categories() { return kNewCategories; }
+std::span<const NewProperty> new_properties() { return kNewProperties; }
 
 }  // namespace keel::text

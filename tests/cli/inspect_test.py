@@ -1,7 +1,10 @@
 """keel inspect and keel convert: what they say about good files, and the exit code and message for bad ones."""
 
 import json
+import os
+import signal
 import struct
+import subprocess
 
 import support
 from support import keel, train
@@ -82,6 +85,32 @@ class Inspect(support.Test):
             self.assertFalse((self.folder / "out").exists())
         self.assert_exit(keel("inspect", str(self.folder / "nowhere")), 3)
         self.assert_exit(keel("inspect", str(self.folder)), 3)
+
+    def test_nobody_reads_what_is_printed(self):
+        for command in (("inspect", self.file), ("inspect", self.file, "--json"), ("methods",), ("tasks",)):
+            read, write = os.pipe()
+            with subprocess.Popen([support.KEEL, *map(str, command)], stdout=write, stderr=subprocess.PIPE,
+                                  stdin=subprocess.DEVNULL, env=support.environment()) as process:
+                os.close(write)
+                os.close(read)
+                self.assertEqual(process.stderr.read(), b"", command)
+            self.assertEqual(process.returncode, -signal.SIGPIPE, command)
+
+    def test_a_name_is_looked_for_in_the_cache(self):
+        snapshot = self.folder / "cache" / "models--some--model" / "snapshots" / "abc"
+        self.assert_exit(keel("convert", self.file, snapshot), 0)
+        (snapshot.parents[1] / "refs").mkdir()
+        (snapshot.parents[1] / "refs" / "main").write_text("abc")
+        cached = support.environment(HF_HUB_CACHE=str(self.folder / "cache"))
+        found = keel("inspect", "some/model", "--json", env=cached)
+        self.assert_exit(found, 0)
+        self.assertEqual(json.loads(found.stdout), json.loads(keel("inspect", snapshot, "--json").stdout))
+        missing = keel("inspect", "some/other", env=cached)
+        self.assert_exit(missing, 3)
+        self.assertIn("hf download some/other", missing.stderr)
+        missing = keel("inspect", "other.gguf", env=cached)
+        self.assert_exit(missing, 3)
+        self.assertNotIn("hf download", missing.stderr)
 
     def test_convert_writes_a_folder_once(self):
         out = self.folder / "made" / "model"

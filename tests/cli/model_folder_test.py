@@ -355,6 +355,10 @@ class ModelFolder(support.Test):
         (self.folder / "model.safetensors/models--some--model/snapshots/abc/pytorch_model.bin").write_bytes(b"")
         self.assert_refused(self.generate_cached(HF_HUB_CACHE=str(self.folder / "model.safetensors")), 3, "save_pretrained")
 
+    def test_a_name_that_is_empty_is_told_as_such(self):
+        for command in (("generate", "--model", "", "--prompt", "a"), ("inspect", "")):
+            self.assert_refused(keel(*command), 3, "name is empty", "owner/name")
+
     # Configurations ----------------------------------------------------------------------------------------------------
 
     def test_model_is_a_shorthand_of_ours_and_needs_no_note(self):

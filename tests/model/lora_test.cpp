@@ -107,6 +107,29 @@ TEST(Lora, IsTheSameAfterWritingAndReading) {
   remove_tree(folder);
 }
 
+TEST(Lora, NamesTheWayOutWhereTheHeadOrTheEmbeddingIsAdapted) {
+  for (const char* name : {"base_model.model.lm_head.lora_A.weight", "base_model.model.lm_head.weight",
+                           "base_model.model.model.embed_tokens.lora_embedding_A"}) {
+    for (const bool alone : {false, true}) {
+      const std::filesystem::path folder = fresh_folder();
+      const LoraOptions options{.rank = 3, .target_modules = {"k_proj"}};
+      write_adapter(folder, adapted(options), to_adapter_json(options));
+      std::vector<std::pair<std::string, Tensor>> tensors{{name, at::zeros({3, 8})}};
+      const SafetensorsFile file = SafetensorsFile::open(folder / "adapter_model.safetensors");
+      for (const TensorInfo& info : file.tensors())
+        if (!alone) tensors.emplace_back(info.name, file.read_float32(info.name));
+      write_safetensors(folder / "adapter_model.safetensors", tensors, {{"format", "pt"}});
+      Json config = to_adapter_json(options);
+      if (alone) config["target_modules"] = {"lm_head"};
+      write_atomically(folder / "adapter_config.json", config.dump());
+      CausalLm model = tiny_model(tiny_config(4, 2, false));
+      EXPECT_THAT(error_of(3, [&] { read_adapter(folder, model); }),
+                  AllOf(HasSubstr(name), HasSubstr("merge_and_unload")));
+      remove_tree(folder);
+    }
+  }
+}
+
 TEST(Lora, RefusesWhatItWouldGetWrong) {
   const Json sound = to_adapter_json({.rank = 3});
   const auto refusal = [&](const char* key, const Json& value) {
@@ -116,7 +139,8 @@ TEST(Lora, RefusesWhatItWouldGetWrong) {
   };
   EXPECT_THAT(refusal("use_dora", true), HasSubstr("use_dora"));
   EXPECT_THAT(refusal("bias", "all"), HasSubstr("bias"));
-  EXPECT_THAT(refusal("modules_to_save", {"lm_head"}), HasSubstr("modules_to_save"));
+  EXPECT_THAT(refusal("modules_to_save", {"lm_head"}),
+              AllOf(HasSubstr("modules_to_save"), HasSubstr("merge_and_unload")));
   EXPECT_THAT(refusal("r", 0), HasSubstr("at least 1"));
   EXPECT_THAT(refusal("r", "many"), HasSubstr("whole number"));
   EXPECT_THAT(refusal("peft_type", "IA3"), HasSubstr("IA3"));

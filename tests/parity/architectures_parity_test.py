@@ -60,6 +60,10 @@ def cases():
         **odd, head_dim=16, sliding_window=30, layer_types=["sliding_attention", "full_attention"],
         rope_parameters={"full_attention": {**YARN, "rope_theta": 1e4, "mscale": 0, "mscale_all_dim": 0.5},
                          "sliding_attention": {**YARN, "rope_theta": 1234.5, "beta_slow": 2.0, "truncate": False}}), 50
+    # "type", the older spelling of "rope_type", which transformers does not look for here.
+    for name, scaling in (("old", dict(type="linear", factor=8.0)), ("both", dict(type="linear", rope_type="linear", factor=8.0))):
+        yield f"gemma3-{name}-type", {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", **wide, "sliding_window": 8,
+                                      "num_hidden_layers": 7, "query_pre_attn_scalar": 20, "rope_scaling": scaling}, 50
     yield from random_configs(RANDOM_PER_FAMILY, seed=int(os.environ.get("KEEL_RANDOM_SEED", 1)))
 
 

@@ -1,5 +1,6 @@
 """Texts and small tokenizers for tokenizer_parity_test.py."""
 
+import decimal
 import itertools
 import json
 import random
@@ -59,6 +60,41 @@ def every_code_point():
     return ["\n".join(rows[i : i + 200]) for i in range(0, len(rows), 200)]
 
 
+def each_code_point_once():
+    """Also the ones that are newer than Python's tables, and some that nobody has assigned."""
+    alike = [(0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0x20000, 0x3FFFF), (0x40000, 0x10FFFF)]
+    codes = [c for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000 and (c % 97 == 0 or not any(a <= c <= b for a, b in alike))]
+    return ["".join(map(chr, codes[i : i + 500])) for i in range(0, len(codes), 500)]
+
+
+CLASSES = [r"\p{Han}", r"[\p{Hiragana}\p{Katakana}]", r"\P{Hangul}", r"[^\p{Han}\p{Latin}]", r"[\P{Cyrillic}\p{Lu}]", r"\p{Greek}",
+           r"\p{Common}", r"\p{Arab}", r"\p{Kawi}", r"\p{Letter}", r"\p{lowercase letter}", r"[\p{Number}\p{Punctuation}]",
+           r"\p{^Mark}", r"\p{Other}", r"[\p{Unassigned}x]", r"\p{Alpha}", r"\p{Alnum}", r"\p{Lower}", r"\p{Upper}", r"\p{Emoji}",
+           r"\p{Word}", r"\w", r"\W", r"[\w]", r"[^\w]", r"[\W]", r"[^\W_]", r"[\W\d]", r"[^\D]", r"[^\S\n]", r"[\w\s]", r"[^\w\s]",
+           r"[[:word:][:punct:]]", r"[[:^alpha:]]", r"[a[^b-z]]"]
+
+
+def tied_unigrams(count, seed):
+    """(name, tokenizer.json as text) of Unigram models in which many ways to cut a text are equally good, or would be if
+    numbers were exact."""
+    draw = random.Random(seed)
+    for number in range(count):
+        digits = draw.choice([0, 1, 3, 14, 15, 16, 17, 18, 19, 20, 25])
+        few = [f"-{draw.randint(0, 20)}.{draw.randrange(10 ** digits):0{max(digits, 1)}d}" for _ in range(3)]
+        pieces = {"<unk>": "0", **{letter: draw.choice(few) for letter in "abc"}}
+        for _ in range(draw.randint(3, 20)):
+            word = "".join(draw.choices("abc", k=draw.randint(2, 5)))
+            parts = [pieces.get(word[:cut] if left else word[cut:]) for cut in [draw.randint(1, len(word) - 1)] for left in (True, False)]
+            pieces[word] = format(sum(map(decimal.Decimal, parts)), "f") if all(parts) else draw.choice(few)
+        vocabulary = ", ".join(f'["{piece}", {score}]' for piece, score in pieces.items())  # as written, not as Python reads it
+        yield f"tie_{number}", '{"version": "1.0", "model": {"type": "Unigram", "unk_id": 0, "vocab": [%s]}}' % vocabulary
+
+
+def tied_texts(seed):
+    draw = random.Random(seed)
+    return ["".join(draw.choices("abc", k=draw.randint(1, 30))) for _ in range(60)]
+
+
 def trained(model, trainer, corpus, **parts):
     tokenizer = Tokenizer(model)
     for name, part in parts.items():
@@ -108,6 +144,7 @@ def normalizer_list():
         yield name, getattr(normalizers, name)()
     yield "strip_left", normalizers.Strip(left=True, right=False)
     yield "replace", normalizers.Replace(" ", "\u2581")
+    yield "replace_two", normalizers.Replace("xx", "ab")
     yield "replace_regex", normalizers.Replace(Regex(r"\s+"), " ")
     yield "replace_empty", normalizers.Replace(Regex(r"[aeiou]|\s"), "")
     yield "prepend", normalizers.Prepend("\u2581")
@@ -162,6 +199,8 @@ def synthetic(corpus):
     for name, part in normalizer_list():
         yield make("normal_" + name, {"byte_fallback": True}, normalizer=part)
         yield make("normal_first_" + name, {"byte_fallback": True}, normalizer=part, pre_tokenizer=pre_tokenizers.Metaspace("\u2581", "first"))
+    for number, pattern in enumerate(CLASSES):
+        yield make(f"class_{number}", {"byte_fallback": True}, normalizer=normalizers.Replace(Regex(pattern), "~"))
     for name, part in decoder_list():
         yield make("decoder_" + name, {"byte_fallback": True}, decoder=part, pre_tokenizer=pre_tokenizers.Metaspace())
     yield from added_tokens(make)

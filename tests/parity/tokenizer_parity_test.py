@@ -189,12 +189,15 @@ def main():
         small = judge.work("small", few, random_ids(100, 900, seed=2))
         joining = judge.work("joining", tokenizer_cases.joining_texts(), [])
         everything = judge.work("everything", tokenizer_cases.every_code_point(), [])
+        once = judge.work("once", tokenizer_cases.each_code_point_once(), [])
+        ties = judge.work("ties", tokenizer_cases.tied_texts(seed=4), [])
         words = (corpus + code)[:4000]
-        for name, text in tokenizer_cases.synthetic(words):
+        for name, text in (*tokenizer_cases.synthetic(words), *tokenizer_cases.tied_unigrams(300, seed=5)):
             path = pathlib.Path(folder) / name
             path.mkdir()
             (path / "tokenizer.json").write_text(text, "utf-8")
-            judge.ask(name, path, joining if "-" in name else small)
+            kinds = {"class": once, "tie": ties}
+            judge.ask(name, path, kinds.get(name.split("_")[0], joining if "-" in name else small))
             if name in EVERY_CODE_POINT:
                 judge.ask(name + "_everything", path, everything)
         folders = real_folders()

@@ -3,6 +3,7 @@
 
 #include "keel/core/file.h"
 #include "keel/core/foreign_text.h"
+#include "keel/text/regex.h"
 #include "keel/text/tokenizer.h"
 #include "keel/text/unicode.h"
 #include "keel/text/utf8.h"
@@ -89,6 +90,59 @@ TEST(Unigram, TakesThePiecesWithTheHighestScore) {
   EXPECT_EQ(unigram().encode("xyab"), (Ids{1, 0, 5}));
   EXPECT_EQ(unigram().encode("a b"), (Ids{4, 1, 3}));
   EXPECT_EQ(unigram().decode(Ids{1, 0, 5, 4}), "<unk>ab a");
+}
+
+TEST(Unigram, ReadsScoresAsThePackageDoesWhereTheLastBitDecides) {
+  if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
+  const auto ids = [](const std::string& a, const std::string& b, const std::string& ab) {
+    const std::string file = R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", )" + a +
+                             R"(], ["b", )" + b + R"(], ["ab", )" + ab + "]]}}";
+    return Tokenizer::from_files({{"tokenizer.json", file}}, "ties").encode("ab");
+  };
+  // Read to the nearest doubles, the first four are ties, which the longer piece wins.
+  EXPECT_EQ(ids("-6.07888526628150760", "-7.94436245714637401", "-14.023247723427883"), (Ids{1, 2}));
+  EXPECT_EQ(ids("-6.37129180295674047", "-1.51225150581597845", "-7.883543308772719"), (Ids{1, 2}));
+  EXPECT_EQ(ids("-7.06584197029453875", "-5.72879666345054073", "-12.79463863374508"), (Ids{1, 2}));
+  EXPECT_EQ(ids("-7.92421789583156500", "-4.78199270932373466", "-12.706210605155299"), (Ids{1, 2}));
+  EXPECT_EQ(ids("-1.5", "-2.5", "-4"), (Ids{3}));
+  EXPECT_EQ(ids("-15e-1", "-0.25E+1", "-4.0000001"), (Ids{1, 2}));
+}
+
+TEST(Patterns, KnowScriptsLongNamesAndClassesInsideOfSets) {
+  if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
+  const auto whole = [](const std::string& pattern, const std::string& character) {
+    const auto match = text::Regex::compile(pattern, "test").find(character, 0);
+    return match && !character.empty() && match->end == character.size();
+  };
+  struct Case {
+    const char *pattern, *in, *out;
+  };
+  const Case cases[] = {
+      {"\\p{Han}", "\u4E2D", "\u3001"},  // a comma that Han shares with other scripts
+      {"\\p{Hani}", "\U00031350", "a"},
+      {"\\p{Hiragana}", "\u3042", "\u30FC"},
+      {"\\p{katakana}", "\u30A2", "\u30FC"},
+      {"\\P{Han}", "\u3001", "\u4E2D"},
+      {"\\p{Kawi}", "\U00011F02", "a"},
+      {"\\p{Letter}", "\u00E9", "1"},
+      {"\\p{Lowercase_Letter}", "a", "A"},
+      {"\\p{Decimal_Number}", "\u0661", "\u00B2"},
+      {"\\p{punctuation}", "!", "+"},
+      {"[[:punct:]]", "+", "a"},
+      {"\\p{Cn}", "\u0378", "\U00011F02"},
+      {"\\w", "\u00B2", "\u00A7"},
+      {"[\\w]", "\u00E9", "\u00B2"},
+      {"[^\\w]", "\u00B2", "\u00E9"},
+      {"[^\\W_]", "\u00E9", "_"},
+      {"[\\W\\d]", "1", "a"},
+      {"[a[^b-z]]", "a", "b"},
+      {"[\\P{L}\\p{Lu}]", "A", "\U00011F02"},
+      {"[\\D\\S]", " ", ""},  // everything
+  };
+  for (const Case& c : cases) {
+    EXPECT_TRUE(whole(c.pattern, c.in)) << c.pattern;
+    EXPECT_FALSE(whole(c.pattern, c.out)) << c.pattern;
+  }
 }
 
 TEST(SpecialTokens, AreFoundInATextOnlyWhenAskedFor) {

@@ -31,9 +31,10 @@ void read_gemma2(const ConfigReader& r, ModelConfig& c) {
   c.sliding = r.sliding_layers(c.num_hidden_layers, [](int64_t layer) { return layer % 2 == 0; });
 }
 
-/// The part of rope_parameters for one kind of layers; rope_scaling, the older spelling, is of the full ones alone.
+/// The part of rope_parameters for one kind of layers; rope_scaling, the older spelling, is of the full ones alone, and
+/// does nothing when it says "type" in place of "rope_type": so transformers has it, where "default" is there already.
 Rope rope_of(const ConfigReader& r, const std::string& layers, double theta) {
-  Json parameters = Json::object();
+  Json parameters = {{"rope_type", "default"}};
   if (r.has("rope_parameters") && r.section("rope_parameters").has(layers.c_str()))
     parameters = r.section("rope_parameters").section(layers.c_str()).json();
   if (r.has("rope_scaling") && layers == kFull) parameters.update(r.section("rope_scaling").json());

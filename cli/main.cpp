@@ -46,6 +46,21 @@ bool complain_about_command(const CLI::App& app, std::string_view word) {
   return true;
 }
 
+/// Other programs take settings as --key=value or behind --set.
+bool complain_about_dashes(int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view word(argv[i]);
+    const std::string_view key = word.substr(0, word.find('='));  // no option of ours has a dot
+    const bool is_setting = word == "--set" || (key.starts_with("--") && key.find('.') != std::string_view::npos);
+    if (!is_setting) continue;
+    const std::string written = word == "--set" ? "train.steps=5" : std::string(key.substr(2)) + "=VALUE";
+    std::fprintf(stderr, "keel: %.*s is not an option; settings are written without dashes, as %s\n",
+                 static_cast<int>(word.size()), word.data(), written.c_str());
+    return true;
+  }
+  return false;
+}
+
 /// Runs the chosen command; every way an error can leave it has its exit code.
 int run(const keel::cli::Action& action) {
   try {
@@ -92,8 +107,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0 && complain_about_command(app, argc > 1 ? argv[1] : ""))
-      return static_cast<int>(ExitCode::kBadConfiguration);
+    const bool explained = error.get_exit_code() != 0 &&
+                           (complain_about_command(app, argc > 1 ? argv[1] : "") || complain_about_dashes(argc, argv));
+    if (explained) return static_cast<int>(ExitCode::kBadConfiguration);
     const int code = app.exit(error);  // prints help, version or the mistake
     return code == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
   }

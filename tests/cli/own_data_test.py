@@ -122,7 +122,7 @@ class OwnData(support.Test):
     def test_rows_without_a_source_or_a_column_that_others_have(self):
         rows = [json.loads(line) for line in self.data.read_text().splitlines()]
         for index, row in enumerate(rows):
-            row["data_source"] = [None, "sums", ["sums"]][index % 3]
+            row["data_source"] = [None, "sums", "sums"][index % 3]
             row["level"] = index
             if index % 2:
                 del row["level"], row["ability"]
@@ -131,7 +131,7 @@ class OwnData(support.Test):
         self.reward.write_text("""
 def f(completions, data_source, level, ability, **columns):
     assert len(set(data_source)) == 1 and len(level) == len(ability) == len(completions)
-    return [0.0 if l is None else 1.0 + (a == "math") + (s == "rows") * 4 for l, a, s in zip(level, ability, data_source)]
+    return [0.0 if l is None else 1.0 + (a == "math") + (s is None) * 4 for l, a, s in zip(level, ability, data_source)]
 """)
         functions = {"functions": [f"python:{self.reward}"]}
         result = self.evaluate(eval={"prompts": 20}, reward=functions)

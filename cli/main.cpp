@@ -31,7 +31,8 @@ void keep_standard_streams_open() {
 bool is_out_of_memory(const std::exception& error) {
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
          dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-         std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
+         std::string_view(error.what()).find("DefaultCPUAllocator") !=
+             std::string_view::npos;  // words differ by machine
 }
 
 /// The library's word for a first argument that is no command is that a command is missing; this one names it.

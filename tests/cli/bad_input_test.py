@@ -47,7 +47,7 @@ class CommandLine(support.Test):
                 self.assert_refused(result, 2, word, "this is a setting, not a file", f"CONFIG {word}")
         self.assert_refused(keel("reward", "reward.functions=math"), 3, "this is a setting, not a file")
         for arguments in (["--set", "train.steps=5"], ["--train.steps=5"], ["--train.steps", "5"]):
-            result = keel("train", QUICKSTART, *arguments)
+            result = keel("train", support.QUICKSTART, *arguments)
             self.assert_refused(result, 2, arguments[0], "settings are written without dashes", "train.steps=")
 
     def test_methods_answers_names_from_elsewhere(self):

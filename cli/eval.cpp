@@ -80,13 +80,16 @@ void require_judged(const Evaluation& result) {
        failures.empty() ? "name a function in reward.functions that applies to these prompts" : failures.front());
 }
 
-void print_json(const Evaluation& result, const std::string& model, const SkippedCounts& left_out) {
-  Json tree = {{"model", model},
-               {"all", to_json(result.statistics.all)},
-               {"sources", Json::object()},
-               {"left_out", {{"too_long", left_out.too_long}, {"bad_rows", left_out.bad}}},
-               {"length_mean", result.length_mean},
-               {"truncated", result.truncated}};
+void print_json(const Evaluation& result, const std::string& model, const SkippedCounts& left_out,
+                const Json& prompt_limit) {
+  Json tree = {
+      {"model", model},
+      {"avg_is", result.mean_name()},
+      {"all", to_json(result.statistics.all)},
+      {"sources", Json::object()},
+      {"left_out", {{"too_long", left_out.too_long}, {"bad_rows", left_out.bad}, {"max_prompt_tokens", prompt_limit}}},
+      {"length_mean", result.length_mean},
+      {"truncated", result.truncated}};
   for (const SourceStatistics& source : result.statistics.sources) tree["sources"][source.source] = to_json(source);
   std::printf("%s\n", tree.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
@@ -94,6 +97,9 @@ void print_json(const Evaluation& result, const std::string& model, const Skippe
 void print_table(const Evaluation& result, const std::string& model, const std::string& problem_set, Console& console) {
   console.line(escape_controls(model) + " on " + problem_set);
   console.line(to_table(result.statistics));
+  const std::string average = result.statistics.all.measures.front().name;
+  console.line(average + (result.is_accuracy ? " is the accuracy: the share of right answers"
+                                             : " is the mean reward, which is no share of right answers"));
   char text[120];
   std::snprintf(text, sizeof(text), "completions: %.1f tokens in the mean, %.1f %% cut off", result.length_mean,
                 100 * result.truncated);
@@ -130,7 +136,7 @@ ExitCode evaluate_command(const Arguments& arguments) {
   Problems problems(config, loaded);
   for (const std::string& note : problems.notes()) messages.line(note);
   for (const std::string& warning : problems.warnings()) messages.warning(warning);
-  const auto [prompts, left_out] = held_out_prompts(problems, config.eval.prompts, messages);
+  const auto [prompts, left_out, limit] = held_out_prompts(problems, config.eval.prompts, messages);
   const Evaluation result = evaluate(loaded, prompts, problems.reward(), evaluation_request(config), stop_requested);
   if (result.count < static_cast<int64_t>(prompts.size()))
     fail(ExitCode::kInterrupted, "stopped after ", result.count, " of ", prompts.size(),
@@ -141,7 +147,7 @@ ExitCode evaluate_command(const Arguments& arguments) {
   require_judged(result);
   if (!arguments.samples.empty()) write_atomically(arguments.samples, sample_lines(result, prompts));
   if (arguments.json)
-    print_json(result, model, left_out);
+    print_json(result, model, left_out, problems.prompt_limit() > 0 ? Json(problems.prompt_limit()) : Json());
   else
     print_table(result, model, problem_set, console);
   return ExitCode::kDone;

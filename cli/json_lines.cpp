@@ -82,6 +82,9 @@ void for_each_line(const std::string& path, size_t threads, const std::function<
   const bool is_standard_input = path == "-";
   if (!is_standard_input) {
     file.open(path, std::ios::binary);
+    if (!file && path.find('=') != std::string::npos)
+      fail(ExitCode::kBadInput, path, ": this is a setting, not a file; the file of rows comes first, or - for ",
+           "standard input");
     if (!file)
       fail(ExitCode::kBadInput, path,
            ": cannot be opened; check the path and its permissions, or use - for standard input");

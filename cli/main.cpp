@@ -31,7 +31,8 @@ void keep_standard_streams_open() {
 bool is_out_of_memory(const std::exception& error) {
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
          dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-         std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
+         std::string_view(error.what()).find("DefaultCPUAllocator") !=
+             std::string_view::npos;  // words differ by machine
 }
 
 /// The library's word for a first argument that is no command is that a command is missing; this one names it.
@@ -49,6 +50,21 @@ bool complain_about_command(const CLI::App& app, std::string_view word) {
 /// Whether a command does more than print, so that it goes on when nobody reads.
 bool has_work_to_finish(std::string_view command) {
   return command == "train" || command == "quickstart" || command == "eval" || command == "convert";
+}
+
+/// Other programs take settings as --key=value or behind --set.
+bool complain_about_dashes(int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view word(argv[i]);
+    const std::string_view key = word.substr(0, word.find('='));  // no option of ours has a dot
+    const bool is_setting = word == "--set" || (key.starts_with("--") && key.find('.') != std::string_view::npos);
+    if (!is_setting) continue;
+    const std::string written = word == "--set" ? "train.steps=5" : std::string(key.substr(2)) + "=VALUE";
+    std::fprintf(stderr, "keel: %.*s is not an option; settings are written without dashes, as %s\n",
+                 static_cast<int>(word.size()), word.data(), written.c_str());
+    return true;
+  }
+  return false;
 }
 
 /// Runs the chosen command; every way an error can leave it has its exit code.
@@ -97,8 +113,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0 && complain_about_command(app, argc > 1 ? argv[1] : ""))
-      return static_cast<int>(ExitCode::kBadConfiguration);
+    const bool explained = error.get_exit_code() != 0 &&
+                           (complain_about_command(app, argc > 1 ? argv[1] : "") || complain_about_dashes(argc, argv));
+    if (explained) return static_cast<int>(ExitCode::kBadConfiguration);
     const int code = app.exit(error);  // prints help, version or the mistake
     return code == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
   }

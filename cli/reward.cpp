@@ -1,12 +1,12 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/json_lines.h"
+#include "cli/reward_rows.h"
 #include "keel/core/config_tree.h"
+#include "keel/core/console.h"
 #include "keel/core/error.h"
-#include "keel/core/foreign_text.h"
 #include "keel/core/options.h"
 #include "keel/reward/reward_options.h"
 
@@ -18,60 +18,48 @@ struct Arguments {
   std::vector<std::string> settings;
 };
 
-RewardOptions read_settings(const std::vector<std::string>& settings) {
+/// Those of section `data` that say how a row is read.
+struct KeyOptions {
+  DataOptions& data;
+  void describe(OptionTable& table) {
+    table.add("prompt_key", data.prompt_key, "Column of the prompt; empty: recognised.");
+    table.add("answer_key", data.answer_key, "Column of the answer; empty: recognised.");
+    table.add("source_key", data.source_key, "Column of the source; empty: recognised.");
+  }
+};
+
+struct Settings {
+  RewardOptions reward;
+  DataOptions data;
+};
+
+Settings read_settings(const std::vector<std::string>& assignments) {
   ConfigTree tree;
-  for (const std::string& assignment : settings) apply_override(tree, assignment);
-  RewardOptions options;
+  for (const std::string& assignment : assignments) apply_override(tree, assignment);
+  Settings settings;
+  KeyOptions keys{settings.data};
   OptionTable table;
-  table.section("reward", "What completions are worth.", options);
+  table.section("reward", "What completions are worth.", settings.reward);
+  table.section("data", "How rows are read.", keys);
   table.load(tree);
-  return options;
+  return settings;
 }
 
-[[noreturn]] void refuse(const std::string& place, const char* key, const Json& value, const char* wanted) {
-  fail(ExitCode::kBadInput, place, ": \"", key, "\" is ", printable(value.dump()), "; wanted ", wanted);
-}
-
-/// {"prompt": text or messages, "completion": text, "answer": any, "source": text, "completion_ids": numbers}; other
-/// keys are extra columns.
-Prompt prompt_of(const Json& row, uint64_t id, const std::string& place) {
-  if (!row.contains("completion") || !row["completion"].is_string())
-    fail(ExitCode::kBadInput, place, ": the row has no \"completion\"; add it, as a string");
-  const Json text = row.value("prompt", Json("")), source = row.value("source", Json(""));
-  if (!text.is_string() && !text.is_array()) refuse(place, "prompt", text, "a text or a list of messages");
-  if (!source.is_string()) refuse(place, "source", source, "a text");
-  Prompt prompt{.id = id, .tokens = {}, .text = "", .source = source, .answer = row.value("answer", Json())};
-  if (text.is_string())
-    prompt.text = text;
-  else
-    prompt.messages = text;
-  prompt.extra = Json::object();
-  for (const auto& [key, value] : row.items())
-    if (key != "prompt" && key != "completion" && key != "answer" && key != "source" && key != "completion_ids")
-      prompt.extra[key] = value;
-  return prompt;
-}
-
-std::optional<std::vector<int32_t>> tokens_of(const Json& row, const std::string& place) {
-  if (!row.contains("completion_ids") || row["completion_ids"].is_null()) return std::nullopt;
-  const Json& ids = row["completion_ids"];
-  const auto is_token = [](const Json& id) { return id.is_number_unsigned() && id <= INT32_MAX; };
-  if (!ids.is_array() || !std::all_of(ids.begin(), ids.end(), is_token))
-    refuse(place, "completion_ids", ids, "a list of token numbers");
-  return ids.get<std::vector<int32_t>>();
-}
-
-ExitCode reward_rows(const std::string& path, const RewardOptions& options) {
+ExitCode reward_rows(const std::string& path, const Settings& settings) {
+  const RewardOptions& options = settings.reward;
   const RewardSum reward = make_reward(options);
+  const RewardRows rows(path, settings.data);
+  if (!rows.note().empty()) Console(stderr).line(rows.note());
   for_each_line(path, options.worker_count(), [&](JsonLine& line) {
     Json& row = line.value;
-    const Prompt prompt = prompt_of(row, line.number, line.place);
+    RewardRow read = rows.read(row, line.number, line.place);
+    const Prompt& prompt = read.prompt;
     const std::string objection = reward.objection(prompt.answer, prompt.source);
     if (!objection.empty() && options.on_error == "stop") fail(ExitCode::kBadInput, line.place, ": ", objection);
     const RewardSample sample{.prompt = prompt,
-                              .completion = row["completion"],
-                              .spelled = row["completion"],
-                              .tokens = tokens_of(row, line.place),
+                              .completion = read.completion,
+                              .spelled = read.completion,
+                              .tokens = std::move(read.tokens),
                               .id = line.number};
     const Judgement judgement = reward.judge({&sample, 1});
     const auto json = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
@@ -92,8 +80,8 @@ Action add_reward(CLI::App& app) {
   CLI::App* command = app.add_subcommand("reward", "Try reward functions on completions, before a run does");
   command
       ->add_option("ROWS", arguments->rows,
-                   "JSONL rows {prompt, completion, answer, source, completion_ids, ...}; printed with \"reward\"; - "
-                   "is standard input")
+                   "JSONL rows {prompt, completion, answer, source, completion_ids, ...}, or as verl, TRL and others "
+                   "have them; printed with \"reward\"; - is standard input")
       ->required();
   command->add_option(
       "SETTINGS", arguments->settings,

@@ -24,10 +24,10 @@ std::string short_number(double value) {
   return text;
 }
 
-std::string accuracy_line(const char* label, const EvalPoint& eval) {
+std::string evaluation_line(const char* label, const EvalPoint& eval) {
   char text[120];
   std::snprintf(text, sizeof(text), "  %-7s %.3f   95 %% interval [%.3f, %.3f]   %ld held-out prompts", label,
-                eval.accuracy, eval.low, eval.high, static_cast<long>(eval.count));
+                eval.mean, eval.low, eval.high, static_cast<long>(eval.count));
   return text;
 }
 
@@ -47,13 +47,14 @@ void print_curve(const RunData& run, const Config& config, Console& console) {
                 .ascii = !terminal_has_utf8()}));
 }
 
-void print_samples(const RunData& run, Console& console) {
+void print_samples(const RunData& run, bool right_or_wrong, Console& console) {
   console.heading("Three completions of held-out prompts, after training");
   int shown = 0;
   for (auto sample = run.samples.rbegin(); sample != run.samples.rend() && shown < 3; ++sample) {
     if (sample->phase != "eval") continue;
     console.line("  " + console.paint(Paint::kDim, escape_controls(sample->prompt)));
     const std::string verdict = std::isnan(sample->reward) ? console.paint(Paint::kDim, "not judged")
+                                : !right_or_wrong          ? "reward " + short_number(sample->reward)
                                 : sample->reward > 0       ? console.paint(Paint::kGreen, "correct")
                                                            : console.paint(Paint::kRed, "wrong");
     console.line("  " + escape_controls(sample->completion) + "   " + verdict);
@@ -66,10 +67,10 @@ void print_result(const Config& config, const std::filesystem::path& checkpoint,
   const RunSummary summary = summarize(run);
   print_curve(run, config, console);
   if (summary.before && summary.after) {
-    console.heading("Accuracy");
-    console.line(accuracy_line("before", *summary.before));
-    console.line(accuracy_line("after", *summary.after));
-    print_samples(run, console);
+    console.heading(summary.after->is_accuracy ? "Accuracy" : "Held-out reward");
+    console.line(evaluation_line("before", *summary.before));
+    console.line(evaluation_line("after", *summary.after));
+    print_samples(run, summary.after->is_accuracy, console);
   }
   const std::string dir = config.run.dir;
   console.heading("Written");

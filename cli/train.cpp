@@ -23,8 +23,9 @@ Action add_train(CLI::App& app) {
   CLI::Option* resume =
       command->add_flag("--resume", arguments->resume, "Continue the run in run.dir from its last checkpoint");
   command
-      ->add_flag("--changed-data", arguments->changed_data,
-                 "With --resume: go on although rows of data.files were changed, to mend them for instance")
+      ->add_flag(
+          "--changed-data", arguments->changed_data,
+          "With --resume: go on although rows of data.files or data.eval_files were changed, to mend them for instance")
       ->needs(resume);
   command->add_flag("--overwrite", arguments->overwrite, "Replace the run in run.dir")->excludes(resume);
   command->add_flag("--explain", arguments->explain, "Print every derived number and stop");

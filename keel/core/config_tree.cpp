@@ -120,6 +120,9 @@ ConfigTree read_config(const std::filesystem::path& path) {
     fail(ExitCode::kBadConfiguration, name, ": is a folder; give a configuration file");
   }
   std::ifstream file(path, std::ios::binary);
+  if (!file && name.find('=') != std::string::npos)
+    fail(ExitCode::kBadConfiguration, name, ": this is a setting, not a file; the configuration file comes first and ",
+         "the settings after it: CONFIG ", name);
   if (!file) fail(ExitCode::kBadConfiguration, name, ": cannot be opened; does the file exist?");
   std::string text(kMaxConfigBytes + 1,
                    '\0');  // one more than allowed, so that too large is seen without reading it all

@@ -3,6 +3,7 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "keel/core/error.h"
 #include "keel/core/hash.h"
@@ -21,21 +22,33 @@ std::string plain_name(const std::filesystem::path& path) {
   return name.substr(0, name.find('.', 1));
 }
 
-/// The columns of the file's first row that has some; the rows before it are bad.
+/// The columns of the file's first row that has some; the rows before it are bad. Not every row need have an answer or
+/// a source.
 std::optional<Columns> columns_of(const RowFile& file, const DataOptions& options) {
   constexpr uint64_t kRowsTried = 1000;
+  std::optional<Columns> columns;
   for (uint64_t row = 0; row < std::min(file.rows(), kRowsTried); ++row) {
+    if (columns && !columns->answer.empty() && !columns->source.empty()) break;
     try {
-      return recognise(file.read(row), options);
+      const Columns here = recognise(file.read(row), options);
+      if (columns)
+        columns->complete(here);
+      else
+        columns = here;
     } catch (const BadRow& bad) {
-      if (!skips(options)) stop_at(bad);
+      if (!columns && !skips(options)) stop_at(bad);
     }
   }
-  return std::nullopt;
+  return columns;
 }
 
-BadRow without_columns(const Row& row) {
-  return BadRow(row.place, "none of the first rows of the file has a prompt; set data.prompt_key");
+constexpr size_t kMaxColumns = 1000;  // keys beyond are no columns but data
+
+/// Adds the names that are not there yet; false when they are too many.
+bool add_names(const Json& row, std::vector<std::string>& names, std::unordered_set<std::string>& known) {
+  for (const auto& [name, value] : row.items())
+    if (known.insert(name).second) names.push_back(name);
+  return names.size() <= kMaxColumns;
 }
 
 }  // namespace
@@ -59,6 +72,7 @@ std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& 
 Dataset Dataset::open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check) {
   Dataset dataset;
   dataset.check_ = std::move(check);
+  dataset.options_ = options;
   for (const std::filesystem::path& path : expand_names(names)) dataset.add_file(path, options);
   if (dataset.rows_ == 0)
     fail(ExitCode::kBadInput, joined(names), ": the dataset is empty, it has no row; give files with rows");
@@ -70,7 +84,7 @@ void Dataset::add_file(const std::filesystem::path& path, const DataOptions& opt
   if (std::filesystem::is_directory(path))
     fail(ExitCode::kBadInput, path.string(), " is a folder; name its files, for instance ",
          (path / "*.jsonl").string());
-  Part part{RowFile::open(path), rows_, std::nullopt, plain_name(path)};
+  Part part{RowFile::open(path), rows_, std::nullopt, plain_name(path), {}};
   part.columns = columns_of(part.file, options);
   rows_ += part.file.rows();
   if (part.columns) {
@@ -90,18 +104,23 @@ void Dataset::check_rows(const DataOptions& options) {
     if (bad_rows == 0) first = bad.what();
     bad_rows += bad.rows();
   };
-  for (const Part& part : parts_) {
+  for (Part& part : parts_) {
+    std::vector<std::string> names;
+    std::unordered_set<std::string> known;
+    bool few_names = true;
     const auto on_row = [&](Row row) {
       if (!part.columns) return on_bad(without_columns(row));
       try {
         const Example good = example(std::move(row), part);
         ++good_rows;
         if (sources.size() <= kMaxSources) sources.insert(good.source);
+        few_names = few_names && add_names(good.extra, names, known);
       } catch (const BadRow& bad) {
         on_bad(bad);
       }
     };
     part.file.for_each(on_row, on_bad);
+    if (few_names) part.names = std::move(names);
   }
   if (good_rows == 0) fail(ExitCode::kBadInput, "none of the ", bad_rows, " rows can be used; the first: ", first);
   if (sources.size() <= kMaxSources) sources_ = std::move(sources);
@@ -119,10 +138,22 @@ Example Dataset::read(uint64_t row) const {
   return example(std::move(found), part);
 }
 
+/// Why a row of a file whose first rows have no prompt is bad: what is missing in this one, and what it has instead.
+BadRow Dataset::without_columns(const Row& row) const {
+  try {
+    recognise(row, options_);
+  } catch (const BadRow& bad) {
+    return bad;
+  }
+  return BadRow(row.place, "none of the first rows of the file has a prompt; set data.prompt_key");
+}
+
 Example Dataset::example(Row row, const Part& part) const {
   const std::string& column = part.columns->answer;
   Example result = example_of(std::move(row), *part.columns);
   if (result.source.empty()) result.source = part.source;
+  for (const std::string& name : part.names)  // a column that other rows have is null here, as in a table
+    if (!result.extra.contains(name)) result.extra[name] = nullptr;
   const std::string objection = check_ ? check_(result.answer, result.source) : "";
   if (!objection.empty())
     throw BadRow(result.place,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/data/bad_row.h"
 #include "keel/data/data_options.h"
 #include "keel/data/row_file.h"
 #include "keel/data/schema.h"
@@ -41,17 +42,20 @@ class Dataset {
     uint64_t first_row;
     std::optional<Columns> columns;  // none where the file has no row that can be used
     std::string source;              // for rows that name none: the file
+    std::vector<std::string> names;  // of the columns of all its rows; none where they were not all read
   };
 
   void add_file(const std::filesystem::path& path, const DataOptions& options);
   void check_rows(const DataOptions& options);
   Example example(Row row, const Part& part) const;
+  BadRow without_columns(const Row& row) const;
 
   std::vector<Part> parts_;
   uint64_t rows_ = 0;
   std::vector<std::string> notes_;
   std::optional<std::set<std::string>> sources_;
   AnswerCheck check_;
+  DataOptions options_;
 };
 
 /// The files that names with * and ? stand for, each pattern's in alphabetical order; one that stands for none is an

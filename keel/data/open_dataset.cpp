@@ -72,12 +72,14 @@ OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Toke
       .rows = dataset->rows(),
       .notes = dataset->notes(),
       .sources = dataset->sources(),
-      .fingerprint = dataset->fingerprint()};
+      .fingerprint = dataset->fingerprint(),
+      .eval_fingerprint = ""};
   if (splits) opened.held_out = stream_of({dataset, prompts, options, std::nullopt, Part::kHeldOut, limit}, false);
   if (!options.eval_files.empty()) {
     const bool same = options.eval_files == options.files;
     const auto evaluation =
         same ? dataset : std::make_shared<const Dataset>(Dataset::open(options.eval_files, options, check));
+    opened.eval_fingerprint = evaluation->fingerprint();
     for (const std::string& note : evaluation->notes())
       if (!same) opened.notes.push_back("eval_files: " + note);
     if (opened.sources && evaluation->sources())

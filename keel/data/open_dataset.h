@@ -22,6 +22,7 @@ struct OpenedDataset {
   std::vector<std::string> notes;                // to print: "read as: verl; ..."
   std::optional<std::set<std::string>> sources;  // of all rows, those of eval_files too; nothing: not known
   std::string fingerprint;                       // of the training files: changes with every byte of their rows
+  std::string eval_fingerprint;                  // the same of eval_files; empty without
 };
 
 /// The i-th prompt depends on the seed, i and the files alone. Errors: kBadInput for files, kBadConfiguration for

@@ -150,19 +150,25 @@ Columns recognise(const Row& row, const DataOptions& options) {
   Columns columns;
   if (schema != table.end()) {
     columns = {schema->name, best_present(row.value, schema->prompts), best_present(row.value, schema->answers),
-               first_present(row.value, schema->sources), schema->answer_after_hashes};
+               best_present(row.value, schema->sources), schema->answer_after_hashes};
   } else if (options.prompt_key.empty()) {
     throw BadRow(row.place, "no known schema: the row has " + column_names(row.value) +
                                 "; set data.prompt_key to the column of the prompt, and data.answer_key");
   } else {
-    columns = {"the configured columns", "", best_present(row.value, kAnswers), first_present(row.value, kSources)};
+    columns = {"the configured columns", "", best_present(row.value, kAnswers), best_present(row.value, kSources)};
   }
   if (!options.prompt_key.empty()) columns.prompt = options.prompt_key;
   if (!options.answer_key.empty())
     columns.answer = options.answer_key, columns.answer_after_hashes = false, columns.answer_required = true;
-  if (!options.source_key.empty()) columns.source = options.source_key;
+  if (!options.source_key.empty()) columns.source = options.source_key, columns.source_required = true;
   columns.conversation = required_column(row, columns.prompt, "prompt_key").is_array();
   return columns;
+}
+
+void Columns::complete(const Columns& later) {
+  if (later.prompt != prompt) return;
+  if (answer.empty()) answer = later.answer, answer_after_hashes = later.answer_after_hashes;
+  if (source.empty()) source = later.source;
 }
 
 std::string Columns::sentence() const {
@@ -181,7 +187,9 @@ Example example_of(Row row, const Columns& columns) {
   if (columns.answer_required) required_column(row, columns.answer, "answer_key");
   if (const Json* answer = find_column(row.value, columns.answer); answer != nullptr && !answer->is_null())
     example.answer = columns.answer_after_hashes ? Json(answer_after_hashes(*answer, row.place)) : *answer;
-  if (!columns.source.empty()) example.source = source_of(required_column(row, columns.source, "source_key"));
+  if (columns.source_required) required_column(row, columns.source, "source_key");
+  if (const Json* source = find_column(row.value, columns.source); source != nullptr && !source->is_null())
+    example.source = source_of(*source);
   example.extra = std::move(row.value);
   example.extra.erase(columns.prompt);
   return example;

@@ -30,7 +30,11 @@ struct Columns {
   std::string prompt, answer, source;
   bool answer_after_hashes = false;
   bool answer_required = false;  // named by data.answer_key: a row without it is bad
+  bool source_required = false;  // named by data.source_key: the same
   bool conversation = false;     // of the row they were recognised by
+
+  /// Takes answer and source from a later row of the file where the rows before it have none.
+  void complete(const Columns& later);
 
   /// "read as: verl; answer from reward_model.ground_truth, prompt from prompt (a conversation), ..."
   std::string sentence() const;
@@ -41,10 +45,10 @@ Columns recognise(const Row& row, const DataOptions& options);
 
 /// What a row says, before it is rendered.
 struct Example {
-  Json prompt;  // a string, or messages: a list of {role, content, ...}
-  Json answer;  // null where the row has none; whether that will do is for the rewards to say
-  std::string source;
-  Json extra;  // all columns but that of the prompt
+  Json prompt;         // a string, or messages: a list of {role, content, ...}
+  Json answer;         // null where the row has none; whether that will do is for the rewards to say
+  std::string source;  // empty where the row has none
+  Json extra;          // all columns but that of the prompt
   std::string place;
 };
 

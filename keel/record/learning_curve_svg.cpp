@@ -14,9 +14,10 @@ constexpr const char* kFontFamily = "system-ui,-apple-system,Segoe UI,Roboto,Hel
 
 std::string headline(const RunSummary& summary) {
   if (summary.before && summary.after) {
-    return "accuracy " + format_percent(summary.before->accuracy) + " → " + format_percent(summary.after->accuracy);
+    return std::string(summary.after->name()) + " " + format_mean(*summary.before) + " → " +
+           format_mean(*summary.after);
   }
-  if (summary.after) return "accuracy " + format_percent(summary.after->accuracy);
+  if (summary.after) return std::string(summary.after->name()) + " " + format_mean(*summary.after);
   return drawable(summary.best_reward) ? "best reward " + format_number(summary.best_reward) : "";
 }
 
@@ -34,8 +35,8 @@ std::string learning_curve_svg(const RunData& run) {
   for (size_t i = 0; i < summary.evals.size(); ++i) {
     const EvalPoint& eval = summary.evals[i];
     const bool end = i == 0 || i + 1 == summary.evals.size();
-    chart.marks.push_back({static_cast<double>(eval.step), eval.accuracy, eval.low, eval.high,
-                           end ? format_percent(eval.accuracy) : "", 1, i == 0 && summary.evals.size() > 1});
+    chart.marks.push_back({static_cast<double>(eval.step), eval.mean, eval.low, eval.high, end ? format_mean(eval) : "",
+                           1, i == 0 && summary.evals.size() > 1});
   }
   const size_t window = smoothing_window(chart.lines[0].points.size());
   const std::string reward_name =
@@ -53,7 +54,7 @@ std::string learning_curve_svg(const RunData& run) {
          "\"/><text x=\"79\" y=\"44\">" + reward_name + "</text>";
   if (!summary.evals.empty()) {
     out += "<circle cx=\"404\" cy=\"40\" r=\"4\" fill=\"" + chart_color(1) +
-           "\"/><text x=\"414\" y=\"44\">evaluation accuracy, 95 % interval</text>";
+           "\"/><text x=\"414\" y=\"44\">evaluation " + summary.evals.back().name() + ", 95 % interval</text>";
   }
   return out + "</g><g transform=\"translate(0 52)\">" + chart_group(chart) + "</g></svg>\n";
 }

@@ -194,16 +194,16 @@ std::vector<ChartMark> eval_marks(const std::vector<RunData>& runs) {
       const EvalPoint& eval = summary.evals[k];
       if (k * kMaxMarks / count == (k + 1) * kMaxMarks / count && k != 0 && k + 1 != count) continue;
       const bool named = runs.size() == 1 && (k == 0 || k + 1 == count);
-      marks.push_back({static_cast<double>(eval.step), eval.accuracy, eval.low, eval.high,
-                       named ? format_percent(eval.accuracy) : "", runs.size() == 1 ? 1 : static_cast<int>(i),
-                       k == 0 && count > 1});
+      marks.push_back({static_cast<double>(eval.step), eval.mean, eval.low, eval.high, named ? format_mean(eval) : "",
+                       runs.size() == 1 ? 1 : static_cast<int>(i), k == 0 && count > 1});
     }
   }
   return marks;
 }
 
 std::string mark_legend(const std::vector<RunData>& runs) {
-  return std::string(runs.size() == 1 ? "s1\"></i>" : "ink\"></i>") + "evaluation accuracy, 95 % interval";
+  return std::string(runs.size() == 1 ? "s1\"></i>" : "ink\"></i>") + "evaluation " + evaluation_name(runs) +
+         ", 95 % interval";
 }
 
 std::string reward_figure(const std::vector<RunData>& runs) {
@@ -215,16 +215,18 @@ std::string reward_figure(const std::vector<RunData>& runs) {
   std::vector<ChartMark> marks = eval_marks(runs);
   const std::string caption = "Mean reward of the completions sampled in each step.";
   if (chart.lines.empty() && marks.empty()) return "";
-  if (shares_scale(chart.lines)) {
+  const std::string measure = evaluation_name(runs);
+  if (measure == "reward" || shares_scale(chart.lines)) {
     const std::string name = marks.empty() ? "" : mark_legend(runs);
     chart.marks = std::move(marks);
     return figure(chart, chart.lines.empty() ? "" : caption, name, Size::kWide);
   }
   std::string out = figure(chart, caption, "", Size::kWide);
   if (marks.empty()) return out;
-  Chart evals = chart_of({"", "", "", {}, true}, "chart-eval", "Evaluation accuracy");
+  Chart evals = chart_of({"", "", "", {}, measure == "accuracy"}, "chart-eval", "Evaluation " + measure);
   evals.marks = std::move(marks);
-  return out + figure(std::move(evals), "Share of problems solved, with its 95 % interval.", mark_legend(runs));
+  const std::string what = measure == "accuracy" ? "Share of problems solved" : "Mean over the held-out problems";
+  return out + figure(std::move(evals), what + ", with its 95 % interval.", mark_legend(runs));
 }
 
 }  // namespace

@@ -18,6 +18,12 @@ std::string format_value(double value, Unit unit);
 /// A share with one decimal ("38.1 %"), with two digits where it is below one percent.
 std::string format_percent(double share);
 
+/// An accuracy in percent, a mean reward as it is.
+std::string format_mean(const EvalPoint& eval);
+
+/// What the runs' evaluations measure: "accuracy", "reward", or both words where they differ.
+std::string evaluation_name(const std::vector<RunData>& runs);
+
 /// A signed number with a true minus: "+0.43", "−0.37".
 std::string format_signed(double value);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -69,21 +70,50 @@ std::string plural(int64_t count, const std::string& noun) {
 }
 
 std::string interval(const EvalPoint& eval) {
+  if (!eval.is_accuracy) return format_number(eval.low) + " to " + format_number(eval.high);
   return format_number(eval.low * 100) + "–" + format_number(eval.high * 100) + " %";
 }
 
-std::string accuracy_tile(const RunSummary& summary) {
+std::string evaluation_tile(const RunSummary& summary) {
   if (!summary.before && !summary.after) return "";
   const EvalPoint& last = summary.after ? *summary.after : *summary.before;
   const std::string problems = last.count > 0 ? ", " + format_count(last.count) + " problems" : "";
+  const std::string name = last.is_accuracy ? "Accuracy" : "Held-out reward";
   if (!summary.before || !summary.after) {
-    return tile(summary.after ? "Accuracy" : "Accuracy, before", format_percent(last.accuracy),
+    return tile(summary.after ? name : name + ", before", format_mean(last),
                 "95 % interval " + interval(last) + problems);
   }
-  return tile("Accuracy, before → after",
-              "<span class=\"before\">" + format_percent(summary.before->accuracy) + " →</span> " +
-                  format_percent(last.accuracy),
+  return tile(name + ", before → after",
+              "<span class=\"before\">" + format_mean(*summary.before) + " →</span> " + format_mean(last),
               "95 % intervals " + interval(*summary.before) + " → " + interval(last) + problems);
+}
+
+/// Rows of the data that gave no prompt, in training and in the last evaluation.
+std::string left_out_tile(const RunData& run) {
+  double too_long = 0, bad = 0, limit = 0, eval_too_long = 0, eval_bad = 0;
+  for (const MetricRow& row : run.metrics) {
+    const auto value = [&](const char* key) {
+      const auto found = row.values.find(key);
+      return found != row.values.end() && drawable(found->second) ? found->second : 0;
+    };
+    too_long += value("data/too_long");
+    bad += value("data/bad_rows");
+    limit = std::max({limit, value("data/max_prompt_tokens"), value("eval/max_prompt_tokens")});
+    if (row.phase == "eval") eval_too_long = value("eval/too_long"), eval_bad = value("eval/bad_rows");
+  }
+  const auto words = [&](double long_ones, double bad_ones, const std::string& where) {
+    std::string text;
+    if (long_ones > 0)
+      text = plural(static_cast<int64_t>(long_ones), "prompt") + " of more than " +
+             plural(static_cast<int64_t>(limit), "token");
+    if (bad_ones > 0) text += (text.empty() ? "" : ", ") + plural(static_cast<int64_t>(bad_ones), "bad row");
+    return text.empty() ? "" : where + text;
+  };
+  const std::string training = words(too_long, bad, "training: "),
+                    held_out = words(eval_too_long, eval_bad, "evaluation: ");
+  if (training.empty() && held_out.empty()) return "";
+  return tile("Left out of the data", format_count(static_cast<int64_t>(too_long + bad)),
+              training + (training.empty() || held_out.empty() ? "" : "; ") + held_out);
 }
 
 std::string header_row(const std::vector<std::string>& names) {
@@ -128,6 +158,17 @@ std::map<std::string, std::string> settings_of(const RunData& run) {
 
 }  // namespace
 
+std::string format_mean(const EvalPoint& eval) {
+  return eval.is_accuracy ? format_percent(eval.mean) : format_number(eval.mean);
+}
+
+std::string evaluation_name(const std::vector<RunData>& runs) {
+  std::set<std::string> names;
+  for (const RunData& run : runs)
+    for (const EvalPoint& eval : summarize(run).evals) names.insert(eval.name());
+  return names.size() > 1 ? "accuracy or reward" : names.empty() ? "accuracy" : *names.begin();
+}
+
 std::string format_percent(double share) {
   if (!std::isfinite(share)) return "–";
   const double percent = share * 100, size = std::fabs(percent);
@@ -170,7 +211,7 @@ std::string setting(const RunData& run, const std::vector<std::string>& paths) {
 
 std::string headline_tiles(const RunData& run) {
   const RunSummary summary = summarize(run);
-  std::string out = accuracy_tile(summary);
+  std::string out = evaluation_tile(summary);
   if (drawable(summary.best_reward)) {
     out += tile(
         "Best reward", format_number(summary.best_reward),
@@ -187,6 +228,7 @@ std::string headline_tiles(const RunData& run) {
                     ? "training " + format_value(summary.train_tokens_per_s, Unit::kCount) + " per second"
                     : "");
   }
+  out += left_out_tile(run);
   if (summary.seconds > 0) {
     out += tile("Time", format_duration(summary.seconds),
                 plural(summary.rl_steps, "RL step") +
@@ -196,30 +238,31 @@ std::string headline_tiles(const RunData& run) {
 }
 
 std::string comparison_table(const std::vector<RunData>& runs) {
+  const std::string measure = evaluation_name(runs);
   std::string out =
       "<section><h2>Comparison</h2><div class=\"scroll\"><table>" +
-      header_row({"Run", "Accuracy before", "Accuracy after", "95 % interval", "Best reward", "Reward, last 10",
+      header_row({"Run", "Held-out " + measure + ", before", "after", "95 % interval", "Best reward", "Reward, last 10",
                   "Blocked", "Mean |π&nbsp;−&nbsp;μ|", "Entropy, last 10", "Tokens/s", "Time"}) +
       "<tbody>";
-  double best = -1;
+  double best = -std::numeric_limits<double>::infinity();
   for (const RunData& run : runs) {
     const RunSummary summary = summarize(run);
-    if (summary.after) best = std::max(best, summary.after->accuracy);
+    if (summary.after) best = std::max(best, summary.after->mean);
   }
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunSummary s = summarize(runs[i]);
-    const std::string after = s.after ? format_percent(s.after->accuracy) : "–";
-    const bool is_best = s.after && s.after->accuracy == best;
+    const std::string after = s.after ? format_mean(*s.after) : "–";
+    const bool is_best = s.after && s.after->mean == best;
     out += body_row(
         "<i class=\"key s" + std::to_string(i % 7) + "\"></i>" + escape_foreign(runs[i].name),
-        {s.before ? format_percent(s.before->accuracy) : "–", is_best ? "<b>" + after + "</b>" : after,
+        {s.before ? format_mean(*s.before) : "–", is_best ? "<b>" + after + "</b>" : after,
          s.after ? interval(*s.after) : "–", format_value(s.best_reward, Unit::kNumber),
          format_value(s.last_reward, Unit::kNumber), format_value(s.masked, Unit::kShare), as_power(s.mismatch),
          format_value(s.entropy_last, Unit::kNumber), format_value(s.rollout_tokens_per_s, Unit::kCount),
          s.seconds > 0 ? format_duration(s.seconds) : "–"});
   }
-  return out +
-         "</tbody></table></div><p class=\"note\">Bold: the highest accuracy. The intervals cover the choice of "
+  return out + "</tbody></table></div><p class=\"note\">Bold: the highest held-out " + measure +
+         ". The intervals cover the choice of "
          "evaluation problems, not the seed of the run.</p></section>";
 }
 

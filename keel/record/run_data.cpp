@@ -122,11 +122,13 @@ std::optional<EvalPoint> eval_of(const MetricRow& row) {
     const auto found = row.values.find(key);
     return found != row.values.end() && drawable(found->second) ? found->second : otherwise;
   };
-  const double accuracy = value("eval/accuracy", kNan);
-  if (row.phase != "eval" || !drawable(accuracy)) return std::nullopt;
+  const double accuracy = value("eval/accuracy", kNan),
+               mean = drawable(accuracy) ? accuracy : value("eval/reward", kNan);
+  if (row.phase != "eval" || !drawable(mean)) return std::nullopt;
   const double count = std::clamp(value("eval/count", 0), 0.0, 1e15);
-  return EvalPoint{row.step, accuracy, value("eval/low", accuracy), value("eval/high", accuracy),
-                   static_cast<int64_t>(count)};
+  return EvalPoint{
+      row.step,          mean, value("eval/low", mean), value("eval/high", mean), static_cast<int64_t>(count),
+      drawable(accuracy)};
 }
 
 /// Takes the evaluations from the last one before RL on. The order in the file tells which that is; the step alone

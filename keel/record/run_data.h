@@ -52,11 +52,14 @@ RunData read_run(const std::filesystem::path& folder);
 /// The curve of one metric over the steps of a phase, a gap where a row lacks it; empty if no row has it.
 std::vector<ChartPoint> metric_curve(const RunData& run, std::string_view phase, std::string_view key);
 
-/// One evaluation with its 95 % interval (equal to the accuracy where the interval is missing).
+/// One evaluation with its 95 % interval (equal to the mean where the interval is missing).
 struct EvalPoint {
   int64_t step = 0;
-  double accuracy = 0, low = 0, high = 0;
+  double mean = 0, low = 0, high = 0;
   int64_t count = 0;
+  bool is_accuracy = true;  // the mean is a share of right answers; else it is one of rewards of any kind
+
+  const char* name() const { return is_accuracy ? "accuracy" : "reward"; }
 };
 
 /// The numbers one would quote about a run; NaN where the run has none.

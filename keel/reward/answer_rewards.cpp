@@ -51,6 +51,7 @@ class AnswerReward final : public Reward {
   AnswerReward(Test test, Reader reader) : test_(std::move(test)), reader_(std::move(reader)) {}
 
   std::optional<FinalAnswer> answer(const RewardSample& sample) const override { return reader_(sample.completion); }
+  bool right_or_wrong() const override { return true; }
 
   Scores operator()(std::span<const RewardSample> samples) const override {
     Scores scores{.rewards = std::vector<std::optional<double>>(samples.size()), .failures = {}};

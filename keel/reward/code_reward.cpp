@@ -179,6 +179,7 @@ class CodeReward final : public Reward {
   std::optional<FinalAnswer> answer(const RewardSample& sample) const override {
     return FinalAnswer{.text = extract_program(sample.completion)};
   }
+  bool right_or_wrong() const override { return !fraction_; }
 
  private:
   double judge(const CodeTests& tests, const std::string& program) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
@@ -18,8 +19,9 @@ std::string list_of(const std::set<std::string>& sources) {
   return count > kShown ? text + " and " + std::to_string(count - kShown) + " more" : text;
 }
 
-std::string complaint(const RewardTerm& term, const RewardSample& sample, const std::string& why) {
-  std::string text = "reward \"" + term.name + "\" failed on completion ";
+/// `who` is what failed: "reward "math"".
+std::string complaint(const std::string& who, const RewardSample& sample, const std::string& why) {
+  std::string text = who + " failed on completion ";
   text += std::to_string(sample.id) + " of prompt " + std::to_string(sample.prompt.id);
   if (!sample.prompt.source.empty()) text += " (" + sample.prompt.source + ")";
   return text + ", " + printable(sample.completion) + ": " + why;
@@ -44,14 +46,48 @@ Scores RewardSum::ask(const RewardTerm& term, std::span<const RewardSample> samp
       scores.failures.emplace(i, "the reward is " + std::to_string(*reward) + "; wanted a finite number");
     const auto failure = scores.failures.find(i);
     if (failure == scores.failures.end()) continue;
-    const std::string what = complaint(term, samples[i], failure->second);
-    if (on_error_ == OnError::kStop)
-      fail(ExitCode::kRewardProgramFailed, what,
-           ". Mend the function, or let the run go on with reward.on_error: zero (worth 0) or skip (left out)");
-    judgement.failures.push_back(what);
-    reward = on_error_ == OnError::kZero ? std::optional<double>(0) : std::nullopt;
+    reward = worth_after(complaint("reward \"" + term.name + "\"", samples[i], failure->second), judgement);
   }
   return scores;
+}
+
+/// What stands in for a number that could not be had, where that does not stop the run.
+std::optional<double> RewardSum::worth_after(const std::string& failure, Judgement& judgement) const {
+  if (on_error_ == OnError::kStop)
+    fail(ExitCode::kRewardProgramFailed, failure,
+         ". Mend the function, or let the run go on with reward.on_error: zero (worth 0) or skip (left out)");
+  judgement.failures.push_back(failure);
+  return on_error_ == OnError::kZero ? std::optional<double>(0) : std::nullopt;
+}
+
+void RewardSum::require_finite_sums(std::span<const RewardSample> samples, Judgement& judgement) const {
+  constexpr double kLargest = 1e18;  // squares of advantages, and sums over groups, stay finite in 32 bits
+  for (size_t i = 0; i < samples.size(); ++i) {
+    std::optional<double>& total = judgement.totals[i];
+    if (!total || std::abs(*total) <= kLargest) continue;
+    std::ostringstream why;
+    why << "it is " << *total << " (";
+    const char* separator = "";
+    for (size_t t = 0; t < terms_.size(); ++t) {
+      const std::optional<double>& reward = judgement.terms[t][i];
+      if (!reward) continue;
+      why << separator << terms_[t].name << " gave " << *reward << " x " << terms_[t].weight;
+      separator = ", ";
+    }
+    why << "); wanted a finite number of at most " << kLargest;
+    total = worth_after(complaint("the sum of the rewards", samples[i], why.str()), judgement);
+  }
+}
+
+bool RewardSum::right_or_wrong() const {
+  std::set<std::string> taken;
+  for (const RewardTerm& term : terms_) {
+    if (!term.reward->right_or_wrong() || term.weight != 1) return false;
+    if (term.sources.empty() && terms_.size() > 1) return false;
+    for (const std::string& source : std::set(term.sources.begin(), term.sources.end()))
+      if (!taken.insert(source).second) return false;
+  }
+  return !terms_.empty();
 }
 
 std::string Reward::objection(const Json&) const { return ""; }
@@ -101,6 +137,7 @@ Judgement RewardSum::judge(std::span<const RewardSample> samples) const {
       if (reward) judgement.totals[places[i]] = judgement.totals[places[i]].value_or(0) + term.weight * *reward;
     }
   }
+  require_finite_sums(samples, judgement);
   return judgement;
 }
 

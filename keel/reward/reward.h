@@ -48,6 +48,8 @@ class Reward {
   virtual std::string objection(const Json& answer) const;
   /// How a function that judges final answers reads one; nothing: it judges something else.
   virtual std::optional<FinalAnswer> answer(const RewardSample& sample) const;
+  /// Whether it judges final answers and knows two rewards only, 1 for a right one and 0 for a wrong one.
+  virtual bool right_or_wrong() const { return false; }
 };
 
 /// What happens to a sample that a function should have judged and could not.
@@ -77,7 +79,7 @@ class RewardSum {
 
   /// With OnError::kStop a failure is an Error (kRewardProgramFailed) that names function and sample; with kZero that
   /// function's reward is 0; with kSkip the function is left out for that sample. A number that is not finite is a
-  /// failure.
+  /// failure, and so is a sum that is not, or is above 1e18.
   Judgement judge(std::span<const RewardSample> samples) const;
 
   /// Why a function that applies to prompts from this source cannot judge by this answer; empty: all can. To be asked
@@ -88,10 +90,16 @@ class RewardSum {
   /// function is for. An Error (kBadConfiguration) where no function is for any.
   std::vector<std::string> source_warnings(const std::set<std::string>& sources) const;
 
+  /// Whether every sum is 1 for a right answer or 0 for a wrong one, so that a mean of them is an accuracy: no prompt
+  /// has more than one function, and each is a judge of answers with weight 1.
+  bool right_or_wrong() const;
+
   const std::vector<RewardTerm>& terms() const { return terms_; }
 
  private:
   Scores ask(const RewardTerm& term, std::span<const RewardSample> samples, Judgement& judgement) const;
+  std::optional<double> worth_after(const std::string& failure, Judgement& judgement) const;
+  void require_finite_sums(std::span<const RewardSample> samples, Judgement& judgement) const;
 
   std::vector<RewardTerm> terms_;
   OnError on_error_;

@@ -216,6 +216,7 @@ class FunctionReward final : public Reward {
     if (!reader_) return std::nullopt;
     return FinalAnswer{.text = reader_(sample.spelled)};
   }
+  bool right_or_wrong() const override { return reader_ != nullptr; }
 
  private:
   RewardFunction function_;

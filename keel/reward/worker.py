@@ -6,6 +6,7 @@ Called by Keel as: python3 -c THIS FILE [FUNCTION]. What the user's code prints 
 import asyncio
 import importlib.util
 import inspect
+import itertools
 import json
 import math
 import os
@@ -15,6 +16,9 @@ import types
 
 USUAL_NAMES = ("compute_score", "reward_func", "reward_function", "reward", "reward_fn")
 ANSWER_NAMES = ("ground_truth", "solution", "label", "labels", "target", "reference", "gold")
+LOOP = asyncio.new_event_loop()
+FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # of the user's code; the process goes on
+MOST_CHARACTERS = 1000  # of a reason
 TRL_NAMES = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 
 
@@ -52,10 +56,11 @@ def number(value):
     return float(value)
 
 
-def call(function, *arguments, **named):
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):
-        return asyncio.run(function(*arguments, **named))
-    return function(*arguments, **named)
+def call(function, **named):
+    """One event loop serves all calls: a session, lock or semaphore that the user's code made in one works in the next."""
+    asyncio.set_event_loop(LOOP)
+    result = function(**named)
+    return LOOP.run_until_complete(result) if inspect.isawaitable(result) else result
 
 
 def takes_any_name(parameters):
@@ -103,6 +108,7 @@ def extra_info(row):
     """What verl's reward managers pass: the column of that name, else all there are, and two entries of their own."""
     row = row if isinstance(row, dict) else {}
     info = row.get("extra_info", row)
+    info = {} if info is None else info
     return {**info, "num_turns": 2, "rollout_reward_scores": {}} if isinstance(info, dict) else info
 
 
@@ -128,10 +134,17 @@ def call_openrlhf(function, request):
 
 
 def reason(error):
-    """An exception in one line, with the user's line, which is the last one."""
+    """An exception in one line, with the user's line, which is the last one. Half a surrogate pair, which no JSON text may
+    hold, is spelled out."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
+    try:
+        words = " ".join(str(error).split())
+    except Exception:
+        words = "its text cannot be had"
+    if len(words) > MOST_CHARACTERS:
+        words = f"{words[:MOST_CHARACTERS]}... ({len(words)} characters)"
+    return f"{type(error).__name__}: {words}{place}".encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def judge_each(score_of, count):
@@ -139,7 +152,7 @@ def judge_each(score_of, count):
     for i in range(count):
         try:
             rewards.append(number(score_of(i)))
-        except (Exception, SystemExit) as error:
+        except FAILURES as error:
             traceback.print_exc()
             rewards.append(None)
             errors[str(i)] = reason(error)
@@ -149,11 +162,16 @@ def judge_each(score_of, count):
 def judge_batch(result, count):
     if hasattr(result, "tolist"):
         result = result.tolist()
-    if not isinstance(result, (list, tuple)):
+    if isinstance(result, (str, bytes, dict, set, frozenset)) or not hasattr(result, "__iter__"):
         raise TypeError(f"the function returned {result!r} ({type(result).__name__}); wanted a list")
+    if not hasattr(result, "__len__"):
+        result = list(itertools.islice(result, count + 1))  # a generator may have no end
+        if len(result) > count:
+            raise ValueError(f"the function gave more than {count} rewards for {count} completions")
     if len(result) != count:
         raise ValueError(f"the function returned {len(result)} rewards for {count} completions")
-    return judge_each(lambda i: result[i], count)
+    rewards = list(result)
+    return judge_each(lambda i: rewards[i], count)
 
 
 def judge_with(function):
@@ -181,7 +199,9 @@ def main():
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    sys.stdout.reconfigure(line_buffering=True)
+    for stream in (sys.stdout, sys.stderr):  # what is printed may be any text, and is no reason to fail
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    asyncio.set_event_loop(LOOP)
 
     def say(reply):
         replies.write(json.dumps(reply, allow_nan=False) + "\n")
@@ -189,7 +209,7 @@ def main():
 
     try:
         judge = judge_with(load_function(*sys.argv[1:3], *([""] if len(sys.argv) < 3 else [])))
-    except (Exception, SystemExit) as error:
+    except FAILURES as error:
         traceback.print_exc()
         say({"ready": False, "error": reason(error)})
         return
@@ -198,7 +218,7 @@ def main():
         request = json.loads(line)
         try:
             reply = judge(request)
-        except (Exception, SystemExit) as error:
+        except FAILURES as error:
             traceback.print_exc()
             reply = {"error": reason(error)}
         say({"id": request["id"], **reply})

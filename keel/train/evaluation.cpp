@@ -68,7 +68,7 @@ void summarize(Evaluation& result, std::span<const Prompt> prompts, const Evalua
   result.truncated = truncated / count;
   result.statistics = evaluation_statistics(judged_prompts(prompts, result), ks_of(request), request.seed);
   const Estimate& average = result.statistics.all.measures.front().estimate;
-  result.accuracy = average.mean;
+  result.mean = average.mean;
   std::tie(result.low, result.high) =
       right_or_wrong ? wilson_interval(sum, judged) : std::pair(average.low, average.high);
 }
@@ -99,6 +99,7 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
   const RolloutEngine engine(policy.model.merged(), policy.tokenizer);
   const size_t at_once = static_cast<size_t>(std::max<int64_t>(1, request.max_sequences / request.samples));
   Evaluation result;
+  result.is_accuracy = reward.right_or_wrong();
   for (size_t begin = 0; begin < prompts.size() && !(stop && stop()); begin += at_once) {
     const std::span<const Prompt> batch = prompts.subspan(begin, std::min(at_once, prompts.size() - begin));
     std::vector<Rollout> rollouts = engine.generate(batch, sampling);
@@ -117,7 +118,7 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
 void write_evaluation(const Evaluation& evaluation, Json& row) {
   const EvaluationStatistics& statistics = evaluation.statistics;
   if (evaluation.judged()) {
-    row["eval/accuracy"] = evaluation.accuracy;
+    row[std::string("eval/") + evaluation.mean_name()] = evaluation.mean;
     row["eval/low"] = evaluation.low;
     row["eval/high"] = evaluation.high;
   }
@@ -129,7 +130,7 @@ void write_evaluation(const Evaluation& evaluation, Json& row) {
     for (const auto& [name, estimate] : source.measures)
       if (estimate.prompts > 0) row[prefix + name] = estimate.mean;
   };
-  if (statistics.all.samples > 1) write(statistics.all, "eval/");  // else eval/accuracy says it
+  if (statistics.all.samples > 1) write(statistics.all, "eval/");  // else the mean says it
   if (statistics.sources.size() < 2) return;
   for (const SourceStatistics& source : statistics.sources) write(source, "eval/" + source.source + "/");
 }

@@ -28,16 +28,18 @@ struct EvaluationRequest {
 EvaluationRequest evaluation_request(const Config& config);
 
 struct Evaluation {
-  int64_t count = 0;                       // prompts: fewer than asked for when it was told to stop
-  double accuracy = 0, low = 0, high = 0;  // mean reward; Wilson's 95 % interval of one sample that is right or wrong,
-                                           // else the bootstrap's
+  int64_t count = 0;                   // prompts: fewer than asked for when it was told to stop
+  double mean = 0, low = 0, high = 0;  // mean reward; Wilson's 95 % interval of one sample that is right or wrong,
+                                       // else the bootstrap's
+  bool is_accuracy = false;            // every reward is 1 for a right answer or 0 for a wrong one
   double length_mean = 0, truncated = 0;
   EvaluationStatistics statistics;
   ScoreReport scores;             // by function, and what failed
   std::vector<Rollout> rollouts;  // the samples of each prompt side by side, in the order of the prompts
   std::vector<Verdict> verdicts;  // of each rollout
 
-  /// Whether any completion was judged: accuracy and the measures mean something.
+  const char* mean_name() const { return is_accuracy ? "accuracy" : "reward"; }
+  /// Whether any completion was judged: the mean and the measures mean something.
   bool judged() const { return statistics.all.unjudged < static_cast<int64_t>(verdicts.size()); }
 };
 
@@ -47,8 +49,9 @@ struct Evaluation {
 Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, const RewardSum& reward,
                     const EvaluationRequest& request, const std::function<bool()>& stop = {});
 
-/// The keys of metrics.jsonl: eval/accuracy and so on; with several samples eval/pass@k and eval/maj@k, and with
-/// several sources the same as eval/SOURCE/pass@k. What was not measured is left out.
+/// The keys of metrics.jsonl: eval/accuracy (eval/reward where the mean is none) and so on; with several samples
+/// eval/pass@k and eval/maj@k, and with several sources the same as eval/SOURCE/pass@k. What was not measured is left
+/// out.
 void write_evaluation(const Evaluation& evaluation, Json& row);
 
 /// One completion of an evaluation, for a file of samples.

@@ -28,6 +28,16 @@ std::function<std::string(std::string_view)> with_task_stop(const LoadedModel& p
   };
 }
 
+std::string sentence_on(const SkippedCounts& skipped, const std::string& prompt_limit) {
+  const auto counted = [](uint64_t count, const char* what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s") + " left out: ";
+  };
+  std::string text;
+  if (skipped.too_long > 0) text = counted(skipped.too_long, "prompt") + "longer than " + prompt_limit;
+  if (skipped.bad > 0) text += (text.empty() ? "" : "; ") + counted(skipped.bad, "row") + "bad (data.bad_rows: skip)";
+  return text;
+}
+
 }  // namespace
 
 Problems::Problems(const Config& config, const LoadedModel& policy) {
@@ -77,6 +87,8 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
             std::to_string(policy.model.config().max_position_embeddings) + ", leaves beside rollout.max_new_tokens, " +
             std::to_string(longest_completion(config)) + ",";
   }
+  prompt_limit_ = options.max_prompt_tokens;
+  limit_name_ = limit + (limit.ends_with(",") ? " " : ", ") + std::to_string(prompt_limit_);
   reward_ = std::make_shared<const RewardSum>(make_reward(config.reward));
   OpenedDataset opened = open_dataset(
       options, config.run.seed, policy.tokenizer, policy.templates,
@@ -87,6 +99,7 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
   held_out_ = std::move(opened.held_out);
   notes_ = std::move(opened.notes);
   fingerprint_ = std::move(opened.fingerprint);
+  eval_fingerprint_ = std::move(opened.eval_fingerprint);
   rows_ = opened.rows;
   if (!held_out_ && config.eval.prompts > 0)
     notes_.emplace_back("nothing to evaluate on: neither data.eval_files nor data.held_out is set");
@@ -96,7 +109,7 @@ HeldOut Problems::held_out(int64_t count) {
   if (!held_out_) return {};
   const SkippedCounts before = held_out_->skipped();
   held_out_->seek(0);
-  HeldOut result{.prompts = held_out_->next(count), .left_out = held_out_->skipped()};
+  HeldOut result{.prompts = held_out_->next(count), .left_out = held_out_->skipped(), .prompt_limit = limit_name_};
   result.left_out.too_long -= before.too_long;
   result.left_out.bad -= before.bad;
   if (result.prompts.empty() && !result.note().empty())
@@ -105,14 +118,12 @@ HeldOut Problems::held_out(int64_t count) {
 }
 
 std::string HeldOut::note() const {
-  const auto counted = [](uint64_t count, const char* what) {
-    return std::to_string(count) + " " + what + (count == 1 ? "" : "s") + " left out: ";
-  };
-  std::string text;
-  if (left_out.too_long > 0)
-    text = counted(left_out.too_long, "prompt") + "longer than data.max_prompt_tokens or the model's positions allow";
-  if (left_out.bad > 0) text += (text.empty() ? "" : "; ") + counted(left_out.bad, "row") + "bad (data.bad_rows: skip)";
+  const std::string text = sentence_on(left_out, prompt_limit);
   return text.empty() ? text : text + "; the first is " + left_out.first;
+}
+
+std::string Problems::left_out_sentence(const SkippedCounts& skipped) const {
+  return sentence_on(skipped, limit_name_);
 }
 
 std::optional<double> Problems::largest_reward() const {

@@ -16,9 +16,10 @@ namespace keel {
 /// Prompts to evaluate on.
 struct HeldOut {
   std::vector<Prompt> prompts;
-  SkippedCounts left_out;  // rows that were passed over on the way to them
+  SkippedCounts left_out;    // rows that were passed over on the way to them
+  std::string prompt_limit;  // what the too long ones are longer than: "data.max_prompt_tokens, 64"
 
-  /// "2 prompts left out: longer than data.max_prompt_tokens ..."; empty where none was.
+  /// "2 prompts left out: longer than data.max_prompt_tokens, 64; ..."; empty where none was.
   std::string note() const;
 };
 
@@ -51,8 +52,15 @@ class Problems {
 
   /// A run is resumed on files with the same one, unless someone says otherwise.
   const std::string& fingerprint() const { return fingerprint_; }
+  /// The same of the files to evaluate on; empty where they are not files of their own.
+  const std::string& eval_fingerprint() const { return eval_fingerprint_; }
   /// Of the training files; the position of the stream is a number of rows.
   uint64_t rows() const { return rows_; }
+
+  /// Longer prompts of files are left out; in tokens.
+  int64_t prompt_limit() const { return prompt_limit_; }
+  /// "2 prompts left out: longer than data.max_prompt_tokens, 64"; empty where there are none.
+  std::string left_out_sentence(const SkippedCounts& skipped) const;
 
  private:
   void open_files(const Config& config, const LoadedModel& policy);
@@ -63,8 +71,10 @@ class Problems {
   std::shared_ptr<const RewardSum> reward_;
   bool task_alone_ = false;  // its check is the whole reward
   std::vector<std::string> notes_, warnings_;
-  std::string fingerprint_;
+  std::string fingerprint_, eval_fingerprint_;
   uint64_t rows_ = 0;
+  int64_t prompt_limit_ = 0;
+  std::string limit_name_;
 };
 
 }  // namespace keel

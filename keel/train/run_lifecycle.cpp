@@ -116,19 +116,23 @@ std::vector<std::string> require_same_config(const Config& config, const Json& s
 }
 
 /// The position in the data is a number of rows: it means the same only in the same files, and nothing at all in files
-/// with more rows or fewer. Returns whether the rows have changed.
-bool require_same_data(const Problems& problems, const TrainState& state, bool accept_changes,
-                       const std::filesystem::path& checkpoint) {
-  if (problems.fingerprint() == state.data) return false;
+/// with more rows or fewer. An evaluation on other rows says nothing about progress. Returns the settings whose rows
+/// have changed.
+std::vector<const char*> require_same_data(const Problems& problems, const TrainState& state, bool accept_changes,
+                                           const std::filesystem::path& checkpoint) {
+  std::vector<const char*> changed;
+  if (problems.fingerprint() != state.data) changed.push_back("data.files");
+  if (problems.eval_fingerprint() != state.eval_data) changed.push_back("data.eval_files");
   if (problems.rows() != state.data_rows)
     fail(ExitCode::kBadInput, "data.files: the files have ", problems.rows(), " rows, and had ", state.data_rows,
          " at the checkpoint ", checkpoint.string(), ", so that its position in them means nothing; restore them, or ",
          "start a new run with another run.dir, which may start from the checkpoint (model.path, or lora.adapter)");
-  if (!accept_changes)
-    fail(ExitCode::kBadInput, "data.files: the rows are not those that the checkpoint ", checkpoint.string(),
-         " was trained on; restore them or, where you mended some, say so with --changed-data: the run then goes on ",
+  if (!changed.empty() && !accept_changes)
+    fail(ExitCode::kBadInput, changed.front(), ": the rows are not those that the checkpoint ", checkpoint.string(),
+         std::string(changed.front()) == "data.files" ? " was trained on" : " was evaluated on",
+         "; restore them or, where you mended some, say so with --changed-data: the run then goes on ",
          "with the rows as they are now");
-  return true;
+  return changed;
 }
 
 /// Goes on with a checkpoint's adapter on the network that it was trained on.
@@ -198,6 +202,7 @@ std::unique_ptr<Trainer> Trainer::start(const Config& given, bool replace, Conso
   Problems problems(config, policy);
   state.data = problems.fingerprint();
   state.data_rows = problems.rows();
+  state.eval_data = problems.eval_fingerprint();
   problems.training().next(1);  // files without a prompt that fits are refused now
   if (config.eval.prompts > 0) problems.held_out(1);
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
@@ -229,9 +234,10 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console, 
   choose_dtype(config.checkpoint, checkpoint.policy);
   if (config.lora.used()) put_on_its_base(checkpoint.policy, config, checkpoint.state, newest);
   Problems problems(config, checkpoint.policy);
-  if (require_same_data(problems, checkpoint.state, changed_data, newest))
-    changes.emplace_back("data.files: the rows are not those of before (--changed-data)");
+  for (const char* changed : require_same_data(problems, checkpoint.state, changed_data, newest))
+    changes.push_back(std::string(changed) + ": the rows are not those of before (--changed-data)");
   checkpoint.state.data = problems.fingerprint();
+  checkpoint.state.eval_data = problems.eval_fingerprint();
   std::optional<CausalLm> reference;
   if (config.reference.kl_coefficient > 0 && checkpoint.state.rl_steps > 0)
     reference = load_reference(folder / kReferenceFolder, device);
@@ -317,7 +323,10 @@ void Trainer::evaluate_if_due() {
   state_.last_evaluation = state_.step;
   Json row = {{"phase", "eval"}, {"step", state_.step}, {"updates", state_.updates}};
   write_evaluation(result, row);
-  if (held_out.left_out.too_long > 0) row["eval/too_long"] = held_out.left_out.too_long;
+  if (held_out.left_out.too_long > 0) {
+    row["eval/too_long"] = held_out.left_out.too_long;
+    row["eval/max_prompt_tokens"] = problems_.prompt_limit();
+  }
   if (held_out.left_out.bad > 0) row["eval/bad_rows"] = held_out.left_out.bad;
   folder_.add_metrics(row);
   for (int64_t i = 0; i < std::min(kEvaluationSamples, result.count); ++i) {
@@ -339,8 +348,9 @@ void Trainer::tell_evaluation(const Evaluation& result, const std::string& left_
     console_.warning(place + "no reward function judged " + std::to_string(unjudged) + " of " +
                      std::to_string(result.verdicts.size()) + " completions of held-out prompts; they are left out");
   if (result.judged())
-    console_.line(place + "held-out accuracy " + fixed(result.accuracy, 3) + "  [" + fixed(result.low, 3) + ", " +
-                  fixed(result.high, 3) + "]  on " + std::to_string(result.count) + " prompts");
+    console_.line(place + "held-out " + result.mean_name() + " " + fixed(result.mean, 3) + "  [" +
+                  fixed(result.low, 3) + ", " + fixed(result.high, 3) + "]  on " + std::to_string(result.count) +
+                  " prompts");
 }
 
 void Trainer::record_step(Json values, const char* phase, double seconds) {
@@ -399,12 +409,23 @@ void Trainer::save() {
   checkpoint_seconds_ += watch.lap();
 }
 
+/// What was counted since the run was started or resumed.
+void Trainer::tell_at_the_end() {
+  std::vector<std::string> sentences = tally_.warnings();
+  const std::string left_out = problems_.left_out_sentence(passed_over_);
+  if (!left_out.empty()) sentences.push_back("training: " + left_out);
+  for (const std::string& sentence : sentences) {
+    console_.warning(sentence);
+    folder_.log(sentence);
+  }
+}
+
 /// When someone asked to stop: saves, says how to go on, and answers true.
 bool Trainer::saved_for_interrupt() {
   if (!stop_requested()) return false;
   save();
   console_.end_progress();
-  for (const std::string& warning : tally_.warnings()) console_.warning(warning);
+  tell_at_the_end();
   console_.line("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint_.string() +
                 "\ncontinue with: keel train " + shell_word((folder_.path() / "config.yaml").string()) + " --resume");
   return true;

@@ -24,6 +24,7 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("base_checksum", s.base_checksum);
   visitor("data", s.data);
   visitor("data_rows", s.data_rows);
+  visitor("eval_data", s.eval_data);
   visitor("sft_steps", s.sft_steps);
   visitor("noisy_steps", s.noisy_steps);
   visitor("noisy", s.noisy);

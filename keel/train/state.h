@@ -21,10 +21,11 @@ struct TrainState {
   uint64_t prompts = 0;        // position of the prompt stream
   int64_t skipped = 0;         // updates skipped for a non-finite gradient
   int64_t skipped_in_a_row = 0;
-  int64_t last_evaluation = -1;          // the step at which accuracy was last measured
+  int64_t last_evaluation = -1;          // the step of the last evaluation
   double delta_low = 0, delta_high = 0;  // thresholds of an adaptive trust region; 0: those of the configuration
   std::string data = {};                 // fingerprint of the files that prompts come from; empty: there are none
   uint64_t data_rows = 0;                // in those files
+  std::string eval_data = {};            // fingerprint of the files to evaluate on; empty: there are none
   uint32_t base_checksum = 0;            // of the weights that an adapter is trained on; 0: there is none
 
   // The warm-up.

@@ -126,8 +126,13 @@ std::vector<Prompt> Trainer::next_prompts(Json& row) {
   const SkippedCounts before = stream.skipped();
   std::vector<Prompt> prompts = stream.next(config_.train.prompts_per_step);
   const SkippedCounts& after = stream.skipped();
+  passed_over_.bad += after.bad - before.bad;
+  passed_over_.too_long += after.too_long - before.too_long;
   if (after.bad > before.bad) row["data/bad_rows"] = after.bad - before.bad;
-  if (after.too_long > before.too_long) row["data/too_long"] = after.too_long - before.too_long;
+  if (after.too_long > before.too_long) {
+    row["data/too_long"] = after.too_long - before.too_long;
+    row["data/max_prompt_tokens"] = problems_.prompt_limit();
+  }
   if (!after.first.empty() && !std::exchange(told_of_skipped_, true)) {
     console_.warning("passed over " + after.first);
     folder_.log("passed over " + after.first);
@@ -279,7 +284,7 @@ ExitCode Trainer::run() {
   if (const auto damage = find_damage(last_checkpoint_))
     fail(ExitCode::kHealthGuard, last_checkpoint_.string(), ": the last checkpoint does not verify: ", *damage);
   console_.end_progress();
-  for (const std::string& warning : tally_.warnings()) console_.warning(warning);
+  tell_at_the_end();
   return ExitCode::kDone;
 }
 

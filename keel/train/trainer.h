@@ -73,6 +73,7 @@ class Trainer {
   void require_finite_weights() const;
   const char* lr_option() const;
   bool saved_for_interrupt();
+  void tell_at_the_end();
   SamplingRequest sampling_request() const;
 
   Config config_;
@@ -88,6 +89,7 @@ class Trainer {
   RunFolder folder_;
   TrainState state_;
   bool told_of_skipped_ = false;   // the first row that gave no prompt
+  SkippedCounts passed_over_;      // rows of the training data that gave none, since the run was started or resumed
   ScoreTally tally_;               // since the run was started or resumed
   bool told_of_left_out_ = false;  // rows of the evaluation that gave none
   double checkpoint_seconds_ = 0;  // of the last save, reported with the next step

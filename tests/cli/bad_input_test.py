@@ -40,6 +40,16 @@ class CommandLine(support.Test):
             self.assert_refused(result, 2, "command line", "objective.method=grpo", "objective.method=spo", "keep one")
         self.assertEqual(os.listdir(self.folder), [])
 
+    def test_a_setting_in_place_of_the_file_is_told(self):
+        for word in ("steps=5", "train.steps=5"):
+            for command in ("train", "eval"):
+                result = keel(command, word)
+                self.assert_refused(result, 2, word, "this is a setting, not a file", f"CONFIG {word}")
+        self.assert_refused(keel("reward", "reward.functions=math"), 3, "this is a setting, not a file")
+        for arguments in (["--set", "train.steps=5"], ["--train.steps=5"], ["--train.steps", "5"]):
+            result = keel("train", support.QUICKSTART, *arguments)
+            self.assert_refused(result, 2, arguments[0], "settings are written without dashes", "train.steps=")
+
     def test_methods_answers_names_from_elsewhere(self):
         for name, row in (("ppo_clip", "ppo"), ("dppo_binary_tv", "dppo_tv"), ("dppo_binary_kl", "dppo_kl"), ("spo", "spo")):
             result = keel("methods", name)

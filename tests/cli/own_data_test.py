@@ -88,6 +88,10 @@ class OwnData(support.Test):
                   for row in support.metrics(self.folder / "run") if row["phase"] == "rl"]
         # The rows are 1 2 | 3 (long, broken) 1 | 2 3.
         self.assertEqual(counts, [(0, 0), (1, 1), (0, 0)])
+        told = "training: 1 prompt left out: longer than data.max_prompt_tokens, 40; 1 row left out: bad"
+        self.assertIn(told, result.stdout + result.stderr)
+        self.assertIn(told, (self.folder / "run" / "log.txt").read_text())
+        self.assertIn("training: 1 prompt of more than 40 tokens, 1 bad row", (self.folder / "run" / "report.html").read_text())
 
     def test_a_resumed_run_wants_the_same_rows(self):
         self.assert_exit(self.train("run", train={"steps": 1}), 0)
@@ -100,6 +104,42 @@ class OwnData(support.Test):
         self.assert_refused(support.keel("train", self.configuration("run"), "--resume"), 3, "data.files", "--changed-data")
         self.data.write_text("".join(lines))
         self.assert_exit(support.keel("train", self.configuration("run"), "--resume"), 0)
+
+    def test_a_resumed_run_wants_the_same_rows_to_evaluate_on(self):
+        held_out = self.write("held_out.jsonl", self.data.read_text())
+        data = {"eval_files": [str(held_out)]}
+        self.assert_exit(self.train("run", train={"steps": 1}, data=dict(data)), 0)
+        for changed in (self.data.read_text().replace("<bos> 4", "<bos> 3"), self.data.read_text() * 2):
+            held_out.write_text(changed)
+            self.assert_refused(self.train("run", "--resume", train={"steps": 2}, data=dict(data)), 3, "data.eval_files", "evaluated on",
+                                "--changed-data")
+        result = self.train("run", "--resume", "--changed-data", train={"steps": 2}, data=dict(data))
+        self.assert_exit(result, 0)
+        self.assertIn("data.eval_files: the rows are not those of before", result.stdout)
+        self.assertIn("data.eval_files: the rows are not those of before", (self.folder / "run" / "log.txt").read_text())
+        self.assert_exit(self.train("run", "--resume", train={"steps": 3}, data=dict(data)), 0)  # they are known now
+
+    def test_rows_without_a_source_or_a_column_that_others_have(self):
+        rows = [json.loads(line) for line in self.data.read_text().splitlines()]
+        for index, row in enumerate(rows):
+            row["data_source"] = [None, "sums", "sums"][index % 3]
+            row["level"] = index
+            if index % 2:
+                del row["level"], row["ability"]
+        del rows[4]["data_source"]
+        self.data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        self.reward.write_text("""
+def f(completions, data_source, level, ability, **columns):
+    assert len(set(data_source)) == 1 and len(level) == len(ability) == len(completions)
+    return [0.0 if l is None else 1.0 + (a == "math") + (s is None) * 4 for l, a, s in zip(level, ability, data_source)]
+""")
+        functions = {"functions": [f"python:{self.reward}"]}
+        result = self.evaluate(eval={"prompts": 20}, reward=functions)
+        self.assert_exit(result, 0)
+        self.assertEqual({name: source["prompts"] for name, source in result.numbers["sources"].items()}, {"rows": 8, "sums": 12})
+        self.assertEqual([sample["reward"] for sample in result.samples],
+                         [0.0 if i % 2 else 2.0 + (i % 3 == 0 or i == 4) * 4 for i in range(20)])
+        self.assert_exit(self.train("run", train={"steps": 2}, reward=functions), 0)
 
     def test_a_run_goes_on_with_rows_that_were_mended_where_someone_says_so(self):
         lines = self.data.read_text().splitlines(keepends=True)
@@ -283,7 +323,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertIn("16 of 40 completions left out: no reward function judged them", table.stdout)
         self.assert_exit(self.train("trained", train={"steps": 1}, eval={"prompts": 20}), 0)
         (row, *_) = [row for row in support.metrics(self.folder / "trained") if row["phase"] == "eval"]
-        self.assertAlmostEqual(row["eval/accuracy"], 4 / 12)
+        self.assertAlmostEqual(row["eval/reward"], 4 / 12)
         self.assertEqual(row["eval/unjudged"], 8)
 
     def test_an_evaluation_that_nobody_judged_has_no_numbers(self):
@@ -297,7 +337,33 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assert_exit(result, 0)
         self.assertIn("no reward function judged 20 of 20 completions", result.stdout + result.stderr)
         for row in support.metrics(self.folder / "run"):
-            self.assertNotIn("eval/accuracy", row)
+            self.assertFalse({"eval/accuracy", "eval/reward"} & set(row))
+
+    def test_only_a_share_of_right_answers_is_called_accuracy(self):
+        judges = (["math"], ["numeric"], ["exact @sums", "choice @elsewhere"])
+        others = (["stopped"], [f"python:{self.reward}"], ["math", "stopped"], ["math", "exact"], ["length:8"])
+        for number, functions in enumerate([*judges, *others]):
+            name, other = ("accuracy", "reward") if functions in judges else ("reward", "accuracy")
+            reward = {"functions": functions}
+            result = self.evaluate(reward=reward)
+            self.assert_exit(result, 0)
+            self.assertEqual(result.numbers["avg_is"], name, functions)
+            table = support.keel("eval", self.configuration("run", reward=reward)).stdout
+            self.assertIn("avg@1 is the accuracy" if name == "accuracy" else "avg@1 is the mean reward", table)
+            run = f"run{number}"
+            result = self.train(run, train={"steps": 1}, reward=reward)
+            self.assert_exit(result, 0)
+            self.assertIn(f"held-out {name} ", result.stdout)
+            self.assertNotIn(f"held-out {other} ", result.stdout)
+            self.assertIn({"accuracy": "Accuracy\n", "reward": "Held-out reward\n"}[name], result.stdout)
+            self.assertEqual(bool(re.search(r"\b(correct|wrong)$", result.stdout, re.M)), name == "accuracy", result.stdout)
+            for row in support.metrics(self.folder / run):
+                self.assertEqual(f"eval/{name}" in row, row["phase"] == "eval")
+                self.assertNotIn(f"eval/{other}", row)
+            page = (self.folder / run / "report.html").read_text()
+            self.assertIn(f"evaluation {name}, 95 % interval", page)
+        self.assert_exit(self.train("weighted", train={"steps": 1}, reward={"functions": ["math"], "weights": [0.5]}), 0)
+        self.assertIn("eval/reward", support.metrics(self.folder / "weighted")[0])
 
     def test_a_format_does_not_make_a_wrong_answer_right(self):
         self.reward.write_text("def f(completions, **columns):\n    return [1.0] * len(completions)\n")
@@ -321,12 +387,13 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         limit = {"max_prompt_tokens": 40}
         result = self.evaluate(data=dict(limit))
         self.assert_exit(result, 0)
-        self.assertEqual(result.numbers["left_out"], {"too_long": 2, "bad_rows": 0})
+        self.assertEqual(result.numbers["left_out"], {"too_long": 2, "bad_rows": 0, "max_prompt_tokens": 40})
         self.assertEqual(result.numbers["all"]["prompts"], 4)
-        self.assertRegex(result.stderr, r"2 prompts left out: longer than data.max_prompt_tokens.*rows.jsonl")
+        self.assertRegex(result.stderr, r"2 prompts left out: longer than data.max_prompt_tokens, 40;.*rows.jsonl")
         result = self.train("run", train={"steps": 1}, data=dict(limit))
         self.assert_exit(result, 0)
-        self.assertEqual((result.stdout + result.stderr).count("2 prompts left out"), 1)
+        self.assertEqual((result.stdout + result.stderr).count("evaluation: 2 prompts left out"), 1)
+        self.assertIn("evaluation: 2 prompts of more than 40 tokens", (self.folder / "run" / "report.html").read_text())
         counts = [row.get("eval/too_long") for row in support.metrics(self.folder / "run") if row["phase"] == "eval"]
         self.assertEqual(counts, [2, 2])
         only_long = self.write("long.jsonl", json.dumps(long) + "\n")
@@ -360,7 +427,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assert_exit(result, 0)
         self.assert_exit(self.train("fresh", train={"steps": 0}, model=untrained, eval={"prompts": 20}), 0)
         (row, *_) = [row for row in support.metrics(self.folder / "fresh") if row["phase"] == "eval"]
-        self.assertEqual(result.numbers["all"]["avg@1"]["mean"], row["eval/accuracy"])
+        self.assertEqual(result.numbers["all"]["avg@1"]["mean"], row["eval/reward"])
         trained = self.evaluate(eval={"prompts": 20})
         self.assertNotEqual([s["completion"] for s in trained.samples], [s["completion"] for s in result.samples])
         named = self.evaluate("--model", self.model, model=untrained, eval={"prompts": 20})

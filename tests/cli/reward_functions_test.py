@@ -168,6 +168,139 @@ class RewardCommand(support.Test):
                                            [r["answer"] for r in data])["rewards"]
         self.assert_rewards(self.reward(data, f"python:{path}"), want)
 
+    def test_rows_as_other_programs_have_them(self):
+        """Prompt, answer, source and completion are found where verl, TRL and the others keep them, as training finds them."""
+        path = self.write("seen.py", """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    assert extra_info["num_turns"] == 2, extra_info
+    return {"a/b": 1, "": 10, "slime": 100}[data_source] + (solution_str == "so 7") / 2 + (ground_truth == "7") / 4
+""")
+        chat = [{"role": "user", "content": "3+4?"}]
+        says = [{"role": "assistant", "content": "so 7"}]
+        verl = {"data_source": "a/b", "prompt": chat, "ability": "math", "reward_model": {"style": "rule", "ground_truth": "7"},
+                "extra_info": {"index": 1}, "response": "so 7"}
+        for row, want in [(verl, 1.75), ({**verl, "response": "no"}, 1.25), ({**verl, "data_source": None}, 10.75),
+                          ({"prompt": chat, "completion": says, "solution": "7"}, 10.75),  # TRL's conversations
+                          ({"prompt": "3+4?", "label": "7", "completion": "so 7", "source": "slime"}, 100.75),
+                          ({"messages": chat + says, "ground_truth": "7", "dataset": ["a/b"]}, 1.75),  # open-instruct
+                          ({"input": "3+4?", "output": "so 7", "label": "7", "datasource": "a/b"}, 1.75),  # OpenRLHF
+                          ({"question": "3+4?", "answer": "3+4=7\n#### 7", "completion": "so 7"}, 10.75),  # GSM8K
+                          ({"prompt": "3+4?", "gold": "7", "answer": "8", "completion": "so 7"}, 10.75),  # keel eval --samples
+                          ({"completion": "so 7", "answer": "7"}, 10.75)]:
+            self.assert_rewards(self.reward([row], f"python:{path}"), [want])
+        self.assert_rewards(self.reward([{**verl, "response": "7"}, {**verl, "response": "8"}], "math"), [1, 0])
+        rows_path = self.write("rows.jsonl", json.dumps({"q": "3+4?", "ours": "7", "answer": "8", "from": "a/b", "completion": "so 7"}))
+        result = support.keel("reward", rows_path, f'reward.functions=["python:{path}"]', "data.prompt_key=q", "data.answer_key=ours",
+                              "data.source_key=from", f"reward.python={sys.executable}")
+        self.assertEqual(json.loads(result.stdout)["reward"], 1.75, result.stderr)
+        self.assertIn("read as: the configured columns; answer from ours, prompt from q (a text), source from from", result.stderr)
+
+    def test_trls_columns_have_an_entry_for_every_row(self):
+        """As `datasets` makes a table of such rows: what a row lacks is None."""
+        path = self.write("columns.py", """
+def reward(completions, level, **columns):
+    assert all(len(values) == len(completions) for values in (level, columns["hint"]))
+    return [(0 if l is None else l) + (0.5 if h is None else 0) for l, h in zip(level, columns["hint"])]
+""")
+        data = [{"prompt": "a", "completion": "x"}, {"prompt": "b", "completion": "y", "level": 3},
+                {"prompt": "c", "completion": "z", "hint": "h", "level": 5}]
+        self.assert_rewards(self.reward(data * 2, f"python:{path}"), [0.5, 3.5, 5] * 2)
+
+    def test_one_event_loop_serves_all_calls(self):
+        path = self.write("loops.py", """
+import asyncio, functools
+session = None
+loops = set()
+
+async def reward(completions, **columns):
+    global session
+    loops.add(asyncio.get_running_loop())
+    if session is None:  # as one makes an aiohttp session, in the first call
+        session = asyncio.Lock()
+    async def one(text):
+        async with session:  # who has to wait is bound to its loop
+            await asyncio.sleep(0.001)
+            return len(text)
+    await asyncio.gather(*map(one, "abc"))
+    return [len(loops)] * len(completions)
+
+wrapped = functools.partial(reward)
+def returns_a_coroutine(completions, **columns):
+    return reward(completions, **columns)
+async def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return (await reward([solution_str]))[0]
+async def cancelled(completions, **columns):
+    raise asyncio.CancelledError()
+""")
+        for name in ("reward", "wrapped", "returns_a_coroutine", "compute_score"):
+            self.assert_rewards(self.reward(rows(5), f"python:{path}:{name}", workers=1), [1] * 5)
+        self.assertIn("CancelledError", self.reward(rows(1), f"python:{path}:cancelled", code=5).stderr)
+
+    def test_any_sequence_of_numbers_will_do(self):
+        path = self.write("forms.py", """
+import itertools
+class Array:  # what NumPy's arrays, torch's tensors and pandas' columns have in common
+    def __init__(self, values): self.values = values
+    def tolist(self): return self.values
+class Number:
+    def item(self): return 0.5
+def generator(completions, **k):
+    for c in completions: yield 0.5
+def tuples(completions, **k): return tuple(0.5 for c in completions)
+def maps(completions, **k): return map(lambda c: 0.5, completions)
+def values(completions, **k): return dict.fromkeys(range(len(completions)), 0.5).values()
+def array(completions, **k): return Array([0.5] * len(completions))
+def numbers(completions, **k): return [Number() for c in completions]
+def endless(completions, **k): return itertools.repeat(0.5)
+def few(completions, **k): return (x for x in [])
+def text(completions, **k): return "1" * len(completions)
+def one(completions, **k): return 0.5
+def unordered(completions, **k): return {0.5}
+""")
+        for name in ("generator", "tuples", "maps", "values", "array", "numbers"):
+            self.assert_rewards(self.reward(rows(3), f"python:{path}:{name}"), [0.5] * 3)
+        for name, told in (("endless", "more than 1 rewards for 1 completions"), ("few", "0 rewards for 1 completions"),
+                           ("text", "(str); wanted a list"), ("one", "(float); wanted a list"), ("unordered", "(set)")):
+            self.assertIn(told, self.reward(rows(1), f"python:{path}:{name}", code=5).stderr)
+
+    def test_text_that_is_no_utf_8_ends_nothing(self):
+        """Half a surrogate pair in what a function prints or says of itself; an exception that cannot be printed; a long one."""
+        path = self.write("odd.py", r"""
+import sys
+class Silent(Exception):
+    def __str__(self): raise RuntimeError("no")
+calls = 0
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    global calls
+    calls += 1
+    print("\ud800 and", "\udfff", file=(sys.stdout, sys.stderr)[calls % 2])
+    if solution_str == "raise": raise ValueError("half \ud800 of it\nin two lines")
+    if solution_str == "silent": raise Silent()
+    if solution_str == "long": raise ValueError("x" * 10_000_000)
+    if solution_str == "name": return "\udc80"
+    return calls
+""")
+        data = [{"completion": c} for c in ("a", "raise", "silent", "long", "name", "b")]
+        got = self.reward(data, f"python:{path}", on_error="skip", workers=1)
+        self.assert_rewards(got, [1, None, None, None, None, 6])  # one process judged them all
+        for row, told in zip(got[1:5], ("ValueError: half \\ud800 of it in two lines (odd.py:10)", "Silent: ", "xx... (10000000 characters)",
+                                        "the reward is '\\udc80' (str)")):
+            self.assertIn(told, row["failures"][0])
+            self.assertLess(len(row["failures"][0]), 2000)
+
+    def test_a_sum_that_is_not_finite_is_a_failure_of_its_sample(self):
+        path = self.write("huge.py", "def reward(completions, **k):\n    return [1e308 if c == 'b' else 1 for c in completions]\n")
+        data, functions = [{"completion": c, "prompt": "p"} for c in "abc"], [f"python:{path}"] * 2
+        result = self.reward(data, *functions, code=5)
+        self.assertIn("the sum of the rewards failed on completion 2 of prompt 2", result.stderr)
+        self.assertIn("inf", result.stderr)
+        self.assert_rewards(self.reward(data, *functions, on_error="zero"), [2, 0, 2])
+        got = self.reward(data, *functions, on_error="skip")
+        self.assert_rewards(got, [2, None, 2])
+        self.assertEqual([len(row.get("failures", [])) for row in got], [0, 1, 0])
+        self.assertIn("on completion 2 ", self.reward(data, functions[0], code=5, weights="[10]").stderr)
+        self.assertIn("on completion 2 ", self.reward(data, functions[0], code=5).stderr)  # the mean of such a group is not finite
+
     def test_weights_and_sources(self):
         path, data = self.write("trl.py", TRL), rows(60)
         module = self.load(path)
@@ -233,9 +366,9 @@ class RewardCommand(support.Test):
             self.assertEqual(row, {"completion": "A", "answer": "A", "reward": 1, "rewards": {"exact": 1}})
 
     def test_rows_of_the_wrong_type_are_refused(self):
-        for wrong in ({"source": 7}, {"prompt": 7}, {"completion_ids": 7}, {"completion_ids": ["a"]}, {"completion_ids": [-1]}):
+        for wrong in ({"prompt": 7}, {"prompt": None}, {"completion": 7}, {"completion_ids": 7}, {"completion_ids": ["a"]}, {"completion_ids": [-1]}):
             result = self.reward([{"completion": "1", "answer": "1", **wrong}], "exact", code=3)
-            self.assertIn(f"rows.jsonl:1: \"{list(wrong)[0]}\" is ", result.stderr)
+            self.assertRegex(result.stderr, f"rows.jsonl:1: .*\\b{list(wrong)[0]}\\b.* is ")
 
     def test_verify_keeps_the_order_of_many_rows(self):
         data = [{"i": i, "gold": str(i), "answer": str(i if i % 3 else i + 1)} for i in range(5000)]

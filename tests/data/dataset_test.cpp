@@ -51,6 +51,65 @@ TEST(Dataset, StopsAtABadRowOrSkipsAndCountsIt) {
       << dataset.notes()[1];
 }
 
+TEST(Dataset, APromptKeyThatNoRowHasIsToldWithTheColumnsThereAre) {
+  const DataFolder folder;
+  const std::string path = folder.write("rows.jsonl", row("a", 1) + row("b", 2));
+  for (const char* policy : {"stop", "skip"}) {
+    DataOptions options = with(policy);
+    options.prompt_key = "promt";
+    const std::string message = error_of(3, [&] { Dataset::open({path}, options); });
+    EXPECT_NE(message.find(path + ":1: column \"promt\" is missing; the row has \"prompt\", \"answer\""),
+              std::string::npos)
+        << message;
+    options.check = false;
+    if (options.bad_rows == "stop") continue;
+    EXPECT_TRUE(bad_row_of([&] {
+                  Dataset::open({path}, options).read(1);
+                }).starts_with(path + ":2: column \"promt\" is missing; the row has \"prompt\""));
+  }
+}
+
+TEST(Dataset, EveryRowHasTheColumnsOfAll) {
+  const DataFolder folder;
+  const std::string ragged = folder.write("ragged.jsonl",
+                                          "{\"prompt\": \"a\", \"x\": 1}\n"
+                                          "{\"prompt\": \"b\", \"y\": [2]}\n");
+  const std::string other = folder.write("other.jsonl", "{\"question\": \"c\", \"z\": 3}\n");
+  const Dataset dataset = Dataset::open({ragged, other}, with("stop"));
+  EXPECT_EQ(dataset.read(0).extra, (Json{{"x", 1}, {"y", nullptr}}));
+  EXPECT_EQ(dataset.read(1).extra, (Json{{"y", {2}}, {"x", nullptr}}));
+  EXPECT_EQ(dataset.read(2).extra, (Json{{"z", 3}}));  // a file of its own kind
+}
+
+TEST(Dataset, TheAnswerMayFirstComeInALaterRow) {
+  const DataFolder folder;
+  const std::string path = folder.write("rows.jsonl",
+                                        "{\"question\": \"a\"}\n{\"question\": \"b\", \"solution\": \"2\"}\n"
+                                        "{\"question\": \"c\", \"source\": \"s\", \"answer\": \"3\"}\n");
+  const Dataset dataset = Dataset::open({path}, with("stop"));
+  EXPECT_EQ(dataset.notes(), (std::vector<std::string>{"read as: problem and answer; answer from solution, prompt from "
+                                                       "question (a text), source from source"}));
+  EXPECT_TRUE(dataset.read(0).answer.is_null());
+  EXPECT_EQ(dataset.read(1).answer, "2");
+  EXPECT_EQ(dataset.read(2).source, "s");
+}
+
+TEST(Dataset, ASourceThatIsNullOrMissingIsTheFile) {
+  const DataFolder folder;
+  const std::string path = folder.write("rows.jsonl",
+                                        "{\"prompt\": \"a\", \"data_source\": null}\n"
+                                        "{\"prompt\": \"b\", \"data_source\": \"s\"}\n"
+                                        "{\"prompt\": \"c\"}\n");
+  const Dataset dataset = Dataset::open({path}, with("stop"));
+  EXPECT_EQ(dataset.read(0).source, "rows");
+  EXPECT_EQ(dataset.read(1).source, "s");
+  EXPECT_EQ(dataset.read(2).source, "rows");
+  DataOptions named = with("stop");
+  named.source_key = "data_source";
+  EXPECT_NE(error_of(3, [&] { Dataset::open({path}, named); }).find("column \"data_source\" is null"),
+            std::string::npos);
+}
+
 TEST(Dataset, FindsABadRowWhenItIsDrawnWhereItWasNotChecked) {
   const DataFolder folder;
   const std::string path = folder.write("rows.jsonl", row("a", 1) + "nonsense\n");

@@ -168,6 +168,27 @@ TEST(Report, OfSeveralRunsComparesThemAndNamesTheSettingsThatDiffer) {
   EXPECT_TRUE(has(html, "data-name=\"other\""));
 }
 
+TEST(Report, AMeanRewardIsNoShareAndWhatWasLeftOutIsCounted) {
+  RunData run = small_run("quick");
+  for (MetricRow& row : run.metrics)
+    if (auto accuracy = row.values.extract("eval/accuracy"); !accuracy.empty()) {
+      accuracy.key() = "eval/reward";
+      row.values.insert(std::move(accuracy));
+    }
+  run.metrics[1].values["eval/bad_rows"] = 9;  // of the first evaluation; the last one counts
+  run.metrics[2].values.insert({{"data/too_long", 3}, {"data/max_prompt_tokens", 64}});
+  run.metrics[3].values.insert({{"data/too_long", 1}, {"data/bad_rows", 1}});
+  const std::string html = render_report({run});
+  EXPECT_TRUE(has(html, "Held-out reward, before → after"));
+  EXPECT_TRUE(has(html, "<span class=\"before\">0.25 →</span> 0.75"));
+  EXPECT_TRUE(has(html, "evaluation reward, 95 % interval"));
+  EXPECT_FALSE(has(html, "ccuracy"));
+  EXPECT_FALSE(has(html, "75.0 %"));
+  EXPECT_TRUE(has(html, "<b>5</b><span>training: 4 prompts of more than 64 tokens, 1 bad row</span>"));
+  EXPECT_TRUE(has(render_report({run, run}), "Held-out reward, before"));
+  EXPECT_TRUE(has(render_report({run, small_run("other")}), "accuracy or reward"));
+}
+
 TEST(Report, OfARunThatHasOnlyBegunIsStillAPage) {
   RunData run;
   run.name = "empty";

@@ -105,6 +105,18 @@ TEST(MetricCurve, HasAGapWhereARowLacksTheMetric) {
   EXPECT_TRUE(metric_curve(run, "rl", "b").empty());
 }
 
+TEST(Summarize, TellsAnAccuracyFromAMeanReward) {
+  RunData run;
+  run.metrics = {row("eval", 0, {{"eval/reward", -3}, {"eval/low", -4}}), row("rl", 1, {}),
+                 row("eval", 1, {{"eval/accuracy", 0.5}})};
+  const RunSummary summary = summarize(run);
+  ASSERT_TRUE(summary.before && summary.after);
+  EXPECT_FALSE(summary.before->is_accuracy);
+  EXPECT_EQ(summary.before->mean, -3);
+  EXPECT_EQ(summary.before->low, -4);
+  EXPECT_TRUE(summary.after->is_accuracy);
+}
+
 TEST(Summarize, TakesTheLastEvaluationBeforeRlAsBeforeAndTheLastOfAllAsAfter) {
   RunData run;
   run.metrics = {
@@ -116,10 +128,10 @@ TEST(Summarize, TakesTheLastEvaluationBeforeRlAsBeforeAndTheLastOfAllAsAfter) {
       row("eval", 3, {{"eval/accuracy", 0.8}})};
   const RunSummary summary = summarize(run);
   ASSERT_TRUE(summary.before && summary.after);
-  EXPECT_EQ(summary.before->accuracy, 0.4);
+  EXPECT_EQ(summary.before->mean, 0.4);
   EXPECT_EQ(summary.before->high, 0.5);
   EXPECT_EQ(summary.before->count, 100);
-  EXPECT_EQ(summary.after->accuracy, 0.8);
+  EXPECT_EQ(summary.after->mean, 0.8);
   EXPECT_EQ(summary.after->low, 0.8);
   EXPECT_EQ(summary.evals.size(), 2u);
   EXPECT_EQ(summary.best_reward, 0.7);

@@ -26,6 +26,24 @@ std::vector<bool> solved(const std::vector<Verdict>& verdicts) {
   return result;
 }
 
+TEST(RewardSum, AMeanIsAnAccuracyWhereOneJudgeOfAnswersHasEachPromptToItself) {
+  const auto is_accuracy = [](std::vector<std::string> functions, std::vector<double> weights = {}) {
+    RewardOptions options;
+    options.functions = std::move(functions);
+    options.weights = std::move(weights);
+    return make_reward(options).right_or_wrong();
+  };
+  for (const char* judge : {"math", "exact", "numeric:0.1", "choice"}) EXPECT_TRUE(is_accuracy({judge})) << judge;
+  EXPECT_TRUE(is_accuracy({"math @a,b", "choice @c"}));
+  for (const char* other : {"stopped", "length:10", "tags:think", "pattern:x", "overlong:10,5"})
+    EXPECT_FALSE(is_accuracy({other})) << other;
+  EXPECT_FALSE(is_accuracy({"math", "stopped"}));
+  EXPECT_FALSE(is_accuracy({"math", "exact"}));  // worth 2 together
+  EXPECT_FALSE(is_accuracy({"math @a,b", "choice @b"}));
+  EXPECT_FALSE(is_accuracy({"math @a", "choice"}));
+  EXPECT_FALSE(is_accuracy({"math"}, {0.5}));
+}
+
 TEST(Verdict, ReadsTheAnswerAsTheFunctionDoesThatJudgesIt) {
   SampleBatch batch;
   for (const char* text : {"So it is\n\\boxed{(B)}", "#### 1,200.50", "The answer is \\frac{1}{2}.", " \n"})

@@ -171,13 +171,27 @@ const std::vector<AliasCase> kAliases = {
     {"critic.cliprange_value", "0.3", "critic.value_clip", 0.3},
     {"critic.optim.lr", "1e-4", "critic.lr", 1e-4},
     {"trainer.critic_warmup", "3", "critic.warmup_steps", 3},
+    {"pretrain", "some/model", "model.path", "some/model"},
+    {"save_path", "out/c", "run.dir", "out/c"},
+    {"prompt_data", "a.jsonl", "data.files", Json::array({"a.jsonl"})},
+    {"input_key", "problem", "data.prompt_key", "problem"},
+    {"label_key", "truth", "data.answer_key", "truth"},
+    {"remote_rm_url", "http://localhost:5000/score", "reward.functions", Json::array({"http://localhost:5000/score"})},
+    {"remote_rm_url", "judge.py", "reward.functions", Json::array({"python:judge.py"})},
+    {"n_samples_per_prompt", "16", "rollout.samples_per_prompt", 16},
+    {"generate_max_len", "48", "rollout.max_new_tokens", 48},
+    {"rollout_batch_size", "64", "train.prompts_per_step", 64},
+    {"train_batch_size", "32", "train.sequences_per_update", 32},
+    {"actor_learning_rate", "2e-6", "optimizer.lr", 2e-6},
+    {"critic_learning_rate", "1e-4", "critic.lr", 1e-4},
+    {"eps_clip", "0.1", "objective.delta", 0.1},
 };
 
 TEST(ConfigAliases, SetWhatTheyMeanAndSaySoOnce) {
   for (const AliasCase& c : kAliases) {
     SCOPED_TRACE(c.name);
     // TRL's epsilon means something only for a ratio clip, a critic's settings only where there is one.
-    const bool critic = c.target.starts_with("critic."), clip = c.name.starts_with("epsilon") || c.name == "cliprange";
+    const bool critic = c.target.starts_with("critic."), clip = c.name.starts_with("eps") || c.name == "cliprange";
     Config plain;
     std::vector<std::string> settings{c.name + "=" + c.value};
     if (critic || clip) {
@@ -225,6 +239,36 @@ const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"actor_rollout_ref.actor.clip_ratio_c", "objective.ratio_cap"},
     {"actor_rollout_ref.actor.optim.lr_warmup_steps", "optimizer.warmup_updates"},
     {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "train.tokens_per_batch"},
+    {"reward_funcs", "reward.functions"},
+    {"dataset_name", "data.files"},
+    {"num_train_epochs", "train.steps"},
+    {"loss_type", "objective.aggregation"},
+    {"scale_rewards", "objective.advantage"},
+    {"use_vllm", "rollout.max_sequences"},
+    {"bf16", "checkpoint.dtype"},
+    {"logging_steps", "run.dir"},
+    {"reward_fn", "reward.functions"},
+    {"reward_model.reward_manager", "reward.functions"},
+    {"reward_model.enable", "reward.functions"},
+    {"trainer.total_epochs", "train.steps"},
+    {"trainer.n_gpus_per_node", "run.device"},
+    {"trainer.nnodes", "run.device"},
+    {"trainer.project_name", "run.dir"},
+    {"trainer.experiment_name", "run.dir"},
+    {"trainer.logger", "run.dir"},
+    {"data.val_batch_size", "eval.prompts"},
+    {"data.filter_overlong_prompts", "data.max_prompt_tokens"},
+    {"algorithm.use_kl_in_reward", "reference.kl_coefficient"},
+    {"algorithm.kl_ctrl.kl_coef", "reference.kl_coefficient"},
+    {"actor_rollout_ref.actor.loss_agg_mode", "objective.aggregation"},
+    {"actor_rollout_ref.rollout.name", "remove it"},
+    {"actor_rollout_ref.rollout.gpu_memory_utilization", "rollout.max_sequences"},
+    {"actor_rollout_ref.rollout.tensor_model_parallel_size", "run.device"},
+    {"actor_rollout_ref.rollout.top_p", "remove it"},
+    {"actor_rollout_ref.rollout.top_k", "remove it"},
+    {"prompt_max_len", "data.max_prompt_tokens"},
+    {"init_kl_coef", "reference.kl_coefficient"},
+    {"max_samples", "train.steps"},
 };
 
 TEST(ConfigAliases, AreRefusedWithTheWayOutWhereTheMeaningDiffers) {

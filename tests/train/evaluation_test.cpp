@@ -80,7 +80,7 @@ TEST(Evaluation, CountsWhatTheRewardAccepts) {
   }
   EXPECT_GT(right, 0);
   EXPECT_GT(cut, 0);
-  EXPECT_NEAR(result.accuracy, static_cast<double>(right) / 200, 1e-12);
+  EXPECT_NEAR(result.mean, static_cast<double>(right) / 200, 1e-12);
   EXPECT_NEAR(result.truncated, static_cast<double>(cut) / 200, 1e-12);
   EXPECT_NEAR(result.length_mean, static_cast<double>(tokens) / 200, 1e-9);
   EXPECT_EQ(std::pair(result.low, result.high), wilson_interval(static_cast<double>(right), 200));
@@ -120,8 +120,8 @@ TEST(Evaluation, OfSeveralSamplesIsCountedBySource) {
   };
   check(all, "all");
   for (const SourceStatistics& source : sources) check(source, source.source);
-  EXPECT_NEAR(result.accuracy, mean["all"], 1e-12);
-  EXPECT_TRUE(result.low < result.accuracy && result.accuracy < result.high);
+  EXPECT_NEAR(result.mean, mean["all"], 1e-12);
+  EXPECT_TRUE(result.low < result.mean && result.mean < result.high);
 
   Json row;
   write_evaluation(result, row);
@@ -189,12 +189,13 @@ TEST(Evaluation, LeavesOutAndCountsWhatNobodyJudged) {
   double right = 0;
   for (size_t i = 0; i < 200; i += 2) right += is_right(result.rollouts[i]);
   EXPECT_GT(right, 0);
-  EXPECT_NEAR(result.accuracy, right / 100, 1e-12);
+  EXPECT_NEAR(result.mean, right / 100, 1e-12);
   EXPECT_EQ(std::pair(result.low, result.high), wilson_interval(right, 100));
   Json row;
   write_evaluation(result, row);
   EXPECT_EQ(row["eval/unjudged"], 100);
   EXPECT_EQ(row["eval/count"], 200);
+  EXPECT_TRUE(row.contains("eval/reward") && !row.contains("eval/accuracy"));  // a function of unknown kind
   EXPECT_TRUE(evaluation_sample(prompts[1], result.rollouts[1], result.verdicts[1])["reward"].is_null());
   EXPECT_EQ(evaluation_sample(prompts[0], result.rollouts[0], result.verdicts[0])["reward"],
             is_right(result.rollouts[0]) ? 1 : 0);
@@ -203,7 +204,7 @@ TEST(Evaluation, LeavesOutAndCountsWhatNobodyJudged) {
   EXPECT_FALSE(none.judged());
   Json empty;
   write_evaluation(none, empty);
-  EXPECT_FALSE(empty.contains("eval/accuracy") || empty.contains("eval/low"));
+  EXPECT_FALSE(empty.contains("eval/accuracy") || empty.contains("eval/reward") || empty.contains("eval/low"));
   EXPECT_EQ(empty["eval/unjudged"], 200);
 }
 

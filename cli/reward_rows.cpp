@@ -1,0 +1,136 @@
+#include "cli/reward_rows.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
+#include "keel/data/row_file.h"
+
+namespace keel::cli {
+namespace {
+
+constexpr const char* kTokens = "completion_ids";
+constexpr const char* kGold = "gold";  // the answer in the files of `keel eval --samples`, where "answer" is another
+constexpr const char* kNoPrompt = "(none)";  // stands in where a row has no prompt
+
+/// Where programs keep a completion: Keel and TRL, verl, OpenRLHF.
+constexpr const char* kCompletions[] = {"completion", "response", "responses", "output"};
+
+[[noreturn]] void refuse(const std::string& place, const char* key, const Json& value, const char* wanted) {
+  fail(ExitCode::kBadInput, place, ": \"", key, "\" is ",
+       printable(value.dump(-1, ' ', false, Json::error_handler_t::replace)), "; wanted ", wanted);
+}
+
+/// The text of a message of the assistant's; nothing where it is none.
+std::optional<std::string> reply_of(const Json& message) {
+  if (!message.is_object() || message.value("role", Json()) != "assistant") return std::nullopt;
+  const Json content = message.value("content", Json());
+  return content.is_string() ? std::optional(content.get<std::string>()) : std::nullopt;
+}
+
+struct Completion {
+  std::string column, text;
+};
+
+/// A text, a list of one, or, as TRL has it in conversations, a list of one message.
+Completion completion_of(const Json& row, const std::string& place) {
+  for (const char* column : kCompletions) {
+    const auto found = row.find(column);
+    if (found == row.end()) continue;
+    const Json& value = found->is_array() && found->size() == 1 ? (*found)[0] : *found;
+    if (value.is_string()) return {column, value.get<std::string>()};
+    if (const std::optional<std::string> reply = reply_of(value)) return {column, *reply};
+    refuse(place, column, *found, "a text, or a list of one message of the assistant's");
+  }
+  const auto messages = row.find("messages");
+  if (messages != row.end() && messages->is_array() && !messages->empty())
+    if (const std::optional<std::string> reply = reply_of(messages->back())) return {"", *reply};
+  fail(ExitCode::kBadInput, place, ": the row has no \"completion\"; add it, as a string");
+}
+
+std::optional<std::vector<int32_t>> tokens_of(const Json& row, const std::string& place) {
+  if (!row.contains(kTokens) || row[kTokens].is_null()) return std::nullopt;
+  const Json& ids = row[kTokens];
+  const auto is_token = [](const Json& id) { return id.is_number_unsigned() && id <= INT32_MAX; };
+  if (!ids.is_array() || !std::all_of(ids.begin(), ids.end(), is_token))
+    refuse(place, kTokens, ids, "a list of token numbers");
+  return ids.get<std::vector<int32_t>>();
+}
+
+bool has_prompt(const Json& row) {
+  for (const Schema& schema : schema_table())
+    for (const std::string& column : schema.prompts)
+      if (const auto found = row.find(column); found != row.end() && *found != "") return true;
+  return false;
+}
+
+}  // namespace
+
+RewardRows::RewardRows(const std::string& path, DataOptions keys) : keys_(std::move(keys)) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return;
+  std::set<std::string> known;
+  const auto on_row = [&](const Row& row) {
+    if (!columns_)
+      columns_ = columns_of(row.value, row.place);
+    else if (columns_->answer.empty() || columns_->source.empty())
+      columns_->complete(columns_of(row.value, row.place));
+    for (const auto& [name, value] : row.value.items())
+      if (known.insert(name).second) names_.push_back(name);
+  };
+  RowFile::open(path).for_each(on_row, [](const BadRow&) {});  // bad rows are told where they stand
+  std::erase_if(names_, [&](const std::string& name) { return columns_ && name == columns_->prompt; });
+  const auto is_one_of = [](const std::string& name, std::initializer_list<std::string> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (columns_ && !(columns_->prompt == "prompt" && is_one_of(columns_->answer, {"answer", ""}) &&
+                    is_one_of(columns_->source, {"source", ""})))
+    note_ = columns_->sentence();
+}
+
+Columns RewardRows::columns_of(const Json& row, const std::string& place) const {
+  Row known{row, place};
+  if (keys_.prompt_key.empty() && !has_prompt(row)) known.value["prompt"] = kNoPrompt;
+  try {
+    Columns columns = recognise(known, keys_);
+    if (keys_.answer_key.empty() && row.contains(kGold)) columns.answer = kGold, columns.answer_after_hashes = false;
+    return columns;
+  } catch (const BadRow& bad) {
+    fail(ExitCode::kBadInput, bad.what());
+  }
+}
+
+RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& place) const {
+  const Completion completion = completion_of(row, place);
+  Columns columns = columns_ ? *columns_ : columns_of(row, place);
+  const bool promptless = keys_.prompt_key.empty() && !has_prompt(row);
+  Row known{row, place};
+  if (promptless) known.value[columns.prompt] = kNoPrompt;
+  Example example;
+  try {
+    example = example_of(std::move(known), columns);
+  } catch (const BadRow& bad) {
+    fail(ExitCode::kBadInput, bad.what());
+  }
+  RewardRow result{.prompt = {.id = id,
+                              .tokens = {},
+                              .text = "",
+                              .source = std::move(example.source),
+                              .answer = std::move(example.answer),
+                              .extra = std::move(example.extra)},
+                   .completion = completion.text,
+                   .tokens = tokens_of(row, place)};
+  if (example.prompt.is_array())
+    result.prompt.messages = std::move(example.prompt);
+  else if (!promptless)
+    result.prompt.text = example.prompt;
+  for (const std::string& name : names_)
+    if (!result.prompt.extra.contains(name)) result.prompt.extra[name] = nullptr;
+  for (const std::string& mine : {completion.column, std::string(kTokens)}) result.prompt.extra.erase(mine);
+  if (columns.answer == kGold) result.prompt.extra.erase("answer");  // which is what the completion says
+  return result;
+}
+
+}  // namespace keel::cli

@@ -76,6 +76,7 @@ bool Comparison::same_kind(const Value& gold, const Value& answer) {
     case Kind::kSet:
       return unordered(gold.items, answer.items, true);
     case Kind::kList: {
+      if (gold.is_either != answer.is_either && !may_be_either(gold.is_either ? answer : gold)) return false;
       const std::optional<std::vector<Value>> left = assigned(gold), right = assigned(answer);
       if (left && right) return ordered(*left, *right);
       if (left) return ordered(*left, answer.items);
@@ -104,7 +105,7 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
   if (const auto [list, set] = pair(Kind::kList, Kind::kSet); list)  // x = 1, y = 2 is no set
     return !assigned(*list) && unordered(gold.items, answer.items, true);
   if (const auto [list, group] = pair(Kind::kList, Kind::kGroup); list) {
-    if (!is_tuple(*group)) return false;
+    if (!is_tuple(*group) || list->is_either) return false;
     const std::optional<std::vector<Value>> values = assigned(*list);
     const bool is_about_one =
         std::any_of(list->items.begin(), list->items.end(), [](const Value& item) { return !item.subject.empty(); });
@@ -149,6 +150,7 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
 /// "x = 2, y = 3" as (2, 3), in the order of the names; nothing when not every item is about another variable.
 std::optional<std::vector<Value>> Comparison::assigned(const Value& value) {
   std::vector<Value> items = value.items;
+  if (value.is_either) return std::nullopt;
   for (const Value& item : items)
     if (item.subject.empty() || item.kind == Kind::kReals) return std::nullopt;
   std::sort(items.begin(), items.end(), [](const Value& a, const Value& b) { return a.subject < b.subject; });
@@ -156,6 +158,18 @@ std::optional<std::vector<Value>> Comparison::assigned(const Value& value) {
   for (size_t i = 0; i + 1 < items.size(); ++i)  // x_1 and x_2 are two values of x
     if (stem(items[i]) == stem(items[i + 1])) return std::nullopt;
   return items;
+}
+
+/// "1, 2" may list the same solutions as "1 or 2"; "x = 1, y = 2" and the choices "A, C" hold together.
+bool Comparison::may_be_either(const Value& list) {
+  const auto is_capital = [&](const Value& item) {
+    if (item.kind != Kind::kScalar || item.form.numerator.size() != 1 || !item.subject.empty()) return false;
+    const Monomial& monomial = item.form.numerator.begin()->first;
+    if (monomial.size() != 1 || algebra_.atom(monomial[0].first).kind != AtomKind::kVariable) return false;
+    const std::string& name = algebra_.atom(monomial[0].first).name;
+    return name.size() == 1 && name[0] >= 'A' && name[0] <= 'Z';
+  };
+  return !assigned(list) && !std::all_of(list.items.begin(), list.items.end(), is_capital);
 }
 
 bool Comparison::ordered(const std::vector<Value>& gold, const std::vector<Value>& answer) {
@@ -246,6 +260,12 @@ bool Comparison::along_axes(std::vector<Value> vector, const std::vector<Value>&
 }
 
 bool Comparison::scalars(const Value& gold, const Value& answer) {
+  const auto is_unnamed = [](const Value& value) { return value.unit && value.unit->dimensions.contains("unit"); };
+  if (is_unnamed(gold) != is_unnamed(answer)) {  // 5 square units may be 5 cm^2
+    Value left = gold, right = answer;
+    left.unit.reset(), right.unit.reset();
+    return scalars(left, right);
+  }
   if (gold.unit && answer.unit) {
     const Unit left = with_pounds_like(*gold.unit, *answer.unit), right = with_pounds_like(*answer.unit, *gold.unit);
     if (left.dimensions != right.dimensions || gold.is_percent || answer.is_percent) return false;

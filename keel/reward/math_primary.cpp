@@ -108,8 +108,11 @@ NodePointer Parser::postfix(NodePointer base) {
 NodePointer Parser::exponent() {
   const Level level(depth_);
   if (take_symbol("-")) return parent(Kind::kNegative, "", exponent());
-  NodePointer base = peek().is("{") ? (++at_, enclosed("}")) : primary();
-  if (take_symbol("^")) return parent(Kind::kPower, "", std::move(base), exponent());
+  // As TeX has it, e^xy is e^x times y; e^pi and 2^sin are no letters.
+  const bool is_letters = peek().kind == Token::Kind::kWord && can_be_product(peek().text) &&
+                          !is_function_name(peek().text) && !peek().text.starts_with("pi");
+  NodePointer base = is_letters ? one_argument() : peek().is("{") ? (++at_, enclosed("}")) : primary();
+  if (!is_letters && take_symbol("^")) return parent(Kind::kPower, "", std::move(base), exponent());
   return base;
 }
 

@@ -13,13 +13,19 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 // With one of these a sentence may say that it is not the number ...
-constexpr std::string_view kDenying[] = {"not",   "never",     "no",     "isn't", "doesn't", "don't",
-                                         "wrong", "incorrect", "cannot", "can't", "instead", "rather"};
+constexpr std::string_view kDenying[] = {"not",     "never",     "no",         "isn't",    "doesn't",   "don't",
+                                         "wrong",   "incorrect", "cannot",     "can't",    "instead",   "rather",
+                                         "neither", "nor",       "impossible", "couldn't", "shouldn't", "wasn't",
+                                         "aren't",  "won't",     "wouldn't",   "unlikely", "false"};
 // ... or not just the number.
 constexpr std::string_view kTurning[] = {
-    "least",  "most",          "more",    "less",   "than",  "fewer",   "greater",  "between", "about",
-    "around", "approximately", "roughly", "either", "maybe", "perhaps", "probably", "nearly",  "almost",
-    "unless", "except",        "if",      "when",   "might", "guess",   "but",      "versus"};
+    "least",   "most",      "more",    "less",          "than",      "fewer",       "greater",
+    "between", "about",     "around",  "approximately", "roughly",   "either",      "maybe",
+    "perhaps", "probably",  "nearly",  "almost",        "unless",    "except",      "if",
+    "when",    "might",     "guess",   "but",           "versus",    "close",       "near",
+    "over",    "under",     "below",   "above",         "exceeds",   "within",      "up",
+    "could",   "possibly",  "until",   "estimate",      "estimated", "approximate", "approx",
+    "exceed",  "excluding", "without", "besides",       "may"};
 // With one of these the last number of a sentence may be a part of what it says.
 constexpr std::string_view kJoining[] = {"or",      "and",      "minus",   "negative", "plus", "times", "million",
                                          "billion", "thousand", "hundred", "dozen",    "half", "out",   "from"};

@@ -19,6 +19,10 @@ size_t count(const Node& node, Kind kind) {
   return total;
 }
 
+bool is_temperature(const Node& node) {
+  return node.kind == Kind::kVariable && (node.name == "C" || node.name == "F" || node.name == "K");
+}
+
 bool is_minus_one_sign(const Node& node) {
   return node.kind == Kind::kNegative && node.children[0]->kind == Kind::kConstant;
 }
@@ -39,7 +43,7 @@ Value Evaluator::value(const Node& node) {
       node.kind == Kind::kList || node.kind == Kind::kSet || node.kind == Kind::kMatrix || node.kind == Kind::kRelation;
   if (!composite && plus_minus_ == 0 && contains(node, Kind::kPlusMinus)) {
     if (count(node, Kind::kPlusMinus) > 1) throw Undecided{};
-    Value both{.kind = Value::Kind::kList};
+    Value both{.kind = Value::Kind::kList, .is_either = true};
     for (const int sign : {1, -1}) {
       plus_minus_ = sign;
       both.items.push_back(value(node));
@@ -73,7 +77,7 @@ Value Evaluator::value(const Node& node) {
     case Kind::kDegree:
       return {.form = scalar(*node.children[0]), .unit = parse_unit("degree")};
     case Kind::kProduct:  // 20 degrees C
-      if (node.children[0]->kind == Kind::kDegree && node.children[1]->kind == Kind::kVariable)
+      if (node.children[0]->kind == Kind::kDegree && is_temperature(*node.children[1]))
         return {.form = scalar(*node.children[0]->children[0]), .unit = parse_unit("degree " + node.children[1]->name)};
       break;
     case Kind::kUnit:
@@ -149,9 +153,9 @@ Value Evaluator::united(const Node& node) {
   Value result = value(*node.children[0]);
   const bool has_degrees = result.unit && result.unit->dimensions.contains("degree");
   Unit unit = parse_unit(has_degrees ? "degree " + node.name : node.name);
-  if (has_degrees) result.unit.reset();  // 20 degrees Celsius
-  std::erase_if(unit.dimensions, [](const auto& each) { return each.first == "unit"; });
-  if (result.kind == Value::Kind::kRatio) {  // 11:30 am
+  if (has_degrees) result.unit.reset();                           // 20 degrees Celsius
+  if (unit.dimensions.size() > 1) unit.dimensions.erase("unit");  // 5 units per hour
+  if (result.kind == Value::Kind::kRatio) {                       // 11:30 am
     result.unit = unit;
     return result;
   }

@@ -40,6 +40,7 @@ struct Value {
   Form form{};
   bool is_percent = false, is_time = false;
   bool is_number_set = false;  // the integers, and such
+  bool is_either = false;      // a list of alternatives: "2 or 3", +- 2
   std::optional<Unit> unit{};
   std::string brackets{};
   std::vector<Value> items{};
@@ -114,6 +115,7 @@ class Comparison {
   bool same_kind(const Value& gold, const Value& answer);
   bool different_kinds(const Value& gold, const Value& answer);
   std::optional<std::vector<Value>> assigned(const Value& value);
+  bool may_be_either(const Value& list);
   std::optional<Value> with_letter_as_unit(const Value& value);
   std::optional<std::vector<Value>> coordinates(const Form& form);
   bool along_axes(std::vector<Value> vector, const std::vector<Value>& items);

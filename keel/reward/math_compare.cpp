@@ -13,7 +13,8 @@ bool is_tuple(const Value& value) {
 
 /// y = 2x + 1 and f(x) = 2x + 1 are one function; f(x) and g(x) are two.
 bool is_same_function(const std::string& a, const std::string& b) {
-  const auto is_function = [](const std::string& name) {
+  const auto is_function = [](std::string name) {
+    if (const size_t inverse = name.find("^-1("); inverse == 1) name.erase(1, 3);
     return name.size() == 4 && name[1] == '(' && name[3] == ')' &&
            std::string_view("xt").find(name[2]) != std::string_view::npos;
   };
@@ -102,6 +103,9 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
     if (gold.kind == b && answer.kind == a) return {&answer, &gold};
     return {nullptr, nullptr};
   };
+  for (const Kind kind : {Kind::kList, Kind::kGroup})  // {(2, 3)}
+    if (const auto [other, set] = pair(kind, Kind::kSet); other && set->items.size() == 1)
+      return set->items[0].kind == Kind::kGroup && equal(*other, set->items[0]);
   if (const auto [list, set] = pair(Kind::kList, Kind::kSet); list)  // x = 1, y = 2 is no set
     return !assigned(*list) && unordered(gold.items, answer.items, true);
   if (const auto [list, group] = pair(Kind::kList, Kind::kGroup); list) {
@@ -140,6 +144,10 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
     const bool is_point = reals->reals.size() == 1 && reals->reals[0].low.value && !reals->reals[0].low.is_open;
     const Value point{.kind = Kind::kSet, .items = {{.form = scalar->form}}};
     return is_point && evaluator_.equal(reals->reals, evaluator_.as_reals(point).value_or(RealSet{}));
+  }
+  if (const auto [list, reals] = pair(Kind::kList, Kind::kReals); list) {
+    const std::optional<RealSet> set = evaluator_.as_one_set(*list);
+    return set && evaluator_.equal(*set, reals->reals);
   }
   const bool is_set = gold.kind == Kind::kReals || answer.kind == Kind::kReals;
   if (!is_set) return false;
@@ -204,7 +212,7 @@ bool Comparison::unordered(const std::vector<Value>& gold, const std::vector<Val
 std::optional<Value> Comparison::with_letter_as_unit(const Value& value) {
   if (value.form.numerator.size() != 1 || value.is_percent || value.unit) return std::nullopt;
   const auto& [monomial, coefficient] = *value.form.numerator.begin();
-  static constexpr std::string_view kLetters[] = {"m", "g", "s", "h", "L", "l", "N", "J", "W", "V"};
+  static constexpr std::string_view kLetters[] = {"m", "g", "s", "h", "L", "l", "N", "J", "W", "V", "C", "F"};
   std::string words;
   Monomial number;
   for (const auto& [id, power] : monomial) {
@@ -259,6 +267,24 @@ bool Comparison::along_axes(std::vector<Value> vector, const std::vector<Value>&
   return ordered(vector, items);
 }
 
+/// 90 degrees is pi/2, with or without "rad"; nothing when it is not degrees on one side and radians on the other.
+std::optional<bool> Comparison::angles(const Value& gold, const Value& answer) {
+  const auto is_in = [](const Value& value, const char* name) {
+    return value.unit && value.unit->dimensions == std::map<std::string, int>{{name, 1}};
+  };
+  const auto has_pi = [&](const Value& value) {
+    return std::any_of(value.form.numerator.begin(), value.form.numerator.end(), [&](const auto& term) {
+      return std::any_of(term.first.begin(), term.first.end(),
+                         [&](const auto& each) { return algebra_.atom(each.first).kind == AtomKind::kPi; });
+    });
+  };
+  const Value &degrees = is_in(gold, "degree") ? gold : answer, &other = &degrees == &gold ? answer : gold;
+  const bool are_radians = is_in(other, "rad") || (!other.unit && !other.is_percent && has_pi(other));
+  if (!is_in(degrees, "degree") || !are_radians) return std::nullopt;
+  const Form angle = algebra_.multiply(algebra_.scale(degrees.form, Rational(Integer(1), Integer(180))), algebra_.pi());
+  return algebra_.equal(angle, other.form) || (!other.unit && algebra_.equal(degrees.form, other.form));
+}
+
 bool Comparison::scalars(const Value& gold, const Value& answer) {
   const auto is_unnamed = [](const Value& value) { return value.unit && value.unit->dimensions.contains("unit"); };
   if (is_unnamed(gold) != is_unnamed(answer)) {  // 5 square units may be 5 cm^2
@@ -266,6 +292,7 @@ bool Comparison::scalars(const Value& gold, const Value& answer) {
     left.unit.reset(), right.unit.reset();
     return scalars(left, right);
   }
+  if (const std::optional<bool> same = angles(gold, answer)) return *same;
   if (gold.unit && answer.unit) {
     const Unit left = with_pounds_like(*gold.unit, *answer.unit), right = with_pounds_like(*answer.unit, *gold.unit);
     if (left.dimensions != right.dimensions || gold.is_percent || answer.is_percent) return false;

@@ -67,6 +67,9 @@ NodePointer Parser::postfix(NodePointer base) {
       if (based.size() != 2 || !based[0].is_based) throw Undecided{};
       base->children[0]->value = based[0].value;
       base->children[0]->is_plain_integer = false;
+    } else if (base->kind == Kind::kNumber && peek().kind == Token::Kind::kWord && peek().text == "factorial") {
+      ++at_;
+      base = parent(Kind::kFunction, "factorial", std::move(base));
     } else if (peek().is("!")) {
       ++at_;
       if (peek().is("!")) throw Undecided{};  // double factorials
@@ -83,7 +86,7 @@ NodePointer Parser::postfix(NodePointer base) {
           peek().is("{") && (peek(1).is_command("circ") || peek(1).is_command("degree")) && peek(2).is("}");
       if (braced || peek().is_command("circ") || peek().is_command("degree")) {
         at_ += braced ? 3 : 1;
-        base = parent(Kind::kDegree, "", std::move(base));
+        base = parent(Kind::kDegree, "", with_minutes(std::move(base)));
         continue;
       }
       // 7^{th}
@@ -102,6 +105,15 @@ NodePointer Parser::postfix(NodePointer base) {
       return base;
     }
   }
+}
+
+/// The 15' of 30^\\circ 15'.
+NodePointer Parser::with_minutes(NodePointer degrees) {
+  if (peek().kind != Token::Kind::kNumber || !peek(1).is("'") || peek(2).is("'")) return degrees;
+  NodePointer minutes = number(), sixty = node(Kind::kNumber, "60");
+  ++at_;
+  sixty->value = Rational(60);
+  return parent(Kind::kSum, "", std::move(degrees), parent(Kind::kQuotient, "", std::move(minutes), std::move(sixty)));
 }
 
 /// 2^{10}, 2^10, 2^(10), 2^-1, 2^x^2.
@@ -182,7 +194,8 @@ NodePointer Parser::letter() {
     at_ = start;
   }
   if (name == "e" || name == "i") return node(Kind::kConstant, name);
-  if (name == "C" && peek().is("_") && peek(2).is("^")) {  // C_6^3
+  if (NodePointer point = labelled_point(name)) return point;
+  if (name == "C" && peek().is("_") && (peek(2).is("^") || (peek(1).is("{") && peek(4).is("^")))) {  // C_6^3, C_{10}^3
     ++at_;
     NodePointer above = one_argument();
     expect("^");
@@ -193,6 +206,21 @@ NodePointer Parser::letter() {
   if (std::string_view("fghFGH").find(name[0]) != std::string_view::npos)
     if (NodePointer value = application(name)) return value;
   return node(Kind::kVariable, name);
+}
+
+/// A(2, -1) names a point.
+NodePointer Parser::labelled_point(const std::string& name) {
+  const bool is_label = name[0] >= 'A' && name[0] <= 'Z' && name != "C" && peek().is("(") && !peek().space_before;
+  if (!is_label) return nullptr;
+  const size_t start = at_;
+  NodePointer inside = bracket();
+  if (inside->kind == Kind::kGroup && inside->name == "()") {
+    NodePointer point = parent(Kind::kRelation, "", node(Kind::kVariable, name), std::move(inside));
+    point->names.push_back("=");
+    return point;
+  }
+  at_ = start;
+  return nullptr;
 }
 
 /// The inverse or iterate in f^{-1}(x): "^-1"; empty, with nothing taken, where no argument follows.
@@ -256,7 +284,8 @@ NodePointer Parser::word() {
   const Token token = take();
   const std::string& name = token.text;
   if (name == "pi") return node(Kind::kConstant, "pi");
-  if (name == "infinity" || name == "inf" || name == "Infinity") return node(Kind::kConstant, "infinity");
+  if (name == "infinity" || name == "inf" || name == "Infinity" || name == "oo")
+    return node(Kind::kConstant, "infinity");
   if (name == "sqrt") return square_root(/*is_latex=*/false);
   if (is_function_name(name)) return function(name);
   if (token.kind == Token::Kind::kText) throw Undecided{};

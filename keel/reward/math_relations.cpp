@@ -277,6 +277,22 @@ std::optional<RealSet> Evaluator::as_reals(const Value& value) {
   return result;
 }
 
+std::optional<RealSet> Evaluator::as_one_set(const Value& list) {
+  RealSet all, common{Piece{}};
+  bool about_one = true, disjoint = true;
+  for (const Value& item : list.items) {
+    const std::optional<RealSet> part = as_reals(item);
+    if (!part || item.kind == Value::Kind::kSet || item.subject != list.items[0].subject) return std::nullopt;
+    about_one = about_one && !item.subject.empty();
+    disjoint = disjoint && intersection(all, *part).empty();
+    common = intersection(common, *part);
+    all.insert(all.end(), part->begin(), part->end());
+  }
+  if (!list.is_either && about_one && !common.empty()) return common;
+  if (!list.is_either && !disjoint) return std::nullopt;
+  return normalized(std::move(all));
+}
+
 bool Evaluator::equal(const RealSet& a, const RealSet& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i)

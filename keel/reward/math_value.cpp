@@ -80,6 +80,14 @@ Value Evaluator::value(const Node& node) {
       if (node.children[0]->kind == Kind::kDegree && is_temperature(*node.children[1]))
         return {.form = scalar(*node.children[0]->children[0]), .unit = parse_unit("degree " + node.children[1]->name)};
       break;
+    case Kind::kPower:  // (1, 2)^T is a column
+      if (node.children[0]->kind == Kind::kGroup && node.children[1]->kind == Kind::kVariable &&
+          node.children[1]->name == "T") {
+        Value column = group(*node.children[0]);
+        if (column.kind != Value::Kind::kGroup) return transposed(column);
+        return {.kind = Value::Kind::kMatrix, .items = std::move(column.items), .columns = 1};
+      }
+      break;
     case Kind::kUnit:
       return united(node);
     case Kind::kGroup:
@@ -106,6 +114,11 @@ Value Evaluator::value(const Node& node) {
       return combined(node);
     case Kind::kBuilder:
       return builder(node);
+    case Kind::kPiece: {
+      Value result{.kind = Value::Kind::kGroup, .brackets = "if"};
+      for (const auto& child : node.children) result.items.push_back(value(*child));
+      return result;
+    }
     default:
       break;
   }
@@ -127,12 +140,34 @@ Value Evaluator::listed(const Node& node) {
         result.items.push_back(std::move(each));
       }
   }
+  if (node.children[0]->kind == Kind::kPiece) return elsewhere_filled_in(std::move(result));
   if (node.name == "compound") {
     std::optional<Value> sum = added_up(result);
     if (!sum) throw Undecided{};
     return *sum;
   }
   return node.kind == Kind::kList ? joined(node, std::move(result)) : result;
+}
+
+/// "Otherwise" is where no other piece is.
+Value Evaluator::elsewhere_filled_in(Value pieces) {
+  Value rest{.kind = Value::Kind::kReals, .reals = {Piece{}}};
+  Value* last = nullptr;
+  for (Value& piece : pieces.items) {
+    if (piece.items.size() < 2) {
+      if (std::exchange(last, &piece) != nullptr) throw Undecided{};
+      continue;
+    }
+    const Value& condition = piece.items[1];
+    if (condition.kind != Value::Kind::kReals && condition.kind != Value::Kind::kScalar) return pieces;
+    const std::optional<RealSet> covered = as_reals(
+        condition.kind == Value::Kind::kReals ? condition : Value{.kind = Value::Kind::kSet, .items = {condition}});
+    if (!covered) return pieces;
+    rest.reals = intersection(rest.reals, complement(*covered));
+    rest.subject = condition.subject;
+  }
+  if (last != nullptr) last->items.push_back(std::move(rest));
+  return pieces;
 }
 
 Value Evaluator::ratio(const Node& node) {
@@ -270,6 +305,16 @@ Form Evaluator::repeated(const Node& node) {
   return result;
 }
 
+/// \\sqrt{(x - 2)^2}, which is |x - 2| since variables are real.
+bool Evaluator::is_square_of_variables(const Node& root) {
+  const Node& inside = *root.children[0];
+  if (inside.kind != Kind::kPower || inside.children[1]->kind != Kind::kNumber ||
+      inside.children[1]->value != Rational(2))
+    return false;
+  const Form base = scalar(*inside.children[0]);
+  return algebra_.has_variables(base) && is_one(base.denominator) && !algebra_.contains_imaginary(base.numerator);
+}
+
 Form Evaluator::function(const Node& node) {
   const std::string& name = node.name;
   if (name == "det") return determinant(node);
@@ -284,7 +329,9 @@ Form Evaluator::function(const Node& node) {
   if (is_angle) return trigonometric(name, a);
   if (name == "asin" || name == "acos" || name == "atan") return algebra_.inverse_trigonometric(name, a);
   if (name == "root") {
-    if (arguments.size() == 1) return algebra_.root(a, 2);
+    if (arguments.size() == 1)
+      return is_square_of_variables(node) ? algebra_.absolute(scalar(*node.children[0]->children[0]))
+                                          : algebra_.root(a, 2);
     const std::optional<Rational> degree = algebra_.as_rational(arguments[1]);
     if (!degree) return algebra_.power(a, algebra_.invert(arguments[1]));
     if (!degree->is_integer()) throw Undecided{};
@@ -309,6 +356,8 @@ Form Evaluator::function(const Node& node) {
   if (arguments.size() < 2) throw Undecided{};
   if (name == "apply") return algebra_.function(name, std::move(arguments));
   if (name == "binomial") return algebra_.binomial(a, arguments[1]);
+  if (name == "permutation")
+    return algebra_.multiply(algebra_.binomial(a, arguments[1]), algebra_.factorial(arguments[1]));
   Form result = a;
   for (size_t i = 1; i < arguments.size(); ++i) {
     if (name == "gcd" || name == "lcm") {

@@ -109,6 +109,9 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
   if (const auto [list, set] = pair(Kind::kList, Kind::kSet); list)  // x = 1, y = 2 is no set
     return !assigned(*list) && unordered(gold.items, answer.items, true);
   if (const auto [list, group] = pair(Kind::kList, Kind::kGroup); list) {
+    const std::optional<RealSet> interval = evaluator_.as_reals(*group);
+    const std::optional<RealSet> set = interval ? evaluator_.as_one_set(*list) : std::nullopt;
+    if (set && evaluator_.equal(*set, *interval)) return true;  // x > 1, x < 3
     if (!is_tuple(*group) || list->is_either) return false;
     const std::optional<std::vector<Value>> values = assigned(*list);
     const bool is_about_one =
@@ -177,6 +180,8 @@ bool Comparison::may_be_either(const Value& list) {
     const std::string& name = algebra_.atom(monomial[0].first).name;
     return name.size() == 1 && name[0] >= 'A' && name[0] <= 'Z';
   };
+  const auto is_equation = [](const Value& item) { return item.kind == Kind::kEquation; };
+  if (std::any_of(list.items.begin(), list.items.end(), is_equation)) return false;
   return !assigned(list) && !std::all_of(list.items.begin(), list.items.end(), is_capital);
 }
 
@@ -282,7 +287,7 @@ std::optional<bool> Comparison::angles(const Value& gold, const Value& answer) {
   const bool are_radians = is_in(other, "rad") || (!other.unit && !other.is_percent && has_pi(other));
   if (!is_in(degrees, "degree") || !are_radians) return std::nullopt;
   const Form angle = algebra_.multiply(algebra_.scale(degrees.form, Rational(Integer(1), Integer(180))), algebra_.pi());
-  return algebra_.equal(angle, other.form) || (!other.unit && algebra_.equal(degrees.form, other.form));
+  return algebra_.equal(angle, other.form);
 }
 
 bool Comparison::scalars(const Value& gold, const Value& answer) {
@@ -344,6 +349,7 @@ bool Comparison::times(const Value& gold, const Value& answer) {
 bool Comparison::ratios(const Value& gold, const Value& answer) {
   if (gold.is_time && answer.is_time && times(gold, answer)) return true;
   if (gold.unit && answer.unit && gold.unit->dimensions != answer.unit->dimensions) return false;
+  if ((gold.unit || answer.unit) && !(gold.is_time && answer.is_time)) return false;  // 3:4 pm is neither
   if (ordered(gold.items, answer.items)) return true;
   if (gold.is_time || answer.is_time || gold.items.size() != answer.items.size()) return false;
   if (gold.brackets == "to" && answer.brackets == "to") return false;  // 3 to 4 may be a range

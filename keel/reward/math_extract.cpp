@@ -130,7 +130,7 @@ std::string_view without_marks(std::string_view text) {
           text.substr(size, text.size() - 2 * size).find(emphasis) == std::string_view::npos)
         text = text.substr(size, text.size() - 2 * size);
     }
-    if (text.ends_with("\\\\")) text.remove_suffix(2);
+    while (text.ends_with("\\\\")) text.remove_suffix(2);
     if (text.ends_with(".") && !text.ends_with("..") && !text.ends_with(". .")) text.remove_suffix(1);
     for (const char quote : {'`', '\'', '"'})
       if (text.size() > 2 && text.front() == quote && text.back() == quote) text = text.substr(1, text.size() - 2);

@@ -24,7 +24,7 @@ constexpr std::string_view kTurning[] = {
     "unless",   "except",        "if",       "when",      "might",       "guess",   "but",      "versus",    "close",
     "near",     "over",          "under",    "below",     "above",       "exceeds", "within",   "up",        "could",
     "possibly", "until",         "estimate", "estimated", "approximate", "approx",  "exceed",   "excluding", "without",
-    "besides",
+    "besides",  "doubt",         "doubtful", "unsure",    "far",
 };
 // With one of these the last number of a sentence may be a part of what it says.
 constexpr std::string_view kJoining[] = {"or",      "and",      "minus",   "negative", "plus", "times", "million",
@@ -218,6 +218,19 @@ bool is_computed(std::string_view left) {
   return !is_name && left.find_first_of("+-*/") != std::string_view::npos;
 }
 
+/// Whether what stands before a number makes another of it: "the square of", "a multiple of", "twice".
+bool is_operand(std::string_view before) {
+  static constexpr std::string_view kOperations[] = {
+      "square",  "cube",    "root",     "multiple", "multiples", "reciprocal", "opposite",  "inverse", "factor",
+      "divisor", "power",   "negative", "half",     "third",     "quarter",    "logarithm", "double",  "twice",
+      "triple",  "factors", "powers",   "squares",  "fraction",  "divisible",  "by",        "absolute"};
+  if (before.ends_with(" of")) before.remove_suffix(3);
+  const size_t space = before.rfind(' ');
+  std::string word(space == std::string_view::npos ? before : before.substr(space + 1));
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return is_one_of(word, kOperations);
+}
+
 /// The last number that stands for itself; if so asked, only behind an equals sign.
 std::optional<std::string> last_number(std::string_view sentence, bool only_result) {
   size_t end = sentence.size();
@@ -244,6 +257,7 @@ std::optional<std::string> last_number(std::string_view sentence, bool only_resu
   if (only_result && !is_computed(sentence.substr(0, before - 1))) return std::nullopt;
   if (before > 0 && std::string_view("+-*/^(<>").find(sentence[before - 1]) != std::string_view::npos)
     return std::nullopt;
+  if (is_operand(sentence.substr(0, before))) return std::nullopt;
   std::string number(sentence.substr(start, end - start));
   if (end < sentence.size() && sentence[end] == '%') number += "%";
   if (end < sentence.size() &&

@@ -140,14 +140,19 @@ bool is_mere_comment(std::string_view words, std::string_view verdict) {
 }
 
 /// "Alice and Bob" is "Alice, Bob".
-std::string with_commas_for_and(std::string words) {
+std::string with_commas_for_and(const std::string& words) {
+  constexpr size_t kMaxWords = 500;  // bytes
   const bool are_words =
       std::all_of(words.begin(), words.end(), [](char c) { return is_letter(c) || c == ' ' || c == ','; });
-  if (!are_words) return words;
-  for (const std::string_view joint : {" , and ", " and "})
-    for (size_t at = words.find(joint); at != std::string::npos; at = words.find(joint))
-      words.replace(at, joint.size(), " , ");
-  return words;
+  if (!are_words || words.size() > kMaxWords) return words;
+  std::string result;
+  for (const std::string_view word : split(words)) {
+    const std::string_view next = word == "and" ? "," : word;
+    if (next == "," && result.ends_with(" ,")) continue;
+    if (!result.empty()) result += ' ';
+    result += next;
+  }
+  return result;
 }
 
 /// "an ellipse" is "ellipse"; "a b" is a product.

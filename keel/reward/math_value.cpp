@@ -19,6 +19,18 @@ size_t count(const Node& node, Kind kind) {
   return total;
 }
 
+/// Degrees outside of functions such as the sine, which count them as angles.
+bool has_degrees(const Node& node) {
+  return node.kind == Kind::kDegree ||
+         (node.kind != Kind::kFunction && std::any_of(node.children.begin(), node.children.end(),
+                                                      [](const auto& child) { return has_degrees(*child); }));
+}
+
+bool contains_pi(const Node& node) {
+  if (node.kind == Kind::kConstant && node.name == "pi") return true;
+  return std::any_of(node.children.begin(), node.children.end(), [](const auto& child) { return contains_pi(*child); });
+}
+
 bool is_temperature(const Node& node) {
   return node.kind == Kind::kVariable && (node.name == "C" || node.name == "F" || node.name == "K");
 }
@@ -123,6 +135,7 @@ Value Evaluator::value(const Node& node) {
       break;
   }
   if (has_matrix(node)) return matrix(node);
+  if (has_degrees(node) && contains_pi(node)) throw Undecided{};  // 2 pi degrees are not 2 pi
   return {.form = scalar(node)};
 }
 

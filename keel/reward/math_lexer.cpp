@@ -282,6 +282,10 @@ class Lexer {
       return is_letter(c) || c == ' ' || c == '~' || c == '.' || c == '-' || c == '\'';
     });
     const bool has_word = inside.size() > 1 && is_letter(inside[0]);
+    const bool is_noon = inside.size() == 3 && inside[1] == '.' &&
+                         (inside[2] | 0x20) == 'm' &&  // "a.m", without its end
+                         ((inside[0] | 0x20) == 'a' || (inside[0] | 0x20) == 'p');
+    if (is_noon) return void(push(Token::Kind::kWord, (inside[0] | 0x20) == 'a' ? "am" : "pm"));
     if (is_words && (has_word || command != "operatorname")) {
       if (inside == "-")
         push(Token::Kind::kSymbol, inside);

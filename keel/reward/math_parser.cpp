@@ -393,7 +393,7 @@ NodePointer Parser::product() {
       left = parent(Kind::kProduct, "", std::move(left), factor());
     } else if (take_symbol("/") || take_command("div")) {
       left = parent(Kind::kQuotient, "", std::move(left), factor());
-    } else if (peek().kind == Token::Kind::kWord && peek().text == "choose") {
+    } else if ((peek().kind == Token::Kind::kWord || peek().kind == Token::Kind::kText) && peek().text == "choose") {
       ++at_;
       left = parent(Kind::kFunction, "binomial", std::move(left), factor());
     } else if (at_times_ten()) {

@@ -39,7 +39,12 @@ bool Parser::can_be_product(const std::string& run) const {
       run == "pm" || run == "PM")
     return false;
   const bool behind_number = at_ > 0 && tokens_[at_ - 1].kind == Token::Kind::kNumber;
-  if ((behind_number || (at_ > 0 && peek().is_upright)) && is_unit_symbol(run)) return false;
+  const auto is_repetition = [](const Token& token) { return token.is_command("sum") || token.is_command("prod"); };
+  const Token& before = tokens_[at_ > 0 ? at_ - 1 : 0];
+  const bool behind_value =  // \sqrt{5} cm, 48\pi cm; but \sum_{j=1}^{2} kj
+      at_ > 0 && peek().space_before && (before.is("}") || before.is(")") || before.is_command("pi")) &&
+      std::none_of(tokens_.begin(), tokens_.end(), is_repetition);
+  if ((behind_number || behind_value || (at_ > 0 && peek().is_upright)) && is_unit_symbol(run)) return false;
   for (const std::string_view each : {"Ans", "USD", "pct", "sq", "cu"})
     if (run == each) return false;
   const bool has_capital = std::any_of(run.begin(), run.end(), [](char c) { return c >= 'A' && c <= 'Z'; });

@@ -166,8 +166,8 @@ std::optional<std::string> last_computation(std::string_view sentence) {
 /// What the subject of a sentence is said to be.
 std::optional<std::string> behind_verb(std::string_view sentence) {
   size_t begin = 0;
-  for (const std::string_view verb : {" is ", " are ", " equals ", " be ", " equal to ", ": ", " get ", " got ",
-                                      " gives ", " obtain ", " have ", " find ", "'s "})
+  for (const std::string_view verb : {" is ", " was ", " are ", " equals ", " be ", " equal to ", ": ", " get ",
+                                      " got ", " gives ", " obtain ", " have ", " find ", "'s "})
     if (const size_t at = sentence.rfind(verb); at != std::string_view::npos) begin = std::max(begin, at + verb.size());
   while (begin < sentence.size() && (sentence[begin] == ' ' || sentence[begin] == ':')) ++begin;
   if (begin == 0 || begin >= sentence.size()) return std::nullopt;

@@ -1,5 +1,5 @@
 // Answers made to break a verifier. Time is bounded through the step counter: a step is about a nanosecond, so
-// kMaxMathSteps is about 20 ms, and the counter does not depend on how busy the machine is.
+// kMaxMathSteps is about 10 ms, and the counter does not depend on how busy the machine is.
 
 #include <gtest/gtest.h>
 

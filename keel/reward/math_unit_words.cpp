@@ -64,7 +64,6 @@ NodePointer Parser::congruence(NodePointer value) {
   const auto is_mod = [](const Token& token) { return is_name(token) && token.text == "mod"; };
   const bool bracketed = peek().is("(") && (is_mod(peek(1)) || peek(1).is_command("mod"));
   if (bracketed) ++at_;
-  const bool is_operation = !bracketed && !peek().is_command("pmod");
   NodePointer modulus;
   if (take_command("pmod") || take_command("bmod")) {
     modulus = one_argument();
@@ -76,7 +75,7 @@ NodePointer Parser::congruence(NodePointer value) {
   }
   if (bracketed) expect(")");
   if (modulus->kind != Kind::kNumber || !modulus->is_plain_integer) throw Undecided{};
-  if (is_operation && value->kind == Kind::kNumber && value->value >= modulus->value) throw Undecided{};  // 10 mod 7
+  if (value->kind == Kind::kNumber && value->value >= modulus->value) throw Undecided{};  // 10 mod 7 is not reduced
   std::string words = "congruence";
   for (const char digit : modulus->name) words += static_cast<char>('a' + (digit - '0'));
   return parent(Kind::kUnit, words, std::move(value));

@@ -36,10 +36,71 @@ Json read_row(const std::string& line, const std::string& place) {
   return row;
 }
 
+struct Member {
+  std::string key;
+  size_t begin = 0, end = 0;  // of its value
+  bool is_spaced = false;     // behind the colon
+};
+
+/// Walks over one object that is known to be valid JSON.
+class MemberReader {
+ public:
+  explicit MemberReader(std::string_view row) : row_(row) {}
+
+  std::vector<Member> run() {
+    std::vector<Member> members;
+    at_ = row_.find('{') + 1;
+    for (skip_space(); row_[at_] != '}'; skip_space()) {
+      if (row_[at_] == ',') ++at_, skip_space();
+      const size_t key = at_;
+      skip_value();
+      Member member{.key = Json::parse(row_.substr(key, at_ - key)).get<std::string>()};
+      skip_space();
+      const size_t colon = at_++;
+      skip_space();
+      member.begin = at_;
+      member.is_spaced = member.begin > colon + 1;
+      skip_value();
+      member.end = at_;
+      members.push_back(std::move(member));
+    }
+    return members;
+  }
+
+ private:
+  void skip_space() {
+    while (at_ < row_.size() && std::string_view(" \t\r\n").find(row_[at_]) != std::string_view::npos) ++at_;
+  }
+
+  void skip_string() {
+    for (++at_; row_[at_] != '"'; ++at_) at_ += row_[at_] == '\\';
+    ++at_;
+  }
+
+  void skip_value() {
+    size_t depth = 0;
+    do {
+      const char c = row_[at_];
+      if (c == '"') {
+        skip_string();
+      } else if (c == '{' || c == '[') {
+        ++depth, ++at_;
+      } else if (c == '}' || c == ']') {
+        --depth, ++at_;
+      } else {
+        at_ = std::min(row_.find_first_of(depth == 0 ? ",}] \t\r" : "\"{}[]", at_), row_.size());
+      }
+    } while (depth > 0);
+  }
+
+  std::string_view row_;
+  size_t at_ = 0;
+};
+
 void print_rows(std::span<const JsonLine> lines) {
   if (lines.empty()) return;
   for (const JsonLine& line : lines) {
-    const std::string out = json_line(line.value);
+    const std::string out = line.out.empty() ? json_line(line.value) : line.out;
     std::fwrite(out.data(), 1, out.size(), stdout);
     std::fputc('\n', stdout);
   }
@@ -77,6 +138,23 @@ void finish_batch(std::vector<JsonLine>& lines, size_t threads, const std::funct
 
 }  // namespace
 
+std::string_view member_text(std::string_view row, std::string_view key) {
+  for (const Member& member : MemberReader(row).run())
+    if (member.key == key) return row.substr(member.begin, member.end - member.begin);
+  return {};
+}
+
+std::string with_member(std::string_view row, std::string_view key, std::string_view value) {
+  const std::vector<Member> members = MemberReader(row).run();
+  std::string result(row);
+  for (const Member& member : members)
+    if (member.key == key) return result.replace(member.begin, member.end - member.begin, value);
+  const bool is_spaced = !members.empty() && members.back().is_spaced;
+  std::string addition = (members.empty() ? "" : is_spaced ? ", " : ",") + Json(key).dump() + (is_spaced ? ": " : ":");
+  const size_t end = members.empty() ? result.find('{') + 1 : members.back().end;
+  return result.insert(end, (addition += value));
+}
+
 void for_each_line(const std::string& path, size_t threads, const std::function<void(JsonLine& line)>& work) {
   std::ifstream file;
   const bool is_standard_input = path == "-";
@@ -100,7 +178,7 @@ void for_each_line(const std::string& path, size_t threads, const std::function<
       fail(ExitCode::kBadInput, place, ": the line has ", line.size(), " bytes; at most ", kMaxLine, " are read");
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
-      lines.push_back({read_row(line, place), number, place});
+      lines.push_back({.value = read_row(line, place), .number = number, .place = place, .text = line});
     } catch (const Error&) {
       finish_batch(lines, threads, work);  // the rows before a bad one are judged
       throw;

@@ -98,6 +98,9 @@ NodePointer Parser::function_argument() {
 NodePointer Parser::function(std::string name) {
   const Level level(depth_);
   NodePointer base, power;
+  const bool has_base = name == "log" && tokens_[at_ - 1].kind == Token::Kind::kWord && !peek().space_before &&
+                        (peek().text == "2" || peek().text == "10") && peek(1).is("(");
+  if (has_base) base = number();  // log2(8)
   name = canonical_function(name);
   while (peek().is("_") || peek().is("^")) {
     if (take_symbol("_"))
@@ -171,9 +174,11 @@ NodePointer Parser::decorated(const std::string& name) {
   std::string inside;
   do {
     const Token token = take();
-    if (token.kind != Token::Kind::kLetter && token.kind != Token::Kind::kWord && token.kind != Token::Kind::kNumber)
+    const bool is_dotless = token.is_command("imath") || token.is_command("jmath");
+    if (token.kind != Token::Kind::kLetter && token.kind != Token::Kind::kWord && token.kind != Token::Kind::kNumber &&
+        !is_dotless)
       throw Undecided{};
-    inside += token.text;
+    inside += is_dotless ? token.text.substr(0, 1) : token.text;
   } while (braced && !peek().is("}"));
   if (braced) expect("}");
   if (inside == "i") return node(Kind::kConstant, "i");  // the unit vectors, written like \\mathbf{i}

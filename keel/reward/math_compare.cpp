@@ -13,7 +13,8 @@ bool is_tuple(const Value& value) {
 
 /// y = 2x + 1 and f(x) = 2x + 1 are one function; f(x) and g(x) are two.
 bool is_same_function(const std::string& a, const std::string& b) {
-  const auto is_function = [](const std::string& name) {
+  const auto is_function = [](std::string name) {
+    if (const size_t inverse = name.find("^-1("); inverse == 1) name.erase(1, 3);
     return name.size() == 4 && name[1] == '(' && name[3] == ')' &&
            std::string_view("xt").find(name[2]) != std::string_view::npos;
   };
@@ -76,6 +77,7 @@ bool Comparison::same_kind(const Value& gold, const Value& answer) {
     case Kind::kSet:
       return unordered(gold.items, answer.items, true);
     case Kind::kList: {
+      if (gold.is_either != answer.is_either && !may_be_either(gold.is_either ? answer : gold)) return false;
       const std::optional<std::vector<Value>> left = assigned(gold), right = assigned(answer);
       if (left && right) return ordered(*left, *right);
       if (left) return ordered(*left, answer.items);
@@ -101,10 +103,16 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
     if (gold.kind == b && answer.kind == a) return {&answer, &gold};
     return {nullptr, nullptr};
   };
+  for (const Kind kind : {Kind::kList, Kind::kGroup})  // {(2, 3)}
+    if (const auto [other, set] = pair(kind, Kind::kSet); other && set->items.size() == 1)
+      return set->items[0].kind == Kind::kGroup && equal(*other, set->items[0]);
   if (const auto [list, set] = pair(Kind::kList, Kind::kSet); list)  // x = 1, y = 2 is no set
     return !assigned(*list) && unordered(gold.items, answer.items, true);
   if (const auto [list, group] = pair(Kind::kList, Kind::kGroup); list) {
-    if (!is_tuple(*group)) return false;
+    const std::optional<RealSet> interval = evaluator_.as_reals(*group);
+    const std::optional<RealSet> set = interval ? evaluator_.as_one_set(*list) : std::nullopt;
+    if (set && evaluator_.equal(*set, *interval)) return true;  // x > 1, x < 3
+    if (!is_tuple(*group) || list->is_either) return false;
     const std::optional<std::vector<Value>> values = assigned(*list);
     const bool is_about_one =
         std::any_of(list->items.begin(), list->items.end(), [](const Value& item) { return !item.subject.empty(); });
@@ -140,6 +148,10 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
     const Value point{.kind = Kind::kSet, .items = {{.form = scalar->form}}};
     return is_point && evaluator_.equal(reals->reals, evaluator_.as_reals(point).value_or(RealSet{}));
   }
+  if (const auto [list, reals] = pair(Kind::kList, Kind::kReals); list) {
+    const std::optional<RealSet> set = evaluator_.as_one_set(*list);
+    return set && evaluator_.equal(*set, reals->reals);
+  }
   const bool is_set = gold.kind == Kind::kReals || answer.kind == Kind::kReals;
   if (!is_set) return false;
   const std::optional<RealSet> left = evaluator_.as_reals(gold), right = evaluator_.as_reals(answer);
@@ -149,6 +161,7 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
 /// "x = 2, y = 3" as (2, 3), in the order of the names; nothing when not every item is about another variable.
 std::optional<std::vector<Value>> Comparison::assigned(const Value& value) {
   std::vector<Value> items = value.items;
+  if (value.is_either) return std::nullopt;
   for (const Value& item : items)
     if (item.subject.empty() || item.kind == Kind::kReals) return std::nullopt;
   std::sort(items.begin(), items.end(), [](const Value& a, const Value& b) { return a.subject < b.subject; });
@@ -156,6 +169,20 @@ std::optional<std::vector<Value>> Comparison::assigned(const Value& value) {
   for (size_t i = 0; i + 1 < items.size(); ++i)  // x_1 and x_2 are two values of x
     if (stem(items[i]) == stem(items[i + 1])) return std::nullopt;
   return items;
+}
+
+/// "1, 2" may list the same solutions as "1 or 2"; "x = 1, y = 2" and the choices "A, C" hold together.
+bool Comparison::may_be_either(const Value& list) {
+  const auto is_capital = [&](const Value& item) {
+    if (item.kind != Kind::kScalar || item.form.numerator.size() != 1 || !item.subject.empty()) return false;
+    const Monomial& monomial = item.form.numerator.begin()->first;
+    if (monomial.size() != 1 || algebra_.atom(monomial[0].first).kind != AtomKind::kVariable) return false;
+    const std::string& name = algebra_.atom(monomial[0].first).name;
+    return name.size() == 1 && name[0] >= 'A' && name[0] <= 'Z';
+  };
+  const auto is_equation = [](const Value& item) { return item.kind == Kind::kEquation; };
+  if (std::any_of(list.items.begin(), list.items.end(), is_equation)) return false;
+  return !assigned(list) && !std::all_of(list.items.begin(), list.items.end(), is_capital);
 }
 
 bool Comparison::ordered(const std::vector<Value>& gold, const std::vector<Value>& answer) {
@@ -190,7 +217,7 @@ bool Comparison::unordered(const std::vector<Value>& gold, const std::vector<Val
 std::optional<Value> Comparison::with_letter_as_unit(const Value& value) {
   if (value.form.numerator.size() != 1 || value.is_percent || value.unit) return std::nullopt;
   const auto& [monomial, coefficient] = *value.form.numerator.begin();
-  static constexpr std::string_view kLetters[] = {"m", "g", "s", "h", "L", "l", "N", "J", "W", "V"};
+  static constexpr std::string_view kLetters[] = {"m", "g", "s", "h", "L", "l", "N", "J", "W", "V", "C", "F"};
   std::string words;
   Monomial number;
   for (const auto& [id, power] : monomial) {
@@ -245,7 +272,32 @@ bool Comparison::along_axes(std::vector<Value> vector, const std::vector<Value>&
   return ordered(vector, items);
 }
 
+/// 90 degrees is pi/2, with or without "rad"; nothing when it is not degrees on one side and radians on the other.
+std::optional<bool> Comparison::angles(const Value& gold, const Value& answer) {
+  const auto is_in = [](const Value& value, const char* name) {
+    return value.unit && value.unit->dimensions == std::map<std::string, int>{{name, 1}};
+  };
+  const auto has_pi = [&](const Value& value) {
+    return std::any_of(value.form.numerator.begin(), value.form.numerator.end(), [&](const auto& term) {
+      return std::any_of(term.first.begin(), term.first.end(),
+                         [&](const auto& each) { return algebra_.atom(each.first).kind == AtomKind::kPi; });
+    });
+  };
+  const Value &degrees = is_in(gold, "degree") ? gold : answer, &other = &degrees == &gold ? answer : gold;
+  const bool are_radians = is_in(other, "rad") || (!other.unit && !other.is_percent && has_pi(other));
+  if (!is_in(degrees, "degree") || !are_radians) return std::nullopt;
+  const Form angle = algebra_.multiply(algebra_.scale(degrees.form, Rational(Integer(1), Integer(180))), algebra_.pi());
+  return algebra_.equal(angle, other.form);
+}
+
 bool Comparison::scalars(const Value& gold, const Value& answer) {
+  const auto is_unnamed = [](const Value& value) { return value.unit && value.unit->dimensions.contains("unit"); };
+  if (is_unnamed(gold) != is_unnamed(answer)) {  // 5 square units may be 5 cm^2
+    Value left = gold, right = answer;
+    left.unit.reset(), right.unit.reset();
+    return scalars(left, right);
+  }
+  if (const std::optional<bool> same = angles(gold, answer)) return *same;
   if (gold.unit && answer.unit) {
     const Unit left = with_pounds_like(*gold.unit, *answer.unit), right = with_pounds_like(*answer.unit, *gold.unit);
     if (left.dimensions != right.dimensions || gold.is_percent || answer.is_percent) return false;
@@ -297,6 +349,7 @@ bool Comparison::times(const Value& gold, const Value& answer) {
 bool Comparison::ratios(const Value& gold, const Value& answer) {
   if (gold.is_time && answer.is_time && times(gold, answer)) return true;
   if (gold.unit && answer.unit && gold.unit->dimensions != answer.unit->dimensions) return false;
+  if ((gold.unit || answer.unit) && !(gold.is_time && answer.is_time)) return false;  // 3:4 pm is neither
   if (ordered(gold.items, answer.items)) return true;
   if (gold.is_time || answer.is_time || gold.items.size() != answer.items.size()) return false;
   if (gold.brackets == "to" && answer.brackets == "to") return false;  // 3 to 4 may be a range

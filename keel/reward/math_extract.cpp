@@ -124,6 +124,13 @@ std::string_view without_marks(std::string_view text) {
     text = trimmed(text);
     if (text.size() > 4 && text.starts_with("**") && text.ends_with("**")) text = text.substr(2, text.size() - 4);
     if (text.ends_with("**")) text.remove_suffix(2);
+    for (const std::string_view emphasis : {"__", "*", "_"}) {
+      const size_t size = emphasis.size();
+      if (text.size() > 2 * size && text.starts_with(emphasis) && text.ends_with(emphasis) &&
+          text.substr(size, text.size() - 2 * size).find(emphasis) == std::string_view::npos)
+        text = text.substr(size, text.size() - 2 * size);
+    }
+    while (text.ends_with("\\\\")) text.remove_suffix(2);
     if (text.ends_with(".") && !text.ends_with("..") && !text.ends_with(". .")) text.remove_suffix(1);
     for (const char quote : {'`', '\'', '"'})
       if (text.size() > 2 && text.front() == quote && text.back() == quote) text = text.substr(1, text.size() - 2);

@@ -48,12 +48,27 @@ Value Evaluator::inequality(const Node& left, const std::string& sign, const Nod
       throw Undecided{};
     return {.kind = Value::Kind::kReals, .reals = {Piece{}}, .subject = other.name};
   }
+  if (a.kind == Value::Kind::kScalar && b.kind == Value::Kind::kList && sign == "!=")
+    return other_than(a.form, b.items);
   if (a.kind != Value::Kind::kScalar || b.kind != Value::Kind::kScalar || a.is_percent || b.is_percent)
     throw Undecided{};
   Form difference = algebra_.subtract(a.form, b.form);
   if (!is_less && sign != "!=") difference = algebra_.scale(difference, Rational(-1));
   if (!algebra_.has_variables(difference)) throw Undecided{};
   return solved(difference, sign == "!=" ? "!=" : sign == "<" || sign == ">" ? "<" : "<=");
+}
+
+/// x != +-2: none of several values.
+Value Evaluator::other_than(const Form& a, const std::vector<Value>& excluded) {
+  Value result;
+  for (size_t i = 0; i < excluded.size(); ++i) {
+    if (excluded[i].kind != Value::Kind::kScalar || excluded[i].unit || excluded[i].is_percent) throw Undecided{};
+    Value part = solved(algebra_.subtract(a, excluded[i].form), "!=");
+    if (part.kind != Value::Kind::kReals) throw Undecided{};
+    if (i > 0) part.reals = intersection(part.reals, result.reals);
+    result = std::move(part);
+  }
+  return result;
 }
 
 /// The reals for which `difference` is below 0 (or at most 0, or not 0); as it stands where that is beyond this solver.

@@ -19,19 +19,21 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, N>& lis
 }
 
 // Commands that only change how things look.
-constexpr std::array<std::string_view, 35> kLayout = {
-    "left",      "right",   "big",    "Big",          "bigg",       "Bigg",      "bigl",     "bigr",      "Bigl",
-    "Bigr",      "biggl",   "biggr",  "displaystyle", "textstyle",  "limits",    "nolimits", "quad",      "qquad",
-    "mathstrut", "rm",      "bf",     "it",           "boldsymbol", "mathbf",    "mathit",   "bm",        "nobreak",
-    "thinspace", "enspace", "middle", "strut",        "normalsize", "underline", "mathop",   "mathnormal"};
+constexpr std::array<std::string_view, 45> kLayout = {
+    "large",        "Large",      "LARGE",     "huge",   "Huge",      "small",     "tiny",         "scriptstyle",
+    "footnotesize", "scriptsize", "left",      "right",  "big",       "Big",       "bigg",         "Bigg",
+    "bigl",         "bigr",       "Bigl",      "Bigr",   "biggl",     "biggr",     "displaystyle", "textstyle",
+    "limits",       "nolimits",   "quad",      "qquad",  "mathstrut", "rm",        "bf",           "it",
+    "boldsymbol",   "mathbf",     "mathit",    "bm",     "nobreak",   "thinspace", "enspace",      "middle",
+    "strut",        "normalsize", "underline", "mathop", "mathnormal"};
 constexpr std::array<std::string_view, 12> kTextCommands = {"text",         "textbf", "textit", "textrm",
                                                             "textnormal",   "mathrm", "mbox",   "hbox",
                                                             "operatorname", "mathsf", "texttt", "emph"};
 // Commands whose argument says nothing about the answer, and environments that only set formulas in lines.
 constexpr std::array<std::string_view, 7> kDropped = {"hspace", "phantom", "vspace",   "label",
                                                       "tag",    "color",   "textcolor"};
-constexpr std::array<std::string_view, 9> kLines = {"equation", "equation*", "align", "align*", "aligned",
-                                                    "gather",   "gather*",   "split", "cases"};
+constexpr std::array<std::string_view, 10> kLines = {"equation", "equation*", "align", "align*", "aligned",
+                                                     "gather",   "gather*",   "split", "cases",  "dcases"};
 
 class Lexer {
  public:
@@ -84,8 +86,13 @@ class Lexer {
       push(Token::Kind::kCommand, "ldots");
       return;
     }
+    if (c == '{' && (starts_with("{-}") || starts_with("{+}") || starts_with("{=}"))) {  // a sign alone
+      push(Token::Kind::kSymbol, std::string(1, peek(1)));
+      at_ += 3;
+      return;
+    }
     ++at_;
-    if (c == '&' && in_lines_ && !in_matrix_) return;
+    if (c == '&' && in_lines_ && !in_matrix_) return read_alignment();
     if (c == '*' && peek() == '*') {  // Python's power
       ++at_;
       push(Token::Kind::kSymbol, "^");
@@ -98,6 +105,23 @@ class Lexer {
     }
     track_brackets(c);
     push(Token::Kind::kSymbol, std::string(1, c));
+  }
+
+  /// In cases "&" stands before the condition of a piece; before or behind a sign of relation it only aligns.
+  void read_alignment() {
+    skip_space();
+    const auto is_relation = [](const Token& token) {
+      return token.is("=") || token.is("<") || token.is(">") || token.is_command("le") || token.is_command("ge");
+    };
+    const bool aligns = std::string_view("=<>&\\").find(peek()) != std::string_view::npos && !starts_with("\\text") &&
+                        !starts_with("\\mbox") && !starts_with("\\quad");
+    if (!in_cases_ || aligns || tokens_.empty() || tokens_.back().is(";") || is_relation(tokens_.back())) return;
+    drop_comma();
+    push(Token::Kind::kSymbol, "&&");  // of a matrix it is "&"
+  }
+
+  void drop_comma() {
+    if (!tokens_.empty() && (tokens_.back().is(",") || tokens_.back().is("."))) tokens_.pop_back();
   }
 
   /// In (1,234) the comma separates two coordinates; in "(1,234, 5,678)" it groups digits.
@@ -188,6 +212,7 @@ class Lexer {
     const size_t start = at_;
     while (is_letter(peek())) ++at_;
     std::string name(text_.substr(start, at_ - start));
+    if ((name == "rm" || name == "mathit") && peek() == '{') return read_text(name);
     if (is_one_of(name, kLayout)) {
       if ((name == "left" || name == "right") && peek() == '.') ++at_;
       space_ = true;
@@ -200,17 +225,35 @@ class Lexer {
     }
     if (name == "begin" || name == "end") return read_environment(name);
     if (name == "vert") return void(push(Token::Kind::kSymbol, "|"));
+    if (name == "cr") return read_row_end();
+    if (name == "lbrack" || name == "rbrack") return void(push(Token::Kind::kSymbol, name == "lbrack" ? "[" : "]"));
+    if (name == "top") return void(push(Token::Kind::kLetter, "T"));
     push(Token::Kind::kCommand, name == "dots" || name == "cdots" ? "ldots" : name);
   }
 
   void read_environment(const std::string& command) {
     const std::string name = read_braces();
-    if (is_one_of(name, kLines)) {
-      in_lines_ = command == "begin";
+    const bool begins = command == "begin";
+    const bool opens_cases = begins && name == "array" && !tokens_.empty() && tokens_.back().is_command("{");
+    if (opens_cases) {  // \left\{\begin{array}{l}
+      tokens_.pop_back();
+      read_braces();
+    }
+    if (is_one_of(name, kLines) || opens_cases || (name == "array" && in_cases_)) {
+      if (in_cases_ && !begins) drop_comma();
+      in_lines_ = begins;
+      in_cases_ = begins && (name == "cases" || name == "dcases" || opens_cases);
       return;
     }
     in_matrix_ = command == "begin";
     push(Token::Kind::kCommand, command + ":" + name);
+  }
+
+  /// The [4pt] of \\\\[4pt], which is only space.
+  bool starts_with_length() const {
+    const size_t unit = text_.find_first_not_of("0123456789.-", at_ + 1);
+    return unit != std::string_view::npos && unit + 2 < text_.size() && text_[unit + 2] == ']' &&
+           is_letter(text_[unit]);
   }
 
   /// The end of a row: of a matrix, or of one of several statements below each other.
@@ -219,7 +262,10 @@ class Lexer {
       --at_;
       return read_command();
     }
+    if (const size_t close = text_.find(']', at_); peek() == '[' && close < at_ + 8 && starts_with_length())
+      at_ = close + 1;
     if (in_matrix_ || !in_lines_) return void(push(Token::Kind::kSymbol, "\\\\"));
+    if (in_cases_) drop_comma();
     while (skip_space() && peek() == '&') ++at_;
     if (peek() != '=' && !starts_with("\\end")) push(Token::Kind::kSymbol, ";");  // "= 5" goes on with the line before
   }
@@ -236,8 +282,14 @@ class Lexer {
       return is_letter(c) || c == ' ' || c == '~' || c == '.' || c == '-' || c == '\'';
     });
     const bool has_word = inside.size() > 1 && is_letter(inside[0]);
+    const bool is_noon = inside.size() == 3 && inside[1] == '.' &&
+                         (inside[2] | 0x20) == 'm' &&  // "a.m", without its end
+                         ((inside[0] | 0x20) == 'a' || (inside[0] | 0x20) == 'p');
+    if (is_noon) return void(push(Token::Kind::kWord, (inside[0] | 0x20) == 'a' ? "am" : "pm"));
     if (is_words && (has_word || command != "operatorname")) {
-      if (inside.size() == 1)
+      if (inside == "-")
+        push(Token::Kind::kSymbol, inside);
+      else if (inside.size() == 1)
         push(Token::Kind::kLetter, inside).is_upright = true;
       else
         push(Token::Kind::kText, inside).space_before = true;
@@ -252,7 +304,7 @@ class Lexer {
 
   std::string_view text_;
   size_t at_ = 0;
-  bool space_ = false, in_matrix_ = false, in_lines_ = false;
+  bool space_ = false, in_matrix_ = false, in_lines_ = false, in_cases_ = false;
   int depth_;                        // of \text inside \text
   std::vector<bool> groups_digits_;  // for each open bracket: whether commas without a space may group digits
   std::vector<Token> tokens_;

@@ -28,7 +28,8 @@ Parser::Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
 
 /// "x^2 = 4 \\implies x = \\pm 2" says what stands last.
 void Parser::drop_what_it_follows_from() {
-  if (tokens_[0].is_command("approx")) tokens_.erase(tokens_.begin());
+  if (tokens_[0].is_command("approx") || tokens_[0].is_command("to")) tokens_.erase(tokens_.begin());
+  drop_what_it_evaluates();
   static constexpr std::string_view kArrows[] = {"therefore", "implies", "Rightarrow", "Longrightarrow", "because"};
   for (size_t i = tokens_.size(); i-- > 0;) {
     const bool is_arrow = tokens_[i].kind == Token::Kind::kCommand &&
@@ -37,6 +38,18 @@ void Parser::drop_what_it_follows_from() {
     tokens_.erase(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     return;
   }
+}
+
+/// "\\int_0^1 x^2 dx = 1/3" says what it comes to.
+void Parser::drop_what_it_evaluates() {
+  if (!tokens_[0].is_command("int") && !tokens_[0].is_command("lim")) return;
+  int depth = 0;
+  size_t last = 0;
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    depth += tokens_[i].is("{") + tokens_[i].is("(") - tokens_[i].is("}") - tokens_[i].is(")");
+    if (depth == 0 && tokens_[i].is("=")) last = i;
+  }
+  if (last > 0) tokens_.erase(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(last) + 1);
 }
 
 /// "5 (five)", "x = 5 (the only solution)": words in brackets at the end, if none of them can change what is said.
@@ -52,6 +65,12 @@ void Parser::drop_remark() {
   if (open > 0 && tokens_[open + 1].kind == Token::Kind::kWord && tokens_[open + 1].text == "or") {  // 1/2 (or 0.5)
     tokens_.erase(tokens_.end() - 2);
     tokens_.erase(tokens_.begin() + static_cast<std::ptrdiff_t>(open));
+    return;
+  }
+  static constexpr std::string_view kRounding[] = {"approx", "approximately", "about", "roughly"};
+  if (open > 0 &&
+      std::find(std::begin(kRounding), std::end(kRounding), tokens_[open + 1].text) != std::end(kRounding)) {
+    tokens_.erase(tokens_.begin() + static_cast<std::ptrdiff_t>(open), tokens_.end() - 1);
     return;
   }
   open = tokens_.size() - 3;
@@ -142,6 +161,34 @@ NodePointer Parser::list() {
     result->children.push_back(statement());
   }
   if (result->children.size() == 1) return std::move(result->children[0]);
+  return with_pieces(std::move(result));
+}
+
+/// The condition behind "&&": "x > 0", "if x > 0", "otherwise".
+NodePointer Parser::piece(NodePointer value) {
+  const auto take_word = [&](std::initializer_list<std::string_view> words) {
+    const bool is_name = peek().kind == Token::Kind::kWord || peek().kind == Token::Kind::kText;
+    return is_name && std::find(words.begin(), words.end(), peek().text) != words.end() && ++at_ != 0;
+  };
+  NodePointer result = parent(Kind::kPiece, "", std::move(value));
+  if (take_word({"otherwise", "else", "elsewhere"})) return result;
+  take_word({"if", "for", "when", "where"});
+  result->children.push_back(statement());
+  return result;
+}
+
+/// f(x) = cases: what stands before the first piece is about all of them.
+NodePointer Parser::with_pieces(NodePointer list) {
+  const auto is_piece = [](const NodePointer& each) { return each->kind == Kind::kPiece; };
+  if (std::none_of(list->children.begin(), list->children.end(), is_piece)) return list;
+  if (!std::all_of(list->children.begin(), list->children.end(), is_piece)) throw Undecided{};
+  NodePointer& first = list->children[0]->children[0];
+  if (first->kind != Kind::kRelation) return list;
+  if (first->names.size() != 1 || first->names[0] != "=") throw Undecided{};
+  NodePointer about = std::move(first->children[0]), value = std::move(first->children[1]);
+  first = std::move(value);
+  NodePointer result = parent(Kind::kRelation, "", std::move(about), std::move(list));
+  result->names.push_back("=");
   return result;
 }
 
@@ -152,9 +199,9 @@ std::string Parser::relation() const {
     return token.text;
   if (token.kind != Token::Kind::kCommand) return "";
   static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"lt", "<"},     {"gt", ">"},   {"le", "<="},       {"leq", "<="}, {"leqslant", "<="},
-      {"ge", ">="},    {"geq", ">="}, {"geqslant", ">="}, {"ne", "!="},  {"neq", "!="},
-      {"approx", "~"}, {"in", "in"},  {"equiv", "="}};
+      {"lt", "<"},    {"gt", ">"},    {"le", "<="},       {"leq", "<="}, {"leqslant", "<="},
+      {"ge", ">="},   {"geq", ">="},  {"geqslant", ">="}, {"ne", "!="},  {"neq", "!="},
+      {"leqq", "<="}, {"geqq", ">="}, {"approx", "~"},    {"in", "in"},  {"equiv", "="}};
   for (const auto& [name, sign] : kNames)
     if (token.text == name) return std::string(sign);
   return "";
@@ -165,11 +212,12 @@ void Parser::take_relation() { ++at_; }
 NodePointer Parser::statement() {
   const Level level(depth_);
   NodePointer first = relation_side();
+  if (take_symbol("&&")) return piece(std::move(first));
   if (relation().empty()) return first;
   NodePointer result = parent(Kind::kRelation, "", std::move(first));
   while (true) {
     std::string sign = relation();
-    if (sign.empty()) return result;
+    if (sign.empty()) return take_symbol("&&") ? piece(std::move(result)) : std::move(result);
     take_relation();
     if (sign == "<" && take_symbol("=")) sign = "<=";
     if (sign == ">" && take_symbol("=")) sign = ">=";
@@ -265,12 +313,12 @@ bool Parser::starts_factor() const {
     }
     case Token::Kind::kCommand: {
       static constexpr std::string_view kNoFactor[] = {
-          "cdot",      "times",  "div",    "ast",      "pm",     "mp",     "cup",      "cap",   "setminus",
-          "backslash", "le",     "leq",    "leqslant", "ge",     "geq",    "geqslant", "ne",    "neq",
-          "lt",        "gt",     "approx", "in",       "equiv",  "mid",    "colon",    "}",     "rangle",
-          "rfloor",    "rceil",  "rvert",  "rVert",    "land",   "lor",    "vee",      "wedge", "to",
-          "circ",      "degree", "%",      "\\",       "choose", "over",   "newline",  "pmod",  "bmod",
-          "ldots",     "$",      "&",      "_",        "#",      "rbrace", "mod",      "Omega"};
+          "cdot",   "times", "div",   "ast",    "pm",   "mp",       "cup",  "cap",   "setminus", "backslash",
+          "leqq",   "geqq",  "notin", "le",     "leq",  "leqslant", "ge",   "geq",   "geqslant", "ne",
+          "neq",    "lt",    "gt",    "approx", "in",   "equiv",    "mid",  "colon", "}",        "rangle",
+          "rfloor", "rceil", "rvert", "rVert",  "land", "lor",      "vee",  "wedge", "to",       "circ",
+          "degree", "%",     "\\",    "choose", "over", "newline",  "pmod", "bmod",  "ldots",    "$",
+          "&",      "_",     "#",     "rbrace", "mod",  "Omega"};
       return std::find(std::begin(kNoFactor), std::end(kNoFactor), token.text) == std::end(kNoFactor) &&
              !token.text.starts_with("end:");
     }
@@ -306,9 +354,9 @@ bool Parser::at_times_ten() const {
          peek(2).is("^") && tokens_[at_ - 1].kind == Token::Kind::kNumber;
 }
 
-/// The C of 6C3 and of {}_6 C_3.
+/// The C of 6C3 and of {}_6 C_3, the P of 6P3.
 bool Parser::at_combinations(const Node& left) const {
-  const bool is_c = peek().kind == Token::Kind::kLetter && peek().text == "C";
+  const bool is_c = peek().kind == Token::Kind::kLetter && (peek().text == "C" || peek().text == "P");
   const Token& below = peek(peek(1).is("_") ? 2 : 1);
   return is_c && left.kind == Kind::kNumber && left.is_plain_integer && !peek().space_before && !below.space_before &&
          (below.kind == Token::Kind::kNumber || (peek(1).is("_") && below.is("{")));
@@ -345,15 +393,16 @@ NodePointer Parser::product() {
       left = parent(Kind::kProduct, "", std::move(left), factor());
     } else if (take_symbol("/") || take_command("div")) {
       left = parent(Kind::kQuotient, "", std::move(left), factor());
-    } else if (peek().kind == Token::Kind::kWord && peek().text == "choose") {
+    } else if ((peek().kind == Token::Kind::kWord || peek().kind == Token::Kind::kText) && peek().text == "choose") {
       ++at_;
       left = parent(Kind::kFunction, "binomial", std::move(left), factor());
     } else if (at_times_ten()) {
       ++at_;
       left = parent(Kind::kProduct, "", std::move(left), factor());
     } else if (at_combinations(*left)) {
+      const std::string name = peek().text == "C" ? "binomial" : "permutation";
       at_ += peek(1).is("_") ? 2 : 1;
-      left = parent(Kind::kFunction, "binomial", std::move(left), one_argument());
+      left = parent(Kind::kFunction, name, std::move(left), one_argument());
     } else if (starts_factor()) {
       left = juxtaposed(std::move(left));
     } else if (take_percent()) {  // of all that stands before it: 1/2%, 33 1/3%

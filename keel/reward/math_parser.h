@@ -36,6 +36,7 @@ struct Node {
     kUnit,   // child, name is the words behind it
     kEmptySet,
     kReals,
+    kPiece,  // child 0 where child 1 holds, or elsewhere
   };
   Kind kind{};
   std::string name{};

@@ -29,6 +29,8 @@ class Parser {
   // math_parser.cpp
   NodePointer list();
   NodePointer statement();
+  NodePointer piece(NodePointer value);
+  static NodePointer with_pieces(NodePointer list);
   NodePointer relation_side();
   NodePointer set_expression();
   NodePointer ratio();
@@ -36,6 +38,7 @@ class Parser {
   NodePointer product();
   NodePointer juxtaposed(NodePointer left);
   void drop_what_it_follows_from();
+  void drop_what_it_evaluates();
   void drop_remark();
   bool is_prose() const;
   bool at_open_end() const;
@@ -61,10 +64,12 @@ class Parser {
   // math_primary.cpp
   NodePointer factor();
   NodePointer postfix(NodePointer base);
+  NodePointer with_minutes(NodePointer degrees);
   NodePointer exponent();
   NodePointer primary();
   NodePointer number();
   NodePointer letter();
+  NodePointer labelled_point(const std::string& name);
   NodePointer word();
   NodePointer command();
   NodePointer bracket();

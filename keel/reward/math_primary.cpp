@@ -39,7 +39,12 @@ bool Parser::can_be_product(const std::string& run) const {
       run == "pm" || run == "PM")
     return false;
   const bool behind_number = at_ > 0 && tokens_[at_ - 1].kind == Token::Kind::kNumber;
-  if ((behind_number || (at_ > 0 && peek().is_upright)) && is_unit_symbol(run)) return false;
+  const auto is_repetition = [](const Token& token) { return token.is_command("sum") || token.is_command("prod"); };
+  const Token& before = tokens_[at_ > 0 ? at_ - 1 : 0];
+  const bool behind_value =  // \sqrt{5} cm, 48\pi cm; but \sum_{j=1}^{2} kj
+      at_ > 0 && peek().space_before && (before.is("}") || before.is(")") || before.is_command("pi")) &&
+      std::none_of(tokens_.begin(), tokens_.end(), is_repetition);
+  if ((behind_number || behind_value || (at_ > 0 && peek().is_upright)) && is_unit_symbol(run)) return false;
   for (const std::string_view each : {"Ans", "USD", "pct", "sq", "cu"})
     if (run == each) return false;
   const bool has_capital = std::any_of(run.begin(), run.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
@@ -67,6 +72,9 @@ NodePointer Parser::postfix(NodePointer base) {
       if (based.size() != 2 || !based[0].is_based) throw Undecided{};
       base->children[0]->value = based[0].value;
       base->children[0]->is_plain_integer = false;
+    } else if (base->kind == Kind::kNumber && peek().kind == Token::Kind::kWord && peek().text == "factorial") {
+      ++at_;
+      base = parent(Kind::kFunction, "factorial", std::move(base));
     } else if (peek().is("!")) {
       ++at_;
       if (peek().is("!")) throw Undecided{};  // double factorials
@@ -83,7 +91,7 @@ NodePointer Parser::postfix(NodePointer base) {
           peek().is("{") && (peek(1).is_command("circ") || peek(1).is_command("degree")) && peek(2).is("}");
       if (braced || peek().is_command("circ") || peek().is_command("degree")) {
         at_ += braced ? 3 : 1;
-        base = parent(Kind::kDegree, "", std::move(base));
+        base = parent(Kind::kDegree, "", with_minutes(std::move(base)));
         continue;
       }
       // 7^{th}
@@ -104,12 +112,24 @@ NodePointer Parser::postfix(NodePointer base) {
   }
 }
 
+/// The 15' of 30^\\circ 15'.
+NodePointer Parser::with_minutes(NodePointer degrees) {
+  if (peek().kind != Token::Kind::kNumber || !peek(1).is("'") || peek(2).is("'")) return degrees;
+  NodePointer minutes = number(), sixty = node(Kind::kNumber, "60");
+  ++at_;
+  sixty->value = Rational(60);
+  return parent(Kind::kSum, "", std::move(degrees), parent(Kind::kQuotient, "", std::move(minutes), std::move(sixty)));
+}
+
 /// 2^{10}, 2^10, 2^(10), 2^-1, 2^x^2.
 NodePointer Parser::exponent() {
   const Level level(depth_);
   if (take_symbol("-")) return parent(Kind::kNegative, "", exponent());
-  NodePointer base = peek().is("{") ? (++at_, enclosed("}")) : primary();
-  if (take_symbol("^")) return parent(Kind::kPower, "", std::move(base), exponent());
+  // As TeX has it, e^xy is e^x times y; e^pi and 2^sin are no letters.
+  const bool is_letters = peek().kind == Token::Kind::kWord && can_be_product(peek().text) &&
+                          !is_function_name(peek().text) && !peek().text.starts_with("pi");
+  NodePointer base = is_letters ? one_argument() : peek().is("{") ? (++at_, enclosed("}")) : primary();
+  if (!is_letters && take_symbol("^")) return parent(Kind::kPower, "", std::move(base), exponent());
   return base;
 }
 
@@ -179,7 +199,8 @@ NodePointer Parser::letter() {
     at_ = start;
   }
   if (name == "e" || name == "i") return node(Kind::kConstant, name);
-  if (name == "C" && peek().is("_") && peek(2).is("^")) {  // C_6^3
+  if (NodePointer point = labelled_point(name)) return point;
+  if (name == "C" && peek().is("_") && (peek(2).is("^") || (peek(1).is("{") && peek(4).is("^")))) {  // C_6^3, C_{10}^3
     ++at_;
     NodePointer above = one_argument();
     expect("^");
@@ -190,6 +211,21 @@ NodePointer Parser::letter() {
   if (std::string_view("fghFGH").find(name[0]) != std::string_view::npos)
     if (NodePointer value = application(name)) return value;
   return node(Kind::kVariable, name);
+}
+
+/// A(2, -1) names a point.
+NodePointer Parser::labelled_point(const std::string& name) {
+  const bool is_label = name[0] >= 'A' && name[0] <= 'Z' && name != "C" && peek().is("(") && !peek().space_before;
+  if (!is_label) return nullptr;
+  const size_t start = at_;
+  NodePointer inside = bracket();
+  if (inside->kind == Kind::kGroup && inside->name == "()") {
+    NodePointer point = parent(Kind::kRelation, "", node(Kind::kVariable, name), std::move(inside));
+    point->names.push_back("=");
+    return point;
+  }
+  at_ = start;
+  return nullptr;
 }
 
 /// The inverse or iterate in f^{-1}(x): "^-1"; empty, with nothing taken, where no argument follows.
@@ -253,7 +289,8 @@ NodePointer Parser::word() {
   const Token token = take();
   const std::string& name = token.text;
   if (name == "pi") return node(Kind::kConstant, "pi");
-  if (name == "infinity" || name == "inf" || name == "Infinity") return node(Kind::kConstant, "infinity");
+  if (name == "infinity" || name == "inf" || name == "Infinity" || name == "oo")
+    return node(Kind::kConstant, "infinity");
   if (name == "sqrt") return square_root(/*is_latex=*/false);
   if (is_function_name(name)) return function(name);
   if (token.kind == Token::Kind::kText) throw Undecided{};

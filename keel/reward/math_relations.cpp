@@ -140,6 +140,7 @@ Value Evaluator::equation(const Node& node, size_t sides) {
 
 /// "x < 1 or x > 3" is a union, "x > 1 and x < 3" an intersection; with a comma it stays two statements.
 Value Evaluator::joined(const Node& node, Value list) {
+  list.is_either = std::find(node.names.begin(), node.names.end(), "or") != node.names.end();
   const auto all_separators = [&](const char* word) {
     return std::all_of(node.names.begin(), node.names.end(), [&](const std::string& name) { return name == word; });
   };
@@ -264,7 +265,8 @@ std::optional<RealSet> Evaluator::as_reals(const Value& value) {
   for (const bool low : {true, false}) {
     const Value& item = value.items[low ? 0 : 1];
     if (item.kind == Value::Kind::kInfinity) {
-      if (algebra_.as_rational(item.form)->sign() != (low ? -1 : 1)) return std::nullopt;
+      const bool is_open = value.brackets[low ? 0 : 1] == (low ? '(' : ')');  // no number is infinite
+      if (!is_open || algebra_.as_rational(item.form)->sign() != (low ? -1 : 1)) return std::nullopt;
       continue;
     }
     if (!is_real(item)) return std::nullopt;
@@ -273,6 +275,22 @@ std::optional<RealSet> Evaluator::as_reals(const Value& value) {
   RealSet result = normalized({piece});
   if (result.empty()) return std::nullopt;
   return result;
+}
+
+std::optional<RealSet> Evaluator::as_one_set(const Value& list) {
+  RealSet all, common{Piece{}};
+  bool about_one = true, disjoint = true;
+  for (const Value& item : list.items) {
+    const std::optional<RealSet> part = as_reals(item);
+    if (!part || item.kind == Value::Kind::kSet || item.subject != list.items[0].subject) return std::nullopt;
+    about_one = about_one && !item.subject.empty();
+    disjoint = disjoint && intersection(all, *part).empty();
+    common = intersection(common, *part);
+    all.insert(all.end(), part->begin(), part->end());
+  }
+  if (!list.is_either && about_one && !common.empty()) return common;
+  if (!list.is_either && !disjoint) return std::nullopt;
+  return normalized(std::move(all));
 }
 
 bool Evaluator::equal(const RealSet& a, const RealSet& b) {

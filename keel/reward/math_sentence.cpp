@@ -13,13 +13,19 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 // With one of these a sentence may say that it is not the number ...
-constexpr std::string_view kDenying[] = {"not",   "never",     "no",     "isn't", "doesn't", "don't",
-                                         "wrong", "incorrect", "cannot", "can't", "instead", "rather"};
+constexpr std::string_view kDenying[] = {"not",     "never",     "no",         "isn't",    "doesn't",   "don't",
+                                         "wrong",   "incorrect", "cannot",     "can't",    "instead",   "rather",
+                                         "neither", "nor",       "impossible", "couldn't", "shouldn't", "wasn't",
+                                         "aren't",  "won't",     "wouldn't",   "unlikely", "false"};
 // ... or not just the number.
 constexpr std::string_view kTurning[] = {
-    "least",  "most",          "more",    "less",   "than",  "fewer",   "greater",  "between", "about",
-    "around", "approximately", "roughly", "either", "maybe", "perhaps", "probably", "nearly",  "almost",
-    "unless", "except",        "if",      "when",   "might", "guess",   "but",      "versus"};
+    "least",    "most",          "more",     "less",      "than",        "fewer",   "greater",  "between",   "about",
+    "around",   "approximately", "roughly",  "either",    "maybe",       "perhaps", "probably", "nearly",    "almost",
+    "unless",   "except",        "if",       "when",      "might",       "guess",   "but",      "versus",    "close",
+    "near",     "over",          "under",    "below",     "above",       "exceeds", "within",   "up",        "could",
+    "possibly", "until",         "estimate", "estimated", "approximate", "approx",  "exceed",   "excluding", "without",
+    "besides",  "doubt",         "doubtful", "unsure",    "far",
+};
 // With one of these the last number of a sentence may be a part of what it says.
 constexpr std::string_view kJoining[] = {"or",      "and",      "minus",   "negative", "plus", "times", "million",
                                          "billion", "thousand", "hundred", "dozen",    "half", "out",   "from"};
@@ -160,11 +166,13 @@ std::optional<std::string> last_computation(std::string_view sentence) {
 /// What the subject of a sentence is said to be.
 std::optional<std::string> behind_verb(std::string_view sentence) {
   size_t begin = 0;
-  for (const std::string_view verb : {" is ", " are ", " equals ", " be ", " equal to ", ": "})
+  for (const std::string_view verb : {" is ", " was ", " are ", " equals ", " be ", " equal to ", ": ", " get ",
+                                      " got ", " gives ", " obtain ", " have ", " find ", "'s "})
     if (const size_t at = sentence.rfind(verb); at != std::string_view::npos) begin = std::max(begin, at + verb.size());
   while (begin < sentence.size() && (sentence[begin] == ' ' || sentence[begin] == ':')) ++begin;
   if (begin == 0 || begin >= sentence.size()) return std::nullopt;
   std::string_view rest = sentence.substr(begin);
+  if (rest.starts_with("at ")) rest.remove_prefix(3);  // "the vertex is at (1, 2)"
   while (rest.ends_with('.') && !rest.ends_with("..")) rest.remove_suffix(1);
   static constexpr std::string_view kPraise[] = {"the answer", "the final answer", "the correct answer", "correct"};
   if (!is_one_of(rest, kPraise)) return std::string(rest);
@@ -210,6 +218,19 @@ bool is_computed(std::string_view left) {
   return !is_name && left.find_first_of("+-*/") != std::string_view::npos;
 }
 
+/// Whether what stands before a number makes another of it: "the square of", "a multiple of", "twice".
+bool is_operand(std::string_view before) {
+  static constexpr std::string_view kOperations[] = {
+      "square",  "cube",    "root",     "multiple", "multiples", "reciprocal", "opposite",  "inverse", "factor",
+      "divisor", "power",   "negative", "half",     "third",     "quarter",    "logarithm", "double",  "twice",
+      "triple",  "factors", "powers",   "squares",  "fraction",  "divisible",  "by",        "absolute"};
+  if (before.ends_with(" of")) before.remove_suffix(3);
+  const size_t space = before.rfind(' ');
+  std::string word(space == std::string_view::npos ? before : before.substr(space + 1));
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return is_one_of(word, kOperations);
+}
+
 /// The last number that stands for itself; if so asked, only behind an equals sign.
 std::optional<std::string> last_number(std::string_view sentence, bool only_result) {
   size_t end = sentence.size();
@@ -236,6 +257,7 @@ std::optional<std::string> last_number(std::string_view sentence, bool only_resu
   if (only_result && !is_computed(sentence.substr(0, before - 1))) return std::nullopt;
   if (before > 0 && std::string_view("+-*/^(<>").find(sentence[before - 1]) != std::string_view::npos)
     return std::nullopt;
+  if (is_operand(sentence.substr(0, before))) return std::nullopt;
   std::string number(sentence.substr(start, end - start));
   if (end < sentence.size() && sentence[end] == '%') number += "%";
   if (end < sentence.size() &&
@@ -253,11 +275,15 @@ std::vector<std::string> answers_in_sentence(std::string_view line, bool with_la
   const std::string text = last_sentence_with_number(typed(line));
   const bool has_formulas = std::count(text.begin(), text.end(), '$') % 2 == 0;  // else a dollar sign means money
   const Words words = words_of(text, has_formulas);
-  if (words.denies || words.count == 0) return {};
+  if (words.denies) return {};
   std::vector<std::string> answers;
   const auto add = [&](std::optional<std::string> answer) {
     if (answer) answers.push_back(std::move(*answer));
   };
+  if (words.count == 0) {  // "Let me see. 48 + 24 = 72."
+    if (text.size() < line.size()) add(last_computation(text));
+    return answers;
+  }
   if (has_formulas && !words.joins && !words.turns) add(last_formula(text));
   if (!answers.empty()) return answers;
   add(last_computation(text));

@@ -54,7 +54,25 @@ constexpr Phrase kPhrases[] = {{"no solution", "no solution"},
                                {"there are infinitely many solutions", "infinitely many"},
                                {"does not exist", "dne"},
                                {"dne", "dne"},
-                               {"undefined", "undefined"}};
+                               {"undefined", "undefined"},
+                               {"not defined", "undefined"},
+                               {"there is no real solution", "no solution"},
+                               {"there are no real solutions", "no solution"},
+                               {"no solution exists", "no solution"},
+                               {"no solutions exist", "no solution"},
+                               {"the equation has no solution", "no solution"},
+                               {"the equation has no solutions", "no solution"},
+                               {"the equation has no real solutions", "no solution"},
+                               {"the system has no solution", "no solution"},
+                               {"the system has no solutions", "no solution"},
+                               {"the set of all real numbers", "all reals"},
+                               {"set of all real numbers", "all reals"},
+                               {"every real number", "all reals"},
+                               {"all real values of x", "all reals"},
+                               {"all real numbers x", "all reals"},
+                               {"any real number x", "all reals"},
+                               {"it does not exist", "dne"},
+                               {"the limit does not exist", "dne"}};
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> words;
@@ -93,12 +111,48 @@ std::string canonical_date(std::string_view signature) {
   return "date " + month + " " + day + " " + year;
 }
 
+/// The digits of 12.345 or 12 345, whose groups have three each; empty for others.
+std::string grouped_digits(std::string_view whole) {
+  std::string digits;
+  size_t group = 0;
+  bool is_grouped = false;
+  for (const char c : whole) {
+    if (is_digit(c)) {
+      digits += c;
+      ++group;
+      continue;
+    }
+    if (is_grouped ? group != 3 : group > 3 || group == 0) return "";
+    is_grouped = true;
+    group = 0;
+  }
+  return is_grouped && group != 3 ? "" : digits;
+}
+
 /// Whether what follows "yes ," or "no ," leaves it as it is.
-bool is_mere_comment(std::string_view words) {
+bool is_mere_comment(std::string_view words, std::string_view verdict) {
   const std::vector<std::string_view> all = split(words);
-  return std::none_of(all.begin() + 1, all.end(), [](std::string_view word) {
-    return word == "yes" || word == "no" || word == "not" || word == "but" || word == "if" || is_digit(word[0]);
+  const bool gives_reason = all.size() > 2 && (all[2] == "because" || all[2] == "since");
+  return std::none_of(all.begin() + 1, all.end(), [&](std::string_view word) {
+    return word == "yes" || word == "no" || (word == "not" && verdict != "no") || word == "but" || word == "if" ||
+           (is_digit(word[0]) && !gives_reason);
   });
+}
+
+/// "Alice and Bob" is "Alice, Bob".
+std::string with_commas_for_and(const std::string& words) {
+  constexpr size_t kMaxWords = 500;  // bytes
+  const bool are_words =
+      std::all_of(words.begin(), words.end(), [](char c) { return is_letter(c) || c == ' ' || c == ','; });
+  if (!are_words || words.size() > kMaxWords) return words;
+  std::string result;
+  for (const std::string_view word : split(words)) {
+    const std::string_view next = word == "and" ? "," : word;
+    if (next == "," && result.ends_with(" ,")) continue;
+    if (!result.empty()) result += ' ';
+    result += next;
+  }
+  return result;
 }
 
 /// "an ellipse" is "ellipse"; "a b" is a product.
@@ -157,11 +211,13 @@ std::string canonical_phrase(const std::string& signature) {
   if (signature.empty() || !is_letter(signature[0])) return signature;
   std::string words = signature;
   for (char& c : words) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (words.ends_with(" !")) words.resize(words.size() - 2);
+  if (words == "yes" || words == "no") return words;
   for (const Phrase& phrase : kPhrases)
     if (words == phrase.spelled) return std::string(phrase.canonical);
   for (const std::string_view verdict : {"yes", "no"})
-    if (words.starts_with(std::string(verdict) + " , ") && is_mere_comment(words)) return std::string(verdict);
-  return without_article(signature);
+    if (words.starts_with(std::string(verdict) + " , ") && is_mere_comment(words, verdict)) return std::string(verdict);
+  return with_commas_for_and(without_article(signature));
 }
 
 bool is_date(std::string_view phrase) { return phrase.starts_with("date "); }
@@ -215,7 +271,7 @@ std::optional<Choice> parse_choice(std::string_view answer) {
     if (answer.starts_with(word)) answer.remove_prefix(word.size());
   const char first = answer.empty() ? ' ' : answer[0];
   if (first != '(' && first != '\\' && first != '$' && (first < 'A' || first > 'J')) return std::nullopt;
-  std::string text = spelled_in_ascii(answer.substr(0, 2000));
+  std::string text(trimmed(spelled_in_ascii(answer.substr(0, 2000))));
   for (const std::string_view wrapper : {"\\textbf{", "\\text{", "\\mathrm{", "\\mathbf{"}) {
     if (std::string_view(text).starts_with(wrapper)) {
       const size_t close = text.find('}');
@@ -223,7 +279,7 @@ std::optional<Choice> parse_choice(std::string_view answer) {
       text = text.substr(wrapper.size(), close - wrapper.size()) + " " + text.substr(close + 1);
     }
   }
-  std::string_view rest = trimmed(text);
+  std::string_view rest = trimmed(text);  // of the choice
   const bool parenthesized = rest.starts_with("(");
   if (parenthesized) rest.remove_prefix(1);
   rest = trimmed(rest);
@@ -268,15 +324,29 @@ std::optional<std::string> without_indian_commas(std::string_view answer) {
 
 std::optional<std::string> with_decimal_point(std::string_view answer) {
   const size_t comma = answer.find(',');
-  if (comma == std::string_view::npos || comma == 0 || comma + 1 == answer.size()) return std::nullopt;
-  std::string result(answer);
-  result[comma] = '.';
-  const std::string_view sign_and_digits = answer.starts_with("-") ? answer.substr(1) : answer;
-  if (std::count_if(sign_and_digits.begin(), sign_and_digits.end(), is_digit) + 1 !=
-      static_cast<std::ptrdiff_t>(sign_and_digits.size()))
+  if (comma == std::string_view::npos || answer.rfind(',') != comma) return std::nullopt;
+  size_t begin = comma, end = comma + 1;
+  while (begin > 0 && (is_digit(answer[begin - 1]) || answer[begin - 1] == '.' || answer[begin - 1] == ' ')) --begin;
+  while (begin < comma && answer[begin] == ' ') ++begin;
+  while (end < answer.size() && is_digit(answer[end])) ++end;
+  const std::string_view before = answer.substr(0, begin), behind = answer.substr(end);
+  const auto is_sign = [](char c) {
+    return std::string_view("+-$\\ ").find(c) != std::string_view::npos || (c & 0x80) != 0;
+  };
+  const auto is_foreign = [](char c) {
+    return is_digit(c) || std::string_view(".()[]=<>|").find(c) != std::string_view::npos;
+  };
+  const std::string whole = grouped_digits(answer.substr(begin, comma - begin));
+  if (whole.empty() || end == comma + 1 || !std::all_of(before.begin(), before.end(), is_sign) ||
+      std::any_of(behind.begin(), behind.end(), is_foreign))
     return std::nullopt;
-  const bool groups_thousands = answer.size() - comma - 1 == 3 && sign_and_digits[0] != '0';
+  const bool is_grouped = whole.size() < comma - begin;
+  const bool groups_thousands = !is_grouped && end - comma - 1 == 3 && whole[0] != '0';
   if (groups_thousands) return std::nullopt;
+  std::string result(before);
+  result += whole;
+  result += '.';
+  result += answer.substr(comma + 1);
   return result;
 }
 

@@ -64,7 +64,6 @@ NodePointer Parser::congruence(NodePointer value) {
   const auto is_mod = [](const Token& token) { return is_name(token) && token.text == "mod"; };
   const bool bracketed = peek().is("(") && (is_mod(peek(1)) || peek(1).is_command("mod"));
   if (bracketed) ++at_;
-  const bool is_operation = !bracketed && !peek().is_command("pmod");
   NodePointer modulus;
   if (take_command("pmod") || take_command("bmod")) {
     modulus = one_argument();
@@ -76,7 +75,7 @@ NodePointer Parser::congruence(NodePointer value) {
   }
   if (bracketed) expect(")");
   if (modulus->kind != Kind::kNumber || !modulus->is_plain_integer) throw Undecided{};
-  if (is_operation && value->kind == Kind::kNumber && value->value >= modulus->value) throw Undecided{};  // 10 mod 7
+  if (value->kind == Kind::kNumber && value->value >= modulus->value) throw Undecided{};  // 10 mod 7 is not reduced
   std::string words = "congruence";
   for (const char digit : modulus->name) words += static_cast<char>('a' + (digit - '0'));
   return parent(Kind::kUnit, words, std::move(value));
@@ -110,6 +109,9 @@ NodePointer Parser::with_unit(NodePointer value) {
       ++at_;
     } else if (!first && take_symbol("^")) {
       words += unit_power();
+    } else if (!first && !token.space_before && (token.text == "2" || token.text == "3") &&
+               is_unit_symbol(tokens_[at_ - 1].text)) {  // cm2
+      words += "^" + take().text;
     } else if (token.is_command("Omega") && at_ > 0 && tokens_[at_ - 1].kind == Token::Kind::kNumber) {
       words += " ohm";
       ++at_;
@@ -189,6 +191,7 @@ NodePointer Parser::subject() {
   const bool is_area = peek().is("[") && is_capital_word(peek(1)) && peek(2).is("]") && peek(3).is("=");
   if (is_area) return named("[" + peek(1).text + "]", 3);
   if (peek().kind == Token::Kind::kLetter && peek().text == "m" && peek(1).is_command("angle")) ++at_;
+  if (peek().is_command("Pr") && peek(1).is("=")) return named("Pr", 1);
   if (!peek(1).is("(")) return nullptr;
   const std::string head = peek().text;
   const bool is_statistic = peek().is_command("Pr") || (is_name(peek()) && (head == "Var" || head == "Pr"));
@@ -196,7 +199,8 @@ NodePointer Parser::subject() {
   const bool is_count = head == "n" && is_capital(peek(2));  // n(A \cup B)
   const bool is_simple = peek(2).kind == Token::Kind::kLetter || peek(2).kind == Token::Kind::kNumber;
   const bool is_small = peek().kind == Token::Kind::kLetter && is_simple && peek(3).is(")") &&
-                        std::string_view("npqrsuv").find(head) != std::string_view::npos;
+                        (std::string_view("npqrsuv").find(head) != std::string_view::npos ||
+                         (peek(2).text == "n" && std::string_view("abcd").find(head) != std::string_view::npos));
   if (!is_statistic && !is_function && !is_small && !is_count) return nullptr;
   size_t behind = 0;
   const std::string inside = name_to_close(2, behind);

@@ -96,6 +96,23 @@ constexpr auto kUnits = std::to_array<Known>({
     {"pint", "gallon", 1, 1, 8, true},
     {"cup", "gallon", 1, 1, 16, true},
     {"ton", "ton", 1, 1, 1, true},
+    {"tonne", "gram", 1, 1000000, 1, true},
+    {"dm", "meter", 1, 1, 10, true},
+    {"decimeter", "meter", 1, 1, 10, true},
+    {"cl", "meter", 3, 1, 100000, true},
+    {"dl", "meter", 3, 1, 10000, true},
+    {"cc", "meter", 3, 1, 1000000, true},
+    {"hectare", "meter", 2, 10000, 1, true},
+    {"eur", "euro", 1, 1, 1, true},
+    {"euro", "euro", 1, 1, 1, true},
+    {"gbp", "sterling", 1, 1, 1, true},
+    {"pence", "sterling", 1, 1, 100, true},
+    {"inr", "rupee", 1, 1, 1, true},
+    {"coulomb", "c", 1, 1, 1, true},
+    {"rad", "rad", 1, 1, 1, true},
+    {"radian", "rad", 1, 1, 1, true},
+    {"decade", "month", 1, 120, 1, true},
+    {"century", "month", 1, 1200, 1, true},
 });
 
 // A number with one of these behind it is not that number.
@@ -157,7 +174,7 @@ Unit with_pounds_like(Unit unit, const Unit& other) {
 
 bool is_unit_symbol(std::string_view word) {
   const std::string lower = lowered(word);
-  if (lower == "mph" || lower == "kph" || lower == "kmph") return true;
+  if (lower == "mph" || lower == "kph" || lower == "kmph" || lower == "kmh") return true;
   const Known* known = find_unit(singular(lower));
   return known != nullptr && known->is_symbol;
 }
@@ -198,6 +215,10 @@ Unit parse_unit(std::string_view words) {
         word += words[at++];
       const std::string mega = behind_mega(word);
       word = lowered(word);
+      if (last && (word == "squared" || word == "cubed")) {  // meters per second squared
+        finish(pending * (word == "squared" ? 2 : 3));
+        continue;
+      }
       for (const std::string& form : {word, singular(word)})
         if (std::find(kChanging.begin(), kChanging.end(), form) != kChanging.end()) throw Undecided{};
       if (word == "per") {
@@ -227,6 +248,7 @@ Unit parse_unit(std::string_view words) {
     }
   }
   finish(pending);
+  if (unit.dimensions.contains("c") || unit.dimensions.contains("f")) unit.dimensions.erase("degree");
   return unit;
 }
 

@@ -19,6 +19,22 @@ size_t count(const Node& node, Kind kind) {
   return total;
 }
 
+/// Degrees outside of functions such as the sine, which count them as angles.
+bool has_degrees(const Node& node) {
+  return node.kind == Kind::kDegree ||
+         (node.kind != Kind::kFunction && std::any_of(node.children.begin(), node.children.end(),
+                                                      [](const auto& child) { return has_degrees(*child); }));
+}
+
+bool contains_pi(const Node& node) {
+  if (node.kind == Kind::kConstant && node.name == "pi") return true;
+  return std::any_of(node.children.begin(), node.children.end(), [](const auto& child) { return contains_pi(*child); });
+}
+
+bool is_temperature(const Node& node) {
+  return node.kind == Kind::kVariable && (node.name == "C" || node.name == "F" || node.name == "K");
+}
+
 bool is_minus_one_sign(const Node& node) {
   return node.kind == Kind::kNegative && node.children[0]->kind == Kind::kConstant;
 }
@@ -39,7 +55,7 @@ Value Evaluator::value(const Node& node) {
       node.kind == Kind::kList || node.kind == Kind::kSet || node.kind == Kind::kMatrix || node.kind == Kind::kRelation;
   if (!composite && plus_minus_ == 0 && contains(node, Kind::kPlusMinus)) {
     if (count(node, Kind::kPlusMinus) > 1) throw Undecided{};
-    Value both{.kind = Value::Kind::kList};
+    Value both{.kind = Value::Kind::kList, .is_either = true};
     for (const int sign : {1, -1}) {
       plus_minus_ = sign;
       both.items.push_back(value(node));
@@ -73,8 +89,16 @@ Value Evaluator::value(const Node& node) {
     case Kind::kDegree:
       return {.form = scalar(*node.children[0]), .unit = parse_unit("degree")};
     case Kind::kProduct:  // 20 degrees C
-      if (node.children[0]->kind == Kind::kDegree && node.children[1]->kind == Kind::kVariable)
+      if (node.children[0]->kind == Kind::kDegree && is_temperature(*node.children[1]))
         return {.form = scalar(*node.children[0]->children[0]), .unit = parse_unit("degree " + node.children[1]->name)};
+      break;
+    case Kind::kPower:  // (1, 2)^T is a column
+      if (node.children[0]->kind == Kind::kGroup && node.children[1]->kind == Kind::kVariable &&
+          node.children[1]->name == "T") {
+        Value column = group(*node.children[0]);
+        if (column.kind != Value::Kind::kGroup) return transposed(column);
+        return {.kind = Value::Kind::kMatrix, .items = std::move(column.items), .columns = 1};
+      }
       break;
     case Kind::kUnit:
       return united(node);
@@ -102,10 +126,16 @@ Value Evaluator::value(const Node& node) {
       return combined(node);
     case Kind::kBuilder:
       return builder(node);
+    case Kind::kPiece: {
+      Value result{.kind = Value::Kind::kGroup, .brackets = "if"};
+      for (const auto& child : node.children) result.items.push_back(value(*child));
+      return result;
+    }
     default:
       break;
   }
   if (has_matrix(node)) return matrix(node);
+  if (has_degrees(node) && contains_pi(node)) throw Undecided{};  // 2 pi degrees are not 2 pi
   return {.form = scalar(node)};
 }
 
@@ -123,12 +153,34 @@ Value Evaluator::listed(const Node& node) {
         result.items.push_back(std::move(each));
       }
   }
+  if (node.children[0]->kind == Kind::kPiece) return elsewhere_filled_in(std::move(result));
   if (node.name == "compound") {
     std::optional<Value> sum = added_up(result);
     if (!sum) throw Undecided{};
     return *sum;
   }
   return node.kind == Kind::kList ? joined(node, std::move(result)) : result;
+}
+
+/// "Otherwise" is where no other piece is.
+Value Evaluator::elsewhere_filled_in(Value pieces) {
+  Value rest{.kind = Value::Kind::kReals, .reals = {Piece{}}};
+  Value* last = nullptr;
+  for (Value& piece : pieces.items) {
+    if (piece.items.size() < 2) {
+      if (std::exchange(last, &piece) != nullptr) throw Undecided{};
+      continue;
+    }
+    const Value& condition = piece.items[1];
+    if (condition.kind != Value::Kind::kReals && condition.kind != Value::Kind::kScalar) return pieces;
+    const std::optional<RealSet> covered = as_reals(
+        condition.kind == Value::Kind::kReals ? condition : Value{.kind = Value::Kind::kSet, .items = {condition}});
+    if (!covered) return pieces;
+    rest.reals = intersection(rest.reals, complement(*covered));
+    rest.subject = condition.subject;
+  }
+  if (last != nullptr) last->items.push_back(std::move(rest));
+  return pieces;
 }
 
 Value Evaluator::ratio(const Node& node) {
@@ -149,9 +201,9 @@ Value Evaluator::united(const Node& node) {
   Value result = value(*node.children[0]);
   const bool has_degrees = result.unit && result.unit->dimensions.contains("degree");
   Unit unit = parse_unit(has_degrees ? "degree " + node.name : node.name);
-  if (has_degrees) result.unit.reset();  // 20 degrees Celsius
-  std::erase_if(unit.dimensions, [](const auto& each) { return each.first == "unit"; });
-  if (result.kind == Value::Kind::kRatio) {  // 11:30 am
+  if (has_degrees) result.unit.reset();                           // 20 degrees Celsius
+  if (unit.dimensions.size() > 1) unit.dimensions.erase("unit");  // 5 units per hour
+  if (result.kind == Value::Kind::kRatio) {                       // 11:30 am
     result.unit = unit;
     return result;
   }
@@ -266,6 +318,16 @@ Form Evaluator::repeated(const Node& node) {
   return result;
 }
 
+/// \\sqrt{(x - 2)^2}, which is |x - 2| since variables are real.
+bool Evaluator::is_square_of_variables(const Node& root) {
+  const Node& inside = *root.children[0];
+  if (inside.kind != Kind::kPower || inside.children[1]->kind != Kind::kNumber ||
+      inside.children[1]->value != Rational(2))
+    return false;
+  const Form base = scalar(*inside.children[0]);
+  return algebra_.has_variables(base) && is_one(base.denominator) && !algebra_.contains_imaginary(base.numerator);
+}
+
 Form Evaluator::function(const Node& node) {
   const std::string& name = node.name;
   if (name == "det") return determinant(node);
@@ -280,7 +342,9 @@ Form Evaluator::function(const Node& node) {
   if (is_angle) return trigonometric(name, a);
   if (name == "asin" || name == "acos" || name == "atan") return algebra_.inverse_trigonometric(name, a);
   if (name == "root") {
-    if (arguments.size() == 1) return algebra_.root(a, 2);
+    if (arguments.size() == 1)
+      return is_square_of_variables(node) ? algebra_.absolute(scalar(*node.children[0]->children[0]))
+                                          : algebra_.root(a, 2);
     const std::optional<Rational> degree = algebra_.as_rational(arguments[1]);
     if (!degree) return algebra_.power(a, algebra_.invert(arguments[1]));
     if (!degree->is_integer()) throw Undecided{};
@@ -305,6 +369,8 @@ Form Evaluator::function(const Node& node) {
   if (arguments.size() < 2) throw Undecided{};
   if (name == "apply") return algebra_.function(name, std::move(arguments));
   if (name == "binomial") return algebra_.binomial(a, arguments[1]);
+  if (name == "permutation")
+    return algebra_.multiply(algebra_.binomial(a, arguments[1]), algebra_.factorial(arguments[1]));
   Form result = a;
   for (size_t i = 1; i < arguments.size(); ++i) {
     if (name == "gcd" || name == "lcm") {

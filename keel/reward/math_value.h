@@ -40,6 +40,7 @@ struct Value {
   Form form{};
   bool is_percent = false, is_time = false;
   bool is_number_set = false;  // the integers, and such
+  bool is_either = false;      // a list of alternatives: "2 or 3", +- 2
   std::optional<Unit> unit{};
   std::string brackets{};
   std::vector<Value> items{};
@@ -58,20 +59,25 @@ class Evaluator {
   /// A pair in brackets read as an interval, or points read as a set; nothing if it is neither.
   std::optional<RealSet> as_reals(const Value& value);
   bool equal(const RealSet& a, const RealSet& b);
+  /// What "x > 1, x < 3" and "(1, 2] and [3, 4)" come to, beside a set of reals; nothing if that is open.
+  std::optional<RealSet> as_one_set(const Value& list);
 
  private:
   Value value(const Node& node);
   Form scalar(const Node& node);
   Form function(const Node& node);
+  bool is_square_of_variables(const Node& root);
   Form trigonometric(const std::string& name, const Form& a);
   Value relation(const Node& node);
   Value equation(const Node& node, size_t sides);
   Value inequality(const Node& left, const std::string& sign, const Node& right);
+  Value other_than(const Form& a, const std::vector<Value>& excluded);
   Value solved(const Form& difference, const std::string& sign);  // math_inequality.cpp
   Value solved_absolute(const Value& general, int absolute, const Form& bound, bool is_below);
   Value solved_square(const Value& general, int variable, const Form& a, const Form& b, const Form& c);
   Value group(const Node& node);
   Value listed(const Node& node);
+  Value elsewhere_filled_in(Value pieces);
   Value ratio(const Node& node);
   Value combined(const Node& node);
   Value builder(const Node& node);
@@ -105,6 +111,7 @@ class Comparison {
 
  private:
   bool scalars(const Value& gold, const Value& answer);
+  std::optional<bool> angles(const Value& gold, const Value& answer);
   bool unordered(const std::vector<Value>& gold, const std::vector<Value>& answer, bool as_sets);
   bool ordered(const std::vector<Value>& gold, const std::vector<Value>& answer);
   bool ratios(const Value& gold, const Value& answer);
@@ -114,6 +121,7 @@ class Comparison {
   bool same_kind(const Value& gold, const Value& answer);
   bool different_kinds(const Value& gold, const Value& answer);
   std::optional<std::vector<Value>> assigned(const Value& value);
+  bool may_be_either(const Value& list);
   std::optional<Value> with_letter_as_unit(const Value& value);
   std::optional<std::vector<Value>> coordinates(const Form& form);
   bool along_axes(std::vector<Value> vector, const std::vector<Value>& items);

@@ -89,14 +89,23 @@ std::optional<bool> judge_choices(Judge& judge, const Side& gold, const Side& an
   return std::nullopt;
 }
 
+/// "5,0" may be two numbers unless the other side has a point; a gold "3,5" is two, but "0,5" and "1000,99" are none.
+bool may_be_decimal(const std::string& text, bool of_answer, bool other_has_point) {
+  const size_t point = text.find('.');
+  const size_t begin = text.find_first_of("0123456789"), size = point - begin;
+  const bool is_telling = text.substr(point) != ".0";
+  return (other_has_point || is_telling) && (of_answer || size > 2 || text[begin] == '0');
+}
+
 /// 2,74 against 2.74 and 1,00,000 against 100000: a list cannot be the one number on the other side.
 bool judge_other_commas(Judge& judge, const Side& gold, const Side& answer) {
   for (const bool of_answer : {true, false}) {
     const Side &list = of_answer ? answer : gold, &number = of_answer ? gold : answer;
-    const bool has_point = number.text.find('.') != std::string::npos;
-    const std::optional<std::string> text =
-        has_point ? with_decimal_point(list.text) : without_indian_commas(list.text);
-    if (text) return judge.same(judge.understand(*text), number);
+    const std::optional<std::string> grouped = without_indian_commas(list.text);
+    const std::optional<std::string> decimal = with_decimal_point(list.text);
+    if (grouped) return judge.same(judge.understand(*grouped), number);
+    if (decimal && may_be_decimal(*decimal, of_answer, number.text.find('.') != std::string::npos))
+      return judge.same(judge.understand(*decimal), number);
   }
   return false;
 }

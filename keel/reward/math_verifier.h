@@ -17,7 +17,7 @@ struct MathVerdict {
 };
 
 /// A step is about a nanosecond.
-constexpr uint64_t kMaxMathSteps = 20'000'000;
+constexpr uint64_t kMaxMathSteps = 10'000'000;
 
 /// Whether `answer` (an answer or a whole completion) says the same as `gold` (an answer or a whole solution). What
 /// cannot be decided within `max_steps` is wrong. Never throws on any text.

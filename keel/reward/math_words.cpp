@@ -45,6 +45,7 @@ class WordReader {
     std::vector<Token> result;
     while (at_ < tokens_.size()) {
       const size_t start = at_;
+      if (take_sign(result)) continue;
       std::optional<Rational> value = amount();
       if (value) {
         Token number = tokens_[start];
@@ -91,6 +92,24 @@ class WordReader {
       }
     }
     tokens_ = std::move(result);
+  }
+
+  /// "minus three", "negative one half", "plus or minus 2".
+  bool take_sign(std::vector<Token>& result) {
+    const bool both = word(at_) == "plus" && word(at_ + 1) == "or" && word(at_ + 2) == "minus";
+    const size_t next = at_ + (both ? 3 : 1);
+    if (!both && word(at_) != "minus" && word(at_) != "negative") return false;
+    const bool has_value =
+        next < tokens_.size() && (tokens_[next].kind == Token::Kind::kNumber || tokens_[next].is_command("frac") ||
+                                  tokens_[next].is_command("sqrt") || tokens_[next].is_command("infty") ||
+                                  find(kSmall, word(next)) || word(next) == "infinity");
+    if (!has_value) return false;
+    Token sign = tokens_[at_];
+    sign.kind = both ? Token::Kind::kCommand : Token::Kind::kSymbol;
+    sign.text = both ? "pm" : "-";
+    result.push_back(std::move(sign));
+    at_ = next;
+    return true;
   }
 
   /// Steps over the hyphen of "twenty-one" and "two-thirds".
@@ -212,6 +231,11 @@ class WordReader {
       const size_t before = at_;
       at_ += 2;
       if (const std::optional<int64_t> below = part(false)) return *value + Rational(Integer(1), Integer(*below));
+      at_ = before;
+    } else if (value && !has_digits && word(at_) == "and") {  // "two and three quarters"
+      const size_t before = at_++;
+      const std::optional<int64_t> above = small(), below = above ? part(true) : std::nullopt;
+      if (above && below && *above < *below) return *value + Rational(Integer(*above), Integer(*below));
       at_ = before;
     }
     return has_digits && at_ == start + 1 ? std::nullopt : value;

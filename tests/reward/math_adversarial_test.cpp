@@ -1,5 +1,5 @@
 // Answers made to break a verifier. Time is bounded through the step counter: a step is about a nanosecond, so
-// kMaxMathSteps is about 20 ms, and the counter does not depend on how busy the machine is.
+// kMaxMathSteps is about 10 ms, and the counter does not depend on how busy the machine is.
 
 #include <gtest/gtest.h>
 
@@ -103,6 +103,19 @@ std::vector<std::string> attacks() {
       repeated("</think>", 120'000),
       repeated("\\[ ", 300'000) + "\\]",
       "So " + repeated("x = 2 or ", 400) + "x = 3 it is",
+      "\\begin{cases}" + joined("\\\\", 100, "1&x>", "") + "\\end{cases}",
+      "\\begin{cases}" + joined("\\\\", 60, "1&x<\\sqrt{", "}") + "\\\\5&\\text{otherwise}\\end{cases}",
+      joined("\\cup", 60, "(\\sqrt{", "}-1,4)"),
+      joined(", ", 200, "x>", ""),
+      joined(", ", 60, "x\\ne\\sqrt{", "}"),
+      joined(",", 300, "\\arcsin\\frac{1}{", "}"),
+      "a" + repeated(" and b", 3000),
+      repeated("minus ", 2000) + "one",
+      repeated("A(1,", 55) + "2" + repeated(")", 55),
+      repeated("+/-", 5000) + "1",
+      repeated("\\", 1'000'000),
+      repeated("{", 1'000'000),
+      repeated("*5", 7000),
   };
 }
 

@@ -4,8 +4,10 @@
 
 #include <span>
 
+#include "tests/reward/math_equal_cases.h"
 #include "tests/reward/math_equal_readings.h"
 #include "tests/reward/math_equal_table.h"
+#include "tests/reward/math_unequal_cases.h"
 #include "tests/reward/math_unequal_readings.h"
 #include "tests/reward/math_unequal_table.h"
 
@@ -23,21 +25,30 @@ void expect_verdicts(std::span<const Pair> pairs, bool equal) {
 TEST(MathVerifier, AcceptsEveryPairJudgedEqualByHand) {
   expect_verdicts(kEqual, true);
   expect_verdicts(kEqualReadings, true);
+  expect_verdicts(kEqualCases, true);
 }
 
 TEST(MathVerifier, RefusesEveryPairJudgedUnequalByHand) {
   expect_verdicts(kUnequal, false);
   expect_verdicts(kUnequalReadings, false);
+  expect_verdicts(kUnequalCases, false);
 }
 
 TEST(MathVerifier, DoesNotDependOnWhichSideIsGoldWhereTheTableSaysUnequal) {
-  for (const std::span<const Pair> pairs : {std::span<const Pair>(kUnequal), std::span<const Pair>(kUnequalReadings)})
+  for (const std::span<const Pair> pairs :
+       {std::span<const Pair>(kUnequal), std::span<const Pair>(kUnequalReadings), std::span<const Pair>(kUnequalCases)})
     for (const Pair& pair : pairs)
       EXPECT_FALSE(verify_math(pair.answer, pair.gold).correct) << pair.gold << "  against  " << pair.answer;
 }
 
+TEST(MathVerifier, ADecimalCommaIsReadInAnAnswerAndNotInAGoldThatMayBeTwoNumbers) {
+  EXPECT_TRUE(verify_math("3.5", "3,5").correct);
+  EXPECT_FALSE(verify_math("3,5", "3.5").correct);
+}
+
 TEST(MathVerifier, AcceptsEveryGoldAsItsOwnAnswer) {
-  for (const std::span<const Pair> pairs : {std::span<const Pair>(kEqual), std::span<const Pair>(kEqualReadings)})
+  for (const std::span<const Pair> pairs :
+       {std::span<const Pair>(kEqual), std::span<const Pair>(kEqualReadings), std::span<const Pair>(kEqualCases)})
     for (const Pair& pair : pairs) EXPECT_TRUE(verify_math(pair.gold, pair.gold).correct) << pair.gold;
 }
 

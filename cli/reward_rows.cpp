@@ -104,6 +104,7 @@ Columns RewardRows::columns_of(const Json& row, const std::string& place) const 
 
 RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& place) const {
   const Completion completion = completion_of(row, place);
+  std::optional<std::vector<int32_t>> tokens = tokens_of(row, place);
   Columns columns = columns_ ? *columns_ : columns_of(row, place);
   const bool promptless = keys_.prompt_key.empty() && !has_prompt(row);
   Row known{row, place};
@@ -121,7 +122,7 @@ RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& plac
                               .answer = std::move(example.answer),
                               .extra = std::move(example.extra)},
                    .completion = completion.text,
-                   .tokens = tokens_of(row, place)};
+                   .tokens = std::move(tokens)};
   if (example.prompt.is_array())
     result.prompt.messages = std::move(example.prompt);
   else if (!promptless)

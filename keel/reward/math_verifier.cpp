@@ -134,8 +134,8 @@ MathVerdict verify_math(std::string_view gold, std::string_view answer, uint64_t
   const std::optional<std::string> wanted = extract_math_answer(gold), got = extract_math_answer(answer);
   MathVerdict verdict;
   if (!wanted || !got) {
-    verdict.gold = wanted.value_or("");
-    verdict.answer = got.value_or("");
+    verdict.gold = shortened(wanted.value_or(""));
+    verdict.answer = shortened(got.value_or(""));
     return verdict;
   }
   Judge judge(max_steps);

@@ -155,7 +155,7 @@ std::optional<CharacterClass> property_class(std::string_view name, bool in_set)
   // A script, if anything: whether there is one of this name, PCRE2 knows.
   const bool letters = std::all_of(key.begin(), key.end(), [](char c) { return c >= 'a' && c <= 'z'; });
   if (!letters || key.size() < 2) return std::nullopt;
-  return CharacterClass{"\\p{sc:" + key + "}"};
+  return CharacterClass{"\\p{sc:" + std::string(name) + "}"};
 }
 
 }  // namespace keel::text

@@ -71,7 +71,7 @@ CLASSES = [r"\p{Han}", r"[\p{Hiragana}\p{Katakana}]", r"\P{Hangul}", r"[^\p{Han}
            r"\p{Common}", r"\p{Arab}", r"\p{Kawi}", r"\p{Letter}", r"\p{lowercase letter}", r"[\p{Number}\p{Punctuation}]",
            r"\p{^Mark}", r"\p{Other}", r"[\p{Unassigned}x]", r"\p{Alpha}", r"\p{Alnum}", r"\p{Lower}", r"\p{Upper}", r"\p{Emoji}",
            r"\p{Word}", r"\w", r"\W", r"[\w]", r"[^\w]", r"[\W]", r"[^\W_]", r"[\W\d]", r"[^\D]", r"[^\S\n]", r"[\w\s]", r"[^\w\s]",
-           r"[[:word:][:punct:]]", r"[[:^alpha:]]", r"[a[^b-z]]"]
+           r"[[:word:][:punct:]]", r"[[:^alpha:]]", r"[a[^b-z]]", r"[^x[^a-z]]"]
 
 
 def tied_unigrams(count, seed):

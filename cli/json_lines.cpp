@@ -158,6 +158,7 @@ std::string with_member(std::string_view row, std::string_view key, std::string_
 void for_each_line(const std::string& path, size_t threads, const std::function<void(JsonLine& line)>& work) {
   std::ifstream file;
   const bool is_standard_input = path == "-";
+  std::ios::sync_with_stdio(false);  // std::cin would read byte by byte, to share them with stdin
   if (!is_standard_input) {
     file.open(path, std::ios::binary);
     if (!file && path.find('=') != std::string::npos)

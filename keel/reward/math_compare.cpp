@@ -27,8 +27,16 @@ bool is_remark(const Value& value) {
          value.is_number_set;
 }
 
+/// In "1 < x < 5, x in Z" it says more than that.
 bool has_remark(const Value& value) {
-  return value.kind == Kind::kList && std::any_of(value.items.begin(), value.items.end(), is_remark);
+  const auto restricts = [&](const Value& remark) {
+    return std::any_of(value.items.begin(), value.items.end(), [&](const Value& item) {
+      return item.subject == remark.subject && (item.kind == Kind::kReals || item.kind == Kind::kList);
+    });
+  };
+  return value.kind == Kind::kList && std::any_of(value.items.begin(), value.items.end(), [&](const Value& item) {
+           return is_remark(item) && !restricts(item);
+         });
 }
 
 Value without_remarks(Value list) {
@@ -117,10 +125,11 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
     const bool is_about_one =
         std::any_of(list->items.begin(), list->items.end(), [](const Value& item) { return !item.subject.empty(); });
     if (!values && is_about_one) return false;  // x = 2 or x = 3 is no pair
-    return ordered(values ? *values : list->items, group->items);
+    const std::optional<std::vector<Value>> named = values ? assigned(*group) : std::nullopt;
+    return ordered(values ? *values : list->items, named ? *named : group->items);
   }
   if (const auto [scalar, set] = pair(Kind::kScalar, Kind::kSet); scalar)
-    return set->items.size() == 1 && equal(*scalar, set->items[0]);
+    return set->items.size() == 1 && set->items[0].kind == Kind::kScalar && equal(*scalar, set->items[0]);
   if (const auto [matrix, group] = pair(Kind::kMatrix, Kind::kGroup); matrix) {  // a column is a vector
     const bool is_vector = is_tuple(*group) || group->brackets == "[]";
     const bool is_row = matrix->columns == matrix->items.size() && group->brackets == "[]";
@@ -201,12 +210,15 @@ bool Comparison::unordered(const std::vector<Value>& gold, const std::vector<Val
         kept.push_back(item);
     return kept;
   };
+  const auto fit = [&](const Value& a, const Value& b) {  // {1, {2}} is not {1, 2}
+    return (!as_sets || (a.kind == Kind::kSet) == (b.kind == Kind::kSet)) && equal(a, b);
+  };
   const std::vector<Value> left = distinct(gold), right = distinct(answer);
   if (left.size() != right.size()) return false;
   std::vector<bool> used(right.size(), false);
   for (const Value& item : left) {
     size_t partner = 0;
-    while (partner < right.size() && (used[partner] || !equal(item, right[partner]))) ++partner;
+    while (partner < right.size() && (used[partner] || !fit(item, right[partner]))) ++partner;
     if (partner == right.size()) return false;
     used[partner] = true;
   }
@@ -290,6 +302,24 @@ std::optional<bool> Comparison::angles(const Value& gold, const Value& answer) {
   return algebra_.equal(angle, other.form);
 }
 
+/// 100 degrees Celsius are 212 degrees Fahrenheit and 373.15 K; nothing unless the two have different scales.
+std::optional<bool> Comparison::temperatures(const Value& gold, const Value& answer) {
+  const auto kelvins = [&](const Value& value) -> std::optional<Form> {
+    if (value.unit->dimensions.size() != 1 || value.unit->dimensions.begin()->second != 1) return std::nullopt;
+    const std::string& scale = value.unit->dimensions.begin()->first;
+    if (scale == "k") return value.form;
+    if (scale != "c" && scale != "f") return std::nullopt;
+    const Form zero = algebra_.number(Rational(Integer(27315), Integer(100)));
+    if (scale == "c") return algebra_.add(value.form, zero);
+    const Form above = algebra_.subtract(value.form, algebra_.number(Rational(32)));
+    return algebra_.add(algebra_.scale(above, Rational(Integer(5), Integer(9))), zero);
+  };
+  if (gold.unit->dimensions == answer.unit->dimensions) return std::nullopt;
+  const std::optional<Form> left = kelvins(gold), right = kelvins(answer);
+  if (!left || !right) return std::nullopt;
+  return algebra_.equal(*left, *right);
+}
+
 bool Comparison::scalars(const Value& gold, const Value& answer) {
   const auto is_unnamed = [](const Value& value) { return value.unit && value.unit->dimensions.contains("unit"); };
   if (is_unnamed(gold) != is_unnamed(answer)) {  // 5 square units may be 5 cm^2
@@ -299,6 +329,7 @@ bool Comparison::scalars(const Value& gold, const Value& answer) {
   }
   if (const std::optional<bool> same = angles(gold, answer)) return *same;
   if (gold.unit && answer.unit) {
+    if (const std::optional<bool> same = temperatures(gold, answer)) return *same;
     const Unit left = with_pounds_like(*gold.unit, *answer.unit), right = with_pounds_like(*answer.unit, *gold.unit);
     if (left.dimensions != right.dimensions || gold.is_percent || answer.is_percent) return false;
     return algebra_.equal(algebra_.scale(gold.form, left.factor), algebra_.scale(answer.form, right.factor));

@@ -88,7 +88,10 @@ Value Evaluator::value(const Node& node) {
       return {.form = scalar(*node.children[0]), .is_percent = true};
     case Kind::kDegree:
       return {.form = scalar(*node.children[0]), .unit = parse_unit("degree")};
-    case Kind::kProduct:  // 20 degrees C
+    case Kind::kProduct:  // 20 degrees C; 0 K is no 0
+      if (node.children[0]->kind == Kind::kNumber && node.children[0]->value.sign() == 0 &&
+          is_temperature(*node.children[1]))
+        return {.unit = parse_unit(node.children[1]->name)};
       if (node.children[0]->kind == Kind::kDegree && is_temperature(*node.children[1]))
         return {.form = scalar(*node.children[0]->children[0]), .unit = parse_unit("degree " + node.children[1]->name)};
       break;

@@ -70,6 +70,7 @@ class Evaluator {
   Form trigonometric(const std::string& name, const Form& a);
   Value relation(const Node& node);
   Value equation(const Node& node, size_t sides);
+  Value coordinates(const Node& names, Value values);
   Value inequality(const Node& left, const std::string& sign, const Node& right);
   Value other_than(const Form& a, const std::vector<Value>& excluded);
   Value solved(const Form& difference, const std::string& sign);  // math_inequality.cpp
@@ -112,6 +113,7 @@ class Comparison {
  private:
   bool scalars(const Value& gold, const Value& answer);
   std::optional<bool> angles(const Value& gold, const Value& answer);
+  std::optional<bool> temperatures(const Value& gold, const Value& answer);
   bool unordered(const std::vector<Value>& gold, const std::vector<Value>& answer, bool as_sets);
   bool ordered(const std::vector<Value>& gold, const std::vector<Value>& answer);
   bool ratios(const Value& gold, const Value& answer);

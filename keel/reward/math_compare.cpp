@@ -39,6 +39,12 @@ bool has_remark(const Value& value) {
          });
 }
 
+std::vector<Value> remarks(const Value& list) {
+  std::vector<Value> result;
+  std::copy_if(list.items.begin(), list.items.end(), std::back_inserter(result), is_remark);
+  return result;
+}
+
 Value without_remarks(Value list) {
   std::erase_if(list.items, is_remark);
   return list.items.size() == 1 ? list.items[0] : list;
@@ -59,6 +65,11 @@ bool Comparison::equal(const Value& gold, const Value& answer) {
   algebra_.budget().charge(400);
   const auto is_word = [](const Value& value) { return value.subject.starts_with('"'); };
   if (has_remark(gold) != has_remark(answer)) return equal(without_remarks(gold), without_remarks(answer));
+  if (has_remark(gold)) {
+    const Value left = without_remarks(gold), right = without_remarks(answer);
+    const bool has_rest = !(left.kind == Kind::kList && left.items.empty()) && !has_remark(left) && !has_remark(right);
+    if (has_rest) return unordered(remarks(gold), remarks(answer), false) && equal(left, right);
+  }
   if (!gold.subject.empty() && !answer.subject.empty() && gold.subject != answer.subject &&
       is_word(gold) == is_word(answer) && !is_same_function(gold.subject, answer.subject))
     return gold.equation && answer.equation && proportional(*gold.equation, *answer.equation, false);
@@ -85,7 +96,9 @@ bool Comparison::same_kind(const Value& gold, const Value& answer) {
     case Kind::kSet:
       return unordered(gold.items, answer.items, true);
     case Kind::kList: {
-      if (gold.is_either != answer.is_either && !may_be_either(gold.is_either ? answer : gold)) return false;
+      if (gold.is_either != answer.is_either &&
+          !(gold.is_either ? may_be_either(answer, gold) : may_be_either(gold, answer)))
+        return false;
       const std::optional<std::vector<Value>> left = assigned(gold), right = assigned(answer);
       if (left && right) return ordered(*left, *right);
       if (left) return ordered(*left, answer.items);
@@ -180,18 +193,23 @@ std::optional<std::vector<Value>> Comparison::assigned(const Value& value) {
   return items;
 }
 
-/// "1, 2" may list the same solutions as "1 or 2"; "x = 1, y = 2" and the choices "A, C" hold together.
-bool Comparison::may_be_either(const Value& list) {
-  const auto is_capital = [&](const Value& item) {
-    if (item.kind != Kind::kScalar || item.form.numerator.size() != 1 || !item.subject.empty()) return false;
+/// "1, 2" may list the same solutions as "1 or 2"; "x = 1, y = 2", the choices "A, C" and "p and q" hold together.
+bool Comparison::may_be_either(const Value& list, const Value& either) {
+  const auto letter = [&](const Value& item) {  // 0 for what is no letter
+    if (item.kind != Kind::kScalar || item.form.numerator.size() != 1 || !item.subject.empty()) return '\0';
     const Monomial& monomial = item.form.numerator.begin()->first;
-    if (monomial.size() != 1 || algebra_.atom(monomial[0].first).kind != AtomKind::kVariable) return false;
+    if (monomial.size() != 1 || algebra_.atom(monomial[0].first).kind != AtomKind::kVariable) return '\0';
     const std::string& name = algebra_.atom(monomial[0].first).name;
-    return name.size() == 1 && name[0] >= 'A' && name[0] <= 'Z';
+    return name.size() == 1 ? name[0] : '\0';
   };
+  const auto is_letter = [&](const Value& item) { return letter(item) != '\0'; };
+  const auto is_capital = [&](const Value& item) { return letter(item) >= 'A' && letter(item) <= 'Z'; };
   const auto is_equation = [](const Value& item) { return item.kind == Kind::kEquation; };
+  const auto all = [](const Value& value, const auto& holds) {
+    return std::all_of(value.items.begin(), value.items.end(), holds);
+  };
   if (std::any_of(list.items.begin(), list.items.end(), is_equation)) return false;
-  return !assigned(list) && !std::all_of(list.items.begin(), list.items.end(), is_capital);
+  return !assigned(list) && !all(list, is_capital) && !(all(list, is_letter) && all(either, is_letter));
 }
 
 bool Comparison::ordered(const std::vector<Value>& gold, const std::vector<Value>& answer) {

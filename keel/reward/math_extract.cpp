@@ -116,9 +116,11 @@ std::string_view without_prose(std::string_view text) {
   for (const std::string_view word :
        {"approximately ", "about ", "exactly ", "simply ", "just ", "therefore ", "thus ", "then ", "indeed "})
     if (is_word_at(text, 0, word)) text.remove_prefix(word.size());
-  for (const std::string_view tail : {", not ", ", rather than ", ", instead of ", " because ", ", since ", " since ",
-                                      ", as required", ", as desired", ", as needed", ", as claimed", ", as expected"})
+  for (const std::string_view tail : {", not ", ", rather than ", ", instead of ", " because ", ", since ", " since "})
     if (const size_t at = text.find(tail); at != std::string_view::npos) text = text.substr(0, at);
+  const std::string_view said = text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+  for (const std::string_view tail : {", as required", ", as desired", ", as needed", ", as claimed", ", as expected"})
+    if (said.ends_with(tail)) text = said.substr(0, said.size() - tail.size());
   std::string_view start = text;
   while (!start.empty() && std::string_view("!?.").find(start.back()) != std::string_view::npos) start.remove_suffix(1);
   const bool is_number = !start.empty() && start.find_first_not_of("0123456789-+$*") == std::string_view::npos;

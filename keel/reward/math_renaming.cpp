@@ -11,10 +11,17 @@ namespace {
 using Kind = Node::Kind;
 using Names = std::map<std::string, std::string>;
 
+bool is_equation(const Node& node) {
+  return node.kind == Kind::kRelation && node.names.size() == 1 && node.names[0] == "=" &&
+         node.children[0]->kind == Kind::kVariable;
+}
+
+/// Without the x of "x = n pi", which an answer may leave out.
 void collect_variables(const Node& node, std::set<std::string>& names) {
   if (node.kind == Kind::kVariable && std::isalpha(static_cast<unsigned char>(node.name[0])) != 0)
     names.insert(node.name);
-  for (const NodePointer& child : node.children) collect_variables(*child, names);
+  const bool is_named = is_equation(node);
+  for (size_t i = is_named ? 1 : 0; i < node.children.size(); ++i) collect_variables(*node.children[i], names);
 }
 
 NodePointer renamed(const Node& node, const Names& names) {
@@ -31,11 +38,6 @@ NodePointer renamed(const Node& node, const Names& names) {
 }
 
 bool is_variable(const Node& node, std::string_view name) { return node.kind == Kind::kVariable && node.name == name; }
-
-bool is_equation(const Node& node) {
-  return node.kind == Kind::kRelation && node.names.size() == 1 && node.names[0] == "=" &&
-         node.children[0]->kind == Kind::kVariable;
-}
 
 /// Whether a sum has the letter among its terms.
 bool has_term(const Node& node, std::string_view name) {

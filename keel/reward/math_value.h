@@ -123,7 +123,7 @@ class Comparison {
   bool same_kind(const Value& gold, const Value& answer);
   bool different_kinds(const Value& gold, const Value& answer);
   std::optional<std::vector<Value>> assigned(const Value& value);
-  bool may_be_either(const Value& list);
+  bool may_be_either(const Value& list, const Value& either);
   std::optional<Value> with_letter_as_unit(const Value& value);
   std::optional<std::vector<Value>> coordinates(const Form& form);
   bool along_axes(std::vector<Value> vector, const std::vector<Value>& items);

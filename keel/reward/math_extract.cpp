@@ -34,7 +34,7 @@ std::string_view first_sentence(std::string_view text) {
     } else if (text[i] == '.' && text[i + 1] == ' ' && !in_formula) {
       const bool abbreviated = i >= 2 && text[i - 2] == '.';  // a.m.
       if (!abbreviated) return text.substr(0, i);
-    } else if (text.substr(i).starts_with("\u3002")) {  // the Chinese full stop
+    } else if ((text[i] & 0x80) != 0 && text.substr(i).starts_with("\u3002")) {  // the Chinese full stop
       return text.substr(0, i);
     }
   }
@@ -130,8 +130,9 @@ std::string_view without_prose(std::string_view text) {
 /// What follows the last "answer is" or "answer:", to the end of its sentence. Read from the end, each place once.
 std::optional<std::string_view> after_answer_words(std::string_view text) {
   for (size_t at = text.size(); at-- > 0;) {
-    const size_t chinese = behind_chinese_answer(text, at);
-    const size_t next = chinese != 0 ? chinese : behind_answer_words(text, at);
+    const bool is_latin = (text[at] | 0x20) == 'a';
+    if (!is_latin && (text[at] & 0x80) == 0) continue;
+    const size_t next = is_latin ? behind_answer_words(text, at) : behind_chinese_answer(text, at);
     if (next == 0) continue;
     const std::string_view rest = trimmed(text.substr(next));
     if (const std::optional<std::string_view> formula = first_display(rest)) return formula;

@@ -114,9 +114,10 @@ Words words_of(const std::string& text, bool has_formulas) {
     in_formula ^= c == '$' && has_formulas;
     if (word.empty()) continue;
     result.denies |= is_one_of(word, kDenying);
-    // "6 more eggs" are 6, "6 more than x" are not, "than" says so
+    // "6 more eggs" are 6; "6 more than x", whose "than" tells, and "6 more" may be a part
     const size_t before = text.find_last_not_of(' ', i - word.size() - 1);
-    const bool is_further = word == "more" && before != std::string::npos && before < i && is_digit(text[before]);
+    const bool is_further = word == "more" && before < i && is_digit(text[before]) && i + 1 < text.size() &&
+                            text[i] == ' ' && is_letter(text[i + 1]);
     result.turns |= is_one_of(word, kTurning) && !is_further;
     if (word == "and") {  // "5 in April and May" joins no numbers
       if (has_digit) joined_at = i;

@@ -27,8 +27,22 @@ bool is_remark(const Value& value) {
          value.is_number_set;
 }
 
+/// In "1 < x < 5, x in Z" it says more than that.
 bool has_remark(const Value& value) {
-  return value.kind == Kind::kList && std::any_of(value.items.begin(), value.items.end(), is_remark);
+  const auto restricts = [&](const Value& remark) {
+    return std::any_of(value.items.begin(), value.items.end(), [&](const Value& item) {
+      return item.subject == remark.subject && (item.kind == Kind::kReals || item.kind == Kind::kList);
+    });
+  };
+  return value.kind == Kind::kList && std::any_of(value.items.begin(), value.items.end(), [&](const Value& item) {
+           return is_remark(item) && !restricts(item);
+         });
+}
+
+std::vector<Value> remarks(const Value& list) {
+  std::vector<Value> result;
+  std::copy_if(list.items.begin(), list.items.end(), std::back_inserter(result), is_remark);
+  return result;
 }
 
 Value without_remarks(Value list) {
@@ -51,6 +65,11 @@ bool Comparison::equal(const Value& gold, const Value& answer) {
   algebra_.budget().charge(400);
   const auto is_word = [](const Value& value) { return value.subject.starts_with('"'); };
   if (has_remark(gold) != has_remark(answer)) return equal(without_remarks(gold), without_remarks(answer));
+  if (has_remark(gold)) {
+    const Value left = without_remarks(gold), right = without_remarks(answer);
+    const bool has_rest = !(left.kind == Kind::kList && left.items.empty()) && !has_remark(left) && !has_remark(right);
+    if (has_rest) return unordered(remarks(gold), remarks(answer), false) && equal(left, right);
+  }
   if (!gold.subject.empty() && !answer.subject.empty() && gold.subject != answer.subject &&
       is_word(gold) == is_word(answer) && !is_same_function(gold.subject, answer.subject))
     return gold.equation && answer.equation && proportional(*gold.equation, *answer.equation, false);
@@ -77,7 +96,9 @@ bool Comparison::same_kind(const Value& gold, const Value& answer) {
     case Kind::kSet:
       return unordered(gold.items, answer.items, true);
     case Kind::kList: {
-      if (gold.is_either != answer.is_either && !may_be_either(gold.is_either ? answer : gold)) return false;
+      if (gold.is_either != answer.is_either &&
+          !(gold.is_either ? may_be_either(answer, gold) : may_be_either(gold, answer)))
+        return false;
       const std::optional<std::vector<Value>> left = assigned(gold), right = assigned(answer);
       if (left && right) return ordered(*left, *right);
       if (left) return ordered(*left, answer.items);
@@ -117,10 +138,11 @@ bool Comparison::different_kinds(const Value& gold, const Value& answer) {
     const bool is_about_one =
         std::any_of(list->items.begin(), list->items.end(), [](const Value& item) { return !item.subject.empty(); });
     if (!values && is_about_one) return false;  // x = 2 or x = 3 is no pair
-    return ordered(values ? *values : list->items, group->items);
+    const std::optional<std::vector<Value>> named = values ? assigned(*group) : std::nullopt;
+    return ordered(values ? *values : list->items, named ? *named : group->items);
   }
   if (const auto [scalar, set] = pair(Kind::kScalar, Kind::kSet); scalar)
-    return set->items.size() == 1 && equal(*scalar, set->items[0]);
+    return set->items.size() == 1 && set->items[0].kind == Kind::kScalar && equal(*scalar, set->items[0]);
   if (const auto [matrix, group] = pair(Kind::kMatrix, Kind::kGroup); matrix) {  // a column is a vector
     const bool is_vector = is_tuple(*group) || group->brackets == "[]";
     const bool is_row = matrix->columns == matrix->items.size() && group->brackets == "[]";
@@ -171,18 +193,23 @@ std::optional<std::vector<Value>> Comparison::assigned(const Value& value) {
   return items;
 }
 
-/// "1, 2" may list the same solutions as "1 or 2"; "x = 1, y = 2" and the choices "A, C" hold together.
-bool Comparison::may_be_either(const Value& list) {
-  const auto is_capital = [&](const Value& item) {
-    if (item.kind != Kind::kScalar || item.form.numerator.size() != 1 || !item.subject.empty()) return false;
+/// "1, 2" may list the same solutions as "1 or 2"; "x = 1, y = 2", the choices "A, C" and "p and q" hold together.
+bool Comparison::may_be_either(const Value& list, const Value& either) {
+  const auto letter = [&](const Value& item) {  // 0 for what is no letter
+    if (item.kind != Kind::kScalar || item.form.numerator.size() != 1 || !item.subject.empty()) return '\0';
     const Monomial& monomial = item.form.numerator.begin()->first;
-    if (monomial.size() != 1 || algebra_.atom(monomial[0].first).kind != AtomKind::kVariable) return false;
+    if (monomial.size() != 1 || algebra_.atom(monomial[0].first).kind != AtomKind::kVariable) return '\0';
     const std::string& name = algebra_.atom(monomial[0].first).name;
-    return name.size() == 1 && name[0] >= 'A' && name[0] <= 'Z';
+    return name.size() == 1 ? name[0] : '\0';
   };
+  const auto is_letter = [&](const Value& item) { return letter(item) != '\0'; };
+  const auto is_capital = [&](const Value& item) { return letter(item) >= 'A' && letter(item) <= 'Z'; };
   const auto is_equation = [](const Value& item) { return item.kind == Kind::kEquation; };
+  const auto all = [](const Value& value, const auto& holds) {
+    return std::all_of(value.items.begin(), value.items.end(), holds);
+  };
   if (std::any_of(list.items.begin(), list.items.end(), is_equation)) return false;
-  return !assigned(list) && !std::all_of(list.items.begin(), list.items.end(), is_capital);
+  return !assigned(list) && !all(list, is_capital) && !(all(list, is_letter) && all(either, is_letter));
 }
 
 bool Comparison::ordered(const std::vector<Value>& gold, const std::vector<Value>& answer) {
@@ -201,12 +228,15 @@ bool Comparison::unordered(const std::vector<Value>& gold, const std::vector<Val
         kept.push_back(item);
     return kept;
   };
+  const auto fit = [&](const Value& a, const Value& b) {  // {1, {2}} is not {1, 2}
+    return (!as_sets || (a.kind == Kind::kSet) == (b.kind == Kind::kSet)) && equal(a, b);
+  };
   const std::vector<Value> left = distinct(gold), right = distinct(answer);
   if (left.size() != right.size()) return false;
   std::vector<bool> used(right.size(), false);
   for (const Value& item : left) {
     size_t partner = 0;
-    while (partner < right.size() && (used[partner] || !equal(item, right[partner]))) ++partner;
+    while (partner < right.size() && (used[partner] || !fit(item, right[partner]))) ++partner;
     if (partner == right.size()) return false;
     used[partner] = true;
   }
@@ -290,6 +320,24 @@ std::optional<bool> Comparison::angles(const Value& gold, const Value& answer) {
   return algebra_.equal(angle, other.form);
 }
 
+/// 100 degrees Celsius are 212 degrees Fahrenheit and 373.15 K; nothing unless the two have different scales.
+std::optional<bool> Comparison::temperatures(const Value& gold, const Value& answer) {
+  const auto kelvins = [&](const Value& value) -> std::optional<Form> {
+    if (value.unit->dimensions.size() != 1 || value.unit->dimensions.begin()->second != 1) return std::nullopt;
+    const std::string& scale = value.unit->dimensions.begin()->first;
+    if (scale == "k") return value.form;
+    if (scale != "c" && scale != "f") return std::nullopt;
+    const Form zero = algebra_.number(Rational(Integer(27315), Integer(100)));
+    if (scale == "c") return algebra_.add(value.form, zero);
+    const Form above = algebra_.subtract(value.form, algebra_.number(Rational(32)));
+    return algebra_.add(algebra_.scale(above, Rational(Integer(5), Integer(9))), zero);
+  };
+  if (gold.unit->dimensions == answer.unit->dimensions) return std::nullopt;
+  const std::optional<Form> left = kelvins(gold), right = kelvins(answer);
+  if (!left || !right) return std::nullopt;
+  return algebra_.equal(*left, *right);
+}
+
 bool Comparison::scalars(const Value& gold, const Value& answer) {
   const auto is_unnamed = [](const Value& value) { return value.unit && value.unit->dimensions.contains("unit"); };
   if (is_unnamed(gold) != is_unnamed(answer)) {  // 5 square units may be 5 cm^2
@@ -299,6 +347,7 @@ bool Comparison::scalars(const Value& gold, const Value& answer) {
   }
   if (const std::optional<bool> same = angles(gold, answer)) return *same;
   if (gold.unit && answer.unit) {
+    if (const std::optional<bool> same = temperatures(gold, answer)) return *same;
     const Unit left = with_pounds_like(*gold.unit, *answer.unit), right = with_pounds_like(*answer.unit, *gold.unit);
     if (left.dimensions != right.dimensions || gold.is_percent || answer.is_percent) return false;
     return algebra_.equal(algebra_.scale(gold.form, left.factor), algebra_.scale(answer.form, right.factor));

@@ -34,6 +34,8 @@ std::string_view first_sentence(std::string_view text) {
     } else if (text[i] == '.' && text[i + 1] == ' ' && !in_formula) {
       const bool abbreviated = i >= 2 && text[i - 2] == '.';  // a.m.
       if (!abbreviated) return text.substr(0, i);
+    } else if ((text[i] & 0x80) != 0 && text.substr(i).starts_with("\u3002")) {  // the Chinese full stop
+      return text.substr(0, i);
     }
   }
   return text;
@@ -67,6 +69,24 @@ bool is_layout(std::string_view text, size_t at) {
   return at < text.size() && kWordLayout.find(text[at]) != std::string_view::npos;
 }
 
+/// The same behind the Chinese word for it; 0 for none.
+size_t behind_chinese_answer(std::string_view text, size_t at) {
+  constexpr std::string_view kAnswer = "\u7B54\u6848";
+  if (!text.substr(at).starts_with(kAnswer)) return 0;
+  size_t next = at + kAnswer.size();
+  bool introduced = false;
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    for (const std::string_view word : {"\u662F", "\u4E3A", "\uFF1A", ":", " "}) {  // is, is, :
+      if (!text.substr(next).starts_with(word)) continue;
+      next += word.size();
+      introduced |= word != " ";
+      goes_on = true;
+    }
+  }
+  return introduced ? next : 0;
+}
+
 /// Where the answer begins that "answer is", "answer:", "answer =" or "Ans." at this place introduce; 0 for none.
 size_t behind_answer_words(std::string_view text, size_t at) {
   const bool is_short = !is_word_at(text, at, "answer");
@@ -93,10 +113,14 @@ size_t behind_answer_words(std::string_view text, size_t at) {
 
 /// What a sentence adds to its answer: "about 5", "5, not 6", "5!" and "5..." say 5.
 std::string_view without_prose(std::string_view text) {
-  for (const std::string_view word : {"approximately ", "about ", "exactly ", "simply ", "just "})
+  for (const std::string_view word :
+       {"approximately ", "about ", "exactly ", "simply ", "just ", "therefore ", "thus ", "then ", "indeed "})
     if (is_word_at(text, 0, word)) text.remove_prefix(word.size());
   for (const std::string_view tail : {", not ", ", rather than ", ", instead of ", " because ", ", since ", " since "})
     if (const size_t at = text.find(tail); at != std::string_view::npos) text = text.substr(0, at);
+  const std::string_view said = text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+  for (const std::string_view tail : {", as required", ", as desired", ", as needed", ", as claimed", ", as expected"})
+    if (said.ends_with(tail)) text = said.substr(0, said.size() - tail.size());
   std::string_view start = text;
   while (!start.empty() && std::string_view("!?.").find(start.back()) != std::string_view::npos) start.remove_suffix(1);
   const bool is_number = !start.empty() && start.find_first_not_of("0123456789-+$*") == std::string_view::npos;
@@ -106,7 +130,9 @@ std::string_view without_prose(std::string_view text) {
 /// What follows the last "answer is" or "answer:", to the end of its sentence. Read from the end, each place once.
 std::optional<std::string_view> after_answer_words(std::string_view text) {
   for (size_t at = text.size(); at-- > 0;) {
-    const size_t next = behind_answer_words(text, at);
+    const bool is_latin = (text[at] | 0x20) == 'a';
+    if (!is_latin && (text[at] & 0x80) == 0) continue;
+    const size_t next = is_latin ? behind_answer_words(text, at) : behind_chinese_answer(text, at);
     if (next == 0) continue;
     const std::string_view rest = trimmed(text.substr(next));
     if (const std::optional<std::string_view> formula = first_display(rest)) return formula;
@@ -198,7 +224,10 @@ std::string_view behind_thinking(std::string_view text) {
 
 std::optional<std::string> extract_math_answer(std::string_view completion) {
   completion = behind_thinking(completion);
-  if (const std::optional<std::string> box = math::last_boxes(completion)) return answer_or_nothing(*box);
+  if (const std::optional<std::string> box = math::last_boxes(completion)) {
+    const std::optional<std::string_view> rest = after_answer_words(*box);  // \boxed{\text{Answer: } 5}
+    return answer_or_nothing(rest ? *rest : std::string_view(*box));
+  }
   if (const size_t mark = completion.rfind("####"); mark != std::string_view::npos)
     return answer_or_nothing(first_line(trimmed(completion.substr(mark + 4))));
   if (const size_t close = completion.rfind("</answer>"); close != std::string_view::npos)

@@ -94,6 +94,27 @@ Value Evaluator::relation(const Node& node) {
   return result;
 }
 
+/// (x, y) = (1, 2): each item knows its name. Neighbours in the alphabet stand in its order, so that (y, x) = (1, 2) is
+/// (2, 1); others, as (r, theta) and (n, k), as they are written.
+Value Evaluator::coordinates(const Node& names, Value values) {
+  if (values.kind == Value::Kind::kScalar) throw Undecided{};
+  if (values.kind != Value::Kind::kGroup) return values;
+  std::vector<Value>& items = values.items;
+  if (items.size() != names.children.size()) throw Undecided{};
+  std::string letters;
+  for (size_t i = 0; i < items.size(); ++i) {
+    items[i].subject = names.children[i]->name;
+    for (size_t before = 0; before < i; ++before)
+      if (items[before].subject == items[i].subject) throw Undecided{};
+    if (items[i].subject.size() == 1) letters += items[i].subject;
+  }
+  std::sort(letters.begin(), letters.end());
+  const bool are_neighbours = letters.size() == items.size() && letters.back() - letters.front() + 1u == items.size();
+  if (are_neighbours)
+    std::sort(items.begin(), items.end(), [](const Value& a, const Value& b) { return a.subject < b.subject; });
+  return values;
+}
+
 Value Evaluator::equation(const Node& node, size_t sides) {
   const Node &first = *node.children[0], &last = *node.children[sides - 1];
   const auto equal_scalars = [&](size_t from) {
@@ -104,7 +125,7 @@ Value Evaluator::equation(const Node& node, size_t sides) {
   };
   const bool is_vector = first.kind == Kind::kGroup && std::all_of(first.children.begin(), first.children.end(),
                                                                    [](const auto& each) { return is_variable(*each); });
-  if (is_vector && sides == 2) return value(last);  // (x, y) = (1, 2)
+  if (is_vector && sides == 2) return coordinates(first, value(last));
   std::optional<std::string> subject = subject_of(first);
   const Node* side = &last;
   if (!subject && sides == 2 && subject_of(last)) {  // 5 = x
@@ -269,7 +290,7 @@ std::optional<RealSet> Evaluator::as_reals(const Value& value) {
       if (!is_open || algebra_.as_rational(item.form)->sign() != (low ? -1 : 1)) return std::nullopt;
       continue;
     }
-    if (!is_real(item)) return std::nullopt;
+    if (!is_real(item) || !item.subject.empty()) return std::nullopt;  // (x, y) = (1, 2) is a point
     (low ? piece.low : piece.high) = Endpoint{item.form, value.brackets[low ? 0 : 1] == (low ? '(' : ')')};
   }
   RealSet result = normalized({piece});

@@ -114,7 +114,11 @@ Words words_of(const std::string& text, bool has_formulas) {
     in_formula ^= c == '$' && has_formulas;
     if (word.empty()) continue;
     result.denies |= is_one_of(word, kDenying);
-    result.turns |= is_one_of(word, kTurning);
+    // "6 more eggs" are 6; "6 more than x", whose "than" tells, and "6 more" may be a part
+    const size_t before = text.find_last_not_of(' ', i - word.size() - 1);
+    const bool is_further = word == "more" && before < i && is_digit(text[before]) && i + 1 < text.size() &&
+                            text[i] == ' ' && is_letter(text[i + 1]);
+    result.turns |= is_one_of(word, kTurning) && !is_further;
     if (word == "and") {  // "5 in April and May" joins no numbers
       if (has_digit) joined_at = i;
     } else {
@@ -199,7 +203,7 @@ bool changes_number(std::string_view rest) {
   size_t end = begin;
   while (end < rest.size() && is_letter(rest[end])) ++end;
   const std::string_view word = rest.substr(begin, end - begin);
-  if (word == "for" || word == "and" || word == "but" || word == "is") return false;
+  if (word == "for" || word == "and" || word == "but" || word == "is" || word == "more") return false;
   try {
     parse_unit(word);
   } catch (const Undecided&) {
@@ -218,13 +222,35 @@ bool is_computed(std::string_view left) {
   return !is_name && left.find_first_of("+-*/") != std::string_view::npos;
 }
 
+/// "the number of divisors" of 5 is not 5; "the total" of 5 and "a score" of 5 are.
+bool is_function_of(std::string_view phrase) {
+  const size_t article = phrase.rfind("the ");
+  if (article == std::string_view::npos || (article > 0 && phrase[article - 1] != ' ')) return false;
+  static constexpr std::string_view kNames[] = {"total", "value", "amount",  "maximum", "minimum", "age",
+                                                "price", "cost",  "score",   "length",  "height",  "width",
+                                                "area",  "sum",   "average", "quantity"};
+  static constexpr std::string_view kVerbs[] = {"is", "are", "was", "were", "has", "have", "had", "needs", "gets"};
+  phrase.remove_prefix(article + 4);
+  std::string_view word;
+  while (!phrase.empty()) {
+    const size_t space = std::min(phrase.find(' '), phrase.size());
+    word = phrase.substr(0, space);
+    if (is_one_of(word, kVerbs)) return false;
+    phrase.remove_prefix(std::min(space + 1, phrase.size()));
+  }
+  return !is_one_of(word, kNames);
+}
+
 /// Whether what stands before a number makes another of it: "the square of", "a multiple of", "twice".
 bool is_operand(std::string_view before) {
   static constexpr std::string_view kOperations[] = {
       "square",  "cube",    "root",     "multiple", "multiples", "reciprocal", "opposite",  "inverse", "factor",
       "divisor", "power",   "negative", "half",     "third",     "quarter",    "logarithm", "double",  "twice",
       "triple",  "factors", "powers",   "squares",  "fraction",  "divisible",  "by",        "absolute"};
-  if (before.ends_with(" of")) before.remove_suffix(3);
+  if (before.ends_with(" of")) {
+    before.remove_suffix(3);
+    if (is_function_of(before)) return true;
+  }
   const size_t space = before.rfind(' ');
   std::string word(space == std::string_view::npos ? before : before.substr(space + 1));
   for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <optional>
+#include <tuple>
 
 namespace keel::math {
 namespace {
@@ -77,6 +78,8 @@ constexpr auto kUnits = std::to_array<Known>({
     {"c", "c", 1, 1, 1, false},
     {"fahrenheit", "f", 1, 1, 1, true},
     {"f", "f", 1, 1, 1, false},
+    {"k", "k", 1, 1, 1, false},
+    {"kelvin", "k", 1, 1, 1, true},
     {"n", "newton", 1, 1, 1, false},
     {"newton", "newton", 1, 1, 1, true},
     {"j", "joule", 1, 1, 1, false},
@@ -124,7 +127,7 @@ constexpr auto kChanging = std::to_array<std::string_view>(
      "fourth",     "quarter",   "fifth",  "sixth",     "seventh",  "eighth",  "ninth",   "tenth",    "hundredth",
      "thousandth", "millionth", "power",  "root",      "over",     "plus",    "no",      "none",     "never",
      "nor",        "neither",   "approx", "roughly",   "nearly",   "around",  "minus",   "negative", "base",
-     "choose",     "except",    "unless"});
+     "choose",     "except",    "unless", "ten",       "ish"});
 
 // The symbols before which m and M are prefixes: 5 mg is not 5 Mg. "Min" and "MPH" are none of these.
 constexpr auto kPrefixed = std::to_array<std::string_view>(
@@ -147,6 +150,22 @@ std::string singular(std::string word) {
   if (find_unit(word) != nullptr || word.size() < 3) return word;
   if (word.ends_with("s") && !word.ends_with("ss")) word.pop_back();
   return word;
+}
+
+/// 1 N = 1 kg m/s^2, 1 J = 1 N m, 1 W = 1 J/s.
+Unit in_base_units(Unit unit) {
+  static constexpr std::tuple<const char*, int, int> kDerived[] = {
+      {"newton", 1, -2}, {"joule", 2, -2}, {"watt", 2, -3}};  // with the powers of meter and second
+  for (const auto& [name, meters, seconds] : kDerived) {
+    const auto found = unit.dimensions.find(name);
+    if (found == unit.dimensions.end()) continue;
+    const int power = found->second;
+    unit.dimensions.erase(found);
+    for (const auto& [dimension, each] : {std::pair{"gram", 1}, {"meter", meters}, {"second", seconds}})
+      if ((unit.dimensions[dimension] += each * power) == 0) unit.dimensions.erase(dimension);
+    unit.factor = unit.factor * Rational(1000).power(power);
+  }
+  return unit;
 }
 
 }  // namespace
@@ -248,8 +267,9 @@ Unit parse_unit(std::string_view words) {
     }
   }
   finish(pending);
-  if (unit.dimensions.contains("c") || unit.dimensions.contains("f")) unit.dimensions.erase("degree");
-  return unit;
+  for (const char* scale : {"c", "f", "k"})
+    if (unit.dimensions.contains(scale)) unit.dimensions.erase("degree");
+  return in_base_units(std::move(unit));
 }
 
 }  // namespace keel::math

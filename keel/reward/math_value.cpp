@@ -35,6 +35,11 @@ bool is_temperature(const Node& node) {
   return node.kind == Kind::kVariable && (node.name == "C" || node.name == "F" || node.name == "K");
 }
 
+/// 20 degrees C, after its minus sign.
+bool is_degrees(const Node& node) {
+  return node.kind == Kind::kProduct && node.children[0]->kind == Kind::kDegree && is_temperature(*node.children[1]);
+}
+
 bool is_minus_one_sign(const Node& node) {
   return node.kind == Kind::kNegative && node.children[0]->kind == Kind::kConstant;
 }
@@ -70,7 +75,7 @@ Value Evaluator::value(const Node& node) {
     case Kind::kNegative:
       if (is_minus_one_sign(node) && node.children[0]->name == "infinity")
         return {.kind = Value::Kind::kInfinity, .form = algebra_.number(Rational(-1))};
-      if (node.children[0]->kind == Kind::kPercent) {
+      if (node.children[0]->kind == Kind::kPercent || is_degrees(*node.children[0])) {
         Value inside = value(*node.children[0]);
         inside.form = algebra_.scale(inside.form, Rational(-1));
         return inside;
@@ -88,8 +93,11 @@ Value Evaluator::value(const Node& node) {
       return {.form = scalar(*node.children[0]), .is_percent = true};
     case Kind::kDegree:
       return {.form = scalar(*node.children[0]), .unit = parse_unit("degree")};
-    case Kind::kProduct:  // 20 degrees C
-      if (node.children[0]->kind == Kind::kDegree && is_temperature(*node.children[1]))
+    case Kind::kProduct:  // 20 degrees C; 0 K is no 0
+      if (node.children[0]->kind == Kind::kNumber && node.children[0]->value.sign() == 0 &&
+          is_temperature(*node.children[1]))
+        return {.unit = parse_unit(node.children[1]->name)};
+      if (is_degrees(node))
         return {.form = scalar(*node.children[0]->children[0]), .unit = parse_unit("degree " + node.children[1]->name)};
       break;
     case Kind::kPower:  // (1, 2)^T is a column

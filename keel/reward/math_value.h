@@ -70,6 +70,7 @@ class Evaluator {
   Form trigonometric(const std::string& name, const Form& a);
   Value relation(const Node& node);
   Value equation(const Node& node, size_t sides);
+  Value coordinates(const Node& names, Value values);
   Value inequality(const Node& left, const std::string& sign, const Node& right);
   Value other_than(const Form& a, const std::vector<Value>& excluded);
   Value solved(const Form& difference, const std::string& sign);  // math_inequality.cpp
@@ -112,6 +113,7 @@ class Comparison {
  private:
   bool scalars(const Value& gold, const Value& answer);
   std::optional<bool> angles(const Value& gold, const Value& answer);
+  std::optional<bool> temperatures(const Value& gold, const Value& answer);
   bool unordered(const std::vector<Value>& gold, const std::vector<Value>& answer, bool as_sets);
   bool ordered(const std::vector<Value>& gold, const std::vector<Value>& answer);
   bool ratios(const Value& gold, const Value& answer);
@@ -121,7 +123,7 @@ class Comparison {
   bool same_kind(const Value& gold, const Value& answer);
   bool different_kinds(const Value& gold, const Value& answer);
   std::optional<std::vector<Value>> assigned(const Value& value);
-  bool may_be_either(const Value& list);
+  bool may_be_either(const Value& list, const Value& either);
   std::optional<Value> with_letter_as_unit(const Value& value);
   std::optional<std::vector<Value>> coordinates(const Form& form);
   bool along_axes(std::vector<Value> vector, const std::vector<Value>& items);

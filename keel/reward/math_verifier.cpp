@@ -2,6 +2,7 @@
 
 #include "keel/reward/math_algebra.h"
 #include "keel/reward/math_modular.h"
+#include "keel/reward/math_renaming.h"
 #include "keel/reward/math_text.h"
 #include "keel/reward/math_value.h"
 #include "keel/reward/math_words.h"
@@ -34,7 +35,7 @@ class Judge {
     budget_.note(side.text.size());
     side.signature = side.text;  // of a script or length that no rule knows
     try {
-      std::vector<Token> tokens = with_numbers_for_words(tokenize(spelled_in_ascii(side.text)));
+      std::vector<Token> tokens = with_signs_for_phrases(with_numbers_for_words(tokenize(spelled_in_ascii(side.text))));
       budget_.note(300 * tokens.size());
       side.signature = text_signature(tokens);
       side.node = parse_phrase(side.signature);
@@ -55,7 +56,12 @@ class Judge {
     if (gold_phrase == answer_phrase) return true;
     if (is_date(gold_phrase) || is_date(answer_phrase)) return false;
     try {
-      if (gold.value && answer.value) return Comparison(algebra_, evaluator_).equal(*gold.value, *answer.value);
+      if (gold.value && answer.value) {
+        Comparison comparison(algebra_, evaluator_);
+        if (comparison.equal(*gold.value, *answer.value)) return true;
+        const NodePointer other = with_names_of(*gold.node, *answer.node);
+        return other && comparison.equal(*gold.value, evaluator_.evaluate(*other));
+      }
     } catch (const Undecided&) {
     }
     Budget rest(max_steps_ / 10);  // of its own, since that of the algebra may be spent

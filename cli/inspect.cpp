@@ -15,6 +15,7 @@
 #include "keel/model/gguf_model.h"
 #include "keel/model/model_folder.h"
 #include "keel/model/safetensors.h"
+#include "keel/text/tokenizer.h"
 #include "keel/train/checkpoint.h"
 #include "keel/train/whole_folder.h"
 
@@ -171,8 +172,22 @@ Findings inspect_run(const fs::path& path) {
   return found;
 }
 
+/// What stands against using a folder as a model. Its weights are not read, only what their files say of them.
+void say_why_not(const fs::path& path, Findings& found) {
+  try {
+    ModelFolder::open(path).weights();
+    Tokenizer::load(path);
+  } catch (const Error& error) {
+    found.summary["why_not"] = error.what();
+  }
+}
+
 Findings inspect_folder(const fs::path& path) {
-  if (fs::exists(path / "config.json")) return inspect_model(path);
+  if (fs::exists(path / "config.json")) {
+    Findings found = inspect_model(path);
+    say_why_not(path, found);
+    return found;
+  }
   if (fs::exists(path / "adapter_config.json")) return inspect_adapter(path);
   if (fs::is_directory(path / "checkpoints")) return inspect_run(path);
   fail(ExitCode::kBadInput, path,

@@ -10,7 +10,8 @@ namespace keel {
 
 Json read_json_file(const std::filesystem::path& path) {
   Json json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) fail(ExitCode::kBadInput, path.string(), ": not JSON");
+  if (json.is_discarded())
+    fail(ExitCode::kBadInput, path.string(), ": not JSON, or cut short; fetch it or write it again");
   return json;
 }
 

@@ -14,6 +14,8 @@ namespace {
 
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
 constexpr const char* kHead = "lm_head.weight";
+// Two files, of which one is of another model or of another version of it.
+constexpr const char* kOfOneModel = "; fetch the config.json and the weights of one model";
 
 /// Normal numbers by Box and Muller from the counter-based generator, so that initial weights do not depend on the
 /// device.
@@ -134,16 +136,17 @@ CausalLm CausalLm::load(const ModelConfig& config, const WeightSource& source, a
     const auto found = left.find(name);
     if (found == left.end())
       fail(ExitCode::kBadInput, source.place, ": no tensor \"", name, "\" of shape ", text_of(shape),
-           "; its config.json asks for it");
+           "; its config.json asks for it", kOfOneModel);
     if (found->second != shape)
       fail(ExitCode::kBadInput, source.place, ": tensor \"", name, "\" has shape ", text_of(found->second),
-           ", its config.json asks for ", text_of(shape));
+           ", its config.json asks for ", text_of(shape), kOfOneModel);
     left.erase(found);
   });
   for (const auto& [name, shape] : left)
     if (!may_be_surplus(name, config))
       fail(ExitCode::kBadInput, source.place, ": tensor \"", name, "\" of shape ", text_of(shape),
-           " has no place in this architecture (", config.model_type, ")");
+           " has no place in a ", config.model_type, " of ", config.num_hidden_layers,
+           " layers as its config.json describes it", kOfOneModel);
   model.visit([&](const std::string& name, Tensor& weight, std::vector<int64_t>) {
     weight = source.read(name).to(device).requires_grad_();
   });

@@ -18,6 +18,8 @@ namespace {
 
 constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kTensors = "adapter_model.safetensors";
+constexpr const char* kOfOneAdapter =
+    "; wanted the adapter of this model, with the adapter_config.json that was saved beside it";
 constexpr const char* kPrefix = "base_model.model.";  // PEFT wraps the model twice before it names its tensors
 
 std::string with(const std::string& layer, const char* part) { return kPrefix + layer + part; }
@@ -25,11 +27,12 @@ std::string with(const std::string& layer, const char* part) { return kPrefix + 
 /// One tensor of an adapter, of the shape that it must have.
 Tensor read_part(const SafetensorsFile& file, const std::string& place, const std::string& name,
                  const std::vector<int64_t>& shape) {
-  if (!file.contains(name)) fail(ExitCode::kBadInput, place, ": no tensor \"", name, "\"; ", kConfig, " asks for it");
+  if (!file.contains(name))
+    fail(ExitCode::kBadInput, place, ": no tensor \"", name, "\"; ", kConfig, " asks for it", kOfOneAdapter);
   const Tensor value = file.read_float32(name);
   if (value.sizes() != at::IntArrayRef(shape))
     fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" has shape ", value.sizes(), ", ", kConfig,
-         " and the model ask for ", at::IntArrayRef(shape));
+         " and the model ask for ", at::IntArrayRef(shape), kOfOneAdapter);
   if (!value.isfinite().all().item<bool>())
     fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" holds NaN or Inf; train or fetch the adapter again");
   return value;
@@ -106,7 +109,7 @@ Json read_adapter(const std::filesystem::path& folder, CausalLm& model) {
            "which adapters do not reach here; ", kMergeFirst);
     if (!known.empty())
       fail(ExitCode::kBadInput, place, ": tensor \"", info.name, "\" of shape ", at::IntArrayRef(info.shape),
-           " has no place on this model");
+           " has no place on this model", kOfOneAdapter);
   }
   if (known.empty())
     fail(ExitCode::kBadInput, (folder / kConfig).string(), ": target_modules is ",

@@ -43,6 +43,13 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& fol
   if (!std::filesystem::exists(folder / kIndex)) {
     const bool other_format = std::filesystem::exists(folder / "pytorch_model.bin") ||
                               std::filesystem::exists(folder / "pytorch_model.bin.index.json");
+    const std::vector<std::string> names = list_directory(folder);
+    const auto shard = std::find_if(names.begin(), names.end(), [](const std::string& name) {
+      return name.starts_with("model-") && name.ends_with(".safetensors");
+    });
+    if (shard != names.end() && finish.empty())
+      fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, ", and ", *shard,
+           " is one of several files, whose ", kIndex, " is missing; fetch it too");
     fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, " and no ", kIndex, "; ",
          !finish.empty() && !other_format
              ? finish

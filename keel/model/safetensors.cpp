@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <tuple>
 
 #include "keel/core/error.h"
@@ -213,6 +214,12 @@ std::string read_header(const InputFile& file) {
   if (file.size() < 8) refuse(file.path(), "it has ", file.size(), " bytes; the header's length alone takes 8");
   uint64_t length = 0;
   file.read_at(0, std::as_writable_bytes(std::span(&length, 1)));
+  constexpr std::string_view kPointer = "version https://git-lfs";  // what a clone without Git LFS leaves
+  std::string start(std::min<uint64_t>(file.size(), kPointer.size()), ' ');
+  file.read_at(0, std::as_writable_bytes(std::span(start)));
+  if (start == kPointer)
+    fail(ExitCode::kBadInput, file.path(), " is a pointer of Git LFS, and not the weights it stands for; fetch them ",
+         "with: git lfs pull");
   if (length > kMaxHeaderBytes) {
     refuse(file.path(), "its header claims ", length, " bytes; at most ", kMaxHeaderBytes, " are accepted");
   }

@@ -264,6 +264,47 @@ class ModelFolder(support.Test):
 
     # What is refused ---------------------------------------------------------------------------------------------------
 
+    def test_files_that_are_not_whole_or_not_of_one_model_are_told_what_to_fetch(self):
+        good, config, weights = dict(self.weights), self.base / "config.json", self.base / "model.safetensors"
+        name, (shape, numbers) = next((n, w) for n, w in good.items() if "up_proj" in n)
+        one_model = "fetch the config.json and the weights of one model"
+        for changed, parts in (({k: v for k, v in good.items() if k != name}, ("no tensor", f'"{name}"', "asks for it")),
+                               ({**good, name: (shape[::-1], numbers)}, (f'"{name}" has shape', "asks for")),
+                               ({**good, "model.layers.9.x.weight": ([1], [0.0])}, ('"model.layers.9.x.weight"', "no place"))):
+            self.weights = changed
+            self.write_weights()
+            self.assert_refused(self.generate(), 3, *parts, one_model)
+        self.weights = good
+        self.write_weights()
+        for file in (config, self.base / "generation_config.json"):
+            text = file.read_text()
+            file.write_text(text[:20])
+            self.assert_refused(self.generate(), 3, str(file), "not JSON, or cut short; fetch it or write it again")
+            file.write_text(text)
+        weights.rename(self.base / "model-00001-of-00002.safetensors")
+        self.assert_refused(self.generate(), 3, "model-00001-of-00002.safetensors", "model.safetensors.index.json is missing")
+        weights.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1048576\n")
+        self.assert_refused(self.generate(), 3, str(weights), "a pointer of Git LFS", "git lfs pull")
+
+    def test_inspect_says_why_a_folder_is_no_model_that_can_be_used(self):
+        def why_not():
+            result = keel("inspect", "--json", self.base)
+            self.assert_exit(result, 0)
+            return json.loads(result.stdout).get("why_not")
+        self.assertIsNone(why_not())
+        config = self.change_config()
+        self.change_config(model_type="mamba")
+        self.assertIn('model_type is "mamba"; known: llama', why_not())
+        (self.base / "config.json").write_text(json.dumps(config))
+        (self.base / "tokenizer.json").rename(self.base / "kept.json")
+        self.assertIn("no tokenizer.json", why_not())
+        (self.base / "kept.json").rename(self.base / "tokenizer.json")
+        (self.base / "model.safetensors").unlink()
+        self.assertIn("no model.safetensors", why_not())
+        index = {"weight_map": {name: "model-00001-of-00001.safetensors" for name in self.weights}}
+        (self.base / "model.safetensors.index.json").write_text(json.dumps(index))
+        self.assertIn("names model-00001-of-00001.safetensors, which is not there", why_not())
+
     def test_weights_that_are_no_floats_are_refused_by_name(self):
         odd = "model.layers.0.input_layernorm.weight"
         for dtype in ("I32", "U8", "I8", "F8_E4M3"):

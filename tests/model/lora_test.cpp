@@ -211,9 +211,12 @@ TEST(Lora, NamesTensorsThatDoNotFit) {
     CausalLm other = tiny_model(tiny_config(4, 2, false));
     return error_of(3, [&] { read_adapter(folder, other); });
   };
-  EXPECT_THAT(refusal([](auto& tensors) { tensors.pop_back(); }), HasSubstr("layers.1.self_attn.q_proj.lora_B.weight"));
-  EXPECT_THAT(refusal([](auto& tensors) { tensors[0].second = at::zeros({2, 12}); }), HasSubstr("[2, 12]"));
-  EXPECT_THAT(refusal([](auto& tensors) { tensors.emplace_back("stray", at::zeros({1})); }), HasSubstr("stray"));
+  const auto names = [](const char* part) {  // and says which file is wanted
+    return AllOf(HasSubstr(part), HasSubstr("the adapter of this model, with the adapter_config.json"));
+  };
+  EXPECT_THAT(refusal([](auto& tensors) { tensors.pop_back(); }), names("layers.1.self_attn.q_proj.lora_B.weight"));
+  EXPECT_THAT(refusal([](auto& tensors) { tensors[0].second = at::zeros({2, 12}); }), names("[2, 12]"));
+  EXPECT_THAT(refusal([](auto& tensors) { tensors.emplace_back("stray", at::zeros({1})); }), names("stray"));
   remove_tree(folder);
 }
 

@@ -72,7 +72,8 @@ int run(const keel::cli::Action& action) {
   try {
     const ExitCode code = action();
     // What was printed may still be on its way: to a full disk, say, where it would be lost without a word.
-    if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+    if (lost && !keel::nobody_reads(STDOUT_FILENO))
       keel::fail(ExitCode::kHealthGuard, "what was printed could not be written (is the disk full?)");
     return static_cast<int>(code);
   } catch (const keel::Error& error) {
@@ -109,6 +110,10 @@ int main(int argc, char** argv) {
         keel::cli::add_reward, keel::cli::add_inspect, keel::cli::add_convert, keel::cli::add_doctor}) {
     const keel::cli::Action action = add(app);
     commands.emplace_back(app.get_subcommands({}).back(), action);
+  }
+  if (argc == 1) {
+    std::fprintf(stderr, "%s\nA subcommand is required\n", app.help().c_str());
+    return static_cast<int>(ExitCode::kBadConfiguration);
   }
   try {
     app.parse(argc, argv);

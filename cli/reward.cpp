@@ -60,6 +60,7 @@ ExitCode reward_rows(const std::string& path, const Settings& settings) {
                               .completion = read.completion,
                               .spelled = read.completion,
                               .tokens = std::move(read.tokens),
+                              .stopped = read.stopped,
                               .id = line.number};
     const Judgement judgement = reward.judge({&sample, 1});
     const auto json = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };

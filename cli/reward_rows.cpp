@@ -59,6 +59,18 @@ std::optional<std::vector<int32_t>> tokens_of(const Json& row, const std::string
   return ids.get<std::vector<int32_t>>();
 }
 
+/// Whether a completion ended by itself, as the samples of `keel eval` and of servers say; where a row says nothing, it
+/// did.
+bool stopped_of(const Json& row, const std::string& place) {
+  for (const char* key : {"finish", "finish_reason"}) {
+    const auto found = row.find(key);
+    if (found == row.end() || found->is_null()) continue;
+    if (!found->is_string()) refuse(place, key, *found, "a text, such as stop or length");
+    return *found != "length";
+  }
+  return true;
+}
+
 bool has_prompt(const Json& row) {
   for (const Schema& schema : schema_table())
     for (const std::string& column : schema.prompts)
@@ -105,6 +117,7 @@ Columns RewardRows::columns_of(const Json& row, const std::string& place) const 
 RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& place) const {
   const Completion completion = completion_of(row, place);
   std::optional<std::vector<int32_t>> tokens = tokens_of(row, place);
+  const bool stopped = stopped_of(row, place);
   Columns columns = columns_ ? *columns_ : columns_of(row, place);
   const bool promptless = keys_.prompt_key.empty() && !has_prompt(row);
   Row known{row, place};
@@ -122,7 +135,8 @@ RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& plac
                               .answer = std::move(example.answer),
                               .extra = std::move(example.extra)},
                    .completion = completion.text,
-                   .tokens = std::move(tokens)};
+                   .tokens = std::move(tokens),
+                   .stopped = stopped};
   if (example.prompt.is_array())
     result.prompt.messages = std::move(example.prompt);
   else if (!promptless)

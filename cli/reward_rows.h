@@ -14,6 +14,7 @@ struct RewardRow {
   Prompt prompt;
   std::string completion;
   std::optional<std::vector<int32_t>> tokens;
+  bool stopped = true;  // it was not cut off
 };
 
 /// Reads rows of completions as training reads rows of prompts: by the schemas of docs/data.md and the keys of section

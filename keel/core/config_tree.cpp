@@ -71,12 +71,33 @@ std::string single_quoted(std::string_view text, const TreeBuilder& builder) {
   builder.refuse(0, "the closing quote is missing");
 }
 
+/// [a.jsonl, 3]: a list without quotes, which YAML has and JSON has not, and which a shell leaves as it is.
+bool is_plain_list(std::string_view text) {
+  return text.size() >= 2 && text.front() == '[' && text.back() == ']' &&
+         text.substr(1, text.size() - 2).find_first_of("\"'[]{}") == std::string_view::npos;
+}
+
+void read_plain_list(std::string_view text, TreeBuilder& builder) {
+  builder.begin_list(0);
+  text = trimmed(text.substr(1, text.size() - 2));
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view item = trimmed(text.substr(0, comma));
+    if (item.empty()) builder.refuse(0, "there is nothing between two commas of the list");
+    builder.scalar(plain_scalar(item, builder.place(0)), 0);
+    text = trimmed(text.substr(std::min(comma + 1, text.size())));
+  }
+  builder.end();
+}
+
 /// The value of an override as a tree of its own; paths in it are relative.
 ConfigTree override_value(std::string_view text, TreeBuilder builder) {
   check_characters(text, builder, 0);
   text = trimmed(text);
   const char first = text.empty() ? ' ' : text[0];
-  if (first == '[' || first == '{' || first == '"') {
+  if (is_plain_list(text)) {
+    read_plain_list(text, builder);
+  } else if (first == '[' || first == '{' || first == '"') {
     read_json(text, 0, builder);
   } else if (first == '\'') {
     builder.scalar(single_quoted(text, builder), 0);
@@ -124,6 +145,10 @@ ConfigTree read_config(const std::filesystem::path& path) {
     fail(ExitCode::kBadConfiguration, name, ": this is a setting, not a file; the configuration file comes first and ",
          "the settings after it: CONFIG ", name);
   if (!file) fail(ExitCode::kBadConfiguration, name, ": cannot be opened; does the file exist?");
+  for (const char* ending : {".jsonl", ".parquet", ".gz", ".zst", ".gguf", ".safetensors"})
+    if (name.ends_with(ending))
+      fail(ExitCode::kBadConfiguration, name, ": this is no configuration, but data or a model; name it in a ",
+           "configuration file, as data.files or model.path");
   std::string text(kMaxConfigBytes + 1,
                    '\0');  // one more than allowed, so that too large is seen without reading it all
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

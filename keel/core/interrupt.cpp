@@ -1,5 +1,6 @@
 #include "keel/core/interrupt.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -50,6 +51,11 @@ void install_signal_handlers() {
 }
 
 void end_when_nobody_reads() { signal(SIGPIPE, SIG_DFL); }
+
+bool nobody_reads(int descriptor) {
+  pollfd end{.fd = descriptor, .events = POLLOUT, .revents = 0};
+  return poll(&end, 1, /*timeout=*/0) == 1 && (end.revents & POLLERR) != 0;
+}
 
 void wait_for_saving() {
   saving = 1;

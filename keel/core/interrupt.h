@@ -13,6 +13,9 @@ void install_signal_handlers();
 /// a word, as any other. Before, SIGPIPE is ignored.
 void end_when_nobody_reads();
 
+/// Whether this is the end of a pipe that has no reader any more.
+bool nobody_reads(int descriptor);
+
 /// There is a run to be saved: asked to stop, it has the time that its step takes.
 void wait_for_saving();
 

@@ -45,9 +45,10 @@ Json parse_reply(const std::string& text, uint64_t id) {
 void check_reply(const Json& reply, size_t count) {
   if (reply.contains("error"))
     throw ChannelError(reply["error"].is_string() ? reply["error"].get<std::string>() : reply["error"].dump());
+  // Not tried again with one completion each, where a function that always gives one would be right by accident.
   if (!reply["rewards"].is_array() || reply["rewards"].size() != count)
-    throw ChannelError("gave " + std::to_string(reply["rewards"].size()) + " rewards for " + std::to_string(count) +
-                       " completions");
+    throw ChannelDown("gave " + std::to_string(reply["rewards"].size()) + " rewards for " + std::to_string(count) +
+                      " completions");
 }
 
 Scores scores_of(const Json& reply) {

@@ -15,7 +15,7 @@ struct ChannelError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Nobody answers at all: there is no sense in asking again.
+/// Nobody answers at all, or not for as many completions as were asked about: there is no sense in asking again.
 struct ChannelDown : ChannelError {
   using ChannelError::ChannelError;
 };

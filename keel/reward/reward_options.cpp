@@ -104,7 +104,8 @@ std::unique_ptr<Reward> make_python(const Written& w) {
   const std::string file = colon == std::string::npos ? w.argument : w.argument.substr(0, colon + 3);
   const std::string function = colon == std::string::npos ? "" : w.argument.substr(colon + 4);
   if (!file.ends_with(".py")) refuse(w.text, "wanted python:FILE.py or python:FILE.py:FUNCTION");
-  if (!std::filesystem::is_regular_file(file)) refuse(w.text, "there is no file " + file);
+  if (!std::filesystem::is_regular_file(file))
+    refuse(w.text, "there is no file " + file + " (looked for from " + std::filesystem::current_path().string() + ")");
   return std::make_unique<ProgramReward>(std::make_unique<WorkerPool>(
       w.workers({w.options.python, "-u", "-c", std::string(python_worker()), file, function}, true)));
 }

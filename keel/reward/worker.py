@@ -164,13 +164,12 @@ def judge_batch(result, count):
         result = result.tolist()
     if isinstance(result, (str, bytes, dict, set, frozenset)) or not hasattr(result, "__iter__"):
         raise TypeError(f"the function returned {result!r} ({type(result).__name__}); wanted a list")
-    if not hasattr(result, "__len__"):
-        result = list(itertools.islice(result, count + 1))  # a generator may have no end
-        if len(result) > count:
-            raise ValueError(f"the function gave more than {count} rewards for {count} completions")
-    if len(result) != count:
-        raise ValueError(f"the function returned {len(result)} rewards for {count} completions")
-    rewards = list(result)
+    rewards = list(itertools.islice(result, count + 1))  # a generator may have no end
+    if len(rewards) != count:
+        given = len(result) if hasattr(result, "__len__") else len(rewards) if len(rewards) < count else f"more than {count}"
+        # Of all of them: with one completion each a function that always gives one would be right by accident.
+        wrong = f"ValueError: the function returned {given} rewards for {count} completions"
+        return {"rewards": [None] * count, "errors": {str(i): wrong for i in range(count)}}
     return judge_each(lambda i: rewards[i], count)
 
 

@@ -96,6 +96,18 @@ class Inspect(support.Test):
                 self.assertEqual(process.stderr.read(), b"", command)
             self.assertEqual(process.returncode, -signal.SIGPIPE, command)
 
+    def test_a_run_that_nobody_watches_is_finished(self):
+        config = self.folder / "run.yaml"
+        config.write_text(json.dumps({"run": {"dir": str(self.folder / "run")}, "sft": {"steps": 2}, "train": {"steps": 1},
+                                      "eval": {"prompts": 8}, "model": {"hidden_size": 16, "heads": 2}}))
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run([support.KEEL, "train", config], stdout=write, stderr=subprocess.PIPE,
+                              stdin=subprocess.DEVNULL, env=support.environment(), check=False)
+        os.close(write)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertTrue((self.folder / "run" / "checkpoints" / "LATEST").exists())
+
     def test_a_name_is_looked_for_in_the_cache(self):
         snapshot = self.folder / "cache" / "models--some--model" / "snapshots" / "abc"
         self.assert_exit(keel("convert", self.file, snapshot), 0)

@@ -195,6 +195,12 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assertEqual(json.loads(result.stdout)["reward"], 1.75, result.stderr)
         self.assertIn("read as: the configured columns; answer from ours, prompt from q (a text), source from from", result.stderr)
 
+    def test_a_row_may_say_that_its_completion_was_cut_off(self):
+        data = [{"completion": "x"}, {"completion": "x", "finish": "stop"}, {"completion": "x", "finish": "length"},
+                {"completion": "x", "finish_reason": "length"}, {"completion": "x", "finish_reason": None}]
+        self.assert_rewards(self.reward(data, "stopped"), [1, 1, 0, 0, 1])
+        self.assertIn('"finish" is', self.reward([{"completion": "x", "finish": 3}], "stopped", code=3).stderr)
+
     def test_trls_columns_have_an_entry_for_every_row(self):
         """As `datasets` makes a table of such rows: what a row lacks is None."""
         path = self.write("columns.py", """

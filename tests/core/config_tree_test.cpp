@@ -391,6 +391,16 @@ TEST(Override, ReadsQuotedStringsListsAndMappings) {
   EXPECT_EQ(place_of(tree, "c.1"), "command line");
 }
 
+TEST(Override, ReadsListsWithoutQuotesAsYamlDoes) {
+  ConfigTree tree;
+  apply_override(tree, "a=[rows.jsonl]");
+  apply_override(tree, "b=[ math , tags:think, 1.5,true ,null]");
+  apply_override(tree, "c=[]");
+  EXPECT_EQ(tree.value, Json::parse(R"({"a":["rows.jsonl"],"b":["math","tags:think",1.5,true,null],"c":[]})"));
+  EXPECT_EQ(place_of(tree, "b.1"), "command line");
+  EXPECT_EQ(override_error("a=[x,,y]"), "command line: a=[x,,y]: there is nothing between two commas of the list");
+}
+
 TEST(Override, ForgetsThePlacesOfWhatItReplaces) {
   ConfigTree tree = parse_config("{\"list\":\n[1,\n2], \"listing\": 1}", "run.json");
   apply_override(tree, "list=[7]");

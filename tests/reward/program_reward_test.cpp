@@ -220,7 +220,22 @@ TEST_F(UserReward, AWrongCountIsReported) {
   const Judgement judgement = judge(batch_, options_);
   EXPECT_EQ(judgement.totals, (Rewards{std::nullopt, std::nullopt}));
   ASSERT_EQ(judgement.failures.size(), 2u);
-  expect_part(judgement.failures[1], "2 rewards for 1 completions");
+  expect_part(judgement.failures[1], "3 rewards for 2 completions");
+}
+
+TEST_F(UserReward, AWrongCountIsNoBetterForBeingRightOfASingleCompletion) {
+  batch_.add("a").add("b").add("c");
+  options_.on_error = "skip";
+  const auto expect_failures = [&] {
+    const Judgement judgement = judge(batch_, options_);
+    EXPECT_EQ(judgement.totals, Rewards(3));
+    ASSERT_EQ(judgement.failures.size(), 3u);
+    expect_part(judgement.failures[2], "1 rewards for 3 completions");
+  };
+  python("def reward(completions, **k): return [1.0]\n");
+  expect_failures();
+  shell("while read -r line; do echo '[1]'; done\n");
+  expect_failures();
 }
 
 TEST_F(UserReward, AProgramSpeaksTheSameLines) {

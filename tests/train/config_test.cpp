@@ -61,6 +61,8 @@ TEST(Config, ThePageOfTheDocumentationIsWhatTheTableOfOptionsSays) {
       "the\ncommand line (`train.steps=200`), which wins over the file. Every key has a "
       "default.\nAn unknown key, one that the file repeats, a value of another type or outside its range, and settings "
       "that contradict\neach other are errors with the place and the way out.\n"
+      "Paths are relative to the folder where Keel is started; a run records those of model and data in full, not "
+      "those of\nreward functions.\n"
       "[examples/quickstart.yaml](../examples/quickstart.yaml) is a whole one; `config.yaml` in a run's folder has "
       "every key.\n\n" +
       table.markdown();

@@ -6,6 +6,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
+#include "keel/core/json_file.h"
 #include "keel/data/row_file.h"
 
 namespace keel::cli {
@@ -19,8 +20,7 @@ constexpr const char* kNoPrompt = "(none)";  // stands in where a row has no pro
 constexpr const char* kCompletions[] = {"completion", "response", "responses", "output"};
 
 [[noreturn]] void refuse(const std::string& place, const char* key, const Json& value, const char* wanted) {
-  fail(ExitCode::kBadInput, place, ": \"", key, "\" is ",
-       printable(value.dump(-1, ' ', false, Json::error_handler_t::replace)), "; wanted ", wanted);
+  fail(ExitCode::kBadInput, place, ": \"", key, "\" is ", printable(json_line(value)), "; wanted ", wanted);
 }
 
 /// The text of a message of the assistant's; nothing where it is none.

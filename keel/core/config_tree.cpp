@@ -71,7 +71,7 @@ std::string single_quoted(std::string_view text, const TreeBuilder& builder) {
   builder.refuse(0, "the closing quote is missing");
 }
 
-/// [a.jsonl, 3]: a list without quotes, which YAML has and JSON has not, and which a shell leaves as it is.
+/// [a.jsonl, 3]: a list without quotes, which YAML has and JSON has not.
 bool is_plain_list(std::string_view text) {
   return text.size() >= 2 && text.front() == '[' && text.back() == ']' &&
          text.substr(1, text.size() - 2).find_first_of("\"'[]{}") == std::string_view::npos;

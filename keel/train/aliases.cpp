@@ -99,6 +99,18 @@ Json remote_reward(const Json& value, const ConfigTree&, const OptionTable&) {
 /// Read with the file it belongs to.
 Json part_of_another(const Json&, const ConfigTree&, const OptionTable&) { return kSetsNothing; }
 
+// Ways out of keys that have no like, where several share one.
+constexpr const char* kNameFunctions =
+    "functions are named in reward.functions: \"python:FILE.py:FUNCTION\" for your own, or a built-in one";
+constexpr const char* kSetSteps = "Keel counts rollout batches; set train.steps";
+constexpr const char* kLoggedAnyway = "every step is in metrics.jsonl of run.dir; remove it";
+constexpr const char* kNoTruncation =
+    "truncated sampling changes the support of mu, so ratios would be biased; remove it";
+constexpr const char* kOneDevice = "a run has one device; set run.device";
+constexpr const char* kSetFolder = "a run is its folder; set run.dir";
+constexpr const char* kKlInLoss =
+    "Keel adds the KL to the loss and takes nothing off the reward; set reference.kl_coefficient";
+
 }  // namespace
 
 void add_aliases(OptionTable& t) {
@@ -156,18 +168,17 @@ void add_aliases(OptionTable& t) {
            "threshold");
   t.refuse("max_prompt_length", "TRL",
            "TRL cuts longer prompts, Keel leaves them out and counts them; set data.max_prompt_tokens");
-  t.refuse("reward_funcs", "TRL",
-           "functions are named in reward.functions: \"python:FILE.py:FUNCTION\" for your own, or a built-in one");
+  t.refuse("reward_funcs", "TRL", kNameFunctions);
   t.refuse("dataset_name", "TRL",
            "Keel reads files; name them in data.files, and those to evaluate on in data.eval_files");
-  t.refuse("num_train_epochs", "TRL", "Keel counts rollout batches; set train.steps");
+  t.refuse("num_train_epochs", "TRL", kSetSteps);
   t.refuse("loss_type", "TRL", "a method says how its loss is averaged; set objective.method or objective.aggregation");
   t.refuse("scale_rewards", "TRL", "set objective.advantage: grpo divides by the group's standard deviation");
   t.refuse("use_vllm", "TRL", "Keel samples itself, rollout.max_sequences completions at once; remove it");
   t.refuse("bf16", "TRL", "training is in float32, and checkpoint.dtype says what is saved; remove it");
-  t.refuse("logging_steps", "TRL", "every step is in metrics.jsonl of run.dir; remove it");
-  t.refuse("top_p", "TRL", "truncated sampling changes the support of mu, so ratios would be biased; remove it");
-  t.refuse("top_k", "TRL", "truncated sampling changes the support of mu, so ratios would be biased; remove it");
+  t.refuse("logging_steps", "TRL", kLoggedAnyway);
+  t.refuse("top_p", "TRL", kNoTruncation);
+  t.refuse("top_k", "TRL", kNoTruncation);
 
   // verl
   t.alias("trainer.default_local_dir", "run.dir", "verl");
@@ -216,34 +227,29 @@ void add_aliases(OptionTable& t) {
   t.alias("critic.cliprange_value", "critic.value_clip", "verl");
   t.alias("critic.optim.lr", "critic.lr", "verl");
   t.alias("trainer.critic_warmup", "critic.warmup_steps", "verl");
-  t.refuse("reward_fn", "verl",
-           "functions are named in reward.functions: \"python:FILE.py:FUNCTION\" for your own, or a built-in one");
+  t.refuse("reward_fn", "verl", kNameFunctions);
   t.refuse("reward_model.reward_manager", "verl",
            "which signature a function has is read off it; set reward.functions");
   t.refuse("reward_model.enable", "verl",
            "a reward model is a server; set reward.functions to its address, http://...");
-  t.refuse("trainer.total_epochs", "verl", "Keel counts rollout batches; set train.steps");
-  t.refuse("trainer.n_gpus_per_node", "verl", "a run has one device; set run.device");
-  t.refuse("trainer.nnodes", "verl", "a run has one device; set run.device");
-  t.refuse("trainer.project_name", "verl", "a run is its folder; set run.dir");
-  t.refuse("trainer.experiment_name", "verl", "a run is its folder; set run.dir");
-  t.refuse("trainer.logger", "verl", "every step is in metrics.jsonl of run.dir; remove it");
+  t.refuse("trainer.total_epochs", "verl", kSetSteps);
+  t.refuse("trainer.n_gpus_per_node", "verl", kOneDevice);
+  t.refuse("trainer.nnodes", "verl", kOneDevice);
+  t.refuse("trainer.project_name", "verl", kSetFolder);
+  t.refuse("trainer.experiment_name", "verl", kSetFolder);
+  t.refuse("trainer.logger", "verl", kLoggedAnyway);
   t.refuse("data.val_batch_size", "verl", "set eval.prompts, the number of prompts to evaluate on");
   t.refuse("data.filter_overlong_prompts", "verl",
            "prompts that are longer than data.max_prompt_tokens are always left out, and counted; remove it");
-  t.refuse("algorithm.use_kl_in_reward", "verl",
-           "Keel adds the KL to the loss and takes nothing off the reward; set reference.kl_coefficient");
-  t.refuse("algorithm.kl_ctrl.kl_coef", "verl",
-           "Keel adds the KL to the loss and takes nothing off the reward; set reference.kl_coefficient");
+  t.refuse("algorithm.use_kl_in_reward", "verl", kKlInLoss);
+  t.refuse("algorithm.kl_ctrl.kl_coef", "verl", kKlInLoss);
   t.refuse("actor_rollout_ref.actor.loss_agg_mode", "verl", "set objective.aggregation");
   t.refuse("actor_rollout_ref.rollout.name", "verl", "Keel samples itself; remove it");
   t.refuse("actor_rollout_ref.rollout.gpu_memory_utilization", "verl",
            "memory is bounded by rollout.max_sequences; remove it");
-  t.refuse("actor_rollout_ref.rollout.tensor_model_parallel_size", "verl", "a run has one device; set run.device");
-  t.refuse("actor_rollout_ref.rollout.top_p", "verl",
-           "truncated sampling changes the support of mu, so ratios would be biased; remove it");
-  t.refuse("actor_rollout_ref.rollout.top_k", "verl",
-           "truncated sampling changes the support of mu, so ratios would be biased; remove it");
+  t.refuse("actor_rollout_ref.rollout.tensor_model_parallel_size", "verl", kOneDevice);
+  t.refuse("actor_rollout_ref.rollout.top_p", "verl", kNoTruncation);
+  t.refuse("actor_rollout_ref.rollout.top_k", "verl", kNoTruncation);
   t.refuse("data.truncation", "verl",
            "Keel never cuts a prompt; one that is longer than data.max_prompt_tokens is left out and counted");
   t.refuse("actor_rollout_ref.actor.clip_ratio_c", "verl",
@@ -272,7 +278,7 @@ void add_aliases(OptionTable& t) {
            "set data.max_prompt_tokens: longer prompts are left out and counted, not cut");
   t.refuse("init_kl_coef", "OpenRLHF",
            "OpenRLHF takes the KL off the reward, Keel adds it to the loss; set reference.kl_coefficient");
-  t.refuse("max_samples", "OpenRLHF", "Keel counts rollout batches; set train.steps");
+  t.refuse("max_samples", "OpenRLHF", kSetSteps);
 }
 
 }  // namespace keel

@@ -3,7 +3,7 @@
 JOBS ?= 2
 compile := cmake --build build --parallel $(JOBS) --target
 
-.PHONY: build quickstart test test-gpu bench bench-step bench-trl format clean bootstrap bootstrap-tests configure gpu
+.PHONY: build quickstart test test-crash test-gpu bench bench-step bench-trl format clean bootstrap bootstrap-tests configure gpu
 .NOTPARALLEL:
 
 build: configure
@@ -16,6 +16,11 @@ quickstart: configure
 test: bootstrap-tests configure
 	@$(compile) all cuda_kernels
 	@ctest --test-dir build --parallel $(JOBS) --output-on-failure --label-exclude gpu
+
+# Other counts: make test-crash KILLS=900 FLIPS=100. Some kinds only: make test-crash KINDS="kills signals".
+test-crash: configure
+	@$(compile) keel_cli
+	@scripts/python.sh tests/crash/run.py --jobs $(JOBS)
 
 test-gpu: gpu configure
 	@$(compile) keel_cli keel_gpu_tests

@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -28,9 +27,8 @@ Action add_convert(CLI::App& app) {
   return [arguments] {
     const GgufModel model = GgufModel::open(arguments->input);
     write_gguf_as_folder(model, arguments->output, dtype_named(arguments->dtype, "--dtype"));
-    std::printf("%s: %s, %s parameters in %s\n", arguments->output.c_str(),
-                model.config()["architectures"][0].get<std::string>().c_str(),
-                format_count(model.parameter_count()).c_str(), arguments->dtype.c_str());
+    Console().line(arguments->output + ": " + model.config()["architectures"][0].get<std::string>() + ", " +
+                   format_count(model.parameter_count()) + " parameters in " + arguments->dtype);
     return ExitCode::kDone;
   };
 }

@@ -69,7 +69,7 @@ Action add_doctor(CLI::App& app) {
     std::printf("  YAML         %s\n", can_read_yaml() ? "on" : "off: built without yaml-cpp; configurations are JSON");
     std::printf("  tokenizers   %s\n",
                 text::has_unicode_tables() ? "of all kinds" : "of words only: built without PCRE2 and utf8proc");
-    std::printf("  data files   JSON lines%s%s%s\n", can_read(DataFormat::kGzip) ? ", gzip" : "",
+    std::printf("  data files   JSON lines, JSON lists, CSV%s%s%s\n", can_read(DataFormat::kGzip) ? ", gzip" : "",
                 can_read(DataFormat::kZstd) ? ", zstd" : "", can_read(DataFormat::kParquet) ? ", Parquet" : "");
     std::printf("  sandbox      %s\n", sandbox_state().c_str());
     return ExitCode::kDone;

@@ -13,6 +13,7 @@
 #include "keel/train/checkpoint.h"
 #include "keel/train/evaluation.h"
 #include "keel/train/problems.h"
+#include "keel/train/run_models.h"
 #include "keel/train/starting_model.h"
 
 namespace keel::cli {
@@ -32,7 +33,7 @@ struct Evaluated {
 /// What --model names, else the newest sound checkpoint of the run, else what the run would start from.
 Evaluated model_to_evaluate(const Arguments& arguments, Config& config, Console& messages) {
   const at::Device device = open_device(config.run.device);
-  std::string name = arguments.model;
+  std::string name = model_named(arguments.model, &messages);
   if (name.empty()) {
     std::vector<std::string> notes;
     name = newest_checkpoint(std::filesystem::path(config.run.dir) / "checkpoints", notes).string();
@@ -40,11 +41,13 @@ Evaluated model_to_evaluate(const Arguments& arguments, Config& config, Console&
   }
   if (!name.empty()) {
     if (config.model.random_weights) messages.line("the weights are those of " + name + ", not model.random_weights");
-    return {name, load_model(name, device)};
+    return {name, load_whole_model(name, device)};
   }
   if (config.model.path.empty())
     fail(ExitCode::kBadInput, "run.dir: ", config.run.dir,
          " has no sound checkpoint to evaluate; name a run with run.dir=FOLDER or a model with --model");
+  config.model.path = model_named(config.model.path, &messages);
+  config.lora.adapter = adapter_named(config.lora.adapter, &messages);
   LoadedModel start = starting_model(config, device);
   add_starting_adapter(start, config);
   return {config.model.path + (config.model.random_weights ? " with random weights" : ""), std::move(start)};
@@ -91,11 +94,11 @@ void print_json(const Evaluation& result, const std::string& model, const Skippe
       {"length_mean", result.length_mean},
       {"truncated", result.truncated}};
   for (const SourceStatistics& source : result.statistics.sources) tree["sources"][source.source] = to_json(source);
-  std::printf("%s\n", tree.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  std::printf("%s\n", escape_json_controls(tree.dump(2, ' ', false, Json::error_handler_t::replace)).c_str());
 }
 
 void print_table(const Evaluation& result, const std::string& model, const std::string& problem_set, Console& console) {
-  console.line(escape_controls(model) + " on " + problem_set);
+  console.line(model + " on " + problem_set);
   console.line(to_table(result.statistics));
   const std::string average = result.statistics.all.measures.front().name;
   console.line(average + (result.is_accuracy ? " is the accuracy: the share of right answers"
@@ -164,8 +167,8 @@ Action add_eval(CLI::App& app) {
       ->required();
   command->add_option("OVERRIDES", arguments->overrides, "key=value settings that win over the file");
   command->add_option("--model", arguments->model,
-                      "A Hugging Face model folder, a GGUF file, or owner/name in the local cache; else the newest "
-                      "checkpoint in run.dir, else model.path");
+                      "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run; else "
+                      "the newest checkpoint in run.dir, else model.path");
   command->add_option("--samples", arguments->samples, "Write every completion to this file, one JSON object per line");
   command->add_flag("--json", arguments->json, "The numbers as one JSON object");
   return [arguments] { return evaluate_command(*arguments); };

@@ -1,17 +1,26 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <random>
 #include <sstream>
 
 #include "cli/commands.h"
+#include "cli/generation_settings.h"
+#include "keel/core/console.h"
 #include "keel/core/device.h"
+#include "keel/core/hash.h"
 #include "keel/core/json_file.h"
+#include "keel/core/limits.h"
+#include "keel/core/nearest.h"
 #include "keel/model/loaded_model.h"
 #include "keel/model/lora.h"
 #include "keel/rollout/engine.h"
 #include "keel/rollout/sampler.h"
+#include "keel/train/run_models.h"
+#include "keel/train/starting_model.h"
 
 namespace keel::cli {
 namespace {
@@ -21,10 +30,9 @@ constexpr int64_t kDefaultNewTokens = 256;
 struct Request {
   std::string model, adapter, prompt, system, device = "cpu";
   int64_t samples = 1, threads = 0;
-  std::optional<int64_t> max_new_tokens;
-  uint64_t seed = 0;
-  double temperature = 1.0, top_p = 1.0;
-  bool chat = false, json = false;
+  GenerationFlags flags;
+  std::optional<uint64_t> seed;
+  bool chat = false, json = false, raw = false;
 };
 
 /// CLI11's own Range lets nan pass.
@@ -40,6 +48,16 @@ CLI::Validator number_between(double low, double high, bool or_zero) {
   return CLI::Validator(check, "");
 }
 
+/// CLI11's own IsMember has no hint.
+CLI::Validator one_of(const std::vector<std::string>& choices) {
+  const auto check = [=](const std::string& text) {
+    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string();
+    const std::optional<std::string> near = nearest_name(text, choices);
+    return text + "; wanted " + joined(choices, " or ") + (near ? "; did you mean " + *near + "?" : "");
+  };
+  return CLI::Validator(check, "");
+}
+
 std::vector<int32_t> prompt_tokens(const LoadedModel& loaded, const Request& request) {
   if (!request.chat) return encode_text(loaded, request.prompt);
   Json messages = Json::array();
@@ -48,19 +66,47 @@ std::vector<int32_t> prompt_tokens(const LoadedModel& loaded, const Request& req
   return encode_chat(loaded, messages);
 }
 
-void print(const Rollout& rollout, const LoadedModel& loaded, const Request& request) {
+/// Short enough to be typed again.
+uint64_t random_seed() { return std::random_device()(); }
+
+/// What keys the noise: another prompt has other noise under the same seed, and the i-th completion of a prompt is the
+/// same whatever the number of completions.
+uint64_t noise_seed(uint64_t seed, const std::vector<int32_t>& prompt) {
+  std::string bytes(sizeof(seed) + prompt.size() * sizeof(int32_t), '\0');
+  std::memcpy(bytes.data(), &seed, sizeof(seed));
+  std::memcpy(bytes.data() + sizeof(seed), prompt.data(), prompt.size() * sizeof(int32_t));
+  return std::stoull(sha256_hex(bytes).substr(0, 16), nullptr, 16);
+}
+
+/// Tokens of the longest completion: what a flag asks for must fit into the model's positions; the file's number and
+/// our own default give way.
+int64_t longest_completion(const LoadedModel& loaded, size_t prompt_tokens, const GenerationSettings& settings,
+                           const std::optional<int64_t>& asked) {
+  const int64_t positions = loaded.model.config().max_position_embeddings;
+  const int64_t room = positions - static_cast<int64_t>(prompt_tokens);
+  if (room < 1)
+    fail(ExitCode::kBadConfiguration, "the prompt has ", prompt_tokens, " tokens, but the model has ", positions,
+         " positions; shorten the prompt to at most ", positions - 1, " tokens");
+  if (asked.value_or(0) > room)
+    fail(ExitCode::kBadConfiguration, "the prompt has ", prompt_tokens, " tokens and --max-new-tokens is ", *asked,
+         ", but the model has ", positions, " positions; lower --max-new-tokens to at most ", room);
+  return std::min(settings.max_new_tokens.value_or(kDefaultNewTokens), room);
+}
+
+void print(const Rollout& rollout, uint64_t seed, const LoadedModel& loaded, const Request& request) {
   const bool stopped = rollout.finish == Finish::kStop;
   const size_t spoken = rollout.tokens.size() - (stopped ? 1 : 0);  // the stop token is no part of the text
   const std::string text = loaded.tokenizer.decode(std::span(rollout.tokens).first(spoken));
   if (!request.json) {
-    std::printf("%s\n", text.c_str());
+    std::printf("%s\n", (request.raw ? text : escape_controls(text, Newlines::kKeep)).c_str());
     return;
   }
   const Json row = {{"tokens", rollout.tokens},
                     {"logprobs", rollout.behavior_logp},
                     {"text", text},
-                    {"finish_reason", stopped ? "stop" : "length"}};
-  std::printf("%s\n", json_line(row).c_str());
+                    {"finish_reason", stopped ? "stop" : "length"},
+                    {"seed", seed}};
+  std::printf("%s\n", escape_json_controls(json_line(row)).c_str());
 }
 
 ExitCode generate(const Request& request) {
@@ -68,9 +114,11 @@ ExitCode generate(const Request& request) {
     fail(ExitCode::kBadConfiguration, "--system is given without --chat; a plain prompt has no system message: add ",
          "--chat, or write the text into --prompt");
   use_threads(request.threads);
-  LoadedModel loaded = load_model(request.model, open_device(request.device, "--device"));
-  if (!request.adapter.empty()) {
-    read_adapter(request.adapter, loaded.model);
+  Console messages(stderr);
+  const std::string model = model_named(request.model, &messages), adapter = adapter_named(request.adapter, &messages);
+  LoadedModel loaded = load_whole_model(model, open_device(request.device, "--device"));
+  if (!adapter.empty()) {
+    read_adapter(adapter, loaded.model);
     loaded.model = loaded.model.merged();
   }
   Prompt prompt;
@@ -78,23 +126,20 @@ ExitCode generate(const Request& request) {
   if (prompt.tokens.empty())
     fail(ExitCode::kBadConfiguration,
          "--prompt is empty and the tokenizer adds nothing to it; wanted at least one token");
-  const int64_t positions = loaded.model.config().max_position_embeddings;
-  const int64_t room = positions - static_cast<int64_t>(prompt.tokens.size());
-  if (room < 1)
-    fail(ExitCode::kBadConfiguration, "the prompt has ", prompt.tokens.size(), " tokens, but the model has ", positions,
-         " positions; shorten the prompt to at most ", positions - 1, " tokens");
-  const int64_t max_new_tokens = request.max_new_tokens.value_or(std::min(kDefaultNewTokens, room));
-  if (max_new_tokens > room)
-    fail(ExitCode::kBadConfiguration, "the prompt has ", prompt.tokens.size(), " tokens and --max-new-tokens is ",
-         max_new_tokens, ", but the model has ", positions, " positions; lower --max-new-tokens to at most ", room);
+  const GenerationSettings settings = generation_settings(loaded.generation, request.flags);
+  const int64_t longest = longest_completion(loaded, prompt.tokens.size(), settings, request.flags.max_new_tokens);
+  const uint64_t seed = request.seed.value_or(random_seed());
   const SamplingRequest sampling{.samples_per_prompt = request.samples,
-                                 .temperature = request.temperature,
-                                 .top_p = request.top_p,
-                                 .max_new_tokens = max_new_tokens,
+                                 .temperature = settings.temperature,
+                                 .top_p = settings.top_p,
+                                 .only_top_k = settings.top_k,
+                                 .max_new_tokens = longest,
                                  .stop_ids = loaded.stop_ids,
-                                 .seed = request.seed};
-  for (const Rollout& rollout : RolloutEngine(loaded.model, loaded.tokenizer).generate({&prompt, 1}, sampling))
-    print(rollout, loaded, request);
+                                 .seed = noise_seed(seed, prompt.tokens)};
+  const std::vector<Rollout> rollouts = RolloutEngine(loaded.model, loaded.tokenizer).generate({&prompt, 1}, sampling);
+  for (const std::string& note : settings.notes) messages.line(note);
+  if (!request.seed && settings.temperature > 0) messages.line("seed " + std::to_string(seed));
+  for (const Rollout& rollout : rollouts) print(rollout, seed, loaded, request);
   return ExitCode::kDone;
 }
 
@@ -105,30 +150,46 @@ Action add_generate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Sample from a model, with log-probs");
   command
       ->add_option("--model", request->model,
-                   "A Hugging Face model folder, a GGUF file, or owner/name in the local cache")
+                   "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run: its "
+                   "newest sound checkpoint")
       ->required();
-  command->add_option("--adapter", request->adapter, "Folder of a PEFT adapter (LoRA) to put on the model");
+  command->add_option("--adapter", request->adapter, "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one");
   command->add_option("--prompt", request->prompt, "The text to go on from, or the user's message with --chat")
       ->required();
   command->add_option("--system", request->system, "A system message, with --chat");
   command->add_option("-n", request->samples, "Completions")->check(CLI::Range(1, 1 << 16));
   command
-      ->add_option("--temperature", request->temperature,
-                   "0 takes the likeliest token and reports untempered log-probs; otherwise 0.0001 to 100")
+      ->add_option("--temperature", request->flags.temperature,
+                   "0 takes the likeliest token and reports untempered log-probs; otherwise 0.0001 to 100. Without it "
+                   "the model's generation_config.json decides, else 1")
       ->check(number_between(kMinTemperature, kMaxTemperature, /*or_zero=*/true));
-  command->add_option("--top-p", request->top_p, "Sample from the likeliest tokens with this much probability")
+  command
+      ->add_option("--top-p", request->flags.top_p,
+                   "Sample from the likeliest tokens with this much probability; without it as the file says, else 1")
       ->check(number_between(1e-9, 1.0, /*or_zero=*/false));
   command
-      ->add_option("--max-new-tokens", request->max_new_tokens,
-                   "Longest completion; without it 256, or what the model's positions leave")
+      ->add_option("--top-k", request->flags.top_k,
+                   "Sample from this many of the likeliest tokens, 0 from all; without it as the file says, else 0")
+      ->check(CLI::Range(0, 1 << 27));
+  command
+      ->add_option("--max-new-tokens", request->flags.max_new_tokens,
+                   "Longest completion; without it as the file says, else 256, or what the model's positions leave")
       ->check(CLI::Range(1, 1 << 27));
-  command->add_option("--seed", request->seed, "Of the sampling noise; a whole number from 0 on")
+  command
+      ->add_option("--seed", request->seed,
+                   "Of the sampling noise, a whole number from 0 on; without it one is drawn and printed")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--device", request->device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_option("--device", request->device, "cpu or cuda")->check(one_of({"cpu", "cuda"}));
   command->add_option("--threads", request->threads, "CPU threads; 0 means one per core")
       ->check(CLI::Range(0, 1 << 12));
   command->add_flag("--chat", request->chat, "Put the prompt through the model's chat template");
-  command->add_flag("--json", request->json, "One object per line and sample: tokens, logprobs, text, finish_reason");
+  CLI::Option* json = command->add_flag("--json", request->json,
+                                        "One object per line and sample: tokens, logprobs, text, finish_reason, seed");
+  command
+      ->add_flag("--raw", request->raw,
+                 "The text byte for byte; without it control characters other than newlines and tabs are shown as "
+                 "\\x1b and so on")
+      ->excludes(json);
   return [request] { return generate(*request); };
 }
 

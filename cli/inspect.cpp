@@ -149,26 +149,31 @@ Findings inspect_model(const fs::path& path) {
     if (const auto damage = checkpoint ? find_damage(path) : find_damage_in(path, kOfReference)) found.fault = *damage;
     found.summary["checksums"] = found.fault.empty() ? "hold" : "do not hold";
   }
-  if (fs::exists(path / "adapter" / "adapter_config.json"))
+  if (path_exists(path / "adapter" / "adapter_config.json"))
     found.parts.emplace_back("adapter", inspect_adapter(path / "adapter"));
-  if (fs::exists(path / "critic" / "config.json")) found.parts.emplace_back("critic", inspect_model(path / "critic"));
+  if (path_exists(path / "critic" / "config.json")) found.parts.emplace_back("critic", inspect_model(path / "critic"));
   return found;
 }
 
-/// A run by its checkpoints, of which the newest is looked into.
+/// A run by its checkpoints, of which the newest sound one is looked into.
 Findings inspect_run(const fs::path& path) {
   Findings found;
   Json names = Json::array();
-  for (const std::string& name : list_directory(path / "checkpoints"))
-    if (name.starts_with("step-") && name.find('.') == name.npos) names.push_back(name);
+  for (const fs::path& checkpoint : finished_checkpoints(path / "checkpoints"))
+    names.insert(names.begin(), checkpoint.filename().string());
   found.summary = {{"kind", "run"}, {"checkpoints", names}};
   add_files(path, found);
-  if (names.empty()) return found;
-  const std::string newest = "checkpoints/" + names.back().get<std::string>();
-  found.parts.emplace_back(newest, inspect_model(path / newest));
-  if (fs::exists(path / "reference" / "config.json"))
-    found.parts.emplace_back("reference", inspect_model(path / "reference"));
-  found.fault = found.parts.front().second.fault;
+  std::vector<std::string> damaged;
+  const fs::path newest = newest_checkpoint(path / "checkpoints", damaged);
+  if (!damaged.empty()) found.fault = damaged.front();
+  if (!newest.empty())
+    found.parts.emplace_back("checkpoints/" + newest.filename().string(), inspect_model(newest));
+  const fs::path reference = path / "reference";
+  if (const bool adapter = path_exists(reference / "adapter_config.json"); adapter || path_exists(reference / "config.json"))
+    found.parts.emplace_back("reference", adapter ? inspect_adapter(reference) : inspect_model(reference));
+  if (!path_exists(reference)) return found;
+  if (const auto damage = find_damage_in(reference, {}); damage && found.fault.empty())
+    found.fault = reference.string() + " is damaged (" + *damage + ")";
   return found;
 }
 
@@ -183,20 +188,20 @@ void say_why_not(const fs::path& path, Findings& found) {
 }
 
 Findings inspect_folder(const fs::path& path) {
-  if (fs::exists(path / "config.json")) {
+  if (path_exists(path / "config.json")) {
     Findings found = inspect_model(path);
     say_why_not(path, found);
     return found;
   }
-  if (fs::exists(path / "adapter_config.json")) return inspect_adapter(path);
-  if (fs::is_directory(path / "checkpoints")) return inspect_run(path);
+  if (path_exists(path / "adapter_config.json")) return inspect_adapter(path);
+  if (is_folder(path / "checkpoints")) return inspect_run(path);
   fail(ExitCode::kBadInput, path,
        " has no config.json, no adapter_config.json and no checkpoints; wanted the folder of ",
        "a model, an adapter or a run, a .safetensors or a .gguf file");
 }
 
 Findings inspect(const fs::path& path) {
-  if (fs::is_directory(path)) return inspect_folder(path);
+  if (is_folder(path)) return inspect_folder(path);
   const InputFile file = InputFile::open(path);
   std::array<char, 4> magic{};
   if (file.size() >= magic.size()) file.read_at(0, std::as_writable_bytes(std::span(magic)));
@@ -209,7 +214,7 @@ Findings inspect(const fs::path& path) {
 /// What is not there may be in the cache, unless it is named like a file.
 fs::path place_of(const std::string& name) {
   const std::string extension = fs::path(name).extension().string();
-  return fs::exists(name) || extension == ".gguf" || extension == ".safetensors" ? fs::path(name) : find_model(name);
+  return path_exists(name) || extension == ".gguf" || extension == ".safetensors" ? fs::path(name) : find_model(name);
 }
 
 std::string size_text(uint64_t bytes) {
@@ -243,9 +248,9 @@ void print_members(const Json& members, Console& console) {
   for (const auto& [key, value] : members.items()) {
     const std::string text =
         value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
-    std::array<char, 96> label{};
-    std::snprintf(label.data(), label.size(), "  %-40s ", escape_controls(key).c_str());
-    console.line(label.data() + clip_to_width(escape_controls(text), std::max(40, console.width() - 43)));
+    std::string label = clip_to_width(escape_controls(key), 90);
+    label.resize(std::max<size_t>(label.size(), 40), ' ');
+    console.line("  " + label + " " + clip_to_width(escape_controls(text), std::max(40, console.width() - 43)));
   }
 }
 
@@ -265,7 +270,7 @@ void print_findings(const fs::path& path, const Findings& found, Console& consol
   if (!found.tensors.empty()) {
     console.heading("tensors");
     size_t widest = 0;
-    for (const Row& row : found.tensors) widest = std::max(widest, row.name.size());
+    for (const Row& row : found.tensors) widest = std::max(widest, escape_controls(row.name).size());
     for (const Row& row : found.tensors) {
       std::string name = escape_controls(row.name);
       name.resize(std::max(widest, name.size()), ' ');
@@ -330,11 +335,11 @@ Action add_inspect(CLI::App& app) {
     const fs::path path = place_of(*name);
     const Findings found = inspect(path);
     if (*as_json)
-      std::printf("%s\n", json_line(to_json(path, found)).c_str());
+      std::printf("%s\n", escape_json_controls(json_line(to_json(path, found))).c_str());
     else
       print_findings(path, found, console);
     if (found.fault.empty()) return ExitCode::kDone;
-    std::fprintf(stderr, "keel: %s\n", found.fault.c_str());
+    Console(stderr).line("keel: " + found.fault);
     return ExitCode::kAnsweredNo;
   };
 }

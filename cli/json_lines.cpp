@@ -1,17 +1,21 @@
 #include "cli/json_lines.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <mutex>
-#include <set>
 #include <span>
 
+#include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/json_file.h"
+#include "keel/core/line_reader.h"
 #include "keel/core/parallel.h"
 
 namespace keel::cli {
@@ -20,17 +24,11 @@ namespace {
 constexpr size_t kMaxLine = size_t{64} << 20, kBatchLines = 1024, kBatchBytes = size_t{64} << 20;
 
 Json read_row(const std::string& line, const std::string& place) {
-  std::set<std::string> keys;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::key && depth == 1 && !keys.insert(parsed.get<std::string>()).second)
-      fail(ExitCode::kBadInput, place, ": the key ", parsed.dump(), " stands twice in this row; keep one of them");
-    return true;
-  };
   Json row;
   try {
-    row = Json::parse(line, watch);
-  } catch (const Json::exception& error) {
-    fail(ExitCode::kBadInput, place, ": not valid JSON (", error.what(), "); wanted one object per line");
+    row = parse_json(line, {.depth = kDataDepth, .repeated_keys = false});
+  } catch (const JsonFault& fault) {
+    fail(ExitCode::kBadInput, place, ": ", fault.what(), "; wanted one object per line");
   }
   if (!row.is_object()) fail(ExitCode::kBadInput, place, ": got ", row.type_name(), "; wanted an object");
   return row;
@@ -54,7 +52,7 @@ class MemberReader {
       if (row_[at_] == ',') ++at_, skip_space();
       const size_t key = at_;
       skip_value();
-      Member member{.key = Json::parse(row_.substr(key, at_ - key)).get<std::string>()};
+      Member member{.key = parse_json(row_.substr(key, at_ - key)).get<std::string>()};
       skip_space();
       const size_t colon = at_++;
       skip_space();
@@ -100,7 +98,8 @@ class MemberReader {
 void print_rows(std::span<const JsonLine> lines) {
   if (lines.empty()) return;
   for (const JsonLine& line : lines) {
-    const std::string out = line.out.empty() ? json_line(line.value) : line.out;
+    std::string out = line.out.empty() ? json_line(line.value) : line.out;
+    if (isatty(STDOUT_FILENO)) out = escape_json_controls(out);
     std::fwrite(out.data(), 1, out.size(), stdout);
     std::fputc('\n', stdout);
   }
@@ -160,6 +159,10 @@ void for_each_line(const std::string& path, size_t threads, const std::function<
   const bool is_standard_input = path == "-";
   std::ios::sync_with_stdio(false);  // std::cin would read byte by byte, to share them with stdin
   if (!is_standard_input) {
+    std::error_code unseen;  // of a path that leads nowhere, which opening it finds
+    const std::filesystem::file_status status = std::filesystem::status(path, unseen);
+    if (std::filesystem::is_character_file(status) || std::filesystem::is_block_file(status))
+      fail(ExitCode::kBadInput, path, ": is a device; give a file or a pipe, or use - for standard input");
     file.open(path, std::ios::binary);
     if (!file && path.find('=') != std::string::npos)
       fail(ExitCode::kBadInput, path, ": this is a setting, not a file; the file of rows comes first, or - for ",
@@ -173,10 +176,10 @@ void for_each_line(const std::string& path, size_t threads, const std::function<
   std::vector<JsonLine> lines;
   size_t bytes = 0;
   std::string line;
-  for (uint64_t number = 1; std::getline(input, line); ++number) {
+  for (uint64_t number = 1; next_line(input, line, kMaxLine); ++number) {
     const std::string place = name + ":" + std::to_string(number);
     if (line.size() > kMaxLine)
-      fail(ExitCode::kBadInput, place, ": the line has ", line.size(), " bytes; at most ", kMaxLine, " are read");
+      fail(ExitCode::kBadInput, place, ": the line has more than ", kMaxLine, " bytes; no more are read");
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
       lines.push_back({.value = read_row(line, place), .number = number, .place = place, .text = line});

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <string_view>
 
 #include "cli/commands.h"
+#include "keel/core/console.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/limits.h"
 #include "keel/core/nearest.h"
@@ -26,6 +28,17 @@ void keep_standard_streams_open() {
     if (fcntl(descriptor, F_GETFD) == -1 && open("/dev/null", O_RDWR) != descriptor)
       _exit(static_cast<int>(ExitCode::kInternal));
 }
+
+/// A message may quote a file that strangers wrote.
+std::string visible(std::string_view message) { return keel::escape_controls(message, keel::Newlines::kKeep); }
+
+/// The libraries take a good part of a second to get ready, and a signal in it is not to be a death without a word: this
+/// comes before them.
+void begin() {
+  keep_standard_streams_open();
+  keel::install_signal_handlers();
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)() = begin;
 
 /// LibTorch has a type of its own for a GPU that is full, and none for the CPU.
 bool is_out_of_memory(const std::exception& error) {
@@ -45,6 +58,37 @@ bool complain_about_command(const CLI::App& app, std::string_view word) {
                static_cast<int>(word.size()), word.data(),
                (near ? "did you mean " + *near + "?" : "commands are " + keel::joined(names)).c_str());
   return true;
+}
+
+/// Whether an option of the command takes the next word of the command line.
+bool takes_value(const CLI::Option& option) { return option.get_items_expected_min() > 0; }
+
+/// An option that the command does not have is named before one that is missing is asked for: most likely the one is
+/// the other, misspelt.
+bool complain_about_option(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* command = nullptr;
+  for (const CLI::App* each : app.get_subcommands({}))
+    if (argc > 1 && each->get_name() == argv[1]) command = each;
+  if (command == nullptr) return false;
+  for (int i = 2; i < argc; ++i) {
+    const std::string word(argv[i]);
+    if (word == "--") return false;
+    const bool is_number = word.size() > 1 && (std::isdigit(static_cast<unsigned char>(word[1])) || word[1] == '.');
+    if (!word.starts_with('-') || word == "-" || is_number) continue;
+    const std::string name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);  // -n4
+    if (const CLI::Option* known = command->get_option_no_throw(name)) {
+      i += takes_value(*known) && word == name ? 1 : 0;
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const CLI::Option* option : command->get_options())
+      for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
+    const std::optional<std::string> near = keel::nearest_name(name, names);
+    std::fprintf(stderr, "keel: %s is not an option of %s; %s\nRun with --help for more information.\n", name.c_str(),
+                 argv[1], (near ? "did you mean " + *near + "?" : "it has " + keel::joined(names)).c_str());
+    return true;
+  }
+  return false;
 }
 
 /// Whether a command does more than print, so that it goes on when nobody reads.
@@ -76,11 +120,13 @@ int run(const keel::cli::Action& action) {
     if (lost && !keel::nobody_reads(STDOUT_FILENO))
       keel::fail(ExitCode::kHealthGuard, "what was printed could not be written (is the disk full?)");
     return static_cast<int>(code);
+  } catch (const keel::Interrupted&) {
+    keel::end_interrupted();
   } catch (const keel::Error& error) {
-    std::fprintf(stderr, "keel: %s\n", error.what());
+    std::fprintf(stderr, "keel: %s\n", visible(error.what()).c_str());
     return static_cast<int>(error.code());
   } catch (const std::filesystem::filesystem_error& error) {
-    std::fprintf(stderr, "keel: %s; check the path and its permissions\n", error.what());
+    std::fprintf(stderr, "keel: %s; check the path and its permissions\n", visible(error.what()).c_str());
     return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const std::exception& error) {
     if (is_out_of_memory(error)) {
@@ -89,7 +135,7 @@ int run(const keel::cli::Action& action) {
                    "sizes. The last checkpoint is sound\n");
       return static_cast<int>(ExitCode::kHealthGuard);
     }
-    std::fprintf(stderr, "keel: internal error: %s\n", error.what());
+    std::fprintf(stderr, "keel: internal error: %s\n", visible(error.what()).c_str());
     return static_cast<int>(ExitCode::kInternal);
   }
 }
@@ -97,8 +143,6 @@ int run(const keel::cli::Action& action) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  keep_standard_streams_open();
-  keel::install_signal_handlers();
   CLI::App app("Keel fine-tunes language models with reinforcement learning under a divergence trust region.", "keel");
   app.set_version_flag("--version", keel::cli::version_line);
   app.require_subcommand(1);
@@ -118,8 +162,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const bool explained = error.get_exit_code() != 0 &&
-                           (complain_about_command(app, argc > 1 ? argv[1] : "") || complain_about_dashes(argc, argv));
+    const bool explained =
+        error.get_exit_code() != 0 && (complain_about_command(app, argc > 1 ? argv[1] : "") ||
+                                       complain_about_dashes(argc, argv) || complain_about_option(app, argc, argv));
     if (explained) return static_cast<int>(ExitCode::kBadConfiguration);
     const int code = app.exit(error);  // prints help, version or the mistake
     return code == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);

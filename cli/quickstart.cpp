@@ -31,7 +31,6 @@ Action add_quickstart(CLI::App& app) {
     const Config config = load_config(tree, notes);
     for (const std::string& note : notes) console.line(note);
     console.heading("Keel quickstart");
-    console.line(explain(config));
     const ExitCode code = run_training(config, StartMode::kReplace, console);
     if (code == ExitCode::kDone) print_next_steps(config, console);
     return code;

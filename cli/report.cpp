@@ -1,10 +1,10 @@
 #include "keel/record/report.h"
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 
 #include "cli/commands.h"
+#include "keel/core/console.h"
 #include "keel/core/file.h"
 #include "keel/record/learning_curve_svg.h"
 #include "keel/record/run_data.h"
@@ -33,7 +33,7 @@ Action add_report(CLI::App& app) {
                                              ? std::filesystem::path(arguments->runs[0]) / "report.html"
                                              : std::filesystem::path(arguments->output);
     write_atomically(output, render_report(runs));
-    std::printf("%s\n", output.c_str());
+    Console().line(output.string());
     if (!arguments->curve.empty()) write_atomically(arguments->curve, learning_curve_svg(runs[0]));
     return ExitCode::kDone;
   };

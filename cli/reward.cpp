@@ -70,6 +70,8 @@ ExitCode reward_rows(const std::string& path, const Settings& settings) {
       row["rewards"][reward.terms()[t].name] = json(judgement.terms[t][0]);
     row.erase("failures");
     if (!judgement.failures.empty()) row["failures"] = judgement.failures;
+    row.erase("reward_notes");
+    if (!judgement.notes.empty()) row["reward_notes"] = judgement.notes;
   });
   return ExitCode::kDone;
 }

@@ -6,18 +6,16 @@
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/train/config.h"
+#include "keel/train/trainer.h"
 
 namespace keel::cli {
 
-enum class StartMode { kNew, kReplace, kResume, kResumeOnChangedData };
+enum class StartMode { kNew, kReplace, kResume };
 
-/// Trains, writes the report and prints what came of it; shared by `train` and `quickstart`.
-ExitCode run_training(const Config& config, StartMode mode, Console& console);
+/// Says what will be done, trains, writes the report and prints what came of it; shared by `train` and `quickstart`.
+ExitCode run_training(const Config& config, StartMode mode, Console& console, Trainer::Accepted accepted = {});
 
 /// Applies key=value settings of the command line; a key that stands there twice is an error, as it is in a file.
 void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignments);
-
-/// Every derived number of a configuration in plain words.
-std::string explain(const Config& config);
 
 }  // namespace keel::cli

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/run_description.h"
 #include "cli/run_training.h"
 
 namespace keel::cli {
@@ -10,7 +11,7 @@ namespace {
 struct Arguments {
   std::string config;
   std::vector<std::string> overrides;
-  bool resume = false, changed_data = false, overwrite = false, explain = false;
+  bool resume = false, changed_data = false, damaged_rows = false, overwrite = false, explain = false;
 };
 
 }  // namespace
@@ -26,6 +27,11 @@ Action add_train(CLI::App& app) {
       ->add_flag(
           "--changed-data", arguments->changed_data,
           "With --resume: go on although rows of data.files or data.eval_files were changed, to mend them for instance")
+      ->needs(resume);
+  command
+      ->add_flag("--damaged-rows", arguments->damaged_rows,
+                 "With --resume: go on although rows of the run's own metrics.jsonl or samples.jsonl are missing or "
+                 "damaged; the file is kept as it is beside a new one with the others")
       ->needs(resume);
   command->add_flag("--overwrite", arguments->overwrite, "Replace the run in run.dir")->excludes(resume);
   command->add_flag("--explain", arguments->explain, "Print every derived number and stop");
@@ -46,11 +52,11 @@ Action add_train(CLI::App& app) {
       console.line(explain(config));
       return ExitCode::kDone;
     }
-    const StartMode mode = arguments->changed_data ? StartMode::kResumeOnChangedData
-                           : arguments->resume     ? StartMode::kResume
-                           : arguments->overwrite  ? StartMode::kReplace
-                                                   : StartMode::kNew;
-    return run_training(config, mode, console);
+    const StartMode mode = arguments->resume      ? StartMode::kResume
+                           : arguments->overwrite ? StartMode::kReplace
+                                                  : StartMode::kNew;
+    return run_training(config, mode, console,
+                        {.changed_data = arguments->changed_data, .damaged_rows = arguments->damaged_rows});
   };
 }
 

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/json_lines.h"
+#include "keel/core/console.h"
 #include "keel/reward/math_verifier.h"
 
 namespace keel::cli {
@@ -60,8 +61,8 @@ Action add_verify(CLI::App& app) {
       fail(ExitCode::kBadConfiguration, "verify: ", has_gold ? "--answer" : "--gold",
            " is missing; give --gold and --answer, or --batch FILE");
     const MathVerdict verdict = verify_math(arguments->gold, arguments->answer);
-    std::printf("%s\ngold    %s\nanswer  %s\n", verdict.correct ? "correct" : "wrong", verdict.gold.c_str(),
-                verdict.answer.c_str());
+    std::printf("%s\ngold    %s\nanswer  %s\n", verdict.correct ? "correct" : "wrong",
+                escape_controls(verdict.gold).c_str(), escape_controls(verdict.answer).c_str());
     return verdict.correct ? ExitCode::kDone : ExitCode::kAnsweredNo;
   };
 }

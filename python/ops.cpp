@@ -130,9 +130,10 @@ Decision token_coefficients_op(const std::string& region_name, const Names& name
                                const Names& word_names, const Names& words, const Tensor& logp,
                                const Tensor& behavior_logp, const Tensor& advantages, const OptionalTensor& mask,
                                const OptionalTensor& lengths, const OptionalTensor& groups,
-                               const OptionalTensor& old_logp, const OptionalTensor& topk_behavior_logp,
-                               const OptionalTensor& topk_logp, const OptionalTensor& sampled_in_topk,
-                               const OptionalTensor& divergence) {
+                               const OptionalTensor& old_logp, const OptionalTensor& other_logp,
+                               const OptionalTensor& behavior_other_logp, const OptionalTensor& old_other_logp,
+                               const OptionalTensor& topk_behavior_logp, const OptionalTensor& topk_logp,
+                               const OptionalTensor& sampled_in_topk, const OptionalTensor& divergence) {
   return for_python([&]() -> Decision {
     const TrustRegion region = make_region(region_name, parameters_json(names, numbers_of(numbers), word_names, words));
     check_float_vector("logp", logp);
@@ -144,6 +145,9 @@ Decision token_coefficients_op(const std::string& region_name, const Names& name
                              .lengths = length,
                              .groups = groups_or_one(groups, length.size()),
                              .old_logp = or_none(old_logp),
+                             .other_logp = or_none(other_logp),
+                             .behavior_other_logp = or_none(behavior_other_logp),
+                             .old_other_logp = or_none(old_other_logp),
                              .topk_behavior_logp = or_none(topk_behavior_logp),
                              .topk_logp = or_none(topk_logp),
                              .sampled_in_topk = flags("sampled_in_topk", sampled_in_topk, logp),
@@ -159,6 +163,7 @@ Decision token_coefficients_op(const std::string& region_name, const Names& name
 }
 
 Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& behavior_logp,
+                     const OptionalTensor& other_logp, const OptionalTensor& behavior_other_logp,
                      const OptionalTensor& topk_behavior_logp, const OptionalTensor& topk_logp,
                      const OptionalTensor& sampled_in_topk, const std::string& support) {
   return for_python([&]() -> Tensor {
@@ -174,6 +179,8 @@ Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& 
       return kind == "full_tv" ? full_tv(logp, behavior_logp) : full_kl(logp, behavior_logp);
     }
     TokenPolicy policy{.logp = logp, .behavior_logp = behavior_logp, .advantages = at::zeros_like(logp)};
+    policy.other_logp = or_none(other_logp);
+    policy.behavior_other_logp = or_none(behavior_other_logp);
     const bool topk = kind == "topk_tv" || kind == "topk_kl";
     if (topk) {
       policy.topk_behavior_logp = or_none(topk_behavior_logp);
@@ -183,8 +190,9 @@ Tensor divergence_op(const std::string& kind, const Tensor& logp, const Tensor& 
     check_token_policy(policy, {.top_k = topk ? 1 : 0});
     if (!topk) {
       using Function = Tensor (*)(const Tensor&, const Tensor&);
-      constexpr std::array<std::pair<const char*, Function>, 5> kBySample{
-          {{"binary_tv", binary_tv}, {"binary_kl", binary_kl}, {"k1", k1}, {"k2", k2}, {"k3", k3}}};
+      constexpr std::array<std::pair<const char*, Function>, 4> kBySample{
+          {{"binary_tv", binary_tv}, {"k1", k1}, {"k2", k2}, {"k3", k3}}};
+      if (kind == "binary_kl") return binary_kl(logp, behavior_logp, policy.other_logp, policy.behavior_other_logp);
       for (const auto& [name, function] : kBySample)
         if (kind == name) return function(logp, behavior_logp);
       fail(ExitCode::kBadConfiguration, "divergence \"", kind,
@@ -303,8 +311,8 @@ Tensor aggregation_weights_op(const std::string& kind, const Tensor& values, con
 }
 
 /// What the theorem asks of the numbers, each by the name that the caller knows.
-void check_certificate(const Tensor& tv, const Tensor& rewards, const std::vector<int64_t>& lengths, double xi,
-                       int64_t horizon) {
+void check_certificate(const Tensor& tv, const Tensor& rewards, const std::vector<int64_t>& lengths,
+                       const RewardRange& range, int64_t horizon) {
   const std::vector<double> distances = doubles("tv", tv), reward = doubles("rewards", rewards);
   constexpr double kTolerance = 1e-4;  // of a sum over a vocabulary in float32
   for (size_t i = 0; i < distances.size(); ++i)
@@ -315,8 +323,8 @@ void check_certificate(const Tensor& tv, const Tensor& rewards, const std::vecto
          lengths.size(), " sequences of lengths");
   check_finite("rewards", rewards, {});
   for (size_t s = 0; s < lengths.size(); ++s) {
-    if (!(std::abs(reward[s]) <= xi && std::isfinite(xi)))
-      fail(ExitCode::kBadConfiguration, "xi is ", xi, ", but rewards[", s, "] is ", reward[s],
+    if (!(reward[s] >= range.lowest && reward[s] <= range.highest && std::isfinite(range.half_width())))
+      fail(ExitCode::kBadConfiguration, "xi is ", range.half_width(), ", but rewards[", s, "] is ", reward[s],
            "; wanted a finite bound of every |reward|");
     if (lengths[s] > horizon)
       fail(ExitCode::kBadConfiguration, "horizon is ", horizon, ", but lengths[", s, "] is ", lengths[s],
@@ -324,19 +332,25 @@ void check_certificate(const Tensor& tv, const Tensor& rewards, const std::vecto
   }
 }
 
-/// gain, max_penalty, average_penalty, certificate: [4] float64.
+/// gain, max_penalty, average_penalty, average_penalty_low, certificate, standard_error, improved: [7] float64.
 Tensor certificate_op(const Tensor& logp, const Tensor& behavior_logp, const Tensor& tv, const Tensor& rewards,
-                      const OptionalTensor& lengths, double xi, int64_t horizon, const std::string& divergence) {
+                      const OptionalTensor& lengths, const OptionalTensor& groups, double lowest, double highest,
+                      int64_t horizon, const std::string& divergence) {
   return for_python([&]() -> Tensor {
     check_token_policy({.logp = logp, .behavior_logp = behavior_logp, .advantages = at::zeros_like(logp)}, {});
     check_float_vector("tv", tv, logp);
     const std::vector<int64_t> length = lengths_or_one(lengths, logp.numel());
-    check_certificate(tv, rewards, length, xi, horizon);
+    const RewardRange range{.lowest = lowest, .highest = highest};
+    check_certificate(tv, rewards, length, range, horizon);
+    const std::vector<int64_t> group = groups ? groups_or_one(groups, length.size()) : std::vector<int64_t>{};
     const std::vector<double> pi = doubles("logp", logp), mu = doubles("behavior_logp", behavior_logp),
                               distance = doubles("tv", tv), reward = doubles("rewards", rewards);
+    const double rounding = logp.scalar_type() == at::kDouble ? 0 : kFloatLogProbError;
     const ImprovementCertificate result =
-        improvement_certificate({pi, mu, distance, reward, length, xi, horizon, divergence});
-    return at::tensor({result.gain, result.max_penalty, result.average_penalty, result.certificate}, at::kDouble);
+        improvement_certificate({pi, mu, distance, reward, length, group, range, horizon, divergence, rounding});
+    return at::tensor({result.gain, result.max_penalty, result.average_penalty, result.average_penalty_low,
+                       result.certificate, result.standard_error, result.improved ? 1.0 : 0.0},
+                      at::kDouble);
   });
 }
 
@@ -376,18 +390,19 @@ TORCH_LIBRARY(keel, library) {
   library.def(
       "token_coefficients(str region, str[] names, Tensor numbers, str[] word_names, str[] words, Tensor logp, "
       "Tensor behavior_logp, Tensor advantages, Tensor? mask, Tensor? lengths, Tensor? groups, Tensor? old_logp, "
+      "Tensor? other_logp, Tensor? behavior_other_logp, Tensor? old_other_logp, "
       "Tensor? topk_behavior_logp, Tensor? topk_logp, "
       "Tensor? sampled_in_topk, Tensor? divergence) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)");
   library.def(
-      "divergence(str kind, Tensor logp, Tensor behavior_logp, Tensor? topk_behavior_logp, Tensor? topk_logp, "
-      "Tensor? sampled_in_topk, str support) -> Tensor");
+      "divergence(str kind, Tensor logp, Tensor behavior_logp, Tensor? other_logp, Tensor? behavior_other_logp, "
+      "Tensor? topk_behavior_logp, Tensor? topk_logp, Tensor? sampled_in_topk, str support) -> Tensor");
   library.def(
       "advantages(str kind, Tensor rewards, Tensor? groups, Tensor? lengths, Tensor? mask, Tensor? values, "
       "Tensor? token_rewards, Tensor? gamma, Tensor? lambda_, Tensor? eps) -> (Tensor, Tensor)");
   library.def("aggregation_weights(str kind, Tensor values, Tensor? mask, Tensor? lengths, Tensor? horizon) -> Tensor");
   library.def(
-      "certificate(Tensor logp, Tensor behavior_logp, Tensor tv, Tensor rewards, Tensor? lengths, float xi, "
-      "int horizon, str divergence) -> Tensor");
+      "certificate(Tensor logp, Tensor behavior_logp, Tensor tv, Tensor rewards, Tensor? lengths, Tensor? groups, "
+      "float lowest, float highest, int horizon, str divergence) -> Tensor");
   library.def("methods() -> str", methods_op);
 }
 

@@ -77,6 +77,8 @@ constexpr int kForbidden[] = {
     SYS_mbind,
     SYS_migrate_pages,
     SYS_move_pages,
+    SYS_setpriority,  // these could be asked for on behalf of whoever keeps hold of the program
+    SYS_ioprio_set,
     SYS_vhangup,
     SYS_lookup_dcookie,  //
     SYS_shmget,          // memory that no limit counts, from here on
@@ -86,6 +88,10 @@ constexpr int kForbidden[] = {
     SYS_memfd_create,
     kMemfdSecret,
 };
+
+/// Calls about a process, which are allowed where it is the caller itself (0).
+constexpr int kOnlyOfItself[] = {SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setattr, SYS_sched_setparam,
+                                 SYS_sched_setscheduler};
 
 constexpr unsigned kNewWorlds =
     CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWUSER;
@@ -114,8 +120,12 @@ void forbid_system_calls() {
   add({only_if(BPF_JEQ, SYS_clone3, 1), refuse(ENOSYS)});
   add({only_if(BPF_JEQ, SYS_clone, 4), load(kArgument), only_if(BPF_JSET, kNewWorlds, 1), refuse(EPERM),
        answer(SECCOMP_RET_ALLOW)});
-  add({only_if(BPF_JEQ, SYS_socket, 4), load(kArgument), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 1, 0),
-       refuse(EPERM), answer(SECCOMP_RET_ALLOW)});
+  const auto only_with = [&](int call, unsigned first_argument) {
+    add({only_if(BPF_JEQ, static_cast<unsigned>(call), 4), load(kArgument),
+         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first_argument, 1, 0), refuse(EPERM), answer(SECCOMP_RET_ALLOW)});
+  };
+  only_with(SYS_socket, AF_UNIX);
+  for (const int call : kOnlyOfItself) only_with(call, 0);
   // What waits in a socket is memory that no limit counts: it stays at the default size, 208 KiB.
   add({only_if(BPF_JEQ, SYS_setsockopt, 4), load(kArgument + 2 * sizeof(__u64)), only_if(BPF_JEQ, SO_SNDBUF, 1),
        refuse(EPERM), answer(SECCOMP_RET_ALLOW)});

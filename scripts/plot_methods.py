@@ -316,7 +316,7 @@ def pictures():
         "more_regions.svg": regions("SPO, Mask-DRPO, CISPO and SAPO: coefficient over |A| as a function of mu and pi", [
             ("SPO", "weight 1 ∓ (pi/mu − 1)/0.2", "spo", {}, [(0.3, 0.78, "pulled back")], [(0.72, 0.22, "pulled back")]),
             ("Mask-DRPO", "DRPO outside |pi − mu| ≤ 0.15", "mask_drpo", {}, [(0.3, 0.78, "pulled back")], [(0.72, 0.22, "pulled back")]),
-            ("CISPO", "pi/mu held in [0.8, 1.28]", "cispo", {}, [], []),
+            ("CISPO", "pi/mu at most 1.28", "cispo", {}, [], []),
             ("SAPO", "fades with |pi/mu − 1|", "sapo", {}, [], []),
         ]),
         "weights.svg": weights(),

@@ -140,6 +140,8 @@ ConfigTree read_config(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path, ignored)) {
     fail(ExitCode::kBadConfiguration, name, ": is a folder; give a configuration file");
   }
+  if (std::filesystem::is_other(std::filesystem::status(path, ignored)))
+    fail(ExitCode::kBadConfiguration, name, ": is a pipe or a device; give a configuration file");
   std::ifstream file(path, std::ios::binary);
   if (!file && name.find('=') != std::string::npos)
     fail(ExitCode::kBadConfiguration, name, ": this is a setting, not a file; the configuration file comes first and ",

@@ -90,6 +90,10 @@ std::string escaped(const CodePoint& point) {
   return print_to_string(point.value > 0xFFFF ? "\\U%08x" : "\\u%04x", point.value);
 }
 
+// Stand in a text for the beginning of a colour, the colour and its end. No UTF-8 has these bytes, and where colours
+// are off they mean nothing.
+constexpr std::string_view kBeginPaint = "\xFF\xFE\xFF", kEndPaint = "\xFE\xFF\xFE";
+
 const char* sequence(Paint paint) {
   switch (paint) {
     case Paint::kBold:
@@ -146,7 +150,7 @@ void Console::end_progress() {
 
 void Console::line(std::string_view text) {
   const std::lock_guard lock(mutex_);
-  print_line(std::string(text));
+  print_line(text);
 }
 
 void Console::warning(std::string_view text) {
@@ -161,7 +165,27 @@ void Console::heading(std::string_view text) {
 
 std::string Console::paint(Paint paint, std::string_view text) const {
   if (!options_.color) return std::string(text);
-  return sequence(paint) + std::string(text) + "\x1b[0m";
+  return std::string(kBeginPaint) + static_cast<char>('0' + static_cast<int>(paint)) + std::string(text) +
+         std::string(kEndPaint);
+}
+
+std::string Console::visible(std::string_view text) const {
+  if (!options_.color) return escape_controls(text, Newlines::kKeep);
+  std::string out;
+  while (!text.empty()) {
+    const size_t next = std::min({text.find(kBeginPaint), text.find(kEndPaint), text.size()});
+    out += escape_controls(text.substr(0, next), Newlines::kKeep);
+    text.remove_prefix(next);
+    if (text.starts_with(kEndPaint)) {
+      out += "\x1b[0m";
+      text.remove_prefix(kEndPaint.size());
+    } else if (text.starts_with(kBeginPaint)) {
+      const int paint = text.size() > kBeginPaint.size() ? text[kBeginPaint.size()] - '0' : -1;
+      if (paint >= 0 && paint <= static_cast<int>(Paint::kBlue)) out += sequence(static_cast<Paint>(paint));
+      text.remove_prefix(std::min(kBeginPaint.size() + 1, text.size()));
+    }
+  }
+  return out;
 }
 
 int Console::width() const {
@@ -176,10 +200,10 @@ double Console::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void Console::print_line(const std::string& text) {
+void Console::print_line(std::string_view text) {
   if (progress_shown_) std::fputs("\r\x1b[K", out_);
   if (progress_waits_) print_plain_progress();
-  std::fprintf(out_, "%s\n", text.c_str());
+  std::fprintf(out_, "%s\n", visible(text).c_str());
   std::fflush(out_);
   progress_shown_ = false;
 }
@@ -200,6 +224,27 @@ std::string escape_controls(std::string_view text, Newlines newlines) {
     const bool layout = point.value == '\n' || point.value == '\t';
     const bool keep = point.valid && (!inside(kHidden, point.value) || (layout && newlines == Newlines::kKeep));
     out += keep ? std::string(text.substr(at, point.bytes)) : escaped(point);
+    at += point.bytes;
+  }
+  return out;
+}
+
+std::string escape_json_controls(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  for (size_t at = 0; at < json.size();) {
+    const CodePoint point = code_point_at(json, at);
+    const bool layout = point.value == '\n' || point.value == '\t';
+    if (point.value == '\r') {
+      out += ' ';  // between tokens: inside a string it is escaped already
+    } else if (!point.valid || layout || !inside(kHidden, point.value)) {
+      out += json.substr(at, point.bytes);
+    } else if (point.value <= 0xFFFF) {
+      out += print_to_string("\\u%04x", point.value);
+    } else {
+      const uint32_t rest = point.value - 0x10000;
+      out += print_to_string("\\u%04x\\u%04x", 0xD800 + (rest >> 10), 0xDC00 + (rest & 0x3FF));
+    }
     at += point.bytes;
   }
   return out;

@@ -36,14 +36,15 @@ class Console {
   void progress(std::string_view text);
   /// Leaves the last progress line standing and starts a new one next time.
   void end_progress();
-  /// Prints text as it is, and a newline. Text of a model goes through `escape_controls` first.
+  /// Prints the text and a newline. Newlines and tabs in it stay; what could steer the terminal becomes visible, as by
+  /// `escape_controls`, but for the colours of `paint`.
   void line(std::string_view text = "");
   /// Prints a line that starts with "warning: ".
   void warning(std::string_view text);
   /// Prints a bold line with an empty line above it.
   void heading(std::string_view text);
 
-  /// The text in a colour where colours are on, else the text itself.
+  /// The text in a colour where colours are on, else the text itself; for the functions above.
   std::string paint(Paint paint, std::string_view text) const;
   /// Columns to fill: the terminal's width, or 80 where there is none.
   int width() const;
@@ -51,7 +52,8 @@ class Console {
 
  private:
   double now() const;
-  void print_line(const std::string& text);
+  std::string visible(std::string_view text) const;
+  void print_line(std::string_view text);
   void print_plain_progress();
 
   std::FILE* out_;
@@ -69,6 +71,9 @@ enum class Newlines { kEscape, kKeep };
 /// Makes what could steer a terminal or reorder a line visible: C0 and C1 controls, DEL, bidi controls, invisible
 /// marks and bytes that are not UTF-8 become \n, \x1b, \u202e and so on. kKeep leaves newlines and tabs as they are.
 std::string escape_controls(std::string_view text, Newlines newlines = Newlines::kEscape);
+
+/// The same of JSON, which stays JSON of the same value: they become \u009b, \u202e and so on inside its strings.
+std::string escape_json_controls(std::string_view json);
 
 /// Columns the text takes on a terminal: combining marks take none, East Asian wide characters and emoji two.
 int display_width(std::string_view utf8);

@@ -7,7 +7,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <malloc.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "keel/core/error.h"
@@ -24,10 +26,17 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
+/// On ARM, LibTorch's oneDNN tells a profiler of every kernel it makes, in a file /tmp/perf-PID.map that nobody takes
+/// away. Whoever wants to profile sets one of the two variables himself.
+void leave_no_profiler_files() {
+  if (std::getenv("DNNL_JIT_PROFILE") == nullptr) setenv("ONEDNN_JIT_PROFILE", "0", /*overwrite=*/0);
+}
+
 }  // namespace
 
 at::Device open_device(const std::string& name, const std::string& setting) {
   keep_freed_memory();
+  leave_no_profiler_files();
   if (name == "cpu") return at::Device(at::kCPU);
 #ifdef KEEL_HAS_CUDA
   if (!at::hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0)
@@ -62,6 +71,8 @@ int64_t peak_memory_bytes(at::Device device) {
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
+
+int64_t machine_memory_bytes() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE); }
 
 std::string describe_device(at::Device device) {
   if (device.is_cuda()) return "cuda:" + std::to_string(device.index());

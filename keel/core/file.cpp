@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "keel/core/error.h"
+#include "keel/core/held_folder.h"
 
 namespace keel {
 namespace {
@@ -20,6 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string words(int error) { return std::generic_category().message(error); }
+
+int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
+
+const char* special_kind(mode_t mode) { return S_ISFIFO(mode) ? "pipe" : S_ISSOCK(mode) ? "socket" : "device"; }
 
 /// Calls again while a signal interrupts.
 template <class Call>
@@ -29,15 +33,27 @@ auto uninterrupted(Call call) {
   return result;
 }
 
+/// A path for a message: one that is too long for the system is too long for a line.
+std::string shortened(const fs::path& path) {
+  constexpr size_t kShown = 200;
+  const std::string text = path.string();
+  const std::string shown =
+      text.size() <= 2 * kShown ? text : text.substr(0, kShown) + "..." + text.substr(text.size() - kShown);
+  return "\"" + shown + "\"";
+}
+
 [[noreturn]] void fail_to_read(const fs::path& path, int error) {
   const char* way_out = error == ENOENT || error == ENOTDIR ? "check the path"
                         : error == EACCES || error == EPERM ? "change its permissions or run as a user who may read it"
                         : error == EISDIR                   ? "give a file, not a folder"
+                        : error == ENAMETOOLONG             ? "check the path, or give it shorter names"
                                                             : "check the disk and the path";
-  fail(ExitCode::kBadInput, "cannot read ", path, ": ", words(error), "; ", way_out);
+  fail(ExitCode::kBadInput, "cannot read ", shortened(path), ": ", words(error), "; ", way_out);
 }
 
-[[noreturn]] void fail_to_write(std::string_view action, const fs::path& path, int error) {
+}  // namespace
+
+void fail_to_write(std::string_view action, const fs::path& path, int error) {
   ExitCode code = ExitCode::kBadConfiguration;
   const char* way_out = "choose another path";
   switch (error) {
@@ -76,6 +92,8 @@ auto uninterrupted(Call call) {
   fail(code, "cannot ", action, " ", path, ": ", words(error), "; ", way_out);
 }
 
+namespace {
+
 /// Writes everything; returns 0 or the error number.
 int write_all(int descriptor, const char* bytes, size_t size) {
   while (size > 0) {
@@ -110,7 +128,29 @@ int cut_descriptor(int descriptor, uint64_t size) {
 }
 
 FileHandle open_file(const fs::path& path, int flags) {
-  return FileHandle(uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); }));
+  const Place place = reached(path);
+  return FileHandle(
+      uninterrupted([&] { return ::openat(place.folder, place.name.c_str(), flags | O_CLOEXEC, 0666); }));
+}
+
+/// What has this name; returns 0 or the error number. `flags` may be AT_SYMLINK_NOFOLLOW.
+int look_at(const fs::path& path, struct stat& status, int flags = 0) {
+  const Place place = reached(path);
+  return ::fstatat(place.folder, place.name.c_str(), &status, flags) == 0 ? 0 : errno;
+}
+
+int remove_name(const fs::path& path, int flags = 0) {
+  Place place = reached(path);
+  if (place.name == ".") place = {AT_FDCWD, path.native()};  // a folder cannot be removed through itself
+  return ::unlinkat(place.folder, place.name.c_str(), flags) == 0 ? 0 : errno;
+}
+
+int rename_to(const fs::path& from, const fs::path& to, unsigned flags = 0) {
+  const Place source = reached(from), target = reached(to);
+  const bool done = flags == 0
+                        ? ::renameat(source.folder, source.name.c_str(), target.folder, target.name.c_str()) == 0
+                        : ::renameat2(source.folder, source.name.c_str(), target.folder, target.name.c_str(), flags) == 0;
+  return done ? 0 : errno;
 }
 
 fs::path without_trailing_slash(const fs::path& path) {
@@ -120,6 +160,14 @@ fs::path without_trailing_slash(const fs::path& path) {
 fs::path folder_of(const fs::path& path) {
   const fs::path parent = without_trailing_slash(path).parent_path();
   return parent.empty() ? fs::path(".") : parent;
+}
+
+/// The mode of what a name leads to; 0 where there is nothing.
+mode_t kind_of(const fs::path& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) == 0) return status.st_mode;
+  if (errno != ENOENT && errno != ENOTDIR) fail_to_read(path, errno);
+  return 0;
 }
 
 /// The length of the part that ends with the file's last newline.
@@ -145,17 +193,29 @@ int FileHandle::close() {
   return ::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
 }
 
+std::string full_path(const fs::path& path) {
+  return without_trailing_slash(fs::absolute(path).lexically_normal()).string();
+}
+
 InputFile InputFile::open(const fs::path& path) {
   InputFile file;
   file.path_ = path;
   file.handle_ = open_file(path, O_RDONLY | O_NONBLOCK);  // a named pipe must be refused below, not waited for
-  struct stat status {};
+  struct stat status{};
   if (!file.handle_.is_open() || ::fstat(file.handle_.get(), &status) != 0) fail_to_read(path, errno);
   if (S_ISDIR(status.st_mode)) fail_to_read(path, EISDIR);
   if (!S_ISREG(status.st_mode))
-    fail(ExitCode::kBadInput, "cannot read ", path, ": it is not a regular file; give a file");
+    fail(ExitCode::kBadInput, "cannot read ", path, ": it is not a regular file, but a ", special_kind(status.st_mode),
+         "; give a file");
   file.size_ = static_cast<uint64_t>(status.st_size);
+  file.modified_ = nanoseconds(status.st_mtim);
   return file;
+}
+
+bool InputFile::was_changed() const {
+  struct stat status{};
+  if (::fstat(handle_.get(), &status) != 0) fail_to_read(path_, errno);
+  return static_cast<uint64_t>(status.st_size) != size_ || nanoseconds(status.st_mtim) != modified_;
 }
 
 void InputFile::read_at(uint64_t offset, std::span<std::byte> to) const {
@@ -169,38 +229,27 @@ void InputFile::read_at(uint64_t offset, std::span<std::byte> to) const {
 }
 
 std::string read_file(const fs::path& path, uint64_t max_bytes) {
-  const FileHandle handle = open_file(path, O_RDONLY);
-  struct stat status {};
-  if (!handle.is_open() || ::fstat(handle.get(), &status) != 0) fail_to_read(path, errno);
-  const uint64_t expected = S_ISREG(status.st_mode) ? static_cast<uint64_t>(status.st_size) : 0;
-  const auto refuse_above = [&](uint64_t size) {
-    if (size <= max_bytes) return;
-    fail(ExitCode::kBadInput, "cannot read ", path, ": it has ", expected > max_bytes ? "" : "at least ", size,
-         " bytes; at most ", max_bytes, " are accepted here; check that this is the right file");
-  };
-  refuse_above(expected);
-
-  std::string bytes;
-  // One byte more than expected finds the end without growing; pipes and /proc files do not tell their size.
-  for (size_t step = std::max<size_t>(expected + 1, 64 * 1024);; step = 64 * 1024) {
-    const size_t before = bytes.size();
-    bytes.resize(before + step);
-    const ssize_t got = uninterrupted([&] { return ::read(handle.get(), bytes.data() + before, step); });
-    if (got < 0) fail_to_read(path, errno);
-    bytes.resize(before + static_cast<size_t>(got));
-    refuse_above(bytes.size());
-    if (got == 0) return bytes;
-  }
+  const InputFile file = InputFile::open(path);
+  if (file.size() > max_bytes)
+    fail(ExitCode::kBadInput, "cannot read ", path, ": it has ", file.size(), " bytes; at most ", max_bytes,
+         " are accepted here; check that this is the right file");
+  std::string bytes(file.size(), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
 }
 
+bool path_exists(const fs::path& path) { return kind_of(path) != 0; }
+
+bool is_folder(const fs::path& path) { return S_ISDIR(kind_of(path)); }
+
 DurableFile::DurableFile(fs::path path) : path_(std::move(path)), partial_(path_.string() + ".partial") {
-  struct stat status {};
+  struct stat status{};
   // Renaming onto /dev/null would replace the device by a file.
-  if (::stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+  if (look_at(path_, status) == 0 && !S_ISREG(status.st_mode)) {
     fail(ExitCode::kBadConfiguration, "cannot write ", path_, ": ",
          S_ISDIR(status.st_mode) ? "a folder" : "a special file", " has that name; choose another name");
   }
-  ::unlink(partial_.c_str());  // left by a killed process; O_EXCL then makes sure that no link is written through
+  remove_name(partial_);  // left by a killed process; O_EXCL then makes sure that no link is written through
   handle_ = open_file(partial_, O_WRONLY | O_CREAT | O_EXCL);
   if (!handle_.is_open()) fail_to_write("write", path_, errno);
 }
@@ -216,14 +265,14 @@ void DurableFile::commit() {
   // A failed fsync is final: the kernel may have dropped the unwritten pages, so that trying again would seem to work.
   if (const int error = sync_descriptor(handle_.get()); error != 0) abandon("sync", error);
   if (const int error = handle_.close(); error != 0) abandon("close", error);
-  if (::rename(partial_.c_str(), path_.c_str()) != 0) abandon("rename the partial file to", errno);
+  if (const int error = rename_to(partial_, path_); error != 0) abandon("rename the partial file to", error);
   partial_.clear();
   sync_directory(folder_of(path_));
 }
 
 void DurableFile::discard() noexcept {
   handle_.close();
-  if (!partial_.empty()) ::unlink(partial_.c_str());
+  if (!partial_.empty()) remove_name(partial_);
   partial_.clear();
 }
 
@@ -242,7 +291,7 @@ AppendFile AppendFile::open(const fs::path& path) {
   AppendFile file;
   file.path_ = path;
   file.handle_ = open_file(path, O_RDWR | O_CREAT | O_APPEND);
-  struct stat status {};
+  struct stat status{};
   if (!file.handle_.is_open() || ::fstat(file.handle_.get(), &status) != 0) fail_to_write("open", path, errno);
   if (!S_ISREG(status.st_mode)) {
     fail(ExitCode::kBadConfiguration, "cannot append to ", path, ": it is not a regular file; choose another name");
@@ -279,15 +328,49 @@ void AppendFile::sync() {
   if (const int error = sync_descriptor(handle_.get()); error != 0) fail_to_write("sync", path_, error);
 }
 
+namespace {
+
+/// Writes the first bytes of an open file, `source`, to another.
+void copy_bytes(int descriptor, uint64_t size, const fs::path& source, const fs::path& to) {
+  DurableFile copy(to);
+  std::vector<char> block(1 << 20);
+  for (uint64_t offset = 0; offset < size; offset += block.size()) {
+    const uint64_t length = std::min<uint64_t>(block.size(), size - offset);
+    const int64_t got = read_all_at(descriptor, block.data(), length, offset);
+    if (got != static_cast<int64_t>(length)) fail_to_read(source, got < 0 ? errno : EIO);
+    copy.write(std::string_view(block.data(), length));
+  }
+  copy.commit();
+}
+
+}  // namespace
+
+bool AppendFile::has_its_name() const {
+  struct stat named {}, open {};
+  return look_at(path_, named) == 0 && ::fstat(handle_.get(), &open) == 0 && named.st_dev == open.st_dev &&
+         named.st_ino == open.st_ino;
+}
+
+void AppendFile::copy_to(const fs::path& path) const {
+  copy_bytes(handle_.get(), size_, path_, path);
+}
+
 int AppendFile::cut_torn_line() {
   const int error = torn_ ? cut_descriptor(handle_.get(), size_) : 0;
   if (error == 0) torn_ = false;
   return error;
 }
 
+void copy_durably(const fs::path& from, const fs::path& to) {
+  const FileHandle handle = open_file(from, O_RDONLY);
+  struct stat status{};
+  if (!handle.is_open() || ::fstat(handle.get(), &status) != 0) fail_to_read(from, errno);
+  copy_bytes(handle.get(), static_cast<uint64_t>(status.st_size), from, to);
+}
+
 void cut_to_size(const fs::path& path, uint64_t size) {
   const FileHandle handle = open_file(path, O_WRONLY);
-  struct stat status {};
+  struct stat status{};
   if (!handle.is_open() || ::fstat(handle.get(), &status) != 0) fail_to_write("cut", path, errno);
   const auto has = static_cast<uint64_t>(status.st_size);
   if (has < size) {
@@ -308,44 +391,46 @@ void sync_directory(const fs::path& path) {
 
 void rename_directory(const fs::path& from, const fs::path& to) {
   sync_directory(from);
-  if (::rename(from.c_str(), to.c_str()) != 0) fail_to_write("rename " + from.string() + " to", to, errno);
+  if (const int error = rename_to(from, to); error != 0) fail_to_write("rename " + from.string() + " to", to, error);
   const fs::path source = folder_of(from), target = folder_of(to);
   sync_directory(target);
   if (source != target) sync_directory(source);
+}
+
+bool exchange_directories(const fs::path& one, const fs::path& other) {
+  if (rename_to(one, other, RENAME_EXCHANGE) != 0) return false;
+  sync_directory(folder_of(other));
+  return true;
 }
 
 void CreateDirectories::operator()(const fs::path& path) const {
   fs::path folder;
   for (const fs::path& part : path) {
     folder /= part;
-    struct stat status {};
-    const int missing = ::stat(folder.c_str(), &status) == 0 ? 0 : errno;
+    struct stat status{};
+    const int missing = look_at(folder, status);
     if (missing == 0 && !S_ISDIR(status.st_mode)) {
       fail(ExitCode::kBadConfiguration, "cannot create the folder ", path, ": a file is in the way at ", folder,
            "; remove it or choose another folder");
     }
     if (missing == 0) continue;
     if (missing != ENOENT) fail_to_write("create the folder", folder, missing);
-    const bool made = ::mkdir(folder.c_str(), 0777) == 0;
+    const Place place = reached(folder);
+    const int error = ::mkdirat(place.folder, place.name.c_str(), 0777) == 0 ? 0 : errno;
     // Another process may have made the same folder at the same time.
-    if (!made && !(errno == EEXIST && fs::is_directory(folder))) fail_to_write("create the folder", folder, errno);
+    const bool there = error == 0 || (error == EEXIST && look_at(folder, status) == 0 && S_ISDIR(status.st_mode));
+    if (!there) fail_to_write("create the folder", folder, error);
     sync_directory(folder_of(folder));
   }
-}
-
-std::optional<FileHandle> lock_directory(const fs::path& path) {
-  FileHandle handle(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!handle.is_open()) fail_to_write("open the folder", path, errno);
-  if (::flock(handle.get(), LOCK_EX | LOCK_NB) == 0) return handle;
-  if (errno == EWOULDBLOCK) return std::nullopt;
-  return handle;  // a filesystem without locks: better unguarded than refused
 }
 
 // By POSIX calls, here and in remove_tree: torch packages built with another standard library export parts of
 // std::filesystem, and their remove_all and directory iterators, bound in place of ours, crash.
 std::vector<std::string> list_directory(const fs::path& path) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), closedir);
+  FileHandle handle = open_file(path, O_RDONLY | O_DIRECTORY);
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(handle.is_open() ? fdopendir(handle.get()) : nullptr, closedir);
   if (folder == nullptr) fail_to_read(path, errno);
+  handle.release();  // the stream closes it
   std::vector<std::string> names;
   while (const dirent* entry = readdir(folder.get())) {
     const std::string name = entry->d_name;
@@ -360,14 +445,13 @@ namespace {
 /// Removes what `name` in `folder` (a path, for errors) is; a link is removed, not followed.
 void remove_entry(const fs::path& path) {
   struct stat status = {};
-  if (lstat(path.c_str(), &status) != 0) {
-    if (errno == ENOENT) return;
-    fail_to_write("remove", path, errno);
-  }
+  int error = look_at(path, status, AT_SYMLINK_NOFOLLOW);
+  if (error == ENOENT) return;
+  if (error != 0) fail_to_write("remove", path, error);
   if (S_ISDIR(status.st_mode))
     for (const std::string& name : list_directory(path)) remove_entry(path / name);
-  const int failed = S_ISDIR(status.st_mode) ? rmdir(path.c_str()) : unlink(path.c_str());
-  if (failed != 0 && errno != ENOENT) fail_to_write("remove", path, errno);
+  error = remove_name(path, S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0);
+  if (error != 0 && error != ENOENT) fail_to_write("remove", path, error);
 }
 
 }  // namespace

@@ -18,6 +18,9 @@
 
 namespace keel {
 
+/// Throws the Error of a call that failed to write: "cannot ACTION PATH: ..." and the way out.
+[[noreturn]] void fail_to_write(std::string_view action, const std::filesystem::path& path, int error);
+
 /// Owns one file descriptor and closes it at the end.
 class FileHandle {
  public:
@@ -34,10 +37,15 @@ class FileHandle {
   bool is_open() const { return descriptor_ >= 0; }
   /// Closes now; returns 0 or the error number.
   int close();
+  /// Lets go of the descriptor, which someone else closes.
+  int release() { return std::exchange(descriptor_, -1); }
 
  private:
   int descriptor_ = -1;
 };
+
+/// The path from the root folder on, without . and .. in it and without a slash at its end; links stay.
+std::string full_path(const std::filesystem::path& path);
 
 /// A regular file read at chosen places, never mapped: a file that shrinks gives an Error, not a SIGBUS.
 class InputFile {
@@ -46,6 +54,8 @@ class InputFile {
   const std::filesystem::path& path() const { return path_; }
   /// The size when it was opened.
   uint64_t size() const { return size_; }
+  /// Whether its time or size is another than when it was opened.
+  bool was_changed() const;
   /// Fills all of `to` with the bytes from `offset` on.
   void read_at(uint64_t offset, std::span<std::byte> to) const;
 
@@ -54,10 +64,17 @@ class InputFile {
   std::filesystem::path path_;
   FileHandle handle_;
   uint64_t size_ = 0;
+  int64_t modified_ = 0;  // in nanoseconds
 };
 
-/// The whole of a file (or pipe) of at most `max_bytes`.
+/// The whole of a regular file of at most `max_bytes`.
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = uint64_t{1} << 30);
+
+/// Whether there is something of this name, and whether it is a folder. A name that cannot be looked up (too long,
+/// links in a circle, a folder that may not be searched) is an Error (kBadInput), where std::filesystem has an
+/// exception of its own.
+bool path_exists(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
 
 /// A file that appears under its name whole or not at all: it grows as "NAME.partial" until commit(). One writer per
 /// path.
@@ -97,6 +114,10 @@ class AppendFile {
   void sync();
   /// Bytes in the file; what cut_to_size() takes to come back to this moment.
   uint64_t size() const { return size_; }
+  /// Whether it is still found under its name: if not, what is appended reaches nobody.
+  bool has_its_name() const;
+  /// Writes all that was appended to another file, also when it has lost its name.
+  void copy_to(const std::filesystem::path& path) const;
 
  private:
   AppendFile() = default;
@@ -111,11 +132,17 @@ class AppendFile {
 /// Cuts a file back to its first `size` bytes, durably; a file that has fewer is an Error (kBadInput).
 void cut_to_size(const std::filesystem::path& path, uint64_t size);
 
+/// Writes a copy of a file, which appears whole or not at all.
+void copy_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+
 /// Makes created, renamed and removed names in a folder survive a power cut.
 void sync_directory(const std::filesystem::path& path);
 
 /// Gives a folder another name, durably; the new name must be free or an empty folder.
 void rename_directory(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Exchanges the names of two folders in one move, durably; false where the filesystem cannot.
+bool exchange_directories(const std::filesystem::path& one, const std::filesystem::path& other);
 
 /// Creates a folder and those above it, durably; a folder that exists is fine. An object rather than a function: for a
 /// path argument the compiler would find std::filesystem's function of this name as well and call the choice ambiguous.
@@ -123,10 +150,6 @@ struct CreateDirectories {
   void operator()(const std::filesystem::path& path) const;
 };
 inline constexpr CreateDirectories create_directories;
-
-/// Claims a folder for this process until the handle is closed, whatever way the process ends; nothing when another
-/// process holds it.
-std::optional<FileHandle> lock_directory(const std::filesystem::path& path);
 
 /// The names in a folder, sorted.
 std::vector<std::string> list_directory(const std::filesystem::path& path);

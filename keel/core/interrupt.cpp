@@ -1,8 +1,12 @@
 #include "keel/core/interrupt.h"
 
-#include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "keel/core/error.h"
 
@@ -11,39 +15,47 @@ namespace {
 
 constexpr unsigned kPatience = 3;  // seconds
 
-volatile sig_atomic_t requested = 0, saving = 0, resumable = 0;
+volatile sig_atomic_t requested = 0;  // the signal that asked to stop
+volatile sig_atomic_t run_begun = 0, saving = 0, resumable = 0;
+int stop_event = -1;  // can be read from once someone asked to stop, by any number of threads: nobody does read
 
-// write() and alarm() are among the few calls that a signal handler may make.
+// write(), alarm() and raise() are among the few calls that a signal handler may make.
 template <size_t size>
 void say(const char (&note)[size]) {
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, note, size - 1);
 }
 
-void give_up(int) {
-  say("keel: stopped before it was done\n");
-  _exit(static_cast<int>(ExitCode::kInterrupted));
+/// Inside the handler of that very signal it comes when the handler returns.
+void die_of(int number) {
+  signal(number, SIG_DFL);
+  raise(number);
 }
 
+void give_up(int) { end_interrupted(); }
+
 void request_stop(int number) {
-  if (requested != 0 && resumable != 0) _exit(static_cast<int>(ExitCode::kInterrupted));
-  if (requested != 0) {  // nothing is saved: say so by dying of the signal, which comes when this returns
-    signal(number, SIG_DFL);
-    raise(number);
-    return;
+  if (requested != 0) {
+    if (number == SIGXCPU) return;  // the kernel sends it every second
+    if (resumable != 0) _exit(static_cast<int>(ExitCode::kInterrupted));
+    return die_of(number);  // nothing is saved
   }
-  requested = 1;
-  if (saving != 0) return say("\nstopping after this step; once more to stop at once\n");
+  requested = number;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(stop_event, &one, sizeof(one));
   say("\nstopping; once more to stop at once\n");
-  alarm(kPatience);
+  if (saving == 0) alarm(kPatience);
 }
 
 }  // namespace
 
 void install_signal_handlers() {
+  stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   struct sigaction action = {};
   action.sa_handler = request_stop;
   action.sa_flags = SA_RESTART;
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGXCPU}) sigaction(signal, &action, nullptr);
+  if (struct sigaction before = {}; sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, nullptr);
   action.sa_handler = give_up;
   sigaction(SIGALRM, &action, nullptr);
   signal(SIGXFSZ, SIG_IGN);
@@ -57,6 +69,8 @@ bool nobody_reads(int descriptor) {
   return poll(&end, 1, /*timeout=*/0) == 1 && (end.revents & POLLERR) != 0;
 }
 
+void begin_run() { run_begun = 1; }
+
 void wait_for_saving() {
   saving = 1;
   alarm(0);
@@ -65,5 +79,30 @@ void wait_for_saving() {
 void set_resumable() { resumable = 1; }
 
 bool stop_requested() { return requested != 0; }
+
+void throw_if_stopped() {
+  if (stop_requested()) throw Interrupted();
+}
+
+int poll_unless_stopped(std::span<pollfd> files, int milliseconds) {
+  std::vector<pollfd> all(files.begin(), files.end());
+  all.push_back({.fd = stop_event, .events = POLLIN, .revents = 0});
+  const int ready = poll(all.data(), all.size(), milliseconds);
+  throw_if_stopped();
+  std::copy_n(all.begin(), files.size(), files.begin());
+  return ready;
+}
+
+void end_interrupted() {
+  if (run_begun != 0 && resumable == 0) {
+    say("keel: stopped before the run began; nothing was written. Start it again with the same command\n");
+    die_of(requested);
+  }
+  if (run_begun != 0)
+    say("keel: stopped before the run went on; it can be resumed from its last checkpoint as before\n");
+  else
+    say("keel: stopped before it was done\n");
+  _exit(static_cast<int>(ExitCode::kInterrupted));
+}
 
 }  // namespace keel

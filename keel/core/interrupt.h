@@ -1,12 +1,16 @@
 #pragma once
 
+#include <poll.h>
+
+#include <exception>
+#include <span>
+
 namespace keel {
 
-/// From here on SIGINT, SIGTERM and SIGUSR1 (a scheduler's early notice) ask the program to stop, a second one ends it
-/// at once, and a file-size limit is an error, not a death (SIGXFSZ). What has not stopped by itself a few seconds
-/// after it was asked ends with the exit code kInterrupted, unless wait_for_saving() was called. Ended at once, the
-/// exit code says that the run can be resumed (75) once set_resumable() was called; before, the signal ends the process
-/// as it would any other.
+/// From here on SIGINT, SIGTERM, SIGHUP (unless it was ignored, as by nohup), SIGUSR1 and SIGXCPU (a scheduler's early
+/// notices) ask the program to stop, a second one ends it at once, and a file-size limit is an error, not a death
+/// (SIGXFSZ). What has not stopped by itself a few seconds after it was asked ends as end_interrupted() does, unless
+/// wait_for_saving() was called.
 void install_signal_handlers();
 
 /// For a program that has nothing to do but print: a reader that is gone (`keel inspect ... | head -1`) ends it without
@@ -16,13 +20,33 @@ void end_when_nobody_reads();
 /// Whether this is the end of a pipe that has no reader any more.
 bool nobody_reads(int descriptor);
 
-/// There is a run to be saved: asked to stop, it has the time that its step takes.
+/// There will be a run. Stopped before it can be resumed, the program has left nothing behind and ends by the signal,
+/// as any other would.
+void begin_run();
+
+/// There is something to be saved: asked to stop, the run has the time that this takes.
 void wait_for_saving();
 
-/// There is a checkpoint from now on.
+/// There is a checkpoint from now on, and the exit code of a run that was stopped says so (75).
 void set_resumable();
 
 /// Whether someone asked to stop. Read between steps.
 bool stop_requested();
+
+/// Someone asked to stop, and what was being done was given up. Not an Error: nothing failed, so nothing is to be
+/// reported, counted or tried again on the way to whoever saves.
+struct Interrupted : std::exception {
+  const char* what() const noexcept override { return "interrupted"; }
+};
+
+/// Throws Interrupted when someone asked to stop.
+void throw_if_stopped();
+
+/// poll(2), on any thread, that ends with Interrupted as soon as someone asks to stop. Without files, a pause.
+int poll_unless_stopped(std::span<pollfd> files, int milliseconds);
+
+/// Ends the program that was stopped before it was done: with 75, or, where a run was begun that cannot be resumed, by
+/// the signal itself. Says so on standard error.
+[[noreturn]] void end_interrupted();
 
 }  // namespace keel

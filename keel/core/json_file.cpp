@@ -1,18 +1,34 @@
 #include "keel/core/json_file.h"
 
-#include <string_view>
 #include <utility>
 
 #include "keel/core/error.h"
 #include "keel/core/file.h"
 
 namespace keel {
+namespace {
 
-Json read_json_file(const std::filesystem::path& path) {
-  Json json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded())
-    fail(ExitCode::kBadInput, path.string(), ": not JSON, or cut short; fetch it or write it again");
-  return json;
+constexpr uint64_t kMaxJsonFile = uint64_t{32} << 20;  // a tree takes some ten times its text
+
+}  // namespace
+
+Json read_json_file(const std::filesystem::path& path, const JsonRules& rules) {
+  return parse_json_file(read_file(path, kMaxJsonFile), path.string(), rules);
+}
+
+Json parse_json_file(std::string_view content, const std::string& place, const JsonRules& rules) {
+  try {
+    return parse_json(content, rules);
+  } catch (const JsonFault& fault) {
+    fail(ExitCode::kBadInput, place, ":", fault.line(), ": ", fault.what(), "; fetch it or write it again");
+  }
+}
+
+std::string shown_json(const Json& json) {
+  constexpr size_t kShown = 80;
+  std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > kShown) text.replace(kShown, std::string::npos, "...");
+  return text;
 }
 
 std::string json_line(const Json& json) {

@@ -36,6 +36,9 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& known) {
   const std::string wanted = normalized(name);
+  // A word for a thing is nearer to it than a word that only looks alike: a GPU is no CPU.
+  const auto is_cuda = [](const std::string& candidate) { return candidate == "cuda"; };
+  if (wanted == "gpu" && std::any_of(known.begin(), known.end(), is_cuda)) return "cuda";
   const size_t last_part = wanted.size() - (wanted.find_last_of('.') + 1);  // npos + 1 is 0: no dot, all of it
   size_t limit = std::max<size_t>(1, last_part / 3) + 1;                    // the first distance that is too far
   std::optional<std::string> best;

@@ -67,7 +67,7 @@ class Loader {
   void walk(const std::string& path, const Json& value) {
     const bool is_prefix = prefixes_.contains(path) || sections_.contains(path);
     if (is_prefix && value.is_object()) return walk_children(path, value);
-    if (const Option* option = table_.find(path)) return assign(*option, path, value, "");
+    if (const Option* option = table_.find(path)) return static_cast<void>(assign(*option, path, value, ""));
     const bool empty_section = is_prefix && value.is_null();  // every key is commented out
     if (known_set_.contains(path) && !empty_section) return use_alias(path, value);
     if (const Refusal* refused = refusal(path)) return complain(path, refused->reason, refused->source);
@@ -82,8 +82,8 @@ class Loader {
     for (const Alias& alias : table_.aliases()) {
       if (alias.name != name || alias.converter) continue;
       const bool shorthand = alias.target.starts_with(name + ".");  // `model: path`, which is ours too
-      if (!shorthand) notes_.push_back(name + " (" + alias.source + ") is " + alias.target);
-      assign(*table_.find(alias.target), name, value, alias.source);
+      const bool taken = assign(*table_.find(alias.target), name, value, alias.source);
+      if (taken && !shorthand) notes_.push_back(name + " (" + alias.source + ") is " + alias.target);
     }
   }
 
@@ -97,27 +97,30 @@ class Loader {
       return complain(alias.name, "got " + shown(value) + ", which says nothing about " + alias.target, alias.source);
     }
     if (converted.is_discarded()) return;
-    notes_.push_back(alias.name + " (" + alias.source + ") is " + alias.target + " = " + value_text(converted));
-    assign(*table_.find(alias.target), alias.name, converted, alias.source);
+    if (assign(*table_.find(alias.target), alias.name, converted, alias.source))
+      notes_.push_back(alias.name + " (" + alias.source + ") is " + alias.target + " = " + value_text(converted));
   }
 
-  /// Gives an option the value found under `name`, its own or (with a source) another program's.
-  void assign(const Option& option, const std::string& name, const Json& value, const std::string& source) {
+  /// Gives an option the value found under `name`, its own or (with a source) another program's. False where the
+  /// command line says otherwise.
+  bool assign(const Option& option, const std::string& name, const Json& value, const std::string& source) {
     const auto [earlier, is_first] = given_.emplace(option.path, name);
     if (!is_first && on_command_line(name) != on_command_line(earlier->second)) {
-      if (on_command_line(earlier->second)) return;  // the command line wins over the file, whatever the name
+      if (on_command_line(earlier->second)) return false;  // it wins over the file, whatever the name
       earlier->second = name;
     } else if (!is_first) {
-      return complain(name,
-                      "sets " + option.path + ", which " + earlier->second + " (" + place_of(tree_, earlier->second) +
-                          ") sets too; keep one of them",
-                      source);
+      complain(name,
+               "sets " + option.path + ", which " + earlier->second + " (" + place_of(tree_, earlier->second) +
+                   ") sets too; keep one of them",
+               source);
+      return false;
     }
     const auto complaint = assign_value(option.target, option.limits, value);
-    if (!complaint) return;
+    if (!complaint) return true;
     const std::string element = complaint->element ? "." + std::to_string(*complaint->element) : "";
     const std::string hint = value.is_null() ? "; leave the key out to get the default" : "";
     complain(name + element, complaint->text + hint, source);
+    return false;
   }
 
   bool on_command_line(const std::string& name) const {
@@ -155,9 +158,7 @@ class Loader {
     if (const auto near = nearest_name(path, paths_in(section))) return "did you mean " + *near + "?";
     const std::vector<std::string> elsewhere = paths_ending_in(leaf_of(path));
     if (!elsewhere.empty()) return "it belongs elsewhere: write " + joined(elsewhere, " or ");
-    for (const Alias& alias : table_.aliases())
-      if (leaf_of(alias.name) == leaf_of(path))
-        return alias.source + "'s " + alias.name + " is " + alias.target + " here";
+    if (const std::string alias = alias_ending_in(leaf_of(path)); !alias.empty()) return alias;
     if (const auto near = nearest_name(path, known_)) return "did you mean " + *near + "?";
     if (!section.empty()) return "keys of " + section + " are " + joined(leaves_in(section));
     std::vector<std::string> sections;
@@ -165,6 +166,18 @@ class Loader {
       if (parent_of(known.path).empty()) sections.push_back(known.path);
     }
     return "sections are " + joined(sections);
+  }
+
+  /// "verl's actor_rollout_ref.actor.clip_ratio is objective.delta_low and objective.delta_high here"
+  std::string alias_ending_in(const std::string& leaf) const {
+    const Alias* found = nullptr;
+    std::vector<std::string> targets;
+    for (const Alias& alias : table_.aliases()) {
+      if (leaf_of(alias.name) != leaf || (found != nullptr && found->name != alias.name)) continue;
+      found = &alias;
+      targets.push_back(alias.target);
+    }
+    return found == nullptr ? "" : found->source + "'s " + found->name + " is " + joined(targets, " and ") + " here";
   }
 
   /// Known options, aliases and sections directly below `section`.

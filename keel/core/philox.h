@@ -51,10 +51,11 @@ KEEL_HOST_DEVICE inline PhiloxBlock random_block(unsigned long long seed, Stream
   return philox(counter, static_cast<unsigned int>(seed), static_cast<unsigned int>(seed >> 32));
 }
 
-/// A word as a number strictly between 0 and 1: the middle of one of 2^23 intervals, which float32 holds exactly (with
-/// one bit more the last one would round to 1, and a Gumbel draw to infinity).
+/// A word as a number strictly between 0 and 1, from all its bits: the middle of one of 2^32 intervals, as near as
+/// float32 comes to it. Next to 0 that has every digit; next to 1 it is held at the largest number below it.
 KEEL_HOST_DEVICE inline float uniform(unsigned int word) {
-  return (static_cast<float>(word >> 9) + 0.5f) * (1.0f / 8388608.0f);
+  const float middle = (static_cast<float>(word) + 0.5f) * (1.0f / 4294967296.0f);
+  return middle < 1.0f ? middle : 1.0f - 1.0f / 16777216.0f;
 }
 
 }  // namespace keel

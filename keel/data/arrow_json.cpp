@@ -18,17 +18,25 @@ auto value_of(const arrow::Array& array, int64_t index) {
   return static_cast<const ArrayType&>(array).Value(index);
 }
 
+void take(int64_t& room, size_t bytes) {
+  if (static_cast<uint64_t>(room) < bytes) throw RowTooLarge();
+  room -= static_cast<int64_t>(bytes);
+}
+
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 template <class ArrayType>
-Json text_of(const arrow::Array& array, int64_t index) {
-  return std::string(static_cast<const ArrayType&>(array).GetView(index));
+Json text_of(const arrow::Array& array, int64_t index, int64_t& room) {
+  const std::string_view text = static_cast<const ArrayType&>(array).GetView(index);
+  take(room, text.size());
+  return std::string(text);
 }
 
 /// Bytes are text where they can be (older writers did not say so); other bytes Json cannot hold.
 template <class ArrayType>
-Json bytes_of(const arrow::Array& array, int64_t index) {
+Json bytes_of(const arrow::Array& array, int64_t index, int64_t& room) {
   const std::string_view bytes = static_cast<const ArrayType&>(array).GetView(index);
+  take(room, bytes.size());
   return first_bad_utf8(bytes) || bytes.find('\0') != std::string_view::npos ? Json() : Json(std::string(bytes));
 }
 
@@ -61,45 +69,49 @@ Json uuid_of(const arrow::FixedSizeBinaryArray& array, int64_t index) {
   return text;
 }
 
-Json extension_of(const arrow::ExtensionArray& array, int64_t index) {
+Json extension_of(const arrow::ExtensionArray& array, int64_t index, int64_t& room) {
   const bool is_uuid = static_cast<const arrow::ExtensionType&>(*array.type()).extension_name() == "arrow.uuid";
   if (is_uuid) return uuid_of(static_cast<const arrow::FixedSizeBinaryArray&>(*array.storage()), index);
-  return json_of(*array.storage(), index);
+  return json_of(*array.storage(), index, room);
 }
 
 template <class ArrayType>
-Json list_of(const arrow::Array& array, int64_t index) {
+Json list_of(const arrow::Array& array, int64_t index, int64_t& room) {
   const auto& list = static_cast<const ArrayType&>(array);
   Json result = Json::array();
   const int64_t begin = list.value_offset(index), end = begin + list.value_length(index);
-  for (int64_t i = begin; i < end; ++i) result.push_back(json_of(*list.values(), i));
+  for (int64_t i = begin; i < end; ++i) result.push_back(json_of(*list.values(), i, room));
   return result;
 }
 
-Json struct_of(const arrow::StructArray& array, int64_t index) {
+Json struct_of(const arrow::StructArray& array, int64_t index, int64_t& room) {
   Json result = Json::object();
   auto& entries = result.get_ref<Json::object_t&>();
-  for (int i = 0; i < array.num_fields(); ++i)
-    entries.emplace_back(array.type()->field(i)->name(), json_of(*array.field(i), index));
+  for (int i = 0; i < array.num_fields(); ++i) {
+    const std::string& name = array.type()->field(i)->name();
+    take(room, name.size());
+    entries.emplace_back(name, json_of(*array.field(i), index, room));
+  }
   return result;
 }
 
 /// Pairs, as pyarrow gives them: a map's keys need not be strings, nor differ.
-Json map_of(const arrow::MapArray& array, int64_t index) {
+Json map_of(const arrow::MapArray& array, int64_t index, int64_t& room) {
   Json result = Json::array();
   const int64_t begin = array.value_offset(index), end = begin + array.value_length(index);
   for (int64_t i = begin; i < end; ++i)
-    result.push_back(Json::array({json_of(*array.keys(), i), json_of(*array.items(), i)}));
+    result.push_back(Json::array({json_of(*array.keys(), i, room), json_of(*array.items(), i, room)}));
   return result;
 }
 
-Json dictionary_value_of(const arrow::DictionaryArray& array, int64_t index) {
-  return json_of(*array.dictionary(), array.GetValueIndex(index));
+Json dictionary_value_of(const arrow::DictionaryArray& array, int64_t index, int64_t& room) {
+  return json_of(*array.dictionary(), array.GetValueIndex(index), room);
 }
 
 }  // namespace
 
-Json json_of(const arrow::Array& array, int64_t index) {
+Json json_of(const arrow::Array& array, int64_t index, int64_t& room) {
+  take(room, 2);  // the least: a digit and a comma
   if (array.IsNull(index)) return nullptr;
   switch (array.type_id()) {
     case arrow::Type::NA:
@@ -129,19 +141,19 @@ Json json_of(const arrow::Array& array, int64_t index) {
     case arrow::Type::DOUBLE:
       return finite_or_null(value_of<arrow::DoubleArray>(array, index));
     case arrow::Type::STRING:
-      return text_of<arrow::StringArray>(array, index);
+      return text_of<arrow::StringArray>(array, index, room);
     case arrow::Type::LARGE_STRING:
-      return text_of<arrow::LargeStringArray>(array, index);
+      return text_of<arrow::LargeStringArray>(array, index, room);
     case arrow::Type::STRING_VIEW:
-      return text_of<arrow::StringViewArray>(array, index);
+      return text_of<arrow::StringViewArray>(array, index, room);
     case arrow::Type::BINARY:
-      return bytes_of<arrow::BinaryArray>(array, index);
+      return bytes_of<arrow::BinaryArray>(array, index, room);
     case arrow::Type::LARGE_BINARY:
-      return bytes_of<arrow::LargeBinaryArray>(array, index);
+      return bytes_of<arrow::LargeBinaryArray>(array, index, room);
     case arrow::Type::BINARY_VIEW:
-      return bytes_of<arrow::BinaryViewArray>(array, index);
+      return bytes_of<arrow::BinaryViewArray>(array, index, room);
     case arrow::Type::FIXED_SIZE_BINARY:
-      return bytes_of<arrow::FixedSizeBinaryArray>(array, index);
+      return bytes_of<arrow::FixedSizeBinaryArray>(array, index, room);
     case arrow::Type::DATE32:
     case arrow::Type::DATE64:
     case arrow::Type::TIME32:
@@ -155,23 +167,23 @@ Json json_of(const arrow::Array& array, int64_t index) {
     case arrow::Type::DURATION:
       return duration_of(static_cast<const arrow::DurationArray&>(array), index);
     case arrow::Type::LIST:
-      return list_of<arrow::ListArray>(array, index);
+      return list_of<arrow::ListArray>(array, index, room);
     case arrow::Type::LARGE_LIST:
-      return list_of<arrow::LargeListArray>(array, index);
+      return list_of<arrow::LargeListArray>(array, index, room);
     case arrow::Type::LIST_VIEW:
-      return list_of<arrow::ListViewArray>(array, index);
+      return list_of<arrow::ListViewArray>(array, index, room);
     case arrow::Type::LARGE_LIST_VIEW:
-      return list_of<arrow::LargeListViewArray>(array, index);
+      return list_of<arrow::LargeListViewArray>(array, index, room);
     case arrow::Type::FIXED_SIZE_LIST:
-      return list_of<arrow::FixedSizeListArray>(array, index);
+      return list_of<arrow::FixedSizeListArray>(array, index, room);
     case arrow::Type::STRUCT:
-      return struct_of(static_cast<const arrow::StructArray&>(array), index);
+      return struct_of(static_cast<const arrow::StructArray&>(array), index, room);
     case arrow::Type::MAP:
-      return map_of(static_cast<const arrow::MapArray&>(array), index);
+      return map_of(static_cast<const arrow::MapArray&>(array), index, room);
     case arrow::Type::DICTIONARY:
-      return dictionary_value_of(static_cast<const arrow::DictionaryArray&>(array), index);
+      return dictionary_value_of(static_cast<const arrow::DictionaryArray&>(array), index, room);
     case arrow::Type::EXTENSION:
-      return extension_of(static_cast<const arrow::ExtensionArray&>(array), index);
+      return extension_of(static_cast<const arrow::ExtensionArray&>(array), index, room);
     default:  // none of the types that Parquet files are known to have
       throw std::runtime_error("values of the Arrow type " + array.type()->ToString() +
                                " have no form in JSON; write the column as another type");

@@ -5,10 +5,10 @@
 namespace keel {
 
 void DataOptions::describe(OptionTable& table) {
-  table.add(
-      "files", files,
-      "Files of rows to train on: JSON lines (plain, gzip, zstd) or Parquet; names may have * and ?. Without any, "
-      "the built-in task.");
+  table.add("files", files,
+            "Files of rows to train on: JSON lines, JSON lists, CSV (plain, gzip, zstd) or Parquet; names may have * "
+            "and ?. Without any, "
+            "the built-in task.");
   table.add("eval_files", eval_files, "Files of rows for evaluation, in the order in which they stand.");
   table.add("held_out", held_out,
             "Share of the rows of files that is kept for evaluation and never trained on; a row's prompt decides.",

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "keel/core/error.h"
+#include "keel/core/file.h"
 #include "keel/core/hash.h"
 #include "keel/core/limits.h"
 
@@ -56,7 +57,7 @@ bool add_names(const Json& row, std::vector<std::string>& names, std::unordered_
 std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& names) {
   std::vector<std::filesystem::path> paths;
   for (const std::string& name : names) {
-    if (name.find_first_of("*?[") == std::string::npos || std::filesystem::exists(name)) {
+    if (name.find_first_of("*?[") == std::string::npos || path_exists(name)) {
       paths.emplace_back(name);
       continue;
     }
@@ -81,7 +82,7 @@ Dataset Dataset::open(const std::vector<std::string>& names, const DataOptions& 
 }
 
 void Dataset::add_file(const std::filesystem::path& path, const DataOptions& options) {
-  if (std::filesystem::is_directory(path))
+  if (is_folder(path))
     fail(ExitCode::kBadInput, path.string(), " is a folder; name its files, for instance ",
          (path / "*.jsonl").string());
   Part part{RowFile::open(path), rows_, std::nullopt, plain_name(path), {}};

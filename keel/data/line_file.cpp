@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "keel/core/error.h"
-#include "keel/core/file.h"
+#include "keel/data/unchanging_file.h"
 
 namespace keel {
 namespace {
@@ -74,20 +74,19 @@ const LineIndex::Block& LineIndex::block_of(uint64_t row) const {
 }
 
 LineFile LineFile::open(const std::filesystem::path& path) {
-  const auto file = std::make_shared<const InputFile>(InputFile::open(path));
-  const ReadAt read_at = [file](uint64_t offset, std::span<std::byte> to) { file->read_at(offset, to); };
   LineIndex index;
-  const ReadAt read_and_sum = [&](uint64_t offset, std::span<std::byte> to) {
-    read_at(offset, to);
-    index.add_bytes({reinterpret_cast<const char*>(to.data()), to.size()});
-  };
   LineScanner scanner(
       [&](const TextLine& line, uint64_t offset) {
         index.add(line, offset);
         return true;
       },
       /*keep_text=*/false);
-  scan(read_and_sum, 0, file->size(), kScanBytes, scanner);
+  const auto file = std::make_shared<const UnchangingFile>(path, [&](std::string_view piece) {
+    index.add_bytes(piece);
+    scanner.add(piece);
+  });
+  scanner.finish();
+  const ReadAt read_at = [file](uint64_t offset, std::span<std::byte> to) { file->read_at(offset, to); };
   return LineFile(read_at, file->size(), std::move(index));
 }
 

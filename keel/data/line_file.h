@@ -15,8 +15,8 @@
 
 namespace keel {
 
-/// Bytes of one line that are read at most; longer lines are bad rows.
-constexpr uint64_t kMaxLineBytes = uint64_t{64} << 20;
+/// Bytes of one line that are read at most; longer lines are bad rows. As a tree, a row takes up to 20 times its size.
+constexpr uint64_t kMaxLineBytes = uint64_t{16} << 20;
 
 /// One line that is not blank.
 struct TextLine {
@@ -78,7 +78,7 @@ class LineFile {
 
   LineFile(ReadAt read_at, uint64_t bytes, LineIndex index)
       : read_at_(std::move(read_at)), bytes_(bytes), index_(std::move(index)) {}
-  /// Reads the file once, for the index.
+  /// Reads the file once, for the index. Rows read later must be those of then.
   static LineFile open(const std::filesystem::path& path);
 
   uint64_t rows() const { return index_.rows(); }

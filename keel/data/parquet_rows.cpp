@@ -5,6 +5,7 @@
 #ifdef KEEL_HAS_PARQUET
 #include <arrow/api.h>
 #include <arrow/io/file.h>
+#include <arrow/memory_pool.h>
 #include <parquet/arrow/reader.h>
 
 #include "keel/core/error.h"
@@ -17,6 +18,7 @@ namespace keel {
 namespace {
 
 constexpr int64_t kRowsAtOnce = 64;
+constexpr int64_t kMaxMemory = int64_t{1} << 30;  // for the pages and values of these rows, whatever a file claims
 
 /// One line: the library's messages can have several.
 std::string sentence(const std::string& message) {
@@ -24,8 +26,8 @@ std::string sentence(const std::string& message) {
   return line.size() > 300 ? line.substr(0, 300) + "..." : line;
 }
 
-std::unique_ptr<parquet::arrow::FileReader> open_parquet(const std::filesystem::path& path) {
-  parquet::ReaderProperties properties(arrow::system_memory_pool());
+std::unique_ptr<parquet::arrow::FileReader> open_parquet(const std::filesystem::path& path, arrow::MemoryPool& memory) {
+  parquet::ReaderProperties properties(&memory);
   properties.enable_buffered_stream();  // pages as they are needed, not whole column chunks
   properties.set_page_checksum_verification(true);
   parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
@@ -38,7 +40,7 @@ std::unique_ptr<parquet::arrow::FileReader> open_parquet(const std::filesystem::
     arrow::Status status = file.status();
     if (status.ok()) status = builder.Open(*file, properties);
     if (status.ok()) {
-      auto reader = builder.memory_pool(arrow::system_memory_pool())->properties(arrow_properties)->Build();
+      auto reader = builder.memory_pool(&memory)->properties(arrow_properties)->Build();
       if (reader.ok()) return std::move(*reader);
       status = reader.status();
     }
@@ -63,6 +65,8 @@ class GroupUnpacker {
         if (*batch == nullptr) return lose("the row group ends early");
         add(**batch);
       }
+    } catch (const Error&) {  // of the spool's, which is full
+      throw;
     } catch (const std::exception& error) {
       lose(error.what());
     }
@@ -73,20 +77,21 @@ class GroupUnpacker {
     const bool sound = batch.ValidateFull().ok();
     for (int64_t i = 0; i < batch.num_rows(); ++i) {
       const arrow::Status status = sound ? arrow::Status::OK() : batch.Slice(i, 1)->ValidateFull();
-      if (status.ok()) {
-        put(text_of(batch, i));
-      } else {
-        put("!1 " + sentence(status.message()));
-      }
+      put(status.ok() ? line_of(batch, i) : "!1 " + sentence(status.message()));
       ++row_;
     }
   }
 
-  static std::string text_of(const arrow::RecordBatch& batch, int64_t index) {
+  static std::string line_of(const arrow::RecordBatch& batch, int64_t index) {
+    int64_t room = kMaxLineBytes;
     Json row = Json::object();
     auto& columns = row.get_ref<Json::object_t&>();
-    for (int c = 0; c < batch.num_columns(); ++c)
-      columns.emplace_back(batch.column_name(c), json_of(*batch.column(c), index));
+    try {
+      for (int c = 0; c < batch.num_columns(); ++c)
+        columns.emplace_back(batch.column_name(c), json_of(*batch.column(c), index, room));
+    } catch (const RowTooLarge&) {
+      return "!1 a row of more than " + std::to_string(kMaxLineBytes) + " bytes";
+    }
     return row.dump();
   }
 
@@ -110,7 +115,8 @@ class GroupUnpacker {
 }  // namespace
 
 void unpack_parquet(const std::filesystem::path& path, Spool& spool) {
-  const auto reader = open_parquet(path);
+  arrow::CappedMemoryPool memory(arrow::system_memory_pool(), kMaxMemory);
+  const auto reader = open_parquet(path, memory);
   for (int group = 0; group < reader->num_row_groups(); ++group) {
     const int64_t rows = reader->parquet_reader()->metadata()->RowGroup(group)->num_rows();
     GroupUnpacker(group, rows, spool).unpack(*reader);

@@ -9,6 +9,8 @@
 #include "keel/data/bad_row.h"
 #include "keel/data/byte_source.h"
 #include "keel/data/line_file.h"
+#include "keel/data/spool.h"
+#include "keel/data/text_rows.h"
 
 namespace keel {
 
@@ -18,11 +20,12 @@ struct Row {
   std::string place;
 };
 
-/// The rows of one data file, by number. JSON lines are read where they lie; compressed files and Parquet are unpacked
-/// once, into a temporary file. Blank lines are no rows.
+/// The rows of one data file, by number. JSON lines are read where they lie; lists, CSV, compressed files and Parquet
+/// are unpacked once, into a temporary file. Blank lines are no rows.
 class RowFile {
  public:
-  static RowFile open(const std::filesystem::path& path);
+  /// `limits` are for packed files; without them those of its format.
+  static RowFile open(const std::filesystem::path& path, std::optional<UnpackLimits> limits = std::nullopt);
 
   const std::filesystem::path& path() const { return path_; }
   /// Bad ones included.
@@ -35,14 +38,15 @@ class RowFile {
   void for_each(const std::function<void(Row)>& on_row, const std::function<void(const BadRow&)>& on_bad) const;
 
  private:
-  RowFile(std::filesystem::path path, DataFormat format, LineFile lines, std::optional<BadRow> damage)
-      : path_(std::move(path)), format_(format), lines_(std::move(lines)), damage_(std::move(damage)) {}
-  static RowFile unpack(const std::filesystem::path& path, DataFormat format);
+  RowFile(std::filesystem::path path, DataFormat format, TextFormat text, LineFile lines, std::optional<BadRow> damage)
+      : path_(std::move(path)), format_(format), text_(text), lines_(std::move(lines)), damage_(std::move(damage)) {}
+  static RowFile unpack(const std::filesystem::path& path, DataFormat format, const UnpackLimits& limits);
   Row parse(const TextLine& line) const;
   Row parse_unpacked(const TextLine& line) const;
 
   std::filesystem::path path_;
   DataFormat format_;
+  TextFormat text_;
   LineFile lines_;
   std::optional<BadRow> damage_;  // where a compressed file broke off; counts as its last row
 };

@@ -9,6 +9,7 @@ namespace keel {
 namespace {
 
 constexpr std::string_view kHashes = "####";
+constexpr size_t kMostFields = 1000;  // of a message; each is looked for among all
 
 /// Where a row of no known program keeps its answer.
 const std::vector<std::string> kAnswers = {"ground_truth", "answer", "solution", "label", "Answer", "Solution"};
@@ -70,6 +71,10 @@ std::string answer_after_hashes(const Json& value, const std::string& place) {
 /// A message without the fields that are null: a Parquet file gives every message the fields of all.
 Json checked_message(Json message, size_t index, const std::string& place) {
   if (!message.is_object()) refuse_message(place, index, std::string("is no object but ") + message.type_name());
+  if (message.size() > kMostFields)
+    refuse_message(
+        place, index,
+        "has " + std::to_string(message.size()) + " fields; at most " + std::to_string(kMostFields) + " are read");
   for (auto field = message.begin(); field != message.end();) field = field->is_null() ? message.erase(field) : ++field;
   for (const char* field : {"role", "content"}) {
     if (!message.contains(field)) refuse_message(place, index, std::string("has no ") + field);

@@ -28,9 +28,11 @@ std::string temporary_folder() {
 
 }  // namespace
 
-Spool::Spool(const std::filesystem::path& origin)
+Spool::Spool(const std::filesystem::path& origin, uint64_t origin_bytes, const UnpackLimits& limits)
     : origin_(origin.string()),
       folder_(temporary_folder()),
+      origin_bytes_(origin_bytes),
+      limits_(limits),
       scanner_(std::make_unique<LineScanner>(
           [this](const TextLine& line, uint64_t offset) {
             index_.add(line, offset);
@@ -50,7 +52,19 @@ void Spool::write(std::string_view bytes) {
     whole_lines_ += static_cast<uint64_t>(std::count(bytes.begin(), bytes.end(), '\n'));
   }
   pending_ += bytes;
-  if (pending_.size() >= kPendingBytes) flush();
+  if (pending_.size() < kPendingBytes) return;
+  check_size();
+  flush();
+}
+
+void Spool::check_size() const {
+  const bool unfolds = bytes() > limits_.harmless && bytes() / limits_.expansion > origin_bytes_;
+  if (!unfolds && bytes() <= limits_.total) return;
+  fail(ExitCode::kBadInput, origin_, ": its ", origin_bytes_, " bytes unpack to more than ", bytes(), "; wanted ",
+       unfolds
+           ? "at most " + std::to_string(limits_.expansion) + " times as many, for files made to fill disks have more"
+           : "at most " + std::to_string(limits_.total),
+       ". If it is sound, unpack it yourself: JSON lines are read where they lie, however long");
 }
 
 void Spool::flush() {
@@ -67,6 +81,7 @@ void Spool::flush() {
 }
 
 LineFile Spool::finish(LastLine last_line) && {
+  check_size();
   flush();
   const bool keeps = last_line == LastLine::kKeep;
   if (keeps) scanner_->finish();

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "keel/core/error.h"
+#include "keel/core/json_file.h"
 #include "keel/model/families.h"
 
 namespace keel {
@@ -41,20 +42,32 @@ AdapterConfig::AdapterConfig(Json json, const std::string& place) : json_(std::m
   for (const char* key : {"r", "lora_alpha", "target_modules"})
     if (!r.has(key))
       fail(ExitCode::kBadInput, place, ": no key \"", key, "\"; is this the adapter_config.json of a PEFT adapter?");
-  if (r.integer("r") < 1) fail(ExitCode::kBadInput, place, ": r is ", r.integer("r"), "; wanted at least 1");
-  rank_ = r.number("r");
-  alpha_ = r.number("lora_alpha");
+  rank_ = checked_rank("r", json_["r"]);
+  alpha_ = checked_alpha("lora_alpha", json_["lora_alpha"]);
   rank_stabilized_ = r.flag("use_rslora", false);
   every_linear_ = json_["target_modules"] == "all-linear";
   if (!every_linear_) target_ = names("target_modules");
   if (r.has("exclude_modules")) excluded_ = names("exclude_modules");
-  ranks_ = exceptions("rank_pattern");
-  alphas_ = exceptions("alpha_pattern");
+  ranks_ = exceptions<int64_t>("rank_pattern", &AdapterConfig::checked_rank);
+  alphas_ = exceptions<double>("alpha_pattern", &AdapterConfig::checked_alpha);
   read_layers();
 }
 
+int64_t AdapterConfig::checked_rank(const char* key, const Json& value) const {
+  constexpr int64_t kMost = 1 << 16;
+  if (!value.is_number_integer() || value < 1 || value > kMost)
+    fail(ExitCode::kBadInput, place_, ": ", key, " is ", shown_json(value), "; wanted a rank from 1 to ", kMost);
+  return value.get<int64_t>();
+}
+
+double AdapterConfig::checked_alpha(const char* key, const Json& value) const {
+  if (!value.is_number() || std::abs(value.get<double>()) > kMostLoraAlpha)
+    fail(ExitCode::kBadInput, place_, ": ", key, " is ", shown_json(value), "; wanted a number up to ", kMostLoraAlpha);
+  return value.get<double>();
+}
+
 void AdapterConfig::refuse(const char* key) const {
-  fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", json_[key].dump(),
+  fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]),
        ", which would change the result and is not supported; ", kMergeFirst);
 }
 
@@ -72,14 +85,15 @@ AdapterConfig::Names AdapterConfig::names(const char* key) const {
 }
 
 /// rank_pattern and alpha_pattern: expressions for the end of a name, and a number.
-AdapterConfig::Exceptions AdapterConfig::exceptions(const char* key) const {
-  Exceptions result;
+template <class Number>
+AdapterConfig::Exceptions<Number> AdapterConfig::exceptions(const char* key, Check<Number> check) const {
+  Exceptions<Number> result;
   const Json patterns = json_.value(key, Json());
   if (patterns.is_null()) return result;
   if (!patterns.is_object()) refuse(key);
   for (const auto& [pattern, value] : patterns.items()) {
-    if (!value.is_number() || !(value.get<double>() > 0)) refuse(key);
-    result.emplace_back(text::Regex::compile_pcre2("\\A(.*\\.)?(" + pattern + ")$", place_ + ": " + key), value);
+    const Number checked = (this->*check)(key, value);
+    result.emplace_back(text::Regex::compile_pcre2("\\A(.*\\.)?(" + pattern + ")$", place_ + ": " + key), checked);
   }
   return result;
 }
@@ -88,12 +102,10 @@ AdapterConfig::Exceptions AdapterConfig::exceptions(const char* key) const {
 void AdapterConfig::read_layers() {
   const Json blocks = json_.value("layers_to_transform", Json()), patterns = json_.value("layers_pattern", Json());
   if (blocks.is_null()) return;
-  if (blocks.is_number_integer()) blocks_ = {blocks.get<int64_t>()};
-  for (const Json& block : blocks.is_array() ? blocks : Json::array()) {
-    if (!block.is_number_integer()) refuse("layers_to_transform");
+  for (const Json& block : blocks.is_array() ? blocks : Json::array({blocks})) {
+    if (!block.is_number_unsigned() || block.get<uint64_t>() > INT64_MAX) refuse("layers_to_transform");
     blocks_.push_back(block.get<int64_t>());
   }
-  if (blocks_.empty() && !blocks.is_array()) refuse("layers_to_transform");
   const Json list = patterns.empty()       ? Json::array({"[^.]*"})
                     : patterns.is_string() ? Json::array({patterns})
                                            : patterns;
@@ -127,8 +139,8 @@ bool AdapterConfig::targets(const std::string& layer) const {
 
 int64_t AdapterConfig::rank(const std::string& layer) const {
   for (const auto& [pattern, rank] : ranks_)
-    if (matches(pattern, layer)) return static_cast<int64_t>(rank);
-  return static_cast<int64_t>(rank_);
+    if (matches(pattern, layer)) return rank;
+  return rank_;
 }
 
 double AdapterConfig::scale(const std::string& layer) const {

@@ -16,6 +16,9 @@ inline constexpr const char* kMergeFirst =
     "ADAPTER).merge_and_unload().save_pretrained(FOLDER), "
     "and load that folder with the tokenizer's files beside it";
 
+/// Of either sign. More is a slip: what a layer puts out times that is beyond float32.
+inline constexpr double kMostLoraAlpha = 1e6;
+
 /// adapter_config.json of a LoRA adapter, understood as PEFT does: which layers carry an adapter, of which rank, and
 /// how strong it is. Layers go by their full names, model.layers.0.self_attn.q_proj.
 class AdapterConfig {
@@ -36,10 +39,16 @@ class AdapterConfig {
     std::optional<text::Regex> whole;
     bool contain(const std::string& layer) const;
   };
-  using Exceptions = std::vector<std::pair<text::Regex, double>>;
+  template <class Number>
+  using Exceptions = std::vector<std::pair<text::Regex, Number>>;
+  template <class Number>
+  using Check = Number (AdapterConfig::*)(const char* key, const Json& value) const;
 
   Names names(const char* key) const;
-  Exceptions exceptions(const char* key) const;
+  template <class Number>
+  Exceptions<Number> exceptions(const char* key, Check<Number> check) const;
+  int64_t checked_rank(const char* key, const Json& value) const;
+  double checked_alpha(const char* key, const Json& value) const;
   void read_layers();
   [[noreturn]] void refuse(const char* key) const;
 
@@ -49,9 +58,11 @@ class AdapterConfig {
   bool every_linear_ = false;
   std::vector<int64_t> blocks_;  // layers_to_transform; empty: all
   std::vector<text::Regex> block_patterns_;
-  double rank_ = 0, alpha_ = 0;
+  int64_t rank_ = 0;
+  double alpha_ = 0;
   bool rank_stabilized_ = false;
-  Exceptions ranks_, alphas_;
+  Exceptions<int64_t> ranks_;
+  Exceptions<double> alphas_;
 };
 
 }  // namespace keel

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <set>
 
+#include "keel/core/device.h"
 #include "keel/core/error.h"
 #include "keel/core/philox.h"
 #include "keel/model/layer_ops.h"
@@ -50,6 +51,19 @@ std::string text_of(const std::vector<int64_t>& shape) {
   std::string text = "[";
   for (const int64_t size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
   return text + "]";
+}
+
+/// Refuses a network whose weights alone are beyond this machine's memory; one that promises more than it has would end
+/// the process without a word.
+void require_memory_for(const ModelConfig& config) {
+  constexpr double kGiB = 1 << 30;
+  const double wanted = sizeof(float) * static_cast<double>(config.parameter_count()),
+               have = static_cast<double>(machine_memory_bytes());
+  if (wanted <= have) return;
+  fail(ExitCode::kBadConfiguration, "model: the weights of a ", config.model_type, " with vocab_size ",
+       config.vocab_size, ", hidden_size ", config.hidden_size, ", intermediate_size ", config.intermediate_size, ", ",
+       config.num_attention_heads, " heads of ", config.head_dim, " and ", config.num_hidden_layers, " layers take ",
+       std::ceil(wanted / kGiB), " GiB, this machine has ", std::floor(have / kGiB), " GiB; choose smaller sizes");
 }
 
 /// The padding token's row of the embedding, or -1: as in transformers it starts at 0 and as an input learns nothing.
@@ -113,6 +127,7 @@ void CausalLm::visit(const Visitor& visitor) {
 }
 
 CausalLm CausalLm::random(const ModelConfig& config, uint64_t seed, at::Device device) {
+  if (device.is_cpu()) require_memory_for(config);
   CausalLm model(config, device);
   uint64_t parameter = 0;
   model.visit([&](const std::string& name, Tensor& weight, std::vector<int64_t> shape) {
@@ -218,9 +233,7 @@ const Tensor& CausalLm::head() const { return config_.tie_word_embeddings ? embe
 std::vector<NamedTensor> CausalLm::parameters() const {
   std::vector<NamedTensor> result;
   const_cast<CausalLm*>(this)->visit(  // the visitor only reads
-      [&](const std::string& name, Tensor& weight, std::vector<int64_t>) {
-        result.push_back({name, weight});
-      });
+      [&](const std::string& name, Tensor& weight, std::vector<int64_t>) { result.push_back({name, weight}); });
   return result;
 }
 
@@ -292,6 +305,28 @@ CausalLm CausalLm::with_linear_weights(const std::function<Tensor(const Tensor&)
     layer = {.weight = replace(layer.merged_weight()), .bias = layer.bias, .lora_a = {}, .lora_b = {}};
   });
   return copy;
+}
+
+CausalLm CausalLm::without_adapter() const {
+  CausalLm copy = *this;
+  copy.visit_linears([](const std::string&, Linear& layer) { layer.lora_a = layer.lora_b = Tensor(); });
+  return copy;
+}
+
+CausalLm CausalLm::frozen() const {
+  const auto own = [](Tensor& tensor) { tensor = tensor.detach().clone(); };
+  CausalLm copy = *this;
+  if (adapter().empty()) {
+    copy.visit([&](const std::string&, Tensor& weight, const std::vector<int64_t>&) { own(weight); });
+    return copy;
+  }
+  bool adds = false;
+  copy.visit_linears([&](const std::string&, Linear& layer) {
+    if (!layer.lora_a.defined()) return;
+    adds = adds || layer.lora_b.any().item<bool>();
+    own(layer.lora_a), own(layer.lora_b);
+  });
+  return adds ? copy : without_adapter();
 }
 
 CausalLm CausalLm::merged() const {

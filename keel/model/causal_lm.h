@@ -86,6 +86,13 @@ class CausalLm {
   /// The same network without adapters: their products are added to the weights. Itself where there are none.
   CausalLm merged() const;
 
+  /// The same network with its adapter off; the weights are shared.
+  CausalLm without_adapter() const;
+
+  /// The policy as it is now, whatever training does later: what training changes is copied, everything else is shared. An
+  /// adapter that adds nothing yet (all B are 0) is off.
+  CausalLm frozen() const;
+
   const ModelConfig& config() const { return config_; }
   at::Device device() const { return embedding_.device(); }
 

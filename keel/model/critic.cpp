@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "keel/core/error.h"
 #include "keel/core/file.h"
 #include "keel/core/json_file.h"
 #include "keel/model/model_folder.h"
@@ -17,8 +18,9 @@ constexpr const char* kFolder = "critic";
 Json token_classifier_json(const ModelConfig& body) {
   Json json = to_config_json(body, Json::object(), at::kFloat);
   constexpr std::string_view kPolicy = "ForCausalLM";
-  if (json.contains("architectures")) {
-    std::string name = json["architectures"][0];
+  const Json names = json.value("architectures", Json());
+  if (names.is_array() && !names.empty() && names[0].is_string()) {
+    std::string name = names[0];
     if (name.ends_with(kPolicy)) name.replace(name.size() - kPolicy.size(), kPolicy.size(), "ForTokenClassification");
     json["architectures"] = {name};
   }
@@ -34,8 +36,12 @@ void write_parameters(const std::filesystem::path& path, const std::vector<Named
   write_safetensors(path, tensors, {{"format", "pt"}});
 }
 
-ValueHead read_head(const std::filesystem::path& path, at::Device device) {
+ValueHead read_head(const std::filesystem::path& path, int64_t hidden_size, at::Device device) {
   const SafetensorsFile file = SafetensorsFile::open(path);
+  const TensorInfo* weight = file.find("score.weight");
+  if (weight != nullptr && weight->shape != std::vector<int64_t>{1, hidden_size})
+    fail(ExitCode::kBadInput, path.string(), ": score.weight has the shape ", at::IntArrayRef(weight->shape),
+         ", the model asks for ", at::IntArrayRef({1, hidden_size}), "; restore the critic that was saved with it");
   return {file.read_float32("score.weight").to(device), file.read_float32("score.bias").to(device)};
 }
 
@@ -74,10 +80,11 @@ void write_critic(const std::filesystem::path& folder, const Critic& critic) {
   write_atomically(folder / kFolder / "config.json", token_classifier_json(critic.body->config()).dump(2) + "\n");
 }
 
-std::optional<Critic> read_critic(const std::filesystem::path& folder, at::Device device) {
-  if (std::filesystem::exists(folder / kHeadFile)) return Critic{std::nullopt, read_head(folder / kHeadFile, device)};
-  if (std::filesystem::exists(folder / kFolder))
-    return Critic{read_body(folder / kFolder, device), read_head(folder / kFolder / "model.safetensors", device)};
+std::optional<Critic> read_critic(const std::filesystem::path& folder, int64_t hidden_size, at::Device device) {
+  if (path_exists(folder / kHeadFile)) return Critic{std::nullopt, read_head(folder / kHeadFile, hidden_size, device)};
+  if (path_exists(folder / kFolder))
+    return Critic{read_body(folder / kFolder, device),
+                  read_head(folder / kFolder / "model.safetensors", hidden_size, device)};
   return std::nullopt;
 }
 

@@ -28,7 +28,7 @@ struct Critic {
 /// FOLDER/critic, which transformers reads as a token classifier with one label (AutoModelForTokenClassification).
 void write_critic(const std::filesystem::path& folder, const Critic& critic);
 
-/// The critic that lies in a folder, if there is one.
-std::optional<Critic> read_critic(const std::filesystem::path& folder, at::Device device);
+/// The critic that lies in a folder, if there is one, for a policy of this hidden size.
+std::optional<Critic> read_critic(const std::filesystem::path& folder, int64_t hidden_size, at::Device device);
 
 }  // namespace keel

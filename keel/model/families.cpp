@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "keel/core/error.h"
+#include "keel/core/json_file.h"
 
 namespace keel {
 namespace {
@@ -35,35 +37,37 @@ std::span<const Family* const> families() { return kFamilies; }
 int64_t ConfigReader::integer(const char* key) const {
   if (!has(key)) fail(ExitCode::kBadInput, place_, ": no key \"", key, "\"; is this a model's config.json?");
   const Json& value = json_[key];
-  if (!value.is_number_integer())
-    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", value.dump(), ", wanted a whole number");
+  const bool fits = value.is_number_integer() && !(value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX);
+  if (!fits) fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(value), ", wanted a whole number");
   return value.get<int64_t>();
 }
 
 double ConfigReader::number(const char* key) const {
   if (!has(key)) fail(ExitCode::kBadInput, place_, ": no key \"", key, "\"; is this a model's config.json?");
   const Json& value = json_[key];
-  if (!value.is_number()) fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", value.dump(), ", wanted a number");
+  constexpr double kLargest = std::numeric_limits<float>::max();  // what computes with it
+  if (!value.is_number() || std::abs(value.get<double>()) > kLargest)
+    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(value), ", wanted a number that float32 holds");
   return value.get<double>();
 }
 
 bool ConfigReader::flag(const char* key, bool otherwise) const {
   if (!has(key)) return otherwise;
   if (!json_[key].is_boolean())
-    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", json_[key].dump(), ", wanted true or false");
+    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]), ", wanted true or false");
   return json_[key].get<bool>();
 }
 
 std::string ConfigReader::text(const char* key, const std::string& otherwise) const {
   if (!has(key)) return otherwise;
   if (!json_[key].is_string())
-    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", json_[key].dump(), ", wanted a text");
+    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]), ", wanted a text");
   return json_[key].get<std::string>();
 }
 
 ConfigReader ConfigReader::section(const char* key) const {
   if (!json_[key].is_object())
-    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", json_[key].dump(), ", wanted an object");
+    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]), ", wanted an object");
   return {json_[key], place_ + ": " + key};
 }
 
@@ -93,6 +97,9 @@ Rope ConfigReader::rope_from(const Json& parameters, const std::string& place, d
       number("original_max_position_embeddings", r.number("original_max_position_embeddings", positions));
   const bool stretched = rope.scaling == Rope::Scaling::kYarn && !r.has("factor");
   rope.factor = stretched ? positions / rope.original_positions : r.number("factor");
+  if (!(rope.original_positions > 0))
+    fail(ExitCode::kBadInput, place, ": original_max_position_embeddings is ", rope.original_positions,
+         ", wanted a number above 0");
   if (!(rope.factor > 0)) fail(ExitCode::kBadInput, place, ": factor is ", rope.factor, ", wanted a number above 0");
   if (rope.scaling == Rope::Scaling::kLlama3) {
     rope.low_frequency_factor = r.number("low_freq_factor");
@@ -106,6 +113,10 @@ Rope ConfigReader::rope_from(const Json& parameters, const std::string& place, d
     rope.beta_slow = r.number_or("beta_slow", 1);
     rope.truncate = r.flag("truncate", true);
     rope.attention_factor = yarn_attention_factor(r, rope.factor);
+    for (const auto& [key, value] : {std::pair{"beta_fast", rope.beta_fast},
+                                     {"beta_slow", rope.beta_slow},
+                                     {"attention_factor", rope.attention_factor}})
+      if (!(value > 0)) fail(ExitCode::kBadInput, place, ": ", key, " is ", value, ", wanted a number above 0");
   }
   return rope;
 }
@@ -127,7 +138,7 @@ std::vector<bool> ConfigReader::layer_types(int64_t layers) const {
   std::vector<bool> result;
   for (const Json& type : types) {
     if (type != "sliding_attention" && type != "full_attention")
-      fail(ExitCode::kBadInput, place_, ": layer_types has ", type.dump(),
+      fail(ExitCode::kBadInput, place_, ": layer_types has ", shown_json(type),
            "; known: full_attention, sliding_attention");
     result.push_back(type == "sliding_attention");
   }

@@ -22,6 +22,10 @@ class ConfigReader {
   double number(const char* key, double otherwise) const { return has(key) ? number(key) : otherwise; }
   /// For keys whose null means something: `absent` where the key is missing, 0 where it is null.
   double number_or_none(const char* key, double absent) const { return json_.contains(key) ? number(key, 0) : absent; }
+  /// The same of whole numbers.
+  int64_t integer_or_none(const char* key, int64_t absent) const {
+    return json_.contains(key) ? integer(key, 0) : absent;
+  }
   /// For keys whose 0 counts as absent too.
   double number_or(const char* key, double otherwise) const { return number(key, 0) != 0 ? number(key) : otherwise; }
   bool flag(const char* key, bool otherwise) const;

@@ -184,12 +184,12 @@ class ModelReader {
                " rope scaling; wanted one of them");
       // Llama 3 was trained for 8192 before it was stretched, and its GGUF files do not say so.
       const int64_t original = metadata_.integer(key("rope.scaling.original_context_length")).value_or(8192);
-      std::vector<float> factors(static_cast<size_t>(head_dim_ / 2));
       const GgufTensor& tensor = *file_.find(kRopeFactors);
       if (tensor.shape != std::vector<int64_t>{head_dim_ / 2}) {
         refuse("tensor \"", kRopeFactors, "\" has the shape ", shape_text(tensor.shape), "; wanted ",
                shape_text({head_dim_ / 2}));
       }
+      std::vector<float> factors(static_cast<size_t>(head_dim_ / 2));
       file_.read_into(kRopeFactors, factors);
       return llama3_rope_scaling(factors, rope_theta(), static_cast<double>(original), file_.path().string());
     }

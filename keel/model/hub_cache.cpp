@@ -65,12 +65,12 @@ std::filesystem::path cached_snapshot(const std::string& name) {
   std::string folder = kModels + name;
   replace_all(folder, "/", "--");
   const std::filesystem::path model = hub_cache() / folder, main = model / "refs" / "main";
-  if (!std::filesystem::exists(main)) return {};
+  if (!path_exists(main)) return {};
   std::string commit = read_file(main, 1 << 10);
   while (!commit.empty() && std::isspace(static_cast<unsigned char>(commit.back()))) commit.pop_back();
   if (commit.empty() || commit.find('/') != std::string::npos) return {};
   const std::filesystem::path snapshot = model / "snapshots" / commit;
-  return std::filesystem::is_directory(snapshot) ? snapshot : std::filesystem::path();
+  return is_folder(snapshot) ? snapshot : std::filesystem::path();
 }
 
 std::string how_to_finish_download(const std::filesystem::path& folder) {

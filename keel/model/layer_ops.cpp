@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "keel/kernels/cpu/elementwise.h"
+#include "keel/model/for_rows.h"
 
 namespace keel {
 namespace {
@@ -12,20 +13,12 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kGrain = 1 << 14;  // elements worth a thread
 constexpr int64_t kWeightBlocks = 16;
 
 bool has_kernel(const Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; }
 
 const float* in(const Tensor& x) { return x.const_data_ptr<float>(); }
 float* out(Tensor& x) { return x.mutable_data_ptr<float>(); }
-
-/// Calls body(first row, rows) from several threads.
-template <class Body>
-void for_rows(int64_t rows, int64_t width, const Body& body) {
-  at::parallel_for(0, rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(width, 1)),
-                   [&](int64_t begin, int64_t end) { body(begin, end - begin); });
-}
 
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, double eps) {

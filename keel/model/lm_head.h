@@ -16,11 +16,12 @@ struct BehaviorRows {
 
 /// What the head says about each target token, at the sampling temperature; all [M] float32.
 struct TokenStats {
-  Tensor logp;            // log pi of the target, at most 0
-  Tensor entropy;         // of the whole next-token distribution
-  Tensor topk_logp = {};  // [M, K] log pi of the asked tokens
-  Tensor full_tv = {};    // exact total variation to mu
-  Tensor full_kl = {};    // exact KL(mu || pi)
+  Tensor logp;             // log pi of the target, at most 0
+  Tensor entropy;          // of the whole next-token distribution
+  Tensor other_logp = {};  // log(1 - pi) of the target: the log-probability of any other token
+  Tensor topk_logp = {};   // [M, K] log pi of the asked tokens
+  Tensor full_tv = {};     // exact total variation to mu
+  Tensor full_kl = {};     // exact KL(mu || pi)
 };
 
 /// What the loss makes of the statistics: d loss = -sum coefficient_t d logp_t - sum entropy_coefficient_t d H_t.

@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "keel/core/error.h"
+#include "keel/core/file.h"
 #include "keel/core/json_file.h"
 #include "keel/model/gguf_model.h"
 #include "keel/model/hub_cache.h"
@@ -23,7 +24,7 @@ constexpr const char* kProcessorTemplate = "chat_template.json";
 ChatTemplates templates_of(const std::filesystem::path& folder) {
   ChatTemplates templates = ChatTemplates::load(folder);
   const std::filesystem::path file = folder / kProcessorTemplate;
-  if (!templates.empty() || !std::filesystem::is_regular_file(file)) return templates;
+  if (!templates.empty() || !path_exists(file)) return templates;
   const Json tree = read_json_file(file);
   if (!tree.is_object() || !tree.contains("chat_template"))
     fail(ExitCode::kBadInput, file.string(), ": no \"chat_template\"; wanted an object with a template under this key");
@@ -34,7 +35,7 @@ ChatTemplates templates_of(const std::filesystem::path& folder) {
 void check_downloaded_tokenizer(const std::filesystem::path& folder) {
   const std::string finish = how_to_finish_download(folder);
   for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
-    if (finish.empty() || std::filesystem::exists(folder / name)) return;
+    if (finish.empty() || path_exists(folder / name)) return;
   fail(ExitCode::kBadInput, folder.string(), ": no tokenizer.json; ", finish);
 }
 
@@ -63,7 +64,7 @@ LoadedModel from_gguf(const std::filesystem::path& path, const MakeNetwork& make
 }
 
 bool is_gguf(const std::filesystem::path& path, const std::string& name) {
-  if (std::filesystem::is_directory(path)) return false;
+  if (is_folder(path)) return false;
   if (path.extension() == ".gguf") return true;
   fail(ExitCode::kBadInput, "model \"", name, "\" is a file; wanted a Hugging Face model folder or a .gguf file");
 }

@@ -29,10 +29,11 @@ Tensor read_part(const SafetensorsFile& file, const std::string& place, const st
                  const std::vector<int64_t>& shape) {
   if (!file.contains(name))
     fail(ExitCode::kBadInput, place, ": no tensor \"", name, "\"; ", kConfig, " asks for it", kOfOneAdapter);
-  const Tensor value = file.read_float32(name);
-  if (value.sizes() != at::IntArrayRef(shape))
-    fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" has shape ", value.sizes(), ", ", kConfig,
+  const std::vector<int64_t>& stored = file.find(name)->shape;
+  if (stored != shape)
+    fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" has shape ", at::IntArrayRef(stored), ", ", kConfig,
          " and the model ask for ", at::IntArrayRef(shape), kOfOneAdapter);
+  const Tensor value = file.read_float32(name);
   if (!value.isfinite().all().item<bool>())
     fail(ExitCode::kBadInput, place, ": tensor \"", name, "\" holds NaN or Inf; train or fetch the adapter again");
   return value;
@@ -48,13 +49,14 @@ bool is_of_the_ends(const std::string& tensor) {
 void LoraOptions::describe(OptionTable& table) {
   table.add("rank", rank, "Rank of the adapters that are trained in place of the weights; 0 trains the weights.",
             at_least(0).at_most(1 << 16));
-  table.add("alpha", alpha, "The adapters' product is scaled by alpha / rank.", above(0));
+  table.add("alpha", alpha, "The adapters' product is scaled by alpha / rank.", above(0).at_most(kMostLoraAlpha));
   table.add("rank_stabilized", rank_stabilized, "Scale by alpha / sqrt(rank) instead (arXiv 2312.03732).");
   table.add("target_modules", target_modules,
             "Linear layers that get an adapter: their names, or the ends of their names, as PEFT matches them.",
             not_empty());
   table.add("adapter", adapter,
-            "Folder of a PEFT adapter to go on from; its adapter_config.json then says rank, alpha and layers.");
+            "Folder of a PEFT adapter to go on from, or of a run or checkpoint that has one; its adapter_config.json then "
+            "says rank, alpha and layers.");
 }
 
 double LoraOptions::scale() const {
@@ -89,7 +91,7 @@ void write_adapter(const std::filesystem::path& folder, const CausalLm& model, c
 Json read_adapter(const std::filesystem::path& folder, CausalLm& model) {
   const AdapterConfig config(read_json_file(folder / kConfig), (folder / kConfig).string());
   const std::string place = (folder / kTensors).string();
-  if (!std::filesystem::exists(folder / kTensors) && std::filesystem::exists(folder / "adapter_model.bin"))
+  if (!path_exists(folder / kTensors) && path_exists(folder / "adapter_model.bin"))
     fail(ExitCode::kBadInput, folder.string(), ": no ", kTensors,
          ", and adapter_model.bin runs code when it is loaded; ",
          "load it with PEFT and save it again with save_pretrained(..., safe_serialization=True)");

@@ -4,21 +4,29 @@
 #include <cmath>
 
 #include "keel/core/error.h"
+#include "keel/core/json_file.h"
 #include "keel/core/options.h"
 #include "keel/model/families.h"
 #include "keel/model/weight_dtypes.h"
 
 namespace keel {
+namespace {
+
+// Far above every model's, and such that all products of sizes, the number of parameters above all, stay inside 63
+// bits. Token ids have 32 bits.
+constexpr int64_t kMaxWidth = 1 << 20, kMaxLayers = 1 << 16, kMaxIntermediate = 1 << 24, kMaxHeadsWidth = 1 << 24,
+                  kMaxVocabulary = (int64_t{1} << 31) - 1, kMaxPositions = int64_t{1} << 32;
+
+}  // namespace
 
 void ModelOptions::describe(OptionTable& table) {
   table.add(
       "path", path,
-      "A Hugging Face folder, a GGUF file, or owner/name in the local Hugging Face cache; empty makes a network of "
-      "the sizes below. `model: PATH` says the same.");
+      "A Hugging Face folder, a GGUF file, owner/name in the local Hugging Face cache, or the folder of a run (its "
+      "newest sound checkpoint); empty makes a network of the sizes below. `model: PATH` says the same.");
   table.add("random_weights", random_weights,
             "Take the architecture and the tokenizer from model.path, and make the weights anew.");
-  // The upper bounds keep every product of sizes, the number of parameters above all, inside 63 bits.
-  constexpr double kMaxWidth = 1 << 20, kMaxLayers = 1 << 16, kMaxIntermediate = 1 << 24, kMaxPositions = 1 << 27;
+  constexpr double kMostPositions = 1 << 27;
   table.add("hidden_size", hidden_size, "Width of the residual stream.", at_least(1).at_most(kMaxWidth));
   table.add("layers", layers, "Number of transformer blocks.", at_least(1).at_most(kMaxLayers));
   table.add("heads", heads, "Attention heads; must divide hidden_size into an even head width.",
@@ -29,25 +37,31 @@ void ModelOptions::describe(OptionTable& table) {
             "Width of the SwiGLU layer; 0 means 8/3 of hidden_size, rounded down to a multiple of 16.",
             at_least(0).at_most(kMaxIntermediate));
   table.add("tie_embeddings", tie_embeddings, "Use the token embedding as the LM head.");
-  table.add("rope_theta", rope_theta, "Base of the rotary position embedding.", above(0));
+  table.add("rope_theta", rope_theta, "Base of the rotary position embedding.", above(1));
   table.add("rms_norm_eps", rms_norm_eps, "Added to the mean square in RMSNorm.", above(0));
   table.add("initializer_range", initializer_range, "Standard deviation of the initial weights.", above(0));
   table.add("max_positions", max_positions, "Longest prompt plus completion, in tokens.",
-            at_least(2).at_most(kMaxPositions));
+            at_least(2).at_most(kMostPositions));
 }
 
 void check_shape(const ModelConfig& c, ExitCode code, const std::string& place) {
-  constexpr int64_t kMost = int64_t{1} << 32;
-  const std::pair<const char*, int64_t> sizes[] = {{"vocab_size", c.vocab_size},
-                                                   {"hidden_size", c.hidden_size},
-                                                   {"intermediate_size", c.intermediate_size},
-                                                   {"num_hidden_layers", c.num_hidden_layers},
-                                                   {"num_attention_heads", c.num_attention_heads},
-                                                   {"num_key_value_heads", c.num_key_value_heads},
-                                                   {"head_dim", c.head_dim},
-                                                   {"max_position_embeddings", c.max_position_embeddings}};
-  for (const auto& [name, size] : sizes)
-    if (size < 1 || size > kMost) fail(code, place, ": ", name, " is ", size, "; wanted 1 to ", kMost);
+  struct Size {
+    const char* name;
+    int64_t size, most;
+  };
+  const Size sizes[] = {{"vocab_size", c.vocab_size, kMaxVocabulary},
+                        {"hidden_size", c.hidden_size, kMaxWidth},
+                        {"intermediate_size", c.intermediate_size, kMaxIntermediate},
+                        {"num_hidden_layers", c.num_hidden_layers, kMaxLayers},
+                        {"num_attention_heads", c.num_attention_heads, kMaxWidth},
+                        {"num_key_value_heads", c.num_key_value_heads, kMaxWidth},
+                        {"head_dim", c.head_dim, kMaxWidth},
+                        {"max_position_embeddings", c.max_position_embeddings, kMaxPositions}};
+  for (const auto& [name, size, most] : sizes)
+    if (size < 1 || size > most) fail(code, place, ": ", name, " is ", size, "; wanted 1 to ", most);
+  if (c.num_attention_heads * c.head_dim > kMaxHeadsWidth)
+    fail(code, place, ": num_attention_heads is ", c.num_attention_heads, " and head_dim is ", c.head_dim,
+         "; wanted a product of at most ", kMaxHeadsWidth);
   if (c.head_dim % 2 != 0)
     fail(code, place, ": a head width of ", c.head_dim, "; rotary embeddings turn pairs, so it must be even");
   if (c.sliding_window < 0 || (c.sliding_window == 0 && std::count(c.sliding.begin(), c.sliding.end(), true) > 0))
@@ -120,7 +134,7 @@ Json llama_config_json(const ModelConfig& config) {
 void refuse_quantised(const Json& json, const std::string& place) {
   const Json quantization = json.value("quantization_config", json.value("compression_config", Json()));
   if (quantization.empty()) return;
-  std::string method = quantization.dump();
+  std::string method = shown_json(quantization);
   if (quantization.is_object() && (quantization.contains("load_in_4bit") || quantization.contains("load_in_8bit")))
     method = "bitsandbytes";
   if (quantization.is_object() && quantization.value("quant_method", Json()).is_string())
@@ -142,13 +156,18 @@ const Family* family_named(const std::string& type, const std::string& place) {
 void check_numbers(const ModelConfig& c, const std::string& place) {
   if (!(c.rms_norm_eps >= 0))
     fail(ExitCode::kBadInput, place, ": rms_norm_eps is ", c.rms_norm_eps, "; wanted a number from 0 on");
-  if (!(c.rope.theta > 0))
-    fail(ExitCode::kBadInput, place, ": rope_theta is ", c.rope.theta, "; wanted a number above 0");
-  if (c.sliding_rope && !(c.sliding_rope->theta > 0))
+  if (!(c.initializer_range >= 0))
+    fail(ExitCode::kBadInput, place, ": initializer_range is ", c.initializer_range, "; wanted a number from 0 on");
+  if (!(c.rope.theta > 1))
+    fail(ExitCode::kBadInput, place, ": rope_theta is ", c.rope.theta, "; wanted a number above 1");
+  if (c.sliding_rope && !(c.sliding_rope->theta > 1))
     fail(ExitCode::kBadInput, place, ": the rope_theta of sliding layers (rope_local_base_freq) is ",
-         c.sliding_rope->theta, "; wanted a number above 0");
+         c.sliding_rope->theta, "; wanted a number above 1");
   if (!std::isfinite(c.attention_scale))
     fail(ExitCode::kBadInput, place, ": query_pre_attn_scalar is not a number above 0");
+  for (const auto& [key, cap] : {std::pair{"attn_logit_softcapping", c.attention_softcap},
+                                 std::pair{"final_logit_softcapping", c.logit_softcap}})
+    if (!(cap >= 0)) fail(ExitCode::kBadInput, place, ": ", key, " is ", cap, "; wanted a number above 0, or null");
 }
 
 }  // namespace
@@ -184,7 +203,6 @@ ModelConfig from_config_json(const Json& json, const std::string& place) {
   config.initializer_range = r.number("initializer_range", 0.02);
   config.tie_word_embeddings = r.flag("tie_word_embeddings", false);
   config.source = json;
-  constexpr int64_t kMaxLayers = 1 << 16;
   if (config.num_hidden_layers < 1 || config.num_hidden_layers > kMaxLayers)
     fail(ExitCode::kBadInput, place, ": num_hidden_layers is ", config.num_hidden_layers, "; wanted 1 to ", kMaxLayers);
   family->read(r, config);

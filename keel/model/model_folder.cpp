@@ -8,6 +8,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/file.h"
+#include "keel/core/foreign_text.h"
 #include "keel/core/json_file.h"
 #include "keel/model/hub_cache.h"
 #include "keel/model/safetensors.h"
@@ -26,23 +27,23 @@ std::map<std::string, std::string> weight_map(const std::filesystem::path& index
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : json["weight_map"].items()) {
     if (!file.is_string())
-      fail(ExitCode::kBadInput, index.string(), ": the file of tensor \"", tensor, "\" is ", file.dump(),
+      fail(ExitCode::kBadInput, index.string(), ": the file of tensor ", printable(tensor), " is ", shown_json(file),
            ", wanted a name");
     const std::string name = file;
     if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "..")
-      fail(ExitCode::kBadInput, index.string(), ": tensor \"", tensor, "\" is said to be in \"", name,
-           "\"; wanted a file of the same folder");
+      fail(ExitCode::kBadInput, index.string(), ": tensor ", printable(tensor), " is said to be in ", printable(name),
+           "; wanted a file of the same folder");
     files[tensor] = name;
   }
   return files;
 }
 
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
-  if (std::filesystem::exists(folder / kWeights)) return {folder / kWeights};
+  if (path_exists(folder / kWeights)) return {folder / kWeights};
   const std::string finish = how_to_finish_download(folder);
-  if (!std::filesystem::exists(folder / kIndex)) {
-    const bool other_format = std::filesystem::exists(folder / "pytorch_model.bin") ||
-                              std::filesystem::exists(folder / "pytorch_model.bin.index.json");
+  if (!path_exists(folder / kIndex)) {
+    const bool other_format =
+        path_exists(folder / "pytorch_model.bin") || path_exists(folder / "pytorch_model.bin.index.json");
     const std::vector<std::string> names = list_directory(folder);
     const auto shard = std::find_if(names.begin(), names.end(), [](const std::string& name) {
       return name.starts_with("model-") && name.ends_with(".safetensors");
@@ -60,7 +61,7 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& fol
   for (const auto& [tensor, name] : weight_map(folder / kIndex)) names.insert(name);
   std::vector<std::filesystem::path> files;
   for (const std::string& name : names) {
-    if (!std::filesystem::exists(folder / name))
+    if (!path_exists(folder / name))
       fail(ExitCode::kBadInput, (folder / kIndex).string(), ": names ", name, ", which is not there; ",
            finish.empty() ? "was the download interrupted?" : finish);
     files.push_back(folder / name);
@@ -94,7 +95,7 @@ std::vector<int32_t> stop_ids_of(const Json& json, int64_t vocab_size, const std
   const auto add = [&](const Json& id) {
     // A negative number is no unsigned one; an id above 2^63 is.
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(vocab_size))
-      fail(ExitCode::kBadInput, place, ": eos_token_id is ", eos.dump(), "; wanted a token id from 0 to ",
+      fail(ExitCode::kBadInput, place, ": eos_token_id is ", shown_json(eos), "; wanted a token id from 0 to ",
            vocab_size - 1, ", a list of them, or null");
     if (std::find(ids.begin(), ids.end(), id.get<int32_t>()) == ids.end()) ids.push_back(id.get<int32_t>());
   };
@@ -114,8 +115,8 @@ void check_index(const std::filesystem::path& index, const std::map<std::string,
   };
   for (const auto& [tensor, file] : said)
     if (lies_in(found, tensor) != file)
-      fail(ExitCode::kBadInput, index.string(), ": tensor \"", tensor, "\" is said to be in ", file, ", but it is in ",
-           lies_in(found, tensor), "; the index belongs to other files");
+      fail(ExitCode::kBadInput, index.string(), ": tensor ", printable(tensor), " is said to be in ", file,
+           ", but it is in ", lies_in(found, tensor), "; the index belongs to other files");
   for (const auto& [tensor, file] : found)
     if (!said.contains(tensor))
       fail(ExitCode::kBadInput, index.string(), ": does not name the tensor \"", tensor, "\" of ", file,
@@ -126,14 +127,13 @@ void check_index(const std::filesystem::path& index, const std::map<std::string,
 
 ModelFolder ModelFolder::open(const std::filesystem::path& path) {
   const std::filesystem::path config = path / "config.json", generation = path / "generation_config.json";
-  if (!std::filesystem::exists(config))
+  if (!path_exists(config))
     fail(ExitCode::kBadInput, path.string(), ": no config.json; ",
          how_to_finish_download(path).empty() ? "wanted a Hugging Face model folder" : how_to_finish_download(path));
   ModelFolder folder{.path = path, .config = from_config_json(read_json_file(config), config.string())};
-  if (std::filesystem::exists(generation)) folder.generation = read_json_file(generation);
+  if (path_exists(generation)) folder.generation = read_json_file(generation);
   if (!folder.generation.is_object()) fail(ExitCode::kBadInput, generation.string(), ": not a JSON object");
-  if (std::filesystem::exists(path / kWeights) || std::filesystem::exists(path / kIndex))
-    folder.dtypes = dtypes_of(path);
+  if (path_exists(path / kWeights) || path_exists(path / kIndex)) folder.dtypes = dtypes_of(path);
   return folder;
 }
 
@@ -149,7 +149,7 @@ std::filesystem::path find_model(const std::string& name) {
   if (name.empty())
     fail(ExitCode::kBadInput, "the model's name is empty; wanted a Hugging Face folder, a GGUF file, or owner/name in ",
          "the local Hugging Face cache (", hub_cache().string(), ")");
-  if (std::filesystem::exists(name)) return name;
+  if (path_exists(name)) return name;
   const bool repository =
       std::count(name.begin(), name.end(), '/') <= 1 && !name.starts_with(".") && !name.starts_with("/");
   if (repository) {
@@ -181,7 +181,7 @@ WeightSource safetensors_weights(const std::filesystem::path& folder) {
       found[info.name] = path.filename().string();
     }
   }
-  if (!std::filesystem::exists(folder / kWeights)) check_index(folder / kIndex, found);
+  if (!path_exists(folder / kWeights)) check_index(folder / kIndex, found);
   source.read = [shards](const std::string& name) {
     return shards->files[shards->file_of.at(name)].read_float32(name);
   };

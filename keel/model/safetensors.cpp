@@ -13,7 +13,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
-#include "keel/core/json.h"
+#include "keel/core/json_reader.h"
 #include "keel/model/large_pages.h"
 #include "keel/model/safetensors_format.h"
 
@@ -25,7 +25,7 @@ using namespace safetensors;
 constexpr size_t kMaxTensors = 1'000'000;  // bounds the memory a hostile header can claim
 
 template <class... Parts>
-[[noreturn]] void refuse(const std::filesystem::path& path, const Parts&... parts) {
+[[noreturn]] void refuse_file(const std::filesystem::path& path, const Parts&... parts) {
   fail(ExitCode::kBadInput, path, " is not a valid safetensors file: ", parts...,
        "; fetch it again or write it again with a safetensors library");
 }
@@ -43,9 +43,9 @@ std::optional<uint64_t> checked_bytes(const std::vector<int64_t>& shape, at::Sca
 
 /// Takes the header's JSON event by event. Only the shape that the format prescribes is accepted, so nesting is refused
 /// at its first level too many and nothing is built for it; a tree would also have lost duplicate keys.
-class HeaderReader : public nlohmann::json_sax<Json> {
+class HeaderReader final : public JsonListener {
  public:
-  explicit HeaderReader(const std::filesystem::path& path) : path_(path) {}
+  explicit HeaderReader(const std::filesystem::path& path) : JsonListener(kFileDepth), path_(path) {}
   std::vector<TensorInfo> tensors;
   std::map<std::string, std::string> metadata;
 
@@ -53,12 +53,11 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   bool boolean(bool) override { unexpected("a boolean"); }
   bool number_integer(int64_t value) override { unexpected("the negative number ", value); }
   bool number_float(double, const std::string& text) override { unexpected("the number ", printable(text)); }
-  bool binary(Json::binary_t&) override { unexpected("binary data"); }
 
   bool number_unsigned(uint64_t value) override {
     if (place_ == Place::kShape) {
       if (value > uint64_t{std::numeric_limits<int64_t>::max()}) unexpected("the number ", value);
-      if (tensor_.shape.size() == kMaxRank) refuse(path_, where(), " has more than ", kMaxRank, " dimensions");
+      if (tensor_.shape.size() == kMaxRank) refuse_file(path_, where(), " has more than ", kMaxRank, " dimensions");
       tensor_.shape.push_back(static_cast<int64_t>(value));
     } else if (place_ == Place::kOffsets && offsets_ < 2) {
       (offsets_++ == 0 ? tensor_.begin : tensor_.end) = value;
@@ -74,8 +73,8 @@ class HeaderReader : public nlohmann::json_sax<Json> {
     } else if (place_ == Place::kTensor && key_ == "dtype") {
       const auto* known = std::find_if(kDtypes.begin(), kDtypes.end(), [&](auto& d) { return d.name == value; });
       if (known == kDtypes.end()) {
-        refuse(path_, where(), " has the dtype ", printable(value), ", which is not read; wanted one of ",
-               known_dtypes());
+        refuse_file(path_, where(), " has the dtype ", printable(value), ", which is not read; wanted one of ",
+                    known_dtypes());
       }
       tensor_.dtype = known->dtype;
     } else {
@@ -84,11 +83,11 @@ class HeaderReader : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  bool start_object(size_t) override {
+  bool begin_object() override {
     if (place_ == Place::kStart) {
       place_ = Place::kTop;
     } else if (place_ == Place::kTop && key_ == kMetadataKey) {
-      if (seen_metadata_) refuse(path_, "the key \"__metadata__\" appears twice");
+      if (seen_metadata_) refuse_file(path_, "the key \"__metadata__\" appears twice");
       seen_metadata_ = true;
       place_ = Place::kMetadata;
     } else if (place_ == Place::kTop) {
@@ -102,22 +101,22 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   bool key(std::string& key) override {
     key_ = std::move(key);
     if (place_ == Place::kMetadata && metadata.contains(key_)) {
-      refuse(path_, "the metadata key ", printable(key_), " appears twice");
+      refuse_file(path_, "the metadata key ", printable(key_), " appears twice");
     }
     if (place_ == Place::kTensor) {
       const auto* field = std::find(kFields.begin(), kFields.end(), key_);
       if (field == kFields.end()) {
-        refuse(path_, "tensor ", printable(tensor_.name), " has an unknown field ", printable(key_),
-               "; wanted dtype, shape, data_offsets");
+        refuse_file(path_, "tensor ", printable(tensor_.name), " has an unknown field ", printable(key_),
+                    "; wanted dtype, shape, data_offsets");
       }
       bool& seen = seen_[static_cast<size_t>(field - kFields.begin())];
-      if (seen) refuse(path_, where(), " appears twice");
+      if (seen) refuse_file(path_, where(), " appears twice");
       seen = true;
     }
     return true;
   }
 
-  bool start_array(size_t) override {
+  bool begin_array() override {
     if (place_ == Place::kTensor && key_ == "shape") {
       place_ = Place::kShape;
     } else if (place_ == Place::kTensor && key_ == "data_offsets") {
@@ -128,23 +127,25 @@ class HeaderReader : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  bool end_array() override {
-    if (place_ == Place::kOffsets && offsets_ != 2) refuse(path_, where(), " needs two numbers; got ", offsets_);
+  bool finish_array() override {
+    if (place_ == Place::kOffsets && offsets_ != 2) refuse_file(path_, where(), " needs two numbers; got ", offsets_);
     place_ = Place::kTensor;
     return true;
   }
 
-  bool end_object() override {
+  bool finish_object() override {
     if (place_ == Place::kTensor) finish_tensor();
     place_ = Place::kTop;  // at the very end too: the parser sees to it that nothing follows
     return true;
   }
 
-  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    refuse(path_, "the header is not JSON, or is cut short, at its byte ", position);
+  bool parse_error(size_t position, const std::string&, const Json::exception&) override {
+    refuse_file(path_, "the header is not JSON, or is cut short, at its byte ", position);
   }
 
  private:
+  [[noreturn]] void refuse(const std::string& reason) const override { refuse_file(path_, "the header: ", reason); }
+
   enum class Place { kStart, kTop, kMetadata, kTensor, kShape, kOffsets };
   static constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_offsets"};
 
@@ -170,12 +171,12 @@ class HeaderReader : public nlohmann::json_sax<Json> {
                          : place_ == Place::kOffsets                      ? "two whole numbers from 0 to 2^64-1"
                          : fields && key_ == "dtype"                      ? "a text"
                                                                           : "a list of whole numbers";
-    refuse(path_, where(), " holds ", got..., "; wanted ", wanted);
+    refuse_file(path_, where(), " holds ", got..., "; wanted ", wanted);
   }
 
   void start_tensor() {
-    if (const char* fault = name_fault(key_)) refuse(path_, "the tensor name ", printable(key_), " ", fault);
-    if (tensors.size() == kMaxTensors) refuse(path_, "it has more than ", kMaxTensors, " tensors");
+    if (const char* fault = name_fault(key_)) refuse_file(path_, "the tensor name ", printable(key_), " ", fault);
+    if (tensors.size() == kMaxTensors) refuse_file(path_, "it has more than ", kMaxTensors, " tensors");
     tensor_ = {};
     tensor_.name = key_;
     seen_ = {};
@@ -185,17 +186,17 @@ class HeaderReader : public nlohmann::json_sax<Json> {
 
   void finish_tensor() {
     for (size_t i = 0; i < kFields.size(); ++i) {
-      if (!seen_[i]) refuse(path_, "tensor ", printable(tensor_.name), " has no ", kFields[i]);
+      if (!seen_[i]) refuse_file(path_, "tensor ", printable(tensor_.name), " has no ", kFields[i]);
     }
     if (tensor_.end < tensor_.begin) {
-      refuse(path_, "tensor ", printable(tensor_.name), " ends at ", tensor_.end, ", before it begins at ",
-             tensor_.begin);
+      refuse_file(path_, "tensor ", printable(tensor_.name), " ends at ", tensor_.end, ", before it begins at ",
+                  tensor_.begin);
     }
     const std::optional<uint64_t> bytes = checked_bytes(tensor_.shape, tensor_.dtype);
-    if (!bytes) refuse(path_, "the size of tensor ", printable(tensor_.name), " overflows");
+    if (!bytes) refuse_file(path_, "the size of tensor ", printable(tensor_.name), " overflows");
     if (*bytes != tensor_.end - tensor_.begin) {
-      refuse(path_, "tensor ", printable(tensor_.name), " spans ", tensor_.end - tensor_.begin,
-             " bytes, but its shape and dtype need ", *bytes);
+      refuse_file(path_, "tensor ", printable(tensor_.name), " spans ", tensor_.end - tensor_.begin,
+                  " bytes, but its shape and dtype need ", *bytes);
     }
     tensors.push_back(std::move(tensor_));
   }
@@ -211,7 +212,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
 
 /// The header's text, its length checked before memory is taken for it.
 std::string read_header(const InputFile& file) {
-  if (file.size() < 8) refuse(file.path(), "it has ", file.size(), " bytes; the header's length alone takes 8");
+  if (file.size() < 8) refuse_file(file.path(), "it has ", file.size(), " bytes; the header's length alone takes 8");
   uint64_t length = 0;
   file.read_at(0, std::as_writable_bytes(std::span(&length, 1)));
   constexpr std::string_view kPointer = "version https://git-lfs";  // what a clone without Git LFS leaves
@@ -221,20 +222,20 @@ std::string read_header(const InputFile& file) {
     fail(ExitCode::kBadInput, file.path(), " is a pointer of Git LFS, and not the weights it stands for; fetch them ",
          "with: git lfs pull");
   if (length > kMaxHeaderBytes) {
-    refuse(file.path(), "its header claims ", length, " bytes; at most ", kMaxHeaderBytes, " are accepted");
+    refuse_file(file.path(), "its header claims ", length, " bytes; at most ", kMaxHeaderBytes, " are accepted");
   }
   if (length > file.size() - 8) {
-    refuse(file.path(), "its header claims ", length, " bytes, but only ", file.size() - 8, " follow");
+    refuse_file(file.path(), "its header claims ", length, " bytes, but only ", file.size() - 8, " follow");
   }
   std::string header(length, ' ');
   file.read_at(8, std::as_writable_bytes(std::span(header)));
-  if (const auto bad = first_bad_utf8(header)) refuse(file.path(), "the header is not UTF-8 at its byte ", *bad);
+  if (const auto bad = first_bad_utf8(header)) refuse_file(file.path(), "the header is not UTF-8 at its byte ", *bad);
   // The JSON parser takes a NUL for the end of its input and skips a byte-order mark.
   if (const size_t nul = header.find('\0'); nul != header.npos) {
-    refuse(file.path(), "the header holds a NUL at its byte ", nul, "; it is padded with spaces");
+    refuse_file(file.path(), "the header holds a NUL at its byte ", nul, "; it is padded with spaces");
   }
   const size_t first = header.find_first_not_of(" \t\r\n");
-  if (first == header.npos || header[first] != '{') refuse(file.path(), "the header does not begin with {");
+  if (first == header.npos || header[first] != '{') refuse_file(file.path(), "the header does not begin with {");
   return header;
 }
 
@@ -245,7 +246,7 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   const std::string header = read_header(result.file_);
   result.data_begin_ = 8 + header.size();
   HeaderReader reader(path);
-  Json::sax_parse(header, &reader);
+  hear_json(header, reader);
   result.tensors_ = std::move(reader.tensors);
   result.metadata_ = std::move(reader.metadata);
   result.index_names();
@@ -264,7 +265,8 @@ void SafetensorsFile::index_names() {
             [&](uint32_t a, uint32_t b) { return tensors_[a].name < tensors_[b].name; });
   const auto twice = std::adjacent_find(by_name_.begin(), by_name_.end(),
                                         [&](uint32_t a, uint32_t b) { return tensors_[a].name == tensors_[b].name; });
-  if (twice != by_name_.end()) refuse(file_.path(), "the tensor ", printable(tensors_[*twice].name), " appears twice");
+  if (twice != by_name_.end())
+    refuse_file(file_.path(), "the tensor ", printable(tensors_[*twice].name), " appears twice");
 }
 
 /// The tensors must cover the data part exactly: bytes that no tensor owns could make the file something else as well.
@@ -272,14 +274,14 @@ void SafetensorsFile::check_layout() const {
   uint64_t covered = 0;
   for (const TensorInfo& tensor : tensors_) {
     if (tensor.begin != covered) {
-      refuse(file_.path(), "tensor ", printable(tensor.name), " begins at ", tensor.begin,
-             tensor.begin < covered ? ", inside the one before it" : ", after a gap", "; wanted ", covered);
+      refuse_file(file_.path(), "tensor ", printable(tensor.name), " begins at ", tensor.begin,
+                  tensor.begin < covered ? ", inside the one before it" : ", after a gap", "; wanted ", covered);
     }
     covered = tensor.end;
   }
   const uint64_t present = file_.size() - data_begin_;
-  if (covered > present) refuse(file_.path(), covered - present, " bytes are missing at its end");
-  if (covered < present) refuse(file_.path(), present - covered, " bytes follow the last tensor");
+  if (covered > present) refuse_file(file_.path(), covered - present, " bytes are missing at its end");
+  if (covered < present) refuse_file(file_.path(), present - covered, " bytes follow the last tensor");
 }
 
 const TensorInfo* SafetensorsFile::find(std::string_view name) const {
@@ -307,7 +309,7 @@ Tensor SafetensorsFile::read(std::string_view name) const {
   // A C++ bool of another value than 0 and 1 is undefined behaviour in whatever touches it next.
   if (info.dtype == at::kBool &&
       std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; })) {
-    refuse(file_.path(), "the BOOL tensor ", printable(name), " holds a byte other than 0 and 1");
+    refuse_file(file_.path(), "the BOOL tensor ", printable(name), " holds a byte other than 0 and 1");
   }
   return tensor;
 }

@@ -36,6 +36,8 @@ class SafetensorsFile {
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   bool contains(std::string_view name) const { return find(name) != nullptr; }
+  /// What the header says of a tensor; null where there is none.
+  const TensorInfo* find(std::string_view name) const;
   /// Reads one tensor into fresh CPU memory, in the dtype it has in the file.
   Tensor read(std::string_view name) const;
   /// The same as float32; only a small piece ever exists in the file's own type.
@@ -43,7 +45,6 @@ class SafetensorsFile {
 
  private:
   explicit SafetensorsFile(InputFile file) : file_(std::move(file)) {}
-  const TensorInfo* find(std::string_view name) const;
   const TensorInfo& found(std::string_view name) const;
   void index_names();
   void check_layout() const;

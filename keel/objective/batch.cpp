@@ -61,9 +61,10 @@ Tensor mean_of_batch(TokenPolicy p, const Tensor& tokens) {
 
 TokenDecision M2po::operator()(const TokenPolicy& p) const {
   const Tensor distance = (p.logp - p.behavior_logp).abs(), away = leads_away(p);
-  if (distance.numel() == 0) return hard_mask(p, ratio_of(p), away, distance, distance);
+  const Tensor ratio = capped_ratio(p, ratio_cap);
+  if (distance.numel() == 0) return hard_mask(p, ratio, away, distance, distance);
   const Tensor tau = second_moment_cut(distance.square(), away, budget).sqrt().to(distance.scalar_type());
-  return hard_mask(p, ratio_of(p), away.logical_and(distance > tau), distance, tau.expand_as(distance));
+  return hard_mask(p, ratio, away.logical_and(distance > tau), distance, tau.expand_as(distance));
 }
 
 TokenDecision Tvpo::operator()(const TokenPolicy& p) const {
@@ -76,7 +77,8 @@ TokenDecision Tvpo::operator()(const TokenPolicy& p) const {
 std::vector<Method> batch_rows() {
   return {{.name = "m2po",
            .sentence = "A bound on the second moment of the log-ratio, with a cut that the batch decides.",
-           .equation = "g = r A; blocked: A (pi - mu) > 0 and |log r| > tau, mean min((log r)^2, tau^2) = budget",
+           .equation = "g = min(r, ratio_cap) A; blocked: A (pi - mu) > 0 and |log r| > tau, mean min((log r)^2, "
+                       "tau^2) = budget",
            .source = "arXiv 2510.01161",
            .advantage = "grpo",
            .aggregation = "token_mean",

@@ -9,12 +9,12 @@ namespace keel {
 
 // Methods whose test depends on the whole update.
 
-/// M2PO (arXiv 2510.01161): r A, blocked when the update leads away and |log r| > tau, where tau brings the mean of
-/// min((log r)^2, tau^2) over the tokens that lead away down to `budget`.
+/// M2PO (arXiv 2510.01161): min(r, cap) A, blocked when the update leads away and |log r| > tau, where tau brings the
+/// mean of min((log r)^2, tau^2) over the tokens that lead away down to `budget`.
 struct M2po {
-  double budget = 0.04;
+  double budget = 0.04, ratio_cap = kUnlimited;
   TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("budget", budget); }
+  void visit(const ParameterVisitor& visitor) { visitor("budget", budget), visitor("ratio_cap", ratio_cap); }
   Requirements requirements() const { return {.scope = Scope::kBatch}; }
 };
 

@@ -87,6 +87,18 @@ std::vector<int64_t> lengths_of(const TokenPolicy& p) {
   return p.lengths.empty() ? std::vector<int64_t>{p.logp.numel()} : p.lengths;
 }
 
+/// log(1 - p) beside log p, where it is given.
+void check_other(const char* name, const Tensor& other_logp, const char* logp_name, const Tensor& logp,
+                 const Tensor& mask) {
+  if (!other_logp.defined()) return;
+  check_float_vector(name, other_logp, logp);
+  refuse_first(name, other_logp, (other_logp <= 0).logical_not(), mask,
+               "the log-probability of any other token: not above 0, and -inf where there is none");
+  const Tensor sum = other_logp.exp() + logp.exp();
+  const std::string wanted = std::string("log(1 - exp(") + logp_name + ")), so that the two add up to 1";
+  refuse_first(name, other_logp, (sum - 1).abs() > kRowTolerance, mask, wanted.c_str());
+}
+
 void check_topk(const TokenPolicy& p) {
   const auto check_rows = [&](const char* name, const Tensor& rows) {
     check_type(name, rows, p.logp);
@@ -198,6 +210,8 @@ void check_token_policy(const TokenPolicy& p, const Requirements& needs) {
   if (p.mask.defined()) check_flags("mask", p.mask, p.logp);
   check_log_probs("logp", p.logp, p.mask);
   check_log_probs("behavior_logp", p.behavior_logp, p.mask);
+  check_other("other_logp", p.other_logp, "logp", p.logp, p.mask);
+  check_other("behavior_other_logp", p.behavior_other_logp, "behavior_logp", p.behavior_logp, p.mask);
   check_finite("advantages", p.advantages, p.mask);
   check_magnitude("advantages", p.advantages, p.mask);
   if (!p.lengths.empty()) check_lengths(p.lengths, p.logp.numel());
@@ -209,6 +223,7 @@ void check_token_policy(const TokenPolicy& p, const Requirements& needs) {
   if (needs.recomputed_logp) {
     check_float_vector("old_logp", p.old_logp, p.logp);
     check_log_probs("old_logp", p.old_logp, p.mask);
+    check_other("old_other_logp", p.old_other_logp, "old_logp", p.old_logp, p.mask);
   }
   require(needs.top_k > 0, p.topk_behavior_logp, "topk_behavior_logp", "the sampler's most likely tokens");
   require(needs.top_k > 0, p.topk_logp, "topk_logp", "the sampler's most likely tokens");
@@ -237,6 +252,14 @@ bool measures_total_variation(const TrustRegion& region) {
   return is_tv(std::get_if<Dppo>(&region)) || is_tv(std::get_if<Drpo>(&region));
 }
 
+/// Rows may be narrower than K, where the vocabulary is, but not wider: then k is not what was meant.
+void check_width(const TokenPolicy& p, int64_t k, const std::string& method) {
+  if (k == 0 || p.topk_behavior_logp.size(1) <= k) return;
+  fail(ExitCode::kBadConfiguration, "topk_behavior_logp has rows of ", p.topk_behavior_logp.size(1), " tokens, but ",
+       method, "'s parameter \"k\" is ", k,
+       "; wanted the k likeliest, or the parameter k=", p.topk_behavior_logp.size(1));
+}
+
 }  // namespace
 
 void check_for_region(const TrustRegion& region, const TokenPolicy& p, const std::string& method) {
@@ -246,6 +269,7 @@ void check_for_region(const TrustRegion& region, const TokenPolicy& p, const std
     check_one_advantage(p, method);
   if (p.divergence.defined() && measures_total_variation(region))
     refuse_first("divergence", p.divergence, p.divergence > 1 + kRounding, p.mask, "a total variation, 0 to 1");
+  check_width(p, requirements(region).top_k, method);
   const Cppo* cppo = std::get_if<Cppo>(&region);
   if (!cppo || !std::isfinite(cppo->horizon)) return;
   const Tensor mask = p.mask.defined() ? p.mask.to(at::kCPU).contiguous() : at::ones({p.logp.numel()}, at::kBool);

@@ -38,8 +38,8 @@ void check_lengths(std::span<const int64_t> lengths, int64_t tokens);
 void check_token_policy(const TokenPolicy& policy, const Requirements& needs);
 
 /// What a region's own maths asks of a sound policy: one advantage for all tokens of a sequence where the region has
-/// one weight for the sequence (GSPO, GMPO, VESPO, TOPR, DeepSeek-V3.2), and CPPO's horizon no shorter than its weights
-/// bear.
+/// one weight for the sequence (GSPO, GMPO, VESPO, TOPR, DeepSeek-V3.2), rows of at most k likeliest tokens, and CPPO's
+/// horizon no shorter than its weights bear.
 void check_for_region(const TrustRegion& region, const TokenPolicy& policy, const std::string& method);
 
 /// Whether CPPO's weight of the last of so many valid tokens is below 0, because its horizon is shorter than they are.

@@ -52,11 +52,13 @@ Tensor binary_tv(const Tensor& logp, const Tensor& behavior_logp) {
   return at::maximum(logp, behavior_logp).exp() * -at::expm1(-(logp - behavior_logp).abs());
 }
 
-Tensor binary_kl(const Tensor& logp, const Tensor& behavior_logp) {
-  const Tensor mu = behavior_logp.exp(), other_mu = log1mexp(behavior_logp), other_pi = log1mexp(logp);
-  const Tensor sampled = mu * (behavior_logp - logp);
+Tensor binary_kl(const Tensor& logp, const Tensor& behavior_logp, const Tensor& other_logp,
+                 const Tensor& behavior_other_logp) {
+  const Tensor mu = behavior_logp.exp(), other_pi = other_logp.defined() ? other_logp : log1mexp(logp);
+  const Tensor other_mu = behavior_other_logp.defined() ? behavior_other_logp : log1mexp(behavior_logp);
+  const Tensor sampled = mu * (behavior_logp - logp), others = other_mu.exp();
   // 0 log 0 is 0: where mu is 1 the other tokens weigh nothing, whatever pi says of them.
-  const Tensor other = at::where(at::isneginf(other_mu), at::zeros_like(mu), other_mu.exp() * (other_mu - other_pi));
+  const Tensor other = at::where(others == 0, at::zeros_like(mu), others * (other_mu - other_pi));
   return (sampled + other).clamp_min(0);
 }
 

@@ -24,8 +24,11 @@ Tensor probability_difference(const Tensor& logp, const Tensor& behavior_logp);
 /// |pi - mu| of the sampled token: the total variation of "this token or another".
 Tensor binary_tv(const Tensor& logp, const Tensor& behavior_logp);
 
-/// KL(mu || pi) of "this token or another"; infinite where pi is 1 and mu is not. Never negative.
-Tensor binary_kl(const Tensor& logp, const Tensor& behavior_logp);
+/// KL(mu || pi) of "this token or another"; infinite where pi is 1 and mu is not. Never negative. The log-probs of the
+/// others, log(1 - pi) and log(1 - mu), are made from those of the token where they are undefined: then pi counts as 1
+/// where its log-prob has been rounded to 0.
+Tensor binary_kl(const Tensor& logp, const Tensor& behavior_logp, const Tensor& other_logp = {},
+                 const Tensor& behavior_other_logp = {});
 
 /// Both policies at the sampler's K most likely tokens ([.., K]), and at the sampled one ([..]).
 struct TopKLogProbs {

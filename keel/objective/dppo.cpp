@@ -33,9 +33,9 @@ TokenDecision Dppo::operator()(const TokenPolicy& p) const {
 }
 
 TokenDecision MinimalMask::operator()(const TokenPolicy& p) const {
-  const Tensor difference = probability_difference(p.logp, p.behavior_logp);
+  const Tensor difference = probability_difference(p.logp, anchor_logp(p, anchor));
   const Tensor blocked = (p.advantages < 0).logical_and(-difference >= delta);
-  return hard_mask(p, ratio_of(p), blocked, difference.abs(), by_sign(p.advantages, kUnlimited, delta));
+  return hard_mask(p, capped_ratio(p, ratio_cap), blocked, difference.abs(), by_sign(p.advantages, kUnlimited, delta));
 }
 
 TokenDecision Ipo::operator()(const TokenPolicy& p) const {
@@ -66,7 +66,7 @@ std::vector<Method> dppo_rows() {
                    "KL(mu||pi) over the vocabulary", thresholds(0.05, Divergence::kFullKl)),
           {.name = "minimal_mask",
            .sentence = "Only negative updates of tokens that already lost much probability are left out.",
-           .equation = "g = r A; blocked: A < 0 and mu - pi >= delta",
+           .equation = "g = min(r, ratio_cap) A; blocked: A < 0 and mu - pi >= delta",
            .source = "arXiv 2602.04879, section 5.3",
            .advantage = "group_mean",
            .aggregation = "seq_mean_token_sum_norm",

@@ -16,20 +16,25 @@ struct Dppo {
   Divergence divergence = Divergence::kBinaryTv;
   Anchor anchor = Anchor::kBehavior;
   TopKSupport support = TopKSupport::kUnion;
+  double k = kPapersTopK;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
+    visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap), visitor("k", k, Limit::kTokenCount);
     visitor("divergence", divergence), visitor("anchor", anchor), visitor("support", support);
   }
-  Requirements requirements() const { return needs_of(divergence, anchor); }
+  Requirements requirements() const { return needs_of(divergence, k, anchor); }
 };
 
-/// DPPO's smallest mask that still stabilises (section 5.3): r A, blocked when A < 0 and mu - pi >= delta.
+/// DPPO's smallest mask that still stabilises (section 5.3): min(r, cap) A, blocked when A < 0 and
+/// anchor - pi >= delta. The importance ratio is over mu whatever the anchor.
 struct MinimalMask {
-  double delta = 0.5;
+  double delta = 0.5, ratio_cap = kUnlimited;
+  Anchor anchor = Anchor::kBehavior;
   TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("delta", delta); }
-  Requirements requirements() const { return {}; }
+  void visit(const ParameterVisitor& visitor) {
+    visitor("delta", delta), visitor("ratio_cap", ratio_cap), visitor("anchor", anchor);
+  }
+  Requirements requirements() const { return {.recomputed_logp = anchor == Anchor::kRecomputed}; }
 };
 
 /// prime-rl's IPO: r A where |pi - mu| <= threshold, and everywhere the pull-back -2 tau log r.

@@ -33,8 +33,15 @@ TokenDecision Spo::operator()(const TokenPolicy& p) const {
 
 TokenDecision Drpo::operator()(const TokenPolicy& p) const {
   // A KL divergence may be infinite; held like a log-ratio, it still turns the weight round.
-  const Tensor distance = divergence_of(p, divergence, Anchor::kBehavior, support).clamp_max(kMaxLogRatio);
-  TokenDecision decision = quadratic(p, ratio_of(p), (p.logp - p.behavior_logp).sign() * distance, delta);
+  const auto measured = [&](Divergence which) {
+    return divergence_of(p, which, Anchor::kBehavior, support).clamp_max(kMaxLogRatio);
+  };
+  const Tensor distance = measured(divergence);
+  const Tensor own = measured(is_total_variation(divergence) ? Divergence::kBinaryTv : Divergence::kBinaryKl);
+  const Tensor log_ratio = p.logp - p.behavior_logp;
+  const Tensor change = -at::expm1(-log_ratio.abs());  // |pi - mu|/max(pi, mu)
+  const Tensor step = log_ratio.sign() * (own + change * (distance - own).clamp_min(0));
+  TokenDecision decision = quadratic(p, ratio_of(p), step, delta);
   // Where pi = mu the token is pushed neither way, but its distribution may have moved all the same.
   decision.divergence = distance;
   decision.outside = distance > delta;
@@ -54,7 +61,9 @@ TokenDecision DrpoNoAbsAdvantage::operator()(const TokenPolicy& p) const {
 }
 
 std::vector<Method> drpo_rows() {
-  const std::string general = "g = r A (1 - sign(A) sign(pi - mu) D/delta), D the ";
+  const std::string general =
+      "g = r A (1 - sign(A) s/delta), s = sign(pi - mu) (B + c (D - B)), c = |pi - mu|/max(pi, mu), B the binary and D "
+      "the ";
   std::vector<Method> rows{
       drpo_row("drpo", "A weight that falls linearly with the change of probability, and turns round at the boundary.",
                "g = r A (1 - sign(A)(pi - mu)/delta); nothing is blocked", Drpo{}),

@@ -20,18 +20,22 @@ struct Spo {
 /// falls to 0 at the boundary and turns round beyond it. The published delta of 12.5 leaves the weight within 8 % of 1
 /// (|pi - mu| is at most 1), so our default is 0.5.
 ///
-/// With another divergence D the distance is D and the direction is still the sampled token's:
-///   g = r A (1 - sign(A) sign(pi - mu) D/delta),
-/// which is the published weight for the binary total variation. This form is ours: no paper writes it.
+/// With a divergence D of the whole distribution the step from mu is made of the sampled token's own, the binary
+/// divergence B of the same kind, and of what the rest moved, as far as the token took part in it:
+///   g = r A (1 - sign(A) s/delta), s = sign(pi - mu) (B + c (D - B)), c = |pi - mu|/max(pi, mu).
+/// s lies between B and D and goes through 0 with pi - mu, so that the weight is continuous where pi passes mu,
+/// whatever the rest of the distribution does. For the binary total variation, D = B, it is the published weight. This
+/// form is ours: no paper writes it.
 struct Drpo {
-  double delta = 0.5;
+  double delta = 0.5, k = kPapersTopK;
   Divergence divergence = Divergence::kBinaryTv;
   TopKSupport support = TopKSupport::kUnion;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("delta", delta), visitor("divergence", divergence), visitor("support", support);
+    visitor("delta", delta), visitor("k", k, Limit::kTokenCount);
+    visitor("divergence", divergence), visitor("support", support);
   }
-  Requirements requirements() const { return needs_of(divergence); }
+  Requirements requirements() const { return needs_of(divergence, k); }
 };
 
 /// Mask-DRPO: r A inside |pi - mu| <= delta, DRPO's weight outside.

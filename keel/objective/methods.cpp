@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "keel/core/error.h"
+#include "keel/core/json_reader.h"
 #include "keel/core/limits.h"
 #include "keel/core/nearest.h"
 #include "keel/core/options.h"
@@ -102,9 +103,8 @@ void set_by_name(Method& method, const std::vector<std::string>& assignments,
     if (!fresh)
       fail(ExitCode::kBadConfiguration, "objective.parameters has \"", assignment, "\", and objective.", key->second,
            " sets the same parameter; keep one of them");
-    const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);
     try {
-      set_parameter(method.region, method.name, name, parsed.is_discarded() ? Json(text) : parsed);
+      set_parameter(method.region, method.name, name, try_parse_json(text).value_or(Json(text)));
     } catch (const Error& error) {
       fail(error.code(), "objective.parameters has \"", assignment, "\": ", error.what());
     }
@@ -144,17 +144,17 @@ void check_adaptation(const Method& method, const ObjectiveOptions& options) {
          ", but thresholds move only when objective.adapt_target_kept is set; set it, or remove the key");
   if (!options.adapt_target_kept) return;
   const bool has_both = has_number(method.region, "low") && has_number(method.region, "high");
+  if (!has_both || std::holds_alternative<Cispo>(method.region))
+    fail(ExitCode::kBadConfiguration, "objective.adapt_target_kept is ", *options.adapt_target_kept,
+         ", but the method ", method.name,
+         has_both ? " clips the weight and holds no token back" : " has no thresholds \"low\" and \"high\" to move",
+         "; it has: ", joined(parameter_names(method.region)),
+         ". Remove the key, or choose a method such as dppo_tv or grpo");
   for (const auto& [name, value] : parameters(method.region))
     if ((name == "low" || name == "high") && !(value > 0 && std::isfinite(value)))
       fail(ExitCode::kBadConfiguration, "objective.adapt_target_kept moves the threshold \"", name, "\" of ",
            method.name, ", which starts at ", value,
            "; wanted: above 0 and finite. Set it, or remove objective.adapt_target_kept");
-  if (has_both && !std::holds_alternative<Cispo>(method.region)) return;
-  fail(ExitCode::kBadConfiguration, "objective.adapt_target_kept is ", *options.adapt_target_kept, ", but the method ",
-       method.name,
-       has_both ? " clips the weight and holds no token back" : " has no thresholds \"low\" and \"high\" to move",
-       "; it has: ", joined(parameter_names(method.region)),
-       ". Remove the key, or choose a method such as dppo_tv or grpo");
 }
 
 }  // namespace

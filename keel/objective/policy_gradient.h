@@ -23,9 +23,9 @@ struct PolicyGradient {
   Requirements requirements() const { return {}; }
 };
 
-/// CISPO (arXiv 2506.13585): g = clip(r, 1 - low, 1 + high) A; an infinite `low` means no lower bound.
+/// CISPO (arXiv 2506.13585): g = clip(r, 1 - low, 1 + high) A; an infinite `low` means no lower bound, as published.
 struct Cispo {
-  double low = 0.2, high = 0.28;
+  double low = kUnlimited, high = 0.28;
   Anchor anchor = Anchor::kBehavior;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("high", high), visitor("anchor", anchor); }

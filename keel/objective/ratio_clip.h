@@ -7,16 +7,30 @@
 
 namespace keel {
 
-/// PPO's ratio clip (arXiv 1707.06347): r A, blocked when A > 0 and r > 1 + high, or A < 0 and r < 1 - low; with a dual
-/// clip also when A < 0 and r > dual.
+/// PPO's ratio clip (arXiv 1707.06347): min(r, cap) A, blocked when A > 0 and r > 1 + high, or A < 0 and r < 1 - low;
+/// with a dual clip also when A < 0 and r > dual.
 struct PpoClip {
-  double low = 0.2, high = 0.2, dual = kUnlimited;
+  double low = 0.2, high = 0.2, dual = kUnlimited, ratio_cap = kUnlimited;
   Anchor anchor = Anchor::kBehavior;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("dual", dual, Limit::kFromOne), visitor("anchor", anchor);
+    visitor("low", low), visitor("high", high), visitor("dual", dual, Limit::kFromOne);
+    visitor("ratio_cap", ratio_cap), visitor("anchor", anchor);
   }
   Requirements requirements() const { return {.recomputed_logp = anchor == Anchor::kRecomputed}; }
+};
+
+/// The ratio clip of DPPO's study of rare tokens (arXiv 2602.04879, section 6): PPO's, lifted on one side or on both
+/// where mu < alpha.
+struct RelaxedClip {
+  double low = 0.2, high = 0.28, alpha = 0.1, ratio_cap = kUnlimited;
+  Side relaxed = Side::kBoth;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("alpha", alpha, Limit::kFromZeroToOne);
+    visitor("ratio_cap", ratio_cap), visitor("relaxed", relaxed);
+  }
+  Requirements requirements() const { return {}; }
 };
 
 /// ASPO (arXiv 2510.06062): positive tokens are weighted by min(1/r, cap), negative ones by min(r, cap); PPO's mask. As
@@ -30,25 +44,29 @@ struct Aspo {
   Requirements requirements() const { return {}; }
 };
 
-/// UP-GRPO (arXiv 2607.06987): A for positive tokens, whatever their ratio; r A with PPO's mask for the others.
+/// UP-GRPO (arXiv 2607.06987): A for positive tokens, whatever their ratio; min(r, cap) A with PPO's mask for the
+/// others.
 struct UpGrpo {
-  double low = 0.2, dual = 3;
+  double low = 0.2, dual = 3, ratio_cap = kUnlimited;
   TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("low", low), visitor("dual", dual, Limit::kFromOne); }
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("dual", dual, Limit::kFromOne), visitor("ratio_cap", ratio_cap);
+  }
   Requirements requirements() const { return {}; }
 };
 
-/// prime-rl's form of IcePop: r A, blocked when r is outside [ratio_low, ratio_high].
+/// prime-rl's form of IcePop: min(r, cap) A, blocked when r is outside [ratio_low, ratio_high].
 struct IcePopDirect {
-  double ratio_low = 0.2, ratio_high = 5;
+  double ratio_low = 0.2, ratio_high = 5, ratio_cap = kUnlimited;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
     visitor("ratio_low", ratio_low, Limit::kFromZero), visitor("ratio_high", ratio_high);
+    visitor("ratio_cap", ratio_cap);
   }
   Requirements requirements() const { return {}; }
 };
 
 /// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
-using RatioClipFamily = std::tuple<PpoClip, Aspo, UpGrpo, IcePopDirect>;
+using RatioClipFamily = std::tuple<PpoClip, RelaxedClip, Aspo, UpGrpo, IcePopDirect>;
 
 }  // namespace keel

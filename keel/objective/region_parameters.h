@@ -20,6 +20,8 @@ enum class AverageOver { kGroup, kBatch };
 enum class Divergence { kBinaryTv, kBinaryKl, kTopKTv, kTopKKl, kFullTv, kFullKl, kK1, kK2, kK3 };
 /// Which tokens a top-K divergence looks at when the sampled one is not among the K: K + 1, or the last one gives way.
 enum class TopKSupport { kUnion, kReplaceLast };
+/// On which side a ratio clip is lifted for rare tokens: where it would stop a rise, a fall, or both.
+enum class Side { kHigh, kLow, kBoth };
 enum class Switch { kOff, kOn };
 
 using Words = std::span<const std::string_view>;
@@ -31,6 +33,7 @@ inline constexpr std::array<std::string_view, 2> kAverageOver{"group", "batch"};
 inline constexpr std::array<std::string_view, 9> kDivergence{"binary_tv", "binary_kl", "topk_tv", "topk_kl", "full_tv",
                                                              "full_kl",   "k1",        "k2",      "k3"};
 inline constexpr std::array<std::string_view, 2> kTopKSupport{"union", "replace_last"};
+inline constexpr std::array<std::string_view, 3> kSide{"high", "low", "both"};
 inline constexpr std::array<std::string_view, 2> kSwitch{"false", "true"};
 }  // namespace words
 
@@ -39,11 +42,13 @@ inline Words words_of(Level) { return words::kLevel; }
 inline Words words_of(AverageOver) { return words::kAverageOver; }
 inline Words words_of(Divergence) { return words::kDivergence; }
 inline Words words_of(TopKSupport) { return words::kTopKSupport; }
+inline Words words_of(Side) { return words::kSide; }
 inline Words words_of(Switch) { return words::kSwitch; }
 
 /// What a number may be. At 0 a threshold, a divisor or a cap leaves nothing of the method; other numbers are switched
-/// off by it. A share is from 0 to 1; below 1 the cap of a ratio would hold back tokens that have not moved.
-enum class Limit { kPositive, kFromZero, kFromZeroToOne, kFromOne };
+/// off by it. A share is from 0 to 1; below 1 the cap of a ratio would hold back tokens that have not moved. A number
+/// of tokens is whole, and at most 64: the sampler sends that many for every token it draws.
+enum class Limit { kPositive, kFromZero, kFromZeroToOne, kFromOne, kTokenCount };
 
 /// Called with the name and the value of each of a region's parameters; a word is its place among the words it may be.
 struct ParameterVisitor {
@@ -55,7 +60,7 @@ struct ParameterVisitor {
   }
 
   template <class Enum>
-  requires std::is_enum_v<Enum>
+    requires std::is_enum_v<Enum>
   void operator()(std::string_view name, Enum& value) const {
     int place = static_cast<int>(value);
     word(name, place, words_of(value));

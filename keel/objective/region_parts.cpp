@@ -7,12 +7,15 @@
 namespace keel {
 namespace {
 
-constexpr int64_t kTopK = 20;  // DPPO's choice (arXiv 2602.04879, appendix F.3)
-
-bool is_topk(Divergence divergence) { return divergence == Divergence::kTopKTv || divergence == Divergence::kTopKKl; }
 bool is_full(Divergence divergence) { return divergence == Divergence::kFullTv || divergence == Divergence::kFullKl; }
 
 }  // namespace
+
+bool is_topk(Divergence divergence) { return divergence == Divergence::kTopKTv || divergence == Divergence::kTopKKl; }
+
+bool is_total_variation(Divergence d) {
+  return d == Divergence::kBinaryTv || d == Divergence::kTopKTv || d == Divergence::kFullTv;
+}
 
 TokenDecision hard_mask(const TokenPolicy& p, const Tensor& weight, const Tensor& blocked, const Tensor& divergence,
                         const Tensor& threshold) {
@@ -38,6 +41,10 @@ Tensor ratio_leaves(const Tensor& advantages, const Tensor& ratio, double low, d
 
 const Tensor& anchor_logp(const TokenPolicy& p, Anchor anchor) {
   return anchor == Anchor::kBehavior ? p.behavior_logp : p.old_logp;
+}
+
+const Tensor& anchor_other_logp(const TokenPolicy& p, Anchor anchor) {
+  return anchor == Anchor::kBehavior ? p.behavior_other_logp : p.old_other_logp;
 }
 
 Tensor clamped(const TokenPolicy& p, const Tensor& log_ratio) {
@@ -66,7 +73,7 @@ Tensor divergence_of(const TokenPolicy& p, Divergence divergence, Anchor anchor,
     case Divergence::kBinaryTv:
       return binary_tv(p.logp, mu);
     case Divergence::kBinaryKl:
-      return binary_kl(p.logp, mu);
+      return binary_kl(p.logp, mu, p.other_logp, anchor_other_logp(p, anchor));
     case Divergence::kTopKTv:
       return topk_tv(topk(), support);
     case Divergence::kTopKKl:
@@ -86,8 +93,8 @@ Tensor divergence_of(const TokenPolicy& p, Divergence divergence, Anchor anchor,
   fail(ExitCode::kInternal, "no such divergence: ", static_cast<int>(divergence));
 }
 
-Requirements needs_of(Divergence divergence, Anchor anchor, Scope scope) {
-  return {.top_k = is_topk(divergence) ? kTopK : 0,
+Requirements needs_of(Divergence divergence, double k, Anchor anchor, Scope scope) {
+  return {.top_k = is_topk(divergence) ? static_cast<int64_t>(k) : 0,
           .hidden_states = is_full(divergence),
           .exact_kl = divergence == Divergence::kFullKl,
           .recomputed_logp = anchor == Anchor::kRecomputed,

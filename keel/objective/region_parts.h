@@ -28,6 +28,9 @@ Tensor ratio_leaves(const Tensor& advantages, const Tensor& ratio, double low, d
 /// Log-probs of the anchor: mu's, or the trainer's own at the sampling weights.
 const Tensor& anchor_logp(const TokenPolicy& policy, Anchor anchor);
 
+/// Its log(1 - p); may be undefined.
+const Tensor& anchor_other_logp(const TokenPolicy& policy, Anchor anchor);
+
 /// A log-ratio on its way into exp: clamp(x, -20, 20), and what that changes is counted. Each is taken through here
 /// once.
 Tensor clamped(const TokenPolicy& policy, const Tensor& log_ratio);
@@ -45,7 +48,14 @@ Tensor leads_away(const TokenPolicy& policy, Anchor anchor = Anchor::kBehavior);
 Tensor divergence_of(const TokenPolicy& policy, Divergence divergence, Anchor anchor = Anchor::kBehavior,
                      TopKSupport support = TopKSupport::kUnion);
 
-/// What must be known to compute it.
-Requirements needs_of(Divergence divergence, Anchor anchor = Anchor::kBehavior, Scope scope = Scope::kToken);
+/// DPPO's choice of K for the top-K divergences (arXiv 2602.04879, appendix F.3).
+inline constexpr double kPapersTopK = 20;
+
+/// Whether it looks at the sampler's K most likely tokens; whether it is a total variation, at most 1.
+bool is_topk(Divergence divergence);
+bool is_total_variation(Divergence divergence);
+
+/// What must be known to compute it; `k` is the K of a top-K divergence.
+Requirements needs_of(Divergence divergence, double k, Anchor anchor = Anchor::kBehavior, Scope scope = Scope::kToken);
 
 }  // namespace keel

@@ -1,6 +1,7 @@
 #include "keel/objective/regions.h"
 
 #include <array>
+#include <cmath>
 #include <map>
 #include <sstream>
 
@@ -16,6 +17,11 @@ template <class Number, class Word>
 void for_each_parameter(TrustRegion& region, Number number, Word word) {
   const ParameterVisitor visitor{number, word};
   std::visit([&](auto& r) { r.visit(visitor); }, region);
+}
+
+template <class Region, class... Others>
+constexpr bool is_among(std::tuple<Others...>*) {
+  return (std::is_same_v<Region, Others> || ...);
 }
 
 std::string listed(Words words) {
@@ -42,22 +48,24 @@ Range range_of(Limit limit) {
       return {0, 1, "a number from 0 to 1"};
     case Limit::kFromOne:
       return {1, kMost, "a number from 1 on (to 1e20)"};
+    case Limit::kTokenCount:
+      return {1, 64, "a whole number from 1 to 64"};
   }
   fail(ExitCode::kInternal, "no such limit: ", static_cast<int>(limit));
 }
 
 /// `now` is the parameter's value so far. Null means "no limit": of a threshold or a cap, and of what has none yet, but
-/// not of a weight or a lower bound, which would swallow everything else.
+/// not of a weight or a lower bound, which would swallow everything else, nor of a count.
 double number_from(const Json& value, Limit limit, double now, const std::string& place) {
   const Range range = range_of(limit);
-  const bool may_be_null = range.least > 0 || now == kUnlimited;
+  const bool count = limit == Limit::kTokenCount, may_be_null = !count && (range.least > 0 || now == kUnlimited);
   const char* or_null = may_be_null ? ", or null (None) for no limit" : "";
   if (value.is_null() && may_be_null) return kUnlimited;
   if (value.is_null()) fail(ExitCode::kBadConfiguration, place, " is null (None); wanted ", range.wanted);
   if (!value.is_number())
     fail(ExitCode::kBadConfiguration, place, " is ", value.dump(), "; wanted ", range.wanted, or_null);
   const double number = value.get<double>();
-  if (!(number >= range.least && number <= range.most))
+  if (!(number >= range.least && number <= range.most) || (count && number != std::floor(number)))
     fail(ExitCode::kBadConfiguration, place, " is ", number, "; wanted ", range.wanted, or_null);
   return number;
 }
@@ -90,17 +98,23 @@ std::optional<Contradiction> crossed_bounds(const std::map<std::string, double>&
   return {};
 }
 
-bool is_tv(Divergence d) { return d == Divergence::kBinaryTv || d == Divergence::kTopKTv || d == Divergence::kFullTv; }
-
 /// The thresholds of a mask on a total variation. (DRPO's delta is a slope: any size of it is felt.)
 std::vector<std::string> tv_thresholds(const TrustRegion& region) {
-  if (const auto* r = std::get_if<Dppo>(&region); r && is_tv(r->divergence)) return {"low", "high"};
+  if (const auto* r = std::get_if<Dppo>(&region); r && is_total_variation(r->divergence)) return {"low", "high"};
   if (std::holds_alternative<PrimeRlDefault>(region)) return {"low", "high"};
   if (std::holds_alternative<MinimalMask>(region)) return {"delta"};
   if (std::holds_alternative<Ipo>(region)) return {"threshold"};
-  if (const auto* r = std::get_if<TrmMax>(&region); r && is_tv(r->divergence)) return {"delta"};
-  if (const auto* r = std::get_if<TrmAvg>(&region); r && is_tv(r->divergence)) return {"delta"};
+  if (const auto* r = std::get_if<TrmMax>(&region); r && is_total_variation(r->divergence)) return {"delta"};
+  if (const auto* r = std::get_if<TrmAvg>(&region); r && is_total_variation(r->divergence)) return {"delta"};
   return {};
+}
+
+/// A K that nothing would read.
+std::optional<Contradiction> unread_k(const TrustRegion& region, const std::map<std::string, double>& numbers) {
+  if (!numbers.contains("k") || numbers.at("k") == kPapersTopK || requirements(region).top_k > 0) return {};
+  return Contradiction{"k", "k is " + shown(numbers.at("k")) +
+                                ", but the divergence is not over the sampler's k likeliest tokens; wanted the "
+                                "divergence topk_tv or topk_kl, or no k"};
 }
 
 /// What these regions cannot measure.
@@ -128,6 +142,7 @@ std::optional<Contradiction> contradiction(const TrustRegion& region) {
   std::map<std::string, double> numbers;
   for (const auto& [name, value] : parameters(region)) numbers[name] = value;
   if (const auto found = crossed_bounds(numbers)) return found;
+  if (const auto found = unread_k(region, numbers)) return found;
   for (const std::string& name : tv_thresholds(region))
     if (numbers.at(name) > 1 && numbers.at(name) != kUnlimited)
       return Contradiction{name, name + " is " + shown(numbers.at(name)) +
@@ -169,6 +184,13 @@ TrustRegion make_region(const std::string& method, const Json& parameters) {
   }
   if (const auto found = contradiction(region)) fail(ExitCode::kBadConfiguration, method, ": ", found->reason);
   return region;
+}
+
+bool clips_ratio(const TrustRegion& region) {
+  using Clips = decltype(std::tuple_cat(std::declval<RatioClipFamily>(), std::declval<CorrectionFamily>(),
+                                        std::declval<std::tuple<Cispo, Gspo, Gmpo, Dgpo, DsV32>>()));
+  return std::visit([](const auto& r) { return is_among<std::decay_t<decltype(r)>>(static_cast<Clips*>(nullptr)); },
+                    region);
 }
 
 std::vector<std::string> parameter_names(const TrustRegion& region) {

@@ -27,6 +27,10 @@ struct Contradiction {
 };
 std::optional<Contradiction> contradiction(const TrustRegion& region);
 
+/// Whether the region's thresholds, "low" and "high" where it has them, are bounds of the ratio pi/mu (of a token, or of
+/// a sequence's mean), and not of a divergence.
+bool clips_ratio(const TrustRegion& region);
+
 /// Numbers and words, in the region's order.
 std::vector<std::string> parameter_names(const TrustRegion& region);
 

@@ -55,8 +55,8 @@ TokenDecision DsV32::operator()(const TokenPolicy& p) const {
   const Tensor ratio = ratio_of(p, anchor);
   const Tensor drift = sequences.spread(sequences.mean(p.behavior_logp - p.logp));
   const Tensor drifted = (p.advantages < 0).logical_and(drift > delta);
-  return hard_mask(p, ratio, drifted.logical_or(ratio_leaves(p.advantages, ratio, low, high)), drift,
-                   by_sign(p.advantages, kUnlimited, delta));
+  return hard_mask(p, ratio.clamp_max(ratio_cap), drifted.logical_or(ratio_leaves(p.advantages, ratio, low, high)),
+                   drift, by_sign(p.advantages, kUnlimited, delta));
 }
 
 TokenDecision TrmMax::operator()(const TokenPolicy& p) const {
@@ -102,7 +102,9 @@ std::vector<Method> sequence_rows() {
        .region = Topr{}},
       {.name = "ds_v32",
        .sentence = "The ratio clip, without bad sequences that have drifted from the sampler.",
-       .equation = "g = r A; blocked: as by the ratio clip, and the sequence if A < 0 and mean log(mu/pi) > delta",
+       .equation =
+           "g = min(r, ratio_cap) A; blocked: as by the ratio clip, and the sequence if A < 0 and mean log(mu/pi) > "
+           "delta",
        .source = "DeepSeek-V3.2; as TRL writes it",
        .advantage = "grpo",
        .aggregation = "seq_mean_token_mean",

@@ -53,13 +53,14 @@ struct Topr {
   Requirements requirements() const { return {.scope = Scope::kSequence}; }
 };
 
-/// DeepSeek-V3.2's mask: PPO's, and the whole sequence where A < 0 and mean log(mu/pi) > delta.
+/// DeepSeek-V3.2's mask: PPO's, and the whole sequence where A < 0 and mean log(mu/pi) > delta. g = min(r, cap) A.
 struct DsV32 {
-  double low = 0.2, high = 0.28, delta = 0.05;
+  double low = 0.2, high = 0.28, delta = 0.05, ratio_cap = kUnlimited;
   Anchor anchor = Anchor::kBehavior;
   TokenDecision operator()(const TokenPolicy& policy) const;
   void visit(const ParameterVisitor& visitor) {
-    visitor("low", low), visitor("high", high), visitor("delta", delta), visitor("anchor", anchor);
+    visitor("low", low), visitor("high", high), visitor("delta", delta), visitor("ratio_cap", ratio_cap);
+    visitor("anchor", anchor);
   }
   Requirements requirements() const {
     return {.recomputed_logp = anchor == Anchor::kRecomputed, .scope = Scope::kSequence};
@@ -68,20 +69,24 @@ struct DsV32 {
 
 /// TRM (arXiv 2512.23075): r A, the whole sequence blocked when its largest divergence is above delta.
 struct TrmMax {
-  double delta = 0.05;
+  double delta = 0.05, k = kPapersTopK;
   Divergence divergence = Divergence::kBinaryKl;
   TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("delta", delta), visitor("divergence", divergence); }
-  Requirements requirements() const { return needs_of(divergence, Anchor::kBehavior, Scope::kSequence); }
+  void visit(const ParameterVisitor& visitor) {
+    visitor("delta", delta), visitor("k", k, Limit::kTokenCount), visitor("divergence", divergence);
+  }
+  Requirements requirements() const { return needs_of(divergence, k, Anchor::kBehavior, Scope::kSequence); }
 };
 
 /// The same with the mean divergence.
 struct TrmAvg {
-  double delta = 1e-3;
+  double delta = 1e-3, k = kPapersTopK;
   Divergence divergence = Divergence::kBinaryKl;
   TokenDecision operator()(const TokenPolicy& policy) const;
-  void visit(const ParameterVisitor& visitor) { visitor("delta", delta), visitor("divergence", divergence); }
-  Requirements requirements() const { return needs_of(divergence, Anchor::kBehavior, Scope::kSequence); }
+  void visit(const ParameterVisitor& visitor) {
+    visitor("delta", delta), visitor("k", k, Limit::kTokenCount), visitor("divergence", divergence);
+  }
+  Requirements requirements() const { return needs_of(divergence, k, Anchor::kBehavior, Scope::kSequence); }
 };
 
 /// CPPO (arXiv 2606.10968): min(r, cap) A, blocked when the update leads away and w_t D_t > c_t, where D is |pi - mu|,

@@ -19,11 +19,13 @@ struct TokenPolicy {
   std::vector<int64_t> lengths = {};  // [S] tokens of each sequence, masked ones too; empty: all are one sequence
   std::vector<int64_t> groups = {};   // [S] the prompt that each sequence answers; empty: all answer one
   Tensor old_logp = {};               // [N] the trainer's own log-prob at the sampling weights
-  Tensor topk_behavior_logp = {};     // [N, K] log mu of the sampler's K most likely tokens
-  Tensor topk_logp = {};              // [N, K] log pi of the same tokens
-  Tensor sampled_in_topk = {};        // [N] bool
-  Tensor divergence = {};             // [N] the exact divergence, computed where both distributions are known
-  Tensor* clamps = nullptr;           // where a region counts its clamps: TokenDecision::clamped, set for it
+  // [N] log(1 - p) of these three, from the logits: exact where log p rounds to 0. Undefined: made from the log-probs.
+  Tensor other_logp = {}, behavior_other_logp = {}, old_other_logp = {};
+  Tensor topk_behavior_logp = {};  // [N, K] log mu of the sampler's K most likely tokens
+  Tensor topk_logp = {};           // [N, K] log pi of the same tokens
+  Tensor sampled_in_topk = {};     // [N] bool
+  Tensor divergence = {};          // [N] the exact divergence, computed where both distributions are known
+  Tensor* clamps = nullptr;        // where a region counts its clamps: TokenDecision::clamped, set for it
 };
 
 /// What was decided about each token; nothing here carries a gradient. Tokens that the mask hides are kept and inside,

@@ -21,7 +21,8 @@ void check_inputs(const Requirements& needs, const TokenPolicy& p) {
 /// The policy with 0 in every number that the mask hides: whatever stood there, arithmetic on it stays finite.
 TokenPolicy without_hidden(TokenPolicy p) {
   const Tensor hidden = p.mask.logical_not();
-  for (Tensor* tensor : {&p.logp, &p.behavior_logp, &p.advantages, &p.old_logp, &p.divergence})
+  for (Tensor* tensor : {&p.logp, &p.behavior_logp, &p.advantages, &p.old_logp, &p.other_logp, &p.behavior_other_logp,
+                         &p.old_other_logp, &p.divergence})
     if (tensor->defined()) *tensor = tensor->masked_fill(hidden, 0);
   for (Tensor* tensor : {&p.topk_behavior_logp, &p.topk_logp})
     if (tensor->defined()) *tensor = tensor->masked_fill(hidden.unsqueeze(1), 0);

@@ -30,18 +30,17 @@ std::string learning_curve_svg(const RunData& run) {
   chart.title = run.name;
   chart.width = 760;
   chart.height = 300;
-  chart.smooth = true;
   chart.lines.push_back({"mean reward", metric_curve(run, "rl", "reward/mean"), 5});
+  chart.window = smoothing_window(chart.lines[0].points.size());
   for (size_t i = 0; i < summary.evals.size(); ++i) {
     const EvalPoint& eval = summary.evals[i];
     const bool end = i == 0 || i + 1 == summary.evals.size();
     chart.marks.push_back({static_cast<double>(eval.step), eval.mean, eval.low, eval.high, end ? format_mean(eval) : "",
                            1, i == 0 && summary.evals.size() > 1});
   }
-  const size_t window = smoothing_window(chart.lines[0].points.size());
-  const std::string reward_name =
-      window > 1 ? "mean reward (bold: average over " + format_count(static_cast<int64_t>(window)) + " steps)"
-                 : "mean reward";
+  const std::string reward_name = chart.window > 1 ? "mean reward (bold: average over " +
+                                                         format_count(static_cast<int64_t>(chart.window)) + " steps)"
+                                                   : "mean reward";
   const std::string title = escape_foreign(run.name + (headline(summary).empty() ? "" : ": " + headline(summary)));
   std::string out =
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"356\" viewBox=\"0 0 760 356\" role=\"img\" "

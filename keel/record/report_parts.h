@@ -27,8 +27,8 @@ std::string evaluation_name(const std::vector<RunData>& runs);
 /// A signed number with a true minus: "+0.43", "−0.37".
 std::string format_signed(double value);
 
-/// The value of the first of these settings that the configuration has, else "".
-std::string setting(const RunData& run, const std::vector<std::string>& paths);
+/// The value of a setting of the run, "" where it has none or the setting is without effect.
+std::string setting(const RunData& run, const std::string& path);
 
 std::string headline_tiles(const RunData& run);
 std::string comparison_table(const std::vector<RunData>& runs);

@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kMaxTokens = 240;     // shown per sample; a page of long completions must stay small
 constexpr size_t kMaxText = 3000;      // bytes of a prompt or a completion without tokens
 constexpr size_t kMaxTokenText = 200;  // bytes of one token
+constexpr size_t kMaxAnswer = 300;     // bytes of a gold answer
 constexpr size_t kMaxBlockedRows = 6;
 constexpr int kShades = 8;
 
@@ -124,13 +125,20 @@ std::string facts(const Sample& sample) {
   return out + "</p>";
 }
 
+/// What the reward compared the completion with.
+std::string gold_answer(const Sample& sample) {
+  if (sample.answer.empty()) return "";
+  return "<p class=\"answer\">gold answer <code>" + escape_foreign(shorten(sample.answer, kMaxAnswer)) + "</code></p>";
+}
+
 std::string article(const Sample& sample, double scale) {
   const std::string completion = sample.tokens.empty()
                                      ? "<pre>" + escape_foreign(shorten(sample.completion, kMaxText)) + "</pre>"
                                      : token_strip(sample, scale);
   const char* kind = sample.tokens.size() > 80 || sample.completion.size() > 400 ? "card sample wide" : "card sample";
   return std::string("<article class=\"") + kind + "\">" + facts(sample) + "<pre class=\"prompt\">" +
-         escape_foreign(shorten(sample.prompt, kMaxText)) + "</pre>" + completion + blocked_list(sample) + "</article>";
+         escape_foreign(shorten(sample.prompt, kMaxText)) + "</pre>" + completion + gold_answer(sample) +
+         blocked_list(sample) + "</article>";
 }
 
 /// Samples spread evenly over the candidates, the last one and the one with most blocked tokens among them.

@@ -99,6 +99,8 @@ box-shadow:inset 0 0 0 1px var(--edge);min-width:9px}
 background:repeating-linear-gradient(135deg,transparent 0 4px,var(--hatch) 4px 6px)}
 .t.on{outline:2px solid var(--ink);outline-offset:1px}
 .more{color:var(--soft)}
+.answer{margin:8px 0 0;font-size:13px;color:var(--soft);overflow-wrap:anywhere}
+.answer code{color:var(--ink);white-space:pre-wrap}
 .blocked{list-style:none;margin:8px 0 0;padding:7px 0 0;border-top:1px solid var(--rule);font-size:12.5px;
 color:var(--soft)}
 .blocked code{color:var(--block)}

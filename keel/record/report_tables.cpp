@@ -146,15 +146,30 @@ std::string metric_row(const RunData& run, const std::string& key, const std::st
   return body_row(name, cells);
 }
 
-/// Settings by path; the items of a list are joined.
-std::map<std::string, std::string> settings_of(const RunData& run) {
-  std::map<std::string, std::string> settings;
+using Settings = std::map<std::string, std::string>;
+
+/// By path, as config.yaml has them; the items of a list are joined. A folder of an older program tells no more: which
+/// of them have an effect is then a guess, and null is called what it is.
+Settings configured(const RunData& run) {
+  Settings settings;
   for (const auto& [path, value] : flatten_config(run.config)) {
     std::string& text = settings[path];
-    text += (text.empty() ? "" : ", ") + value;
+    text += (text.empty() ? "" : ", ") + (value == "null" ? "default" : value);
   }
+  const auto is_set = [&](const char* path) {
+    const auto found = settings.find(path);
+    return found != settings.end() && found->second != "\"\"" && found->second != "[]";
+  };
+  const bool own_model = is_set("model.path"), own_data = is_set("data.files");
+  std::erase_if(settings, [&](const auto& setting) {
+    const std::string& path = setting.first;
+    if (path.starts_with("model.")) return own_model ? path != "model.path" : path == "model.path";
+    return own_data ? path.starts_with("task.") : path.starts_with("data.");
+  });
   return settings;
 }
+
+Settings settings_of(const RunData& run) { return run.used.empty() ? configured(run) : run.used; }
 
 }  // namespace
 
@@ -201,12 +216,10 @@ std::string format_value(double value, Unit unit) {
   return format_number(value, std::fabs(value) >= 1000 ? 5 : 3);
 }
 
-std::string setting(const RunData& run, const std::vector<std::string>& paths) {
-  const std::map<std::string, std::string> settings = settings_of(run);
-  for (const std::string& path : paths) {
-    if (const auto found = settings.find(path); found != settings.end()) return found->second;
-  }
-  return "";
+std::string setting(const RunData& run, const std::string& path) {
+  const Settings settings = settings_of(run);
+  const auto found = settings.find(path);
+  return found == settings.end() ? "" : found->second;
 }
 
 std::string headline_tiles(const RunData& run) {
@@ -267,10 +280,12 @@ std::string comparison_table(const std::vector<RunData>& runs) {
 }
 
 std::string differing_settings(const std::vector<RunData>& runs) {
-  std::vector<std::map<std::string, std::string>> settings;
+  // One way for all of them: a setting without effect is missing in one list and there in the other.
+  const bool all_used = std::ranges::none_of(runs, [](const RunData& run) { return run.used.empty(); });
+  std::vector<Settings> settings;
   std::set<std::string> paths;
   for (const RunData& run : runs) {
-    settings.push_back(settings_of(run));
+    settings.push_back(all_used ? run.used : configured(run));
     for (const auto& [path, value] : settings.back()) paths.insert(path);
   }
   std::vector<std::string> names{"Setting"};

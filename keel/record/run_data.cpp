@@ -7,22 +7,29 @@
 #include <sstream>
 
 #include "keel/core/error.h"
-#include "keel/core/json.h"
+#include "keel/core/file.h"
+#include "keel/core/json_file.h"
+#include "keel/core/json_reader.h"
+#include "keel/core/line_reader.h"
 
 namespace keel {
 namespace {
 
+constexpr size_t kMaxLine = size_t{64} << 20, kMaxConfig = size_t{1} << 20;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// Calls `take` with each line's object. Whether a broken line is the last is known only when the next one is read.
 void for_each_line(const std::filesystem::path& path, const std::function<void(const Json&)>& take) {
+  InputFile::open(path);  // a pipe would be waited for; this refuses it
   std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ExitCode::kBadInput, path.string(), ": cannot be read; check that it exists and its permissions");
   std::string line, problem;
-  for (size_t number = 1; std::getline(file, line); ++number) {
+  for (size_t number = 1; next_line(file, line, kMaxLine); ++number) {
     if (!problem.empty()) fail(ExitCode::kBadInput, problem);
+    if (line.size() > kMaxLine)
+      fail(ExitCode::kBadInput, path.string(), ":", number, ": the line has more than ", kMaxLine,
+           " bytes; repair or delete it");
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const Json object = Json::parse(line, nullptr, false);
+    const Json object = try_parse_json(line, {.depth = kDataDepth}).value_or(Json());
     if (object.is_object() && object.contains("phase") && object["phase"].is_string() && object.contains("step") &&
         object["step"].is_number_integer()) {
       take(object);
@@ -43,6 +50,15 @@ double number_or_nan(const Json& object, const char* key) {
 std::string text_or_empty(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+/// A value for people: a text as it is, the items of a list behind each other.
+std::string shown(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string out;
+  for (const Json& item : value) out += (out.empty() ? "" : ", ") + shown(item);
+  return out;
 }
 
 std::vector<double> numbers(const Json& object, const char* key) {
@@ -67,6 +83,8 @@ Sample read_sample(const Json& object) {
   sample.step = object["step"].get<int64_t>();
   sample.prompt = text_or_empty(object, "prompt");
   sample.completion = text_or_empty(object, "completion");
+  if (const auto answer = object.find("answer"); answer != object.end() && !answer->is_null())
+    sample.answer = shown(*answer);
   sample.reward = number_or_nan(object, "reward");
   sample.advantage = number_or_nan(object, "advantage");
   sample.finish = text_or_empty(object, "finish");
@@ -156,7 +174,7 @@ void summarize_evals(const RunData& run, RunSummary& summary) {
 
 RunData read_run(const std::filesystem::path& folder) {
   const std::filesystem::path metrics = folder / "metrics.jsonl", samples = folder / "samples.jsonl";
-  if (!std::filesystem::is_regular_file(metrics)) {
+  if (!path_exists(metrics)) {
     fail(ExitCode::kBadInput, folder.string(), ": is not a run folder, for it has no metrics.jsonl; ",
          "give the folder that `keel train` or `keel quickstart` wrote, such as runs/quickstart");
   }
@@ -164,9 +182,11 @@ RunData read_run(const std::filesystem::path& folder) {
   const std::filesystem::path clean = std::filesystem::absolute(folder).lexically_normal();
   run.name = clean.has_filename() ? clean.filename().string() : clean.parent_path().filename().string();
   for_each_line(metrics, [&](const Json& object) { run.metrics.push_back(read_metric_row(object)); });
-  if (std::filesystem::is_regular_file(samples)) run.samples = read_samples(samples);
-  if (std::ifstream config(folder / "config.yaml", std::ios::binary); config) {
-    run.config.assign(std::istreambuf_iterator<char>(config), {});
+  if (path_exists(samples)) run.samples = read_samples(samples);
+  if (path_exists(folder / "config.yaml")) run.config = read_file(folder / "config.yaml", kMaxConfig);
+  if (path_exists(folder / "used.json")) {
+    const Json used = read_json_file(folder / "used.json");
+    for (const auto& [path, value] : used.items()) run.used[path] = shown(value);
   }
   return run;
 }

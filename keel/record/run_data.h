@@ -27,6 +27,7 @@ struct Sample {
   int64_t step = 0;
   std::string prompt;
   std::string completion;
+  std::string answer;  // that the reward compared with; empty where there is none
   double reward = std::numeric_limits<double>::quiet_NaN();
   double advantage = std::numeric_limits<double>::quiet_NaN();
   std::string finish;               // "stop", "length" or empty
@@ -37,8 +38,10 @@ struct Sample {
 
 /// What a run folder says, as plain values.
 struct RunData {
-  std::string name;                // the folder's name
-  std::string config;              // config.yaml as text, empty if there is none
+  std::string name;    // the folder's name
+  std::string config;  // config.yaml as text, empty if there is none
+  std::map<std::string, std::string> used =
+      {};                          // used.json: "section.key" to value; empty in folders of older programs
   std::vector<MetricRow> metrics;  // in the order written
   std::vector<Sample> samples;     // every line, or evenly spaced ones when there are more than `kMaxSamples`
 };

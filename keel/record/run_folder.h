@@ -1,15 +1,32 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "keel/core/file.h"
+#include "keel/core/error.h"
+#include "keel/core/held_folder.h"
 #include "keel/core/json.h"
+#include "keel/record/growing_file.h"
 
 namespace keel {
 
-/// The files a run leaves behind while it goes on: metrics.jsonl, samples.jsonl, log.txt.
+/// The folder that a run writes to, or a file in it, is no longer found under its name (exit code 4).
+class FolderLost : public Error {
+ public:
+  FolderLost(const std::string& message, std::optional<std::filesystem::path> now)
+      : Error(ExitCode::kHealthGuard, message), now_(std::move(now)) {}
+  /// Where the folder is now, whole; nothing when it was removed or files in it were.
+  const std::optional<std::filesystem::path>& now() const { return now_; }
+
+ private:
+  std::optional<std::filesystem::path> now_;
+};
+
+/// The files a run leaves behind while it goes on: metrics.jsonl, samples.jsonl, log.txt; and used.json. The folder is held: whatever
+/// happens to its name, nothing is written to another's.
 class RunFolder {
  public:
   /// Refuses (exit code 2) a folder that is taken, unless `replace` is set and it holds a run.
@@ -19,17 +36,24 @@ class RunFolder {
   static RunFolder create(const std::filesystem::path& path, bool replace, std::string_view config_yaml);
 
   /// Claims an existing run for this process; one that another process holds is refused (exit code 2).
-  static FileHandle claim(const std::filesystem::path& path);
+  static HeldFolder claim(const std::filesystem::path& path);
 
-  /// Bytes of each growing file, as a checkpoint remembers them.
-  struct Sizes {
-    uint64_t metrics = 0, samples = 0, log = 0;
+  /// The growing files, as a checkpoint remembers them.
+  struct Lines {
+    LineChecksums metrics, samples, log;
   };
 
+  /// Refuses (exit code 3) rows of metrics and samples that are not what a checkpoint remembers, by file and line.
+  static void require_unchanged(const HeldFolder& held, const Lines& lines);
+
   /// A run that goes on from a checkpoint: what was written after it is cut off, and config.yaml says what holds from
-  /// now on (more steps, another interval of saving).
-  static RunFolder reopen(const std::filesystem::path& path, FileHandle claim, const Sizes& sizes,
-                          std::string_view config_yaml);
+  /// now on (more steps, another interval of saving). Of rows that were changed the others stay, and the file as it was is
+  /// kept; a log is nobody's data, and goes on as it is. Both are told in `notes`.
+  static RunFolder reopen(HeldFolder held, const Lines& lines, std::string_view config_yaml,
+                          std::vector<std::string>& notes);
+
+  /// Writes down what the run is made of, for its report.
+  void note_used(const Json& settings) const;
 
   /// Adds a row; members that are not finite numbers are left out, for JSON has no word for them.
   void add_metrics(const Json& row);
@@ -37,17 +61,23 @@ class RunFolder {
   void log(std::string_view line);
 
   /// Everything added so far is on the disk when this returns.
-  Sizes sync();
+  Lines sync();
 
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  /// Throws FolderLost when the folder or its rows are no longer found where they were made. A log that is not is begun
+  /// anew.
+  void require_own();
+
+  /// A new run in another, free folder, with everything added so far, also when this one is lost.
+  RunFolder copy_to(const std::filesystem::path& path, std::string_view config_yaml) const;
+
+  const std::filesystem::path& path() const { return held_.path(); }
+  std::filesystem::path checkpoints() const { return path() / "checkpoints"; }
 
  private:
-  RunFolder(const std::filesystem::path& path, FileHandle claim);
+  explicit RunFolder(HeldFolder held);
 
-  std::filesystem::path path_;
-  FileHandle claim_;
-  AppendFile metrics_, samples_, log_;
+  HeldFolder held_;
+  GrowingFile metrics_, samples_, log_;
 };
 
 }  // namespace keel

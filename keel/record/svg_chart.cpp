@@ -131,10 +131,9 @@ std::string draw_strokes(const Strokes& strokes, const std::string& kind, const 
 
 std::string draw_line(const ChartLine& line, const Chart& chart, const Frame& frame) {
   const std::vector<ChartPoint> values = decimate(line.points, chart.buckets);
-  const size_t window = chart.smooth ? smoothing_window(line.points.size()) : 1;
   const double busy = values.size() > 150 ? 1.3 : 1.8;
-  if (window == 1) return draw_strokes(strokes_of(values, frame), "line", line, busy, 1);
-  const std::vector<ChartPoint> average = decimate(moving_average(line.points, window), chart.buckets / 2);
+  if (chart.window <= 1) return draw_strokes(strokes_of(values, frame), "line", line, busy, 1);
+  const std::vector<ChartPoint> average = decimate(moving_average(line.points, chart.window), chart.buckets / 2);
   return draw_strokes(strokes_of(values, frame), "faint", line, 1, 0.3) +
          draw_strokes(strokes_of(average, frame), "line", line, 2.2, 1);
 }

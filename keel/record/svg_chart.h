@@ -33,13 +33,13 @@ struct Chart {
   bool percent = false;     // values are shares
   bool from_zero = false;   // the y axis includes 0
   bool may_be_log = false;  // logarithmic y axis when the values span a hundredfold
-  bool smooth = false;      // long curves: the values faintly, a moving average boldly
+  size_t window = 1;        // above 1: the values faintly, boldly their moving average over so many steps
   size_t buckets = 240;     // at most about twice as many points are drawn per curve
   std::vector<ChartLine> lines = {};
   std::vector<ChartMark> marks = {};
 };
 
-/// Number of steps the bold line of a smoothed curve with so many points averages over; 1 means not smoothed.
+/// Number of steps that the bold line of a curve with so many points should average over; 1 means not smoothed.
 size_t smoothing_window(size_t points);
 
 /// Colour number `color` of the palette as #rrggbb, readable on white and on dark grounds.

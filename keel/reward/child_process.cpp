@@ -15,7 +15,9 @@
 #include <thread>
 
 #include "keel/core/error.h"
+#include "keel/core/interrupt.h"
 #include "keel/reward/embedded.h"
+#include "keel/reward/orphans.h"
 
 extern char** environ;
 
@@ -61,11 +63,6 @@ class WithoutSigpipe {
   bool was_pending_ = false;
 };
 
-int milliseconds_until(Deadline deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-  return static_cast<int>(std::clamp<long>(left, 0, 1000 * 1000));
-}
-
 /// Reads what is there; closes at the end of the stream.
 void read_some(FileHandle& file, std::string& to) {
   char buffer[1 << 16];
@@ -109,8 +106,12 @@ pid_t spawn(const SpawnRequest& request, const Pipe& input, const Pipe& output, 
   std::vector<char*> arguments;
   for (const std::string& word : request.command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  pid_t pid = -1;
-  const int error = posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
+  int error = 0;
+  const pid_t pid = start_child([&] {
+    pid_t child = -1;
+    error = posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
+    return error == 0 ? child : -1;
+  });
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) refuse_start(request.command[0], error);
@@ -127,6 +128,7 @@ pid_t spawn_kept(SpawnRequest request, const Pipe& input, const Pipe& output, co
   const std::string name = request.command[0];
   request.command.insert(request.command.begin(), {path_for_children(program), "keep"});
   request.extra_input = theirs.get();
+  take_in_orphans();
   const pid_t pid = spawn(request, input, output, errors);
   theirs.close();
   int error = 0;
@@ -135,7 +137,7 @@ pid_t spawn_kept(SpawnRequest request, const Pipe& input, const Pipe& output, co
   if (count != sizeof(error)) error = ECHILD;
   if (error != 0) {
     ours.close();
-    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) continue;
+    collect_child(pid);
     refuse_start(name, error);
   }
   keeper = std::move(ours);
@@ -146,6 +148,11 @@ pid_t spawn_kept(SpawnRequest request, const Pipe& input, const Pipe& output, co
 
 Deadline seconds_from_now(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+int milliseconds_until(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<long>(left, 0, 1000 * 1000));
 }
 
 ChildProcess::ChildProcess(const SpawnRequest& request) {
@@ -174,13 +181,15 @@ Exchanged ChildProcess::exchange(const ExchangeRequest& request) {
     if (!request.close_input && sent && output_.find('\n') != std::string::npos) return Exchanged::kLine;
     if (!output_pipe_.is_open() && !error_pipe_.is_open()) return Exchanged::kEnd;
     if (output_.size() > request.max_output || errors_.size() > request.max_output) return Exchanged::kTooLong;
-    pollfd files[3] = {{sent ? -1 : input_.get(), POLLOUT, 0},
+    pollfd files[4] = {{sent ? -1 : input_.get(), POLLOUT, 0},
                        {output_pipe_.get(), POLLIN, 0},
-                       {error_pipe_.get(), POLLIN, 0}};  // closed ones are -1, which poll passes over
-    if (poll(files, 3, milliseconds_until(request.deadline)) <= 0) {
+                       {error_pipe_.get(), POLLIN, 0},
+                       {keeper_.get(), 0, 0}};  // closed ones are -1, which poll passes over
+    if (poll_unless_stopped(files, milliseconds_until(request.deadline)) <= 0) {
       if (Clock::now() >= request.deadline) return Exchanged::kTimeout;
       continue;
     }
+    if (files[3].revents != 0 && files[1].revents == 0) return Exchanged::kEnd;  // nor is anything left to be read
     if (files[0].revents != 0) write_some(input_, input);
     if (files[1].revents != 0) read_some(output_pipe_, output_);
     if (files[2].revents != 0) read_some(error_pipe_, errors_);
@@ -201,8 +210,9 @@ void ChildProcess::kill() {
     keeper_.close();
   }
   ::kill(-pid_, SIGKILL);  // before the leader is reaped: until then nobody else can have its number
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+  collect_child(pid_);
   reaped_ = true;
+  end_orphans();
   input_.close();
   // Whoever still holds the output is dying; the end of the stream says that it is dead.
   const Deadline patience = seconds_from_now(2);

@@ -18,17 +18,19 @@ namespace keel {
 using Deadline = std::chrono::steady_clock::time_point;
 
 Deadline seconds_from_now(double seconds);
+int milliseconds_until(Deadline deadline);  // at least 0
 
 struct SpawnRequest {
   std::vector<std::string> command;  // the first is looked up in PATH
   int extra_input = -1;              // becomes the child's descriptor 3
   bool capture_errors = false;       // else standard error is ours
   /// A process between us and the program holds on to all that it starts, in sessions of their own or not, and ends
-  /// them with it or with us (sandbox/keep.h). Not together with extra_input.
+  /// them with it or with us (sandbox/keep.h); where the program ends that process, we end them. Not together with
+  /// extra_input.
   bool kept = false;
 };
 
-/// How an exchange ended.
+/// How an exchange ended; kEnd also when a kept program has lost its keeper.
 enum class Exchanged { kLine, kEnd, kTimeout, kTooLong };
 
 struct ExchangeRequest {
@@ -48,7 +50,7 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   /// Writes the input and reads at the same time, so that neither side can block the other for good. Never raises
-  /// SIGPIPE. What was read is in output() and errors().
+  /// SIGPIPE. What was read is in output() and errors(). Interrupted when someone asks to stop meanwhile.
   Exchanged exchange(const ExchangeRequest& request);
   std::string& output() { return output_; }
   const std::string& errors() const { return errors_; }

@@ -2,61 +2,27 @@
 
 #include <charconv>
 #include <cmath>
-#include <random>
-#include <set>
 #include <sstream>
 #include <stdexcept>
 
 #include "keel/core/error.h"
+#include "keel/core/json_reader.h"
+#include "keel/reward/code_checks.h"
 
 namespace keel {
 namespace {
 
-/// Runs checks after the program, in its process, and reports each one passed together with a number that the program
-/// is not told. The program's own input and output are empty, and it is done when the checks begin.
-constexpr const char* kChecker = R"py(
-import json, math, os, sys
-def same(got, want):
-    if isinstance(want, float) and type(got) in (int, float):
-        return got == want or math.isfinite(want) and abs(got - want) <= 1e-6 * max(1, abs(want))
-    if isinstance(want, list) and isinstance(got, list):
-        return len(got) == len(want) and all(map(same, got, want))
-    if isinstance(want, dict) and isinstance(got, dict):
-        return got.keys() == want.keys() and all(same(got[key], want[key]) for key in want)
-    return got == want
-def equal(got, want):
-    got = json.loads(json.dumps(got))
-    return same(got, want) or (isinstance(want, list) and len(want) == 1 and same(got, want[0]))
-def value(text):
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-def main(order):
-    report, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0), os.dup2(nothing, 1)
-    scope = {"__name__": "solution"}
-    exec(compile(open("/tmp/main.py").read(), "main.py", "exec"), scope)
-    for place, check in enumerate(order["checks"]):
-        try:
-            if "code" in check:
-                exec(compile(check["code"], "check", "exec"), scope)
-            else:
-                arguments, want = check["arguments"], check["want"]
-                if isinstance(arguments, str):
-                    arguments = [value(line) for line in arguments.split("\n") if line]
-                    want = value(want) if isinstance(want, str) else want
-                name = check["call"]
-                function = scope[name] if name in scope else getattr(scope["Solution"](), name)
-                if not equal(function(*arguments), want):
-                    continue
-            os.write(report, f"{order['secret']} {place}\n".encode())
-        except Exception:
-            pass
-main(json.load(sys.stdin))
-)py";
-
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+/// What a text holds as JSON; null where it is code.
+Json json_in(const std::string& text) {
+  try {
+    return parse_json(text, {.depth = kDataDepth});
+  } catch (const JsonFault& fault) {
+    if (fault.is_depth()) throw std::invalid_argument(std::string("the tests are ") + fault.what());
+    return nullptr;
+  }
+}
 
 /// An input may be one text or its lines.
 std::string dialog_text(const Json& value) {
@@ -84,9 +50,9 @@ void read_object(const Json& answer, CodeTests& tests) {
   if (answer.contains("input") && answer.contains("output")) {
     tests.dialogs.push_back({dialog_text(answer["input"]), dialog_text(answer["output"])});
   } else if (answer.contains("assert_case")) {
-    for (const Json& code : answer["assert_case"]) tests.checks.push_back({{"code", code}});
+    for (const Json& code : answer["assert_case"]) tests.checks.push_back({{"code", text_of(code)}});
   } else if (answer.contains("test") && answer.contains("entry_point")) {
-    tests.checks.push_back({{"code", text_of(answer["test"]) + "\ncheck(" + text_of(answer["entry_point"]) + ")"}});
+    tests.checks.push_back({{"code", text_of(answer["test"])}, {"entry", text_of(answer["entry_point"])}});
   } else {
     throw std::invalid_argument(
         "the tests have neither inputs and outputs, input and output, assert_case, nor test "
@@ -126,28 +92,6 @@ std::vector<std::vector<std::string>> words_of(std::string_view text) {
   return lines;
 }
 
-std::string new_secret() {
-  std::random_device device;
-  std::string secret;
-  for (int i = 0; i < 4; ++i) secret += std::to_string(device());
-  return secret;
-}
-
-size_t passed_checks(const PythonSandbox& sandbox, const std::string& program, const std::vector<Json>& checks) {
-  if (checks.empty()) return 0;
-  const std::string secret = new_secret();
-  const Json order = {{"secret", secret}, {"checks", checks}};
-  const SandboxRun run =
-      sandbox.run(program, order.dump(-1, ' ', false, Json::error_handler_t::replace), {"-c", kChecker});
-  std::set<size_t> passed;
-  std::istringstream lines(run.output);
-  for (std::string word; lines >> word;) {
-    size_t place = 0;
-    if (word == secret && lines >> place && place < checks.size()) passed.insert(place);
-  }
-  return passed.size();
-}
-
 class CodeReward final : public Reward {
  public:
   CodeReward(const std::string& python, const SandboxLimits& limits, bool fraction)
@@ -157,7 +101,10 @@ class CodeReward final : public Reward {
     Scores scores{.rewards = std::vector<std::optional<double>>(samples.size()), .failures = {}};
     for (size_t i = 0; i < samples.size(); ++i) {
       try {
-        scores.rewards[i] = judge(read_code_tests(samples[i].prompt.answer), extract_program(samples[i].completion));
+        std::string note;
+        scores.rewards[i] =
+            judge(read_code_tests(samples[i].prompt.answer), extract_program(samples[i].completion), note);
+        if (!note.empty()) scores.notes[i] = note;
       } catch (const std::invalid_argument& error) {
         scores.failures[i] = error.what();
       } catch (const Error& error) {
@@ -182,8 +129,15 @@ class CodeReward final : public Reward {
   bool right_or_wrong() const override { return !fraction_; }
 
  private:
-  double judge(const CodeTests& tests, const std::string& program) const {
-    size_t passed = passed_checks(sandbox_, program, tests.checks);
+  /// `note` says why it is not 1. A std::invalid_argument says why the tests cannot be judged by.
+  double judge(const CodeTests& tests, const std::string& program, std::string& note) const {
+    size_t passed = 0;
+    if (!tests.checks.empty()) {
+      CheckReport report = run_checks(sandbox_, program, tests.checks);
+      if (!report.fault.empty()) throw std::invalid_argument(report.fault);
+      passed = report.passed;
+      note = std::move(report.note);
+    }
     if (!fraction_ && passed < tests.checks.size()) return 0;
     for (const CodeTests::Dialog& dialog : tests.dialogs) {
       const SandboxRun run = sandbox_.run(program, dialog.input);
@@ -203,8 +157,8 @@ class CodeReward final : public Reward {
 CodeTests read_code_tests(const Json& answer) {
   CodeTests tests;
   if (answer.is_string()) {
-    const Json inner = Json::parse(answer.get<std::string>(), nullptr, /*allow_exceptions=*/false);
-    if (inner.is_array() || inner.is_object()) return read_code_tests(inner);
+    const Json inner = json_in(answer.get<std::string>());
+    if (inner.is_structured()) return read_code_tests(inner);
     tests.checks.push_back({{"code", answer}});
   } else if (answer.is_object()) {
     read_object(answer, tests);

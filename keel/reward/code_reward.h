@@ -17,7 +17,7 @@ struct CodeTests {
     std::string input, output;
   };
   std::vector<Dialog> dialogs;  // what goes to standard input, what must come out: judged from outside
-  std::vector<Json> checks;     // run in the program's own process: {"code": ...} or {"call", "arguments", "want"}
+  std::vector<Json> checks;     // of its functions, as run_checks takes them
   size_t size() const { return dialogs.size() + checks.size(); }
 };
 

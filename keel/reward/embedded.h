@@ -11,6 +11,10 @@ namespace keel {
 
 /// keel/reward/worker.py
 std::string_view python_worker();
+/// code_values.py and code_program.py: runs in the interpreter of a program under test.
+std::string code_program();
+/// code_values.py and code_judge.py: runs in the interpreter of the judge.
+std::string code_judge();
 /// The executable keel-sandbox (sandbox/main.cpp).
 std::string_view sandbox_program();
 

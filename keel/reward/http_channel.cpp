@@ -10,11 +10,13 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <thread>
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
+#include "keel/core/interrupt.h"
 #include "keel/reward/http_response.h"
 
 namespace keel {
@@ -24,13 +26,31 @@ using Clock = std::chrono::steady_clock;
 constexpr double kLongestPause = 30;  // seconds between two tries
 
 void wait_for(int socket, short events, Deadline deadline, const char* what) {
-  while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd file = {socket, events, 0};
-    const int ready = left <= 0 ? 0 : poll(&file, 1, static_cast<int>(std::min<long>(left, 1000 * 1000)));
-    if (ready > 0) return;
-    if (ready == 0 && Clock::now() >= deadline) throw ChannelError(std::string(what) + " took too long");
+  pollfd file = {socket, events, 0};
+  while (poll_unless_stopped({&file, 1}, milliseconds_until(deadline)) <= 0)
+    if (Clock::now() >= deadline) throw ChannelError(std::string(what) + " took too long");
+}
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Addresses look_up(const std::string& host, const std::string& port) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0)
+    throw ChannelDown(host + ": " + gai_strerror(error));
+  return Addresses(found, freeaddrinfo);
+}
+
+/// The system's resolver cannot be interrupted: it works on a thread that is left to itself when nobody waits any more.
+Addresses look_up(const std::string& host, const std::string& port, Deadline deadline) {
+  std::packaged_task<Addresses()> task([host, port] { return look_up(host, port); });
+  std::future<Addresses> found = task.get_future();
+  std::thread(std::move(task)).detach();
+  while (found.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+    throw_if_stopped();
+    if (Clock::now() >= deadline) throw ChannelError("looking up " + host + " took too long");
   }
+  return found.get();
 }
 
 FileHandle connect_to(const addrinfo& address, Deadline deadline) {
@@ -47,13 +67,9 @@ FileHandle connect_to(const addrinfo& address, Deadline deadline) {
 }
 
 FileHandle connect_to(const std::string& host, const std::string& port, Deadline deadline) {
-  addrinfo hints = {}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0)
-    throw ChannelDown(host + ": " + gai_strerror(error));
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  const Addresses found = look_up(host, port, deadline);
   std::string why;
-  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+  for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
     try {
       return connect_to(*address, deadline);
     } catch (const ChannelError& error) {
@@ -133,7 +149,8 @@ std::string HttpChannel::post_until_answered(const std::string& body) const {
     } catch (const ChannelError&) {
       if (attempt >= options_.retries) throw;
     }
-    std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+    const Deadline next_try = seconds_from_now(pause);
+    while (Clock::now() < next_try) poll_unless_stopped({}, milliseconds_until(next_try));
   }
 }
 

@@ -1,7 +1,9 @@
 #include "keel/reward/program_reward.h"
 
 #include <cmath>
+#include <cstdio>
 
+#include "keel/core/console.h"
 #include "keel/core/foreign_text.h"
 #include "keel/core/json_file.h"
 
@@ -32,7 +34,13 @@ std::string request_text(std::span<const RewardSample> samples, uint64_t id) {
 
 /// The reply as an object; a ChannelError when it is no answer to this request.
 Json parse_reply(const std::string& text, uint64_t id) {
-  Json reply = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json reply;
+  try {
+    reply = parse_json(text, {.depth = kDataDepth});
+  } catch (const JsonFault& fault) {
+    throw ChannelError("answered " + printable(text) + ", which is " + fault.what() +
+                       "; wanted one line of JSON, {\"rewards\": [...]}");
+  }
   if (reply.is_array()) reply = Json::object({{"rewards", reply}});
   if (!reply.is_object() || !(reply.contains("rewards") || reply.contains("error")))
     throw ChannelError("answered " + printable(text) + "; wanted one line of JSON, {\"rewards\": [...]}");
@@ -77,8 +85,24 @@ Scores ProgramReward::ask(std::span<const RewardSample> samples) const {
   const uint64_t id = next_id_++;
   Json reply;
   channel_->exchange(request_text(samples, id), [&](const std::string& text) { reply = parse_reply(text, id); });
+  tell_tracebacks(reply);
   check_reply(reply, samples.size());
   return scores_of(reply);
+}
+
+/// Each that was not told before, by the place it comes from: a function that fails on every completion says so once.
+void ProgramReward::tell_tracebacks(const Json& reply) const {
+  constexpr size_t kMostTold = 100, kMostBytes = 20000;
+  const Json tracebacks = reply.value("tracebacks", Json::array());
+  if (!tracebacks.is_array()) return;
+  const std::scoped_lock lock(told_mutex_);
+  for (const Json& entry : tracebacks) {
+    const Json where = entry.is_object() ? entry.value("where", Json()) : Json();
+    const Json text = entry.is_object() ? entry.value("text", Json()) : Json();
+    if (!where.is_string() || !text.is_string() || told_.size() >= kMostTold || !told_.insert(where).second) continue;
+    const std::string shown = text.get<std::string>().substr(0, kMostBytes);
+    std::fputs(escape_controls(shown, Newlines::kKeep).c_str(), stderr);
+  }
 }
 
 Scores ProgramReward::operator()(std::span<const RewardSample> samples) const {

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -39,9 +41,12 @@ class ProgramReward final : public Reward {
 
  private:
   Scores ask(std::span<const RewardSample> samples) const;
+  void tell_tracebacks(const Json& reply) const;
 
   std::unique_ptr<Channel> channel_;
   mutable std::atomic<uint64_t> next_id_ = 0;
+  mutable std::mutex told_mutex_;
+  mutable std::set<std::string> told_;  // places of failures whose traceback was printed, whichever process sent it
 };
 
 }  // namespace keel

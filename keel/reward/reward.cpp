@@ -44,6 +44,8 @@ Scores RewardSum::ask(const RewardTerm& term, std::span<const RewardSample> samp
     std::optional<double>& reward = scores.rewards[i];
     if (reward && !std::isfinite(*reward))
       scores.failures.emplace(i, "the reward is " + std::to_string(*reward) + "; wanted a finite number");
+    if (const auto note = scores.notes.find(i); note != scores.notes.end())
+      judgement.notes.push_back(term.name + ": " + note->second);
     const auto failure = scores.failures.find(i);
     if (failure == scores.failures.end()) continue;
     reward = worth_after(complaint("reward \"" + term.name + "\"", samples[i], failure->second), judgement);
@@ -115,7 +117,7 @@ std::vector<std::string> RewardSum::source_warnings(const std::set<std::string>&
          ". Correct what stands behind the @");
   if (!unjudged.empty())
     warnings.push_back("no reward function judges the rows from " + list_of(unjudged) +
-                       ": all their completions are worth the same");
+                       ": nothing is learned from them");
   return warnings;
 }
 

@@ -30,6 +30,7 @@ struct RewardSample {
 struct Scores {
   std::vector<std::optional<double>> rewards;  // one per sample; nothing: it does not apply to this sample, or failed
   std::map<size_t, std::string> failures;      // sample to reason: it should have judged this one and could not
+  std::map<size_t, std::string> notes = {};    // sample to what there is to say about its reward
 };
 
 /// The final answer of a completion, as a function reads it.
@@ -70,6 +71,7 @@ struct Judgement {
   std::vector<std::optional<double>> totals;              // nothing: no function applied
   std::vector<std::vector<std::optional<double>>> terms;  // by function, then by sample; before the weights
   std::vector<std::string> failures;                      // one sentence for each
+  std::vector<std::string> notes = {};                    // what functions have to say about their rewards
 };
 
 /// The sum over the functions that apply to a sample, each times its weight.

@@ -7,9 +7,11 @@
 #include <sstream>
 
 #include "keel/core/error.h"
+#include "keel/core/file.h"
 #include "keel/core/nearest.h"
 #include "keel/core/options.h"
 #include "keel/core/parallel.h"
+#include "keel/core/shell_words.h"
 #include "keel/reward/answer_rewards.h"
 #include "keel/reward/code_reward.h"
 #include "keel/reward/embedded.h"
@@ -99,21 +101,32 @@ struct Written {
   }
 };
 
+/// The argument of python:, FILE.py or FILE.py:FUNCTION.
+struct PythonFunction {
+  std::string file, function;
+
+  static PythonFunction of(const std::string& argument) {
+    const size_t colon = argument.rfind(".py:");
+    if (colon == std::string::npos) return {argument, ""};
+    return {argument.substr(0, colon + 3), argument.substr(colon + 4)};
+  }
+};
+
 std::unique_ptr<Reward> make_python(const Written& w) {
-  const size_t colon = w.argument.rfind(".py:");
-  const std::string file = colon == std::string::npos ? w.argument : w.argument.substr(0, colon + 3);
-  const std::string function = colon == std::string::npos ? "" : w.argument.substr(colon + 4);
+  const auto [file, function] = PythonFunction::of(w.argument);
   if (!file.ends_with(".py")) refuse(w.text, "wanted python:FILE.py or python:FILE.py:FUNCTION");
-  if (!std::filesystem::is_regular_file(file))
+  std::error_code unseen;  // of a name too long, say
+  if (!std::filesystem::is_regular_file(file, unseen))
     refuse(w.text, "there is no file " + file + " (looked for from " + std::filesystem::current_path().string() + ")");
   return std::make_unique<ProgramReward>(std::make_unique<WorkerPool>(
       w.workers({w.options.python, "-u", "-c", std::string(python_worker()), file, function}, true)));
 }
 
 std::unique_ptr<Reward> make_exec(const Written& w) {
-  const std::vector<std::string> command = split(w.argument, ' ');
-  if (command.empty()) refuse(w.text, "wanted exec:PROGRAM ARGUMENT...");
-  return std::make_unique<ProgramReward>(std::make_unique<WorkerPool>(w.workers(command, false)));
+  const std::optional<std::vector<std::string>> command = shell_words(w.argument);
+  if (!command) refuse(w.text, "a quote is not closed");
+  if (command->empty()) refuse(w.text, "wanted exec:PROGRAM ARGUMENT...");
+  return std::make_unique<ProgramReward>(std::make_unique<WorkerPool>(w.workers(*command, false)));
 }
 
 std::unique_ptr<Reward> make_http(const Written& w) {
@@ -181,18 +194,54 @@ const std::vector<Row>& rows() {
   return kRows;
 }
 
+/// NAME, NAME:ARGUMENT or either @SOURCE,SOURCE.
+struct FunctionText {
+  std::string name, argument, sources;  // the last with its " @"; empty: none
+
+  static FunctionText of(const std::string& function) {
+    const size_t at = std::min(function.rfind(" @"), function.size());
+    std::string text = function.substr(0, at);
+    if (at < function.size()) text.erase(text.find_last_not_of(' ') + 1);
+    const size_t colon = std::min(text.find(':'), text.size());
+    return {text.substr(0, colon), colon < text.size() ? text.substr(colon + 1) : "", function.substr(at)};
+  }
+  std::string text() const { return argument.empty() ? name : name + ":" + argument; }
+};
+
+/// The function with its files named in another way; as it is where it has none.
+std::string with_files(const std::string& function, const std::function<std::string(const std::string& file)>& named) {
+  FunctionText parts = FunctionText::of(function);
+  if (parts.name == "python") {
+    PythonFunction python = PythonFunction::of(parts.argument);
+    parts.argument = named(python.file) + (python.function.empty() ? "" : ":" + python.function);
+  } else if (parts.name == "exec") {
+    const std::optional<std::vector<std::string>> words = shell_words(parts.argument);
+    if (!words) return function;
+    std::string command;
+    for (const std::string& word : *words) command += (command.empty() ? "" : " ") + shell_word(named(word));
+    parts.argument = command;
+  } else {
+    return function;
+  }
+  return parts.text() + parts.sources;
+}
+
+/// What metrics and messages call it: a file by its name alone, wherever it lies.
+std::string short_name(const std::string& function) {
+  return with_files(function, [](const std::string& file) {
+    return file.starts_with("/") ? std::filesystem::path(file).filename().string() : file;
+  });
+}
+
 RewardTerm make_term(const std::string& function, double weight, const RewardOptions& options,
                      const RewardFunction& task, const AnswerReader& reader) {
-  RewardTerm term{.name = function, .weight = weight, .sources = {}, .reward = nullptr};
-  std::string text = function;
-  if (const size_t at = text.rfind(" @"); at != std::string::npos) {
-    term.sources = split(text.substr(at + 2), ',');
-    text.erase(text.find_last_not_of(' ', at) + 1);
+  RewardTerm term{.name = short_name(function), .weight = weight, .sources = {}, .reward = nullptr};
+  const FunctionText parts = FunctionText::of(function);
+  if (!parts.sources.empty()) {
+    term.sources = split(parts.sources.substr(2), ',');
     if (term.sources.empty()) refuse(function, "there is no source after the @");
   }
-  const size_t colon = std::min(text.find(':'), text.size());
-  const Written written{text,  text.substr(0, colon), colon < text.size() ? text.substr(colon + 1) : "", options, task,
-                        reader};
+  const Written written{parts.text(), parts.name, parts.argument, options, task, reader};
   std::vector<std::string> names;
   for (const Row& row : rows()) {
     if (row.name == written.name) term.reward = row.make(written);
@@ -232,6 +281,21 @@ void make_names_distinct(std::vector<RewardTerm>& terms) {
 }
 
 }  // namespace
+
+std::string with_full_paths(const std::string& function) {
+  std::vector<std::string> written, meant, read;
+  const std::string full = with_files(function, [&](const std::string& file) {
+    // A program without a slash is looked for among the system's, and a word that is no file means something else.
+    const bool program = written.empty() && function.starts_with("exec:");
+    const bool stays = program && file.find('/') == std::string::npos;
+    std::error_code unseen;
+    written.push_back(file);
+    return meant.emplace_back(!stays && std::filesystem::is_regular_file(file, unseen) ? full_path(file) : file);
+  });
+  with_files(full, [&](const std::string& file) { return read.emplace_back(file); });
+  // A folder's name may hold what separates the parts of a function; such a one is better relative than wrong.
+  return meant != written && meant == read ? full : function;
+}
 
 std::unique_ptr<Reward> function_reward(RewardFunction function, AnswerReader reader) {
   return std::make_unique<FunctionReward>(std::move(function), std::move(reader));

@@ -31,6 +31,10 @@ struct RewardOptions {
   size_t worker_count() const;
 };
 
+/// The same text of reward.functions with the files that it names (of python:, and the words of exec: that are files) by
+/// their full paths, so that it means the same from any folder.
+std::string with_full_paths(const std::string& function);
+
 /// A built-in task's check: the prompt and the completion with its stop token spelled out.
 using RewardFunction = std::function<double(const Prompt& prompt, std::string_view completion)>;
 

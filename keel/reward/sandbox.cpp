@@ -8,8 +8,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
-#include "keel/core/json.h"
-#include "keel/reward/child_process.h"
+#include "keel/core/json_reader.h"
 #include "keel/reward/embedded.h"
 
 namespace keel {
@@ -21,7 +20,7 @@ Json ask_python(const std::string& python) {
                                   "import json, sys; print(json.dumps({'executable': sys.executable, 'folders': "
                                   "[sys.base_prefix, sys.prefix]}))"}});
   child.exchange({.input = "", .close_input = true, .deadline = seconds_from_now(60)});
-  Json answer = Json::parse(child.output(), nullptr, /*allow_exceptions=*/false);
+  Json answer = try_parse_json(child.output()).value_or(Json());
   if (!answer.is_object() || !answer.value("executable", Json()).is_string())
     fail(ExitCode::kBadConfiguration, "reward.python: \"", python, "\" does not run; wanted a Python 3 interpreter");
   return answer;
@@ -70,8 +69,8 @@ std::string PythonSandbox::why_not() const {
   }
 }
 
-SandboxRun PythonSandbox::run(std::string_view program, std::string_view input,
-                              const std::vector<std::string>& arguments) const {
+std::unique_ptr<ChildProcess> PythonSandbox::start(std::string_view program,
+                                                   const std::vector<std::string>& arguments) const {
   const FileHandle source = file_in_memory("program", program);
   std::vector<std::string> command = {path_for_children(executable_)};
   command.push_back("cpu=" + std::to_string(static_cast<int64_t>(std::ceil(limits_.seconds))));
@@ -81,19 +80,28 @@ SandboxRun PythonSandbox::run(std::string_view program, std::string_view input,
   for (const std::string& folder : folders_) command.push_back("show=" + folder);
   command.insert(command.end(), {"--", python_, "-I", "-B"});
   command.insert(command.end(), arguments.begin(), arguments.end());
+  return std::make_unique<ChildProcess>(
+      SpawnRequest{.command = command, .extra_input = source.get(), .capture_errors = true});
+}
 
-  ChildProcess child({.command = command, .extra_input = source.get(), .capture_errors = true});
-  const Exchanged how = child.exchange({.input = input,
-                                        .close_input = true,
-                                        .max_output = limits_.max_output,
-                                        .deadline = seconds_from_now(limits_.seconds)});
-  child.kill();
-  SandboxRun result;
-  result.output = std::move(child.output());
-  // "exited CODE", "killed SIGNAL" or "failed WHY", from a process that the program cannot reach.
-  const std::string& report = child.errors();
+void PythonSandbox::require_started(const ChildProcess& program) {
+  const std::string& report = program.errors();
   if (report.starts_with("failed"))
     fail(ExitCode::kRewardProgramFailed, "the sandbox ", report.substr(0, report.find('\n')));
+}
+
+SandboxRun PythonSandbox::run(std::string_view program, std::string_view input,
+                              const std::vector<std::string>& arguments) const {
+  const Deadline deadline = seconds_from_now(limits_.seconds);
+  const std::unique_ptr<ChildProcess> child = start(program, arguments);
+  const Exchanged how =
+      child->exchange({.input = input, .close_input = true, .max_output = limits_.max_output, .deadline = deadline});
+  child->kill();
+  SandboxRun result;
+  result.output = std::move(child->output());
+  require_started(*child);
+  // "exited CODE" or "killed SIGNAL", from a process that the program cannot reach.
+  const std::string& report = child->errors();
   if (how == Exchanged::kTimeout)
     result.end = SandboxRun::End::kTimeout;
   else if (how == Exchanged::kTooLong)

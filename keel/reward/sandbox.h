@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "keel/core/file.h"
+#include "keel/reward/child_process.h"
 
 namespace keel {
 
@@ -36,6 +38,14 @@ class PythonSandbox {
   /// when it could not be started.
   SandboxRun run(std::string_view program, std::string_view input,
                  const std::vector<std::string>& arguments = {"/tmp/main.py"}) const;
+
+  /// The same, begun: its input and output are the caller's, and the clock is. What it was started as it stays until
+  /// the object is gone.
+  std::unique_ptr<ChildProcess> start(std::string_view program, const std::vector<std::string>& arguments) const;
+  /// An Error (kRewardProgramFailed) when a program that has ended was never started.
+  static void require_started(const ChildProcess& program);
+
+  double seconds() const { return limits_.seconds; }
 
   /// "namespaces", or "bubblewrap (/usr/bin/bwrap)".
   std::string way() const { return bwrap_.empty() ? "namespaces" : "bubblewrap (" + bwrap_ + ")"; }

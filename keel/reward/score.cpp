@@ -3,15 +3,6 @@
 namespace keel {
 namespace {
 
-double mean_of_judged(const Judgement& judgement) {
-  double sum = 0, count = 0;
-  for (const std::optional<double>& total : judgement.totals) {
-    sum += total.value_or(0);
-    count += total.has_value() ? 1 : 0;
-  }
-  return count > 0 ? sum / count : 0;
-}
-
 void add_functions(std::vector<ScoreReport::Function>& to, const std::vector<ScoreReport::Function>& more) {
   if (to.empty()) to.resize(more.size());
   for (size_t i = 0; i < more.size(); ++i) {
@@ -63,14 +54,16 @@ std::vector<RewardSample> samples_of(std::span<const Rollout> group, std::span<c
   return samples;
 }
 
+void GroupScore::give(size_t place, Rollout& rollout) const {
+  const std::optional<double>& reward = judgement.totals.at(place);
+  rollout.judged = reward.has_value();
+  rollout.reward = reward.value_or(0);
+}
+
 GroupScore score_group(std::span<const RewardSample> samples, const RewardSum& reward) {
   GroupScore score;
   const Judgement& judgement = score.judgement = reward.judge(samples);
-  const double mean = mean_of_judged(judgement);
-  for (const std::optional<double>& total : judgement.totals) {
-    score.rewards.push_back(total.value_or(mean));
-    score.report.unscored += total ? 0 : 1;
-  }
+  for (const std::optional<double>& total : judgement.totals) score.report.unscored += total ? 0 : 1;
   for (size_t t = 0; t < judgement.terms.size(); ++t) {
     ScoreReport::Function& function = score.report.functions.emplace_back();
     function.name = reward.terms()[t].name;

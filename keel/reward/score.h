@@ -20,7 +20,7 @@ struct ScoreReport {
     int64_t count = 0;  // completions that it judged
   };
   std::vector<Function> functions;
-  int64_t unscored = 0;               // completions that no function judged; they get the mean of their group
+  int64_t unscored = 0;               // completions that no function judged
   std::vector<std::string> failures;  // one sentence for each completion that a function failed on
 
   void add(const ScoreReport& other);
@@ -44,13 +44,13 @@ std::vector<RewardSample> samples_of(std::span<const Rollout> group, std::span<c
                                      const Tokenizer& tokenizer);
 
 struct GroupScore {
-  std::vector<double> rewards;
   ScoreReport report;
-  Judgement judgement;  // what each function said
+  Judgement judgement;  // what each function said, and the rewards: its totals
+
+  /// Gives the rollout of this place in the group its reward; without one it is not judged.
+  void give(size_t place, Rollout& rollout) const;
 };
 
-/// The rewards of one group. A completion that no function judged is neither praised nor blamed: it gets the mean of
-/// the others, or 0 when there are none.
 GroupScore score_group(std::span<const RewardSample> samples, const RewardSum& reward);
 
 }  // namespace keel

@@ -1,5 +1,6 @@
 #include "keel/reward/scoring_queue.h"
 
+#include "keel/core/interrupt.h"
 #include "keel/core/parallel.h"
 
 namespace keel {
@@ -35,9 +36,10 @@ ScoreReport ScoringQueue::finish(std::span<Rollout> rollouts) {
   }
   changed_.notify_all();
   threads_.clear();  // joins
+  if (!failures_.empty()) throw_if_stopped();
   if (!failures_.empty()) std::rethrow_exception(failures_.begin()->second);
   std::map<int64_t, size_t> taken;
-  for (Rollout& rollout : rollouts) rollout.reward = scores_.at(rollout.prompt).rewards.at(taken[rollout.prompt]++);
+  for (Rollout& rollout : rollouts) scores_.at(rollout.prompt).give(taken[rollout.prompt]++, rollout);
   ScoreReport all;
   for (const auto& [prompt, score] : scores_) all.add(score.report);
   return all;
@@ -54,6 +56,7 @@ void ScoringQueue::work() {
     GroupScore score;
     std::exception_ptr failure;
     try {
+      throw_if_stopped();
       score = score_group(group.samples, reward_);
     } catch (...) {
       failure = std::current_exception();

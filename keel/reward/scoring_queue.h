@@ -33,7 +33,8 @@ class ScoringQueue {
   void add(std::span<const Rollout> group);
 
   /// Waits until all groups are scored and sets the rewards of `rollouts`, which are all that were added. After a
-  /// failure no further group is begun, and the failure of the first prompt that has one is thrown here.
+  /// failure no further group is begun, and the failure of the first prompt that has one is thrown here; Interrupted
+  /// where someone asked to stop before all were scored.
   ScoreReport finish(std::span<Rollout> rollouts);
 
  private:

@@ -19,6 +19,8 @@ ANSWER_NAMES = ("ground_truth", "solution", "label", "labels", "target", "refere
 LOOP = asyncio.new_event_loop()
 FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # of the user's code; the process goes on
 MOST_CHARACTERS = 1000  # of a reason
+TOLD = set()  # places of failures whose traceback was sent
+TRACEBACKS = []  # for the next reply
 TRL_NAMES = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 
 
@@ -147,13 +149,24 @@ def reason(error):
     return f"{type(error).__name__}: {words}{place}".encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def note_traceback(error):
+    """Where an exception comes from, for the next reply: once for each place, however many completions fail there."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = " ".join([type(error).__name__, *(f"{frame.filename}:{frame.lineno}" for frame in frames)])
+    if where in TOLD:
+        return
+    TOLD.add(where)
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    TRACEBACKS.append({"where": where, "text": text.encode("utf-8", "backslashreplace").decode("utf-8")})
+
+
 def judge_each(score_of, count):
     rewards, errors = [], {}
     for i in range(count):
         try:
             rewards.append(number(score_of(i)))
         except FAILURES as error:
-            traceback.print_exc()
+            note_traceback(error)
             rewards.append(None)
             errors[str(i)] = reason(error)
     return {"rewards": rewards, "errors": errors}
@@ -218,9 +231,10 @@ def main():
         try:
             reply = judge(request)
         except FAILURES as error:
-            traceback.print_exc()
+            note_traceback(error)
             reply = {"error": reason(error)}
-        say({"id": request["id"], **reply})
+        say({"id": request["id"], **reply, **({"tracebacks": TRACEBACKS} if TRACEBACKS else {})})
+        TRACEBACKS.clear()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
+#include "keel/core/json_reader.h"
 
 namespace keel {
 namespace {
@@ -51,7 +52,7 @@ std::unique_ptr<ChildProcess> WorkerPool::start() const {
   if (!options_.says_ready) return worker;
   const double patience = std::max(kStartSeconds, options_.timeout);
   const Exchanged how = worker->exchange({.input = "", .deadline = seconds_from_now(patience)});
-  const Json greeting = Json::parse(line_of(*worker, how, patience), nullptr, /*allow_exceptions=*/false);
+  const Json greeting = try_parse_json(line_of(*worker, how, patience)).value_or(Json());
   if (!greeting.is_object() || greeting.value("ready", Json()) != true)
     throw ChannelDown(greeting.is_object() && greeting.contains("error") ? greeting["error"].get<std::string>()
                                                                          : "did not say that it is ready");

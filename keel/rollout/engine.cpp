@@ -7,8 +7,10 @@
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
+#include "keel/core/interrupt.h"
 #include "keel/core/options.h"
 #include "keel/model/finite_weights.h"
+#include "keel/model/next_token.h"
 #include "keel/model/packed_attention.h"
 #include "keel/rollout/key_value_store.h"
 #include "keel/rollout/sampler.h"
@@ -64,9 +66,8 @@ Tensor prefill(const CausalLm& model, std::span<const Prompt> prompts, int64_t s
 /// Records the K likeliest tokens of every row, at the temperature, with its rollout.
 void record_topk(const Tensor& logits, double temperature, int64_t k, const std::vector<int64_t>& active,
                  std::span<Rollout> rollouts) {
-  const Tensor logps = at::log_softmax(temperature > 0 ? logits / temperature : logits, -1);
-  const auto [values, ids] = logps.topk(std::min(k, logits.size(1)), -1);
-  const Tensor host_values = values.clamp_max(0).cpu().contiguous(), host_ids = ids.cpu().contiguous();
+  const Tensor ids = std::get<1>(logits.topk(std::min(k, logits.size(1)), -1));
+  const Tensor host_values = NextToken(logits, temperature).logp_of(ids).cpu(), host_ids = ids.cpu().contiguous();
   const int64_t width = host_ids.size(1);
   for (size_t row = 0; row < active.size(); ++row) {
     Rollout& rollout = rollouts[active[row]];
@@ -171,20 +172,23 @@ void RolloutEngine::decode(std::span<const Prompt> prompts, const SamplingReques
   };
   Tensor hidden = prefill(model_, prompts, samples, prompt_slots, store).repeat_interleave(samples, 0);
   for (int64_t step = 0;; ++step) {
+    throw_if_stopped();
     const Tensor logits = model_.logits(hidden);
     if (request.top_k > 0) record_topk(logits, request.temperature, request.top_k, active.rollouts, rollouts);
     if (request.hidden_states) states.select(1, step).index_copy_(0, on_device(active.rollouts), hidden);
     const Tensor completion_positions = at::full_like(active.rollout_ids, step);
-    const Drawn drawn = sample(nucleus(logits, request.temperature, request.top_p), request.temperature, request.seed,
-                               active.rollout_ids, completion_positions);
+    const Tensor support =
+        nucleus(likeliest(logits, request.temperature, request.only_top_k), request.temperature, request.top_p);
+    const Drawn drawn = sample(support, request.temperature, request.seed, active.rollout_ids, completion_positions);
 
-    const Tensor tokens = drawn.tokens.cpu(), logp = drawn.logp.cpu();
+    const Tensor tokens = drawn.tokens.cpu(), logp = drawn.logp.cpu(), other_logp = drawn.other_logp.cpu();
     std::vector<int64_t> going_on;
     for (size_t row = 0; row < active.rollouts.size(); ++row) {
       Rollout& rollout = rollouts[active.rollouts[row]];
       const int32_t token = static_cast<int32_t>(tokens.const_data_ptr<int64_t>()[row]);
       rollout.tokens.push_back(token);
       rollout.behavior_logp.push_back(logp.const_data_ptr<float>()[row]);
+      rollout.behavior_other_logp.push_back(other_logp.const_data_ptr<float>()[row]);
       if (!std::isfinite(rollout.behavior_logp.back())) fail_not_finite(model_);
       const bool stopped = request.stop_at_eos && ends(token);
       rollout.finish = stopped ? Finish::kStop : Finish::kLength;

@@ -30,7 +30,8 @@ struct RolloutOptions {
 struct SamplingRequest {
   int64_t samples_per_prompt = 1;
   double temperature = 1.0;
-  double top_p = 1.0;  // below 1 it truncates the support: for evaluations, never for training
+  double top_p = 1.0;      // below 1 it truncates the support: for evaluations, never for training
+  int64_t only_top_k = 0;  // above 0 it does so too: only this many of the likeliest tokens can be drawn
   int64_t max_new_tokens = 1;
   bool stop_at_eos = true;
   std::vector<int32_t> stop_ids = {};  // tokens that end a completion; none: the tokenizer's eos

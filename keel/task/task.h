@@ -50,7 +50,7 @@ class Task {
   /// Never throws.
   virtual std::string answer(std::string_view completion) const = 0;
 
-  /// The largest |reward| that check() can give.
+  /// The largest reward that check() can give; the least is 0.
   virtual double largest_reward() const { return 1; }
 
   /// A small vocabulary that covers prompts and demonstrations, for models made from nothing.

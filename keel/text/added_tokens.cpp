@@ -10,15 +10,11 @@
 namespace keel::text {
 namespace {
 
-constexpr size_t kMaxToken = 16384;  // bytes
-
 AddedToken read_token(const Component& fields) {
   fields.only({"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
   AddedToken token;
   token.content = fields.string("content");
-  if (token.content.empty() || token.content.size() > kMaxToken) {
-    fields.refuse("content", "a text of 1 to " + std::to_string(kMaxToken) + " bytes");
-  }
+  if (token.content.empty()) fields.refuse("content", "a text that is not empty");
   token.id = static_cast<int32_t>(fields.integer("id", 0, INT32_MAX));
   token.single_word = fields.boolean("single_word", false);
   token.lstrip = fields.boolean("lstrip", false);
@@ -28,17 +24,18 @@ AddedToken read_token(const Component& fields) {
   return token;
 }
 
-size_t spaces_before(std::string_view text, size_t end) {
+/// Where the white space before `end` begins, `least` at the least.
+size_t spaces_begin(std::string_view text, size_t end, size_t least) {
   size_t begin = end;
-  while (begin > 0 && is_white_space(code_point_before(text, begin).value))
+  while (begin > least && is_white_space(code_point_before(text, begin).value))
     begin -= code_point_before(text, begin).size;
-  return end - begin;
+  return std::max(begin, least);
 }
 
-size_t spaces_after(std::string_view text, size_t begin) {
-  size_t end = begin;
+/// Where the white space after `end` ends.
+size_t spaces_end(std::string_view text, size_t end) {
   while (end < text.size() && is_white_space(code_point_at(text, end).value)) end += code_point_at(text, end).size;
-  return end - begin;
+  return end;
 }
 
 }  // namespace
@@ -77,17 +74,23 @@ void AddedTokens::add_special(const std::string& content, int32_t id) {
 }
 
 void AddedTokens::prepare(const Normalizer& normalizer, const std::string& place) {
+  const auto insert = [&](Trie& trie, const std::string& key, size_t index) {
+    if (key.size() > Trie::kMaxKey) {
+      fail(ExitCode::kBadInput, place, ": the added token \"", shown_text(tokens_[index].content), "\" has ",
+           key.size(), " bytes; at most ", Trie::kMaxKey, " are allowed. Take it out, or use another model");
+    }
+    trie.insert(key, static_cast<int32_t>(index));
+  };
   // Where two tokens look the same after normalization, a special one comes first.
   for (const bool special : {true, false}) {
     for (size_t i = 0; i < tokens_.size(); ++i) {
       AddedToken& token = tokens_[i];
       if (token.special != special) continue;
-      const auto index = static_cast<int32_t>(i);
       token.decoded = token.normalized ? normalizer.apply(token.content).text : token.content;
       const auto same = by_content_.find(token.decoded);
       token.left_out = same != by_content_.end() && tokens_[same->second].special;
       if (!token.normalized) {
-        before_.insert(token.content, index);
+        insert(before_, token.content, i);
         any_before_ = true;
         continue;
       }
@@ -95,7 +98,7 @@ void AddedTokens::prepare(const Normalizer& normalizer, const std::string& place
         fail(ExitCode::kBadInput, place, ": the added token \"", shown_text(token.content),
              "\" is empty after normalization; set its \"normalized\" to false");
       }
-      after_.insert(token.decoded, index);
+      insert(after_, token.decoded, i);
       any_after_ = true;
       special_after_ = special_after_ || special;
     }
@@ -150,7 +153,7 @@ void AddedTokens::split(std::string_view text, Stage stage, bool parse_special, 
                         const Visit& visit) const {
   const bool any = stage == Stage::kBeforeNormalization ? any_before_ : any_after_;
   const Trie& trie = stage == Stage::kBeforeNormalization ? before_ : after_;
-  size_t covered = 0;
+  size_t covered = 0, spaces = 0;  // what was given to `visit`; where the last white space after a token ends
   for (size_t at = 0; any && at < text.size();) {
     if (!trie.starts(static_cast<unsigned char>(text[at]))) {
       ++at;
@@ -166,8 +169,8 @@ void AddedTokens::split(std::string_view text, Stage stage, bool parse_special, 
     at = end;
     if (token.special && (!parse_special || touches(foreign, begin, end))) continue;
     if (token.single_word && !stands_alone(text, begin, end)) continue;
-    if (token.lstrip) begin = std::max(begin - spaces_before(text, begin), covered);
-    if (token.rstrip) end += spaces_after(text, end);
+    if (token.lstrip) begin = spaces_begin(text, begin, covered);
+    if (token.rstrip) end = spaces = end <= spaces ? spaces : spaces_end(text, end);
     if (begin >= end) continue;  // the token before has taken it along as white space
     if (begin > covered) visit(text.substr(covered, begin - covered), covered, std::nullopt);
     visit(text.substr(begin, end - begin), begin, token.id);

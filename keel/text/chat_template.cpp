@@ -2,6 +2,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/file.h"
+#include "keel/core/json_file.h"
 #include "keel/text/jinja/builtins.h"
 #include "keel/text/jinja/from_json.h"
 #include "keel/text/jinja/parser.h"
@@ -128,21 +129,16 @@ ChatTemplates ChatTemplates::load(const std::filesystem::path& folder) {
   const auto add = [&](const std::string& name, const std::filesystem::path& path) {
     result.templates_.insert_or_assign(name, ChatTemplate::parse(read_file(path, kMaxTemplateBytes), path.string()));
   };
-  if (std::filesystem::is_regular_file(folder / kTemplateFile)) add("default", folder / kTemplateFile);
-  if (std::filesystem::is_directory(folder / kTemplateFolder)) {
+  if (path_exists(folder / kTemplateFile)) add("default", folder / kTemplateFile);
+  if (is_folder(folder / kTemplateFolder)) {
     for (const std::string& name : list_directory(folder / kTemplateFolder)) {
       const std::filesystem::path path = folder / kTemplateFolder / name;
       if (path.extension() == ".jinja") add(path.stem().string(), path);
     }
   }
   const std::filesystem::path config = folder / kConfigFile;
-  if (!result.empty() || !std::filesystem::is_regular_file(config)) return result;
-  Json tree;
-  try {
-    tree = Json::parse(read_file(config));
-  } catch (const Json::exception& error) {
-    fail(ExitCode::kBadInput, config.string(), ": not valid JSON: ", error.what());
-  }
+  if (!result.empty() || !path_exists(config)) return result;
+  const Json tree = read_json_file(config);
   if (!tree.is_object() || !tree.contains("chat_template")) return result;
   return from_json(tree["chat_template"], config.string());
 }

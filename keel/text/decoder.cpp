@@ -23,7 +23,7 @@ struct StripFields {
 
 }  // namespace
 
-DecoderRun::DecoderRun(std::vector<std::unique_ptr<DecoderStage>> stages, std::string place)
+DecoderRun::DecoderRun(std::vector<std::unique_ptr<DecoderStage>> stages, std::string place, bool one_by_one)
     : stages_(std::move(stages)), place_(std::move(place)) {
   auto output = std::make_unique<Output>();
   output_ = output.get();
@@ -31,6 +31,7 @@ DecoderRun::DecoderRun(std::vector<std::unique_ptr<DecoderStage>> stages, std::s
   for (size_t i = 0; i + 1 < stages_.size(); ++i) {
     stages_[i]->next = stages_[i + 1].get();
     stages_[i]->given = &output_->total;
+    stages_[i]->one_by_one = one_by_one;
   }
 }
 
@@ -119,10 +120,10 @@ Decoder::Maker Decoder::maker(const Component& fields, bool last) {
   fields.refuse_type("Sequence, ByteLevel, ByteFallback, Fuse, Replace, Strip, Metaspace, WordPiece, BPEDecoder");
 }
 
-DecoderRun Decoder::start() const {
+DecoderRun Decoder::start(bool one_by_one) const {
   std::vector<std::unique_ptr<DecoderStage>> stages;
   for (const Maker& make : makers_) stages.push_back(make());
-  return DecoderRun(std::move(stages), place_);
+  return DecoderRun(std::move(stages), place_, one_by_one);
 }
 
 }  // namespace keel::text

@@ -15,10 +15,11 @@ namespace keel::text {
 /// A chain of stages in the middle of one text.
 class DecoderRun {
  public:
-  DecoderRun(std::vector<std::unique_ptr<DecoderStage>> stages, std::string place);
+  /// `one_by_one`: what push() gives is what that token stands for, be it a part of a character.
+  DecoderRun(std::vector<std::unique_ptr<DecoderStage>> stages, std::string place, bool one_by_one);
   void push(std::string_view token);
   void finish();
-  /// The text that became certain since the last call: whole characters only.
+  /// The text that became certain since the last call: whole characters only, unless tokens come one by one.
   std::string take();
 
  private:
@@ -39,7 +40,7 @@ class Decoder {
  public:
   /// Null gives the one that puts a space between tokens.
   static Decoder from_json(const Json& decoder, const std::string& place);
-  DecoderRun start() const;
+  DecoderRun start(bool one_by_one = false) const;
 
  private:
   using Maker = std::function<std::unique_ptr<DecoderStage>()>;

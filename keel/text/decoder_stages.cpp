@@ -5,6 +5,7 @@
 #include "keel/core/foreign_text.h"
 #include "keel/text/byte_alphabet.h"
 #include "keel/text/component.h"
+#include "keel/text/search.h"
 #include "keel/text/utf8.h"
 
 namespace keel::text {
@@ -12,7 +13,7 @@ namespace {
 
 struct JoinStage : DecoderStage {
   void push(std::string_view token) override {
-    if (!first) next->push(" ");
+    if (!first && !one_by_one) next->push(" ");  // it belongs to none of the two
     first = false;
     next->push(token);
   }
@@ -23,6 +24,7 @@ struct ByteLevelStage : DecoderStage {
   explicit ByteLevelStage(bool is_last) : last(is_last) {}
   void push(std::string_view token) override {
     const std::optional<std::string> meant = bytes_of_characters(token);
+    if (one_by_one) return next->push(meant ? std::string_view(*meant) : token);
     bytes += meant ? std::string_view(*meant) : token;  // a token outside of the alphabet is text
     if (!last) return;
     const size_t certain = bytes.size() - incomplete_suffix(bytes);
@@ -55,6 +57,7 @@ std::optional<char> fallback_byte(std::string_view token) {
 struct ByteFallbackStage : DecoderStage {
   void push(std::string_view token) override {
     if (const std::optional<char> byte = fallback_byte(token)) {
+      if (one_by_one) return next->push({&*byte, 1});
       bytes.push_back(*byte);
       return;
     }
@@ -80,11 +83,11 @@ struct ByteFallbackStage : DecoderStage {
 struct FuseStage : DecoderStage {
   explicit FuseStage(bool is_last) : last(is_last) {}
   void push(std::string_view token) override {
-    if (last) return next->push(token);
+    if (last || one_by_one) return next->push(token);
     text += token;
   }
   void finish() override {
-    if (!last) next->push(text);
+    if (!last && !one_by_one) next->push(text);
     text.clear();
     next->finish();
   }
@@ -122,6 +125,7 @@ struct ReplaceStage : DecoderStage {
   ReplaceStage(const Pattern& what, const std::string& with, const std::string& where)
       : pattern(what), content(with), place(where) {}
   void push(std::string_view token) override {
+    if (one_by_one && first_bad_utf8(token)) return next->push(token);  // bytes are no text to search
     pattern.cut(token, spans);
     made += replaced_size(spans, content.size());
     check_growth(*given, made, place);
@@ -174,6 +178,9 @@ struct SuffixStage : DecoderStage {
   void push(std::string_view token) override {
     hand_on(" ");
     held = token;
+    if (!one_by_one) return;
+    hand_on(" ");
+    held.reset();
   }
   void finish() override {
     hand_on("");
@@ -216,7 +223,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   if (from.empty()) return;
   std::string result;
   size_t covered = 0;
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, covered)) {
+  for (size_t at = find(text, from); at != std::string::npos; at = find(text, from, covered)) {
     result.append(text, covered, at - covered).append(to);
     covered = at + from.size();
   }

@@ -9,7 +9,7 @@
 namespace keel::text {
 
 /// One stage of decoding: takes the tokens of a text one after the other and hands on what is certain. The same stages
-/// serve a whole text and a stream, so that both give the same text.
+/// serve a whole text and a stream, so that both give the same text; and the tokens one by one, for people to look at.
 class DecoderStage {
  public:
   virtual ~DecoderStage() = default;
@@ -19,6 +19,7 @@ class DecoderStage {
 
   DecoderStage* next = nullptr;
   const size_t* given = nullptr;  // bytes of all tokens so far
+  bool one_by_one = false;        // what a token stands for is handed on at once, bytes of a part of a character too
 };
 
 using StagePointer = std::unique_ptr<DecoderStage>;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "keel/text/component.h"
+#include "keel/text/search.h"
 #include "keel/text/utf8.h"
 
 namespace keel::text {
@@ -12,9 +13,7 @@ Pattern Pattern::from_json(const Json& pattern, const std::string& place) {
   const Component fields(pattern, place);
   fields.only({"String", "Regex"});
   if (fields.has("Regex")) return Pattern(Regex::compile(fields.string("Regex"), place));
-  std::string literal = fields.string("String");
-  if (literal.empty()) fields.refuse("String", "a string that is not empty");
-  return Pattern(std::move(literal));
+  return Pattern(fields.string("String"));
 }
 
 /// `find(from)` gives the first match at or after `from`. An empty match counts, but not where the last match ended.
@@ -45,7 +44,7 @@ void Pattern::cut(std::string_view text, std::vector<Span>& spans) const {
     cut_by(text, spans, [&](size_t from) { return regex->find(text, from); });
   } else if (const auto* literal = std::get_if<std::string>(&what_)) {
     cut_by(text, spans, [&](size_t from) -> std::optional<Regex::Match> {
-      const size_t begin = text.find(*literal, from);
+      const size_t begin = text::find(text, *literal, from);
       if (begin == std::string_view::npos) return std::nullopt;
       return Regex::Match{begin, begin + literal->size()};
     });

@@ -16,12 +16,13 @@ struct Span {
   bool match = false;
 };
 
-/// What a component looks for: a string, a regular expression, or characters of a kind.
+/// What a component looks for: a string, a regular expression, or characters of a kind. An empty string or expression
+/// is found before every character and at the end.
 class Pattern {
  public:
   using Predicate = bool (*)(char32_t);
 
-  explicit Pattern(std::string literal) : what_(std::move(literal)) {}  // not empty
+  explicit Pattern(std::string literal) : what_(std::move(literal)) {}
   explicit Pattern(Regex regex) : what_(std::move(regex)) {}
   explicit Pattern(Predicate predicate) : what_(predicate) {}
 

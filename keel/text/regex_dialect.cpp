@@ -32,7 +32,6 @@ class Translator {
 
   std::string translate() {
     if (pattern_.size() > kMaxPattern) refuse("is " + std::to_string(pattern_.size()) + " bytes long");
-    if (pattern_.empty()) refuse("is empty and would match everywhere");
     std::string result = alternatives(0);
     if (at_ < pattern_.size()) refuse("has a ) without a (");
     return result;

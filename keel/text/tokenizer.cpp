@@ -6,6 +6,7 @@
 #include "keel/core/error.h"
 #include "keel/core/file.h"
 #include "keel/core/foreign_text.h"
+#include "keel/core/json_file.h"
 #include "keel/text/added_tokens.h"
 #include "keel/text/decoder.h"
 #include "keel/text/model.h"
@@ -31,7 +32,8 @@ constexpr uint64_t kMaxTokenizerBytes = uint64_t{256} << 20, kMaxOtherBytes = ui
 
 Json other_file(const std::map<std::string, std::string>& files, const char* name, const std::string& place) {
   const auto found = files.find(name);
-  return found == files.end() ? Json::object() : parse_json(found->second, place + ": " + name);
+  return found == files.end() ? Json::object()
+                              : parse_json_file(found->second, place + ": " + name, {.repeated_keys = false});
 }
 
 void check_top_level(const Component& tree) {
@@ -93,13 +95,13 @@ Tokenizer Tokenizer::from_json(const Json& tokenizer_json, const Json& tokenizer
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
-  if (!std::filesystem::exists(folder / kTokenizerFile))
+  if (!path_exists(folder / kTokenizerFile))
     fail(ExitCode::kBadInput, folder.string(), ": no ", kTokenizerFile,
          "; make it from the folder's other files with transformers: AutoTokenizer.from_pretrained(FOLDER)",
          ".save_pretrained(FOLDER)");
   std::map<std::string, std::string> files = {{kTokenizerFile, read_file(folder / kTokenizerFile, kMaxTokenizerBytes)}};
   for (const char* name : kOtherFiles) {
-    if (std::filesystem::exists(folder / name)) files[name] = read_file(folder / name, kMaxOtherBytes);
+    if (path_exists(folder / name)) files[name] = read_file(folder / name, kMaxOtherBytes);
   }
   return from_files(std::move(files), folder.string());
 }
@@ -204,6 +206,18 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
   }
   run.finish();
   return run.take();
+}
+
+std::vector<std::string> Tokenizer::pieces(std::span<const int32_t> ids, std::optional<int32_t> before) const {
+  DecoderRun run = parts_->decoder.start(/*one_by_one=*/true);
+  const auto piece = [&](int32_t id) {
+    if (const std::string* text = decoded_token(id, /*skip_special=*/false)) run.push(*text);
+    return run.take();
+  };
+  if (before) piece(*before);
+  std::vector<std::string> result;
+  for (const int32_t id : ids) result.push_back(piece(id));
+  return result;
 }
 
 const std::string* Tokenizer::find_token(int64_t id) const {

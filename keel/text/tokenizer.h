@@ -56,6 +56,10 @@ class Tokenizer {
   /// UTF-8 become U+FFFD. Spaces before punctuation stay (see clean_up_spaces).
   std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
 
+  /// What each id stands for in a text where `before` comes first, special tokens spelled out: its bytes, which may be
+  /// a part of a character. Nothing for an id that has no token.
+  std::vector<std::string> pieces(std::span<const int32_t> ids, std::optional<int32_t> before = std::nullopt) const;
+
   /// The text of one id as the vocabulary writes it; an Error when the id has none.
   const std::string& token(int32_t id) const;
   std::optional<int32_t> id_of(std::string_view token) const;

@@ -6,12 +6,12 @@
 #include <unordered_set>
 
 #include "keel/core/error.h"
+#include "keel/core/json_reader.h"
 #include "keel/text/component.h"
 
 namespace keel::text {
 namespace {
 
-constexpr size_t kMaxDepth = 64;
 constexpr size_t kMaxToken = 16384;  // bytes; the longest tokens in use have a few hundred
 
 /// 10 to a power from 0 to 308, as the nearest double.
@@ -60,9 +60,9 @@ double package_double(std::string_view text) {
 
 /// Receives the parser's events. A tree of a vocabulary would cost ten times its size and, as it keeps the order of
 /// keys, a search through all earlier keys for each of 100,000.
-class Reader : public nlohmann::json_sax<Json> {
+class Reader final : public JsonListener {
  public:
-  Reader(const std::string& place, TokenizerFile* file) : place_(place), file_(file) {}
+  Reader(const std::string& place, TokenizerFile& file) : JsonListener(kFileDepth), place_(place), file_(file) {}
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
@@ -74,24 +74,24 @@ class Reader : public nlohmann::json_sax<Json> {
     return number(value > INT64_MAX ? INT64_MAX : static_cast<int64_t>(value), static_cast<double>(value));
   }
   bool number_float(number_float_t value, const string_t& written) override {
-    if (part_ == Part::kVocabulary) refuse("model.vocab must give whole numbers to its tokens");
+    if (part_ == Part::kVocabulary) refuse_entry("model.vocab must give whole numbers to its tokens");
     return part_ == Part::kTree ? add(value) : number(0, package_double(written));
   }
   bool string(string_t& value) override;
-  bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return open(Json::object()); }
-  bool start_array(std::size_t) override { return open(Json::array()); }
   bool key(string_t& name) override;
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
-    fail(ExitCode::kBadInput, place_, ": not valid JSON: ", shown_text(error.what()));
-  }
 
   Json take() { return std::move(root_); }
 
  private:
   enum class Part { kTree, kVocabulary, kPieces, kMerges };
+
+  bool begin_object() override { return open(Json::object()); }
+  bool begin_array() override { return open(Json::array()); }
+  bool finish_object() override { return close(); }
+  bool finish_array() override { return close(); }
+  [[noreturn]] void refuse(const std::string& reason) const override {
+    fail(ExitCode::kBadInput, place_, ":", line(), ": ", reason);
+  }
 
   bool add(Json value);
   bool open(Json empty);
@@ -99,12 +99,12 @@ class Reader : public nlohmann::json_sax<Json> {
   bool open_part(bool is_object);
   bool number(int64_t integer, double real);
   void add_token(std::string& text);
-  [[noreturn]] void refuse(const char* what) {
+  [[noreturn]] void refuse_entry(const char* what) const {
     fail(ExitCode::kBadInput, place_, ": ", what, "; the last token read is \"", shown_text(entry_), "\"");
   }
 
   const std::string& place_;
-  TokenizerFile* file_;  // null: everything goes to the tree
+  TokenizerFile& file_;
   Json root_;
   std::vector<Json*> open_;  // the objects and arrays around here
   std::vector<std::unordered_set<std::string>> keys_;
@@ -117,7 +117,7 @@ class Reader : public nlohmann::json_sax<Json> {
 };
 
 bool Reader::add(Json value) {
-  if (part_ != Part::kTree) refuse("model.vocab and model.merges must hold tokens, numbers and pairs only");
+  if (part_ != Part::kTree) refuse_entry("model.vocab and model.merges must hold tokens, numbers and pairs only");
   if (open_.empty()) {
     root_ = std::move(value);
   } else if (open_.back()->is_array()) {
@@ -131,15 +131,12 @@ bool Reader::add(Json value) {
 bool Reader::open(Json empty) {
   if (part_ != Part::kTree) {
     const bool pair = empty.is_array() && !in_entry_ && part_ != Part::kVocabulary;
-    if (!pair) refuse("model.vocab and model.merges must hold tokens, numbers and pairs only");
+    if (!pair) refuse_entry("model.vocab and model.merges must hold tokens, numbers and pairs only");
     in_entry_ = true;
     strings_ = numbers_ = 0;
     return true;
   }
-  if (open_.size() >= kMaxDepth) {
-    fail(ExitCode::kBadInput, place_, ": nested deeper than ", kMaxDepth, " levels; no tokenizer needs that");
-  }
-  if (file_ != nullptr && open_.size() == 2 && root_key_ == "model" && (key_ == "vocab" || key_ == "merges")) {
+  if (open_.size() == 2 && root_key_ == "model" && (key_ == "vocab" || key_ == "merges")) {
     return open_part(empty.is_object());
   }
   add(std::move(empty));
@@ -156,10 +153,10 @@ bool Reader::open_part(bool is_object) {
   if (key_ == "merges") {
     if (is_object) fail(ExitCode::kBadInput, place_, ": model.merges is an object; it must be an array of pairs");
     part_ = Part::kMerges;
-    file_->has_merges = true;
+    file_.has_merges = true;
   } else {
     part_ = is_object ? Part::kVocabulary : Part::kPieces;
-    (is_object ? file_->has_vocabulary : file_->has_pieces) = true;
+    (is_object ? file_.has_vocabulary : file_.has_pieces) = true;
   }
   return true;
 }
@@ -177,11 +174,11 @@ bool Reader::close() {
   }
   in_entry_ = false;
   if (part_ == Part::kMerges) {
-    if (strings_ != 2 || numbers_ != 0) refuse("a merge of model.merges must be two tokens");
-    file_->merges.emplace_back(entry_, second_);
+    if (strings_ != 2 || numbers_ != 0) refuse_entry("a merge of model.merges must be two tokens");
+    file_.merges.emplace_back(entry_, second_);
   } else {
-    if (strings_ != 1 || numbers_ != 1) refuse("an entry of model.vocab must be a piece and its score");
-    file_->pieces.emplace_back(entry_, score_);
+    if (strings_ != 1 || numbers_ != 1) refuse_entry("an entry of model.vocab must be a piece and its score");
+    file_.pieces.emplace_back(entry_, score_);
   }
   return true;
 }
@@ -213,7 +210,7 @@ bool Reader::string(string_t& value) {
     add_token(value);
     return true;
   }
-  if (part_ != Part::kMerges) refuse("model.vocab must give numbers to its tokens");
+  if (part_ != Part::kMerges) refuse_entry("model.vocab must give numbers to its tokens");
   if (value.starts_with("#version")) return true;  // the first line of GPT-2's merges.txt
   const size_t space = value.find(' ');
   if (space == std::string::npos || value.find(' ', space + 1) != std::string::npos) {
@@ -223,38 +220,30 @@ bool Reader::string(string_t& value) {
   if (value.size() > 2 * kMaxToken) {
     fail(ExitCode::kBadInput, place_, ": a merge of ", value.size(), " bytes; at most ", 2 * kMaxToken, " are allowed");
   }
-  file_->merges.emplace_back(value.substr(0, space), value.substr(space + 1));
+  file_.merges.emplace_back(value.substr(0, space), value.substr(space + 1));
   return true;
 }
 
 bool Reader::number(int64_t integer, double real) {
   if (part_ == Part::kVocabulary) {
-    file_->vocabulary.emplace_back(entry_, integer);
+    file_.vocabulary.emplace_back(entry_, integer);
   } else if (part_ == Part::kPieces && in_entry_) {
     ++numbers_;
     score_ = real;
   } else {
-    refuse("model.merges must hold tokens only");
+    refuse_entry("model.merges must hold tokens only");
   }
   return true;
-}
-
-Json parse(std::string_view bytes, const std::string& place, TokenizerFile* file) {
-  const size_t zero = bytes.find('\0');  // the parser would take it for the end
-  if (zero != std::string_view::npos) fail(ExitCode::kBadInput, place, ": a zero byte at ", zero, "; JSON has none");
-  Reader reader(place, file);
-  Json::sax_parse(bytes.begin(), bytes.end(), &reader);
-  return reader.take();
 }
 
 }  // namespace
 
 TokenizerFile parse_tokenizer_file(std::string_view bytes, const std::string& place) {
   TokenizerFile file;
-  file.tree = parse(bytes, place, &file);
+  Reader reader(place, file);
+  hear_json(bytes, reader);
+  file.tree = reader.take();
   return file;
 }
-
-Json parse_json(std::string_view bytes, const std::string& place) { return parse(bytes, place, nullptr); }
 
 }  // namespace keel::text

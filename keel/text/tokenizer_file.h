@@ -23,7 +23,4 @@ struct TokenizerFile {
 /// `place` names the file in errors.
 TokenizerFile parse_tokenizer_file(std::string_view bytes, const std::string& place);
 
-/// Any other JSON file: no key twice in an object, nothing nested deeper than a tokenizer's files are.
-Json parse_json(std::string_view bytes, const std::string& place);
-
 }  // namespace keel::text

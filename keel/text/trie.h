@@ -13,8 +13,11 @@ class Trie {
  public:
   static constexpr uint32_t kRoot = 0, kNoNode = UINT32_MAX;
   static constexpr int32_t kNoValue = -1;
+  /// Longer keys are to be refused: from every place of a text, a search may follow a key to its end. The longest in
+  /// use have a tenth of it.
+  static constexpr size_t kMaxKey = 512;
 
-  /// `key` is not empty, `value` is not negative; a key that is there keeps its value.
+  /// `key` has 1 to kMaxKey bytes, `value` is not negative; a key that is there keeps its value.
   void insert(std::string_view key, int32_t value);
   /// The node one byte further, kNoNode when no key goes on there.
   uint32_t next(uint32_t node, unsigned char byte) const;

@@ -26,6 +26,10 @@ Unigram Unigram::from_file(const Component& model, TokenizerFile& file) {
   double lowest = std::numeric_limits<double>::infinity();
   for (auto& [piece, score] : file.pieces) {
     const int32_t id = unigram.tokens_.size();
+    if (piece.size() > Trie::kMaxKey) {
+      fail(ExitCode::kBadInput, model.place(), ".vocab[", id, "]: the piece \"", shown_text(piece), "\" has ",
+           piece.size(), " bytes; at most ", Trie::kMaxKey, " are allowed. Take it out, or use another model");
+    }
     if (!piece.empty()) unigram.trie_.insert(piece, id);
     const std::string kept = shown_text(piece);
     if (!unigram.tokens_.add(std::move(piece))) {

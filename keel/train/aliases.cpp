@@ -1,5 +1,6 @@
 #include "keel/core/error.h"
 #include "keel/train/config.h"
+#include "keel/train/foreign_objective.h"
 
 namespace keel {
 namespace {
@@ -32,22 +33,16 @@ Json prompts_to_completions(const Json& value, const ConfigTree&, const OptionTa
   return prompts * table.get("rollout.samples_per_prompt").get<int64_t>();
 }
 
-/// TRL's epsilon bounds the ratio; a divergence threshold is something else, even where the number would be accepted.
-Json ratio_clip_only(const Json& value, const ConfigTree&, const OptionTable& table) {
-  const std::string method = table.get("objective.method").get<std::string>();
-  if (method.find("dppo") != std::string::npos || method.find("drpo") != std::string::npos)
-    fail(ExitCode::kBadConfiguration, "it bounds the ratio pi/mu, and the method ", method,
-         " holds a divergence; set objective.delta, or objective.method=grpo_clip_higher");
-  return value;
-}
-
 constexpr const char* kUseKlLoss = "actor_rollout_ref.actor.use_kl_loss";
 constexpr const char* kKlLossCoefficient = "actor_rollout_ref.actor.kl_loss_coef";
 
-/// verl's coefficient has a default, and does nothing where use_kl_loss is false.
+/// verl's coefficient has a default, and does nothing where use_kl_loss is not true.
 Json kl_loss_coefficient(const Json& value, const ConfigTree& tree, const OptionTable&) {
   const Json* used = find_value(tree, kUseKlLoss);
-  return used != nullptr && *used == false ? kSetsNothing : value;
+  if (used == nullptr)
+    fail(ExitCode::kBadConfiguration, "verl reads it only where ", kUseKlLoss,
+         " is true, and its default is false; set that too, or set reference.kl_coefficient");
+  return *used == false ? kSetsNothing : value;
 }
 
 Json use_kl_loss(const Json& value, const ConfigTree& tree, const OptionTable&) {
@@ -56,6 +51,19 @@ Json use_kl_loss(const Json& value, const ConfigTree& tree, const OptionTable&) 
   const bool said_elsewhere =
       find_value(tree, kKlLossCoefficient) != nullptr || find_value(tree, "reference.kl_coefficient") != nullptr;
   return !value.get<bool>() || said_elsewhere ? kSetsNothing : Json(kVerlsDefault);
+}
+
+constexpr const char* kUseKlInReward = "algorithm.use_kl_in_reward";
+
+Json kl_in_reward(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (value == false) return kSetsNothing;
+  fail(ExitCode::kBadConfiguration, "Keel adds the KL to the loss and takes nothing off the reward; set ",
+       "reference.kl_coefficient");
+}
+
+Json kl_of_reward(const Json&, const ConfigTree& tree, const OptionTable& table) {
+  const Json* used = find_value(tree, kUseKlInReward);
+  return used == nullptr ? kSetsNothing : kl_in_reward(*used, tree, table);
 }
 
 /// verl's words for the estimators; "abs" is none of ours.
@@ -68,14 +76,9 @@ Json kl_estimator_word(const Json& value, const ConfigTree&, const OptionTable&)
        "k2 or k3");
 }
 
-/// verl's words for the advantages that are ours too.
-Json advantage_word(const Json& value, const ConfigTree&, const OptionTable&) {
-  const std::string word = value.is_string() ? value.get<std::string>() : value.dump();
-  if (word == "gae" || word == "grpo" || word == "rloo") return word;
-  if (word == "reinforce_plus_plus") return "reinforce_pp";
-  if (word == "reinforce_plus_plus_baseline") return "reinforce_pp_baseline";
-  fail(ExitCode::kBadConfiguration, "got \"", word, "\", wanted gae, grpo, rloo, reinforce_plus_plus or ",
-       "reinforce_plus_plus_baseline; set objective.advantage");
+/// verl's -1 is never, which is 0 here.
+Json never_below_zero(const Json& value, const ConfigTree&, const OptionTable&) {
+  return value == -1 ? Json(0) : value;
 }
 
 /// verl names a file and a function apart.
@@ -108,8 +111,6 @@ constexpr const char* kNoTruncation =
     "truncated sampling changes the support of mu, so ratios would be biased; remove it";
 constexpr const char* kOneDevice = "a run has one device; set run.device";
 constexpr const char* kSetFolder = "a run is its folder; set run.dir";
-constexpr const char* kKlInLoss =
-    "Keel adds the KL to the loss and takes nothing off the reward; set reference.kl_coefficient";
 
 }  // namespace
 
@@ -136,15 +137,12 @@ void add_aliases(OptionTable& t) {
   t.alias("generation_batch_size", "train.prompts_per_step", "TRL", completions_to_prompts,
           "divided by rollout.samples_per_prompt");
   t.alias("num_iterations", "train.epochs", "TRL");
-  t.alias("epsilon", "objective.delta", "TRL", ratio_clip_only, "only for a method that clips the ratio");
-  t.alias("epsilon_high", "objective.delta_high", "TRL", ratio_clip_only, "only for a method that clips the ratio");
   t.alias("beta", "reference.kl_coefficient", "TRL");
   t.alias("entropy_coef", "objective.entropy_coefficient", "TRL");
   t.alias("reward_weights", "reward.weights", "TRL");
   t.alias("save_total_limit", "checkpoint.keep", "TRL");
   // and PPOConfig
   t.alias("num_ppo_epochs", "train.epochs", "TRL");
-  t.alias("cliprange", "objective.delta", "TRL", ratio_clip_only, "only for a method that clips the ratio");
   t.alias("cliprange_value", "critic.value_clip", "TRL");
   t.alias("gamma", "critic.gamma", "TRL");
   t.alias("lam", "critic.lambda", "TRL");
@@ -163,28 +161,35 @@ void add_aliases(OptionTable& t) {
            "train.tokens_per_batch and train.sequences_per_update");
   t.refuse("gradient_accumulation_steps", "TRL",
            "micro-batches are cut by train.tokens_per_batch and change no gradient; set train.sequences_per_update");
-  t.refuse("delta", "TRL",
-           "TRL's delta is the upper bound of a two-sided ratio clip; Keel's objective.delta is the trust region's "
-           "threshold");
   t.refuse("max_prompt_length", "TRL",
            "TRL cuts longer prompts, Keel leaves them out and counts them; set data.max_prompt_tokens");
   t.refuse("reward_funcs", "TRL", kNameFunctions);
   t.refuse("dataset_name", "TRL",
            "Keel reads files; name them in data.files, and those to evaluate on in data.eval_files");
   t.refuse("num_train_epochs", "TRL", kSetSteps);
-  t.refuse("loss_type", "TRL", "a method says how its loss is averaged; set objective.method or objective.aggregation");
-  t.refuse("scale_rewards", "TRL", "set objective.advantage: grpo divides by the group's standard deviation");
   t.refuse("use_vllm", "TRL", "Keel samples itself, rollout.max_sequences completions at once; remove it");
   t.refuse("bf16", "TRL", "training is in float32, and checkpoint.dtype says what is saved; remove it");
   t.refuse("logging_steps", "TRL", kLoggedAnyway);
+  t.refuse("use_bias_correction_kl", "TRL",
+           "Keel's KL to the reference is not multiplied by the ratio; remove it (reference.estimator says how it is "
+           "estimated)");
+  t.refuse("off_policy_mask_threshold", "TRL",
+           "the method ds_v32 has this mask; set objective.method=ds_v32 and its delta through objective.parameters");
+  t.refuse(
+      "mask_truncated_completions", "TRL",
+      "completions that were cut off count; what they are worth is the reward's, see overlong in reward.functions");
+  t.refuse("top_entropy_quantile", "TRL", "no method here leaves tokens out by their entropy; remove it");
+  t.refuse(
+      "vllm_importance_sampling_correction", "TRL",
+      "Keel samples with the weights that it trains; objective.method=tis, mis or icepop corrects a rounded sampler");
   t.refuse("top_p", "TRL", kNoTruncation);
   t.refuse("top_k", "TRL", kNoTruncation);
 
   // verl
   t.alias("trainer.default_local_dir", "run.dir", "verl");
   t.alias("trainer.total_training_steps", "train.steps", "verl");
-  t.alias("trainer.save_freq", "checkpoint.every", "verl");
-  t.alias("trainer.test_freq", "eval.every", "verl");
+  t.alias("trainer.save_freq", "checkpoint.every", "verl", never_below_zero, "-1 is 0, never");
+  t.alias("trainer.test_freq", "eval.every", "verl", never_below_zero, "-1 is 0, never");
   t.alias("actor_rollout_ref.model.path", "model.path", "verl");
   t.alias("actor_rollout_ref.model.lora_rank", "lora.rank", "verl");
   t.alias("actor_rollout_ref.model.lora_alpha", "lora.alpha", "verl");
@@ -209,19 +214,16 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update", "verl", prompts_to_completions,
           "times rollout.samples_per_prompt");
   t.alias("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "train.tokens_per_batch", "verl");
-  t.alias("actor_rollout_ref.actor.policy_loss.loss_mode", "objective.method", "verl");
-  t.alias("actor_rollout_ref.actor.clip_ratio", "objective.delta", "verl");
-  t.alias("actor_rollout_ref.actor.clip_ratio_low", "objective.delta_low", "verl");
-  t.alias("actor_rollout_ref.actor.clip_ratio_high", "objective.delta_high", "verl");
   t.alias("actor_rollout_ref.actor.entropy_coeff", "objective.entropy_coefficient", "verl");
   t.alias(kUseKlLoss, "reference.kl_coefficient", "verl", use_kl_loss,
           "true without kl_loss_coef is verl's default, 0.001; false is none");
   t.alias(kKlLossCoefficient, "reference.kl_coefficient", "verl", kl_loss_coefficient,
-          "nothing where use_kl_loss is false");
+          "where use_kl_loss is true; nothing where it is false");
   t.alias("actor_rollout_ref.actor.kl_loss_type", "reference.estimator", "verl", kl_estimator_word,
           "kl is k1, mse is k2, low_var_kl is k3");
-  t.alias("algorithm.adv_estimator", "objective.advantage", "verl", advantage_word,
-          "reinforce_plus_plus is reinforce_pp, and so with _baseline");
+  t.alias(kUseKlInReward, "reference.kl_coefficient", "verl", kl_in_reward, "false is none; true is refused");
+  t.alias("algorithm.kl_ctrl.kl_coef", "reference.kl_coefficient", "verl", kl_of_reward,
+          "nothing where use_kl_in_reward is not true");
   t.alias("algorithm.gamma", "critic.gamma", "verl");
   t.alias("algorithm.lam", "critic.lambda", "verl");
   t.alias("critic.cliprange_value", "critic.value_clip", "verl");
@@ -241,9 +243,11 @@ void add_aliases(OptionTable& t) {
   t.refuse("data.val_batch_size", "verl", "set eval.prompts, the number of prompts to evaluate on");
   t.refuse("data.filter_overlong_prompts", "verl",
            "prompts that are longer than data.max_prompt_tokens are always left out, and counted; remove it");
-  t.refuse("algorithm.use_kl_in_reward", "verl", kKlInLoss);
-  t.refuse("algorithm.kl_ctrl.kl_coef", "verl", kKlInLoss);
-  t.refuse("actor_rollout_ref.actor.loss_agg_mode", "verl", "set objective.aggregation");
+  t.refuse(
+      "algorithm.rollout_correction", "verl",
+      "Keel samples with the weights that it trains; objective.method=tis, mis or icepop corrects a rounded sampler");
+  t.refuse("algorithm.filter_groups", "verl",
+           "groups of equal rewards have no gradient and are counted as reward/zero_std_groups; remove it");
   t.refuse("actor_rollout_ref.rollout.name", "verl", "Keel samples itself; remove it");
   t.refuse("actor_rollout_ref.rollout.gpu_memory_utilization", "verl",
            "memory is bounded by rollout.max_sequences; remove it");
@@ -252,9 +256,6 @@ void add_aliases(OptionTable& t) {
   t.refuse("actor_rollout_ref.rollout.top_k", "verl", kNoTruncation);
   t.refuse("data.truncation", "verl",
            "Keel never cuts a prompt; one that is longer than data.max_prompt_tokens is left out and counted");
-  t.refuse("actor_rollout_ref.actor.clip_ratio_c", "verl",
-           "in verl it is the dual clip of PPO and the ratio cap of DPPO; set objective.parameters='[\"dual=3\"]' for "
-           "the former, objective.ratio_cap for the latter");
   t.refuse("actor_rollout_ref.actor.optim.lr_warmup_steps", "verl",
            "verl counts rollout batches there, Keel counts updates; set optimizer.warmup_updates");
   t.refuse("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "verl",
@@ -273,12 +274,15 @@ void add_aliases(OptionTable& t) {
   t.alias("train_batch_size", "train.sequences_per_update", "OpenRLHF");
   t.alias("actor_learning_rate", "optimizer.lr", "OpenRLHF");
   t.alias("critic_learning_rate", "critic.lr", "OpenRLHF");
-  t.alias("eps_clip", "objective.delta", "OpenRLHF", ratio_clip_only, "only for a method that clips the ratio");
+  t.alias("lambd", "critic.lambda", "OpenRLHF");
+  t.alias("value_clip", "critic.value_clip", "OpenRLHF");
   t.refuse("prompt_max_len", "OpenRLHF",
            "set data.max_prompt_tokens: longer prompts are left out and counted, not cut");
   t.refuse("init_kl_coef", "OpenRLHF",
            "OpenRLHF takes the KL off the reward, Keel adds it to the loss; set reference.kl_coefficient");
   t.refuse("max_samples", "OpenRLHF", kSetSteps);
+
+  add_objective_aliases(t);
 }
 
 }  // namespace keel

@@ -8,16 +8,14 @@
 namespace keel {
 namespace {
 
-/// One number for each target of a batch, from a function of the batch, into a member of each rollout.
-template <class OfTargets>
-void add(std::span<Rollout> rollouts, std::span<const PackedBatch> batches, std::vector<float> Rollout::*member,
-         const OfTargets& of_targets) {
-  for (const PackedBatch& batch : batches) {
-    const Tensor numbers = of_targets(batch).cpu();
-    const float* next = numbers.template const_data_ptr<float>();
-    for (size_t s = 0; s < batch.sequences.size(); next += batch.lengths[s], ++s)
-      (rollouts[batch.sequences[s]].*member).assign(next, next + batch.lengths[s]);
-  }
+using Member = std::vector<float> Rollout::*;
+
+/// One number for each target of the batch into a member of each rollout.
+void add(std::span<Rollout> rollouts, const PackedBatch& batch, Member member, const Tensor& of_targets) {
+  const Tensor numbers = of_targets.cpu();
+  const float* next = numbers.const_data_ptr<float>();
+  for (size_t s = 0; s < batch.sequences.size(); next += batch.lengths[s], ++s)
+    (rollouts[batch.sequences[s]].*member).assign(next, next + batch.lengths[s]);
 }
 
 }  // namespace
@@ -33,17 +31,19 @@ void annotate(std::span<Rollout> rollouts, std::span<const Prompt> prompts, cons
   for (const Rollout& rollout : rollouts)
     sequences.push_back({prompts[rollout.prompt].tokens, rollout.tokens, rollout.prompt});
   const std::vector<PackedBatch> batches = pack(sequences, tokens_per_batch, model.device());
-  const auto logp_of = [&](const CausalLm& weights) {
-    return
-        [w = &weights, temperature](const PackedBatch& batch) { return token_statistics(*w, batch, temperature).logp; };
-  };
-  if (requirements.recomputed_logp) add(rollouts, batches, &Rollout::recomputed_logp, logp_of(model));
-  if (requirements.reference_logp) add(rollouts, batches, &Rollout::reference_logp, logp_of(*reference));
-  if (requirements.value)
-    add(rollouts, batches, &Rollout::values, [&](const PackedBatch& batch) {
-      const at::NoGradGuard no_grad;
-      return critic->head.values(predicting_states(critic->body_or(model), batch));
-    });
+  const at::NoGradGuard no_grad;
+  for (const PackedBatch& batch : batches) {
+    if (requirements.recomputed_logp) {
+      const TokenStats stats = token_statistics(model, batch, temperature);
+      add(rollouts, batch, &Rollout::recomputed_logp, stats.logp);
+      add(rollouts, batch, &Rollout::recomputed_other_logp, stats.other_logp);
+    }
+    if (requirements.reference_logp)
+      add(rollouts, batch, &Rollout::reference_logp, token_statistics(*reference, batch, temperature).logp);
+    if (requirements.value)
+      add(rollouts, batch, &Rollout::values,
+          critic->head.values(predicting_states(critic->body_or(model), batch)));
+  }
 }
 
 }  // namespace keel

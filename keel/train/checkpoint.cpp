@@ -1,6 +1,7 @@
 #include "keel/train/checkpoint.h"
 
 #include <algorithm>
+#include <array>
 
 #include "keel/core/error.h"
 #include "keel/core/file.h"
@@ -17,8 +18,9 @@ std::string folder_name(int64_t step) {
   return "step-" + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
 }
 
-/// Names of finished checkpoints, newest first.
-std::vector<std::filesystem::path> finished(const std::filesystem::path& checkpoints) {
+}  // namespace
+
+std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints) {
   std::vector<std::pair<int64_t, std::filesystem::path>> found;
   if (std::filesystem::is_directory(checkpoints)) {
     for (const std::string& name : list_directory(checkpoints)) {
@@ -33,18 +35,24 @@ std::vector<std::filesystem::path> finished(const std::filesystem::path& checkpo
   return paths;
 }
 
+namespace {
+
 /// Removes what a checkpoint just saved outlives: older ones beyond `keep`, and later ones, for a run that fell back to
-/// an older checkpoint writes its future anew, and a damaged folder must not be kept in place of a sound one.
+/// an older checkpoint writes its future anew, and a damaged folder must not be kept in place of a sound one. What is
+/// half removed does not have a checkpoint's name.
 void remove_outlived(const std::filesystem::path& checkpoints, const std::filesystem::path& saved, int64_t keep) {
   int64_t kept = 0;
   bool later = true;
-  for (const auto& path : finished(checkpoints)) {
+  for (const auto& path : finished_checkpoints(checkpoints)) {
     later = later && path != saved;
-    if (later || ++kept > keep) remove_tree(path);
+    if (!later && ++kept <= keep) continue;
+    const std::filesystem::path half_removed = path.string() + ".partial";
+    rename_directory(path, half_removed);
+    remove_tree(half_removed);
   }
 }
 
-constexpr const char* kAdapterFolder = "adapter";
+constexpr const char* kLines = "lines_crc32c";  // of the manifest
 constexpr std::string_view kMaster = ".master";  // ends the names of float32 weights beside narrower ones
 
 std::vector<NamedTensor> read_moments(const SafetensorsFile& file) {
@@ -73,19 +81,28 @@ void write_tensors(const std::filesystem::path& path, const std::vector<NamedTen
 
 }  // namespace
 
+std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint) { return checkpoint / "adapter"; }
+
 void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const LoadedModel& policy) {
   write_whole_folder(folder, {{"format", "keel reference 1"}}, [&](const auto& partial) {
-    write_model_folder(partial, reference, policy.tokenizer, policy.generation, at::kFloat);
+    if (policy.adapter.empty())
+      write_model_folder(partial, reference, policy.tokenizer, policy.generation, at::kFloat);
+    else if (!reference.adapter().empty())
+      write_adapter(partial, reference, policy.adapter);
   });
   remove_tree(folder.string() + ".replaced");  // of a process that was killed between two moves
 }
 
-CausalLm load_reference(const std::filesystem::path& folder, at::Device device) {
-  constexpr const char* kRequired[] = {"config.json", "model.safetensors"};
-  if (const auto damage = find_damage_in(folder, kRequired))
+CausalLm load_reference(const std::filesystem::path& folder, const LoadedModel& policy) {
+  constexpr std::array kOfModel{"config.json", "model.safetensors"};
+  const bool whole_model = policy.adapter.empty();
+  if (const auto damage = find_damage_in(folder, std::span(kOfModel).first(whole_model ? kOfModel.size() : 0)))
     fail(ExitCode::kBadInput, folder.string(), ": the reference policy of this run is damaged: ", *damage,
          ". Restore the folder from a copy, or start the run anew with --overwrite");
-  return read_model_folder(folder, device);
+  if (whole_model) return read_model_folder(folder, policy.model.device());
+  CausalLm reference = policy.model.without_adapter();
+  if (std::filesystem::exists(folder / "adapter_config.json")) read_adapter(folder, reference);
+  return reference;
 }
 
 namespace {
@@ -102,8 +119,8 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
   write_model_folder(folder, policy.model.merged(), policy.tokenizer, policy.generation, policy.dtypes);
   std::vector<NamedTensor> kept = checkpoint.optimizer;
   if (!policy.adapter.empty()) {
-    create_directories(folder / kAdapterFolder);
-    write_adapter(folder / kAdapterFolder, policy.model, policy.adapter);
+    create_directories(adapter_folder(folder));
+    write_adapter(adapter_folder(folder), policy.model, policy.adapter);
   } else if (narrows(policy)) {
     for (const NamedTensor& weight : policy.model.parameters())
       kept.push_back({weight.name + std::string(kMaster), weight.value});
@@ -111,10 +128,7 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
   if (checkpoint.critic) write_critic(folder, *checkpoint.critic);
   write_tensors(folder / "optimizer.safetensors", kept);
   const Json state = {
-      {"state", to_json(checkpoint.state)},
-      {"files",
-       {{"metrics", checkpoint.files.metrics}, {"samples", checkpoint.files.samples}, {"log", checkpoint.files.log}}},
-      {"config", checkpoint.config}};
+      {"state", to_json(checkpoint.state)}, {"config", checkpoint.config}};
   write_atomically(folder / "state.json", state.dump(1));
 }
 
@@ -123,8 +137,12 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
                                       int64_t keep) {
   const std::filesystem::path folder = checkpoints / folder_name(checkpoint.state.step);
-  write_whole_folder(folder, {{"format", "keel checkpoint 1"}, {"step", checkpoint.state.step}},
-                     [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
+  const RunFolder::Lines& lines = checkpoint.lines;
+  const Json heading = {
+      {"format", "keel checkpoint 2"},
+      {"step", checkpoint.state.step},
+      {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
+  write_whole_folder(folder, heading, [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
   finish_save(folder);
   remove_outlived(checkpoints, folder, keep);
   return folder;
@@ -144,7 +162,7 @@ std::optional<std::string> find_damage(const std::filesystem::path& checkpoint) 
 
 std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes) {
   // LATEST is a hint for people; what counts is the newest folder that verifies.
-  for (const auto& path : finished(checkpoints)) {
+  for (const auto& path : finished_checkpoints(checkpoints)) {
     const std::optional<std::string> damage = find_damage(path);
     if (!damage) return path;
     notes.push_back(path.string() + " is damaged (" + *damage + "); looking for an older one");
@@ -152,8 +170,24 @@ std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints
   return {};
 }
 
+namespace {
+
+RunFolder::Lines read_lines(const std::filesystem::path& checkpoint) {
+  const Json lines = read_json_file(checkpoint / "manifest.json").at(kLines);
+  const auto of = [&](const char* file) {
+    std::optional<LineChecksums> checksums = from_hex(lines.at(file).get<std::string>());
+    if (!checksums)
+      fail(ExitCode::kBadInput, (checkpoint / "manifest.json").string(), ": ", kLines, ".", file,
+           " has other than eight hexadecimal digits for each line; restore the file");
+    return std::move(*checksums);
+  };
+  return {of("metrics"), of("samples"), of("log")};
+}
+
+}  // namespace
+
 Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base) {
-  return read_adapter(checkpoint / kAdapterFolder, base);
+  return read_adapter(adapter_folder(checkpoint), base);
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device) {
@@ -163,15 +197,13 @@ Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device d
   const WeightSource masters = master_weights(optimizer, (checkpoint / "optimizer.safetensors").string());
   try {
     const TrainState state = state_from_json(json.at("state"), place);
-    const RunFolder::Sizes files{json.at("files").at("metrics"), json.at("files").at("samples"),
-                                 json.at("files").at("log")};
     const Json config = json.at("config");
     LoadedModel policy = load_folder(checkpoint, device, masters.shapes.empty() ? nullptr : &masters);
-    std::optional<Critic> critic = read_critic(checkpoint, device);
+    std::optional<Critic> critic = read_critic(checkpoint, policy.model.config().hidden_size, device);
     return {.policy = std::move(policy),
             .optimizer = read_moments(optimizer),
             .state = state,
-            .files = files,
+            .lines = read_lines(checkpoint),
             .config = config,
             .critic = std::move(critic)};
   } catch (const Json::exception& error) {

@@ -2,6 +2,7 @@
 
 #include "keel/core/error.h"
 #include "keel/task/tasks.h"
+#include "keel/train/foreign_objective.h"
 #include "keel/train/starting_model.h"
 
 namespace keel {
@@ -34,13 +35,18 @@ void TrainOptions::describe(OptionTable& table) {
   table.add("prompts_per_step", prompts_per_step, "Prompts in a rollout batch.", at_least(1).at_most(1 << 24));
   table.add("sequences_per_update", sequences_per_update,
             "Completions in one optimizer update; 0 means the whole rollout batch.", at_least(0));
+  table.add("shuffle", shuffle,
+            "What an update's completions are drawn from, in an order that run.seed decides: whole prompts, each with "
+            "all its completions, so that a prompt is computed once for them; or single rollouts.",
+            one_of({"prompts", "rollouts"}));
   table.add("epochs", epochs, "Passes over a rollout batch.", at_least(1).at_most(1 << 16));
   table.add("tokens_per_batch", tokens_per_batch,
             "Packed tokens in one forward and backward; bounds memory and changes no gradient.", at_least(1));
   table.add("max_skipped_updates", max_skipped_updates,
             "Updates in a row that may be skipped for a non-finite gradient before the run stops.", at_least(0));
   table.add("agreement_limit", agreement_limit,
-            "Largest |log p| difference between sampler and trainer, at equal weights, with which a run may start.",
+            "Largest |log p| difference between sampler and trainer, at equal weights, with which a run may start; and "
+            "the largest total variation, where the method has exact ones.",
             above(0));
 }
 
@@ -106,9 +112,15 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
   Config config;
   OptionTable table;
   config.describe(table);
-  const std::vector<std::string> loaded = table.load(tree);
+  const std::vector<std::string> loaded = table.load(with_foreign_defaults(tree, notes));
   notes.insert(notes.end(), loaded.begin(), loaded.end());
-  check_consistency(config);
+  try {
+    check_consistency(config);
+  } catch (const Error& error) {
+    // What contradicts another setting is named first; where it was written, if it was, is known here alone.
+    const std::string message = error.what(), key = message.substr(0, message.find(' '));
+    fail(error.code(), find_value(tree, key) != nullptr ? place_of(tree, key) : tree.file, ": ", message);
+  }
   return config;
 }
 
@@ -192,7 +204,13 @@ void check_consistency(const Config& c) {
   if (c.rollouts_per_step() % c.sequences_per_update() != 0)
     refuse("train.sequences_per_update is ", c.sequences_per_update(), ", but a step has ", c.rollouts_per_step(),
            " completions (train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
-           c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step());
+           c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step(),
+           c.rollouts_kept_together() > 1 ? " that is a multiple of " + std::to_string(c.rollouts_kept_together()) : "");
+  if (c.sequences_per_update() % c.rollouts_kept_together() != 0)
+    refuse("train.sequences_per_update is ", c.sequences_per_update(), ", but train.shuffle is prompts, which keeps the ",
+           c.rollout.samples_per_prompt, " completions of a prompt (rollout.samples_per_prompt) in one update; choose a ",
+           "multiple of ", c.rollout.samples_per_prompt, " that divides ", c.rollouts_per_step(),
+           ", or set train.shuffle=rollouts");
   if (c.eval.prompts * c.eval.samples > kMaxRolloutsPerStep)
     refuse("eval.prompts ", c.eval.prompts, " x eval.samples ", c.eval.samples, " are more than the ",
            kMaxRolloutsPerStep, " completions that are held at once; lower one of the two");
@@ -247,6 +265,7 @@ Config quickstart_config() {
   c.optimizer.lr = 2e-4;
   c.train.steps = 100;
   c.train.sequences_per_update = 32;
+  c.train.shuffle = "rollouts";
   c.eval.prompts = 1000;
   c.checkpoint.every = 20;
   c.record.certificate_every = 1;  // so small a network can afford it

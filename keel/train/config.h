@@ -47,6 +47,7 @@ struct TrainOptions {
   int64_t steps = 100;
   int64_t prompts_per_step = 16;
   int64_t sequences_per_update = 0;
+  std::string shuffle = "prompts";
   int64_t epochs = 1;
   int64_t tokens_per_batch = 16384;
   int64_t max_skipped_updates = 3;
@@ -101,6 +102,8 @@ struct Config {
   int64_t rollouts_per_step() const { return train.prompts_per_step * rollout.samples_per_prompt; }
   /// Sequences in one update; the whole rollout batch when train.sequences_per_update is 0.
   int64_t sequences_per_update() const;
+  /// Rollouts that are always in the same update: a prompt's, or each by itself.
+  int64_t rollouts_kept_together() const { return train.shuffle == "prompts" ? rollout.samples_per_prompt : 1; }
   int64_t updates_per_step() const { return train.epochs * rollouts_per_step() / sequences_per_update(); }
 };
 

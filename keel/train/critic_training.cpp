@@ -25,10 +25,12 @@ OptimizerOptions critic_optimizer_options(const CriticOptions& critic, const Opt
   return options;
 }
 
+double shared_loss_weight(const CriticOptions& critic) { return critic.loss_weight.value_or(kDefaultLossWeight); }
+
 CriticTraining::CriticTraining(Critic critic, const CriticOptions& options, const OptimizerOptions& optimizer)
     : critic_(std::move(critic)),
       clip_(options.value_clip.value_or(kUnlimited)),
-      loss_weight_(options.loss_weight.value_or(kDefaultLossWeight)),
+      loss_weight_(shared_loss_weight(options)),
       optimizer_options_(optimizer),
       optimizer_(with_prefix(critic_.parameters(), "critic."), optimizer) {}
 
@@ -64,17 +66,19 @@ void CriticTraining::accumulate_gradients(const ScoredRollouts& scored, std::spa
 Optimizer::Outcome CriticTraining::update(int64_t update, Json& row) {
   const double lr = optimizer_options_.lr_at(update);
   const Optimizer::Outcome outcome = optimizer_.step(lr);
-  row["critic/grad_norm"] = outcome.grad_norm;
+  norms_.add(outcome);
   row["critic/lr"] = lr;
   return outcome;
 }
 
 void CriticTraining::write_metrics(Json& row) {
+  if (!sums_.defined()) return;  // there was no update
   const Tensor sums = sums_.cpu();
   const double tokens = sums[2].item<double>();
   row["critic/loss"] = sums[0].item<double>() / tokens;
   row["critic/clipped"] = sums[1].item<double>() / tokens;
   sums_ = Tensor();
+  std::exchange(norms_, {}).write("critic", row);
 }
 
 }  // namespace keel

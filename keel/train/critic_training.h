@@ -14,6 +14,9 @@ namespace keel {
 /// The optimizer's options for the critic: the policy's, with its own learning rate.
 OptimizerOptions critic_optimizer_options(const CriticOptions& critic, const OptimizerOptions& policy);
 
+/// The weight of the value loss in the gradient of a shared body.
+double shared_loss_weight(const CriticOptions& critic);
+
 /// A critic while it learns. Its loss is the mean of PPO's clipped value loss over all tokens of an update, however
 /// they are cut into batches. The head always learns from the critic's own optimizer; so does a separate body, whereas
 /// a shared one belongs to the policy, and gets the value loss's gradient, weighted, beside the policy's.
@@ -31,7 +34,7 @@ class CriticTraining {
   /// One update with what was accumulated; the learning rate is that of the optimizer's update number `update`.
   Optimizer::Outcome update(int64_t update, Json& row);
 
-  /// Puts critic/loss and critic/clipped of the updates since the last call into the row.
+  /// Puts critic/loss, critic/clipped and the gradient norms of the updates since the last call into the row.
   void write_metrics(Json& row);
 
   const Critic& critic() const { return critic_; }
@@ -47,6 +50,7 @@ class CriticTraining {
   double clip_, loss_weight_;
   OptimizerOptions optimizer_options_;
   Optimizer optimizer_;
+  GradientNorms norms_;
   Tensor sums_;  // of losses, clipped tokens and tokens, float64, on the device
 };
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 
+#include "keel/core/interrupt.h"
 #include "keel/core/parallel.h"
 
 namespace keel {
@@ -51,26 +51,16 @@ std::vector<JudgedPrompt> judged_prompts(std::span<const Prompt> prompts, const 
 /// Everything that follows from the rollouts and the verdicts.
 void summarize(Evaluation& result, std::span<const Prompt> prompts, const EvaluationRequest& request) {
   if (result.rollouts.empty()) return;
-  double length = 0, truncated = 0, sum = 0, judged = 0;
+  double length = 0, truncated = 0;
   for (const Rollout& rollout : result.rollouts) {
     length += static_cast<double>(rollout.tokens.size());
     truncated += rollout.finish == Finish::kLength ? 1 : 0;
   }
-  bool right_or_wrong = request.samples == 1;
-  for (const Verdict& verdict : result.verdicts) {
-    if (!verdict.reward) continue;
-    sum += *verdict.reward;
-    judged += 1;
-    right_or_wrong = right_or_wrong && (*verdict.reward == 0 || *verdict.reward == 1);
-  }
   const double count = static_cast<double>(result.rollouts.size());
   result.length_mean = length / count;
   result.truncated = truncated / count;
-  result.statistics = evaluation_statistics(judged_prompts(prompts, result), ks_of(request), request.seed);
-  const Estimate& average = result.statistics.all.measures.front().estimate;
-  result.mean = average.mean;
-  std::tie(result.low, result.high) =
-      right_or_wrong ? wilson_interval(sum, judged) : std::pair(average.low, average.high);
+  result.statistics = evaluation_statistics(judged_prompts(prompts, result), ks_of(request));
+  result.mean = result.statistics.all.measures.front().estimate.mean;
 }
 
 }  // namespace
@@ -102,8 +92,13 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
   result.is_accuracy = reward.right_or_wrong();
   for (size_t begin = 0; begin < prompts.size() && !(stop && stop()); begin += at_once) {
     const std::span<const Prompt> batch = prompts.subspan(begin, std::min(at_once, prompts.size() - begin));
-    std::vector<Rollout> rollouts = engine.generate(batch, sampling);
-    if (!judge_batch(rollouts, batch, policy.tokenizer, reward, request, stop, result)) break;
+    std::vector<Rollout> rollouts;
+    try {
+      rollouts = engine.generate(batch, sampling);
+      if (!judge_batch(rollouts, batch, policy.tokenizer, reward, request, stop, result)) break;
+    } catch (const Interrupted&) {
+      break;
+    }
     for (Rollout& rollout : rollouts) {
       rollout.prompt += static_cast<int64_t>(begin);
       rollout.reward = result.verdicts[result.rollouts.size()].reward.value_or(0);
@@ -119,8 +114,10 @@ void write_evaluation(const Evaluation& evaluation, Json& row) {
   const EvaluationStatistics& statistics = evaluation.statistics;
   if (evaluation.judged()) {
     row[std::string("eval/") + evaluation.mean_name()] = evaluation.mean;
-    row["eval/low"] = evaluation.low;
-    row["eval/high"] = evaluation.high;
+    if (const std::optional<Interval>& interval = evaluation.interval()) {
+      row["eval/low"] = interval->first;
+      row["eval/high"] = interval->second;
+    }
   }
   row["eval/count"] = evaluation.count;
   row["eval/length_mean"] = evaluation.length_mean;
@@ -145,15 +142,6 @@ Json evaluation_sample(const Prompt& prompt, const Rollout& rollout, const Verdi
           {"reward", verdict.reward ? Json(*verdict.reward) : Json()},
           {"solved", verdict.reward ? Json(verdict.solved) : Json()},
           {"finish", rollout.finish == Finish::kStop ? "stop" : "length"}};
-}
-
-std::pair<double, double> wilson_interval(double successes, double count) {
-  if (count <= 0) return {0, 1};
-  constexpr double z = 1.959963984540054;
-  const double p = successes / count, z2 = z * z;
-  const double centre = (p + z2 / (2 * count)) / (1 + z2 / count);
-  const double half = z / (1 + z2 / count) * std::sqrt(p * (1 - p) / count + z2 / (4 * count * count));
-  return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
 }
 
 }  // namespace keel

@@ -28,16 +28,16 @@ struct EvaluationRequest {
 EvaluationRequest evaluation_request(const Config& config);
 
 struct Evaluation {
-  int64_t count = 0;                   // prompts: fewer than asked for when it was told to stop
-  double mean = 0, low = 0, high = 0;  // mean reward; Wilson's 95 % interval of one sample that is right or wrong,
-                                       // else the bootstrap's
-  bool is_accuracy = false;            // every reward is 1 for a right answer or 0 for a wrong one
+  int64_t count = 0;         // prompts: fewer than asked for when it was told to stop
+  double mean = 0;           // of the rewards; its interval is that of the first measure
+  bool is_accuracy = false;  // every reward is 1 for a right answer or 0 for a wrong one
   double length_mean = 0, truncated = 0;
   EvaluationStatistics statistics;
   ScoreReport scores;             // by function, and what failed
   std::vector<Rollout> rollouts;  // the samples of each prompt side by side, in the order of the prompts
   std::vector<Verdict> verdicts;  // of each rollout
 
+  const std::optional<Interval>& interval() const { return statistics.all.measures.front().estimate.interval; }
   const char* mean_name() const { return is_accuracy ? "accuracy" : "reward"; }
   /// Whether any completion was judged: the mean and the measures mean something.
   bool judged() const { return statistics.all.unjudged < static_cast<int64_t>(verdicts.size()); }
@@ -56,8 +56,5 @@ void write_evaluation(const Evaluation& evaluation, Json& row);
 
 /// One completion of an evaluation, for a file of samples.
 Json evaluation_sample(const Prompt& prompt, const Rollout& rollout, const Verdict& verdict);
-
-/// Wilson's 95 % score interval of `successes` in `count`.
-std::pair<double, double> wilson_interval(double successes, double count);
 
 }  // namespace keel

@@ -1,32 +1,21 @@
 #include "keel/train/evaluation_statistics.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <map>
 #include <numeric>
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
-#include "keel/core/random.h"
 #include "keel/reward/math_verifier.h"
 
 namespace keel {
 namespace {
 
-constexpr uint64_t kResamples = 2000;
 constexpr uint64_t kMathSteps = 1'000'000;  // per pair of answers, of which there may be many
 
 double mean_of(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-/// Between the two values nearest to the share, in proportion.
-double percentile(const std::vector<double>& sorted, double share) {
-  const double place = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(place);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (sorted[above] - sorted[below]) * (place - static_cast<double>(below));
 }
 
 /// Whether the answer with the most votes is solved, by the sample that gave it first: 1 or 0.
@@ -90,15 +79,26 @@ std::vector<std::string> measure_names(int64_t samples, std::span<const int64_t>
 struct Rows {
   std::vector<Measured> measured;
   int64_t unjudged = 0;
+  bool right_or_wrong = true;  // every reward is 1 or 0
 
   void add(const JudgedPrompt& prompt, const Measured& values) {
     measured.push_back(values);
-    unjudged += std::count_if(prompt.samples.begin(), prompt.samples.end(), [](const Verdict& v) { return !v.reward; });
+    for (const Verdict& verdict : prompt.samples) {
+      unjudged += verdict.reward ? 0 : 1;
+      right_or_wrong = right_or_wrong && (!verdict.reward || *verdict.reward == 0 || *verdict.reward == 1);
+    }
   }
 };
 
-SourceStatistics summarize(const std::string& source, const Rows& rows, int64_t samples, std::span<const int64_t> ks,
-                           uint64_t seed) {
+/// `shares`: each value is a part of samples that are right or wrong.
+Estimate estimate_of(std::span<const double> values, bool shares, int64_t samples) {
+  if (values.empty()) return {};
+  return {.mean = mean_of(values),
+          .interval = shares ? std::optional(share_interval(values, samples)) : mean_interval(values),
+          .prompts = static_cast<int64_t>(values.size())};
+}
+
+SourceStatistics summarize(const std::string& source, const Rows& rows, int64_t samples, std::span<const int64_t> ks) {
   SourceStatistics result{.source = source,
                           .prompts = static_cast<int64_t>(rows.measured.size()),
                           .samples = samples,
@@ -109,7 +109,8 @@ SourceStatistics summarize(const std::string& source, const Rows& rows, int64_t 
     std::vector<double> column;
     for (const Measured& row : rows.measured)
       if (row[i]) column.push_back(*row[i]);
-    result.measures.push_back({names[i], bootstrap_mean(column, seed)});
+    const bool is_average = i == 0;
+    result.measures.push_back({names[i], estimate_of(column, !is_average || rows.right_or_wrong, samples)});
   }
   return result;
 }
@@ -150,21 +151,7 @@ double majority_at_k(std::span<const int64_t> classes, std::span<const double> s
   return sum / static_cast<double>(blocks);
 }
 
-Estimate bootstrap_mean(std::span<const double> values, uint64_t seed) {
-  if (values.empty()) return {};
-  std::vector<double> means;
-  for (uint64_t resample = 0; resample < kResamples; ++resample) {
-    Draws draws(seed, Stream::kBootstrap, resample);
-    double sum = 0;
-    for (size_t i = 0; i < values.size(); ++i) sum += values[draws.below(static_cast<uint32_t>(values.size()))];
-    means.push_back(sum / static_cast<double>(values.size()));
-  }
-  std::sort(means.begin(), means.end());
-  return {mean_of(values), percentile(means, 0.025), percentile(means, 0.975), static_cast<int64_t>(values.size())};
-}
-
-EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks,
-                                           uint64_t seed) {
+EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks) {
   const int64_t samples = samples_of(prompts, ks);
   std::vector<std::string> sources;
   std::map<std::string, Rows> by_source;
@@ -176,9 +163,8 @@ EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts
     rows.add(prompt, values);
     all.add(prompt, values);
   }
-  EvaluationStatistics result{.all = summarize("", all, samples, ks, seed), .sources = {}};
-  for (const std::string& source : sources)
-    result.sources.push_back(summarize(source, by_source[source], samples, ks, seed));
+  EvaluationStatistics result{.all = summarize("", all, samples, ks), .sources = {}};
+  for (const std::string& source : sources) result.sources.push_back(summarize(source, by_source[source], samples, ks));
   return result;
 }
 
@@ -187,7 +173,10 @@ Json to_json(const SourceStatistics& statistics) {
   for (const auto& [name, estimate] : statistics.measures) {
     Json& measure = tree[name] = nullptr;
     if (estimate.prompts == 0) continue;
-    measure = {{"mean", estimate.mean}, {"low", estimate.low}, {"high", estimate.high}};
+    const auto& interval = estimate.interval;
+    measure = {{"mean", estimate.mean},
+               {"low", interval ? Json(interval->first) : Json()},
+               {"high", interval ? Json(interval->second) : Json()}};
     if (estimate.prompts < statistics.prompts) measure["prompts"] = estimate.prompts;
   }
   return tree;
@@ -207,8 +196,14 @@ std::string to_table(const EvaluationStatistics& statistics) {
       char text[120];
       std::snprintf(text, sizeof(text), "  %7lld  %-8s  ", static_cast<long long>(estimate.prompts), name.c_str());
       table += padded(escape_controls(source.source)) + text;
-      std::snprintf(text, sizeof(text), "%6.4f   [%.4f, %.4f]", estimate.mean, estimate.low, estimate.high);
-      table += (estimate.prompts > 0 ? text : "     -") + std::string("\n");
+      if (estimate.prompts == 0)
+        std::snprintf(text, sizeof(text), "     -");
+      else if (!estimate.interval)
+        std::snprintf(text, sizeof(text), "%6.4f   none: all rewards are equal", estimate.mean);
+      else
+        std::snprintf(text, sizeof(text), "%6.4f   [%.4f, %.4f]", estimate.mean, estimate.interval->first,
+                      estimate.interval->second);
+      table += text + std::string("\n");
     }
   }
   return table;

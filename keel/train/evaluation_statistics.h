@@ -1,7 +1,7 @@
 #pragma once
 
 // What k samples per prompt say about a policy. Every measure is a number per prompt, averaged over prompts, with a
-// 95 % bootstrap interval over prompts:
+// 95 % interval over prompts (intervals.h):
 //
 //   avg@n    the mean reward of all n samples
 //   pass@k   the probability that of k of the n samples at least one is solved: 1 - C(n-c, k) / C(n, k), unbiased
@@ -12,12 +12,14 @@
 // them has no part in pass@k and maj@k.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "keel/core/json.h"
 #include "keel/reward/verdict.h"
+#include "keel/train/intervals.h"
 
 namespace keel {
 
@@ -28,7 +30,9 @@ struct JudgedPrompt {
 };
 
 struct Estimate {
-  double mean = 0, low = 0, high = 0;
+  double mean = 0;
+  std::optional<Interval> interval =
+      {};               // nothing: equal rewards of an unknown kind, which say nothing of their spread
   int64_t prompts = 0;  // that have a part in it; 0: there is no such number
 };
 
@@ -59,15 +63,12 @@ std::vector<int64_t> answer_classes(std::span<const FinalAnswer> answers);
 /// solved says the sample that gave it first. A block without an answer counts as 0.
 double majority_at_k(std::span<const int64_t> classes, std::span<const double> solved, int64_t k);
 
-/// The mean, and the 2.5 and 97.5 percentiles of the means of 2,000 resamples; a pure function of values and seed.
-Estimate bootstrap_mean(std::span<const double> values, uint64_t seed);
-
 /// All prompts have the same number of samples, which is at least as large as every k.
-EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks,
-                                           uint64_t seed);
+EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks);
 
 /// {"prompts": 500, "samples": 8, "unjudged": 0, "pass@1": {"mean": 0.5, "low": 0.45, "high": 0.55}, ...}; a measure
-/// that no prompt has a part in is null, one that only some have a part in says how many: "prompts".
+/// that no prompt has a part in is null, one that only some have a part in says how many: "prompts". Where there is no
+/// interval low and high are null.
 Json to_json(const SourceStatistics& statistics);
 
 /// One row per source and measure, for a terminal; then all sources together, where there are several.

@@ -46,9 +46,10 @@ Optimizer::Outcome Optimizer::step(double lr) {
   const double norm = at::stack(at::_foreach_norm(gradients)).norm().item<double>();
   if (!std::isfinite(norm)) {
     clear_gradients();
-    return {norm, true};
+    return {.grad_norm = norm, .skipped = true};
   }
-  if (norm > options_.max_grad_norm) at::_foreach_mul_(gradients, options_.max_grad_norm / norm);
+  const bool clipped = norm > options_.max_grad_norm;
+  if (clipped) at::_foreach_mul_(gradients, options_.max_grad_norm / norm);
   at::_foreach_add_(update_counts_, 1);
 
   const size_t matrices = std::count_if(weights.begin(), weights.end(), [](const Tensor& w) { return w.dim() > 1; });
@@ -62,7 +63,7 @@ Optimizer::Outcome Optimizer::step(double lr) {
   update(0, matrices, options_.weight_decay);
   update(matrices, weights.size(), 0.0);
   clear_gradients();
-  return {norm, false};
+  return {.grad_norm = norm, .clipped = clipped};
 }
 
 void Optimizer::clear_gradients() {
@@ -96,6 +97,21 @@ void Optimizer::load(const std::vector<NamedTensor>& state, const std::string& p
            "\" is missing or has another shape; the checkpoint belongs ", "to another model");
     mine.value.copy_(found->second);
   }
+}
+
+void GradientNorms::add(const Optimizer::Outcome& outcome) {
+  if (outcome.skipped) return;
+  sum_ += outcome.grad_norm;
+  largest_ = std::max(largest_, outcome.grad_norm);
+  clipped_ += outcome.clipped ? 1 : 0;
+  count_ += 1;
+}
+
+void GradientNorms::write(const std::string& prefix, Json& row) const {
+  if (count_ == 0) return;
+  row[prefix + "/grad_norm"] = sum_ / count_;
+  row[prefix + "/grad_norm_max"] = largest_;
+  row[prefix + "/grad_clipped"] = clipped_ / count_;
 }
 
 }  // namespace keel

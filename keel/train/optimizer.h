@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "keel/core/json.h"
 #include "keel/model/causal_lm.h"
 
 namespace keel {
@@ -30,7 +31,8 @@ class Optimizer {
   Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions& options);
 
   struct Outcome {
-    double grad_norm = 0;
+    double grad_norm = 0;  // before clipping
+    bool clipped = false;
     bool skipped = false;  // the norm was not finite: nothing was changed
   };
 
@@ -48,6 +50,19 @@ class Optimizer {
   std::vector<NamedTensor> parameters_;
   OptimizerOptions options_;
   std::vector<Tensor> first_moments_, second_moments_, update_counts_;
+};
+
+/// The gradient norms of several updates, before clipping; an update that was skipped has none.
+class GradientNorms {
+ public:
+  void add(const Optimizer::Outcome& outcome);
+
+  /// PREFIX/grad_norm is their mean, PREFIX/grad_norm_max the largest, PREFIX/grad_clipped the share of the updates that
+  /// were clipped. Nothing where there was none.
+  void write(const std::string& prefix, Json& row) const;
+
+ private:
+  double sum_ = 0, largest_ = 0, clipped_ = 0, count_ = 0;
 };
 
 }  // namespace keel

@@ -10,6 +10,14 @@ Tensor recorded(const PackedBatch& batch, const ChosenRollouts& chosen, const st
   return gather_targets(batch, values);
 }
 
+/// The same, or undefined where rollouts came without it.
+Tensor recorded_if_known(const PackedBatch& batch, const ChosenRollouts& chosen,
+                         const std::vector<float> Rollout::*member) {
+  for (const int64_t s : batch.sequences)
+    if ((chosen.rollouts[s]->*member).size() != chosen.rollouts[s]->tokens.size()) return {};
+  return recorded(batch, chosen, member);
+}
+
 std::vector<int64_t> ChosenRollouts::lengths() const {
   std::vector<int64_t> result;
   for (const Rollout* rollout : rollouts) result.push_back(static_cast<int64_t>(rollout->tokens.size()));
@@ -32,8 +40,12 @@ ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> ind
 KnownTokens known_about(const PackedBatch& batch, const ChosenRollouts& chosen, const Requirements& needs) {
   KnownTokens known;
   known.policy.behavior_logp = recorded(batch, chosen, &Rollout::behavior_logp);
+  known.policy.behavior_other_logp = recorded_if_known(batch, chosen, &Rollout::behavior_other_logp);
   known.policy.advantages = gather_targets(batch, chosen.advantages);
-  if (needs.recomputed_logp) known.policy.old_logp = recorded(batch, chosen, &Rollout::recomputed_logp);
+  if (needs.recomputed_logp) {
+    known.policy.old_logp = recorded(batch, chosen, &Rollout::recomputed_logp);
+    known.policy.old_other_logp = recorded_if_known(batch, chosen, &Rollout::recomputed_other_logp);
+  }
   if (needs.reference_logp) known.reference_logp = recorded(batch, chosen, &Rollout::reference_logp);
   if (needs.scope != Scope::kToken) {
     known.policy.lengths = batch.lengths;
@@ -68,6 +80,9 @@ TokenPolicy with_statistics(const KnownTokens& known, const TokenStats& stats, c
     policy.groups = all.groups;
   }
   policy.old_logp = rows(all.old_logp);
+  policy.other_logp = stats.other_logp;
+  policy.behavior_other_logp = rows(all.behavior_other_logp);
+  policy.old_other_logp = rows(all.old_other_logp);
   policy.topk_behavior_logp = rows(all.topk_behavior_logp);
   policy.topk_logp = stats.topk_logp;
   policy.sampled_in_topk = rows(all.sampled_in_topk);

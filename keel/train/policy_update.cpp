@@ -16,9 +16,11 @@ TokenPolicy joined(const std::vector<TokenPolicy>& parts) {
     return tensors.empty() ? Tensor() : at::cat(tensors);
   };
   TokenPolicy all;
-  for (Tensor TokenPolicy::*member : {&TokenPolicy::logp, &TokenPolicy::behavior_logp, &TokenPolicy::advantages,
-                                      &TokenPolicy::old_logp, &TokenPolicy::topk_behavior_logp, &TokenPolicy::topk_logp,
-                                      &TokenPolicy::sampled_in_topk, &TokenPolicy::divergence})
+  for (Tensor TokenPolicy::*member :
+       {&TokenPolicy::logp, &TokenPolicy::behavior_logp, &TokenPolicy::advantages, &TokenPolicy::old_logp,
+        &TokenPolicy::other_logp, &TokenPolicy::behavior_other_logp, &TokenPolicy::old_other_logp,
+        &TokenPolicy::topk_behavior_logp, &TokenPolicy::topk_logp, &TokenPolicy::sampled_in_topk,
+        &TokenPolicy::divergence})
     all.*member = rows(member);
   for (const TokenPolicy& part : parts) {
     all.lengths.insert(all.lengths.end(), part.lengths.begin(), part.lengths.end());

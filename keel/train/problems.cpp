@@ -126,8 +126,8 @@ std::string Problems::left_out_sentence(const SkippedCounts& skipped) const {
   return sentence_on(skipped, limit_name_);
 }
 
-std::optional<double> Problems::largest_reward() const {
-  return task_alone_ ? std::optional(task_->largest_reward()) : std::nullopt;
+std::optional<RewardRange> Problems::reward_range() const {
+  return task_alone_ ? std::optional<RewardRange>({.lowest = 0, .highest = task_->largest_reward()}) : std::nullopt;
 }
 
 }  // namespace keel

@@ -7,6 +7,7 @@
 
 #include "keel/data/prompt_stream.h"
 #include "keel/model/loaded_model.h"
+#include "keel/objective/certificate.h"
 #include "keel/reward/reward_options.h"
 #include "keel/task/task.h"
 #include "keel/train/config.h"
@@ -39,8 +40,8 @@ class Problems {
 
   const RewardSum& reward() const { return *reward_; }
 
-  /// The largest |reward| that a completion can get, where that is known.
-  std::optional<double> largest_reward() const;
+  /// What reward a completion can get, where that is known.
+  std::optional<RewardRange> reward_range() const;
 
   /// The built-in task; null with files.
   const Task* task() const { return task_.get(); }

@@ -3,20 +3,21 @@
 #include <ATen/ATen.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
-#include <cstring>
 #include <set>
 
 #include "keel/core/device.h"
 #include "keel/core/interrupt.h"
+#include "keel/core/shell_words.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/tasks.h"
+#include "keel/train/full_paths.h"
+#include "keel/train/run_models.h"
 #include "keel/train/sample_notes.h"
 #include "keel/train/self_test.h"
 #include "keel/train/starting_model.h"
 #include "keel/train/stopwatch.h"
 #include "keel/train/trainer.h"
+#include "keel/train/used_settings.h"
 
 namespace keel {
 namespace {
@@ -36,25 +37,25 @@ std::string number(const Json& row, const char* key, int digits) {
   return row.contains(key) ? fixed(row[key].get<double>(), digits) : "-";
 }
 
-/// A path as one word of a command line that can be copied.
-std::string shell_word(const std::string& path) {
-  const auto plain = [](unsigned char c) { return std::isalnum(c) || c > 0x7F || std::strchr("/._-+=,:@%", c); };
-  if (std::all_of(path.begin(), path.end(), plain)) return path;
-  std::string word = "'";
-  for (const char c : path) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
+std::string interval_text(const std::optional<Interval>& interval) {
+  return interval ? "[" + fixed(interval->first, 3) + ", " + fixed(interval->second, 3) + "]"
+                  : "no interval: all rewards are equal";
 }
 
-/// Names of files that mean the same from any folder, so that a run can be resumed from elsewhere.
-Config with_absolute_paths(Config config) {
-  const auto absolute = [](const std::string& path) {
-    return std::filesystem::absolute(path).lexically_normal().string();
-  };
-  for (std::string* path : {&config.model.path, &config.lora.adapter})
-    if (!path->empty() && std::filesystem::exists(*path)) *path = absolute(*path);
-  for (std::vector<std::string>* names : {&config.data.files, &config.data.eval_files})
-    for (std::string& name : *names) name = absolute(name);
+/// The checkpoints that runs stand for, where a model or an adapter is asked for: so they are recorded.
+Config without_runs(Config config, Console& console) {
+  config.model.path = model_named(config.model.path, &console);
+  config.lora.adapter = adapter_named(config.lora.adapter, &console);
   return config;
+}
+
+/// A resumed run keeps the checkpoint of another run that it was started from, also when that one has newer ones now.
+void keep_checkpoints_of_runs(Config& config, const Json& saved) {
+  const std::string model = saved.at("model").at("path"), adapter = saved.at("lora").at("adapter");
+  if (is_checkpoint_of(model, config.model.path)) config.model.path = model;
+  const std::string checkpoint = std::filesystem::path(adapter).parent_path().string();
+  if (is_checkpoint_of(checkpoint, config.lora.adapter) || checkpoint == config.lora.adapter)
+    config.lora.adapter = adapter;
 }
 
 /// What config.yaml says of a run: everything, and where it is, so that it can be resumed from any folder.
@@ -139,10 +140,10 @@ std::vector<const char*> require_same_data(const Problems& problems, const Train
 void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState& state,
                      const std::filesystem::path& checkpoint) {
   CausalLm base = starting_model(config, policy.model.device()).model;
-  if (weight_checksum(base) != state.base_checksum)
+  if (base_checksum(base) != state.base_checksum)
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,
-         " has other weights than when the run was started, and ", "the adapter in ", checkpoint.string(),
-         " belongs to those; restore the model");
+         " has other weights or another config.json than when the run was started, and the adapter in ",
+         checkpoint.string(), " belongs to those; restore the model");
   policy.adapter = put_adapter(checkpoint, base);
   policy.model = std::move(base);
 }
@@ -152,19 +153,16 @@ void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState
 void require_memory(const ModelConfig& shape, const Config& config) {
   constexpr double kGiB = 1 << 30;
   // Weight, gradient, two moments, of which an adapter needs the last three for itself alone; the same of a critic's
-  // own body; the reference's weight.
-  const double floats_per_parameter =
-      (config.lora.used() ? 1 : 4) + (config.critic.own_body() ? 4 : 0) + (config.reference.kl_coefficient > 0 ? 1 : 0);
-  constexpr double kFloatsPerAngle = 4;  // cos and sin, and the angles while they are made
+  // own body; the reference's weight, which an adapter shares with its base.
+  const double floats_per_parameter = (config.lora.used() ? 1 : 4) + (config.critic.own_body() ? 4 : 0) +
+                                      (config.reference.kl_coefficient > 0 && !config.lora.used() ? 1 : 0);
   const double parameters = static_cast<double>(shape.parameter_count());
-  const double angles = static_cast<double>(shape.max_position_embeddings) * static_cast<double>(shape.head_dim);
-  const double wanted = sizeof(float) * (floats_per_parameter * parameters + kFloatsPerAngle * angles);
-  const double have = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  const double wanted = sizeof(float) * floats_per_parameter * parameters;
+  const double have = static_cast<double>(machine_memory_bytes());
   if (wanted > have)
     fail(ExitCode::kBadConfiguration, "model: ", format_count(shape.parameter_count()), " parameters (hidden_size ",
-         shape.hidden_size, ", layers ", shape.num_hidden_layers, ", max_positions ", shape.max_position_embeddings,
-         ") need ", fixed(wanted / kGiB, 1), " GiB to be trained, this machine has ", fixed(have / kGiB, 1),
-         " GiB; choose smaller sizes");
+         shape.hidden_size, ", layers ", shape.num_hidden_layers, ") need ", fixed(wanted / kGiB, 1),
+         " GiB to be trained, this machine has ", fixed(have / kGiB, 1), " GiB; choose smaller sizes");
 }
 
 }  // namespace
@@ -180,7 +178,6 @@ Trainer::Trainer(const Config& config, LoadedModel policy, Problems problems, Ru
       folder_(std::move(folder)),
       state_(state) {
   problems_.training().seek(state_.prompts);
-  for (const std::string& note : problems_.notes()) console_.line(note);
   for (const std::string& warning : problems_.warnings()) console_.warning(warning);
   if (!objective_.adapt_target_kept) return;
   first_thresholds_ = thresholds_of(objective_.method.region);
@@ -188,7 +185,8 @@ Trainer::Trainer(const Config& config, LoadedModel policy, Problems problems, Ru
 }
 
 std::unique_ptr<Trainer> Trainer::start(const Config& given, bool replace, Console& console) {
-  const Config config = with_absolute_paths(given);
+  throw_if_stopped();
+  const Config config = with_full_paths(without_runs(given, console));
   use_threads(config.run.threads);
   const at::Device device = open_device(config.run.device);
   const ModelConfig shape = starting_shape(config);
@@ -197,7 +195,7 @@ std::unique_ptr<Trainer> Trainer::start(const Config& given, bool replace, Conso
   if (device.is_cpu()) require_memory(shape, config);
   LoadedModel policy = starting_model(config, device);
   TrainState state;
-  if (config.lora.used()) state.base_checksum = weight_checksum(policy.model);
+  if (config.lora.used()) state.base_checksum = base_checksum(policy.model);
   add_starting_adapter(policy, config);
   Problems problems(config, policy);
   state.data = problems.fingerprint();
@@ -205,15 +203,18 @@ std::unique_ptr<Trainer> Trainer::start(const Config& given, bool replace, Conso
   state.eval_data = problems.eval_fingerprint();
   problems.training().next(1);  // files without a prompt that fits are refused now
   if (config.eval.prompts > 0) problems.held_out(1);
+  throw_if_stopped();
+  wait_for_saving();
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
+  folder.note_used(used_settings(config, policy, problems));
   std::unique_ptr<Trainer> trainer(
       new Trainer(config, std::move(policy), std::move(problems), std::move(folder), state, console));
   trainer->begin_phase(config.sft.steps > 0 ? Phase::kSft : Phase::kRl);
   return trainer;
 }
 
-std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console, bool changed_data) {
-  const Config config = with_absolute_paths(given);
+std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console, Accepted accepted) {
+  Config config = with_full_paths(given);
   use_threads(config.run.threads);
   const at::Device device = open_device(config.run.device);
   const std::filesystem::path folder = config.run.dir;
@@ -228,21 +229,29 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console, 
                 : "no run was started there, so leave --resume away or correct run.dir (run.dir=FOLDER, where a run "
                   "was moved)");
   }
-  FileHandle claim = RunFolder::claim(folder);
+  set_resumable();
+  throw_if_stopped();
+  HeldFolder held = RunFolder::claim(folder);
   Checkpoint checkpoint = load_checkpoint(newest, device);
+  keep_checkpoints_of_runs(config, checkpoint.config);
   std::vector<std::string> changes = require_same_config(config, checkpoint.config, newest.string());
   choose_dtype(config.checkpoint, checkpoint.policy);
   if (config.lora.used()) put_on_its_base(checkpoint.policy, config, checkpoint.state, newest);
   Problems problems(config, checkpoint.policy);
-  for (const char* changed : require_same_data(problems, checkpoint.state, changed_data, newest))
+  for (const char* changed : require_same_data(problems, checkpoint.state, accepted.changed_data, newest))
     changes.push_back(std::string(changed) + ": the rows are not those of before (--changed-data)");
   checkpoint.state.data = problems.fingerprint();
   checkpoint.state.eval_data = problems.eval_fingerprint();
   std::optional<CausalLm> reference;
   if (config.reference.kl_coefficient > 0 && checkpoint.state.rl_steps > 0)
-    reference = load_reference(folder / kReferenceFolder, device);
+    reference = load_reference(folder / kReferenceFolder, checkpoint.policy);
+  if (!accepted.damaged_rows) RunFolder::require_unchanged(held, checkpoint.lines);
+  throw_if_stopped();
+  wait_for_saving();
   finish_save(newest);
-  RunFolder reopened = RunFolder::reopen(folder, std::move(claim), checkpoint.files, recorded_config(config));
+  notes.clear();
+  RunFolder reopened = RunFolder::reopen(std::move(held), checkpoint.lines, recorded_config(config), notes);
+  reopened.note_used(used_settings(config, checkpoint.policy, problems));
   std::unique_ptr<Trainer> trainer(new Trainer(config, std::move(checkpoint.policy), std::move(problems),
                                                std::move(reopened), checkpoint.state, console));
   trainer->reference_ = std::move(reference);
@@ -254,8 +263,11 @@ std::unique_ptr<Trainer> Trainer::resume(const Config& given, Console& console, 
   trainer->optimizer_->load(checkpoint.optimizer, newest.string());
   if (trainer->critic_) trainer->critic_->load(checkpoint.optimizer, newest.string());
   trainer->last_checkpoint_ = newest;
-  set_resumable();
   console.line("resumed from " + newest.string());
+  for (const std::string& note : notes) {
+    console.warning(note);
+    trainer->folder_.log(note);
+  }
   for (const std::string& change : changes) {  // config.yaml says what holds now, log.txt from when on
     console.line("  " + change);
     trainer->folder_.log("resumed at step " + std::to_string(checkpoint.state.step) + " with " + change);
@@ -280,11 +292,8 @@ void Trainer::begin_critic(std::optional<Critic> saved) {
 /// first of them that says that RL has begun. A run that is resumed later than that has loaded it.
 void Trainer::keep_reference() {
   if (reference_ || !objective_.requirements().reference_logp) return;
-  const at::NoGradGuard no_grad;
-  reference_ = CausalLm::from_tensors(policy_.model.config(), policy_.model.merged().parameters(), device_,
-                                      "the reference policy");
-  for (const NamedTensor& weight : reference_->parameters()) weight.value.set_requires_grad(false);
-  save_reference(folder_.path() / kReferenceFolder, *reference_, policy_);
+  reference_ = policy_.model.frozen();
+  write_to_folder([&] { save_reference(folder_.path() / kReferenceFolder, *reference_, policy_); });
 }
 
 void Trainer::self_test() {
@@ -295,12 +304,19 @@ void Trainer::self_test() {
   const CausalLm sampler = sampling_weights(policy_.model, config_.rollout.weights);
   // Weights rounded for sampling are compared with themselves: that they differ from the trainer's is their purpose.
   const CausalLm& trainer = config_.rollout.weights == "exact" ? policy_.model : sampler;
-  const Agreement agreement = sampler_trainer_agreement(sampler, trainer, policy_.tokenizer, prompts,
-                                                        sampling_request(), config_.train.tokens_per_batch);
+  const SamplingRequest request = sampling_request();
+  const Agreement agreement = sampler_trainer_agreement(sampler, trainer, policy_.tokenizer, prompts, request,
+                                                        config_.train.tokens_per_batch);
   require_agreement(agreement, config_.train.agreement_limit);
-  char text[160];
-  snprintf(text, sizeof(text), "self-test: sampler and trainer agree on %ld tokens, largest |difference of log p| %.1e",
-           static_cast<long>(agreement.tokens), agreement.max_difference);
+  const auto figure = [](const char* text, double number) {
+    char shown[32];
+    snprintf(shown, sizeof(shown), "%.1e", number);
+    return text + std::string(shown);
+  };
+  std::string text = "self-test: sampler and trainer agree on " + std::to_string(agreement.tokens) +
+                     figure(" tokens, largest |difference of log p| ", agreement.max_difference);
+  if (request.top_k > 0) text += figure(", of the likeliest tokens ", agreement.topk_difference);
+  if (request.hidden_states) text += figure(", largest total variation ", agreement.total_variation);
   console_.line(text);
 }
 
@@ -348,9 +364,8 @@ void Trainer::tell_evaluation(const Evaluation& result, const std::string& left_
     console_.warning(place + "no reward function judged " + std::to_string(unjudged) + " of " +
                      std::to_string(result.verdicts.size()) + " completions of held-out prompts; they are left out");
   if (result.judged())
-    console_.line(place + "held-out " + result.mean_name() + " " + fixed(result.mean, 3) + "  [" +
-                  fixed(result.low, 3) + ", " + fixed(result.high, 3) + "]  on " + std::to_string(result.count) +
-                  " prompts");
+    console_.line(place + "held-out " + result.mean_name() + " " + fixed(result.mean, 3) + "  " +
+                  interval_text(result.interval()) + "  on " + std::to_string(result.count) + " prompts");
 }
 
 void Trainer::record_step(Json values, const char* phase, double seconds) {
@@ -398,15 +413,63 @@ const char* Trainer::lr_option() const {
 void Trainer::save() {
   Stopwatch watch(device_);
   require_finite_weights();
-  const RunFolder::Sizes sizes = folder_.sync();
-  Checkpoint checkpoint{policy_, optimizer_->state(), state_, sizes, to_json(config_)};
+  write_to_folder([&] { write_checkpoint(); });
+  set_resumable();
+  checkpoint_seconds_ += watch.lap();
+}
+
+void Trainer::write_checkpoint() {
+  const RunFolder::Lines lines = folder_.sync();
+  Checkpoint checkpoint{policy_, optimizer_->state(), state_, lines, to_json(config_)};
   if (critic_) {
     checkpoint.critic = critic_->critic();
     for (NamedTensor& moment : critic_->state()) checkpoint.optimizer.push_back(std::move(moment));
   }
+  // Someone may have tidied up, and a checkpoint without its reference could not be resumed from.
+  const std::filesystem::path reference = folder_.path() / kReferenceFolder;
+  std::error_code unseen;
+  if (reference_ && !std::filesystem::exists(reference, unseen)) save_reference(reference, *reference_, policy_);
   last_checkpoint_ = save_checkpoint(folder_.checkpoints(), checkpoint, config_.checkpoint.keep);
-  set_resumable();
-  checkpoint_seconds_ += watch.lap();
+}
+
+/// What fails because the folder is not the run's own any more ends the run for that reason.
+void Trainer::write_to_folder(const std::function<void()>& write) {
+  folder_.require_own();
+  try {
+    write();
+  } catch (const std::exception&) {
+    folder_.require_own();
+    throw;
+  }
+}
+
+/// Between steps: a run that writes where nobody looks is ended, and one that could not be resumed is saved.
+void Trainer::look_after_folder() {
+  folder_.require_own();
+  std::error_code unseen;
+  if (last_checkpoint_.empty() || std::filesystem::exists(last_checkpoint_, unseen)) return;
+  console_.warning(last_checkpoint_.string() + " was removed while the run went on; saving again");
+  save();
+}
+
+/// Saves what the run knows where it still can: in the folder, wherever that is now, or in a new one beside its name.
+void Trainer::end_without_folder(const FolderLost& loss) {
+  console_.end_progress();
+  std::string command;
+  try {
+    const std::string beside = (std::filesystem::path(config_.run.dir) / "").parent_path().string();
+    config_.run.dir = loss.now() ? loss.now()->string() : beside + ".rescued-" + std::to_string(getpid());
+    if (!loss.now()) folder_ = folder_.copy_to(config_.run.dir, recorded_config(config_));
+    require_finite_weights();
+    write_checkpoint();
+    command = "keel train " + shell_word((std::filesystem::path(config_.run.dir) / "config.yaml").string()) +
+              " --resume" + (loss.now() ? " run.dir=" + shell_word(config_.run.dir) : "");
+  } catch (const std::exception& error) {
+    fail(ExitCode::kHealthGuard, loss.what(), ". What it knows could not be saved in ", config_.run.dir,
+         " either: ", error.what());
+  }
+  fail(ExitCode::kHealthGuard, loss.what(), ". It is saved up to step ", state_.step, " in ", config_.run.dir,
+       "; continue with: ", command);
 }
 
 /// What was counted since the run was started or resumed.

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <functional>
+
+#include "keel/core/foreign_text.h"
+#include "keel/record/html.h"
 
 namespace keel {
 
@@ -16,9 +20,37 @@ Json shared_or_each(const std::vector<float>& tokens) {
   return shared && !tokens.empty() ? Json(tokens[0]) : Json(tokens);
 }
 
-/// A model's output layer may be wider than its vocabulary: an id without a token is shown by its number.
-std::string token_text(const Tokenizer& tokenizer, int32_t id) {
-  return id < tokenizer.size() ? tokenizer.token(id) : "<id " + std::to_string(id) + ">";
+constexpr size_t kMaxAnswer = 2000;  // bytes; the tests of a program may be megabytes
+
+/// JSON holds text alone: bytes that are a part of a character are written as \xe2.
+std::string as_text(std::string_view bytes) {
+  std::string text;
+  while (const std::optional<size_t> bad = first_bad_utf8(bytes)) {
+    char escaped[8];
+    snprintf(escaped, sizeof(escaped), "\\x%02x", static_cast<unsigned char>(bytes[*bad]));
+    text.append(bytes.substr(0, *bad)).append(escaped);
+    bytes.remove_prefix(*bad + 1);
+  }
+  return text.append(bytes);
+}
+
+/// The tokens as they read in the text. A model's output layer may be wider than its vocabulary: an id without a token
+/// is shown by its number.
+Json token_texts(const Prompt& prompt, const Rollout& rollout, const Tokenizer& tokenizer) {
+  const std::optional<int32_t> before =
+      prompt.tokens.empty() ? std::nullopt : std::optional<int32_t>(prompt.tokens.back());
+  Json texts = Json::array();
+  for (const std::string& piece : tokenizer.pieces(rollout.tokens, before)) {
+    const int32_t id = rollout.tokens[texts.size()];
+    texts.push_back(id < tokenizer.size() ? as_text(piece) : "<id " + std::to_string(id) + ">");
+  }
+  return texts;
+}
+
+/// The answer that the reward compares with, whole where it is not too long to read.
+Json shown_answer(const Json& answer) {
+  const std::string text = answer.is_string() ? answer.get<std::string>() : answer.dump();
+  return text.size() <= kMaxAnswer ? answer : Json(shorten(text, kMaxAnswer));
 }
 
 }  // namespace
@@ -55,12 +87,14 @@ void SampleNotes::add(const PackedBatch& batch, std::span<const int64_t> rollout
 
 Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rollout& rollout,
                 const Tokenizer& tokenizer) {
-  Json tokens = Json::array();
-  for (const int32_t token : rollout.tokens) tokens.push_back(token_text(tokenizer, token));
-  return {{"phase", phase},           {"step", step},
-          {"prompt", prompt.text},    {"completion", rollout.text},
-          {"reward", rollout.reward}, {"finish", rollout.finish == Finish::kStop ? "stop" : "length"},
-          {"tokens", tokens},         {"behavior_logp", rollout.behavior_logp}};
+  Json row = {{"phase", phase}, {"step", step}, {"prompt", prompt.text}, {"completion", rollout.text}};
+  if (!prompt.answer.is_null()) row["answer"] = shown_answer(prompt.answer);
+  row["reward"] = rollout.reward;
+  row["finish"] = rollout.finish == Finish::kStop ? "stop" : "length";
+  row["tokens"] = token_texts(prompt, rollout, tokenizer);
+  row["token_ids"] = rollout.tokens;
+  row["behavior_logp"] = rollout.behavior_logp;
+  return row;
 }
 
 std::vector<Json> SampleNotes::rows(int64_t step, std::span<const Prompt> prompts, std::span<const Rollout> rollouts,

@@ -6,8 +6,16 @@
 #include "keel/core/hash.h"
 #include "keel/model/model_folder.h"
 #include "keel/task/tasks.h"
+#include "keel/train/run_models.h"
+#include "keel/train/whole_folder.h"
 
 namespace keel {
+namespace {
+
+/// A run stands for its newest checkpoint; which one it is, is told where a run starts.
+std::string model_path(const Config& config) { return model_named(config.model.path, nullptr); }
+
+}  // namespace
 
 LoadedModel starting_model(const Config& config, at::Device device) {
   if (!config.data.files.empty() && config.model.path.empty())
@@ -17,9 +25,10 @@ LoadedModel starting_model(const Config& config, at::Device device) {
   if (config.data.files.empty() && !config.data.eval_files.empty())
     fail(ExitCode::kBadConfiguration,
          "data.eval_files is set, but data.files, what to train on, is not; `keel eval` needs ", "no data.files");
+  const std::string path = model_path(config);
   LoadedModel start = [&] {
-    if (config.model.random_weights) return load_untrained(config.model.path, config.run.seed, device);
-    if (!config.model.path.empty()) return load_model(config.model.path, device);
+    if (config.model.random_weights) return load_untrained(path, config.run.seed, device);
+    if (!path.empty()) return load_whole_model(path, device);
     Tokenizer tokenizer = make_task(config.task)->tokenizer();
     CausalLm model = CausalLm::random(starting_shape(config), config.run.seed, device);
     return LoadedModel{.model = std::move(model), .tokenizer = std::move(tokenizer)};
@@ -34,7 +43,7 @@ void choose_dtype(const CheckpointOptions& options, LoadedModel& model) {
 }
 
 ModelConfig starting_shape(const Config& config) {
-  if (!config.model.path.empty()) return load_shape(config.model.path);
+  if (!config.model.path.empty()) return load_shape(model_path(config));
   return model_config(config.model, make_task(config.task)->tokenizer().size());
 }
 
@@ -45,13 +54,23 @@ void add_starting_adapter(LoadedModel& base, const Config& config) {
     base.model.add_adapter(lora, config.run.seed);
     base.adapter = to_adapter_json(lora);
   } else {
-    base.adapter = read_adapter(lora.adapter, base.model);
+    base.adapter = read_adapter(adapter_named(lora.adapter, nullptr), base.model);
   }
   base.adapter["base_model_name_or_path"] = config.model.path;
 }
 
-uint32_t weight_checksum(const CausalLm& model) {
+LoadedModel load_whole_model(const std::string& name, at::Device device) {
+  const std::filesystem::path path = find_model(name);
+  if (std::filesystem::exists(path / "manifest.json"))
+    if (const auto damage = find_damage_in(path, {}))
+      fail(ExitCode::kBadInput, path.string(), " is damaged: ", *damage,
+           "; restore it from a copy or, where you changed it yourself, remove its manifest.json");
+  return load_model(name, device);
+}
+
+uint32_t base_checksum(const CausalLm& model) {
   Crc32c checksum;
+  checksum.update(model.config().source.dump());
   for (const NamedTensor& weight : model.parameters()) {
     const Tensor bytes = weight.value.detach().cpu().contiguous();
     checksum.update({static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()});

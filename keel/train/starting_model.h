@@ -19,7 +19,11 @@ ModelConfig starting_shape(const Config& config);
 /// for.
 void add_starting_adapter(LoadedModel& base, const Config& config);
 
-/// A checksum of all weights: whether a base model is the one that an adapter was trained on.
-uint32_t weight_checksum(const CausalLm& model);
+/// A checksum of all weights and of config.json: whether a base model is the one that an adapter was trained on.
+uint32_t base_checksum(const CausalLm& model);
+
+/// load_model, of a folder that is whole: where it has a manifest (a checkpoint, a reference), every file must be what
+/// the manifest says.
+LoadedModel load_whole_model(const std::string& name, at::Device device);
 
 }  // namespace keel

@@ -3,49 +3,70 @@
 #include <ATen/ATen.h>
 
 #include "keel/core/device.h"
-#include "keel/core/random.h"
+#include "keel/core/interrupt.h"
 #include "keel/model/finite_weights.h"
 #include "keel/reward/scoring_queue.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/train/annotate.h"
+#include "keel/train/minibatches.h"
 #include "keel/train/policy_update.h"
 #include "keel/train/sample_notes.h"
 #include "keel/train/self_test.h"
 #include "keel/train/stopwatch.h"
 #include "keel/train/token_metrics.h"
 #include "keel/train/token_worth.h"
+#include "keel/train/unjudged.h"
 #include "keel/train/update_certificate.h"
 
 namespace keel {
 namespace {
 
+/// The rewards of those that were judged.
+std::vector<double> rewards_of(std::span<const Rollout> rollouts) {
+  std::vector<double> rewards;
+  for (const Rollout& rollout : rollouts)
+    if (rollout.judged) rewards.push_back(rollout.reward);
+  return rewards;
+}
+
+void write_reward_metrics(std::span<const Rollout> rollouts, int64_t group, Json& row) {
+  const std::vector<double> rewards = rewards_of(rollouts);
+  const double count = static_cast<double>(rewards.size());
+  double sum = 0, squares = 0, flat_groups = 0;
+  for (const double reward : rewards) sum += reward;
+  for (const double reward : rewards) squares += (reward - sum / count) * (reward - sum / count);
+  for (size_t begin = 0; begin < rollouts.size(); begin += group) {
+    const std::vector<double> mine = rewards_of(rollouts.subspan(begin, group));
+    flat_groups += std::adjacent_find(mine.begin(), mine.end(), std::not_equal_to<>()) == mine.end();
+  }
+  if (!rewards.empty()) row["reward/mean"] = sum / count;
+  if (!rewards.empty()) row["reward/std"] = std::sqrt(squares / std::max(count - 1, 1.0));
+  row["reward/zero_std_groups"] = flat_groups / (static_cast<double>(rollouts.size()) / static_cast<double>(group));
+}
+
 /// What the rollouts alone say: rewards, lengths.
 void write_rollout_metrics(std::span<const Rollout> rollouts, int64_t group, Json& row) {
   const double count = static_cast<double>(rollouts.size());
-  double sum = 0, squares = 0, length = 0, longest = 0, truncated = 0, flat_groups = 0;
+  double length = 0, longest = 0, truncated = 0;
   for (const Rollout& rollout : rollouts) {
-    sum += rollout.reward;
     length += static_cast<double>(rollout.tokens.size());
     longest = std::max(longest, static_cast<double>(rollout.tokens.size()));
     truncated += rollout.finish == Finish::kLength ? 1 : 0;
   }
-  for (const Rollout& rollout : rollouts) squares += (rollout.reward - sum / count) * (rollout.reward - sum / count);
-  for (size_t begin = 0; begin < rollouts.size(); begin += group)
-    flat_groups += std::all_of(rollouts.begin() + begin, rollouts.begin() + begin + group,
-                               [&](const Rollout& rollout) { return rollout.reward == rollouts[begin].reward; });
-  row["reward/mean"] = sum / count;
-  row["reward/std"] = std::sqrt(squares / std::max(count - 1, 1.0));
-  row["reward/zero_std_groups"] = flat_groups / (count / static_cast<double>(group));
+  write_reward_metrics(rollouts, group, row);
   row["completion/length_mean"] = length / count;
   row["completion/length_max"] = longest;
   row["completion/truncated"] = truncated / count;
 }
 
-/// In place of a bound on the rewards, where their functions name none: the largest that was seen.
-double largest_reward(std::span<const Rollout> rollouts) {
-  double largest = 0;
-  for (const Rollout& rollout : rollouts) largest = std::max(largest, std::abs(rollout.reward));
-  return largest;
+/// In place of the range of rewards, where their functions name none: that of the step's.
+RewardRange range_of_rewards(std::span<const Rollout> rollouts) {
+  RewardRange range{.lowest = rollouts[0].reward, .highest = rollouts[0].reward};
+  for (const Rollout& rollout : rollouts) {
+    range.lowest = std::min(range.lowest, rollout.reward);
+    range.highest = std::max(range.highest, rollout.reward);
+  }
+  return range;
 }
 
 /// Each function's mean, where there are several, and what could not be judged.
@@ -74,20 +95,25 @@ Json Trainer::step() {
   const Tensor behavior_head =
       objective_.requirements().hidden_states ? policy_.model.head().detach().clone() : Tensor();
   const double rollout_seconds = watch.lap() - row["time/reward"].get<double>();
+  const double sampled_tokens = static_cast<double>(token_count(rollouts));
+  write_rollout_metrics(rollouts, config_.rollout.samples_per_prompt, row);
+  const std::vector<std::optional<int64_t>> place_now = leave_out_unjudged(rollouts);
   annotate(rollouts, prompts, policy_.model, reference_ ? &*reference_ : nullptr,
            critic_ ? &critic_->critic() : nullptr, objective_.requirements(), config_.rollout.temperature,
            config_.train.tokens_per_batch);
   const TokenWorth worth = token_worth(objective_.method.advantage, rollouts, config_.critic);
-  write_rollout_metrics(rollouts, config_.rollout.samples_per_prompt, row);
   write_value_metrics(rollouts, worth, row);
 
   const ScoredRollouts scored{prompts, rollouts, worth.advantages, behavior_head, worth.returns};
   const bool policy_learns = state_.rl_steps >= config_.critic.warmup_steps;
   TokenMetrics token_metrics;
+  GradientNorms norms;
   SampleNotes notes(worth.advantages, config_.record.samples_per_step);
   bool equal_parameters = true;  // until the first update, |pi - mu| is the mismatch between sampler and trainer
   for (int64_t epoch = 0; epoch < config_.train.epochs; ++epoch) {
-    for (const std::vector<int64_t>& minibatch : minibatches(epoch)) {
+    for (const std::vector<int64_t>& planned : minibatches(epoch)) {
+      const std::vector<int64_t> minibatch = places_now(planned, place_now);
+      if (minibatch.empty()) continue;  // nobody could judge any of it
       const auto observe = [&](const DecidedTokens& t) {
         token_metrics.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
         notes.add(t.batch, minibatch, t.begin, t.policy, t.decision);
@@ -96,11 +122,12 @@ Json Trainer::step() {
                                   config_.train.tokens_per_batch, scored, minibatch, observe,
                                   critic_ ? critic_->shared_loss(scored, minibatch) : HiddenLoss{});
       if (critic_) critic_->accumulate_gradients(scored, minibatch, config_.train.tokens_per_batch);
-      update_policy_and_critic(policy_learns, row);
+      update_policy_and_critic(policy_learns, norms, row);
       equal_parameters = equal_parameters && !policy_learns;
     }
   }
   token_metrics.write(row);
+  norms.write("optimizer", row);
   if (critic_) critic_->write_metrics(row);
   const double train_seconds = watch.lap();
   add_certificate(scored, row);
@@ -115,7 +142,7 @@ Json Trainer::step() {
   row["skipped_steps"] = state_.skipped;
   row["time/rollout"] = rollout_seconds;
   row["time/train"] = train_seconds;
-  row["throughput/rollout_tokens_per_s"] = tokens / rollout_seconds;
+  row["throughput/rollout_tokens_per_s"] = sampled_tokens / rollout_seconds;
   row["throughput/train_tokens_per_s"] = tokens * static_cast<double>(config_.train.epochs) / train_seconds;
   return row;
 }
@@ -145,7 +172,9 @@ SamplingRequest Trainer::sampling_request() const {
           .temperature = config_.rollout.temperature,
           .max_new_tokens = longest_completion(config_),
           .stop_ids = policy_.stop_ids,
-          .seed = config_.run.seed};
+          .seed = config_.run.seed,
+          .top_k = objective_.requirements().top_k,
+          .hidden_states = objective_.requirements().hidden_states};
 }
 
 /// Rewards are computed beside generation: a group is judged while others are still being sampled.
@@ -153,8 +182,6 @@ std::vector<Rollout> Trainer::sample_and_score(const std::vector<Prompt>& prompt
   SamplingRequest request = sampling_request();
   request.policy_version = static_cast<uint64_t>(state_.updates);
   request.max_sequences = config_.rollout.max_sequences;
-  request.top_k = objective_.requirements().top_k;
-  request.hidden_states = objective_.requirements().hidden_states;
   ScoringQueue queue(problems_.reward(), prompts, policy_.tokenizer, config_.reward.worker_count());
   std::vector<Rollout> rollouts =
       RolloutEngine(sampling_weights(policy_.model, config_.rollout.weights), policy_.tokenizer)
@@ -176,28 +203,19 @@ void Trainer::note_scores(const ScoreReport& report, size_t completions) {
 }
 
 std::vector<std::vector<int64_t>> Trainer::minibatches(int64_t epoch) const {
-  const int64_t total = config_.rollouts_per_step(), size = config_.sequences_per_update();
-  std::vector<int64_t> order(total);
-  for (int64_t i = 0; i < total; ++i) order[i] = i;
-  Draws draws(config_.run.seed, Stream::kShuffle,
-              static_cast<uint64_t>(state_.rl_steps * config_.train.epochs + epoch));
-  for (int64_t i = total - 1; i > 0; --i) std::swap(order[i], order[draws.below(static_cast<uint32_t>(i + 1))]);
-  std::vector<std::vector<int64_t>> result;
-  for (int64_t begin = 0; begin < total; begin += size) {
-    result.emplace_back(order.begin() + begin, order.begin() + begin + size);
-    std::sort(result.back().begin(), result.back().end());  // completions of one prompt side by side share it
-  }
-  return result;
+  const auto pass = static_cast<uint64_t>(state_.rl_steps * config_.train.epochs + epoch);
+  return keel::minibatches(config_.rollouts_per_step(), config_.sequences_per_update(),
+                           config_.rollouts_kept_together(), Draws(config_.run.seed, Stream::kShuffle, pass));
 }
 
 /// Measures what the step's updates did, with the weights after the last of them.
 void Trainer::add_certificate(const ScoredRollouts& scored, Json& row) const {
   const int64_t every = config_.record.certificate_every;
-  if (every == 0 || state_.rl_steps % every != 0) return;
+  if (every == 0 || state_.rl_steps % every != 0 || scored.rollouts.empty()) return;
   Stopwatch watch(device_);
   const CertificateTerms terms{.temperature = config_.rollout.temperature,
                                .tokens_per_batch = config_.train.tokens_per_batch,
-                               .xi = problems_.largest_reward().value_or(largest_reward(scored.rollouts)),
+                               .range = problems_.reward_range().value_or(range_of_rewards(scored.rollouts)),
                                .horizon = longest_completion(config_)};
   if (const auto certificate = certificate_of(policy_.model, scored, objective_.requirements(), terms))
     write_certificate(*certificate, row);
@@ -217,22 +235,26 @@ void Trainer::adapt_thresholds(Json& row) {
   state_.delta_high = next.high;
 }
 
-void Trainer::apply_update(double lr, Json& row) { count_update(update_policy(lr, row)); }
+void Trainer::apply_update(double lr, Json& row) {
+  GradientNorms norms;
+  count_update(update_policy(lr, norms, row));
+  norms.write("optimizer", row);
+}
 
 /// False when the gradient was not finite and the update was skipped.
-bool Trainer::update_policy(double lr, Json& row) {
+bool Trainer::update_policy(double lr, GradientNorms& norms, Json& row) {
   const Optimizer::Outcome outcome = optimizer_->step(lr);
-  row["optimizer/grad_norm"] = outcome.grad_norm;
+  norms.add(outcome);
   row["optimizer/lr"] = lr;
   state_.updates += outcome.skipped ? 0 : 1;
   return !outcome.skipped;
 }
 
 /// While the critic warms up, the policy's gradients serve the metrics alone.
-void Trainer::update_policy_and_critic(bool policy_learns, Json& row) {
+void Trainer::update_policy_and_critic(bool policy_learns, GradientNorms& norms, Json& row) {
   bool sound = true;
   if (policy_learns)
-    sound = update_policy(config_.optimizer.lr_at(state_.rl_updates++), row);
+    sound = update_policy(config_.optimizer.lr_at(state_.rl_updates++), norms, row);
   else
     optimizer_->clear_gradients();
   if (critic_) sound = !critic_->update(state_.critic_updates++, row).skipped && sound;
@@ -257,11 +279,30 @@ void Trainer::count_update(bool sound) {
 }
 
 ExitCode Trainer::run() {
+  try {
+    return run_to_the_end();
+  } catch (const FolderLost& loss) {
+    end_without_folder(loss);
+  }
+}
+
+ExitCode Trainer::run_to_the_end() {
+  try {
+    return run_phases();
+  } catch (const Interrupted&) {  // in a step that had learned nothing yet: the run is where the step before left it
+    saved_for_interrupt();
+    return ExitCode::kInterrupted;
+  }
+}
+
+ExitCode Trainer::run_phases() {
+  if (saved_for_interrupt()) return ExitCode::kInterrupted;
   while (state_.phase == Phase::kSft) {
     Stopwatch watch(device_);
     Json row = sft_step();
     record_step(std::move(row), "sft", watch.lap());
     finish_sft_step();
+    look_after_folder();
     if (saved_for_interrupt()) return ExitCode::kInterrupted;
     if (state_.phase != Phase::kSft || (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
       save();
@@ -270,6 +311,7 @@ ExitCode Trainer::run() {
     self_test();
     while (true) {
       evaluate_if_due();
+      look_after_folder();
       if (saved_for_interrupt()) return ExitCode::kInterrupted;
       if (state_.rl_steps >= config_.train.steps) break;
       Stopwatch watch(device_);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,21 +28,31 @@ class Trainer {
   /// A new run in config.run.dir; an existing one is refused unless `replace`.
   static std::unique_ptr<Trainer> start(const Config& config, bool replace, Console& console);
 
-  /// The run in config.run.dir goes on from its newest sound checkpoint. Data files whose rows have changed since are
-  /// refused unless `changed_data`, those with another number of rows always.
-  static std::unique_ptr<Trainer> resume(const Config& config, Console& console, bool changed_data = false);
+  /// What may be other than it was when a run is resumed; without a word it is refused.
+  struct Accepted {
+    bool changed_data = false;  // rows of the data files, if not their number
+    bool damaged_rows = false;  // rows that the run itself has written to metrics.jsonl and samples.jsonl
+  };
+
+  /// The run in config.run.dir goes on from its newest sound checkpoint.
+  static std::unique_ptr<Trainer> resume(const Config& config, Console& console, Accepted accepted);
+  static std::unique_ptr<Trainer> resume(const Config& config, Console& console) { return resume(config, console, {}); }
 
   /// Runs to the end (kDone) or until someone asks to stop (kInterrupted); both leave a checkpoint.
   ExitCode run();
 
-  /// One RL step: a rollout batch and all its updates. Returns its row of metrics.
+  /// One RL step: a rollout batch and all its updates. Returns its row of metrics. Interrupted when someone asks to stop
+  /// before its first update; the step then has not happened.
   Json step();
 
   /// One supervised update of the warm-up. Returns its row of metrics.
   Json sft_step();
 
   const CausalLm& model() const { return policy_.model; }
+  const Objective& objective() const { return objective_; }  // its thresholds as they are now
+  const Problems& problems() const { return problems_; }
   const Critic* critic() const { return critic_ ? &critic_->critic() : nullptr; }  // where there is one, in RL
+  const CausalLm* reference() const { return reference_ ? &*reference_ : nullptr; }  // where the objective asks for it
   const std::optional<Evaluation>& first_evaluation() const { return first_evaluation_; }
   const std::optional<Evaluation>& last_evaluation() const { return last_evaluation_; }
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
@@ -50,12 +61,13 @@ class Trainer {
   Trainer(const Config& config, LoadedModel policy, Problems problems, RunFolder folder, TrainState state,
           Console& console);
 
+  ExitCode run_phases();
   std::vector<Prompt> next_prompts(Json& row);
   std::vector<Rollout> sample_and_score(const std::vector<Prompt>& prompts, Json& row);
   std::vector<std::vector<int64_t>> minibatches(int64_t epoch) const;
   void apply_update(double lr, Json& row);
-  bool update_policy(double lr, Json& row);
-  void update_policy_and_critic(bool policy_learns, Json& row);
+  bool update_policy(double lr, GradientNorms& norms, Json& row);
+  void update_policy_and_critic(bool policy_learns, GradientNorms& norms, Json& row);
   void count_update(bool sound);
   void note_scores(const ScoreReport& report, size_t completions);
   void self_test();
@@ -70,9 +82,14 @@ class Trainer {
   void add_certificate(const ScoredRollouts& scored, Json& row) const;
   void record_step(Json row, const char* phase, double seconds);
   void save();
+  void write_checkpoint();
+  void write_to_folder(const std::function<void()>& write);
+  void look_after_folder();
+  [[noreturn]] void end_without_folder(const FolderLost& loss);
   void require_finite_weights() const;
   const char* lr_option() const;
   bool saved_for_interrupt();
+  ExitCode run_to_the_end();
   void tell_at_the_end();
   SamplingRequest sampling_request() const;
 

@@ -49,25 +49,34 @@ std::optional<ImprovementCertificate> certificate_of(const CausalLm& updated, co
     append(total_variation(policy, wanted), divergences);
   }
   if (!all_finite(logp) || !all_finite(behavior_logp) || !all_finite(divergences)) return std::nullopt;
-  for (const Rollout& rollout : scored.rollouts) rewards.push_back(rollout.reward);
+  std::vector<int64_t> groups;
+  for (const Rollout& rollout : scored.rollouts) {
+    rewards.push_back(rollout.reward);
+    groups.push_back(rollout.prompt);
+  }
   const std::vector<int64_t> lengths = chosen.lengths();
   return improvement_certificate({.logp = logp,
                                   .behavior_logp = behavior_logp,
                                   .divergences = divergences,
                                   .rewards = rewards,
                                   .lengths = lengths,
-                                  .xi = terms.xi,
+                                  .groups = groups,
+                                  .range = terms.range,
                                   .horizon = terms.horizon,
                                   .divergence = wanted.hidden_states ? "full_tv"
                                                 : wanted.top_k > 0   ? "topk_tv"
-                                                                     : "binary_tv"});
+                                                                     : "binary_tv",
+                                  .logp_error = kFloatLogProbError});
 }
 
 void write_certificate(const ImprovementCertificate& certificate, Json& row) {
   row["certificate/gain"] = certificate.gain;
   row["certificate/max_penalty"] = certificate.max_penalty;
   row["certificate/average_penalty"] = certificate.average_penalty;
+  row["certificate/average_penalty_low"] = certificate.average_penalty_low;
   row["certificate/bound"] = certificate.certificate;
+  if (std::isfinite(certificate.standard_error)) row["certificate/standard_error"] = certificate.standard_error;
+  row["certificate/improved"] = certificate.improved ? 1 : 0;
   row["certificate/divergence"] = certificate.divergence;
 }
 

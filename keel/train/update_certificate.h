@@ -14,7 +14,7 @@ namespace keel {
 struct CertificateTerms {
   double temperature = 1;
   int64_t tokens_per_batch = 0;
-  double xi = 0;        // largest |reward| of the task
+  RewardRange range;    // that a completion's reward can be in
   int64_t horizon = 0;  // no completion is longer
 };
 

@@ -1,6 +1,5 @@
 #include "keel/train/whole_folder.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include "keel/core/error.h"
 #include "keel/core/file.h"
 #include "keel/core/hash.h"
+#include "keel/core/json_file.h"
 
 namespace keel {
 namespace {
@@ -19,34 +19,41 @@ std::string hex(uint32_t value) {
   return text;
 }
 
-uint32_t checksum_of_file(const std::filesystem::path& path, uint64_t size) {
-  const InputFile file = InputFile::open(path);
+std::string checksum_of(const InputFile& file) {
   Crc32c checksum;
   std::vector<std::byte> piece(1 << 20);
-  for (uint64_t offset = 0; offset < size; offset += piece.size()) {
-    const std::span<std::byte> bytes(piece.data(), std::min<uint64_t>(piece.size(), size - offset));
+  for (uint64_t offset = 0; offset < file.size(); offset += piece.size()) {
+    const std::span<std::byte> bytes(piece.data(), std::min<uint64_t>(piece.size(), file.size() - offset));
     file.read_at(offset, bytes);
     checksum.update(bytes);
   }
-  return checksum.value();
+  return hex(checksum.value());
+}
+
+constexpr const char* kOwnChecksum = "crc32c";
+
+/// Of everything in a manifest but itself.
+std::string checksum_of(Json manifest) {
+  manifest.erase(kOwnChecksum);
+  return hex(crc32c(manifest.dump()));
 }
 
 /// The files of a folder and of the folders in it, by their paths from the top, which end in `below`.
 void add_files(const std::filesystem::path& folder, const std::string& below, Json& files) {
   for (const std::string& name : list_directory(folder)) {
-    const std::filesystem::path file = folder / name;
-    if (std::filesystem::is_directory(file)) {
-      add_files(file, below + name + "/", files);
+    if (std::filesystem::is_directory(folder / name)) {
+      add_files(folder / name, below + name + "/", files);
       continue;
     }
-    const uint64_t size = std::filesystem::file_size(file);
-    files[below + name] = {{"bytes", size}, {"crc32c", hex(checksum_of_file(file, size))}};
+    const InputFile file = InputFile::open(folder / name);
+    files[below + name] = {{"bytes", file.size()}, {"crc32c", checksum_of(file)}};
   }
 }
 
 void write_manifest(const std::filesystem::path& folder, Json manifest) {
   manifest["files"] = Json::object();
   add_files(folder, "", manifest["files"]);
+  manifest[kOwnChecksum] = checksum_of(manifest);
   write_atomically(folder / "manifest.json", manifest.dump(1));
 }
 
@@ -57,14 +64,13 @@ void publish(const std::filesystem::path& partial, const std::filesystem::path& 
     rename_directory(partial, final_name);
     return;
   }
-  if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final_name.c_str(), RENAME_EXCHANGE) != 0) {
+  if (!exchange_directories(partial, final_name)) {
     const std::filesystem::path replaced = final_name.string() + ".replaced";
     rename_directory(final_name, replaced);
     rename_directory(partial, final_name);
     remove_tree(replaced);
     return;
   }
-  sync_directory(final_name.parent_path());
   remove_tree(partial);
 }
 
@@ -91,16 +97,16 @@ void write_whole_folder(const std::filesystem::path& folder, const Json& heading
 
 std::optional<std::string> find_damage_in(const std::filesystem::path& folder, std::span<const char* const> required) {
   try {
-    const Json manifest = Json::parse(read_file(folder / "manifest.json"), nullptr, /*allow_exceptions=*/false);
-    if (manifest.is_discarded()) return (folder / "manifest.json").string() + ": not JSON";
+    const Json manifest = read_json_file(folder / "manifest.json");
+    if (checksum_of(manifest) != manifest.at(kOwnChecksum).get<std::string>())
+      return "manifest.json has another checksum than it says";
     for (const auto& [name, entry] : manifest.at("files").items()) {
-      const std::filesystem::path file = folder / name;
       const uint64_t size = entry.at("bytes");
-      if (!std::filesystem::is_regular_file(file)) return name + " is missing";
-      if (std::filesystem::file_size(file) != size)
-        return name + " has " + std::to_string(std::filesystem::file_size(file)) + " bytes, the manifest says " +
-               std::to_string(size);
-      if (hex(checksum_of_file(file, size)) != entry.at("crc32c").get<std::string>())
+      if (!path_exists(folder / name)) return name + " is missing";
+      const InputFile file = InputFile::open(folder / name);
+      if (file.size() != size)
+        return name + " has " + std::to_string(file.size()) + " bytes, the manifest says " + std::to_string(size);
+      if (checksum_of(file) != entry.at("crc32c").get<std::string>())
         return name + " has another checksum than the manifest says";
     }
     for (const char* name : required)

@@ -11,7 +11,7 @@
 namespace keel {
 
 /// Makes a folder that a reader sees whole or not at all: `fill` writes its files under the name FOLDER.partial, then
-/// manifest.json gets their sizes and checksums (beside the members of `heading`), and the folder gets its name last;
+/// manifest.json gets their sizes and checksums (beside the members of `heading`) and its own, and the folder gets its name last;
 /// one that has the name is replaced in one move. What `fill` throws leaves nothing behind.
 void write_whole_folder(const std::filesystem::path& folder, const Json& heading,
                         const std::function<void(const std::filesystem::path& partial)>& fill);

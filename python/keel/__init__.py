@@ -49,11 +49,14 @@ class Aggregate(NamedTuple):
 class Certificate(NamedTuple):
     """Theorem 3.2 of DPPO, estimated: a lower bound of J(pi) - J(mu). See docs/methods.md for what it is not."""
 
-    gain: float  # mean over sequences of R sum_t (r_t - 1)
+    gain: float  # mean over sequences of (R - b) sum_t (r_t - 1), b the mean reward of the group's others
     max_penalty: float  # 2 xi T (T - 1) max(tv)^2
-    average_penalty: float  # 4 xi times the mean over sequences of the sum of tv
-    certificate: float  # gain - the smaller penalty
-    divergence: str  # which total variation the penalties are made of; "unnamed" where the caller did not say
+    average_penalty: float  # 4 xi times the mean over sequences of the sum of tv, or of |r - 1|/2 where tv is too small
+    average_penalty_low: float  # the same from tv, be it too small or not
+    certificate: float  # gain - the smaller of the first two penalties
+    standard_error: float  # of the certificate, over groups; inf where there are fewer than two
+    improved: bool  # the certificate is above 0 by more than its error and rounding explain
+    divergence: str  # which total variation tv is; "unnamed" where the caller did not say
 
 
 def token_coefficients(
@@ -67,6 +70,9 @@ def token_coefficients(
     lengths=None,
     groups=None,
     old_logp=None,
+    other_logp=None,
+    behavior_other_logp=None,
+    old_other_logp=None,
     topk_behavior_logp=None,
     topk_logp=None,
     sampled_in_topk=None,
@@ -76,13 +82,19 @@ def token_coefficients(
 
     `region` is a row of `keel.methods()` (or ppo_clip, dppo_binary_tv, dppo_binary_kl), `params` overrides its
     defaults. `divergence` [N] feeds exact divergences to the rows that measure them (dppo_full_tv, drpo_full_kl, ...).
+    `other_logp`, `behavior_other_logp` and `old_other_logp` [N] are log(1 - p) beside logp, behavior_logp and old_logp.
+    A binary KL needs them. Left out, they are made from the log-probs, and a logp that was rounded to 0 beside a
+    behavior_logp below 0 is infinitely far from it; take them from the logits where tokens may be that sure.
     """
     logp = take.tensor("logp", logp)
     return Decision(*_ops.token_coefficients(
         take.word("region", region, "the name of a method"), *take.parameters(params), logp,
         take.tensor("behavior_logp", behavior_logp), take.tensor("advantages", advantages),
         take.flags("mask", mask, logp), take.integers("lengths", lengths), take.integers("groups", groups),
-        take.optional_tensor("old_logp", old_logp), take.optional_tensor("topk_behavior_logp", topk_behavior_logp),
+        take.optional_tensor("old_logp", old_logp), take.optional_tensor("other_logp", other_logp),
+        take.optional_tensor("behavior_other_logp", behavior_other_logp),
+        take.optional_tensor("old_other_logp", old_other_logp),
+        take.optional_tensor("topk_behavior_logp", topk_behavior_logp),
         take.optional_tensor("topk_logp", topk_logp), take.flags("sampled_in_topk", sampled_in_topk, logp),
         take.optional_tensor("divergence", divergence)))
 
@@ -92,17 +104,21 @@ def divergence(
     *,
     logp: torch.Tensor,
     behavior_logp: torch.Tensor,
+    other_logp=None,
+    behavior_other_logp=None,
     topk_behavior_logp=None,
     topk_logp=None,
     sampled_in_topk=None,
     support: str = "union",
 ) -> torch.Tensor:
     """binary_tv, binary_kl, topk_tv, topk_kl, k1, k2 or k3 of each token [N], mu first; full_tv and full_kl take whole
-    rows of log-probs [N, V] as logp and behavior_logp. `support` is the top-K divergences': "union", or "replace_last"
-    as DPPO's authors released it."""
+    rows of log-probs [N, V] as logp and behavior_logp. `other_logp` and `behavior_other_logp` [N], log(1 - p), are read
+    by binary_kl and made from the log-probs where they are left out. `support` is the top-K divergences': "union", or
+    "replace_last" as DPPO's authors released it."""
     logp = take.tensor("logp", logp)
     return _ops.divergence(
         take.word("kind", kind, "the name of a divergence"), logp, take.tensor("behavior_logp", behavior_logp),
+        take.optional_tensor("other_logp", other_logp), take.optional_tensor("behavior_other_logp", behavior_other_logp),
         take.optional_tensor("topk_behavior_logp", topk_behavior_logp), take.optional_tensor("topk_logp", topk_logp),
         take.flags("sampled_in_topk", sampled_in_topk, logp), take.word("support", support, "union or replace_last"))
 
@@ -172,7 +188,7 @@ def policy_loss(
     """A scalar to minimise: -sum_t w_t g_t log pi_t with g (token_coefficients) and w (aggregate) held constant, so that
     d loss / d logp_t = -w_t g_t. `aggregation` defaults to the method's own row; where that is seq_mean_token_sum_norm
     it divides by `horizon`, usually the longest completion, which must then be given. `known` is what else
-    token_coefficients takes (old_logp, topk_..., divergence)."""
+    token_coefficients takes (old_logp, other_logp, topk_..., divergence)."""
     decision = token_coefficients(region, params, logp=logp, behavior_logp=behavior_logp, advantages=advantages,
                                   mask=mask, lengths=lengths, groups=groups, **known)
     if aggregation is None:
@@ -188,37 +204,44 @@ def certificate(
     behavior_logp: torch.Tensor,
     rewards: torch.Tensor,
     lengths=None,
+    groups=None,
     tv=None,
     xi: Optional[float] = None,
     horizon: Optional[int] = None,
     divergence: Optional[str] = None,
 ) -> Certificate:
-    """What Theorem 3.2 of DPPO says about an update, from sequences sampled from mu, all tokens valid. `tv` [N] is the
-    total variation at each token and `divergence` names it ("full_tv", "topk_tv", "binary_tv"); left out, it is the
-    binary one, a lower bound of the true one, and the certificate is optimistic. `xi` bounds |reward| (default: the
-    largest here), `horizon` the length of a response (default: the longest here)."""
+    """What Theorem 3.2 of DPPO says about an update, from sequences sampled from mu, all tokens valid. `groups` [S] is
+    the prompt that each sequence answers (default: each one of its own). `tv` [N] is the total variation at each token
+    and `divergence` names it ("full_tv", "topk_tv", "binary_tv"); left out, it is the binary one. That and the top-K one
+    are lower bounds of the true one: the average penalty is then made of |r - 1|/2, but the max penalty comes out too
+    small. `xi` bounds |reward|; left out, it is half the range of the rewards here. `horizon` is the length of a
+    response (default: the longest here)."""
     logp, behavior_logp = take.tensor("logp", logp), take.tensor("behavior_logp", behavior_logp)
     rewards, tv = take.tensor("rewards", rewards), take.optional_tensor("tv", tv)
     lengths = take.integers("lengths", [logp.numel()] if lengths is None else lengths)
-    for name, given in (("logp", logp), ("rewards", rewards), ("lengths", lengths)):
-        if given.is_meta:
+    groups = take.integers("groups", groups)
+    for name, given in (("logp", logp), ("rewards", rewards), ("lengths", lengths), ("groups", groups)):
+        if given is not None and given.is_meta:
             raise ValueError(f"{name} is on meta, where tensors have no numbers; wanted one on a CPU or a GPU")
     if divergence not in (None, "binary_tv", "topk_tv", "full_tv"):
         take.refuse("divergence", divergence, "binary_tv, topk_tv or full_tv")
     if tv is None and divergence not in (None, "binary_tv"):
         take.refuse("divergence", divergence, "binary_tv, which is computed here, or that total variation as tv")
     if tv is None:
-        tv = _ops.divergence("binary_tv", logp, behavior_logp, None, None, None, "union")
+        tv = _ops.divergence("binary_tv", logp, behavior_logp, None, None, None, None, None, "union")
         divergence = "binary_tv"
     if xi is None:
-        xi = float(rewards.abs().max()) if rewards.numel() else 0.0
-    xi = take.number("xi", xi, "a number")
+        lowest, highest = (float(rewards.min()), float(rewards.max())) if rewards.numel() else (0.0, 0.0)
+    else:
+        highest = take.number("xi", xi, "a number")
+        lowest = -highest
     if horizon is None:
         horizon = int(lengths.max()) if lengths.numel() else 0
     elif not (take.number("horizon", horizon, "an integer").is_integer() and 0 <= horizon <= 2**53):
         take.refuse("horizon", horizon, "an integer, the length of the longest response there can be")
-    numbers = _ops.certificate(logp, behavior_logp, tv, rewards, lengths, xi, int(horizon), divergence or "unnamed")
-    return Certificate(*numbers.tolist(), divergence or "unnamed")
+    *numbers, improved = _ops.certificate(logp, behavior_logp, tv, rewards, lengths, groups, lowest, highest, int(horizon),
+                                          divergence or "unnamed").tolist()
+    return Certificate(*numbers, bool(improved), divergence or "unnamed")
 
 
 def methods() -> dict:

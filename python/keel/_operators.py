@@ -36,9 +36,10 @@ def _register_shapes():
 
     @fake("token_coefficients")
     def _(region, names, numbers, word_names, words, logp, behavior_logp, advantages, mask, lengths, groups, old_logp,
-          topk_behavior_logp, topk_logp, sampled_in_topk, divergence):
+          other_logp, behavior_other_logp, old_other_logp, topk_behavior_logp, topk_logp, sampled_in_topk, divergence):
         _check_devices(logp, dict(
             behavior_logp=behavior_logp, advantages=advantages, mask=mask, old_logp=old_logp, divergence=divergence,
+            other_logp=other_logp, behavior_other_logp=behavior_other_logp, old_other_logp=old_other_logp,
             topk_behavior_logp=topk_behavior_logp, topk_logp=topk_logp, sampled_in_topk=sampled_in_topk),
                        (("lengths", lengths), ("groups", groups)))
         flags = torch.empty_like(logp, dtype=torch.bool)
@@ -46,8 +47,10 @@ def _register_shapes():
                 torch.empty((), dtype=torch.int64, device=logp.device))
 
     @fake("divergence")
-    def _(kind, logp, behavior_logp, topk_behavior_logp, topk_logp, sampled_in_topk, support):
-        _check_devices(logp, dict(behavior_logp=behavior_logp, topk_behavior_logp=topk_behavior_logp,
+    def _(kind, logp, behavior_logp, other_logp, behavior_other_logp, topk_behavior_logp, topk_logp, sampled_in_topk,
+          support):
+        _check_devices(logp, dict(behavior_logp=behavior_logp, other_logp=other_logp,
+                                  behavior_other_logp=behavior_other_logp, topk_behavior_logp=topk_behavior_logp,
                                   topk_logp=topk_logp, sampled_in_topk=sampled_in_topk))
         return logp.new_empty(logp.shape[:1])
 
@@ -69,6 +72,7 @@ def _register_shapes():
         return torch.empty_like(values)
 
     @fake("certificate")
-    def _(logp, behavior_logp, tv, rewards, lengths, xi, horizon, divergence):
-        _check_devices(logp, dict(behavior_logp=behavior_logp, tv=tv), (("rewards", rewards), ("lengths", lengths)))
-        return torch.empty(4, dtype=torch.float64, device="meta" if logp.is_meta else "cpu")
+    def _(logp, behavior_logp, tv, rewards, lengths, groups, lowest, highest, horizon, divergence):
+        _check_devices(logp, dict(behavior_logp=behavior_logp, tv=tv),
+                       (("rewards", rewards), ("lengths", lengths), ("groups", groups)))
+        return torch.empty(7, dtype=torch.float64, device="meta" if logp.is_meta else "cpu")

@@ -18,6 +18,31 @@ class CommandLine(support.Test):
             self.assertIn("--help", result.stderr)
             self.assertEqual(result.stdout, "")
 
+    def test_an_option_that_is_not_there_is_named_before_one_that_is_missing(self):
+        for arguments, *parts in ((("generate", "--modle", "x", "--prompt", "y"), "--modle is not an option of generate", "did you mean --model?"),
+                                  (("generate", "--model", "x", "--promt=y"), "--promt is not an option", "did you mean --prompt?"),
+                                  (("generate", "--max_new_token", "4"), "did you mean --max-new-tokens?"),
+                                  (("eval", "--sample", "x"), "did you mean --samples?"),
+                                  (("train", "--resum"), "did you mean --resume?"),
+                                  (("report", "--outptu", "x"), "did you mean --output?"),
+                                  (("generate", "--wholly-unlike", "4"), "--wholly-unlike is not an option of generate", "--temperature")):
+            result = keel(*arguments, cwd=self.folder)
+            self.assert_exit(result, 2)
+            for part in parts:
+                self.assertIn(part, result.stderr)
+            self.assertNotIn("is required", result.stderr)
+        for arguments, part in ((("generate", "--prompt", "--modle"), "--model is required"),  # a prompt that looks like an option
+                                (("generate", "-n", "4", "--prompt", "-3"), "--model is required"), (("generate", "-n4"), "is required")):
+            result = keel(*arguments, cwd=self.folder)
+            self.assert_exit(result, 2)
+            self.assertIn(part, result.stderr)
+
+    def test_a_gpu_is_called_cuda(self):
+        self.assert_refused(train(self.folder / "run", run={"device": "gpu"}), 2, "run.device=gpu", "did you mean cuda?")
+        result = keel("generate", "--model", "x", "--prompt", "y", "--device", "gpu")
+        self.assert_exit(result, 2)
+        self.assertIn("did you mean cuda?", result.stderr)
+
     def test_help_ends_with_0_and_names_every_section(self):
         result = keel("train", "--help")
         self.assert_exit(result, 0)
@@ -188,8 +213,8 @@ class ImpossibleSettings(support.Test):
 
     def test_names_of_verl_without_their_path_are_pointed_out(self):
         for key in ("clip_ratio_low", "clip_ratio_high", "clip_ratio"):
-            self.refused(f"objective.{key}", f"verl's actor_rollout_ref.actor.{key} is objective.{key.replace('clip_ratio', 'delta')}",
-                         objective={key: 0.2})
+            ours = {"clip_ratio": "delta_low and objective.delta_high"}.get(key, key.replace("clip_ratio", "delta"))
+            self.refused(f"objective.{key}", f"verl's actor_rollout_ref.actor.{key} is objective.{ours} here", objective={key: 0.2})
 
     def test_a_parameter_that_the_method_does_not_have(self):
         self.refused("objective.ratio_cap", "grpo", "low, high", objective={"method": "grpo", "ratio_cap": 3})

@@ -87,6 +87,18 @@ class Eval(support.Test):
         for name in ("avg@2", "pass@1", "pass@2", "maj@2", "95 % interval"):
             self.assertIn(name, result.stdout)
 
+    def test_prompts_that_agree_have_an_interval(self):
+        """Wilson's, by its formula: of 0 in 4 it is [0, 0.4899] (statsmodels' proportion_confint)."""
+        result = self.evaluate("--json", eval={"prompts": 4, "samples": 2, "temperature": 0},
+                               reward={"functions": '["length:1000000"]', "weights": "[0]"})
+        self.assert_exit(result, 0)
+        found = json.loads(result.stdout)["all"]
+        for name in ("avg@2", "pass@1", "pass@2", "maj@2"):
+            self.assertEqual((found[name]["mean"], found[name]["low"]), (0, 0), name)
+            self.assertAlmostEqual(found[name]["high"], 0.4898908364545974, places=9)
+        last = [row for row in metrics(self.run_folder) if row["phase"] == "eval"][-1]
+        self.assertLess(last["eval/low"], last["eval/high"])
+
     def test_what_cannot_be_evaluated_is_refused(self):
         self.assert_refused(self.evaluate(eval={"samples": 2, "ks": "[4]"}), 2, "eval.ks", "eval.samples is 2")
         self.assert_refused(self.evaluate(eval={"prompts": 0}), 2, "eval.prompts")

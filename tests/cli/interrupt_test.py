@@ -1,10 +1,23 @@
-"""A signal stops what has nothing to save soon, with the exit code for it, and leaves what is whole."""
+"""A signal stops the program within seconds, whatever it waits for: a run saves its last whole step and can be resumed to the same bits;
+what has nothing to save leaves what is whole, and says so.
+"""
 
+import http.server
 import json
+import os
+import pty
+import resource
+import shutil
 import signal
+import socket
 import subprocess
+import sys
+import threading
+import time
 
 import support
+
+SECONDS = 5  # that a stop may take, from signal to end
 
 # Ends its first calls at once; the one that it is told to be slow on never ends by itself.
 SLOW = '''
@@ -16,39 +29,89 @@ def reward(prompts, completions, **columns):
     return [1.0] * len(completions)
 '''
 
+# Judges by the text alone; from the ninth call on (in the third step) it hangs, as long as there is a file "hang".
+JUDGE = '''
+import json, os, pathlib, sys, time
+FOLDER = pathlib.Path(__file__).parent
+def reward(completions, **columns):
+    calls = sum(1 for name in os.listdir(FOLDER) if name.startswith("call-"))
+    (FOLDER / f"call-{calls}-{os.getpid()}-{time.monotonic_ns()}").touch()
+    if calls >= 8 and (FOLDER / "hang").exists():
+        (FOLDER / "mark").touch()
+        time.sleep(1000)
+    return [float(len(completion) % 3) for completion in completions]
+if __name__ == "__main__":  # the same as a program
+    for line in sys.stdin:
+        request = json.loads(line)
+        print(json.dumps({"id": request["id"], "rewards": reward(request["completions"])}), flush=True)
+'''
+
+
+class Judge(http.server.BaseHTTPRequestHandler):
+    """The same as a server."""
+
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps(self.server.reward(request["completions"])).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
+
 
 class Interrupt(support.Test):
     def setUp(self):
         super().setUp()
         self.mark = self.folder / "mark"
-        self.reward = self.folder / "slow.py"
-        self.reward.write_text(SLOW.replace("MARK", str(self.mark)))
+
+    def start(self, *arguments, **options):
+        process = subprocess.Popen([support.KEEL, *map(str, arguments)], env=support.environment(), text=True, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def stop(self, process, *numbers):
+        """Sends the signals and waits for the end, which must come soon."""
+        begin = time.monotonic()
+        for number in numbers:
+            process.send_signal(number)
+        process.output, process.errors = process.communicate(timeout=120)
+        self.assertLess(time.monotonic() - begin, SECONDS, process.errors)
+        return process
 
     def interrupted(self, number, *arguments):
-        """The program, sent the signal when the slow call has begun; the test's time limit is its patience."""
+        """The program, sent the signal when the slow call has begun."""
         self.mark.unlink(missing_ok=True)
-        process = subprocess.Popen([support.KEEL, *map(str, arguments)], env=support.environment(), text=True,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.addCleanup(process.kill)
+        process = self.start(*arguments)
         self.assertTrue(support.wait_for(process, self.mark.exists), "it ended by itself")
-        process.send_signal(number)
-        process.output, process.errors = process.communicate(timeout=60)
-        return process
+        return self.stop(process, number)
+
+
+class Commands(Interrupt):
+    def setUp(self):
+        super().setUp()
+        self.reward = self.folder / "slow.py"
+        self.reward.write_text(SLOW.replace("MARK", str(self.mark)))
 
     def test_rewards_that_were_given_are_printed(self):
         rows = [{"prompt": f"p{i}" if i < 3 else "slow", "completion": "c", "answer": "1"} for i in range(6)]
         path = self.folder / "rows.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        for number in (signal.SIGINT, signal.SIGTERM):
-            process = self.interrupted(number, "reward", path, f'reward.functions=["python:{self.reward}"]',
-                                       "reward.workers=1", "reward.timeout=500")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU):
+            process = self.interrupted(number, "reward", path, f'reward.functions=["python:{self.reward}"]', "reward.workers=1",
+                                       "reward.timeout=500")
             self.assertEqual(process.returncode, 75, process.errors)
+            self.assertIn("keel: stopped before it was done", process.errors)
             printed = [json.loads(line) for line in process.output.splitlines()]
             self.assertEqual([(row["prompt"], row["reward"]) for row in printed], [("p0", 1), ("p1", 1), ("p2", 1)])
 
     def test_an_evaluation_writes_nothing(self):
-        start = support.train(self.folder / "start", train={"steps": 0}, sft={"steps": 5, "noisy_steps": 1},
-                              eval={"prompts": 0}, model={"hidden_size": 16, "heads": 2})
+        start = support.train(self.folder / "start", train={"steps": 0}, sft={"steps": 5, "noisy_steps": 1}, eval={"prompts": 0},
+                              model={"hidden_size": 16, "heads": 2})
         self.assert_exit(start, 0)
         data = self.folder / "data.jsonl"
         data.write_text("".join(json.dumps({"prompt": "<bos> 1 =", "answer": "1"}) + "\n" for _ in range(6)))
@@ -61,6 +124,203 @@ class Interrupt(support.Test):
         self.assertEqual(process.returncode, 75, process.errors)
         self.assertEqual(process.output, "")
         self.assertFalse(samples.exists())
+
+
+class Runs(Interrupt):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "judge.py").write_text(JUDGE)
+        self.run, self.whole = self.folder / "run", self.folder / "whole"
+        self.hang = self.folder / "hang"
+
+    def settings(self, run, function, **more):
+        sections = {"run": {"dir": run}, "reward": {"functions": json.dumps([function]), "timeout": 500, "workers": 1, "python": sys.executable,
+                                                    "code_seconds": 500}, "eval": {"prompts": 0}, "checkpoint": {"every": 100}, **more}
+        return ["train", support.QUICKSTART, *support.settings(**sections)]
+
+    def train(self, run, function, *flags, **more):
+        result = support.keel(*self.settings(run, function, **more), *flags)
+        self.assert_exit(result, 0)
+
+    def forget_calls(self):
+        for path in self.folder.glob("call-*"):
+            path.unlink()
+        self.mark.unlink(missing_ok=True)
+
+    def stop_in_third_step(self, function, *numbers, **more):
+        self.forget_calls()
+        self.hang.touch()
+        process = self.start(*self.settings(self.run, function, **more))
+        self.assertTrue(support.wait_for(process, self.mark.exists), "it ended by itself")
+        self.stop(process, *numbers)
+        self.hang.unlink()
+        self.assertEqual(process.returncode, 75, process.errors)
+        self.assertIn("interrupted at step 10; saved", process.output)  # 8 of the warm-up, 2 of RL
+        support.verify_checkpoint(self.run / "checkpoints" / "step-000010")
+        return process
+
+    def test_waiting_for_rewards_is_interrupted_and_the_step_done_again_to_the_same_bits(self):
+        judge = self.folder / "judge.py"
+        scope = {"__file__": str(judge), "__name__": "judge"}
+        exec(JUDGE, scope)
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Judge)
+        server.reward, server.daemon_threads = scope["reward"], True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        functions = [f"python:{judge}", f"exec:{sys.executable} {judge}", f"http://127.0.0.1:{server.server_port}/"]
+        self.forget_calls()
+        self.train(self.whole, functions[0])
+        for function in functions:
+            with self.subTest(function):
+                self.stop_in_third_step(function, signal.SIGTERM)
+                self.train(self.run, function, "--resume")
+                self.assert_same_run(self.run, self.whole)
+                shutil.rmtree(self.run)
+
+    def test_every_signal_does_it_and_repeated_notices_of_the_kernel_count_once(self):
+        for numbers in ((signal.SIGINT,), (signal.SIGHUP,), (signal.SIGUSR1,), (signal.SIGXCPU, signal.SIGXCPU, signal.SIGXCPU)):
+            with self.subTest(numbers):
+                self.stop_in_third_step(f"python:{self.folder / 'judge.py'}", *numbers)
+                shutil.rmtree(self.run)
+
+    def test_a_server_that_is_not_there_and_one_that_does_not_answer(self):
+        """The pauses between two tries are waiting as well."""
+        gone = socket.create_server(("127.0.0.1", 0))
+        gone_port = gone.getsockname()[1]
+        gone.close()
+        deaf = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(deaf.close)
+        for port in (gone_port, deaf.getsockname()[1]):
+            function = f"http://127.0.0.1:{port}/"
+            process = self.start(*self.settings(self.run, function), "reward.http_retries=50")
+            log = self.run / "metrics.jsonl"
+            self.assertTrue(support.wait_for(process, lambda: log.exists() and len(support.read_jsonl(log)) == 8))
+            time.sleep(1.5)  # it is in RL, and asks
+            self.stop(process, signal.SIGTERM)
+            self.assertEqual(process.returncode, 75, process.errors)
+            self.assertEqual(support.checkpoints(self.run)[-1], "step-000008")
+            shutil.rmtree(self.run)
+
+    def test_tests_of_programs_that_take_long(self):
+        data = self.folder / "data.jsonl"
+        data.write_text(json.dumps({"prompt": "<bos> 1 =", "answer": ["import time\ntime.sleep(1000)"]}) + "\n")
+        self.assert_exit(support.train(self.folder / "start", train={"steps": 0}, eval={"prompts": 0}), 0)
+        config = {"model": {"path": str(self.folder / "start" / "checkpoints" / support.checkpoints(self.folder / "start")[-1])},
+                  "data": {"files": [str(data)]}, "reward": {"functions": ["code"], "code_seconds": 500, "python": sys.executable},
+                  "rollout": {"samples_per_prompt": 2, "max_new_tokens": 8}, "objective": {"method": "dppo_tv"}, "eval": {"prompts": 0},
+                  "train": {"steps": 4, "prompts_per_step": 3}, "run": {"dir": str(self.run), "threads": 1}}
+        (self.folder / "config.json").write_text(json.dumps(config))
+        process = self.start("train", self.folder / "config.json")
+        own = support.Descendants(process.pid)
+        self.assertTrue(support.wait_for(process, lambda: self.run.exists() and own.running(b"-I\0-B\0")), "it ended by itself")
+        time.sleep(0.5)
+        self.stop(process, signal.SIGTERM)
+        self.assertEqual(process.returncode, 75, process.errors)
+        self.assertEqual(support.checkpoints(self.run), ["step-000000"])
+
+    def test_a_second_signal_ends_at_once(self):
+        """With 75 where there is a checkpoint, which stays sound."""
+        self.forget_calls()
+        self.hang.touch()
+        process = self.start(*self.settings(self.run, f"python:{self.folder / 'judge.py'}", checkpoint={"every": 1}))
+        self.assertTrue(support.wait_for(process, self.mark.exists))
+        self.stop(process, signal.SIGTERM, signal.SIGINT)
+        self.assertEqual(process.returncode, 75, process.errors)
+        support.verify_checkpoint(self.run / "checkpoints" / support.checkpoints(self.run)[-1])
+
+    def test_in_the_first_evaluation(self):
+        self.hang.touch()
+        for i in range(8):
+            (self.folder / f"call-{i}").touch()
+        process = self.start(*self.settings(self.run, f"python:{self.folder / 'judge.py'}", eval={"prompts": 10}))
+        self.assertTrue(support.wait_for(process, self.mark.exists), "it ended by itself")
+        self.stop(process, signal.SIGTERM)
+        self.assertEqual(process.returncode, 75, process.errors)
+        self.assertEqual(support.checkpoints(self.run)[-1], "step-000008")
+        self.hang.unlink()
+        self.train(self.run, f"python:{self.folder / 'judge.py'}", "--resume", eval={"prompts": 10})
+
+    def test_in_the_first_moments(self):
+        """Either nothing was written, and the signal ends the program, or there is a run, and it can be resumed."""
+        self.train(self.whole, "task")
+        endings = set()
+        for i in range(24):
+            shutil.rmtree(self.run, ignore_errors=True)
+            process = self.start(*self.settings(self.run, "task"))
+            if i % 2 == 0:  # as soon as there is something of it
+                support.wait_for(process, self.run.exists, pause=0)
+            else:
+                time.sleep(0.15 + 0.03 * i)
+            self.stop(process, signal.SIGTERM)
+            endings.add(process.returncode)
+            if process.returncode == 75:
+                self.train(self.run, "task", "--resume")
+                self.assert_same_run(self.run, self.whole)
+            else:
+                self.assertEqual(process.returncode, -signal.SIGTERM, process.errors)
+                self.assertIn("keel: stopped before the run began; nothing was written", process.errors)
+                self.assertFalse(self.run.exists())
+        self.assertEqual(endings, {75, -signal.SIGTERM})
+
+    def test_while_a_reward_function_gets_ready(self):
+        (self.folder / "late.py").write_text(f"import pathlib, time\npathlib.Path({str(self.mark)!r}).touch()\ntime.sleep(1000)\n")
+        process = self.start(*self.settings(self.run, f"python:{self.folder / 'late.py'}"))
+        self.assertTrue(support.wait_for(process, self.mark.exists), "it ended by itself")
+        self.stop(process, signal.SIGHUP)
+        self.assertEqual(process.returncode, -signal.SIGHUP, process.errors)
+        self.assertIn("nothing was written", process.errors)
+        self.assertFalse(self.run.exists())
+
+    def test_while_a_resumed_run_gets_ready(self):
+        self.train(self.run, "task", checkpoint={"every": 2})
+        """It can be resumed as before, and says so."""
+        for pause in (0.3, 0.4, 0.5, 0.6, 0.8):
+            process = self.start(*self.settings(self.run, "task", checkpoint={"every": 2}, train={"steps": 500}), "--resume")
+            time.sleep(pause)
+            self.stop(process, signal.SIGTERM)
+            self.assertEqual(process.returncode, 75, process.errors)
+        self.train(self.run, "task", "--resume", checkpoint={"every": 2}, train={"steps": 6})
+
+    def test_a_terminal_that_is_closed(self):
+        self.forget_calls()
+        self.hang.touch()
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execve(support.KEEL, [support.KEEL, *map(str, self.settings(self.run, f"python:{self.folder / 'judge.py'}"))],
+                      support.environment(TERM="xterm"))
+        reader = threading.Thread(target=lambda: [None for _ in iter(lambda: read_or_nothing(terminal), b"")], daemon=True)
+        reader.start()
+        deadline = time.monotonic() + 60
+        while not self.mark.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.close(terminal)
+        begin = time.monotonic()
+        _, status = os.waitpid(child, 0)
+        self.assertLess(time.monotonic() - begin, SECONDS)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 75)
+        self.assertEqual(support.checkpoints(self.run)[-1], "step-000010")
+
+    def test_nohup_is_heeded(self):
+        process = self.start(*self.settings(self.run, "task"), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.assertTrue(support.wait_for(process, self.run.exists))
+        process.send_signal(signal.SIGHUP)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+
+    def test_a_limit_on_the_time_of_the_processor(self):
+        """The kernel's own signal, which comes again every second until the hard limit kills."""
+        limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (3, 30))
+        process = self.start(*self.settings(self.run, "task", train={"steps": 100000}), preexec_fn=limit)
+        process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 75)
+        support.verify_checkpoint(self.run / "checkpoints" / support.checkpoints(self.run)[-1])
+
+
+def read_or_nothing(descriptor):
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:
+        return b""
 
 
 if __name__ == "__main__":

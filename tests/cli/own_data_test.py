@@ -1,6 +1,8 @@
 """A model folder, a data file and a reward function of the user's own, through training, resumption and evaluation."""
 
+import csv
 import json
+import pathlib
 import re
 import shutil
 
@@ -65,6 +67,54 @@ class OwnData(support.Test):
         self.assertEqual(prompts, seen[1::2])
         self.assertEqual(len(set(prompts[:20])), 20)  # 21 prompts: a pass over 20 rows, and one more
         self.assertNotEqual(prompts, sorted(prompts))  # shuffled
+
+    def test_the_report_tells_what_was_used(self):
+        functions = {"functions": [f"python:{self.reward}:compute_score", "regex:[0-9]"], "weights": [1, 0.5]}
+        self.assert_exit(self.train("run", reward=functions), 0)
+        page = (self.folder / "run" / "report.html").read_text()
+        header = page[page.index("<header>"):page.index("</header>")]
+        for fact in (f"model <b>{self.model}</b>", f"data <b>{self.data}</b>", "family <b>llama</b>", "hidden size <b>16</b>",
+                     f"reward <b>python:{self.reward}:compute_score, regex:[0-9]</b>", "method <b>dppo_tv</b>"):
+            self.assertIn(fact, header)
+        self.assertNotIn("chains", header)
+        self.assertIn("<h3>Reward functions</h3>", page)
+        self.assertIn("gold answer <code>", page)
+        for sample in support.read_jsonl(self.folder / "run" / "samples.jsonl"):
+            _, a, _, b, _ = sample["prompt"].split()
+            self.assertEqual(sample["answer"], str((int(a) + int(b)) % 5))
+            self.assertEqual(len(sample["token_ids"]), len(sample["tokens"]))
+        used = json.loads((self.folder / "run" / "used.json").read_text())
+        self.assertEqual([path for path, value in used.items() if value in (None, "", [])], [])
+        self.assertEqual([path for path in used if path.split(".")[0] in ("task", "sft", "critic", "lora")], [])
+        # The row's own thresholds; three prompts of two samples; what is left of 2048 positions beside 8 new tokens.
+        expected = {"objective.delta_low": 0.15, "objective.delta_high": 0.15, "train.sequences_per_update": 6,
+                    "rollout.max_new_tokens": 8, "data.max_prompt_tokens": 2040, "model.hidden_size": 16}
+        self.assertEqual({path: used[path] for path in expected}, expected)
+        # A folder without used.json, as it was before, still has a report.
+        (self.folder / "run" / "used.json").unlink()
+        self.assert_exit(support.keel("report", self.folder / "run"), 0)
+        self.assertIn(f"data <b>{self.data}</b>", (self.folder / "run" / "report.html").read_text())
+
+    def test_a_run_leaves_no_file_for_profilers(self):
+        # On ARM, LibTorch's oneDNN would write one; the variable keeps it from that, and a reward's process has it too.
+        self.reward.write_text("""
+import os
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    with open(os.environ["TOLD"], "a") as told:
+        told.write(f"{os.getppid()} {os.environ.get('ONEDNN_JIT_PROFILE')} {os.environ.get('DNNL_JIT_PROFILE')}\\n")
+    return 0.0
+""")
+        def told(**environment):
+            path = self.folder / "told"
+            path.unlink(missing_ok=True)
+            self.assert_exit(support.keel("train", self.configuration("run", train={"steps": 1}), "--overwrite",
+                                          env=support.environment(TOLD=str(path), **environment)), 0)
+            return {tuple(line.split()[1:]) for line in path.read_text().splitlines()}
+
+        before = set(pathlib.Path("/tmp").glob("perf-*.map"))
+        self.assertEqual(told(), {("0", "None")})
+        self.assertEqual(set(pathlib.Path("/tmp").glob("perf-*.map")) - before, set())
+        self.assertEqual(told(DNNL_JIT_PROFILE="0"), {("None", "0")})  # whoever sets it is asked no further
 
     def test_a_run_that_was_stopped_goes_on_to_the_same_bits(self):
         self.assert_exit(self.train("whole"), 0)
@@ -223,6 +273,25 @@ def f(completions, data_source, level, ability, **columns):
         self.assert_exit(result, 0)
         self.assertIn("no more tea", result.stderr)
         self.assertIn("failed 6 times on 6 completions", result.stderr)
+
+    def test_a_traceback_is_told_once_for_each_place_that_fails(self):
+        self.reward.write_text("""
+import os
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    if extra_info["bonus"] == 4:
+        os._exit(3)  # and the next completion has a process of its own, that has told nothing yet
+    if extra_info["bonus"] % 2:
+        raise RuntimeError(f"no more tea for {solution_str}")
+    return {}["honey " + solution_str]
+""")
+        result = self.train("run", reward={"on_error": "zero", "workers": 4}, train={"steps": 8})
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stderr.count("Traceback (most recent call last)"), 2, result.stderr)
+        self.assertEqual(result.stderr.count("RuntimeError: no more tea"), 1)
+        self.assertEqual(result.stderr.count("KeyError: "), 1)
+        self.assertIn("line 7, in compute_score", result.stderr)
+        log = (self.folder / "run" / "log.txt").read_text()
+        self.assertGreater(log.count("no more tea"), 10)  # where all of them are
 
     def test_rows_without_an_answer_are_found_before_anything_is_sampled(self):
         lines = self.data.read_text().splitlines(keepends=True)
@@ -447,6 +516,65 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assert_exit(result, 0)
         self.assert_exit(support.keel("train", self.configuration("run"), f"model={self.model}",
                                       "model.random_weights=true", "--explain"), 0)
+
+    def test_a_list_in_one_file_and_a_table_are_rows_too(self):
+        rows = [json.loads(line) for line in self.data.read_text().splitlines()]
+        flat = [{"prompt": row["prompt"], "answer": row["reward_model"]["ground_truth"]} for row in rows]
+        listed = self.write("rows.json", json.dumps(flat, indent=2))
+        table = self.folder / "rows.csv"
+        with open(table, "w", newline="") as file:
+            writer = csv.DictWriter(file, ["prompt", "answer"])
+            writer.writeheader()
+            writer.writerows(flat)
+        lines = self.write("flat.jsonl", "".join(json.dumps(row) + "\n" for row in flat))
+        rewards = {}
+        for path in (lines, listed, table):
+            result = self.evaluate(data={"files": [str(path)], "eval_files": []}, reward={"functions": ["exact"]},
+                                   eval={"prompts": 20})
+            self.assert_exit(result, 0)
+            rewards[path] = [(sample["prompt"], sample["gold"], sample["completion"], sample["reward"]) for sample in result.samples]
+            self.assertEqual(len(rewards[path]), 20)
+        self.assertEqual(rewards[listed], rewards[lines])
+        self.assertEqual(rewards[table], rewards[lines])
+        result = self.train("run", data={"files": [str(table)], "eval_files": [str(listed)]}, reward={"functions": ["exact"]},
+                            train={"steps": 1})
+        self.assert_exit(result, 0)
+        broken = self.write("broken.csv", "prompt,answer\n<bos> 1 + 1 =,2\n1,2,3\n")
+        self.assert_refused(self.train("broken", data={"files": [str(broken)], "eval_files": []}), 3, "broken.csv:3", "3 values")
+
+    def test_a_run_says_at_its_start_what_it_does(self):
+        result = self.train("run", reward={"functions": [f"python:{self.reward}", "stopped"], "weights": [0.5, 2]},
+                            train={"steps": 1, "prompts_per_step": 3}, objective={"delta_low": 0.11, "delta_high": 0.12})
+        self.assert_exit(result, 0)
+        start = result.stdout[:result.stdout.index("self-test")]
+        config = json.loads((self.model / "config.json").read_text())
+        for part in ("dppo_tv: g = min(r, ratio_cap) A", "low = 0.11, high = 0.12", "group_mean; aggregation seq_mean_token_sum_norm by 8",
+                     str(self.model), f"llama, {config['num_hidden_layers']} layers, width 16, vocabulary {config['vocab_size']}",
+                     "parameters, float32, cpu", str(self.data), "20 rows", "read as: verl",
+                     f"0.5 x python:{self.reward} + 2 x stopped", "3 prompts x 2 samples = 6 completions; 1 updates of 6 completions",
+                     "learning rate 0.01", str(self.folder / "run")):
+            self.assertIn(part, start)
+        resumed = self.train("run", "--resume", reward={"functions": [f"python:{self.reward}", "stopped"], "weights": [0.5, 2]},
+                             train={"steps": 2, "prompts_per_step": 3}, objective={"delta_low": 0.11, "delta_high": 0.12})
+        self.assert_exit(resumed, 0)
+        self.assertIn("low = 0.11, high = 0.12", resumed.stdout)
+        self.assertIn("2 x stopped", resumed.stdout)
+
+    def test_a_configuration_of_verl_trains_and_shows_the_method_of_verl(self):
+        values = {"actor_rollout_ref": {"model": {"path": str(self.model)}, "rollout": {"n": 2}, "actor": {"clip_ratio": 0.2}},
+                  "algorithm": {"adv_estimator": "grpo"}, "data": {"train_files": str(self.data), "train_batch_size": 3, "max_response_length": 8},
+                  "custom_reward_function": {"path": str(self.reward)}, "trainer": {"total_training_steps": 1, "default_local_dir": str(self.folder / "verl"),
+                                                                                    "save_freq": -1, "test_freq": -1}}
+        result = support.keel("train", self.write("verl.json", json.dumps(values)))
+        self.assert_exit(result, 0)
+        for part in ("ppo: g = r A", "low = 0.2, high = 0.2, dual = 3", "grpo; aggregation token_mean", "whose defaults hold"):
+            self.assertIn(part, result.stdout)
+        self.assertNotIn("dppo", result.stdout)
+        written = (self.folder / "verl" / "config.yaml").read_text()
+        self.assertIn("method: ppo\n", written)
+        again = support.keel("train", self.folder / "verl" / "config.yaml", "--resume", "train.steps=2")
+        self.assert_exit(again, 0)
+        self.assertIn("low = 0.2, high = 0.2, dual = 3", again.stdout)
 
     def test_what_contradicts_itself_is_refused(self):
         self.assert_refused(self.train("a", sft={"steps": 3}), 2, "sft.steps", "data.files")

@@ -1,118 +1,18 @@
-"""Interrupted anywhere and resumed, a run ends with the same bits as one that was left alone."""
+"""A resumed run has all that it needs to end with the same bits as one that was left alone.
+
+That it does, wherever it was interrupted, is in tests/crash.
+"""
 
 import json
-import random
-import re
-import shlex
 import shutil
 import signal
+import sys
 
 import support
 from support import keel, start_train, train, wait_for
 
-KILLS = 16
-# Longer than the small run, with evaluations in between, so that there is something to interrupt.
-LONGER = {"sft": {"steps": 24, "noisy_steps": 8}, "train": {"steps": 10}, "eval": {"every": 2, "prompts": 200},
-          "checkpoint": {"every": 3}}
-
-
-def rows(run):
-    path = run / "metrics.jsonl"
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-def half_written(run):
-    return any((run / "checkpoints").glob("*.partial*")) or any((run / "checkpoints").glob("*/*.partial"))
-
-
-def evaluation_due(run):
-    """Whether the last row is that of an RL step after which the accuracy is measured."""
-    whole = (run / "metrics.jsonl").read_text().split("\n")[:-1] if rows(run) else []  # the last may be torn
-    last = json.loads(whole[-1]) if whole else {"phase": ""}
-    return last["phase"] == "rl" and (last["step"] - LONGER["sft"]["steps"]) % LONGER["eval"]["every"] == 0
-
-
-def kill_moments(seed):
-    """Without end: pairs of a name and a function that waits for that moment of a run's next process."""
-    draws = random.Random(seed)
-
-    def after_rows(process, run, more):
-        wanted = rows(run) + more
-        return wait_for(process, lambda: rows(run) >= wanted)
-
-    while True:
-        more, chances = draws.randint(1, 6), draws.randint(1, 4)
-        yield "between steps", lambda p, r: after_rows(p, r, more)
-        # Some looks at the folder later, so that another file of the checkpoint is being written.
-        looks = iter(range(chances))
-        yield "checkpoint", lambda p, r: wait_for(p, lambda: half_written(r) and next(looks, None) is None, pause=0)
-        yield "evaluation", lambda p, r: wait_for(p, lambda: evaluation_due(r))
-        delay = draws.uniform(0.05, 0.6)
-        end = []
-
-        def passed():
-            end.append(1)
-            return len(end) * 0.01 > delay
-
-        yield "any time", lambda p, r: wait_for(p, passed, pause=0.01)
-
-
-class Killed(support.Test):
-    def test_at_any_moment_the_run_goes_on_to_the_same_bits(self):
-        whole = self.folder / "whole"
-        self.assert_exit(train(whole, **LONGER), 0)
-        kills = {}
-        runs = 0
-        moments = kill_moments(seed=5)
-        while sum(kills.values()) < KILLS:
-            runs += 1
-            self.assertLess(runs, 12, f"runs end before they can be killed: {kills}")
-            run = self.folder / f"run{runs}"
-            flags = ()
-            while True:
-                process = start_train(run, *flags, **LONGER)
-                moment, waits = next(moments)
-                if sum(kills.values()) < KILLS and waits(process, run):
-                    process.send_signal(signal.SIGKILL)
-                    kills[moment] = kills.get(moment, 0) + 1
-                code = process.wait()
-                # Killed before its first checkpoint, a run has to be started anew.
-                flags = ("--resume",) if support.checkpoints(run) else ("--overwrite",) if run.exists() else ()
-                if code == 0:
-                    break
-                self.assertEqual(code, -signal.SIGKILL, process.output.read_text())
-            self.assert_same_run(run, whole)
-            self.assertEqual([p.name for p in run.rglob("*.partial")], [])
-            self.assertTrue((run / "report.html").exists())
-        print(f"\n  {sum(kills.values())} kills in {runs} runs: {kills}")
-
 
 class AskedToStop(support.Test):
-    def test_a_run_saves_says_how_to_continue_and_ends_with_75(self):
-        whole = self.folder / "whole"
-        self.assert_exit(train(whole, **LONGER), 0)
-        for number, at_row in ((signal.SIGINT, 4), (signal.SIGTERM, 24), (signal.SIGUSR1, 30)):
-            run = self.folder / f"signal {number}"  # a space, as folders have
-            output = self.interrupted_output(run, number, at_row)
-            step = int(re.search(r"interrupted at step (\d+); saved", output)[1])
-            self.assertEqual(support.checkpoints(run)[-1], f"step-{step:06d}")
-            support.verify_checkpoint(run / "checkpoints" / f"step-{step:06d}")
-            self.assertEqual((run / "checkpoints" / "LATEST").read_text(), f"step-{step:06d}\n")
-            advice = shlex.split(re.search(r"continue with: keel (.*)", output)[1])
-            self.assert_exit(keel(*advice), 0)
-            self.assert_same_run(run, whole)
-
-    def interrupted_output(self, run, number, at_row):
-        """What a run prints that gets the signal when it has written so many rows."""
-        for _ in range(5):  # on a busy machine a run may be over before the signal is on its way
-            process = start_train(run, "--overwrite", **LONGER)
-            if wait_for(process, lambda: rows(run) >= at_row):
-                process.send_signal(number)
-            if process.wait() != 0:
-                break
-        self.assertEqual(process.returncode, 75, process.output.read_text())
-        return process.output.read_text()
-
     def test_a_second_signal_ends_the_run_at_once(self):
         run = self.folder / "run"
         process = start_train(run, sft={"steps": 2, "noisy_steps": 0}, eval={"prompts": 50000})
@@ -123,7 +23,6 @@ class AskedToStop(support.Test):
         self.assertEqual(process.wait(), 75)
         self.assertNotIn("held-out accuracy", process.output.read_text())  # the evaluation was not waited for
         support.verify_checkpoint(run / "checkpoints" / "step-000002")
-
 
     def test_a_second_signal_before_anything_is_saved_does_not_promise_that_the_run_can_be_resumed(self):
         run = self.folder / "run"
@@ -181,6 +80,43 @@ class WithMoreThanWeights(support.Test):
         result = train(run, "--resume", **{**self.EXTRA, "train": {"steps": 3}})
         self.assert_refused(result, 3, "reference", "model.safetensors has another checksum", "--overwrite")
         self.assertEqual(support.tree(run), before)
+
+    def adapted(self, run, *flags, steps, **more):
+        sections = {**self.EXTRA, "lora": {"rank": 2}, "train": {"steps": steps, "sequences_per_update": 0}, **more}
+        self.assert_exit(train(run, *flags, **sections), 0)
+
+    def first_pull(self, run):
+        return [row["policy/kl_reference"] for row in support.metrics(run) if row["phase"] == "rl"]
+
+    def test_an_adapters_reference_is_its_own_beginning_and_no_second_model(self):
+        fresh = {"sft": {"steps": 0, "noisy_steps": 0}}
+        trained = {"sft": {"steps": 30, "noisy_steps": 3, "lr": 0.01}}
+        for name, more, files in (("fresh", fresh, {"manifest.json"}),
+                                  ("trained", trained, {"manifest.json", "adapter_config.json", "adapter_model.safetensors"})):
+            whole = self.folder / name
+            self.adapted(whole, steps=4, **more)
+            self.assertEqual({p.name for p in (whole / "reference").iterdir()}, files)
+            pulls = self.first_pull(whole)
+            self.assertEqual(pulls[0], 0)  # one update in a step: the first sees the policy that RL starts from
+            self.assertGreater(min(pulls[1:]), 0)
+            for steps in (0, 1, 3):
+                run = self.folder / f"{name} after {steps}"
+                self.adapted(run, steps=steps, **more)
+                self.adapted(run, "--resume", steps=4, **more)
+                self.assert_same_run(run, whole)
+
+    def test_a_damaged_reference_of_an_adapter_is_refused(self):
+        run = self.folder / "run"
+        self.adapted(run, steps=1)
+        for name in ("adapter_model.safetensors", "adapter_config.json", "manifest.json"):
+            path = run / "reference" / name
+            data = path.read_bytes()
+            for damage in (lambda: path.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:]), path.unlink):
+                damage()
+                sections = {**self.EXTRA, "lora": {"rank": 2}, "train": {"steps": 2, "sequences_per_update": 0}}
+                self.assert_refused(train(run, "--resume", **sections), 3, "reference", name, "--overwrite")
+            path.write_bytes(data)
+        self.adapted(run, "--resume", steps=2)
 
     def test_a_run_without_a_pull_has_no_reference(self):
         run = self.folder / "run"
@@ -247,6 +183,36 @@ class Elsewhere(support.Test):
         self.assertEqual(support.checkpoints(self.folder / "a" / "runs" / "x")[-1], "step-000010")
         self.assertFalse((self.folder / "b" / "runs").exists())
 
+    def test_reward_files_are_found_from_any_folder(self):
+        start, other = self.folder / "it's a folder", self.folder / "b"
+        start.mkdir()
+        other.mkdir()
+        (start / "mine.py").write_text("def reward(completions, **columns):\n    return [len(c) % 3 / 2 for c in completions]\n")
+        (start / "answer.py").write_text("import json, sys\nprint('words', open(sys.argv[1]).read(), file=sys.stderr)\n"
+                                         "for line in sys.stdin:\n"
+                                         "    row = json.loads(line)\n"
+                                         "    print(json.dumps([0.5] * len(row['completions'])), flush=True)\n")
+        (start / "words.txt").write_text("w")
+        (start / "python").symlink_to(sys.executable)
+        functions = ["python:mine.py:reward @chains", "exec:python3 answer.py ./words.txt", "task"]
+        rewards = {"functions": json.dumps(functions), "python": "./python"}
+        whole = {"cwd": start, "reward": rewards, "train": {"steps": 3}}
+        self.assert_exit(train("whole", **whole), 0)
+        self.assert_exit(train("run", **{**whole, "train": {"steps": 2}}), 0)
+        config = (start / "run" / "config.yaml").read_text()
+        for name in ("mine.py", "python"):  # the others' words are quoted
+            self.assertIn(f"{start}/{name}", config)
+        self.assert_exit(keel("train", start / "run" / "config.yaml", "--resume", "train.steps=3", cwd=other), 0)
+        rl = [row for row in support.metrics(start / "whole") if row["phase"] == "rl"]
+        self.assertEqual([key for key in rl[0] if key.startswith("reward/function/")],
+                         [f"reward/function/{function}" for function in
+                          ("python:mine.py:reward @chains", "exec:python3 answer.py words.txt", "task")])
+        self.assertEqual([row for row in support.metrics(start / "run") if row["phase"] == "rl"], rl)
+        for name in self.final_files(start / "whole"):
+            self.assertEqual((start / "run" / name).read_bytes(), (start / "whole" / name).read_bytes(), name)
+        # From the folder that it was started in, by the names that were given then.
+        self.assert_exit(train("run", "--resume", **{**whole, "train": {"steps": 4}}), 0)
+
     def test_a_run_that_was_moved_says_what_to_set(self):
         self.assert_exit(train(self.folder / "old", train={"steps": 1}), 0)
         (self.folder / "old").rename(self.folder / "new")
@@ -254,6 +220,108 @@ class Elsewhere(support.Test):
         result = keel("train", config, "--resume", "train.steps=2")
         self.assert_refused(result, 3, f"{self.folder}/old", "run.dir=FOLDER", "moved")
         self.assert_exit(keel("train", config, "--resume", "train.steps=2", f"run.dir={self.folder}/new"), 0)
+
+
+class Rows(support.Test):
+    """What a run has written about itself is what it finds again, or it says where it is not."""
+
+    def setUp(self):
+        super().setUp()
+        self.whole, self.run = self.folder / "whole", self.folder / "run"
+        self.assert_exit(train(self.whole, train={"steps": 4}), 0)
+        self.assert_exit(train(self.run, train={"steps": 2}), 0)
+        self.sound = support.tree(self.run)
+
+    def resumed(self, *flags):
+        return train(self.run, "--resume", *flags, train={"steps": 4})
+
+    def restore(self):
+        shutil.rmtree(self.run)
+        for name, data in self.sound.items():
+            path = self.run / name
+            if data is None:
+                path.mkdir(parents=True, exist_ok=True)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+
+    def test_every_flipped_bit_is_named_by_file_and_line_and_nothing_changes(self):
+        draws = random.Random(3)
+        for name in ("metrics.jsonl", "samples.jsonl"):
+            data = self.sound[name]
+            for _ in range(12):
+                at = draws.randrange(len(data) - 1)
+                flipped = bytearray(data)
+                flipped[at] ^= 1 << draws.randrange(8)
+                (self.run / name).write_bytes(flipped)
+                before = support.tree(self.run)
+                line = data[:at].count(b"\n") + 1
+                self.assert_refused(self.resumed(), 3, f"{name}: line {line} is not what was written there", "--damaged-rows")
+                self.assertEqual(support.tree(self.run), before)
+            (self.run / name).write_bytes(data)
+        self.assert_exit(self.resumed(), 0)
+        metrics = support.metrics(self.run)  # the shorter run also measured at its end
+        self.assertEqual([row for row in metrics if (row["phase"], row["step"]) != ("eval", 10)], support.metrics(self.whole))
+
+    def test_missing_emptied_and_shortened_rows_are_named(self):
+        for name in ("metrics.jsonl", "samples.jsonl"):
+            lines = self.sound[name].splitlines(keepends=True)
+            (self.run / name).unlink()
+            self.assert_refused(self.resumed(), 3, f"{name}: it is missing")
+            for kept in (0, 1, len(lines) - 1):
+                (self.run / name).write_bytes(b"".join(lines[:kept]))
+                self.assert_refused(self.resumed(), 3, f"{name}: it ends after line {kept} of {len(lines)}")
+            (self.run / name).write_bytes(b"".join(lines[1:] + lines[:1]))
+            self.assert_refused(self.resumed(), 3, f"{name}: line 1 is not what was written there")
+            (self.run / name).write_bytes(self.sound[name])
+
+    def test_the_way_out_loses_nothing(self):
+        damaged = self.sound["metrics.jsonl"].replace(b'"step":3', b'"step":7', 1)
+        self.assertNotEqual(damaged, self.sound["metrics.jsonl"])
+        (self.run / "metrics.jsonl").write_bytes(damaged)
+        (self.run / "samples.jsonl").unlink()
+        result = self.resumed("--damaged-rows")
+        self.assert_exit(result, 0)
+        self.assertIn("metrics.jsonl: line 3 is not what was written there", result.stdout)
+        self.assertIn("samples.jsonl: it is missing", result.stdout)
+        self.assertEqual((self.run / "metrics.jsonl.damaged").read_bytes(), damaged)
+        self.assertIn("line 3 is not", (self.run / "log.txt").read_text())
+        kept = [row["step"] for row in support.metrics(self.run) if row["phase"] == "sft"]
+        self.assertEqual(kept, [1, 2, 4, 5, 6, 7, 8])
+        for name in self.final_files(self.whole):
+            self.assertEqual((self.run / name).read_bytes(), (self.whole / name).read_bytes(), name)
+        self.assert_exit(train(self.run, "--resume", train={"steps": 5}), 0)  # as sound as any other
+        self.assert_refused(train(self.folder / "new", "--damaged-rows"), 2, "--resume")
+
+    def test_a_log_is_nobodys_data(self):
+        def write(data):
+            return lambda path: path.write_bytes(data)
+
+        log = self.sound["log.txt"]
+        for damage, told in ((lambda path: path.unlink(), "log.txt: it is missing"), (write(b""), "log.txt: it ends after line 0"),
+                             (write(log[:50]), "log.txt: it ends after line"), (write(b"\0" * 10), "log.txt: it ends after line 0"),
+                             (write(log.replace(b"loss", b"LOSS", 1)), "log.txt: line 1 is not what was written there")):
+            damage(self.run / "log.txt")
+            result = self.resumed()
+            self.assert_exit(result, 0)
+            self.assertIn(told, result.stdout)
+            text = (self.run / "log.txt").read_text()
+            self.assertIn(told, text)
+            self.assertIn("RL 4/4", text)
+            for name in self.final_files(self.whole):
+                self.assertEqual((self.run / name).read_bytes(), (self.whole / name).read_bytes(), name)
+            self.restore()
+
+    def test_a_damaged_manifest_is_a_damaged_checkpoint(self):
+        path = self.run / "checkpoints" / support.checkpoints(self.run)[-1] / "manifest.json"
+        data = path.read_bytes()
+        draws = random.Random(4)
+        for at in sorted(draws.sample(range(len(data)), 12)):
+            path.write_bytes(data[:at] + bytes([data[at] ^ 1 << draws.randrange(8)]) + data[at + 1:])
+            result = self.resumed()
+            self.assert_exit(result, 0)
+            self.assertIn("is damaged", result.stdout, at)
+            self.restore()
 
 
 class Finished(support.Test):
@@ -277,50 +345,38 @@ class Finished(support.Test):
         self.assertEqual([row for row in support.metrics(run) if row not in extra], support.metrics(whole))
 
 
-class DamagedCheckpoint(support.Test):
-    def test_the_newest_sound_one_is_taken_with_a_warning(self):
-        whole = self.folder / "whole"
-        self.assert_exit(train(whole), 0)
-        older, newest = support.checkpoints(whole)
-
-        def flip(folder):
-            data = bytearray((folder / "model.safetensors").read_bytes())
-            data[len(data) // 2] ^= 1
-            (folder / "model.safetensors").write_bytes(data)
-
-        def truncate(folder):
-            data = (folder / "optimizer.safetensors").read_bytes()
-            (folder / "optimizer.safetensors").write_bytes(data[:-1])
-
-        def delete(folder):
-            (folder / "state.json").unlink()
-
-        def garble(folder):
-            (folder / "manifest.json").write_bytes(b"\0" * 100)
-
-        damages = ((flip, "model.safetensors"), (truncate, "optimizer.safetensors"), (delete, "state.json"),
-                   (garble, "manifest.json"))
-        for damage, file in damages:
-            run = self.folder / damage.__name__
-            shutil.copytree(whole, run)
-            damage(run / "checkpoints" / newest)
-            result = train(run, "--resume")
-            self.assert_exit(result, 0)
-            self.assertIn(f"{newest} is damaged", result.stdout)
-            self.assertIn(file, result.stdout)
-            self.assertIn(f"resumed from {run}/checkpoints/{older}", result.stdout)
-            self.assert_same_run(run, whole)
-
-        run = self.folder / "all"
-        shutil.copytree(whole, run)
-        flip(run / "checkpoints" / newest)
-        delete(run / "checkpoints" / older)
+class DamagedCheckpoints(support.Test):
+    def test_without_a_sound_one_a_run_is_refused_and_nothing_changes(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run), 0)
+        older, newest = support.checkpoints(run)
+        path = run / "checkpoints" / newest / "model.safetensors"
+        path.write_bytes(path.read_bytes()[:-1])
+        (run / "checkpoints" / older / "state.json").unlink()
         before = support.tree(run)
         result = train(run, "--resume")
         self.assert_refused(result, 3, str(run), "no sound checkpoint", "--overwrite")
-        self.assertIn(f"{newest} is damaged", result.stdout)
-        self.assertIn(f"{older} is damaged", result.stdout)
+        self.assertIn(f"{newest} is damaged (model.safetensors has ", result.stdout)
+        self.assertIn(f"{older} is damaged (state.json is missing", result.stdout)
         self.assertEqual(support.tree(run), before)
+
+    def test_no_command_loads_one_and_what_was_changed_on_purpose_is_loaded_without_its_manifest(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 0}, eval={"prompts": 0}), 0)
+        model = run / "checkpoints" / support.checkpoints(run)[-1]
+        path = model / "generation_config.json"
+        path.write_text(path.read_text().replace('"temperature": 1.0', '"temperature": 0.9'))
+        config = self.folder / "next.json"
+        config.write_text(json.dumps({"model": str(model), "sft": {"steps": 0}, "train": {"steps": 0},
+                                      "eval": {"prompts": 0}, "run": {"dir": str(self.folder / "next")}}))
+        commands = (("generate", "--model", model, "--prompt", "<bos>"), ("train", config),
+                    ("eval", support.QUICKSTART, "--model", model, "eval.prompts=2"))
+        for command in commands:
+            self.assert_refused(keel(*command), 3, str(model), "generation_config.json has another checksum", "manifest.json")
+        self.assertFalse((self.folder / "next").exists())
+        (model / "manifest.json").unlink()
+        for command in commands:
+            self.assert_exit(keel(*command), 0)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 import types
@@ -421,6 +422,50 @@ def reward(completions, **columns):
                 return file.read().rpartition(")")[2].split()[0] != "Z"
         except OSError:
             return False
+
+
+
+# Judges by the length of the text, and not at all where that is odd; notes what it said.
+IN_PART = '''
+import json
+def reward(prompts, completions, **columns):
+    rewards = [None if len(c) % 2 else float(len(c) % 7) for c in completions]
+    with open("NOTE", "a") as note:
+        note.write(json.dumps([prompts[0], completions, rewards]) + "\\n")
+    return rewards
+'''
+
+
+class Unjudged(support.Test):
+    def test_completions_that_nobody_judged_have_no_part_in_a_step(self):
+        """Means, deviations and advantages by hand, from what the function said."""
+        note, run = self.folder / "note", self.folder / "run"
+        (self.folder / "part.py").write_text(IN_PART.replace("NOTE", str(note)))
+        result = support.train(run, reward={"functions": json.dumps([f"python:{self.folder / 'part.py'}"]), "workers": 1, "python": sys.executable},
+                               record={"samples_per_step": 100}, objective={"method": "grpo"}, eval={"prompts": 0})
+        self.assert_exit(result, 0)
+        groups = [json.loads(line) for line in note.read_text().splitlines()]
+        rows = [row for row in support.metrics(run) if row["phase"] == "rl"]
+        samples = [row for row in support.read_jsonl(run / "samples.jsonl") if row["phase"] == "rl"]
+        self.assertEqual((len(groups), len(rows)), (16, 4))
+        left_out = 0
+        for step, row in enumerate(rows):
+            mine = groups[4 * step:4 * step + 4]
+            judged = {prompt: [r for r in rewards if r is not None] for prompt, _, rewards in mine}
+            every = [r for rewards in judged.values() for r in rewards]
+            left_out += 16 - len(every)
+            self.assertEqual(row.get("reward/unscored", 0), 16 - len(every))
+            self.assertAlmostEqual(row["reward/mean"], statistics.mean(every))
+            self.assertAlmostEqual(row["reward/std"], statistics.stdev(every))
+            self.assertEqual(row["reward/zero_std_groups"], sum(len(set(rewards)) < 2 for rewards in judged.values()) / 4)
+            seen = [sample for sample in samples if sample["step"] == row["step"]]
+            self.assertEqual(sorted((s["prompt"], s["reward"]) for s in seen), sorted((p, r) for p, rewards in judged.items() for r in rewards))
+            for sample in seen:
+                rewards = judged[sample["prompt"]]
+                flat = len(set(rewards)) < 2
+                want = 0 if flat else (sample["reward"] - statistics.mean(rewards)) / (statistics.stdev(rewards) + 1e-6)
+                self.assertAlmostEqual(sample["advantage"], want, places=5)
+        self.assertGreater(left_out, 10)
 
 
 if __name__ == "__main__":

@@ -103,6 +103,23 @@ results = [libc.unshare(0x10000000), libc.unshare(0x20000), libc.mount(b"none", 
            libc.setns(0, 0), libc.umount2(b"/tmp", 2), libc.setuid(0)]
 print("contained" if results == [-1] * 7 and os.getuid() != 0 else f"escaped {results}")
 """,
+    "changing the limits and the place in the queue of who keeps hold of it": """
+import ctypes, os, resource
+libc = ctypes.CDLL(None, use_errno=True)
+answers = []
+for ask in (lambda: resource.prlimit(1, resource.RLIMIT_CPU, (0, 0)), lambda: resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0)),
+            lambda: resource.prlimit(1, resource.RLIMIT_FSIZE), lambda: resource.prlimit(os.getppid(), resource.RLIMIT_AS, (0, 0)),
+            lambda: os.sched_setaffinity(1, {0}), lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
+            lambda: os.setpriority(os.PRIO_PROCESS, 1, 19), lambda: os.setpriority(os.PRIO_USER, os.getuid(), 19)):
+    try:
+        ask()
+        answers.append("escaped")
+    except PermissionError:
+        answers.append("contained")
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # its own it may lower
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+print("contained" if answers == ["contained"] * 8 else answers)
+""",
     "memory that is no process's": """
 import os, socket
 answers = []
@@ -186,24 +203,13 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def sandboxed():
-    """Processes that run a program under test, anywhere on this machine."""
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and b"-I\0-B\0" in (entry / "cmdline").read_bytes():
-                found.append(entry.name)
-        except OSError:
-            pass
-    return found
-
-
 class Namespaces(support.Test):
     WAY, PREFIX, PYTHON = "namespaces", (), sys.executable
 
     def setUp(self):
         super().setUp()
         self.require_way()
+        self.own = support.Descendants()
         probe = self.judge([{"completion": "print('contained')", "answer": [{"input": "", "output": "contained"}]}], check=False)
         if probe.returncode == 2:
             self.assertIn("only in a sandbox", probe.stderr)
@@ -229,13 +235,17 @@ class Namespaces(support.Test):
         self.assert_nothing_runs()
         return [json.loads(line)["reward"] for line in result.stdout.splitlines()]
 
+    def sandboxed(self):
+        """Processes that run a program under test and come from this test."""
+        return self.own.running(b"-I\0-B\0")
+
     def assert_nothing_runs(self):
-        """What another test runs at the same time ends by itself; a survivor would stay."""
+        """Who was killed may take a moment to be gone; a survivor would stay."""
         for _ in range(1000):
-            if not sandboxed():
+            if not self.sandboxed():
                 return
             support.time.sleep(0.01)
-        self.fail(f"survivors: {sandboxed()}")
+        self.fail(f"survivors: {self.sandboxed()}")
 
     def test_what_must_fail_inside(self):
         secret, unix = self.folder / "secret.txt", self.folder / "unix"
@@ -301,7 +311,8 @@ class Namespaces(support.Test):
         python = "/usr/bin/python3"
         if not os.path.exists(python) or subprocess.run([*prefix, support.KEEL, "--version"], stdout=subprocess.DEVNULL).returncode != 0:
             self.skipTest("another user can read neither keel nor a Python here")
-        for name in ("a fork bomb", "a gigabyte of memory", "new namespaces, mounts and a way up by chroot"):
+        for name in ("a fork bomb", "a gigabyte of memory", "new namespaces, mounts and a way up by chroot",
+                     "changing the limits and the place in the queue of who keeps hold of it"):
             row = {"completion": CONTAINED[name], "answer": [{"input": "", "output": "contained"}]}
             self.assertEqual(self.judge([row] * TIMES, prefix=prefix, python=python), [1] * TIMES, name)
 
@@ -315,7 +326,7 @@ class Namespaces(support.Test):
         path.write_text(json.dumps({"completion": CUT_OFF["children that stay and work"], "answer": [{"input": "", "output": "x"}]}) + "\n")
         process = subprocess.Popen([*self.PREFIX, support.KEEL, "reward", str(path), 'reward.functions=["code"]', f"reward.python={self.PYTHON}",
                                             "reward.code_seconds=600"], stdout=subprocess.DEVNULL)
-        self.assertTrue(support.wait_for(process, lambda: len(sandboxed()) > 4))
+        self.assertTrue(support.wait_for(process, lambda: len(self.sandboxed()) > 4))
         process.kill()
         process.wait()
         self.assert_nothing_runs()

@@ -1,5 +1,7 @@
 """The files of a finished run, and what is printed meanwhile."""
 
+import base64
+import hashlib
 import html.parser
 import json
 import math
@@ -17,9 +19,12 @@ RL_KEYS = """phase step updates
     trust_region/masked trust_region/masked_positive trust_region/masked_negative trust_region/outside
     trust_region/divergence_mean trust_region/divergence_max trust_region/divergence_infinite
     mismatch/abs_prob_mean mismatch/abs_prob_max ratio/mean ratio/max ratio/clamped
-    completion/length_mean completion/length_max completion/truncated optimizer/grad_norm optimizer/lr skipped_steps
+    completion/length_mean completion/length_max completion/truncated optimizer/grad_norm optimizer/grad_norm_max
+    optimizer/grad_clipped optimizer/lr skipped_steps
     time/rollout time/reward time/train time/checkpoint throughput/rollout_tokens_per_s throughput/train_tokens_per_s
-    memory/peak_bytes certificate/gain certificate/max_penalty certificate/average_penalty certificate/bound
+    policy/prob_difference_max policy/prob_difference_min trust_region/bad_updates
+    memory/peak_bytes certificate/gain certificate/max_penalty certificate/average_penalty
+    certificate/average_penalty_low certificate/bound certificate/standard_error certificate/improved
     certificate/divergence time/certificate""".split()
 TOKEN_ARRAYS = ("tokens", "behavior_logp", "logp", "coefficient", "kept", "divergence", "threshold")
 
@@ -38,6 +43,30 @@ class Links(html.parser.HTMLParser):
             if name in ("src", "href", "xlink:href", "data", "action", "srcset") and not (value or "").startswith(
                     ("#", "data:")):
                 self.found.append((tag, name, value))
+
+
+class Parts(html.parser.HTMLParser):
+    """The policy of a page, the texts of its scripts and styles, and attributes that would be either."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.policy, self.inside, self.texts, self.inline = "", None, {"script": [], "style": []}, []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        if values.get("http-equiv") == "Content-Security-Policy":
+            self.policy = values["content"]
+        if tag in self.texts:
+            self.inside = tag
+        self.inline += [name for name, _ in attributes if name.startswith("on") or name == "style"]
+
+    def handle_endtag(self, tag):
+        self.inside = None if tag == self.inside else self.inside
+
+    def handle_data(self, data):
+        if self.inside:
+            self.texts[self.inside].append(data)
 
 
 class FinishedRun(support.Test):
@@ -109,7 +138,7 @@ class FinishedRun(support.Test):
             support.verify_checkpoint(self.run / "checkpoints" / name)
         self.assertEqual((self.run / "checkpoints" / "LATEST").read_text(), "step-000012\n")
         self.assertEqual(sorted(os.listdir(self.run)),
-                         ["checkpoints", "config.yaml", "log.txt", "metrics.jsonl", "report.html", "samples.jsonl"])
+                         ["checkpoints", "config.yaml", "log.txt", "metrics.jsonl", "report.html", "samples.jsonl", "used.json"])
         self.assertEqual(len((self.run / "log.txt").read_text().splitlines()), 12)  # a line per step
 
     def assert_self_contained(self, page):
@@ -120,6 +149,15 @@ class FinishedRun(support.Test):
         self.assertEqual(links.found, [])
         self.assertEqual(re.findall(r"@import|url\((?!#|['\"]?data:)", text), [])
         self.assertEqual([u for u in re.findall(r"https?://[\w./-]*", text) if not u.startswith("http://www.w3.org/")], [])
+        parts = Parts(text)
+        directives = dict(directive.strip().split(" ", 1) for directive in parts.policy.split(";"))
+        self.assertEqual(directives.pop("default-src"), "'none'")
+        self.assertEqual(parts.inline, [])
+        for tag, texts in parts.texts.items():
+            self.assertEqual(len(texts), 1, tag)
+            digest = base64.b64encode(hashlib.sha256(texts[0].encode()).digest()).decode()
+            self.assertEqual(directives.pop(f"{tag}-src"), f"'sha256-{digest}'")
+        self.assertEqual(set(directives.values()), {"'none'"})  # and nothing that allows more
 
     def test_reports_of_one_run_and_of_two_need_nothing_else(self):
         self.assert_self_contained(self.run / "report.html")

@@ -319,7 +319,7 @@ TEST(JsonConfig, GivesEveryPathItsLine) {
 }
 
 TEST(JsonConfig, IsStrict) {
-  EXPECT_TRUE(contains(json_error("{\"a\": 1,\n}"), "run.json:2: not valid JSON: syntax error"));
+  EXPECT_TRUE(contains(json_error("{\"a\": 1,\n}"), "run.json:2: not valid JSON: column 1: syntax error"));
   EXPECT_TRUE(contains(json_error("{\"a\": 1}\n// comment"), "run.json:2: not valid JSON: "));
   EXPECT_TRUE(contains(json_error("{\"a\": 1} {}"), "run.json:1: not valid JSON: "));
   EXPECT_TRUE(contains(json_error("{\"a\": NaN}"), "run.json:1: not valid JSON: "));

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "keel/core/json.h"
+
 namespace keel {
 namespace {
 
@@ -76,7 +78,24 @@ TEST(Console, WithoutColoursNothingButThePlainTextIsWritten) {
 TEST(Console, ColoursAreEscapeSequencesThatEndWithTheText) {
   Recording out;
   Console console(out.file, out.options(true, true));
-  EXPECT_EQ(console.paint(Paint::kGreen, "ok"), "\x1b[32mok\x1b[0m");
+  console.line("all " + console.paint(Paint::kGreen, "ok") + console.paint(Paint::kRed, "!"));
+  console.warning("slow");
+  EXPECT_EQ(out.text(), "all \x1b[32mok\x1b[0m\x1b[31m!\x1b[0m\n\x1b[33mwarning: \x1b[0mslow\n");
+}
+
+TEST(Console, NoTextCanSteerTheTerminalPaintedOrNot) {
+  for (const bool color : {false, true}) {
+    Recording out;
+    Console console(out.file, out.options(true, color));
+    console.line("a\tb\n\x1b[31mred\x07" + console.paint(Paint::kDim, "\x1b[2J\xC2\x9B"));
+    console.warning("\x1b]0;title\x07");
+    console.heading("\xE2\x80\xAE");
+    std::string text = out.text();
+    for (const std::string ours : {"\x1b[2m", "\x1b[0m", "\x1b[33m", "\x1b[1m"})
+      for (size_t at = text.find(ours); color && at != std::string::npos; at = text.find(ours))
+        text.erase(at, ours.size());
+    EXPECT_EQ(text, "a\tb\n\\x1b[31mred\\x07\\x1b[2J\\u009b\nwarning: \\x1b]0;title\\x07\n\n\\u202e\n");
+  }
 }
 
 TEST(Console, AFileIsNoTerminalAndGetsNoColours) {
@@ -108,6 +127,13 @@ TEST(EscapeControls, MakesControlsBidiMarksAndBrokenBytesVisible) {
   EXPECT_EQ(escape_controls("\xFF\xC3"), "\\xff\\xc3");           // no UTF-8
   EXPECT_EQ(escape_controls("\xC0\xAF"), "\\xc0\\xaf");           // an overlong slash
   EXPECT_EQ(escape_controls(std::string_view("\0", 1)), "\\x00");
+}
+
+TEST(EscapeControls, OfJsonKeepsItsValue) {
+  const std::string json = "{\"a\x7f\": \"\xC2\x9B\xE2\x80\xAE\xF3\xA0\x81\x81 \\u001b 数\",\r\n\t\"b\": 1}";
+  const std::string escaped = escape_json_controls(json);
+  EXPECT_EQ(escaped, "{\"a\\u007f\": \"\\u009b\\u202e\\udb40\\udc41 \\u001b 数\", \n\t\"b\": 1}");
+  EXPECT_EQ(Json::parse(escaped), Json::parse(json));
 }
 
 TEST(EscapeControls, LeavesOrdinaryTextOfEveryScriptAlone) {

@@ -1,5 +1,6 @@
 #include "keel/core/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,11 +13,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <sstream>
 #include <thread>
 #include <vector>
 
 #include "keel/core/error.h"
+#include "keel/core/held_folder.h"
 
 namespace keel {
 namespace {
@@ -41,6 +44,13 @@ class FileTest : public testing::Test {
     std::ostringstream bytes;
     bytes << std::ifstream(path, std::ios::binary).rdbuf();
     return bytes.str();
+  }
+  /// Every file below a folder, by its path from there, with its bytes.
+  static std::map<std::string, std::string> read_tree(const fs::path& folder) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+      files[fs::relative(entry.path(), folder)] = entry.is_regular_file() ? get(entry.path()) : "";
+    return files;
   }
   std::vector<std::string> names() const {
     std::vector<std::string> found;
@@ -91,7 +101,7 @@ std::string in_child(const std::function<std::string()>& action) {
 
 void limit_file_size(rlim_t bytes) {
   std::signal(SIGXFSZ, SIG_IGN);  // as the program does
-  struct rlimit limit {};
+  struct rlimit limit{};
   ::getrlimit(RLIMIT_FSIZE, &limit);
   limit.rlim_cur = bytes;
   if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) std::abort();
@@ -247,16 +257,42 @@ TEST_F(FileTest, ReadingStopsAtTheLargestAcceptedSize) {
   put(at("f"), std::string(1000, 'x'));
   EXPECT_EQ(read_file(at("f"), 1000).size(), 1000u);
   expect_error(error_of([&] { read_file(at("f"), 999); }), ExitCode::kBadInput, {at("f"), "1000", "999"});
-  expect_error(error_of([&] { read_file("/dev/zero", 1 << 20); }), ExitCode::kBadInput, {"/dev/zero", "at least"});
 }
 
-TEST_F(FileTest, FilesThatDoNotTellTheirSizeAreReadWhole) {
+TEST_F(FileTest, WhatIsNoRegularFileIsRefusedAndNotRead) {
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
-  const std::string bytes(200'000, 'p');
-  std::thread writer([&] { put(at("pipe"), bytes); });
-  EXPECT_EQ(read_file(at("pipe")), bytes);
-  writer.join();
-  EXPECT_FALSE(read_file("/proc/self/status").empty());
+  fs::create_symlink(at("pipe"), at("link"));
+  for (const auto& [path, kind] : {std::pair{at("pipe"), "a pipe"},
+                                   {at("link"), "a pipe"},
+                                   {fs::path("/dev/zero"), "a device"},
+                                   {fs::path("/dev/null"), "a device"}})
+    expect_error(error_of([&] { read_file(path); }), ExitCode::kBadInput, {path, kind, "give a file"});
+  // The system's own files have no size and can be without end, or wait: nothing is read of them.
+  EXPECT_EQ(read_file("/proc/self/status"), "");
+}
+
+TEST_F(FileTest, ANameThatCannotBeLookedUpIsBadInput) {
+  put(at("f"), "x");
+  EXPECT_TRUE(path_exists(at("f")) && path_exists(folder_) && is_folder(folder_));
+  EXPECT_FALSE(is_folder(at("f")) || path_exists(at("none")) || is_folder(at("none")) || path_exists(at("f") / "x"));
+  fs::create_symlink(at("circle"), at("circle"));
+  const std::string name(300, 'n'), path = "/" + std::string(100'000, 'p');
+  for (const fs::path& wrong : {at(name), fs::path(path), at("circle")})
+    for (const auto& look : {path_exists, is_folder}) {
+      const std::string got = error_of([&] { look(wrong); });
+      expect_error(got, ExitCode::kBadInput, {"cannot read"});
+      EXPECT_LT(got.size(), 1000u);
+    }
+  expect_error(error_of([&] { read_file(at(name)); }), ExitCode::kBadInput, {"File name too long", "shorter names"});
+}
+
+TEST_F(FileTest, AnInputFileKnowsWhenItWasChanged) {
+  put(at("f"), "0123456789");
+  const InputFile file = InputFile::open(at("f"));
+  EXPECT_FALSE(file.was_changed());
+  const timespec times[2] = {{1, 0}, {1, 0}};
+  ::utimensat(AT_FDCWD, at("f").c_str(), times, 0);
+  EXPECT_TRUE(file.was_changed());
 }
 
 TEST_F(FileTest, AnInputFileReadsAnyPlaceAndNoticesThatItShrank) {
@@ -385,6 +421,91 @@ TEST_F(FileTest, ATreeIsRemovedWithoutFollowingLinks) {
   EXPECT_EQ(names(), std::vector<std::string>{"kept"});
   EXPECT_EQ(get(at("kept/f")), "x");
   remove_tree(at("tree"));
+}
+
+TEST_F(FileTest, TwoFoldersExchangeTheirNames) {
+  for (const char* name : {"one", "two"}) {
+    create_directories(at(name));
+    put(at(name) / "f", name);
+  }
+  if (!exchange_directories(at("one"), at("two"))) GTEST_SKIP() << "not on this filesystem";
+  EXPECT_EQ(get(at("one/f")), "two");
+  EXPECT_EQ(get(at("two/f")), "one");
+  EXPECT_FALSE(exchange_directories(at("one"), at("three")));
+}
+
+TEST_F(FileTest, AGrowingFileThatLostItsNameKeepsItsBytes) {
+  AppendFile file = AppendFile::open(at("log"));
+  file.append_line("one");
+  EXPECT_TRUE(file.has_its_name());
+  fs::remove(at("log"));
+  EXPECT_FALSE(file.has_its_name());
+  put(at("log"), "another\n");
+  EXPECT_FALSE(file.has_its_name());
+  file.append_line("two");
+  file.copy_to(at("copy"));
+  EXPECT_EQ(get(at("copy")), "one\ntwo\n");
+  EXPECT_EQ(get(at("log")), "another\n");
+}
+
+TEST_F(FileTest, AFolderIsClaimedOnceAndAgainWhenItIsLetGoOf) {
+  create_directories(at("run"));
+  std::optional<HeldFolder> held = HeldFolder::claim(at("run"));
+  ASSERT_TRUE(held);
+  EXPECT_FALSE(HeldFolder::claim(at("run")));
+  EXPECT_TRUE(held->is_at_its_path());
+  EXPECT_EQ(held->whereabouts(), fs::canonical(at("run")));
+  held.reset();
+  EXPECT_TRUE(HeldFolder::claim(at("run")));
+  expect_error(error_of([&] { HeldFolder::claim(at("none")); }), ExitCode::kBadConfiguration, {at("none")});
+}
+
+TEST_F(FileTest, WhatHasTheNameOfAHeldFolderIsNotTouched) {
+  create_directories(at("run/old"));
+  put(at("run/old/f"), "mine");
+  const HeldFolder held = *HeldFolder::claim(at("run"));
+  fs::rename(at("run"), at("moved"));
+  create_directories(at("elsewhere/old"));
+  put(at("elsewhere/old/f"), "theirs");
+  put(at("elsewhere/log"), "theirs\n");
+  fs::rename(at("elsewhere"), at("run"));
+  EXPECT_FALSE(held.is_at_its_path());
+  EXPECT_EQ(held.whereabouts(), fs::canonical(at("moved")));
+  const auto theirs = [&] { return read_tree(at("run")); };
+  const auto before = theirs();
+
+  write_atomically(at("run/new"), "mine");
+  create_directories(at("run/folder/deep"));
+  AppendFile::open(at("run/log")).append_line("mine");
+  cut_to_size(at("run/log"), 0);
+  rename_directory(at("run/folder"), at("run/renamed"));
+  EXPECT_EQ(read_file(at("run/old/f")), "mine");
+  EXPECT_EQ(InputFile::open(at("run/old/f")).size(), 4u);
+  EXPECT_EQ(list_directory(at("run")), (std::vector<std::string>{"log", "new", "old", "renamed"}));
+  remove_tree(at("run/old"));
+  EXPECT_EQ(theirs(), before);
+  EXPECT_EQ(list_directory(at("moved")), (std::vector<std::string>{"log", "new", "renamed"}));
+  EXPECT_EQ(get(at("moved/new")), "mine");
+
+  write_atomically(at("run.rescued"), "x");  // begins like the held one, and is another
+  EXPECT_EQ(get(at("run.rescued")), "x");
+}
+
+TEST_F(FileTest, AHeldFolderThatWasRemovedIsNotMadeAnew) {
+  create_directories(at("run"));
+  const HeldFolder held = *HeldFolder::claim(at("run"));
+  fs::remove(at("run"));
+  EXPECT_FALSE(held.is_at_its_path());
+  EXPECT_EQ(held.whereabouts(), std::nullopt);
+  EXPECT_NE(error_of([&] { create_directories(at("run/checkpoints")); }), "");
+  EXPECT_NE(error_of([&] { write_atomically(at("run/file"), "x"); }), "");
+  EXPECT_FALSE(fs::exists(at("run")));
+}
+
+TEST_F(FileTest, FullPathsHaveNoDotsAndNoSlashAtTheirEnd) {
+  EXPECT_EQ(full_path("/a/./b/../c/"), "/a/c");
+  EXPECT_EQ(full_path("/"), "/");
+  EXPECT_EQ(full_path("x"), (fs::current_path() / "x").string());
 }
 
 TEST_F(FileTest, TheRootFolderIsNeverRemoved) {

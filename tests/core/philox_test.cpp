@@ -40,15 +40,14 @@ TEST(Philox, UniformLiesStrictlyBetweenZeroAndOneForTheExtremeWords) {
   }
 }
 
-TEST(Philox, UniformIsTheMiddleOfEquallyWideIntervals) {
-  EXPECT_NEAR(uniform(0x00000000u), 0.0, 1e-7);
-  EXPECT_NEAR(uniform(0x40000000u), 0.25, 1e-7);
-  EXPECT_NEAR(uniform(0x80000000u), 0.5, 1e-7);
-  EXPECT_NEAR(uniform(0xffffffffu), 1.0, 1e-6);
-  // The mirror image of a word has the mirror image of its value: no side is favoured by rounding.
-  for (const uint32_t word : {0u, 0x100u, 0x12345678u, 0x7fffff00u, 0x3fffffffu}) {
-    EXPECT_EQ(uniform(word), 1.0f - uniform(~word)) << word;
+TEST(Philox, UniformIsTheMiddleOfEquallyWideIntervalsAsFarAsFloatHoldsIt) {
+  for (const uint32_t word : {0u, 1u, 2u, 77u, 0x100u, 0x7fffffu, 0x1000001u, 0x12345678u, 0x80000000u, 0xfffffeffu}) {
+    const double middle = (static_cast<double>(word) + 0.5) / 4294967296.0;
+    EXPECT_NEAR(uniform(word) / middle, 1, 6e-8) << word;
   }
+  EXPECT_EQ(uniform(0), 1.0 / 8589934592.0);             // 2^-33
+  EXPECT_EQ(uniform(~0u), 1.0 - 1.0 / 16777216.0);       // the largest float below 1
+  EXPECT_EQ(uniform(0x7fffff), 8388607.5 / 4294967296);  // every digit
 }
 
 TEST(Draws, HandOutTheWordsOfOneBlockAfterTheOther) {

@@ -1,6 +1,10 @@
 #include "keel/data/row_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <thread>
 
 #include "keel/data/parquet_rows.h"
 #include "tests/data/data_support.h"
@@ -66,7 +70,8 @@ TEST(RowFile, RefusesALineOfAHundredMegabytesAndReadsTheNext) {
   }
   const RowFile file = RowFile::open(path);
   ASSERT_EQ(file.rows(), 2u);
-  EXPECT_EQ(bad_row_of([&] { file.read(0); }), path + ":1: a row of 104857609 bytes; at most 67108864 are read");
+  const std::string error = bad_row_of([&] { file.read(0); });
+  EXPECT_TRUE(error.starts_with(path + ":1: a row of 104857609 bytes; at most 16777216 (16 MiB) are read")) << error;
   EXPECT_EQ(file.read(1).value["n"], 2);
 }
 
@@ -131,6 +136,110 @@ TEST(RowFile, PassesOverZstdFramesThatHoldNoData) {
   EXPECT_EQ(rows(empty), std::vector<std::string>{});
   const RowFile cut = RowFile::open(folder.write("cut.jsonl.zst", data + large.substr(0, 100)));
   EXPECT_NE(bad_row_of([&] { cut.read(3); }).find("the zstd file is cut off"), std::string::npos);
+}
+
+/// 15,000 rows {} as Python's gzip and pyarrow pack them, and 15,000 nulls as pyarrow writes them.
+struct Packed {
+  const char *name, *hex;
+};
+constexpr Packed kManyRows[] = {
+    {"rows.jsonl.gz",
+     "1f8b0800000000000203edc2310d00000c03a07f969b79af8b5e10f21755555555555555555555555555555555555555555555555555"
+     "5555555555555555555555555555555555555555555555555555d2d84e3ed77c8af0000"},
+    {"rows.jsonl.zst", "28b52ffd60c8ae5d0000187b7d0a0100c22f753704"},
+    {"rows.parquet",
+     "504152311500151015222c15b0ea011500150615061c00000028b52ffd200841000004000000b0ea01001504192c35001806736368656d"
+     "61150200150c250218016125004c1c00000016b0ea01191c191c26001c150c1925060019180161150c16b0ea01163a164c2608491c1500"
+     "15001502003c160019061926b0ea0100000000163a16b0ea012608164c002820706172717565742d6370702d6172726f77207665727369"
+     "6f6e2032362e302e31191c1c0000008a00000050415231"},
+};
+
+TEST(RowFile, RefusesFilesThatUnfoldToManyTimesTheirSizeOrToTooMuch) {
+  const DataFolder folder;
+  for (const auto& [name, hex] : kManyRows) {
+    const std::string path = folder.write(name, bytes_of_hex(hex));
+    if (!can_read(data_format(path))) continue;
+    EXPECT_EQ(RowFile::open(path).rows(), 15'000u) << name;  // few enough
+    EXPECT_EQ(RowFile::open(path, UnpackLimits{.harmless = 0, .expansion = 10'000}).rows(), 15'000u) << name;
+    const std::string ratio =
+        error_of(3, [&] { RowFile::open(path, UnpackLimits{.harmless = 1000, .expansion = 100}); });
+    for (const char* part : {path.c_str(), "unpack to more than", "at most 100 times as many", "unpack it yourself"})
+      EXPECT_NE(ratio.find(part), std::string::npos) << ratio;
+    const std::string total = error_of(3, [&] { RowFile::open(path, UnpackLimits{.total = 40'000}); });
+    for (const char* part : {path.c_str(), "at most 40000", "unpack it yourself"})
+      EXPECT_NE(total.find(part), std::string::npos) << total;
+  }
+}
+
+TEST(RowFile, RefusesAPackedFileThatChangesWhileItIsUnpacked) {
+  if (!can_read(DataFormat::kZstd)) GTEST_SKIP() << "this build reads no .zst";
+  const DataFolder folder;
+  std::string frames;
+  for (int i = 0; i < 3000; ++i) frames += bytes_of_hex(kManyRows[1].hex);  // 45 million rows: a second or two
+  const std::string path = folder.write("rows.jsonl.zst", frames);
+  std::jthread toucher([&](const std::stop_token& stop) {
+    for (int i = 1; !stop.stop_requested(); ++i) {
+      const timespec times[2] = {{i, 0}, {i, 0}};
+      utimensat(AT_FDCWD, path.c_str(), times, 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  EXPECT_NE(error_of(3, [&] { RowFile::open(path, UnpackLimits{.expansion = 10'000}); }).find("was changed while it"),
+            std::string::npos);
+}
+
+/// Overwrites a part of a file and leaves its size, and where wanted its times.
+void overwrite(const std::string& path, std::streamoff at, std::string_view bytes, bool keep_times = false) {
+  struct stat before{};
+  ASSERT_EQ(stat(path.c_str(), &before), 0);
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(at) << bytes;
+  const timespec times[2] = {before.st_atim, before.st_mtim};
+  if (keep_times) {
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  }
+}
+
+TEST(RowFile, NoticesRowsThatWereOverwrittenInPlace) {
+  const DataFolder folder;
+  const std::string text = numbered_lines(3000);
+  for (const bool keep_times : {false, true}) {
+    const std::string path = folder.write("rows.jsonl", text);
+    const RowFile file = RowFile::open(path);
+    const auto changed = static_cast<std::streamoff>(text.find("{\"n\": 1500,") + 6);
+    overwrite(path, changed, "7", keep_times);
+    EXPECT_EQ(file.read(10).value["n"], 10);  // far from it
+    EXPECT_EQ(file.read(2990).value["n"], 2990);
+    const std::string message = error_of(3, [&] { file.read(1500); });
+    for (const char* part : {path.c_str(), "others than when it was first read", "do not change files"})
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+    error_of(3, [&] { file.for_each([](const Row&) {}, [](const BadRow&) {}); });
+    overwrite(path, changed, "1");  // the old content is back
+    EXPECT_EQ(file.read(1500).value["n"], 1500);
+    overwrite(path, 0, std::string(text.size(), ' '));
+    error_of(3, [&] { file.read(0); });
+  }
+}
+
+TEST(RowFile, GoesOnWhereItsRowsAreWhatTheyWere) {
+  const DataFolder folder;
+  const std::string text = numbered_lines(3000), path = folder.write("rows.jsonl", text);
+  const RowFile file = RowFile::open(path);
+  const auto all_are_there = [&] {
+    uint64_t next = 0;
+    file.for_each([&](const Row& row) { EXPECT_EQ(row.value["n"].get<uint64_t>(), next++); },
+                  [](const BadRow& bad) { ADD_FAILURE() << bad.what(); });
+    return next == 3000 && file.read(2999).value["n"] == 2999;
+  };
+  overwrite(path, 0, text);  // touched, with what was there
+  EXPECT_TRUE(all_are_there());
+  std::ofstream(path, std::ios::app) << "{\"n\": 3000}\n";  // grown
+  EXPECT_TRUE(all_are_there());
+  std::filesystem::rename(folder.write("other.jsonl", "{\"n\": 5}\n"), path);  // another file has its name
+  EXPECT_TRUE(all_are_there());
+  const std::string again = folder.write("again.jsonl", text);
+  const RowFile cut = RowFile::open(again);
+  std::filesystem::resize_file(again, text.size() - 1);
+  EXPECT_NE(error_of(3, [&] { cut.read(2999); }).find("do not change files that are being read"), std::string::npos);
 }
 
 TEST(RowFile, HasTheFingerprintOfItsRows) {

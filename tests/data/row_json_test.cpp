@@ -39,7 +39,7 @@ TEST(RowJson, NamesThePlaceAndWhatIsWrong) {
       {R"([{"a": 1}])", "one object per line"},
       {"3", "a row is an object"},
       {"\xef\xbb\xbf{\"a\": 1}", "byte order mark"},
-      {"{\"a\": " + std::string(100, '[') + std::string(100, ']') + "}", "nested deeper"}};
+      {"{\"a\": " + std::string(512, '[') + std::string(512, ']') + "}", "nested deeper than 512"}};
   for (const auto& [text, wanted] : rows) {
     const std::string got = refusal(text);
     EXPECT_TRUE(got.starts_with("f.jsonl:7: ")) << got;

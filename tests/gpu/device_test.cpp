@@ -5,6 +5,7 @@
 
 #include "keel/core/device.h"
 #include "keel/model/lm_head.h"
+#include "keel/model/next_token.h"
 #include "keel/rollout/engine.h"
 #include "keel/rollout/sampler.h"
 #include "keel/task/tasks.h"
@@ -14,6 +15,8 @@
 #include "keel/train/gradients.h"
 #include "keel/train/self_test.h"
 #include "keel/train/token_worth.h"
+#include "tests/support/hard_logits.h"
+#include "tests/support/tensors.h"
 
 namespace keel {
 namespace {
@@ -50,6 +53,90 @@ TEST(Sampling, DrawsTheSameTokensAsTheCpuFromTheSameLogits) {
       EXPECT_GE(equal, rows - 2) << "vocabulary " << vocabulary << ", temperature " << temperature;
       const Tensor same = host.tokens == device.tokens.cpu();
       EXPECT_LT((host.logp - device.logp.cpu()).masked_select(same).abs().max().item<double>(), 2e-5);
+    }
+  }
+}
+
+TEST(Normalisers, HaveNoBiasInTheHeadNorInTheSampler) {
+  const at::Device cuda = open_device("cuda");
+  const int64_t rows = 192;
+  for (const std::string& kind : kHardLogits) {
+    for (const int64_t vocab : kVocabularies) {
+      for (const double temperature : {1.0, 0.7}) {
+        SCOPED_TRACE(kind + ", vocabulary " + std::to_string(vocab) + ", temperature " + std::to_string(temperature));
+        const Tensor logits = hard_logits(kind, rows, vocab, 1), ids = at::arange(rows, at::kLong);
+        const Drawn drawn = sample(logits.to(cuda), temperature, 3, ids.to(cuda), ids.to(cuda));
+        const ExactLogProbs exact(logits, temperature, drawn.tokens.cpu());
+        expect_no_bias(drawn.logp, exact.logp);
+        const auto relative = [](const Tensor& got, const Tensor& want) {
+          return ((got.cpu() - want) / want).abs().max().item<double>();
+        };
+        EXPECT_LT(relative(drawn.other_logp, exact.other_logp), 1e-6);
+        // The hidden state of row i is the i-th unit vector, so that the logits are the given ones to the bit.
+        const LmHead head(logits.t().contiguous().to(cuda), temperature, 0, /*chunk_rows=*/64);
+        const TokenStats stats =
+            head.statistics(at::eye(rows).to(cuda), drawn.tokens, {.topk_ids = drawn.tokens.unsqueeze(1)});
+        EXPECT_TRUE(stats.logp.equal(drawn.logp));  // to the bit
+        EXPECT_TRUE(stats.other_logp.equal(drawn.other_logp));
+        EXPECT_TRUE(stats.topk_logp.squeeze(1).equal(drawn.logp));
+        const NextToken host(logits, temperature);
+        EXPECT_LT(largest_difference(stats.entropy.cpu(), host.entropy()), 2e-6);
+      }
+    }
+  }
+}
+
+TEST(NextTokens, GiveTheCpusDivergencesAndGradients) {
+  const at::Device cuda = open_device("cuda");
+  const int64_t rows = 65;
+  for (const int64_t vocab : {1, 2, 26, 255, 257, 49152}) {
+    const Tensor pi = random_normal({rows, vocab}, 1) * 3, mu = pi + random_normal({rows, vocab}, 2) * 0.3;
+    const auto host = NextToken(pi, 0.8).from(NextToken(mu, 0.8));
+    const auto device = NextToken(pi.to(cuda), 0.8).from(NextToken(mu.to(cuda), 0.8));
+    EXPECT_LT(largest_difference(device.tv.cpu(), host.tv), 2e-7) << vocab;
+    EXPECT_LT(relative_difference(device.kl.cpu(), host.kl), 1e-6) << vocab;
+    const Tensor targets = at::arange(rows, at::kLong) * 7 % vocab, c = random_normal({rows}, 3),
+                 e = random_normal({rows}, 4);
+    for (const Tensor& entropy : {Tensor(), e}) {
+      const Tensor want = NextToken(pi.clone(), 0.8).into_gradient(targets, c, entropy);
+      const Tensor got =
+          NextToken(pi.to(cuda), 0.8)
+              .into_gradient(targets.to(cuda), c.to(cuda), entropy.defined() ? entropy.to(cuda) : entropy);
+      EXPECT_LT(relative_difference(got.cpu(), want), 1e-6) << vocab;
+    }
+  }
+}
+
+TEST(NextTokens, NoticeRowsThatAreNoDistributions) {
+  const at::Device cuda = open_device("cuda");
+  const float nan = std::nanf(""), inf = std::numeric_limits<float>::infinity();
+  for (const std::vector<float>& bad : std::vector<std::vector<float>>{
+           {nan, 0, 0}, {0, 0, nan}, {nan, -inf, -inf}, {-inf, 1, nan}, {inf, 0, 0}, {-inf, -inf, -inf}}) {
+    const NextToken next(at::tensor(bad).unsqueeze(0).to(cuda), 1.0);
+    const auto [logp, other_logp] = next.of(int64_tensor({1}).to(cuda));
+    EXPECT_TRUE(std::isnan(logp.item<float>()));
+    EXPECT_TRUE(std::isnan(other_logp.item<float>()));
+    EXPECT_TRUE(std::isnan(next.entropy().item<float>()));
+  }
+  const NextToken only(at::tensor({-inf, 3.0f, -inf}).unsqueeze(0).to(cuda), 1.0);
+  EXPECT_EQ(only.of(int64_tensor({1}).to(cuda)).logp.item<float>(), 0);
+  EXPECT_EQ(only.of(int64_tensor({1}).to(cuda)).other_logp.item<float>(), -inf);
+  EXPECT_EQ(only.of(int64_tensor({0}).to(cuda)).logp.item<float>(), -inf);
+}
+
+TEST(Sampling, DrawsRareTokensWhereTheCpuDoes) {
+  // Keys whose second word is among the smallest; then a logit at which the second token is just drawn, or just not.
+  const at::Device cuda = open_device("cuda");
+  int found = 0;
+  for (uint64_t id = 0; found < 4; ++id) {
+    const PhiloxBlock words = random_block(9, Stream::kSampling, id, 0, 0);
+    if (words.word[1] >= 1024) continue;
+    ++found;
+    const auto noise = [&](int i) { return -std::log(-std::log1p(-(words.word[i] + 0.5) / 4294967296.0)); };
+    for (const double margin : {-1e-3, 1e-3}) {
+      const Tensor logits = at::tensor({0.0, noise(0) - noise(1) + margin}, at::kDouble).to(at::kFloat).unsqueeze(0);
+      const Tensor key = int64_tensor({static_cast<int64_t>(id)}).to(cuda), position = int64_tensor({0}).to(cuda);
+      EXPECT_EQ(sample(logits.to(cuda), 1, 9, key, position).tokens.item<int64_t>(), margin > 0 ? 1 : 0) << id;
     }
   }
 }
@@ -120,10 +207,12 @@ TEST(Rollouts, AgreeWithTheTrainersLogProbabilities) {
   const auto task = make_task({});
   const Tokenizer tokenizer = task->tokenizer();
   const CausalLm model = CausalLm::random(small_shape(tokenizer.size()), 3, cuda);
-  const Agreement agreement = sampler_trainer_agreement(model, model, tokenizer, problems(*task, 16),
-                                                        {.samples_per_prompt = 8, .max_new_tokens = 33}, 1 << 20);
+  const SamplingRequest request{.samples_per_prompt = 8, .max_new_tokens = 33, .top_k = 20, .hidden_states = true};
+  const Agreement agreement = sampler_trainer_agreement(model, model, tokenizer, problems(*task, 16), request, 1 << 20);
   EXPECT_GT(agreement.tokens, 128);
   EXPECT_LT(agreement.max_difference, 1e-3);
+  EXPECT_LT(agreement.topk_difference, 1e-3);
+  EXPECT_LT(agreement.total_variation, 1e-4);
 }
 
 }  // namespace

@@ -89,10 +89,11 @@ TEST_P(SavedCritic, ComesBackToTheBit) {
     const at::NoGradGuard no_grad;
     parameter.value.copy_(random_normal(parameter.value.sizes(), ++seed));
   }
-  EXPECT_FALSE(read_critic(folder_, at::kCPU));
+  const int64_t width = policy.config().hidden_size;
+  EXPECT_FALSE(read_critic(folder_, width, at::kCPU));
   write_critic(folder_, critic);
   EXPECT_THAT(list_directory(folder_), ElementsAre(own_body ? "critic" : "critic.safetensors"));
-  const std::optional<Critic> back = read_critic(folder_, at::kCPU);
+  const std::optional<Critic> back = read_critic(folder_, width, at::kCPU);
   ASSERT_TRUE(back);
   EXPECT_EQ(back->body.has_value(), own_body);
   const std::vector<NamedTensor> want = critic.parameters(), got = back->parameters();
@@ -102,6 +103,8 @@ TEST_P(SavedCritic, ComesBackToTheBit) {
     EXPECT_TRUE(at::equal(got[i].value, want[i].value)) << want[i].name;
     EXPECT_TRUE(got[i].value.requires_grad()) << want[i].name;
   }
+  EXPECT_NE(error_of(3, [&] { read_critic(folder_, width + 1, at::kCPU); }).find("score.weight has the shape"),
+            std::string::npos);
   if (!own_body) return;
   EXPECT_TRUE(at::equal(hidden_states(*back->body), hidden_states(*critic.body)));
   EXPECT_EQ(read_json_file(folder_ / "critic/config.json").at("architectures").at(0), "LlamaForTokenClassification");

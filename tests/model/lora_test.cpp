@@ -71,6 +71,54 @@ TEST(Lora, MergedEqualsAppliedOnTheFly) {
   }
 }
 
+/// Whether two networks hold the same weights in the same memory.
+bool share_weights(const CausalLm& one, const CausalLm& other) {
+  const std::vector<NamedTensor> a = one.parameters(), b = other.parameters();
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const NamedTensor& x, const NamedTensor& y) {
+    return x.name == y.name && x.value.const_data_ptr() == y.value.const_data_ptr();
+  });
+}
+
+/// Adds 1 to everything that training may change.
+void train_a_bit(const CausalLm& model) {
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& weight : model.trainable()) Tensor(weight.value).add_(1);
+}
+
+TEST(Lora, AFrozenPolicyStaysAsItWasAndSharesTheBase) {
+  const CausalLm model = adapted({.rank = 3, .target_modules = {"q_proj", "down_proj"}});
+  const CausalLm frozen = model.frozen();
+  const Tensor before = hidden_of(model, kTokens).detach(), merged = hidden_of(model.merged(), kTokens).detach();
+  EXPECT_TRUE(hidden_of(frozen, kTokens).detach().equal(before));
+  EXPECT_TRUE(share_weights(frozen, model));
+  train_a_bit(model);
+  EXPECT_GT(largest_difference(hidden_of(model, kTokens).detach(), before), 0.01);
+  EXPECT_TRUE(hidden_of(frozen, kTokens).equal(before));
+  EXPECT_LT(relative_difference(hidden_of(frozen, kTokens), merged.to(at::kDouble)), 2e-6);  // a whole model of it
+  for (const NamedTensor& weight : frozen.adapter()) EXPECT_FALSE(weight.value.requires_grad()) << weight.name;
+}
+
+TEST(Lora, AFrozenFreshAdapterIsTheBaseWithTheAdapterOff) {
+  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  const Tensor base = hidden_of(model, kTokens).detach();
+  model.add_adapter({.rank = 3}, 1);
+  const CausalLm frozen = model.frozen();
+  EXPECT_TRUE(frozen.adapter().empty());
+  EXPECT_TRUE(share_weights(frozen, model));
+  train_a_bit(model);
+  EXPECT_TRUE(hidden_of(frozen, kTokens).equal(base));
+}
+
+TEST(Lora, AFrozenPolicyWithoutAnAdapterIsACopy) {
+  const CausalLm model = tiny_model(tiny_config(4, 2, true));
+  const CausalLm frozen = model.frozen();
+  const Tensor before = hidden_of(model, kTokens).detach();
+  for (size_t i = 0; i < model.parameters().size(); ++i)
+    EXPECT_NE(model.parameters()[i].value.const_data_ptr(), frozen.parameters()[i].value.const_data_ptr());
+  train_a_bit(model);
+  EXPECT_TRUE(hidden_of(frozen, kTokens).equal(before));
+}
+
 TEST(Lora, TrainsItsOwnTensorsAndNoOther) {
   const CausalLm model = adapted({.rank = 2, .target_modules = {"q_proj", "v_proj"}});
   EXPECT_EQ(model.adapter().size(), 2u * 2 * 2);  // A and B of two modules in two blocks
@@ -141,8 +189,18 @@ TEST(Lora, RefusesWhatItWouldGetWrong) {
   EXPECT_THAT(refusal("bias", "all"), HasSubstr("bias"));
   EXPECT_THAT(refusal("modules_to_save", {"lm_head"}),
               AllOf(HasSubstr("modules_to_save"), HasSubstr("merge_and_unload")));
-  EXPECT_THAT(refusal("r", 0), HasSubstr("at least 1"));
-  EXPECT_THAT(refusal("r", "many"), HasSubstr("whole number"));
+  for (const Json& rank :
+       {Json(0), Json(-3), Json(1.5), Json("many"), Json(1ull << 40), Json(UINT64_MAX), Json(1e300)}) {
+    EXPECT_THAT(refusal("r", rank), AllOf(HasSubstr("r is " + rank.dump()), HasSubstr("a rank from 1 to 65536")));
+    EXPECT_THAT(refusal("rank_pattern", {{"q_proj", rank}}), HasSubstr("rank_pattern is " + rank.dump()));
+  }
+  for (const Json& alpha : {Json(1e308), Json(-1e7), Json("16"), Json(UINT64_MAX)}) {
+    EXPECT_THAT(refusal("lora_alpha", alpha),
+                AllOf(HasSubstr("lora_alpha is " + alpha.dump()), HasSubstr("a number up to 1e+06")));
+    EXPECT_THAT(refusal("alpha_pattern", {{"q_proj", alpha}}), HasSubstr("alpha_pattern is " + alpha.dump()));
+  }
+  for (const Json& block : {Json(-1), Json(UINT64_MAX), Json(0.5)})
+    EXPECT_THAT(refusal("layers_to_transform", {block}), HasSubstr("layers_to_transform"));
   EXPECT_THAT(refusal("peft_type", "IA3"), HasSubstr("IA3"));
   EXPECT_THAT(refusal("target_modules", "(proj"), HasSubstr("target_modules"));  // no expression
   EXPECT_THAT(refusal("target_modules", {1, 2}), HasSubstr("target_modules"));

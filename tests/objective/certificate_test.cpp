@@ -16,6 +16,9 @@
 namespace keel {
 namespace {
 
+/// The theorem's own terms: all that is known of rewards is the largest |R|.
+RewardRange within(double xi) { return {.lowest = -xi, .highest = xi}; }
+
 TEST(Certificate, EqualsTheGoldensEstimates) {
   int checked = 0;
   const Json goldens = golden("improvement.json");
@@ -24,8 +27,8 @@ TEST(Certificate, EqualsTheGoldensEstimates) {
     const std::vector<double> logp = numbers(row.at("logp")), mu = numbers(row.at("behavior_logp")),
                               tv = numbers(row.at("tv")), rewards = numbers(row.at("rewards"));
     const auto lengths = row.at("lengths").get<std::vector<int64_t>>();
-    const ImprovementCertificate got =
-        improvement_certificate({logp, mu, tv, rewards, lengths, row.at("xi"), row.at("horizon"), "full_tv"});
+    const ImprovementCertificate got = improvement_certificate(
+        {logp, mu, tv, rewards, lengths, {}, within(row.at("xi")), row.at("horizon"), "full_tv"});
     const auto expect = [&](double value, const char* name) {
       const double want = row.at("expected").at(name);
       EXPECT_NEAR(value, want, 1e-9 * std::abs(want)) << name;
@@ -121,7 +124,8 @@ ImprovementCertificate certificate_of_the_whole_population(const Tree& tree) {
       lengths.push_back(tree.horizon);
     }
   }
-  return improvement_certificate({logp, behavior_logp, tv, rewards, lengths, tree.xi, tree.horizon, "full_tv"});
+  return improvement_certificate(
+      {logp, behavior_logp, tv, rewards, lengths, {}, within(tree.xi), tree.horizon, "full_tv"});
 }
 
 Tree golden_tree(const Json& row) {
@@ -243,25 +247,25 @@ TEST(Certificate, IsNeverAboveTheImprovementInFiveHundredRandomProblems) {
 }
 
 TEST(Certificate, OfNothingIsZeroAndAnEmptyResponseCountsAsASample) {
-  const ImprovementCertificate nothing = improvement_certificate({{}, {}, {}, {}, {}, 1, 5, "topk_tv"});
+  const ImprovementCertificate nothing = improvement_certificate({{}, {}, {}, {}, {}, {}, within(1), 5, "topk_tv"});
   EXPECT_EQ(nothing.gain, 0);
   EXPECT_EQ(nothing.certificate, 0);
   EXPECT_EQ(nothing.divergence, "topk_tv");
 
   const std::vector<double> logp{std::log(0.5)}, mu{std::log(0.25)}, tv{0.25}, rewards{1, -1};
   const std::vector<int64_t> lengths{1, 0};
-  const ImprovementCertificate half = improvement_certificate({logp, mu, tv, rewards, lengths, 1, 2, "binary_tv"});
+  const ImprovementCertificate half =
+      improvement_certificate({logp, mu, tv, rewards, lengths, {}, within(1), 2, "full_tv"});
   EXPECT_NEAR(half.gain, 0.5, 1e-15);             // (1 (2 - 1) + 0) / 2
   EXPECT_NEAR(half.max_penalty, 0.25, 1e-15);     // 2 * 2 * 1 / 16
   EXPECT_NEAR(half.average_penalty, 0.5, 1e-15);  // 4 (0.25 + 0) / 2
   EXPECT_NEAR(half.certificate, 0.25, 1e-15);
-  EXPECT_EQ(half.divergence, "binary_tv");
 }
 
 TEST(Certificate, ClampsARatioAtExpOfTwenty) {
   const std::vector<double> logp{-1, -31}, mu{-31, -1}, tv{0.1, 0.1}, rewards{1, 1};
   const std::vector<int64_t> lengths{1, 1};
-  const double gain = improvement_certificate({logp, mu, tv, rewards, lengths, 1, 1, "binary_tv"}).gain;
+  const double gain = improvement_certificate({logp, mu, tv, rewards, lengths, {}, within(1), 1, "binary_tv"}).gain;
   EXPECT_NEAR(gain / ((485165195.40979028 - 1 - 1) / 2), 1, 1e-12);  // e^20 - 1, and e^-20 - 1 is -1 here
 }
 
@@ -272,13 +276,213 @@ TEST(Certificate, RefusesSamplesForWhichTheTheoremSaysNothing) {
   const auto message = [](const CertificateSamples& samples) {
     return error_of(70, [&] { improvement_certificate(samples); });
   };
-  EXPECT_NE(message({logp, logp, tv, rewards, lengths, 0.4, 2, "full_tv"}).find("xi"), std::string::npos);
-  EXPECT_NE(message({logp, logp, tv, rewards, lengths, 1, 1, "full_tv"}).find("horizon"), std::string::npos);
-  EXPECT_NE(message({logp, logp, tv, rewards, lengths, 1, 2, "binary_kl"}).find("full_tv"), std::string::npos);
-  EXPECT_NE(message({logp, logp, negative_tv, rewards, lengths, 1, 2, "full_tv"}).find("-0.2"), std::string::npos);
-  EXPECT_NE(message({logp, logp, nan_tv, rewards, lengths, 1, 2, "full_tv"}).find("nan"), std::string::npos);
-  EXPECT_NE(message({logp, logp, none, rewards, lengths, 1, 2, "full_tv"}).find("0 divergences"), std::string::npos);
-  EXPECT_NE(message({logp, logp, tv, none, lengths, 1, 2, "full_tv"}).find("0 rewards"), std::string::npos);
+  EXPECT_NE(message({logp, logp, tv, rewards, lengths, {}, within(0.4), 2, "full_tv"}).find("range of -0.4 to 0.4"),
+            std::string::npos);
+  EXPECT_NE(message({logp, logp, tv, rewards, lengths, {}, within(1), 1, "full_tv"}).find("horizon"),
+            std::string::npos);
+  EXPECT_NE(message({logp, logp, tv, rewards, lengths, {}, within(1), 2, "binary_kl"}).find("full_tv"),
+            std::string::npos);
+  EXPECT_NE(message({logp, logp, negative_tv, rewards, lengths, {}, within(1), 2, "full_tv"}).find("-0.2"),
+            std::string::npos);
+  EXPECT_NE(message({logp, logp, nan_tv, rewards, lengths, {}, within(1), 2, "full_tv"}).find("nan"),
+            std::string::npos);
+  EXPECT_NE(message({logp, logp, none, rewards, lengths, {}, within(1), 2, "full_tv"}).find("0 divergences"),
+            std::string::npos);
+  EXPECT_NE(message({logp, logp, tv, none, lengths, {}, within(1), 2, "full_tv"}).find("0 rewards"), std::string::npos);
+}
+
+/// Two prompts of two completions and one of three, one token each, mu = 1/2 and pi as said.
+struct SmallBatch {
+  std::vector<double> behavior_logp = std::vector<double>(7, std::log(0.5)), tv, rewards{1, 0, 1, 1, 0, 0, 1}, logp;
+  std::vector<int64_t> lengths = std::vector<int64_t>(7, 1), groups{4, 4, 9, 9, 2, 2, 2};
+
+  explicit SmallBatch(const std::vector<double>& pi) {
+    for (const double p : pi) {
+      logp.push_back(std::log(p));
+      tv.push_back(std::abs(p - 0.5));
+    }
+  }
+
+  ImprovementCertificate certificate(const char* divergence, int64_t horizon = 1, double logp_error = 0) const {
+    return improvement_certificate(
+        {logp, behavior_logp, tv, rewards, lengths, groups, RewardRange{0, 1}, horizon, divergence, logp_error});
+  }
+};
+
+TEST(Certificate, HasALeaveOneOutBaselineAndAnErrorOverGroups) {
+  // r - 1 = 0.4, -0.2 | 0.6, 0.2 | 0.2, 0, 0.4. Rewards less the mean of the others: 1, -1 | 0, 0 | -0.5, -0.5, 1.
+  const SmallBatch batch({0.7, 0.4, 0.8, 0.6, 0.6, 0.5, 0.7});
+  const ImprovementCertificate got = batch.certificate("full_tv");
+  EXPECT_NEAR(got.gain, (0.4 + 0.2 - 0.1 + 0.4) / 7, 1e-15);
+  EXPECT_EQ(got.max_penalty, 0);  // of a single token
+  EXPECT_NEAR(got.certificate, 0.9 / 7, 1e-15);
+  // Sums of what is apart from the mean, 0.9/7: 0.6 - 1.8/7 = 2.4/7 | -1.8/7 | 0.3 - 2.7/7 = -0.6/7.
+  const double squares = (2.4 * 2.4 + 1.8 * 1.8 + 0.6 * 0.6) / 49;
+  EXPECT_NEAR(got.standard_error, std::sqrt(1.5 * squares) / 7, 1e-15);
+  EXPECT_FALSE(got.improved);  // 0.129, and the error is 0.076
+}
+
+TEST(Certificate, OfLowerBoundsTakesTheUnbiasedDistanceForItsAveragePenalty) {
+  const SmallBatch batch({0.7, 0.4, 0.8, 0.6, 0.6, 0.5, 0.7});
+  // xi = 1/2. |pi - mu| adds up to 1, |r - 1|/2 to 2/2: mu = 1/2 is where the two are the same.
+  EXPECT_NEAR(batch.certificate("binary_tv").average_penalty, 2 * 1.0 / 7, 1e-15);
+  SmallBatch rare = batch;
+  for (size_t i = 0; i < 7; ++i) rare.behavior_logp[i] = std::log(0.1), rare.tv[i] = std::exp(rare.logp[i]) - 0.1;
+  // r - 1 = 6, 3, 7, 5, 5, 4, 6: 36 in all; |pi - mu| adds up to 3.6.
+  for (const char* lower : {"binary_tv", "topk_tv"}) {
+    const ImprovementCertificate got = rare.certificate(lower);
+    EXPECT_NEAR(got.average_penalty, 2 * 18.0 / 7, 1e-12);
+    EXPECT_NEAR(got.average_penalty_low, 2 * 3.6 / 7, 1e-12);
+  }
+  for (const char* exact : {"full_tv", "unnamed"}) {
+    const ImprovementCertificate got = rare.certificate(exact);
+    EXPECT_NEAR(got.average_penalty, 2 * 3.6 / 7, 1e-12);
+    EXPECT_EQ(got.average_penalty_low, got.average_penalty);
+  }
+  // With a horizon of 100 the max penalty is the larger one, and the error is that of gain less the other.
+  const ImprovementCertificate averaged = batch.certificate("binary_tv", 100);
+  EXPECT_NEAR(averaged.certificate, 0.9 / 7 - 2 / 7.0, 1e-15);
+  // 0.4 - 0.4, 0.2 - 0.2 | -0.6, -0.2 | -0.1 - 0.2, 0, 0.4 - 0.4; the mean is -1.1/7.
+  const double squares = (2.2 * 2.2 + 3.4 * 3.4 + 1.2 * 1.2) / 49;
+  EXPECT_NEAR(averaged.standard_error, std::sqrt(1.5 * squares) / 7, 1e-15);
+}
+
+TEST(Certificate, DoesNotChangeWhenAllRewardsAreShifted) {
+  const SmallBatch batch({0.7, 0.4, 0.8, 0.6, 0.6, 0.5, 0.7});
+  std::vector<double> shifted;
+  for (const double reward : batch.rewards) shifted.push_back(reward + 1000);
+  const auto certificate = [&](std::span<const double> rewards, std::span<const int64_t> groups, double lowest) {
+    return improvement_certificate({batch.logp, batch.behavior_logp, batch.tv, rewards, batch.lengths, groups,
+                                    RewardRange{lowest, lowest + 1}, 4, "full_tv"});
+  };
+  const std::vector<int64_t> alone;
+  for (const std::span<const int64_t> groups : {std::span(batch.groups), std::span(alone)}) {
+    const ImprovementCertificate got = certificate(batch.rewards, groups, 0),
+                                 moved = certificate(shifted, groups, 1000);
+    EXPECT_NEAR(got.certificate, moved.certificate, 1e-12);
+    EXPECT_NEAR(got.standard_error, moved.standard_error, 1e-12);
+  }
+}
+
+TEST(Certificate, SaysNothingOfAnImprovementFromTooFewGroups) {
+  SmallBatch batch({0.7, 0.4, 0.8, 0.6, 0.6, 0.5, 0.7});
+  batch.groups = std::vector<int64_t>(7, 3);
+  EXPECT_TRUE(std::isinf(batch.certificate("full_tv").standard_error));
+  EXPECT_FALSE(batch.certificate("full_tv").improved);
+  // Every group gains the same, so that the error is 0: two groups are too few all the same.
+  SmallBatch equal({0.6, 0.5, 0.6, 0.5, 0.6, 0.5, 0.5});
+  equal.rewards = {1, 0, 1, 0, 1, 0, 0};
+  equal.groups = {1, 1, 2, 2, 2, 2, 2};
+  EXPECT_FALSE(equal.certificate("full_tv").improved);
+  equal.groups = {1, 1, 2, 2, 3, 3, 4};
+  EXPECT_TRUE(equal.certificate("full_tv").improved);
+}
+
+TEST(Certificate, TakesRoundingOfTheLogProbsForNoImprovement) {
+  // Every rewarded token rose by 1e-6 and every other one stayed: float32 cannot tell that from nothing.
+  SmallBatch batch({0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5});
+  for (size_t i = 0; i < 7; ++i) batch.logp[i] += 1e-6 * batch.rewards[i];
+  EXPECT_GT(batch.certificate("full_tv").certificate, 0);
+  EXPECT_FALSE(batch.certificate("full_tv", 1, kFloatLogProbError).improved);
+}
+
+/// A response of the tree drawn from mu.
+Word draw(const Tree& tree, Uniform& uniform) {
+  Word word;
+  while (std::ssize(word) < tree.horizon) {
+    const Law& law = tree.behavior.at(word);
+    double left = uniform();
+    int64_t token = 0;
+    while (token + 1 < tree.vocabulary && left >= law[token]) left -= law[token++];
+    word.push_back(token);
+  }
+  return word;
+}
+
+/// A certificate from so many prompts, which are all the tree's root, with so many responses each.
+ImprovementCertificate sampled_certificate(const Tree& tree, Uniform& uniform, int64_t prompts, int64_t responses,
+                                           const std::string& divergence, double noise = 0) {
+  std::vector<double> logp, behavior_logp, tv, rewards;
+  std::vector<int64_t> lengths, groups;
+  for (int64_t i = 0; i < prompts * responses; ++i) {
+    const Word word = draw(tree, uniform);
+    for (size_t t = 0; t < word.size(); ++t) {
+      const Word prefix(word.begin(), word.begin() + static_cast<ptrdiff_t>(t));
+      const Law &mu = tree.behavior.at(prefix), &pi = tree.policy.at(prefix);
+      logp.push_back(std::log(pi[word[t]]) + noise * (2 * uniform() - 1));
+      behavior_logp.push_back(std::log(mu[word[t]]));
+      tv.push_back(divergence == "full_tv" ? total_variation(mu, pi) : std::abs(pi[word[t]] - mu[word[t]]));
+    }
+    rewards.push_back(tree.rewards.at(word));
+    lengths.push_back(tree.horizon);
+    groups.push_back(i / responses);
+  }
+  return improvement_certificate({logp, behavior_logp, tv, rewards, lengths, groups, within(tree.xi), tree.horizon,
+                                  divergence, kFloatLogProbError});
+}
+
+TEST(Certificate, FromSamplesHasTheTreesNumbersForItsMeansAndTheRightError) {
+  const Json goldens = golden("improvement.json");
+  for (const Json& row : goldens.at("trees")) {
+    const Tree tree = golden_tree(row);
+    const Exact exact = enumerate(tree);
+    constexpr int kBatches = 2000;
+    for (const char* divergence : {"full_tv", "binary_tv"}) {
+      SCOPED_TRACE(divergence);
+      Uniform uniform{std::mt19937_64(11)};
+      double gain = 0, gain_squares = 0, average = 0, average_low = 0, variance = 0;
+      int covered = 0, gain_covered = 0;
+      for (int batch = 0; batch < kBatches; ++batch) {
+        const ImprovementCertificate got = sampled_certificate(tree, uniform, 12, 4, divergence);
+        gain += got.gain / kBatches;
+        gain_squares += got.gain * got.gain / kBatches;
+        average += got.average_penalty / kBatches;
+        average_low += got.average_penalty_low / kBatches;
+        if (got.max_penalty < got.average_penalty) variance += got.standard_error * got.standard_error / kBatches;
+        covered += got.certificate - 2 * got.standard_error <= exact.improvement();
+        gain_covered += got.gain - 2 * got.standard_error <= exact.gain;
+      }
+      const double spread = std::sqrt(gain_squares - gain * gain), want = row.at("expected").at("average_penalty");
+      EXPECT_NEAR(gain, exact.gain, 4 * spread / std::sqrt(kBatches));  // the baseline adds no bias
+      EXPECT_NEAR(average / want, 1, 0.01);                             // and |r - 1|/2 has none
+      if (std::string(divergence) == "binary_tv" && tree.vocabulary > 2) {
+        EXPECT_LT(average_low, 0.95 * want);  // what |pi - mu| alone would have said
+      }
+      if (variance > 0) {
+        EXPECT_NEAR(std::sqrt(variance) / spread, 1, 0.05);
+      }
+      EXPECT_GE(covered, 0.97 * kBatches);
+      EXPECT_NEAR(gain_covered, 0.965 * kBatches, 0.015 * kBatches);  // Student's distribution with 11 degrees
+    }
+  }
+}
+
+TEST(Certificate, SeesNoImprovementWhereThereIsNoneAndSeesOneWhereThereIs) {
+  const Json goldens = golden("improvement.json");
+  int seen = 0;
+  for (const Json& row : goldens.at("trees")) {
+    Tree same = golden_tree(row), worse = same, less = same;
+    same.policy = same.behavior;
+    std::swap(worse.policy, worse.behavior);
+    for (auto& [prefix, law] : less.policy)  // a quarter of the way: the penalty falls with the square of it
+      for (size_t i = 0; i < law.size(); ++i) law[i] = 0.75 * less.behavior.at(prefix)[i] + 0.25 * law[i];
+    Uniform uniform{std::mt19937_64(12)};
+    int above = 0, improved = 0, worsened = 0;
+    for (int batch = 0; batch < 1000; ++batch) {
+      // What a run with learning rate 0 sees: log-probs that differ by rounding.
+      const ImprovementCertificate got = sampled_certificate(same, uniform, 16, 8, "binary_tv", 4e-6);
+      above += got.certificate > 0;
+      improved += got.improved;
+      if (enumerate(worse).improvement() < 0)
+        worsened += sampled_certificate(worse, uniform, 16, 8, "full_tv").improved;
+    }
+    EXPECT_GT(above, 300);  // the bound itself is noise
+    EXPECT_EQ(improved, 0);
+    EXPECT_LE(worsened, 30);
+    EXPECT_GT(enumerate(less).improvement(), 0);
+    seen += sampled_certificate(less, uniform, 4000, 8, "full_tv").improved;
+  }
+  EXPECT_GE(seen, 1);
 }
 
 }  // namespace

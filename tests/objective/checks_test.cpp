@@ -41,6 +41,27 @@ TEST(Checks, NameTheArgumentAndItsFirstOffendingPlace) {
   }
 }
 
+TEST(Checks, WantTheOthersToBelongToTheToken) {
+  TokenPolicy policy = sound();
+  policy.other_logp = (1 - policy.logp.exp()).log();
+  policy.behavior_other_logp = (1 - policy.behavior_logp.exp()).log();
+  check_token_policy(policy, {});
+  policy.logp = floats({-1, 0, -2});
+  policy.other_logp = floats({-0.4586751, -kUnlimited, -0.1454135});  // a token of probability 1 has no other
+  check_token_policy(policy, {});
+  policy.other_logp = floats({-0.4586751, -0.1, -0.1454135});
+  EXPECT_THAT(complaint(policy), testing::StartsWith("other_logp[1] is -0.1; wanted log(1 - exp(logp))"));
+  policy.other_logp = floats({-0.4586751, 1e-3, -0.1454135});
+  EXPECT_THAT(complaint(policy), testing::StartsWith("other_logp[1] is 0.001"));
+  policy.other_logp = floats({-0.4586751});
+  EXPECT_THAT(complaint(policy), testing::StartsWith("other_logp has the shape [1]"));
+  policy.other_logp = Tensor();
+  policy.behavior_other_logp = floats({-0.4586751, std::nan(""), -0.1454135});
+  EXPECT_THAT(complaint(policy), testing::StartsWith("behavior_other_logp[1] is "));
+  policy.mask = flags({1, 0, 1});
+  check_token_policy(policy, {});
+}
+
 TEST(Checks, WantOneTypeOneDeviceOneShape) {
   TokenPolicy policy = sound();
   policy.logp = policy.logp.to(at::kHalf);

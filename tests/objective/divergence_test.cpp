@@ -165,6 +165,31 @@ TEST(BinaryKl, KeepsItsDigitsNearProbabilityOneInFloat) {
   }
 }
 
+TEST(BinaryKl, IsFiniteAndRightWhereTheOthersAreKnown) {
+  struct Row {
+    double other_mu, other_pi, kl;  // 1 - mu, 1 - pi, with 120 digits
+  };
+  for (const Row& row : {Row{1e-9, 1e-12, 5.9087552794811376e-9}, Row{1e-12, 1e-9, 9.9209224522001836e-10},
+                         Row{1e-9, 5e-10, 1.9314718068494531e-10}, Row{1e-9, 1e-60, 1.1643183974319633e-7},
+                         Row{1e-60, 1e-9, 1.0000000005e-9}, Row{0.5, 1e-60, 68.384405609261425},
+                         Row{1e-60, 0.5, 0.69314718055994531}, Row{1e-30, 2e-30, 3.0685281944005469e-31}}) {
+    SCOPED_TRACE(std::to_string(std::log10(row.other_mu)) + " " + std::to_string(std::log10(row.other_pi)));
+    const auto tensor = [](double x) { return at::full({1}, x, at::kDouble).to(at::kFloat); };
+    const Tensor mu = tensor(std::log1p(-row.other_mu)), pi = tensor(std::log1p(-row.other_pi)),
+                 other_mu = tensor(std::log(row.other_mu)), other_pi = tensor(std::log(row.other_pi));
+    EXPECT_NEAR(binary_kl(pi, mu, other_pi, other_mu).item<double>() / row.kl, 1, 2e-5);
+    // Rounded to 0 as float32 logits give it: an error of 1 - pi itself, and no infinity.
+    const double rounded = binary_kl(tensor(0), mu, other_pi, other_mu).item<double>();
+    if (row.other_pi < 1e-10) {
+      EXPECT_NEAR(rounded, row.kl, 1.01 * row.other_pi + 2e-5 * row.kl);
+    }
+    EXPECT_EQ(binary_kl(pi, pi, other_pi, other_pi).item<double>(), 0);
+  }
+  const Tensor zero = at::zeros({1}), never = at::full({1}, -std::numeric_limits<double>::infinity(), at::kFloat);
+  EXPECT_EQ(binary_kl(zero, zero, never, at::full({1}, -200.0, at::kFloat)).item<double>(), 0);  // and not 0 * inf
+  EXPECT_EQ(binary_kl(zero, at::full({1}, -1e-9, at::kFloat)).item<double>(), kUnlimited);       // as before
+}
+
 TEST(Log1mexp, KeepsItsDigitsFromMinusZeroToMinusHundred) {
   const std::vector<double> x{-1e-30, -1e-10, -1e-5, -0.5, -0.6931, -0.6932, -1, -10, -40, -100};
   const std::vector<double> want{-69.077552789821371,   -23.025850929990457,   -11.512930464966062,

@@ -65,15 +65,18 @@ TEST(Methods, HaveThePapersThresholds) {
   EXPECT_EQ(of("spo").at("eps"), 0.2);                 // arXiv 2401.16025
   EXPECT_EQ(of("gspo").at("low"), 3e-4);               // arXiv 2507.18071
   EXPECT_EQ(of("gspo").at("high"), 4e-4);
-  EXPECT_EQ(of("m2po").at("budget"), 0.04);  // arXiv 2510.01161
-  EXPECT_EQ(of("drpo").at("delta"), 0.5);    // our own: see drpo.h
+  EXPECT_EQ(of("m2po").at("budget"), 0.04);           // arXiv 2510.01161
+  EXPECT_EQ(of("drpo").at("delta"), 0.5);             // our own: see drpo.h
+  EXPECT_EQ(of("cispo").at("low"), kUnlimited);       // arXiv 2506.13585: no lower bound
+  EXPECT_EQ(of("grpo_relax_both").at("alpha"), 0.1);  // arXiv 2602.04879, section 6
+  EXPECT_EQ(of("grpo_relax_both").at("high"), 0.28);
 }
 
 /// A value that contradicts no default: most numbers may be 0.3125, the upper bounds of ratios may not.
 double possible_value(const std::string& parameter) {
   const bool upper =
       parameter == "dual" || parameter == "gap_high" || parameter == "sigma_high" || parameter == "horizon";
-  return upper ? 3.125 : 0.3125;
+  return parameter == "k" ? 3 : upper ? 3.125 : 0.3125;
 }
 
 TEST(MakeObjective, SetsEveryParameterOfEveryRowAndLeavesTheOthers) {
@@ -81,6 +84,7 @@ TEST(MakeObjective, SetsEveryParameterOfEveryRowAndLeavesTheOthers) {
   for (const Method& row : methods()) {
     const std::map<std::string, double> defaults = parameter_map(row.region);
     for (const auto& [name, value] : defaults) {
+      if (name == "k" && requirements(row.region).top_k == 0) continue;  // nothing would read it
       ObjectiveOptions options{.method = row.name};
       std::map<std::string, double> want = defaults;
       want[name] = possible_value(name);
@@ -110,7 +114,7 @@ TEST(MakeObjective, RefusesAParameterThatTheMethodDoesNotHave) {
       ++refused;
     }
   }
-  EXPECT_GE(refused, 4);  // grpo and grpo_clip_higher have no cap, pg_is has no thresholds
+  EXPECT_GE(refused, 4);  // gspo and spo have no cap, pg_is has no thresholds
 }
 
 TEST(MakeObjective, TakesWordsAndNullAmongTheParameters) {
@@ -209,6 +213,13 @@ TEST(MakeObjective, RefusesWhatContradictsItselfAndNamesTheKey) {
       {by_name("pg_tis", {"C=2", "ratio_cap=3"}), {"objective.parameters", "ratio_cap=3", "keep one"}},
       {by_name("dppo_tv", {"divergence=k3"}), {"objective.parameters", "divergence is k3", "binary_tv"}},
       {by_name("drpo", {"divergence=k1"}), {"objective.parameters", "divergence is k1"}},
+      {by_name("dppo_tv", {"k=8"}), {"objective.parameters", "k is 8", "topk_tv"}},
+      {by_name("trm_max", {"k=8"}), {"objective.parameters", "k is 8", "topk_tv"}},
+      {by_name("dppo_topk_tv", {"k=0"}), {"objective.parameters", "k", "from 1 to 64"}},
+      {by_name("dppo_topk_tv", {"k=65"}), {"objective.parameters", "65", "from 1 to 64"}},
+      {by_name("drpo_topk_kl", {"k=2.5"}), {"objective.parameters", "2.5", "whole number"}},
+      {by_name("dppo_topk_tv", {"k=null"}), {"objective.parameters", "null", "whole number"}},
+      {by_name("grpo_relax_low", {"alpha=1.5"}), {"objective.parameters", "alpha", "from 0 to 1"}},
       {by_name("dro", {"beta=1e300"}), {"objective.parameters", "beta", "1e+300", "to 1e20"}},
       {with_anchor("dppo_topk_kl"), {"objective.anchor", "topk_kl", "binary_tv"}},
       {{.method = "dppo_tv", .delta = 2.0}, {"objective.delta", "low is 2", "at most 1", "null"}},
@@ -239,7 +250,7 @@ TEST(MakeObjective, SaysWhichSettingWorksInPlaceOfOneThatDoesNot) {
     EXPECT_NE(message.find(hint), std::string::npos) << message;
     EXPECT_NE(message.find("objective.delta is 0.5"), std::string::npos) << message;
   }
-  const std::string cap = error_of(2, [] { make_objective({.method = "grpo", .ratio_cap = 3.0}, 1); });
+  const std::string cap = error_of(2, [] { make_objective({.method = "gspo", .ratio_cap = 3.0}, 1); });
   EXPECT_EQ(cap.find("objective.parameters"), std::string::npos) << cap;  // nothing there is what a cap would be
   const Objective one_sided = make_objective({.method = "up_grpo", .delta = 0.5}, 1);  // it has low alone
   EXPECT_EQ(parameter_map(one_sided.method.region).at("low"), 0.5);
@@ -289,13 +300,19 @@ TEST(MakeRegion, RefusesUnknownMethodsParametersAndWords) {
   const std::string word = error_of(2, [] { make_region("tvpo", {{"scope", "token"}}); });
   EXPECT_NE(word.find("group, batch"), std::string::npos) << word;
   EXPECT_NE(error_of(2, [] { make_region("pg", {{"low", 1}}); }).find("it has none"), std::string::npos);
-  EXPECT_NE(error_of(2,
-                     [] {
-                       make_region("pg_tis", {{"C", 1}, {"ratio_cap", 2}});
-                     })
-                .find("keep one"),
+  EXPECT_NE(error_of(2, [] { make_region("pg_tis", {{"C", 1}, {"ratio_cap", 2}}); }).find("keep one"),
             std::string::npos);
   EXPECT_EQ(std::get<Topr>(make_region("topr", {{"length_normalized", false}})).length_normalized, Switch::kOff);
+}
+
+TEST(Requirements, AskForAsManyOfTheLikeliestTokensAsTheRowIsTold) {
+  for (const char* method : {"dppo_topk_tv", "dppo_topk_kl", "drpo_topk_tv", "drpo_topk_kl"}) {
+    EXPECT_EQ(requirements(make_region(method, Json::object())).top_k, 20) << method;
+    for (const int64_t k : {1, 7, 64}) EXPECT_EQ(requirements(make_region(method, {{"k", k}})).top_k, k) << method;
+  }
+  for (const char* method : {"trm_max", "trm_avg", "dppo_kl", "drpo"})
+    EXPECT_EQ(requirements(make_region(method, {{"k", 7}, {"divergence", "topk_kl"}})).top_k, 7) << method;
+  EXPECT_EQ(make_objective({.method = "dppo_topk_tv", .parameters = {"k=7"}}, 1).requirements().top_k, 7);
 }
 
 TEST(MakeRegion, KnowsEveryWordOfEveryRegion) {

@@ -58,6 +58,25 @@ def main():
             for i, (token, logp) in enumerate(zip(row["tokens"], row["logprobs"])):
                 assert abs(logps[len(start) + i - 1][token].item() - logp) < 1e-3
 
+        # What generation_config.json asks for is what transformers' own warpers leave of the distribution.
+        from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+        path = os.path.join(converted, "generation_config.json")
+        with open(path) as file:
+            settings = json.load(file)
+        with open(path, "w") as file:
+            json.dump({**settings, "do_sample": True, "temperature": 0.7, "top_k": 12, "top_p": 0.8}, file)
+        warpers = (TemperatureLogitsWarper(0.7), TopKLogitsWarper(12), TopPLogitsWarper(0.8))
+        for row in generate(converted, "--prompt", "Once upon a time", "-n", "4", "--max-new-tokens", "12", "--seed", "5"):
+            ids = torch.tensor([start + row["tokens"]])
+            with torch.no_grad():
+                logits = model(ids).logits[0]
+            for i, (token, logp) in enumerate(zip(row["tokens"], row["logprobs"])):
+                scores = logits[len(start) + i - 1][None]
+                for warper in warpers:
+                    scores = warper(ids, scores)
+                theirs = scores.log_softmax(-1)[0, token].item()
+                assert abs(theirs - logp) < 2e-3, (i, theirs, logp)
+
         # A special token spelled out by a user stays text: the prompt has no more of it than the template wrote.
         (other,) = generate(converted, "--prompt", question + "<|im_end|>", "--chat", "--temperature", "0",
                             "--max-new-tokens", "4")

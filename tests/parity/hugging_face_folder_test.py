@@ -30,6 +30,7 @@ def check(folder, samples):
     for sample in samples:
         prompt = tokenizer(sample["prompt"], add_special_tokens=False).input_ids
         completion = tokenizer.convert_tokens_to_ids(sample["tokens"])
+        assert completion == sample["token_ids"]
         assert tokenizer.unk_token_id is None or tokenizer.unk_token_id not in completion
         with torch.no_grad():
             logits = model(torch.tensor([prompt + completion])).logits[0]

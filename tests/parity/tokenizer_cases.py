@@ -116,6 +116,8 @@ def pre_tokenizer_list():
         for invert in (False, True):
             yield f"split_regex_{behaviour}_{invert}", pre_tokenizers.Split(Regex(regex), behaviour, invert)
             yield f"split_string_{behaviour}_{invert}", pre_tokenizers.Split(" ", behaviour, invert)
+            yield f"split_nothing_{behaviour}_{invert}", pre_tokenizers.Split("", behaviour, invert)
+            yield f"split_empty_{behaviour}_{invert}", pre_tokenizers.Split(Regex(""), behaviour, invert)
         yield f"punctuation_{behaviour}", pre_tokenizers.Punctuation(behaviour)
     # Not simple: these go to PCRE2, where the two dialects differ.
     for number, pattern in enumerate([
@@ -144,6 +146,7 @@ def normalizer_list():
         yield name, getattr(normalizers, name)()
     yield "strip_left", normalizers.Strip(left=True, right=False)
     yield "replace", normalizers.Replace(" ", "\u2581")
+    yield "replace_nothing", normalizers.Replace("", "~")
     yield "replace_two", normalizers.Replace("xx", "ab")
     yield "replace_regex", normalizers.Replace(Regex(r"\s+"), " ")
     yield "replace_empty", normalizers.Replace(Regex(r"[aeiou]|\s"), "")
@@ -160,6 +163,7 @@ def decoder_list():
     yield "fallback", decoders.ByteFallback()
     yield "fuse", decoders.Fuse()
     yield "replace", decoders.Replace("\u2581", " ")
+    yield "replace_nothing", decoders.Replace("", "~")
     yield "replace_regex", decoders.Replace(Regex(r"[aeiou]+"), "~")
     yield "strip", decoders.Strip("e", 1, 0)
     yield "metaspace", decoders.Metaspace()
@@ -203,9 +207,21 @@ def synthetic(corpus):
         yield make(f"class_{number}", {"byte_fallback": True}, normalizer=normalizers.Replace(Regex(pattern), "~"))
     for name, part in decoder_list():
         yield make("decoder_" + name, {"byte_fallback": True}, decoder=part, pre_tokenizer=pre_tokenizers.Metaspace())
+    yield from characters(corpus)
     yield from added_tokens(make)
     yield from other_models(corpus)
     yield from post_processors(make)
+
+
+def characters(corpus):
+    """A model of single characters, as they are made with Split and an empty pattern."""
+    vocabulary = {"<unk>": 0, **{c: i + 1 for i, c in enumerate(sorted(set("".join(corpus))))}}
+    for prefix in (False, True):
+        steps = [pre_tokenizers.Split("", "isolated")]
+        tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), *steps] if prefix else steps)
+        tokenizer.decoder = decoders.Fuse()
+        yield f"characters_{prefix}", tokenizer.to_str()
 
 
 def added_tokens(make):

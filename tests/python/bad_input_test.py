@@ -55,6 +55,17 @@ def values_that_are_no_log_probs_name_their_place():
     refused(["logp[1]"], keel.token_coefficients, "dppo_tv", **tokens(logp=both))  # the first, not just any
     refused(["advantages[0]", "finite"], keel.token_coefficients, "grpo", **tokens(**with_value("advantages", 0, NAN)))
     refused(["old_logp[1]"], keel.token_coefficients, "minirl", old_logp=torch.tensor([-1.0, 2.0, -1.0, -1.0]), **tokens())
+    others = {"other_logp": "logp", "behavior_other_logp": "behavior_logp"}
+    for name, beside in others.items():
+        right = (1 - tokens()[beside].exp()).log()
+        keel.token_coefficients("dppo_kl", **tokens(**{name: right}))
+        for value in (NAN, 0.5, -3.0):
+            wrong = right.clone()
+            wrong[3] = value
+            refused([f"{name}[3]"], keel.token_coefficients, "dppo_kl", **tokens(**{name: wrong}))
+            refused([f"{name}[3]"], keel.policy_loss, "dppo_kl", horizon=4, **tokens(**{name: wrong}))
+        refused([name, "shape"], keel.divergence, "binary_kl", logp=tokens()["logp"], behavior_logp=tokens()["behavior_logp"],
+                **{name: right[:2]})
 
 
 def numbers_that_cannot_be_are_named():
@@ -360,6 +371,19 @@ def certificates_name_what_they_lack():
     assert keel.certificate(tv=tv, **update).divergence == "unnamed"  # not the theorem's, because nobody said so
     assert keel.certificate(tv=tv, divergence="full_tv", **update).divergence == "full_tv"
     assert keel.certificate(**update).divergence == "binary_tv"
+    refused(["groups has 3 entries", "2 sequences"], keel.certificate, groups=[0, 0, 1], **update)
+    refused(["groups", "meta"], keel.certificate, groups=torch.tensor([0, 1], device="meta"), **update)
+
+
+def rows_of_likeliest_tokens_are_no_wider_than_k():
+    wide = tokens(topk_behavior_logp=torch.full((4, 8), -4.0), topk_logp=torch.full((4, 8), -4.0), sampled_in_topk=[0, 0, 0, 0])
+    for method in ("dppo_topk_tv", "drpo_topk_kl"):
+        refused(["topk_behavior_logp", "8 tokens", '"k" is 7', "k=8"], keel.token_coefficients, method, {"k": 7}, **wide)
+        for k in (8, 20, 64):
+            keel.token_coefficients(method, {"k": k}, **wide)
+        for k in (0, 65, 2.5):
+            refused(['"k"', "whole number from 1 to 64"], keel.token_coefficients, method, {"k": k}, **wide)
+    refused(["k is 8", "topk_tv"], keel.token_coefficients, "dppo_tv", {"k": 8}, **tokens())
 
 
 def messages_speak_of_arguments_and_not_of_configurations():
@@ -389,5 +413,5 @@ if __name__ == "__main__":
                   what_is_no_number_names_the_parameter, what_is_of_another_type_names_the_argument,
                   a_tensor_without_numbers_does_not_mix_with_others, nothing_wrong_is_taken_in_silence,
                   sequences_have_one_advantage_where_the_method_has_one_weight, the_horizon_of_cppo_bears_its_weights,
-                  certificates_name_what_they_lack, messages_speak_of_arguments_and_not_of_configurations,
+                  certificates_name_what_they_lack, rows_of_likeliest_tokens_are_no_wider_than_k, messages_speak_of_arguments_and_not_of_configurations,
                   clamps_are_counted]))

@@ -111,13 +111,13 @@ def torch_checks_the_operators():
     three = inputs["logp"], inputs["behavior_logp"], inputs["advantages"]
     ops = torch.ops.keel
     no_numbers = torch.empty(0, dtype=torch.float64)
-    none = (None,) * 5
+    none = (None,) * 8
     # pg hands the advantages through: its result may still not share their memory.
     for region in ("pg", "dppo_tv", "gspo"):
         library.opcheck(ops.token_coefficients, (region, [], no_numbers, [], [], *three, mask, lengths, groups, *none))
     library.opcheck(ops.token_coefficients, ("ppo", ["low", "high"], torch.tensor([0.1, 0.3], dtype=torch.float64), ["anchor"], ["behavior"], *three, mask,
                                              lengths, groups, *none))
-    library.opcheck(ops.divergence, ("binary_kl", three[0], three[1], None, None, None, "union"))
+    library.opcheck(ops.divergence, ("binary_kl", three[0], three[1], None, None, None, None, None, "union"))
     library.opcheck(ops.advantages, ("grpo", torch.rand(3), groups, None, None, None, None, None, None, None))
     library.opcheck(ops.advantages, ("reinforce_pp", torch.rand(3), groups, lengths, mask, None, None, None, None, None))
     library.opcheck(ops.aggregation_weights, ("token_mean", three[2], mask, lengths, None))
@@ -141,6 +141,21 @@ def garbage_behind_the_mask_stays_there():
     assert logp.grad.isfinite().all() and logp.grad[3] == 0
 
 
+def a_token_that_is_sure_is_not_infinitely_far():
+    # 1 - mu = 1e-9, 1 - pi = 1e-12: log pi rounds to 0 in float32. KL = 5.9087552794811376e-9 with 120 digits.
+    tensor = torch.tensor
+    inputs = dict(logp=tensor([0.0]), behavior_logp=tensor([math.log1p(-1e-9)]))
+    others = dict(other_logp=tensor([math.log(1e-12)]), behavior_other_logp=tensor([math.log(1e-9)]))
+    assert math.isinf(keel.divergence("binary_kl", **inputs).item())
+    assert abs(keel.divergence("binary_kl", **inputs, **others).item() / 5.9087552794811376e-9 - 1) < 1e-3
+    for region, params in (("trm_max", {}), ("dppo_kl", {}), ("dppo_kl", {"anchor": "recomputed"})):
+        inputs |= dict(advantages=tensor([1.0]), old_logp=inputs["behavior_logp"])
+        others["old_other_logp"] = others["behavior_other_logp"]
+        assert not keel.token_coefficients(region, params, **inputs).keep.item(), region
+        assert keel.token_coefficients(region, params, **inputs, **others).keep.item(), region
+        assert keel.policy_loss(region, params, **inputs, **others, aggregation="token_mean").isfinite(), region
+
+
 def the_gpu_agrees():
     if not torch.cuda.is_available():
         return "skipped, there is no GPU"
@@ -155,4 +170,4 @@ def the_gpu_agrees():
 if __name__ == "__main__":
     sys.exit(run([a_hand_computed_case, the_gradient_of_the_loss_is_the_coefficient, compiled_is_the_same,
                   the_default_compiler_takes_it_too, a_parameter_may_change_between_calls_of_compiled_code, torch_checks_the_operators, nothing_valid_gives_zero,
-                  garbage_behind_the_mask_stays_there, the_gpu_agrees]))
+                  garbage_behind_the_mask_stays_there, a_token_that_is_sure_is_not_infinitely_far, the_gpu_agrees]))

@@ -76,7 +76,10 @@ TEST(Report, ShowsTheHeadlineNumbersOfARun) {
 
 TEST(Report, NeedsNoNetworkAndForbidsIt) {
   const std::string html = render_report({small_run("quick")});
-  EXPECT_TRUE(has(html, "content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\""));
+  EXPECT_TRUE(has(html, "content=\"default-src 'none'; style-src 'sha256-"));
+  EXPECT_TRUE(has(html, "; script-src 'sha256-"));  // tests/cli/what_a_run_leaves_test.py compares the hashes
+  for (const char* forbidden : {"unsafe-inline", " style=", "javascript:"})
+    EXPECT_FALSE(has(html, forbidden)) << forbidden;
   for (const char* forbidden : {"src=", "<link", "@import", "url(", "https://"})
     EXPECT_FALSE(has(html, forbidden)) << forbidden;
   // The one address in the page is the name of the SVG namespace, which is never fetched.
@@ -196,8 +199,132 @@ TEST(Report, OfARunThatHasOnlyBegunIsStillAPage) {
   EXPECT_THROW(render_report({}), Error);
 }
 
+/// A run on a model and data of the user's own, as used.json tells it.
+RunData own_run(const std::string& name, int steps = 3) {
+  RunData run = small_run(name, steps);
+  run.config =
+      "objective:\n  method: dppo_tv\n  delta: null\ntask:\n  name: chains\nmodel:\n  path: models/tiny\n"
+      "  layers: 2\n  hidden_size: 64\ndata:\n  files:\n    - train.jsonl\nrun:\n  seed: 1\n";
+  run.used = {{"objective.method", "dppo_tv"},
+              {"objective.delta_high", "0.15"},
+              {"data.files", "train.jsonl"},
+              {"model.path", "models/tiny"},
+              {"model.type", "qwen2"},
+              {"model.layers", "24"},
+              {"model.hidden_size", "896"},
+              {"model.parameters", "494032768"},
+              {"reward.functions", "math, python:f.py"},
+              {"run.seed", "1"}};
+  return run;
+}
+
+std::string header_of(const std::string& html) {
+  return html.substr(html.find("<header>"), html.find("</header>") - html.find("<header>"));
+}
+
+TEST(Report, NamesTheModelDataAndRewardsThatWereUsed) {
+  const std::string header = header_of(render_report({own_run("mine")}));
+  for (const char* fact : {"data <b>train.jsonl</b>", "model <b>models/tiny</b>", "family <b>qwen2</b>",
+                           "layers <b>24</b>", "hidden size <b>896</b>", "parameters <b>494 M</b>",
+                           "reward <b>math, python:f.py</b>", "method <b>dppo_tv</b>", "seed <b>1</b>"})
+    EXPECT_TRUE(has(header, fact)) << fact << " is not in " << header;
+  EXPECT_FALSE(has(header, "chains"));
+  EXPECT_FALSE(has(header, "<b>64</b>"));
+}
+
+TEST(Report, OfAnOlderFolderClaimsNothingThatItsConfigurationDoesNotSay) {
+  RunData run = own_run("old");
+  run.used.clear();
+  const std::string header = header_of(render_report({run}));
+  EXPECT_TRUE(has(header, "data <b>train.jsonl</b>"));
+  EXPECT_TRUE(has(header, "model <b>models/tiny</b>"));
+  for (const char* wrong : {"chains", "layers", "hidden size"}) EXPECT_FALSE(has(header, wrong)) << wrong;
+  RunData built_in = small_run("built-in");
+  built_in.config = "model:\n  path: \"\"\n  layers: 2\ndata:\n  files: []\n  chat: auto\ntask:\n  name: chains\n";
+  const std::string other = header_of(render_report({built_in}));
+  EXPECT_TRUE(has(other, "task <b>chains</b>"));
+  EXPECT_TRUE(has(other, "layers <b>2</b>"));
+  EXPECT_FALSE(has(other, "model <b>"));
+  EXPECT_FALSE(has(other, "data <b>"));
+}
+
+TEST(Report, ComparesValuesInForceAndNeverNull) {
+  RunData wide = own_run("wide");
+  wide.config.replace(wide.config.find("null"), 4, "0.2");
+  wide.used["objective.delta_high"] = "0.2";
+  const std::string html = render_report({own_run("tight"), wide});
+  EXPECT_TRUE(has(html, "<code>objective.delta_high</code></th><td>0.15</td><td>0.2</td>"));
+  EXPECT_FALSE(has(html, "<td>null</td>"));
+  EXPECT_FALSE(has(html, "<code>objective.delta</code>"));
+  wide.used.clear();  // beside a folder that does not tell, all are compared by their configurations
+  const std::string old = render_report({own_run("tight"), wide});
+  EXPECT_TRUE(has(old, "<code>objective.delta</code></th><td>default</td><td>0.2</td>"));
+  EXPECT_FALSE(has(old, "<code>model.parameters</code>"));
+}
+
+TEST(Report, SmoothsRunsSideBySideAlike) {
+  const std::string html = render_report({small_run("short", 100), small_run("long", 1000)});
+  EXPECT_GT(count(html, "data-window=\"5\""), 4u);  // 100 steps: a window of 5
+  EXPECT_EQ(count(html, "data-window="), count(html, "data-window=\"5\""));
+  EXPECT_TRUE(has(html, "moving average over 5 steps"));
+  EXPECT_TRUE(has(render_report({small_run("long", 1000)}), "moving average over 41 steps"));
+  const std::string begun = render_report({small_run("begun", 10), small_run("long", 1000)});
+  EXPECT_FALSE(has(begun, "data-window"));
+  EXPECT_FALSE(has(begun, "moving average"));
+}
+
+TEST(Report, HasACurveForEachRewardFunction) {
+  RunData run = small_run("quick");
+  for (MetricRow& row : run.metrics)
+    if (row.phase == "rl") row.values.insert({{"reward/function/math", 0.5}, {"reward/function/<b>mine", 0.25}});
+  const std::string one = render_report({run});
+  EXPECT_TRUE(has(one, "<h3>Reward functions</h3>"));
+  EXPECT_TRUE(has(one, "data-name=\"math\""));
+  EXPECT_TRUE(has(one, "data-name=\"&lt;b&gt;mine\""));
+  const std::string two = render_report({run, small_run("other")});
+  EXPECT_TRUE(has(two, "<h3>Reward function math</h3>"));
+  EXPECT_TRUE(has(two, "<h3>Reward function &lt;b&gt;mine</h3>"));
+  EXPECT_FALSE(has(two, "<b>mine"));
+  EXPECT_FALSE(has(render_report({small_run("quick")}), "Reward function"));
+}
+
+TEST(Report, SaysUnderEachChartWhatItShows) {
+  RunData run = small_run("quick");
+  for (MetricRow& row : run.metrics)
+    if (row.phase == "rl")
+      row.values.insert(
+          {{"completion/truncated", 0.1}, {"reward/zero_std_groups", 0.2}, {"trust_region/masked_positive", 0.3}});
+  const std::string html = render_report({run, small_run("other")});
+  const auto caption = [&](const std::string& title) {
+    const size_t at = html.find("<h3>" + title + "</h3><p>");
+    if (at == std::string::npos) return std::string("no chart of this title");
+    const size_t begin = html.find("<p>", at) + 3;
+    return html.substr(begin, html.find("</p>", begin) - begin);
+  };
+  EXPECT_EQ(caption("Truncated completions"), "Share of completions cut off at the length limit.");
+  EXPECT_EQ(caption("Groups with equal rewards"), "Share of groups whose rewards are all equal: they teach nothing.");
+  EXPECT_EQ(caption("Blocked tokens of positive advantage"),
+            "Share of the tokens of positive advantage whose update was dropped.");
+  EXPECT_EQ(caption("Reward"),
+            "Mean reward of the completions sampled in each step. Points: share of held-out problems solved, with its "
+            "95 % interval.");
+}
+
+TEST(Report, ShowsTheGoldAnswerOnACard) {
+  RunData run = small_run("quick");
+  run.samples.push_back(token_sample());
+  run.samples.back().answer = "<b>2";
+  const std::string html = render_report({run});
+  EXPECT_TRUE(has(html, "gold answer <code>&lt;b&gt;2</code>"));
+  run.samples.back().answer.clear();
+  EXPECT_FALSE(has(render_report({run}), "gold answer <code>"));
+}
+
 TEST(Report, UsesEveryIdOnce) {
-  const std::string html = render_report({small_run("quick"), small_run("other")});
+  RunData run = small_run("quick");
+  for (MetricRow& row : run.metrics)
+    if (row.phase == "rl") row.values.insert({{"reward/function/a b", 0.5}, {"reward/function/c", 0.25}});
+  const std::string html = render_report({run, small_run("other")});
   for (size_t at = 0; (at = html.find(" id=\"", at)) != std::string::npos; ++at) {
     const std::string id = html.substr(at, html.find('"', at + 5) - at + 1);
     EXPECT_EQ(count(html, id), 1u) << id;

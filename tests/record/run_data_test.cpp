@@ -1,12 +1,14 @@
 #include "keel/record/run_data.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <fstream>
 
 #include "keel/core/error.h"
+#include "tests/support/errors.h"
 
 namespace keel {
 namespace {
@@ -29,11 +31,14 @@ TEST_F(RunDataTest, ReadsMetricsSamplesAndConfiguration) {
                          "\n"
                          R"({"phase":"rl","step":2,"updates":8,"reward/mean":0.5})"
                          "\n");
-  write("samples.jsonl",
-        R"({"phase":"rl","step":1,"prompt":"1+1","completion":"2","reward":1.0,"finish":"stop","tokens":["2","<end>"],)"
-        R"("logp":[-0.5,null],"kept":[true,false],"divergence":[0.1,0.3],"threshold":[0.2,0.2]})"
-        "\n");
+  write(
+      "samples.jsonl",
+      R"({"phase":"rl","step":1,"prompt":"1+1","completion":"2","answer":{"x":[1,"b"]},"reward":1.0,"finish":"stop","tokens":["2","<end>"],)"
+      R"("logp":[-0.5,null],"kept":[true,false],"divergence":[0.1,0.3],"threshold":[0.2,0.2]})"
+      "\n");
   write("config.yaml", "run:\n  seed: 3\n");
+  write("used.json",
+        R"({"run.seed": 3, "data.files": ["a.jsonl", "b.jsonl"], "model.path": "m", "critic.whiten": true})");
   const RunData run = read_run(folder_ / "");
   EXPECT_EQ(run.name, folder_.filename().string());
   ASSERT_EQ(run.metrics.size(), 2u);
@@ -47,6 +52,11 @@ TEST_F(RunDataTest, ReadsMetricsSamplesAndConfiguration) {
   EXPECT_EQ(run.samples[0].kept, (std::vector<bool>{true, false}));
   EXPECT_TRUE(std::isnan(run.samples[0].advantage));
   EXPECT_EQ(run.config, "run:\n  seed: 3\n");
+  EXPECT_EQ(run.samples[0].answer, R"({"x":[1,"b"]})");
+  EXPECT_EQ(
+      run.used,
+      (std::map<std::string, std::string>{
+          {"run.seed", "3"}, {"data.files", "a.jsonl, b.jsonl"}, {"model.path", "m"}, {"critic.whiten", "true"}}));
 }
 
 TEST_F(RunDataTest, IgnoresATornLastLine) {
@@ -62,6 +72,22 @@ TEST_F(RunDataTest, NamesFileAndLineOfABrokenLineInTheMiddle) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
     EXPECT_NE(std::string(error.what()).find("metrics.jsonl:2:"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(RunDataTest, RefusesLinesNestedDeepAndFilesThatArePipes) {
+  const std::string sound = "{\"phase\":\"rl\",\"step\":1}\n", deep(100'000, '[');
+  for (const char* name : {"metrics.jsonl", "samples.jsonl"}) {
+    write("metrics.jsonl", sound);
+    write(name, sound + "{\"phase\":\"rl\",\"step\":1,\"a\":" + deep + std::string(100'000, ']') + "}\n" + sound);
+    EXPECT_NE(error_of(3, [&] { read_run(folder_); }).find(std::string(name) + ":2:"), std::string::npos);
+  }
+  for (const char* name : {"samples.jsonl", "config.yaml", "metrics.jsonl"}) {
+    write("metrics.jsonl", sound);
+    std::filesystem::remove(folder_ / name);
+    ASSERT_EQ(mkfifo((folder_ / name).c_str(), 0600), 0);
+    EXPECT_NE(error_of(3, [&] { read_run(folder_); }).find("a pipe; give a file"), std::string::npos) << name;
+    std::filesystem::remove(folder_ / name);
   }
 }
 

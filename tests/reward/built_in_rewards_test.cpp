@@ -1,5 +1,9 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "keel/core/file.h"
+#include "keel/core/shell_words.h"
 #include "keel/text/unicode.h"
 #include "tests/support/errors.h"
 #include "tests/support/reward_samples.h"
@@ -242,6 +246,66 @@ TEST(RewardOptions, RefuseWhatMeansNothing) {
   expect(refused({"http://host:0/"}), "wanted http://HOST");
   expect(refused({"math"}, {1, 2}), "2 numbers for 1 functions");
   expect(refused({"math @"}), "no source");
+}
+
+/// Runs `action` in a new folder that holds files of these names.
+void in_folder_with(const std::string& name, const std::vector<std::string>& files, const std::function<void()>& action) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "keel_rewards_XXXXXX").string();
+  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+  const std::filesystem::path before = std::filesystem::current_path(), folder = std::filesystem::canonical(pattern) / name;
+  create_directories(folder);
+  for (const std::string& file : files) write_atomically(folder / file, "def reward(completions, **k): return [1.0]\n");
+  std::filesystem::current_path(folder);
+  action();
+  std::filesystem::current_path(before);
+  remove_tree(pattern);
+}
+
+TEST(RewardFiles, AreRecordedByTheirFullPaths) {
+  in_folder_with("plain", {"my.py", "judge.sh", "words.txt"}, [] {
+    const std::string here = std::filesystem::current_path().string() + "/";
+    const std::vector<std::pair<std::string, std::string>> cases = {
+        {"python:my.py", "python:" + here + "my.py"},
+        {"python:./../plain/my.py:f", "python:" + here + "my.py:f"},
+        {"python:my.py:f @a/b,c", "python:" + here + "my.py:f @a/b,c"},
+        {"python:none.py", "python:none.py"},  // refused when the run starts
+        {"exec:./judge.sh --k 3", "exec:" + here + "judge.sh --k 3"},
+        {"exec:sh judge.sh words.txt @x", "exec:sh " + here + "judge.sh " + here + "words.txt @x"},
+        {"exec:judge.sh  'a  b'", "exec:judge.sh  'a  b'"},  // a program of the system's, and no files
+        {"exec:./judge.sh 'a  b'", "exec:" + here + "judge.sh 'a  b'"},
+        {"exec:sh 'judge.sh", "exec:sh 'judge.sh"},
+        {"math", "math"},
+        {"pattern:my.py ", "pattern:my.py "},
+        {"http://host:1/words.txt", "http://host:1/words.txt"}};
+    for (const auto& [written, wanted] : cases) {
+      EXPECT_EQ(with_full_paths(written), wanted);
+      EXPECT_EQ(with_full_paths(wanted), wanted);
+    }
+  });
+}
+
+TEST(RewardFiles, InFoldersWithOddNamesStillMeanTheSame) {
+  in_folder_with("it's a folder", {"my.py", "judge.sh"}, [] {
+    const std::string here = std::filesystem::current_path().string() + "/";
+    EXPECT_EQ(with_full_paths("python:my.py"), "python:" + here + "my.py");
+    const std::string full = with_full_paths("exec:sh judge.sh");
+    EXPECT_THAT(*shell_words(full.substr(5)), testing::ElementsAre("sh", here + "judge.sh"));
+  });
+  // What separates the parts of a function cannot be told from such a name: it stays as it was written.
+  for (const char* name : {"a @b", "a.py:b"})
+    in_folder_with(name, {"my.py"}, [] { EXPECT_EQ(with_full_paths("python:my.py"), "python:my.py"); });
+}
+
+TEST(RewardFiles, AreCalledByTheirNamesWhereverTheyLie) {
+  in_folder_with("plain", {"my.py"}, [] {
+    RewardOptions options;
+    for (const std::string function : {"python:my.py:reward @a", "exec:cat my.py"}) {
+      options.functions = {function, with_full_paths(function)};
+      const RewardSum reward = make_reward(options);
+      EXPECT_EQ(reward.terms()[0].name, function);
+      EXPECT_EQ(reward.terms()[1].name, function + " (2)");
+    }
+  });
 }
 
 TEST(RewardOptions, DescribeThemselves) {

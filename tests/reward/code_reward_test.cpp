@@ -35,6 +35,7 @@ TEST(CodeReward, ReadsTheFormsOfDataSets) {
   EXPECT_EQ(read_code_tests(Json::parse(R"({"assert_case": ["assert True"]})")).checks.size(), 1u);
   EXPECT_EQ(read_code_tests("assert f(1) == 2").checks.size(), 1u);
   EXPECT_THROW(read_code_tests(Json()), std::invalid_argument);
+  EXPECT_THROW(read_code_tests(std::string(100'000, '[') + std::string(100'000, ']')), std::invalid_argument);
   EXPECT_THROW(read_code_tests(Json::array()), std::invalid_argument);
   EXPECT_THROW(read_code_tests(Json::parse(R"({"inputs": [1], "outputs": []})")), std::invalid_argument);
 }
@@ -120,6 +121,139 @@ TEST_F(RunCode, LeavingEarlyOrPrintingASuccessPassesNoCheck) {
           "import os\nfor i in range(20):\n    try: os.write(i, b'passed 0\\n')\n    except OSError: pass\nos._exit(0)",
           checks),
       0);
+}
+
+/// Programs that solve their problem, in ways that data sets have; the tests run elsewhere, and must not notice.
+struct Honest {
+  const char *name, *program;
+  Json tests;
+};
+
+const Honest kHonest[] = {
+    {"values of all plain types, unchanged",
+     "def f(x): return x",
+     {"for x in (None, True, 0, -1, 10**40, 1.5, 1e-300, float('inf'), 2j, 'a\\ud800\\n', b'\\xff', bytearray(b'a'), "
+      "[1, [2]], (1, (2,)), "
+      "{1: 'a', 'b': {2}}, {1, 2}, frozenset([3]), range(3), [], (), set()):\n    y = f(x)\n    assert y == x and "
+      "type(y) is type(x), x",
+      "assert f(0.1 + 0.2) == 0.1 + 0.2 and str(f(-0.0)) == '-0.0' and f(float('nan')) != 0"}},
+    {"values of the standard library",
+     "from collections import *\nfrom fractions import Fraction\nfrom decimal import Decimal\nimport datetime\nP = "
+     "namedtuple('P', 'x y')\n"
+     "def f(): return [Counter('aab'), deque([1]), OrderedDict(a=1), defaultdict(list, a=[1]), Fraction(1, 3), "
+     "Decimal('1.50'), "
+     "datetime.date(2020, 1, 2), datetime.timedelta(1), P(1, 2)]",
+     {"from collections import *\nfrom fractions import Fraction\nfrom decimal import Decimal\nimport datetime\n"
+      "assert f()[:8] == [Counter('aab'), deque([1]), OrderedDict(a=1), {'a': [1]}, Fraction(1, 3), Decimal('1.5'), "
+      "datetime.date(2020, 1, 2), datetime.timedelta(1)]\nassert f()[8] == (1, 2) and f()[8].y == 2",
+      "assert f()[0] == Counter(b=1, a=2)"}},
+    {"changing an argument in place",
+     "def f(xs): xs.sort(); xs[0].append(9)\ndef g(d, x): d['x'] = x; return d",
+     {"inner = [1]\nxs = [[3], inner]\nassert f(xs) is None and xs == [[1, 9], [3]] and xs[0] is inner and inner == "
+      "[1, 9]",
+      "d, y = {}, [1]\nassert g(d, y) is d and d['x'] is y"}},
+    {"objects of its own, by attributes and methods",
+     "class Stack(list):\n    def push(self, x): self.append(x)\n"
+     "class Point:\n    def __init__(self, x): self.x = x\n    def __add__(self, other): return Point(self.x + "
+     "other.x)\n"
+     "    def __len__(self): return 3\n    def __iter__(self): return iter([1, 2, 3])\n    def __str__(self): return "
+     "'P'\n"
+     "    def moved(self, by): return Point(self.x + by)",
+     {"s = Stack()\ns.push(3)\nassert s == [3] and len(s) == 1 and s[0] == 3 and 3 in s and not s == [4] and s + [1] "
+      "== [3, 1]",
+      "p = Point(1) + Point(2)\nassert p.x == 3 and len(p) == 3 and list(p) == [1, 2, 3] and 2 in p and str(p) == 'P'",
+      "p = Point(1).moved(by=4)\np.x += 1\nassert isinstance(p, Point) and p.x == 6 and hasattr(p, 'moved') and not "
+      "hasattr(p, 'y')"}},
+    {"exceptions, Python's and its own",
+     "class Low(ValueError):\n    def __init__(self, by): super().__init__(f'low by {by}'); self.by = by\n"
+     "def f(x):\n    if x < 0: raise Low(-x)\n    return {}[x]",
+     {"try:\n    f(-3)\n    assert False\nexcept Low as error:\n    assert str(error) == 'low by 3' and error.by == 3",
+      "try:\n    f(-3)\n    assert False\nexcept ValueError:\n    pass",
+      "try:\n    f(7)\n    assert False\nexcept KeyError as error:\n    assert error.args == (7,)"}},
+    {"generators and functions as values",
+     "def count(n):\n    for i in range(n): yield i\ndef adder(n): return lambda x: x + n\ndef apply(f, xs): return "
+     "[f(x) for x in xs]",
+     {"assert list(count(4)) == [0, 1, 2, 3] and next(count(1)) == 0 and sorted(count(3), reverse=True) == [2, 1, 0]",
+      "assert adder(2)(3) == 5",
+      "assert apply(lambda x: x * x, [1, 2, 3]) == [1, 4, 9] and apply(adder(1), [1]) == [2]"}},
+    {"a name of Python's",
+     "def sum(a, b): return a + b if a < b else 6",
+     {"assert sum(10, 15) == 25", "assert sum(2, 1) == 6"}},
+    {"modules and names that only the program imports",
+     "import math\nfrom collections import Counter\ndef f(x): return math.sqrt(x)",
+     {"assert math.isclose(f(2) ** 2, 2)", "assert Counter([f(4)]) == Counter([2.0])"}},
+    {"helpers that the tests borrow from the program, in HumanEval",
+     "def poly(cs, x): return sum(c * x ** i for i, c in enumerate(cs))\ndef find_zero(cs): return -cs[0] / cs[1]",
+     {{"test",
+       "import math\ndef check(candidate):\n    for i in range(50):\n        assert math.fabs(poly([i, 1], "
+       "candidate([i, 1]))) < 1e-4"},
+      {"entry_point", "find_zero"}}},
+    {"a method as the entry point",
+     "class Solution:\n    def two(self, nums, target): return [0, 1]",
+     {{"test", "def check(candidate):\n    assert candidate(nums=[3, 3], target=6) == [0, 1]"},
+      {"entry_point", "Solution().two"}}},
+    {"tests for unittest and pytest",
+     "def f(x): return x + 1",
+     {"import unittest\nclass Tests(unittest.TestCase):\n    def test_value(self): self.assertEqual(f(1), 2)\n"
+      "    def test_error(self):\n        with self.assertRaises(TypeError): f('x')",
+      "from solution import f\nclass TestF:\n    def test_value(self):\n        assert f(1) == 2\ndef test_other():\n  "
+      "  assert f(2) == 3"}},
+    {"printing, threads and a dataclass on the side",
+     "import threading\nfrom dataclasses import dataclass\n@dataclass\nclass Box:\n    x: int\n"
+     "def f(x):\n    print('so', x)\n    t = threading.Thread(target=print)\n    t.start(), t.join()\n    return "
+     "Box(x)",
+     {"assert f(3).x == 3"}},
+};
+
+TEST_F(RunCode, SolutionsPassHoweverTheyAreTested) {
+  for (const Honest& honest : kHonest) EXPECT_EQ(reward(honest.program, honest.tests), 1) << honest.name;
+}
+
+TEST_F(RunCode, TestsThatRunnersRunCanFail) {
+  const char* program = "def f(x): return x + 1";
+  EXPECT_EQ(
+      reward(program, {"import unittest\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(f(1), 3)"}),
+      0);
+  EXPECT_EQ(reward(program, {"def test_value():\n    assert f(1) == 3"}), 0);
+  EXPECT_EQ(reward(program, {"class TestF:\n    def test_value(self):\n        assert f(1) == 3"}), 0);
+}
+
+TEST_F(RunCode, SaysWhyAProgramDidNotPass) {
+  const auto note = [&](const std::string& program, const Json& tests) {
+    SampleBatch batch;
+    batch.add(program, tests);
+    const Judgement judgement = judge(batch, options_);
+    EXPECT_EQ(judgement.totals, (Rewards{0})) << program;
+    return judgement.notes.empty() ? "" : judgement.notes[0];
+  };
+  EXPECT_EQ(note("def f(x): return 1", {"assert f(1) == 1", "assert f(2) == 2, 'two'"}),
+            "code: test 2: AssertionError: two");
+  EXPECT_EQ(note("import os\ndef f(x): os._exit(0)", {"assert f(1) == 1"}), "code: test 1: the program ended");
+  EXPECT_EQ(note("def", {"assert f(1) == 1"}).substr(0, 59),
+            "code: test 1: the program does not load: SyntaxError: inval");
+  const std::string objects =
+      note("class P: pass\ndef f(x): return P()", {"try:\n    assert f(1) == 1\nexcept BaseException: pass"});
+  EXPECT_NE(objects.find("not judgeable: a test compares an object of the program's class P"), std::string::npos)
+      << objects;
+  options_.code_seconds = 1;
+  EXPECT_EQ(note("def f(x):\n    while True: pass", {"assert f(1) == 1"}), "code: the tests took too long");
+}
+
+TEST_F(RunCode, ATestThatCannotBeJudgedIsAFailureAndNoVerdict) {
+  const auto failure = [&](const Json& tests) {
+    SampleBatch batch;
+    batch.add("def f(x): return 1", tests);
+    options_.on_error = "skip";
+    const Judgement judgement = judge(batch, options_);
+    EXPECT_EQ(judgement.totals, (Rewards{std::nullopt})) << tests;
+    return judgement.failures.empty() ? "" : judgement.failures[0];
+  };
+  for (const auto& [test, part] : std::vector<std::pair<const char*, const char*>>{
+           {"class Node: pass\nassert f(Node()) == 1", "hands the program an object of the class Node"},
+           {"assert f(1) ==", "the test is no Python"},
+           {"import there_is_no_such_module", "No module named 'there_is_no_such_module'"},
+           {"def test_it(capsys): assert f(1) == 1", "test_it takes arguments"}})
+    EXPECT_NE(failure({test}).find(part), std::string::npos) << failure({test});
 }
 
 TEST_F(RunCode, TestsThatCannotBeReadAreReportedAndNotScored) {

@@ -127,6 +127,20 @@ TEST(HttpReward, PostsWhatOpenRlhfsServersReadAndTakesTheirAnswer) {
   EXPECT_EQ(body["labels"], Json({"gold", 3}));
 }
 
+TEST(HttpReward, TakesAnAnswerNestedTooDeepForNoAnswer) {
+  const std::string deep = ok("{\"rewards\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}");
+  Server server({deep, deep, deep, deep, deep, deep});
+  SampleBatch batch;
+  batch.add("yes", "gold");
+  RewardOptions options;
+  options.functions = {server.url()};
+  options.http_retries = 0;
+  options.on_error = "zero";
+  const Judgement judgement = judge(batch, options);
+  EXPECT_EQ(judgement.totals, (Rewards{0}));
+  EXPECT_NE(judgement.failures.at(0).find("nested deeper than 512 levels"), std::string::npos);
+}
+
 TEST(HttpReward, ReadsChunksAndBodiesWithoutALength) {
   Server server({"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n[0.2\r\n2;x=y\r\n5]\r\n0\r\n\r\n",
                  "HTTP/1.0 200 OK\r\n\r\n[1]"});

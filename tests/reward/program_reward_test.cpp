@@ -152,6 +152,35 @@ TEST_F(UserReward, TakesTheNamedFunction) {
   expect_part(error_of(5, [&] { judge(batch_, "python:" + path + ":three"); }), "has no function three");
 }
 
+TEST_F(UserReward, IsToldOfAReplyNestedTooDeepAndGoesOn) {
+  const std::string deep = "head -c 100000 /dev/zero | tr '\\0' ";
+  for (const std::string reply : {"'['", "'{'"}) {
+    shell("while read line; do printf '{\"rewards\": [1], \"a\": '; " + deep + reply + "; echo; done\n");
+    SampleBatch batch;
+    batch.add("x");
+    options_.on_error = "stop";
+    error_of(5, [&] { judge(batch, options_); });
+    options_.on_error = "zero";
+    EXPECT_EQ(judge(batch, options_).totals, (Rewards{0})) << reply;
+  }
+  shell("while read line; do printf '{\"rewards\": [1], \"a\": '; " + deep + "'['; printf 1; " + deep +
+        "']'; echo '}'; done\n");
+  SampleBatch batch;
+  batch.add("x");
+  options_.on_error = "skip";
+  const Judgement judgement = judge(batch, options_);
+  ASSERT_EQ(judgement.failures.size(), 1u);
+  expect_part(judgement.failures[0], "nested deeper than 512 levels");
+}
+
+TEST_F(UserReward, TakesRowsThatAreNestedAsDeepAsRowsMayBe) {
+  python(
+      "def reward(completions, tree, **kwargs):\n"
+      "    depth = 0\n    while tree:\n        tree, depth = tree[0], depth + 1\n    return [depth]\n");
+  batch_.add("x").last_prompt().extra = {{"tree", Json::parse(std::string(511, '[') + std::string(511, ']'))}};
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{511}));
+}
+
 TEST_F(UserReward, FindsOutBeforeTheRunThatAFileDoesNotWork) {
   python("def reward(completions)\n  return []\n");
   expect_part(error_of(5, [&] { make_reward(options_); }), "SyntaxError");
@@ -336,6 +365,44 @@ TEST_F(Daemons, EndWithAWorkerThatCrashed) {
   ASSERT_EQ(judgement.failures.size(), 1u);
   expect_part(judgement.failures[0], "signal 6");
   EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);
+}
+
+TEST_F(Daemons, EndWhenTheProgramKillsWhoKeepsHoldOfIt) {
+  const std::string kill_keeper = "    leave_a_daemon()\n    os.kill(os.getppid(), 9)\n";
+  batch_.add("x");
+  options_.on_error = "skip";
+  // It dies with its keeper.
+  python(std::string(kDaemon) + "def reward(completions, **k):\n" + kill_keeper + "    time.sleep(1000)\n");
+  Judgement judgement = judge(batch_, options_);
+  ASSERT_EQ(judgement.failures.size(), 1u);
+  expect_part(judgement.failures[0], "signal 9");
+  EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);
+  // It does not, and goes on as if nothing had happened.
+  python(std::string(kDaemon) + "import ctypes\ndef reward(completions, **k):\n    ctypes.CDLL(None).prctl(1, 0)\n" +
+         kill_keeper + "    time.sleep(0.2)\n    return [1.0] * len(completions)\n");
+  judgement = judge(batch_, options_);
+  EXPECT_EQ(judgement.failures.size(), 1u);
+  EXPECT_EQ(count_and_see_that_they_are_gone(), 4u);
+}
+
+TEST_F(Daemons, ThatKeepMakingMoreEndAsWell) {
+  python(std::string(kDaemon) +
+         "def breed():\n"
+         "    if os.fork() == 0:\n"
+         "        os.setsid()\n"
+         "        while True:\n"
+         "            daemon = os.fork()\n"
+         "            if daemon > 0:\n"
+         "                with open(os.path.join(os.path.dirname(__file__), 'daemons'), 'a') as note: "
+         "note.write(f'{daemon}\\n')\n"
+         "                os._exit(0)\n"
+         "            time.sleep(0.001)\n"
+         "def reward(completions, **k):\n    breed()\n    time.sleep(0.05)\n    os.kill(os.getppid(), 9)\n    "
+         "time.sleep(1000)\n");
+  batch_.add("x");
+  options_.on_error = "skip";
+  judge(batch_, options_);
+  EXPECT_GT(count_and_see_that_they_are_gone(), 10u);
 }
 
 TEST_F(UserReward, WorkersAnswerManyThreadsAndStopAtTheirNumber) {

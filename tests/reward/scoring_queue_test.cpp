@@ -99,7 +99,7 @@ TEST_F(ScoringQueueTest, CanBeAbandoned) {
   EXPECT_LE(scored, 28);
 }
 
-TEST_F(ScoringQueueTest, WhatNobodyJudgedGetsTheMeanOfItsGroup) {
+TEST_F(ScoringQueueTest, WhatNobodyJudgedSaysSoAndGetsNoReward) {
   const RewardSum reward =
       sum_of([](const Prompt&,
                 std::string_view text) { return text.starts_with("a") ? NAN : static_cast<double>(text.size()); },
@@ -112,10 +112,8 @@ TEST_F(ScoringQueueTest, WhatNobodyJudgedGetsTheMeanOfItsGroup) {
     rollouts[i].id = i;
   }
   const ScoreReport report = score_in_order(rollouts, prompts_, tokenizer_, reward);
-  EXPECT_EQ(rollouts[0].reward, 1);
-  EXPECT_EQ(rollouts[1].reward, 3);
-  EXPECT_EQ(rollouts[2].reward, 5);
-  EXPECT_EQ(rollouts[3].reward, 3);
+  const std::vector<std::pair<bool, double>> want = {{true, 1}, {false, 0}, {true, 5}, {false, 0}};
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(std::pair(rollouts[i].judged, rollouts[i].reward), want[i]) << i;
   EXPECT_EQ(report.unscored, 2);
   EXPECT_EQ(report.failures.size(), 2u);
 }

@@ -92,6 +92,29 @@ TEST_F(RolloutEngineTest, RecordsTheLogProbsThatTheTrainerComputes) {
   }
 }
 
+TEST_F(RolloutEngineTest, RecordsTheOtherTokensAndTheLikeliestOnesAsTheTrainerComputesThem) {
+  request_.temperature = 0.7;
+  request_.top_k = 4;
+  const ReferenceModel reference(model_);
+  for (const Rollout& rollout : engine_.generate(prompts_, request_)) {
+    ASSERT_EQ(rollout.behavior_other_logp.size(), rollout.tokens.size());
+    ASSERT_EQ(rollout.topk_ids.size(), 4 * rollout.tokens.size());
+    std::vector<int64_t> text(prompts_[rollout.prompt].tokens.begin(), prompts_[rollout.prompt].tokens.end());
+    const size_t first = text.size() - 1;
+    text.insert(text.end(), rollout.tokens.begin(), rollout.tokens.end());
+    const Tensor logps = reference.log_probabilities(text, request_.temperature).detach();
+    for (size_t t = 0; t < rollout.tokens.size(); ++t) {
+      const Tensor row = logps[static_cast<int64_t>(first + t)];
+      EXPECT_NEAR(rollout.behavior_other_logp[t], std::log1p(-std::exp(row[rollout.tokens[t]].item<double>())), 1e-5);
+      const Tensor largest = std::get<0>(row.topk(4));
+      for (int64_t k = 0; k < 4; ++k) {
+        EXPECT_NEAR(rollout.topk_behavior_logp[t * 4 + k], largest[k].item<double>(), 1e-5);
+        EXPECT_NEAR(row[rollout.topk_ids[t * 4 + k]].item<double>(), largest[k].item<double>(), 1e-5);
+      }
+    }
+  }
+}
+
 TEST_F(RolloutEngineTest, EndsACompletionWithItsStopTokenOrAtTheLimit) {
   const int32_t eos = *tokenizer_.eos_id();
   int stopped = 0, cut = 0;

@@ -5,6 +5,9 @@
 
 #include <cmath>
 
+#include "keel/core/philox.h"
+#include "keel/kernels/row_math.h"
+#include "tests/support/hard_logits.h"
 #include "tests/support/tensors.h"
 
 namespace keel {
@@ -61,6 +64,118 @@ TEST_P(Temperatures, ReportTheLogSoftmaxOfTheTokenDrawn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Temperatures, testing::Values(0.5, 1.0, 2.0));
+
+TEST(Sampler, NormalisesWithoutBias) {
+  for (const std::string& kind : kHardLogits) {
+    for (const int64_t vocab : kVocabularies) {
+      for (const double temperature : {1.0, 0.7}) {
+        SCOPED_TRACE(kind + ", vocabulary " + std::to_string(vocab) + ", temperature " + std::to_string(temperature));
+        std::vector<Tensor> got, want, got_other, want_other;
+        for (uint64_t seed = 0; seed < 4; ++seed) {
+          const Tensor logits = hard_logits(kind, 48, vocab, seed), ids = at::arange(48, at::kLong);
+          const Drawn drawn = sample(logits, temperature, seed, ids, ids);
+          const ExactLogProbs exact(logits, temperature, drawn.tokens);
+          got.push_back(drawn.logp);
+          want.push_back(exact.logp);
+          got_other.push_back(drawn.other_logp);
+          want_other.push_back(exact.other_logp);
+        }
+        expect_no_bias(at::cat(got), at::cat(want));
+        EXPECT_LT(((at::cat(got_other) - at::cat(want_other)) / at::cat(want_other)).abs().max().item<double>(), 1e-6);
+      }
+    }
+  }
+}
+
+TEST(Sampler, KnowsTheOtherTokensOfASureOneAndOfANucleus) {
+  const Tensor ids = int64_tensor({0});
+  for (const double gap : {20.0, 30.0, 100.0, 1e4}) {  // 1 - p from 1e-8 to e^-10000
+    const Tensor logits = at::tensor({gap, 0.0, 0.5, -1.0}, at::kDouble).to(at::kFloat).unsqueeze(0);
+    const double others = std::log(1 + std::exp(0.5) + std::exp(-1.0)) - gap;
+    const Drawn drawn = sample(logits, 1, 1, ids, ids);
+    EXPECT_EQ(drawn.tokens.item<int64_t>(), 0);
+    EXPECT_NEAR(drawn.other_logp.item<double>() / others, 1, 1e-6);
+    EXPECT_NEAR(sample(logits, 0, 1, ids, ids).other_logp.item<double>() / others, 1, 1e-6);
+    EXPECT_NEAR(sample(logits, 10, 1, ids, ids).other_logp.item<double>(),
+                ExactLogProbs(logits, 10, sample(logits, 10, 1, ids, ids).tokens).other_logp.item<double>(), 1e-3);
+    // Of the two likeliest: p = 1 / (1 + e^(0.5 - gap)).
+    const Drawn two = sample(nucleus(logits, 1, 1 - 1e-9), 1, 1, ids, ids);
+    if (gap == 20) {
+      EXPECT_NEAR(two.other_logp.item<double>(), 0.5 - gap, 1e-6);
+    }
+    const Drawn only = sample(nucleus(logits, 1, 0.5), 1, 1, ids, ids);
+    EXPECT_EQ(only.logp.item<float>(), 0);
+    EXPECT_EQ(only.other_logp.item<float>(), -std::numeric_limits<float>::infinity());
+  }
+}
+
+/// Gumbel noise exceeds `level` exactly for the words below this one: it falls as the word grows.
+uint64_t words_above(float level) {
+  uint64_t low = 0, high = uint64_t{1} << 32;
+  while (low < high) {
+    const uint64_t middle = (low + high) / 2;
+    if (gumbel(static_cast<uint32_t>(middle)) > level)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+TEST(Gumbel, NeverRisesWithTheWord) {
+  float last = gumbel(0);
+  EXPECT_NEAR(last, 33 * std::log(2.0), 1e-5);
+  for (uint64_t word = 1; word < (uint64_t{1} << 32); word += 1 + word / 5000) {
+    const float noise = gumbel(static_cast<uint32_t>(word));
+    ASSERT_LE(noise, last) << word;
+    ASSERT_TRUE(std::isfinite(noise)) << word;
+    last = noise;
+  }
+  EXPECT_TRUE(std::isfinite(gumbel(~0u)));
+}
+
+TEST(Gumbel, HasItsDistributionFarIntoTheTail) {
+  // P(noise > g) = 1 - exp(-exp(-g)), counted over all words.
+  for (double level = -2.5; level < 21; level += 0.37) {
+    const double share = static_cast<double>(words_above(static_cast<float>(level))) / 4294967296.0;
+    const double want = -std::expm1(-std::exp(-level));
+    EXPECT_NEAR(share, want, 4e-6 * want + 0.6 / 4294967296.0) << level;
+  }
+}
+
+TEST(Gumbel, DrawsRareTokensAtTheirRate) {
+  // Two tokens, one of probability p: it is drawn where its noise exceeds the other's by log((1 - p) / p). Counted over
+  // the words of the rare token, integrated over those of the other.
+  for (const double p : {0.3, 1e-3, 1e-6, 1e-7, 1e-8, 1e-9}) {
+    constexpr int kParts = 100000;
+    double drawn = 0;
+    for (int part = 0; part < kParts; ++part) {
+      const double word = (part + 0.5) / kParts * 4294967296.0;
+      const float other = gumbel(static_cast<uint32_t>(word));
+      drawn += static_cast<double>(words_above(static_cast<float>(other + std::log1p(-p) - std::log(p)))) / kParts;
+    }
+    EXPECT_NEAR(drawn / 4294967296.0 / p, 1, p < 1e-8 ? 0.02 : 1e-3) << p;
+  }
+}
+
+TEST(Sampler, DrawsATokenOfOneInAHundredMillionWhereItsNoiseSaysSo) {
+  // Keys whose second word is among the smallest; then a logit at which the second token is just drawn, or just not.
+  int found = 0;
+  for (uint64_t id = 0; found < 4; ++id) {
+    const PhiloxBlock words = random_block(9, Stream::kSampling, id, 0, 0);
+    if (words.word[1] >= 1024) continue;
+    ++found;
+    const auto noise = [&](int i) { return -std::log(-std::log1p(-(words.word[i] + 0.5) / 4294967296.0)); };
+    const Tensor ids = int64_tensor({static_cast<int64_t>(id)}), position = int64_tensor({0});
+    for (const double margin : {-1e-3, 1e-3}) {
+      const double logit = noise(0) - noise(1) + margin;
+      EXPECT_LT(logit, -12);
+      const Tensor logits = at::tensor({0.0, logit}, at::kDouble).to(at::kFloat).unsqueeze(0);
+      EXPECT_EQ(sample(logits, 1, 9, ids, position).tokens.item<int64_t>(), margin > 0 ? 1 : 0) << id;
+      EXPECT_EQ(sample(logits + 3000, 1, 9, ids, position).tokens.item<int64_t>(), margin > 0 ? 1 : 0) << id;
+    }
+  }
+}
 
 TEST(Sampler, DrawsConsecutivePositionsIndependently) {
   const int64_t draws = 200000;

@@ -12,7 +12,7 @@ inline ScoreReport score_in_order(std::span<Rollout> rollouts, std::span<const P
     while (end < rollouts.size() && rollouts[end].prompt == rollouts[begin].prompt) ++end;
     const std::span<Rollout> group = rollouts.subspan(begin, end - begin);
     const GroupScore score = score_group(samples_of(group, prompts, tokenizer), reward);
-    for (size_t k = 0; k < group.size(); ++k) group[k].reward = score.rewards[k];
+    for (size_t k = 0; k < group.size(); ++k) score.give(k, group[k]);
     all.add(score.report);
   }
   return all;

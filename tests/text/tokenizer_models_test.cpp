@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <ctime>
+
 #include "keel/core/file.h"
 #include "keel/core/foreign_text.h"
 #include "keel/text/regex.h"
@@ -231,6 +233,51 @@ TEST(Utf8, FindsWhatIsInvalidAndReplacesMaximalParts) {
   EXPECT_EQ(text::incomplete_suffix("a\xE2\x82"), 2u);
   EXPECT_EQ(text::incomplete_suffix("a\xE0\x80"), 0u);  // no character begins so
   EXPECT_EQ(text::incomplete_suffix("\u00E9"), 0u);
+}
+
+TEST(PreTokenizer, SplitsAtAnEmptyPatternIntoCharacters) {
+  const auto ids = [](const std::string& pattern, const std::string& behavior, const std::string& invert) {
+    return Tokenizer::from_files({{"tokenizer.json", R"({"pre_tokenizer": {"type": "Split", "pattern": )" + pattern +
+                                                         R"(, "behavior": ")" + behavior + R"(", "invert": )" + invert +
+                                                         R"(}, "model": {"type": "WordLevel", "unk_token": "<unk>",
+                                          "vocab": {"<unk>": 0, "a": 1, "\u00e9": 2, "\ud83d\ude42": 3, " ": 4}}})"}},
+                                 "characters")
+        .encode("a\u00e9 \U0001F642\u00e9");
+  };
+  const Ids characters = {1, 2, 4, 3, 2};
+  for (const char* behavior : {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"}) {
+    EXPECT_EQ(ids(R"({"String": ""})", behavior, "false"), characters) << behavior;
+    if (text::has_unicode_tables()) {
+      EXPECT_EQ(ids(R"({"Regex": ""})", behavior, "false"), characters) << behavior;
+    }
+  }
+  EXPECT_EQ(ids(R"({"String": ""})", "Isolated", "true"), characters);
+  EXPECT_EQ(ids(R"({"String": ""})", "Removed", "true"), Ids());  // what lies between is what is removed
+}
+
+TEST(Tokenizer, GivesThePieceOfTextThatEachTokenStandsFor) {
+  using Pieces = std::vector<std::string>;
+  if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
+  // The two bytes of e with an acute accent are tokens of their own.
+  EXPECT_EQ(byte_level().pieces(Ids{6, 4, 7, 8, 5, 10, 9}), (Pieces{" a", "abc", "\xC3", "\xA9", " ", "<t>", "<s>"}));
+  EXPECT_EQ(byte_fallback().pieces(Ids{5, 1, 2, 6, 3}, 4), (Pieces{" a", "\xC3", "\xA9", "\xE2", " "}));
+  EXPECT_EQ(byte_fallback().pieces(Ids{5, 5}), (Pieces{"a", " a"}));  // the beginning of a text, as it is decoded
+  EXPECT_EQ(unigram().pieces(Ids{4, 6, 3}, 2), (Pieces{" a", " ab", "b"}));
+  const Tokenizer words = Tokenizer::word_level({"so", "2"}, {});
+  EXPECT_EQ(words.pieces(Ids{0, 1, 7, 0}), (Pieces{"so", "2", "", "so"}));  // the space belongs to none of them
+}
+
+TEST(AddedTokens, ThatTakeSpacesAlongTakeLinearTime) {
+  for (const std::string side : {"lstrip", "rstrip"}) {
+    const Tokenizer tokenizer = Tokenizer::from_files({{"tokenizer.json", R"({
+      "added_tokens": [{"id": 2, "content": " ", "normalized": false, ")" + side +
+                                                                              R"(": true}],
+      "model": {"type": "WordLevel", "unk_token": "<unk>", "vocab": {"<unk>": 0, "a": 1}}})"}},
+                                                      "spaces");
+    const std::clock_t start = std::clock();
+    EXPECT_EQ(tokenizer.encode(std::string(300000, ' ')).size(), 300000u);
+    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 5) << side;
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "keel/train/adaptive_thresholds.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -58,6 +59,30 @@ TEST(AdaptiveThresholds, FollowTheShareThatATrainerReports) {
   }
   EXPECT_TRUE(blocked);
   remove_tree(config.run.dir);
+}
+
+TEST(AdaptiveThresholds, AreNotDrivenToTheirBoundByTokensThatAreSure) {
+  // Half of the tokens are so sure that log pi rounds to 0 beside log mu = -1e-9; the others' divergences are spread.
+  const Tensor mu = at::full({10}, 0.5, at::kDouble), pi = mu + at::arange(1, 11, at::kDouble) * 0.02;
+  const auto with = [](const Tensor& ordinary, double sure) {
+    return at::cat({ordinary, at::full({10}, sure, at::kDouble)}).to(at::kFloat);
+  };
+  TokenPolicy policy{with(pi.log(), 0), with(mu.log(), -1e-9), at::ones({20})};
+  const auto settled = [&] {
+    Objective objective = adaptive(0.9, 1, 0.05, 0.05);
+    for (int step = 0; step < 2000; ++step) {
+      const Tensor outside = token_coefficients(objective.method.region, policy).outside;
+      set_thresholds(objective, adapted(objective, {0.05, 0.05}, 1 - outside.to(at::kDouble).mean().item<double>()));
+    }
+    return thresholds_of(objective.method.region).high;
+  };
+  EXPECT_EQ(settled(), 1);  // without their others these tokens are infinitely far
+  policy.other_logp = with((1 - pi).log(), std::log(0.9e-9));
+  policy.behavior_other_logp = with((1 - mu).log(), std::log(1e-9));
+  // Two of twenty are to be outside: between the eighth and the ninth divergence.
+  const auto kl = [](double p) { return 0.5 * std::log(0.5 / p) + 0.5 * std::log(0.5 / (1 - p)); };
+  EXPECT_GT(settled(), kl(0.66) * 0.9);
+  EXPECT_LT(settled(), kl(0.68) * 1.1);
 }
 
 TEST(AdaptiveThresholds, AreWhatTheRegionUses) {

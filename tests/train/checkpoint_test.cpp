@@ -37,7 +37,7 @@ class CheckpointTest : public testing::Test {
         .policy = {.model = tiny_model(config, static_cast<uint64_t>(step + 1)), .tokenizer = tokenizer},
         .optimizer = {{"a.first_moment", random_normal({3, 2}, 5)}, {"a.updates", at::ones({})}},
         .state = {},
-        .files = {.metrics = 10, .samples = 20, .log = 30},
+        .lines = {.metrics = {0x0000000a, 0xffffffff}, .samples = {}, .log = {0x12345678}},
         .config = {{"run", {{"seed", 18446744073709551615u}}}}};
     checkpoint.state.phase = Phase::kRl;
     checkpoint.state.step = step;
@@ -81,9 +81,9 @@ TEST_F(CheckpointTest, ComesBackToTheBit) {
   EXPECT_EQ(loaded.state.delta_low, 0.15 * 1.1);
   EXPECT_EQ(loaded.state.delta_high, 1e-4 / 3);
   EXPECT_EQ(loaded.state.prompts, 9007199254740993u);  // 2^53 + 1: a double would lose it
-  EXPECT_EQ(loaded.files.metrics, 10u);
-  EXPECT_EQ(loaded.files.samples, 20u);
-  EXPECT_EQ(loaded.files.log, 30u);
+  EXPECT_THAT(loaded.lines.metrics, ElementsAre(0x0000000a, 0xffffffff));
+  EXPECT_THAT(loaded.lines.samples, IsEmpty());
+  EXPECT_THAT(loaded.lines.log, ElementsAre(0x12345678));
   EXPECT_EQ(loaded.config, saved.config);
 }
 
@@ -246,19 +246,19 @@ TEST_F(CheckpointTest, AReferenceComesBackToTheBitAndADamagedOneIsNamed) {
   save_reference(folder, tiny_model(model.config(), 4), policy);
   save_reference(folder, model, policy);  // RL starts again: the newer one holds
   EXPECT_THAT(list_directory(folder_), ElementsAre("reference"));
-  const CausalLm back = load_reference(folder, at::kCPU);
+  const CausalLm back = load_reference(folder, policy);
   for (size_t i = 0; i < model.parameters().size(); ++i)
     EXPECT_TRUE(at::equal(back.parameters()[i].value, model.parameters()[i].value)) << model.parameters()[i].name;
 
   std::string bytes = read_file(folder / "model.safetensors");
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   write_atomically(folder / "model.safetensors", bytes);
-  const std::string message = error_of(3, [&] { load_reference(folder, at::kCPU); });
+  const std::string message = error_of(3, [&] { load_reference(folder, policy); });
   EXPECT_THAT(message, HasSubstr(folder.string()));
   EXPECT_THAT(message, HasSubstr("model.safetensors has another checksum"));
   EXPECT_THAT(message, HasSubstr("--overwrite"));
   remove_tree(folder);
-  EXPECT_THAT(error_of(3, [&] { load_reference(folder, at::kCPU); }), HasSubstr("manifest.json"));
+  EXPECT_THAT(error_of(3, [&] { load_reference(folder, policy); }), HasSubstr("manifest.json"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "keel/core/file.h"
+#include "keel/train/foreign_objective.h"
 #include "tests/support/errors.h"
 
 namespace keel {
@@ -61,8 +62,8 @@ TEST(Config, ThePageOfTheDocumentationIsWhatTheTableOfOptionsSays) {
       "the\ncommand line (`train.steps=200`), which wins over the file. Every key has a "
       "default.\nAn unknown key, one that the file repeats, a value of another type or outside its range, and settings "
       "that contradict\neach other are errors with the place and the way out.\n"
-      "Paths are relative to the folder where Keel is started; a run records those of model and data in full, not "
-      "those of\nreward functions.\n"
+      "Paths are relative to the folder where Keel is started; a run records those of model, data and reward functions "
+      "in full.\n"
       "[examples/quickstart.yaml](../examples/quickstart.yaml) is a whole one; `config.yaml` in a run's folder has "
       "every key.\n\n" +
       table.markdown();
@@ -122,13 +123,10 @@ const std::vector<AliasCase> kAliases = {
     {"temperature", "0.7", "rollout.temperature", 0.7},
     {"generation_batch_size", "64", "train.prompts_per_step", 8},
     {"num_iterations", "2", "train.epochs", 2},
-    {"epsilon", "0.2", "objective.delta", 0.2},
-    {"epsilon_high", "0.28", "objective.delta_high", 0.28},
     {"beta", "0.04", "reference.kl_coefficient", 0.04},
     {"entropy_coef", "0.01", "objective.entropy_coefficient", 0.01},
     {"save_total_limit", "3", "checkpoint.keep", 3},
     {"num_ppo_epochs", "2", "train.epochs", 2},
-    {"cliprange", "0.1", "objective.delta", 0.1},
     {"cliprange_value", "0.3", "critic.value_clip", 0.3},
     {"gamma", "0.99", "critic.gamma", 0.99},
     {"lam", "0.9", "critic.lambda", 0.9},
@@ -136,7 +134,7 @@ const std::vector<AliasCase> kAliases = {
     {"trainer.default_local_dir", "out/b", "run.dir", "out/b"},
     {"trainer.total_training_steps", "12", "train.steps", 12},
     {"trainer.save_freq", "20", "checkpoint.every", 20},
-    {"trainer.test_freq", "5", "eval.every", 5},
+    {"trainer.test_freq", "-1", "eval.every", 0},  // never
     {"actor_rollout_ref.model.path", "some/model", "model.path", "some/model"},
     {"actor_rollout_ref.model.lora_rank", "8", "lora.rank", 8},
     {"actor_rollout_ref.model.lora_alpha", "32", "lora.alpha", 32},
@@ -159,15 +157,9 @@ const std::vector<AliasCase> kAliases = {
     {"actor_rollout_ref.actor.ppo_epochs", "3", "train.epochs", 3},
     {"actor_rollout_ref.actor.ppo_mini_batch_size", "4", "train.sequences_per_update", 32},
     {"actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "4096", "train.tokens_per_batch", 4096},
-    {"actor_rollout_ref.actor.policy_loss.loss_mode", "dppo_kl", "objective.method", "dppo_kl"},
-    {"actor_rollout_ref.actor.clip_ratio", "0.15", "objective.delta", 0.15},
-    {"actor_rollout_ref.actor.clip_ratio_low", "0.1", "objective.delta_low", 0.1},
-    {"actor_rollout_ref.actor.clip_ratio_high", "0.3", "objective.delta_high", 0.3},
     {"actor_rollout_ref.actor.entropy_coeff", "0.02", "objective.entropy_coefficient", 0.02},
     {"actor_rollout_ref.actor.use_kl_loss", "true", "reference.kl_coefficient", 0.001},  // verl's default
-    {"actor_rollout_ref.actor.kl_loss_coef", "0.003", "reference.kl_coefficient", 0.003},
     {"actor_rollout_ref.actor.kl_loss_type", "mse", "reference.estimator", "k2"},
-    {"algorithm.adv_estimator", "reinforce_plus_plus", "objective.advantage", "reinforce_pp"},
     {"algorithm.gamma", "0.99", "critic.gamma", 0.99},
     {"algorithm.lam", "0.9", "critic.lambda", 0.9},
     {"critic.cliprange_value", "0.3", "critic.value_clip", 0.3},
@@ -186,20 +178,18 @@ const std::vector<AliasCase> kAliases = {
     {"train_batch_size", "32", "train.sequences_per_update", 32},
     {"actor_learning_rate", "2e-6", "optimizer.lr", 2e-6},
     {"critic_learning_rate", "1e-4", "critic.lr", 1e-4},
-    {"eps_clip", "0.1", "objective.delta", 0.1},
+    {"lambd", "0.9", "critic.lambda", 0.9},
+    {"value_clip", "0.3", "critic.value_clip", 0.3},
 };
 
 TEST(ConfigAliases, SetWhatTheyMeanAndSaySoOnce) {
   for (const AliasCase& c : kAliases) {
     SCOPED_TRACE(c.name);
-    // TRL's epsilon means something only for a ratio clip, a critic's settings only where there is one.
-    const bool critic = c.target.starts_with("critic."), clip = c.name.starts_with("eps") || c.name == "cliprange";
+    // Without a method of ours some of these would mean another program's; a critic's settings need one that has it.
+    const bool critic = c.target.starts_with("critic.");
     Config plain;
-    std::vector<std::string> settings{c.name + "=" + c.value};
-    if (critic || clip) {
-      plain.objective.method = critic ? "ppo_gae" : "grpo";
-      settings.push_back("objective.method=" + plain.objective.method);
-    }
+    plain.objective.method = critic ? "ppo_gae" : "dppo_tv";
+    std::vector<std::string> settings{c.name + "=" + c.value, "objective.method=" + plain.objective.method};
     if (c.target.ends_with("files")) {  // whose prompts say nothing of a completion's length
       plain.rollout.max_new_tokens = 64;
       settings.push_back("rollout.max_new_tokens=64");
@@ -234,18 +224,19 @@ const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"eval_steps", "eval.every"},
     {"per_device_train_batch_size", "train.tokens_per_batch"},
     {"gradient_accumulation_steps", "train.sequences_per_update"},
-    {"delta", "objective.delta"},
     {"kl_coef", "reference.kl_coefficient"},
+    {"use_bias_correction_kl", "reference.estimator"},
+    {"off_policy_mask_threshold", "objective.method=ds_v32"},
+    {"mask_truncated_completions", "reward.functions"},
+    {"top_entropy_quantile", "remove it"},
+    {"vllm_importance_sampling_correction", "objective.method=tis"},
     {"top_p", "remove it"},
     {"top_k", "remove it"},
-    {"actor_rollout_ref.actor.clip_ratio_c", "objective.ratio_cap"},
     {"actor_rollout_ref.actor.optim.lr_warmup_steps", "optimizer.warmup_updates"},
     {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "train.tokens_per_batch"},
     {"reward_funcs", "reward.functions"},
     {"dataset_name", "data.files"},
     {"num_train_epochs", "train.steps"},
-    {"loss_type", "objective.aggregation"},
-    {"scale_rewards", "objective.advantage"},
     {"use_vllm", "rollout.max_sequences"},
     {"bf16", "checkpoint.dtype"},
     {"logging_steps", "run.dir"},
@@ -260,9 +251,8 @@ const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"trainer.logger", "run.dir"},
     {"data.val_batch_size", "eval.prompts"},
     {"data.filter_overlong_prompts", "data.max_prompt_tokens"},
-    {"algorithm.use_kl_in_reward", "reference.kl_coefficient"},
-    {"algorithm.kl_ctrl.kl_coef", "reference.kl_coefficient"},
-    {"actor_rollout_ref.actor.loss_agg_mode", "objective.aggregation"},
+    {"algorithm.rollout_correction", "objective.method=tis"},
+    {"algorithm.filter_groups", "remove it"},
     {"actor_rollout_ref.rollout.name", "remove it"},
     {"actor_rollout_ref.rollout.gpu_memory_utilization", "rollout.max_sequences"},
     {"actor_rollout_ref.rollout.tensor_model_parallel_size", "run.device"},
@@ -275,7 +265,7 @@ const std::vector<std::pair<std::string, std::string>> kRefusals = {
 
 TEST(ConfigAliases, AreRefusedWithTheWayOutWhereTheMeaningDiffers) {
   for (const auto& [name, way_out] : kRefusals) {
-    const std::string message = refusal_of({name + "=3"});
+    const std::string message = refusal_of({name + "=3", "objective.method=dppo_tv"});
     EXPECT_THAT(message, HasSubstr("command line: " + name + "=3"));
     EXPECT_THAT(message, HasSubstr(way_out));
   }
@@ -291,6 +281,12 @@ TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   for (const AliasCase& c : kAliases) tested.insert(c.name);
   for (const auto& [name, way_out] : kRefusals) tested.insert(name);
   tested.insert("custom_reward_function.name");  // the next test's
+  for (const char* name : {"actor_rollout_ref.actor.kl_loss_coef", "algorithm.use_kl_in_reward",
+                           "algorithm.kl_ctrl.kl_coef"})  // those of TheKlOfVerl
+    tested.insert(name);
+  OptionTable objective;  // those of foreign_objective_test.cpp
+  add_objective_aliases(objective);
+  for (const Alias& alias : objective.aliases()) tested.insert(alias.name);
   EXPECT_EQ(tested, known);
 }
 
@@ -304,9 +300,13 @@ TEST(ConfigAliases, ConvertWithTheSamplesPerPromptOfTheSameFileWhateverItIsCalle
   // 48 completions of 6 per prompt are 8 prompts; 2 prompts are 12 completions.
   const Config trl = load({"generation_batch_size=48", "num_generations=6"}).config;
   EXPECT_EQ(trl.train.prompts_per_step, 8);
-  const Config verl = load({"actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=6"}).config;
+  const Config verl = load({"actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=6",
+                            "algorithm.adv_estimator=grpo"})
+                          .config;
   EXPECT_EQ(verl.train.sequences_per_update, 12);
-  const Config ours = load({"actor_rollout_ref.actor.ppo_mini_batch_size=4", "rollout.samples_per_prompt=3"}).config;
+  const Config ours = load({"actor_rollout_ref.actor.ppo_mini_batch_size=4", "rollout.samples_per_prompt=3",
+                            "objective.method=dppo_tv"})
+                          .config;
   EXPECT_EQ(ours.train.sequences_per_update, 12);
 }
 
@@ -316,7 +316,7 @@ TEST(ConfigAliases, RefuseCountsThatHaveNoAnswer) {
   for (const char* count : {"0", "-8", "many", "2.5", "4611686018427387904", "18446744073709551615"}) {
     EXPECT_THAT(refusal_of({std::string("generation_batch_size=") + count}), HasSubstr("generation_batch_size"));
     const std::string name = "actor_rollout_ref.actor.ppo_mini_batch_size";
-    EXPECT_THAT(refusal_of({name + "=" + count}), HasSubstr(name));
+    EXPECT_THAT(refusal_of({name + "=" + count, "algorithm.adv_estimator=grpo"}), HasSubstr(name));
   }
   EXPECT_THAT(refusal_of({"generation_batch_size=64", "rollout.samples_per_prompt=0"}), HasSubstr("at least 1"));
 }
@@ -330,12 +330,23 @@ TEST(ConfigAliases, AndOurNameForTheSameThingAreAContradiction) {
 
 TEST(ConfigAliases, KeepTheLimitsOfTheirTarget) {
   EXPECT_THAT(refusal_of({"learning_rate=-1"}), HasSubstr("at least 0"));
-  EXPECT_THAT(refusal_of({"actor_rollout_ref.actor.policy_loss.loss_mode=vanilla"}), HasSubstr("keel methods"));
+  EXPECT_THAT(refusal_of({"actor_rollout_ref.actor.policy_loss.loss_mode=drpo", "algorithm.adv_estimator=grpo"}),
+              HasSubstr("keel methods"));
 }
 
-TEST(ConfigAliases, ARatioBoundIsNotTakenForADivergenceThreshold) {
-  EXPECT_THAT(refusal_of({"epsilon=0.2"}), HasSubstr("set objective.delta"));
-  EXPECT_THAT(refusal_of({"objective.method=drpo", "epsilon_high=0.2"}), HasSubstr("holds a divergence"));
+TEST(ConfigAliases, VerlsCispoKeepsVerlsBounds) {
+  const std::string actor = "actor_rollout_ref.actor.", cispo = actor + "policy_loss.loss_mode=cispo";
+  const auto bounds = [&](const std::vector<std::string>& settings) {
+    const Config config = load(settings).config;
+    const TrustRegion region = make_objective(config.objective, 1).method.region;
+    return std::pair{std::get<Cispo>(region).low, std::get<Cispo>(region).high};
+  };
+  EXPECT_EQ(bounds({cispo}), (std::pair{0.2, 0.2}));  // of verl's actor.yaml
+  EXPECT_EQ(bounds({cispo, actor + "clip_ratio_high=0.28"}), (std::pair{0.2, 0.28}));
+  EXPECT_EQ(bounds({cispo, actor + "clip_ratio_low=0.1"}), (std::pair{0.1, 0.2}));
+  EXPECT_EQ(bounds({cispo, actor + "clip_ratio=0.3"}), (std::pair{0.3, 0.3}));
+  EXPECT_EQ(bounds({cispo, "objective.delta_low=0.1", "objective.delta_high=4"}), (std::pair{0.1, 4.0}));
+  EXPECT_EQ(bounds({"objective.method=cispo"}), (std::pair{kUnlimited, 0.28}));  // as published
 }
 
 TEST(ConfigAliases, TheKlOfVerlIsOnlyThereWhereItIsUsed) {
@@ -343,6 +354,7 @@ TEST(ConfigAliases, TheKlOfVerlIsOnlyThereWhereItIsUsed) {
   const auto reference = [&](const std::vector<std::string>& settings) {
     std::vector<std::string> whole;
     for (const std::string& setting : settings) whole.push_back(actor + setting);
+    whole.push_back("algorithm.adv_estimator=grpo");
     return load(whole).config.reference;
   };
   EXPECT_EQ(reference({"use_kl_loss=false", "kl_loss_coef=0.5"}).kl_coefficient, 0);
@@ -350,8 +362,17 @@ TEST(ConfigAliases, TheKlOfVerlIsOnlyThereWhereItIsUsed) {
   EXPECT_EQ(reference({"use_kl_loss=false"}).kl_coefficient, 0);
   EXPECT_EQ(reference({"kl_loss_type=low_var_kl"}).estimator, "k3");
   EXPECT_EQ(reference({"kl_loss_type=kl"}).estimator, "k1");
-  EXPECT_THAT(refusal_of({actor + "kl_loss_type=abs"}), HasSubstr("reference.estimator"));
-  EXPECT_THAT(refusal_of({actor + "use_kl_loss=2"}), HasSubstr("true or false"));
+  const auto refusal = [&](const std::string& setting) {
+    return refusal_of({setting, "algorithm.adv_estimator=grpo"});
+  };
+  EXPECT_THAT(refusal(actor + "kl_loss_type=abs"), HasSubstr("reference.estimator"));
+  EXPECT_THAT(refusal(actor + "use_kl_loss=2"), HasSubstr("true or false"));
+  EXPECT_THAT(refusal(actor + "kl_loss_coef=0.5"), HasSubstr("use_kl_loss is true"));  // verl's default: false
+  EXPECT_THAT(refusal("algorithm.use_kl_in_reward=true"), HasSubstr("reference.kl_coefficient"));
+  const std::string coefficient = "algorithm.kl_ctrl.kl_coef=0.5",
+                    used = "algorithm.use_kl_in_reward=", grpo = "algorithm.adv_estimator=grpo";
+  EXPECT_EQ(load({used + "false", coefficient, grpo}).config.reference.kl_coefficient, 0);
+  EXPECT_EQ(load({coefficient, grpo}).config.reference.kl_coefficient, 0);
 }
 
 TEST(ConfigAliases, OnTheCommandLineWinOverTheFile) {
@@ -359,12 +380,26 @@ TEST(ConfigAliases, OnTheCommandLineWinOverTheFile) {
   apply_override(tree, "num_generations=4");
   std::vector<std::string> notes;
   EXPECT_EQ(load_config(tree, notes).rollout.samples_per_prompt, 4);
-  tree = parse_config("{\"num_generations\": 6}", "run.json");
+  EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("num_generations (TRL) is rollout.samples_per_prompt")));
+  tree = parse_config("{\"num_generations\": 6, \"objective\": {\"method\": \"grpo\"}}", "run.json");
   apply_override(tree, "rollout.samples_per_prompt=4");
+  notes.clear();
   EXPECT_EQ(load_config(tree, notes).rollout.samples_per_prompt, 4);
+  EXPECT_THAT(notes, testing::IsEmpty());  // what is not taken is not noted
 }
 
 // Settings that contradict each other -------------------------------------------------------------------------------
+
+TEST(Config, HintsLeadToWhatWasMeant) {
+  EXPECT_THAT(refusal_of({"run.device=gpu"}), HasSubstr("did you mean cuda?"));
+  EXPECT_THAT(refusal_of({"run.device=cuda:0"}), HasSubstr("did you mean cuda?"));
+  EXPECT_THAT(refusal_of({"run.device=cpus"}), HasSubstr("did you mean cpu?"));
+  EXPECT_THAT(refusal_of({"num_generation=4"}), HasSubstr("did you mean num_generations?"));
+  EXPECT_THAT(refusal_of({"rollout.num_generation=4"}), HasSubstr("num_generations"));
+  EXPECT_THAT(refusal_of({"max_completion_lenght=4"}), HasSubstr("did you mean max_completion_length?"));
+  EXPECT_THAT(refusal_of({"algorithm.adv_estimater=grpo"}), HasSubstr("did you mean algorithm.adv_estimator?"));
+  EXPECT_THAT(refusal_of({"gradient_accumulation_step=4"}), HasSubstr("gradient_accumulation_steps"));
+}
 
 TEST(ConfigConsistency, AnUpdateMustDivideTheStep) {
   const std::string message = refusal_of({"train.prompts_per_step=6", "train.sequences_per_update=32"});
@@ -374,6 +409,24 @@ TEST(ConfigConsistency, AnUpdateMustDivideTheStep) {
       load({"train.prompts_per_step=6", "train.sequences_per_update=16", "train.epochs=2"}).config.updates_per_step(),
       6);  // 2 passes over 48 completions, 16 at a time
   EXPECT_EQ(load({"train.prompts_per_step=6"}).config.sequences_per_update(), 48);  // 0: the whole step
+}
+
+TEST(ConfigConsistency, AnUpdateHoldsWholeGroupsUnlessRolloutsAreShuffled) {
+  const std::vector<std::string> odd{"train.prompts_per_step=6", "train.sequences_per_update=12"};
+  const std::string message = refusal_of(odd);
+  for (const char* part : {"command line: train.sequences_per_update is 12", "train.shuffle is prompts", "multiple of 8",
+                           "divides 48", "train.shuffle=rollouts"})
+    EXPECT_THAT(message, HasSubstr(part));
+  EXPECT_EQ(load({odd[0], odd[1], "train.shuffle=rollouts"}).config.updates_per_step(), 4);
+  EXPECT_THAT(refusal_of({odd[0], "train.sequences_per_update=32"}), HasSubstr("divisor of 48 that is a multiple of 8"));
+  EXPECT_EQ(load({odd[0], "train.sequences_per_update=24"}).config.train.shuffle, "prompts");  // the default
+  EXPECT_THAT(refusal_of({"train.shuffle=groups"}), HasSubstr("prompts"));
+}
+
+TEST(ConfigConsistency, ARefusalSaysWhereTheSettingStands) {
+  std::vector<std::string> notes;
+  const ConfigTree tree = parse_config("{\n \"train\": {\n  \"sequences_per_update\": 12}}", "run.json");
+  EXPECT_THAT(error_of(2, [&] { load_config(tree, notes); }), HasSubstr("run.json:3: train.sequences_per_update is 12"));
 }
 
 TEST(ConfigConsistency, AGroupOfOneIsRefusedUnlessThereIsNoRl) {

@@ -103,35 +103,6 @@ TEST(MajorityAtK, IsUnbiasedOverSubsets) {
   }
 }
 
-TEST(Bootstrap, IsCloseToTheNormalIntervalOfManyPrompts) {
-  std::vector<double> values(400, 0.0);
-  std::fill_n(values.begin(), 100, 1.0);
-  const Estimate estimate = bootstrap_mean(values, 3);
-  const double deviation = std::sqrt(0.25 * 0.75 / 400);  // 0.0217
-  EXPECT_EQ(estimate.mean, 0.25);
-  EXPECT_NEAR(estimate.low, 0.25 - 1.96 * deviation, 0.006);
-  EXPECT_NEAR(estimate.high, 0.25 + 1.96 * deviation, 0.006);
-}
-
-// The mean of two draws from {0, 1} is 0 or 1 a quarter of the time each, so both ends are inside those quarters.
-TEST(Bootstrap, OfTwoValuesSpansBoth) {
-  const Estimate estimate = bootstrap_mean(std::vector<double>{0, 1}, 1);
-  EXPECT_EQ(estimate.mean, 0.5);
-  EXPECT_EQ(estimate.low, 0);
-  EXPECT_EQ(estimate.high, 1);
-}
-
-TEST(Bootstrap, OfEqualValuesIsAPointAndOfOthersAFunctionOfTheSeed) {
-  const Estimate equal = bootstrap_mean(std::vector<double>(50, 0.5), 1);
-  EXPECT_EQ(equal.low, 0.5);
-  EXPECT_EQ(equal.high, 0.5);
-  std::vector<double> values;
-  for (int i = 0; i < 37; ++i) values.push_back(std::sin(i));
-  EXPECT_EQ(bootstrap_mean(values, 1).low, bootstrap_mean(values, 1).low);
-  EXPECT_NE(bootstrap_mean(values, 1).low, bootstrap_mean(values, 2).low);
-  EXPECT_EQ(bootstrap_mean({}, 1).mean, 0);
-}
-
 constexpr double kUnjudged = -1;
 
 /// Samples that are solved when their reward is at least a half.
@@ -159,7 +130,7 @@ std::vector<double> means(const SourceStatistics& source) {
 
 TEST(EvaluationStatistics, AreByHandThese) {
   const std::vector<int64_t> ks = {1, 2, 4};
-  const auto [all, result] = evaluation_statistics(two_sources(), ks, 5);
+  const auto [all, result] = evaluation_statistics(two_sources(), ks);
   ASSERT_EQ(result.size(), 2u);
   std::vector<std::string> names;
   for (const auto& measure : result[0].measures) names.push_back(measure.name);
@@ -173,7 +144,7 @@ TEST(EvaluationStatistics, AreByHandThese) {
   EXPECT_EQ(means(result[1]), (std::vector<double>{0.25, 0, 0, 0, 0, 0}));  // half a point would be solved
   EXPECT_EQ(all.prompts, 3);
   EXPECT_NEAR(means(all)[0], 1.25 / 3, 1e-12);
-  EXPECT_TRUE(evaluation_statistics({}, ks, 5).sources.empty());
+  EXPECT_TRUE(evaluation_statistics({}, ks).sources.empty());
 }
 
 TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
@@ -182,7 +153,7 @@ TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
       judged("math", {kUnjudged, kUnjudged, 0, kUnjudged}, {"1", "1", "1", "1"}),
       judged("talk", {kUnjudged, kUnjudged, kUnjudged, kUnjudged}, {"1", "1", "1", "1"})};
   const std::vector<int64_t> ks = {1, 2, 4};
-  const auto [all, sources] = evaluation_statistics(prompts, ks, 5);
+  const auto [all, sources] = evaluation_statistics(prompts, ks);
   EXPECT_EQ(all.unjudged, 8);
   EXPECT_EQ(sources[0].unjudged, 4);
   // avg: (2/3 + 0) / 2; pass@1 the same; pass@2 and maj@2: the first prompt alone; 4 samples nobody has.
@@ -190,7 +161,11 @@ TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
   EXPECT_NEAR(math["avg@4"]["mean"].get<double>(), 1.0 / 3, 1e-12);
   EXPECT_NEAR(math["pass@1"]["mean"].get<double>(), 1.0 / 3, 1e-12);
   EXPECT_FALSE(math["pass@1"].contains("prompts"));
-  EXPECT_EQ(math["pass@2"], Json({{"mean", 1}, {"low", 1}, {"high", 1}, {"prompts", 1}}));
+  // One prompt, solved: Wilson's interval of 1 in 1.
+  EXPECT_EQ(math["pass@2"]["mean"], 1);
+  EXPECT_NEAR(math["pass@2"]["low"].get<double>(), 0.2065493143772374, 1e-12);
+  EXPECT_EQ(math["pass@2"]["high"], 1);
+  EXPECT_EQ(math["pass@2"]["prompts"], 1);
   EXPECT_EQ(math["maj@2"], math["pass@2"]);
   EXPECT_TRUE(math["pass@4"].is_null());
   EXPECT_EQ(math["unjudged"], 4);
@@ -204,7 +179,7 @@ TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
 
 TEST(EvaluationStatistics, TellASourceCalledAllFromAll) {
   const std::vector<JudgedPrompt> prompts = {judged("all", {1}, {"1"}), judged("rest", {0}, {"1"})};
-  const auto [all, sources] = evaluation_statistics(prompts, std::vector<int64_t>{1}, 5);
+  const auto [all, sources] = evaluation_statistics(prompts, std::vector<int64_t>{1});
   EXPECT_EQ(to_json(all)["avg@1"]["mean"], 0.5);
   EXPECT_EQ(to_json(sources[0])["avg@1"]["mean"], 1);
   const std::string table = to_table({all, sources});
@@ -214,7 +189,7 @@ TEST(EvaluationStatistics, TellASourceCalledAllFromAll) {
 
 TEST(EvaluationStatistics, BecomeATreeAndATable) {
   const std::vector<int64_t> ks = {1};
-  const EvaluationStatistics result = evaluation_statistics(two_sources(), ks, 5);
+  const EvaluationStatistics result = evaluation_statistics(two_sources(), ks);
   const Json math = to_json(result.sources[0]), all = to_json(result.all);
   EXPECT_EQ(math["pass@1"]["mean"], 0.5);
   EXPECT_EQ(to_json(result.sources[1])["prompts"], 1);
@@ -227,9 +202,9 @@ TEST(EvaluationStatistics, BecomeATreeAndATable) {
 
 TEST(EvaluationStatistics, RefuseWhatDoesNotFitTogether) {
   const std::vector<JudgedPrompt> uneven = {judged("a", {1, 0}, {"1", "2"}), judged("a", {1}, {"1"})};
-  EXPECT_NE(error_of(70, [&] { evaluation_statistics(uneven, std::vector<int64_t>{1}, 0); }).find("wanted 2"),
+  EXPECT_NE(error_of(70, [&] { evaluation_statistics(uneven, std::vector<int64_t>{1}); }).find("wanted 2"),
             std::string::npos);
-  EXPECT_NE(error_of(70, [&] { evaluation_statistics(two_sources(), std::vector<int64_t>{5}, 0); }).find("k is 5"),
+  EXPECT_NE(error_of(70, [&] { evaluation_statistics(two_sources(), std::vector<int64_t>{5}); }).find("k is 5"),
             std::string::npos);
 }
 

@@ -65,6 +65,12 @@ bool is_right(const Rollout& rollout) {
   return rollout.tokens.back() == 2 && std::count(rollout.tokens.begin(), rollout.tokens.end(), 8) > 0;
 }
 
+void expect_interval(const Evaluation& result, const Interval& wanted) {
+  ASSERT_TRUE(result.interval());
+  EXPECT_NEAR(result.interval()->first, wanted.first, 1e-12);
+  EXPECT_NEAR(result.interval()->second, wanted.second, 1e-12);
+}
+
 TEST(Evaluation, CountsWhatTheRewardAccepts) {
   const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
   const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 200, false);
@@ -83,7 +89,7 @@ TEST(Evaluation, CountsWhatTheRewardAccepts) {
   EXPECT_NEAR(result.mean, static_cast<double>(right) / 200, 1e-12);
   EXPECT_NEAR(result.truncated, static_cast<double>(cut) / 200, 1e-12);
   EXPECT_NEAR(result.length_mean, static_cast<double>(tokens) / 200, 1e-9);
-  EXPECT_EQ(std::pair(result.low, result.high), wilson_interval(static_cast<double>(right), 200));
+  expect_interval(result, wilson_interval(static_cast<double>(right), 200));
 
   EvaluationRequest at_once = request;
   at_once.max_sequences = 1000;
@@ -121,7 +127,8 @@ TEST(Evaluation, OfSeveralSamplesIsCountedBySource) {
   check(all, "all");
   for (const SourceStatistics& source : sources) check(source, source.source);
   EXPECT_NEAR(result.mean, mean["all"], 1e-12);
-  EXPECT_TRUE(result.low < result.mean && result.mean < result.high);
+  ASSERT_TRUE(result.interval().has_value());
+  EXPECT_TRUE(result.interval()->first < result.mean && result.mean < result.interval()->second);
 
   Json row;
   write_evaluation(result, row);
@@ -190,7 +197,7 @@ TEST(Evaluation, LeavesOutAndCountsWhatNobodyJudged) {
   for (size_t i = 0; i < 200; i += 2) right += is_right(result.rollouts[i]);
   EXPECT_GT(right, 0);
   EXPECT_NEAR(result.mean, right / 100, 1e-12);
-  EXPECT_EQ(std::pair(result.low, result.high), wilson_interval(right, 100));
+  expect_interval(result, wilson_interval(right, 100));
   Json row;
   write_evaluation(result, row);
   EXPECT_EQ(row["eval/unjudged"], 100);

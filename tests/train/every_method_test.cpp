@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <numeric>
 
 #include "tests/support/tensors.h"
 #include "tests/support/tiny_training.h"
@@ -117,30 +119,61 @@ class PlainPolicy {
     return (difference.masked_fill(seen.logical_not(), 0).abs().sum(1) + rest) / 2;
   }
 
-  /// Theorem 3.2 of arXiv 2602.04879 as it stands there, for rewards of at most 1.
+  /// Theorem 3.2 of arXiv 2602.04879 for rewards of 0 to 1, so that xi is 1/2; the gain with the mean of the group's
+  /// other rewards as its baseline, and total variations that are lower bounds replaced by |r - 1|/2 (eq. 11) in the
+  /// sum.
   void expect_certificate(const Json& row) const {
     const at::NoGradGuard no_grad;
     const Tensor pi = full_log_probabilities(ReferenceModel(run_.model()), run_);
     const double sequences = static_cast<double>(run_.rollouts().size());
     const double limit = static_cast<double>(run_.completion_limit());
-    const Tensor rewards = at_tokens(run_, [&](size_t i) { return run_.rollouts()[i].reward; });
-    const Tensor tv = recorded_total_variation(pi);
-    const double gain = (rewards * ((sampled(pi) - sampled(mu_)).exp() - 1)).sum().item<double>() / sequences;
-    const double largest = tv.max().item<double>(), sum = tv.sum().item<double>() / sequences;
-    EXPECT_NEAR(row.at("certificate/gain").get<double>(), gain, 1e-4 * (1 + std::abs(gain)));
-    EXPECT_NEAR(row.at("certificate/max_penalty").get<double>() / (2 * limit * (limit - 1) * largest * largest), 1,
-                1e-4);
-    EXPECT_NEAR(row.at("certificate/average_penalty").get<double>() / (4 * sum), 1, 1e-4);
-    EXPECT_NEAR(row.at("certificate/bound").get<double>(),
-                gain - std::min(2 * limit * (limit - 1) * largest * largest, 4 * sum), 1e-3 * (1 + std::abs(gain)));
     const Requirements needs = run_.objective().requirements();
+    const Tensor rewards = at_tokens(run_, [&](size_t i) { return run_.rollouts()[i].reward - others_reward(i); });
+    const Tensor tv = recorded_total_variation(pi), excess = (sampled(pi) - sampled(mu_)).exp() - 1;
+    const double gain = (rewards * excess).sum().item<double>() / sequences;
+    const double largest = tv.max().item<double>(), low = tv.sum().item<double>() / sequences;
+    const double sum = needs.hidden_states ? low : excess.abs().sum().item<double>() / 2 / sequences;
+    EXPECT_NEAR(row.at("certificate/gain").get<double>(), gain, 1e-4 * (1 + std::abs(gain)));
+    EXPECT_NEAR(row.at("certificate/max_penalty").get<double>() / (limit * (limit - 1) * largest * largest), 1, 1e-4);
+    EXPECT_NEAR(row.at("certificate/average_penalty").get<double>() / (2 * sum), 1, 1e-4);
+    EXPECT_NEAR(row.at("certificate/average_penalty_low").get<double>() / (2 * low), 1, 1e-4);
+    EXPECT_NEAR(row.at("certificate/bound").get<double>(),
+                gain - std::min(limit * (limit - 1) * largest * largest, 2 * sum), 1e-3 * (1 + std::abs(gain)));
+    const double error = standard_error(rewards * excess - (2 * sum < limit * (limit - 1) * largest * largest ? 1 : 0) *
+                                                               (needs.hidden_states ? 2 * tv : excess.abs()));
+    EXPECT_NEAR(row.at("certificate/standard_error").get<double>(), error, 1e-3 * (1 + error));
     EXPECT_EQ(row.at("certificate/divergence"), needs.hidden_states ? "full_tv"
                                                 : needs.top_k > 0   ? "topk_tv"
                                                                     : "binary_tv");
   }
 
  private:
-  Tensor top(int64_t k) const { return std::get<1>(mu_.topk(k, 1)); }
+  Tensor top(int64_t k) const { return std::get<1>(mu_.topk(std::min(k, mu_.size(1)), 1)); }
+
+  /// Of the mean over sequences of their sums of these: prompts are what is independent, all with as many completions.
+  double standard_error(const Tensor& tokens) const {
+    std::map<int64_t, double> of_prompt;
+    const double* token = tokens.const_data_ptr<double>();
+    for (const Rollout& rollout : run_.rollouts())
+      for (size_t t = 0; t < rollout.tokens.size(); ++t) of_prompt[rollout.prompt] += *token++;
+    const double prompts = static_cast<double>(of_prompt.size()), mean = tokens.sum().item<double>() / prompts;
+    double squares = 0;
+    for (const auto& [prompt, sum] : of_prompt) squares += (sum - mean) * (sum - mean);
+    const double completions = static_cast<double>(run_.rollouts().size()) / prompts;
+    return std::sqrt(squares / (prompts - 1) / prompts) / completions;
+  }
+
+  /// The mean reward of the other completions of the same prompt.
+  double others_reward(size_t i) const {
+    double sum = 0, count = 0;
+    for (size_t j = 0; j < run_.rollouts().size(); ++j) {
+      if (j == i || run_.rollouts()[j].prompt != run_.rollouts()[i].prompt) continue;
+      sum += run_.rollouts()[j].reward;
+      count += 1;
+    }
+    return sum / count;
+  }
+
   Tensor total_variation(const Tensor& pi) const { return (mu_.exp() - pi.detach().exp()).abs().sum(1) / 2; }
 
   /// What a token counts for, by the words' meanings.
@@ -160,6 +193,16 @@ class PlainPolicy {
   Tensor targets_, mu_, old_logp_, reference_logp_;
 };
 
+/// What a row of metrics says of the gradients of a step's updates.
+void expect_norms(const Json& row, const std::vector<double>& norms, double max_grad_norm) {
+  const double count = static_cast<double>(norms.size()), mean = std::accumulate(norms.begin(), norms.end(), 0.0) / count;
+  const double most = *std::max_element(norms.begin(), norms.end());
+  const auto clipped = std::count_if(norms.begin(), norms.end(), [&](double norm) { return norm > max_grad_norm; });
+  EXPECT_NEAR(row.at("optimizer/grad_norm").get<double>(), mean, 1e-4 * mean);
+  EXPECT_NEAR(row.at("optimizer/grad_norm_max").get<double>(), most, 1e-4 * most);
+  EXPECT_EQ(row.at("optimizer/grad_clipped").get<double>(), static_cast<double>(clipped) / count);
+}
+
 /// Three steps of two updates each: every update's gradient of every parameter is autograd's, and the trainer's weights
 /// after each step are those of the updates that were checked, to the bit.
 void expect_steps_of_autograd(const Config& config) {
@@ -173,15 +216,20 @@ void expect_steps_of_autograd(const Config& config) {
   for (int step = 0; step < 3; ++step) {
     run.begin_step();
     const PlainPolicy plain(run);
+    std::vector<double> norms;  // of each update's gradient, by autograd
     for (int64_t epoch = 0; epoch < config.train.epochs; ++epoch) {
       const Gradients got = run.gradients(config.train.tokens_per_batch), want = plain.gradients();
+      double squares = 0;
       for (const auto& [name, gradient] : got) {
+        squares += want.at(name).square().sum().item<double>();
         EXPECT_LE(relative_difference(gradient, want.at(name)), 1e-4) << name << ", step " << step << "." << epoch;
         moved += want.at(name).norm().item<double>();
       }
+      norms.push_back(std::sqrt(squares));
       run.update();
     }
     const Json row = trainer->step();
+    expect_norms(row, norms, config.optimizer.max_grad_norm);
     for (const char* key : {"optimizer/grad_norm", "policy/entropy", "trust_region/masked", "ratio/mean"})
       EXPECT_TRUE(std::isfinite(row.at(key).get<double>())) << key;
     EXPECT_EQ(row.at("skipped_steps"), 0);
@@ -199,6 +247,20 @@ TEST(EveryMethod, FollowsTheGradientOfPlainAutogradOnFullLogits) {
     SCOPED_TRACE(row.name);
     expect_steps_of_autograd(tiny_run(row.name));
   }
+}
+
+TEST(EveryMethod, FollowsItWithAnotherKAndWithThePublishedDelta) {
+  const auto run_with = [](const char* method, const char* parameter) {
+    SCOPED_TRACE(std::string(method) + " " + parameter);
+    Config config = tiny_run(method);
+    config.objective.parameters = {parameter};
+    expect_steps_of_autograd(config);
+  };
+  run_with("dppo_topk_tv", "k=3");
+  run_with("drpo_topk_kl", "k=1");
+  run_with("dppo_topk_kl", "k=64");  // more than the vocabulary has
+  run_with("drpo", "delta=12.5");
+  run_with("minimal_mask", "anchor=recomputed");
 }
 
 TEST(EveryMethod, FollowsItWithAPullToTheReferenceAndAnEntropyBonus) {

@@ -58,6 +58,7 @@ TEST(Optimizer, TakesTheStepsOfTorchsAdamWWithClippingAndDecayOfMatricesOnly) {
     weights.set_gradients(round);
     const Optimizer::Outcome outcome = optimizer.step(kLearningRates[round]);
     EXPECT_FALSE(outcome.skipped);
+    EXPECT_EQ(outcome.clipped, norms[round] > 1);
     EXPECT_NEAR(outcome.grad_norm, norms[round], 1e-6 * norms[round]);
     EXPECT_LT(largest_difference(weights.matrix, at::tensor(matrices[round], at::kDouble).view({2, 2})), 1e-6) << round;
     EXPECT_LT(largest_difference(weights.vector, at::tensor(vectors[round], at::kDouble)), 1e-6) << round;
@@ -92,6 +93,19 @@ TEST(Optimizer, SkipsAnUpdateWhoseGradientIsNotFiniteAndChangesNothing) {
     expect_bitwise(weights.named(), clean.named());
     expect_bitwise(optimizer.state(), undisturbed.state());
   }
+}
+
+TEST(GradientNorms, AreToldByMeanMaximumAndShareOfClippedUpdates) {
+  GradientNorms norms;
+  Json row = Json::object();
+  norms.write("optimizer", row);
+  EXPECT_TRUE(row.empty());
+  norms.add({.grad_norm = 0.5});
+  norms.add({.grad_norm = 4, .clipped = true});
+  norms.add({.grad_norm = std::numeric_limits<double>::infinity(), .skipped = true});
+  norms.add({.grad_norm = 1.5, .clipped = true});
+  norms.write("optimizer", row);
+  EXPECT_EQ(row, (Json{{"optimizer/grad_norm", 2.0}, {"optimizer/grad_norm_max", 4.0}, {"optimizer/grad_clipped", 2.0 / 3}}));
 }
 
 TEST(Optimizer, GoesOnToTheSameBitsFromASavedState) {

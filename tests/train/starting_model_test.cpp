@@ -137,9 +137,16 @@ TEST_F(StartingModel, RefusesToGoOnWithAnAdapterOnAnotherBase) {
   config.lora.rank = 2;
   run(config);
   config.train.steps = 3;
+  const auto refused = testing::AllOf(HasSubstr("model.path"), HasSubstr("other weights"), HasSubstr("config.json"));
+  const auto file = std::filesystem::path(config.model.path) / "config.json";
+  const std::string saved = read_file(file);
+  Json changed = Json::parse(saved);
+  changed["rms_norm_eps"] = 1e-4;  // the same weights in another network
+  write_atomically(file, changed.dump());
+  EXPECT_THAT(error_of(3, [&] { Trainer::resume(config, console_); }), refused);
+  write_atomically(file, saved);
   write_base(at::kHalf);  // the same weights, rounded otherwise
-  EXPECT_THAT(error_of(3, [&] { Trainer::resume(config, console_); }),
-              testing::AllOf(HasSubstr("model.path"), HasSubstr("other weights")));
+  EXPECT_THAT(error_of(3, [&] { Trainer::resume(config, console_); }), refused);
 }
 
 TEST_F(StartingModel, ADamagedAdapterIsFound) {

@@ -12,10 +12,12 @@ namespace {
 struct Tokens {
   std::vector<double> pi, mu, advantages, kept, divergence, entropy, outside = {}, reference_kl = {};
   int64_t clamped = 0;
+  std::vector<double> topk_mu = {};  // the likeliest tokens of each, one after another
 
   void add_to(TokenMetrics& metrics, bool equal_parameters) const {
     const auto tensor = [](const std::vector<double>& x) { return at::tensor(x, at::kDouble).to(at::kFloat); };
-    const TokenPolicy policy{tensor(pi).log(), tensor(mu).log(), tensor(advantages)};
+    TokenPolicy policy{tensor(pi).log(), tensor(mu).log(), tensor(advantages)};
+    if (!topk_mu.empty()) policy.topk_behavior_logp = tensor(topk_mu).log().view({policy.logp.numel(), -1});
     const TokenDecision decision{tensor(advantages),
                                  tensor(kept).to(at::kBool),
                                  tensor(divergence),
@@ -41,6 +43,11 @@ TEST(TokenMetrics, AreTheHandComputedSharesAndMeansOverAllChunks) {
                                                          {"trust_region/masked", 0.5},
                                                          {"trust_region/masked_positive", 0.5},
                                                          {"trust_region/masked_negative", 1},
+                                                         {"trust_region/masked_mu_mean", 0.25},    // 0.4 and 0.1
+                                                         {"trust_region/masked_entropy_mean", 3},  // 2 and 4
+                                                         {"trust_region/bad_updates", 0},
+                                                         {"policy/prob_difference_max", 0.3},
+                                                         {"policy/prob_difference_min", -0.2},
                                                          {"trust_region/outside", 0.75},
                                                          {"trust_region/divergence_mean", 0.2},
                                                          {"trust_region/divergence_max", 0.3},
@@ -56,6 +63,75 @@ TEST(TokenMetrics, AreTheHandComputedSharesAndMeansOverAllChunks) {
     ASSERT_TRUE(row.contains(name)) << name;
     EXPECT_NEAR(row.at(name).get<double>(), value, 1e-6) << name;
   }
+}
+
+TEST(TokenMetrics, EstimateAKlThatIsRightWhereTheRatioIsAlmostOne) {
+  // In float32 r - 1 - log r is rounding of either sign here; the truth is half of the squared log-ratio.
+  std::vector<double> mu, ones;
+  for (int i = 0; i < 1000; ++i) mu.push_back(0.001 + 0.9 * i / 1000), ones.push_back(1);
+  for (const double log_ratio : {-1e-4, 1e-4, 3e-6}) {
+    const Tensor behavior_logp = at::tensor(mu, at::kDouble).log().to(at::kFloat);
+    const Tensor logp = (behavior_logp + log_ratio).clamp_max(0), advantages = at::ones_like(logp);
+    const TokenDecision decision{advantages, advantages.to(at::kBool), advantages, advantages,
+                                 {},         at::zeros({}, at::kLong)};
+    TokenMetrics metrics;
+    metrics.add({.logp = logp, .entropy = advantages}, {logp, behavior_logp, advantages}, decision, false);
+    Json row;
+    metrics.write(row);
+    const Tensor exact = (logp.to(at::kDouble) - behavior_logp.to(at::kDouble));
+    const double want = (exact.expm1() - exact).mean().item<double>();
+    EXPECT_NEAR(row.at("policy/kl_behavior").get<double>() / want, 1, 1e-4) << log_ratio;
+  }
+}
+
+TEST(TokenMetrics, CountNegativeUpdatesOfTokensThatHaveLostHalfOfAllProbability) {
+  TokenMetrics metrics;
+  // Fallen by 0.75, by 0.75 with a positive advantage, by 0.5, by 0.25, risen by 0.75: two of five are bad.
+  Tokens{{0.125, 0.125, 0.25, 0.25, 0.875},
+         {0.875, 0.875, 0.75, 0.5, 0.125},
+         {-1, 1, -1, -1, -1},
+         {1, 1, 1, 1, 1},
+         {0, 0, 0, 0, 0},
+         {0, 0, 0, 0, 0}}
+      .add_to(metrics, false);
+  Tokens{{0.5}, {0.5}, {-1}, {1}, {0}, {0}}.add_to(metrics, false);
+  Json row;
+  metrics.write(row);
+  EXPECT_NEAR(row.at("trust_region/bad_updates").get<double>(), 2.0 / 6, 1e-12);
+  EXPECT_NEAR(row.at("policy/prob_difference_max").get<double>(), 0.75, 1e-6);
+  EXPECT_NEAR(row.at("policy/prob_difference_min").get<double>(), -0.75, 1e-6);
+  EXPECT_FALSE(row.contains("trust_region/masked_mu_mean"));  // nothing is blocked
+  EXPECT_FALSE(row.contains("trust_region/topk_mass"));       // nor recorded
+}
+
+TEST(TokenMetrics, KeepTheSignOfTheExtremesWhereAllTokensMoveOneWay) {
+  TokenMetrics rise, fall, stay;
+  Tokens{{0.5, 0.75}, {0.25, 0.625}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}.add_to(rise, false);
+  Tokens{{0.25, 0.625}, {0.5, 0.75}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}.add_to(fall, false);
+  Tokens{{0.5}, {0.5}, {1}, {1}, {0}, {0}}.add_to(stay, false);
+  const auto extremes = [](const TokenMetrics& metrics) {
+    Json row;
+    metrics.write(row);
+    return std::pair{row.at("policy/prob_difference_min").get<double>(),
+                     row.at("policy/prob_difference_max").get<double>()};
+  };
+  EXPECT_NEAR(extremes(rise).first, 0.125, 1e-6);
+  EXPECT_NEAR(extremes(rise).second, 0.25, 1e-6);
+  EXPECT_NEAR(extremes(fall).first, -0.25, 1e-6);
+  EXPECT_NEAR(extremes(fall).second, -0.125, 1e-6);
+  EXPECT_EQ(extremes(stay), (std::pair{0.0, 0.0}));
+}
+
+TEST(TokenMetrics, SayHowMuchOfTheSamplersMassIsAmongItsLikeliestTokens) {
+  TokenMetrics metrics;
+  Tokens first{{0.5, 0.5}, {0.5, 0.5}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, second = first;
+  first.topk_mu = {0.5, 0.25, 0.5, 0.375};
+  second.topk_mu = {0.625, 0.375, 0.125, 0.125};
+  first.add_to(metrics, true);
+  second.add_to(metrics, false);
+  Json row;
+  metrics.write(row);
+  EXPECT_NEAR(row.at("trust_region/topk_mass").get<double>(), (0.75 + 0.875 + 1 + 0.25) / 4, 1e-6);
 }
 
 TEST(TokenMetrics, AddUpTheClampsOfAllChunksAndStayFinite) {

@@ -1,17 +1,18 @@
 #include "keel/kernels/cpu/sample.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <limits>
-
-#include "keel/core/philox.h"
 
 namespace keel::cpu {
 namespace {
 
-/// The index of the largest logit / temperature + Gumbel noise; the first one among equals.
-int64_t perturbed_argmax(const float* row, int64_t vocab, float inverse_temperature, uint64_t seed, uint64_t rollout,
-                         uint32_t position) {
+/// No noise from the word is larger. It is at most -log u, and u is not below half of the next power of two.
+float noise_bound(uint32_t word) { return 0.693148f * static_cast<float>(33 - std::bit_width(word)); }
+
+/// The token with the largest (z - largest) / T + Gumbel noise; the first one among equals.
+int64_t perturbed_argmax(const float* row, double largest, int64_t vocab, double inverse_temperature, uint64_t seed,
+                         uint64_t rollout, uint32_t position) {
   int64_t best = 0;
   float best_value = -std::numeric_limits<float>::infinity();
   for (int64_t begin = 0; begin < vocab; begin += 4) {
@@ -19,8 +20,10 @@ int64_t perturbed_argmax(const float* row, int64_t vocab, float inverse_temperat
         random_block(seed, Stream::kSampling, rollout, position, static_cast<uint32_t>(begin / 4));
     const int64_t end = std::min(begin + 4, vocab);
     for (int64_t token = begin; token < end; ++token) {
-      const float gumbel = -std::log(-std::log(uniform(noise.word[token - begin])));
-      const float value = row[token] * inverse_temperature + gumbel;
+      const uint32_t word = noise.word[token - begin];
+      const float tempered = static_cast<float>((row[token] - largest) * inverse_temperature);
+      if (tempered + noise_bound(word) <= best_value) continue;  // most tokens: two logarithms saved
+      const float value = tempered + gumbel(word);
       if (value > best_value) {
         best_value = value;
         best = token;
@@ -32,20 +35,14 @@ int64_t perturbed_argmax(const float* row, int64_t vocab, float inverse_temperat
 
 }  // namespace
 
-void sample_tokens(const float* logits, int64_t rows, int64_t vocab, float temperature, uint64_t seed,
-                   const int64_t* rollout_ids, const int64_t* positions, int64_t* tokens, float* logps) {
-  const bool greedy = temperature == 0.0f;
-  const float inverse_temperature = greedy ? 1.0f : 1.0f / temperature;
+void draw_tokens(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab, double temperature,
+                 uint64_t seed, const int64_t* rollout_ids, const int64_t* positions, int64_t* tokens) {
   for (int64_t i = 0; i < rows; ++i) {
     const float* row = logits + i * vocab;
-    const float largest = *std::max_element(row, row + vocab);
-    double sum = 0;
-    for (int64_t token = 0; token < vocab; ++token) sum += std::exp((row[token] - largest) * inverse_temperature);
-    tokens[i] = greedy ? std::max_element(row, row + vocab) - row
-                       : perturbed_argmax(row, vocab, inverse_temperature, seed, static_cast<uint64_t>(rollout_ids[i]),
-                                          static_cast<uint32_t>(positions[i]));
-    const double logp = (row[tokens[i]] - largest) * inverse_temperature - std::log(sum);
-    logps[i] = static_cast<float>(std::min(logp, 0.0));
+    tokens[i] = temperature == 0
+                    ? std::max_element(row, row + vocab) - row
+                    : perturbed_argmax(row, normalizers[i].largest, vocab, 1 / temperature, seed,
+                                       static_cast<uint64_t>(rollout_ids[i]), static_cast<uint32_t>(positions[i]));
   }
 }
 

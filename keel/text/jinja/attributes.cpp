@@ -80,7 +80,7 @@ std::optional<Value> number_property(const Value& value, std::string_view name) 
 std::optional<Value> property(Runtime& runtime, const Value& object, std::string_view name) {
   if (object.is_number()) return number_property(object, name);
   if (const auto* space = object.as<Namespace>()) {
-    const Value* found = space->attributes.find(name);
+    const Value* found = space->attributes.find(runtime, name);
     return found != nullptr ? std::optional<Value>(*found) : std::nullopt;
   }
   if (auto* loop = object.as<Loop>()) return loop_property(runtime, *loop, name);
@@ -126,8 +126,9 @@ std::optional<size_t> place_in(int64_t index, size_t size) {
 
 Value text_item(Runtime& runtime, const Value& object, size_t index) {
   const std::string& text = object.text();
-  const size_t begin = object.text_ref()->ascii ? index : byte_of_code_point(text, index);
-  if (!object.text_ref()->ascii) runtime.step(text.size() / 64);
+  const bool ascii = object.text_ref()->ascii();
+  if (!ascii) runtime.step_search(text.size());
+  const size_t begin = ascii ? index : byte_of_code_point(text, index);
   size_t end = begin;
   next_code_point(text, end);
   return runtime.text(object.traced().part(begin, end), object.is_markup());
@@ -224,7 +225,7 @@ Value get_attribute(Runtime& runtime, const Value& object, const std::string& na
   if (object.is_undefined() && !exists) runtime.fail_undefined(object);
   if (const std::optional<Value> found = python_attribute(runtime, object, name)) return *found;
   if (const auto* dict = object.as<Dict>()) {
-    if (const Value* found = dict->find(name)) return *found;
+    if (const Value* found = dict->find(runtime, name)) return *found;
   }
   return undefined_attribute(runtime, object, name);
 }
@@ -264,9 +265,9 @@ Value get_slice(Runtime& runtime, const Value& object, const Value& start, const
     for (size_t i = 0; i < slice.count; ++i) items.push_back(sequence->items[index(i)]);
     return sequence->is_list() ? runtime.list(std::move(items)) : runtime.tuple(std::move(items));
   }
-  const bool ascii = object.text_ref()->ascii;
+  const bool ascii = object.text_ref()->ascii();
+  if (!ascii) runtime.step_search(object.text().size());
   const std::vector<size_t> places = ascii ? std::vector<size_t>() : places_of(object.text());
-  runtime.step(places.size() / 16);
   const auto place = [&](size_t character) { return ascii ? character : places[character]; };
   TracedText text;
   if (slice.step == 1 && slice.count > 0) {

@@ -8,6 +8,13 @@ Value name_of(Runtime& runtime, const Arguments& arguments, const std::string& n
   return runtime.text(TracedText(name, arguments.foreign_names));
 }
 
+void step_arguments(Runtime& runtime, const Arguments& arguments) {
+  for (const Value& value : arguments.positional)
+    if (value.is_text()) runtime.step_search(value.text().size());
+  for (const auto& [name, value] : arguments.named)
+    if (value.is_text()) runtime.step_search(value.text().size());
+}
+
 BoundArguments::BoundArguments(Runtime& runtime, std::string_view function, const Arguments& arguments,
                                std::initializer_list<std::string_view> parameters, size_t required)
     : runtime_(runtime), function_(function), names_(parameters), values_(parameters.size()) {

@@ -11,6 +11,9 @@
 
 namespace keel::jinja {
 
+/// Counts the texts among the arguments as work: functions copy and search what they are given.
+void step_arguments(Runtime& runtime, const Arguments& arguments);
+
 /// The arguments of a call, put to the parameters of what is called.
 class BoundArguments {
  public:

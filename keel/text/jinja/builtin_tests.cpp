@@ -24,7 +24,7 @@ bool remainder_is(Runtime& runtime, const Value& value, const Value& divisor, in
 
 /// Whether a text has letters with case, all of them in the one asked for.
 bool is_in_case(Runtime& runtime, const std::string& text, bool (*right)(char32_t), bool (*wrong)(char32_t)) {
-  runtime.step(text.size() / 16);
+  runtime.step_characters(text.size());
   bool any = false;
   for (size_t at = 0; at < text.size();) {
     const char32_t code = next_code_point(text, at);

@@ -22,6 +22,7 @@ std::string joined_items(Runtime& runtime, const Items& items, Write write) {
     result += write(item);
     runtime.check_text(result.size());
   }
+  runtime.step_copy(result.size());  // by every value around it once more
   return result;
 }
 
@@ -123,15 +124,22 @@ std::string repr(std::string_view text) {
 }
 
 std::string repr(Runtime& runtime, const Value& value) {
-  runtime.step();
+  runtime.step(value.is_float() ? kFloatSteps : 1);
+  if (value.is_text()) runtime.step_characters(value.text().size());
   if (value.is_text()) return value.is_markup() ? "Markup(" + repr(value.text()) + ")" : repr(value.text());
   if (value.is_undefined()) return "Undefined";
   return value.object() != nullptr ? repr_object(runtime, value) : scalar_text(value);
 }
 
 TracedText to_text(Runtime& runtime, const Value& value) {
-  if (value.is_text()) return value.traced();
-  if (value.object() == nullptr) return TracedText(scalar_text(value));
+  if (value.is_text()) {
+    runtime.step_copy(value.text().size());
+    return value.traced();
+  }
+  if (value.object() == nullptr) {
+    runtime.step(value.is_float() ? kFloatSteps : 1);
+    return TracedText(scalar_text(value));
+  }
   std::string text = repr(runtime, value);
   return TracedText(std::move(text), has_foreign(runtime, value));
 }
@@ -153,6 +161,7 @@ bool has_foreign(Runtime& runtime, const Value& value) {
 }
 
 std::optional<int64_t> parse_integer(Runtime& runtime, std::string_view text, int base) {
+  runtime.step_characters(text.size());
   std::string plain;
   bool digit_before = false;
   text = strip(text);
@@ -182,7 +191,8 @@ std::optional<int64_t> parse_integer(Runtime& runtime, std::string_view text, in
   return static_cast<int64_t>(negative ? 0 - result : result);
 }
 
-std::optional<double> parse_float(std::string_view text) {
+std::optional<double> parse_float(Runtime& runtime, std::string_view text) {
+  runtime.step_characters(text.size());
   text = strip(text);
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -206,7 +216,8 @@ std::optional<double> parse_float(std::string_view text) {
   return end == plain.c_str() + plain.size() ? std::optional<double>(result) : std::nullopt;
 }
 
-TracedText escape_html(const TracedText& text) {
+TracedText escape_html(Runtime& runtime, const TracedText& text) {
+  runtime.step_characters(text.size());
   constexpr std::string_view kCharacters = "&<>'\"", kEntities[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
   TracedText result;
   for (size_t at = 0; at < text.size();) {

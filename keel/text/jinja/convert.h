@@ -16,6 +16,7 @@ TracedText to_text(Runtime& runtime, const Value& value);
 bool has_foreign(Runtime& runtime, const Value& value);
 std::string repr(Runtime& runtime, const Value& value);
 std::string repr(double number);
+inline constexpr size_t kFloatSteps = 8;  // what that counts: the shortest decimals of a double take some time
 std::string repr(std::string_view text);
 
 struct JsonStyle {
@@ -28,9 +29,9 @@ std::string to_json(Runtime& runtime, const Value& value, const JsonStyle& style
 
 /// Python's int(text, base) and float(text); nothing where those raise ValueError.
 std::optional<int64_t> parse_integer(Runtime& runtime, std::string_view text, int base = 10);
-std::optional<double> parse_float(std::string_view text);
+std::optional<double> parse_float(Runtime& runtime, std::string_view text);
 
 /// The characters & < > ' " as HTML entities.
-TracedText escape_html(const TracedText& text);
+TracedText escape_html(Runtime& runtime, const TracedText& text);
 
 }  // namespace keel::jinja

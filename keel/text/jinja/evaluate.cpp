@@ -132,6 +132,7 @@ Arguments Renderer::evaluate_arguments(const CallArguments& call) {
   for (const auto& [key, value] : dict->items) {
     if (!key.is_text())
       runtime_.fail("a key of the dict after ** in a call is ", type_name(key), "; it must be a text");
+    runtime_.step(1 + arguments.named.size() / 8);
     for (const auto& [name, given] : arguments.named) {
       if (name == key.text()) runtime_.fail("the argument '", name, "' is given twice in one call");
     }

@@ -81,6 +81,7 @@ bool is_filter(std::string_view name) { return filters().contains(name); }
 
 Value call_filter(Runtime& runtime, std::string_view name, const Value& input, const Arguments& arguments) {
   runtime.step();
+  step_arguments(runtime, arguments);
   const auto row = filters().find(name);
   if (row == filters().end()) runtime.fail("no filter is called '", name, "'");
   return row->second.filter(runtime, input, arguments);

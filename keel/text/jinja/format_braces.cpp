@@ -22,6 +22,7 @@ class BraceFormat {
   TracedText run(const TracedText& format, int depth) {
     if (depth < 0) runtime_.fail("the fields of a format are nested too deep");
     const std::string_view text = format.bytes();
+    runtime_.step_characters(text.size());
     TracedText result;
     for (size_t at = 0; at < text.size();) {
       const char c = text[at++];
@@ -85,6 +86,7 @@ class BraceFormat {
     const bool is_index = name.find_first_not_of("0123456789") == std::string_view::npos;
     if (!is_index) {
       for (const auto& [key, value] : arguments_.named) {
+        runtime_.step();
         if (key == name) return value;
       }
       runtime_.fail("the format asks for '", name, "', which is not given");
@@ -171,7 +173,7 @@ class BraceFormat {
       return TracedText(formatted_number(value, spec.bytes()), spec.any_foreign());
     }
     TracedText plain = to_text(runtime_, value);
-    if (format_.is_markup() && !value.is_markup()) plain = escape_html(plain);
+    if (format_.is_markup() && !value.is_markup()) plain = escape_html(runtime_, plain);
     if (spec.size() == 0) return plain;
     return TracedText(formatted_text(plain.bytes(), spec.bytes()), plain.any_foreign() || spec.any_foreign());
   }

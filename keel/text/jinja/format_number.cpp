@@ -101,6 +101,7 @@ std::string pad(Runtime& runtime, std::string text, const FormatSpec& spec, char
   const auto missing = static_cast<size_t>(spec.width - size);
   runtime.check_text(missing);
   runtime.check_text(missing * spec.fill.size() + text.size());
+  runtime.step_characters(missing);
   const auto padding = [&](size_t count) {
     std::string result;
     for (size_t i = 0; i < count; ++i) result += spec.fill;
@@ -136,6 +137,7 @@ std::string format_integer(Runtime& runtime, int64_t value, const FormatSpec& sp
 
 std::string format_float(Runtime& runtime, double value, const FormatSpec& spec) {
   if (spec.precision > kMaxPrecision) runtime.fail("a precision of ", spec.precision, " digits is too large");
+  runtime.step(static_cast<size_t>(std::max<int64_t>(spec.precision, 64)) / 8);
   const std::string sign = sign_of(std::signbit(value) && !std::isnan(value), spec);
   std::string text = magnitude_text(std::isnan(value) ? value : std::abs(value), spec);
   if (std::isnan(value)) text = spec.type == 'F' || spec.type == 'E' || spec.type == 'G' ? "NAN" : "nan";

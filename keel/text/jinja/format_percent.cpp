@@ -71,7 +71,7 @@ class PercentFormat {
     const auto* dict = values_.as<Dict>();
     if (dict == nullptr) runtime_.fail("a format with names wants a dict, got ", type_name(values_));
     const std::string name = text_.substr(begin, at_ - 1 - begin);
-    const Value* found = dict->find(name);
+    const Value* found = dict->find(runtime_, name);
     if (found == nullptr) runtime_.fail("the format asks for '", name, "', which is not given");
     used_ = 1;
     return *found;
@@ -106,7 +106,7 @@ class PercentFormat {
     switch (format.type) {
       case 's': {
         const TracedText text = to_text(runtime_, value);
-        return padded(format_.is_markup() && !value.is_markup() ? escape_html(text) : text, format);
+        return padded(format_.is_markup() && !value.is_markup() ? escape_html(runtime_, text) : text, format);
       }
       case 'r':
       case 'a': {

@@ -85,6 +85,7 @@ Value format_time(Runtime& runtime, const Arguments& arguments) {
   if (!runtime.now()) runtime.fail("the template asks for the date, and none was given for this rendering");
   std::string format;
   const std::string wanted = bound.at(0).text();
+  runtime.step(wanted.size() * 8);
   for (size_t i = 0; i < wanted.size(); ++i) {
     const char next = i + 1 < wanted.size() ? wanted[i + 1] : '\0';
     if (wanted[i] != '%' || (next != 'f' && next != 'z' && next != 'Z')) {

@@ -26,6 +26,7 @@ class JsonWriter {
     } else if (value.is_integer()) {
       text_ += std::to_string(value.integer());
     } else if (value.is_float()) {
+      runtime_.step(kFloatSteps);
       text_ += number(value.number());
     } else if (value.is_text()) {
       string(value.text());
@@ -56,6 +57,7 @@ class JsonWriter {
 
   void string(std::string_view bytes) {
     constexpr std::string_view kSpecial = "\"\\\n\r\t\b\f", kLetters = "\"\\nrtbf";
+    runtime_.step_characters(bytes.size());
     text_ += '"';
     for (size_t at = 0; at < bytes.size();) {
       const char32_t code = next_code_point(bytes, at);
@@ -113,6 +115,7 @@ class JsonWriter {
   }
 
   void object(const Dict& dict) {
+    runtime_.step(dict.items.size());
     std::vector<std::pair<Value, Value>> items = dict.items;
     if (style_.sort_keys) {
       merge_sort(items, [&](const auto& a, const auto& b) { return less(runtime_, a.first, b.first); });

@@ -32,7 +32,7 @@ Value to_integer(Runtime& runtime, const Value& input, const Arguments& argument
       const std::optional<int64_t> parsed = parse_integer(runtime, input.text(), static_cast<int>(base));
       if (parsed) return *parsed;
     }
-    number = parse_float(input.text());
+    number = parse_float(runtime, input.text());
   }
   if (!number || !std::isfinite(*number)) return otherwise;
   return truncated(runtime, *number);
@@ -42,7 +42,7 @@ Value to_float(Runtime& runtime, const Value& input, const Arguments& arguments)
   const BoundArguments bound(runtime, "float", arguments, {"default"});
   if (input.is_undefined()) runtime.fail_undefined(input);
   if (input.is_number()) return input.number();
-  const std::optional<double> number = input.is_text() ? parse_float(input.text()) : std::nullopt;
+  const std::optional<double> number = input.is_text() ? parse_float(runtime, input.text()) : std::nullopt;
   if (number) return *number;
   return bound.has(0) ? bound.at(0) : Value(0.0);
 }

@@ -118,6 +118,7 @@ Value repeat(Runtime& runtime, const Value& value, int64_t times) {
     const std::string& text = value.text();
     if (count > 0 && text.size() > SIZE_MAX / count) runtime.check_text(SIZE_MAX);
     runtime.check_text(text.size() * count);
+    runtime.step(text.empty() ? 0 : count);
     TracedText result;
     for (size_t i = 0; i < count && !text.empty(); ++i) {
       result.append(value.traced());
@@ -163,7 +164,7 @@ Value add(Runtime& runtime, const Value& a, const Value& b) {
     const bool markup = a.is_markup() || b.is_markup();
     TracedText result;
     for (const Value* v : {&a, &b}) {
-      markup && !v->is_markup() ? result.append(escape_html(v->traced())) : result.append(v->traced());
+      markup && !v->is_markup() ? result.append(escape_html(runtime, v->traced())) : result.append(v->traced());
     }
     return runtime.text(std::move(result), markup);
   }

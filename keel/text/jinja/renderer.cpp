@@ -49,16 +49,20 @@ TracedText Renderer::render() {
 }
 
 std::vector<std::pair<size_t, size_t>> Renderer::generation_spans(const std::string& text) const {
-  std::vector<std::pair<size_t, size_t>> result;
-  const bool ascii = is_ascii(text);
-  const auto byte_of = [&](size_t index) {
-    return ascii ? std::min(index, text.size()) : byte_of_code_point(text, index);
-  };
-  for (const auto& [begin, end] : spans_) result.emplace_back(byte_of(begin), byte_of(end));
+  std::vector<std::pair<size_t, size_t>> result = spans_;
+  std::vector<size_t*> places;
+  for (auto& [begin, end] : result) places.insert(places.end(), {&begin, &end});
+  std::sort(places.begin(), places.end(), [](const size_t* a, const size_t* b) { return *a < *b; });
+  size_t characters = 0, bytes = 0;  // one walk through the text, from place to place
+  for (size_t* place : places) {
+    bytes += byte_of_code_point(std::string_view(text).substr(bytes), *place - characters);
+    characters = std::exchange(*place, bytes);
+  }
   return result;
 }
 
 void Renderer::enter(const std::vector<VariableLoad>& loads) {
+  runtime_.step(loads.size());
   for (const VariableLoad& load : loads) {
     std::optional<Value>& to = scope_->slots[static_cast<size_t>(load.slot)];
     if (load.from == VariableLoad::From::kNothing) {
@@ -79,6 +83,7 @@ void Renderer::write(const Value& value) {
 
 void Renderer::write(const TracedText& text) {
   runtime_.check_text(output_->size() + text.size() + output_->range_bytes() + text.range_bytes());
+  runtime_.step_copy(text.size() + text.range_bytes());
   output_->append(text);
 }
 
@@ -239,9 +244,10 @@ void Renderer::run_call_block(const Statement& node) {
 void Renderer::run_generation(const Statement& node) {
   const Value text = call_macro(*runtime_.make<Macro>(&node, scope_), {});
   // As transformers counts: characters of what the template itself has written so far, wherever the block stands.
-  runtime_.step(root_.size() / 64);
-  const size_t begin = code_point_count(root_.bytes());
-  spans_.emplace_back(begin, begin + code_point_count(text.text()));
+  const std::string_view fresh = std::string_view(root_.bytes()).substr(counted_bytes_);
+  counted_characters_ += code_point_count(fresh);
+  counted_bytes_ += fresh.size();
+  spans_.emplace_back(counted_characters_, counted_characters_ + text.text_ref()->length);
   write(text);
 }
 

@@ -73,7 +73,8 @@ class Renderer {
   Scope* scope_ = nullptr;
   TracedText root_;  // the text of the template itself
   TracedText* output_ = &root_;
-  std::vector<std::pair<size_t, size_t>> spans_;  // in code points
+  std::vector<std::pair<size_t, size_t>> spans_;       // in code points
+  size_t counted_bytes_ = 0, counted_characters_ = 0;  // of the text of the template, up to the last span
 
   friend class Capture;
   friend class InScope;

@@ -5,7 +5,7 @@
 namespace keel::jinja {
 
 Text::Text(TracedText text, bool is_markup, size_t* c)
-    : content(std::move(text)), ascii(is_ascii(content.bytes())), markup(is_markup), counter(c) {
+    : content(std::move(text)), length(code_point_count(content.bytes())), markup(is_markup), counter(c) {
   if (counter != nullptr) *counter += content.size() + content.range_bytes() + sizeof(Text);
 }
 
@@ -15,7 +15,8 @@ Text::~Text() {
 
 Value Runtime::text(TracedText text, bool markup) {
   check_text(text);
-  step(1 + text.size() / 64);  // long texts cost time
+  step();
+  step_copy(text.size() + text.range_bytes());
   Value result(std::make_shared<const Text>(std::move(text), markup, &alive_));
   charge(0);
   return result;

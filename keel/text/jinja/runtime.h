@@ -50,6 +50,11 @@ class Runtime {
     if (count > static_cast<size_t>(limits_.steps - steps_)) fail_steps();
     steps_ += static_cast<int64_t>(count);
   }
+  // Work on the bytes of a text counts by what it takes: to copy or compare them, to search them, to look each
+  // character up in a table or to write it anew.
+  void step_copy(size_t bytes) { step(bytes / 64); }
+  void step_search(size_t bytes) { step(bytes / 16); }
+  void step_characters(size_t bytes) { step(bytes / 2); }
   /// To be called before a text of this size is made.
   void check_text(size_t bytes) const {
     if (bytes > limits_.output_bytes) fail_text(bytes);

@@ -26,6 +26,7 @@ Value lazily(Runtime& runtime, const Value& input, std::function<bool(Cursor&, V
 
 Value map(Runtime& runtime, const Value& input, const Arguments& arguments) {
   return lazily(runtime, input, [&runtime, arguments](Cursor& cursor, Value& item) {
+    runtime.step(arguments.positional.size());
     if (arguments.positional.empty()) {
       const BoundArguments bound(runtime, "map", arguments, {"attribute", "default"}, 1);
       const bool has_default = bound.has(1) && !bound.at(1).is_none();
@@ -47,6 +48,7 @@ Value map(Runtime& runtime, const Value& input, const Arguments& arguments) {
 Value filtered(Runtime& runtime, const Value& input, const Arguments& arguments, bool by_attribute, bool wanted) {
   return lazily(runtime, input, [&runtime, arguments, by_attribute, wanted](Cursor& cursor, Value& item) {
     const std::vector<Value>& given = arguments.positional;
+    runtime.step(given.size());
     const size_t skip = by_attribute ? 1 : 0;
     if (given.size() < skip) runtime.fail("'selectattr' and 'rejectattr' need the name of an attribute");
     const AttributePath path(runtime, by_attribute ? given[0] : Value(None{}));
@@ -127,7 +129,9 @@ Value AttributePath::get(Runtime& runtime, Value item) const {
 }
 
 Value ignore_case(Runtime& runtime, const Value& value) {
-  return value.is_text() ? runtime.text(TracedText(to_lower(value.text()), value.traced().any_foreign())) : value;
+  if (!value.is_text()) return value;
+  runtime.step_characters(value.text().size());
+  return runtime.text(TracedText(to_lower(value.text()), value.traced().any_foreign()));
 }
 
 std::vector<FilterRow> selection_filters() {

@@ -29,7 +29,6 @@ Value deferred(Runtime& runtime, std::function<std::vector<Value>()> make) {
 
 Value length_of(Runtime& runtime, const Value& input, const Arguments& arguments) {
   expect_none(runtime, "length", arguments);
-  if (input.is_text()) runtime.step(input.text().size() / 64);
   const std::optional<size_t> size = length(input);
   if (!size) runtime.fail("a ", type_name(input), " has no length; make it a list first: x|list|length");
   return static_cast<int64_t>(*size);

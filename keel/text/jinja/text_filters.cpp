@@ -29,6 +29,7 @@ constexpr char kUpperName[] = "upper", kLowerName[] = "lower", kCapitalizeName[]
 Value title(Runtime& runtime, const Value& input, const Arguments& arguments) {
   expect_none(runtime, "title", arguments);
   const Value text = soft_text(runtime, input);
+  runtime.step(text.text().size());
   const auto separates = [](char32_t c) {
     return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || is_space(c);
   };
@@ -72,12 +73,12 @@ Value safe(Runtime& runtime, const Value& input, const Arguments& arguments) {
 
 Value escape(Runtime& runtime, const Value& input, const Arguments& arguments) {
   expect_none(runtime, "escape", arguments);
-  return input.is_markup() ? input : runtime.text(escape_html(to_text(runtime, input)), true);
+  return input.is_markup() ? input : runtime.text(escape_html(runtime, to_text(runtime, input)), true);
 }
 
 Value force_escape(Runtime& runtime, const Value& input, const Arguments& arguments) {
   expect_none(runtime, "forceescape", arguments);
-  return runtime.text(escape_html(to_text(runtime, input)), true);
+  return runtime.text(escape_html(runtime, to_text(runtime, input)), true);
 }
 
 Value indent(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -121,6 +122,7 @@ Value truncate(Runtime& runtime, const Value& input, const Arguments& arguments)
   if (size <= length || size - length <= leeway) return input;
   if (!input.is_text()) runtime.fail("'truncate' wants a text, got ", type_name(input));
   const std::string& text = input.text();
+  runtime.step_search(text.size());
   size_t kept = byte_of_code_point(text, static_cast<size_t>(length - end_length));
   const size_t space = bound.is_true(1) ? std::string::npos : std::string_view(text).substr(0, kept).rfind(' ');
   if (space != std::string::npos) kept = space;
@@ -130,7 +132,7 @@ Value truncate(Runtime& runtime, const Value& input, const Arguments& arguments)
 Value wordcount(Runtime& runtime, const Value& input, const Arguments& arguments) {
   expect_none(runtime, "wordcount", arguments);
   const Value text = soft_text(runtime, input);
-  runtime.step(text.text().size() / 16);
+  runtime.step_characters(text.text().size());
   int64_t words = 0;
   bool inside = false;
   for (size_t at = 0; at < text.text().size();) {
@@ -160,6 +162,7 @@ std::string quoted_for_url(Runtime& runtime, const Value& value, bool in_query) 
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string result;
   const TracedText text = to_text(runtime, value);
+  runtime.step_characters(text.size());
   for (const char c : text.bytes()) {
     const auto byte = static_cast<unsigned char>(c);
     if ((byte < 0x80 && is_alnum(byte)) || std::string_view("_.-~").find(c) != std::string_view::npos ||
@@ -190,6 +193,7 @@ Value urlencode(Runtime& runtime, const Value& input, const Arguments& arguments
     if (!result.empty()) result += '&';
     foreign = foreign || has_foreign(runtime, pair[0]) || has_foreign(runtime, pair[1]);
     result += quoted_for_url(runtime, pair[0], true) + "=" + quoted_for_url(runtime, pair[1], true);
+    runtime.check_text(result.size());
   }
   return runtime.text(TracedText(std::move(result), foreign));
 }

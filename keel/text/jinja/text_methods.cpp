@@ -6,6 +6,7 @@
 #include "keel/text/jinja/convert.h"
 #include "keel/text/jinja/runtime.h"
 #include "keel/text/jinja/unicode.h"
+#include "keel/text/search.h"
 
 namespace keel::jinja {
 namespace {
@@ -24,7 +25,7 @@ struct TextCall {
   /// A text whose bytes can no longer be told apart.
   Value mixed(std::string bytes) const { return result(TracedText(std::move(bytes), self.traced().any_foreign())); }
   TracedText escaped(const Value& value) const {
-    return self.is_markup() && !value.is_markup() ? escape_html(value.traced()) : value.traced();
+    return self.is_markup() && !value.is_markup() ? escape_html(runtime, value.traced()) : value.traced();
   }
   BoundArguments none() const { return BoundArguments(runtime, name, arguments, {}); }
   /// A text that must be given.
@@ -45,8 +46,9 @@ Value strip_method(const TextCall& call) {
     const size_t begin = left ? leading_space(text) : 0;
     return call.part(begin, text.size() - (right ? trailing_space(text.substr(begin)) : 0));
   }
+  call.runtime.step_characters(text.size());
   const std::u32string codes = code_points(text), set = code_points(*chars);
-  call.runtime.step(1 + codes.size() * (1 + set.size()) / 64);
+  call.runtime.step_copy(codes.size() * set.size());
   const auto stripped = [&](char32_t c) { return set.find(c) != std::u32string::npos; };
   size_t begin = 0, end = codes.size();
   while (left && begin < end && stripped(codes[begin])) ++begin;
@@ -69,6 +71,7 @@ Value pad_method(const TextCall& call) {
   const size_t missing = static_cast<size_t>(width) - size;
   call.runtime.check_text(missing);
   call.runtime.check_text(missing * fill.size() + call.text().size());
+  call.runtime.step_characters(missing);
   const size_t sign = zeros && (call.text().starts_with('-') || call.text().starts_with('+')) ? 1 : 0;
   size_t left = zeros || call.name == "rjust" ? missing : 0;
   if (call.name == "center") left = missing / 2 + (missing & static_cast<size_t>(width) & 1);  // as CPython rounds
@@ -87,7 +90,9 @@ Value replace_method(const TextCall& call) {
   const std::string& text = call.text();
   TracedText result;
   size_t at = 0;
+  call.runtime.step_search(text.size());
   const auto put = [&] {
+    call.runtime.step();
     result.append(to);
     if (left > 0) --left;
     call.runtime.check_text(result);
@@ -103,7 +108,7 @@ Value replace_method(const TextCall& call) {
     }
   }
   while (left != 0 && !from.empty()) {
-    const size_t found = text.find(from, at);
+    const size_t found = text::find(text, from, at);
     if (found == std::string::npos) break;
     keep_until(found);
     put();
@@ -123,7 +128,7 @@ Value join_method(const TextCall& call) {
       call.runtime.fail("'join' joins texts, but an item is ", type_name(item), "; the filter |join takes any value");
     }
     if (!first) result.append(call.self.traced());
-    result.append(item.is_text() ? call.escaped(item) : escape_html(to_text(call.runtime, item)));
+    result.append(item.is_text() ? call.escaped(item) : escape_html(call.runtime, to_text(call.runtime, item)));
     call.runtime.check_text(result);
   }
   return call.result(std::move(result));
@@ -153,7 +158,8 @@ std::optional<Value> question(const TextCall& call) {
   if (!call.name.starts_with("is")) return std::nullopt;
   const BoundArguments none = call.none();
   const std::string& text = call.text();
-  if (call.name == "isascii") return call.self.text_ref()->ascii;
+  if (call.name == "isascii") return call.self.text_ref()->ascii();
+  call.runtime.step_characters(text.size());
   if (call.name == "isalpha") return all_are(text, is_alpha);
   if (call.name == "isdigit") return all_are(text, is_digit);
   if (call.name == "isdecimal") return all_are(text, is_decimal);
@@ -174,7 +180,7 @@ std::optional<Value> case_method(const TextCall& call) {
   if (call.name == "swapcase") convert = swap_case;
   if (convert == nullptr) return std::nullopt;
   const BoundArguments none = call.none();
-  call.runtime.step(call.text().size() / 16);
+  call.runtime.step_characters(call.text().size());
   return call.mixed(convert(call.text()));
 }
 
@@ -189,6 +195,7 @@ Value remove_affix(const TextCall& call) {
 Value expand_tabs(const TextCall& call) {
   const BoundArguments bound(call.runtime, call.name, call.arguments, {"tabsize"});
   const int64_t size = bound.integer(0, 8);
+  call.runtime.step_characters(call.text().size());
   std::string result;
   int64_t column = 0;
   for (size_t at = 0; at < call.text().size();) {
@@ -210,7 +217,7 @@ Value expand_tabs(const TextCall& call) {
 
 Value call_text_method(Runtime& runtime, const Value& self, std::string_view name, const Arguments& arguments) {
   const TextCall call{runtime, self, name, arguments};
-  runtime.step(self.text().size() / 64);
+  step_arguments(runtime, arguments);
   if (name.ends_with("strip")) return strip_method(call);
   if (name == "center" || name == "ljust" || name == "rjust" || name == "zfill") return pad_method(call);
   if (name == "replace") return replace_method(call);
@@ -224,7 +231,10 @@ Value call_text_method(Runtime& runtime, const Value& self, std::string_view nam
     if (dict == nullptr) runtime.fail("'format_map' wants a dict, got ", type_name(bound.at(0)));
     Arguments named;
     for (const auto& [key, value] : dict->items) {
-      if (key.is_text()) named.named.emplace_back(key.text(), value);
+      runtime.step();
+      if (!key.is_text()) continue;
+      runtime.step_copy(key.text().size());
+      named.named.emplace_back(key.text(), value);
     }
     return call.result(format_braces(runtime, self, named));
   }

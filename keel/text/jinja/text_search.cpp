@@ -1,18 +1,22 @@
 // The methods of str that look for something or cut at it.
 
 #include <algorithm>
+#include <span>
 
 #include "keel/text/jinja/bound_arguments.h"
 #include "keel/text/jinja/runtime.h"
 #include "keel/text/jinja/text_methods.h"
 #include "keel/text/jinja/unicode.h"
+#include "keel/text/search.h"
 
 namespace keel::jinja {
 namespace {
 
 /// The part of a text between two optional positions in code points, as in text[start:end].
 struct Window {
-  Window(const Value& self, const BoundArguments& bound) {
+  Window(Runtime& runtime, const Value& self, const BoundArguments& bound) : text(self.text()) {
+    if (!bound.has(1) && !bound.has(2)) return;
+    runtime.step_search(text.size());
     const auto size = static_cast<int64_t>(*length(self));
     const auto place = [&](size_t index, int64_t otherwise) {
       if (bound.at(index).is_none()) return otherwise;
@@ -23,16 +27,22 @@ struct Window {
     const int64_t end = std::min(place(2, size), size);
     valid = start <= size && start <= end;
     if (!valid) return;
-    const std::string_view bytes = self.text();
-    const size_t begin = byte_of_code_point(bytes, static_cast<size_t>(start));
-    text = bytes.substr(begin, byte_of_code_point(bytes.substr(begin), static_cast<size_t>(end - start)));
+    text.remove_prefix(byte_of_code_point(text, static_cast<size_t>(start)));
+    text = text.substr(0, byte_of_code_point(text, static_cast<size_t>(end - start)));
   }
   int64_t start = 0;
   std::string_view text;
   bool valid = true;  // an empty part still contains the empty text, a part that ends before it begins does not
 };
 
-std::string wanted_text(Runtime& runtime, std::string_view name, const Value& value) {
+/// As text.rfind(wanted): the first place from behind, in linear time.
+size_t find_last(std::string_view text, std::string_view wanted) {
+  const std::string backwards(text.rbegin(), text.rend());
+  const size_t found = text::find(backwards, std::string(wanted.rbegin(), wanted.rend()));
+  return found == std::string::npos ? found : text.size() - found - wanted.size();
+}
+
+const std::string& wanted_text(Runtime& runtime, std::string_view name, const Value& value) {
   if (value.is_undefined()) runtime.fail_undefined(value);
   if (!value.is_text()) runtime.fail("'", name, "' wants a text, got ", type_name(value));
   return value.text();
@@ -41,25 +51,30 @@ std::string wanted_text(Runtime& runtime, std::string_view name, const Value& va
 Value find(Runtime& runtime, const Window& window, std::string_view name, const std::string& wanted) {
   const bool from_right = name.starts_with('r');
   const size_t at = !window.valid ? std::string::npos
-                    : from_right  ? window.text.rfind(wanted)
-                                  : window.text.find(wanted);
+                    : from_right  ? find_last(window.text, wanted)
+                                  : text::find(window.text, wanted);
   if (at != std::string::npos) return window.start + static_cast<int64_t>(code_point_count(window.text.substr(0, at)));
   if (name.ends_with("index")) runtime.fail("'", name, "' did not find the text");
   return int64_t{-1};
 }
 
-Value count(const Window& window, const std::string& wanted) {
+Value count(Runtime& runtime, const Window& window, const std::string& wanted) {
   if (!window.valid) return int64_t{0};
   if (wanted.empty()) return static_cast<int64_t>(code_point_count(window.text)) + 1;
   int64_t found = 0;
-  for (size_t at = 0; (at = window.text.find(wanted, at)) != std::string::npos; at += wanted.size()) ++found;
+  for (size_t at = 0; (at = text::find(window.text, wanted, at)) != std::string::npos; at += wanted.size()) {
+    runtime.step();
+    ++found;
+  }
   return found;
 }
 
 Value has_affix(Runtime& runtime, const Window& window, std::string_view name, const Value& affixes) {
-  const std::vector<Value> all = affixes.is(ObjectKind::kTuple) ? affixes.as<Sequence>()->items : std::vector{affixes};
-  for (const Value& affix : all) {
-    const std::string text = wanted_text(runtime, name, affix);
+  const bool several = affixes.is(ObjectKind::kTuple);
+  for (const Value& affix : several ? std::span<const Value>(affixes.as<Sequence>()->items) : std::span(&affixes, 1)) {
+    const std::string& text = wanted_text(runtime, name, affix);
+    runtime.step();
+    runtime.step_copy(text.size());
     if (window.valid && (name == "startswith" ? window.text.starts_with(text) : window.text.ends_with(text)))
       return true;
   }
@@ -113,7 +128,7 @@ Parts split_words_from_right(std::string_view text, int64_t limit) {
 
 Parts split_at(std::string_view text, std::string_view separator, int64_t limit) {
   Parts parts;
-  for (size_t found; limit != 0 && (found = text.find(separator)) != std::string::npos; --limit) {
+  for (size_t found; limit != 0 && (found = text::find(text, separator)) != std::string::npos; --limit) {
     parts.push_back(text.substr(0, found));
     text.remove_prefix(found + separator.size());
   }
@@ -122,13 +137,15 @@ Parts split_at(std::string_view text, std::string_view separator, int64_t limit)
 }
 
 Parts split_at_from_right(std::string_view text, std::string_view separator, int64_t limit) {
-  Parts parts;
-  for (size_t found; limit != 0 && (found = text.rfind(separator)) != std::string::npos; --limit) {
-    parts.push_back(text.substr(found + separator.size()));
-    text = text.substr(0, found);
-  }
-  parts.push_back(text);
+  // Both backwards, cut from the front.
+  const std::string text_backwards(text.rbegin(), text.rend()),
+      separator_backwards(separator.rbegin(), separator.rend());
+  Parts parts = split_at(text_backwards, separator_backwards, limit);
   std::reverse(parts.begin(), parts.end());
+  for (std::string_view& part : parts) {
+    const auto behind = static_cast<size_t>(part.data() - text_backwards.data()) + part.size();
+    part = text.substr(text.size() - behind, part.size());
+  }
   return parts;
 }
 
@@ -162,7 +179,7 @@ Value as_list(Runtime& runtime, const Value& self, const Parts& parts) {
 Value partition(Runtime& runtime, const Value& self, const std::string& separator, bool from_right) {
   if (separator.empty()) runtime.fail("the separator of 'partition' is empty");
   const std::string_view text = self.text();
-  const size_t found = from_right ? text.rfind(separator) : text.find(separator);
+  const size_t found = from_right ? find_last(text, separator) : text::find(text, separator);
   const auto part = [&](std::string_view bytes) { return part_of(runtime, self, bytes); };
   if (found == std::string::npos) {
     const Value none = part(text.substr(0, 0));
@@ -179,17 +196,18 @@ std::optional<Value> call_search_method(Runtime& runtime, const Value& self, std
   const bool is_affix = name == "startswith" || name == "endswith";
   const bool is_find = name == "find" || name == "rfind" || name == "index" || name == "rindex";
   if (!is_affix && !is_find && name != "count") return std::nullopt;
-  runtime.step(self.text().size() / 64);
   const BoundArguments bound(runtime, name, arguments, {"", "", ""}, 1);
-  const Window window(self, bound);
+  const Window window(runtime, self, bound);
   if (is_affix) return has_affix(runtime, window, name, bound.at(0));
-  const std::string wanted = wanted_text(runtime, name, bound.at(0));
-  return is_find ? find(runtime, window, name, wanted) : count(window, wanted);
+  runtime.step_search(self.text().size());
+  const Value wanted = bound.at(0);
+  const std::string& bytes = wanted_text(runtime, name, wanted);
+  return is_find ? find(runtime, window, name, bytes) : count(runtime, window, bytes);
 }
 
 std::optional<Value> call_split_method(Runtime& runtime, const Value& self, std::string_view name,
                                        const Arguments& arguments) {
-  runtime.step(self.text().size() / 16);
+  runtime.step_search(self.text().size());
   if (name == "splitlines") {
     const BoundArguments bound(runtime, name, arguments, {"keepends"});
     return as_list(runtime, self, split_lines(self.text(), bound.is_true(0)));

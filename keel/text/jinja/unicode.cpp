@@ -92,10 +92,6 @@ void append_lower(std::string& result, const std::u32string& text, size_t at) {
 
 }  // namespace
 
-bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-}
-
 char32_t next_code_point(std::string_view text, size_t& at) {
   const auto byte = [&](size_t i) -> char32_t {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0x80;  // never past the end, whatever the bytes

@@ -10,8 +10,6 @@
 
 namespace keel::jinja {
 
-bool is_ascii(std::string_view text);
-
 /// The code point at byte `at`, which moves on to the next one.
 char32_t next_code_point(std::string_view text, size_t& at);
 void append_code_point(std::string& text, char32_t code);

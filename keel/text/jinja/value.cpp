@@ -6,6 +6,7 @@
 
 #include "keel/text/jinja/runtime.h"
 #include "keel/text/jinja/unicode.h"
+#include "keel/text/search.h"
 
 namespace keel::jinja {
 namespace {
@@ -134,7 +135,7 @@ bool is_true(const Value& value) {
 
 std::optional<size_t> length(const Value& value) {
   if (value.is_undefined()) return 0;
-  if (value.is_text()) return value.text_ref()->ascii ? value.text().size() : code_point_count(value.text());
+  if (value.is_text()) return value.text_ref()->length;
   if (const auto* sequence = value.as<Sequence>()) return sequence->items.size();
   if (const auto* dict = value.as<Dict>()) return dict->items.size();
   if (const auto* view = value.as<View>()) return view->dict->items.size();
@@ -155,7 +156,7 @@ bool equal(Runtime& runtime, const Value& a, const Value& b) {
   runtime.step();
   if (a.is_number() && b.is_number()) return order_numbers(a, b) == 0;
   if (a.is_text() && b.is_text()) {
-    if (a.text().size() == b.text().size()) runtime.step(a.text().size() / 256);  // long texts take time
+    if (a.text().size() == b.text().size()) runtime.step_copy(a.text().size());
     return a.text() == b.text();
   }
   if (a.is_undefined() || b.is_undefined()) return a.is_undefined() && b.is_undefined();
@@ -186,7 +187,7 @@ bool ordered(Runtime& runtime, Order order, const Value& a, const Value& b) {
     return sign && holds(order, *sign);
   }
   if (a.is_text() && b.is_text()) {
-    runtime.step(std::min(a.text().size(), b.text().size()) / 256);
+    runtime.step_copy(std::min(a.text().size(), b.text().size()));
     const int sign = a.text().compare(b.text());  // the order of UTF-8 bytes is that of code points
     return holds(order, sign < 0 ? -1 : sign > 0);
   }
@@ -208,8 +209,8 @@ bool ordered(Runtime& runtime, Order order, const Value& a, const Value& b) {
 bool contains(Runtime& runtime, const Value& container, const Value& item) {
   if (container.is_text()) {
     if (!item.is_text()) runtime.fail("'in' a text wants a text, got ", type_name(item));
-    runtime.step(container.text().size() / 64);
-    return container.text().find(item.text()) != std::string::npos;
+    runtime.step_search(container.text().size());
+    return text::find(container.text(), item.text()) != std::string::npos;
   }
   if (const auto* dict = container.as<Dict>()) return dict->find(runtime, item) != nullptr;
   const auto* view = container.as<View>();
@@ -224,7 +225,7 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
 size_t hash(Runtime& runtime, const Value& value) {
   runtime.step();
   if (value.is_text()) {
-    runtime.step(value.text().size() / 256);
+    runtime.step_copy(value.text().size());
     return std::hash<std::string>()(value.text());
   }
   if (value.is_integer()) return std::hash<int64_t>()(value.integer());
@@ -271,8 +272,12 @@ const Value* Dict::find(Runtime& runtime, const Value& key) const {
   return place ? &items[*place].second : nullptr;
 }
 
-const Value* Dict::find(std::string_view key) const {
-  const auto is_key = [&](const Value& v) { return v.is_text() && v.text() == key; };
+const Value* Dict::find(Runtime& runtime, std::string_view key) const {
+  runtime.step_copy(key.size());
+  const auto is_key = [&](const Value& v) {
+    runtime.step();  // keys may be made to have the same hash
+    return v.is_text() && v.text() == key;
+  };
   if (items.size() <= kIndexFrom) {
     for (const auto& [k, value] : items) {
       if (is_key(k)) return &value;

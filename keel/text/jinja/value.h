@@ -28,9 +28,10 @@ struct Text {
   ~Text();
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;
+  bool ascii() const { return length == content.size(); }  // then a byte is a code point
 
   const TracedText content;
-  const bool ascii;       // then a byte is a code point
+  const size_t length;    // in code points
   const bool markup;      // made by the filters safe and escape: escapes what is added to it
   size_t* const counter;  // of the bytes alive in a Runtime; null for the texts in a template
 };
@@ -129,7 +130,7 @@ struct Dict : Object {
   Dict() : Object(ObjectKind::kDict) {}
   static bool is_kind(ObjectKind k) { return k == ObjectKind::kDict; }
   const Value* find(Runtime& runtime, const Value& key) const;
-  const Value* find(std::string_view key) const;
+  const Value* find(Runtime& runtime, std::string_view key) const;
   void set(Runtime& runtime, const Value& key, Value value);
   std::vector<std::pair<Value, Value>> items;
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/core/json.h"
+
+namespace keel::cli {
+
+/// How to sample, as far as someone said it.
+struct GenerationFlags {
+  std::optional<double> temperature = {}, top_p = {};
+  std::optional<int64_t> top_k = {}, max_new_tokens = {};
+};
+
+struct GenerationSettings {
+  double temperature = 1, top_p = 1;
+  int64_t top_k = 0;                           // 0: all tokens
+  std::optional<int64_t> max_new_tokens = {};  // nothing: nobody said
+  std::vector<std::string> notes = {};         // what was taken from the file, and what of it cannot be followed
+};
+
+/// The flags, then what a model's generation_config.json says, then plain sampling. Only keys that stand in the file
+/// count, not what another program takes for them where they do not. A value that makes no sense is an Error
+/// (kBadInput), unless a flag replaces it.
+GenerationSettings generation_settings(const Json& file, const GenerationFlags& flags);
+
+}  // namespace keel::cli

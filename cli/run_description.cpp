@@ -1,0 +1,177 @@
+#include "cli/run_description.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "keel/core/console.h"
+#include "keel/core/device.h"
+#include "keel/core/limits.h"
+#include "keel/train/critic_training.h"
+#include "keel/train/starting_model.h"
+
+namespace keel::cli {
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", value);
+  return text;
+}
+
+namespace {
+
+/// "  name        text\n", the lines of `text` under each other.
+std::string entry(const std::string& name, const std::string& text) {
+  constexpr size_t kIndent = 14;
+  std::string out = "  " + name + std::string(kIndent - 2 - name.size(), ' ');
+  for (const char c : text) out += c == '\n' ? "\n" + std::string(kIndent, ' ') : std::string(1, c);
+  return out + "\n";
+}
+
+std::string describe_method(const Objective& objective) {
+  std::vector<std::string> values;
+  for (const auto& [name, value] : parameters(objective.method.region))
+    values.push_back(name + " = " + (std::isinf(value) ? "none" : short_number(value)));
+  for (const auto& [name, word] : word_parameters(objective.method.region)) values.push_back(name + " = " + word);
+  const bool by_horizon = objective.method.aggregation == "seq_mean_token_sum_norm";
+  return entry("method", objective.method.name + ": " + objective.method.equation + "\n" +
+                             (values.empty() ? "no parameters" : joined(values))) +
+         entry("advantage", objective.method.advantage + "; aggregation " + objective.method.aggregation +
+                                (by_horizon ? " by " + short_number(objective.horizon) : ""));
+}
+
+std::string describe_model(const Config& config, const ModelConfig& shape, const std::string& device) {
+  const ModelOptions& model = config.model;
+  const std::string origin = model.path.empty()     ? "made from nothing"
+                             : model.random_weights ? model.path + ", with random weights"
+                                                    : model.path;
+  std::string text = entry("model", origin + "\n" + shape.model_type + ", " + std::to_string(shape.num_hidden_layers) +
+                                        " layers, width " + std::to_string(shape.hidden_size) + ", vocabulary " +
+                                        std::to_string(shape.vocab_size) + ": " +
+                                        format_count(shape.parameter_count()) + " parameters, float32, " + device);
+  if (!config.lora.adapter.empty()) text += entry("adapter", "goes on from " + config.lora.adapter);
+  if (config.lora.rank > 0)
+    text += entry("adapter", "rank " + std::to_string(config.lora.rank) + ", scale " +
+                                 short_number(config.lora.scale()) + ", on " +
+                                 std::to_string(config.lora.target_modules.size()) + " linear layers of every block");
+  return text;
+}
+
+/// `read` says how many rows there are and how they are read, where that is known.
+std::string describe_data(const Config& config, const std::string& read) {
+  const std::string limit = "completions of at most " + std::to_string(longest_completion(config)) + " tokens";
+  if (config.data.files.empty()) return entry("task", config.task.name + ", " + limit);
+  std::string text = entry("data", joined(config.data.files) + (read.empty() ? "" : "\n" + read) + "\n" + limit);
+  if (!config.data.eval_files.empty()) text += entry("evaluation", joined(config.data.eval_files));
+  if (config.data.held_out > 0)
+    text += entry("evaluation", "the " + short_number(100 * config.data.held_out) + " % of the rows that are held out");
+  return text;
+}
+
+std::string describe_reward(const std::vector<std::pair<std::string, double>>& terms, const std::string& on_error) {
+  std::vector<std::string> weighted;
+  for (const auto& [name, weight] : terms) weighted.push_back(short_number(weight) + " x " + name);
+  return entry("reward", joined(weighted, " + ") + (on_error == "stop" ? "" : "; where one fails: " + on_error));
+}
+
+std::string describe_sizes(const Config& config) {
+  std::string text;
+  if (config.sft.steps > 0)
+    text += entry("warm-up", "at most " + std::to_string(config.sft.steps) + " supervised updates");
+  return text + entry("step", std::to_string(config.train.prompts_per_step) + " prompts x " +
+                                  std::to_string(config.rollout.samples_per_prompt) +
+                                  " samples = " + std::to_string(config.rollouts_per_step()) + " completions; " +
+                                  std::to_string(config.updates_per_step()) + " updates of " +
+                                  std::to_string(config.sequences_per_update()) + " completions\n" +
+                                  std::to_string(config.train.steps) + " steps, learning rate " +
+                                  short_number(config.optimizer.lr) + ", temperature " +
+                                  short_number(config.rollout.temperature));
+}
+
+/// What is added to the method's coefficient, and what moves its thresholds.
+std::string explain_additions(const Objective& objective, const Config& config) {
+  std::string text;
+  if (objective.kl_coefficient > 0)
+    text += "  reference   the policy when RL starts, " + short_number(objective.kl_coefficient) + " x KL by " +
+            config.reference.estimator + "\n";
+  if (objective.entropy_coefficient != 0)
+    text += (objective.entropy_coefficient > 0 ? "  entropy     bonus of " : "  entropy     malus of ") +
+            short_number(std::abs(objective.entropy_coefficient)) + "\n";
+  if (objective.adapt_target_kept)
+    text += "  thresholds  move to keep " + short_number(100 * *objective.adapt_target_kept) +
+            " % of the tokens inside, rate " + short_number(objective.adapt_rate) + "\n";
+  return text;
+}
+
+std::string explain_critic(const Config& config, const ModelConfig& shape) {
+  const CriticOptions& critic = config.critic;
+  if (!critic.exists()) return "";
+  const int64_t lm_head = shape.tie_word_embeddings ? 0 : shape.vocab_size * shape.hidden_size;
+  const int64_t body = critic.own_body() ? shape.parameter_count() - lm_head : 0;
+  std::string text =
+      "  critic      a value head on " +
+      std::string(critic.own_body() ? "a body of its own, which starts as the policy's" : "the policy's body") + ": " +
+      format_count(body + shape.hidden_size + 1) + " parameters more, learning rate " +
+      short_number(critic_optimizer_options(critic, config.optimizer).lr) + "\n";
+  text += "              GAE with gamma " + short_number(critic.gamma) + ", lambda " + short_number(critic.lambda) +
+          (critic.whiten ? ", advantages whitened" : ", advantages as they are") + "; values clipped at " +
+          (critic.value_clip ? short_number(*critic.value_clip) : "nothing") + "\n";
+  if (critic.warmup_steps > 0)
+    text += "              the policy waits " + std::to_string(critic.warmup_steps) + " steps for it\n";
+  return text;
+}
+
+std::string explain_scope(Scope scope) {
+  switch (scope) {
+    case Scope::kToken:
+      return "6 N H V (coefficients need only their own token)";
+    case Scope::kSequence:
+      return "8 N H V (coefficients need whole sequences: statistics first, then gradients)";
+    case Scope::kBatch:
+      break;
+  }
+  return "8 N H V and one more forward of the body (coefficients need the whole update)";
+}
+
+}  // namespace
+
+std::string describe_run(const Config& config, const Trainer& trainer) {
+  const Problems& problems = trainer.problems();
+  std::vector<std::pair<std::string, double>> terms;
+  for (const RewardTerm& term : problems.reward().terms()) terms.emplace_back(term.name, term.weight);
+  std::string read = std::to_string(problems.rows()) + " rows";
+  for (const std::string& note : problems.notes()) read += "\n" + note;
+  std::string text = describe_method(trainer.objective()) + explain_additions(trainer.objective(), config) +
+                     describe_model(config, trainer.model().config(), describe_device(trainer.model().device())) +
+                     explain_critic(config, trainer.model().config()) + describe_data(config, read) +
+                     describe_reward(terms, config.reward.on_error) + describe_sizes(config) +
+                     entry("run folder", config.run.dir);
+  text.pop_back();  // the last newline
+  return text;
+}
+
+std::string explain(const Config& config) {
+  const ModelConfig shape = starting_shape(config);
+  const Objective objective =
+      make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
+  std::vector<std::pair<std::string, double>> terms;
+  const std::vector<std::string> functions =
+      !config.reward.functions.empty() ? config.reward.functions
+                                       : std::vector<std::string>{config.data.files.empty() ? "task" : "math"};
+  for (size_t i = 0; i < functions.size(); ++i)
+    terms.emplace_back(functions[i], i < config.reward.weights.size() ? config.reward.weights[i] : 1);
+  const std::string recomputed =
+      objective.requirements().recomputed_logp ? " and the trainer's recomputation of them" : "";
+  std::string text = describe_method(objective) + explain_additions(objective, config) +
+                     entry("anchor", "the sampler's own log-probabilities" + recomputed + ", temperature " +
+                                         short_number(config.rollout.temperature) + ", full support") +
+                     entry("sampler", config.rollout.weights == "exact" ? "the model's own weights"
+                                                                        : "a copy of the weights rounded to fp8") +
+                     describe_model(config, shape, config.run.device) + explain_critic(config, shape) +
+                     describe_data(config, "") + describe_reward(terms, config.reward.on_error) +
+                     describe_sizes(config) + entry("head cost", explain_scope(objective.requirements().scope)) +
+                     entry("run folder", config.run.dir);
+  text.pop_back();
+  return text;
+}
+
+}  // namespace keel::cli

@@ -1,0 +1,40 @@
+// Any bytes as a configuration, in YAML and in JSON, and as a setting of the command line: refused as a bad configuration, or
+// a tree of which every value has its place. Build and run: fuzz/README.md.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "keel/core/config_tree.h"
+#include "keel/core/error.h"
+
+namespace {
+
+template <class Action>
+void may_be_refused(const Action& action) {
+  try {
+    action();
+  } catch (const keel::Error& error) {
+    if (error.code() != keel::ExitCode::kBadConfiguration) std::abort();
+  }
+}
+
+void look(const keel::ConfigTree& tree) {
+  for (const auto& [path, line] : tree.lines) {
+    if (keel::find_value(tree, path) == nullptr || line < 0) std::abort();
+    keel::place_of(tree, path);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const char* name : {"run.yaml", "run.json"}) may_be_refused([&] { look(keel::parse_config(text, name)); });
+  may_be_refused([&] {
+    keel::ConfigTree tree = keel::parse_config(R"({"train": {"steps": 1}, "data": [1, {"a": 2}]})", "run.json");
+    keel::apply_override(tree, text);
+    look(tree);
+  });
+  return 0;
+}

@@ -1,0 +1,180 @@
+#include "keel/core/json_reader.h"
+
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
+#include <vector>
+
+#include "keel/core/foreign_text.h"
+
+namespace keel {
+namespace {
+
+constexpr size_t kManyKeys = 32;  // from here on a search through all earlier keys would take too long
+
+/// Walks over text and keeps `line` at the line of the last character read, because the SAX interface of nlohmann-json
+/// says nothing about places. The character after a newline moves it on, not the newline itself: a number is only known
+/// to be complete after the character behind it, often a newline, has been read.
+struct LineCounter {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  const char* at;
+  bool after_newline;
+  int* line;
+
+  reference operator*() const { return *at; }
+  LineCounter& operator++() {
+    if (after_newline) ++*line;
+    after_newline = *at++ == '\n';
+    return *this;
+  }
+  LineCounter operator++(int) {
+    const LineCounter before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const LineCounter& other) const { return at == other.at; }
+  bool operator!=(const LineCounter& other) const { return at != other.at; }
+};
+
+/// "[json.exception.parse_error.101] parse error at line 1, column 3: WHAT" as "column 3: WHAT". WHAT quotes the text,
+/// which can be long.
+std::string without_library_name(std::string message) {
+  constexpr size_t kShown = 300;
+  if (const size_t end = message.find("] "); end != std::string::npos) message.erase(0, end + 2);
+  if (const size_t column = message.find("column "); message.starts_with("parse error at") && column != message.npos)
+    message.erase(0, column);
+  return message.size() > kShown ? message.substr(0, kShown) + "..." : message;
+}
+
+class TreeListener final : public JsonListener {
+ public:
+  explicit TreeListener(const JsonRules& rules) : JsonListener(rules.depth), rules_(rules) {}
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t& text) override {
+    if (rules_.exact && text.find_first_of(".eE") == std::string::npos)
+      refuse("the integer " + printable(text) + " does not fit 64 bits; write it as a string");
+    return put(value);
+  }
+  bool string(string_t& value) override {
+    check_text(value);
+    return put(std::move(value));
+  }
+  bool key(string_t& name) override {
+    check_text(name);
+    Level& level = levels_.back();
+    level.place = level.place_of(name);
+    if (level.place < level.entries().size() && !rules_.repeated_keys)
+      refuse("duplicate key " + printable(name) + "; keep one of them");
+    level.name = std::move(name);
+    return true;
+  }
+
+  Json take() { return std::move(root_); }
+
+ private:
+  struct Level {
+    Json* node;  // stays where it is: its parent gets no new child before this level ends
+    std::string name;
+    size_t place = 0;                                // of the entry that the next value is for
+    std::unordered_map<std::string, size_t> places;  // of an object with many keys
+
+    /// In the order they came: the library's map is such a list.
+    std::vector<Json::object_t::value_type>& entries() { return node->get_ref<Json::object_t&>(); }
+
+    /// Where the entry of this name is, or is to be.
+    size_t place_of(const std::string& key) {
+      const auto& all = entries();
+      if (all.size() < kManyKeys)
+        return static_cast<size_t>(
+            std::find_if(all.begin(), all.end(), [&](const auto& entry) { return entry.first == key; }) - all.begin());
+      if (places.empty())
+        for (size_t i = 0; i < all.size(); ++i) places.emplace(all[i].first, i);
+      return places.emplace(key, all.size()).first->second;
+    }
+  };
+
+  bool begin_object() override { return begin(Json::object()); }
+  bool begin_array() override { return begin(Json::array()); }
+  bool finish_object() override { return finish(); }
+  bool finish_array() override { return finish(); }
+  [[noreturn]] void refuse(const std::string& reason) const override { throw JsonFault(reason, line()); }
+
+  void check_text(const std::string& text) const {
+    if (rules_.exact && text.find('\0') != std::string::npos) refuse("a NUL character in " + printable(text));
+  }
+
+  Json* place_value(Json value) {
+    if (levels_.empty()) return &(root_ = std::move(value));
+    Level& level = levels_.back();
+    if (level.node->is_array()) {
+      level.node->push_back(std::move(value));
+      return &level.node->back();
+    }
+    // Straight to its place: the usual insertion would search all earlier keys again.
+    auto& entries = level.entries();
+    if (level.place == entries.size())
+      entries.emplace_back(level.name, std::move(value));
+    else
+      entries[level.place].second = std::move(value);
+    return &entries[level.place].second;
+  }
+  bool put(Json value) {
+    place_value(std::move(value));
+    return true;
+  }
+  bool begin(Json empty) {
+    levels_.push_back({place_value(std::move(empty)), "", 0, {}});
+    return true;
+  }
+  bool finish() {
+    levels_.pop_back();
+    return true;
+  }
+
+  JsonRules rules_;
+  Json root_;
+  std::vector<Level> levels_;
+};
+
+}  // namespace
+
+void JsonListener::enter() {
+  if (++depth_ > most_) refuse(std::string(JsonFault::kTooDeep) + std::to_string(most_) + " levels");
+}
+
+bool JsonListener::parse_error(size_t, const std::string&, const Json::exception& error) {
+  return refuse("not valid JSON: " + without_library_name(error.what())), false;
+}
+
+void hear_json(std::string_view text, JsonListener& listener) {
+  if (text.find('\0') != std::string_view::npos)  // the parser would take it for the end
+    listener.refuse("a NUL character at byte " + std::to_string(text.find('\0') + 1) + "; JSON has none");
+  const char* end = text.data() + text.size();
+  Json::sax_parse(LineCounter{text.data(), false, &listener.line_}, LineCounter{end, false, &listener.line_},
+                  &listener);
+}
+
+Json parse_json(std::string_view text, const JsonRules& rules) {
+  TreeListener listener(rules);
+  hear_json(text, listener);
+  return listener.take();
+}
+
+std::optional<Json> try_parse_json(std::string_view text, const JsonRules& rules) {
+  try {
+    return parse_json(text, rules);
+  } catch (const JsonFault&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace keel

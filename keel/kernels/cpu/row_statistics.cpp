@@ -1,0 +1,115 @@
+#include "keel/kernels/cpu/row_statistics.h"
+
+#include <limits>
+
+#include "keel/kernels/cpu/target.h"
+
+namespace keel::cpu {
+namespace {
+
+constexpr int kLanes = 16;  // a fixed number: sums have the same order whatever the machine's vectors are
+
+/// The logits of a row by blocks of kLanes; the last one is filled up with tokens that cannot happen.
+template <class Body>
+[[gnu::always_inline]] inline void for_blocks(const float* row, int64_t vocab, const Body& body) {
+  for (; vocab >= kLanes; row += kLanes, vocab -= kLanes) body(row);
+  if (vocab == 0) return;
+  float last[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) last[lane] = lane < vocab ? row[lane] : -INFINITY;
+  body(last);
+}
+
+/// Folds lanes in pairs.
+template <class Fold>
+[[gnu::always_inline]] inline void fold_lanes(const Fold& fold) {
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane) fold(lane, lane + half);
+}
+
+/// Keeps the two largest numbers seen.
+[[gnu::always_inline]] inline void keep_two(float x, float& first, float& second) {
+  const float lower = x < first ? x : first;
+  second = lower > second ? lower : second;
+  first = x > first ? x : first;
+}
+
+[[gnu::always_inline]] inline RowSums sums_of(const float* row, int64_t vocab, double inverse_temperature) {
+  float first[kLanes], second[kLanes];
+  double total[kLanes], weighted[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    first[lane] = second[lane] = -INFINITY;
+    total[lane] = weighted[lane] = 0;
+  }
+  for_blocks(row, vocab, [&](const float* block) __attribute__((always_inline)) {
+#pragma omp simd
+    for (int lane = 0; lane < kLanes; ++lane) keep_two(block[lane], first[lane], second[lane]);
+  });
+  fold_lanes([&](int a, int b) __attribute__((always_inline)) {
+    keep_two(first[b], first[a], second[a]);
+    keep_two(second[b], first[a], second[a]);
+  });
+  const TemperedExp exp(inverse_temperature);
+  const float centre = std::isinf(second[0]) ? first[0] : second[0];
+  for_blocks(row, vocab, [&](const float* block) __attribute__((always_inline)) {
+#pragma omp simd
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float x = exp.held(block[lane] - centre), term = exp(x);
+      total[lane] += term;
+      weighted[lane] += term * x;
+    }
+  });
+  fold_lanes([&](int a, int b) __attribute__((always_inline)) {
+    total[a] += total[b];
+    weighted[a] += weighted[b];
+  });
+  return {first[0], second[0], total[0], weighted[0] * inverse_temperature};
+}
+
+}  // namespace
+
+KEEL_CPU_KERNEL void normalize_rows(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature,
+                                    RowNormalizer* normalizers) {
+  for (int64_t i = 0; i < rows; ++i)
+    normalizers[i] = normalizer_of(sums_of(logits + i * vocab, vocab, inverse_temperature), inverse_temperature);
+}
+
+void token_log_probabilities(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                             double inverse_temperature, const int64_t* ids, int64_t count, float* logps,
+                             float* other_logps) {
+  for (int64_t i = 0; i < rows * count; ++i) {
+    const RowNormalizer& n = normalizers[i / count];
+    const double logit = logits[i / count * vocab + ids[i]], logp = log_probability(n, logit, inverse_temperature);
+    logps[i] = static_cast<float>(logp);
+    if (other_logps) other_logps[i] = static_cast<float>(other_log_probability(n, logit, logp));
+  }
+}
+
+KEEL_CPU_KERNEL void row_divergences(const float* logits, const RowNormalizer* normalizers,
+                                     const float* behavior_logits, const RowNormalizer* behavior_normalizers,
+                                     int64_t rows, int64_t vocab, double inverse_temperature, float* total_variations,
+                                     float* kls) {
+  for (int64_t i = 0; i < rows; ++i, logits += vocab, behavior_logits += vocab) {
+    const TokenDivergences of(normalizers[i], behavior_normalizers[i], inverse_temperature);
+    double distance = 0, kl = 0;
+#pragma omp simd reduction(+ : distance, kl)
+    for (int64_t token = 0; token < vocab; ++token) {
+      distance += of.distance(logits[token], behavior_logits[token]);
+      kl += of.kl(logits[token], behavior_logits[token]);
+    }
+    total_variations[i] = static_cast<float>(distance / 2);
+    kls[i] = static_cast<float>(kl < 0 ? 0 : kl);
+  }
+}
+
+KEEL_CPU_KERNEL void logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                                         double inverse_temperature, const LogitLoss& loss) {
+  for (int64_t i = 0; i < rows; ++i, logits += vocab) {
+    const LogitGradient gradient(normalizers[i], loss, i, inverse_temperature);
+    const float of_target = gradient.of_target(normalizers[i], logits[loss.targets[i]], inverse_temperature);
+#pragma omp simd
+    for (int64_t token = 0; token < vocab; ++token) logits[token] = gradient.of_other(logits[token]);
+    logits[loss.targets[i]] = of_target;
+  }
+}
+
+}  // namespace keel::cpu

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include "keel/kernels/row_math.h"
+
+// Rows of logits [rows, vocab] as distributions over tokens, at a temperature that is given by its inverse. Rows are
+// independent, so a caller may split them over threads; results do not depend on the split.
+
+namespace keel::cpu {
+
+void normalize_rows(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature,
+                    RowNormalizer* normalizers);
+
+/// Log-probabilities of `count` tokens of each row, and of "any other token" where that is wanted; ids, logps and
+/// other_logps (may be null) are [rows, count].
+void token_log_probabilities(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                             double inverse_temperature, const int64_t* ids, int64_t count, float* logps,
+                             float* other_logps);
+
+/// Exact divergences of each row from the row of another policy mu: total variation and KL(mu || pi), both [rows].
+void row_divergences(const float* logits, const RowNormalizer* normalizers, const float* behavior_logits,
+                     const RowNormalizer* behavior_normalizers, int64_t rows, int64_t vocab, double inverse_temperature,
+                     float* total_variations, float* kls);
+
+/// Overwrites the logits with the gradient of their loss.
+void logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                         double inverse_temperature, const LogitLoss& loss);
+
+}  // namespace keel::cpu

@@ -1,0 +1,125 @@
+#include "keel/kernels/cuda/block.cuh"
+#include "keel/kernels/cuda/row_statistics.h"
+
+namespace keel::cuda {
+namespace {
+
+struct TwoLargest {
+  float first, second;
+};
+
+__device__ TwoLargest larger_two(TwoLargest a, TwoLargest b) {
+  return a.first >= b.first ? TwoLargest{a.first, fmaxf(a.second, b.first)}
+                            : TwoLargest{b.first, fmaxf(b.second, a.first)};
+}
+
+__device__ double plus(double a, double b) { return a + b; }
+
+__global__ void normalize_kernel(const float* logits, long long vocab, double inverse_temperature,
+                                 RowNormalizer* normalizers) {
+  __shared__ TwoLargest pairs[kThreads];
+  __shared__ double sums[kThreads];
+  const float* row = logits + blockIdx.x * vocab;
+
+  TwoLargest two{-INFINITY, -INFINITY};
+  for (long long token = threadIdx.x; token < vocab; token += kThreads) two = larger_two(two, {row[token], -INFINITY});
+  two = reduce(two, pairs, larger_two);
+
+  const TemperedExp exp(inverse_temperature);
+  const float centre = isinf(two.second) ? two.first : two.second;
+  double total = 0, weighted = 0;
+  for (long long token = threadIdx.x; token < vocab; token += kThreads) {
+    const float x = exp.held(row[token] - centre), term = exp(x);
+    total += term;
+    weighted += term * x;
+  }
+  total = reduce(total, sums, plus);
+  weighted = reduce(weighted, sums, plus);
+  if (threadIdx.x == 0)
+    normalizers[blockIdx.x] =
+        normalizer_of({two.first, two.second, total, weighted * inverse_temperature}, inverse_temperature);
+}
+
+__global__ void log_probability_kernel(const float* logits, const RowNormalizer* normalizers, long long rows,
+                                       long long vocab, double inverse_temperature, const int64_t* ids, long long count,
+                                       float* logps, float* other_logps) {
+  const long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= rows * count) return;
+  const RowNormalizer n = normalizers[i / count];
+  const bool known = ids[i] >= 0 && ids[i] < vocab;
+  const double logit = known ? logits[i / count * vocab + ids[i]] : NAN;
+  const double logp = log_probability(n, logit, inverse_temperature);
+  logps[i] = static_cast<float>(logp);
+  if (other_logps) other_logps[i] = static_cast<float>(other_log_probability(n, logit, logp));
+}
+
+__global__ void divergence_kernel(const float* logits, const RowNormalizer* normalizers, const float* behavior_logits,
+                                  const RowNormalizer* behavior_normalizers, long long vocab,
+                                  double inverse_temperature, float* total_variations, float* kls) {
+  __shared__ double sums[kThreads];
+  const float *row = logits + blockIdx.x * vocab, *behavior_row = behavior_logits + blockIdx.x * vocab;
+  const TokenDivergences of(normalizers[blockIdx.x], behavior_normalizers[blockIdx.x], inverse_temperature);
+  double distance = 0, kl = 0;
+  for (long long token = threadIdx.x; token < vocab; token += kThreads) {
+    distance += of.distance(row[token], behavior_row[token]);
+    kl += of.kl(row[token], behavior_row[token]);
+  }
+  distance = reduce(distance, sums, plus);
+  kl = reduce(kl, sums, plus);
+  if (threadIdx.x == 0) {
+    total_variations[blockIdx.x] = static_cast<float>(distance / 2);
+    kls[blockIdx.x] = static_cast<float>(kl < 0 ? 0 : kl);
+  }
+}
+
+__global__ void gradient_kernel(float* logits, const RowNormalizer* normalizers, long long vocab,
+                                double inverse_temperature, LogitLoss loss) {
+  float* row = logits + blockIdx.x * vocab;
+  const RowNormalizer n = normalizers[blockIdx.x];
+  const LogitGradient gradient(n, loss, blockIdx.x, inverse_temperature);
+  const int64_t target = loss.targets[blockIdx.x];
+  for (long long token = threadIdx.x; token < vocab; token += kThreads)
+    row[token] =
+        token == target ? gradient.of_target(n, row[token], inverse_temperature) : gradient.of_other(row[token]);
+}
+
+cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+}  // namespace
+
+int normalize_rows(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature,
+                   RowNormalizer* normalizers, void* stream) {
+  if (rows == 0) return 0;
+  normalize_kernel<<<static_cast<unsigned int>(rows), kThreads, 0, stream_of(stream)>>>(
+      logits, vocab, inverse_temperature, normalizers);
+  return static_cast<int>(cudaGetLastError());
+}
+
+int token_log_probabilities(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                            double inverse_temperature, const int64_t* ids, int64_t count, float* logps,
+                            float* other_logps, void* stream) {
+  if (rows * count == 0) return 0;
+  const auto blocks = static_cast<unsigned int>((rows * count + kThreads - 1) / kThreads);
+  log_probability_kernel<<<blocks, kThreads, 0, stream_of(stream)>>>(
+      logits, normalizers, rows, vocab, inverse_temperature, ids, count, logps, other_logps);
+  return static_cast<int>(cudaGetLastError());
+}
+
+int row_divergences(const float* logits, const RowNormalizer* normalizers, const float* behavior_logits,
+                    const RowNormalizer* behavior_normalizers, int64_t rows, int64_t vocab, double inverse_temperature,
+                    float* total_variations, float* kls, void* stream) {
+  if (rows == 0) return 0;
+  divergence_kernel<<<static_cast<unsigned int>(rows), kThreads, 0, stream_of(stream)>>>(
+      logits, normalizers, behavior_logits, behavior_normalizers, vocab, inverse_temperature, total_variations, kls);
+  return static_cast<int>(cudaGetLastError());
+}
+
+int logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                        double inverse_temperature, const LogitLoss& loss, void* stream) {
+  if (rows == 0) return 0;
+  gradient_kernel<<<static_cast<unsigned int>(rows), kThreads, 0, stream_of(stream)>>>(logits, normalizers, vocab,
+                                                                                       inverse_temperature, loss);
+  return static_cast<int>(cudaGetLastError());
+}
+
+}  // namespace keel::cuda

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+#include "keel/kernels/row_math.h"
+
+// The functions of keel/kernels/cpu/row_statistics.h on device pointers, on `stream` (a cudaStream_t). Each returns a
+// CUDA error code, 0 for none. A token that the vocabulary does not have is NaN.
+
+namespace keel::cuda {
+
+int normalize_rows(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature,
+                   RowNormalizer* normalizers, void* stream);
+
+int token_log_probabilities(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                            double inverse_temperature, const int64_t* ids, int64_t count, float* logps,
+                            float* other_logps, void* stream);
+
+int row_divergences(const float* logits, const RowNormalizer* normalizers, const float* behavior_logits,
+                    const RowNormalizer* behavior_normalizers, int64_t rows, int64_t vocab, double inverse_temperature,
+                    float* total_variations, float* kls, void* stream);
+
+int logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
+                        double inverse_temperature, const LogitLoss& loss, void* stream);
+
+}  // namespace keel::cuda

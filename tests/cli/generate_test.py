@@ -1,0 +1,252 @@
+"""keel generate: its seed, its noise, what it takes from generation_config.json, and text that would steer a terminal."""
+
+import json
+import math
+import os
+import pty
+import re
+import shutil
+import subprocess
+
+import support
+from support import keel, train
+
+
+class Generate(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.assert_exit(train(self.folder / "start", sft={"steps": 5, "noisy_steps": 1}, train={"steps": 0},
+                               eval={"prompts": 0}), 0)
+        (checkpoint,) = (self.folder / "start" / "checkpoints").glob("step-*")
+        self.model = self.folder / "model"
+        shutil.copytree(checkpoint, self.model)
+
+    def say(self, **keys):
+        (self.model / "generation_config.json").write_text(json.dumps(keys))
+
+    def generate(self, *options, prompt="<bos> 1 + 2 ="):
+        return keel("generate", "--model", self.model, "--prompt", prompt, "--max-new-tokens", 12, *options)
+
+    def rows(self, *options, **more):
+        result = self.generate("--json", *options, **more)
+        self.assert_exit(result, 0)
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    # Seeds ---------------------------------------------------------------------------------------------------------------
+
+    def test_a_seed_that_nobody_gave_is_drawn_and_told(self):
+        self.say()
+        first, second = (self.generate("-n", 4) for _ in range(2))
+        self.assertNotEqual(first.stdout, second.stdout)
+        (seed,) = re.findall(r"^seed (\d+)$", first.stderr, re.M)
+        self.assertEqual(self.generate("-n", 4, "--seed", seed).stdout, first.stdout)
+        self.assertNotIn("seed", self.generate("--seed", seed).stderr)
+        rows = self.rows("-n", 2)
+        self.assertEqual(len({row["seed"] for row in rows}), 1)
+        again = self.rows("-n", 2, "--seed", rows[0]["seed"])
+        self.assertEqual(again, rows)
+        self.assertNotIn("seed", self.generate("--temperature", 0).stderr)  # nothing is random then
+
+    def test_another_prompt_has_other_noise_under_the_same_seed(self):
+        """Prompts of one length whose distributions hardly differ: with the same noise nearly every token would be the same."""
+        self.say()
+        prompts = [f"<bos> {a} + {b} =" for a in range(5) for b in range(4)]
+        texts = {prompt: self.rows("--seed", 7, "--temperature", 5, prompt=prompt)[0]["tokens"] for prompt in prompts}
+        agreeing = total = 0
+        for i, one in enumerate(prompts):
+            for other in prompts[:i]:
+                pairs = list(zip(texts[one], texts[other]))
+                agreeing += sum(a == b for a, b in pairs)
+                total += len(pairs)
+        # At temperature 5 the 26 tokens are nearly equally likely: chance agrees on some 4 %.
+        self.assertGreater(total, 200)
+        self.assertLess(agreeing / total, 0.15)
+
+    def test_the_first_completions_are_the_same_however_many_there_are(self):
+        self.say()
+        self.assertEqual(self.rows("--seed", 3, "-n", 2), self.rows("--seed", 3, "-n", 5)[:2])
+
+    # generation_config.json ----------------------------------------------------------------------------------------------
+
+    def test_what_the_file_says_is_followed_and_told(self):
+        self.say(do_sample=True, temperature=0.6, top_p=0.9, top_k=7, max_new_tokens=5)
+        told = keel("generate", "--model", self.model, "--prompt", "<bos> 1 + 2 =", "--seed", 1, "--json")
+        self.assertIn("generation_config.json: temperature 0.6, top_p 0.9, top_k 7, max_new_tokens 5", told.stderr)
+        self.assertLessEqual(len(json.loads(told.stdout)["tokens"]), 5)
+        flags = ("--temperature", 0.6, "--top-p", 0.9, "--top-k", 7, "--seed", 1, "-n", 8)
+        followed = self.rows("--seed", 1, "-n", 8)
+        self.say()
+        self.assertEqual(self.rows(*flags), followed)
+        self.assertNotEqual(self.rows("--seed", 1, "-n", 8), followed)
+
+    def test_flags_win_over_the_file(self):
+        self.say()
+        plain = self.rows("--seed", 1, "-n", 4)
+        self.say(do_sample=True, temperature=0.3, top_k=2, top_p=0.5)
+        won = self.generate("--json", "--seed", 1, "-n", 4, "--temperature", 1, "--top-k", 0, "--top-p", 1)
+        self.assertEqual([json.loads(line) for line in won.stdout.splitlines()], plain)
+        self.assertNotIn("generation_config.json", won.stderr)
+
+    def test_a_file_that_does_not_sample_makes_it_greedy(self):
+        self.say()
+        greedy = self.rows("--temperature", 0, "--seed", 1)
+        self.say(do_sample=False, temperature=0.7, top_k=3)
+        self.assertEqual(self.rows("--seed", 1), greedy)
+
+    def test_top_k_keeps_the_likeliest_and_renormalises(self):
+        """Log-probs under top-k are those of all tokens less the log of what the likeliest k have together."""
+        self.say()
+        for k in (1, 2, 3):
+            firsts = {row["tokens"][0]: row["logprobs"][0] for row in self.rows("-n", 400, "--seed", 5, "--top-k", k, "--max-new-tokens", 1)}
+            self.assertEqual(len(firsts), k, firsts)
+            self.assertAlmostEqual(sum(math.exp(logp) for logp in firsts.values()), 1, places=5)
+        everything = {row["tokens"][0]: row["logprobs"][0] for row in self.rows("-n", 400, "--seed", 5, "--max-new-tokens", 1)}
+        likeliest = sorted(everything, key=everything.get)[-3:]
+        self.assertEqual(set(firsts), set(likeliest))
+        mass = math.log(sum(math.exp(everything[token]) for token in likeliest))
+        for token in likeliest:
+            self.assertAlmostEqual(firsts[token], everything[token] - mass, places=5)
+
+    def test_what_cannot_be_followed_is_told_and_what_is_usual_is_not(self):
+        self.say(repetition_penalty=1.05, no_repeat_ngram_size=3, bos_token_id=1, transformers_version="4.51", max_length=99,
+                 use_cache=True, typical_p=1.0, num_beams=1, min_p=None, suppress_tokens=[])
+        told = self.generate("--seed", 1)
+        self.assert_exit(told, 0)
+        self.assertEqual(told.stderr.strip(), "generation_config.json: not followed: repetition_penalty 1.05, no_repeat_ngram_size 3")
+
+    def test_values_that_make_no_sense_are_refused_unless_a_flag_replaces_them(self):
+        for key, value, flag in (("temperature", -1, "--temperature"), ("temperature", "hot", "--temperature"),
+                                 ("temperature", 1e9, "--temperature"), ("top_p", 1.5, "--top-p"), ("top_k", 2.5, "--top-k"),
+                                 ("do_sample", "yes", "--temperature")):
+            self.say(**{key: value})
+            self.assert_refused(self.generate("--seed", 1), 3, "generation_config.json", key, flag)
+            self.assert_exit(self.generate("--seed", 1, flag, 1), 0)
+
+    # Text ----------------------------------------------------------------------------------------------------------------
+
+    def teach(self, word):
+        """Makes the tokenizer's likeliest answer a word of ours."""
+        path = self.model / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        vocabulary = tokenizer["model"]["vocab"]
+        token = self.rows("--temperature", 0, "--max-new-tokens", 1)[0]["tokens"][0]
+        (old,) = [name for name, number in vocabulary.items() if number == token]
+        del vocabulary[old]
+        vocabulary[word] = token
+        path.write_text(json.dumps(tokenizer))
+
+    def test_control_characters_are_shown_and_layout_stays(self):
+        self.say()
+        self.teach("a\x1b[2J\tb\nc\x9b31m\u202e\x7f")
+        plain = self.generate("--temperature", 0, "--max-new-tokens", 1)
+        self.assertEqual(plain.stdout, "a\\x1b[2J\tb\nc\\u009b31m\\u202e\\x7f\n")
+        raw = self.generate("--temperature", 0, "--max-new-tokens", 1, "--raw")
+        self.assertEqual(raw.stdout, "a\x1b[2J\tb\nc\x9b31m\u202e\x7f\n")
+        rows = self.generate("--temperature", 0, "--max-new-tokens", 1, "--json")
+        self.assertEqual(json.loads(rows.stdout)["text"], "a\x1b[2J\tb\nc\x9b31m\u202e\x7f")
+        self.assertTrue(rows.stdout.isascii(), rows.stdout)
+        self.assert_exit(self.generate("--raw", "--json"), 2)
+
+
+STEERING = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\x08"
+
+
+class Terminal(support.Test):
+    """Names and texts of strangers, printed by whatever prints them, to a terminal."""
+
+    def on_terminal(self, *arguments):
+        """What the program writes to a terminal: stdout and stderr."""
+        master, slave = pty.openpty()
+        process = subprocess.Popen([support.KEEL, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave,
+                                   env=support.environment(TERM="xterm"))
+        os.close(slave)
+        written = b""
+        while True:
+            try:
+                piece = os.read(master, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            written += piece
+        os.close(master)
+        process.wait()
+        return written.decode()
+
+    def assert_harmless(self, written):
+        ours = re.sub(r"\x1b\[(\d+m|K)|\r", "", written)  # the program's own colours and progress line
+        for character in STEERING:
+            if character.isprintable() and character != "\u202e":
+                continue
+            self.assertNotIn(character, ours)
+
+    def setUp(self):
+        super().setUp()
+        self.assert_exit(train(self.folder / "start", sft={"steps": 0}, train={"steps": 0}, eval={"prompts": 0}), 0)
+        (checkpoint,) = (self.folder / "start" / "checkpoints").glob("step-*")
+        self.model = self.folder / "model"
+        shutil.copytree(checkpoint, self.model)
+        for name in ("manifest.json", "optimizer.safetensors", "state.json"):
+            (self.model / name).unlink()
+
+    def change(self, name, **keys):
+        path = self.model / name
+        path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
+
+    def test_a_model_type(self):
+        self.change("config.json", model_type=STEERING, architectures=[STEERING])
+        for arguments in (("inspect", self.model), ("inspect", self.model, "--json"),
+                          ("generate", "--model", self.model, "--prompt", "1")):
+            written = self.on_terminal(*arguments)
+            self.assertIn("owned", written)
+            self.assert_harmless(written)
+
+    def test_a_key_of_generation_config(self):
+        self.change("generation_config.json", **{STEERING: STEERING, "temperature": 1.0})
+        written = self.on_terminal("generate", "--model", self.model, "--prompt", "<bos> 1 + 2 =", "--max-new-tokens", 1)
+        self.assertIn("owned", written)
+        self.assert_harmless(written)
+
+    def test_a_tensor(self):
+        data = (self.model / "model.safetensors").read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:8 + size])
+        name = next(key for key in header if key != "__metadata__")
+        header[STEERING] = header.pop(name)
+        header["__metadata__"] = {STEERING: STEERING}
+        text = json.dumps(header).encode()
+        (self.model / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size:])
+        for arguments in (("inspect", self.model / "model.safetensors"), ("inspect", self.model), ("inspect", self.model, "--json"),
+                          ("generate", "--model", self.model, "--prompt", "1")):
+            written = self.on_terminal(*arguments)
+            self.assertIn("owned", written)
+            self.assert_harmless(written)
+
+    def test_rows_of_a_data_file(self):
+        data = self.folder / "rows.jsonl"
+        data.write_text(json.dumps({"prompt": STEERING, "answer": "1", "source": STEERING}) + "\n" +
+                        json.dumps({"prompt": "<bos> 1 + 2 =", "answer": STEERING, STEERING: 1, "source": "a"}) + "\n")
+        config = self.folder / "config.json"
+        config.write_text(json.dumps({"model": {"path": str(self.model)}, "data": {"files": [str(data)], "eval_files": [str(data)]},
+                                      "rollout": {"max_new_tokens": 4, "samples_per_prompt": 2}, "reward": {"functions": ["exact"]},
+                                      "train": {"steps": 1, "prompts_per_step": 2}, "run": {"dir": str(self.folder / "run")},
+                                      "objective": {"method": "dppo_tv"}}))
+        for arguments in (("train", config), ("eval", config), ("eval", config, "--json"), ("train", config, "--overwrite", "data.answer_key=nothing")):
+            self.assert_harmless(self.on_terminal(*arguments))
+        completions = self.folder / "completions.jsonl"
+        completions.write_text(json.dumps({"completion": "x", "gold": "1", "note": "n\x9b31m\u202e\x7f"}, ensure_ascii=False) + "\n")
+        self.assert_harmless(self.on_terminal("reward", completions, 'reward.functions=["exact"]'))
+        self.assert_harmless(self.on_terminal("verify", "--gold", "1" + STEERING, "--answer", STEERING))
+
+    def test_an_exception_of_a_reward_function(self):
+        reward = self.folder / "reward.py"
+        reward.write_text('def f(completions, **columns):\n    raise RuntimeError("\\x1b]0;owned\\x07\\x9b31m")\n')
+        completions = self.folder / "completions.jsonl"
+        completions.write_text(json.dumps({"completion": "x", "gold": "1"}) + "\n")
+        written = self.on_terminal("reward", completions, f'reward.functions=["python:{reward}"]', "reward.on_error=zero")
+        self.assertIn("owned", written)
+        self.assert_harmless(written)
+
+
+if __name__ == "__main__":
+    support.main()

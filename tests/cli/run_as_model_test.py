@@ -1,0 +1,134 @@
+"""The folder of a run stands for its newest sound checkpoint wherever a model is named."""
+
+import json
+import shutil
+
+import support
+from support import keel, train
+
+START = {"sft": {"steps": 20, "noisy_steps": 3, "lr": 0.01}, "eval": {"prompts": 0}}
+ADAPTER = {"lora": {"rank": 2}}
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+class RunAsModel(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.run = self.folder / "run"
+        self.assert_exit(train(self.run, **START), 0)
+        self.older, self.newest = (self.run / "checkpoints" / name for name in support.checkpoints(self.run))
+
+    def generate(self, model, *flags):
+        result = keel("generate", "--model", model, "--prompt", "<bos> 1 + 1 =", "--seed", 1, "--max-new-tokens", 6, "--json",
+                      *flags)
+        self.assert_exit(result, 0)
+        return result
+
+    def damage_newest(self):
+        """So that the older one counts, whatever LATEST says."""
+        flip(self.newest / "model.safetensors")
+        self.assertEqual((self.run / "checkpoints" / "LATEST").read_text().strip(), self.newest.name)
+
+    def test_generate_samples_from_it_and_says_which(self):
+        result = self.generate(self.run)
+        self.assertEqual(result.stdout, self.generate(self.newest).stdout)
+        self.assertIn(f"{self.run} is a run; its newest sound checkpoint is {self.newest.name}", result.stderr)
+        self.assertNotEqual(result.stdout, self.generate(self.older).stdout)
+        self.damage_newest()
+        result = self.generate(self.run)
+        self.assertEqual(result.stdout, self.generate(self.older).stdout)
+        self.assertIn(f"{self.newest.name} is damaged (model.safetensors", result.stderr)
+        self.assertIn(f"checkpoint is {self.older.name}", result.stderr)
+
+    def test_eval_measures_it(self):
+        def evaluate(model):
+            result = keel("eval", support.QUICKSTART, *support.settings(eval={"prompts": 20}), "--model", model, "--json")
+            self.assert_exit(result, 0)
+            return json.loads(result.stdout), result.stderr
+
+        numbers, told = evaluate(self.run)
+        self.assertEqual(numbers["model"], str(self.newest))
+        self.assertEqual(numbers, evaluate(self.newest)[0])
+        self.assertIn("is a run", told)
+        self.damage_newest()
+        self.assertEqual(evaluate(self.run)[0], evaluate(self.older)[0])
+
+    def test_inspect_looks_into_it_and_names_the_damaged(self):
+        found = keel("inspect", self.run, "--json")
+        self.assert_exit(found, 0)
+        self.assertEqual(list(json.loads(found.stdout)["parts"]), [f"checkpoints/{self.newest.name}"])
+        self.damage_newest()
+        found = keel("inspect", self.run, "--json")
+        self.assert_exit(found, 1)
+        self.assertEqual(list(json.loads(found.stdout)["parts"]), [f"checkpoints/{self.older.name}"])
+        self.assertIn(f"{self.newest.name} is damaged", found.stderr)
+
+    def test_a_run_starts_from_it_and_keeps_to_it(self):
+        # The example makes a network; a run from a folder must not name sizes.
+        config = self.folder / "start.yaml"
+        config.write_text(json.dumps({"model": "run", "train": {"steps": 1, "prompts_per_step": 2}, "eval": {"prompts": 0},
+                                      "run": {"threads": 1, "dir": "second"}, "rollout": {"samples_per_prompt": 4},
+                                      "objective": {"entropy_coefficient": -0.1}}))
+
+        def second(*arguments):
+            return keel("train", config, *arguments, cwd=self.folder)
+
+        explained = second("--explain")
+        self.assert_exit(explained, 0)
+        result = second()
+        self.assert_exit(result, 0)
+        self.assertIn(f"run is a run; its newest sound checkpoint is {self.newest.name}", result.stdout)
+        self.assertIn(f"path: {self.newest}\n", (self.folder / "second" / "config.yaml").read_text())
+        self.assert_exit(second(f"model.path={self.newest}", "run.dir=same"), 0)
+        self.assert_same_run(self.folder / "second", self.folder / "same")
+        # The first run goes on meanwhile; the second one is resumed with what it was started from.
+        self.assert_exit(train(self.run, "--resume", **START, train={"steps": 6}), 0)
+        self.assertNotEqual(support.checkpoints(self.run)[-1], self.newest.name)
+        self.assert_exit(second("--resume", "train.steps=2"), 0)
+        self.assertIn(f"path: {self.newest}\n", (self.folder / "second" / "config.yaml").read_text())
+        self.assert_exit(second(f"model.path={self.newest}", "run.dir=same", "--resume", "train.steps=2"), 0)
+        self.assert_same_run(self.folder / "second", self.folder / "same")
+
+    def test_an_adapter_is_found_in_a_run_and_in_a_checkpoint(self):
+        base = {"model": str(self.newest), "train": {"prompts_per_step": 2}, "rollout": {"samples_per_prompt": 4},
+                "eval": {"prompts": 0}, "objective": {"entropy_coefficient": -0.1}, "optimizer": {"lr": 0.01}}
+        config = self.folder / "adapter.yaml"
+        config.write_text(json.dumps(base))
+
+        def run(name, *settings):
+            result = keel("train", config, f"run.dir={self.folder / name}", "run.threads=1", "train.steps=2", *settings)
+            self.assert_exit(result, 0)
+            return self.folder / name
+
+        first = run("first", "lora.rank=2")
+        adapter = first / "checkpoints" / support.checkpoints(first)[-1] / "adapter"
+        want = run("by adapter", f"lora.adapter={adapter}")
+        for name, place in (("by run", first), ("by checkpoint", adapter.parent)):
+            got = run(name, f"lora.adapter={place}")
+            self.assert_same_run(got, want)
+            self.assertIn(f"adapter: {adapter}\n", (got / "config.yaml").read_text())
+            self.assert_exit(keel("train", config, f"run.dir={got}", "run.threads=1", "train.steps=3", f"lora.adapter={place}",
+                                  "--resume"), 0)
+        samples = self.generate(self.newest, "--adapter", adapter).stdout
+        for place in (first, adapter.parent):
+            self.assertEqual(self.generate(self.newest, "--adapter", place).stdout, samples)
+        refused = keel("generate", "--model", self.newest, "--adapter", self.run, "--prompt", "<bos> 1 =")
+        self.assert_refused(refused, 3, "has no adapter")
+
+    def test_a_run_without_a_sound_checkpoint_is_refused_by_name(self):
+        self.damage_newest()
+        flip(self.older / "optimizer.safetensors")
+        result = keel("generate", "--model", self.run, "--prompt", "<bos> 1 =")
+        self.assert_refused(result, 3, str(self.run), "without a sound checkpoint", "optimizer.safetensors")
+        shutil.rmtree(self.run / "checkpoints")
+        result = keel("generate", "--model", self.run, "--prompt", "<bos> 1 =")
+        self.assert_refused(result, 3, str(self.run), "without a sound checkpoint")
+
+
+if __name__ == "__main__":
+    support.main()

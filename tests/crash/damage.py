@@ -1,0 +1,246 @@
+"""One bit of a file flips; a file loses its end, is gone, becomes zeros, or is there twice in a row.
+
+A run that is resumed, or a checkpoint that is loaded, refuses what was damaged and names it, or says which older
+checkpoint it takes instead and comes to the same bits. What makes no difference was harmless: a hint that is written
+anew, a comment, a log that nobody reads. What is accepted without a word and makes a difference is a failure.
+"""
+
+import functools
+import itertools
+import json
+import os
+import pathlib
+import queue
+import re
+import shutil
+
+import trials
+from trials import require, support
+
+class Scene:
+    """What a command reads, in a folder of its own: configurations hold whole paths, so that it is damaged where it was
+    made and put back from a copy. `whole` is what the command leaves when nothing is damaged."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.sound, self.whole = folder.with_suffix(".sound"), folder.with_suffix(".whole")
+        folder.mkdir()
+        self.make()
+        shutil.copytree(folder, self.sound)
+        self.expected = self.command()
+        require(self.expected.returncode == 0, trials.output(self.expected))
+        folder.rename(self.whole)
+
+    def restore(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self.sound, self.folder)
+
+    def try_damage(self, name, damage):
+        """Damages one file and judges what follows: a word for how it was borne."""
+        self.restore()
+        what = damage(self.folder / name)
+        before = support.tree(self.folder)
+        result = self.command()
+        try:
+            if result.returncode in (2, 3):
+                require(result.stderr.startswith("keel: ") and "internal error" not in result.stderr, "no message")
+                require(self.is_named(name, result.stderr), "refused, but the file is not named")
+                require(support.tree(self.folder) == before, "refused, but something was changed")
+                return "refused"
+            return self.judge(name, result)
+        except AssertionError as error:
+            raise AssertionError(f"{self.folder.name}: {name}, {what}: {error}\n{trials.output(result)}") from None
+
+    def is_named(self, name, said):
+        return os.path.basename(name) in said
+
+
+class Loaded(Scene):
+    """A checkpoint that is sampled from, as any model folder."""
+
+    NOT_READ = ("manifest.json", "optimizer.safetensors", "state.json")
+
+    def __init__(self, folder, checkpoint):
+        self.checkpoint = checkpoint
+        super().__init__(folder)
+
+    def make(self):
+        shutil.copytree(self.checkpoint, self.folder / "model")
+
+    def files(self):
+        return [f"model/{path.name}" for path in sorted((self.sound / "model").iterdir()) if path.is_file()]
+
+    def command(self):
+        return support.keel("generate", "--model", self.folder / "model", "--prompt", "<bos> 1 + 1 =", "--json", "-n", "2",
+                            "--seed", "3", "--max-new-tokens", "12", "--threads", "1")
+
+    def judge(self, name, result):
+        require(result.returncode == 0, "wanted 0 or 3")
+        require(result.stdout == self.expected.stdout, "accepted without a word, and the completions are others")
+        require(os.path.basename(name) in self.NOT_READ, "accepted without a word")
+        return "harmless"
+
+
+class Resumed(Scene):
+    """A run that was asked to stop and is resumed by its own configuration."""
+
+    OTHER_FILES = {}  # what lies outside of the run's folder, and the setting that names it
+
+    def arguments(self):
+        return [support.QUICKSTART, *support.settings(**trials.RUN)]
+
+    def make(self):
+        self.run = trials.stopped(self.folder / "run", 3, *self.arguments())
+        require(len(support.checkpoints(self.run)) == 2, "wanted two checkpoints in", self.run)
+
+    def files(self):
+        run = self.sound / "run"
+        folders = ["", "checkpoints/", f"checkpoints/{trials.newest(run)}/", "reference/"]
+        folders.append(folders[2] + "adapter/")
+        found = [f"run/{folder}{path.name}" for folder in folders if (run / folder).exists()
+                 for path in sorted((run / folder).iterdir()) if path.is_file() and path.stat().st_size > 0]
+        return [*found, *self.OTHER_FILES]
+
+    def command(self):
+        return support.keel("train", self.run / "config.yaml", "--resume", cwd=self.folder)
+
+    def is_named(self, name, said):
+        if name == "run/config.yaml":  # by the file and its line, or by the setting
+            return "config.yaml" in said or re.search(r"\b[a-z]+\.[a-z_]+: ", said)
+        return super().is_named(name, said) or name in self.OTHER_FILES and self.OTHER_FILES[name] in said
+
+    def judge(self, name, result):
+        said = result.stdout + result.stderr
+        if name == "run/config.yaml" and re.search(r": .* then, .* now", said):
+            return "said"  # a setting that a resumed run may change; to what it led is not compared
+        require(result.returncode == 0, "wanted 0, 2 or 3")
+        difference = self.difference()
+        if "is damaged (" in said and self.is_named(name, said):
+            require(difference is None, "an older checkpoint was taken, but", difference)
+            return "an older checkpoint"
+        require(difference is None, "accepted without a word, and", difference)
+        if name in ("run/metrics.jsonl", "run/samples.jsonl"):  # measured times are not compared above
+            recorded = (self.sound / name).read_bytes()
+            require((self.folder / name).read_bytes().startswith(recorded), "accepted without a word, and not as recorded")
+        return "harmless"
+
+    def difference(self):
+        """Between what the command left and what it should have; None where there is none."""
+        whole = self.whole / "run"
+        try:
+            difference = support.difference(self.run, whole)
+        except ValueError as error:
+            return f"rows that cannot be read: {error}"
+        last = pathlib.Path("checkpoints", trials.newest(whole))
+        for path in sorted((whole / last).rglob("*")):
+            mine = self.run / path.relative_to(whole)
+            if path.is_file() and path.name not in ("manifest.json", "state.json") and not difference:
+                difference = None if mine.read_bytes() == path.read_bytes() else f"{path.name} differs"
+        states = [json.loads((run / last / "state.json").read_text())["state"] for run in (self.run, whole)]
+        return difference or (None if states[0] == states[1] else f"state.json says {states[0]}, wanted {states[1]}")
+
+
+class ResumedOwn(Resumed):
+    """With a model, an adapter and data of one's own."""
+
+    OTHER_FILES = {**{f"model/{name}": "model.path" for name in trials.MODEL_FILES}, "rows.jsonl": "data.files",
+                   "held_out.jsonl": "data.eval_files"}
+
+    def __init__(self, folder, model):
+        self.model = model
+        super().__init__(folder)
+
+    def arguments(self):
+        return [self.config, "train.steps=8", "eval.prompts=4", "eval.every=3"]
+
+    def make(self):
+        self.config = trials.own_configuration(self.folder, self.model, rows=16)
+        super().make()
+        self.config.unlink()
+
+
+class Slots:
+    """A set of scenes for each trial that may run at the same time; slots_in() makes them once for all ways of damage."""
+
+    def __init__(self, folder):
+        folder.mkdir()
+        self.folder, self.free, self.made = folder, queue.SimpleQueue(), itertools.count()
+        self.scenes = self.make()
+        self.names = [(i, name) for i, scene in enumerate(self.scenes) for name in scene.files()]
+        self.free.put(self.scenes)
+
+    def make(self):
+        folder = self.folder / f"slot{next(self.made)}"
+        folder.mkdir()
+        run = Resumed(folder / "task")
+        model = run.whole / "run" / "checkpoints" / trials.newest(run.whole / "run")
+        return run, ResumedOwn(folder / "own", model), Loaded(folder / "load", model)
+
+    def trial_of(self, scene, name, damage):
+        def trial_damage(trial):
+            try:
+                scenes = self.free.get_nowait()
+            except queue.Empty:
+                scenes = self.make()
+            # Where a run was stopped differs from slot to slot.
+            here = dict(zip((n for i, n in self.names if i == scene), scenes[scene].files()))[name]
+            try:
+                trial.seen[scenes[scene].try_damage(here, lambda path: damage(path, trial.draws))] += 1
+            except AssertionError:
+                trial.seen["failed"] += 1
+                raise
+            finally:
+                self.free.put(scenes)
+        return trial_damage
+
+
+slots_in = functools.lru_cache(Slots)
+
+
+def flip(path, draws):
+    data = bytearray(path.read_bytes())
+    byte, bit = draws.randrange(len(data)), draws.randrange(8)
+    data[byte] ^= 1 << bit
+    path.write_bytes(data)
+    return f"byte {byte} bit {bit}: {bytes(data[max(0, byte - 20):byte + 20])!r}"
+
+
+def cut(path, draws):
+    data = path.read_bytes()
+    size = draws.randrange(len(data))
+    path.write_bytes(data[:size])
+    return f"cut from {len(data)} to {size} bytes"
+
+
+def delete(path, draws):
+    path.unlink()
+    return "deleted"
+
+
+def blank(path, draws):
+    path.write_bytes(bytes(path.stat().st_size))
+    return "zeros"
+
+
+def double(path, draws):
+    path.write_bytes(path.read_bytes() * 2)
+    return "twice"
+
+
+def damages(folder, count, *ways):
+    """Every file in turn, so that all kinds are hit alike."""
+    slots = slots_in(folder.parent / "scenes")
+    places = trials.spread([(*name, way) for way in ways for name in slots.names], count)
+    return [slots.trial_of(*place) for place in itertools.islice(itertools.cycle(places), count or len(places))]
+
+
+def flips(folder, count):
+    return damages(folder, count, flip)
+
+
+def truncations(folder, count):
+    return damages(folder, count, cut)
+
+
+def losses(folder, count):
+    return damages(folder, count, delete, blank, double)

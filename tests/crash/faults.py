@@ -1,0 +1,254 @@
+"""Every system call on a run's folder may fail, be interrupted, do half of its work, or be the last one.
+
+strace makes single calls fail or kills the process at them: while a run is started, goes on and saves, and while one is
+replaced. A library put before the C library's (stingy.c) makes all reads and writes do less than asked for. And the
+order of the calls of a save is such that a power cut between any two of them would leave a whole checkpoint.
+"""
+
+import collections
+import itertools
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import typing
+
+import trials
+from trials import require, support
+
+# Which of a family a machine has is its own: ARM has no rename, mkdir and unlink without "at".
+CALLS = ("openat", "close", "read", "pread64", "write", "fsync", "ftruncate", "rename", "renameat", "renameat2", "mkdir",
+         "mkdirat", "unlink", "unlinkat", "rmdir")
+KILL, FULL, BROKEN, INTERRUPTED = "signal=KILL", "error=ENOSPC", "error=EIO", "error=EINTR"
+WORDS = {FULL: "No space left on device", BROKEN: "Input/output error", INTERRUPTED: "Interrupted system call"}
+# What may happen to which call; "create" is an openat that does. Killed where it only reads, a run is killed anywhere.
+FAULTS = {"write": (KILL, FULL, BROKEN, INTERRUPTED), "fsync": (KILL, FULL, BROKEN, INTERRUPTED),
+          "ftruncate": (KILL, FULL, BROKEN, INTERRUPTED), "create": (KILL, FULL, BROKEN, INTERRUPTED),
+          "rename": (KILL, FULL, BROKEN), "mkdir": (KILL, FULL, BROKEN), "unlink": (KILL, BROKEN),
+          "rmdir": (KILL, BROKEN), "openat": (BROKEN, INTERRUPTED), "read": (BROKEN, INTERRUPTED),
+          "pread64": (BROKEN, INTERRUPTED), "close": (BROKEN, INTERRUPTED)}
+WRITING = ("write", "fsync", "ftruncate", "create", "rename", "mkdir")  # what must never fail without a word
+# A step or two of three, their saves, an evaluation and the report.
+TRAIN = {"sft": {"steps": 2, "noisy_steps": 0}, "train": {"steps": 3}, "eval": {"prompts": 4},
+         "checkpoint": {"every": 1, "keep": 2}}
+
+
+def strace(log, *options):
+    return ["strace", "-f", "-y", "-o", str(log), "-e", f"trace=?{',?'.join(CALLS)}", *options]
+
+
+def require_strace():
+    if not shutil.which("strace") or subprocess.run(
+            [*strace("/dev/null"), "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        raise trials.Skipped("no strace, or it may not trace here")
+
+
+class Call(typing.NamedTuple):
+    name: str
+    number: int  # how many of this name came before, plus 1
+    path: str
+    kind: str  # the word for it in FAULTS
+
+
+def calls_on(folder, log):
+    """The calls of a trace that touch a folder."""
+    seen, found = collections.Counter(), []
+    for line in log.read_text(errors="replace").splitlines():
+        call = re.match(r"\d+\s+(\w+)\(", line)
+        if not call:
+            continue
+        seen[call[1]] += 1
+        path = re.search(rf'{re.escape(str(folder))}(?=[/">])[^">]*', line)
+        if path:
+            kind = "create" if call[1] == "openat" and "O_CREAT" in line else re.sub("(?<!open)at2?$", "", call[1])
+            found.append(Call(call[1], seen[call[1]], path[0], kind))
+    return found
+
+
+def without_repetitions(calls):
+    """Of several calls in a row that do the same to the same file: the first, one in the middle and the last."""
+    kept = []
+    for _, group in itertools.groupby(calls, lambda call: (call.name, call.path)):
+        alike = list(group)
+        kept += [alike[i] for i in sorted({0, len(alike) // 2, len(alike) - 1})]
+    return kept
+
+
+class Scenario:
+    """What the program is asked to do while its calls fail: with a copy of a folder as it lies there before."""
+
+    def __init__(self, folder, flag, before=None):
+        self.folder, self.flag, self.before = folder, flag, before
+        self.whole, self.log = folder / "run", folder / "log"
+
+    def copy_to(self, run):
+        if self.before:
+            shutil.copytree(self.before, run)
+
+    def train(self, run, log, *options):
+        flags = [self.flag] if self.flag else []
+        return support.train(run, *flags, prefix=strace(log, *options), **TRAIN)
+
+    def play(self):
+        """Without a fault: what the others are compared with, and where they may be."""
+        self.folder.mkdir()
+        self.copy_to(self.whole)
+        result = self.train(self.whole, self.log)
+        require(result.returncode == 0, trials.output(result))
+
+    def calls(self):
+        found = calls_on(self.whole, self.log)
+        require({"write", "fsync", "rename", "create"} <= {call.kind for call in found}, "calls not seen:", found)
+        if self.flag == "--resume":
+            return found
+        # What follows is the same in a run that goes on: here the start, there what is removed before it.
+        if self.flag == "--overwrite":
+            return [call for call in found if call.kind in ("unlink", "rmdir")]
+        return list(itertools.takewhile(lambda call: not call.path.endswith("/checkpoints/LATEST.partial"), found))
+
+
+def fault_trial(scenario, fault, call):
+    def inject(trial):
+        for attempt in range(4):
+            run, log = trial.folder / f"run{attempt}", trial.folder / "log"
+            scenario.copy_to(run)
+            result = scenario.train(run, log, "-e", f"inject={call.name}:{fault}:when={call.number}")
+            line = next((line for line in log.read_text(errors="replace").splitlines() if "(INJECTED)" in line), "")
+            # How often the program prints depends on the clock, so that it may have been a write to its output.
+            if str(run) in line or (fault == KILL and result.returncode == -9):
+                break
+        else:
+            trial.seen["missed"] += 1
+            return
+        try:
+            bear(trial, scenario, fault, call, run, result)
+        except AssertionError as error:
+            where = f"{scenario.folder.name}, {fault} at {call.name} number {call.number} ({call.path}) {line}"
+            raise AssertionError(f"{where}\n{error}\n{trials.output(result)}") from None
+    return inject
+
+
+def bear(trial, scenario, fault, call, run, result):
+    """Judges how the program bore a fault, and lets it go on."""
+    code = result.returncode
+    if fault == KILL:
+        require(code == -9, "not killed")
+    elif fault == INTERRUPTED:
+        require(code == 0, "an interrupted call is to be made again")
+    elif call.kind in WRITING:
+        require(code == 4, "wanted 4")
+    else:  # a file that cannot be read is a damaged one; one that cannot be removed may stay
+        require(code in (0, 3, 4), "wanted 0, 3 or 4")
+    if code in (3, 4):
+        require(result.stderr.startswith("keel: "), "no message")
+        require(str(run) in result.stderr and WORDS[fault] in result.stderr, "neither the path nor the system's words")
+    flag = "--overwrite"
+    if scenario.flag != "--overwrite":  # else the old run is half gone
+        trials.require_sound(run)
+        require(not scenario.before or trials.newest(run) >= trials.newest(scenario.before), "a checkpoint is gone")
+        flag = trials.how_to_go_on(run)
+    if code != 0:
+        again = support.train(run, flag, **TRAIN)
+        require(again.returncode == 0, f"and then {flag}:", trials.output(again))
+    trials.require_finished(run, scenario.whole)
+    trial.seen[f"{fault.partition('=')[2]} {'borne' if code == 0 else 'stopped'}"] += 1
+
+
+def scenarios(folder):
+    require_strace()
+    half = trials.stopped(folder / "half", 1, support.QUICKSTART, *support.settings(**TRAIN))
+    found = [Scenario(folder / "a run that starts", None), Scenario(folder / "a run that goes on", "--resume", half),
+             Scenario(folder / "a run that replaces one", "--overwrite", half)]
+    for scenario in found:
+        scenario.play()
+    return found
+
+
+def faults(folder, count):
+    places = [(scenario, fault, call) for scenario in scenarios(folder)
+              for call in without_repetitions(scenario.calls()) for fault in FAULTS[call.kind]]
+    if count and count < len(places):
+        places = random.Random(0).sample(places, count)
+    return [fault_trial(*place) for place in places]
+
+
+def order(folder, count):
+    """A trial is the trace of a scenario; what is counted are the names that files and folders got in it."""
+
+    def check(scenario):
+        def read(trial):
+            trial.seen["renames"] += Order(scenario.whole, scenario.log).renames
+        return read
+
+    return [check(scenario) for scenario in scenarios(folder)][:count]
+
+
+class Order:
+    """Follows a trace: what gets its final name is on the disk before, and the name is before another one is given."""
+
+    def __init__(self, run, log):
+        self.run, self.renames = str(run), 0
+        self.unsynced = set()  # files with bytes, and folders with names, that a power cut may undo
+        self.new_names = set()  # of these, what was renamed
+        for line in log.read_text(errors="replace").splitlines():
+            call = re.match(r"\d+\s+(\w+)\((.*)", line)
+            if call and self.run in line and not re.search(r"= -1 E", line):
+                self.follow(re.sub("(?<!open)at2?$", "", call[1]), call[2], line)
+        require(self.renames > 0, "no renames in", log)
+        require(not self.new_names, "names that a power cut may undo:", self.new_names)
+
+    def follow(self, call, rest, line):
+        descriptor = re.match(r"\d+<([^>]*)>", rest)
+        paths = [path for path in re.findall(r'"([^"]*)"', rest) if path.startswith(self.run)]
+        if call in ("write", "ftruncate") and descriptor:
+            self.unsynced.add(descriptor[1])
+        elif call == "fsync":
+            self.unsynced.discard(descriptor[1])
+            self.new_names = {path for path in self.new_names if os.path.dirname(path) != descriptor[1]}
+        elif call == "mkdir" or (call == "openat" and "O_CREAT" in rest):
+            self.unsynced.add(os.path.dirname(paths[0]))
+        elif call == "rename":
+            self.rename(*paths, line)
+
+    def rename(self, source, target, line):
+        inside = {path for path in self.unsynced if f"{path}/".startswith(f"{source}/")}
+        require(not inside, "not on the disk before it gets its name:", inside, line)
+        require(not self.new_names, "a name that a power cut may undo before the next is given:", self.new_names, line)
+        if re.search(r"/step-\d+$", target):  # a checkpoint counts on the rows that were written before it
+            rows = {path for path in self.unsynced if path.endswith((".jsonl", "log.txt"))}
+            require(not rows, "not on the disk before the checkpoint is:", rows, line)
+        self.renames += 1
+        self.unsynced |= {os.path.dirname(source), os.path.dirname(target)}
+        self.new_names.add(target)
+
+
+def compiled_stingy(folder):
+    library = folder / "stingy.so"
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if not compiler:
+        raise trials.Skipped("no C compiler")
+    source = pathlib.Path(__file__).with_name("stingy.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+def short_calls(folder, count):
+    """A trial is a run all of whose reads and writes do less than asked for, or nothing at first (EINTR)."""
+    library, whole = compiled_stingy(folder), trials.unbroken(folder / "whole", **TRAIN)
+
+    def starve(trial):
+        run, report = trial.folder / "run", trial.folder / "report"
+        for flags, steps in (((), 1), (("--resume",), TRAIN["train"]["steps"])):
+            prefix = ["env", f"LD_PRELOAD={library}", f"STINGY_FOLDER={run}", f"STINGY_REPORT={report}",
+                      f"STINGY_SEED={trial.draws.randrange(1 << 30)}"]
+            result = support.train(run, *flags, prefix=prefix, **{**TRAIN, "train": {"steps": steps}})
+            require(result.returncode == 0, trials.output(result))
+            for line in report.read_text().splitlines():
+                name, times = line.split()
+                trial.seen[name] += int(times)
+        for name in support.final_files(whole):
+            require((run / name).read_bytes() == (whole / name).read_bytes(), name, "differs")
+
+    return [starve] * count

@@ -1,0 +1,65 @@
+"""Runs that are ended after any step and resumed: once, twice, or when there is nothing left to do.
+
+Every row of metrics.jsonl and samples.jsonl, and with them the order of prompts and samples, and all weights and moments
+are those of the run that was made in one go.
+"""
+
+import trials
+from trials import require, support
+
+STEPS = 6
+SMALL = {"sft": {"steps": 2, "noisy_steps": 0}, "eval": {"prompts": 0}, "checkpoint": {"every": 2, "keep": 2}}
+# What a run of the built-in task must remember beside its weights.
+TASKS = {
+    "dppo_tv": {},
+    "moving thresholds and a reference": {"objective": {"adapt_target_kept": 0.8, "adapt_rate": 0.5},
+                                          "reference": {"kl_coefficient": 0.05}, "optimizer": {"lr": 0.01}},
+    "drpo, two passes over each batch": {"objective": {"method": "drpo"}, "train": {"epochs": 2}},
+    "gradients of many small batches": {"train": {"tokens_per_batch": 40}},
+    "a critic": {"objective": {"method": "ppo_gae"}, "critic": {"body": "separate"}},
+    "top-K divergences and weights of 8 bits": {"objective": {"method": "dppo_topk_kl"}, "rollout": {"weights": "fp8"}},
+}
+# Rows of data, of which a step takes 4: passes that end with a step, just before and just after the end of one, and two
+# within one step.
+ROWS = (8, 7, 9, 3)
+
+
+def stops():
+    """After which steps a run of STEPS is ended and resumed; the last is the end itself."""
+    yield from ((step,) for step in range(STEPS + 1))
+    yield from ((step, step + 1) for step in range(STEPS))
+    yield (0, 2, 5)
+
+
+def trial_of(name, arguments, whole, at):
+    def end_and_resume(trial):
+        run = trial.folder / "run"
+        for i, steps in enumerate((*at, STEPS)):
+            flags = ["--resume"] if i else []
+            result = support.keel("train", *arguments, f"run.dir={run}", f"train.steps={steps}", *flags)
+            require(result.returncode == 0, f"{name}, ended after {at}:", trials.output(result))
+        try:
+            trials.require_finished(run, whole)
+        except AssertionError as error:
+            raise AssertionError(f"{name}, ended after {at}: {error}") from None
+        trial.seen[name] += 1
+    return end_and_resume
+
+
+def resumptions(folder, count):
+    runs = {}
+    for name, changes in TASKS.items():
+        settings = support.settings(**{**SMALL, **changes})
+        runs[name] = [support.QUICKSTART, *(text for text in settings if not text.startswith("train.steps="))]
+    start = trials.unbroken(folder / "start", **{**SMALL, "train": {"steps": 0}})
+    model = start / "checkpoints" / trials.newest(start)
+    for rows in ROWS:
+        (folder / f"{rows} rows").mkdir()
+        runs[f"{rows} rows"] = [trials.own_configuration(folder / f"{rows} rows", model, rows)]
+    places = []
+    for name, arguments in runs.items():
+        whole = folder / f"{name} whole"
+        result = support.keel("train", *arguments, f"run.dir={whole}", f"train.steps={STEPS}")
+        require(result.returncode == 0, trials.output(result))
+        places += [(name, arguments, whole, at) for at in stops()]
+    return [trial_of(*place) for place in trials.spread(places, count)]

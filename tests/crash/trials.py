@@ -1,0 +1,132 @@
+"""What the kinds of trials share: a trial's folder, its draws and what it saw; runs that are to be disturbed.
+
+A kind is a function of a folder to prepare things in and a count, which gives a list of trials. A trial is a function of
+a Trial: it notes each thing that it did to the program, and raises AssertionError where the program did not bear it.
+"""
+
+import collections
+import json
+import pathlib
+import random
+import shutil
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+import support  # noqa: E402 (it lies with the other tests of the program)
+
+# A run of some two seconds: 6 steps of warm-up, 8 of RL with a pull to a reference, and a checkpoint after each. How so
+# small a run learns anything is said with support.SMALL.
+RUN = {"sft": {"steps": 6, "noisy_steps": 2}, "train": {"steps": 8}, "eval": {"every": 3, "prompts": 20},
+       "checkpoint": {"every": 1, "keep": 2}, "reference": {"kl_coefficient": 0.05}, "record": {"samples_per_step": 2}}
+
+
+# A run on what does not lie in its folder: a model, an adapter on it, and data files.
+OWN = {"lora": {"rank": 2}, "rollout": {"samples_per_prompt": 4, "max_new_tokens": 8}, "reward": {"functions": ["length:10"]},
+       "optimizer": {"lr": 0.01}, "objective": {"method": "dppo_tv"}, "train": {"prompts_per_step": 4}, "eval": {"prompts": 0},
+       "checkpoint": {"every": 1, "keep": 2}, "run": {"threads": 1}}
+MODEL_FILES = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+
+
+class Skipped(Exception):
+    """A kind cannot be tried on this machine; the text says why."""
+
+
+class Trial:
+    def __init__(self, folder, seed):
+        self.folder = pathlib.Path(folder)
+        self.draws = random.Random(seed)
+        self.seen = collections.Counter()  # what was done to the program, or how it bore it: names and how often
+        self.seconds = 0.0  # the longest that was waited for the program to stop
+
+    def waited(self, seconds):
+        self.seconds = max(self.seconds, seconds)
+
+
+def require(condition, *words):
+    if not condition:
+        raise AssertionError(" ".join(map(str, words)))
+
+
+def output(result):
+    return f"code {result.returncode}\n{result.stdout[-400:]}{result.stderr[-1500:]}"
+
+
+def unbroken(folder, **sections):
+    """A run that nothing disturbs, to compare with."""
+    result = support.train(folder, **(sections or RUN))
+    require(result.returncode == 0, "the unbroken run:", output(result))
+    return folder
+
+
+def own_configuration(folder, model, rows):
+    """Puts a copy of a model and so many rows of data into a folder, and returns the configuration of a run on them."""
+    (folder / "model").mkdir()
+    for name in MODEL_FILES:
+        shutil.copy(model / name, folder / "model")
+    for name, values in (("rows", range(rows)), ("held_out", range(rows, rows + 4))):
+        text = "".join(json.dumps({"prompt": f"<bos> {i % 5} + {i // 5} =", "answer": str(i % 5)}) + "\n" for i in values)
+        (folder / f"{name}.jsonl").write_text(text)
+    data = {"files": [str(folder / "rows.jsonl")], "eval_files": [str(folder / "held_out.jsonl")]}
+    config = folder / "own.json"
+    config.write_text(json.dumps({**OWN, "model": {"path": str(folder / "model")}, "data": data}))
+    return config
+
+
+def stopped(run, steps, *arguments):
+    """A run that was asked to stop after at least so many steps of RL, and has more to do."""
+    for _ in range(20):  # on a busy machine a run may be over before the signal is on its way
+        shutil.rmtree(run, ignore_errors=True)
+        process = support.start(f"{run}.output", "train", *arguments, f"run.dir={run}")
+        support.wait_for(process, lambda: read(run / "metrics.jsonl").count(b'"phase":"rl"') >= steps)
+        process.send_signal(signal.SIGTERM)
+        if process.wait() == 75:
+            break
+    require(process.returncode == 75, "wanted an interrupted run:", process.output.read_text())
+    process.output.unlink()
+    return run
+
+
+def read(path):
+    """The bytes of a file that may not be there yet, or any more."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def newest(run):
+    """The name of the newest finished checkpoint, or nothing."""
+    return (support.checkpoints(run) or [""])[-1]
+
+
+def require_sound(run):
+    """Every finished checkpoint is whole, by an implementation of the checksum that is not the program's."""
+    for name in support.checkpoints(run):
+        try:
+            support.verify_checkpoint(pathlib.Path(run) / "checkpoints" / name)
+        except (OSError, ValueError) as error:
+            raise AssertionError(f"{name} has a checkpoint's name and is not whole: {error}") from None
+
+
+def require_finished(run, whole):
+    """The run has come to the same bits as the unbroken one, and left nothing half-written."""
+    difference = support.difference(run, whole)
+    require(difference is None, difference)
+    left = [path.name for path in run.rglob("*") if path.name.endswith((".partial", ".replaced"))]
+    require(not left, "left behind:", left)
+    require((run / "checkpoints" / "LATEST").read_text() == newest(run) + "\n", "LATEST is not the newest checkpoint")
+    require((run / "report.html").exists(), "no report.html")
+    require_sound(run)
+
+
+def how_to_go_on(run):
+    """The flag with which a user would start the program again: a run without a checkpoint is begun anew."""
+    return "--resume" if newest(run) else "--overwrite"
+
+
+def spread(items, count):
+    """So many of the items, evenly over the list; all of them where there are fewer, or for no count."""
+    if not count or count >= len(items):
+        return list(items)
+    return [items[i * len(items) // count] for i in range(count)]

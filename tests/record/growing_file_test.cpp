@@ -1,0 +1,149 @@
+#include "keel/record/growing_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "keel/core/error.h"
+#include "keel/record/run_folder.h"
+#include "tests/support/errors.h"
+
+namespace keel {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class GrowingFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "keel_growing_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    path_ = folder_ / "metrics.jsonl";
+  }
+  void TearDown() override { remove_tree(folder_); }
+
+  LineChecksums written(const std::vector<std::string>& lines) const {
+    GrowingFile file = GrowingFile::open(path_);
+    for (const std::string& line : lines) file.add(line);
+    return file.checksums();
+  }
+  std::string change(const LineChecksums& remembered) const {
+    return find_changed_line(path_, remembered).value_or("none");
+  }
+
+  std::filesystem::path folder_, path_;
+};
+
+TEST_F(GrowingFileTest, ChecksumsAreThoseOfTheLines) {
+  // CRC-32C of "123456789", the check value of the algorithm, and of nothing.
+  EXPECT_THAT(written({"123456789", ""}), ElementsAre(0xe3069283u, 0u));
+  EXPECT_THAT(written({"123456789"}), ElementsAre(0xe3069283u, 0u, 0xe3069283u));  // opened again
+  EXPECT_EQ(read_file(path_), "123456789\n\n123456789\n");
+}
+
+TEST_F(GrowingFileTest, EveryFlippedBitIsFoundInItsLine) {
+  const std::vector<std::string> lines{R"({"step": 1})", R"({"step": 2, "x": "line"})", "", R"({"step": 3})"};
+  const LineChecksums remembered = written(lines);
+  const std::string bytes = read_file(path_);
+  write_atomically(path_, bytes + "what follows\nis nobody's concern");
+  EXPECT_EQ(change(remembered), "none");
+  for (size_t at = 0; at < bytes.size(); ++at)
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string flipped = bytes;
+      flipped[at] = static_cast<char>(flipped[at] ^ (1 << bit));
+      write_atomically(path_, flipped);
+      const auto line = 1 + std::count(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+      // The last newline ends the file, so that its line is not whole without it.
+      if (at + 1 == bytes.size())
+        EXPECT_EQ(change(remembered), "it ends after line 3 of 4");
+      else
+        EXPECT_EQ(change(remembered), "line " + std::to_string(line) + " is not what was written there") << at;
+    }
+}
+
+TEST_F(GrowingFileTest, MissingAndShorterFilesAreFound) {
+  const LineChecksums remembered = written({"a", "b"});
+  write_atomically(path_, "a\n");
+  EXPECT_EQ(change(remembered), "it ends after line 1 of 2");
+  write_atomically(path_, "");
+  EXPECT_EQ(change(remembered), "it ends after line 0 of 2");
+  remove_tree(path_);
+  EXPECT_EQ(change(remembered), "it is missing");
+  EXPECT_EQ(change({}), "none");
+}
+
+TEST_F(GrowingFileTest, LinesLongerThanABlockAreReadWhole) {
+  const LineChecksums remembered = written({std::string(3 << 20, 'a'), "b", std::string((1 << 20) - 1, 'c'), "d"});
+  EXPECT_EQ(remembered.size(), 4u);
+  EXPECT_EQ(GrowingFile::open(path_).checksums(), remembered);
+  EXPECT_EQ(change(remembered), "none");
+  cut_to_lines(path_, 2);
+  EXPECT_EQ(std::filesystem::file_size(path_), (3u << 20) + 3);
+}
+
+TEST_F(GrowingFileTest, IsCutBackToItsFirstLines) {
+  written({"a", "bc", "d"});
+  cut_to_lines(path_, 2);
+  EXPECT_EQ(read_file(path_), "a\nbc\n");
+  cut_to_lines(path_, 0);
+  EXPECT_EQ(read_file(path_), "");
+  remove_tree(path_);
+  cut_to_lines(path_, 0);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(GrowingFileTest, SoundLinesStayAndTheDamagedFileIsKept) {
+  const LineChecksums remembered = written({"a", "b", "c", "d"});
+  write_atomically(path_, "a\nX\nd\nlater\n");  // b changed, c gone
+  EXPECT_EQ(leave_unchanged_lines(path_, remembered), path_.string() + ".damaged");
+  EXPECT_EQ(read_file(path_), "a\nd\n");
+  EXPECT_EQ(read_file(path_.string() + ".damaged"), "a\nX\nd\nlater\n");
+  write_atomically(path_, "Y\nb\n");
+  EXPECT_EQ(leave_unchanged_lines(path_, remembered), path_.string() + ".damaged-2");  // nothing is overwritten
+  EXPECT_EQ(read_file(path_), "b\n");
+  remove_tree(path_);
+  EXPECT_EQ(leave_unchanged_lines(path_, remembered), std::nullopt);
+  EXPECT_EQ(read_file(path_), "");
+}
+
+TEST_F(GrowingFileTest, ChecksumsComeBackFromHexadecimal) {
+  const LineChecksums checksums{0, 1, 0xdeadbeef, 0xffffffff};
+  EXPECT_EQ(to_hex(checksums), "0000000000000001deadbeefffffffff");
+  EXPECT_EQ(from_hex(to_hex(checksums)), checksums);
+  EXPECT_THAT(*from_hex(""), IsEmpty());
+  for (const char* text : {"0", "0000000g", "000000001", "-0000001", "        "}) EXPECT_FALSE(from_hex(text)) << text;
+}
+
+TEST_F(GrowingFileTest, ARunThatLostItsFolderSaysWhatHappenedAndCanBeCopied) {
+  const std::filesystem::path run = folder_ / "run", copy = folder_ / "copy";
+  RunFolder folder = RunFolder::create(run, /*replace=*/false, "config\n");
+  folder.add_metrics({{"step", 1}});
+  folder.require_own();
+  remove_tree(run / "log.txt");
+  folder.require_own();  // a log is begun anew
+  EXPECT_THAT(read_file(run / "log.txt"), HasSubstr("removed or replaced"));
+
+  write_atomically(run / "metrics.jsonl", "{}\n");  // another file of that name
+  EXPECT_THAT(error_of(4, [&] { folder.require_own(); }), HasSubstr("metrics.jsonl was removed or replaced"));
+  folder.add_metrics({{"step", 2}});
+  rename_directory(run, folder_ / "moved");
+  EXPECT_THAT(error_of(4, [&] { folder.require_own(); }), HasSubstr("moved to " + (folder_ / "moved").string()));
+  std::filesystem::create_directory_symlink(folder_ / "moved", run);  // its name leads to it again
+  EXPECT_THAT(error_of(4, [&] { folder.require_own(); }), HasSubstr("metrics.jsonl"));
+  std::filesystem::remove(run);
+  create_directories(run);
+  EXPECT_THAT(error_of(4, [&] { folder.require_own(); }), HasSubstr("what has its name now is not this run's"));
+
+  RunFolder::Lines lines = folder.sync();
+  folder = folder.copy_to(copy, "config of the copy\n");
+  EXPECT_EQ(read_file(copy / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
+  EXPECT_EQ(read_file(copy / "config.yaml"), "config of the copy\n");
+  EXPECT_EQ(folder.sync().metrics, lines.metrics);
+  EXPECT_THAT(list_directory(run), IsEmpty());
+}
+
+}  // namespace
+}  // namespace keel

@@ -9,7 +9,7 @@
 #include <ctime>
 
 #include "bench/median.h"
-#include "keel/model/lm_head.h"
+#include "keel/ops/lm_head.h"
 
 namespace {
 

@@ -15,11 +15,11 @@
 #include <memory>
 
 #include "bench/median.h"
-#include "keel/core/device.h"
 #include "keel/core/error.h"
-#include "keel/core/file.h"
-#include "keel/model/model_folder.h"
-#include "keel/model/safetensors.h"
+#include "keel/core/files/file.h"
+#include "keel/core/tensor/device.h"
+#include "keel/model/folder/model_folder.h"
+#include "keel/model/formats/safetensors/safetensors.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "bench/median.h"
-#include "keel/core/device.h"
+#include "keel/core/tensor/device.h"
 #include "keel/rollout/engine.h"
 
 namespace {

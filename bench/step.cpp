@@ -5,8 +5,9 @@
 #include <filesystem>
 
 #include "bench/median.h"
-#include "keel/core/device.h"
-#include "keel/core/file.h"
+#include "keel/core/files/file.h"
+#include "keel/core/options/read_config.h"
+#include "keel/core/tensor/device.h"
 #include "keel/train/trainer.h"
 
 namespace {

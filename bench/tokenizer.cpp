@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "keel/core/error.h"
-#include "keel/core/file.h"
-#include "keel/text/tokenizer.h"
+#include "keel/core/files/file.h"
+#include "keel/text/tokenizer/tokenizer.h"
 
 namespace {
 

@@ -4,20 +4,20 @@
 
 #include "cli/commands.h"
 #include "keel/core/console.h"
-#include "keel/model/gguf_model.h"
-#include "keel/model/model_folder.h"
+#include "keel/model/folder/model_folder.h"
+#include "keel/model/formats/gguf/gguf_model.h"
 
 namespace keel::cli {
 namespace {
 
-struct Arguments {
+struct ConvertArguments {
   std::string input, output, dtype = "float32";
 };
 
 }  // namespace
 
 Action add_convert(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ConvertArguments>();
   CLI::App* command = app.add_subcommand("convert", "GGUF to a Hugging Face folder");
   command->add_option("IN", arguments->input, "A GGUF file of a llama, qwen2 or qwen3 model")->required();
   command->add_option("OUT", arguments->output, "The folder to write; must not exist, or be empty")->required();

@@ -12,12 +12,12 @@
 #include <thread>
 
 #include "cli/commands.h"
-#include "keel/core/config_tree.h"
 #include "keel/core/console.h"
-#include "keel/core/device.h"
-#include "keel/data/byte_source.h"
-#include "keel/reward/sandbox.h"
-#include "keel/text/unicode.h"
+#include "keel/core/options/read_config.h"
+#include "keel/core/tensor/device.h"
+#include "keel/data/rows/byte_source.h"
+#include "keel/reward/programs/sandbox.h"
+#include "keel/text/characters/unicode.h"
 
 namespace keel::cli {
 namespace {

@@ -5,21 +5,23 @@
 #include "cli/commands.h"
 #include "cli/run_training.h"
 #include "keel/core/console.h"
-#include "keel/core/device.h"
-#include "keel/core/file.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
 #include "keel/core/interrupt.h"
-#include "keel/core/json_file.h"
+#include "keel/core/options/read_config.h"
+#include "keel/core/tensor/device.h"
+#include "keel/evaluation/evaluation.h"
 #include "keel/model/loaded_model.h"
-#include "keel/train/checkpoint.h"
-#include "keel/train/evaluation.h"
-#include "keel/train/problems.h"
-#include "keel/train/run_models.h"
-#include "keel/train/starting_model.h"
+#include "keel/train/checkpoint/checkpoint.h"
+#include "keel/train/checkpoint/run_models.h"
+#include "keel/train/config/evaluation_request.h"
+#include "keel/train/start/problems.h"
+#include "keel/train/start/starting_model.h"
 
 namespace keel::cli {
 namespace {
 
-struct Arguments {
+struct EvalArguments {
   std::string config, model, samples;
   std::vector<std::string> overrides;
   bool json = false;
@@ -31,7 +33,7 @@ struct Evaluated {
 };
 
 /// What --model names, else the newest sound checkpoint of the run, else what the run would start from.
-Evaluated model_to_evaluate(const Arguments& arguments, Config& config, Console& messages) {
+Evaluated model_to_evaluate(const EvalArguments& arguments, Config& config, Console& messages) {
   const at::Device device = open_device(config.run.device);
   std::string name = model_named(arguments.model, &messages);
   if (name.empty()) {
@@ -122,7 +124,7 @@ HeldOut held_out_prompts(Problems& problems, int64_t count, Console& messages) {
   return held_out;
 }
 
-ExitCode evaluate_command(const Arguments& arguments) {
+ExitCode evaluate_command(const EvalArguments& arguments) {
   Console console, messages(stderr);
   ConfigTree tree = read_config(arguments.config);
   apply_overrides(tree, arguments.overrides);
@@ -159,16 +161,17 @@ ExitCode evaluate_command(const Arguments& arguments) {
 }  // namespace
 
 Action add_eval(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<EvalArguments>();
   CLI::App* command = app.add_subcommand("eval", "pass@k, avg@k and maj@k on held-out problems");
   command
       ->add_option("CONFIG", arguments->config,
                    "Configuration file, YAML or JSON; the sections data or task, reward and eval")
       ->required();
   command->add_option("OVERRIDES", arguments->overrides, "key=value settings that win over the file");
-  command->add_option("--model", arguments->model,
-                      "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run; else "
-                      "the newest checkpoint in run.dir, else model.path");
+  command->add_option(
+      "--model", arguments->model,
+      "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run; else "
+      "the newest checkpoint in run.dir, else model.path");
   command->add_option("--samples", arguments->samples, "Write every completion to this file, one JSON object per line");
   command->add_flag("--json", arguments->json, "The numbers as one JSON object");
   return [arguments] { return evaluate_command(*arguments); };

@@ -10,17 +10,18 @@
 #include "cli/commands.h"
 #include "cli/generation_settings.h"
 #include "keel/core/console.h"
-#include "keel/core/device.h"
-#include "keel/core/hash.h"
-#include "keel/core/json_file.h"
-#include "keel/core/limits.h"
+#include "keel/core/files/hash.h"
+#include "keel/core/files/json_file.h"
 #include "keel/core/nearest.h"
+#include "keel/core/strings.h"
+#include "keel/core/tensor/device.h"
+#include "keel/model/folder/adapter_folder.h"
 #include "keel/model/loaded_model.h"
-#include "keel/model/lora.h"
+#include "keel/model/network/lora_options.h"
+#include "keel/ops/sampler.h"
 #include "keel/rollout/engine.h"
-#include "keel/rollout/sampler.h"
-#include "keel/train/run_models.h"
-#include "keel/train/starting_model.h"
+#include "keel/train/checkpoint/run_models.h"
+#include "keel/train/start/starting_model.h"
 
 namespace keel::cli {
 namespace {
@@ -93,7 +94,8 @@ int64_t longest_completion(const LoadedModel& loaded, size_t prompt_tokens, cons
   return std::min(settings.max_new_tokens.value_or(kDefaultNewTokens), room);
 }
 
-void print(const Rollout& rollout, uint64_t seed, const LoadedModel& loaded, const Request& request) {
+/// `seed` is nothing where nothing was random.
+void print(const Rollout& rollout, std::optional<uint64_t> seed, const LoadedModel& loaded, const Request& request) {
   const bool stopped = rollout.finish == Finish::kStop;
   const size_t spoken = rollout.tokens.size() - (stopped ? 1 : 0);  // the stop token is no part of the text
   const std::string text = loaded.tokenizer.decode(std::span(rollout.tokens).first(spoken));
@@ -101,11 +103,11 @@ void print(const Rollout& rollout, uint64_t seed, const LoadedModel& loaded, con
     std::printf("%s\n", (request.raw ? text : escape_controls(text, Newlines::kKeep)).c_str());
     return;
   }
-  const Json row = {{"tokens", rollout.tokens},
-                    {"logprobs", rollout.behavior_logp},
-                    {"text", text},
-                    {"finish_reason", stopped ? "stop" : "length"},
-                    {"seed", seed}};
+  Json row = {{"tokens", rollout.tokens},
+              {"logprobs", rollout.behavior_logp},
+              {"text", text},
+              {"finish_reason", stopped ? "stop" : "length"}};
+  if (seed) row["seed"] = *seed;
   std::printf("%s\n", escape_json_controls(json_line(row)).c_str());
 }
 
@@ -138,8 +140,9 @@ ExitCode generate(const Request& request) {
                                  .seed = noise_seed(seed, prompt.tokens)};
   const std::vector<Rollout> rollouts = RolloutEngine(loaded.model, loaded.tokenizer).generate({&prompt, 1}, sampling);
   for (const std::string& note : settings.notes) messages.line(note);
-  if (!request.seed && settings.temperature > 0) messages.line("seed " + std::to_string(seed));
-  for (const Rollout& rollout : rollouts) print(rollout, seed, loaded, request);
+  const bool random = settings.temperature > 0;
+  if (!request.seed && random) messages.line("seed " + std::to_string(seed));
+  for (const Rollout& rollout : rollouts) print(rollout, random ? std::optional(seed) : std::nullopt, loaded, request);
   return ExitCode::kDone;
 }
 
@@ -149,11 +152,13 @@ Action add_generate(CLI::App& app) {
   const auto request = std::make_shared<Request>();
   CLI::App* command = app.add_subcommand("generate", "Sample from a model, with log-probs");
   command
-      ->add_option("--model", request->model,
-                   "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run: its "
-                   "newest sound checkpoint")
+      ->add_option(
+          "--model", request->model,
+          "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run: its "
+          "newest sound checkpoint")
       ->required();
-  command->add_option("--adapter", request->adapter, "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one");
+  command->add_option("--adapter", request->adapter,
+                      "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one");
   command->add_option("--prompt", request->prompt, "The text to go on from, or the user's message with --chat")
       ->required();
   command->add_option("--system", request->system, "A system message, with --chat");
@@ -184,7 +189,8 @@ Action add_generate(CLI::App& app) {
       ->check(CLI::Range(0, 1 << 12));
   command->add_flag("--chat", request->chat, "Put the prompt through the model's chat template");
   CLI::Option* json = command->add_flag("--json", request->json,
-                                        "One object per line and sample: tokens, logprobs, text, finish_reason, seed");
+                                        "One object per line and sample: tokens, logprobs, text, finish_reason, "
+                                        "and the seed where the temperature is above 0");
   command
       ->add_flag("--raw", request->raw,
                  "The text byte for byte; without it control characters other than newlines and tabs are shown as "

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "keel/core/error.h"
-#include "keel/core/limits.h"
-#include "keel/rollout/sampler.h"
+#include "keel/core/strings.h"
+#include "keel/ops/sampler.h"
 
 namespace keel::cli {
 namespace {

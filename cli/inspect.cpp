@@ -9,15 +9,15 @@
 
 #include "cli/commands.h"
 #include "keel/core/console.h"
-#include "keel/core/file.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
+#include "keel/core/files/whole_folder.h"
 #include "keel/core/json.h"
-#include "keel/core/json_file.h"
-#include "keel/model/gguf_model.h"
-#include "keel/model/model_folder.h"
-#include "keel/model/safetensors.h"
-#include "keel/text/tokenizer.h"
-#include "keel/train/checkpoint.h"
-#include "keel/train/whole_folder.h"
+#include "keel/model/folder/model_folder.h"
+#include "keel/model/formats/gguf/gguf_model.h"
+#include "keel/model/formats/safetensors/safetensors.h"
+#include "keel/text/tokenizer/tokenizer.h"
+#include "keel/train/checkpoint/checkpoint.h"
 
 namespace keel::cli {
 namespace {
@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// One row of the table of tensors, whatever kind of file it is in.
-struct Row {
+struct TableRow {
   std::string name, dtype;
   std::vector<int64_t> shape;
   uint64_t bytes = 0;
@@ -37,7 +37,7 @@ struct Findings {
   Json summary = Json::object();  // short facts
   Json files = Json::object();    // of a folder: their sizes
   Json metadata = Json::object();
-  std::vector<Row> tensors;
+  std::vector<TableRow> tensors;
   std::vector<std::pair<std::string, Findings>> parts;  // folders inside a folder
   std::string fault;                                    // why the answer is no, where it is
 };
@@ -166,10 +166,10 @@ Findings inspect_run(const fs::path& path) {
   std::vector<std::string> damaged;
   const fs::path newest = newest_checkpoint(path / "checkpoints", damaged);
   if (!damaged.empty()) found.fault = damaged.front();
-  if (!newest.empty())
-    found.parts.emplace_back("checkpoints/" + newest.filename().string(), inspect_model(newest));
+  if (!newest.empty()) found.parts.emplace_back("checkpoints/" + newest.filename().string(), inspect_model(newest));
   const fs::path reference = path / "reference";
-  if (const bool adapter = path_exists(reference / "adapter_config.json"); adapter || path_exists(reference / "config.json"))
+  if (const bool adapter = path_exists(reference / "adapter_config.json");
+      adapter || path_exists(reference / "config.json"))
     found.parts.emplace_back("reference", adapter ? inspect_adapter(reference) : inspect_model(reference));
   if (!path_exists(reference)) return found;
   if (const auto damage = find_damage_in(reference, {}); damage && found.fault.empty())
@@ -233,9 +233,9 @@ struct Total {
   uint64_t bytes = 0;
 };
 
-std::map<std::string, Total> totals_by_dtype(const std::vector<Row>& rows) {
+std::map<std::string, Total> totals_by_dtype(const std::vector<TableRow>& rows) {
   std::map<std::string, Total> totals;
-  for (const Row& row : rows) {
+  for (const TableRow& row : rows) {
     Total& total = totals[row.dtype];
     ++total.tensors;
     total.elements += row.elements;
@@ -270,8 +270,8 @@ void print_findings(const fs::path& path, const Findings& found, Console& consol
   if (!found.tensors.empty()) {
     console.heading("tensors");
     size_t widest = 0;
-    for (const Row& row : found.tensors) widest = std::max(widest, escape_controls(row.name).size());
-    for (const Row& row : found.tensors) {
+    for (const TableRow& row : found.tensors) widest = std::max(widest, escape_controls(row.name).size());
+    for (const TableRow& row : found.tensors) {
       std::string name = escape_controls(row.name);
       name.resize(std::max(widest, name.size()), ' ');
       std::array<char, 128> rest{};
@@ -304,7 +304,7 @@ Json to_json(const fs::path& path, const Findings& found) {
   json["metadata"] = found.metadata;
   json["tensors"] = Json::array();
   int64_t parameters = 0;
-  for (const Row& row : found.tensors) {
+  for (const TableRow& row : found.tensors) {
     json["tensors"].push_back({{"name", row.name}, {"dtype", row.dtype}, {"shape", row.shape}, {"bytes", row.bytes}});
     parameters += row.elements;
   }

@@ -13,9 +13,9 @@
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
+#include "keel/core/files/json_file.h"
+#include "keel/core/files/line_reader.h"
 #include "keel/core/interrupt.h"
-#include "keel/core/json_file.h"
-#include "keel/core/line_reader.h"
 #include "keel/core/parallel.h"
 
 namespace keel::cli {

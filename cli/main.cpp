@@ -14,8 +14,8 @@
 #include "cli/commands.h"
 #include "keel/core/console.h"
 #include "keel/core/interrupt.h"
-#include "keel/core/limits.h"
 #include "keel/core/nearest.h"
+#include "keel/core/strings.h"
 
 namespace {
 
@@ -146,6 +146,9 @@ int main(int argc, char** argv) {
   CLI::App app("Keel fine-tunes language models with reinforcement learning under a divergence trust region.", "keel");
   app.set_version_flag("--version", keel::cli::version_line);
   app.require_subcommand(1);
+  app.failure_message([](const CLI::App* failed, const CLI::Error& error) {
+    return "keel: " + CLI::FailureMessage::simple(failed, error);
+  });
 
   std::vector<std::pair<CLI::App*, keel::cli::Action>> commands;
   for (const auto add :

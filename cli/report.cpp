@@ -1,18 +1,18 @@
-#include "keel/record/report.h"
+#include "keel/record/report/report.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands.h"
 #include "keel/core/console.h"
-#include "keel/core/file.h"
-#include "keel/record/learning_curve_svg.h"
+#include "keel/core/files/file.h"
+#include "keel/record/report/learning_curve_svg.h"
 #include "keel/record/run_data.h"
 
 namespace keel::cli {
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::vector<std::string> runs;
   std::string output, curve;
 };
@@ -20,7 +20,7 @@ struct Arguments {
 }  // namespace
 
 Action add_report(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ReportArguments>();
   CLI::App* command = app.add_subcommand("report", "report.html for one run, or several side by side");
   command->add_option("RUN", arguments->runs, "Run folders")->required();
   command->add_option("-o,--output", arguments->output,

@@ -4,16 +4,16 @@
 #include "cli/commands.h"
 #include "cli/json_lines.h"
 #include "cli/reward_rows.h"
-#include "keel/core/config_tree.h"
 #include "keel/core/console.h"
 #include "keel/core/error.h"
-#include "keel/core/options.h"
+#include "keel/core/options/options.h"
+#include "keel/core/options/read_config.h"
 #include "keel/reward/reward_options.h"
 
 namespace keel::cli {
 namespace {
 
-struct Arguments {
+struct RewardArguments {
   std::string rows;
   std::vector<std::string> settings;
 };
@@ -79,7 +79,7 @@ ExitCode reward_rows(const std::string& path, const Settings& settings) {
 }  // namespace
 
 Action add_reward(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<RewardArguments>();
   CLI::App* command = app.add_subcommand("reward", "Try reward functions on completions, before a run does");
   command
       ->add_option("ROWS", arguments->rows,

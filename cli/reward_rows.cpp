@@ -5,9 +5,9 @@
 #include <set>
 
 #include "keel/core/error.h"
+#include "keel/core/files/json_file.h"
 #include "keel/core/foreign_text.h"
-#include "keel/core/json_file.h"
-#include "keel/data/row_file.h"
+#include "keel/data/rows/row_file.h"
 
 namespace keel::cli {
 namespace {

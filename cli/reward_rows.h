@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "keel/core/records.h"
+#include "keel/core/prompt.h"
+#include "keel/core/tensor/rollout.h"
 #include "keel/data/schema.h"
 
 namespace keel::cli {

@@ -4,10 +4,10 @@
 #include <cstdio>
 
 #include "keel/core/console.h"
-#include "keel/core/device.h"
-#include "keel/core/limits.h"
-#include "keel/train/critic_training.h"
-#include "keel/train/starting_model.h"
+#include "keel/core/strings.h"
+#include "keel/core/tensor/device.h"
+#include "keel/train/start/starting_model.h"
+#include "keel/train/update/critic_training.h"
 
 namespace keel::cli {
 
@@ -67,10 +67,16 @@ std::string describe_data(const Config& config, const std::string& read) {
   return text;
 }
 
-std::string describe_reward(const std::vector<std::pair<std::string, double>>& terms, const std::string& on_error) {
+std::string describe_reward(const Config& config) {
+  const RewardOptions& reward = config.reward;
+  const std::vector<std::string> functions =
+      !reward.functions.empty() ? reward.functions
+                                : std::vector<std::string>{config.data.files.empty() ? "task" : "math"};
   std::vector<std::string> weighted;
-  for (const auto& [name, weight] : terms) weighted.push_back(short_number(weight) + " x " + name);
-  return entry("reward", joined(weighted, " + ") + (on_error == "stop" ? "" : "; where one fails: " + on_error));
+  for (size_t i = 0; i < functions.size(); ++i)
+    weighted.push_back(short_number(i < reward.weights.size() ? reward.weights[i] : 1) + " x " + functions[i]);
+  return entry("reward",
+               joined(weighted, " + ") + (reward.on_error == "stop" ? "" : "; where one fails: " + reward.on_error));
 }
 
 std::string describe_sizes(const Config& config) {
@@ -136,15 +142,12 @@ std::string explain_scope(Scope scope) {
 
 std::string describe_run(const Config& config, const Trainer& trainer) {
   const Problems& problems = trainer.problems();
-  std::vector<std::pair<std::string, double>> terms;
-  for (const RewardTerm& term : problems.reward().terms()) terms.emplace_back(term.name, term.weight);
   std::string read = std::to_string(problems.rows()) + " rows";
   for (const std::string& note : problems.notes()) read += "\n" + note;
   std::string text = describe_method(trainer.objective()) + explain_additions(trainer.objective(), config) +
                      describe_model(config, trainer.model().config(), describe_device(trainer.model().device())) +
                      explain_critic(config, trainer.model().config()) + describe_data(config, read) +
-                     describe_reward(terms, config.reward.on_error) + describe_sizes(config) +
-                     entry("run folder", config.run.dir);
+                     describe_reward(config) + describe_sizes(config) + entry("run folder", config.run.dir);
   text.pop_back();  // the last newline
   return text;
 }
@@ -153,12 +156,6 @@ std::string explain(const Config& config) {
   const ModelConfig shape = starting_shape(config);
   const Objective objective =
       make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
-  std::vector<std::pair<std::string, double>> terms;
-  const std::vector<std::string> functions =
-      !config.reward.functions.empty() ? config.reward.functions
-                                       : std::vector<std::string>{config.data.files.empty() ? "task" : "math"};
-  for (size_t i = 0; i < functions.size(); ++i)
-    terms.emplace_back(functions[i], i < config.reward.weights.size() ? config.reward.weights[i] : 1);
   const std::string recomputed =
       objective.requirements().recomputed_logp ? " and the trainer's recomputation of them" : "";
   std::string text = describe_method(objective) + explain_additions(objective, config) +
@@ -167,8 +164,8 @@ std::string explain(const Config& config) {
                      entry("sampler", config.rollout.weights == "exact" ? "the model's own weights"
                                                                         : "a copy of the weights rounded to fp8") +
                      describe_model(config, shape, config.run.device) + explain_critic(config, shape) +
-                     describe_data(config, "") + describe_reward(terms, config.reward.on_error) +
-                     describe_sizes(config) + entry("head cost", explain_scope(objective.requirements().scope)) +
+                     describe_data(config, "") + describe_reward(config) + describe_sizes(config) +
+                     entry("head cost", explain_scope(objective.requirements().scope)) +
                      entry("run folder", config.run.dir);
   text.pop_back();
   return text;

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "keel/train/config.h"
+#include "keel/train/config/config.h"
 #include "keel/train/trainer.h"
 
 namespace keel::cli {

@@ -5,11 +5,12 @@
 #include <map>
 
 #include "cli/run_description.h"
-#include "keel/core/file.h"
+#include "keel/core/files/file.h"
 #include "keel/core/interrupt.h"
-#include "keel/record/report.h"
+#include "keel/core/options/read_config.h"
+#include "keel/record/charts/terminal_chart.h"
+#include "keel/record/report/report.h"
 #include "keel/record/run_data.h"
-#include "keel/record/terminal_chart.h"
 
 namespace keel::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
-#include "keel/train/config.h"
+#include "keel/train/config/config.h"
 #include "keel/train/trainer.h"
 
 namespace keel::cli {

@@ -4,14 +4,14 @@
 
 #include "cli/commands.h"
 #include "keel/core/console.h"
-#include "keel/core/json_file.h"
-#include "keel/task/tasks.h"
+#include "keel/core/files/json_file.h"
+#include "keel/task/task_table.h"
 #include "keel/task/worked_task.h"
 
 namespace keel::cli {
 namespace {
 
-struct Request {
+struct TasksRequest {
   TaskOptions task{.name = ""};
   uint64_t seed = 0;
   int64_t count = 3;
@@ -28,13 +28,13 @@ void print_table(bool json) {
 }
 
 /// Training problems come as demonstrations; held-out ones have none.
-Demonstration sample(const Task& task, const Request& request, int64_t i) {
+Demonstration sample(const Task& task, const TasksRequest& request, int64_t i) {
   const auto index = static_cast<uint64_t>(i);
   if (request.held_out) return {task.problem(request.seed, index, Split::kHeldOut), ""};
   return task.demonstrate(request.seed, index, /*noisy=*/false);
 }
 
-void print_json(const Demonstration& shown, const Request& request, int64_t index) {
+void print_json(const Demonstration& shown, const TasksRequest& request, int64_t index) {
   Json row = {{"task", request.task.name},
               {"seed", request.seed},
               {"index", index},
@@ -44,14 +44,14 @@ void print_json(const Demonstration& shown, const Request& request, int64_t inde
   std::printf("%s\n", json_line(row).c_str());
 }
 
-void print_text(const Demonstration& shown, const Request& request, int64_t index, Console& console) {
+void print_text(const Demonstration& shown, const TasksRequest& request, int64_t index, Console& console) {
   console.heading((request.held_out ? "held-out problem " : "demonstration ") + std::to_string(index));
   console.line(shown.problem.prompt);
   if (!request.held_out) console.line(console.paint(Paint::kGreen, shown.completion));
   console.line(console.paint(Paint::kDim, "answer: " + shown.problem.answer.dump()));
 }
 
-ExitCode show_tasks(const Request& request) {
+ExitCode show_tasks(const TasksRequest& request) {
   if (request.task.name.empty()) {
     print_table(request.json);
     return ExitCode::kDone;
@@ -80,7 +80,7 @@ ExitCode show_tasks(const Request& request) {
 }  // namespace
 
 Action add_tasks(CLI::App& app) {
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<TasksRequest>();
   CLI::App* command = app.add_subcommand("tasks", "The built-in tasks, with samples");
   command->add_option("NAME", request->task.name, "Samples of one task, with answers and demonstrations");
   command->add_option("--seed", request->seed, "Of the samples");

@@ -4,11 +4,12 @@
 #include "cli/commands.h"
 #include "cli/run_description.h"
 #include "cli/run_training.h"
+#include "keel/core/options/read_config.h"
 
 namespace keel::cli {
 namespace {
 
-struct Arguments {
+struct TrainArguments {
   std::string config;
   std::vector<std::string> overrides;
   bool resume = false, changed_data = false, damaged_rows = false, overwrite = false, explain = false;
@@ -17,7 +18,7 @@ struct Arguments {
 }  // namespace
 
 Action add_train(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "RL (after a supervised warm-up, if the configuration has one)");
   command->add_option("CONFIG", arguments->config, "Configuration file, YAML or JSON")->required();
   command->add_option("OVERRIDES", arguments->overrides, "key=value settings that win over the file");

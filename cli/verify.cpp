@@ -5,12 +5,12 @@
 #include "cli/commands.h"
 #include "cli/json_lines.h"
 #include "keel/core/console.h"
-#include "keel/reward/math_verifier.h"
+#include "keel/math/verifier.h"
 
 namespace keel::cli {
 namespace {
 
-struct Arguments {
+struct VerifyArguments {
   std::string gold, answer, batch;
   const CLI::Option *gold_option = nullptr, *answer_option = nullptr;
 };
@@ -44,7 +44,7 @@ ExitCode verify_batch(const std::string& path) {
 }  // namespace
 
 Action add_verify(CLI::App& app) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<VerifyArguments>();
   CLI::App* command = app.add_subcommand("verify", "The math verifier: does an answer say the same as the gold one?");
   arguments->gold_option = command->add_option("--gold", arguments->gold, "The reference answer or solution");
   arguments->answer_option = command->add_option("--answer", arguments->answer, "The answer or completion to judge");

@@ -1,18 +1,5 @@
-// What nearly every file needs and what is slow to parse. Files still include what they use.
+// Beside what the plain rooms have: LibTorch.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <variant>
-#include <vector>
+#include "cmake/precompiled_plain.h"

@@ -10,9 +10,9 @@ all="gguf_fuzz safetensors_fuzz tokenizer_json_fuzz chat_template_fuzz math_veri
 flags="-std=c++20 -O2 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=vptr
   -fno-sanitize-recover=undefined -fsanitize-coverage=inline-8bit-counters,pc-table -DKEEL_HAS_TOKENIZERS -I."
 json="keel/core/json_reader.cpp keel/core/foreign_text.cpp"
-files="keel/core/file.cpp keel/core/json_file.cpp $json"
-options="keel/core/option*.cpp keel/core/config_*.cpp keel/core/tree_builder.cpp keel/core/yaml*.cpp keel/core/limits.cpp
-  keel/core/nearest.cpp"
+files="keel/core/files/file.cpp keel/core/files/place.cpp keel/core/files/json_file.cpp $json"
+options="keel/core/options/*.cpp keel/core/nearest.cpp keel/core/strings.cpp"
+tokenizers="keel/text/characters/*.cpp keel/text/regex/*.cpp keel/text/tokenizer/*.cpp"
 mkdir -p build-fuzz/objects
 
 # The sources of a target; what else it is compiled and linked with goes to `headers` and `libraries`.
@@ -20,30 +20,31 @@ choose() {
   headers= libraries=
   case $1 in
     gguf_fuzz) headers="-isystem fuzz/tensor"
-      sources="fuzz/memory_file.cpp keel/core/foreign_text.cpp keel/core/limits.cpp keel/model/gguf.cpp
-        keel/model/gguf_header.cpp keel/model/gguf_model.cpp keel/model/gguf_quants.cpp keel/model/gguf_rope.cpp
-        keel/model/gguf_tokenizer.cpp" ;;
+      sources="fuzz/memory_file.cpp keel/core/foreign_text.cpp keel/core/strings.cpp keel/model/formats/gguf/gguf_file.cpp
+        keel/model/formats/gguf/gguf_header.cpp keel/model/formats/gguf/gguf_model.cpp keel/model/formats/gguf/gguf_quants.cpp keel/model/formats/gguf/gguf_rope.cpp
+        keel/model/formats/gguf/gguf_tokenizer.cpp" ;;
     safetensors_fuzz) headers="-isystem fuzz/tensor"
-      sources="fuzz/memory_file.cpp $json keel/core/limits.cpp keel/model/large_pages.cpp
-        keel/model/safetensors.cpp keel/model/safetensors_format.cpp" ;;
-    tokenizer_json_fuzz) sources="$(ls keel/text/*.cpp | grep -v chat_) $files"
+      sources="fuzz/memory_file.cpp $json keel/model/formats/safetensors/large_pages.cpp
+        keel/model/formats/safetensors/safetensors.cpp keel/model/formats/safetensors/safetensors_format.cpp" ;;
+    tokenizer_json_fuzz) sources="$(ls $tokenizers) $files"
       libraries="-Wl,-Bstatic -lpcre2-8 -lutf8proc -Wl,-Bdynamic" ;;
-    chat_template_fuzz) sources="keel/text/chat_template.cpp keel/text/traced_text.cpp $(ls keel/text/jinja/*.cpp) $files" ;;
-    math_verifier_fuzz) sources=$(ls keel/reward/math_*.cpp) ;;
-    data_rows_fuzz) sources="fuzz/memory_file.cpp keel/data/line_file.cpp keel/data/unchanging_file.cpp
-        keel/data/row_json.cpp keel/data/schema.cpp keel/core/hash.cpp keel/core/limits.cpp $json" ;;
-    json_reader_fuzz) sources="cli/json_lines.cpp keel/core/interrupt.cpp keel/core/parallel.cpp $files" ;;
+    chat_template_fuzz) sources="keel/text/chat/chat_template.cpp keel/text/characters/traced_text.cpp $(ls keel/text/jinja/*.cpp keel/text/jinja/*/*.cpp) $files" ;;
+    math_verifier_fuzz) sources=$(ls keel/math/*.cpp keel/math/*/*.cpp) ;;
+    data_rows_fuzz) sources="fuzz/memory_file.cpp keel/data/rows/line_file.cpp keel/data/rows/unchanging_file.cpp
+        keel/data/rows/row_json.cpp keel/data/schema.cpp keel/core/files/hash.cpp keel/core/strings.cpp $json" ;;
+    json_reader_fuzz) sources="cli/json_lines.cpp keel/core/console.cpp keel/core/interrupt.cpp keel/core/parallel.cpp $files" ;;
     model_config_fuzz) headers="-isystem fuzz/tensor"
-      sources="keel/model/model_config.cpp keel/model/adapter_config.cpp keel/model/weight_dtypes.cpp
-        $(ls keel/model/families*.cpp keel/model/families/*.cpp keel/text/*.cpp $options | grep -v chat_) $files"
+      sources="keel/model/network/model_config.cpp keel/model/folder/adapter_config.cpp keel/model/formats/weight_dtypes.cpp
+        $(ls keel/model/families/*.cpp $tokenizers $options) $files"
       libraries="-Wl,-Bstatic -lpcre2-8 -lutf8proc -Wl,-Bdynamic" ;;
     reward_reply_fuzz) headers="-isystem fuzz/tensor"
-      sources="keel/reward/program_reward.cpp keel/reward/http_response.cpp keel/reward/code_reward.cpp
-        keel/reward/reward.cpp $files" ;;
-    run_files_fuzz) sources="keel/record/run_data.cpp keel/record/chart_scale.cpp keel/train/state.cpp
-        keel/train/whole_folder.cpp keel/core/hash.cpp $files" ;;
+      sources="keel/reward/functions/program_reward.cpp keel/reward/programs/http_response.cpp keel/reward/functions/code_reward.cpp
+        keel/reward/reward_sum.cpp keel/core/console.cpp keel/core/strings.cpp $files" ;;
+    run_files_fuzz) sources="keel/record/run_data.cpp keel/record/charts/chart_scale.cpp keel/train/checkpoint/state.cpp
+        keel/core/files/whole_folder.cpp keel/core/files/hash.cpp keel/core/strings.cpp $files" ;;
     configuration_fuzz) headers="-DKEEL_HAS_YAML"
-      sources="$(ls keel/core/config_*.cpp keel/core/tree_builder.cpp keel/core/yaml*.cpp) $json"
+      sources="$(ls keel/core/options/config_*.cpp keel/core/options/yaml*.cpp) keel/core/options/read_config.cpp
+        keel/core/options/tree_builder.cpp keel/core/strings.cpp $json"
       libraries="-Wl,-Bstatic -lyaml-cpp -Wl,-Bdynamic" ;;
     *) echo "fuzz/build.sh: no target $1; known are $all" >&2; exit 2 ;;
   esac

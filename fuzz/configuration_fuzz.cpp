@@ -1,12 +1,12 @@
-// Any bytes as a configuration, in YAML and in JSON, and as a setting of the command line: refused as a bad configuration, or
-// a tree of which every value has its place. Build and run: fuzz/README.md.
+// Any bytes as a configuration, in YAML and in JSON, and as a setting of the command line: refused as a bad
+// configuration, or a tree of which every value has its place. Build and run: fuzz/README.md.
 
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
-#include "keel/core/config_tree.h"
 #include "keel/core/error.h"
+#include "keel/core/options/read_config.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "fuzz/memory_file.h"
-#include "keel/data/line_file.h"
-#include "keel/data/row_json.h"
+#include "keel/data/rows/line_file.h"
+#include "keel/data/rows/row_json.h"
 #include "keel/data/schema.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

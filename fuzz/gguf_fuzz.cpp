@@ -6,7 +6,7 @@
 
 #include "fuzz/memory_file.h"
 #include "keel/core/error.h"
-#include "keel/model/gguf_model.h"
+#include "keel/model/formats/gguf/gguf_model.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
-// Any bytes as JSON: the tree is the library's own, or both refuse; what is nested deep or made inexact is refused, never a
-// crash. And as a row of `keel reward`: a member that is added or replaced leaves the others as they were.
+// Any bytes as JSON: the tree is the library's own, or both refuse; what is nested deep or made inexact is refused,
+// never a crash. And as a row of `keel reward`: a member that is added or replaced leaves the others as they were.
 // Build and run: fuzz/README.md.
 
 #include <cstdint>

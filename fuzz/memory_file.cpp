@@ -5,7 +5,7 @@
 #include <span>
 
 #include "keel/core/error.h"
-#include "keel/core/file.h"
+#include "keel/core/files/file.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What fuzz targets share: the input as the only file there is. memory_file.cpp takes the place of keel/core/file.cpp,
+// What fuzz targets share: the input as the only file there is. memory_file.cpp takes the place of keel/core/files/file.cpp,
 // since system calls would take most of the time; what is read is checked as strictly as a real file would be.
 
 #include <cstddef>

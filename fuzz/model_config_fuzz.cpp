@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "keel/core/json_file.h"
-#include "keel/model/adapter_config.h"
-#include "keel/model/model_config.h"
+#include "keel/core/files/json_file.h"
+#include "keel/model/families/config_json.h"
+#include "keel/model/folder/adapter_config.h"
+#include "keel/model/network/model_config.h"
 
 namespace {
 

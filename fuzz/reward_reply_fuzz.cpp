@@ -1,5 +1,5 @@
-// Any bytes as the answer of a reward server, of a reward program, and as the tests in a prompt's answer: every completion
-// has a number, none, or a reason; never a crash. Build and run: fuzz/README.md.
+// Any bytes as the answer of a reward server, of a reward program, and as the tests in a prompt's answer: every
+// completion has a number, none, or a reason; never a crash. Build and run: fuzz/README.md.
 //
 // The first byte says how many completions were asked about.
 
@@ -7,9 +7,10 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "keel/reward/code_reward.h"
-#include "keel/reward/http_response.h"
-#include "keel/reward/program_reward.h"
+#include "keel/reward/functions/code_checks.h"
+#include "keel/reward/functions/code_reward.h"
+#include "keel/reward/functions/program_reward.h"
+#include "keel/reward/programs/http_response.h"
 
 namespace {
 
@@ -51,9 +52,10 @@ namespace keel {
 
 // No program is run here.
 PythonSandbox::PythonSandbox(const std::string&, const SandboxLimits&) { std::abort(); }
-SandboxRun PythonSandbox::run(std::string_view, std::string_view, const std::vector<std::string>&) const {
+SandboxRun PythonSandbox::run(std::string_view, std::string_view, double) const {
   std::abort();
 }
+CheckReport run_checks(const PythonSandbox&, std::string_view, const std::vector<Json>&) { std::abort(); }
 
 }  // namespace keel
 

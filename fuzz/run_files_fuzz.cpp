@@ -1,10 +1,8 @@
-// Any bytes as a file of a run: metrics.jsonl, samples.jsonl and config.yaml, which the report reads, or the manifest.json and
-// the state of a checkpoint. Refused as bad input, or read. Build and run: fuzz/README.md.
+// Any bytes as a file of a run: metrics.jsonl, samples.jsonl and config.yaml, which the report reads, or the
+// manifest.json and the state of a checkpoint. Refused as bad input, or read. Build and run: fuzz/README.md.
 //
 // The first byte says which file.
 
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -13,10 +11,10 @@
 #include <string>
 
 #include "keel/core/error.h"
+#include "keel/core/files/whole_folder.h"
 #include "keel/core/json_reader.h"
 #include "keel/record/run_data.h"
-#include "keel/train/state.h"
-#include "keel/train/whole_folder.h"
+#include "keel/train/checkpoint/state.h"
 
 namespace {
 
@@ -33,9 +31,7 @@ const fs::path& folder() {
   return path;
 }
 
-void put(const char* name, std::string_view bytes) {
-  std::ofstream(folder() / name, std::ios::binary) << bytes;
-}
+void put(const char* name, std::string_view bytes) { std::ofstream(folder() / name, std::ios::binary) << bytes; }
 
 template <class Action>
 void may_be_refused(const Action& action) {

@@ -5,7 +5,7 @@
 
 #include "fuzz/memory_file.h"
 #include "keel/core/error.h"
-#include "keel/model/safetensors.h"
+#include "keel/model/formats/safetensors/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   keel::fuzz::set_input(data, size);

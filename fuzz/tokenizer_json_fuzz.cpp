@@ -11,8 +11,8 @@
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
-#include "keel/text/tokenizer.h"
-#include "keel/text/utf8.h"
+#include "keel/text/characters/utf8.h"
+#include "keel/text/tokenizer/tokenizer.h"
 
 namespace {
 

@@ -19,9 +19,9 @@
 #include "keel/objective/aggregation.h"
 #include "keel/objective/certificate.h"
 #include "keel/objective/checks.h"
-#include "keel/objective/divergence.h"
 #include "keel/objective/methods.h"
-#include "keel/objective/regions.h"
+#include "keel/objective/regions/divergence.h"
+#include "keel/objective/regions/region_settings.h"
 
 namespace keel {
 namespace {

@@ -7,7 +7,8 @@
 
 namespace {
 
-/// The filter that names every test whose source lies in `folder`, for instance "tests/core"; empty when there is none.
+/// The filter that names every test whose source lies in `folder` or below, for instance "tests/core"; empty when there
+/// is none.
 std::string tests_in(std::string_view folder) {
   std::string filter;
   const testing::UnitTest& all = *testing::UnitTest::GetInstance();
@@ -15,8 +16,8 @@ std::string tests_in(std::string_view folder) {
     const testing::TestSuite& suite = *all.GetTestSuite(s);
     for (int t = 0; t < suite.total_test_count(); ++t) {
       const testing::TestInfo& test = *suite.GetTestInfo(t);
-      const std::string source = "/" + std::filesystem::path(test.file()).parent_path().string();
-      if (!source.ends_with("/" + std::string(folder))) continue;
+      const std::string source = "/" + std::filesystem::path(test.file()).parent_path().string() + "/";
+      if (source.find("/" + std::string(folder) + "/") == source.npos) continue;
       filter += std::string(filter.empty() ? "" : ":") + suite.name() + "." + test.name();
     }
   }

@@ -6,14 +6,14 @@
 #include <iostream>
 #include <numeric>
 
-#include "keel/core/device.h"
 #include "keel/core/json.h"
 #include "keel/core/random.h"
+#include "keel/core/tensor/device.h"
+#include "keel/core/tensor/stopwatch.h"
 #include "keel/rollout/engine.h"
-#include "keel/train/optimizer.h"
-#include "keel/train/policy_update.h"
-#include "keel/train/stopwatch.h"
-#include "keel/train/token_worth.h"
+#include "keel/train/update/optimizer.h"
+#include "keel/train/update/policy_update.h"
+#include "keel/train/update/token_advantages.h"
 
 namespace {
 

@@ -274,6 +274,13 @@ std::string clip_to_width(std::string_view utf8, int columns) {
   return std::string(utf8.substr(0, at)) + "…";
 }
 
+std::string shorten(std::string_view utf8, size_t bytes) {
+  if (utf8.size() <= bytes) return std::string(utf8);
+  while (bytes > 0 && (static_cast<unsigned char>(utf8[bytes]) & 0xC0) == 0x80) --bytes;
+  return std::string(utf8.substr(0, bytes)) + " … (" + format_count(static_cast<int64_t>(utf8.size() - bytes)) +
+         " more bytes)";
+}
+
 std::string format_duration(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "unknown time";
   if (seconds < 0.9995) return print_to_string("%.0f ms", seconds * 1000);

@@ -81,6 +81,9 @@ int display_width(std::string_view utf8);
 /// The longest beginning of the text that fits into `columns`, ending in an ellipsis when something was cut.
 std::string clip_to_width(std::string_view utf8, int columns);
 
+/// The beginning of a text, cut at a character so that at most `bytes` bytes remain, with a note of what was left out.
+std::string shorten(std::string_view utf8, size_t bytes);
+
 /// A duration for people: "12 ms", "3.4 s", "1 min 15 s", "2 h 5 min", "1 d 3 h".
 std::string format_duration(double seconds);
 

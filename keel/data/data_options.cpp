@@ -1,6 +1,6 @@
 #include "keel/data/data_options.h"
 
-#include "keel/core/options.h"
+#include "keel/core/options/options.h"
 
 namespace keel {
 

@@ -6,9 +6,9 @@
 #include <unordered_set>
 
 #include "keel/core/error.h"
-#include "keel/core/file.h"
-#include "keel/core/hash.h"
-#include "keel/core/limits.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/hash.h"
+#include "keel/core/strings.h"
 
 namespace keel {
 namespace {

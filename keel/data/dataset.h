@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "keel/data/bad_row.h"
 #include "keel/data/data_options.h"
-#include "keel/data/row_file.h"
+#include "keel/data/rows/bad_row.h"
+#include "keel/data/rows/row_file.h"
 #include "keel/data/schema.h"
 
 namespace keel {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "keel/core/error.h"
-#include "keel/core/hash.h"
+#include "keel/core/files/hash.h"
 #include "keel/data/dataset.h"
 #include "keel/data/row_order.h"
 #include "keel/data/row_prompt.h"

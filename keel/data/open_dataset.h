@@ -9,8 +9,8 @@
 #include "keel/data/data_options.h"
 #include "keel/data/dataset.h"
 #include "keel/data/prompt_stream.h"
-#include "keel/text/chat_template.h"
-#include "keel/text/tokenizer.h"
+#include "keel/text/chat/chat_template.h"
+#include "keel/text/tokenizer/tokenizer.h"
 
 namespace keel {
 

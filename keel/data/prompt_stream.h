@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "keel/core/records.h"
+#include "keel/core/prompt.h"
 
 namespace keel {
 

@@ -3,10 +3,10 @@
 #include <ctime>
 #include <string>
 
-#include "keel/core/records.h"
+#include "keel/core/prompt.h"
 #include "keel/data/data_options.h"
 #include "keel/data/schema.h"
-#include "keel/text/chat_encoding.h"
+#include "keel/text/chat/chat_encoding.h"
 
 namespace keel {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "keel/core/foreign_text.h"
-#include "keel/core/limits.h"
+#include "keel/core/strings.h"
 
 namespace keel {
 namespace {
@@ -47,12 +47,6 @@ std::string column_names(const Json& row) {
   for (const auto& [name, value] : row.items()) names.push_back(printable(name));
   if (names.size() > 20) names.resize(20);
   return names.empty() ? "no columns at all" : joined(names);
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 /// "...\n#### 1,234" is "1234", as everyone who prepares GSM8K takes it.

@@ -7,7 +7,7 @@
 
 #include "keel/core/json.h"
 #include "keel/data/data_options.h"
-#include "keel/data/row_file.h"
+#include "keel/data/rows/row_file.h"
 
 namespace keel {
 

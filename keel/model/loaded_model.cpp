@@ -5,12 +5,13 @@
 #include <ctime>
 
 #include "keel/core/error.h"
-#include "keel/core/file.h"
-#include "keel/core/json_file.h"
-#include "keel/model/gguf_model.h"
-#include "keel/model/hub_cache.h"
-#include "keel/model/model_folder.h"
-#include "keel/text/chat_encoding.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
+#include "keel/model/families/config_json.h"
+#include "keel/model/folder/hub_cache.h"
+#include "keel/model/folder/model_folder.h"
+#include "keel/model/formats/gguf/gguf_model.h"
+#include "keel/text/chat/chat_encoding.h"
 
 namespace keel {
 namespace {

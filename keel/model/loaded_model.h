@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "keel/model/causal_lm.h"
-#include "keel/model/weight_dtypes.h"
-#include "keel/text/chat_template.h"
-#include "keel/text/tokenizer.h"
+#include "keel/model/formats/weight_dtypes.h"
+#include "keel/model/network/causal_lm.h"
+#include "keel/text/chat/chat_template.h"
+#include "keel/text/tokenizer/tokenizer.h"
 
 namespace keel {
 

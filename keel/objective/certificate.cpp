@@ -9,7 +9,7 @@
 
 #include "keel/core/error.h"
 #include "keel/objective/aggregation.h"
-#include "keel/objective/divergence.h"
+#include "keel/objective/regions/divergence.h"
 
 namespace keel {
 namespace {

@@ -4,15 +4,9 @@
 #include <span>
 #include <string>
 
+#include "keel/core/reward_range.h"
+
 namespace keel {
-
-/// No response can get a reward below or above these.
-struct RewardRange {
-  double lowest = 0, highest = 0;
-
-  double middle() const { return (lowest + highest) / 2; }
-  double half_width() const { return (highest - lowest) / 2; }
-};
 
 /// A float32 log-prob of a token, computed twice, differs by less.
 inline constexpr double kFloatLogProbError = 1e-5;

@@ -8,6 +8,7 @@
 
 #include "keel/core/error.h"
 #include "keel/objective/aggregation.h"
+#include "keel/objective/regions/region_settings.h"
 
 namespace keel {
 namespace {
@@ -237,20 +238,9 @@ void check_token_policy(const TokenPolicy& p, const Requirements& needs) {
   }
 }
 
-bool has_negative_weight(const Cppo& region, double valid_tokens) {
-  return std::isfinite(region.horizon) &&
-         (1 - region.w_min) * (valid_tokens - 1) > std::max(region.horizon - 1, 1.0) * (1 + kEqualTolerance);
-}
-
 namespace {
 
 constexpr double kRounding = 1e-4;  // what a float32 sum over a vocabulary may be off by
-
-/// Whether the exact divergences that the caller feeds are total variations.
-bool measures_total_variation(const TrustRegion& region) {
-  const auto is_tv = [](const auto* row) { return row && row->divergence == Divergence::kFullTv; };
-  return is_tv(std::get_if<Dppo>(&region)) || is_tv(std::get_if<Drpo>(&region));
-}
 
 /// Rows may be narrower than K, where the vocabulary is, but not wider: then k is not what was meant.
 void check_width(const TokenPolicy& p, int64_t k, const std::string& method) {
@@ -263,22 +253,17 @@ void check_width(const TokenPolicy& p, int64_t k, const std::string& method) {
 }  // namespace
 
 void check_for_region(const TrustRegion& region, const TokenPolicy& p, const std::string& method) {
-  if (std::holds_alternative<Gspo>(region) || std::holds_alternative<Gmpo>(region) ||
-      std::holds_alternative<Vespo>(region) || std::holds_alternative<Topr>(region) ||
-      std::holds_alternative<DsV32>(region))
-    check_one_advantage(p, method);
-  if (p.divergence.defined() && measures_total_variation(region))
+  const Requirements needs = requirements(region);
+  if (properties(region).weighs_whole_sequences) check_one_advantage(p, method);
+  if (p.divergence.defined() && needs.hidden_states && !needs.exact_kl)
     refuse_first("divergence", p.divergence, p.divergence > 1 + kRounding, p.mask, "a total variation, 0 to 1");
-  check_width(p, requirements(region).top_k, method);
-  const Cppo* cppo = std::get_if<Cppo>(&region);
-  if (!cppo || !std::isfinite(cppo->horizon)) return;
+  check_width(p, needs.top_k, method);
+  if (!too_long(region, static_cast<double>(p.logp.numel()))) return;  // nor is then any sequence of them
   const Tensor mask = p.mask.defined() ? p.mask.to(at::kCPU).contiguous() : at::ones({p.logp.numel()}, at::kBool);
   const bool* valid = mask.data_ptr<bool>();
   for_each_sequence(lengths_of(p), [&](size_t s, size_t begin, size_t end) {
-    const auto tokens = std::count(valid + begin, valid + end, true);
-    if (has_negative_weight(*cppo, static_cast<double>(tokens)))
-      fail(ExitCode::kBadConfiguration, method, "'s parameter \"horizon\" is ", cppo->horizon, ", but sequence ", s,
-           " has ", tokens, " valid tokens, whose weights would fall below 0; wanted a horizon of at least ", tokens);
+    const auto found = too_long(region, static_cast<double>(std::count(valid + begin, valid + end, true)));
+    if (found) fail(ExitCode::kBadConfiguration, method, ": sequence ", s, ": ", found->reason);
   });
 }
 

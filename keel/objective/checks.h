@@ -4,13 +4,13 @@
 #include <span>
 #include <string>
 
-#include "keel/objective/trust_region.h"
+#include "keel/objective/regions/trust_region.h"
 
 namespace keel {
 
 // What a caller from outside may get wrong, said before it turns into a wrong number. Errors (exit code 2) name the
 // argument and its first offending place. Each check reads one number back from the device; training, which makes these
-// tensors itself, does not call them and counts bad tokens on the device instead (train/token_metrics.h).
+// tensors itself, does not call them and counts bad tokens on the device instead (train/metrics/token_metrics.h).
 
 /// One-dimensional, float32 or float64, as `like` in type, device and length where that is given.
 void check_float_vector(const char* name, const Tensor& tensor, const Tensor& like = {});
@@ -38,11 +38,8 @@ void check_lengths(std::span<const int64_t> lengths, int64_t tokens);
 void check_token_policy(const TokenPolicy& policy, const Requirements& needs);
 
 /// What a region's own maths asks of a sound policy: one advantage for all tokens of a sequence where the region has
-/// one weight for the sequence (GSPO, GMPO, VESPO, TOPR, DeepSeek-V3.2), rows of at most k likeliest tokens, and CPPO's
-/// horizon no shorter than its weights bear.
+/// one weight for the sequence, exact divergences that are what it measures, rows of at most k likeliest tokens, and no
+/// sequence too long for its parameters.
 void check_for_region(const TrustRegion& region, const TokenPolicy& policy, const std::string& method);
-
-/// Whether CPPO's weight of the last of so many valid tokens is below 0, because its horizon is shorter than they are.
-bool has_negative_weight(const Cppo& region, double valid_tokens);
 
 }  // namespace keel

@@ -6,11 +6,10 @@
 
 #include "keel/core/error.h"
 #include "keel/core/json_reader.h"
-#include "keel/core/limits.h"
 #include "keel/core/nearest.h"
-#include "keel/core/options.h"
-#include "keel/objective/checks.h"
-#include "keel/objective/regions.h"
+#include "keel/core/options/limits.h"
+#include "keel/core/options/options.h"
+#include "keel/core/strings.h"
 
 namespace keel {
 namespace {
@@ -86,11 +85,6 @@ std::map<std::string, std::string> set_by_keys(const Method& method, const Objec
   return keys;
 }
 
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(' '), end = text.find_last_not_of(' ');
-  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
-}
-
 /// Applies objective.parameters; `keys` are the parameters that other keys have set.
 void set_by_name(Method& method, const std::vector<std::string>& assignments,
                  std::map<std::string, std::string>& keys) {
@@ -98,7 +92,8 @@ void set_by_name(Method& method, const std::vector<std::string>& assignments,
     const size_t equals = assignment.find('=');
     if (equals == std::string::npos)
       fail(ExitCode::kBadConfiguration, "objective.parameters has \"", assignment, "\"; wanted name=value");
-    const std::string name = trimmed(assignment.substr(0, equals)), text = trimmed(assignment.substr(equals + 1));
+    const std::string_view whole = assignment;
+    const std::string name(trimmed(whole.substr(0, equals))), text(trimmed(whole.substr(equals + 1)));
     const auto [key, fresh] = keys.emplace(parameter_name(name), "parameters");
     if (!fresh)
       fail(ExitCode::kBadConfiguration, "objective.parameters has \"", assignment, "\", and objective.", key->second,
@@ -111,18 +106,15 @@ void set_by_name(Method& method, const std::vector<std::string>& assignments,
   }
 }
 
-/// `keys` says where each parameter was set.
+/// `keys` says where each parameter was set; no completion has more than `longest` tokens.
 void refuse_contradictions(const Method& method, const std::map<std::string, std::string>& keys, double longest) {
-  if (const auto found = contradiction(method.region)) {
+  auto found = contradiction(method.region);
+  if (!found) found = too_long(method.region, longest);
+  if (found) {
     const auto key = keys.find(found->parameter);
     fail(ExitCode::kBadConfiguration, "objective.", key == keys.end() ? "parameters" : key->second, ": ", method.name,
          ": ", found->reason);
   }
-  const Cppo* cppo = std::get_if<Cppo>(&method.region);
-  if (cppo && has_negative_weight(*cppo, longest))
-    fail(ExitCode::kBadConfiguration, "objective.parameters: cppo: horizon is ", cppo->horizon,
-         ", but completions may have ", longest, " tokens, whose weights would fall below 0; wanted a horizon of ",
-         longest, " or null for each completion's own length");
 }
 
 /// Advantages that the method cannot use, or settings that it would not read.
@@ -144,10 +136,10 @@ void check_adaptation(const Method& method, const ObjectiveOptions& options) {
          ", but thresholds move only when objective.adapt_target_kept is set; set it, or remove the key");
   if (!options.adapt_target_kept) return;
   const bool has_both = has_number(method.region, "low") && has_number(method.region, "high");
-  if (!has_both || std::holds_alternative<Cispo>(method.region))
+  if (!has_both || !properties(method.region).has_boundary)
     fail(ExitCode::kBadConfiguration, "objective.adapt_target_kept is ", *options.adapt_target_kept,
          ", but the method ", method.name,
-         has_both ? " clips the weight and holds no token back" : " has no thresholds \"low\" and \"high\" to move",
+         has_both ? " leaves no token outside and holds none back" : " has no thresholds \"low\" and \"high\" to move",
          "; it has: ", joined(parameter_names(method.region)),
          ". Remove the key, or choose a method such as dppo_tv or grpo");
   for (const auto& [name, value] : parameters(method.region))
@@ -155,6 +147,15 @@ void check_adaptation(const Method& method, const ObjectiveOptions& options) {
       fail(ExitCode::kBadConfiguration, "objective.adapt_target_kept moves the threshold \"", name, "\" of ",
            method.name, ", which starts at ", value,
            "; wanted: above 0 and finite. Set it, or remove objective.adapt_target_kept");
+}
+
+/// A family's region is one of the table's.
+template <class Family>
+void add_family(std::vector<Method>& table, const std::vector<MethodRow<Family>>& rows) {
+  for (const MethodRow<Family>& row : rows) {
+    TrustRegion region = std::visit([](const auto& r) -> TrustRegion { return r; }, row.region);
+    table.push_back({row.name, row.sentence, row.equation, row.source, row.advantage, row.aggregation, region});
+  }
 }
 
 }  // namespace
@@ -203,9 +204,9 @@ void ObjectiveOptions::describe(OptionTable& table) {
 const std::vector<Method>& methods() {
   static const std::vector<Method> table = [] {
     std::vector<Method> rows;
-    for (const auto& family : {dppo_rows(), drpo_rows(), ratio_clip_rows(), policy_gradient_rows(), soft_rows(),
-                               correction_rows(), sequence_rows(), batch_rows()})
-      rows.insert(rows.end(), family.begin(), family.end());
+    const auto add = [&rows](const auto&... families) { (add_family(rows, families), ...); };
+    add(dppo_rows(), drpo_rows(), ratio_clip_rows(), policy_gradient_rows(), soft_rows(), correction_rows(),
+        whole_sequence_rows(), cppo_rows(), whole_update_rows());
     return rows;
   }();
   return table;
@@ -227,6 +228,20 @@ const Method& method_named(const std::string& name, const std::string& what) {
   const std::optional<std::string> near = elsewhere == similar.end() ? nearest_name(name, names) : elsewhere->second;
   fail(ExitCode::kBadConfiguration, what, " \"", name, "\"; ", near ? "did you mean " + *near + "? " : "",
        "`keel methods`, in Python keel.methods(), lists the known ones");
+}
+
+TrustRegion make_region(const std::string& method, const Json& parameters) {
+  TrustRegion region = method_named(method, "no method").region;
+  std::map<std::string, std::string> given;
+  for (const auto& [name, value] : parameters.items()) {
+    const auto [first, fresh] = given.emplace(parameter_name(name), name);
+    if (!fresh)
+      fail(ExitCode::kBadConfiguration, method, "'s parameters \"", first->second, "\" and \"", name,
+           "\" are the same one; keep one of them");
+    set_parameter(region, method, name, value);
+  }
+  if (const auto found = contradiction(region)) fail(ExitCode::kBadConfiguration, method, ": ", found->reason);
+  return region;
 }
 
 Objective make_objective(const ObjectiveOptions& options, double default_horizon, const ReferenceOptions& reference) {

@@ -2,26 +2,20 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "keel/core/json.h"
 #include "keel/objective/reference_kl.h"
-#include "keel/objective/trust_region.h"
+#include "keel/objective/regions/method_row.h"
+#include "keel/objective/regions/region_settings.h"
+#include "keel/objective/regions/trust_region.h"
 
 namespace keel {
 
 class OptionTable;
 
-/// A named row of the table of methods: what people call it, and what it is made of.
-struct Method {
-  std::string name;
-  std::string sentence;
-  std::string equation;  // g, the weight of grad log pi, and what is blocked
-  std::string source;
-  std::string advantage;    // a word of advantage.h
-  std::string aggregation;  // a word of aggregation.h
-  TrustRegion region;
-};
+/// A row of the table of methods.
+using Method = MethodRow<TrustRegion>;
 
 /// Which method, and what to change of its row; the section `objective` of a configuration.
 struct ObjectiveOptions {
@@ -63,25 +57,14 @@ const std::vector<Method>& methods();
 /// error (exit code 2) that starts with `what` and suggests the nearest.
 const Method& method_named(const std::string& name, const std::string& what);
 
+/// A region from a method's name and its parameters by name, numbers and words. Besides the table's rows it knows
+/// ppo_clip, dppo_binary_tv and dppo_binary_kl, and C (or c) for ratio_cap. Unknown ones are errors (exit code 2), and
+/// so are parameters that contradict one another.
+TrustRegion make_region(const std::string& method, const Json& parameters);
+
 /// Picks the row and applies the overrides. A parameter that the row's region does not have, a setting that would have
 /// no effect, and an advantage that the row cannot use are errors (exit code 2).
 Objective make_objective(const ObjectiveOptions& options, double default_horizon,
                          const ReferenceOptions& reference = {});
-
-/// `name = value` of every number among the region's parameters, for documentation and `--explain`.
-std::vector<std::pair<std::string, double>> parameters(const TrustRegion& region);
-
-/// The same of every word.
-std::vector<std::pair<std::string, std::string>> word_parameters(const TrustRegion& region);
-
-// The families' rows, each beside its maths.
-std::vector<Method> policy_gradient_rows();
-std::vector<Method> ratio_clip_rows();
-std::vector<Method> dppo_rows();
-std::vector<Method> drpo_rows();
-std::vector<Method> soft_rows();
-std::vector<Method> correction_rows();
-std::vector<Method> sequence_rows();
-std::vector<Method> batch_rows();
 
 }  // namespace keel

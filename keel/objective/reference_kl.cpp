@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "keel/core/error.h"
-#include "keel/objective/divergence.h"
+#include "keel/objective/regions/divergence.h"
 
 namespace keel {
 namespace {

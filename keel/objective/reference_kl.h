@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "keel/core/tensor.h"
+#include "keel/core/tensor/tensor.h"
 
 namespace keel {
 

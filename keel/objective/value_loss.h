@@ -1,6 +1,6 @@
 #pragma once
 
-#include "keel/core/tensor.h"
+#include "keel/core/tensor/tensor.h"
 
 namespace keel {
 

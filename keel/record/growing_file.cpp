@@ -4,7 +4,7 @@
 #include <charconv>
 #include <functional>
 
-#include "keel/core/hash.h"
+#include "keel/core/files/hash.h"
 
 namespace keel {
 namespace {

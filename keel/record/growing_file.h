@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "keel/core/file.h"
+#include "keel/core/files/file.h"
 
 namespace keel {
 
-/// A CRC-32C of each line of a file, without its newline. A checkpoint remembers them, so that damage to what was written
-/// before it is found, and in which line.
+/// A CRC-32C of each line of a file, without its newline. A checkpoint remembers them, so that damage to what was
+/// written before it is found, and in which line.
 using LineChecksums = std::vector<uint32_t>;
 
 /// A file of lines that grows with a run.
@@ -37,15 +37,15 @@ class GrowingFile {
   LineChecksums checksums_;
 };
 
-/// In which way a file does not begin with the lines that were remembered: "line 17 is not what was written there". What
-/// follows them is nobody's concern.
+/// In which way a file does not begin with the lines that were remembered: "line 17 is not what was written there".
+/// What follows them is nobody's concern.
 std::optional<std::string> find_changed_line(const std::filesystem::path& path, const LineChecksums& remembered);
 
 /// Cuts off what follows the first `count` lines, durably. Nothing where there is no file.
 void cut_to_lines(const std::filesystem::path& path, size_t count);
 
-/// Leaves of a changed file the remembered lines that it still has, in their order; the file as it was is kept beside it.
-/// Returns its new name; a file that is missing has none.
+/// Leaves of a changed file the remembered lines that it still has, in their order; the file as it was is kept beside
+/// it. Returns its new name; a file that is missing has none.
 std::optional<std::filesystem::path> leave_unchanged_lines(const std::filesystem::path& path,
                                                            const LineChecksums& remembered);
 

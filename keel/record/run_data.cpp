@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include "keel/core/error.h"
-#include "keel/core/file.h"
-#include "keel/core/json_file.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
+#include "keel/core/files/line_reader.h"
 #include "keel/core/json_reader.h"
-#include "keel/core/line_reader.h"
 
 namespace keel {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "keel/record/chart_scale.h"
+#include "keel/record/charts/chart_scale.h"
 
 namespace keel {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "keel/core/error.h"
-#include "keel/core/json_file.h"
+#include "keel/core/files/json_file.h"
 
 namespace keel {
 namespace {
@@ -76,8 +76,10 @@ HeldFolder RunFolder::claim(const std::filesystem::path& path) {
 void RunFolder::require_unchanged(const HeldFolder& held, const Lines& lines) {
   for (const auto& [name, remembered] : {std::pair{kMetrics, &lines.metrics}, {kSamples, &lines.samples}})
     if (const auto change = find_changed_line(held.path() / name, *remembered))
-      fail(ExitCode::kBadInput, (held.path() / name).string(), ": ", *change, ", as the checkpoint remembers it; restore ",
-           "the file from a copy, or go on with the rows that are as they were by --damaged-rows: the file as it is now ",
+      fail(ExitCode::kBadInput, (held.path() / name).string(), ": ", *change,
+           ", as the checkpoint remembers it; restore ",
+           "the file from a copy, or go on with the rows that are as they were by --damaged-rows: the file as it is "
+           "now ",
            "is then kept beside it");
 }
 

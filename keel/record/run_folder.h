@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "keel/core/error.h"
-#include "keel/core/held_folder.h"
+#include "keel/core/files/held_folder.h"
 #include "keel/core/json.h"
 #include "keel/record/growing_file.h"
 
@@ -47,8 +47,8 @@ class RunFolder {
   static void require_unchanged(const HeldFolder& held, const Lines& lines);
 
   /// A run that goes on from a checkpoint: what was written after it is cut off, and config.yaml says what holds from
-  /// now on (more steps, another interval of saving). Of rows that were changed the others stay, and the file as it was is
-  /// kept; a log is nobody's data, and goes on as it is. Both are told in `notes`.
+  /// now on (more steps, another interval of saving). Of rows that were changed the others stay, and the file as it was
+  /// is kept; a log is nobody's data, and goes on as it is. Both are told in `notes`.
   static RunFolder reopen(HeldFolder held, const Lines& lines, std::string_view config_yaml,
                           std::vector<std::string>& notes);
 

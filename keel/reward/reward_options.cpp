@@ -7,17 +7,19 @@
 #include <sstream>
 
 #include "keel/core/error.h"
-#include "keel/core/file.h"
+#include "keel/core/files/file.h"
 #include "keel/core/nearest.h"
-#include "keel/core/options.h"
+#include "keel/core/options/options.h"
 #include "keel/core/parallel.h"
 #include "keel/core/shell_words.h"
-#include "keel/reward/answer_rewards.h"
-#include "keel/reward/code_reward.h"
-#include "keel/reward/embedded.h"
-#include "keel/reward/format_rewards.h"
-#include "keel/reward/http_channel.h"
-#include "keel/reward/worker_pool.h"
+#include "keel/core/strings.h"
+#include "keel/reward/functions/answer_rewards.h"
+#include "keel/reward/functions/code_reward.h"
+#include "keel/reward/functions/format_rewards.h"
+#include "keel/reward/functions/program_reward.h"
+#include "keel/reward/programs/embedded.h"
+#include "keel/reward/programs/http_channel.h"
+#include "keel/reward/programs/worker_pool.h"
 
 namespace keel {
 

@@ -6,7 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "keel/reward/reward.h"
+#include "keel/core/prompt.h"
+#include "keel/reward/reward_sum.h"
 
 namespace keel {
 
@@ -31,8 +32,8 @@ struct RewardOptions {
   size_t worker_count() const;
 };
 
-/// The same text of reward.functions with the files that it names (of python:, and the words of exec: that are files) by
-/// their full paths, so that it means the same from any folder.
+/// The same text of reward.functions with the files that it names (of python:, and the words of exec: that are files)
+/// by their full paths, so that it means the same from any folder.
 std::string with_full_paths(const std::string& function);
 
 /// A built-in task's check: the prompt and the completion with its stop token spelled out.

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "keel/core/records.h"
-#include "keel/reward/reward.h"
-#include "keel/reward/reward_options.h"
-#include "keel/text/tokenizer.h"
+#include "keel/core/prompt.h"
+#include "keel/core/tensor/rollout.h"
+#include "keel/reward/reward_sum.h"
+#include "keel/text/tokenizer/tokenizer.h"
 
 namespace keel {
 

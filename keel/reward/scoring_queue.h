@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "keel/core/prompt.h"
 #include "keel/reward/score.h"
 
 namespace keel {

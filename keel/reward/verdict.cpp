@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "keel/reward/math_verifier.h"
+#include "keel/math/extract.h"
 
 namespace keel {
 namespace {

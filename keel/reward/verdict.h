@@ -2,7 +2,7 @@
 
 // What an evaluation says of a completion: not how much it teaches, but whether it is right.
 
-#include "keel/reward/reward.h"
+#include "keel/reward/reward_sum.h"
 
 namespace keel {
 

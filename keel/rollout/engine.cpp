@@ -8,12 +8,12 @@
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
 #include "keel/core/interrupt.h"
-#include "keel/core/options.h"
-#include "keel/model/finite_weights.h"
-#include "keel/model/next_token.h"
-#include "keel/model/packed_attention.h"
+#include "keel/core/options/options.h"
+#include "keel/model/network/finite_weights.h"
+#include "keel/ops/next_token.h"
+#include "keel/ops/packed_attention.h"
+#include "keel/ops/sampler.h"
 #include "keel/rollout/key_value_store.h"
-#include "keel/rollout/sampler.h"
 
 namespace keel {
 

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "keel/core/philox.h"
-#include "keel/core/records.h"
-#include "keel/model/causal_lm.h"
-#include "keel/text/tokenizer.h"
+#include "keel/core/prompt.h"
+#include "keel/core/tensor/rollout.h"
+#include "keel/model/network/causal_lm.h"
+#include "keel/text/tokenizer/tokenizer.h"
 
 namespace keel {
 

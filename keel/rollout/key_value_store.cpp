@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "keel/model/lm_head.h"
+#include "keel/ops/lm_head.h"
 
 namespace keel {
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "keel/core/tensor.h"
-#include "keel/model/attention_rule.h"
+#include "keel/core/tensor/tensor.h"
+#include "keel/ops/attention_rule.h"
 
 namespace keel {
 

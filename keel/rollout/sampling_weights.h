@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "keel/model/causal_lm.h"
+#include "keel/model/network/causal_lm.h"
 
 namespace keel {
 

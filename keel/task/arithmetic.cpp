@@ -3,7 +3,7 @@
 namespace keel {
 namespace {
 
-constexpr std::array<ArithmeticTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
+constexpr std::array<ArithmeticTask::Level, WorkedTask::kMaxDifficulty> kArithmeticLevels = {{
     {.numbers = 2, .largest = 99, .largest_factor = 0, .completion = 26},
     {.numbers = 3, .largest = 99, .largest_factor = 0, .completion = 46},
     {.numbers = 3, .largest = 999, .largest_factor = 9, .completion = 56},
@@ -20,8 +20,8 @@ struct Term {
 }  // namespace
 
 ArithmeticTask::ArithmeticTask(const TaskOptions& options)
-    : WorkedTask(level_at(kLevels, options.difficulty).completion, {"What is "}),
-      level_(level_at(kLevels, options.difficulty)) {}
+    : WorkedTask(level_at(kArithmeticLevels, options.difficulty).completion, {"What is "}),
+      level_(level_at(kArithmeticLevels, options.difficulty)) {}
 
 Worked ArithmeticTask::draw(Draws& draws) const {
   Worked worked;

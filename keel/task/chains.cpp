@@ -8,14 +8,14 @@
 namespace keel {
 namespace {
 
-constexpr std::string_view kPad = "<pad>", kBos = "<bos>", kEos = "<eos>", kAnswer = "ANS";
-constexpr std::array<char, 3> kOperators = {'+', '-', '*'};
+constexpr std::string_view kPadWord = "<pad>", kBos = "<bos>", kEos = "<eos>", kAnswer = "ANS";
+constexpr std::array<char, 3> kChainOperators = {'+', '-', '*'};
 constexpr double kCarefulError = 0.01;
 
-// One chain in kHeldOutPart is held out. The smallest sizes have at least one held-out chain in 27, which kMaxDraws
+// One chain in kHeldOutChains is held out. The smallest sizes have at least one held-out chain in 27, which kMaxChainDraws
 // draws miss with probability 1e-33; only a broken hash can reach the limit.
-constexpr uint32_t kHeldOutPart = 8;
-constexpr int kMaxDraws = 2000;
+constexpr uint32_t kHeldOutChains = 8;
+constexpr int kMaxChainDraws = 2000;
 
 constexpr std::array<std::string_view, 64> kWords = {
     "so",       "then",      "next",        "thus",         "now",         "hence",     "and",        "also",
@@ -88,7 +88,7 @@ Split chain_split(const Chain& chain) {
   };
   PhiloxBlock state = mix({}, '=', chain.start);
   for (const Chain::Step& step : chain.steps) state = mix(state, static_cast<uint32_t>(step.op), step.operand);
-  return state.word[0] % kHeldOutPart == 0 ? Split::kHeldOut : Split::kTrain;
+  return state.word[0] % kHeldOutChains == 0 ? Split::kHeldOut : Split::kTrain;
 }
 
 ChainsTask::ChainsTask(const TaskOptions& options) : options_(options) {
@@ -117,14 +117,14 @@ Chain ChainsTask::draw_chain(Draws& draws) const {
   Chain chain;
   chain.start = draws.below(modulus);
   for (int64_t step = 0; step < options_.steps; ++step) {
-    const char op = kOperators[draws.below(kOperators.size())];
+    const char op = kChainOperators[draws.below(kChainOperators.size())];
     chain.steps.push_back({op, draws.below(modulus)});
   }
   return chain;
 }
 
 Chain ChainsTask::draw_chain(Draws& draws, Split split) const {
-  for (int draw = 0; draw < kMaxDraws; ++draw) {
+  for (int draw = 0; draw < kMaxChainDraws; ++draw) {
     Chain chain = draw_chain(draws);
     if (chain_split(chain) == split) return chain;
   }
@@ -188,12 +188,12 @@ std::string ChainsTask::answer(std::string_view completion) const {
 }
 
 Tokenizer ChainsTask::tokenizer() const {
-  std::vector<std::string> words = {std::string(kPad),   std::string(kBos), std::string(kEos), "=", ";",
+  std::vector<std::string> words = {std::string(kPadWord),   std::string(kBos), std::string(kEos), "=", ";",
                                     std::string(kAnswer)};
-  for (const char op : kOperators) words.emplace_back(1, op);
+  for (const char op : kChainOperators) words.emplace_back(1, op);
   for (int64_t number = 0; number < options_.modulus; ++number) words.push_back(std::to_string(number));
   words.insert(words.end(), words_.begin(), words_.end());
-  return Tokenizer::word_level(words, {.pad = std::string(kPad), .bos = std::string(kBos), .eos = std::string(kEos)});
+  return Tokenizer::word_level(words, {.pad = std::string(kPadWord), .bos = std::string(kBos), .eos = std::string(kEos)});
 }
 
 }  // namespace keel

@@ -7,7 +7,7 @@
 namespace keel {
 namespace {
 
-constexpr std::array<CountdownTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
+constexpr std::array<CountdownTask::Level, WorkedTask::kMaxDifficulty> kCountdownLevels = {{
     {.numbers = 3, .largest = 9, .largest_target = 50, .completion = 32},
     {.numbers = 3, .largest = 25, .largest_target = 100, .completion = 40},
     {.numbers = 4, .largest = 25, .largest_target = 100, .completion = 60},
@@ -71,10 +71,10 @@ std::string enumeration(const std::vector<int64_t>& numbers) {
 }  // namespace
 
 CountdownTask::CountdownTask(const TaskOptions& options)
-    : WorkedTask(level_at(kLevels, options.difficulty).completion,
+    : WorkedTask(level_at(kCountdownLevels, options.difficulty).completion,
                  {"Combine each of the numbers ", ", ", " and ", " exactly once, with + - * / and brackets, to make ",
                   " + ", " - ", " * ", " / ", " = "}),
-      level_(level_at(kLevels, options.difficulty)) {}
+      level_(level_at(kCountdownLevels, options.difficulty)) {}
 
 Worked CountdownTask::draw(Draws& draws) const {
   for (;;) {

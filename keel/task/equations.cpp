@@ -5,7 +5,7 @@
 namespace keel {
 namespace {
 
-constexpr std::array<EquationsTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
+constexpr std::array<EquationsTask::Level, WorkedTask::kMaxDifficulty> kEquationsLevels = {{
     {.largest_x = 20, .slope = false, .both_sides = false, .brackets = false, .completion = 18},
     {.largest_x = 20, .slope = true, .both_sides = false, .brackets = false, .completion = 26},
     {.largest_x = 20, .slope = true, .both_sides = true, .brackets = false, .completion = 26},
@@ -37,8 +37,8 @@ int64_t nonzero(Draws& draws) {
 }  // namespace
 
 EquationsTask::EquationsTask(const TaskOptions& options)
-    : WorkedTask(level_at(kLevels, options.difficulty).completion, {"Solve ", " for x.", " = "}),
-      level_(level_at(kLevels, options.difficulty)) {}
+    : WorkedTask(level_at(kEquationsLevels, options.difficulty).completion, {"Solve ", " for x.", " = "}),
+      level_(level_at(kEquationsLevels, options.difficulty)) {}
 
 /// outer(slope x + inner) + constant = right x + rest
 Worked EquationsTask::draw(Draws& draws) const {

@@ -3,22 +3,13 @@
 #include <algorithm>
 #include <cctype>
 
-#include "keel/reward/math_verifier.h"
+#include "keel/core/strings.h"
+#include "keel/math/extract.h"
 
 namespace keel {
 namespace {
 
 constexpr size_t kMaxDigits = 18;  // fit into 64 bits
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 std::string_view without_stop_token(std::string_view text) {
   text = trimmed(text);

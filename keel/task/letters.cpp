@@ -3,7 +3,7 @@
 namespace keel {
 namespace {
 
-constexpr std::array<LettersTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
+constexpr std::array<LettersTask::Level, WorkedTask::kMaxDifficulty> kLettersLevels = {{
     {.words = 1, .fewest_syllables = 2, .most_syllables = 3, .completion = 28},
     {.words = 1, .fewest_syllables = 4, .most_syllables = 5, .completion = 44},
     {.words = 2, .fewest_syllables = 3, .most_syllables = 4, .completion = 66},
@@ -16,9 +16,9 @@ constexpr uint32_t kAbsentPart = 8;  // one question in eight is about a letter 
 }  // namespace
 
 LettersTask::LettersTask(const TaskOptions& options)
-    : WorkedTask(level_at(kLevels, options.difficulty).completion,
+    : WorkedTask(level_at(kLettersLevels, options.difficulty).completion,
                  {"How many times does the letter \"", "\" appear in \"", "\"?"}),
-      level_(level_at(kLevels, options.difficulty)) {}
+      level_(level_at(kLettersLevels, options.difficulty)) {}
 
 Worked LettersTask::draw(Draws& draws) const {
   std::string letters, text;

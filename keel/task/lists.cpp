@@ -7,7 +7,7 @@
 namespace keel {
 namespace {
 
-constexpr std::array<ListsTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
+constexpr std::array<ListsTask::Level, WorkedTask::kMaxDifficulty> kListLevels = {{
     {.operations = 1, .fewest_numbers = 3, .most_numbers = 4, .largest = 9, .completion = 48},
     {.operations = 1, .fewest_numbers = 4, .most_numbers = 6, .largest = 20, .completion = 80},
     {.operations = 2, .fewest_numbers = 4, .most_numbers = 6, .largest = 20, .completion = 140},
@@ -15,18 +15,18 @@ constexpr std::array<ListsTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
     {.operations = 5, .fewest_numbers = 6, .most_numbers = 9, .largest = 99, .completion = 520},
 }};
 
-constexpr const char* kReverse = "reverse it";
-constexpr const char* kSort = "sort it from smallest to largest";
+constexpr const char* kReverseList = "reverse it";
+constexpr const char* kSortList = "sort it from smallest to largest";
 constexpr const char* kTotals = "replace every number by the sum of it and all numbers before it";
 constexpr const char* kDouble = "double every number";
 constexpr const char* kOdd = "keep only the odd numbers";
 constexpr const char* kUnique = "remove numbers that occurred before";
 constexpr const char* kAdd = "add ";
 constexpr const char* kToEvery = " to every number";
-constexpr const char* kDrop = "drop the first ";
+constexpr const char* kDropOfList = "drop the first ";
 constexpr const char* kNumbers = " numbers";
-constexpr uint32_t kKinds = 8;
-constexpr size_t kShortest = 2;  // numbers that are always left; five of the operations keep them all
+constexpr uint32_t kListKinds = 8;
+constexpr size_t kShortestList = 2;  // numbers that are always left; five of the operations keep them all
 
 using List = std::vector<int64_t>;
 
@@ -42,10 +42,10 @@ std::string apply(uint32_t kind, List& list, Draws& draws) {
   switch (kind) {
     case 0:
       std::reverse(list.begin(), list.end());
-      return kReverse;
+      return kReverseList;
     case 1:
       std::sort(list.begin(), list.end());
-      return kSort;
+      return kSortList;
     case 2:
       for (size_t i = 1; i < list.size(); ++i) list[i] += list[i - 1];
       return kTotals;
@@ -68,7 +68,7 @@ std::string apply(uint32_t kind, List& list, Draws& draws) {
     default: {
       const size_t some = 2 + static_cast<size_t>(number) % 2;
       list.erase(list.begin(), list.begin() + static_cast<long>(std::min(some, list.size())));
-      return written(kDrop, some, kNumbers);
+      return written(kDropOfList, some, kNumbers);
     }
   }
 }
@@ -76,10 +76,10 @@ std::string apply(uint32_t kind, List& list, Draws& draws) {
 }  // namespace
 
 ListsTask::ListsTask(const TaskOptions& options)
-    : WorkedTask(level_at(kLevels, options.difficulty).completion,
-                 {"Start with the list [", "]: ", ". What is the result?", ", then ", ", ", "] -> [", kReverse, kSort,
-                  kTotals, kDouble, kOdd, kUnique, kAdd, kToEvery, kDrop, kNumbers}),
-      level_(level_at(kLevels, options.difficulty)) {}
+    : WorkedTask(level_at(kListLevels, options.difficulty).completion,
+                 {"Start with the list [", "]: ", ". What is the result?", ", then ", ", ", "] -> [", kReverseList, kSortList,
+                  kTotals, kDouble, kOdd, kUnique, kAdd, kToEvery, kDropOfList, kNumbers}),
+      level_(level_at(kListLevels, options.difficulty)) {}
 
 Worked ListsTask::draw(Draws& draws) const {
   List list(static_cast<size_t>(between(draws, level_.fewest_numbers, level_.most_numbers)));
@@ -87,13 +87,13 @@ Worked ListsTask::draw(Draws& draws) const {
   if (draws.below(2) == 0) list.back() = list[draws.below(static_cast<uint32_t>(list.size()))];  // for kUnique
   const std::string start = text_of(list);
   std::vector<std::string> operations;
-  std::array<bool, kKinds> used = {};
+  std::array<bool, kListKinds> used = {};
   Worked worked;
   while (static_cast<int64_t>(operations.size()) < level_.operations) {
-    const uint32_t kind = draws.below(kKinds);
+    const uint32_t kind = draws.below(kListKinds);
     List next = list;
     const std::string operation = apply(kind, next, draws);
-    if (used[kind] || next.size() < kShortest) continue;
+    if (used[kind] || next.size() < kShortestList) continue;
     used[kind] = true;
     operations.push_back(operation);
     worked.steps.push_back(written(text_of(list), " -> ", text_of(next)));

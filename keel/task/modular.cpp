@@ -3,7 +3,7 @@
 namespace keel {
 namespace {
 
-constexpr std::array<ModularTask::Level, WorkedTask::kMaxDifficulty> kLevels = {{
+constexpr std::array<ModularTask::Level, WorkedTask::kMaxDifficulty> kModularLevels = {{
     {.largest = 9, .largest_modulus = 9, .largest_exponent = 0, .completion = 46},
     {.largest = 20, .largest_modulus = 20, .largest_exponent = 0, .completion = 58},
     {.largest = 99, .largest_modulus = 99, .largest_exponent = 0, .completion = 64},
@@ -25,8 +25,8 @@ int64_t power(int64_t base, int64_t exponent, int64_t modulus, std::vector<std::
 }  // namespace
 
 ModularTask::ModularTask(const TaskOptions& options)
-    : WorkedTask(level_at(kLevels, options.difficulty).completion, {"What is (", " mod "}),
-      level_(level_at(kLevels, options.difficulty)) {}
+    : WorkedTask(level_at(kModularLevels, options.difficulty).completion, {"What is (", " mod "}),
+      level_(level_at(kModularLevels, options.difficulty)) {}
 
 Worked ModularTask::draw(Draws& draws) const {
   Worked worked;

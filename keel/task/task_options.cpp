@@ -1,7 +1,7 @@
-#include "keel/core/options.h"
+#include "keel/core/options/options.h"
 #include "keel/task/chains.h"
 #include "keel/task/task.h"
-#include "keel/task/tasks.h"
+#include "keel/task/task_table.h"
 #include "keel/task/worked_task.h"
 
 namespace keel {

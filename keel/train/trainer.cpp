@@ -2,21 +2,21 @@
 
 #include <ATen/ATen.h>
 
-#include "keel/core/device.h"
 #include "keel/core/interrupt.h"
-#include "keel/model/finite_weights.h"
+#include "keel/core/tensor/device.h"
+#include "keel/core/tensor/stopwatch.h"
+#include "keel/model/network/finite_weights.h"
 #include "keel/reward/scoring_queue.h"
 #include "keel/rollout/sampling_weights.h"
-#include "keel/train/annotate.h"
-#include "keel/train/minibatches.h"
-#include "keel/train/policy_update.h"
-#include "keel/train/sample_notes.h"
-#include "keel/train/self_test.h"
-#include "keel/train/stopwatch.h"
-#include "keel/train/token_metrics.h"
-#include "keel/train/token_worth.h"
-#include "keel/train/unjudged.h"
-#include "keel/train/update_certificate.h"
+#include "keel/train/metrics/sample_notes.h"
+#include "keel/train/metrics/token_metrics.h"
+#include "keel/train/start/agreement.h"
+#include "keel/train/update/annotate.h"
+#include "keel/train/update/minibatches.h"
+#include "keel/train/update/policy_update.h"
+#include "keel/train/update/token_advantages.h"
+#include "keel/train/update/unjudged.h"
+#include "keel/train/update/update_certificate.h"
 
 namespace keel {
 namespace {

@@ -8,17 +8,18 @@
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
+#include "keel/core/prompt.h"
+#include "keel/evaluation/evaluation.h"
 #include "keel/record/run_folder.h"
 #include "keel/reward/score.h"
-#include "keel/train/adaptive_thresholds.h"
-#include "keel/train/checkpoint.h"
-#include "keel/train/config.h"
-#include "keel/train/critic_training.h"
-#include "keel/train/evaluation.h"
-#include "keel/train/optimizer.h"
-#include "keel/train/policy_tokens.h"
-#include "keel/train/problems.h"
-#include "keel/train/state.h"
+#include "keel/train/checkpoint/checkpoint.h"
+#include "keel/train/checkpoint/state.h"
+#include "keel/train/config/config.h"
+#include "keel/train/start/problems.h"
+#include "keel/train/update/adaptive_thresholds.h"
+#include "keel/train/update/critic_training.h"
+#include "keel/train/update/optimizer.h"
+#include "keel/train/update/policy_tokens.h"
 
 namespace keel {
 

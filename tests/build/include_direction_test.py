@@ -10,30 +10,70 @@ import tempfile
 
 MAX_LINES = 500
 CODE = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake"}
-WITH_OPENMP = {"keel/model/for_rows.h", "keel/model/large_pages.cpp", "keel/model/layer_ops.cpp",
-               "keel/model/next_token.cpp", "keel/rollout/sampler.cpp"}
+WITH_OPENMP = {"keel/model/formats/safetensors/large_pages.cpp", "keel/ops/for_rows.h", "keel/ops/layer_ops.cpp",
+               "keel/ops/next_token.cpp", "keel/ops/sampler.cpp"}
 READS_JSON = {"keel/core/json_reader.cpp"}
+OPENS_DEVICES = {"keel/core/tensor/device.cpp"}  # and refuses one that a build has no kernels for
 HEADERS = {".h", ".cuh"}
 
-# A room of keel/ and the rooms it may include besides itself.
-_MODEL = {"core", "text", "kernels"}
-_REWARD = _MODEL | {"data"}
-_TASK = _REWARD | {"reward"}
-_TRAIN = _TASK | {"objective", "record", "task", "model", "rollout"}
+# A room of keel/ (the longest path that fits a file) and the rooms it may include besides itself. "NAME/*" is every room
+# below NAME and NAME itself; "core" means its own files, not the rooms below it.
 ROOMS = {
-    "core": set(),
-    "kernels": set(),  # and keel/core/philox.h
-    "text": {"core"},
-    "objective": {"core"},
-    "record": {"core", "text", "objective"},
-    "data": _MODEL,
-    "model": _MODEL,
-    "reward": _REWARD,
-    "task": _TASK,
-    "rollout": _MODEL | {"data", "model"},
-    "train": _TRAIN,
-    "study": _TRAIN | {"train"},
+    "core": "",
+    "core/files": "core",
+    "core/options": "core core/files",
+    "core/tensor": "core",
+    "kernels": "",  # and keel/core/philox.h, as the rooms below it
+    "kernels/cpu": "kernels",
+    "kernels/cuda": "kernels",
+    "math/arithmetic": "",
+    "math/algebra": "math/arithmetic",
+    "math/reading": "math/arithmetic",
+    "math/meaning": "math/arithmetic math/algebra math/reading",
+    "math": "math/*",
+    "ops": "core core/tensor kernels/*",
+    "text/characters": "core",
+    "text/regex": "core text/characters",
+    "text/tokenizer": "core core/files text/characters text/regex",
+    "text/jinja/objects": "core text/characters",
+    "text/jinja/syntax": "core text/characters text/jinja/objects",
+    "text/jinja/library": "core text/characters text/jinja/objects",
+    "text/jinja": "core text/characters text/jinja/objects text/jinja/syntax",
+    "text/chat": "core core/files text/*",
+    "objective/regions": "core core/tensor",
+    "objective": "core core/options core/tensor objective/regions",
+    "record/charts": "core",
+    "record": "core core/files record/charts",
+    "record/report": "core core/files record record/charts",
+    "data/rows": "core core/files",
+    "data": "core core/files core/options data/rows text/chat text/tokenizer",
+    "reward/programs": "core core/files",
+    "reward/functions": "core core/files math text/characters text/regex reward/programs",
+    "reward": "core core/files core/options core/tensor math text/tokenizer reward/functions reward/programs",
+    "task": "core core/options math text/tokenizer",
+    "model/formats": "core core/files core/tensor",
+    "model/formats/safetensors": "core core/files core/tensor model/formats",
+    "model/formats/gguf": "core core/files core/tensor model/formats",
+    "model/network": "core core/options core/tensor ops",
+    "model/families": "core core/files core/tensor model/formats model/network",
+    "model/folder": "core core/files core/tensor text/regex text/tokenizer model/formats/* model/network model/families",
+    "model": "core core/files core/tensor text/chat text/tokenizer model/*",
+    "rollout": "core core/options core/tensor text/tokenizer ops model/network",
+    "evaluation": "core core/options core/tensor math text/tokenizer data task reward model model/network rollout",
+    "distributed": "core core/tensor",
+    "train/update": "core core/options core/tensor ops objective objective/regions model/network distributed",
+    "train/metrics": "core core/tensor text/tokenizer ops objective/regions train/update",
+    "train/config": "core core/files core/options data task reward objective model model/network rollout evaluation train/update",
+    "train/checkpoint": "core core/files core/tensor record model model/*",
+    "train/start": "core core/files core/tensor data task reward text/tokenizer text/chat model model/* rollout train/checkpoint "
+                   "train/config train/update",
+    "train": "*",
+    "study": "*",
 }
+PLAIN = ("core", "math", "text", "data", "task", "record", "reward/programs", "reward/functions")  # see no LibTorch
+WITH_TENSORS = {"core/tensor"}  # but this
+MAX_NAMES = 25  # of a room; a header and its source are one
+ONE_IDEA = {frozenset({"keel/text/jinja/objects/runtime", "keel/text/jinja/objects/value"})}  # the only circle of files
 OUTER = ("cli", "python", "bench", "sandbox")  # may include every room; no room may include them
 
 FORBIDDEN_HEADERS = {
@@ -43,14 +83,44 @@ FORBIDDEN_HEADERS = {
 }
 
 
+def room_of(path):
+    """The room of a file, the longest that fits, or None; `path` is relative to the repository root."""
+    folder = path.parent.as_posix()
+    if not folder.startswith("keel/"):
+        return None
+    room = folder[len("keel/"):]
+    while room and room not in ROOMS:
+        room = room.rpartition("/")[0]
+    return room or None
+
+
+def may_include(room, other):
+    """Whether a file of one room may include a file of another."""
+    for entry in ROOMS[room].split():
+        if entry in ("*", other) or (entry.endswith("/*") and (other + "/").startswith(entry[:-1])):
+            return True
+    return room == other
+
+
+def is_plain(room):
+    return room not in WITH_TENSORS and any((room + "/").startswith(plain + "/") for plain in PLAIN)
+
+
+def is_kernels(room):
+    return (room + "/").startswith("kernels/")
+
+
 def check_include(path, room, angle, target):
-    """The reason why `path` (relative, in keel/<room> or an outer folder if room is None) may not include, or None."""
+    """The reason why `path` (in the room, or in an outer folder if that is None) may not include, or None."""
     if angle:
         for pattern, reason in FORBIDDEN_HEADERS.items():
             if re.fullmatch(pattern, target):
                 return f"<{target}>: {reason}"
-        if room == "kernels" and re.match(r"(torch|ATen|c10)/", target):
-            return f"<{target}>: kernels are compiled without LibTorch"
+        if room and re.match(r"(torch|ATen|c10)/", target):
+            if is_kernels(room):
+                return f"<{target}>: kernels are compiled without LibTorch"
+            if is_plain(room):
+                return f"<{target}>: {room} is a plain room, compiled without LibTorch"
         return None
     if path.as_posix() == "keel/core/philox.h":
         return f'"{target}": philox.h has no includes of its own'
@@ -60,10 +130,12 @@ def check_include(path, room, angle, target):
         return None if known else f'"{target}": include by the full path from the repository root'
     if parts[0] != "keel" or len(parts) < 3:
         return f'"{target}": the library includes by full path, "keel/ROOM/FILE.h", and nothing outside keel/'
-    allowed = ROOMS[room] | {room}
-    if parts[1] in allowed or (room == "kernels" and target == "keel/core/philox.h"):
+    if is_kernels(room) and target == "keel/core/philox.h":
         return None
-    return f'"{target}": {room} may include only {", ".join(sorted(allowed))}'
+    other = room_of(pathlib.PurePosixPath(target))
+    if other and may_include(room, other):
+        return None
+    return f'"{target}": {room} may include only {ROOMS[room] or "itself"}'
 
 
 def check_file(path, text):
@@ -73,10 +145,12 @@ def check_file(path, text):
         yield MAX_LINES + 1, f"{len(lines)} lines; a file has at most {MAX_LINES}"
     if path.parts[0] not in ("keel",) + OUTER or path.suffix not in {".h", ".cpp", ".cu", ".cuh"}:
         return
-    room = path.parts[1] if path.parts[0] == "keel" and len(path.parts) > 2 else None
-    if path.parts[0] == "keel" and room not in ROOMS:
+    room = room_of(path)
+    if path.parts[0] == "keel" and room is None:
         yield 1, f"is in no room of keel/ that has a row in the table of {pathlib.Path(__file__).name}"
         return
+    if room and path.stem.endswith("_test"):
+        yield 1, "tests live in tests/, which mirrors the rooms"
     if path.suffix in HEADERS and not any(line.strip() == "#pragma once" for line in lines):
         yield 1, "a header starts with #pragma once"
     for number, line in enumerate(lines, 1):
@@ -87,16 +161,76 @@ def check_file(path, text):
                 yield number, reason
         code = line.split("//")[0]
         if re.search(r"\b(remove_all|(recursive_)?directory_iterator)\b", code):
-            yield number, "torch packages export broken ones; use remove_tree and list_directory of keel/core/file.h"
+            yield number, "torch packages export broken ones; use remove_tree and list_directory of keel/core/files/file.h"
         if re.search(r"\bstd\s*::\s*(w?c?s?regex|regex_\w+)\b", code):
             yield number, "std::regex crashes and hangs on long input"
-        if re.search(r"\bat\s*::\s*parallel_for\b|keel/model/for_rows\.h", code) and path.as_posix() not in WITH_OPENMP:
+        if re.search(r"\bat\s*::\s*parallel_for\b|keel/ops/for_rows\.h", code) and path.as_posix() not in WITH_OPENMP:
             yield number, "a plain loop without OpenMP: name the file in CMakeLists.txt and in WITH_OPENMP here"
         raw_parser = r"(\b[Jj]son|_json|basic_json<.*>)\s*::\s*(parse|accept|sax_parse|from_\w+)\s*\("
         if re.search(raw_parser, code) and path.as_posix() not in READS_JSON:
             yield number, "JSON from outside can be nested deep; read it with keel/core/json_reader.h"
+        if "KEEL_HAS_CUDA" in code and room not in (None, "ops") and path.as_posix() not in OPENS_DEVICES:
+            yield number, "whether a build has CUDA kernels is known in ops, and where a device is opened"
         if path.suffix in HEADERS and re.search(r"\busing\s+namespace\b", code):
             yield number, "no `using namespace` in a header"
+
+
+def sources_of(root):
+    """The files of the library's C++ below `root`, relative, with what each includes of it."""
+    result = {}
+    for file in sorted((root / "keel").rglob("*")):
+        if file.is_file() and file.suffix in {".h", ".cpp", ".cu", ".cuh"}:
+            text = file.read_text(encoding="utf-8")
+            result[file.relative_to(root)] = re.findall(r'^\s*#\s*include\s*"(keel/[^"]+)"', text, re.MULTILINE)
+    return result
+
+
+def circles(edges):
+    """The strongly connected parts of a graph {node: set of nodes} that have more than one node (Tarjan)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(edges.get(node, ())):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            part = stack[stack.index(node):]
+            del stack[stack.index(node):]
+            if len(part) > 1:
+                found.append(frozenset(part))
+
+    sys.setrecursionlimit(10000)
+    for node in sorted(edges):
+        if node not in index:
+            visit(node)
+    return found
+
+
+def check_structure(sources):
+    """Yields (place, what is wrong) for rooms that are too full and for circles between files and between rooms."""
+    names, files, rooms = {}, {}, {}
+    for path, includes in sources.items():
+        room, name = room_of(path), path.with_suffix("").as_posix()
+        if room is None:
+            continue
+        names.setdefault(path.parent.as_posix(), set()).add(name)
+        for target in map(pathlib.PurePosixPath, includes):
+            other = target.with_suffix("").as_posix()
+            if other != name:
+                files.setdefault(name, set()).add(other)
+            if room_of(target) not in (None, room):
+                rooms.setdefault(room, set()).add(room_of(target))
+    for folder, inside in sorted(names.items()):
+        if len(inside) > MAX_NAMES:
+            yield folder, f"{len(inside)} names in one room; {MAX_NAMES} are enough for one"
+    for circle in circles(files) + circles(rooms):
+        if circle not in ONE_IDEA:
+            yield min(circle), "a circle of includes: " + ", ".join(sorted(circle))
 
 
 def violations(root):
@@ -108,53 +242,76 @@ def violations(root):
             if file.is_file() and file.suffix in CODE:
                 for number, what in check_file(path, file.read_text(encoding="utf-8")):
                     found.append(f"{path}:{number}: {what}")
+    found += [f"{place}:1: {what}" for place, what in check_structure(sources_of(root))]
     return found
+
+
+def print_rooms(root):
+    """The rooms with their files, and whether the plain ones are."""
+    counts = {}
+    for path in sources_of(root):
+        room = room_of(path)
+        counts.setdefault(room, set()).add(path.with_suffix("").as_posix())
+    for room, inside in sorted(counts.items(), key=lambda item: str(item[0])):
+        print(f"{room or 'no room':28} {len(inside):3} names{'  plain' if room and is_plain(room) else ''}")
+    print(f"{len(counts)} rooms, {sum(map(len, counts.values()))} names")
 
 
 GOOD = {
     "keel/core/philox.h": "#pragma once\n",
-    "keel/core/json_reader.cpp": "Json::sax_parse(text, &listener);\n",
-    "keel/reward/reply.cpp": "Json reply = parse_json(text);  // Json::parse(text) would not do\n",
-    "keel/core/tensor.h": "#pragma once\n#include <ATen/core/Tensor.h>\n",
+    "keel/core/tensor/tensor.h": "#pragma once\n#include <ATen/core/Tensor.h>\n",
     "keel/kernels/cuda/sample.cu": '#include "keel/core/philox.h"\n#include "keel/kernels/cuda/sample.h"\n',
-    "keel/record/report.cpp": '#include <vector>\n#include "keel/objective/methods.h"\n#include "keel/record/report.h"\n',
-    "keel/train/trainer.cpp": '#include "keel/rollout/engine.h"\n#include "keel/task/tasks.h"\n',
-    "keel/text/long.cpp": "// std::regex is not used here, and a comment may say so\n" + "\n" * 499,
-    "keel/text/words.cpp": "using namespace std::string_literals;\n",
+    "keel/record/report/report.cpp": '#include <vector>\n#include "keel/record/charts/html.h"\n#include "keel/record/run_data.h"\n',
+    "keel/train/trainer.cpp": '#include "keel/rollout/engine.h"\n#include "keel/task/task_table.h"\n',
+    "keel/model/folder/folder.cpp": '#include "keel/model/formats/gguf/gguf_file.h"\n#include "keel/model/formats/weight_dtypes.h"\n',
+    "keel/ops/sampler.cpp": "#ifdef KEEL_HAS_CUDA\n#endif\n",
+    "keel/text/chat/long.cpp": "// std::regex is not used here, and a comment may say so\n" + "\n" * 499,
+    "keel/text/chat/words.cpp": "using namespace std::string_literals;\n",
+    "keel/text/jinja/objects/runtime.h": '#pragma once\n#include "keel/text/jinja/objects/value.h"\n',
+    "keel/text/jinja/objects/value.cpp": '#include "keel/text/jinja/objects/runtime.h"\n',
     "cli/main.cpp": '#include "keel/study/study.h"\n#include "keel_commit.h"\n#include "cli/commands.h"\n',
 }
 
-# One file each that breaks one rule, and the line where.
+# One file each that breaks one rule, and the line where; None: beside others that belong to it.
 BAD = {
-    "keel/core/a.h": ('#pragma once\n#include "keel/text/tokenizer.h"\n', 2),
+    "keel/core/a.h": ('#pragma once\n#include "keel/text/tokenizer/tokenizer.h"\n', 2),
     "keel/core/b.h": ("namespace keel {}\n", 1),
     "keel/core/c.h": ("#pragma once\n\nusing namespace keel;\n", 3),
     "keel/core/philox.h": ('#pragma once\n#include "keel/core/random.h"\n', 2),
+    "keel/core/files/plain.cpp": ("#include <c10/core/Device.h>\n", 1),
     "keel/kernels/cpu/d.cpp": ('#include "keel/core/error.h"\n', 1),
     "keel/kernels/cuda/e.cu": ("#include <vector>\n#include <ATen/ATen.h>\n", 2),
-    "keel/objective/f.cpp": ('#include "keel/model/causal_lm.h"\n', 1),
+    "keel/objective/f.cpp": ('#include "keel/model/network/causal_lm.h"\n', 1),
     "keel/rollout/g.cpp": ('#include "keel/objective/methods.h"\n', 1),
-    "keel/model/h.cpp": ('#include "keel/data/prompt_stream.h"\n', 1),
-    "keel/reward/i.cpp": ('#include "keel/task/tasks.h"\n', 1),
-    "keel/train/j.cpp": ('#include "keel/study/study.h"\n', 1),
+    "keel/model/network/h.cpp": ('#include "keel/model/folder/model_folder.h"\n', 1),
+    "keel/reward/i.cpp": ('#include "keel/task/task_table.h"\n', 1),
+    "keel/record/cuda.cpp": ("#ifdef KEEL_HAS_CUDA\n#endif\n", 1),
     "keel/train/k.cpp": ('#  include "cli/commands.h"\n', 1),
     "keel/train/l.cpp": ('#include "trainer.h"\n', 1),
     "keel/train/m.cpp": ("#include <torch/torch.h>\n", 1),
-    "keel/text/n.cpp": ("bool f(const char* s) {\n  return std::regex_search(s, std::regex(s));\n}\n", 2),
-    "keel/text/o.cpp": ("#include <regex>\n", 1),
+    "keel/train/self_test.cpp": ("\n", 1),
+    "keel/text/chat/n.cpp": ("bool f(const char* s) {\n  return std::regex_search(s, std::regex(s));\n}\n", 2),
+    "keel/text/chat/o.cpp": ("#include <regex>\n", 1),
     "keel/model/v.cpp": ("at::parallel_for(0, rows, 1, body);\n", 1),
-    "keel/model/x.cpp": ('#include "keel/model/for_rows.h"\n', 1),
     "keel/train/w.cpp": ("auto n = std::filesystem::remove_all(path);\n", 1),
+    "keel/text/chat/p.cpp": ("\n" * 501, 501),
+    "keel/rollout/x.cpp": ('#include "keel/ops/for_rows.h"\n', 1),
     "keel/reward/x.cpp": ("\nconst Json reply = Json::parse(text, nullptr, false);\n", 2),
     "cli/y.cpp": ("nlohmann::ordered_json::sax_parse(text, &reader);\n", 1),
     "python/z.cpp": ("auto tree = nlohmann::json::from_cbor(bytes);\n", 1),
-    "keel/text/p.cpp": ("\n" * 501, 501),
     "keel/attic/q.cpp": ("\n", 1),
     "keel/r.cpp": ("\n", 1),
+    "keel/data/rows/x.h": ('#pragma once\n#include "keel/data/rows/y.h"\n', None),
+    "keel/data/rows/y.h": ('#pragma once\n#include "keel/data/rows/z.h"\n', None),
+    "keel/data/rows/z.cpp": ('#include "keel/data/rows/x.h"\n', None),
+    "keel/data/rows/x": (None, 1),  # the circle, reported at its first name
     "bench/s.cpp": ("#include <torch/torch.h>\n", 1),
     "cli/t.cpp": ('#include "commands.h"\n', 1),
     "tests/core/u_test.cpp": ("\n" * 501, 501),
 }
+for number in range(MAX_NAMES + 1):
+    BAD[f"keel/task/full_{number}.cpp"] = ("\n", None)
+BAD["keel/task"] = (None, 1)
 
 
 def self_check():
@@ -166,9 +323,10 @@ def self_check():
             expected = set()
             for name, content in files.items():
                 text, line = content if is_bad else (content, None)
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                (root / name).write_text(text)
-                if is_bad:
+                if text is not None:
+                    (root / name).parent.mkdir(parents=True, exist_ok=True)
+                    (root / name).write_text(text)
+                if line is not None:
                     expected.add(f"{name}:{line}")
             found = [":".join(violation.split(":")[:2]) for violation in violations(root)]
             wrong += [f"self-check: {place} breaks a rule and was not found" for place in expected - set(found)]
@@ -181,6 +339,7 @@ def self_check():
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]).resolve()
     found = self_check() + violations(root)
+    print_rooms(root)
     print("\n".join(found))
     print(f"{len(found)} violations of the rules of the house" if found else "the house is in order")
     return 1 if found else 0

@@ -182,8 +182,10 @@ class ImpossibleSettings(support.Test):
     def test_a_model_that_does_not_fit_the_machine_is_refused_before_anything_is_made(self):
         self.refused("hidden_size 1048576", "GiB", "choose smaller sizes", model={"hidden_size": 1 << 20, "heads": 8})
         self.refused("layers 65536", "GiB", model={"hidden_size": 1 << 14, "heads": 8, "layers": 65536})
-        self.refused("max_positions 134217728", "GiB",
-                     model={"hidden_size": 1 << 12, "heads": 1, "max_positions": 1 << 27})
+
+    def test_positions_that_nobody_uses_take_no_memory(self):
+        self.assert_exit(train(self.folder / "run", sft={"steps": 0}, train={"steps": 1}, eval={"prompts": 0},
+                               model={"max_positions": 1 << 27}), 0)
 
     def test_memory_that_runs_out_later_is_a_health_guard_and_no_internal_error(self):
         # 3 GiB of addresses let the libraries load, but not the key-value cache of these rollouts.
@@ -217,7 +219,7 @@ class ImpossibleSettings(support.Test):
             self.refused(f"objective.{key}", f"verl's actor_rollout_ref.actor.{key} is objective.{ours} here", objective={key: 0.2})
 
     def test_a_parameter_that_the_method_does_not_have(self):
-        self.refused("objective.ratio_cap", "grpo", "low, high", objective={"method": "grpo", "ratio_cap": 3})
+        self.refused("objective.ratio_cap", "gspo", "low, high", objective={"method": "gspo", "ratio_cap": 3})
 
     def test_a_method_that_is_not_there(self):
         self.refused("objective.method", "keel methods", objective={"method": "dpo"})
@@ -264,6 +266,8 @@ class Generate(support.Test):
         size = len(tokenizer["model"]["vocab"])
         tokenizer["model"]["vocab"]["novel"] = size
         path.write_text(json.dumps(tokenizer))
+        self.assert_refused(self.generate(["1", "novel"], "--max-new-tokens", "1"), 3, "tokenizer.json", "manifest.json")
+        (self.model / "manifest.json").unlink()  # as one does who changes a checkpoint
         self.assert_refused(self.generate(["1", "novel"], "--max-new-tokens", "1"), 3, f"token {size}", '"novel"',
                             f"vocabulary of {size}", "without resizing the embedding")
 

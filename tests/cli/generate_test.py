@@ -17,15 +17,16 @@ class Generate(support.Test):
         super().setUp()
         self.assert_exit(train(self.folder / "start", sft={"steps": 5, "noisy_steps": 1}, train={"steps": 0},
                                eval={"prompts": 0}), 0)
-        (checkpoint,) = (self.folder / "start" / "checkpoints").glob("step-*")
+        checkpoint = max((self.folder / "start" / "checkpoints").glob("step-*"))
         self.model = self.folder / "model"
         shutil.copytree(checkpoint, self.model)
+        (self.model / "manifest.json").unlink()  # its files are changed here
 
     def say(self, **keys):
         (self.model / "generation_config.json").write_text(json.dumps(keys))
 
-    def generate(self, *options, prompt="<bos> 1 + 2 ="):
-        return keel("generate", "--model", self.model, "--prompt", prompt, "--max-new-tokens", 12, *options)
+    def generate(self, *options, prompt="<bos> 1 + 2 =", tokens=12):
+        return keel("generate", "--model", self.model, "--prompt", prompt, "--max-new-tokens", tokens, *options)
 
     def rows(self, *options, **more):
         result = self.generate("--json", *options, **more)
@@ -45,7 +46,8 @@ class Generate(support.Test):
         self.assertEqual(len({row["seed"] for row in rows}), 1)
         again = self.rows("-n", 2, "--seed", rows[0]["seed"])
         self.assertEqual(again, rows)
-        self.assertNotIn("seed", self.generate("--temperature", 0).stderr)  # nothing is random then
+        greedy = self.generate("--temperature", 0, "--json")  # nothing is random then
+        self.assertNotIn("seed", greedy.stderr + greedy.stdout)
 
     def test_another_prompt_has_other_noise_under_the_same_seed(self):
         """Prompts of one length whose distributions hardly differ: with the same noise nearly every token would be the same."""
@@ -97,10 +99,10 @@ class Generate(support.Test):
         """Log-probs under top-k are those of all tokens less the log of what the likeliest k have together."""
         self.say()
         for k in (1, 2, 3):
-            firsts = {row["tokens"][0]: row["logprobs"][0] for row in self.rows("-n", 400, "--seed", 5, "--top-k", k, "--max-new-tokens", 1)}
+            firsts = {row["tokens"][0]: row["logprobs"][0] for row in self.rows("-n", 400, "--seed", 5, "--top-k", k, tokens=1)}
             self.assertEqual(len(firsts), k, firsts)
             self.assertAlmostEqual(sum(math.exp(logp) for logp in firsts.values()), 1, places=5)
-        everything = {row["tokens"][0]: row["logprobs"][0] for row in self.rows("-n", 400, "--seed", 5, "--max-new-tokens", 1)}
+        everything = {row["tokens"][0]: row["logprobs"][0] for row in self.rows("-n", 400, "--seed", 5, tokens=1)}
         likeliest = sorted(everything, key=everything.get)[-3:]
         self.assertEqual(set(firsts), set(likeliest))
         mass = math.log(sum(math.exp(everything[token]) for token in likeliest))
@@ -124,27 +126,23 @@ class Generate(support.Test):
 
     # Text ----------------------------------------------------------------------------------------------------------------
 
-    def teach(self, word):
-        """Makes the tokenizer's likeliest answer a word of ours."""
+    def test_control_characters_are_shown_and_layout_stays(self):
+        def greedy(*options):
+            result = self.generate("--temperature", 0, *options, prompt="<bos>", tokens=1)
+            self.assert_exit(result, 0)
+            return result.stdout
+
+        self.say()
+        (likeliest,) = json.loads(greedy("--json"))["tokens"]
+        word = "a\x1b[2J\tb\nc\x9b31m\u202e\x7f"
         path = self.model / "tokenizer.json"
         tokenizer = json.loads(path.read_text())
-        vocabulary = tokenizer["model"]["vocab"]
-        token = self.rows("--temperature", 0, "--max-new-tokens", 1)[0]["tokens"][0]
-        (old,) = [name for name, number in vocabulary.items() if number == token]
-        del vocabulary[old]
-        vocabulary[word] = token
+        tokenizer["model"]["vocab"] = {word if token == likeliest else name: token for name, token in tokenizer["model"]["vocab"].items()}
         path.write_text(json.dumps(tokenizer))
-
-    def test_control_characters_are_shown_and_layout_stays(self):
-        self.say()
-        self.teach("a\x1b[2J\tb\nc\x9b31m\u202e\x7f")
-        plain = self.generate("--temperature", 0, "--max-new-tokens", 1)
-        self.assertEqual(plain.stdout, "a\\x1b[2J\tb\nc\\u009b31m\\u202e\\x7f\n")
-        raw = self.generate("--temperature", 0, "--max-new-tokens", 1, "--raw")
-        self.assertEqual(raw.stdout, "a\x1b[2J\tb\nc\x9b31m\u202e\x7f\n")
-        rows = self.generate("--temperature", 0, "--max-new-tokens", 1, "--json")
-        self.assertEqual(json.loads(rows.stdout)["text"], "a\x1b[2J\tb\nc\x9b31m\u202e\x7f")
-        self.assertTrue(rows.stdout.isascii(), rows.stdout)
+        self.assertEqual(greedy(), "a\\x1b[2J\tb\nc\\u009b31m\\u202e\\x7f\n")
+        self.assertEqual(greedy("--raw"), word + "\n")
+        self.assertEqual(json.loads(greedy("--json"))["text"], word)
+        self.assertTrue(greedy("--json").isascii())
         self.assert_exit(self.generate("--raw", "--json"), 2)
 
 
@@ -183,7 +181,7 @@ class Terminal(support.Test):
     def setUp(self):
         super().setUp()
         self.assert_exit(train(self.folder / "start", sft={"steps": 0}, train={"steps": 0}, eval={"prompts": 0}), 0)
-        (checkpoint,) = (self.folder / "start" / "checkpoints").glob("step-*")
+        checkpoint = max((self.folder / "start" / "checkpoints").glob("step-*"))
         self.model = self.folder / "model"
         shutil.copytree(checkpoint, self.model)
         for name in ("manifest.json", "optimizer.safetensors", "state.json"):

@@ -59,6 +59,17 @@ class HostileFiles(support.Test):
         shutil.move(self.base / "adapter", self.adapter)
         for name in ("manifest.json", "optimizer.safetensors", "state.json"):
             (self.base / name).unlink()
+        self.data = self.folder / "data.jsonl"
+        self.data.write_text('{"prompt": "<bos> 1 + 1 =", "answer": "2"}\n')
+
+    def with_model(self, command, *settings, data=None):
+        """keel train or eval of the model on rows; a one-token run when nothing is wrong."""
+        config = self.folder / "config.json"
+        rows = [str(data or self.data)]
+        config.write_text(json.dumps({"model": {"path": str(self.base)}, "data": {"files": rows, "eval_files": rows},
+                                      "rollout": {"max_new_tokens": 1, "samples_per_prompt": 2}, "reward": {"functions": ["exact"]},
+                                      "train": {"steps": 1, "prompts_per_step": 1}, "run": {"dir": str(self.folder / "none")}}))
+        return measured(command, config, *settings)
 
     def generate(self, *more):
         return measured("generate", "--model", self.base, "--prompt", "1 +", "--max-new-tokens", "2", *more)
@@ -80,8 +91,7 @@ class HostileFiles(support.Test):
         path.write_text(text)
 
     def eval_adapter(self):
-        return measured("eval", support.QUICKSTART, f"model={self.base}", f"lora.adapter={self.adapter}", "eval.prompts=2",
-                        "sft.steps=0", f"run.dir={self.folder}/none")
+        return self.with_model("eval", f"lora.adapter={self.adapter}")
 
     # Nested deep -------------------------------------------------------------------------------------------------------
 
@@ -108,19 +118,16 @@ class HostileFiles(support.Test):
 
     def test_rows_and_answers_that_are_nested_deep(self):
         rows = self.folder / "rows.jsonl"
-        sound = '{"completion": "1", "answer": "1", "prediction": "1", "gold": "1"}\n'
         for text in NESTED.values():
             for row in (text, '{"completion": "1", "answer": ' + text + "}"):
-                rows.write_text(sound + row + "\n")
-                self.assert_bad_input(measured("reward", rows, "reward.functions=[match]"), "rows.jsonl:2:", "nested deeper than 512")
-                self.assert_bad_input(measured("verify", rows), "rows.jsonl:2:", "nested deeper than 512")
+                rows.write_text('{"completion": "1", "answer": "1"}\n' + row + "\n")
+                self.assert_bad_input(measured("reward", rows, "reward.functions=[exact]"), "rows.jsonl:2:", "nested deeper than 512")
+                rows.write_text('{"gold": "1", "answer": "1"}\n' + row + "\n")
+                self.assert_bad_input(measured("verify", "--batch", rows), "rows.jsonl:2:", "nested deeper than 512")
         rows.write_text(json.dumps({"completion": "x = 1", "answer": NESTED["lists"]}) + "\n")
         self.assertIn(measured("reward", rows, "reward.functions=[code]")[0], (2, 3, 5))  # 2: no sandbox here
-        data = self.folder / "data.jsonl"
-        data.write_text('{"prompt": "1 + 1 =", "answer": ' + NESTED["lists"] + "}\n")
-        self.assert_bad_input(measured("eval", support.QUICKSTART, f"model={self.base}", f"data.files=[{data}]", f"data.eval_files=[{data}]",
-                                       "rollout.max_new_tokens=4", "reward.functions=[match]", "sft.steps=0", f"run.dir={self.folder}/none"),
-                              "data.jsonl:1:", "nested deeper than 512")
+        self.data.write_text('{"prompt": "1 + 1 =", "answer": ' + NESTED["lists"] + "}\n")
+        self.assert_bad_input(self.with_model("eval"), "data.jsonl:1:", "nested deeper than 512")
 
     def test_files_of_a_run_that_are_nested_deep(self):
         row = '{"phase": "rl", "step": 1, "x": ' + NESTED["lists"] + "}\n"
@@ -146,49 +153,50 @@ class HostileFiles(support.Test):
     # No files ----------------------------------------------------------------------------------------------------------
 
     def test_pipes_and_devices_in_the_place_of_files_are_refused_and_not_read(self):
+        @contextlib.contextmanager
         def put(path, kind):
+            """What is no file in the place of one, for a while."""
+            sound = path.read_bytes() if path.exists() else None
             path.unlink(missing_ok=True)
             if kind == "pipe":
                 os.mkfifo(path)
             else:
                 path.symlink_to(kind)
+            yield
+            path.unlink()
+            if sound is not None:
+                path.write_bytes(sound)
 
-        for kind, word in (("pipe", "a pipe"), ("/dev/zero", "a device"), ("/dev/tty0", "")):
+        kinds = {"pipe": "a pipe", "/dev/zero": "a device", "/dev/tty0": ""}
+        for kind, word in kinds.items():
+            if kind == "/dev/tty0" and not os.path.exists(kind):
+                continue
             for name in (*MODEL_FILES, "model.safetensors", "chat_template.jinja", "chat_template.json"):
-                path = self.base / name
-                sound = path.read_bytes() if path.exists() else None
-                if kind == "/dev/tty0" and not os.path.exists(kind):
-                    continue
-                put(path, kind)
-                self.assert_bad_input(self.generate(), name, word)
-                path.unlink()
-                if sound is not None:
-                    path.write_bytes(sound)
+                with put(self.base / name, kind):
+                    self.assert_bad_input(self.generate(), name, word)
             for path, action in ((self.adapter / "adapter_config.json", self.eval_adapter),
                                  (self.run_folder / "samples.jsonl", lambda: measured("report", self.run_folder)),
                                  (self.run_folder / "metrics.jsonl", lambda: measured("report", self.run_folder))):
-                if kind != "/dev/tty0":
-                    put(path, kind)
+                with put(path, kind):
                     self.assert_bad_input(action(), path.name, word)
         os.mkfifo(self.folder / "rows.jsonl")
         for rows in (self.folder / "rows.jsonl", "/dev/zero"):
-            self.assert_bad_input(measured("eval", support.QUICKSTART, f"model={self.base}", f"data.files=[{rows}]",
-                                           f"data.eval_files=[{rows}]", "rollout.max_new_tokens=4", "reward.functions=[match]",
-                                           "sft.steps=0", f"run.dir={self.folder}/none"), str(rows), "not a regular file")
+            self.assert_bad_input(self.with_model("eval", data=rows), str(rows), "not a regular file")
             self.assert_bad_input(measured("train", rows), str(rows), "a pipe or a device", code=2)
-        self.assert_bad_input(measured("reward", "/dev/zero", "reward.functions=[match]"), "/dev/zero", "a device")
+        self.assert_bad_input(measured("reward", "/dev/zero", "reward.functions=[exact]"), "/dev/zero", "a device")
 
     def test_rows_come_through_a_pipe_where_they_are_read_once(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         writer = subprocess.Popen(["sh", "-c", f"""echo '{{"completion": "1", "answer": "1"}}' > {pipe}"""])
-        result = keel("reward", pipe, "reward.functions=[match]")
-        writer.wait()
+        self.addCleanup(writer.wait)
+        self.addCleanup(writer.kill)  # it waits for a reader, which a refusal never becomes
+        result = keel("reward", pipe, "reward.functions=[exact]")
         self.assert_exit(result, 0)
         self.assertEqual(json.loads(result.stdout)["reward"], 1)
 
     def test_a_line_without_an_end_takes_no_memory(self):
-        endless = subprocess.run(["bash", "-c", f"head -c 1G /dev/zero | {support.KEEL} reward - 'reward.functions=[match]'"],
+        endless = subprocess.run(["bash", "-c", f"head -c 1G /dev/zero | {support.KEEL} reward - 'reward.functions=[exact]'"],
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=support.environment(), timeout=60)
         self.assertEqual(endless.returncode, 3)
         self.assertIn(b"standard input:1: the line has more than 67108864 bytes", endless.stderr)
@@ -213,9 +221,7 @@ class HostileFiles(support.Test):
         with self.changed(self.base / "config.json", hidden_size=1 << 20, intermediate_size=1 << 24, num_attention_heads=1 << 10,
                           num_key_value_heads=1 << 10, head_dim=1 << 10):
             for command in ("eval", "train"):
-                result = measured(command, support.QUICKSTART, f"model={self.base}", "model.random_weights=true", "sft.steps=0",
-                                  f"run.dir={self.folder}/none")
-                self.assert_bad_input(result, "hidden_size 1048576", "GiB", "this machine has", code=2)
+                self.assert_bad_input(self.with_model(command, "model.random_weights=true"), "hidden_size 1048576", "GiB", "this machine has", code=2)
 
     def test_adapters_of_absurd_strength_and_rank(self):
         self.assertEqual(self.eval_adapter()[0], 0)
@@ -233,11 +239,9 @@ class HostileFiles(support.Test):
             self.assert_bad_input(measured("generate", "--model", name, "--prompt", "a"), "name too long")
             self.assert_bad_input(measured("inspect", name), "name too long")
             self.assert_bad_input(measured("report", name), "name too long")
-            self.assert_bad_input(measured("eval", support.QUICKSTART, f"model={self.base}", f"data.eval_files=[{name}]", f"data.files=[{name}]",
-                                           "rollout.max_new_tokens=4", "reward.functions=[match]", "sft.steps=0",
-                                           f"run.dir={self.folder}/none"), "name too long")
-            self.assert_bad_input(measured("train", support.QUICKSTART, f"model={self.base}", f"lora.adapter={name}", "sft.steps=0",
-                                           f"run.dir={self.folder}/none"), "name too long")
+            self.assert_bad_input(self.with_model("eval", data=name), "name too long")
+            self.assert_bad_input(self.with_model("train", f"lora.adapter={name}"), "name too long")
+            self.assert_bad_input(self.with_model("train", f"model.path={name}"), "name too long")
         (self.base / "model.safetensors").unlink()
         for name in ("n" * 300, "n" * 100_000):
             index = {"weight_map": {"t" * 100_000: name}}

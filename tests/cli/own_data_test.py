@@ -1,55 +1,21 @@
 """A model folder, a data file and a reward function of the user's own, through training, resumption and evaluation."""
 
-import csv
 import json
 import pathlib
 import re
 import shutil
 
+import own_files
 import support
+from own_files import REWARD
 
-REWARD = '''
-def compute_score(data_source, solution_str, ground_truth, extra_info=None):
-    return len(solution_str.split()) / 10 + extra_info["bonus"]
-'''
 FAILING = '''
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     raise RuntimeError("no more tea")
 '''
 
 
-class OwnData(support.Test):
-    def setUp(self):
-        super().setUp()
-        start = support.train(self.folder / "start", train={"steps": 0}, sft={"steps": 5, "noisy_steps": 1},
-                              eval={"prompts": 0}, model={"hidden_size": 16, "heads": 2})
-        self.assert_exit(start, 0)
-        self.model = self.folder / "start" / "checkpoints" / support.checkpoints(self.folder / "start")[-1]
-        rows = [{"data_source": "sums", "prompt": f"<bos> {a} + {b} =", "ability": "math",
-                 "reward_model": {"style": "rule", "ground_truth": str((a + b) % 5)}, "extra_info": {"bonus": a}}
-                for a in range(5) for b in range(4)]
-        self.data = self.write("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-        self.reward = self.write("reward.py", REWARD)
-
-    def write(self, name, text):
-        path = self.folder / name
-        path.write_text(text)
-        return path
-
-    def configuration(self, run, **more):
-        values = {"model": {"path": str(self.model)}, "run": {"dir": str(self.folder / run), "threads": 1},
-                  "data": {"files": [str(self.data)], "eval_files": [str(self.data)]},
-                  "reward": {"functions": [f"python:{self.reward}:compute_score"]},
-                  "rollout": {"samples_per_prompt": 2, "max_new_tokens": 8}, "objective": {"method": "dppo_tv"},
-                  "train": {"steps": 4, "prompts_per_step": 3}, "eval": {"prompts": 6}, "checkpoint": {"every": 1},
-                  "optimizer": {"lr": 0.01}, "record": {"samples_per_step": 6}}
-        for section, keys in more.items():
-            values.setdefault(section, {}).update(keys)
-        return self.write(f"{run}.json", json.dumps(values))
-
-    def train(self, run, *flags, **more):
-        return support.keel("train", self.configuration(run, **more), *flags)
-
+class OwnData(own_files.Test):
     def test_rewards_are_the_functions_own_and_every_row_is_seen_once_a_pass(self):
         result = self.train("run", train={"steps": 7})
         self.assert_exit(result, 0)
@@ -69,12 +35,12 @@ class OwnData(support.Test):
         self.assertNotEqual(prompts, sorted(prompts))  # shuffled
 
     def test_the_report_tells_what_was_used(self):
-        functions = {"functions": [f"python:{self.reward}:compute_score", "regex:[0-9]"], "weights": [1, 0.5]}
+        functions = {"functions": [f"python:{self.reward}:compute_score", "stopped"], "weights": [1, 0.5]}
         self.assert_exit(self.train("run", reward=functions), 0)
         page = (self.folder / "run" / "report.html").read_text()
         header = page[page.index("<header>"):page.index("</header>")]
         for fact in (f"model <b>{self.model}</b>", f"data <b>{self.data}</b>", "family <b>llama</b>", "hidden size <b>16</b>",
-                     f"reward <b>python:{self.reward}:compute_score, regex:[0-9]</b>", "method <b>dppo_tv</b>"):
+                     f"reward <b>python:{self.reward}:compute_score, stopped</b>", "method <b>dppo_tv</b>"):
             self.assertIn(fact, header)
         self.assertNotIn("chains", header)
         self.assertIn("<h3>Reward functions</h3>", page)
@@ -86,9 +52,9 @@ class OwnData(support.Test):
         used = json.loads((self.folder / "run" / "used.json").read_text())
         self.assertEqual([path for path, value in used.items() if value in (None, "", [])], [])
         self.assertEqual([path for path in used if path.split(".")[0] in ("task", "sft", "critic", "lora")], [])
-        # The row's own thresholds; three prompts of two samples; what is left of 2048 positions beside 8 new tokens.
+        # The row's own thresholds; three prompts of two samples; what is left of 128 positions beside 8 new tokens.
         expected = {"objective.delta_low": 0.15, "objective.delta_high": 0.15, "train.sequences_per_update": 6,
-                    "rollout.max_new_tokens": 8, "data.max_prompt_tokens": 2040, "model.hidden_size": 16}
+                    "rollout.max_new_tokens": 8, "data.max_prompt_tokens": 120, "model.hidden_size": 16}
         self.assertEqual({path: used[path] for path in expected}, expected)
         # A folder without used.json, as it was before, still has a report.
         (self.folder / "run" / "used.json").unlink()
@@ -274,25 +240,6 @@ def f(completions, data_source, level, ability, **columns):
         self.assertIn("no more tea", result.stderr)
         self.assertIn("failed 6 times on 6 completions", result.stderr)
 
-    def test_a_traceback_is_told_once_for_each_place_that_fails(self):
-        self.reward.write_text("""
-import os
-def compute_score(data_source, solution_str, ground_truth, extra_info=None):
-    if extra_info["bonus"] == 4:
-        os._exit(3)  # and the next completion has a process of its own, that has told nothing yet
-    if extra_info["bonus"] % 2:
-        raise RuntimeError(f"no more tea for {solution_str}")
-    return {}["honey " + solution_str]
-""")
-        result = self.train("run", reward={"on_error": "zero", "workers": 4}, train={"steps": 8})
-        self.assert_exit(result, 0)
-        self.assertEqual(result.stderr.count("Traceback (most recent call last)"), 2, result.stderr)
-        self.assertEqual(result.stderr.count("RuntimeError: no more tea"), 1)
-        self.assertEqual(result.stderr.count("KeyError: "), 1)
-        self.assertIn("line 7, in compute_score", result.stderr)
-        log = (self.folder / "run" / "log.txt").read_text()
-        self.assertGreater(log.count("no more tea"), 10)  # where all of them are
-
     def test_rows_without_an_answer_are_found_before_anything_is_sampled(self):
         lines = self.data.read_text().splitlines(keepends=True)
         row = json.loads(lines[4])
@@ -360,16 +307,6 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assert_exit(result, 0)
         self.assertEqual(json.loads(result.stdout)["sources"]["sums"]["prompts"], 20)
         self.assert_refused(support.keel("train", config), 2, "data.eval_files", "data.files")
-
-    def evaluate(self, *flags, **more):
-        """keel eval of the model on the rows, with every completion; the result also has its numbers and samples."""
-        samples = self.folder / "samples.jsonl"
-        samples.unlink(missing_ok=True)
-        more.setdefault("data", {}).setdefault("files", [])
-        result = support.keel("eval", self.configuration("run", **more), "--json", "--samples", samples, *flags)
-        result.numbers = json.loads(result.stdout) if result.stdout else None
-        result.samples = support.read_jsonl(samples) if samples.exists() else None
-        return result
 
     def test_completions_that_nobody_judged_are_left_out_and_counted(self):
         self.reward.write_text("""
@@ -517,64 +454,21 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assert_exit(support.keel("train", self.configuration("run"), f"model={self.model}",
                                       "model.random_weights=true", "--explain"), 0)
 
-    def test_a_list_in_one_file_and_a_table_are_rows_too(self):
-        rows = [json.loads(line) for line in self.data.read_text().splitlines()]
-        flat = [{"prompt": row["prompt"], "answer": row["reward_model"]["ground_truth"]} for row in rows]
-        listed = self.write("rows.json", json.dumps(flat, indent=2))
-        table = self.folder / "rows.csv"
-        with open(table, "w", newline="") as file:
-            writer = csv.DictWriter(file, ["prompt", "answer"])
-            writer.writeheader()
-            writer.writerows(flat)
-        lines = self.write("flat.jsonl", "".join(json.dumps(row) + "\n" for row in flat))
-        rewards = {}
-        for path in (lines, listed, table):
-            result = self.evaluate(data={"files": [str(path)], "eval_files": []}, reward={"functions": ["exact"]},
-                                   eval={"prompts": 20})
-            self.assert_exit(result, 0)
-            rewards[path] = [(sample["prompt"], sample["gold"], sample["completion"], sample["reward"]) for sample in result.samples]
-            self.assertEqual(len(rewards[path]), 20)
-        self.assertEqual(rewards[listed], rewards[lines])
-        self.assertEqual(rewards[table], rewards[lines])
-        result = self.train("run", data={"files": [str(table)], "eval_files": [str(listed)]}, reward={"functions": ["exact"]},
-                            train={"steps": 1})
-        self.assert_exit(result, 0)
-        broken = self.write("broken.csv", "prompt,answer\n<bos> 1 + 1 =,2\n1,2,3\n")
-        self.assert_refused(self.train("broken", data={"files": [str(broken)], "eval_files": []}), 3, "broken.csv:3", "3 values")
-
-    def test_a_run_says_at_its_start_what_it_does(self):
-        result = self.train("run", reward={"functions": [f"python:{self.reward}", "stopped"], "weights": [0.5, 2]},
-                            train={"steps": 1, "prompts_per_step": 3}, objective={"delta_low": 0.11, "delta_high": 0.12})
-        self.assert_exit(result, 0)
-        start = result.stdout[:result.stdout.index("self-test")]
-        config = json.loads((self.model / "config.json").read_text())
-        for part in ("dppo_tv: g = min(r, ratio_cap) A", "low = 0.11, high = 0.12", "group_mean; aggregation seq_mean_token_sum_norm by 8",
-                     str(self.model), f"llama, {config['num_hidden_layers']} layers, width 16, vocabulary {config['vocab_size']}",
-                     "parameters, float32, cpu", str(self.data), "20 rows", "read as: verl",
-                     f"0.5 x python:{self.reward} + 2 x stopped", "3 prompts x 2 samples = 6 completions; 1 updates of 6 completions",
-                     "learning rate 0.01", str(self.folder / "run")):
-            self.assertIn(part, start)
-        resumed = self.train("run", "--resume", reward={"functions": [f"python:{self.reward}", "stopped"], "weights": [0.5, 2]},
-                             train={"steps": 2, "prompts_per_step": 3}, objective={"delta_low": 0.11, "delta_high": 0.12})
-        self.assert_exit(resumed, 0)
-        self.assertIn("low = 0.11, high = 0.12", resumed.stdout)
-        self.assertIn("2 x stopped", resumed.stdout)
-
-    def test_a_configuration_of_verl_trains_and_shows_the_method_of_verl(self):
-        values = {"actor_rollout_ref": {"model": {"path": str(self.model)}, "rollout": {"n": 2}, "actor": {"clip_ratio": 0.2}},
-                  "algorithm": {"adv_estimator": "grpo"}, "data": {"train_files": str(self.data), "train_batch_size": 3, "max_response_length": 8},
-                  "custom_reward_function": {"path": str(self.reward)}, "trainer": {"total_training_steps": 1, "default_local_dir": str(self.folder / "verl"),
-                                                                                    "save_freq": -1, "test_freq": -1}}
-        result = support.keel("train", self.write("verl.json", json.dumps(values)))
-        self.assert_exit(result, 0)
-        for part in ("ppo: g = r A", "low = 0.2, high = 0.2, dual = 3", "grpo; aggregation token_mean", "whose defaults hold"):
-            self.assertIn(part, result.stdout)
-        self.assertNotIn("dppo", result.stdout)
-        written = (self.folder / "verl" / "config.yaml").read_text()
-        self.assertIn("method: ppo\n", written)
-        again = support.keel("train", self.folder / "verl" / "config.yaml", "--resume", "train.steps=2")
-        self.assert_exit(again, 0)
-        self.assertIn("low = 0.2, high = 0.2, dual = 3", again.stdout)
+    def test_rows_that_are_overwritten_during_a_run_end_it(self):
+        reward = f"""
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    with open({str(self.data)!r}, "r+") as rows:  # the same size, and other sums
+        text = rows.read()
+        rows.seek(0)
+        rows.write(text.replace("<bos> 1", "<bos> 3"))
+    return 0
+"""
+        self.reward = self.write("meddling.py", reward)
+        result = self.train("run", eval={"prompts": 0}, train={"steps": 8})
+        self.assert_refused(result, 3, str(self.data), "others than when it was first read", "do not change files")
+        self.reward = self.write("touching.py", reward.replace('"<bos> 3"', '"<bos> 1"'))
+        self.data.write_text(self.data.read_text().replace("<bos> 3", "<bos> 1"))
+        self.assert_exit(self.train("touched", eval={"prompts": 0}, train={"steps": 8}), 0)
 
     def test_what_contradicts_itself_is_refused(self):
         self.assert_refused(self.train("a", sft={"steps": 3}), 2, "sft.steps", "data.files")

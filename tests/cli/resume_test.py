@@ -4,6 +4,7 @@ That it does, wherever it was interrupted, is in tests/crash.
 """
 
 import json
+import random
 import shutil
 import signal
 import sys

@@ -118,7 +118,8 @@ class RunAsModel(support.Test):
         for place in (first, adapter.parent):
             self.assertEqual(self.generate(self.newest, "--adapter", place).stdout, samples)
         refused = keel("generate", "--model", self.newest, "--adapter", self.run, "--prompt", "<bos> 1 =")
-        self.assert_refused(refused, 3, "has no adapter")
+        self.assert_exit(refused, 3)
+        self.assertIn(f"keel: {self.run} is a run that has no adapter", refused.stderr)
 
     def test_a_run_without_a_sound_checkpoint_is_refused_by_name(self):
         self.damage_newest()

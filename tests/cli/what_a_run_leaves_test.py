@@ -59,6 +59,7 @@ class Parts(html.parser.HTMLParser):
             self.policy = values["content"]
         if tag in self.texts:
             self.inside = tag
+            self.texts[tag].append("")
         self.inline += [name for name, _ in attributes if name.startswith("on") or name == "style"]
 
     def handle_endtag(self, tag):
@@ -66,7 +67,7 @@ class Parts(html.parser.HTMLParser):
 
     def handle_data(self, data):
         if self.inside:
-            self.texts[self.inside].append(data)
+            self.texts[self.inside][-1] += data  # which may come in pieces
 
 
 class FinishedRun(support.Test):

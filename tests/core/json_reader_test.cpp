@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "keel/core/line_reader.h"
+#include "keel/core/files/line_reader.h"
 
 namespace keel {
 namespace {
@@ -72,7 +72,7 @@ TEST(JsonReader, TakesTheLastOfRepeatedKeysAsPythonDoesUnlessTheyAreRefused) {
   // Quadratic time would be minutes here, and the test's own time limit.
   const Json tree = parse_json(many + "\"key 7\": 5, \"last\": 1}");
   EXPECT_EQ(tree.size(), 300'001u);
-  EXPECT_EQ((tree.begin() + 7).value(), 5);
+  EXPECT_EQ(std::next(tree.begin(), 7).value(), 5);
   EXPECT_EQ(fault_of(many + "\"key 299999\": 1}", {.repeated_keys = false}),
             "1: duplicate key \"key 299999\"; keep one of them");
 }

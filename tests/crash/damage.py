@@ -186,9 +186,6 @@ class Slots:
             here = dict(zip((n for i, n in self.names if i == scene), scenes[scene].files()))[name]
             try:
                 trial.seen[scenes[scene].try_damage(here, lambda path: damage(path, trial.draws))] += 1
-            except AssertionError:
-                trial.seen["failed"] += 1
-                raise
             finally:
                 self.free.put(scenes)
         return trial_damage

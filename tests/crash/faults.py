@@ -45,6 +45,20 @@ def require_strace():
         raise trials.Skipped("no strace, or it may not trace here")
 
 
+def followed(line):
+    """The name of a traced call and its line, with whole paths where a name stood beside the folder that it is in."""
+    call = re.match(r"\d+\s+(\w+)\(", line)
+    if not call or not re.search("at2?$", call[1]):
+        return call and call[1], line
+    whole = lambda name: f'"{os.path.normpath(os.path.join(name[1], name[2]))}"'
+    return call[1], re.sub(r'(?:\d+|AT_FDCWD)<([^>]*)>, "([^"]*)"', whole, line)
+
+
+def kind_of(name):
+    """The word for a call, which may have an "at" or not."""
+    return re.sub("(?<!open)at2?$", "", name)
+
+
 class Call(typing.NamedTuple):
     name: str
     number: int  # how many of this name came before, plus 1
@@ -56,14 +70,14 @@ def calls_on(folder, log):
     """The calls of a trace that touch a folder."""
     seen, found = collections.Counter(), []
     for line in log.read_text(errors="replace").splitlines():
-        call = re.match(r"\d+\s+(\w+)\(", line)
-        if not call:
+        name, line = followed(line)
+        if not name:
             continue
-        seen[call[1]] += 1
+        seen[name] += 1
         path = re.search(rf'{re.escape(str(folder))}(?=[/">])[^">]*', line)
         if path:
-            kind = "create" if call[1] == "openat" and "O_CREAT" in line else re.sub("(?<!open)at2?$", "", call[1])
-            found.append(Call(call[1], seen[call[1]], path[0], kind))
+            kind = "create" if name == "openat" and "O_CREAT" in line else kind_of(name)
+            found.append(Call(name, seen[name], path[0], kind))
     return found
 
 
@@ -193,9 +207,9 @@ class Order:
         self.unsynced = set()  # files with bytes, and folders with names, that a power cut may undo
         self.new_names = set()  # of these, what was renamed
         for line in log.read_text(errors="replace").splitlines():
-            call = re.match(r"\d+\s+(\w+)\((.*)", line)
-            if call and self.run in line and not re.search(r"= -1 E", line):
-                self.follow(re.sub("(?<!open)at2?$", "", call[1]), call[2], line)
+            name, line = followed(line)
+            if name and self.run in line and not re.search(r"= -1 E", line):
+                self.follow(kind_of(name), line.partition("(")[2], line)
         require(self.renames > 0, "no renames in", log)
         require(not self.new_names, "names that a power cut may undo:", self.new_names)
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "keel/core/file.h"
-#include "keel/data/bad_row.h"
-#include "keel/text/byte_alphabet.h"
-#include "keel/text/tokenizer.h"
+#include "keel/core/files/file.h"
+#include "keel/data/rows/bad_row.h"
+#include "keel/text/tokenizer/byte_alphabet.h"
+#include "keel/text/tokenizer/tokenizer.h"
 
 namespace keel {
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "keel/core/file.h"
+#include "keel/core/files/file.h"
 #include "keel/record/run_data.h"
 #include "keel/train/trainer.h"
 

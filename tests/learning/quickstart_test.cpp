@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "keel/core/files/file.h"
 #include "keel/train/trainer.h"
 
 namespace keel {
@@ -24,7 +25,7 @@ TEST(Quickstart, RaisesHeldOutAccuracyByThePromisedMargin) {
   EXPECT_GE(after, 0.75);
   EXPECT_GE(after - before, 0.35);
   EXPECT_LT(before, 0.6);  // or there was little left to learn
-  std::filesystem::remove_all(config.run.dir);
+  remove_tree(config.run.dir);
 }
 
 }  // namespace

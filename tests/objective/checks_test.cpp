@@ -138,14 +138,14 @@ TEST(Checks, WantOneAdvantagePerSequenceWhereARegionHasOneWeightForIt) {
 
 TEST(Checks, WantAHorizonThatKeepsTheWeightsOfCppoFromBelowZero) {
   // w_t = 1 - (1 - w_min)(t - 1)/(T - 1): 0 for t = T and w_min = 0, below 0 for t > T.
-  EXPECT_FALSE(has_negative_weight({.w_min = 0, .horizon = 8}, 8));
-  EXPECT_TRUE(has_negative_weight({.w_min = 0, .horizon = 8}, 9));
-  EXPECT_FALSE(has_negative_weight({.w_min = 0.5, .horizon = 8}, 15));  // 1 - 0.5 * 14/7
-  EXPECT_TRUE(has_negative_weight({.w_min = 0.5, .horizon = 8}, 16));
-  EXPECT_FALSE(has_negative_weight({.w_min = 0}, 1e6));
+  EXPECT_FALSE((Cppo{.w_min = 0, .horizon = 8}.has_negative_weight(8)));
+  EXPECT_TRUE((Cppo{.w_min = 0, .horizon = 8}.has_negative_weight(9)));
+  EXPECT_FALSE((Cppo{.w_min = 0.5, .horizon = 8}.has_negative_weight(15)));  // 1 - 0.5 * 14/7
+  EXPECT_TRUE((Cppo{.w_min = 0.5, .horizon = 8}.has_negative_weight(16)));
+  EXPECT_FALSE((Cppo{.w_min = 0}.has_negative_weight(1e6)));
   const TokenPolicy policy = sound();
   EXPECT_THAT(error_of(2, [&] { check_for_region(Cppo{.w_min = 0, .horizon = 2}, policy, "cppo"); }),
-              testing::HasSubstr("\"horizon\" is 2, but sequence 0 has 3 valid tokens"));
+              testing::StartsWith("cppo: sequence 0: horizon is 2, too short for 3 tokens"));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "keel/objective/token_policy.h"
+#include "keel/objective/regions/token_policy.h"
 #include "tests/support/goldens.h"
 
 namespace keel {

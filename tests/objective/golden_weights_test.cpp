@@ -5,7 +5,7 @@
 #include <map>
 
 #include "keel/objective/aggregation.h"
-#include "keel/objective/regions.h"
+#include "keel/objective/methods.h"
 #include "tests/objective/golden_cases.h"
 #include "tests/objective/written_objectives.h"
 #include "tests/support/tensors.h"

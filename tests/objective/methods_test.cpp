@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 
-#include "keel/core/options.h"
+#include "keel/core/options/options.h"
 #include "keel/objective/advantage.h"
 #include "keel/objective/aggregation.h"
-#include "keel/objective/regions.h"
+#include "keel/objective/regions/region_settings.h"
 #include "tests/support/errors.h"
 
 namespace keel {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "keel/objective/methods.h"
-#include "keel/objective/regions.h"
+#include "keel/objective/regions/region_settings.h"
 #include "tests/objective/written_objectives.h"
 #include "tests/support/errors.h"
 #include "tests/support/tensors.h"
@@ -51,6 +51,7 @@ TEST(EveryMethod, GivesFiniteCoefficientsForHundredThousandEdgeTokens) {
       EXPECT_FALSE(decision.divergence.isnan().any().item<bool>()) << row.name << " " << c10::toString(type);
       EXPECT_FALSE(decision.threshold.isnan().any().item<bool>()) << row.name << " " << c10::toString(type);
       EXPECT_EQ(decision.coefficient.scalar_type(), type) << row.name;
+      EXPECT_EQ(decision.outside.any().item<bool>(), properties(row.region).has_boundary) << row.name;
       EXPECT_EQ(decision.coefficient.masked_select(policy.mask.logical_not()).abs().sum().item<double>(), 0);
       // Their pull-back reaches blocked tokens too.
       if (std::holds_alternative<Ipo>(row.region) || std::holds_alternative<PrimeRlDefault>(row.region)) continue;

@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "keel/core/file.h"
-#include "keel/model/model_folder.h"
-#include "keel/model/packed_attention.h"
-#include "keel/model/safetensors.h"
-#include "keel/train/self_test.h"
+#include "keel/core/files/file.h"
+#include "keel/model/folder/model_folder.h"
+#include "keel/model/formats/safetensors/safetensors.h"
+#include "keel/model/network/packed_forward.h"
+#include "keel/train/start/agreement.h"
 
 namespace keel {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "keel/core/error.h"
 #include "keel/data/open_dataset.h"
-#include "keel/data/row_file.h"
+#include "keel/data/rows/row_file.h"
 
 namespace keel {
 namespace {

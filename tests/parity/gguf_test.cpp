@@ -8,9 +8,9 @@
 #include <filesystem>
 
 #include "keel/core/error.h"
-#include "keel/core/file.h"
-#include "keel/model/gguf_model.h"
-#include "keel/model/safetensors.h"
+#include "keel/core/files/file.h"
+#include "keel/model/formats/gguf/gguf_model.h"
+#include "keel/model/formats/safetensors/safetensors.h"
 
 namespace keel {
 namespace {

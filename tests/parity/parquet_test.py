@@ -188,6 +188,35 @@ def add_verl_files(compare, pa, pq):
     return small
 
 
+def add_bombs(compare, pa, pq):
+    """Small files that unfold to gigabytes, and one that only looks like them: a long prompt that all rows share."""
+    def writer(name, judge, table, **options):
+        path = compare.add(name, judge)
+        pq.write_table(table, path, compression="zstd", **options)
+        return path.stat().st_size
+
+    nulls = pa.table({"prompt": pa.nulls(200_000_000, pa.string())})  # 3.4 GB as JSON
+    assert writer("nulls.parquet", is_error("times as many"), nulls, row_group_size=200_000_000) < 1_000_000
+    same = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000_000, pa.int32()), pa.array(["x" * 10_000]))
+    assert writer("same.parquet", is_error("times as many"), pa.table({"prompt": same})) < 100_000
+    # One row of a billion nulls in a list, and 64 rows of 100 MB each: too large for memory, and told as bad rows.
+    counts = pa.array([0, 300_000_000], pa.int32())
+    wide = pa.ListArray.from_arrays(counts, pa.nulls(300_000_000, pa.bool_()))
+    writer("wide.parquet", one_bad(0, "unreadable"), pa.table({"prompt": wide}))
+    heavy = pa.DictionaryArray.from_arrays(pa.array([0] * 64, pa.int32()), pa.array(["x" * 100_000_000]))
+    writer("heavy.parquet", lambda lines: None if lines and all("bad" in line for line in lines) else fail(lines),
+           pa.table({"prompt": heavy}))
+    # 300 MB of rows out of a file of a megabyte, as a data set with a long system prompt has.
+    draw = random.Random(3)
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * ROWS, pa.int32()), pa.array(["You are a careful helper. " * 120]))
+    honest = pa.table({"system": shared, "prompt": [f"{draw.getrandbits(40)} + {draw.getrandbits(40)} =" for _ in range(ROWS)]})
+    assert writer("honest.parquet", equal_to(honest.to_pylist()), honest) < 1_500_000
+
+
+def fail(lines):
+    raise AssertionError(str(lines[:2])[:500])
+
+
 def main():
     if importlib.util.find_spec("pyarrow") is None:
         print("pyarrow is not here: nothing was compared")
@@ -221,6 +250,8 @@ def main():
         whole = compare.add("cut.parquet", is_error("not a sound Parquet file"))
         pq.write_table(small, whole)
         whole.write_bytes(whole.read_bytes()[:-100])
+
+        add_bombs(compare, pa, pq)
 
         # Invalid UTF-8 in a column of strings: pyarrow writes what it is given.
         texts = pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0"), pa.py_buffer(b"a\xffc")])

@@ -354,7 +354,7 @@ def sequences_have_one_advantage_where_the_method_has_one_weight():
 def the_horizon_of_cppo_bears_its_weights():
     five = {name: torch.full((5,), -1.0) for name in ("logp", "behavior_logp", "advantages")}
     # w = 1 - (1 - w_min)(t - 1)/(T - 1): with w_min 0 and T = 3 the fifth token's is 1 - 4/2 = -1.
-    refused(["horizon", "3", "sequence 0", "5 valid tokens"], keel.token_coefficients, "cppo", {"horizon": 3, "w_min": 0}, **five)
+    refused(["horizon", "3", "sequence 0", "5 tokens"], keel.token_coefficients, "cppo", {"horizon": 3, "w_min": 0}, **five)
     keel.token_coefficients("cppo", {"horizon": 5, "w_min": 0}, **five)
     keel.token_coefficients("cppo", {"horizon": 3, "w_min": 0}, **five, mask=[1, 1, 1, 0, 0])
     keel.token_coefficients("cppo", {"horizon": 3, "w_min": 0.8}, **five)  # 1 - 0.2 * 2: smaller than w_min, not below 0

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
+
 #include "keel/core/error.h"
 #include "keel/record/run_folder.h"
 #include "tests/support/errors.h"
@@ -54,7 +57,7 @@ TEST_F(GrowingFileTest, EveryFlippedBitIsFoundInItsLine) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string flipped = bytes;
       flipped[at] = static_cast<char>(flipped[at] ^ (1 << bit));
-      write_atomically(path_, flipped);
+      std::ofstream(path_, std::ios::binary) << flipped;
       const auto line = 1 + std::count(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at), '\n');
       // The last newline ends the file, so that its line is not whole without it.
       if (at + 1 == bytes.size())
@@ -134,7 +137,7 @@ TEST_F(GrowingFileTest, ARunThatLostItsFolderSaysWhatHappenedAndCanBeCopied) {
   std::filesystem::create_directory_symlink(folder_ / "moved", run);  // its name leads to it again
   EXPECT_THAT(error_of(4, [&] { folder.require_own(); }), HasSubstr("metrics.jsonl"));
   std::filesystem::remove(run);
-  create_directories(run);
+  std::filesystem::create_directory(run);  // by its name, as another process would
   EXPECT_THAT(error_of(4, [&] { folder.require_own(); }), HasSubstr("what has its name now is not this run's"));
 
   RunFolder::Lines lines = folder.sync();

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "keel/core/error.h"
+#include "keel/core/files/file.h"
 #include "tests/support/errors.h"
 
 namespace keel {
@@ -20,7 +21,7 @@ class RunDataTest : public testing::Test {
     std::string pattern = (std::filesystem::temp_directory_path() / "keel-run-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { remove_tree(folder_); }
   void write(const char* name, const std::string& text) { std::ofstream(folder_ / name) << text; }
 
   std::filesystem::path folder_;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "keel/reward/reward_options.h"
 #include "keel/rollout/engine.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <map>
 
-#include "keel/rollout/sampler.h"
-#include "keel/train/gradients.h"
+#include "keel/ops/sampler.h"
+#include "keel/train/update/gradients.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/tiny_rollouts.h"

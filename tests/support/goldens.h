@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "keel/core/json.h"
-#include "keel/core/tensor.h"
+#include "keel/core/tensor/tensor.h"
 
 namespace keel {
 

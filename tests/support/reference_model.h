@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "keel/model/causal_lm.h"
+#include "keel/model/network/causal_lm.h"
 #include "tests/support/tensors.h"
 
 namespace keel {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "keel/core/options.h"
+#include "keel/core/options/options.h"
 #include "keel/reward/reward_options.h"
 
 namespace keel {

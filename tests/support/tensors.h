@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "keel/core/tensor.h"
+#include "keel/core/tensor/tensor.h"
 
 namespace keel {
 

@@ -2,9 +2,10 @@
 
 #include <vector>
 
-#include "keel/core/records.h"
-#include "keel/text/tokenizer.h"
-#include "keel/train/packing.h"
+#include "keel/core/prompt.h"
+#include "keel/core/tensor/rollout.h"
+#include "keel/text/tokenizer/tokenizer.h"
+#include "keel/train/update/packing.h"
 
 namespace keel {
 

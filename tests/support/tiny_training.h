@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "keel/core/file.h"
+#include "keel/core/files/file.h"
 #include "keel/rollout/sampling_weights.h"
-#include "keel/task/tasks.h"
-#include "keel/train/annotate.h"
-#include "keel/train/policy_update.h"
-#include "keel/train/task_prompts.h"
-#include "keel/train/token_worth.h"
-#include "tests/support/score_in_order.h"
+#include "keel/task/task_table.h"
+#include "keel/train/start/task_prompts.h"
 #include "keel/train/trainer.h"
+#include "keel/train/update/annotate.h"
+#include "keel/train/update/policy_update.h"
+#include "keel/train/update/token_advantages.h"
 #include "tests/support/reference_model.h"
+#include "tests/support/score_in_order.h"
 
 namespace keel {
 

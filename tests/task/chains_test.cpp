@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "keel/core/error.h"
-#include "keel/core/options.h"
-#include "keel/task/tasks.h"
+#include "keel/core/options/options.h"
+#include "keel/task/task_table.h"
 #include "tests/text/parity_rows.h"
 
 namespace keel {

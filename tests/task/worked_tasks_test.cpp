@@ -7,7 +7,7 @@
 
 #include <set>
 
-#include "keel/task/tasks.h"
+#include "keel/task/task_table.h"
 #include "tests/support/errors.h"
 #include "tests/text/parity_rows.h"
 

@@ -7,7 +7,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/json.h"
-#include "keel/text/tokenizer.h"
+#include "keel/text/tokenizer/tokenizer.h"
 
 namespace keel {
 

@@ -2,14 +2,14 @@
 // scores and logits; Gemma 3 norms queries and keys instead and turns sliding layers by their own base.
 #include <cmath>
 
-#include "keel/model/families.h"
+#include "keel/model/families/config_reader.h"
 
 namespace keel {
 namespace {
 
 constexpr const char* kFull = "full_attention";
 
-void read_common(const ConfigReader& r, ModelConfig& c) {
+void read_gemma(const ConfigReader& r, ModelConfig& c) {
   c.head_dim = r.integer("head_dim", 256);
   c.tie_word_embeddings = r.flag("tie_word_embeddings", true);
   c.activation = r.activation("hidden_activation", Activation::kGeluTanh);  // hidden_act says nothing here
@@ -23,7 +23,7 @@ void read_common(const ConfigReader& r, ModelConfig& c) {
 }
 
 void read_gemma2(const ConfigReader& r, ModelConfig& c) {
-  read_common(r, c);
+  read_gemma(r, c);
   c.rope = r.rope();
   c.attention_softcap = r.number_or_none("attn_logit_softcapping", 50);
   c.logit_softcap = r.number_or_none("final_logit_softcapping", 30);
@@ -43,7 +43,7 @@ Rope rope_of(const ConfigReader& r, const std::string& layers, double theta) {
 }
 
 void read_gemma3(const ConfigReader& r, ModelConfig& c) {
-  read_common(r, c);
+  read_gemma(r, c);
   c.rope = rope_of(r, kFull, r.number("rope_theta", 1e6));
   c.sliding_rope = rope_of(r, "sliding_attention", r.number("rope_local_base_freq", 1e4));
   c.logit_softcap = r.number_or_none("final_logit_softcapping", 0);  // attn_logit_softcapping is ignored here

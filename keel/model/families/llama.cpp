@@ -1,10 +1,10 @@
 // Llama 2 and 3, SmolLM2, and everything saved as a Llama.
-#include "keel/model/families.h"
+#include "keel/model/families/config_reader.h"
 
 namespace keel {
 namespace {
 
-void read(const ConfigReader& r, ModelConfig& c) {
+void read_llama(const ConfigReader& r, ModelConfig& c) {
   c.rope = r.rope();
   c.activation = r.activation("hidden_act", Activation::kSilu);
   c.attention_bias = c.output_bias = r.flag("attention_bias", false);
@@ -13,6 +13,6 @@ void read(const ConfigReader& r, ModelConfig& c) {
 
 }  // namespace
 
-const Family kLlama{"llama", "LlamaForCausalLM", read};
+const Family kLlama{"llama", "LlamaForCausalLM", read_llama};
 
 }  // namespace keel

@@ -1,10 +1,10 @@
 // Mistral and Mistral-Nemo: Llama, where every layer may slide; Ministral, saved as a Mistral: where some do.
-#include "keel/model/families.h"
+#include "keel/model/families/config_reader.h"
 
 namespace keel {
 namespace {
 
-void read(const ConfigReader& r, ModelConfig& c) {
+void read_mistral(const ConfigReader& r, ModelConfig& c) {
   c.rope = r.rope();
   c.activation = r.activation("hidden_act", Activation::kSilu);
   if (r.absent("num_key_value_heads")) c.num_key_value_heads = 8;
@@ -14,6 +14,6 @@ void read(const ConfigReader& r, ModelConfig& c) {
 
 }  // namespace
 
-const Family kMistral{"mistral", "MistralForCausalLM", read};
+const Family kMistral{"mistral", "MistralForCausalLM", read_mistral};
 
 }  // namespace keel

@@ -1,10 +1,10 @@
 // Qwen 2 and 2.5: Llama with biases. Qwen 3: without them, with norms of queries and keys.
-#include "keel/model/families.h"
+#include "keel/model/families/config_reader.h"
 
 namespace keel {
 namespace {
 
-void read_common(const ConfigReader& r, ModelConfig& c) {
+void read_qwen(const ConfigReader& r, ModelConfig& c) {
   c.rope = r.rope();
   c.activation = r.activation("hidden_act", Activation::kSilu);
   if (r.absent("num_key_value_heads")) c.num_key_value_heads = 32;
@@ -15,12 +15,12 @@ void read_common(const ConfigReader& r, ModelConfig& c) {
 }
 
 void read_qwen2(const ConfigReader& r, ModelConfig& c) {
-  read_common(r, c);
+  read_qwen(r, c);
   c.attention_bias = true;
 }
 
 void read_qwen3(const ConfigReader& r, ModelConfig& c) {
-  read_common(r, c);
+  read_qwen(r, c);
   c.head_dim = r.integer("head_dim", 128);
   c.attention_bias = c.output_bias = r.flag("attention_bias", false);
   c.query_key_norm = true;

@@ -1,7 +1,6 @@
-#include "keel/text/jinja/convert.h"
-#include "keel/text/jinja/operators.h"
+#include "keel/text/jinja/objects/convert.h"
+#include "keel/text/jinja/objects/operators.h"
 #include "keel/text/jinja/renderer.h"
-#include "keel/text/jinja/renderer_guards.h"
 
 namespace keel::jinja {
 
@@ -196,6 +195,15 @@ Value Renderer::call(const Value& callee, Arguments arguments) {
     return runtime_.text(render_recursive_loop(*loop->node, arguments.positional[0], loop->scope, loop->depth + 1));
   }
   runtime_.fail("a ", type_name(callee), " cannot be called");
+}
+
+Macro* Renderer::make_macro(const Statement& node) {
+  return runtime_.make<Macro>(&node, scope_,
+                              MacroSignature{.name = node.name,
+                                             .parameters = node.parameters,
+                                             .catches_named = node.kwargs_slot >= 0,
+                                             .catches_positional = node.varargs_slot >= 0,
+                                             .uses_caller = node.caller_slot >= 0});
 }
 
 Value Renderer::call_macro(const Macro& macro, Arguments arguments) {

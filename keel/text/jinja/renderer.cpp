@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "keel/text/jinja/convert.h"
-#include "keel/text/jinja/renderer_guards.h"
-#include "keel/text/jinja/unicode.h"
+#include "keel/text/jinja/objects/convert.h"
+#include "keel/text/jinja/objects/python_str.h"
 
 namespace keel::jinja {
 
@@ -110,7 +109,7 @@ Renderer::Flow Renderer::run(const Statement& node) {
       run_set(node);
       break;
     case StatementKind::kMacro:
-      slot(node.variable) = Value(runtime_.make<Macro>(&node, scope_));
+      slot(node.variable) = Value(make_macro(node));
       break;
     case StatementKind::kCallBlock:
       run_call_block(node);
@@ -237,12 +236,12 @@ TracedText Renderer::render_recursive_loop(const Statement& node, Value items, S
 }
 
 void Renderer::run_call_block(const Statement& node) {
-  const Value caller = runtime_.make<Macro>(&node, scope_);
+  const Value caller = make_macro(node);
   write(evaluate_call(*node.target, &caller));
 }
 
 void Renderer::run_generation(const Statement& node) {
-  const Value text = call_macro(*runtime_.make<Macro>(&node, scope_), {});
+  const Value text = call_macro(*make_macro(node), {});
   // As transformers counts: characters of what the template itself has written so far, wherever the block stands.
   const std::string_view fresh = std::string_view(root_.bytes()).substr(counted_bytes_);
   counted_characters_ += code_point_count(fresh);

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "keel/text/jinja/ast.h"
-#include "keel/text/jinja/builtins.h"
-#include "keel/text/jinja/callables.h"
-#include "keel/text/jinja/runtime.h"
+#include "keel/text/jinja/objects/builtins.h"
+#include "keel/text/jinja/objects/callables.h"
+#include "keel/text/jinja/objects/runtime.h"
+#include "keel/text/jinja/syntax/ast.h"
 
 namespace keel::jinja {
 
@@ -64,6 +64,7 @@ class Renderer {
 
   // Calls.
   Value call(const Value& callee, Arguments arguments);
+  Macro* make_macro(const Statement& node);
   Value call_macro(const Macro& macro, Arguments arguments);
   void bind_macro(const Macro& macro, Arguments arguments);
 
@@ -78,6 +79,33 @@ class Renderer {
 
   friend class Capture;
   friend class InScope;
+};
+
+/// While it lives, what is written goes into its text.
+class Capture {
+ public:
+  explicit Capture(Renderer& renderer) : renderer_(renderer), before_(renderer.output_) { renderer.output_ = &text; }
+  ~Capture() { renderer_.output_ = before_; }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  TracedText text;
+
+ private:
+  Renderer& renderer_;
+  TracedText* before_;
+};
+
+/// While it lives, variables are those of `scope`.
+class InScope {
+ public:
+  InScope(Renderer& renderer, Scope* scope) : renderer_(renderer), before_(renderer.scope_) { renderer.scope_ = scope; }
+  ~InScope() { renderer_.scope_ = before_; }
+  InScope(const InScope&) = delete;
+  InScope& operator=(const InScope&) = delete;
+
+ private:
+  Renderer& renderer_;
+  Scope* before_;
 };
 
 }  // namespace keel::jinja

@@ -1,0 +1,469 @@
+#include "keel/core/files/file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "keel/core/error.h"
+#include "keel/core/files/place.h"
+
+namespace keel {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string words(int error) { return std::generic_category().message(error); }
+
+int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
+
+const char* special_kind(mode_t mode) { return S_ISFIFO(mode) ? "pipe" : S_ISSOCK(mode) ? "socket" : "device"; }
+
+/// Calls again while a signal interrupts.
+template <class Call>
+auto uninterrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+/// A path for a message: one that is too long for the system is too long for a line.
+std::string shortened(const fs::path& path) {
+  constexpr size_t kShown = 200;
+  const std::string text = path.string();
+  const std::string shown =
+      text.size() <= 2 * kShown ? text : text.substr(0, kShown) + "..." + text.substr(text.size() - kShown);
+  return "\"" + shown + "\"";
+}
+
+[[noreturn]] void fail_to_read(const fs::path& path, int error) {
+  const char* way_out = error == ENOENT || error == ENOTDIR ? "check the path"
+                        : error == EACCES || error == EPERM ? "change its permissions or run as a user who may read it"
+                        : error == EISDIR                   ? "give a file, not a folder"
+                        : error == ENAMETOOLONG             ? "check the path, or give it shorter names"
+                                                            : "check the disk and the path";
+  fail(ExitCode::kBadInput, "cannot read ", shortened(path), ": ", words(error), "; ", way_out);
+}
+
+}  // namespace
+
+void fail_to_write(std::string_view action, const fs::path& path, int error) {
+  ExitCode code = ExitCode::kBadConfiguration;
+  const char* way_out = "choose another path";
+  switch (error) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      way_out = "change the permissions or choose a folder that may be written to";
+      break;
+    case ENOENT:
+    case ENOTDIR:
+      way_out = "create the folder first or correct the path";
+      break;
+    case EEXIST:
+    case ENOTEMPTY:
+      way_out = "remove what is there or choose another name";
+      break;
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EXDEV:
+    case EINVAL:
+      break;
+    case ENOSPC:
+    case EDQUOT:
+      code = ExitCode::kHealthGuard;
+      way_out = "free some space or choose a folder on another disk";
+      break;
+    case EFBIG:
+      code = ExitCode::kHealthGuard;
+      way_out = "raise the file-size limit (ulimit -f) or choose another filesystem";
+      break;
+    default:  // EIO, ENOMEM, EMFILE, ESTALE ...: the machine's condition, not the user's path
+      code = ExitCode::kHealthGuard;
+      way_out = "check the disk and the system log";
+  }
+  fail(code, "cannot ", action, " ", path, ": ", words(error), "; ", way_out);
+}
+
+namespace {
+
+/// Writes everything; returns 0 or the error number.
+int write_all(int descriptor, const char* bytes, size_t size) {
+  while (size > 0) {
+    const ssize_t written = uninterrupted([&] { return ::write(descriptor, bytes, size); });
+    if (written < 0) return errno;
+    if (written == 0) return EIO;  // never for a regular file; without this the loop would not end
+    bytes += written;
+    size -= static_cast<size_t>(written);
+  }
+  return 0;
+}
+
+/// Reads up to `size` bytes at `offset`, fewer only at the end of the file; returns -1 on an error.
+int64_t read_all_at(int descriptor, char* bytes, uint64_t size, uint64_t offset) {
+  uint64_t done = 0;
+  while (done < size) {
+    const ssize_t got = uninterrupted(
+        [&] { return ::pread(descriptor, bytes + done, size - done, static_cast<off_t>(offset + done)); });
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += static_cast<uint64_t>(got);
+  }
+  return static_cast<int64_t>(done);
+}
+
+int sync_descriptor(int descriptor) {
+  return uninterrupted([&] { return ::fsync(descriptor); }) == 0 ? 0 : errno;
+}
+
+int cut_descriptor(int descriptor, uint64_t size) {
+  return uninterrupted([&] { return ::ftruncate(descriptor, static_cast<off_t>(size)); }) == 0 ? 0 : errno;
+}
+
+FileHandle open_file(const fs::path& path, int flags) {
+  const Place place = reached(path);
+  return FileHandle(uninterrupted([&] { return ::openat(place.folder, place.name.c_str(), flags | O_CLOEXEC, 0666); }));
+}
+
+/// What has this name; returns 0 or the error number. `flags` may be AT_SYMLINK_NOFOLLOW.
+int look_at(const fs::path& path, struct stat& status, int flags = 0) {
+  const Place place = reached(path);
+  return ::fstatat(place.folder, place.name.c_str(), &status, flags) == 0 ? 0 : errno;
+}
+
+/// The name itself, to be removed or changed: a held folder's own cannot be reached through the folder.
+Place name_of(const fs::path& path) {
+  const Place place = reached(path);
+  return place.name == "." ? Place{AT_FDCWD, path.native()} : place;
+}
+
+int remove_name(const fs::path& path, int flags = 0) {
+  const Place place = name_of(path);
+  return ::unlinkat(place.folder, place.name.c_str(), flags) == 0 ? 0 : errno;
+}
+
+int rename_to(const fs::path& from, const fs::path& to, unsigned flags = 0) {
+  const Place source = name_of(from), target = name_of(to);
+  const bool done =
+      flags == 0 ? ::renameat(source.folder, source.name.c_str(), target.folder, target.name.c_str()) == 0
+                 : ::renameat2(source.folder, source.name.c_str(), target.folder, target.name.c_str(), flags) == 0;
+  return done ? 0 : errno;
+}
+
+fs::path without_trailing_slash(const fs::path& path) {
+  return path.has_filename() || !path.has_relative_path() ? path : path.parent_path();
+}
+
+fs::path folder_of(const fs::path& path) {
+  const fs::path parent = without_trailing_slash(path).parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
+
+/// The mode of what a name leads to; 0 where there is nothing.
+mode_t kind_of(const fs::path& path) {
+  struct stat status{};
+  const int error = look_at(path, status);
+  if (error == 0) return status.st_mode;
+  if (error != ENOENT && error != ENOTDIR) fail_to_read(path, error);
+  return 0;
+}
+
+/// The length of the part that ends with the file's last newline.
+uint64_t size_of_whole_lines(int descriptor, uint64_t size, const fs::path& path) {
+  std::vector<char> block(64 * 1024);
+  while (size > 0) {
+    const uint64_t length = std::min<uint64_t>(size, block.size());
+    if (read_all_at(descriptor, block.data(), length, size - length) != static_cast<int64_t>(length)) {
+      fail_to_write("read the end of", path, errno == 0 ? EIO : errno);
+    }
+    const size_t newline = std::string_view(block.data(), length).rfind('\n');
+    if (newline != std::string_view::npos) return size - length + newline + 1;
+    size -= length;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int FileHandle::close() {
+  if (!is_open()) return 0;
+  // Linux has released the descriptor even when close() was interrupted, so closing again could close another's file.
+  return ::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
+}
+
+std::string full_path(const fs::path& path) {
+  return without_trailing_slash(fs::absolute(path).lexically_normal()).string();
+}
+
+InputFile InputFile::open(const fs::path& path) {
+  InputFile file;
+  file.path_ = path;
+  file.handle_ = open_file(path, O_RDONLY | O_NONBLOCK);  // a named pipe must be refused below, not waited for
+  struct stat status{};
+  if (!file.handle_.is_open() || ::fstat(file.handle_.get(), &status) != 0) fail_to_read(path, errno);
+  if (S_ISDIR(status.st_mode)) fail_to_read(path, EISDIR);
+  if (!S_ISREG(status.st_mode))
+    fail(ExitCode::kBadInput, "cannot read ", path, ": it is not a regular file, but a ", special_kind(status.st_mode),
+         "; give a file");
+  file.size_ = static_cast<uint64_t>(status.st_size);
+  file.modified_ = nanoseconds(status.st_mtim);
+  return file;
+}
+
+bool InputFile::was_changed() const {
+  struct stat status{};
+  if (::fstat(handle_.get(), &status) != 0) fail_to_read(path_, errno);
+  return static_cast<uint64_t>(status.st_size) != size_ || nanoseconds(status.st_mtim) != modified_;
+}
+
+void InputFile::read_at(uint64_t offset, std::span<std::byte> to) const {
+  const int64_t got = read_all_at(handle_.get(), reinterpret_cast<char*>(to.data()), to.size(), offset);
+  if (got < 0) fail_to_read(path_, errno);
+  if (static_cast<uint64_t>(got) != to.size()) {
+    fail(ExitCode::kBadInput, "cannot read ", path_, ": wanted ", to.size(), " bytes at ", offset, ", but it ends at ",
+         offset + static_cast<uint64_t>(got), " (it had ", size_,
+         " bytes when it was opened); do not change files that are being read");
+  }
+}
+
+std::string read_file(const fs::path& path, uint64_t max_bytes) {
+  const InputFile file = InputFile::open(path);
+  if (file.size() > max_bytes)
+    fail(ExitCode::kBadInput, "cannot read ", path, ": it has ", file.size(), " bytes; at most ", max_bytes,
+         " are accepted here; check that this is the right file");
+  std::string bytes(file.size(), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+bool path_exists(const fs::path& path) { return kind_of(path) != 0; }
+
+bool is_folder(const fs::path& path) { return S_ISDIR(kind_of(path)); }
+
+DurableFile::DurableFile(fs::path path) : path_(std::move(path)), partial_(path_.string() + ".partial") {
+  struct stat status{};
+  // Renaming onto /dev/null would replace the device by a file.
+  if (look_at(path_, status) == 0 && !S_ISREG(status.st_mode)) {
+    fail(ExitCode::kBadConfiguration, "cannot write ", path_, ": ",
+         S_ISDIR(status.st_mode) ? "a folder" : "a special file", " has that name; choose another name");
+  }
+  remove_name(partial_);  // left by a killed process; O_EXCL then makes sure that no link is written through
+  handle_ = open_file(partial_, O_WRONLY | O_CREAT | O_EXCL);
+  if (!handle_.is_open()) fail_to_write("write", path_, errno);
+}
+
+void DurableFile::write(std::span<const std::byte> bytes) {
+  if (!handle_.is_open()) fail(ExitCode::kInternal, "write to ", path_, " after it was committed or had failed");
+  const int error = write_all(handle_.get(), reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (error != 0) abandon("write", error);
+}
+
+void DurableFile::commit() {
+  if (!handle_.is_open()) fail(ExitCode::kInternal, "commit of ", path_, " after it was committed or had failed");
+  // A failed fsync is final: the kernel may have dropped the unwritten pages, so that trying again would seem to work.
+  if (const int error = sync_descriptor(handle_.get()); error != 0) abandon("sync", error);
+  if (const int error = handle_.close(); error != 0) abandon("close", error);
+  if (const int error = rename_to(partial_, path_); error != 0) abandon("rename the partial file to", error);
+  partial_.clear();
+  sync_directory(folder_of(path_));
+}
+
+void DurableFile::discard() noexcept {
+  handle_.close();
+  if (!partial_.empty()) remove_name(partial_);
+  partial_.clear();
+}
+
+void DurableFile::abandon(std::string_view action, int error) {
+  discard();
+  fail_to_write(action, path_, error);
+}
+
+void write_atomically(const fs::path& path, std::string_view bytes) {
+  DurableFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+AppendFile AppendFile::open(const fs::path& path) {
+  AppendFile file;
+  file.path_ = path;
+  file.handle_ = open_file(path, O_RDWR | O_CREAT | O_APPEND);
+  struct stat status{};
+  if (!file.handle_.is_open() || ::fstat(file.handle_.get(), &status) != 0) fail_to_write("open", path, errno);
+  if (!S_ISREG(status.st_mode)) {
+    fail(ExitCode::kBadConfiguration, "cannot append to ", path, ": it is not a regular file; choose another name");
+  }
+  const auto size = static_cast<uint64_t>(status.st_size);
+  file.size_ = size_of_whole_lines(file.handle_.get(), size, path);
+  file.torn_ = file.size_ != size;
+  if (const int error = file.cut_torn_line(); error != 0) fail_to_write("cut the torn last line of", path, error);
+  sync_directory(folder_of(path));
+  return file;
+}
+
+void AppendFile::append_line(std::string_view line) {
+  if (line.find('\n') != std::string_view::npos) {
+    fail(ExitCode::kInternal, "a line for ", path_, " holds a newline; escape it");
+  }
+  std::string bytes;
+  bytes.reserve(line.size() + 1);
+  bytes.append(line).push_back('\n');
+  // A cut that failed before is tried again, so that a line never follows half of another.
+  int error = cut_torn_line();
+  if (error == 0) {
+    error = write_all(handle_.get(), bytes.data(), bytes.size());
+    torn_ = error != 0;
+  }
+  if (error != 0) {
+    cut_torn_line();
+    fail_to_write("append to", path_, error);
+  }
+  size_ += bytes.size();
+}
+
+void AppendFile::sync() {
+  if (const int error = sync_descriptor(handle_.get()); error != 0) fail_to_write("sync", path_, error);
+}
+
+namespace {
+
+/// Writes the first bytes of an open file, `source`, to another.
+void copy_bytes(int descriptor, uint64_t size, const fs::path& source, const fs::path& to) {
+  DurableFile copy(to);
+  std::vector<char> block(1 << 20);
+  for (uint64_t offset = 0; offset < size; offset += block.size()) {
+    const uint64_t length = std::min<uint64_t>(block.size(), size - offset);
+    const int64_t got = read_all_at(descriptor, block.data(), length, offset);
+    if (got != static_cast<int64_t>(length)) fail_to_read(source, got < 0 ? errno : EIO);
+    copy.write(std::string_view(block.data(), length));
+  }
+  copy.commit();
+}
+
+}  // namespace
+
+bool AppendFile::has_its_name() const {
+  struct stat named{}, open{};
+  return look_at(path_, named) == 0 && ::fstat(handle_.get(), &open) == 0 && named.st_dev == open.st_dev &&
+         named.st_ino == open.st_ino;
+}
+
+void AppendFile::copy_to(const fs::path& path) const { copy_bytes(handle_.get(), size_, path_, path); }
+
+int AppendFile::cut_torn_line() {
+  const int error = torn_ ? cut_descriptor(handle_.get(), size_) : 0;
+  if (error == 0) torn_ = false;
+  return error;
+}
+
+void copy_durably(const fs::path& from, const fs::path& to) {
+  const FileHandle handle = open_file(from, O_RDONLY);
+  struct stat status{};
+  if (!handle.is_open() || ::fstat(handle.get(), &status) != 0) fail_to_read(from, errno);
+  copy_bytes(handle.get(), static_cast<uint64_t>(status.st_size), from, to);
+}
+
+void cut_to_size(const fs::path& path, uint64_t size) {
+  const FileHandle handle = open_file(path, O_WRONLY);
+  struct stat status{};
+  if (!handle.is_open() || ::fstat(handle.get(), &status) != 0) fail_to_write("cut", path, errno);
+  const auto has = static_cast<uint64_t>(status.st_size);
+  if (has < size) {
+    fail(ExitCode::kBadInput, "cannot cut ", path, " to ", size, " bytes: it has only ", has,
+         "; bytes that were recorded are missing, so restore the file or start a new run");
+  }
+  if (const int error = cut_descriptor(handle.get(), size); error != 0) fail_to_write("cut", path, error);
+  if (const int error = sync_descriptor(handle.get()); error != 0) fail_to_write("sync", path, error);
+}
+
+void sync_directory(const fs::path& path) {
+  const FileHandle handle = open_file(path, O_RDONLY | O_DIRECTORY);
+  if (!handle.is_open()) fail_to_write("open the folder", path, errno);
+  const int error = sync_descriptor(handle.get());
+  // EINVAL: some network filesystems cannot sync a folder; their names are durable once rename() has returned.
+  if (error != 0 && error != EINVAL) fail_to_write("sync the folder", path, error);
+}
+
+void rename_directory(const fs::path& from, const fs::path& to) {
+  sync_directory(from);
+  if (const int error = rename_to(from, to); error != 0) fail_to_write("rename " + from.string() + " to", to, error);
+  const fs::path source = folder_of(from), target = folder_of(to);
+  sync_directory(target);
+  if (source != target) sync_directory(source);
+}
+
+bool exchange_directories(const fs::path& one, const fs::path& other) {
+  if (rename_to(one, other, RENAME_EXCHANGE) != 0) return false;
+  sync_directory(folder_of(other));
+  return true;
+}
+
+void CreateDirectories::operator()(const fs::path& path) const {
+  fs::path folder;
+  for (const fs::path& part : path) {
+    folder /= part;
+    struct stat status{};
+    const int missing = look_at(folder, status);
+    if (missing == 0 && !S_ISDIR(status.st_mode)) {
+      fail(ExitCode::kBadConfiguration, "cannot create the folder ", path, ": a file is in the way at ", folder,
+           "; remove it or choose another folder");
+    }
+    if (missing == 0) continue;
+    if (missing != ENOENT) fail_to_write("create the folder", folder, missing);
+    const Place place = reached(folder);
+    const int error = ::mkdirat(place.folder, place.name.c_str(), 0777) == 0 ? 0 : errno;
+    // Another process may have made the same folder at the same time.
+    const bool there = error == 0 || (error == EEXIST && look_at(folder, status) == 0 && S_ISDIR(status.st_mode));
+    if (!there) fail_to_write("create the folder", folder, error);
+    sync_directory(folder_of(folder));
+  }
+}
+
+// By POSIX calls, here and in remove_tree: torch packages built with another standard library export parts of
+// std::filesystem, and their remove_all and directory iterators, bound in place of ours, crash.
+std::vector<std::string> list_directory(const fs::path& path) {
+  FileHandle handle = open_file(path, O_RDONLY | O_DIRECTORY);
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(handle.is_open() ? fdopendir(handle.get()) : nullptr, closedir);
+  if (folder == nullptr) fail_to_read(path, errno);
+  handle.release();  // the stream closes it
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(folder.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+namespace {
+
+/// Removes what `name` in `folder` (a path, for errors) is; a link is removed, not followed.
+void remove_entry(const fs::path& path) {
+  struct stat status = {};
+  int error = look_at(path, status, AT_SYMLINK_NOFOLLOW);
+  if (error == ENOENT) return;
+  if (error != 0) fail_to_write("remove", path, error);
+  if (S_ISDIR(status.st_mode))
+    for (const std::string& name : list_directory(path)) remove_entry(path / name);
+  error = remove_name(path, S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0);
+  if (error != 0 && error != ENOENT) fail_to_write("remove", path, error);
+}
+
+}  // namespace
+
+void remove_tree(const fs::path& path) {
+  if (path.empty() || !path.has_relative_path()) {
+    fail(ExitCode::kInternal, "refused to remove ", path, ": wanted a path below the root folder");
+  }
+  remove_entry(without_trailing_slash(path));
+}
+
+}  // namespace keel

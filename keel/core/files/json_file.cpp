@@ -1,0 +1,44 @@
+#include "keel/core/files/json_file.h"
+
+#include <utility>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+
+namespace keel {
+namespace {
+
+constexpr uint64_t kMaxJsonFile = uint64_t{32} << 20;  // a tree takes some ten times its text
+
+}  // namespace
+
+Json read_json_file(const std::filesystem::path& path, const JsonRules& rules) {
+  return parse_json_file(read_file(path, kMaxJsonFile), path.string(), rules);
+}
+
+Json parse_json_file(std::string_view content, const std::string& place, const JsonRules& rules) {
+  try {
+    return parse_json(content, rules);
+  } catch (const JsonFault& fault) {
+    fail(ExitCode::kBadInput, place, ":", fault.line(), ": ", fault.what(), "; fetch it or write it again");
+  }
+}
+
+std::string shown_json(const Json& json) {
+  constexpr size_t kShown = 80;
+  std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > kShown) text.replace(kShown, std::string::npos, "...");
+  return text;
+}
+
+std::string json_line(const Json& json) {
+  std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  constexpr std::pair<std::string_view, std::string_view> kEnds[] = {
+      {"\u0085", "\\u0085"}, {"\u2028", "\\u2028"}, {"\u2029", "\\u2029"}};
+  for (const auto& [end, escaped] : kEnds)
+    for (size_t at = 0; (at = line.find(end, at)) != std::string::npos; at += escaped.size())
+      line.replace(at, end.size(), escaped);
+  return line;
+}
+
+}  // namespace keel

@@ -1,0 +1,127 @@
+#include "keel/core/files/whole_folder.h"
+
+#include <stdio.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/hash.h"
+#include "keel/core/files/json_file.h"
+
+namespace keel {
+namespace {
+
+std::string hex(uint32_t value) {
+  char text[9];
+  snprintf(text, sizeof(text), "%08x", value);
+  return text;
+}
+
+std::string checksum_of(const InputFile& file) {
+  Crc32c checksum;
+  std::vector<std::byte> piece(1 << 20);
+  for (uint64_t offset = 0; offset < file.size(); offset += piece.size()) {
+    const std::span<std::byte> bytes(piece.data(), std::min<uint64_t>(piece.size(), file.size() - offset));
+    file.read_at(offset, bytes);
+    checksum.update(bytes);
+  }
+  return hex(checksum.value());
+}
+
+constexpr const char* kOwnChecksum = "crc32c";
+
+/// Of everything in a manifest but itself.
+std::string checksum_of(Json manifest) {
+  manifest.erase(kOwnChecksum);
+  return hex(crc32c(manifest.dump()));
+}
+
+/// The files of a folder and of the folders in it, by their paths from the top, which end in `below`.
+void add_files(const std::filesystem::path& folder, const std::string& below, Json& files) {
+  for (const std::string& name : list_directory(folder)) {
+    if (is_folder(folder / name)) {
+      add_files(folder / name, below + name + "/", files);
+      continue;
+    }
+    const InputFile file = InputFile::open(folder / name);
+    files[below + name] = {{"bytes", file.size()}, {"crc32c", checksum_of(file)}};
+  }
+}
+
+void write_manifest(const std::filesystem::path& folder, Json manifest) {
+  manifest["files"] = Json::object();
+  add_files(folder, "", manifest["files"]);
+  manifest[kOwnChecksum] = checksum_of(manifest);
+  write_atomically(folder / "manifest.json", manifest.dump(1));
+}
+
+/// Gives the finished folder its name. When the name is taken (the same step, saved again after an evaluation), the two
+/// are exchanged in one move, so that at every moment one of them has the name.
+void publish(const std::filesystem::path& partial, const std::filesystem::path& final_name) {
+  if (!path_exists(final_name)) {
+    rename_directory(partial, final_name);
+    return;
+  }
+  if (!exchange_directories(partial, final_name)) {
+    const std::filesystem::path replaced = final_name.string() + ".replaced";
+    rename_directory(final_name, replaced);
+    rename_directory(partial, final_name);
+    remove_tree(replaced);
+    return;
+  }
+  remove_tree(partial);
+}
+
+}  // namespace
+
+void write_whole_folder(const std::filesystem::path& folder, const FillFolder& fill) {
+  const std::filesystem::path partial = folder.string() + ".partial";
+  remove_tree(partial);
+  try {
+    create_directories(partial);
+    fill(partial);
+  } catch (...) {
+    try {
+      remove_tree(partial);  // on a full disk this gives the space back
+    } catch (const Error&) {
+      // The first error is the one to tell.
+    }
+    throw;
+  }
+  publish(partial, folder);
+}
+
+void write_whole_folder(const std::filesystem::path& folder, const Json& heading, const FillFolder& fill) {
+  write_whole_folder(folder, [&](const std::filesystem::path& partial) {
+    fill(partial);
+    write_manifest(partial, heading);
+  });
+}
+
+std::optional<std::string> find_damage_in(const std::filesystem::path& folder, std::span<const char* const> required) {
+  try {
+    const Json manifest = read_json_file(folder / "manifest.json");
+    if (checksum_of(manifest) != manifest.at(kOwnChecksum).get<std::string>())
+      return "manifest.json has another checksum than it says";
+    for (const auto& [name, entry] : manifest.at("files").items()) {
+      const uint64_t size = entry.at("bytes");
+      if (!path_exists(folder / name)) return name + " is missing";
+      const InputFile file = InputFile::open(folder / name);
+      if (file.size() != size)
+        return name + " has " + std::to_string(file.size()) + " bytes, the manifest says " + std::to_string(size);
+      if (checksum_of(file) != entry.at("crc32c").get<std::string>())
+        return name + " has another checksum than the manifest says";
+    }
+    for (const char* name : required)
+      if (!manifest.at("files").contains(name)) return std::string("the manifest does not name ") + name;
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const Json::exception& error) {
+    return std::string("manifest.json: ") + error.what();
+  }
+  return std::nullopt;
+}
+
+}  // namespace keel

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "keel/core/json.h"
+
+namespace keel {
+
+/// Makes a folder that a reader sees whole or not at all: `fill` writes its files under the name FOLDER.partial, and
+/// the folder gets its name last; one that has the name is replaced in one move. What `fill` throws leaves nothing
+/// behind.
+using FillFolder = std::function<void(const std::filesystem::path& partial)>;
+void write_whole_folder(const std::filesystem::path& folder, const FillFolder& fill);
+
+/// The same with a manifest.json, which gets the files' sizes and checksums (beside the members of `heading`) and its
+/// own.
+void write_whole_folder(const std::filesystem::path& folder, const Json& heading, const FillFolder& fill);
+
+/// Checks every file of a folder against its manifest, and that the manifest names the required ones; the reason when
+/// it does not hold.
+std::optional<std::string> find_damage_in(const std::filesystem::path& folder, std::span<const char* const> required);
+
+}  // namespace keel

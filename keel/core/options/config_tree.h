@@ -1,0 +1,30 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "keel/core/json.h"
+
+namespace keel {
+
+constexpr const char* kCommandLine = "command line";  // what errors call it, where a file has its name
+
+/// A configuration as it was written: the values, and where each of them stands.
+struct ConfigTree {
+  Json value = Json::object();
+  std::map<std::string, int> lines;  // of every dotted path ("rollout.stop.0"), from 1; 0 is the command line
+  std::string file;
+};
+
+/// The names of a dotted path: "rollout.stop.0" is rollout, stop and 0.
+std::vector<std::string> split_path(std::string_view path);
+
+/// The value at a dotted path, or nullptr.
+const Json* find_value(const ConfigTree& tree, std::string_view path);
+
+/// Where a path was written: "run.yaml:3" or "command line".
+std::string place_of(const ConfigTree& tree, const std::string& path);
+
+}  // namespace keel

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace keel {
+
+/// What an option's value must obey beyond its type; written as above(0).at_most(100). Bounds and choices hold for
+/// every element of a list, not_empty for the list itself.
+class Limits {
+ public:
+  Limits at_least(double bound) const;
+  Limits above(double bound) const;
+  Limits at_most(double bound) const;
+  Limits below(double bound) const;
+  Limits one_of(std::vector<std::string> choices) const;
+  Limits not_empty() const;
+
+  /// What holds for each element of a list with these limits.
+  Limits of_elements() const;
+
+  bool allow(double number) const;
+  bool allow(const std::string& text) const;
+  bool allow_size(size_t size) const { return size > 0 || !not_empty_; }
+
+  bool has_bounds() const { return lower_ || upper_; }
+  bool has_lower_bound() const { return lower_.has_value(); }
+  bool is_not_empty() const { return not_empty_; }
+  const std::vector<std::string>& choices() const { return choices_; }
+
+  /// "above 0 and at most 100"; empty without bounds.
+  std::string bounds_text() const;
+  /// "one of exact, fp8"; empty without choices.
+  std::string choices_text() const;
+
+ private:
+  struct Bound {
+    double value;
+    bool included;
+  };
+  std::optional<Bound> lower_, upper_;
+  std::vector<std::string> choices_;
+  bool not_empty_ = false;
+};
+
+inline Limits at_least(double bound) { return Limits().at_least(bound); }
+inline Limits above(double bound) { return Limits().above(bound); }
+inline Limits at_most(double bound) { return Limits().at_most(bound); }
+inline Limits below(double bound) { return Limits().below(bound); }
+inline Limits one_of(std::vector<std::string> choices) { return Limits().one_of(std::move(choices)); }
+inline Limits not_empty() { return Limits().not_empty(); }
+
+}  // namespace keel

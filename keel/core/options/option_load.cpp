@@ -1,0 +1,252 @@
+#include <map>
+#include <set>
+
+#include "keel/core/error.h"
+#include "keel/core/nearest.h"
+#include "keel/core/options/options.h"
+#include "keel/core/strings.h"
+
+namespace keel {
+namespace {
+
+constexpr size_t kMaxErrors = 20;
+
+std::string parent_of(const std::string& path) {
+  const size_t dot = path.find_last_of('.');
+  return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+
+std::string leaf_of(const std::string& path) { return path.substr(path.find_last_of('.') + 1); }
+
+/// One load: walks over the tree, assigns what it finds and collects what is wrong.
+class Loader {
+ public:
+  Loader(const ConfigTree& tree, const OptionTable& table) : tree_(tree), table_(table) {
+    for (const Section& section : table.sections()) sections_.insert(section.path);
+    for (const Option& option : table.options()) know(option.path);
+    for (const Alias& alias : table.aliases()) know(alias.name);
+    for (const Refusal& refusal : table.refusals()) know_above(refusal.name);
+  }
+
+  std::vector<std::string> run() {
+    walk_children("", tree_.value);
+    // In the order of the table, so that the order of keys in a file never changes what a converter sees.
+    for (const Alias& alias : table_.aliases()) {
+      const auto used = used_aliases_.find(alias.name);
+      if (alias.converter && used != used_aliases_.end()) convert(alias, *used->second);
+    }
+    if (errors_.empty()) return notes();
+    std::string message = joined(errors_, "\n");
+    if (unlisted_ > 0) message += "\n... and " + std::to_string(unlisted_) + " more";
+    throw Error(ExitCode::kBadConfiguration, message);
+  }
+
+ private:
+  struct Note {
+    const Alias* alias;
+    std::string text;
+  };
+
+  // What is known ---------------------------------------------------------------------------------------------------
+
+  void know(const std::string& path) {
+    if (known_set_.insert(path).second) known_.push_back(path);
+    know_above(path);
+  }
+  void know_above(const std::string& path) {
+    for (std::string above = parent_of(path); !above.empty(); above = parent_of(above)) prefixes_.insert(above);
+  }
+
+  const Refusal* refusal(const std::string& path) const {
+    for (const Refusal& refusal : table_.refusals()) {
+      if (refusal.name == path) return &refusal;
+    }
+    return nullptr;
+  }
+
+  // The walk --------------------------------------------------------------------------------------------------------
+
+  void walk_children(const std::string& path, const Json& mapping) {
+    for (const auto& [key, value] : mapping.items()) walk(path.empty() ? key : path + "." + key, value);
+  }
+
+  void walk(const std::string& path, const Json& value) {
+    const bool is_prefix = prefixes_.contains(path) || sections_.contains(path);
+    if (is_prefix && value.is_object()) return walk_children(path, value);
+    if (const Option* option = table_.find(path)) return static_cast<void>(assign(*option, path, value, ""));
+    const bool empty_section = is_prefix && value.is_null();  // every key is commented out
+    if (known_set_.contains(path) && !empty_section) return use_alias(path, value);
+    if (const Refusal* refused = refusal(path)) return complain(path, refused->reason, refused->source);
+    if (!is_prefix) return unknown(path, value);
+    if (!empty_section) {
+      complain(path, "got " + shown(value) + ", wanted a section with keys " + joined(leaves_in(path)));
+    }
+  }
+
+  void use_alias(const std::string& name, const Json& value) {
+    used_aliases_[name] = &value;
+    for (const Alias& alias : table_.aliases()) {
+      if (alias.name != name || alias.converter) continue;
+      const bool shorthand = alias.target.starts_with(name + ".");  // `model: path`, which is ours too
+      const bool taken = assign(*table_.find(alias.target), name, value, alias.source);
+      if (taken && !shorthand) notes_.push_back({&alias, name + " (" + alias.source + ") is " + alias.target});
+    }
+  }
+
+  void convert(const Alias& alias, const Json& value) {
+    Json converted;
+    try {
+      converted = alias.converter(value, tree_, table_);
+    } catch (const Error& error) {
+      return complain(alias.name, error.what(), alias.source);
+    } catch (const Json::exception&) {  // the converter took it for another type
+      return complain(alias.name, "got " + shown(value) + ", which says nothing about " + alias.target, alias.source);
+    }
+    if (converted.is_discarded()) return;
+    if (assign(*table_.find(alias.target), alias.name, converted, alias.source))
+      notes_.push_back(
+          {&alias, alias.name + " (" + alias.source + ") is " + alias.target + " = " + value_text(converted)});
+  }
+
+  /// What other names were taken for, without those that the command line replaced after they were read.
+  std::vector<std::string> notes() const {
+    std::vector<std::string> texts;
+    for (const Note& note : notes_)
+      if (given_.at(note.alias->target) == note.alias->name) texts.push_back(note.text);
+    return texts;
+  }
+
+  /// Gives an option the value found under `name`, its own or (with a source) another program's. False where the
+  /// command line says otherwise.
+  bool assign(const Option& option, const std::string& name, const Json& value, const std::string& source) {
+    const auto [earlier, is_first] = given_.emplace(option.path, name);
+    if (!is_first && on_command_line(name) != on_command_line(earlier->second)) {
+      if (on_command_line(earlier->second)) return false;  // it wins over the file, whatever the name
+      earlier->second = name;
+    } else if (!is_first) {
+      complain(name,
+               "sets " + option.path + ", which " + earlier->second + " (" + place_of(tree_, earlier->second) +
+                   ") sets too; keep one of them",
+               source);
+      return false;
+    }
+    const auto complaint = assign_value(option.target, option.limits, value);
+    if (!complaint) return true;
+    const std::string element = complaint->element ? "." + std::to_string(*complaint->element) : "";
+    const std::string hint = value.is_null() ? "; leave the key out to get the default" : "";
+    complain(name + element, complaint->text + hint, source);
+    return false;
+  }
+
+  bool on_command_line(const std::string& name) const {
+    const auto line = tree_.lines.find(name);
+    return line != tree_.lines.end() && line->second == 0;
+  }
+
+  // Complaints ------------------------------------------------------------------------------------------------------
+
+  /// "run.yaml:3: rollout.temperature" or "command line: rollout.temperature=hot".
+  std::string subject(const std::string& path) const {
+    const std::string place = place_of(tree_, path);
+    const auto line = tree_.lines.find(path);
+    const Json* value = find_value(tree_, path);
+    if (line == tree_.lines.end() || line->second != 0 || !value) return place + ": " + path;
+    return place + ": " + path + "=" + value_text(*value, /*quoted=*/false);
+  }
+
+  void complain(const std::string& path, const std::string& text, const std::string& source = "") {
+    if (errors_.size() >= kMaxErrors) {
+      ++unlisted_;
+      return;
+    }
+    errors_.push_back(subject(path) + (source.empty() ? "" : " (" + source + ")") + ": " + text);
+  }
+
+  void unknown(const std::string& path, const Json& value) {
+    if (errors_.size() >= kMaxErrors) return complain(path, "");  // counted only: looking for names takes time
+    complain(path, (value.is_object() ? "unknown section; " : "unknown key; ") + suggestion(path));
+  }
+
+  /// A slip in this section is likelier than a key in the wrong section, and that is likelier than both at once.
+  std::string suggestion(const std::string& path) const {
+    const std::string section = parent_of(path);
+    std::vector<std::string> here = paths_in(section);
+    for (const Refusal& refusal : table_.refusals())
+      if (parent_of(refusal.name) == section) here.push_back(refusal.name);
+    if (const auto near = nearest_name(path, here)) return "did you mean " + *near + "?";
+    const std::vector<std::string> elsewhere = paths_ending_in(leaf_of(path));
+    if (!elsewhere.empty()) return "it belongs elsewhere: write " + joined(elsewhere, " or ");
+    if (const std::string alias = alias_ending_in(leaf_of(path)); !alias.empty()) return alias;
+    std::vector<std::string> leaves;
+    for (const Alias& alias : table_.aliases()) leaves.push_back(leaf_of(alias.name));
+    if (const auto near = nearest_name(leaf_of(path), leaves)) return alias_ending_in(*near);
+    if (const auto near = nearest_name(path, known_)) return "did you mean " + *near + "?";
+    if (!section.empty()) return "keys of " + section + " are " + joined(leaves_in(section));
+    std::vector<std::string> sections;
+    for (const Section& known : table_.sections()) {
+      if (parent_of(known.path).empty()) sections.push_back(known.path);
+    }
+    return "sections are " + joined(sections);
+  }
+
+  /// "verl's actor_rollout_ref.actor.clip_ratio is objective.delta_low and objective.delta_high here"
+  std::string alias_ending_in(const std::string& leaf) const {
+    const Alias* found = nullptr;
+    std::vector<std::string> targets;
+    for (const Alias& alias : table_.aliases()) {
+      if (leaf_of(alias.name) != leaf || (found != nullptr && found->name != alias.name)) continue;
+      found = &alias;
+      targets.push_back(alias.target);
+    }
+    return found == nullptr ? "" : found->source + "'s " + found->name + " is " + joined(targets, " and ") + " here";
+  }
+
+  /// Known options, aliases and sections directly below `section`.
+  std::vector<std::string> paths_in(const std::string& section) const {
+    std::vector<std::string> paths;
+    for (const std::set<std::string>* names : {&known_set_, &prefixes_}) {
+      for (const std::string& path : *names) {
+        if (parent_of(path) == section) paths.push_back(path);
+      }
+    }
+    return paths;
+  }
+
+  std::vector<std::string> leaves_in(const std::string& section) const {
+    std::vector<std::string> leaves = paths_in(section);
+    for (std::string& path : leaves) path = leaf_of(path);
+    return leaves;
+  }
+
+  std::vector<std::string> paths_ending_in(const std::string& leaf) const {
+    std::vector<std::string> paths;
+    for (const Option& option : table_.options()) {
+      if (leaf_of(option.path) == leaf) paths.push_back(option.path);
+    }
+    for (const Section& section : table_.sections()) {
+      if (leaf_of(section.path) == leaf) paths.push_back(section.path);
+    }
+    return paths;
+  }
+
+  const ConfigTree& tree_;
+  const OptionTable& table_;
+  std::set<std::string> sections_;
+  std::vector<std::string> known_;                   // options and aliases, in the order of the table
+  std::set<std::string> known_set_;                  // the same
+  std::set<std::string> prefixes_;                   // every path that leads to a known or refused name
+  std::map<std::string, const Json*> used_aliases_;  // name to its value in the tree
+  std::map<std::string, std::string> given_;         // option to the name that set it
+  std::vector<Note> notes_;
+  std::vector<std::string> errors_;
+  size_t unlisted_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> OptionTable::load(const ConfigTree& tree) {
+  check_names();
+  return Loader(tree, *this).run();
+}
+
+}  // namespace keel

@@ -1,0 +1,236 @@
+#include "keel/core/options/option_value.h"
+
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "keel/core/nearest.h"
+#include "keel/core/options/yaml_text.h"
+
+namespace keel {
+namespace {
+
+template <class T>
+struct ElementOf {
+  using type = T;
+};
+template <class T>
+struct ElementOf<std::vector<T>> {
+  using type = T;
+};
+template <class T>
+struct ElementOf<std::optional<T>> {
+  using type = T;
+};
+template <class T>
+using Element = typename ElementOf<T>::type;
+
+template <class T>
+constexpr bool kIsList = std::is_same_v<T, std::vector<Element<T>>>;
+template <class T>
+constexpr bool kIsOptional = std::is_same_v<T, std::optional<Element<T>>>;
+template <class T>
+constexpr bool kIsString = std::is_same_v<T, std::string>;
+template <class T>
+constexpr bool kIsNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
+
+// Words -------------------------------------------------------------------------------------------------------------
+
+template <class T>
+std::string one_word() {
+  if constexpr (std::is_same_v<T, bool>) return "a boolean";
+  if constexpr (kIsString<T>) return "a string";
+  return std::is_same_v<T, double> ? "a number" : "an integer";
+}
+
+template <class T>
+std::string many_word() {
+  return one_word<T>().substr(one_word<T>().find(' ') + 1) + "s";
+}
+
+template <class T>
+std::string wanted(const Limits& limits) {
+  if constexpr (kIsOptional<T>) {
+    return wanted<Element<T>>(limits) + ", or null";
+  } else if constexpr (kIsList<T>) {
+    const std::string each = limits.bounds_text() + limits.choices_text();  // an element is a number or a string
+    return (limits.is_not_empty() ? "a non-empty list of " : "a list of ") + many_word<Element<T>>() +
+           (each.empty() ? "" : ", each " + each);
+  } else if constexpr (std::is_same_v<T, uint64_t>) {
+    return wanted<int64_t>(limits.has_lower_bound() ? limits : limits.at_least(0));
+  } else if constexpr (kIsString<T>) {
+    if (!limits.choices().empty()) return limits.choices_text();
+    return limits.is_not_empty() ? "a string that is not empty" : "a string";
+  } else {
+    return one_word<T>() + (limits.has_bounds() ? " " + limits.bounds_text() : "");
+  }
+}
+
+/// What to do about a value of the wrong type, where there is something simple to do.
+template <class T>
+std::string way_out(const Json& value, const Limits& limits) {
+  if (value.is_null() || value.is_object()) return "";
+  if constexpr (kIsOptional<T>) {
+    return way_out<Element<T>>(value, limits);
+  } else if constexpr (kIsList<T>) {
+    return value.is_array() ? "" : "; write " + yaml_inline(Json::array({value}));
+  } else if constexpr (kIsString<T>) {
+    if (!value.is_string()) return value.is_array() ? "" : "; put it in quotes";
+    const auto choice = nearest_name(value.get_ref<const std::string&>(), limits.choices());
+    return choice ? "; did you mean " + *choice + "?" : "";
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return "; write true or false";
+  } else {
+    if (!value.is_string()) return "";
+    std::string text = value;
+    const bool is_grouped = std::erase(text, '_') > 0;
+    if (!is_number_text(text)) return "";
+    return is_grouped ? "; write " + text : "; remove the quotes";
+  }
+}
+
+// Values ------------------------------------------------------------------------------------------------------------
+
+template <class T>
+std::optional<T> integer_value(const Json& value) {
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<uint64_t>();
+    if (std::in_range<T>(number)) return static_cast<T>(number);
+  } else if (value.is_number_integer()) {
+    const auto number = value.get<int64_t>();
+    if (std::in_range<T>(number)) return static_cast<T>(number);
+  } else if (value.is_number_float()) {
+    // People write 1e4. The upper end is a power of two, exact in a double, unlike max() itself.
+    const double number = value, end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+    const double first = std::is_signed_v<T> ? -end : 0;
+    if (number == std::floor(number) && number >= first && number < end) return static_cast<T>(number);
+  }
+  return std::nullopt;
+}
+
+template <class T>
+std::optional<T> typed_value(const Json& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (value.is_boolean()) return value.get<bool>();
+  } else if constexpr (kIsString<T>) {
+    if (value.is_string()) return value.get<std::string>();
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (value.is_number() && std::isfinite(value.get<double>())) return value.get<double>();
+  } else {
+    return integer_value<T>(value);
+  }
+  return std::nullopt;
+}
+
+template <class T>
+bool obeys(const T& value, const Limits& limits) {
+  if constexpr (kIsString<T>) return limits.allow(value) && limits.allow_size(value.size());
+  if constexpr (kIsNumber<T>) return limits.allow(static_cast<double>(value));
+  return true;
+}
+
+template <class T>
+using Converted = std::variant<T, Complaint>;
+
+template <class T>
+Complaint complaint(const Json& value, const Limits& limits) {
+  return {"got " + shown(value) + ", wanted " + wanted<T>(limits) + way_out<T>(value, limits), std::nullopt};
+}
+
+template <class T>
+Converted<T> convert(const Json& value, const Limits& limits) {
+  if constexpr (kIsOptional<T>) {
+    if (value.is_null()) return T();
+    Converted<Element<T>> inner = convert<Element<T>>(value, limits);
+    if (std::holds_alternative<Complaint>(inner)) return complaint<T>(value, limits);
+    return T(std::get<0>(std::move(inner)));
+  } else if constexpr (kIsList<T>) {
+    if (!value.is_array() || !limits.allow_size(value.size())) return complaint<T>(value, limits);
+    T list;
+    for (const Json& element : value) {
+      Converted<Element<T>> inner = convert<Element<T>>(element, limits.of_elements());
+      if (auto* problem = std::get_if<Complaint>(&inner)) return Complaint{problem->text, list.size()};
+      list.push_back(std::get<0>(std::move(inner)));
+    }
+    return list;
+  } else {
+    std::optional<T> typed = typed_value<T>(value);
+    if (!typed || !obeys(*typed, limits)) return complaint<T>(value, limits);
+    return std::move(*typed);
+  }
+}
+
+std::string type_word(const Json& value) {
+  if (value.is_string()) return "string";
+  if (value.is_boolean()) return "boolean";
+  if (value.is_number_integer()) return "integer";
+  if (value.is_number()) return "number";
+  return value.is_array() ? "list" : "mapping";
+}
+
+}  // namespace
+
+Json read_target(const OptionTarget& target) {
+  return std::visit(
+      [](const auto* variable) -> Json {
+        using T = std::remove_cvref_t<decltype(*variable)>;
+        if constexpr (kIsOptional<T>) return *variable ? Json(**variable) : Json(nullptr);
+        if constexpr (!kIsOptional<T>) return *variable;
+      },
+      target);
+}
+
+std::optional<Complaint> check_value(const OptionTarget& target, const Limits& limits, const Json& value) {
+  return std::visit(
+      [&](const auto* variable) -> std::optional<Complaint> {
+        auto converted = convert<std::remove_cvref_t<decltype(*variable)>>(value, limits);
+        if (auto* problem = std::get_if<Complaint>(&converted)) return *problem;
+        return std::nullopt;
+      },
+      target);
+}
+
+std::optional<Complaint> assign_value(const OptionTarget& target, const Limits& limits, const Json& value) {
+  return std::visit(
+      [&](auto* variable) -> std::optional<Complaint> {
+        auto converted = convert<std::remove_cvref_t<decltype(*variable)>>(value, limits);
+        if (auto* problem = std::get_if<Complaint>(&converted)) return *problem;
+        *variable = std::get<0>(std::move(converted));
+        return std::nullopt;
+      },
+      target);
+}
+
+std::string wanted_text(const OptionTarget& target, const Limits& limits) {
+  return std::visit([&](const auto* variable) { return wanted<std::remove_cvref_t<decltype(*variable)>>(limits); },
+                    target);
+}
+
+bool limits_fit(const OptionTarget& target, const Limits& limits) {
+  return std::visit(
+      [&](const auto* variable) {
+        using T = std::remove_cvref_t<decltype(*variable)>;
+        if (limits.has_bounds() && !kIsNumber<Element<T>>) return false;
+        if (!limits.choices().empty() && !kIsString<Element<T>>) return false;
+        return !limits.is_not_empty() || kIsList<T> || kIsString<Element<T>>;
+      },
+      target);
+}
+
+std::string value_text(const Json& value, bool quoted) {
+  constexpr size_t kLongest = 80;
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (value.is_string() && !quoted) text = text.substr(1, text.size() - 2);
+  if (text.size() <= kLongest) return text;
+  size_t end = kLongest;
+  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not in the middle of a character
+  return text.substr(0, end) + "...";
+}
+
+std::string shown(const Json& value) {
+  return value.is_null() ? "null" : value_text(value) + " (" + type_word(value) + ")";
+}
+
+}  // namespace keel

@@ -1,0 +1,180 @@
+#include "keel/core/options/read_config.h"
+
+#include <algorithm>
+#include <fstream>
+#include <vector>
+
+#include "keel/core/error.h"
+#include "keel/core/options/tree_builder.h"
+#include "keel/core/options/yaml_text.h"
+#include "keel/core/strings.h"
+
+namespace keel {
+namespace {
+
+constexpr size_t kMaxConfigBytes = size_t{1} << 20;
+
+/// Length of the UTF-8 character that `text` starts with; 0 if it is none (overlong forms and surrogates included).
+size_t utf8_length(std::string_view text) {
+  const auto byte = [&](size_t i) -> unsigned { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  const unsigned lead = byte(0);
+  const size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  const unsigned second = byte(1);
+  const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
+  const bool beyond = (lead == 0xED && second >= 0xA0) || (lead == 0xF4 && second >= 0x90);
+  return overlong || beyond ? 0 : length;
+}
+
+/// Refuses text that is not UTF-8 and control characters: yaml-cpp takes byte 4 for the end of the file and text with
+/// zeros for UTF-16.
+void check_characters(std::string_view text, const TreeBuilder& builder, int line) {
+  while (!text.empty()) {
+    const size_t length = utf8_length(text);
+    if (length == 0) builder.refuse(line, "not UTF-8; save it as UTF-8");
+    const char c = text[0];
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
+    if (is_control) builder.refuse(line, "a control character (code ", int{c}, "); remove it");
+    if (c == '\n' && line > 0) ++line;
+    text.remove_prefix(length);
+  }
+}
+
+/// 'it''s' without its quotes; JSON knows only the double ones.
+std::string single_quoted(std::string_view text, const TreeBuilder& builder) {
+  std::string value;
+  for (size_t i = 1; i < text.size(); ++i) {
+    const bool is_last = i + 1 == text.size();
+    if (text[i] == '\'' && is_last) return value;
+    if (text[i] == '\'' && text[++i] != '\'') builder.refuse(0, "a single quote inside single quotes is written ''");
+    value += text[i];
+  }
+  builder.refuse(0, "the closing quote is missing");
+}
+
+/// [a.jsonl, 3]: a list without quotes, which YAML has and JSON has not.
+bool is_plain_list(std::string_view text) {
+  return text.size() >= 2 && text.front() == '[' && text.back() == ']' &&
+         text.substr(1, text.size() - 2).find_first_of("\"'[]{}") == std::string_view::npos;
+}
+
+void read_plain_list(std::string_view text, TreeBuilder& builder) {
+  builder.begin_list(0);
+  text = trimmed(text.substr(1, text.size() - 2));
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view item = trimmed(text.substr(0, comma));
+    if (item.empty()) builder.refuse(0, "there is nothing between two commas of the list");
+    builder.scalar(plain_scalar(item, builder.place(0)), 0);
+    text = trimmed(text.substr(std::min(comma + 1, text.size())));
+  }
+  builder.end();
+}
+
+/// The value of an override as a tree of its own; paths in it are relative.
+ConfigTree override_value(std::string_view text, TreeBuilder builder) {
+  check_characters(text, builder, 0);
+  text = trimmed(text);
+  const char first = text.empty() ? ' ' : text[0];
+  if (is_plain_list(text)) {
+    read_plain_list(text, builder);
+  } else if (first == '[' || first == '{' || first == '"') {
+    read_json(text, 0, builder);
+  } else if (first == '\'') {
+    builder.scalar(single_quoted(text, builder), 0);
+  } else {
+    builder.scalar(plain_scalar(text, builder.place(0)), 0);
+  }
+  return std::move(builder).finish();
+}
+
+void forget_lines_below(ConfigTree& tree, const std::string& path) {
+  const auto first = tree.lines.lower_bound(path + ".");
+  auto last = first;
+  while (last != tree.lines.end() && last->first.starts_with(path + ".")) ++last;
+  tree.lines.erase(first, last);
+}
+
+/// The mapping that holds the last part of `parts`, made where it is missing.
+Json& parent_mapping(ConfigTree& tree, const std::vector<std::string>& parts, const TreeBuilder& builder) {
+  Json* node = &tree.value;
+  std::string path;
+  for (size_t i = 0; i + 1 < parts.size(); ++i) {
+    path += (i > 0 ? "." : "") + parts[i];
+    Json& child = (*node)[parts[i]];
+    if (child.is_null()) {  // missing, or a section that was left empty
+      child = Json::object();
+      tree.lines.emplace(path, 0);
+    } else if (!child.is_object()) {
+      builder.refuse(0, path, " is not a section: it is ", yaml_inline(child), " (", place_of(tree, path), ")");
+    }
+    node = &child;
+  }
+  return *node;
+}
+
+}  // namespace
+
+ConfigTree read_config(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    fail(ExitCode::kBadConfiguration, name, ": is a folder; give a configuration file");
+  }
+  if (std::filesystem::is_other(std::filesystem::status(path, ignored)))
+    fail(ExitCode::kBadConfiguration, name, ": is a pipe or a device; give a configuration file");
+  std::ifstream file(path, std::ios::binary);
+  if (!file && name.find('=') != std::string::npos)
+    fail(ExitCode::kBadConfiguration, name, ": this is a setting, not a file; the configuration file comes first and ",
+         "the settings after it: CONFIG ", name);
+  if (!file) fail(ExitCode::kBadConfiguration, name, ": cannot be opened; does the file exist?");
+  for (const char* ending : {".jsonl", ".parquet", ".gz", ".zst", ".gguf", ".safetensors"})
+    if (name.ends_with(ending))
+      fail(ExitCode::kBadConfiguration, name, ": this is no configuration, but data or a model; name it in a ",
+           "configuration file, as data.files or model.path");
+  std::string text(kMaxConfigBytes + 1,
+                   '\0');  // one more than allowed, so that too large is seen without reading it all
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) fail(ExitCode::kBadConfiguration, name, ": cannot be read");
+  text.resize(static_cast<size_t>(file.gcount()));
+  return parse_config(text, name);
+}
+
+ConfigTree parse_config(std::string_view text, const std::string& file_name) {
+  TreeBuilder builder(file_name);
+  if (text.size() > kMaxConfigBytes) builder.refuse(0, "larger than 1 MiB; this is no configuration");
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // the byte order mark some editors write
+  check_characters(text, builder, 1);
+  if (file_name.ends_with(".json")) {
+    read_json(text, 1, builder);
+  } else {
+    read_yaml(text, builder);
+  }
+  ConfigTree tree = std::move(builder).finish();
+  if (tree.value.is_object()) return tree;
+  if (tree.value.is_null()) fail(ExitCode::kBadConfiguration, file_name, ": is empty; write at least one section");
+  fail(ExitCode::kBadConfiguration, file_name, ": got ", tree.value.is_array() ? "a list" : "a single value",
+       ", wanted a mapping such as \"rollout: {temperature: 1.0}\"; is there a space after each colon?");
+}
+
+void apply_override(ConfigTree& tree, std::string_view assignment) {
+  const TreeBuilder builder(std::string(kCommandLine) + ": " + std::string(assignment));
+  const size_t equals = assignment.find('=');
+  if (equals == std::string_view::npos) builder.refuse(0, "wanted key=value");
+  check_characters(assignment.substr(0, equals), builder, 0);
+  const std::string path(trimmed(assignment.substr(0, equals)));
+  const std::vector<std::string> parts = split_path(path);
+  for (const std::string& part : parts) {
+    if (part.empty())
+      builder.refuse(0, "a part of the key is empty; wanted key=value, such as rollout.temperature=1.0");
+  }
+  ConfigTree value = override_value(assignment.substr(equals + 1), builder);
+  parent_mapping(tree, parts, builder)[parts.back()] = std::move(value.value);
+  forget_lines_below(tree, path);
+  tree.lines[path] = 0;
+  for (const auto& entry : value.lines) tree.lines[path + "." + entry.first] = 0;
+}
+
+}  // namespace keel

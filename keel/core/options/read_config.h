@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "keel/core/options/config_tree.h"
+
+namespace keel {
+
+/// Reads a configuration file: JSON if its name ends in .json, else YAML.
+ConfigTree read_config(const std::filesystem::path& path);
+
+/// Reads a configuration from memory; `file_name` decides the format and is what errors call it.
+ConfigTree parse_config(std::string_view text, const std::string& file_name);
+
+/// Sets "a.b=value" from the command line, whatever was there before. The value is an unquoted YAML scalar, a quoted
+/// string, or a list or mapping in JSON (which replaces the old one, it is not merged).
+void apply_override(ConfigTree& tree, std::string_view assignment);
+
+/// Whether this build has yaml-cpp; without it configurations are JSON.
+bool can_read_yaml();
+
+}  // namespace keel

@@ -1,0 +1,152 @@
+#include "keel/core/options/yaml_text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+
+#include "keel/core/error.h"
+#include "keel/core/strings.h"
+
+namespace keel {
+namespace {
+
+template <size_t N>
+bool among(std::string_view text, const std::array<std::string_view, N>& words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+constexpr std::array<std::string_view, 5> kNull{"", "~", "null", "Null", "NULL"};
+constexpr std::array<std::string_view, 3> kTrue{"true", "True", "TRUE"};
+constexpr std::array<std::string_view, 3> kFalse{"false", "False", "FALSE"};
+constexpr std::array<std::string_view, 3> kInfinity{".inf", ".Inf", ".INF"};
+constexpr std::array<std::string_view, 3> kNotANumber{".nan", ".NaN", ".NAN"};
+
+
+/// Drops the digits that `text` starts with and says how many they were.
+size_t skip_digits(std::string_view& text) {
+  const size_t count = static_cast<size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
+  text.remove_prefix(count);
+  return count;
+}
+
+bool skip_sign(std::string_view& text) {
+  if (text.empty() || (text[0] != '-' && text[0] != '+')) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+bool is_integer(std::string_view text) {
+  skip_sign(text);
+  return skip_digits(text) > 0 && text.empty();
+}
+
+/// [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
+bool is_float(std::string_view text) {
+  skip_sign(text);
+  size_t digits = skip_digits(text);
+  if (!text.empty() && text[0] == '.') {
+    text.remove_prefix(1);
+    digits += skip_digits(text);
+  }
+  if (digits == 0) return false;
+  if (text.empty()) return true;
+  if (text[0] != 'e' && text[0] != 'E') return false;
+  text.remove_prefix(1);
+  skip_sign(text);
+  return skip_digits(text) > 0 && text.empty();
+}
+
+/// The number in `text` if all of it is one that a T can hold; from_chars knows no '+', so that is dropped.
+template <class T, class... Base>
+bool read_number(std::string_view text, T& number, Base... base) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base...);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+Json integer(std::string_view text, const std::string& place) {
+  if (int64_t number = 0; read_number(text, number)) return number;
+  if (uint64_t number = 0; read_number(text, number)) return number;
+  fail(ExitCode::kBadConfiguration, place, ": got ", text, ", wanted an integer that fits 64 bits");
+}
+
+Json floating_point(std::string_view text, const std::string& place) {
+  if (double number = 0; read_number(text, number) && std::isfinite(number)) return number;
+  fail(ExitCode::kBadConfiguration, place, ": got ", text, ", wanted a number that fits 64-bit floating point");
+}
+
+}  // namespace
+
+bool is_number_text(std::string_view text) { return is_integer(text) || is_float(text); }
+
+Json plain_scalar(std::string_view text, const std::string& place) {
+  if (among(text, kNull)) return nullptr;
+  if (among(text, kTrue)) return true;
+  if (among(text, kFalse)) return false;
+  if (is_integer(text)) return integer(text, place);
+  if (is_float(text)) return floating_point(text, place);
+  uint64_t number = 0;
+  if (text.starts_with("0x") && read_number(text.substr(2), number, 16)) return number;
+  if (text.starts_with("0o") && read_number(text.substr(2), number, 8)) return number;
+  std::string_view unsigned_text = text;
+  skip_sign(unsigned_text);
+  if (among(unsigned_text, kInfinity) || among(text, kNotANumber)) {
+    fail(ExitCode::kBadConfiguration, place, ": got ", text, ", wanted a finite number");
+  }
+  return std::string(text);
+}
+
+namespace {
+
+/// Only what is a string to every YAML reader, that of YAML 1.1 included (`yes`, `1:30`), goes without quotes.
+bool needs_quotes(const std::string& text) {
+  static constexpr std::array<std::string_view, 6> kYaml11Booleans{"y", "n", "yes", "no", "on", "off"};
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto is_safe = [&](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '/' || c == '-'; };
+  if (text.empty() || !(is_letter(text[0]) || text[0] == '/')) return true;
+  if (!std::all_of(text.begin(), text.end(), is_safe)) return true;
+  std::string lower = text;
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return among(lower, kYaml11Booleans) || !plain_scalar(lower, "").is_string();
+}
+
+/// A JSON string is a double-quoted YAML string. Bytes that are not UTF-8 become U+FFFD instead of an exception.
+std::string yaml_string(const std::string& text) {
+  return needs_quotes(text) ? Json(text).dump(-1, ' ', false, Json::error_handler_t::replace) : text;
+}
+
+void write_mapping(const Json& mapping, const std::string& indent, std::string& out) {
+  for (const auto& [key, value] : mapping.items()) {
+    out += indent + yaml_string(key) + ":";
+    if (value.is_object() && !value.empty()) {
+      out += "\n";
+      write_mapping(value, indent + "  ", out);
+    } else {
+      out += " " + yaml_inline(value) + "\n";
+    }
+  }
+}
+
+}  // namespace
+
+std::string yaml_inline(const Json& value) {
+  if (value.is_string()) return yaml_string(value.get_ref<const std::string&>());
+  if (!value.is_structured()) return value.dump();
+  std::string text;
+  for (const auto& [key, element] : value.items()) {
+    if (!text.empty()) text += ", ";
+    if (value.is_object()) text += yaml_string(key) + ": ";
+    text += yaml_inline(element);
+  }
+  return value.is_object() ? "{" + text + "}" : "[" + text + "]";
+}
+
+std::string yaml_document(const Json& mapping) {
+  std::string text;
+  write_mapping(mapping, "", text);
+  return text.empty() ? "{}\n" : text;
+}
+
+}  // namespace keel

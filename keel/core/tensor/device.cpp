@@ -1,0 +1,82 @@
+#include "keel/core/tensor/device.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "keel/core/error.h"
+
+namespace keel {
+
+namespace {
+
+/// Freed tensors up to 32 MiB (the most glibc allows) stay in the process. By default glibc gives them back, and the
+/// next tensor of that size pays for fresh, zeroed pages: up to four times the cost of an elementwise operation.
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+/// On ARM, LibTorch's oneDNN tells a profiler of every kernel it makes, in a file /tmp/perf-PID.map that nobody takes
+/// away. Whoever wants to profile sets one of the two variables himself.
+void leave_no_profiler_files() {
+  if (std::getenv("DNNL_JIT_PROFILE") == nullptr) setenv("ONEDNN_JIT_PROFILE", "0", /*overwrite=*/0);
+}
+
+}  // namespace
+
+at::Device open_device(const std::string& name, const std::string& setting) {
+  keep_freed_memory();
+  leave_no_profiler_files();
+  if (name == "cpu") return at::Device(at::kCPU);
+#ifdef KEEL_HAS_CUDA
+  if (!at::hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0)
+    fail(ExitCode::kBadConfiguration, setting, " is ", name,
+         ", but no CUDA device is visible; check nvidia-smi, or set ", setting, "=cpu");
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  return at::Device(at::kCUDA, 0);
+#else
+  fail(ExitCode::kBadConfiguration, setting, " is ", name,
+       ", but this build is for the CPU only; `keel doctor` says why. ", "Set ", setting,
+       "=cpu, or build with a CUDA torch and nvcc");
+#endif
+}
+
+int64_t use_threads(int64_t threads) {
+  const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  at::set_num_threads(static_cast<int>(threads > 0 ? threads : cores));
+  return at::get_num_threads();
+}
+
+void synchronize(at::Device device) {
+  if (device.is_cuda()) c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(device.index());
+}
+
+int64_t peak_memory_bytes(at::Device device) {
+  if (device.is_cuda()) {
+    const auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(at::kCUDA));
+    if (allocator == nullptr) return 0;
+    return const_cast<c10::DeviceAllocator*>(allocator)->getDeviceStats(device.index()).allocated_bytes[0].peak;
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+int64_t machine_memory_bytes() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE); }
+
+std::string describe_device(at::Device device) {
+  if (device.is_cuda()) return "cuda:" + std::to_string(device.index());
+  return "cpu (" + std::to_string(at::get_num_threads()) + " threads, " + at::get_cpu_capability() + ")";
+}
+
+}  // namespace keel

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "keel/core/tensor/tensor.h"
+
+namespace keel {
+
+/// "cpu" or "cuda" as a device; an error (exit code 2) that begins with the `setting` when this build or this machine
+/// has none.
+at::Device open_device(const std::string& name, const std::string& setting = "run.device");
+
+/// CPU threads of the tensor library; 0 asks for one per core. Returns the number in force.
+int64_t use_threads(int64_t threads);
+
+/// Waits until the device has done all that was asked of it, so that a clock read afterwards is true.
+void synchronize(at::Device device);
+
+/// The most memory held so far: of the device, or of this process on a CPU.
+int64_t peak_memory_bytes(at::Device device);
+
+/// What this machine has, used or not.
+int64_t machine_memory_bytes();
+
+/// One line on what computes: "cpu (2 threads, AVX512)" or "NVIDIA ...".
+std::string describe_device(at::Device device);
+
+}  // namespace keel

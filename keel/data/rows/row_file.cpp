@@ -1,0 +1,177 @@
+#include "keel/data/rows/row_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/data/rows/parquet_rows.h"
+#include "keel/data/rows/row_json.h"
+
+namespace keel {
+namespace {
+
+/// Where the text of a file goes: lines into the spool as they are, rows that are not lines through what cuts them.
+class TextSink {
+ public:
+  TextSink(const std::filesystem::path& path, Spool& spool) : path_(path), spool_(spool) {}
+
+  void write(std::string_view piece) {
+    if (!std::exchange(begun_, true)) {
+      format_ = text_format(path_, piece);
+      if (format_ != TextFormat::kJsonLines) rows_ = text_rows(format_, path_.string(), spool_);
+    }
+    if (rows_)
+      rows_->add(piece);
+    else
+      spool_.write(piece);
+  }
+  /// What is wrong with the end of the text.
+  std::optional<BadRow> finish() { return rows_ ? rows_->finish() : std::nullopt; }
+  TextFormat format() const { return format_; }
+
+ private:
+  const std::filesystem::path& path_;
+  Spool& spool_;
+  bool begun_ = false;
+  TextFormat format_ = TextFormat::kJsonLines;
+  std::unique_ptr<TextRows> rows_;
+};
+
+/// A file that is not packed, piece by piece.
+void read_all(const std::filesystem::path& path, TextSink& sink) {
+  const InputFile file = InputFile::open(path);
+  std::string buffer(size_t{1} << 20, '\0');
+  for (uint64_t offset = 0; offset < file.size();) {
+    const size_t size = static_cast<size_t>(std::min<uint64_t>(buffer.size(), file.size() - offset));
+    file.read_at(offset, std::as_writable_bytes(std::span(buffer).first(size)));
+    sink.write(std::string_view(buffer).substr(0, size));
+    offset += size;
+  }
+}
+
+/// The format of a text that is not packed.
+TextFormat text_format_of(const std::filesystem::path& path) {
+  constexpr uint64_t kLooked = 4096;
+  const InputFile file = InputFile::open(path);
+  std::string beginning(static_cast<size_t>(std::min(file.size(), kLooked)), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(beginning)));
+  return text_format(path, beginning);
+}
+
+/// Decompresses all of the file; returns what broke it off, if something did.
+std::optional<BadRow> decompress(const std::filesystem::path& path, DataFormat format, TextSink& sink, Spool& spool) {
+  const std::unique_ptr<ByteSource> source = open_compressed(path, format);
+  std::string buffer(size_t{1} << 17, '\0');
+  while (const size_t got = source->read(buffer)) sink.write(std::string_view(buffer).substr(0, got));
+  if (source->damage().empty()) return std::nullopt;
+  return BadRow(path.string() + ":" + std::to_string(spool.whole_lines() + 1), source->damage());
+}
+
+/// Parquet's columns that hardly vary take next to no room: a long prompt that all rows share, for instance.
+UnpackLimits limits_for(DataFormat format) {
+  UnpackLimits limits;
+  if (format == DataFormat::kParquet) limits.expansion = 1000;
+  return limits;
+}
+
+/// The number in front of `text`, which is taken off with the space behind it.
+uint64_t take_number(std::string_view& text) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) fail(ExitCode::kInternal, "a line of a temporary file lost its number");
+  text.remove_prefix(static_cast<size_t>(end - text.data()) + 1);
+  return number;
+}
+
+void refuse_long(const TextLine& line, const std::string& place) {
+  if (line.size > kMaxLineBytes)
+    throw BadRow(place, "a row of " + std::to_string(line.size) + " bytes; at most " + std::to_string(kMaxLineBytes) +
+                            " (16 MiB) are read; shorten it, or keep what is large in a file that the reward reads");
+}
+
+}  // namespace
+
+RowFile RowFile::open(const std::filesystem::path& path, std::optional<UnpackLimits> limits) {
+  const DataFormat format = data_format(path);
+  if (format == DataFormat::kJsonLines && text_format_of(path) == TextFormat::kJsonLines)
+    return RowFile(path, format, TextFormat::kJsonLines, LineFile::open(path), std::nullopt);
+  require_format(path, format);
+  return unpack(path, format, limits.value_or(limits_for(format)));
+}
+
+RowFile RowFile::unpack(const std::filesystem::path& path, DataFormat format, const UnpackLimits& limits) {
+  const InputFile file = InputFile::open(path);
+  Spool spool(path, file.size(), limits);
+  TextSink sink(path, spool);
+  std::optional<BadRow> damage;
+  if (format == DataFormat::kParquet) {
+    unpack_parquet(path, spool);
+  } else if (format == DataFormat::kJsonLines) {
+    read_all(path, sink);
+  } else {
+    damage = decompress(path, format, sink, spool);
+  }
+  if (file.was_changed())
+    fail(ExitCode::kBadInput, path.string(), ": was changed while it was being unpacked; do not change files that are ",
+         "being read, and start again");
+  if (!damage) damage = sink.finish();
+  const auto last_line = damage ? Spool::LastLine::kDropUnlessWhole : Spool::LastLine::kKeep;
+  LineFile lines = std::move(spool).finish(last_line);
+  return RowFile(path, format, sink.format(), std::move(lines), std::move(damage));
+}
+
+std::string RowFile::fingerprint() const { return Json::array({rows(), lines_.bytes(), lines_.checksum()}).dump(); }
+
+Row RowFile::read(uint64_t row) const {
+  if (damage_ && row == lines_.rows()) throw *damage_;
+  return parse(lines_.read(row));
+}
+
+void RowFile::for_each(const std::function<void(Row)>& on_row, const std::function<void(const BadRow&)>& on_bad) const {
+  lines_.for_each([&](const TextLine& line) {
+    std::optional<Row> row;
+    try {
+      row = parse(line);
+    } catch (const BadRow& bad) {
+      return on_bad(bad);
+    }
+    on_row(std::move(*row));
+  });
+  if (damage_) on_bad(*damage_);
+}
+
+Row RowFile::parse(const TextLine& line) const {
+  if (format_ == DataFormat::kParquet || text_ != TextFormat::kJsonLines) return parse_unpacked(line);
+  Row row{nullptr, path_.string() + ":" + std::to_string(line.number)};
+  refuse_long(line, row.place);
+  std::string_view text = line.text;
+  if (line.number == 1 && text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // editors on Windows write it
+  row.value = parse_row(text, row.place);
+  return row;
+}
+
+Row RowFile::parse_unpacked(const TextLine& line) const {
+  std::string_view text = line.text;
+  Row row{nullptr, path_.string()};
+  if (format_ == DataFormat::kParquet) {
+    row.place += ", row group " + std::to_string(take_number(text) + 1);
+    row.place += ", row " + std::to_string(take_number(text) + 1) + " (both from 1)";
+  } else {
+    row.place += ":" + std::to_string(take_number(text));
+  }
+  refuse_long(line, row.place);
+  if (text.starts_with("!")) {
+    text.remove_prefix(1);
+    const uint64_t lost = take_number(text);
+    const std::string what = lost > 1 ? "this row and the " + std::to_string(lost - 1) + " after it are unreadable: "
+                             : format_ == DataFormat::kParquet ? "unreadable: "
+                                                               : "";
+    throw BadRow(row.place, what + std::string(text), lost);
+  }
+  row.value = parse_row(text, row.place);
+  return row;
+}
+
+}  // namespace keel

@@ -1,0 +1,26 @@
+#include "keel/data/rows/row_json.h"
+
+#include "keel/core/foreign_text.h"
+#include "keel/core/json_reader.h"
+#include "keel/data/rows/bad_row.h"
+
+namespace keel {
+
+Json parse_row(std::string_view text, const std::string& place) {
+  // Asked first: the library would pass over a byte order mark, and the lexer's words for a bad byte are many.
+  if (text.starts_with("\xef\xbb\xbf")) throw BadRow(place, "a byte order mark inside the file; remove it");
+  if (const auto bad = first_bad_utf8(text))
+    throw BadRow(place, "not UTF-8: byte " + std::to_string(*bad + 1) + " of the row; save the file as UTF-8");
+  Json row;
+  try {
+    row = parse_json(text, {.depth = kDataDepth, .repeated_keys = false, .exact = true});
+  } catch (const JsonFault& fault) {
+    throw BadRow(place, fault.what());
+  }
+  if (!row.is_object())
+    throw BadRow(place, std::string("a row is an object, {...}; got ") + row.type_name() +
+                            (row.is_array() ? "; write a list of rows as one object per line" : ""));
+  return row;
+}
+
+}  // namespace keel

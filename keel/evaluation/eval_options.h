@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace keel {
+
+class OptionTable;
+
+/// How a policy is evaluated; the section `eval` of a configuration.
+struct EvalOptions {
+  int64_t prompts = 512;
+  int64_t every = 0;
+  int64_t samples = 1;
+  double temperature = 1.0;
+  double top_p = 1.0;
+  std::vector<int64_t> ks;
+  void describe(OptionTable& table);
+};
+
+}  // namespace keel

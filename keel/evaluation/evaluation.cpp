@@ -1,0 +1,136 @@
+#include "keel/evaluation/evaluation.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "keel/core/interrupt.h"
+#include "keel/core/parallel.h"
+
+namespace keel {
+namespace {
+
+std::vector<int64_t> ks_of(const EvaluationRequest& request) {
+  std::vector<int64_t> ks = request.ks;
+  for (int64_t k = 1; request.ks.empty() && k <= request.samples; k *= 2) ks.push_back(k);
+  return ks;
+}
+
+/// Judges all groups of a batch; false when it was told to stop before the last.
+bool judge_batch(std::span<const Rollout> rollouts, std::span<const Prompt> batch, const Tokenizer& tokenizer,
+                 const RewardSum& reward, const EvaluationRequest& request, const std::function<bool()>& stop,
+                 Evaluation& result) {
+  std::vector<GroupScore> scores(batch.size());
+  std::vector<std::vector<Verdict>> judged(batch.size());
+  std::atomic<bool> stopped = false;
+  parallel_for(batch.size(), request.reward_threads, [&](size_t i) {
+    if (stopped || (stop && stop())) {
+      stopped = true;
+      return;
+    }
+    const auto size = static_cast<size_t>(request.samples);
+    const std::vector<RewardSample> samples = samples_of(rollouts.subspan(i * size, size), batch, tokenizer);
+    scores[i] = score_group(samples, reward);
+    judged[i] = verdicts(reward, samples, scores[i].judgement);
+  });
+  if (stopped) return false;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    result.scores.add(scores[i].report);
+    std::move(judged[i].begin(), judged[i].end(), std::back_inserter(result.verdicts));
+  }
+  return true;
+}
+
+std::vector<JudgedPrompt> judged_prompts(std::span<const Prompt> prompts, const Evaluation& result) {
+  std::vector<JudgedPrompt> judged(prompts.size());
+  for (size_t i = 0; i < prompts.size(); ++i) judged[i].source = prompts[i].source;
+  for (size_t i = 0; i < result.rollouts.size(); ++i)
+    judged[static_cast<size_t>(result.rollouts[i].prompt)].samples.push_back(result.verdicts[i]);
+  return judged;
+}
+
+/// Everything that follows from the rollouts and the verdicts.
+void summarize(Evaluation& result, std::span<const Prompt> prompts, const EvaluationRequest& request) {
+  if (result.rollouts.empty()) return;
+  double length = 0, truncated = 0;
+  for (const Rollout& rollout : result.rollouts) {
+    length += static_cast<double>(rollout.tokens.size());
+    truncated += rollout.finish == Finish::kLength ? 1 : 0;
+  }
+  const double count = static_cast<double>(result.rollouts.size());
+  result.length_mean = length / count;
+  result.truncated = truncated / count;
+  result.statistics = evaluation_statistics(judged_prompts(prompts, result), ks_of(request));
+  result.mean = result.statistics.all.measures.front().estimate.mean;
+}
+
+}  // namespace
+
+Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, const RewardSum& reward,
+                    const EvaluationRequest& request, const std::function<bool()>& stop) {
+  const SamplingRequest sampling{
+      .samples_per_prompt = request.samples,
+      .temperature = request.temperature,
+      .top_p = request.top_p,
+      .max_new_tokens = request.max_new_tokens,
+      .stop_ids = policy.stop_ids,
+      .seed = request.seed ^ (uint64_t{static_cast<unsigned>(Stream::kEvaluation)} << 56),  // not the noise of training
+      .max_sequences = request.max_sequences};
+  const RolloutEngine engine(policy.model.merged(), policy.tokenizer);
+  const size_t at_once = static_cast<size_t>(std::max<int64_t>(1, request.max_sequences / request.samples));
+  Evaluation result;
+  result.is_accuracy = reward.right_or_wrong();
+  for (size_t begin = 0; begin < prompts.size() && !(stop && stop()); begin += at_once) {
+    const std::span<const Prompt> batch = prompts.subspan(begin, std::min(at_once, prompts.size() - begin));
+    std::vector<Rollout> rollouts;
+    try {
+      rollouts = engine.generate(batch, sampling);
+      if (!judge_batch(rollouts, batch, policy.tokenizer, reward, request, stop, result)) break;
+    } catch (const Interrupted&) {
+      break;
+    }
+    for (Rollout& rollout : rollouts) {
+      rollout.prompt += static_cast<int64_t>(begin);
+      rollout.reward = result.verdicts[result.rollouts.size()].reward.value_or(0);
+      result.rollouts.push_back(std::move(rollout));
+    }
+    result.count += static_cast<int64_t>(batch.size());
+  }
+  summarize(result, prompts.first(static_cast<size_t>(result.count)), request);
+  return result;
+}
+
+void write_evaluation(const Evaluation& evaluation, Json& row) {
+  const EvaluationStatistics& statistics = evaluation.statistics;
+  if (evaluation.judged()) {
+    row[std::string("eval/") + evaluation.mean_name()] = evaluation.mean;
+    if (const std::optional<Interval>& interval = evaluation.interval()) {
+      row["eval/low"] = interval->first;
+      row["eval/high"] = interval->second;
+    }
+  }
+  row["eval/count"] = evaluation.count;
+  row["eval/length_mean"] = evaluation.length_mean;
+  row["eval/truncated"] = evaluation.truncated;
+  if (statistics.all.unjudged > 0) row["eval/unjudged"] = statistics.all.unjudged;
+  const auto write = [&](const SourceStatistics& source, const std::string& prefix) {
+    for (const auto& [name, estimate] : source.measures)
+      if (estimate.prompts > 0) row[prefix + name] = estimate.mean;
+  };
+  if (statistics.all.samples > 1) write(statistics.all, "eval/");  // else the mean says it
+  if (statistics.sources.size() < 2) return;
+  for (const SourceStatistics& source : statistics.sources) write(source, "eval/" + source.source + "/");
+}
+
+Json evaluation_sample(const Prompt& prompt, const Rollout& rollout, const Verdict& verdict) {
+  return {{"prompt_id", prompt.id},
+          {"source", prompt.source},
+          {"prompt", prompt.text},
+          {"gold", prompt.answer},
+          {"completion", rollout.text},
+          {"answer", verdict.answer.text},
+          {"reward", verdict.reward ? Json(*verdict.reward) : Json()},
+          {"solved", verdict.reward ? Json(verdict.solved) : Json()},
+          {"finish", rollout.finish == Finish::kStop ? "stop" : "length"}};
+}
+
+}  // namespace keel

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "keel/core/prompt.h"
+#include "keel/evaluation/statistics.h"
+#include "keel/model/loaded_model.h"
+#include "keel/reward/score.h"
+#include "keel/rollout/engine.h"
+#include "keel/task/task.h"
+
+namespace keel {
+
+struct EvaluationRequest {
+  int64_t samples = 1;       // per prompt
+  double temperature = 1.0;  // 0 is greedy
+  double top_p = 1.0;
+  int64_t max_new_tokens = 1;
+  std::vector<int64_t> ks = {};  // of pass@k and maj@k; none: 1, 2, 4, ... up to samples
+  uint64_t seed = 0;
+  int64_t max_sequences = 1024;  // decoded together
+  size_t reward_threads = 1;     // that score groups at once
+};
+
+struct Evaluation {
+  int64_t count = 0;         // prompts: fewer than asked for when it was told to stop
+  double mean = 0;           // of the rewards; its interval is that of the first measure
+  bool is_accuracy = false;  // every reward is 1 for a right answer or 0 for a wrong one
+  double length_mean = 0, truncated = 0;
+  EvaluationStatistics statistics;
+  ScoreReport scores;             // by function, and what failed
+  std::vector<Rollout> rollouts;  // the samples of each prompt side by side, in the order of the prompts
+  std::vector<Verdict> verdicts;  // of each rollout
+
+  const std::optional<Interval>& interval() const { return statistics.all.measures.front().estimate.interval; }
+  const char* mean_name() const { return is_accuracy ? "accuracy" : "reward"; }
+  /// Whether any completion was judged: the mean and the measures mean something.
+  bool judged() const { return statistics.all.unjudged < static_cast<int64_t>(verdicts.size()); }
+};
+
+/// Samples and judges. The numbers depend on the prompts, their ids and the request alone. `stop` is asked between
+/// batches of about `max_sequences` completions and, while these are judged, between prompts; of a batch that is not
+/// judged to its end nothing is kept.
+Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, const RewardSum& reward,
+                    const EvaluationRequest& request, const std::function<bool()>& stop = {});
+
+/// The keys of metrics.jsonl: eval/accuracy (eval/reward where the mean is none) and so on; with several samples
+/// eval/pass@k and eval/maj@k, and with several sources the same as eval/SOURCE/pass@k. What was not measured is left
+/// out.
+void write_evaluation(const Evaluation& evaluation, Json& row);
+
+/// One completion of an evaluation, for a file of samples.
+Json evaluation_sample(const Prompt& prompt, const Rollout& rollout, const Verdict& verdict);
+
+}  // namespace keel

@@ -1,0 +1,75 @@
+#include "keel/evaluation/intervals.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+namespace keel {
+namespace {
+
+constexpr double kNormal = 1.959963984540054;  // the 97.5 % point of the normal distribution
+
+struct Moments {
+  double mean = 0, variance = 0;  // of one number, not of the mean
+};
+
+Moments moments_of(std::span<const double> values) {
+  const double count = static_cast<double>(values.size());
+  Moments moments{.mean = std::accumulate(values.begin(), values.end(), 0.0) / count};
+  for (const double value : values) moments.variance += (value - moments.mean) * (value - moments.mean);
+  moments.variance = values.size() > 1 ? moments.variance / (count - 1) : 0;
+  return moments;
+}
+
+/// Whether all are the same: their computed variance may be a rounding away from 0.
+bool all_equal(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [&](double value) { return value == values[0]; });
+}
+
+}  // namespace
+
+double student_t(int64_t degrees_of_freedom) {
+  constexpr std::array<double, 30> kFirst = {
+      12.70620474, 4.30265273,  3.182446305, 2.776445105, 2.570581836, 2.446911851, 2.364624252, 2.306004135,
+      2.262157163, 2.228138852, 2.20098516,  2.17881283,  2.160368656, 2.144786688, 2.131449546, 2.119905299,
+      2.109815578, 2.10092204,  2.093024054, 2.085963447, 2.079613845, 2.073873068, 2.06865761,  2.063898562,
+      2.059538553, 2.055529439, 2.051830516, 2.048407142, 2.045229642, 2.042272456};
+  if (degrees_of_freedom <= static_cast<int64_t>(kFirst.size()))
+    return kFirst[static_cast<size_t>(std::max<int64_t>(degrees_of_freedom, 1) - 1)];
+  // The expansion of Cornish and Fisher; from here on it is right to 2e-6.
+  constexpr double z = kNormal, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
+  const double d = static_cast<double>(degrees_of_freedom);
+  return z + (z3 + z) / (4 * d) + (5 * z5 + 16 * z3 + 3 * z) / (96 * d * d) +
+         (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * d * d * d);
+}
+
+Interval wilson_interval(double successes, double count) {
+  if (count <= 0) return {0, 1};
+  const double p = successes / count, z2 = kNormal * kNormal;
+  const double centre = (p + z2 / (2 * count)) / (1 + z2 / count);
+  const double half = kNormal / (1 + z2 / count) * std::sqrt(p * (1 - p) / count + z2 / (4 * count * count));
+  return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
+}
+
+Interval share_interval(std::span<const double> shares, int64_t samples) {
+  if (shares.empty()) return {0, 1};
+  const double count = static_cast<double>(shares.size());
+  const auto [mean, variance] = moments_of(shares);
+  const bool whole = std::all_of(shares.begin(), shares.end(), [](double share) { return share == 0 || share == 1; });
+  if (whole || all_equal(shares)) return wilson_interval(mean * count, count);
+  const double shrink = kNormal / student_t(static_cast<int64_t>(shares.size()) - 1);
+  const double worth = mean * (1 - mean) / (variance / count) * shrink * shrink;
+  const double trials = std::min(worth, count * static_cast<double>(samples));
+  return wilson_interval(mean * trials, trials);
+}
+
+std::optional<Interval> mean_interval(std::span<const double> values) {
+  if (values.empty() || all_equal(values)) return std::nullopt;
+  const auto [mean, variance] = moments_of(values);
+  const double half =
+      student_t(static_cast<int64_t>(values.size()) - 1) * std::sqrt(variance / static_cast<double>(values.size()));
+  return Interval(mean - half, mean + half);
+}
+
+}  // namespace keel

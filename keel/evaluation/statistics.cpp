@@ -1,0 +1,212 @@
+#include "keel/evaluation/statistics.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <numeric>
+
+#include "keel/core/console.h"
+#include "keel/core/error.h"
+#include "keel/math/verifier.h"
+
+namespace keel {
+namespace {
+
+constexpr uint64_t kMathSteps = 1'000'000;  // per pair of answers, of which there may be many
+
+double mean_of(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// Whether the answer with the most votes is solved, by the sample that gave it first: 1 or 0.
+double elected(std::span<const int64_t> classes, std::span<const double> solved) {
+  std::map<int64_t, int64_t> votes;
+  for (const int64_t answer : classes)
+    if (answer >= 0) ++votes[answer];
+  int64_t most = 0;
+  double result = 0;
+  for (size_t i = 0; i < classes.size(); ++i) {
+    if (classes[i] < 0 || votes[classes[i]] <= most) continue;
+    most = votes[classes[i]];
+    result = solved[i];
+  }
+  return result;
+}
+
+int64_t samples_of(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks) {
+  const size_t samples = prompts.empty() ? 0 : prompts[0].samples.size();
+  for (const JudgedPrompt& prompt : prompts)
+    if (prompt.samples.size() != samples)
+      fail(ExitCode::kInternal, "evaluation: ", prompt.samples.size(), " samples of a prompt; wanted ", samples);
+  for (const int64_t k : ks)
+    if (k < 1 || (!prompts.empty() && k > static_cast<int64_t>(samples)))
+      fail(ExitCode::kInternal, "evaluation: k is ", k, "; wanted 1 to the ", samples, " samples of a prompt");
+  return static_cast<int64_t>(samples);
+}
+
+using Measured = std::vector<std::optional<double>>;
+
+/// All measures of one prompt, in the order of `measure_names`.
+Measured measure(const JudgedPrompt& prompt, std::span<const int64_t> ks) {
+  std::vector<double> rewards, solved;
+  std::vector<FinalAnswer> answers;
+  for (const Verdict& verdict : prompt.samples) {
+    if (!verdict.reward) continue;
+    rewards.push_back(*verdict.reward);
+    solved.push_back(verdict.solved ? 1 : 0);
+    answers.push_back(verdict.answer);
+  }
+  const auto count = static_cast<int64_t>(rewards.size());
+  const int64_t right = std::count(solved.begin(), solved.end(), 1.0);
+  const std::vector<int64_t> classes = answer_classes(answers);
+  Measured values(1);
+  if (count > 0) values[0] = mean_of(rewards);
+  for (const int64_t k : ks) values.push_back(k > count ? std::nullopt : std::optional(pass_at_k(count, right, k)));
+  for (const int64_t k : ks)
+    if (k > 1) values.push_back(k > count ? std::nullopt : std::optional(majority_at_k(classes, solved, k)));
+  return values;
+}
+
+std::vector<std::string> measure_names(int64_t samples, std::span<const int64_t> ks) {
+  std::vector<std::string> names = {"avg@" + std::to_string(samples)};
+  for (const int64_t k : ks) names.push_back("pass@" + std::to_string(k));
+  for (const int64_t k : ks)
+    if (k > 1) names.push_back("maj@" + std::to_string(k));  // of one sample, maj is pass
+  return names;
+}
+
+/// What the prompts of one source are summed up from.
+struct Rows {
+  std::vector<Measured> measured;
+  int64_t unjudged = 0;
+  bool right_or_wrong = true;  // every reward is 1 or 0
+
+  void add(const JudgedPrompt& prompt, const Measured& values) {
+    measured.push_back(values);
+    for (const Verdict& verdict : prompt.samples) {
+      unjudged += verdict.reward ? 0 : 1;
+      right_or_wrong = right_or_wrong && (!verdict.reward || *verdict.reward == 0 || *verdict.reward == 1);
+    }
+  }
+};
+
+/// `shares`: each value is a part of samples that are right or wrong.
+Estimate estimate_of(std::span<const double> values, bool shares, int64_t samples) {
+  if (values.empty()) return {};
+  return {.mean = mean_of(values),
+          .interval = shares ? std::optional(share_interval(values, samples)) : mean_interval(values),
+          .prompts = static_cast<int64_t>(values.size())};
+}
+
+SourceStatistics summarize(const std::string& source, const Rows& rows, int64_t samples, std::span<const int64_t> ks) {
+  SourceStatistics result{.source = source,
+                          .prompts = static_cast<int64_t>(rows.measured.size()),
+                          .samples = samples,
+                          .unjudged = rows.unjudged,
+                          .measures = {}};
+  const std::vector<std::string> names = measure_names(samples, ks);
+  for (size_t i = 0; i < names.size(); ++i) {
+    std::vector<double> column;
+    for (const Measured& row : rows.measured)
+      if (row[i]) column.push_back(*row[i]);
+    const bool is_average = i == 0;
+    result.measures.push_back({names[i], estimate_of(column, !is_average || rows.right_or_wrong, samples)});
+  }
+  return result;
+}
+
+}  // namespace
+
+double pass_at_k(int64_t samples, int64_t solved, int64_t k) {
+  if (samples - solved < k) return 1;
+  double none = 1;  // C(n-c, k) / C(n, k), factor by factor: nothing overflows
+  for (int64_t i = samples - solved + 1; i <= samples; ++i) none *= 1 - static_cast<double>(k) / static_cast<double>(i);
+  return 1 - none;
+}
+
+std::vector<int64_t> answer_classes(std::span<const FinalAnswer> answers) {
+  std::vector<size_t> first;  // the sample that gave each class's answer first
+  std::vector<int64_t> classes;
+  for (const FinalAnswer& answer : answers) {
+    const auto found = [&](auto&& same) {
+      return static_cast<size_t>(
+          std::find_if(first.begin(), first.end(), [&](size_t other) { return same(answers[other]); }) - first.begin());
+    };
+    size_t index = found([&](const FinalAnswer& other) { return other.text == answer.text; });
+    if (index == first.size() && answer.is_math)
+      index = found([&](const FinalAnswer& other) {
+        return other.is_math && verify_math(other.text, answer.text, kMathSteps).correct;
+      });
+    if (index == first.size() && !answer.text.empty()) first.push_back(classes.size());
+    classes.push_back(answer.text.empty() ? -1 : static_cast<int64_t>(index));
+  }
+  return classes;
+}
+
+double majority_at_k(std::span<const int64_t> classes, std::span<const double> solved, int64_t k) {
+  const size_t size = static_cast<size_t>(k), blocks = classes.size() / size;
+  double sum = 0;
+  for (size_t block = 0; block < blocks; ++block)
+    sum += elected(classes.subspan(block * size, size), solved.subspan(block * size, size));
+  return sum / static_cast<double>(blocks);
+}
+
+EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks) {
+  const int64_t samples = samples_of(prompts, ks);
+  std::vector<std::string> sources;
+  std::map<std::string, Rows> by_source;
+  Rows all;
+  for (const JudgedPrompt& prompt : prompts) {
+    const Measured values = measure(prompt, ks);
+    Rows& rows = by_source[prompt.source];
+    if (rows.measured.empty()) sources.push_back(prompt.source);
+    rows.add(prompt, values);
+    all.add(prompt, values);
+  }
+  EvaluationStatistics result{.all = summarize("", all, samples, ks), .sources = {}};
+  for (const std::string& source : sources) result.sources.push_back(summarize(source, by_source[source], samples, ks));
+  return result;
+}
+
+Json to_json(const SourceStatistics& statistics) {
+  Json tree = {{"prompts", statistics.prompts}, {"samples", statistics.samples}, {"unjudged", statistics.unjudged}};
+  for (const auto& [name, estimate] : statistics.measures) {
+    Json& measure = tree[name] = nullptr;
+    if (estimate.prompts == 0) continue;
+    const auto& interval = estimate.interval;
+    measure = {{"mean", estimate.mean},
+               {"low", interval ? Json(interval->first) : Json()},
+               {"high", interval ? Json(interval->second) : Json()}};
+    if (estimate.prompts < statistics.prompts) measure["prompts"] = estimate.prompts;
+  }
+  return tree;
+}
+
+std::string to_table(const EvaluationStatistics& statistics) {
+  std::vector<SourceStatistics> rows = statistics.sources;
+  if (rows.size() > 1) rows.push_back(statistics.all), rows.back().source = "all sources";
+  int width = 6;
+  for (const SourceStatistics& source : rows) width = std::max(width, display_width(escape_controls(source.source)));
+  const auto padded = [&](const std::string& text) {
+    return text + std::string(static_cast<size_t>(width - display_width(text)), ' ');
+  };
+  std::string table = padded("source") + "  prompts  measure     mean   95 % interval\n";
+  for (const SourceStatistics& source : rows) {
+    for (const auto& [name, estimate] : source.measures) {
+      char text[120];
+      std::snprintf(text, sizeof(text), "  %7lld  %-8s  ", static_cast<long long>(estimate.prompts), name.c_str());
+      table += padded(escape_controls(source.source)) + text;
+      if (estimate.prompts == 0)
+        std::snprintf(text, sizeof(text), "     -");
+      else if (!estimate.interval)
+        std::snprintf(text, sizeof(text), "%6.4f   none: all rewards are equal", estimate.mean);
+      else
+        std::snprintf(text, sizeof(text), "%6.4f   [%.4f, %.4f]", estimate.mean, estimate.interval->first,
+                      estimate.interval->second);
+      table += text + std::string("\n");
+    }
+  }
+  return table;
+}
+
+}  // namespace keel

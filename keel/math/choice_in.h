@@ -1,0 +1,12 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace keel {
+
+/// The letter that an answer chooses, in upper case: "B", "(B)", "B. Paris", "**B**", "\text{B}", "Option B", "the
+/// correct choice is B". Nothing for several letters ("A, B", "A or B") and for words ("Bob", "a dog").
+std::optional<char> choice_in(std::string_view answer);
+
+}  // namespace keel

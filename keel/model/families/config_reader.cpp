@@ -1,0 +1,148 @@
+#include "keel/model/families/config_reader.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "keel/core/error.h"
+#include "keel/core/files/json_file.h"
+
+namespace keel {
+namespace {
+
+constexpr std::array<const Family*, 6> kFamilies{&kLlama, &kMistral, &kQwen2, &kQwen3, &kGemma2, &kGemma3};
+
+Rope::Scaling scaling_named(const std::string& name, const std::string& place) {
+  // Dynamic scaling begins beyond max_position_embeddings, where no sequence of ours goes.
+  if (name == "default" || name == "dynamic") return Rope::Scaling::kNone;
+  if (name == "linear") return Rope::Scaling::kLinear;
+  if (name == "llama3") return Rope::Scaling::kLlama3;
+  if (name == "yarn") return Rope::Scaling::kYarn;
+  fail(ExitCode::kBadInput, place, ": rope type \"", name, "\"; known: default, linear, dynamic, llama3, yarn");
+}
+
+/// How much yarn strengthens attention where positions are stretched (arXiv 2309.00071, eq. 22).
+double yarn_attention_factor(const ConfigReader& r, double factor) {
+  const auto strength = [&](double scale) { return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0; };
+  if (r.has("attention_factor")) return r.number("attention_factor");
+  const double scale = r.number("mscale", 0), all = r.number("mscale_all_dim", 0);
+  if (scale != 0 && all != 0) return strength(scale) / strength(all);
+  return strength(1);
+}
+
+}  // namespace
+
+std::span<const Family* const> families() { return kFamilies; }
+
+int64_t ConfigReader::integer(const char* key) const {
+  if (!has(key)) fail(ExitCode::kBadInput, place_, ": no key \"", key, "\"; is this a model's config.json?");
+  const Json& value = json_[key];
+  const bool fits = value.is_number_integer() && !(value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX);
+  if (!fits) fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(value), ", wanted a whole number");
+  return value.get<int64_t>();
+}
+
+double ConfigReader::number(const char* key) const {
+  if (!has(key)) fail(ExitCode::kBadInput, place_, ": no key \"", key, "\"; is this a model's config.json?");
+  const Json& value = json_[key];
+  constexpr double kLargest = std::numeric_limits<float>::max();  // what computes with it
+  if (!value.is_number() || std::abs(value.get<double>()) > kLargest)
+    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(value), ", wanted a number that float32 holds");
+  return value.get<double>();
+}
+
+bool ConfigReader::flag(const char* key, bool otherwise) const {
+  if (!has(key)) return otherwise;
+  if (!json_[key].is_boolean())
+    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]), ", wanted true or false");
+  return json_[key].get<bool>();
+}
+
+std::string ConfigReader::text(const char* key, const std::string& otherwise) const {
+  if (!has(key)) return otherwise;
+  if (!json_[key].is_string())
+    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]), ", wanted a text");
+  return json_[key].get<std::string>();
+}
+
+ConfigReader ConfigReader::section(const char* key) const {
+  if (!json_[key].is_object())
+    fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]), ", wanted an object");
+  return {json_[key], place_ + ": " + key};
+}
+
+Rope ConfigReader::rope() const {
+  constexpr double kTheta = 1e4;
+  const double theta = number("rope_theta", kTheta);
+  // A file that has both means the older spelling, as in transformers.
+  const char* key = has("rope_scaling") && !json_["rope_scaling"].empty() ? "rope_scaling" : "rope_parameters";
+  if (!has(key)) return Rope{.theta = theta};
+  const ConfigReader parameters = section(key);
+  for (const char* layers : {"full_attention", "sliding_attention"})
+    if (parameters.has(layers))
+      fail(ExitCode::kBadInput, parameters.place(), ": a part for ", layers,
+           " layers; the layers of this architecture are all turned alike");
+  return rope_from(parameters.json(), parameters.place(), theta);
+}
+
+Rope ConfigReader::rope_from(const Json& parameters, const std::string& place, double theta) const {
+  const ConfigReader r(parameters, place);
+  Rope rope{.theta = r.number("rope_theta", theta)};
+  rope.scaling = scaling_named(r.text("rope_type", r.text("type", "default")), place);
+  if (rope.scaling == Rope::Scaling::kNone) return rope;
+  if (const double part = r.number("partial_rotary_factor", number("partial_rotary_factor", 1)); part != 1)
+    fail(ExitCode::kBadInput, place, ": partial_rotary_factor is ", part, "; known: 1, all of a head is turned");
+  const double positions = static_cast<double>(integer("max_position_embeddings"));
+  rope.original_positions =
+      number("original_max_position_embeddings", r.number("original_max_position_embeddings", positions));
+  const bool stretched = rope.scaling == Rope::Scaling::kYarn && !r.has("factor");
+  rope.factor = stretched ? positions / rope.original_positions : r.number("factor");
+  if (!(rope.original_positions > 0))
+    fail(ExitCode::kBadInput, place, ": original_max_position_embeddings is ", rope.original_positions,
+         ", wanted a number above 0");
+  if (!(rope.factor > 0)) fail(ExitCode::kBadInput, place, ": factor is ", rope.factor, ", wanted a number above 0");
+  if (rope.scaling == Rope::Scaling::kLlama3) {
+    rope.low_frequency_factor = r.number("low_freq_factor");
+    rope.high_frequency_factor = r.number("high_freq_factor");
+    if (!(rope.high_frequency_factor > rope.low_frequency_factor && rope.low_frequency_factor > 0))
+      fail(ExitCode::kBadInput, place, ": low_freq_factor is ", rope.low_frequency_factor, " and high_freq_factor ",
+           rope.high_frequency_factor, "; wanted 0 < low < high");
+  }
+  if (rope.scaling == Rope::Scaling::kYarn) {
+    rope.beta_fast = r.number_or("beta_fast", 32);
+    rope.beta_slow = r.number_or("beta_slow", 1);
+    rope.truncate = r.flag("truncate", true);
+    rope.attention_factor = yarn_attention_factor(r, rope.factor);
+    for (const auto& [key, value] : {std::pair{"beta_fast", rope.beta_fast},
+                                     {"beta_slow", rope.beta_slow},
+                                     {"attention_factor", rope.attention_factor}})
+      if (!(value > 0)) fail(ExitCode::kBadInput, place, ": ", key, " is ", value, ", wanted a number above 0");
+  }
+  return rope;
+}
+
+Activation ConfigReader::activation(const char* key, Activation otherwise) const {
+  const std::string name = text(key, "");
+  if (name.empty()) return otherwise;
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "gelu_pytorch_tanh" || name == "gelu_new") return Activation::kGeluTanh;
+  if (name == "gelu") return Activation::kGelu;
+  fail(ExitCode::kBadInput, place_, ": ", key, " is \"", name, "\"; known: silu, gelu_pytorch_tanh, gelu");
+}
+
+std::vector<bool> ConfigReader::layer_types(int64_t layers) const {
+  const Json& types = json_["layer_types"];
+  if (!types.is_array() || static_cast<int64_t>(types.size()) != layers)
+    fail(ExitCode::kBadInput, place_, ": layer_types has ", types.is_array() ? types.size() : 0,
+         " entries; wanted one for each of the ", layers, " layers");
+  std::vector<bool> result;
+  for (const Json& type : types) {
+    if (type != "sliding_attention" && type != "full_attention")
+      fail(ExitCode::kBadInput, place_, ": layer_types has ", shown_json(type),
+           "; known: full_attention, sliding_attention");
+    result.push_back(type == "sliding_attention");
+  }
+  return result;
+}
+
+}  // namespace keel

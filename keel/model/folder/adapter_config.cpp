@@ -1,0 +1,174 @@
+#include "keel/model/folder/adapter_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "keel/core/error.h"
+#include "keel/core/files/json_file.h"
+#include "keel/model/families/config_reader.h"
+
+namespace keel {
+namespace {
+
+/// PEFT's other starts (pissa, olora, corda, loftq, ...) change the base model's weights too, and the adapter is then
+/// of use on those alone.
+bool leaves_the_base_alone(const Json& start) {
+  static const std::set<std::string> known{"gaussian", "orthogonal", "eva"};
+  return start.is_null() || start.is_boolean() || (start.is_string() && known.contains(start));
+}
+
+bool matches(const text::Regex& pattern, const std::string& layer) { return pattern.find(layer, 0).has_value(); }
+
+bool is_texts(const Json& value) {
+  return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_string(); });
+}
+
+}  // namespace
+
+AdapterConfig::AdapterConfig(Json json, const std::string& place) : json_(std::move(json)), place_(place) {
+  if (!json_.is_object()) fail(ExitCode::kBadInput, place, ": not a JSON object; is this an adapter's configuration?");
+  const ConfigReader r(json_, place);
+  if (r.text("peft_type", "LORA") != "LORA")
+    fail(ExitCode::kBadInput, place, ": peft_type is \"", r.text("peft_type", ""), "\"; known: LORA");
+  for (const char* key : {"use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"})
+    if (r.flag(key, false)) refuse(key);
+  if (r.text("bias", "none") != "none") refuse("bias");
+  for (const char* key : {"modules_to_save", "layer_replication", "target_parameters", "trainable_token_indices",
+                          "alora_invocation_tokens", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config",
+                          "velora_config", "loftq_config"})
+    if (r.has(key) && json_[key] != false && !json_[key].empty()) refuse(key);
+  if (!leaves_the_base_alone(json_.value("init_lora_weights", Json(true)))) refuse("init_lora_weights");
+  for (const char* key : {"r", "lora_alpha", "target_modules"})
+    if (!r.has(key))
+      fail(ExitCode::kBadInput, place, ": no key \"", key, "\"; is this the adapter_config.json of a PEFT adapter?");
+  rank_ = checked_rank("r", json_["r"]);
+  alpha_ = checked_alpha("lora_alpha", json_["lora_alpha"]);
+  rank_stabilized_ = r.flag("use_rslora", false);
+  every_linear_ = json_["target_modules"] == "all-linear";
+  if (!every_linear_) target_ = names("target_modules");
+  if (r.has("exclude_modules")) excluded_ = names("exclude_modules");
+  ranks_ = exceptions<int64_t>("rank_pattern", &AdapterConfig::checked_rank);
+  alphas_ = exceptions<double>("alpha_pattern", &AdapterConfig::checked_alpha);
+  read_layers();
+}
+
+int64_t AdapterConfig::checked_rank(const char* key, const Json& value) const {
+  constexpr int64_t kMost = 1 << 16;
+  if (!value.is_number_integer() || value < 1 || value > kMost)
+    fail(ExitCode::kBadInput, place_, ": ", key, " is ", shown_json(value), "; wanted a rank from 1 to ", kMost);
+  return value.get<int64_t>();
+}
+
+double AdapterConfig::checked_alpha(const char* key, const Json& value) const {
+  if (!value.is_number() || std::abs(value.get<double>()) > kMostLoraAlpha)
+    fail(ExitCode::kBadInput, place_, ": ", key, " is ", shown_json(value), "; wanted a number up to ", kMostLoraAlpha);
+  return value.get<double>();
+}
+
+void AdapterConfig::refuse(const char* key) const {
+  fail(ExitCode::kBadInput, place_, ": \"", key, "\" is ", shown_json(json_[key]),
+       ", which would change the result and is not supported; ", kMergeFirst);
+}
+
+AdapterConfig::Names AdapterConfig::names(const char* key) const {
+  const Json& value = json_[key];
+  Names names;
+  if (value.is_string()) {
+    names.whole = text::Regex::compile_pcre2("\\A(?:" + value.get<std::string>() + ")\\z", place_ + ": " + key);
+  } else if (is_texts(value)) {
+    names.ends = value.get<std::vector<std::string>>();
+  } else {
+    refuse(key);
+  }
+  return names;
+}
+
+/// rank_pattern and alpha_pattern: expressions for the end of a name, and a number.
+template <class Number>
+AdapterConfig::Exceptions<Number> AdapterConfig::exceptions(const char* key, Check<Number> check) const {
+  Exceptions<Number> result;
+  const Json patterns = json_.value(key, Json());
+  if (patterns.is_null()) return result;
+  if (!patterns.is_object()) refuse(key);
+  for (const auto& [pattern, value] : patterns.items()) {
+    const Number checked = (this->*check)(key, value);
+    result.emplace_back(text::Regex::compile_pcre2("\\A(.*\\.)?(" + pattern + ")$", place_ + ": " + key), checked);
+  }
+  return result;
+}
+
+/// layers_to_transform: numbers of blocks, found in names behind what layers_pattern says.
+void AdapterConfig::read_layers() {
+  const Json blocks = json_.value("layers_to_transform", Json()), patterns = json_.value("layers_pattern", Json());
+  if (blocks.is_null()) return;
+  for (const Json& block : blocks.is_array() ? blocks : Json::array({blocks})) {
+    if (!block.is_number_unsigned() || block.get<uint64_t>() > INT64_MAX) refuse("layers_to_transform");
+    blocks_.push_back(block.get<int64_t>());
+  }
+  const Json list = patterns.empty()       ? Json::array({"[^.]*"})
+                    : patterns.is_string() ? Json::array({patterns})
+                                           : patterns;
+  if (!is_texts(list)) refuse("layers_pattern");
+  const std::string before = patterns.empty() ? "\\A.*?\\." : "\\A(?:|.*?\\.)";
+  for (const Json& pattern : list)
+    block_patterns_.push_back(text::Regex::compile_pcre2(before + pattern.get<std::string>() + "\\.\\K\\d+(?=\\.)",
+                                                         place_ + ": layers_pattern"));
+}
+
+bool AdapterConfig::Names::contain(const std::string& layer) const {
+  if (whole) return matches(*whole, layer);
+  return std::any_of(ends.begin(), ends.end(),
+                     [&](const std::string& end) { return layer == end || layer.ends_with("." + end); });
+}
+
+bool AdapterConfig::targets(const std::string& layer) const {
+  if (excluded_.contain(layer)) return false;
+  if (every_linear_) return true;
+  if (!target_.contain(layer)) return false;
+  // An expression, or a name in full, is not asked for its block.
+  if (blocks_.empty() || target_.whole || std::count(target_.ends.begin(), target_.ends.end(), layer) > 0) return true;
+  for (const text::Regex& pattern : block_patterns_) {
+    const auto number = pattern.find(layer, 0);
+    if (!number) continue;
+    const std::string digits = layer.substr(number->begin, number->end - number->begin);
+    return std::any_of(blocks_.begin(), blocks_.end(), [&](int64_t block) { return std::to_string(block) == digits; });
+  }
+  return false;
+}
+
+int64_t AdapterConfig::rank(const std::string& layer) const {
+  for (const auto& [pattern, rank] : ranks_)
+    if (matches(pattern, layer)) return rank;
+  return rank_;
+}
+
+double AdapterConfig::scale(const std::string& layer) const {
+  double alpha = alpha_;
+  for (const auto& [pattern, own] : alphas_) {
+    if (!matches(pattern, layer)) continue;
+    alpha = own;
+    break;
+  }
+  const double r = static_cast<double>(rank(layer));
+  return alpha / (rank_stabilized_ ? std::sqrt(r) : r);
+}
+
+Json to_adapter_json(const LoraOptions& options) {
+  return {{"base_model_name_or_path", nullptr},
+          {"bias", "none"},
+          {"fan_in_fan_out", false},
+          {"inference_mode", true},
+          {"init_lora_weights", true},
+          {"lora_alpha", options.alpha},
+          {"lora_dropout", 0.0},
+          {"modules_to_save", nullptr},
+          {"peft_type", "LORA"},
+          {"r", options.rank},
+          {"target_modules", options.target_modules},
+          {"task_type", "CAUSAL_LM"},
+          {"use_dora", false},
+          {"use_rslora", options.rank_stabilized}};
+}
+
+}  // namespace keel

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "keel/core/json.h"
+#include "keel/model/network/lora_options.h"
+#include "keel/text/regex/regex.h"
+
+namespace keel {
+
+/// The way out of an adapter that is not supported.
+inline constexpr const char* kMergeFirst =
+    "merge the adapter with PEFT: PeftModel.from_pretrained(model, "
+    "ADAPTER).merge_and_unload().save_pretrained(FOLDER), "
+    "and load that folder with the tokenizer's files beside it";
+
+/// adapter_config.json of a LoRA adapter, understood as PEFT does: which layers carry an adapter, of which rank, and
+/// how strong it is. Layers go by their full names, model.layers.0.self_attn.q_proj.
+class AdapterConfig {
+ public:
+  /// What would change the result and is not understood (DoRA, modules_to_save, biases, ...) is refused (exit code 3).
+  AdapterConfig(Json json, const std::string& place);
+
+  bool targets(const std::string& layer) const;
+  int64_t rank(const std::string& layer) const;
+  /// alpha / rank, or alpha / sqrt(rank) when stabilised (arXiv 2312.03732).
+  double scale(const std::string& layer) const;
+  const Json& json() const { return json_; }
+
+ private:
+  /// Layers by their names, by the ends of their names, or by an expression for whole names.
+  struct Names {
+    std::vector<std::string> ends;
+    std::optional<text::Regex> whole;
+    bool contain(const std::string& layer) const;
+  };
+  template <class Number>
+  using Exceptions = std::vector<std::pair<text::Regex, Number>>;
+  template <class Number>
+  using Check = Number (AdapterConfig::*)(const char* key, const Json& value) const;
+
+  Names names(const char* key) const;
+  template <class Number>
+  Exceptions<Number> exceptions(const char* key, Check<Number> check) const;
+  int64_t checked_rank(const char* key, const Json& value) const;
+  double checked_alpha(const char* key, const Json& value) const;
+  void read_layers();
+  [[noreturn]] void refuse(const char* key) const;
+
+  Json json_;
+  std::string place_;
+  Names target_, excluded_;
+  bool every_linear_ = false;
+  std::vector<int64_t> blocks_;  // layers_to_transform; empty: all
+  std::vector<text::Regex> block_patterns_;
+  int64_t rank_ = 0;
+  double alpha_ = 0;
+  bool rank_stabilized_ = false;
+  Exceptions<int64_t> ranks_;
+  Exceptions<double> alphas_;
+};
+
+/// The adapter_config.json of an adapter with these options, as PEFT writes it.
+Json to_adapter_json(const LoraOptions& options);
+
+}  // namespace keel

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <filesystem>
+
+#include "keel/core/json.h"
+#include "keel/model/network/causal_lm.h"
+
+namespace keel {
+
+/// adapter_config.json (as given) and adapter_model.safetensors in a folder, by PEFT's names.
+void write_adapter(const std::filesystem::path& folder, const CausalLm& model, const Json& config);
+
+/// Puts the adapter of a folder on the model (which has none yet) and returns its adapter_config.json. Missing, surplus
+/// and misshapen tensors are errors (exit code 3).
+Json read_adapter(const std::filesystem::path& folder, CausalLm& model);
+
+}  // namespace keel

@@ -1,0 +1,218 @@
+#include "keel/model/folder/model_folder.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
+#include "keel/core/foreign_text.h"
+#include "keel/model/families/config_json.h"
+#include "keel/model/folder/hub_cache.h"
+#include "keel/model/formats/safetensors/safetensors.h"
+
+namespace keel {
+namespace {
+
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+/// Tensor to file, as an index says. It comes from a stranger: names may not lead out of the folder.
+std::map<std::string, std::string> weight_map(const std::filesystem::path& index) {
+  const Json json = read_json_file(index);
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
+    fail(ExitCode::kBadInput, index.string(), ": no object \"weight_map\"; is this an index of safetensors files?");
+  std::map<std::string, std::string> files;
+  for (const auto& [tensor, file] : json["weight_map"].items()) {
+    if (!file.is_string())
+      fail(ExitCode::kBadInput, index.string(), ": the file of tensor ", printable(tensor), " is ", shown_json(file),
+           ", wanted a name");
+    const std::string name = file;
+    if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "..")
+      fail(ExitCode::kBadInput, index.string(), ": tensor ", printable(tensor), " is said to be in ", printable(name),
+           "; wanted a file of the same folder");
+    files[tensor] = name;
+  }
+  return files;
+}
+
+std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
+  if (path_exists(folder / kWeights)) return {folder / kWeights};
+  const std::string finish = how_to_finish_download(folder);
+  if (!path_exists(folder / kIndex)) {
+    const bool other_format =
+        path_exists(folder / "pytorch_model.bin") || path_exists(folder / "pytorch_model.bin.index.json");
+    const std::vector<std::string> names = list_directory(folder);
+    const auto shard = std::find_if(names.begin(), names.end(), [](const std::string& name) {
+      return name.starts_with("model-") && name.ends_with(".safetensors");
+    });
+    if (shard != names.end() && finish.empty())
+      fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, ", and ", *shard,
+           " is one of several files, whose ", kIndex, " is missing; fetch it too");
+    fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, " and no ", kIndex, "; ",
+         !finish.empty() && !other_format
+             ? finish
+             : "convert other formats (pytorch_model.bin runs code when it is loaded) with transformers' "
+               "save_pretrained(..., safe_serialization=True)");
+  }
+  std::set<std::string> names;
+  for (const auto& [tensor, name] : weight_map(folder / kIndex)) names.insert(name);
+  std::vector<std::filesystem::path> files;
+  for (const std::string& name : names) {
+    if (!path_exists(folder / name))
+      fail(ExitCode::kBadInput, (folder / kIndex).string(), ": names ", name, ", which is not there; ",
+           finish.empty() ? "was the download interrupted?" : finish);
+    files.push_back(folder / name);
+  }
+  return files;
+}
+
+/// What the weights are written back as: float64 is narrowed.
+WeightDtypes dtypes_of(const std::filesystem::path& folder) {
+  std::map<std::string, at::ScalarType> each;
+  for (const auto& path : weight_files(folder)) {
+    const SafetensorsFile file = SafetensorsFile::open(path);
+    for (const TensorInfo& info : file.tensors()) each[info.name] = info.dtype == at::kDouble ? at::kFloat : info.dtype;
+  }
+  return WeightDtypes(std::move(each));
+}
+
+/// Integers are a quantised model's, and mean nothing without the scales beside them; so do floats of 8 bits.
+void check_is_weight(const TensorInfo& info, const std::filesystem::path& path) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble})
+    if (info.dtype == dtype) return;
+  fail(ExitCode::kBadInput, path.string(), ": tensor \"", info.name, "\" holds numbers of the type ",
+       dtype_word(info.dtype), "; weights are F32, F16, BF16 or F64. Use the folder of the model before it was ",
+       "quantised, or a GGUF file");
+}
+
+/// eos_token_id: an id, a list of them, or null.
+std::vector<int32_t> stop_ids_of(const Json& json, int64_t vocab_size, const std::string& place) {
+  std::vector<int32_t> ids;
+  const Json eos = json.value("eos_token_id", Json());
+  const auto add = [&](const Json& id) {
+    // A negative number is no unsigned one; an id above 2^63 is.
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(vocab_size))
+      fail(ExitCode::kBadInput, place, ": eos_token_id is ", shown_json(eos), "; wanted a token id from 0 to ",
+           vocab_size - 1, ", a list of them, or null");
+    if (std::find(ids.begin(), ids.end(), id.get<int32_t>()) == ids.end()) ids.push_back(id.get<int32_t>());
+  };
+  if (eos.is_array())
+    std::for_each(eos.begin(), eos.end(), add);
+  else if (!eos.is_null())
+    add(eos);
+  return ids;
+}
+
+/// Every tensor lies where the index says, and the index knows every tensor.
+void check_index(const std::filesystem::path& index, const std::map<std::string, std::string>& found) {
+  const std::map<std::string, std::string> said = weight_map(index);
+  const auto lies_in = [](const std::map<std::string, std::string>& files, const std::string& tensor) {
+    const auto entry = files.find(tensor);
+    return entry == files.end() ? std::string("no file") : entry->second;
+  };
+  for (const auto& [tensor, file] : said)
+    if (lies_in(found, tensor) != file)
+      fail(ExitCode::kBadInput, index.string(), ": tensor ", printable(tensor), " is said to be in ", file,
+           ", but it is in ", lies_in(found, tensor), "; the index belongs to other files");
+  for (const auto& [tensor, file] : found)
+    if (!said.contains(tensor))
+      fail(ExitCode::kBadInput, index.string(), ": does not name the tensor \"", tensor, "\" of ", file,
+           "; the index belongs to other files");
+}
+
+}  // namespace
+
+ModelFolder ModelFolder::open(const std::filesystem::path& path) {
+  const std::filesystem::path config = path / "config.json", generation = path / "generation_config.json";
+  if (!path_exists(config))
+    fail(ExitCode::kBadInput, path.string(), ": no config.json; ",
+         how_to_finish_download(path).empty() ? "wanted a Hugging Face model folder" : how_to_finish_download(path));
+  ModelFolder folder{.path = path, .config = from_config_json(read_json_file(config), config.string())};
+  if (path_exists(generation)) folder.generation = read_json_file(generation);
+  if (!folder.generation.is_object()) fail(ExitCode::kBadInput, generation.string(), ": not a JSON object");
+  if (path_exists(path / kWeights) || path_exists(path / kIndex)) folder.dtypes = dtypes_of(path);
+  return folder;
+}
+
+WeightSource ModelFolder::weights() const { return safetensors_weights(path); }
+
+std::vector<int32_t> ModelFolder::stop_ids() const {
+  const std::vector<int32_t> ids =
+      stop_ids_of(generation, config.vocab_size, (path / "generation_config.json").string());
+  return !ids.empty() ? ids : stop_ids_of(config.source, config.vocab_size, (path / "config.json").string());
+}
+
+std::filesystem::path find_model(const std::string& name) {
+  if (name.empty())
+    fail(ExitCode::kBadInput, "the model's name is empty; wanted a Hugging Face folder, a GGUF file, or owner/name in ",
+         "the local Hugging Face cache (", hub_cache().string(), ")");
+  if (path_exists(name)) return name;
+  const bool repository =
+      std::count(name.begin(), name.end(), '/') <= 1 && !name.starts_with(".") && !name.starts_with("/");
+  if (repository) {
+    const std::filesystem::path snapshot = cached_snapshot(name);
+    if (!snapshot.empty()) return snapshot;
+    fail(ExitCode::kBadInput, "model \"", name, "\" is neither a folder nor in the local Hugging Face cache (",
+         hub_cache().string(), "); download it with: hf download ", name,
+         " (pip install huggingface_hub), or give the path of its folder");
+  }
+  fail(ExitCode::kBadInput, "model \"", name, "\" does not exist; wanted the path of a model folder");
+}
+
+WeightSource safetensors_weights(const std::filesystem::path& folder) {
+  struct Shards {
+    std::vector<SafetensorsFile> files;
+    std::map<std::string, size_t> file_of;
+  };
+  std::map<std::string, std::string> found;  // tensor to the name of its file
+  const auto shards = std::make_shared<Shards>();
+  WeightSource source{.place = folder.string(), .shapes = {}, .read = {}};
+  for (const auto& path : weight_files(folder)) {
+    const size_t number = shards->files.size();
+    shards->files.push_back(SafetensorsFile::open(path));
+    for (const TensorInfo& info : shards->files.back().tensors()) {
+      check_is_weight(info, path);
+      if (!shards->file_of.emplace(info.name, number).second)
+        fail(ExitCode::kBadInput, path.string(), ": tensor \"", info.name, "\" is in another file of the folder too");
+      source.shapes[info.name] = info.shape;
+      found[info.name] = path.filename().string();
+    }
+  }
+  if (!path_exists(folder / kWeights)) check_index(folder / kIndex, found);
+  source.read = [shards](const std::string& name) {
+    return shards->files[shards->file_of.at(name)].read_float32(name);
+  };
+  return source;
+}
+
+void write_model_folder(const std::filesystem::path& folder, const CausalLm& model, const Tokenizer& tokenizer,
+                        const Json& generation, const WeightDtypes& dtypes) {
+  Json special = Json::object();
+  if (tokenizer.bos_id()) special["bos_token_id"] = *tokenizer.bos_id();
+  if (tokenizer.eos_id()) special["eos_token_id"] = *tokenizer.eos_id();
+  Json sampling = generation;
+  if (sampling.empty()) {
+    sampling = special;
+    // Not in config.json, where it would say that this token's embedding learns nothing: here it does.
+    if (tokenizer.pad_id()) sampling["pad_token_id"] = *tokenizer.pad_id();
+    sampling["do_sample"] = true;
+    sampling["temperature"] = 1.0;
+  }
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const NamedTensor& weight : model.parameters()) tensors.emplace_back(weight.name, weight.value.detach());
+  write_safetensors(folder / kWeights, tensors, {{"format", "pt"}}, dtypes);
+  write_atomically(folder / "config.json", to_config_json(model.config(), special, dtypes.chosen()).dump(2) + "\n");
+  write_atomically(folder / "generation_config.json", sampling.dump(2) + "\n");
+  for (const auto& [name, bytes] : tokenizer.files()) write_atomically(folder / name, bytes);
+}
+
+CausalLm read_model_folder(const std::filesystem::path& folder, at::Device device) {
+  const ModelFolder opened = ModelFolder::open(folder);
+  return CausalLm::load(opened.config, opened.weights(), device);
+}
+
+}  // namespace keel

@@ -1,0 +1,460 @@
+#include "keel/model/formats/gguf/gguf_header.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <ostream>
+#include <span>
+#include <unordered_set>
+
+#include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
+
+namespace keel {
+namespace {
+
+// Far above what real models have, far below what would hurt: a file of 14 MB could otherwise claim a gigabyte.
+constexpr uint64_t kMaxTensors = 65'536, kMaxKeys = 65'536;
+constexpr uint64_t kMaxKeyBytes = 65'535, kMaxNameBytes = 64;  // the format's own limits
+constexpr uint64_t kMaxTextBytes = uint64_t{1} << 24;
+constexpr uint64_t kMaxElements = uint64_t{1} << 22;  // of all lists together
+constexpr int kMaxListDepth = 4;
+constexpr uint32_t kMaxDimensions = 4;
+constexpr uint64_t kDefaultAlignment = 32, kLeastAlignment = 8, kMostAlignment = uint64_t{1} << 20;
+constexpr uint64_t kLargest = uint64_t{std::numeric_limits<int64_t>::max()};
+
+// The least bytes that one of these can take: counts above what the file has room for are refused at once.
+constexpr uint64_t kLeastKeyEntry = 8 + 1 + 4 + 1, kLeastTensorEntry = 8 + 1 + 4 + 8 + 4 + 8;
+
+enum ValueType : uint32_t {
+  kUint8 = 0,
+  kInt8 = 1,
+  kUint16 = 2,
+  kInt16 = 3,
+  kUint32 = 4,
+  kInt32 = 5,
+  kFloat32 = 6,
+  kBool = 7,
+  kText = 8,
+  kList = 9,
+  kUint64 = 10,
+  kInt64 = 11,
+  kFloat64 = 12,
+};
+constexpr std::array<uint64_t, 13> kLeastValueBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
+
+template <class... Parts>
+[[noreturn]] void refuse(const std::filesystem::path& path, const Parts&... parts) {
+  fail(ExitCode::kBadInput, path, " is not a valid GGUF file: ", parts...,
+       "; fetch it again or write it again with a GGUF library");
+}
+
+/// A name for errors, made printable only when one is written.
+struct Quoted {
+  std::string_view text, before = "";
+};
+std::ostream& operator<<(std::ostream& out, const Quoted& quoted) {
+  return out << quoted.before << printable(quoted.text);
+}
+
+/// `value` rounded up to a multiple of `alignment` (a power of two), or nothing where that passes 2^63-1.
+std::optional<uint64_t> aligned(uint64_t value, uint64_t alignment) {
+  if (value > kLargest - (alignment - 1)) return std::nullopt;
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+
+double shortest_decimal(float value) {
+  if (!std::isfinite(value)) return value;
+  std::array<char, 32> text{};
+  const auto written = std::to_chars(text.data(), text.data() + text.size(), value);
+  double result = value;
+  std::from_chars(text.data(), written.ptr, result);
+  return result;
+}
+
+/// Walks over the file from its beginning, a window at a time.
+class Cursor {
+ public:
+  explicit Cursor(const InputFile& file) : file_(file) {}
+
+  uint64_t place() const { return place_; }
+  uint64_t left() const { return file_.size() - place_; }
+
+  template <class... What>
+  void need(uint64_t bytes, const What&... what) const {
+    if (bytes > left()) {
+      refuse(file_.path(), "it ends at its byte ", file_.size(), ", inside ", what..., ", which needs ", bytes,
+             " bytes from byte ", place_);
+    }
+  }
+
+  template <class T, class... What>
+  T number(const What&... what) {
+    need(sizeof(T), what...);
+    T value;
+    take(std::as_writable_bytes(std::span(&value, 1)));
+    return value;
+  }
+
+  /// A length and that many bytes of UTF-8.
+  template <class... What>
+  std::string text(uint64_t most, const What&... what) {
+    const auto length = number<uint64_t>("the length of ", what...);
+    if (length > most) refuse(file_.path(), what..., " claims ", length, " bytes; at most ", most, " are accepted");
+    need(length, what...);
+    std::string value(length, '\0');
+    take(std::as_writable_bytes(std::span(value)));
+    if (const auto bad = first_bad_utf8(value)) refuse(file_.path(), what..., " is not UTF-8 at its byte ", *bad);
+    return value;
+  }
+
+ private:
+  void take(std::span<std::byte> to) {
+    constexpr uint64_t kWindow = 64 * 1024;
+    while (!to.empty()) {
+      if (place_ < window_begin_ || place_ >= window_begin_ + window_.size()) {
+        if (to.size() >= kWindow) {
+          file_.read_at(place_, to);
+          place_ += to.size();
+          return;
+        }
+        window_begin_ = place_;
+        window_.resize(std::min(kWindow, left()));
+        file_.read_at(window_begin_, window_);
+      }
+      const auto from = std::span(window_).subspan(place_ - window_begin_);
+      const size_t count = std::min(from.size(), to.size());
+      std::copy_n(from.begin(), count, to.begin());
+      to = to.subspan(count);
+      place_ += count;
+    }
+  }
+
+  const InputFile& file_;
+  uint64_t place_ = 0, window_begin_ = 0;
+  std::vector<std::byte> window_;
+};
+
+class HeaderReader {
+ public:
+  explicit HeaderReader(const InputFile& file) : file_(file), path_(file.path()), cursor_(file) {}
+
+  GgufHeader read() {
+    read_front();
+    read_metadata();
+    header_.tensors.reserve(tensor_count_);
+    for (uint64_t i = 0; i < tensor_count_; ++i) header_.tensors.push_back(read_tensor(i));
+    place_tensors();
+    return std::move(header_);
+  }
+
+ private:
+  void read_front() {
+    const auto magic = cursor_.number<std::array<char, 4>>("the magic number");
+    if (const std::string_view got(magic.data(), 4); got != "GGUF") {
+      refuse(path_, "it begins with ", printable(got), "; wanted \"GGUF\"");
+    }
+    const auto version = cursor_.number<uint32_t>("the version");
+    if (version != 0 && (version & 0xffff) == 0) {
+      refuse(path_, "its version is ", version, ": the bytes of a big-endian file; only little-endian ones are read");
+    }
+    if (version != 2 && version != 3) refuse(path_, "its version is ", version, "; versions 2 and 3 are read");
+    header_.version = version;
+    tensor_count_ = read_count("tensors", kMaxTensors, kLeastTensorEntry);
+    key_count_ = read_count("keys", kMaxKeys, kLeastKeyEntry);
+  }
+
+  uint64_t read_count(const char* what, uint64_t most, uint64_t least_bytes) {
+    const auto count = cursor_.number<uint64_t>("the number of ", what);
+    if (count > most) refuse(path_, "it claims ", count, " ", what, "; at most ", most, " are accepted");
+    if (count > cursor_.left() / least_bytes) {
+      refuse(path_, "it claims ", count, " ", what, ", for which the ", cursor_.left(),
+             " bytes that follow are too few");
+    }
+    return count;
+  }
+
+  void read_metadata() {
+    Json tree = Json::object();
+    auto& members = tree.get_ref<Json::object_t&>();
+    std::unordered_set<std::string> seen;
+    for (uint64_t i = 0; i < key_count_; ++i) {
+      std::string key = cursor_.text(kMaxKeyBytes, "key ", i);
+      if (key.empty()) refuse(path_, "key ", i, " is empty");
+      // Spaces included: the format's keys are words joined by dots, and they end up on terminals.
+      if (std::any_of(key.begin(), key.end(), [](char c) { return c <= ' ' || c > '~'; })) {
+        refuse(path_, "key ", i, ", ", Quoted{key}, ", holds something else than visible ASCII characters");
+      }
+      if (!seen.insert(key).second) refuse(path_, "the key ", Quoted{key}, " appears twice");
+      const auto type = cursor_.number<uint32_t>("the type of ", Quoted{key});
+      if (key == "general.alignment") check_alignment_type(type);
+      Json value = read_value(type, key, 0);
+      if (key == "general.alignment") set_alignment(value.get<uint64_t>());
+      members.emplace_back(std::move(key), std::move(value));
+    }
+    header_.metadata = GgufMetadata(path_, std::move(tree));
+  }
+
+  Json read_value(uint32_t type, const std::string& key, int depth) {
+    const auto scalar = [&]<class T>(T) { return cursor_.number<T>("the value of ", Quoted{key}); };
+    switch (type) {
+      case kUint8:
+        return scalar(uint8_t{});
+      case kInt8:
+        return scalar(int8_t{});
+      case kUint16:
+        return scalar(uint16_t{});
+      case kInt16:
+        return scalar(int16_t{});
+      case kUint32:
+        return scalar(uint32_t{});
+      case kInt32:
+        return scalar(int32_t{});
+      case kFloat32:
+        return shortest_decimal(scalar(float{}));
+      case kBool: {
+        const uint8_t byte = scalar(uint8_t{});
+        if (byte > 1) refuse(path_, "the value of ", Quoted{key}, " is a boolean of ", int{byte}, "; wanted 0 or 1");
+        return byte == 1;
+      }
+      case kText:
+        return cursor_.text(kMaxTextBytes, "the value of ", Quoted{key});
+      case kList:
+        return read_list(key, depth + 1);
+      case kUint64:
+        return scalar(uint64_t{});
+      case kInt64:
+        return scalar(int64_t{});
+      case kFloat64:
+        return scalar(double{});
+      default:
+        refuse(path_, "the value of ", Quoted{key}, " has the type ", type, "; wanted 0 to 12");
+    }
+  }
+
+  Json read_list(const std::string& key, int depth) {
+    if (depth > kMaxListDepth) {
+      refuse(path_, "the value of ", Quoted{key}, " is nested in more than ", kMaxListDepth, " lists");
+    }
+    const auto type = cursor_.number<uint32_t>("the type of the list ", Quoted{key});
+    const auto count = cursor_.number<uint64_t>("the length of the list ", Quoted{key});
+    if (type >= kLeastValueBytes.size()) {
+      refuse(path_, "the list ", Quoted{key}, " has elements of the type ", type, "; wanted 0 to 12");
+    }
+    if (count > kMaxElements - elements_) {
+      refuse(path_, "the list ", Quoted{key}, " claims ", count, " elements; at most ", kMaxElements,
+             " are accepted in all lists together");
+    }
+    elements_ += count;
+    if (count > cursor_.left() / kLeastValueBytes[type]) {
+      refuse(path_, "the list ", Quoted{key}, " claims ", count, " elements, for which the ", cursor_.left(),
+             " bytes that follow are too few");
+    }
+    Json list = Json::array();
+    list.get_ref<Json::array_t&>().reserve(count);
+    for (uint64_t i = 0; i < count; ++i) list.push_back(read_value(type, key, depth));
+    return list;
+  }
+
+  void check_alignment_type(uint32_t type) const {
+    if (type != kUint32) refuse(path_, "general.alignment has the value type ", type, "; wanted 4 (uint32)");
+  }
+
+  void set_alignment(uint64_t alignment) {
+    if (!std::has_single_bit(alignment) || alignment < kLeastAlignment || alignment > kMostAlignment) {
+      refuse(path_, "general.alignment is ", alignment, "; wanted a power of two from ", kLeastAlignment, " to ",
+             kMostAlignment);
+    }
+    header_.alignment = alignment;
+  }
+
+  /// What is wrong with a tensor's name, or nullptr. Names may end up in paths and on terminals.
+  static const char* name_fault(std::string_view name) {
+    if (name.empty()) return "is empty";
+    if (name.find('/') != name.npos || name.find('\\') != name.npos) return "holds a slash";
+    if (name.find("..") != name.npos) return "holds \"..\"";
+    const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+    if (std::any_of(name.begin(), name.end(), is_control)) return "holds a control character";
+    return nullptr;
+  }
+
+  /// `begin` and `end` count from the beginning of the data part until place_tensors().
+  GgufTensor read_tensor(uint64_t index) {
+    GgufTensor tensor;
+    tensor.name = cursor_.text(kMaxNameBytes, "the name of tensor ", index);
+    if (const char* fault = name_fault(tensor.name)) {
+      refuse(path_, "the name of tensor ", index, ", ", Quoted{tensor.name}, ", ", fault);
+    }
+    const Quoted who{tensor.name, "tensor "};
+    const auto dimensions = cursor_.number<uint32_t>("the number of dimensions of ", who);
+    if (dimensions < 1 || dimensions > kMaxDimensions) {
+      refuse(path_, who, " has ", dimensions, " dimensions; wanted 1 to ", kMaxDimensions);
+    }
+    for (uint32_t i = 0; i < dimensions; ++i) {
+      const auto size = cursor_.number<uint64_t>("the shape of ", who);
+      if (size < 1 || size > kLargest) refuse(path_, who, " has a dimension of ", size, "; wanted 1 to 2^63-1");
+      tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(size));
+    }
+    const auto type = cursor_.number<uint32_t>("the type of ", who);
+    tensor.format = find_gguf_format(type);
+    if (tensor.format == nullptr) {
+      refuse(path_, who, " has the type ", type, " (", gguf_format_name(type), "), which is not read; wanted one of ",
+             known_gguf_formats());
+    }
+    tensor.begin = cursor_.number<uint64_t>("the offset of ", who);
+    if (tensor.begin % header_.alignment != 0) {
+      refuse(path_, who, " begins at ", tensor.begin, " of the data, which is not a multiple of the alignment ",
+             header_.alignment);
+    }
+    if (__builtin_add_overflow(tensor.begin, checked_bytes(tensor, who), &tensor.end)) {
+      refuse(path_, who, " begins at ", tensor.begin, " of the data, and its end overflows");
+    }
+    return tensor;
+  }
+
+  uint64_t checked_bytes(const GgufTensor& tensor, const Quoted& who) const {
+    const uint64_t row = static_cast<uint64_t>(tensor.shape.back()), block = tensor.format->block_elements;
+    if (row % block != 0) {
+      refuse(path_, who, " has rows of ", row, " elements; ", tensor.format->name, " comes in blocks of ", block);
+    }
+    // Elements are checked on their own: a block can have fewer bytes than elements.
+    int64_t elements = 1, bytes = tensor.format->block_bytes;
+    for (const int64_t size : tensor.shape) {
+      if (__builtin_mul_overflow(elements, size, &elements))
+        refuse(path_, "the number of elements of ", who, " overflows");
+    }
+    if (__builtin_mul_overflow(bytes, elements / static_cast<int64_t>(block), &bytes)) {
+      refuse(path_, "the size of ", who, " overflows");
+    }
+    return static_cast<uint64_t>(bytes);
+  }
+
+  /// The tensors must cover the data part but for the padding between them: bytes that no tensor owns could make the
+  /// file something else as well.
+  void place_tensors() {
+    const std::optional<uint64_t> data_begin = aligned(cursor_.place(), header_.alignment);
+    if (!data_begin) refuse(path_, "the place of its data overflows");
+    header_.data_begin = *data_begin;
+    std::vector<uint32_t> order(header_.tensors.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return header_.tensors[a].begin < header_.tensors[b].begin; });
+    const uint64_t data_bytes = file_.size() - std::min(file_.size(), *data_begin);
+    uint64_t wanted = 0;
+    for (const uint32_t i : order) {
+      GgufTensor& tensor = header_.tensors[i];
+      const Quoted who{tensor.name, "tensor "};
+      if (tensor.begin != wanted) {
+        refuse(path_, who, " begins at ", tensor.begin, " of the data, ",
+               tensor.begin < wanted ? "inside the one before it" : "after a gap", "; wanted ", wanted);
+      }
+      if (tensor.end > data_bytes) {
+        refuse(path_, who, " ends at ", tensor.end, " of the data, of which the file holds only ", data_bytes,
+               " bytes");
+      }
+      const std::optional<uint64_t> padded = aligned(tensor.end, header_.alignment);
+      if (!padded) refuse(path_, "the end of ", who, " overflows");
+      wanted = *padded;
+      tensor.begin += *data_begin;
+      tensor.end += *data_begin;
+    }
+    if (data_bytes > wanted) refuse(path_, data_bytes - wanted, " bytes follow the last tensor");
+    check_names();
+  }
+
+  void check_names() const {
+    std::unordered_set<std::string_view> seen;
+    for (const GgufTensor& tensor : header_.tensors) {
+      if (!seen.insert(tensor.name).second) refuse(path_, "the tensor ", printable(tensor.name), " appears twice");
+    }
+  }
+
+  const InputFile& file_;
+  const std::filesystem::path& path_;
+  Cursor cursor_;
+  GgufHeader header_;
+  uint64_t tensor_count_ = 0, key_count_ = 0;
+  uint64_t elements_ = 0;  // of all lists so far
+};
+
+std::string shown(const Json& value) {
+  if (value.is_array()) return "a list of " + std::to_string(value.size());
+  if (value.is_string()) return "the text " + printable(value.get_ref<const std::string&>());
+  return value.dump();
+}
+
+}  // namespace
+
+int64_t GgufTensor::elements() const {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+GgufHeader read_gguf_header(const InputFile& file) { return HeaderReader(file).read(); }
+
+const Json* GgufMetadata::find(std::string_view key) const {
+  const auto found = tree_.find(key);
+  return found != tree_.end() ? &*found : nullptr;
+}
+
+void GgufMetadata::wrong_kind(std::string_view key, const Json& got, const char* wanted) const {
+  fail(ExitCode::kBadInput, path_, ": the key ", printable(key), " is ", shown(got), "; wanted ", wanted,
+       "; convert the model to GGUF again");
+}
+
+void GgufMetadata::missing(std::string_view key, const char* wanted) const {
+  fail(ExitCode::kBadInput, path_, " has no key ", printable(key), "; wanted ", wanted,
+       "; is this a whole model, and of this architecture?");
+}
+
+std::optional<int64_t> GgufMetadata::integer(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const bool fits = value->is_number_integer() && !(value->is_number_unsigned() && value->get<uint64_t>() > kLargest);
+  if (!fits) wrong_kind(key, *value, "a whole number below 2^63");
+  return value->get<int64_t>();
+}
+
+std::optional<double> GgufMetadata::number(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_number() || !std::isfinite(value->get<double>())) wrong_kind(key, *value, "a finite number");
+  return value->get<double>();
+}
+
+std::optional<bool> GgufMetadata::flag(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_boolean()) wrong_kind(key, *value, "true or false");
+  return value->get<bool>();
+}
+
+std::optional<std::string> GgufMetadata::text(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) wrong_kind(key, *value, "a text");
+  return value->get<std::string>();
+}
+
+int64_t GgufMetadata::required_integer(std::string_view key) const {
+  const auto value = integer(key);
+  if (!value) missing(key, "a whole number");
+  return *value;
+}
+
+double GgufMetadata::required_number(std::string_view key) const {
+  const auto value = number(key);
+  if (!value) missing(key, "a number");
+  return *value;
+}
+
+std::string GgufMetadata::required_text(std::string_view key) const {
+  const auto value = text(key);
+  if (!value) missing(key, "a text");
+  return *value;
+}
+
+}  // namespace keel

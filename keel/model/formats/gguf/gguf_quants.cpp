@@ -1,0 +1,190 @@
+#include "keel/model/formats/gguf/gguf_quants.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace keel {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "GGUF files are read as little-endian and not swapped here");
+
+template <class T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+/// IEEE half precision. Subnormals go through an integer, so that flushing denormals to zero cannot touch them.
+float half(const std::byte* from) {
+  const uint32_t bits = load<uint16_t>(from), sign = (bits & 0x8000u) << 16, body = bits & 0x7fffu;
+  if (body < 0x0400) {
+    const float value = static_cast<float>(body) * 0x1p-24f;
+    return sign != 0 ? -value : value;
+  }
+  const uint32_t exponent_shift = body < 0x7c00 ? 112u << 23 : 224u << 23;  // infinities and NaNs go to 255
+  return std::bit_cast<float>(sign | ((body << 13) + exponent_shift));
+}
+
+int low_nibble(std::byte byte) { return std::to_integer<int>(byte & std::byte{15}); }
+int high_nibble(std::byte byte) { return std::to_integer<int>(byte >> 4); }
+int byte_at(const std::byte* from) { return std::to_integer<int>(*from); }
+
+void from_f32(const std::byte* from, size_t blocks, float* to) { std::memcpy(to, from, blocks * sizeof(float)); }
+
+void from_f16(const std::byte* from, size_t blocks, float* to) {
+  for (size_t i = 0; i < blocks; ++i) to[i] = half(from + 2 * i);
+}
+
+void from_bf16(const std::byte* from, size_t blocks, float* to) {
+  for (size_t i = 0; i < blocks; ++i) {
+    to[i] = std::bit_cast<float>(static_cast<uint32_t>(load<uint16_t>(from + 2 * i)) << 16);
+  }
+}
+
+// Blocks of 32. A byte of nibbles holds element j low and element j + 16 high.
+
+void from_q8_0(const std::byte* from, size_t blocks, float* to) {
+  for (size_t b = 0; b < blocks; ++b, from += 34, to += 32) {
+    const float scale = half(from);
+    for (int j = 0; j < 32; ++j) to[j] = scale * static_cast<float>(load<int8_t>(from + 2 + j));
+  }
+}
+
+void from_q4_0(const std::byte* from, size_t blocks, float* to) {
+  for (size_t b = 0; b < blocks; ++b, from += 18, to += 32) {
+    const float scale = half(from);
+    for (int j = 0; j < 16; ++j) {
+      to[j] = scale * static_cast<float>(low_nibble(from[2 + j]) - 8);
+      to[j + 16] = scale * static_cast<float>(high_nibble(from[2 + j]) - 8);
+    }
+  }
+}
+
+void from_q4_1(const std::byte* from, size_t blocks, float* to) {
+  for (size_t b = 0; b < blocks; ++b, from += 20, to += 32) {
+    const float scale = half(from), least = half(from + 2);
+    for (int j = 0; j < 16; ++j) {
+      to[j] = scale * static_cast<float>(low_nibble(from[4 + j])) + least;
+      to[j + 16] = scale * static_cast<float>(high_nibble(from[4 + j])) + least;
+    }
+  }
+}
+
+/// The fifth bit of element j is bit j of a 32-bit word.
+int with_fifth_bit(int nibble, uint32_t fifth, int j) { return nibble | static_cast<int>((fifth >> j & 1u) << 4); }
+
+void from_q5_0(const std::byte* from, size_t blocks, float* to) {
+  for (size_t b = 0; b < blocks; ++b, from += 22, to += 32) {
+    const float scale = half(from);
+    const auto fifth = load<uint32_t>(from + 2);
+    for (int j = 0; j < 16; ++j) {
+      to[j] = scale * static_cast<float>(with_fifth_bit(low_nibble(from[6 + j]), fifth, j) - 16);
+      to[j + 16] = scale * static_cast<float>(with_fifth_bit(high_nibble(from[6 + j]), fifth, j + 16) - 16);
+    }
+  }
+}
+
+void from_q5_1(const std::byte* from, size_t blocks, float* to) {
+  for (size_t b = 0; b < blocks; ++b, from += 24, to += 32) {
+    const float scale = half(from), least = half(from + 2);
+    const auto fifth = load<uint32_t>(from + 4);
+    for (int j = 0; j < 16; ++j) {
+      to[j] = scale * static_cast<float>(with_fifth_bit(low_nibble(from[8 + j]), fifth, j)) + least;
+      to[j + 16] = scale * static_cast<float>(with_fifth_bit(high_nibble(from[8 + j]), fifth, j + 16)) + least;
+    }
+  }
+}
+
+// Super-blocks of 256.
+
+/// Eight groups of 32, each with a 6-bit scale and a 6-bit minimum. Twelve bytes hold them: groups 0 to 3 in the low
+/// six bits of bytes 0-3 (scales) and 4-7 (minima); groups 4 to 7 have their low four bits in the nibbles of bytes 8-11
+/// and their high two in the top bits of bytes 0-3 and 4-7.
+void from_q4_k(const std::byte* from, size_t blocks, float* to) {
+  for (size_t b = 0; b < blocks; ++b, from += 144) {
+    const float scale_of_scales = half(from), scale_of_minima = half(from + 2);
+    const std::byte* packed = from + 4;
+    for (int group = 0; group < 8; ++group, to += 32) {
+      int scale = 0, minimum = 0;
+      if (group < 4) {
+        scale = byte_at(packed + group) & 63;
+        minimum = byte_at(packed + 4 + group) & 63;
+      } else {
+        scale = low_nibble(packed[4 + group]) | (byte_at(packed + group - 4) >> 6) << 4;
+        minimum = high_nibble(packed[4 + group]) | (byte_at(packed + group) >> 6) << 4;
+      }
+      const float step = scale_of_scales * static_cast<float>(scale);
+      const float least = scale_of_minima * static_cast<float>(minimum);
+      const std::byte* quants = from + 16 + group / 2 * 32;  // two groups share 32 bytes: low nibbles, high nibbles
+      for (int j = 0; j < 32; ++j) {
+        const int quant = group % 2 == 0 ? low_nibble(quants[j]) : high_nibble(quants[j]);
+        to[j] = step * static_cast<float>(quant) - least;
+      }
+    }
+  }
+}
+
+/// 128 bytes of low nibbles, 64 of high bit pairs, 16 signed scales (one per 16 elements), one half. Each half of the
+/// block is four groups of 32: nibbles of 64 bytes (low, low, high, high) and bit pairs of 32 (from low to high).
+void from_q6_k(const std::byte* from, size_t blocks, float* to) {
+  for (size_t b = 0; b < blocks; ++b, from += 210) {
+    const float scale_of_scales = half(from + 208);
+    for (int group = 0; group < 8; ++group, to += 32) {
+      const int side = group / 4, place = group % 4;
+      const std::byte* low = from + side * 64 + place % 2 * 32;
+      const std::byte* high = from + 128 + side * 32;
+      for (int j = 0; j < 32; ++j) {
+        const int four = place < 2 ? low_nibble(low[j]) : high_nibble(low[j]);
+        const int two = byte_at(high + j) >> (2 * place) & 3;
+        const float step = scale_of_scales * static_cast<float>(load<int8_t>(from + 192 + group * 2 + j / 16));
+        to[j] = step * static_cast<float>((four | two << 4) - 32);
+      }
+    }
+  }
+}
+
+constexpr std::array<GgufFormat, 10> kFormats = {{{0, "F32", 1, 4, from_f32},
+                                                  {1, "F16", 1, 2, from_f16},
+                                                  {30, "BF16", 1, 2, from_bf16},
+                                                  {8, "Q8_0", 32, 34, from_q8_0},
+                                                  {2, "Q4_0", 32, 18, from_q4_0},
+                                                  {3, "Q4_1", 32, 20, from_q4_1},
+                                                  {6, "Q5_0", 32, 22, from_q5_0},
+                                                  {7, "Q5_1", 32, 24, from_q5_1},
+                                                  {12, "Q4_K", 256, 144, from_q4_k},
+                                                  {14, "Q6_K", 256, 210, from_q6_k}}};
+
+/// Named in errors only.
+struct UnreadFormat {
+  uint32_t id;
+  std::string_view name;
+};
+constexpr std::array<UnreadFormat, 23> kUnread = {
+    {{9, "Q8_1"},    {10, "Q2_K"},    {11, "Q3_K"},  {13, "Q5_K"},   {15, "Q8_K"},  {16, "IQ2_XXS"},
+     {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},
+     {23, "IQ4_XS"}, {24, "I8"},      {25, "I16"},   {26, "I32"},    {27, "I64"},   {28, "F64"},
+     {29, "IQ1_M"},  {34, "TQ1_0"},   {35, "TQ2_0"}, {39, "MXFP4"},  {40, "NVFP4"}}};
+
+}  // namespace
+
+const GgufFormat* find_gguf_format(uint32_t id) {
+  const auto* found = std::find_if(kFormats.begin(), kFormats.end(), [&](const GgufFormat& f) { return f.id == id; });
+  return found != kFormats.end() ? found : nullptr;
+}
+
+std::string gguf_format_name(uint32_t id) {
+  if (const GgufFormat* format = find_gguf_format(id)) return std::string(format->name);
+  const auto* unread = std::find_if(kUnread.begin(), kUnread.end(), [&](const UnreadFormat& f) { return f.id == id; });
+  return unread != kUnread.end() ? std::string(unread->name) : "type " + std::to_string(id);
+}
+
+std::string known_gguf_formats() {
+  std::string list;
+  for (const GgufFormat& format : kFormats) list.append(list.empty() ? "" : " ").append(format.name);
+  return list;
+}
+
+}  // namespace keel

@@ -1,0 +1,396 @@
+#include "keel/model/formats/gguf/gguf_tokenizer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
+
+namespace keel {
+namespace {
+
+// What tokenizer.ggml.token_type says about a token.
+enum TokenType : int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+
+// Real tokenizers stay far below these; a hostile file cannot make small lists grow into gigabytes.
+constexpr size_t kMaxAddedTokens = 65'536, kMaxMerges = size_t{1} << 21;
+
+constexpr const char* kLlama3Words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
+                                     R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kQwen2Words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})"
+                                    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kTekkenWords = R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+                                     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+                                     R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+/// How one name of tokenizer.ggml.pre cuts text into words before the merges.
+struct WordSplit {
+  std::string_view name;
+  const char* pattern = nullptr;  // none: GPT-2's, which the ByteLevel pre-tokenizer has built in
+  bool single_digits = false;     // digits stand alone before the pattern is applied
+  bool nfc = false;
+  bool whole_words_first = false;  // a word that is a token is taken without looking at the merges
+  bool begins_with_bos = false;    // unless tokenizer.ggml.add_bos_token says otherwise
+};
+constexpr std::array<WordSplit, 15> kWordSplits = {{
+    {.name = "gpt-2"},
+    {.name = "default"},
+    {.name = "phi-2"},
+    {.name = "smollm", .single_digits = true},
+    {.name = "starcoder", .single_digits = true},
+    {.name = "refact", .single_digits = true},
+    {.name = "llama-bpe", .pattern = kLlama3Words, .whole_words_first = true, .begins_with_bos = true},
+    {.name = "llama3", .pattern = kLlama3Words, .whole_words_first = true, .begins_with_bos = true},
+    {.name = "llama-v3", .pattern = kLlama3Words, .whole_words_first = true, .begins_with_bos = true},
+    {.name = "falcon3", .pattern = kLlama3Words, .whole_words_first = true, .begins_with_bos = true},
+    {.name = "smaug-bpe", .pattern = kLlama3Words},
+    {.name = "qwen2", .pattern = kQwen2Words, .nfc = true},
+    {.name = "deepseek-r1-qwen", .pattern = kQwen2Words, .nfc = true},
+    {.name = "megrez", .pattern = kQwen2Words, .nfc = true},
+    {.name = "tekken", .pattern = kTekkenWords, .whole_words_first = true, .begins_with_bos = true},
+}};
+
+template <class... Parts>
+[[noreturn]] void refuse(const GgufMetadata& metadata, const Parts&... parts) {
+  fail(ExitCode::kBadInput, metadata.path(), " has a tokenizer that cannot be used: ", parts...,
+       "; convert the model to GGUF again, or give the tokenizer's own files");
+}
+
+/// A list in the metadata with every element of one kind; nullptr where the key is missing.
+const Json* find_list(const GgufMetadata& metadata, const char* key, bool (*is_kind)(const Json&), const char* kind) {
+  const Json* list = metadata.find(key);
+  if (list == nullptr) return nullptr;
+  if (!list->is_array() || (!list->empty() && !is_kind((*list)[0]))) refuse(metadata, key, " is not a list of ", kind);
+  return list;  // elements of one list all have the type of the first
+}
+
+bool is_text(const Json& value) { return value.is_string(); }
+bool is_number(const Json& value) { return value.is_number(); }
+bool is_whole(const Json& value) { return value.is_number_integer(); }
+
+size_t characters(std::string_view utf8) {
+  return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+using Vocabulary = std::unordered_map<std::string_view, int64_t>;
+using Merge = std::pair<std::string_view, std::string_view>;
+
+/// Reads the metadata once; the views it keeps point into the metadata's tree.
+class TokenizerReader {
+ public:
+  explicit TokenizerReader(const GgufMetadata& metadata) : metadata_(metadata) {}
+
+  GgufTokenizer read() {
+    const std::string kind = metadata_.required_text("tokenizer.ggml.model");
+    if (kind != "gpt2" && kind != "llama") {
+      refuse(metadata_, "tokenizer.ggml.model is ", printable(kind), "; known are \"gpt2\" and \"llama\"");
+    }
+    byte_level_ = kind == "gpt2";
+    read_tokens();
+    read_special();
+    read_merges();
+    split_ = byte_level_ ? find_split() : WordSplit{.name = "", .begins_with_bos = true};
+    add_bos_ = bos_ && metadata_.flag("tokenizer.ggml.add_bos_token").value_or(split_.begins_with_bos);
+    add_eos_ = eos_ && metadata_.flag("tokenizer.ggml.add_eos_token").value_or(false);
+
+    GgufTokenizer result;
+    std::tie(result.bos, result.eos, result.pad) = std::tie(bos_, eos_, pad_);
+    for (const std::optional<int64_t>& end : {eos_, special_id("eot_token_id")}) {
+      if (end && std::find(result.ends.begin(), result.ends.end(), *end) == result.ends.end()) {
+        result.ends.push_back(*end);
+      }
+    }
+    result.tokenizer = tokenizer_json();
+    result.tokenizer_config = config_json();
+    return result;
+  }
+
+ private:
+  std::string_view token(int64_t id) const { return tokens_[static_cast<size_t>(id)]; }
+  std::string token_text(int64_t id) const { return std::string(token(id)); }
+  int64_t type(size_t id) const { return types_.empty() ? kNormal : types_[id]; }
+
+  /// The converters fill the vocabulary up to the embedding's size with these; the original tokenizer has none.
+  bool is_filler(size_t id) const { return type(id) == kUnused && tokens_[id] == "[PAD" + std::to_string(id) + "]"; }
+
+  void read_tokens() {
+    const Json* tokens = find_list(metadata_, "tokenizer.ggml.tokens", is_text, "texts");
+    if (tokens == nullptr || tokens->empty()) refuse(metadata_, "it has no tokenizer.ggml.tokens");
+    for (const Json& text : *tokens) tokens_.push_back(text.get_ref<const std::string&>());
+    if (const Json* types = find_list(metadata_, "tokenizer.ggml.token_type", is_whole, "whole numbers")) {
+      check_length("tokenizer.ggml.token_type", types->size());
+      for (const Json& value : *types) types_.push_back(value.get<int64_t>());
+    }
+    if (const Json* scores = find_list(metadata_, "tokenizer.ggml.scores", is_number, "numbers")) {
+      check_length("tokenizer.ggml.scores", scores->size());
+      for (const Json& value : *scores) scores_.push_back(value.get<double>());
+    }
+    for (size_t id = 0; id < tokens_.size(); ++id) {
+      if (is_filler(id)) continue;
+      const auto [known, is_new] = vocabulary_.emplace(tokens_[id], static_cast<int64_t>(id));
+      if (!is_new) {
+        refuse(metadata_, "the token ", printable(tokens_[id]), " has two ids, ", known->second, " and ", id);
+      }
+    }
+  }
+
+  void check_length(const char* key, size_t length) const {
+    if (length != tokens_.size()) {
+      refuse(metadata_, key, " has ", length, " elements; wanted one per token, ", tokens_.size());
+    }
+  }
+
+  std::optional<int64_t> special_id(const char* role) const {
+    const std::string key = std::string("tokenizer.ggml.") + role;
+    const std::optional<int64_t> id = metadata_.integer(key);
+    if (!id) return std::nullopt;
+    if (*id < 0 || static_cast<size_t>(*id) >= tokens_.size()) {
+      refuse(metadata_, key, " is ", *id, "; wanted the id of a token, 0 to ", tokens_.size() - 1);
+    }
+    return is_filler(static_cast<size_t>(*id)) ? std::nullopt : id;
+  }
+
+  void read_special() {
+    bos_ = special_id("bos_token_id");
+    eos_ = special_id("eos_token_id");
+    unk_ = special_id("unknown_token_id");
+    pad_ = special_id("padding_token_id");
+  }
+
+  void read_merges() {
+    const Json* merges = find_list(metadata_, "tokenizer.ggml.merges", is_text, "texts");
+    if (merges == nullptr) {
+      if (byte_level_) refuse(metadata_, "it has no tokenizer.ggml.merges");
+      if (scores_.empty()) refuse(metadata_, "it has neither tokenizer.ggml.merges nor tokenizer.ggml.scores");
+      merges_from_scores();
+      return;
+    }
+    std::string joined;
+    for (size_t i = 0; i < merges->size(); ++i) {
+      const std::string_view merge = (*merges)[i].get_ref<const std::string&>();
+      const size_t space = merge.find(' ', 1);
+      if (space == merge.npos || space + 1 == merge.size()) {
+        refuse(metadata_, "merge ", i, " is ", printable(merge), "; wanted two tokens with a space between them");
+      }
+      const Merge pair = {merge.substr(0, space), merge.substr(space + 1)};
+      joined.assign(pair.first).append(pair.second);
+      for (const std::string_view part : {pair.first, pair.second, std::string_view(joined)}) {
+        if (!vocabulary_.contains(part)) {
+          refuse(metadata_, "merge ", i, ", ", printable(merge), ", needs the token ", printable(part),
+                 ", which tokenizer.ggml.tokens does not have");
+        }
+      }
+      merges_.push_back(pair);
+    }
+  }
+
+  /// SentencePiece's BPE has a score per token and joins the pair whose result scores best. As a list of merges: every
+  /// way to make a token out of two others, by falling score; then, as transformers does it, by the lengths of the
+  /// parts.
+  void merges_from_scores() {
+    struct Candidate {
+      double score;
+      size_t left_length, right_length;
+      Merge merge;
+    };
+    std::vector<Candidate> candidates;
+    for (size_t id = 0; id < tokens_.size(); ++id) {
+      const std::string_view whole = tokens_[id];
+      const size_t length = characters(whole);
+      // Tokens that are matched whole are never merged together. The cap keeps a hostile megabyte from costing a year.
+      constexpr size_t kMaxMergedCharacters = 256;
+      if (is_filler(id) || length < 2 || length > kMaxMergedCharacters) continue;
+      std::vector<std::tuple<int64_t, int64_t, Candidate>> ways;
+      size_t left_length = 0;
+      for (size_t cut = 1; cut < whole.size(); ++cut) {
+        if ((whole[cut] & 0xc0) == 0x80) continue;
+        ++left_length;
+        const Merge merge = {whole.substr(0, cut), whole.substr(cut)};
+        const auto left = vocabulary_.find(merge.first), right = vocabulary_.find(merge.second);
+        if (left == vocabulary_.end() || right == vocabulary_.end()) continue;
+        ways.emplace_back(left->second, right->second,
+                          Candidate{scores_[id], left_length, length - left_length, merge});
+      }
+      std::sort(ways.begin(), ways.end(), [](const auto& a, const auto& b) {
+        return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
+      });
+      for (const auto& [left, right, candidate] : ways) candidates.push_back(candidate);
+      if (candidates.size() > kMaxMerges) {
+        refuse(metadata_, "its scores stand for more than ", kMaxMerges, " merges");
+      }
+    }
+    if (std::any_of(scores_.begin(), scores_.end(), [](double score) { return std::isnan(score); })) {
+      refuse(metadata_, "tokenizer.ggml.scores holds a NaN");
+    }
+    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+      return std::tie(a.score, a.left_length, a.right_length) > std::tie(b.score, b.left_length, b.right_length);
+    });
+    for (const Candidate& candidate : candidates) merges_.push_back(candidate.merge);
+  }
+
+  WordSplit find_split() const {
+    const std::string architecture = metadata_.text("general.architecture").value_or("");
+    // Files from before the key existed: qwen's own is known, for the others GPT-2's was assumed.
+    const std::string missing = architecture.starts_with("qwen") ? "qwen2" : "gpt-2";
+    const std::string name = metadata_.text("tokenizer.ggml.pre").value_or(missing);
+    const auto* split =
+        std::find_if(kWordSplits.begin(), kWordSplits.end(), [&](const WordSplit& s) { return s.name == name; });
+    if (split != kWordSplits.end()) return *split;
+    std::string known;
+    for (const WordSplit& each : kWordSplits) known.append(known.empty() ? "" : ", ").append(each.name);
+    refuse(metadata_, "tokenizer.ggml.pre is ", printable(name), "; known are ", known);
+  }
+
+  Json added_tokens() const {
+    Json list = Json::array();
+    for (size_t id = 0; id < tokens_.size(); ++id) {
+      const auto is_role = [&](const std::optional<int64_t>& role) { return role && static_cast<size_t>(*role) == id; };
+      const bool special = type(id) == kControl || type(id) == kUnknown || is_role(bos_) || is_role(eos_);
+      if ((!special && type(id) != kUserDefined) || tokens_[id].empty()) continue;
+      if (list.size() == kMaxAddedTokens) {
+        refuse(metadata_, "more than ", kMaxAddedTokens, " tokens have the type control, unknown or user-defined");
+      }
+      list.push_back({{"id", id},
+                      {"content", tokens_[id]},
+                      {"single_word", false},
+                      {"lstrip", false},
+                      {"rstrip", false},
+                      {"normalized", false},
+                      {"special", special}});
+    }
+    return list;
+  }
+
+  Json normalizer() const { return split_.nfc ? Json{{"type", "NFC"}} : Json(); }
+
+  Json pre_tokenizer() const {
+    const bool space_first = metadata_.flag("tokenizer.ggml.add_space_prefix").value_or(!byte_level_);
+    if (!byte_level_) {
+      return {{"type", "Metaspace"},
+              {"replacement", "\u2581"},
+              {"prepend_scheme", space_first ? "first" : "never"},
+              {"split", false}};
+    }
+    const Json bytes = {{"type", "ByteLevel"},
+                        {"add_prefix_space", space_first},
+                        {"trim_offsets", true},
+                        {"use_regex", split_.pattern == nullptr}};
+    if (split_.pattern == nullptr && !split_.single_digits) return bytes;
+    const Json first = split_.single_digits ? Json{{"type", "Digits"}, {"individual_digits", true}}
+                                            : Json{{"type", "Split"},
+                                                   {"pattern", {{"Regex", split_.pattern}}},
+                                                   {"behavior", "Isolated"},
+                                                   {"invert", false}};
+    return {{"type", "Sequence"}, {"pretokenizers", Json::array({first, bytes})}};
+  }
+
+  /// Puts bos before and eos after a text, where the file asks for it.
+  Json post_processor() const {
+    if (!add_bos_ && !add_eos_) return {};
+    Json single = Json::array(), pair = Json::array(), special = Json::object();
+    const auto add = [&](std::optional<int64_t> id, bool wanted, const char* part) {
+      if (!wanted) return;
+      const std::string content = token_text(*id);
+      special[content] = {{"id", content}, {"ids", Json::array({*id})}, {"tokens", Json::array({content})}};
+      if (part[0] == 'A') single.push_back({{"SpecialToken", {{"id", content}, {"type_id", 0}}}});
+      pair.push_back({{"SpecialToken", {{"id", content}, {"type_id", part[0] == 'A' ? 0 : 1}}}});
+    };
+    const auto text = [&](const char* part) {
+      const Json sequence = {{"Sequence", {{"id", part}, {"type_id", part[0] == 'A' ? 0 : 1}}}};
+      if (part[0] == 'A') single.push_back(sequence);
+      pair.push_back(sequence);
+    };
+    for (const char* part : {"A", "B"}) {
+      add(bos_, add_bos_, part);
+      text(part);
+      add(eos_, add_eos_, part);
+    }
+    return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", special}};
+  }
+
+  Json decoder() const {
+    if (byte_level_) {
+      return {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}};
+    }
+    Json steps = Json::array({{{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}},
+                              {{"type", "ByteFallback"}},
+                              {{"type", "Fuse"}}});
+    if (metadata_.flag("tokenizer.ggml.add_space_prefix").value_or(true)) {
+      steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+    }
+    return {{"type", "Sequence"}, {"decoders", steps}};
+  }
+
+  Json model() const {
+    // The members go in by emplace_back: this kind of tree looks every key up by walking over all before it.
+    Json vocabulary = Json::object();
+    for (size_t id = 0; id < tokens_.size(); ++id) {
+      if (!is_filler(id)) vocabulary.get_ref<Json::object_t&>().emplace_back(std::string(tokens_[id]), id);
+    }
+    Json merges = Json::array();
+    for (const auto& [left, right] : merges_) merges.push_back(Json::array({left, right}));
+    return {{"type", "BPE"},
+            {"dropout", nullptr},
+            {"unk_token", !byte_level_ && unk_ ? Json(token(*unk_)) : Json()},
+            {"continuing_subword_prefix", nullptr},
+            {"end_of_word_suffix", nullptr},
+            {"fuse_unk", !byte_level_},
+            {"byte_fallback", !byte_level_},
+            {"ignore_merges", split_.whole_words_first},
+            {"vocab", std::move(vocabulary)},
+            {"merges", std::move(merges)}};
+  }
+
+  Json tokenizer_json() const {
+    return {{"version", "1.0"},
+            {"truncation", nullptr},
+            {"padding", nullptr},
+            {"added_tokens", added_tokens()},
+            {"normalizer", normalizer()},
+            {"pre_tokenizer", pre_tokenizer()},
+            {"post_processor", post_processor()},
+            {"decoder", decoder()},
+            {"model", model()}};
+  }
+
+  Json config_json() const {
+    Json config = {{"add_bos_token", add_bos_}, {"add_eos_token", add_eos_}, {"added_tokens_decoder", Json::object()}};
+    for (Json token : added_tokens()) {
+      const auto id = token["id"].get<int64_t>();
+      token.erase("id");
+      config["added_tokens_decoder"].get_ref<Json::object_t&>().emplace_back(std::to_string(id), std::move(token));
+    }
+    for (const auto& [role, id] :
+         {std::pair{"bos_token", bos_}, {"eos_token", eos_}, {"pad_token", pad_}, {"unk_token", unk_}}) {
+      if (id) config[role] = token(*id);
+    }
+    if (const auto chat = metadata_.text("tokenizer.chat_template")) config["chat_template"] = *chat;
+    config["clean_up_tokenization_spaces"] = false;
+    config["model_max_length"] =
+        metadata_.integer(metadata_.text("general.architecture").value_or("") + ".context_length").value_or(2048);
+    config["tokenizer_class"] = "PreTrainedTokenizerFast";
+    return config;
+  }
+
+  const GgufMetadata& metadata_;
+  bool byte_level_ = true, add_bos_ = false, add_eos_ = false;
+  std::vector<std::string_view> tokens_;  // by id
+  std::vector<int64_t> types_;            // empty, or one per token
+  std::vector<double> scores_;            // likewise
+  Vocabulary vocabulary_;
+  std::vector<Merge> merges_;
+  std::optional<int64_t> bos_, eos_, unk_, pad_;
+  WordSplit split_;
+};
+
+}  // namespace
+
+GgufTokenizer tokenizer_from_gguf(const GgufMetadata& metadata) { return TokenizerReader(metadata).read(); }
+
+}  // namespace keel

@@ -1,0 +1,337 @@
+#include "keel/model/network/causal_lm.h"
+
+#include <ATen/ATen.h>
+
+#include <numbers>
+#include <set>
+
+#include "keel/core/error.h"
+#include "keel/core/philox.h"
+#include "keel/core/tensor/device.h"
+#include "keel/ops/layer_ops.h"
+
+namespace keel {
+namespace {
+
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kHead = "lm_head.weight";
+// Two files, of which one is of another model or of another version of it.
+constexpr const char* kOfOneModel = "; fetch the config.json and the weights of one model";
+
+/// Normal numbers by Box and Muller from the counter-based generator, so that initial weights do not depend on the
+/// device.
+Tensor normal(std::vector<int64_t> shape, double standard_deviation, uint64_t seed, uint64_t parameter) {
+  Tensor result = at::empty(shape, at::kFloat);
+  float* data = result.data_ptr<float>();
+  const int64_t count = result.numel();
+  for (int64_t i = 0; i < count; i += 2) {
+    const PhiloxBlock block = random_block(seed, Stream::kInitialWeights, parameter, static_cast<uint32_t>(i / 2),
+                                           static_cast<uint32_t>(i >> 33));
+    const double radius = standard_deviation * std::sqrt(-2.0 * std::log((block.word[0] + 0.5) * 0x1p-32));
+    const double angle = 2.0 * std::numbers::pi * (block.word[1] * 0x1p-32);
+    data[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < count) data[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+  return result;
+}
+
+/// Uniform numbers in (-bound, bound), likewise.
+Tensor uniform(std::vector<int64_t> shape, double bound, uint64_t seed, uint64_t parameter) {
+  Tensor result = at::empty(shape, at::kFloat);
+  float* data = result.data_ptr<float>();
+  for (int64_t i = 0; i < result.numel(); ++i) {
+    const PhiloxBlock block = random_block(seed, Stream::kAdapterWeights, parameter, static_cast<uint32_t>(i),
+                                           static_cast<uint32_t>(i >> 32));
+    data[i] = static_cast<float>(bound * (2 * ((block.word[0] + 0.5) * 0x1p-32) - 1));
+  }
+  return result;
+}
+
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (const int64_t size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + "]";
+}
+
+/// Refuses a network whose weights alone are beyond this machine's memory; one that promises more than it has would end
+/// the process without a word.
+void require_memory_for(const ModelConfig& config) {
+  constexpr double kGiB = 1 << 30;
+  const double wanted = sizeof(float) * static_cast<double>(config.parameter_count()),
+               have = static_cast<double>(machine_memory_bytes());
+  if (wanted <= have) return;
+  fail(ExitCode::kBadConfiguration, "model: the weights of a ", config.model_type, " with vocab_size ",
+       config.vocab_size, ", hidden_size ", config.hidden_size, ", intermediate_size ", config.intermediate_size, ", ",
+       config.num_attention_heads, " heads of ", config.head_dim, " and ", config.num_hidden_layers, " layers take ",
+       std::ceil(wanted / kGiB), " GiB, this machine has ", std::floor(have / kGiB), " GiB; choose smaller sizes");
+}
+
+/// The padding token's row of the embedding, or -1: as in transformers it starts at 0 and as an input learns nothing.
+int64_t padding_row(const ModelConfig& config) {
+  const Json pad = config.source.value("pad_token_id", Json());
+  const bool row = pad.is_number_integer() && pad >= 0 && pad < config.vocab_size;
+  return row ? pad.get<int64_t>() : -1;
+}
+
+/// Tensors that files carry and no network needs: positions' frequencies of old checkpoints, a tied head stored twice.
+bool may_be_surplus(const std::string& name, const ModelConfig& config) {
+  return name.ends_with(".rotary_emb.inv_freq") || (name == kHead && config.tie_word_embeddings);
+}
+
+}  // namespace
+
+CausalLm::CausalLm(const ModelConfig& config, at::Device device) : config_(config), blocks_(config.num_hidden_layers) {
+  frequencies_ = inverse_frequencies(config.rope, config.head_dim).to(device);
+  if (config.sliding_rope) sliding_frequencies_ = inverse_frequencies(*config.sliding_rope, config.head_dim).to(device);
+  const double scale =
+      config.attention_scale > 0 ? config.attention_scale : 1 / std::sqrt(static_cast<double>(config.head_dim));
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    blocks_[i].slides = config.slides(static_cast<int64_t>(i));
+    blocks_[i].rule = {scale, config.attention_softcap, blocks_[i].slides ? config.sliding_window : 0};
+  }
+}
+
+void CausalLm::visit(const Visitor& visitor) {
+  const int64_t hidden = config_.hidden_size, wide = config_.intermediate_size, width = config_.head_dim;
+  const int64_t heads = config_.num_attention_heads * width, kv_heads = config_.num_key_value_heads * width;
+  const auto linear = [&](const std::string& name, Linear& layer, int64_t out, int64_t in, bool bias) {
+    visitor(name + ".weight", layer.weight, {out, in});
+    if (bias) visitor(name + ".bias", layer.bias, {out});
+  };
+  visitor(kEmbedding, embedding_, {config_.vocab_size, hidden});
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const std::string prefix = "model.layers." + std::to_string(i) + ".", attention = prefix + "self_attn.";
+    Block& block = blocks_[i];
+    visitor(prefix + "input_layernorm.weight", block.input_norm, {hidden});
+    linear(attention + "q_proj", block.query, heads, hidden, config_.attention_bias);
+    linear(attention + "k_proj", block.key, kv_heads, hidden, config_.attention_bias);
+    linear(attention + "v_proj", block.value, kv_heads, hidden, config_.attention_bias);
+    linear(attention + "o_proj", block.output, hidden, heads, config_.output_bias);
+    if (config_.query_key_norm) {
+      visitor(attention + "q_norm.weight", block.query_norm, {width});
+      visitor(attention + "k_norm.weight", block.key_norm, {width});
+    }
+    if (config_.norm_after) {
+      visitor(prefix + "post_attention_layernorm.weight", block.attention_norm, {hidden});
+      visitor(prefix + "pre_feedforward_layernorm.weight", block.mlp_norm, {hidden});
+      visitor(prefix + "post_feedforward_layernorm.weight", block.output_norm, {hidden});
+    } else {
+      visitor(prefix + "post_attention_layernorm.weight", block.mlp_norm, {hidden});
+    }
+    linear(prefix + "mlp.gate_proj", block.gate, wide, hidden, config_.mlp_bias);
+    linear(prefix + "mlp.up_proj", block.up, wide, hidden, config_.mlp_bias);
+    linear(prefix + "mlp.down_proj", block.down, hidden, wide, config_.mlp_bias);
+  }
+  visitor("model.norm.weight", final_norm_, {hidden});
+  if (!config_.tie_word_embeddings) visitor(kHead, head_, {config_.vocab_size, hidden});
+}
+
+CausalLm CausalLm::random(const ModelConfig& config, uint64_t seed, at::Device device) {
+  if (device.is_cpu()) require_memory_for(config);
+  CausalLm model(config, device);
+  uint64_t parameter = 0;
+  model.visit([&](const std::string& name, Tensor& weight, std::vector<int64_t> shape) {
+    const bool norm = shape.size() == 1 && name.ends_with(".weight");
+    if (shape.size() > 1)
+      weight = normal(shape, config.initializer_range, seed, parameter);
+    else
+      weight = at::full(shape, norm && !config.norm_plus_one ? 1.0 : 0.0, at::kFloat);
+    if (name == kEmbedding && padding_row(config) >= 0) weight[padding_row(config)].zero_();
+    weight = weight.to(device).requires_grad_();
+    ++parameter;
+  });
+  return model;
+}
+
+CausalLm CausalLm::load(const ModelConfig& config, const WeightSource& source, at::Device device) {
+  std::map<std::string, std::vector<int64_t>> left = source.shapes;
+  CausalLm model(config, device);
+  // Names and shapes first: a file that does not fit is refused before a large one has been read.
+  model.visit([&](const std::string& name, Tensor&, std::vector<int64_t> shape) {
+    const auto found = left.find(name);
+    if (found == left.end())
+      fail(ExitCode::kBadInput, source.place, ": no tensor \"", name, "\" of shape ", text_of(shape),
+           "; its config.json asks for it", kOfOneModel);
+    if (found->second != shape)
+      fail(ExitCode::kBadInput, source.place, ": tensor \"", name, "\" has shape ", text_of(found->second),
+           ", its config.json asks for ", text_of(shape), kOfOneModel);
+    left.erase(found);
+  });
+  for (const auto& [name, shape] : left)
+    if (!may_be_surplus(name, config))
+      fail(ExitCode::kBadInput, source.place, ": tensor \"", name, "\" of shape ", text_of(shape),
+           " has no place in a ", config.model_type, " of ", config.num_hidden_layers,
+           " layers as its config.json describes it", kOfOneModel);
+  model.visit([&](const std::string& name, Tensor& weight, std::vector<int64_t>) {
+    weight = source.read(name).to(device).requires_grad_();
+  });
+  if (left.contains(kHead) && !source.read(kHead).equal(model.embedding_.detach().cpu()))
+    fail(ExitCode::kBadInput, source.place, ": tensor \"", kHead, "\" differs from \"", kEmbedding,
+         "\", but tie_word_embeddings of its config.json is true, which makes them one; set tie_word_embeddings to "
+         "false in config.json to use both");
+  return model;
+}
+
+CausalLm CausalLm::from_tensors(const ModelConfig& config, const std::vector<NamedTensor>& tensors, at::Device device,
+                                const std::string& place) {
+  std::map<std::string, Tensor> by_name;
+  WeightSource source{place, {}, [&](const std::string& name) {
+                        return by_name.at(name).detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+                      }};
+  for (const NamedTensor& tensor : tensors) {
+    by_name[tensor.name] = tensor.value;
+    source.shapes[tensor.name] = tensor.value.sizes().vec();
+  }
+  return load(config, source, device);
+}
+
+Tensor CausalLm::norm(const Tensor& x, const Tensor& weight) const {
+  return rms_norm(x, config_.norm_plus_one ? weight + 1 : weight, config_.rms_norm_eps);
+}
+
+Tensor CausalLm::attention(int64_t layer, const Tensor& x, const Angles& angles, const Attend& attend) const {
+  const Block& block = blocks_[layer];
+  const int64_t width = config_.head_dim, heads = config_.num_attention_heads;
+  const auto turned = [&](const Linear& projection, const Tensor& head_norm) {
+    Tensor rows = projection(x);
+    if (head_norm.defined()) rows = norm(rows.reshape({-1, width}), head_norm);
+    return rotate(rows.view({x.size(0), -1, width}), angles.cos, angles.sin);
+  };
+  const Tensor query = turned(block.query, block.query_norm), key = turned(block.key, block.key_norm);
+  const Tensor value = block.value(x).view({x.size(0), -1, width});
+  return block.output(attend(layer, block.rule, query, key, value).reshape({-1, heads * width}));
+}
+
+Tensor CausalLm::mlp(const Block& block, const Tensor& x) const {
+  return block.down(gated(config_.activation, block.gate(x), block.up(x)));
+}
+
+Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const Attend& attend) const {
+  const Angles angles = angles_at(positions, frequencies_, config_.rope.attention_factor);
+  Angles sliding_angles = angles;
+  if (config_.sliding_rope)
+    sliding_angles = angles_at(positions, sliding_frequencies_, config_.sliding_rope->attention_factor);
+  Tensor x = at::embedding(embedding_, tokens, padding_row(config_));  // [N, H]
+  if (config_.scaled_embedding) x = x * std::sqrt(static_cast<double>(config_.hidden_size));
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const Block& block = blocks_[i];
+    const auto residual = [&](const Tensor& out, const Tensor& after) {
+      return x + (after.defined() ? norm(out, after) : out);
+    };
+    x = residual(
+        attention(static_cast<int64_t>(i), norm(x, block.input_norm), block.slides ? sliding_angles : angles, attend),
+        block.attention_norm);
+    x = residual(mlp(block, norm(x, block.mlp_norm)), block.output_norm);
+  }
+  return norm(x, final_norm_);
+}
+
+Tensor CausalLm::raw_logits(const Tensor& hidden) const { return at::linear(hidden, head()).to(at::kFloat); }
+
+const Tensor& CausalLm::head() const { return config_.tie_word_embeddings ? embedding_ : head_; }
+
+std::vector<NamedTensor> CausalLm::parameters() const {
+  std::vector<NamedTensor> result;
+  const_cast<CausalLm*>(this)->visit(  // the visitor only reads
+      [&](const std::string& name, Tensor& weight, std::vector<int64_t>) { result.push_back({name, weight}); });
+  return result;
+}
+
+void CausalLm::visit_linears(const LinearVisitor& visitor) {
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const std::string prefix = "model.layers." + std::to_string(i) + ".";
+    Block& block = blocks_[i];
+    visitor(prefix + "self_attn.q_proj", block.query);
+    visitor(prefix + "self_attn.k_proj", block.key);
+    visitor(prefix + "self_attn.v_proj", block.value);
+    visitor(prefix + "self_attn.o_proj", block.output);
+    visitor(prefix + "mlp.gate_proj", block.gate);
+    visitor(prefix + "mlp.up_proj", block.up);
+    visitor(prefix + "mlp.down_proj", block.down);
+  }
+}
+
+void CausalLm::put_adapter(const AdapterOf& adapter_of) {
+  for (const NamedTensor& parameter : parameters()) parameter.value.set_requires_grad(false);
+  visit_linears([&](const std::string& name, Linear& layer) {
+    const std::optional<LowRank> adapter = adapter_of(name, layer.weight.size(0), layer.weight.size(1));
+    if (!adapter) return;
+    layer.lora_a = adapter->a.to(device()).requires_grad_();
+    layer.lora_b = adapter->b.to(device()).requires_grad_();
+    layer.lora_scale = adapter->scale;
+  });
+}
+
+void CausalLm::add_adapter(const LoraOptions& options, uint64_t seed) {
+  std::set<std::string> unknown(options.target_modules.begin(), options.target_modules.end());
+  uint64_t number = 0;
+  put_adapter([&](const std::string& name, int64_t out, int64_t in) -> std::optional<LowRank> {
+    ++number;
+    bool wanted = false;
+    for (const std::string& module : options.target_modules) {
+      if (name != module && !name.ends_with("." + module)) continue;
+      wanted = true;
+      unknown.erase(module);
+    }
+    if (!wanted) return std::nullopt;
+    // PEFT's start: A uniform within 1/sqrt(in), B at 0.
+    return LowRank{uniform({options.rank, in}, 1 / std::sqrt(static_cast<double>(in)), seed, number),
+                   at::zeros({out, options.rank}, at::kFloat), options.scale()};
+  });
+  if (!unknown.empty())
+    fail(ExitCode::kBadConfiguration, "lora.target_modules has \"", *unknown.begin(),
+         "\"; known: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj");
+}
+
+std::vector<NamedTensor> CausalLm::adapter() const {
+  std::vector<NamedTensor> result;
+  const_cast<CausalLm*>(this)->visit_linears([&](const std::string& name, Linear& layer) {
+    if (!layer.lora_a.defined()) return;
+    result.push_back({name + ".lora_A.weight", layer.lora_a});
+    result.push_back({name + ".lora_B.weight", layer.lora_b});
+  });
+  return result;
+}
+
+std::vector<NamedTensor> CausalLm::trainable() const {
+  std::vector<NamedTensor> result = adapter();
+  return result.empty() ? parameters() : result;
+}
+
+CausalLm CausalLm::with_linear_weights(const std::function<Tensor(const Tensor&)>& replace) const {
+  const at::NoGradGuard no_grad;
+  CausalLm copy = *this;
+  copy.visit_linears([&](const std::string&, Linear& layer) {
+    layer = {.weight = replace(layer.merged_weight()), .bias = layer.bias, .lora_a = {}, .lora_b = {}};
+  });
+  return copy;
+}
+
+CausalLm CausalLm::without_adapter() const {
+  CausalLm copy = *this;
+  copy.visit_linears([](const std::string&, Linear& layer) { layer.lora_a = layer.lora_b = Tensor(); });
+  return copy;
+}
+
+CausalLm CausalLm::frozen() const {
+  const auto own = [](Tensor& tensor) { tensor = tensor.detach().clone(); };
+  CausalLm copy = *this;
+  if (adapter().empty()) {
+    copy.visit([&](const std::string&, Tensor& weight, const std::vector<int64_t>&) { own(weight); });
+    return copy;
+  }
+  bool adds = false;
+  copy.visit_linears([&](const std::string&, Linear& layer) {
+    if (!layer.lora_a.defined()) return;
+    adds = adds || layer.lora_b.any().item<bool>();
+    own(layer.lora_a), own(layer.lora_b);
+  });
+  return adds ? copy : without_adapter();
+}
+
+CausalLm CausalLm::merged() const {
+  if (adapter().empty()) return *this;
+  return with_linear_weights([](const Tensor& weight) { return weight; });
+}
+
+}  // namespace keel

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/core/tensor/tensor.h"
+#include "keel/model/network/linear.h"
+#include "keel/model/network/lora_options.h"
+#include "keel/model/network/model_config.h"
+#include "keel/model/network/rope.h"
+#include "keel/ops/attention_rule.h"
+#include "keel/ops/lm_head.h"
+
+namespace keel {
+
+struct NamedTensor {
+  std::string name;  // as in a Hugging Face checkpoint
+  Tensor value;
+};
+
+/// Weights on their way into a network: what there is, and a way to read one as a float32 tensor of the CPU that nobody
+/// else holds.
+struct WeightSource {
+  std::string place;  // for errors
+  std::map<std::string, std::vector<int64_t>> shapes;
+  std::function<Tensor(const std::string& name)> read;
+};
+
+/// How tokens look at each other, in one layer: queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads,
+/// D]. The network is the same for training (packed sequences) and sampling (a key-value cache); only this differs.
+using Attend = std::function<Tensor(int64_t layer, const AttentionRule& rule, const Tensor& query, const Tensor& key,
+                                    const Tensor& value)>;
+
+/// A causal language model: tokens in, hidden states out; its LM head is apart, so that logits need never be stored.
+/// One network for all families; what they differ by is in the configuration.
+///
+/// It is a bundle of tensor handles: a copy shares the weights.
+class CausalLm {
+ public:
+  /// Random weights: normal with the configuration's initializer_range, norms at 1, biases at 0; a function of the seed
+  /// alone.
+  static CausalLm random(const ModelConfig& config, uint64_t seed, at::Device device);
+
+  /// Takes the weights by their checkpoint names; missing, surplus and misshapen ones are errors (exit code 3).
+  static CausalLm load(const ModelConfig& config, const WeightSource& source, at::Device device);
+
+  /// The same from tensors, which are copied.
+  static CausalLm from_tensors(const ModelConfig& config, const std::vector<NamedTensor>& tensors, at::Device device,
+                               const std::string& place);
+
+  /// Hidden states [N, H] after the final norm, of tokens [N] at positions [N] (both int64).
+  Tensor forward(const Tensor& tokens, const Tensor& positions, const Attend& attend) const;
+
+  /// The LM head at a sampling temperature.
+  LmHead lm_head(double temperature) const { return LmHead(head(), temperature, config_.logit_softcap); }
+
+  /// Logits [N, V], float32, of hidden states [N, H]; for sampling, where they are needed whole.
+  Tensor logits(const Tensor& hidden) const { return softcapped(raw_logits(hidden), config_.logit_softcap); }
+
+  /// The LM head's weight [V, H]; the embedding itself when they are tied.
+  const Tensor& head() const;
+
+  /// Every parameter once, in the order of the checkpoint's names. Tied heads are not repeated.
+  std::vector<NamedTensor> parameters() const;
+
+  /// Puts a fresh adapter on the layers that the options name, whole or by their ends (B is 0, so that nothing changes
+  /// yet) and freezes every other weight.
+  void add_adapter(const LoraOptions& options, uint64_t seed);
+
+  /// The same with the adapters that a function gives to layers, each of shape [out, in]; none leaves one as it is.
+  using AdapterOf = std::function<std::optional<LowRank>(const std::string& layer, int64_t out, int64_t in)>;
+  void put_adapter(const AdapterOf& adapter_of);
+
+  /// The adapter's tensors, by PEFT's names without its prefix; none without an adapter.
+  std::vector<NamedTensor> adapter() const;
+
+  /// What training changes: the adapter's tensors where there are any, else every parameter.
+  std::vector<NamedTensor> trainable() const;
+
+  /// The same network with the blocks' linear weights replaced, adapters merged in before; everything else is shared.
+  CausalLm with_linear_weights(const std::function<Tensor(const Tensor&)>& replace) const;
+
+  /// The same network without adapters: their products are added to the weights. Itself where there are none.
+  CausalLm merged() const;
+
+  /// The same network with its adapter off; the weights are shared.
+  CausalLm without_adapter() const;
+
+  /// The policy as it is now, whatever training does later: what training changes is copied, everything else is shared.
+  /// An adapter that adds nothing yet (all B are 0) is off.
+  CausalLm frozen() const;
+
+  const ModelConfig& config() const { return config_; }
+  at::Device device() const { return embedding_.device(); }
+
+ private:
+  struct Block {
+    Tensor input_norm, query_norm, key_norm, attention_norm, mlp_norm, output_norm;
+    Linear query, key, value, output, gate, up, down;
+    AttentionRule rule;
+    bool slides = false;
+  };
+  using Visitor = std::function<void(const std::string& name, Tensor& weight, std::vector<int64_t> shape)>;
+  using LinearVisitor = std::function<void(const std::string& name, Linear& layer)>;
+
+  explicit CausalLm(const ModelConfig& config, at::Device device);
+  void visit(const Visitor& visitor);
+  void visit_linears(const LinearVisitor& visitor);
+  Tensor norm(const Tensor& x, const Tensor& weight) const;
+  Tensor attention(int64_t layer, const Tensor& x, const Angles& angles, const Attend& attend) const;
+  Tensor mlp(const Block& block, const Tensor& x) const;
+  Tensor raw_logits(const Tensor& hidden) const;
+
+  ModelConfig config_;
+  Tensor embedding_, final_norm_, head_;
+  std::vector<Block> blocks_;
+  Tensor frequencies_, sliding_frequencies_;  // [D / 2] of the rotary embedding; the latter where it differs
+};
+
+}  // namespace keel

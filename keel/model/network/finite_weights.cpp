@@ -1,0 +1,25 @@
+#include "keel/model/network/finite_weights.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/core/error.h"
+
+namespace keel {
+
+void require_finite(const CausalLm& model) {
+  for (const NamedTensor& weight : model.parameters()) {
+    if (weight.value.isfinite().all().item<bool>()) continue;
+    fail(ExitCode::kHealthGuard, "the model is not finite: its tensor \"", weight.name, "\" holds ",
+         weight.value.isnan().any().item<bool>() ? "NaN" : "Inf",
+         "; fetch a downloaded model again, or go back to an earlier checkpoint of a run that diverged");
+  }
+}
+
+void fail_not_finite(const CausalLm& model) {
+  require_finite(model);
+  fail(ExitCode::kHealthGuard,
+       "the model's log-probabilities are not finite, though all its weights are: numbers overflow on the way; check ",
+       "its config.json against its weights, and the temperature if it is tiny");
+}
+
+}  // namespace keel

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "keel/objective/regions/method_row.h"
+#include "keel/objective/regions/region_parameters.h"
+#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_properties.h"
+#include "keel/objective/regions/token_policy.h"
+
+namespace keel {
+
+// Methods that separate what the weights changed (pi/old) from what the sampler computes differently (old/mu).
+
+/// MiniRL (arXiv 2602.04879, appendix C.1): min(r, cap) A with r = pi/mu; PPO's test on pi/old.
+struct MiniRl {
+  double low = 0.2, high = 0.28, ratio_cap = kUnlimited;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
+  }
+  Requirements requirements() const { return {.recomputed_logp = true}; }
+  RegionProperties properties() const { return {.clips_ratio = true}; }
+};
+
+/// Truncated importance sampling beside a ratio clip: min(old/mu, cap) r' A with r' = pi/old; PPO's test on r'.
+struct Tis {
+  double low = 0.2, high = 0.28, ratio_cap = 2, dual = kUnlimited;
+  Level level = Level::kToken;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
+    visitor("dual", dual, Limit::kFromOne), visitor("level", level);
+  }
+  Requirements requirements() const {
+    return {.recomputed_logp = true, .scope = level == Level::kToken ? Scope::kToken : Scope::kSequence};
+  }
+  RegionProperties properties() const { return {.clips_ratio = true}; }
+};
+
+/// Masked importance sampling: (old/mu) r' A; PPO's test on r', and blocked when old/mu is outside [gap_low, gap_high].
+/// IcePop (arXiv 2510.18855) is this at the level of a token.
+struct Mis {
+  double low = 0.2, high = 0.28, gap_low = 0.5, gap_high = 5;
+  Level level = Level::kToken;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("gap_low", gap_low, Limit::kFromZero),
+        visitor("gap_high", gap_high);
+    visitor("level", level);
+  }
+  Requirements requirements() const {
+    return {.recomputed_logp = true, .scope = level == Level::kToken ? Scope::kToken : Scope::kSequence};
+  }
+  RegionProperties properties() const { return {.clips_ratio = true}; }
+  std::optional<Contradiction> contradiction() const { return crossed("gap_low", gap_low, "gap_high", gap_high); }
+};
+
+/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+using CorrectionFamily = std::variant<MiniRl, Tis, Mis>;
+std::vector<MethodRow<CorrectionFamily>> correction_rows();
+
+}  // namespace keel

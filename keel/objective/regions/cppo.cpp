@@ -1,0 +1,50 @@
+#include "keel/objective/regions/cppo.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "keel/objective/regions/sequence_sums.h"
+
+namespace keel {
+
+TokenDecision Cppo::operator()(const TokenPolicy& p) const {
+  const Sequences sequences(p);
+  const Tensor divergence = binary_tv(p.logp, p.behavior_logp);
+  const Tensor earlier = sequences.sum_before(at::ones_like(divergence));  // t - 1
+  const Tensor steps =
+      std::isfinite(horizon) ? at::full_like(divergence, horizon) : sequences.spread(sequences.counts());
+  const Tensor weight = 1 - (1 - w_min) * earlier / (steps - 1).clamp_min(1);
+  const Tensor allowed = std::isfinite(quantile)
+                             ? sequences.spread(sequences.quantile(divergence, quantile).clamp(delta_b, delta_b_max))
+                             : at::full_like(divergence, delta_b);
+  const Tensor saved = sequences.sum_before(weight * (allowed - divergence));
+  const Tensor threshold = (delta + saved).clamp_max(delta);
+  const Tensor weighted = weight * divergence;
+  return hard_mask(p, capped_ratio(p, ratio_cap), leads_away(p).logical_and(weighted > threshold), weighted, threshold);
+}
+
+bool Cppo::has_negative_weight(double valid_tokens) const {
+  constexpr double kRounding = 1e-6;  // a weight of 0, rounded, is not below it
+  return std::isfinite(horizon) && (1 - w_min) * (valid_tokens - 1) > std::max(horizon - 1, 1.0) * (1 + kRounding);
+}
+
+std::optional<Contradiction> Cppo::too_long(double valid_tokens) const {
+  if (!has_negative_weight(valid_tokens)) return {};
+  return contradicting("horizon", "horizon is ", horizon, ", too short for ", valid_tokens,
+                       " tokens, whose weights would fall below 0; wanted a horizon of at least ", valid_tokens,
+                       ", or null (None) for each sequence's own length");
+}
+
+std::vector<MethodRow<CppoFamily>> cppo_rows() {
+  return {{.name = "cppo",
+           .sentence = "DPPO's mask with a budget: what a prefix has spent is missing later.",
+           .equation = "g = min(r, ratio_cap) A; blocked: A (pi - mu) > 0 and w_t |pi - mu| > c_t",
+           .source = "arXiv 2606.10968",
+           .advantage = "group_mean",
+           .aggregation = "token_mean",
+           .region = Cppo{}}};
+}
+
+}  // namespace keel

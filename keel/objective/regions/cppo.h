@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "keel/objective/regions/method_row.h"
+#include "keel/objective/regions/region_parameters.h"
+#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_properties.h"
+#include "keel/objective/regions/token_policy.h"
+
+namespace keel {
+
+/// CPPO (arXiv 2606.10968): min(r, cap) A, blocked when the update leads away and w_t D_t > c_t, where D is |pi - mu|,
+/// w_t = 1 - (1 - w_min)(t - 1)/(T - 1) and c_t = min(delta, delta + sum_{j<t} w_j (delta_b - D_j)): what a prefix has
+/// spent is missing later. T is the number of valid tokens unless `horizon` is finite. With a finite `quantile`,
+/// delta_b is that quantile of the sequence's D, held within [delta_b, delta_b_max].
+struct Cppo {
+  double delta = 0.15, w_min = 0.8, delta_b = 0.015, ratio_cap = kUnlimited;
+  double quantile = kUnlimited, delta_b_max = kUnlimited, horizon = kUnlimited;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("delta", delta), visitor("w_min", w_min, Limit::kFromZeroToOne);
+    visitor("delta_b", delta_b, Limit::kFromZero), visitor("ratio_cap", ratio_cap);
+    visitor("quantile", quantile, Limit::kFromZeroToOne), visitor("delta_b_max", delta_b_max);
+    visitor("horizon", horizon, Limit::kFromOne);
+  }
+  Requirements requirements() const { return {.scope = Scope::kSequence}; }
+  std::optional<Contradiction> contradiction() const { return crossed("delta_b", delta_b, "delta_b_max", delta_b_max); }
+  std::optional<Contradiction> too_long(double valid_tokens) const;
+
+  /// Whether the weight of the last of so many valid tokens is below 0, because the horizon is shorter than they are.
+  bool has_negative_weight(double valid_tokens) const;
+};
+
+/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+using CppoFamily = std::variant<Cppo>;
+std::vector<MethodRow<CppoFamily>> cppo_rows();
+
+}  // namespace keel

@@ -1,0 +1,89 @@
+#include "keel/objective/regions/dppo.h"
+
+#include <ATen/ATen.h>
+
+namespace keel {
+namespace {
+
+/// Adds the gradient of -tau (log r)^2, which blocked tokens feel too.
+TokenDecision pulled_back(TokenDecision decision, const TokenPolicy& p, double tau) {
+  decision.coefficient = decision.coefficient - 2 * tau * (p.logp - p.behavior_logp);
+  return decision;
+}
+
+MethodRow<DppoFamily> dppo_row(const std::string& name, const std::string& sentence, const std::string& measure,
+                               const Dppo& region) {
+  return {
+      .name = name,
+      .sentence = sentence,
+      .equation = "g = min(r, ratio_cap) A; blocked: A (pi - mu) > 0 and " + measure + " > high (A > 0) or low (A < 0)",
+      .source = "arXiv 2602.04879, eq. 12 to 16",
+      .advantage = "group_mean",
+      .aggregation = "seq_mean_token_sum_norm",
+      .region = region};
+}
+
+}  // namespace
+
+TokenDecision Dppo::operator()(const TokenPolicy& p) const {
+  const Tensor measured = divergence_of(p, divergence, anchor, support), threshold = by_sign(p.advantages, high, low);
+  const Tensor blocked = leads_away(p, anchor).logical_and(measured > threshold);
+  return hard_mask(p, capped_ratio(p, ratio_cap), blocked, measured, threshold);
+}
+
+TokenDecision MinimalMask::operator()(const TokenPolicy& p) const {
+  const Tensor difference = probability_difference(p.logp, anchor_logp(p, anchor));
+  const Tensor blocked = (p.advantages < 0).logical_and(-difference >= delta);
+  return hard_mask(p, capped_ratio(p, ratio_cap), blocked, difference.abs(), by_sign(p.advantages, kUnlimited, delta));
+}
+
+TokenDecision Ipo::operator()(const TokenPolicy& p) const {
+  const Tensor distance = binary_tv(p.logp, p.behavior_logp);
+  return pulled_back(hard_mask(p, ratio_of(p), distance > threshold, distance, at::full_like(distance, threshold)), p,
+                     tau);
+}
+
+TokenDecision PrimeRlDefault::operator()(const TokenPolicy& p) const {
+  return pulled_back(Dppo{.low = low, .high = high}(p), p, tau);
+}
+
+std::vector<MethodRow<DppoFamily>> dppo_rows() {
+  const auto thresholds = [](double both, Divergence divergence) {
+    return Dppo{.low = both, .high = both, .divergence = divergence};
+  };
+  return {dppo_row("dppo_tv", "A mask on the total variation to the sampling policy, estimated from the sampled token.",
+                   "|pi - mu|", thresholds(0.15, Divergence::kBinaryTv)),
+          dppo_row("dppo_kl", "A mask on the KL divergence to the sampling policy, estimated from the sampled token.",
+                   "KL(mu||pi)", thresholds(0.05, Divergence::kBinaryKl)),
+          dppo_row("dppo_topk_tv", "A mask on the total variation over the sampler's most likely tokens.",
+                   "TV over TopK(mu), the sampled token and the rest", thresholds(0.2, Divergence::kTopKTv)),
+          dppo_row("dppo_topk_kl", "A mask on the KL divergence over the sampler's most likely tokens.",
+                   "KL(mu||pi) over TopK(mu), the sampled token and the rest", thresholds(0.05, Divergence::kTopKKl)),
+          dppo_row("dppo_full_tv", "A mask on the exact total variation to the sampling policy.",
+                   "TV over the vocabulary", thresholds(0.2, Divergence::kFullTv)),
+          dppo_row("dppo_full_kl", "A mask on the exact KL divergence to the sampling policy.",
+                   "KL(mu||pi) over the vocabulary", thresholds(0.05, Divergence::kFullKl)),
+          {.name = "minimal_mask",
+           .sentence = "Only negative updates of tokens that already lost much probability are left out.",
+           .equation = "g = min(r, ratio_cap) A; blocked: A < 0 and mu - pi >= delta",
+           .source = "arXiv 2602.04879, section 5.3",
+           .advantage = "group_mean",
+           .aggregation = "seq_mean_token_sum_norm",
+           .region = MinimalMask{}},
+          {.name = "ipo",
+           .sentence = "Tokens far from the sampling policy are left out, and all are pulled back to it.",
+           .equation = "g = M r A - 2 tau log r; blocked (M = 0): |pi - mu| > threshold",
+           .source = "prime-rl",
+           .advantage = "group_mean",
+           .aggregation = "token_mean",
+           .region = Ipo{}},
+          {.name = "prime_rl_default",
+           .sentence = "DPPO's mask on the total variation, with a pull back to the sampling policy.",
+           .equation = "g = M r A - 2 tau log r; blocked (M = 0): A (pi - mu) > 0 and |pi - mu| > high (A > 0) or low",
+           .source = "prime-rl",
+           .advantage = "group_mean",
+           .aggregation = "token_mean",
+           .region = PrimeRlDefault{}}};
+}
+
+}  // namespace keel

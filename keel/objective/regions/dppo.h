@@ -1,0 +1,73 @@
+#pragma once
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "keel/objective/regions/method_row.h"
+#include "keel/objective/regions/region_parameters.h"
+#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_properties.h"
+#include "keel/objective/regions/token_policy.h"
+
+namespace keel {
+
+/// DPPO (arXiv 2602.04879, eq. 12 to 16): min(r, cap) A, blocked when the update leads away from the anchor,
+/// A (pi - anchor) > 0, and the divergence from it is above `high` (A > 0) or `low` (A < 0). The importance ratio is
+/// over mu whatever the anchor. Exact divergences (full_tv, full_kl) come in through TokenPolicy::divergence.
+struct Dppo {
+  double low = 0.15, high = 0.15, ratio_cap = kUnlimited;  // thresholds of a total variation; a KL has its own row
+  Divergence divergence = Divergence::kBinaryTv;
+  Anchor anchor = Anchor::kBehavior;
+  TopKSupport support = TopKSupport::kUnion;
+  double k = kPapersTopK;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap), visitor("k", k, Limit::kTokenCount);
+    visitor("divergence", divergence), visitor("anchor", anchor), visitor("support", support);
+  }
+  Requirements requirements() const { return needs_of(divergence, k, anchor); }
+  RegionProperties properties() const { return {.tv_thresholds = if_total_variation(divergence, {"low", "high"})}; }
+  std::optional<Contradiction> contradiction() const { return unmeasurable(divergence, anchor); }
+};
+
+/// DPPO's smallest mask that still stabilises (section 5.3): min(r, cap) A, blocked when A < 0 and
+/// anchor - pi >= delta. The importance ratio is over mu whatever the anchor.
+struct MinimalMask {
+  double delta = 0.5, ratio_cap = kUnlimited;
+  Anchor anchor = Anchor::kBehavior;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("delta", delta), visitor("ratio_cap", ratio_cap), visitor("anchor", anchor);
+  }
+  Requirements requirements() const { return {.recomputed_logp = anchor == Anchor::kRecomputed}; }
+  RegionProperties properties() const { return {.tv_thresholds = {"delta"}}; }
+};
+
+/// prime-rl's IPO: r A where |pi - mu| <= threshold, and everywhere the pull-back -2 tau log r.
+struct Ipo {
+  double threshold = 0.1, tau = 1e-3;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("threshold", threshold), visitor("tau", tau, Limit::kFromZero);
+  }
+  Requirements requirements() const { return {}; }
+  RegionProperties properties() const { return {.tv_thresholds = {"threshold"}}; }
+};
+
+/// prime-rl's default: DPPO's mask on the binary total variation, and everywhere the pull-back -2 tau log r.
+struct PrimeRlDefault {
+  double low = 0.2, high = 0.2, tau = 1e-3;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("tau", tau, Limit::kFromZero);
+  }
+  Requirements requirements() const { return {}; }
+  RegionProperties properties() const { return {.tv_thresholds = {"low", "high"}}; }
+};
+
+/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+using DppoFamily = std::variant<Dppo, MinimalMask, Ipo, PrimeRlDefault>;
+std::vector<MethodRow<DppoFamily>> dppo_rows();
+
+}  // namespace keel

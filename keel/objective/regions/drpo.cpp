@@ -1,0 +1,89 @@
+#include "keel/objective/regions/drpo.h"
+
+#include <ATen/ATen.h>
+
+namespace keel {
+namespace {
+
+/// g = r A (1 - sign(A) step/width), where `step` is the signed distance.
+TokenDecision quadratic(const TokenPolicy& p, const Tensor& ratio, const Tensor& step, double width) {
+  const Tensor weight = ratio * (1 - p.advantages.sign() * step / width), distance = step.abs();
+  return soft(p, weight * p.advantages, distance, width, distance > width);
+}
+
+MethodRow<DrpoFamily> drpo_row(const std::string& name, const std::string& sentence, const std::string& equation,
+                               const DrpoFamily& region) {
+  return {.name = name,
+          .sentence = sentence,
+          .equation = equation,
+          .source = "arXiv 2606.09821",
+          .advantage = "group_mean",
+          .aggregation = "seq_mean_token_sum_norm",
+          .region = region};
+}
+
+}  // namespace
+
+TokenDecision Spo::operator()(const TokenPolicy& p) const {
+  const Tensor ratio = ratio_of(p);
+  return quadratic(p, ratio, ratio - 1, eps);
+}
+
+TokenDecision Drpo::operator()(const TokenPolicy& p) const {
+  // A KL divergence may be infinite; held like a log-ratio, it still turns the weight round.
+  const auto measured = [&](Divergence which) {
+    return divergence_of(p, which, Anchor::kBehavior, support).clamp_max(kMaxLogRatio);
+  };
+  const Tensor distance = measured(divergence);
+  const Tensor own = measured(is_total_variation(divergence) ? Divergence::kBinaryTv : Divergence::kBinaryKl);
+  const Tensor log_ratio = p.logp - p.behavior_logp;
+  const Tensor change = -at::expm1(-log_ratio.abs());  // |pi - mu|/max(pi, mu)
+  const Tensor step = log_ratio.sign() * (own + change * (distance - own).clamp_min(0));
+  TokenDecision decision = quadratic(p, ratio_of(p), step, delta);
+  // Where pi = mu the token is pushed neither way, but its distribution may have moved all the same.
+  decision.divergence = distance;
+  decision.outside = distance > delta;
+  return decision;
+}
+
+TokenDecision MaskDrpo::operator()(const TokenPolicy& p) const {
+  const Tensor ratio = ratio_of(p);
+  TokenDecision decision = quadratic(p, ratio, probability_difference(p.logp, p.behavior_logp), delta);
+  decision.coefficient = at::where(decision.outside, decision.coefficient, ratio * p.advantages);
+  return decision;
+}
+
+TokenDecision DrpoNoAbsAdvantage::operator()(const TokenPolicy& p) const {
+  const Tensor step = probability_difference(p.logp, p.behavior_logp), distance = step.abs();
+  return soft(p, ratio_of(p) * (p.advantages - step / delta), distance, delta, distance > delta);
+}
+
+std::vector<MethodRow<DrpoFamily>> drpo_rows() {
+  const std::string general =
+      "g = r A (1 - sign(A) s/delta), s = sign(pi - mu) (B + c (D - B)), c = |pi - mu|/max(pi, mu), B the binary and D "
+      "the ";
+  std::vector<MethodRow<DrpoFamily>> rows{
+      drpo_row("drpo", "A weight that falls linearly with the change of probability, and turns round at the boundary.",
+               "g = r A (1 - sign(A)(pi - mu)/delta); nothing is blocked", Drpo{}),
+      drpo_row("drpo_topk_tv", "DRPO with the total variation over the sampler's most likely tokens.",
+               general + "TV over TopK(mu), the sampled token and the rest; nothing is blocked",
+               Drpo{.divergence = Divergence::kTopKTv}),
+      drpo_row("drpo_topk_kl", "DRPO with the KL divergence over the sampler's most likely tokens.",
+               general + "KL(mu||pi) over TopK(mu), the sampled token and the rest; nothing is blocked",
+               Drpo{.divergence = Divergence::kTopKKl}),
+      drpo_row("drpo_full_tv", "DRPO with the exact total variation.", general + "full TV; nothing is blocked",
+               Drpo{.divergence = Divergence::kFullTv}),
+      drpo_row("drpo_full_kl", "DRPO with the exact KL divergence.", general + "full KL(mu||pi); nothing is blocked",
+               Drpo{.divergence = Divergence::kFullKl}),
+      drpo_row("mask_drpo", "DRPO's weight outside the region only.",
+               "g = r A where |pi - mu| <= delta, r A (1 - sign(A)(pi - mu)/delta) beyond; nothing is blocked",
+               MaskDrpo{}),
+      drpo_row("drpo_no_abs_advantage", "DRPO's ablation: the penalty does not grow with the advantage.",
+               "g = r (A - (pi - mu)/delta); nothing is blocked", DrpoNoAbsAdvantage{})};
+  rows.push_back(drpo_row("spo", "A weight that falls linearly with the ratio, and turns round at the boundary.",
+                          "g = r A (1 - sign(A)(r - 1)/eps); nothing is blocked", Spo{}));
+  rows.back().source = "arXiv 2401.16025";
+  return rows;
+}
+
+}  // namespace keel

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "keel/objective/regions/method_row.h"
+#include "keel/objective/regions/region_parameters.h"
+#include "keel/objective/regions/region_parts.h"
+#include "keel/objective/regions/region_properties.h"
+#include "keel/objective/regions/token_policy.h"
+
+namespace keel {
+
+/// PPO's ratio clip (arXiv 1707.06347): min(r, cap) A, blocked when A > 0 and r > 1 + high, or A < 0 and r < 1 - low;
+/// with a dual clip also when A < 0 and r > dual.
+struct PpoClip {
+  double low = 0.2, high = 0.2, dual = kUnlimited, ratio_cap = kUnlimited;
+  Anchor anchor = Anchor::kBehavior;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("dual", dual, Limit::kFromOne);
+    visitor("ratio_cap", ratio_cap), visitor("anchor", anchor);
+  }
+  Requirements requirements() const { return {.recomputed_logp = anchor == Anchor::kRecomputed}; }
+  RegionProperties properties() const { return {.clips_ratio = true}; }
+};
+
+/// The ratio clip of DPPO's study of rare tokens (arXiv 2602.04879, section 6): PPO's, lifted on one side or on both
+/// where mu < alpha.
+struct RelaxedClip {
+  double low = 0.2, high = 0.28, alpha = 0.1, ratio_cap = kUnlimited;
+  Side relaxed = Side::kBoth;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("alpha", alpha, Limit::kFromZeroToOne);
+    visitor("ratio_cap", ratio_cap), visitor("relaxed", relaxed);
+  }
+  Requirements requirements() const { return {}; }
+  RegionProperties properties() const { return {.clips_ratio = true}; }
+};
+
+/// ASPO (arXiv 2510.06062): positive tokens are weighted by min(1/r, cap), negative ones by min(r, cap); PPO's mask. As
+/// the authors released it, without its entropy split.
+struct Aspo {
+  double low = 0.2, high = 0.28, ratio_cap = 3;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("high", high), visitor("ratio_cap", ratio_cap);
+  }
+  Requirements requirements() const { return {}; }
+  RegionProperties properties() const { return {.clips_ratio = true}; }
+};
+
+/// UP-GRPO (arXiv 2607.06987): A for positive tokens, whatever their ratio; min(r, cap) A with PPO's mask for the
+/// others.
+struct UpGrpo {
+  double low = 0.2, dual = 3, ratio_cap = kUnlimited;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("low", low), visitor("dual", dual, Limit::kFromOne), visitor("ratio_cap", ratio_cap);
+  }
+  Requirements requirements() const { return {}; }
+  RegionProperties properties() const { return {.clips_ratio = true}; }
+};
+
+/// prime-rl's form of IcePop: min(r, cap) A, blocked when r is outside [ratio_low, ratio_high].
+struct IcePopDirect {
+  double ratio_low = 0.2, ratio_high = 5, ratio_cap = kUnlimited;
+  TokenDecision operator()(const TokenPolicy& policy) const;
+  void visit(const ParameterVisitor& visitor) {
+    visitor("ratio_low", ratio_low, Limit::kFromZero), visitor("ratio_high", ratio_high);
+    visitor("ratio_cap", ratio_cap);
+  }
+  Requirements requirements() const { return {}; }
+  RegionProperties properties() const { return {.clips_ratio = true}; }
+  std::optional<Contradiction> contradiction() const {
+    return crossed("ratio_low", ratio_low, "ratio_high", ratio_high);
+  }
+};
+
+/// The regions of this family; a new one is added here and becomes an alternative of TrustRegion.
+using RatioClipFamily = std::variant<PpoClip, RelaxedClip, Aspo, UpGrpo, IcePopDirect>;
+std::vector<MethodRow<RatioClipFamily>> ratio_clip_rows();
+
+}  // namespace keel

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/objective/regions/divergence.h"
+#include "keel/objective/regions/region_parameters.h"
+#include "keel/objective/regions/region_properties.h"
+#include "keel/objective/regions/token_policy.h"
+
+namespace keel {
+
+// What the regions are made of; for their own use.
+
+/// g = weight A where not blocked, 0 where blocked.
+TokenDecision hard_mask(const TokenPolicy& policy, const Tensor& weight, const Tensor& blocked,
+                        const Tensor& divergence, const Tensor& threshold);
+
+/// g as given; nothing is blocked.
+TokenDecision soft(const TokenPolicy& policy, const Tensor& coefficient, const Tensor& divergence, double threshold,
+                   const Tensor& outside = {});
+
+/// `positive` where A > 0, `otherwise` elsewhere.
+Tensor by_sign(const Tensor& advantages, double positive, double otherwise);
+
+/// No token.
+Tensor none(const TokenPolicy& policy);
+
+/// PPO's test: A > 0 and ratio > 1 + high, or A < 0 and ratio < 1 - low or ratio > dual.
+Tensor ratio_leaves(const Tensor& advantages, const Tensor& ratio, double low, double high, double dual = kUnlimited);
+
+/// Log-probs of the anchor: mu's, or the trainer's own at the sampling weights.
+const Tensor& anchor_logp(const TokenPolicy& policy, Anchor anchor);
+
+/// Its log(1 - p); may be undefined.
+const Tensor& anchor_other_logp(const TokenPolicy& policy, Anchor anchor);
+
+/// A log-ratio on its way into exp: clamp(x, -20, 20), and what that changes is counted. Each is taken through here
+/// once.
+Tensor clamped(const TokenPolicy& policy, const Tensor& log_ratio);
+
+/// pi / anchor.
+Tensor ratio_of(const TokenPolicy& policy, Anchor anchor = Anchor::kBehavior);
+
+/// min(pi / mu, cap).
+Tensor capped_ratio(const TokenPolicy& policy, double ratio_cap);
+
+/// A (pi - anchor) > 0: the update makes the distance to the anchor larger.
+Tensor leads_away(const TokenPolicy& policy, Anchor anchor = Anchor::kBehavior);
+
+/// The divergence of each token from the anchor. Only the binary and the sampled ones know another anchor than mu.
+Tensor divergence_of(const TokenPolicy& policy, Divergence divergence, Anchor anchor = Anchor::kBehavior,
+                     TopKSupport support = TopKSupport::kUnion);
+
+/// DPPO's choice of K for the top-K divergences (arXiv 2602.04879, appendix F.3).
+inline constexpr double kPapersTopK = 20;
+
+/// Whether it looks at the sampler's K most likely tokens; whether it is a total variation, at most 1.
+bool is_topk(Divergence divergence);
+bool is_total_variation(Divergence divergence);
+
+/// What must be known to compute it; `k` is the K of a top-K divergence.
+Requirements needs_of(Divergence divergence, double k, Anchor anchor = Anchor::kBehavior, Scope scope = Scope::kToken);
+
+/// `thresholds`, where the divergence is a total variation; none otherwise.
+std::vector<std::string> if_total_variation(Divergence divergence, std::vector<std::string> thresholds);
+
+/// What is no distance of one token from that anchor, and can be held against no threshold.
+std::optional<Contradiction> unmeasurable(Divergence divergence, Anchor anchor = Anchor::kBehavior);
+
+/// A lower bound above the upper one, which leaves nothing between them.
+std::optional<Contradiction> crossed(const char* low_name, double low, const char* high_name, double high);
+
+}  // namespace keel

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <variant>
+
+#include "keel/objective/regions/correction.h"
+#include "keel/objective/regions/cppo.h"
+#include "keel/objective/regions/dppo.h"
+#include "keel/objective/regions/drpo.h"
+#include "keel/objective/regions/policy_gradient.h"
+#include "keel/objective/regions/ratio_clip.h"
+#include "keel/objective/regions/region_properties.h"
+#include "keel/objective/regions/soft.h"
+#include "keel/objective/regions/token_policy.h"
+#include "keel/objective/regions/whole_sequence.h"
+#include "keel/objective/regions/whole_update.h"
+
+namespace keel {
+
+/// One variant of all the alternatives that the families have.
+template <class... Families>
+struct Joined;
+template <class... Regions>
+struct Joined<std::variant<Regions...>> {
+  using type = std::variant<Regions...>;
+};
+template <class... Regions, class... Others, class... Families>
+struct Joined<std::variant<Regions...>, std::variant<Others...>, Families...>
+    : Joined<std::variant<Regions..., Others...>, Families...> {};
+
+/// Every region. Each is a set of parameters, a function from tokens to decisions, and what it needs to be told. Their
+/// maths and their rows in the table of methods stand together, one pair of files per family. Conventions:
+/// tests/goldens/README.md.
+using TrustRegion = Joined<PolicyGradientFamily, RatioClipFamily, DppoFamily, DrpoFamily, SoftFamily, CorrectionFamily,
+                           WholeSequenceFamily, CppoFamily, WholeUpdateFamily>::type;
+
+/// What the region needs to know beyond log pi, log mu and the advantage.
+Requirements requirements(const TrustRegion& region);
+
+/// What the region says of itself.
+RegionProperties properties(const TrustRegion& region);
+
+/// The coefficient that multiplies grad log pi, and why, for every token. Fails (exit code 70) when the policy lacks
+/// something that the region requires.
+TokenDecision token_coefficients(const TrustRegion& region, const TokenPolicy& policy);
+
+}  // namespace keel

@@ -1,0 +1,127 @@
+#include "keel/objective/regions/whole_sequence.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/objective/regions/sequence_sums.h"
+
+namespace keel {
+namespace {
+
+TokenDecision block_sequences(const TokenPolicy& p, const Tensor& divergence, double delta) {
+  return hard_mask(p, ratio_of(p), divergence > delta, divergence, at::full_like(divergence, delta));
+}
+
+}  // namespace
+
+TokenDecision Gspo::operator()(const TokenPolicy& p) const {
+  const Sequences sequences(p);
+  const Tensor s = sequences.spread(clamped(p, sequences.mean(p.logp - anchor_logp(p, anchor))).exp());
+  return hard_mask(p, s, ratio_leaves(p.advantages, s, low, high), (s - 1).abs(), by_sign(p.advantages, high, low));
+}
+
+TokenDecision Gmpo::operator()(const TokenPolicy& p) const {
+  const Sequences sequences(p);
+  const Tensor log_ratio = p.logp - anchor_logp(p, anchor);
+  const Tensor clipped = at::where(p.advantages > 0, log_ratio.clamp_max(high), log_ratio.clamp_min(-low));
+  const Tensor mean = sequences.spread(clamped(p, sequences.mean(clipped)).exp());
+  const Tensor blocked =
+      at::where(p.advantages > 0, log_ratio > high, (p.advantages < 0).logical_and(log_ratio < -low));
+  return hard_mask(p, mean, blocked, log_ratio.abs(), by_sign(p.advantages, high, low));
+}
+
+TokenDecision Vespo::operator()(const TokenPolicy& p) const {
+  const Sequences sequences(p);
+  const Tensor log_w = sequences.spread(clamped(p, sequences.sum(p.logp - p.behavior_logp)));
+  const Tensor w = log_w.exp();
+  const auto phi = [&](double k, double lambda) { return (k * log_w + lambda * (1 - w)).exp(); };
+  const Tensor weight =
+      at::where(p.advantages >= 0, phi(k_positive, lambda_positive), phi(k_negative, lambda_negative));
+  return soft(p, weight * p.advantages, (w - 1).abs(), kUnlimited);
+}
+
+TokenDecision Topr::operator()(const TokenPolicy& p) const {
+  const Sequences sequences(p);
+  const Tensor log_ratio = p.logp - p.behavior_logp;
+  const bool root = length_normalized == Switch::kOn;
+  const Tensor of_sequence = root ? sequences.mean(log_ratio) : sequences.sum(log_ratio);
+  const Tensor ratio = sequences.spread(clamped(p, of_sequence).exp());
+  const Tensor weight = at::where(p.advantages >= 0, at::ones_like(ratio), ratio.clamp_max(1));
+  return soft(p, weight * p.advantages, (ratio - 1).abs(), kUnlimited);
+}
+
+TokenDecision DsV32::operator()(const TokenPolicy& p) const {
+  const Sequences sequences(p);
+  const Tensor ratio = ratio_of(p, anchor);
+  const Tensor drift = sequences.spread(sequences.mean(p.behavior_logp - p.logp));
+  const Tensor drifted = (p.advantages < 0).logical_and(drift > delta);
+  return hard_mask(p, ratio.clamp_max(ratio_cap), drifted.logical_or(ratio_leaves(p.advantages, ratio, low, high)),
+                   drift, by_sign(p.advantages, kUnlimited, delta));
+}
+
+TokenDecision TrmMax::operator()(const TokenPolicy& p) const {
+  const Sequences sequences(p);
+  return block_sequences(p, sequences.spread(sequences.max(divergence_of(p, divergence))), delta);
+}
+
+TokenDecision TrmAvg::operator()(const TokenPolicy& p) const {
+  const Sequences sequences(p);
+  return block_sequences(p, sequences.spread(sequences.mean(divergence_of(p, divergence))), delta);
+}
+
+std::vector<MethodRow<WholeSequenceFamily>> whole_sequence_rows() {
+  const std::string clip = "; blocked: A > 0 and s > 1 + high, A < 0 and s < 1 - low, the whole sequence";
+  return {
+      {.name = "gspo",
+       .sentence = "The ratio clip on the geometric mean of a sequence's ratios.",
+       .equation = "g = s A, s = exp(mean log r)" + clip,
+       .source = "arXiv 2507.18071",
+       .advantage = "grpo",
+       .aggregation = "seq_mean_token_mean",
+       .region = Gspo{}},
+      {.name = "gmpo",
+       .sentence = "The geometric mean of ratios that are clipped token by token.",
+       .equation = "g = G A, G = exp(mean of clipped log r); blocked: A > 0 and log r > high, A < 0 and log r < -low",
+       .source = "arXiv 2507.20673",
+       .advantage = "grpo",
+       .aggregation = "seq_mean_token_mean",
+       .region = Gmpo{}},
+      {.name = "vespo",
+       .sentence = "A smooth weight on the product of a sequence's ratios.",
+       .equation = "g = W^k exp(lambda (1 - W)) A, W = exp(sum log r), k and lambda by the sign of A",
+       .source = "arXiv 2602.10693; as TRL writes it",
+       .advantage = "grpo",
+       .aggregation = "token_mean",
+       .region = Vespo{}},
+      {.name = "topr",
+       .sentence = "Good samples as they are, bad ones with a truncated importance weight of the sequence.",
+       .equation = "g = A (A >= 0), min(ratio of the sequence, 1) A (A < 0)",
+       .source = "arXiv 2503.14286",
+       .advantage = "group_mean",
+       .aggregation = "seq_mean_token_mean",
+       .region = Topr{}},
+      {.name = "ds_v32",
+       .sentence = "The ratio clip, without bad sequences that have drifted from the sampler.",
+       .equation =
+           "g = min(r, ratio_cap) A; blocked: as by the ratio clip, and the sequence if A < 0 and mean log(mu/pi) > "
+           "delta",
+       .source = "DeepSeek-V3.2; as TRL writes it",
+       .advantage = "grpo",
+       .aggregation = "seq_mean_token_mean",
+       .region = DsV32{}},
+      {.name = "trm_max",
+       .sentence = "Sequences with one token outside the trust region are left out whole.",
+       .equation = "g = r A; blocked: the sequence if max D > delta",
+       .source = "arXiv 2512.23075, from notes and from arXiv 2606.10968",
+       .advantage = "group_mean",
+       .aggregation = "token_mean",
+       .region = TrmMax{}},
+      {.name = "trm_avg",
+       .sentence = "Sequences that are outside the trust region on average are left out whole.",
+       .equation = "g = r A; blocked: the sequence if mean D > delta",
+       .source = "arXiv 2512.23075, from notes and from arXiv 2606.10968",
+       .advantage = "group_mean",
+       .aggregation = "token_mean",
+       .region = TrmAvg{}}};
+}
+
+}  // namespace keel

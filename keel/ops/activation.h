@@ -1,0 +1,7 @@
+#pragma once
+
+namespace keel {
+
+enum class Activation { kSilu, kGeluTanh, kGelu };
+
+}  // namespace keel

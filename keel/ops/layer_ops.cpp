@@ -1,0 +1,127 @@
+#include "keel/ops/layer_ops.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "keel/kernels/cpu/elementwise.h"
+#include "keel/ops/for_rows.h"
+
+namespace keel {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kWeightBlocks = 16;
+
+bool has_kernel(const Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; }
+
+const float* in(const Tensor& x) { return x.const_data_ptr<float>(); }
+float* out(Tensor& x) { return x.mutable_data_ptr<float>(); }
+
+struct RmsNorm : torch::autograd::Function<RmsNorm> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, double eps) {
+    const Tensor rows = x.contiguous();
+    Tensor y = at::empty_like(rows), scale = at::empty({rows.size(0)}, rows.options());
+    const int64_t width = rows.size(1);
+    for_rows(rows.size(0), width, [&](int64_t begin, int64_t count) {
+      cpu::rms_norm_forward(in(rows) + begin * width, in(weight), count, width, static_cast<float>(eps),
+                            out(y) + begin * width, out(scale) + begin);
+    });
+    context->save_for_backward({rows, weight, scale});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &scale = saved[2], dy = gradients[0].contiguous();
+    const int64_t rows = x.size(0), width = x.size(1);
+    Tensor dx = at::empty_like(x), partial = at::zeros({kWeightBlocks, width}, x.options());
+    // A fixed number of blocks, each with its own sum, added in order: the same bits for any number of threads.
+    const int64_t block = (rows + kWeightBlocks - 1) / kWeightBlocks;
+    at::parallel_for(0, kWeightBlocks, 1, [&](int64_t first, int64_t last) {
+      for (int64_t b = first; b < last; ++b) {
+        const int64_t begin = std::min(b * block, rows), count = std::min(block, rows - begin);
+        cpu::rms_norm_backward(in(x) + begin * width, in(weight), in(scale) + begin, in(dy) + begin * width, count,
+                               width, out(dx) + begin * width, out(partial) + b * width);
+      }
+    });
+    return {dx, partial.sum(0), Tensor()};
+  }
+};
+
+struct SwiGlu : torch::autograd::Function<SwiGlu> {
+  static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up) {
+    const Tensor g = gate.contiguous(), u = up.contiguous();
+    Tensor y = at::empty_like(g);
+    for_rows(g.numel(), 1, [&](int64_t begin, int64_t count) {
+      cpu::swiglu_forward(in(g) + begin, in(u) + begin, count, out(y) + begin);
+    });
+    context->save_for_backward({g, u});
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &gate = saved[0], &up = saved[1], dy = gradients[0].contiguous();
+    Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
+    for_rows(gate.numel(), 1, [&](int64_t begin, int64_t count) {
+      cpu::swiglu_backward(in(gate) + begin, in(up) + begin, in(dy) + begin, count, out(dgate) + begin,
+                           out(dup) + begin);
+    });
+    return {dgate, dup};
+  }
+};
+
+Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
+  const Tensor rows = x.contiguous();
+  Tensor y = at::empty_like(rows);
+  const int64_t heads = rows.size(1), width = rows.size(2);
+  for_rows(rows.size(0), heads * width, [&](int64_t begin, int64_t count) {
+    cpu::rotate_heads(in(rows) + begin * heads * width, in(cos) + begin * width / 2, in(sin) + begin * width / 2, count,
+                      heads, width, direction, out(y) + begin * heads * width);
+  });
+  return y;
+}
+
+struct Rotate : torch::autograd::Function<Rotate> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cos, const Tensor& sin) {
+    context->save_for_backward({cos, sin});
+    return rotated(x, cos, sin, 1.0f);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    return {rotated(gradients[0], saved[0], saved[1], -1.0f), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  if (has_kernel(x)) return RmsNorm::apply(x, weight, eps);
+  return at::rms_norm(x, x.size(-1), weight, eps);
+}
+
+Tensor gated(Activation activation, const Tensor& gate, const Tensor& up) {
+  switch (activation) {
+    case Activation::kGeluTanh:
+      return at::gelu(gate, "tanh") * up;
+    case Activation::kGelu:
+      return at::gelu(gate) * up;
+    case Activation::kSilu:
+      break;
+  }
+  return has_kernel(gate) ? SwiGlu::apply(gate, up) : at::silu(gate) * up;
+}
+
+Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  if (has_kernel(x)) return Rotate::apply(x, cos, sin);
+  const int64_t half = x.size(-1) / 2;
+  const Tensor c = cos.unsqueeze(1), s = sin.unsqueeze(1), first = x.narrow(-1, 0, half),
+               second = x.narrow(-1, half, half);
+  return at::cat({first * c - second * s, second * c + first * s}, -1);
+}
+
+}  // namespace keel

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "keel/core/tensor/tensor.h"
+#include "keel/ops/activation.h"
+
+// The operations between the matrix products of a block, differentiable. On a CPU in float32 each is one pass over
+// memory by our own kernels; elsewhere it is made of the tensor library's operators.
+
+namespace keel {
+
+/// x / sqrt(mean(x^2) + eps) * weight over the last dimension; x [N, H], weight [H].
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
+
+/// activation(gate) * up.
+Tensor gated(Activation activation, const Tensor& gate, const Tensor& up);
+
+/// Rotary position embedding in Hugging Face's layout: the two halves of each head are turned against each other.
+/// x [N, heads, D], cos and sin [N, D / 2].
+Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin);
+
+}  // namespace keel

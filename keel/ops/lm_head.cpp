@@ -1,0 +1,99 @@
+#include "keel/ops/lm_head.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/ops/next_token.h"
+
+namespace keel {
+namespace {
+
+void accumulate_gradient(const Tensor& weight, const Tensor& gradient_logits, const Tensor& hidden) {
+  if (!weight.requires_grad()) return;
+  Tensor& grad = weight.mutable_grad();
+  if (!grad.defined()) grad = at::zeros_like(weight);
+  grad.addmm_(gradient_logits.t(), hidden);
+}
+
+}  // namespace
+
+Tensor softcapped(const Tensor& x, double cap) { return cap > 0 ? (x / cap).tanh_().mul_(cap) : x; }
+
+/// A run of rows while its logits are alive.
+struct LmHead::Chunk {
+  int64_t begin, rows;
+  Tensor hidden, targets;
+  NextToken next;
+  Tensor softcap_slope = {};  // d capped / d raw logits, where there is a cap
+  TokenStats stats = {};
+};
+
+LmHead::Chunk LmHead::make_chunk(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior,
+                                 int64_t begin) const {
+  const int64_t rows = std::min(chunk_rows_, hidden.size(0) - begin);
+  const auto part = [&](const Tensor& x) { return x.defined() ? x.narrow(0, begin, rows) : x; };
+  const auto next_token = [&](const Tensor& states, const Tensor& weight) {
+    return NextToken(softcapped(at::linear(states, weight).to(at::kFloat), softcap_), temperature_);
+  };
+  Chunk chunk{begin, rows, part(hidden), part(targets), next_token(part(hidden), weight_)};
+  if (softcap_ > 0) chunk.softcap_slope = 1 - (chunk.next.logits() / softcap_).square();
+  const auto [logp, other_logp] = chunk.next.of(chunk.targets);
+  chunk.stats = {.logp = logp, .entropy = chunk.next.entropy(), .other_logp = other_logp};
+  if (behavior.topk_ids.defined()) chunk.stats.topk_logp = chunk.next.logp_of(part(behavior.topk_ids));
+  if (behavior.hidden.defined()) {
+    const auto [tv, kl] = chunk.next.from(next_token(part(behavior.hidden), behavior.weight));
+    chunk.stats.full_tv = tv;
+    chunk.stats.full_kl = kl;
+  }
+  return chunk;
+}
+
+TokenStats LmHead::statistics(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior) const {
+  const at::NoGradGuard no_grad;
+  std::vector<TokenStats> chunks;
+  for (int64_t begin = 0; begin < hidden.size(0); begin += chunk_rows_)
+    chunks.push_back(make_chunk(hidden, targets, behavior, begin).stats);
+  const auto joined_rows = [&](Tensor TokenStats::* member) {
+    std::vector<Tensor> parts;
+    for (const TokenStats& stats : chunks)
+      if ((stats.*member).defined()) parts.push_back(stats.*member);
+    return parts.empty() ? Tensor() : at::cat(parts);
+  };
+  if (chunks.empty()) {
+    const Tensor none = at::empty({0}, hidden.options());
+    return {.logp = none, .entropy = none, .other_logp = none};
+  }
+  TokenStats all;
+  for (Tensor TokenStats::* member : {&TokenStats::logp, &TokenStats::entropy, &TokenStats::other_logp,
+                                      &TokenStats::topk_logp, &TokenStats::full_tv, &TokenStats::full_kl})
+    all.*member = joined_rows(member);
+  return all;
+}
+
+Tensor LmHead::backward(const Tensor& hidden, const Tensor& targets, Scope scope,
+                        const CoefficientFunction& coefficients, const BehaviorRows& behavior) const {
+  const at::NoGradGuard no_grad;
+  const int64_t total = hidden.size(0);
+  HeadCoefficients all;
+  if (scope != Scope::kToken) all = coefficients(statistics(hidden, targets, behavior), 0, total);
+
+  Tensor gradient_hidden = at::empty_like(hidden);
+  for (int64_t begin = 0; begin < total; begin += chunk_rows_) {
+    Chunk chunk = make_chunk(hidden, targets, scope == Scope::kToken ? behavior : BehaviorRows{}, begin);
+    HeadCoefficients mine;
+    if (scope == Scope::kToken) {
+      mine = coefficients(chunk.stats, begin, begin + chunk.rows);
+    } else {
+      mine.coefficient = all.coefficient.narrow(0, begin, chunk.rows);
+      if (all.entropy_coefficient.defined())
+        mine.entropy_coefficient = all.entropy_coefficient.narrow(0, begin, chunk.rows);
+    }
+    const Tensor gradient_logits = chunk.next.into_gradient(chunk.targets, mine.coefficient, mine.entropy_coefficient);
+    if (chunk.softcap_slope.defined()) gradient_logits.mul_(chunk.softcap_slope);
+    Tensor out = gradient_hidden.narrow(0, begin, chunk.rows);
+    at::matmul_out(out, gradient_logits, weight_);
+    accumulate_gradient(weight_, gradient_logits, chunk.hidden);
+  }
+  return gradient_hidden;
+}
+
+}  // namespace keel

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <functional>
+
+#include "keel/core/requirements.h"
+#include "keel/core/tensor/tensor.h"
+
+namespace keel {
+
+/// What the sampler knew about the same rows, for statistics that compare two distributions. Undefined: not asked for.
+struct BehaviorRows {
+  Tensor topk_ids = {};  // [M, K] int64: tokens whose log-probability is wanted
+  Tensor hidden = {};    // [M, H] the sampler's hidden states; with its head, the whole distribution mu
+  Tensor weight = {};    // [V, H] the sampler's head
+};
+
+/// What the head says about each target token, at the sampling temperature; all [M] float32.
+struct TokenStats {
+  Tensor logp;             // log pi of the target, at most 0
+  Tensor entropy;          // of the whole next-token distribution
+  Tensor other_logp = {};  // log(1 - pi) of the target: the log-probability of any other token
+  Tensor topk_logp = {};   // [M, K] log pi of the asked tokens
+  Tensor full_tv = {};     // exact total variation to mu
+  Tensor full_kl = {};     // exact KL(mu || pi)
+};
+
+/// What the loss makes of the statistics: d loss = -sum coefficient_t d logp_t - sum entropy_coefficient_t d H_t.
+struct HeadCoefficients {
+  Tensor coefficient;          // [M]
+  Tensor entropy_coefficient;  // [M], or undefined for none
+};
+
+/// From the statistics of the rows [begin, end) to their coefficients; carries no gradient.
+using CoefficientFunction = std::function<HeadCoefficients(const TokenStats& stats, int64_t begin, int64_t end)>;
+
+/// cap tanh(x / cap), or x where the cap is 0: Gemma 2 bounds its logits so.
+Tensor softcapped(const Tensor& x, double cap);
+
+/// The LM head: from hidden states to the few numbers a method needs and, given coefficients, to gradients. Logits
+/// exist for one chunk of rows at a time and are never stored.
+class LmHead {
+ public:
+  /// `weight` [V, H]; its gradient is accumulated into weight.grad().
+  LmHead(Tensor weight, double temperature, double softcap = 0, int64_t chunk_rows = 2048)
+      : weight_(std::move(weight)), temperature_(temperature), softcap_(softcap), chunk_rows_(chunk_rows) {}
+
+  /// The statistics alone; hidden [M, H], targets [M] int64.
+  TokenStats statistics(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior = {}) const;
+
+  /// Adds d loss / d weight to the weight's gradient and returns d loss / d hidden [M, H].
+  /// Token scope asks for coefficients chunk by chunk, while the chunk's logits are alive; wider scopes get the
+  /// statistics of all rows at once and the logits are computed again.
+  Tensor backward(const Tensor& hidden, const Tensor& targets, Scope scope, const CoefficientFunction& coefficients,
+                  const BehaviorRows& behavior = {}) const;
+
+ private:
+  struct Chunk;
+  Chunk make_chunk(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior, int64_t begin) const;
+
+  Tensor weight_;
+  double temperature_, softcap_;
+  int64_t chunk_rows_;
+};
+
+}  // namespace keel

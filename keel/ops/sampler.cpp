@@ -1,0 +1,60 @@
+#include "keel/ops/sampler.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "keel/kernels/cpu/sample.h"
+#include "keel/kernels/cuda/sample.h"
+#include "keel/ops/for_rows.h"
+#include "keel/ops/next_token.h"
+
+namespace keel {
+namespace {
+
+Tensor draw(const NextToken& next, double temperature, uint64_t seed, const Tensor& rollout_ids,
+            const Tensor& positions) {
+  const Tensor& logits = next.logits();
+  const int64_t rows = logits.size(0), vocab = logits.size(1);
+  const Tensor tokens = at::empty({rows}, logits.options().dtype(at::kLong));
+  const float* from = logits.const_data_ptr<float>();
+  const int64_t *ids = rollout_ids.const_data_ptr<int64_t>(), *places = positions.const_data_ptr<int64_t>();
+  int64_t* const to = tokens.mutable_data_ptr<int64_t>();
+  for_rows_of(
+      logits, "sampling",
+      [&](auto stream) {
+        return cuda::draw_tokens(from, next.normalizers(), rows, vocab, temperature, seed, ids, places, to, stream);
+      },
+      [&](int64_t begin, int64_t count) {
+        cpu::draw_tokens(from + begin * vocab, next.normalizers() + begin, count, vocab, temperature, seed, ids + begin,
+                         places + begin, to + begin);
+      });
+  return tokens;
+}
+
+}  // namespace
+
+Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
+             const Tensor& positions) {
+  const NextToken next(logits, temperature);
+  const Tensor tokens = draw(next, temperature, seed, rollout_ids, positions);
+  const auto [logp, other_logp] = next.of(tokens);
+  return {tokens, logp, other_logp};
+}
+
+Tensor nucleus(const Tensor& logits, double temperature, double top_p) {
+  if (top_p >= 1 || temperature == 0) return logits;
+  const auto [sorted, order] = at::sort(logits.to(at::kDouble), /*stable=*/true, /*dim=*/-1, /*descending=*/true);
+  const Tensor probabilities = at::softmax(sorted / temperature, -1);
+  const Tensor outside = (probabilities.cumsum(-1) - probabilities).ge(top_p);  // likelier tokens are enough already
+  return logits.masked_fill(at::zeros_like(outside).scatter(-1, order, outside),
+                            -std::numeric_limits<float>::infinity());
+}
+
+Tensor likeliest(const Tensor& logits, double temperature, int64_t k) {
+  if (k == 0 || k >= logits.size(-1) || temperature == 0) return logits;
+  const Tensor least = std::get<0>(logits.topk(k, -1)).narrow(-1, k - 1, 1);
+  return logits.masked_fill(logits < least, -std::numeric_limits<float>::infinity());
+}
+
+}  // namespace keel

@@ -1,0 +1,202 @@
+#include "keel/record/charts/svg_chart.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "keel/record/charts/html.h"
+
+namespace keel {
+namespace {
+
+// Colours of Okabe and Ito, "Color universal design" (2008); their yellow vanishes on white and is left out.
+constexpr std::array<const char*, 7> kPalette{"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                              "#E69F00", "#56B4E9", "#8A6FBF"};
+constexpr double kLeft = 56, kRight = 16, kTop = 14, kBottom = 34;
+constexpr const char* kFont = "system-ui,-apple-system,Segoe UI,Roboto,Helvetica,Arial,sans-serif";
+
+std::string attribute(const char* name, double value) {
+  return std::string(" ") + name + "=\"" + svg_number(value) + "\"";
+}
+
+std::string text_element(double x, double y, const char* anchor, const std::string& text) {
+  return "<text" + attribute("x", x) + attribute("y", y) + " text-anchor=\"" + anchor + "\">" + escape_html(text) +
+         "</text>";
+}
+
+/// Where values lie on the drawing.
+struct Frame {
+  Axis x, y;
+  double left, top, width, height;
+
+  double px(double value) const { return left + std::clamp(x.place(value), 0.0, 1.0) * width; }
+  double py(double value) const { return top + (1 - std::clamp(y.place(value), 0.0, 1.0)) * height; }
+  bool shows(double value) const { return drawable(value) && (!y.logarithmic || value > 0); }
+};
+
+Frame frame_of(const Chart& chart) {
+  std::vector<double> xs, ys;
+  for (const ChartLine& line : chart.lines) {
+    for (const ChartPoint& point : line.points) {
+      xs.push_back(point.x);
+      ys.push_back(point.y);
+    }
+  }
+  for (const ChartMark& mark : chart.marks) {
+    xs.push_back(mark.x);
+    for (const double value : {mark.low, mark.y, mark.high}) ys.push_back(value);
+  }
+  if (chart.from_zero && !chart.may_be_log) ys.push_back(0);
+  Frame frame{axis_for(xs, false, 6), axis_for(ys, chart.may_be_log, 5), kLeft, kTop, 0, 0};
+  if (chart.from_zero && chart.may_be_log && !frame.y.logarithmic) {
+    ys.push_back(0);
+    frame.y = axis_for(ys, false, 5);
+  }
+  frame.width = chart.width - kLeft - kRight;
+  frame.height = chart.height - kTop - kBottom;
+  // Steps run from edge to edge; widening them to round numbers would leave empty room at both sides.
+  const auto [first, last] = std::minmax_element(xs.begin(), xs.end());
+  if (first != xs.end() && *last > *first) {
+    frame.x.low = *first;
+    frame.x.high = *last;
+    std::erase_if(frame.x.ticks, [&](double tick) {
+      return tick < *first || tick > *last || std::fabs(tick - std::round(tick)) > 1e-6;  // steps are whole
+    });
+  } else if (first != xs.end()) {
+    frame.x.low = *first - 1;
+    frame.x.high = *first + 1;
+    frame.x.ticks = {*first};
+  }
+  return frame;
+}
+
+std::string grid(const Frame& frame, const Chart& chart) {
+  std::string out = "<g class=\"grid\" stroke=\"#8b949e\" stroke-opacity=\"0.28\" stroke-width=\"1\">";
+  const double right = frame.left + frame.width, bottom = frame.top + frame.height;
+  for (const double tick : frame.y.ticks) {
+    out += "<path d=\"M" + svg_number(frame.left) + " " + svg_number(frame.py(tick)) + "H" + svg_number(right) + "\"/>";
+  }
+  out += "</g><g class=\"labels\" fill=\"#768390\">";
+  const std::vector<std::string> y_labels = tick_labels(frame.y, chart.percent);
+  for (size_t i = 0; i < y_labels.size(); ++i) {
+    out += text_element(frame.left - 7, frame.py(frame.y.ticks[i]) + 4, "end", y_labels[i]);
+  }
+  const std::vector<std::string> x_labels = tick_labels(frame.x, false);
+  for (size_t i = 0; i < x_labels.size(); ++i) {
+    out += text_element(frame.px(frame.x.ticks[i]), bottom + 19, "middle", x_labels[i]);
+  }
+  out += text_element(frame.left - 22, bottom + 19, "end", chart.x_label);  // beside the ticks, where none can reach
+  if (frame.y.logarithmic) out += text_element(right, frame.top - 3, "end", "log scale");
+  return out + "</g>";
+}
+
+/// The lines between neighbours, broken at gaps; a value with a gap on both sides is a dot.
+struct Strokes {
+  std::string path;
+  std::string dots;
+};
+
+Strokes strokes_of(const std::vector<ChartPoint>& points, const Frame& frame) {
+  Strokes strokes;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (!frame.shows(points[i].y)) continue;
+    const bool starts = i == 0 || !frame.shows(points[i - 1].y);
+    const bool ends = i + 1 == points.size() || !frame.shows(points[i + 1].y);
+    const std::string x = svg_number(frame.px(points[i].x)), y = svg_number(frame.py(points[i].y));
+    if (starts && ends) {
+      strokes.dots += "<circle cx=\"" + x + "\" cy=\"" + y + "\" r=\"2.5\"/>";
+    } else {
+      strokes.path += (starts ? "M" : "L") + x + " " + y;
+    }
+  }
+  return strokes;
+}
+
+std::string draw_strokes(const Strokes& strokes, const std::string& kind, const ChartLine& line, double width,
+                         double opacity) {
+  const std::string color = chart_color(line.color);
+  const std::string name = "s" + std::to_string(line.color % static_cast<int>(kPalette.size()));
+  const std::string dash = line.color >= static_cast<int>(kPalette.size()) ? " stroke-dasharray=\"6 3\"" : "";
+  std::string out;
+  if (!strokes.path.empty()) {
+    out += "<path class=\"" + kind + " " + name + "\" data-name=\"" + escape_foreign(line.name) +
+           "\" fill=\"none\" stroke=\"" + color + "\" stroke-width=\"" + svg_number(width) + "\" stroke-opacity=\"" +
+           format_number(opacity) + "\" stroke-linejoin=\"round\" vector-effect=\"non-scaling-stroke\"" + dash +
+           " d=\"" + strokes.path + "\"/>";
+  }
+  if (!strokes.dots.empty()) out += "<g class=\"dot " + name + "\" fill=\"" + color + "\">" + strokes.dots + "</g>";
+  return out;
+}
+
+std::string draw_line(const ChartLine& line, const Chart& chart, const Frame& frame) {
+  const std::vector<ChartPoint> values = decimate(line.points, chart.buckets);
+  const double busy = values.size() > 150 ? 1.3 : 1.8;
+  if (chart.window <= 1) return draw_strokes(strokes_of(values, frame), "line", line, busy, 1);
+  const std::vector<ChartPoint> average = decimate(moving_average(line.points, chart.window), chart.buckets / 2);
+  return draw_strokes(strokes_of(values, frame), "faint", line, 1, 0.3) +
+         draw_strokes(strokes_of(average, frame), "line", line, 2.2, 1);
+}
+
+std::string draw_mark(const ChartMark& mark, const Frame& frame) {
+  if (!frame.shows(mark.y)) return "";
+  const std::string color = chart_color(mark.color), x = svg_number(frame.px(mark.x));
+  std::string out = "<g class=\"mark s" + std::to_string(mark.color % static_cast<int>(kPalette.size())) +
+                    "\" stroke=\"" + color + "\" fill=\"" + color + "\">";
+  if (frame.shows(mark.low) && frame.shows(mark.high) && mark.high > mark.low) {
+    out += "<path fill=\"none\" stroke-width=\"1.5\" d=\"M" + x + " " + svg_number(frame.py(mark.low)) + "V" +
+           svg_number(frame.py(mark.high)) + "\"/>";
+  }
+  out += "<circle cx=\"" + x + "\" cy=\"" + svg_number(frame.py(mark.y)) + "\" r=\"3.6\" stroke-width=\"0\"/></g>";
+  if (mark.label.empty()) return out;
+  const bool at_right = frame.px(mark.x) > frame.left + frame.width * 0.7;
+  const double above = frame.py(mark.high) - 7, below = frame.py(mark.low) + 17;
+  const bool fits_above = above > frame.top + 8, fits_below = below < frame.top + frame.height;
+  const double y = mark.label_below ? (fits_below ? below : above) : (fits_above ? above : below);
+  return out + "<g class=\"mark-label\" font-weight=\"600\" fill=\"" + color + "\">" +
+         text_element(frame.px(mark.x), y, at_right ? "end" : "start", mark.label) + "</g>";
+}
+
+std::string frame_data(const Frame& frame) {
+  const auto join = [](std::initializer_list<double> values) {
+    std::string out;
+    for (const double value : values) out += (out.empty() ? "" : " ") + format_number(value, 9);
+    return out;
+  };
+  return " data-box=\"" + join({frame.left, frame.top, frame.width, frame.height}) + "\" data-x=\"" +
+         join({frame.x.low, frame.x.high}) + "\" data-y=\"" + join({frame.y.low, frame.y.high}) + "\" data-log=\"" +
+         (frame.y.logarithmic ? "1" : "0") + "\"";
+}
+
+}  // namespace
+
+size_t smoothing_window(size_t points) { return points < 60 ? 1 : points / 50 * 2 + 1; }
+
+std::string chart_color(int color) { return kPalette[static_cast<size_t>(color) % kPalette.size()]; }
+
+std::string svg_number(double value) {
+  if (!drawable(value)) return "0";  // no caller draws such a value; a drawing with "nan" in it would not open at all
+  const double rounded = std::round(value * 10) / 10;
+  char buffer[256];
+  const auto result = std::to_chars(buffer, buffer + sizeof buffer, rounded == 0 ? 0.0 : rounded);
+  return std::string(buffer, result.ptr);
+}
+
+std::string chart_group(const Chart& chart) {
+  const Frame frame = frame_of(chart);
+  std::string out = "<g class=\"plot\"" + frame_data(frame) + (chart.percent ? " data-percent=\"1\"" : "") + ">";
+  out += grid(frame, chart);
+  for (const ChartLine& line : chart.lines) out += draw_line(line, chart, frame);
+  for (const ChartMark& mark : chart.marks) out += draw_mark(mark, frame);
+  return out + "</g>";
+}
+
+std::string svg_chart(const Chart& chart) {
+  const std::string title = chart.id + "-title", description = chart.id + "-desc";
+  return "<svg class=\"chart\" viewBox=\"0 0 " + svg_number(chart.width) + " " + svg_number(chart.height) +
+         "\" role=\"img\" aria-labelledby=\"" + title + " " + description + "\" font-family=\"" + kFont +
+         "\" font-size=\"12\"><title id=\"" + title + "\">" + escape_foreign(chart.title) + "</title><desc id=\"" +
+         description + "\">" + escape_foreign(chart.description) + "</desc>" + chart_group(chart) + "</svg>";
+}
+
+}  // namespace keel

@@ -1,0 +1,106 @@
+#include "keel/record/report/report.h"
+
+#include "keel/core/console.h"
+#include "keel/core/error.h"
+#include "keel/core/files/hash.h"
+#include "keel/record/charts/html.h"
+#include "keel/record/report/report_parts.h"
+
+namespace keel {
+namespace {
+
+std::string names(const std::vector<RunData>& runs) {
+  std::string out;
+  for (const RunData& run : runs) out += (out.empty() ? "" : ", ") + run.name;
+  return out;
+}
+
+/// "1,234" for "1234".
+std::string as_count(const std::string& number) {
+  const bool digits =
+      !number.empty() && number.size() < 16 && number.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? format_count(std::stoll(number)) : number;
+}
+
+/// What was run: the user's model, data and rewards, or the built-in task and the network made for it.
+std::string facts_of(const RunData& run) {
+  std::string out;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (value.empty()) return;
+    out += "<li>" + std::string(name) + " <b>" + escape_foreign(shorten(value, 160)) + "</b></li>";
+  };
+  add("method", setting(run, "objective.method"));
+  add("task", setting(run, "task.name"));
+  add("data", setting(run, "data.files"));
+  add("reward", setting(run, "reward.functions"));
+  add("model", setting(run, "model.path"));
+  add("family", setting(run, "model.type"));
+  add("layers", setting(run, "model.layers"));
+  add("hidden size", setting(run, "model.hidden_size"));
+  add("vocabulary", as_count(setting(run, "model.vocabulary")));
+  add("parameters", as_count(setting(run, "model.parameters")));
+  add("adapter", setting(run, "lora.adapter"));
+  add("trained by LoRA", as_count(setting(run, "lora.parameters")));
+  add("seed", setting(run, "run.seed"));
+  return out.empty() ? "" : "<ul class=\"chips\">" + out + "</ul>";
+}
+
+/// The source of a Content-Security-Policy that lets this text of a <script> or <style> element pass, and no other.
+std::string hash_source(std::string_view text) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const std::string hex = sha256_hex(text);
+  std::string base64;
+  for (size_t at = 0; at < hex.size(); at += 6) {  // 24 bits are 6 hexadecimal digits and 4 of these
+    const std::string part = hex.substr(at, 6);
+    const unsigned long bits = std::stoul(part + std::string(6 - part.size(), '0'), nullptr, 16);
+    const size_t whole = part.size() * 4 / 6 + (part.size() < 6 ? 1 : 0);
+    for (size_t i = 0; i < 4; ++i) base64 += i < whole ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
+  }
+  return "'sha256-" + base64 + "'";
+}
+
+std::string header(const std::vector<RunData>& runs) {
+  std::string out = "<header><p class=\"eyebrow\">Keel · run report</p><h1>" +
+                    (runs.size() == 1 ? escape_foreign(runs[0].name)
+                                      : format_count(static_cast<int64_t>(runs.size())) + " runs side by side") +
+                    "</h1>";
+  return out + (runs.size() == 1 ? facts_of(runs[0]) : "") + "</header>";
+}
+
+std::string configuration(const RunData& run, bool named) {
+  if (run.config.empty()) return "";
+  return "<details class=\"config\"><summary>Configuration" + (named ? " of " + escape_foreign(run.name) : "") +
+         "</summary><pre>" + escape_foreign(shorten(run.config, 40000)) + "</pre></details>";
+}
+
+std::string one_run(const RunData& run) {
+  return headline_tiles(run) + chart_sections({run}) + samples_section(run, 8, true) + numbers_table(run) +
+         configuration(run, false);
+}
+
+std::string several_runs(const std::vector<RunData>& runs) {
+  std::string out = comparison_table(runs) + differing_settings(runs) + chart_sections(runs);
+  std::string folded;
+  for (const RunData& run : runs) folded += samples_section(run, 3, false) + configuration(run, true);
+  return out + (folded.empty() ? "" : "<section><h2>Run by run</h2>" + folded + "</section>");
+}
+
+}  // namespace
+
+std::string render_report(const std::vector<RunData>& runs) {
+  if (runs.empty()) fail(ExitCode::kBadInput, "report: got no runs; give at least one run folder");
+  // Nothing is fetched from anywhere; the page keeps working in an archive and inside a mail. And no script or style
+  // but the page's own is obeyed, should a text of a model ever get past the escaping.
+  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src " +
+         hash_source(report_style()) + "; script-src " + hash_source(report_script()) +
+         "; base-uri 'none'; form-action 'none'\"><meta name=\"viewport\" content=\"width=device-width, "
+         "initial-scale=1\">"
+         "<meta name=\"color-scheme\" content=\"light dark\"><title>" +
+         escape_foreign(shorten(names(runs), 120)) + " · Keel</title><style>" + report_style() +
+         "</style></head><body><main>" + header(runs) + (runs.size() == 1 ? one_run(runs[0]) : several_runs(runs)) +
+         "<footer>π: the policy being trained. μ: the policy that sampled the tokens.</footer></main><script>" +
+         report_script() + "</script></body></html>\n";
+}
+
+}  // namespace keel

@@ -1,0 +1,331 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "keel/core/console.h"
+#include "keel/record/charts/html.h"
+#include "keel/record/charts/svg_chart.h"
+#include "keel/record/report/report_parts.h"
+
+namespace keel {
+namespace {
+
+struct Curve {
+  const char* key;
+  const char* name;
+  // Of its own chart, where several runs are compared; null: those of the figure.
+  const char* title = nullptr;
+  const char* caption = nullptr;
+};
+
+/// One chart of a report: its curves for one run, one chart per curve for several runs.
+struct Figure {
+  const char* phase;
+  const char* title;
+  const char* caption;  // what it shows and what to look for
+  std::vector<Curve> curves;
+  bool percent = false, from_zero = false, may_be_log = false;
+};
+
+const std::vector<Figure>& rl_figures() {
+  static const std::vector<Figure> figures{
+      {"rl",
+       "Entropy",
+       "Nats per token. A fall to zero early on means that exploration has ended.",
+       {{"policy/entropy", "entropy"}},
+       false,
+       true},
+      {"rl",
+       "Tokens blocked by the trust region",
+       "Share of tokens whose update was dropped.",
+       {{"trust_region/masked", "all", "Blocked tokens"},
+        {"trust_region/masked_positive", "positive advantage", "Blocked tokens of positive advantage",
+         "Share of the tokens of positive advantage whose update was dropped."},
+        {"trust_region/masked_negative", "negative advantage", "Blocked tokens of negative advantage",
+         "Share of the tokens of negative advantage whose update was dropped."}},
+       true,
+       true},
+      {"rl",
+       "Divergence from the behavior policy",
+       "By the method’s own measure, per token, over all updates of a step.",
+       {{"trust_region/divergence_mean", "mean", "Divergence from the behavior policy, mean",
+         "By the method’s own measure, mean over the tokens of all updates of a step."},
+        {"trust_region/divergence_max", "largest", "Divergence from the behavior policy, largest",
+         "By the method’s own measure, largest of the tokens of all updates of a step."}},
+       false,
+       true,
+       true},
+      {"rl",
+       "Mismatch |π − μ|",
+       "Trainer against sampler at equal parameters: rounding error, unless the sampler uses rounded weights.",
+       {{"mismatch/abs_prob_mean", "mean", "Mismatch |π − μ|, mean"},
+        {"mismatch/abs_prob_max", "largest", "Mismatch |π − μ|, largest"}},
+       false,
+       true,
+       true},
+      {"rl",
+       "Completion length",
+       "Tokens, mean over the step’s completions.",
+       {{"completion/length_mean", "mean"}},
+       false,
+       true},
+      {"rl",
+       "Truncated and signal-less",
+       "Share of completions cut off at the length limit; share of groups whose rewards are all equal.",
+       {{"completion/truncated", "truncated completions", "Truncated completions",
+         "Share of completions cut off at the length limit."},
+        {"reward/zero_std_groups", "groups with equal rewards", "Groups with equal rewards",
+         "Share of groups whose rewards are all equal: they teach nothing."}},
+       true,
+       true},
+      {"rl",
+       "Gradient norm",
+       "Mean over the step's updates, before clipping.",
+       {{"optimizer/grad_norm", "gradient norm"}},
+       false,
+       true,
+       true},
+      {"rl",
+       "Throughput",
+       "Completion tokens per second.",
+       {{"throughput/rollout_tokens_per_s", "rollout", "Throughput of rollouts", "Tokens sampled per second."},
+        {"throughput/train_tokens_per_s", "training", "Throughput of training",
+         "Tokens trained on per second, those of each epoch counted."}},
+       false,
+       true},
+  };
+  return figures;
+}
+
+/// The curve in a sentence, for readers who hear the page.
+std::string describe(const Chart& chart) {
+  std::string out;
+  for (const ChartLine& line : chart.lines) {
+    double first = NAN, last = NAN, low = INFINITY, high = -INFINITY;
+    for (const ChartPoint& point : line.points) {
+      if (!drawable(point.y)) continue;
+      if (!drawable(first)) first = point.y;
+      last = point.y;
+      low = std::min(low, point.y);
+      high = std::max(high, point.y);
+    }
+    const auto text = [&](double value) { return format_value(value, chart.percent ? Unit::kShare : Unit::kNumber); };
+    out += line.name + ": from " + text(first) + " to " + text(last) + ", smallest " + text(low) + ", largest " +
+           text(high) + ". ";
+  }
+  return out;
+}
+
+std::string legend(const Chart& chart, const std::string& mark_name) {
+  if (chart.lines.size() < 2 && mark_name.empty()) return "";
+  std::string out = "<ul class=\"legend\">";
+  for (const ChartLine& line : chart.lines) {
+    out += "<li><i class=\"key s" + std::to_string(line.color % 7) + "\"></i>" + escape_foreign(line.name) + "</li>";
+  }
+  if (!mark_name.empty()) out += "<li><i class=\"key round " + mark_name + "</li>";
+  return out + "</ul>";
+}
+
+enum class Size { kHalf, kWide };
+
+/// A wide chart is drawn twice, for wide and for narrow screens: shrunk to a phone, one drawing would be too flat.
+std::string drawings(const Chart& chart, Size size) {
+  if (size == Size::kHalf) return svg_chart(chart);
+  Chart wide = chart;
+  wide.id += "-wide";
+  wide.width = 1056;
+  wide.height = 300;
+  return "<div class=\"on-wide\">" + svg_chart(wide) + "</div><div class=\"on-narrow\">" + svg_chart(chart) + "</div>";
+}
+
+std::string figure(Chart chart, const std::string& caption, const std::string& mark_name = "",
+                   Size size = Size::kHalf) {
+  chart.buckets = chart.lines.size() > 3 ? 90 : 220;
+  chart.description = describe(chart) + chart.description;
+  const std::string smoothing = chart.window > 1 ? " data-window=\"" + std::to_string(chart.window) + "\"" : "";
+  return std::string("<figure class=\"card") + (size == Size::kWide ? " wide" : "") + "\"" + smoothing +
+         "><figcaption><h3>" + escape_foreign(chart.title) + "</h3><p>" + escape_html(caption) + "</p>" +
+         legend(chart, mark_name) + "</figcaption>" + drawings(chart, size) + "</figure>";
+}
+
+/// Steps that the curves of a phase are averaged over. It is the same for all runs, or their curves could not be
+/// compared; and it is that of the shortest, whose shape a longer one would wash out.
+size_t window_of(const std::vector<RunData>& runs, std::string_view phase) {
+  size_t shortest = std::numeric_limits<size_t>::max();
+  for (const RunData& run : runs) {
+    const auto steps =
+        std::count_if(run.metrics.begin(), run.metrics.end(), [&](const MetricRow& row) { return row.phase == phase; });
+    if (steps > 0) shortest = std::min(shortest, static_cast<size_t>(steps));
+  }
+  return shortest == std::numeric_limits<size_t>::max() ? 1 : smoothing_window(shortest);
+}
+
+std::string note_on(size_t window) {
+  if (window <= 1) return "";
+  return "<p class=\"note\">Bold: moving average over " + format_count(static_cast<int64_t>(window)) +
+         " steps. Faint: each step.</p>";
+}
+
+/// Curves of one metric, a colour per run.
+std::vector<ChartLine> lines_of(const std::vector<RunData>& runs, std::string_view phase, std::string_view key,
+                                const std::string& name) {
+  std::vector<ChartLine> lines;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    std::vector<ChartPoint> points = metric_curve(runs[i], phase, key);
+    if (points.empty()) continue;
+    lines.push_back({runs.size() == 1 ? name : runs[i].name, std::move(points), static_cast<int>(i)});
+  }
+  return lines;
+}
+
+Chart chart_of(const Figure& spec, const std::string& id, const std::string& title, size_t window) {
+  Chart chart;
+  chart.window = window;
+  chart.id = id;
+  chart.title = title;
+  chart.percent = spec.percent;
+  chart.from_zero = spec.from_zero;
+  chart.may_be_log = spec.may_be_log;
+  return chart;
+}
+
+std::string draw(const Figure& spec, const std::vector<RunData>& runs, Size size = Size::kHalf) {
+  std::string out;
+  const size_t window = window_of(runs, spec.phase);
+  Chart together = chart_of(spec, std::string("chart-") + spec.curves[0].key, spec.title, window);
+  for (const Curve& curve : spec.curves) {
+    std::vector<ChartLine> lines = lines_of(runs, spec.phase, curve.key, curve.name);
+    if (lines.empty()) continue;
+    if (runs.size() == 1) {
+      lines[0].color = static_cast<int>(together.lines.size());
+      together.lines.push_back(std::move(lines[0]));
+      continue;
+    }
+    Chart chart = chart_of(spec, std::string("chart-") + curve.key, curve.title ? curve.title : spec.title, window);
+    chart.lines = std::move(lines);
+    out += figure(std::move(chart), curve.caption ? curve.caption : spec.caption);
+  }
+  if (!together.lines.empty()) out += figure(std::move(together), spec.caption, "", size);
+  return out;
+}
+
+/// Accuracy is a share of problems; beside rewards of quite another size its points would only lie flat.
+bool shares_scale(const std::vector<ChartLine>& lines) {
+  for (const ChartLine& line : lines) {
+    for (const ChartPoint& point : line.points) {
+      if (drawable(point.y) && (point.y < -1.05 || point.y > 1.55)) return false;
+    }
+  }
+  return true;
+}
+
+constexpr size_t kMaxMarks = 40;  // per run; more would bury the curve
+
+std::vector<ChartMark> eval_marks(const std::vector<RunData>& runs) {
+  std::vector<ChartMark> marks;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const RunSummary summary = summarize(runs[i]);
+    const size_t count = summary.evals.size();
+    for (size_t k = 0; k < count; ++k) {
+      const EvalPoint& eval = summary.evals[k];
+      if (k * kMaxMarks / count == (k + 1) * kMaxMarks / count && k != 0 && k + 1 != count) continue;
+      const bool named = runs.size() == 1 && (k == 0 || k + 1 == count);
+      marks.push_back({static_cast<double>(eval.step), eval.mean, eval.low, eval.high, named ? format_mean(eval) : "",
+                       runs.size() == 1 ? 1 : static_cast<int>(i), k == 0 && count > 1});
+    }
+  }
+  return marks;
+}
+
+std::string mark_legend(const std::vector<RunData>& runs) {
+  return std::string(runs.size() == 1 ? "s1\"></i>" : "ink\"></i>") + "evaluation " + evaluation_name(runs) +
+         ", 95 % interval";
+}
+
+std::string reward_figure(const std::vector<RunData>& runs) {
+  Chart chart;
+  chart.id = "chart-reward";
+  chart.title = "Reward";
+  chart.height = 250;
+  chart.window = window_of(runs, "rl");
+  chart.lines = lines_of(runs, "rl", "reward/mean", "mean reward of the step’s completions");
+  std::vector<ChartMark> marks = eval_marks(runs);
+  if (chart.lines.empty() && marks.empty()) return "";
+  const std::string measure = evaluation_name(runs);
+  const std::string caption = "Mean reward of the completions sampled in each step.";
+  const std::string of_marks =
+      (measure == "accuracy" ? "share of held-out problems solved" : "mean over the held-out problems") +
+      std::string(", with its 95 % interval.");
+  if (!chart.lines.empty() && (measure == "reward" || shares_scale(chart.lines))) {
+    const std::string name = marks.empty() ? "" : mark_legend(runs);
+    chart.marks = std::move(marks);
+    return figure(chart, caption + (name.empty() ? "" : " Points: " + of_marks), name, Size::kWide);
+  }
+  std::string out = chart.lines.empty() ? "" : figure(chart, caption, "", Size::kWide);
+  if (marks.empty()) return out;
+  Chart evals = chart_of({"", "", "", {}, measure == "accuracy"}, "chart-eval", "Evaluation " + measure, 1);
+  evals.marks = std::move(marks);
+  return out + figure(std::move(evals), "Points: " + of_marks, mark_legend(runs));
+}
+
+/// A curve for each reward function, where there are several: one chart for one run, one chart per function for more.
+std::string function_figures(const std::vector<RunData>& runs) {
+  constexpr std::string_view kPrefix = "reward/function/";
+  std::set<std::string> keys;
+  for (const RunData& run : runs)
+    for (const MetricRow& row : run.metrics)
+      for (auto value = row.values.lower_bound(kPrefix); value != row.values.end() && value->first.starts_with(kPrefix);
+           ++value)
+        keys.insert(value->first);
+  const std::string caption = "Mean before its weight, over the completions of the step that it judged.";
+  Chart together;
+  together.id = "chart-functions";
+  together.title = "Reward functions";
+  together.window = window_of(runs, "rl");
+  std::string out;
+  for (const std::string& key : keys) {
+    const std::string name = key.substr(kPrefix.size());
+    std::vector<ChartLine> lines = lines_of(runs, "rl", key, name);
+    if (lines.empty()) continue;
+    Chart chart = together;
+    chart.lines = std::move(lines);
+    if (runs.size() == 1) {
+      chart.lines[0].color = static_cast<int>(together.lines.size());
+      together.lines.push_back(std::move(chart.lines[0]));
+      continue;
+    }
+    chart.id = "chart-function-" + std::to_string(std::distance(keys.begin(), keys.find(key)));
+    chart.title = "Reward function " + name;
+    out += figure(std::move(chart), caption);
+  }
+  if (!together.lines.empty()) out += figure(std::move(together), caption);
+  return out;
+}
+
+}  // namespace
+
+std::string chart_sections(const std::vector<RunData>& runs) {
+  std::string rl = reward_figure(runs) + function_figures(runs);
+  for (const Figure& spec : rl_figures()) rl += draw(spec, runs);
+  const Figure sft{
+      "sft",
+      "Supervised loss",
+      "Nats per token of the demonstrations.",
+      {{"sft/loss", "batch", "Supervised loss, each batch"},
+       {"sft/loss_average", "running average", "Supervised loss, running average",
+        "Nats per token of the demonstrations, averaged with weights that fall by 0.95 from batch to batch."}},
+      false,
+      true};
+  const std::string supervised = draw(sft, runs, Size::kWide);
+  std::string out;
+  if (!rl.empty())
+    out += "<section><h2>Reinforcement learning</h2>" + note_on(window_of(runs, "rl")) + "<div class=\"charts\">" + rl +
+           "</div></section>";
+  if (!supervised.empty())
+    out += "<section><h2>Supervised fine-tuning</h2>" + note_on(window_of(runs, "sft")) + "<div class=\"charts\">" +
+           supervised + "</div></section>";
+  return out;
+}
+
+}  // namespace keel

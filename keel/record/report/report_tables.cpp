@@ -1,0 +1,337 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "keel/core/console.h"
+#include "keel/record/charts/html.h"
+#include "keel/record/report/report_parts.h"
+
+namespace keel {
+namespace {
+
+struct NamedMetric {
+  const char* key;
+  const char* name;
+  Unit unit;
+};
+
+constexpr std::array<NamedMetric, 29> kMetrics{{
+    {"reward/mean", "Reward, mean", Unit::kNumber},
+    {"reward/std", "Reward, standard deviation", Unit::kNumber},
+    {"reward/zero_std_groups", "Groups with equal rewards", Unit::kShare},
+    {"policy/entropy", "Entropy, nats per token", Unit::kNumber},
+    {"policy/kl_behavior", "KL to the behavior policy", Unit::kNumber},
+    {"trust_region/masked", "Blocked tokens", Unit::kShare},
+    {"trust_region/masked_positive", "Blocked, positive advantage", Unit::kShare},
+    {"trust_region/masked_negative", "Blocked, negative advantage", Unit::kShare},
+    {"trust_region/divergence_mean", "Divergence, mean", Unit::kNumber},
+    {"trust_region/divergence_max", "Divergence, largest", Unit::kNumber},
+    {"trust_region/divergence_infinite", "Divergence, infinite", Unit::kNumber},
+    {"mismatch/abs_prob_mean", "|π − μ| at equal parameters, mean", Unit::kNumber},
+    {"mismatch/abs_prob_max", "|π − μ| at equal parameters, largest", Unit::kNumber},
+    {"ratio/mean", "Ratio π/μ, mean", Unit::kNumber},
+    {"ratio/max", "Ratio π/μ, largest", Unit::kNumber},
+    {"ratio/clamped", "Ratio, clamped", Unit::kNumber},
+    {"completion/length_mean", "Completion length, mean", Unit::kNumber},
+    {"completion/length_max", "Completion length, largest", Unit::kCount},
+    {"completion/truncated", "Truncated completions", Unit::kShare},
+    {"optimizer/grad_norm", "Gradient norm", Unit::kNumber},
+    {"optimizer/lr", "Learning rate", Unit::kNumber},
+    {"skipped_steps", "Skipped updates", Unit::kNumber},
+    {"time/rollout", "Time, rollouts", Unit::kSeconds},
+    {"time/reward", "Time, rewards", Unit::kSeconds},
+    {"time/train", "Time, training", Unit::kSeconds},
+    {"time/checkpoint", "Time, checkpoint", Unit::kSeconds},
+    {"throughput/rollout_tokens_per_s", "Rollout tokens per second", Unit::kCount},
+    {"throughput/train_tokens_per_s", "Training tokens per second", Unit::kCount},
+    {"memory/peak_bytes", "Peak memory", Unit::kBytes},
+}};
+
+/// A small number for a headline: 3.0×10⁻⁷ rather than 3e-7.
+std::string as_power(double value) {
+  const std::string text = format_number(value, 2);
+  const size_t exponent = text.find('e');
+  if (exponent == std::string::npos) return text;
+  std::string power = text.substr(exponent + 1);
+  if (power[0] == '-') power.replace(0, 1, "−");
+  return text.substr(0, exponent) + "×10<sup>" + power + "</sup>";
+}
+
+std::string tile(const std::string& name, const std::string& value, const std::string& below) {
+  return "<div class=\"tile\"><dt>" + name + "</dt><dd><b>" + value + "</b>" +
+         (below.empty() ? "" : "<span>" + below + "</span>") + "</dd></div>";
+}
+
+std::string plural(int64_t count, const std::string& noun) {
+  return format_count(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string interval(const EvalPoint& eval) {
+  if (!eval.is_accuracy) return format_number(eval.low) + " to " + format_number(eval.high);
+  return format_number(eval.low * 100) + "–" + format_number(eval.high * 100) + " %";
+}
+
+std::string evaluation_tile(const RunSummary& summary) {
+  if (!summary.before && !summary.after) return "";
+  const EvalPoint& last = summary.after ? *summary.after : *summary.before;
+  const std::string problems = last.count > 0 ? ", " + format_count(last.count) + " problems" : "";
+  const std::string name = last.is_accuracy ? "Accuracy" : "Held-out reward";
+  if (!summary.before || !summary.after) {
+    return tile(summary.after ? name : name + ", before", format_mean(last),
+                "95 % interval " + interval(last) + problems);
+  }
+  return tile(name + ", before → after",
+              "<span class=\"before\">" + format_mean(*summary.before) + " →</span> " + format_mean(last),
+              "95 % intervals " + interval(*summary.before) + " → " + interval(last) + problems);
+}
+
+/// Rows of the data that gave no prompt, in training and in the last evaluation.
+std::string left_out_tile(const RunData& run) {
+  double too_long = 0, bad = 0, limit = 0, eval_too_long = 0, eval_bad = 0;
+  for (const MetricRow& row : run.metrics) {
+    const auto value = [&](const char* key) {
+      const auto found = row.values.find(key);
+      return found != row.values.end() && drawable(found->second) ? found->second : 0;
+    };
+    too_long += value("data/too_long");
+    bad += value("data/bad_rows");
+    limit = std::max({limit, value("data/max_prompt_tokens"), value("eval/max_prompt_tokens")});
+    if (row.phase == "eval") eval_too_long = value("eval/too_long"), eval_bad = value("eval/bad_rows");
+  }
+  const auto words = [&](double long_ones, double bad_ones, const std::string& where) {
+    std::string text;
+    if (long_ones > 0)
+      text = plural(static_cast<int64_t>(long_ones), "prompt") + " of more than " +
+             plural(static_cast<int64_t>(limit), "token");
+    if (bad_ones > 0) text += (text.empty() ? "" : ", ") + plural(static_cast<int64_t>(bad_ones), "bad row");
+    return text.empty() ? "" : where + text;
+  };
+  const std::string training = words(too_long, bad, "training: "),
+                    held_out = words(eval_too_long, eval_bad, "evaluation: ");
+  if (training.empty() && held_out.empty()) return "";
+  return tile("Left out of the data", format_count(static_cast<int64_t>(too_long + bad)),
+              training + (training.empty() || held_out.empty() ? "" : "; ") + held_out);
+}
+
+std::string header_row(const std::vector<std::string>& names) {
+  std::string out = "<thead><tr>";
+  for (const std::string& name : names) out += "<th scope=\"col\">" + name + "</th>";
+  return out + "</tr></thead>";
+}
+
+std::string body_row(const std::string& head, const std::vector<std::string>& cells) {
+  std::string out = "<tr><th scope=\"row\">" + head + "</th>";
+  for (const std::string& cell : cells) out += "<td>" + cell + "</td>";
+  return out + "</tr>";
+}
+
+std::string metric_row(const RunData& run, const std::string& key, const std::string& name, Unit unit) {
+  double first = NAN, last = NAN, sum = 0, low = NAN, high = NAN;
+  size_t count = 0;
+  for (const ChartPoint& point : metric_curve(run, "rl", key)) {
+    if (!drawable(point.y)) continue;
+    if (count++ == 0) first = low = high = point.y;
+    last = point.y;
+    sum += point.y;
+    low = std::min(low, point.y);
+    high = std::max(high, point.y);
+  }
+  if (count == 0) return "";
+  const double mean = sum / static_cast<double>(count);
+  std::vector<std::string> cells;
+  for (const double value : {first, last, mean, low, high}) cells.push_back(format_value(value, unit));
+  return body_row(name, cells);
+}
+
+using Settings = std::map<std::string, std::string>;
+
+/// A value of config.yaml without the marks of YAML: a, b for [a, "b"].
+std::string without_marks(std::string value) {
+  if (value.starts_with('[') && value.ends_with(']')) value = value.substr(1, value.size() - 2);
+  std::erase(value, '"');
+  return value;
+}
+
+/// By path, as config.yaml has them; the items of a list are joined. A folder of an older program tells no more: which
+/// of them have an effect is then a guess, and null is called what it is.
+Settings configured(const RunData& run) {
+  Settings settings;
+  for (const auto& [path, value] : flatten_config(run.config)) {
+    std::string& text = settings[path];
+    text += (text.empty() ? "" : ", ") + (value == "null" ? "default" : without_marks(value));
+  }
+  const auto is_set = [&](const char* path) {
+    const auto found = settings.find(path);
+    return found != settings.end() && !found->second.empty();
+  };
+  const bool own_model = is_set("model.path"), own_data = is_set("data.files");
+  std::erase_if(settings, [&](const auto& setting) {
+    const std::string& path = setting.first;
+    if (path.starts_with("model.")) return own_model ? path != "model.path" : path == "model.path";
+    return own_data ? path.starts_with("task.") : path.starts_with("data.");
+  });
+  return settings;
+}
+
+Settings settings_of(const RunData& run) { return run.used.empty() ? configured(run) : run.used; }
+
+}  // namespace
+
+std::string format_mean(const EvalPoint& eval) {
+  return eval.is_accuracy ? format_percent(eval.mean) : format_number(eval.mean);
+}
+
+std::string evaluation_name(const std::vector<RunData>& runs) {
+  std::set<std::string> names;
+  for (const RunData& run : runs)
+    for (const EvalPoint& eval : summarize(run).evals) names.insert(eval.name());
+  return names.size() > 1 ? "accuracy or reward" : names.empty() ? "accuracy" : *names.begin();
+}
+
+std::string format_percent(double share) {
+  if (!std::isfinite(share)) return "–";
+  const double percent = share * 100, size = std::fabs(percent);
+  if (size < 0.995) return format_number(percent, 2) + " %";
+  const double tenths = std::round(percent * 10);
+  const bool whole = std::fmod(tenths, 10) == 0;
+  return format_number(tenths / 10, 9) + (whole ? ".0 %" : " %");
+}
+
+std::string format_signed(double value) {
+  const std::string size = format_number(std::fabs(value));
+  return value > 0 ? "+" + size : value < 0 ? "−" + size : size;
+}
+
+std::string format_value(double value, Unit unit) {
+  if (!drawable(value)) return "–";
+  const bool countable = std::fabs(value) < 1e15;
+  switch (unit) {
+    case Unit::kShare:
+      return format_percent(value);
+    case Unit::kCount:
+      return countable ? format_count(std::llround(value)) : format_number(value);
+    case Unit::kSeconds:
+      return value == 0 ? "0" : format_duration(value);
+    case Unit::kBytes:
+      return countable ? format_count(std::llround(value)) + "B" : format_number(value);
+    case Unit::kNumber:
+      break;
+  }
+  return format_number(value, std::fabs(value) >= 1000 ? 5 : 3);
+}
+
+std::string setting(const RunData& run, const std::string& path) {
+  const Settings settings = settings_of(run);
+  const auto found = settings.find(path);
+  return found == settings.end() ? "" : found->second;
+}
+
+std::string headline_tiles(const RunData& run) {
+  const RunSummary summary = summarize(run);
+  std::string out = evaluation_tile(summary);
+  if (drawable(summary.best_reward)) {
+    out += tile(
+        "Best reward", format_number(summary.best_reward),
+        "at step " + format_count(summary.best_reward_step) + "; last ten steps " + format_number(summary.last_reward));
+  }
+  if (drawable(summary.masked))
+    out += tile("Blocked tokens", format_percent(summary.masked), "by the trust region, mean over steps");
+  if (drawable(summary.mismatch)) {
+    out += tile("Mean |π − μ|", as_power(summary.mismatch), "trainer against sampler, equal parameters");
+  }
+  if (drawable(summary.rollout_tokens_per_s)) {
+    out += tile("Rollout tokens/s", format_value(summary.rollout_tokens_per_s, Unit::kCount),
+                drawable(summary.train_tokens_per_s)
+                    ? "training " + format_value(summary.train_tokens_per_s, Unit::kCount) + " per second"
+                    : "");
+  }
+  out += left_out_tile(run);
+  if (summary.seconds > 0) {
+    out += tile("Time", format_duration(summary.seconds),
+                plural(summary.rl_steps, "RL step") +
+                    (summary.sft_steps > 0 ? ", " + plural(summary.sft_steps, "SFT step") : ""));
+  }
+  return out.empty() ? "" : "<dl class=\"tiles\">" + out + "</dl>";
+}
+
+std::string comparison_table(const std::vector<RunData>& runs) {
+  const std::string measure = evaluation_name(runs);
+  std::string out =
+      "<section><h2>Comparison</h2><div class=\"scroll\"><table>" +
+      header_row({"Run", "Held-out " + measure + ", before", "after", "95 % interval", "Best reward", "Reward, last 10",
+                  "Blocked", "Mean |π&nbsp;−&nbsp;μ|", "Entropy, last 10", "Tokens/s", "Time"}) +
+      "<tbody>";
+  double best = -std::numeric_limits<double>::infinity();
+  for (const RunData& run : runs) {
+    const RunSummary summary = summarize(run);
+    if (summary.after) best = std::max(best, summary.after->mean);
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const RunSummary s = summarize(runs[i]);
+    const std::string after = s.after ? format_mean(*s.after) : "–";
+    const bool is_best = s.after && s.after->mean == best;
+    out += body_row(
+        "<i class=\"key s" + std::to_string(i % 7) + "\"></i>" + escape_foreign(runs[i].name),
+        {s.before ? format_mean(*s.before) : "–", is_best ? "<b>" + after + "</b>" : after,
+         s.after ? interval(*s.after) : "–", format_value(s.best_reward, Unit::kNumber),
+         format_value(s.last_reward, Unit::kNumber), format_value(s.masked, Unit::kShare), as_power(s.mismatch),
+         format_value(s.entropy_last, Unit::kNumber), format_value(s.rollout_tokens_per_s, Unit::kCount),
+         s.seconds > 0 ? format_duration(s.seconds) : "–"});
+  }
+  return out + "</tbody></table></div><p class=\"note\">Bold: the highest held-out " + measure +
+         ". The intervals cover the choice of "
+         "evaluation problems, not the seed of the run.</p></section>";
+}
+
+std::string differing_settings(const std::vector<RunData>& runs) {
+  // One way for all of them: a setting without effect is missing in one list and there in the other.
+  const bool all_used = std::ranges::none_of(runs, [](const RunData& run) { return run.used.empty(); });
+  std::vector<Settings> settings;
+  std::set<std::string> paths;
+  for (const RunData& run : runs) {
+    settings.push_back(all_used ? run.used : configured(run));
+    for (const auto& [path, value] : settings.back()) paths.insert(path);
+  }
+  std::vector<std::string> names{"Setting"};
+  for (const RunData& run : runs) names.push_back(escape_foreign(run.name));
+  std::string rows;
+  for (const std::string& path : paths) {
+    std::vector<std::string> cells;
+    std::set<std::string> different;
+    for (const auto& of_run : settings) {
+      const auto found = of_run.find(path);
+      cells.push_back(found == of_run.end() ? "–" : escape_foreign(shorten(found->second, 80)));
+      different.insert(found == of_run.end() ? "" : found->second);
+    }
+    const bool is_name = path == "run.name" || path == "run.dir";
+    if (different.size() > 1 && !is_name) rows += body_row("<code>" + escape_foreign(path) + "</code>", cells);
+  }
+  if (rows.empty()) return "";
+  return "<section><h2>Settings that differ</h2><div class=\"scroll\"><table class=\"text\">" + header_row(names) +
+         "<tbody>" + rows + "</tbody></table></div></section>";
+}
+
+std::string numbers_table(const RunData& run) {
+  std::set<std::string> unnamed;
+  for (const MetricRow& row : run.metrics) {
+    if (row.phase != "rl") continue;
+    for (const auto& [key, value] : row.values) unnamed.insert(key);
+  }
+  unnamed.erase("updates");
+  std::string rows;
+  for (const NamedMetric& metric : kMetrics) {
+    rows += metric_row(run, metric.key, metric.name, metric.unit);
+    unnamed.erase(metric.key);
+  }
+  for (const std::string& key : unnamed)
+    rows += metric_row(run, key, "<code>" + escape_foreign(key) + "</code>", Unit::kNumber);
+  if (rows.empty()) return "";
+  return "<section><h2>All numbers</h2><p class=\"note\">Over the RL steps.</p><div class=\"scroll\"><table>" +
+         header_row({"Metric", "First", "Last", "Mean", "Smallest", "Largest"}) + "<tbody>" + rows +
+         "</tbody></table></div></section>";
+}
+
+}  // namespace keel

@@ -1,0 +1,138 @@
+#include "keel/reward/functions/answer_rewards.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "keel/core/foreign_text.h"
+#include "keel/core/strings.h"
+#include "keel/math/choice_in.h"
+#include "keel/math/extract.h"
+#include "keel/math/number_in.h"
+#include "keel/math/verifier.h"
+#include "keel/text/characters/unicode.h"
+#include "keel/text/characters/utf8.h"
+
+namespace keel {
+namespace {
+
+std::string final_answer(std::string_view completion) {
+  return extract_math_answer(completion).value_or(std::string());
+}
+
+/// An answer that completions are compared with.
+struct Gold {
+  std::string text;                // a string as it is, a number as JSON writes it
+  std::optional<int64_t> integer;  // where it is one
+};
+
+/// Those of a prompt, any of which is right; none where one is neither text nor number.
+std::vector<Gold> golds_of(const Json& answer) {
+  std::vector<Gold> golds;
+  for (const Json& value : answer.is_array() ? answer : Json::array({answer})) {
+    if (!value.is_string() && !value.is_number()) return {};
+    golds.push_back({.text = value.is_string() ? value.get<std::string>() : value.dump(),
+                     .integer = value.is_number_integer() ? std::optional(value.get<int64_t>()) : std::nullopt});
+  }
+  return golds;
+}
+
+/// A reward of 1 or 0 by a test of the gold answers and a sample, and how the test reads the sample's answer.
+class AnswerReward final : public Reward {
+ public:
+  using Test = std::function<bool(const Gold& gold, const RewardSample& sample)>;
+  using Reader = std::function<FinalAnswer(const std::string& completion)>;
+  AnswerReward(Test test, Reader reader) : test_(std::move(test)), reader_(std::move(reader)) {}
+
+  std::optional<FinalAnswer> answer(const RewardSample& sample) const override { return reader_(sample.completion); }
+  bool right_or_wrong() const override { return true; }
+
+  Scores operator()(std::span<const RewardSample> samples) const override {
+    Scores scores{.rewards = std::vector<std::optional<double>>(samples.size()), .failures = {}};
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const std::vector<Gold> golds = golds_of(samples[i].prompt.answer);
+      const auto equals = [&](const Gold& gold) { return test_(gold, samples[i]); };
+      if (golds.empty())
+        scores.failures[i] = objection(samples[i].prompt.answer);
+      else
+        scores.rewards[i] = std::any_of(golds.begin(), golds.end(), equals) ? 1 : 0;
+    }
+    return scores;
+  }
+
+  std::string objection(const Json& answer) const override {
+    if (!golds_of(answer).empty()) return "";
+    if (answer.is_null()) return "it has no answer";
+    return "its answer is " + printable(answer.dump()) + "; wanted a text, a number, or a list of such";
+  }
+
+ private:
+  Test test_;
+  Reader reader_;
+};
+
+/// The fewest digits that are this number: "12" for 12.0.
+std::string shortest(double number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), number + 0.0).ptr};  // 0 has no sign
+}
+
+bool numerically_equal(double tolerance, const Gold& gold, const RewardSample& sample) {
+  const std::optional<double> want = number_in(final_answer(gold.text)),
+                              got = number_in(final_answer(sample.completion));
+  return want && got && std::abs(*got - *want) <= tolerance * std::max(1.0, std::abs(*want));
+}
+
+std::optional<char> gold_letter(const Gold& gold) {
+  if (!gold.integer) {
+    const std::optional<char> plain = choice_in(gold.text);
+    return plain ? plain : choice_in(final_answer(gold.text));
+  }
+  if (*gold.integer < 0 || *gold.integer > 25) return std::nullopt;
+  return static_cast<char>('A' + *gold.integer);
+}
+
+}  // namespace
+
+std::unique_ptr<Reward> math_reward() {
+  return std::make_unique<AnswerReward>(
+      [](const Gold& gold, const RewardSample& sample) { return verify_math(gold.text, sample.completion).correct; },
+      [](const std::string& completion) { return FinalAnswer{.text = final_answer(completion), .is_math = true}; });
+}
+
+std::unique_ptr<Reward> exact_reward(bool ignore_case) {
+  const auto form = [ignore_case](std::string_view answer) {
+    return ignore_case ? text::fold_case(text::lossy_utf8(trimmed(answer))) : std::string(trimmed(answer));
+  };
+  return std::make_unique<AnswerReward>(
+      [form](const Gold& gold, const RewardSample& sample) {
+        return form(sample.completion) == form(gold.text) || form(final_answer(sample.completion)) == form(gold.text);
+      },
+      [form](const std::string& completion) { return FinalAnswer{.text = form(final_answer(completion))}; });
+}
+
+std::unique_ptr<Reward> numeric_reward(double tolerance) {
+  return std::make_unique<AnswerReward>(
+      [tolerance](const Gold& gold, const RewardSample& sample) { return numerically_equal(tolerance, gold, sample); },
+      [](const std::string& completion) {
+        const std::optional<double> number = number_in(final_answer(completion));
+        return FinalAnswer{.text = number ? shortest(*number) : ""};
+      });
+}
+
+std::unique_ptr<Reward> choice_reward() {
+  return std::make_unique<AnswerReward>(
+      [](const Gold& gold, const RewardSample& sample) {
+        const std::optional<char> want = gold_letter(gold);
+        return want && choice_in(final_answer(sample.completion)) == want;
+      },
+      [](const std::string& completion) {
+        const std::optional<char> letter = choice_in(final_answer(completion));
+        return FinalAnswer{.text = letter ? std::string(1, *letter) : ""};
+      });
+}
+
+}  // namespace keel

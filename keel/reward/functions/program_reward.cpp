@@ -1,0 +1,130 @@
+#include "keel/reward/functions/program_reward.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "keel/core/console.h"
+#include "keel/core/files/json_file.h"
+#include "keel/core/foreign_text.h"
+
+namespace keel {
+namespace {
+
+std::string request_text(std::span<const RewardSample> samples, uint64_t id) {
+  Json request = {{"id", id}};
+  for (const char* key : {"prompts", "messages", "completions", "answers", "sources", "extra", "completion_ids",
+                          "stopped", "steps", "query", "labels"})
+    request[key] = Json::array();
+  for (const RewardSample& sample : samples) {
+    const Prompt& prompt = sample.prompt;
+    request["prompts"].push_back(prompt.text);
+    request["messages"].push_back(prompt.messages);
+    request["completions"].push_back(sample.completion);
+    request["answers"].push_back(prompt.answer);
+    request["sources"].push_back(prompt.source);
+    request["extra"].push_back(prompt.extra);
+    request["completion_ids"].push_back(sample.tokens ? Json(*sample.tokens) : Json());
+    request["stopped"].push_back(sample.stopped);
+    request["steps"].push_back(sample.policy_version);
+    request["query"].push_back(prompt.text + sample.spelled);  // what OpenRLHF's reward servers read
+    request["labels"].push_back(prompt.answer);
+  }
+  return json_line(request);
+}
+
+/// The reply as an object; a ChannelError when it is no answer to this request.
+Json parse_reply(const std::string& text, uint64_t id) {
+  Json reply;
+  try {
+    reply = parse_json(text, {.depth = kDataDepth});
+  } catch (const JsonFault& fault) {
+    throw ChannelError("answered " + printable(text) + ", which is " + fault.what() +
+                       "; wanted one line of JSON, {\"rewards\": [...]}");
+  }
+  if (reply.is_array()) reply = Json::object({{"rewards", reply}});
+  if (!reply.is_object() || !(reply.contains("rewards") || reply.contains("error")))
+    throw ChannelError("answered " + printable(text) + "; wanted one line of JSON, {\"rewards\": [...]}");
+  if (reply.contains("id") && reply["id"] != id)
+    throw ChannelError("answered request " + reply["id"].dump() + " instead of " + std::to_string(id));
+  return reply;
+}
+
+/// Sees that there is one reward for each completion.
+void check_reply(const Json& reply, size_t count) {
+  if (reply.contains("error"))
+    throw ChannelError(reply["error"].is_string() ? reply["error"].get<std::string>() : reply["error"].dump());
+  // Not tried again with one completion each, where a function that always gives one would be right by accident.
+  if (!reply["rewards"].is_array() || reply["rewards"].size() != count)
+    throw ChannelDown("gave " + std::to_string(reply["rewards"].size()) + " rewards for " + std::to_string(count) +
+                      " completions");
+}
+
+Scores scores_of(const Json& reply) {
+  Scores scores;
+  for (const Json& reward : reply["rewards"]) {
+    const size_t place = scores.rewards.size();
+    scores.rewards.emplace_back(reward.is_number()    ? std::optional<double>(reward.get<double>())
+                                : reward.is_boolean() ? std::optional<double>(reward.get<bool>())
+                                                      : std::nullopt);
+    if (!reward.is_null() && !scores.rewards.back())
+      scores.failures[place] = "the reward is " + printable(reward.dump()) + "; wanted a number or null";
+  }
+  const Json errors = reply.value("errors", Json::object());
+  for (size_t i = 0; errors.is_object() && i < scores.rewards.size(); ++i) {
+    const auto error = errors.find(std::to_string(i));
+    if (error == errors.end()) continue;
+    scores.failures[i] = error->is_string() ? error->get<std::string>() : error->dump();
+    scores.rewards[i] = std::nullopt;
+  }
+  return scores;
+}
+
+}  // namespace
+
+Scores ProgramReward::ask(std::span<const RewardSample> samples) const {
+  const uint64_t id = next_id_++;
+  Json reply;
+  channel_->exchange(request_text(samples, id), [&](const std::string& text) { reply = parse_reply(text, id); });
+  tell_tracebacks(reply);
+  check_reply(reply, samples.size());
+  return scores_of(reply);
+}
+
+/// Each that was not told before, by the place it comes from: a function that fails on every completion says so once.
+void ProgramReward::tell_tracebacks(const Json& reply) const {
+  constexpr size_t kMostTold = 100, kMostBytes = 20000;
+  const Json tracebacks = reply.value("tracebacks", Json::array());
+  if (!tracebacks.is_array()) return;
+  const std::scoped_lock lock(told_mutex_);
+  for (const Json& entry : tracebacks) {
+    const Json where = entry.is_object() ? entry.value("where", Json()) : Json();
+    const Json text = entry.is_object() ? entry.value("text", Json()) : Json();
+    if (!where.is_string() || !text.is_string() || told_.size() >= kMostTold || !told_.insert(where).second) continue;
+    const std::string shown = text.get<std::string>().substr(0, kMostBytes);
+    std::fputs(escape_controls(shown, Newlines::kKeep).c_str(), stderr);
+  }
+}
+
+Scores ProgramReward::operator()(std::span<const RewardSample> samples) const {
+  Scores scores{.rewards = std::vector<std::optional<double>>(samples.size()), .failures = {}};
+  try {
+    return ask(samples);
+  } catch (const ChannelDown& error) {
+    for (size_t i = 0; i < samples.size(); ++i) scores.failures[i] = error.what();
+    return scores;
+  } catch (const ChannelError&) {
+    // Each again, alone.
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    try {
+      const Scores one = ask(samples.subspan(i, 1));
+      scores.rewards[i] = one.rewards[0];
+      if (!one.failures.empty()) scores.failures[i] = one.failures.at(0);
+    } catch (const ChannelError& error) {
+      scores.failures[i] = error.what();
+    }
+  }
+  return scores;
+}
+
+}  // namespace keel

@@ -1,0 +1,242 @@
+#include "keel/reward/programs/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "keel/core/error.h"
+#include "keel/core/interrupt.h"
+#include "keel/reward/programs/embedded.h"
+#include "keel/reward/programs/orphans.h"
+
+extern char** environ;
+
+namespace keel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Pipe {
+  FileHandle read, write;
+};
+
+Pipe make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    fail(ExitCode::kHealthGuard, "a pipe to a reward program cannot be made: ", strerror(errno));
+  return {FileHandle(ends[0]), FileHandle(ends[1])};
+}
+
+void set_non_blocking(const FileHandle& file) { fcntl(file.get(), F_SETFL, fcntl(file.get(), F_GETFL) | O_NONBLOCK); }
+
+/// Writing to a program that has ended is an error number here, not a signal that would end us.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~WithoutSigpipe() {
+    const timespec now = {};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &now);  // ours, if there was one
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+  bool was_pending_ = false;
+};
+
+/// Reads what is there; closes at the end of the stream.
+void read_some(FileHandle& file, std::string& to) {
+  char buffer[1 << 16];
+  const ssize_t count = read(file.get(), buffer, sizeof(buffer));
+  if (count > 0) to.append(buffer, static_cast<size_t>(count));
+  if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) file.close();
+}
+
+/// Writes what goes in; closes when nobody reads any more.
+void write_some(FileHandle& file, std::string_view& input) {
+  const ssize_t count = write(file.get(), input.data(), std::min(input.size(), size_t{1} << 16));
+  if (count > 0) input.remove_prefix(static_cast<size_t>(count));
+  if (count < 0 && errno != EAGAIN && errno != EINTR) file.close();
+}
+
+[[noreturn]] void refuse_start(const std::string& program, int error) {
+  fail(ExitCode::kBadConfiguration, "\"", program, "\" cannot be started: ", strerror(error),
+       "; check the path, and that it may be executed");
+}
+
+pid_t spawn(const SpawnRequest& request, const Pipe& input, const Pipe& output, const Pipe& errors) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, input.read.get(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output.write.get(), STDOUT_FILENO);
+  if (request.capture_errors) posix_spawn_file_actions_adddup2(&actions, errors.write.get(), STDERR_FILENO);
+  if (request.extra_input >= 0) posix_spawn_file_actions_adddup2(&actions, request.extra_input, 3);
+#if __GLIBC_PREREQ(2, 34)
+  posix_spawn_file_actions_addclosefrom_np(&actions, request.extra_input >= 0 ? 4 : 3);
+#endif
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  sigset_t set;
+  sigfillset(&set);
+  posix_spawnattr_setsigdefault(&attributes, &set);
+  sigemptyset(&set);
+  posix_spawnattr_setsigmask(&attributes, &set);
+
+  std::vector<char*> arguments;
+  for (const std::string& word : request.command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  int error = 0;
+  const pid_t pid = start_child([&] {
+    pid_t child = -1;
+    error = posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
+    return error == 0 ? child : -1;
+  });
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) refuse_start(request.command[0], error);
+  return pid;
+}
+
+/// Starts the program below a process that keeps hold of what it starts; `keeper` is the way to end that.
+pid_t spawn_kept(SpawnRequest request, const Pipe& input, const Pipe& output, const Pipe& errors, FileHandle& keeper) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    fail(ExitCode::kHealthGuard, "a socket to a reward program cannot be made: ", strerror(errno));
+  FileHandle ours(ends[0]), theirs(ends[1]);
+  const FileHandle program = file_in_memory("keel-sandbox", sandbox_program());
+  const std::string name = request.command[0];
+  request.command.insert(request.command.begin(), {path_for_children(program), "keep"});
+  request.extra_input = theirs.get();
+  take_in_orphans();
+  const pid_t pid = spawn(request, input, output, errors);
+  theirs.close();
+  int error = 0;
+  ssize_t count;
+  while ((count = read(ours.get(), &error, sizeof(error))) < 0 && errno == EINTR) continue;
+  if (count != sizeof(error)) error = ECHILD;
+  if (error != 0) {
+    ours.close();
+    collect_child(pid);
+    refuse_start(name, error);
+  }
+  keeper = std::move(ours);
+  return pid;
+}
+
+}  // namespace
+
+Deadline seconds_from_now(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+int milliseconds_until(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<long>(left, 0, 1000 * 1000));
+}
+
+ChildProcess::ChildProcess(const SpawnRequest& request) {
+  Pipe input = make_pipe(), output = make_pipe(), errors;
+  if (request.capture_errors) errors = make_pipe();
+  pid_ = request.kept ? spawn_kept(request, input, output, errors, keeper_) : spawn(request, input, output, errors);
+  input_ = std::move(input.write);
+  output_pipe_ = std::move(output.read);
+  error_pipe_ = std::move(errors.read);
+  for (const FileHandle* file : {&input_, &output_pipe_, &error_pipe_})
+    if (file->is_open()) set_non_blocking(*file);
+}
+
+ChildProcess::~ChildProcess() {
+  input_.close();
+  for (int i = 0; i < 50 && !has_ended(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(4));
+  kill();
+}
+
+Exchanged ChildProcess::exchange(const ExchangeRequest& request) {
+  const WithoutSigpipe guard;
+  std::string_view input = request.input;
+  while (true) {
+    if (request.close_input && input.empty()) input_.close();
+    const bool sent = input.empty() || !input_.is_open();
+    if (!request.close_input && sent && output_.find('\n') != std::string::npos) return Exchanged::kLine;
+    if (!output_pipe_.is_open() && !error_pipe_.is_open()) return Exchanged::kEnd;
+    if (output_.size() > request.max_output || errors_.size() > request.max_output) return Exchanged::kTooLong;
+    pollfd files[4] = {{sent ? -1 : input_.get(), POLLOUT, 0},
+                       {output_pipe_.get(), POLLIN, 0},
+                       {error_pipe_.get(), POLLIN, 0},
+                       {keeper_.get(), 0, 0}};  // closed ones are -1, which poll passes over
+    if (poll_unless_stopped(files, milliseconds_until(request.deadline)) <= 0) {
+      if (Clock::now() >= request.deadline) return Exchanged::kTimeout;
+      continue;
+    }
+    if (files[3].revents != 0 && files[1].revents == 0) return Exchanged::kEnd;  // nor is anything left to be read
+    if (files[0].revents != 0) write_some(input_, input);
+    if (files[1].revents != 0) read_some(output_pipe_, output_);
+    if (files[2].revents != 0) read_some(error_pipe_, errors_);
+  }
+}
+
+bool ChildProcess::has_ended() const {
+  siginfo_t info = {};
+  return reaped_ ||
+         (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0);
+}
+
+void ChildProcess::kill() {
+  if (reaped_) return;
+  if (keeper_.is_open()) {
+    shutdown(keeper_.get(), SHUT_RDWR);  // seen even where another process of ours has a copy
+    for (int i = 0; i < 2500 && !has_ended(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    keeper_.close();
+  }
+  ::kill(-pid_, SIGKILL);  // before the leader is reaped: until then nobody else can have its number
+  collect_child(pid_);
+  reaped_ = true;
+  end_orphans();
+  input_.close();
+  // Whoever still holds the output is dying; the end of the stream says that it is dead.
+  const Deadline patience = seconds_from_now(2);
+  char buffer[1 << 16];
+  while (output_pipe_.is_open() && Clock::now() < patience) {
+    pollfd file = {output_pipe_.get(), POLLIN, 0};
+    if (poll(&file, 1, milliseconds_until(patience)) > 0 && read(output_pipe_.get(), buffer, sizeof(buffer)) <= 0)
+      break;
+  }
+  output_pipe_.close();
+  error_pipe_.close();
+}
+
+std::string ChildProcess::ending() const {
+  siginfo_t info = {};
+  // The end of its output can be seen a moment before its end.
+  for (int i = 0; i < 250; ++i) {
+    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return "";
+    if (info.si_pid != 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  if (info.si_pid == 0) return "";
+  if (info.si_code == CLD_EXITED) return "exit code " + std::to_string(info.si_status);
+  return "signal " + std::to_string(info.si_status) + " (" + strsignal(info.si_status) + ")";
+}
+
+}  // namespace keel

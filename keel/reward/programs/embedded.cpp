@@ -1,0 +1,56 @@
+#include "keel/reward/programs/embedded.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "keel/core/error.h"
+
+// The build says where the files are: KEEL_REWARD_FOLDER, KEEL_SANDBOX_FILE.
+#define KEEL_EMBED(name, file)                                                       \
+  asm(".section .rodata\n.balign 16\n" #name "_begin:\n.incbin \"" file "\"\n" #name \
+      "_end:\n"                                                                      \
+      ".global " #name "_begin\n.global " #name "_end\n.text\n");                    \
+  extern "C" const char name##_begin[], name##_end[]
+
+KEEL_EMBED(keel_worker, KEEL_REWARD_FOLDER "/worker.py");
+KEEL_EMBED(keel_code_values, KEEL_REWARD_FOLDER "/code_values.py");
+KEEL_EMBED(keel_code_program, KEEL_REWARD_FOLDER "/code_program.py");
+KEEL_EMBED(keel_code_judge, KEEL_REWARD_FOLDER "/code_judge.py");
+KEEL_EMBED(keel_sandbox, KEEL_SANDBOX_FILE);
+
+namespace keel {
+
+std::string_view python_worker() { return {keel_worker_begin, keel_worker_end}; }
+std::string code_program() {
+  return std::string(keel_code_values_begin, keel_code_values_end) +
+         std::string(keel_code_program_begin, keel_code_program_end);
+}
+std::string code_judge() {
+  return std::string(keel_code_values_begin, keel_code_values_end) +
+         std::string(keel_code_judge_begin, keel_code_judge_end);
+}
+std::string_view sandbox_program() { return {keel_sandbox_begin, keel_sandbox_end}; }
+
+FileHandle file_in_memory(const char* name, std::string_view bytes) {
+  constexpr unsigned kExecutable = 0x10;  // MFD_EXEC, which kernels before 6.3 do not know and do not need
+  FileHandle file(memfd_create(name, MFD_CLOEXEC | kExecutable));
+  if (!file.is_open()) file = FileHandle(memfd_create(name, MFD_CLOEXEC));
+  bool good = file.is_open();
+  for (size_t done = 0; good && done < bytes.size();) {
+    const ssize_t count = write(file.get(), bytes.data() + done, bytes.size() - done);
+    good = count > 0;
+    done += good ? static_cast<size_t>(count) : 0;
+  }
+  if (!good || lseek(file.get(), 0, SEEK_SET) != 0)
+    fail(ExitCode::kHealthGuard, "a file in memory for a reward program cannot be made: ", strerror(errno));
+  return file;
+}
+
+std::string path_for_children(const FileHandle& file) {
+  return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file.get());
+}
+
+}  // namespace keel

@@ -1,0 +1,142 @@
+#include "keel/reward/reward_sum.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
+
+namespace keel {
+namespace {
+
+std::string list_of(const std::set<std::string>& sources) {
+  constexpr size_t kShown = 8;
+  std::string text;
+  size_t count = 0;
+  for (const std::string& source : sources)
+    if (count++ < kShown) text += (text.empty() ? "" : ", ") + printable(source);
+  return count > kShown ? text + " and " + std::to_string(count - kShown) + " more" : text;
+}
+
+/// `who` is what failed: "reward "math"".
+std::string complaint(const std::string& who, const RewardSample& sample, const std::string& why) {
+  std::string text = who + " failed on completion ";
+  text += std::to_string(sample.id) + " of prompt " + std::to_string(sample.prompt.id);
+  if (!sample.prompt.source.empty()) text += " (" + sample.prompt.source + ")";
+  return text + ", " + printable(sample.completion) + ": " + why;
+}
+
+}  // namespace
+
+bool RewardTerm::applies_to(const std::string& source) const {
+  return sources.empty() || std::find(sources.begin(), sources.end(), source) != sources.end();
+}
+
+Scores RewardSum::ask(const RewardTerm& term, std::span<const RewardSample> samples, Judgement& judgement) const {
+  Scores scores = (*term.reward)(samples);
+  if (scores.rewards.size() != samples.size())
+    fail(ExitCode::kInternal, "reward \"", term.name, "\" gave ", scores.rewards.size(), " rewards for ",
+         samples.size(), " completions");
+  for (size_t i = 0; i < samples.size(); ++i) {
+    std::optional<double>& reward = scores.rewards[i];
+    if (reward && !std::isfinite(*reward))
+      scores.failures.emplace(i, "the reward is " + std::to_string(*reward) + "; wanted a finite number");
+    if (const auto note = scores.notes.find(i); note != scores.notes.end())
+      judgement.notes.push_back(term.name + ": " + note->second);
+    const auto failure = scores.failures.find(i);
+    if (failure == scores.failures.end()) continue;
+    reward = worth_after(complaint("reward \"" + term.name + "\"", samples[i], failure->second), judgement);
+  }
+  return scores;
+}
+
+/// What stands in for a number that could not be had, where that does not stop the run.
+std::optional<double> RewardSum::worth_after(const std::string& failure, Judgement& judgement) const {
+  if (on_error_ == OnError::kStop)
+    fail(ExitCode::kRewardProgramFailed, failure,
+         ". Mend the function, or let the run go on with reward.on_error: zero (worth 0) or skip (left out)");
+  judgement.failures.push_back(failure);
+  return on_error_ == OnError::kZero ? std::optional<double>(0) : std::nullopt;
+}
+
+void RewardSum::require_finite_sums(std::span<const RewardSample> samples, Judgement& judgement) const {
+  constexpr double kLargest = 1e18;  // squares of advantages, and sums over groups, stay finite in 32 bits
+  for (size_t i = 0; i < samples.size(); ++i) {
+    std::optional<double>& total = judgement.totals[i];
+    if (!total || std::abs(*total) <= kLargest) continue;
+    std::ostringstream why;
+    why << "it is " << *total << " (";
+    const char* separator = "";
+    for (size_t t = 0; t < terms_.size(); ++t) {
+      const std::optional<double>& reward = judgement.terms[t][i];
+      if (!reward) continue;
+      why << separator << terms_[t].name << " gave " << *reward << " x " << terms_[t].weight;
+      separator = ", ";
+    }
+    why << "); wanted a finite number of at most " << kLargest;
+    total = worth_after(complaint("the sum of the rewards", samples[i], why.str()), judgement);
+  }
+}
+
+bool RewardSum::right_or_wrong() const {
+  std::set<std::string> taken;
+  for (const RewardTerm& term : terms_) {
+    if (!term.reward->right_or_wrong() || term.weight != 1) return false;
+    if (term.sources.empty() && terms_.size() > 1) return false;
+    for (const std::string& source : std::set(term.sources.begin(), term.sources.end()))
+      if (!taken.insert(source).second) return false;
+  }
+  return !terms_.empty();
+}
+
+std::string RewardSum::objection(const Json& answer, const std::string& source) const {
+  for (const RewardTerm& term : terms_) {
+    const std::string why = term.applies_to(source) ? term.reward->objection(answer) : "";
+    if (!why.empty()) return "the reward \"" + term.name + "\" cannot judge this row: " + why;
+  }
+  return "";
+}
+
+std::vector<std::string> RewardSum::source_warnings(const std::set<std::string>& sources) const {
+  std::vector<std::string> warnings;
+  std::set<std::string> unjudged = sources;
+  for (const RewardTerm& term : terms_) {
+    const auto judged = [&](const std::string& source) { return term.applies_to(source); };
+    if (std::none_of(sources.begin(), sources.end(), judged))
+      warnings.push_back("reward \"" + term.name + "\" judges nothing: no row is from there; the rows are from " +
+                         list_of(sources));
+    std::erase_if(unjudged, judged);
+  }
+  if (warnings.size() == terms_.size())
+    fail(ExitCode::kBadConfiguration, "reward.functions: no function judges any row: ", warnings.front(),
+         ". Correct what stands behind the @");
+  if (!unjudged.empty())
+    warnings.push_back("no reward function judges the rows from " + list_of(unjudged) +
+                       ": nothing is learned from them");
+  return warnings;
+}
+
+Judgement RewardSum::judge(std::span<const RewardSample> samples) const {
+  Judgement judgement{.totals = std::vector<std::optional<double>>(samples.size()), .terms = {}, .failures = {}};
+  for (const RewardTerm& term : terms_) {
+    std::vector<std::optional<double>>& rewards = judgement.terms.emplace_back(samples.size());
+    std::vector<RewardSample> mine;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < samples.size(); ++i) {
+      if (!term.applies_to(samples[i].prompt.source)) continue;
+      mine.push_back(samples[i]);
+      places.push_back(i);
+    }
+    if (mine.empty()) continue;
+    const Scores scores = ask(term, mine, judgement);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const std::optional<double>& reward = rewards[places[i]] = scores.rewards[i];
+      if (reward) judgement.totals[places[i]] = judgement.totals[places[i]].value_or(0) + term.weight * *reward;
+    }
+  }
+  require_finite_sums(samples, judgement);
+  return judgement;
+}
+
+}  // namespace keel

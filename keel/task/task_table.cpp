@@ -1,0 +1,100 @@
+#include "keel/task/task_table.h"
+
+#include "keel/core/error.h"
+#include "keel/core/nearest.h"
+#include "keel/core/strings.h"
+#include "keel/task/arithmetic.h"
+#include "keel/task/chains.h"
+#include "keel/task/countdown.h"
+#include "keel/task/equations.h"
+#include "keel/task/letters.h"
+#include "keel/task/lists.h"
+#include "keel/task/modular.h"
+#include "keel/task/strings.h"
+
+namespace keel {
+namespace {
+
+template <class T>
+std::unique_ptr<Task> make(const TaskOptions& options) {
+  return std::make_unique<T>(options);
+}
+
+/// A setting that the task does not read would change nothing, and someone meant something by it.
+void refuse_unread(const TaskOptions& options) {
+  const TaskOptions defaults;
+  const auto refuse_if = [&](bool is_set, const char* key, const char* instead) {
+    if (is_set)
+      fail(ExitCode::kBadConfiguration, "task.", key, " is set, but the task ", options.name,
+           " does not read it; leave it away, ", instead);
+  };
+  if (options.name == "chains") {
+    refuse_if(options.difficulty != defaults.difficulty, "difficulty", "the size of chains is modulus and steps");
+    return;
+  }
+  const char* instead = "its size is task.difficulty";
+  refuse_if(options.modulus != defaults.modulus, "modulus", instead);
+  refuse_if(options.steps != defaults.steps, "steps", instead);
+  refuse_if(options.words != defaults.words, "words", instead);
+  refuse_if(options.careful != defaults.careful, "careful", instead);
+  refuse_if(options.error != defaults.error, "error", instead);
+  refuse_if(options.mode != defaults.mode, "mode", instead);
+}
+
+}  // namespace
+
+const std::vector<TaskRow>& task_table() {
+  static const std::vector<TaskRow> kTable = {
+      {"chains",
+       "Worded arithmetic chains: work out x0 o1 b1 ... on bn modulo p, one worded step at a time.",
+       {
+           {"T1",
+            "studies, GPU size",
+            {.name = "chains", .modulus = 13, .steps = 6, .words = 24, .careful = 6, .error = 0.2, .mode = false}},
+           {"T2",
+            "clipped-token study",
+            {.name = "chains", .modulus = 13, .steps = 6, .words = 24, .careful = 6, .error = 0.4, .mode = true}},
+           {"Q5",
+            "quickstart",
+            {.name = "chains", .modulus = 5, .steps = 4, .words = 12, .careful = 3, .error = 0.4, .mode = false}},
+           {"Q7",
+            "studies, CPU size",
+            {.name = "chains", .modulus = 7, .steps = 4, .words = 12, .careful = 3, .error = 0.3, .mode = false}},
+       },
+       make<ChainsTask>},
+      {"countdown",
+       "Combine numbers with + - * / and brackets, each exactly once, to make a target.",
+       {},
+       make<CountdownTask>},
+      {"arithmetic", "Chains of sums, differences and products of multi-digit numbers.", {}, make<ArithmeticTask>},
+      {"modular", "Remainders of sums, products and powers.", {}, make<ModularTask>},
+      {"equations", "Linear equations in x with a whole solution.", {}, make<EquationsTask>},
+      {"letters", "How often a letter appears in words.", {}, make<LettersTask>},
+      {"strings", "Reverse, sort, cut and change a word, one operation after the other.", {}, make<StringsTask>},
+      {"lists", "Reverse, sort, cut and change a list of numbers, one operation after the other.", {}, make<ListsTask>},
+  };
+  return kTable;
+}
+
+std::vector<std::string> task_names() {
+  std::vector<std::string> names;
+  for (const TaskRow& row : task_table()) names.push_back(row.name);
+  return names;
+}
+
+const TaskRow& task_row(std::string_view name) {
+  for (const TaskRow& row : task_table())
+    if (row.name == name) return row;
+  const std::vector<std::string> names = task_names();
+  const std::optional<std::string> near = nearest_name(name, names);
+  fail(ExitCode::kBadConfiguration, "no task \"", name, "\"; ", near ? "did you mean " + *near + "? " : "",
+       "The built-in tasks are: ", joined(names));
+}
+
+std::unique_ptr<Task> make_task(const TaskOptions& options) {
+  const TaskRow& row = task_row(options.name);
+  refuse_unread(options);
+  return row.make(options);
+}
+
+}  // namespace keel

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "keel/core/json.h"
+#include "keel/text/characters/traced_text.h"
+
+namespace keel {
+
+/// The words of a vocabulary that play a role; an empty string means that no word plays it.
+struct SpecialTokens {
+  std::string pad, bos, eos;
+};
+
+struct EncodeOptions {
+  bool add_special_tokens = false;  // what the post-processor adds around a text, such as <bos>
+  bool parse_special = false;       // the text of a special token becomes that token: never for text from outside,
+  std::span<const ByteRange> foreign = {};  // which may be these characters: no special token has a byte of them
+};
+
+/// Text to token ids and back, as the files tokenizer.json and tokenizer_config.json of a model folder say.
+/// Agrees with the Hugging Face libraries on the same files (tests/parity/tokenizer_parity_test.py), or refuses them:
+/// whatever would change an id and is not understood is an Error that names it. A copy shares everything; safe to use
+/// from several threads.
+class Tokenizer {
+ public:
+  /// One token per word, in the order given; words are separated by white space. The special tokens must be among them.
+  static Tokenizer word_level(const std::vector<std::string>& words, const SpecialTokens& special);
+
+  /// From the contents of the two files; `place` names them in errors.
+  static Tokenizer from_json(const Json& tokenizer_json, const Json& tokenizer_config, std::string place);
+
+  /// From the bytes of tokenizer.json and, where present, tokenizer_config.json, special_tokens_map.json and
+  /// chat_template.jinja, by name.
+  static Tokenizer from_files(std::map<std::string, std::string> files, std::string place);
+
+  /// From the files in a model folder; all but tokenizer.json may be missing.
+  static Tokenizer load(const std::filesystem::path& folder);
+
+  /// File name to bytes: what has to lie beside a model so that this tokenizer can be loaded again, here or elsewhere.
+  /// Files that were read are given back byte for byte.
+  std::map<std::string, std::string> files() const;
+
+  /// `text` must be UTF-8. Without an unknown token, a word or character that is not in the vocabulary is an Error.
+  std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
+
+  /// Ids that have no token are passed over: a model's output layer may be wider than its vocabulary. Bytes that are no
+  /// UTF-8 become U+FFFD. Spaces before punctuation stay (see clean_up_spaces).
+  std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
+
+  /// What each id stands for in a text where `before` comes first, special tokens spelled out: its bytes, which may be
+  /// a part of a character. Nothing for an id that has no token.
+  std::vector<std::string> pieces(std::span<const int32_t> ids, std::optional<int32_t> before = std::nullopt) const;
+
+  /// The text of one id as the vocabulary writes it; an Error when the id has none.
+  const std::string& token(int32_t id) const;
+  std::optional<int32_t> id_of(std::string_view token) const;
+  /// Whether decode leaves this token out.
+  bool is_special(int32_t id) const;
+
+  int64_t size() const;
+  std::optional<int32_t> pad_id() const;
+  std::optional<int32_t> bos_id() const;
+  std::optional<int32_t> eos_id() const;
+
+  /// "clean_up_tokenization_spaces" of tokenizer_config.json: Python's transformers would then apply
+  /// clean_up_spaces() to what it decodes. decode() never does: it would change what a model said.
+  bool wants_clean_up() const;
+
+ private:
+  friend class StreamDecoder;
+  struct Parts;
+  explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+  const std::string* find_token(int64_t id) const;
+  /// What decode() makes of an id; null when that is nothing.
+  const std::string* decoded_token(int32_t id, bool skip_special) const;
+
+  std::shared_ptr<const Parts> parts_;
+};
+
+/// Takes the spaces away that English has not: " ." becomes ".", " 's" becomes "'s", and so on.
+std::string clean_up_spaces(std::string text);
+
+/// Decodes a text while it is being generated. What push() and finish() return, put together, is what decode() gives
+/// for all ids; every part is whole characters.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = true);
+  ~StreamDecoder();
+  StreamDecoder(StreamDecoder&&) noexcept;
+  StreamDecoder& operator=(StreamDecoder&&) noexcept;
+
+  /// The text that has become certain with this id; often none.
+  std::string push(int32_t id);
+  /// What was held back; after this the next text may begin.
+  std::string finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace keel

@@ -1,0 +1,215 @@
+#include "keel/train/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <array>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
+#include "keel/core/files/whole_folder.h"
+#include "keel/model/folder/adapter_folder.h"
+#include "keel/model/folder/critic_folder.h"
+#include "keel/model/folder/model_folder.h"
+#include "keel/model/formats/safetensors/safetensors.h"
+
+namespace keel {
+namespace {
+
+std::string folder_name(int64_t step) {
+  std::string digits = std::to_string(step);
+  return "step-" + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints) {
+  std::vector<std::pair<int64_t, std::filesystem::path>> found;
+  if (is_folder(checkpoints)) {
+    for (const std::string& name : list_directory(checkpoints)) {
+      const bool named = name.starts_with("step-") && name.size() > 5 && name.size() < 20 &&
+                         std::all_of(name.begin() + 5, name.end(), [](unsigned char c) { return std::isdigit(c); });
+      if (named) found.emplace_back(std::stoll(name.substr(5)), checkpoints / name);
+    }
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::filesystem::path> paths;
+  for (auto& [step, path] : found) paths.push_back(path);
+  return paths;
+}
+
+namespace {
+
+/// Removes what a checkpoint just saved outlives: older ones beyond `keep`, and later ones, for a run that fell back to
+/// an older checkpoint writes its future anew, and a damaged folder must not be kept in place of a sound one. What is
+/// half removed does not have a checkpoint's name.
+void remove_outlived(const std::filesystem::path& checkpoints, const std::filesystem::path& saved, int64_t keep) {
+  int64_t kept = 0;
+  bool later = true;
+  for (const auto& path : finished_checkpoints(checkpoints)) {
+    later = later && path != saved;
+    if (!later && ++kept <= keep) continue;
+    const std::filesystem::path half_removed = path.string() + ".partial";
+    rename_directory(path, half_removed);
+    remove_tree(half_removed);
+  }
+}
+
+constexpr const char* kLines = "lines_crc32c";   // of the manifest
+constexpr std::string_view kMaster = ".master";  // ends the names of float32 weights beside narrower ones
+
+std::vector<NamedTensor> read_moments(const SafetensorsFile& file) {
+  std::vector<NamedTensor> tensors;
+  for (const TensorInfo& info : file.tensors())
+    if (!info.name.ends_with(kMaster)) tensors.push_back({info.name, file.read(info.name)});
+  return tensors;
+}
+
+/// The float32 weights in optimizer.safetensors; without shapes where the folder's own are as wide.
+WeightSource master_weights(const SafetensorsFile& file, const std::string& place) {
+  WeightSource source{.place = place, .shapes = {}, .read = [&file](const std::string& name) {
+                        return file.read_float32(name + std::string(kMaster));
+                      }};
+  for (const TensorInfo& info : file.tensors())
+    if (info.name.ends_with(kMaster))
+      source.shapes[info.name.substr(0, info.name.size() - kMaster.size())] = info.shape;
+  return source;
+}
+
+void write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) {
+  std::vector<std::pair<std::string, Tensor>> pairs;
+  for (const NamedTensor& tensor : tensors) pairs.emplace_back(tensor.name, tensor.value.detach());
+  write_safetensors(path, pairs, {{"format", "pt"}});
+}
+
+}  // namespace
+
+std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint) { return checkpoint / "adapter"; }
+
+void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const LoadedModel& policy) {
+  write_whole_folder(folder, {{"format", "keel reference 1"}}, [&](const auto& partial) {
+    if (policy.adapter.empty())
+      write_model_folder(partial, reference, policy.tokenizer, policy.generation, at::kFloat);
+    else if (!reference.adapter().empty())
+      write_adapter(partial, reference, policy.adapter);
+  });
+  remove_tree(folder.string() + ".replaced");  // of a process that was killed between two moves
+}
+
+CausalLm load_reference(const std::filesystem::path& folder, const LoadedModel& policy) {
+  constexpr std::array kOfModel{"config.json", "model.safetensors"};
+  const bool whole_model = policy.adapter.empty();
+  if (const auto damage = find_damage_in(folder, std::span(kOfModel).first(whole_model ? kOfModel.size() : 0)))
+    fail(ExitCode::kBadInput, folder.string(), ": the reference policy of this run is damaged: ", *damage,
+         ". Restore the folder from a copy, or start the run anew with --overwrite");
+  if (whole_model) return read_model_folder(folder, policy.model.device());
+  CausalLm reference = policy.model.without_adapter();
+  if (std::filesystem::exists(folder / "adapter_config.json")) read_adapter(folder, reference);
+  return reference;
+}
+
+namespace {
+
+/// Whether the folder holds less than the float32 weights.
+bool narrows(const LoadedModel& policy) {
+  const std::vector<NamedTensor> weights = policy.model.parameters();
+  return std::any_of(weights.begin(), weights.end(),
+                     [&](const NamedTensor& weight) { return policy.dtypes.of(weight.name) != at::kFloat; });
+}
+
+void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
+  const LoadedModel& policy = checkpoint.policy;
+  write_model_folder(folder, policy.model.merged(), policy.tokenizer, policy.generation, policy.dtypes);
+  std::vector<NamedTensor> kept = checkpoint.optimizer;
+  if (!policy.adapter.empty()) {
+    create_directories(adapter_folder(folder));
+    write_adapter(adapter_folder(folder), policy.model, policy.adapter);
+  } else if (narrows(policy)) {
+    for (const NamedTensor& weight : policy.model.parameters())
+      kept.push_back({weight.name + std::string(kMaster), weight.value});
+  }
+  if (checkpoint.critic) write_critic(folder, *checkpoint.critic);
+  write_tensors(folder / "optimizer.safetensors", kept);
+  const Json state = {{"state", to_json(checkpoint.state)}, {"config", checkpoint.config}};
+  write_atomically(folder / "state.json", state.dump(1));
+}
+
+}  // namespace
+
+std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
+                                      int64_t keep) {
+  const std::filesystem::path folder = checkpoints / folder_name(checkpoint.state.step);
+  const RunFolder::Lines& lines = checkpoint.lines;
+  const Json heading = {
+      {"format", "keel checkpoint 2"},
+      {"step", checkpoint.state.step},
+      {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
+  write_whole_folder(folder, heading, [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
+  finish_save(folder);
+  remove_outlived(checkpoints, folder, keep);
+  return folder;
+}
+
+void finish_save(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path checkpoints = checkpoint.parent_path();
+  write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
+  for (const std::string& name : list_directory(checkpoints))
+    if (name.ends_with(".partial") || name.ends_with(".replaced")) remove_tree(checkpoints / name);
+}
+
+std::optional<std::string> find_damage(const std::filesystem::path& checkpoint) {
+  constexpr const char* kRequired[] = {"config.json", "model.safetensors", "optimizer.safetensors", "state.json"};
+  return find_damage_in(checkpoint, kRequired);
+}
+
+std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes) {
+  // LATEST is a hint for people; what counts is the newest folder that verifies.
+  for (const auto& path : finished_checkpoints(checkpoints)) {
+    const std::optional<std::string> damage = find_damage(path);
+    if (!damage) return path;
+    notes.push_back(path.string() + " is damaged (" + *damage + "); looking for an older one");
+  }
+  return {};
+}
+
+namespace {
+
+RunFolder::Lines read_lines(const std::filesystem::path& checkpoint) {
+  const Json lines = read_json_file(checkpoint / "manifest.json").at(kLines);
+  const auto of = [&](const char* file) {
+    std::optional<LineChecksums> checksums = from_hex(lines.at(file).get<std::string>());
+    if (!checksums)
+      fail(ExitCode::kBadInput, (checkpoint / "manifest.json").string(), ": ", kLines, ".", file,
+           " has other than eight hexadecimal digits for each line; restore the file");
+    return std::move(*checksums);
+  };
+  return {of("metrics"), of("samples"), of("log")};
+}
+
+}  // namespace
+
+Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base) {
+  return read_adapter(adapter_folder(checkpoint), base);
+}
+
+Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device) {
+  const std::string place = (checkpoint / "state.json").string();
+  const Json json = read_json_file(place);
+  const SafetensorsFile optimizer = SafetensorsFile::open(checkpoint / "optimizer.safetensors");
+  const WeightSource masters = master_weights(optimizer, (checkpoint / "optimizer.safetensors").string());
+  try {
+    const TrainState state = state_from_json(json.at("state"), place);
+    const Json config = json.at("config");
+    LoadedModel policy = load_folder(checkpoint, device, masters.shapes.empty() ? nullptr : &masters);
+    std::optional<Critic> critic = read_critic(checkpoint, policy.model.config().hidden_size, device);
+    return {.policy = std::move(policy),
+            .optimizer = read_moments(optimizer),
+            .state = state,
+            .lines = read_lines(checkpoint),
+            .config = config,
+            .critic = std::move(critic)};
+  } catch (const Json::exception& error) {
+    fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
+  }
+}
+
+}  // namespace keel

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/core/json.h"
+#include "keel/model/loaded_model.h"
+#include "keel/model/network/critic.h"
+#include "keel/record/run_folder.h"
+#include "keel/train/checkpoint/state.h"
+
+namespace keel {
+
+/// Everything a checkpoint holds: a Hugging Face model folder, and what training needs to go on. Where the folder's
+/// weights are narrower than float32, the masters are beside the optimizer's moments. An adapter is merged into the
+/// folder's weights and lies, in PEFT's files, in the folder `adapter`.
+struct Checkpoint {
+  LoadedModel policy;
+  std::vector<NamedTensor> optimizer;  // of the policy and the critic
+  TrainState state;
+  RunFolder::Lines lines;  // of the run's growing files
+  Json config;             // the resolved configuration
+  std::optional<Critic> critic = {};
+};
+
+/// Writes RUN/checkpoints/step-NNNNNN: all files, then manifest.json with their sizes and checksums and those of the
+/// lines that the run has written, under a partial name; the folder gets its name last, then LATEST is moved. A reader
+/// sees a whole checkpoint or none. Older ones beyond `keep` are removed.
+std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
+                                      int64_t keep);
+
+/// What follows once a checkpoint has its name: LATEST says it, and what a killed process left half-written is removed.
+/// Part of saving; a run that was killed in between is resumed with it.
+void finish_save(const std::filesystem::path& checkpoint);
+
+/// Checks every file of a checkpoint against its manifest; the reason when it does not hold.
+std::optional<std::string> find_damage(const std::filesystem::path& checkpoint);
+
+/// The checkpoints of a run, sound or not, newest first.
+std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints);
+
+/// The newest checkpoint that verifies; notes about damaged newer ones are appended. None: an empty path.
+std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes);
+
+/// The adapter stays merged: put_adapter gives a network that it can be trained on.
+Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
+
+/// Where a checkpoint has its adapter, if it has one.
+std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint);
+
+/// Puts a checkpoint's adapter on the network that it was trained on, and returns its adapter_config.json.
+Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base);
+
+/// The policy that RL starts from, RUN/reference: a folder with a manifest, whole or not at all, that is there before
+/// the first RL checkpoint. It holds a model, or of a policy with an adapter the adapter alone, and no file where the
+/// reference is the base with the adapter off.
+void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const LoadedModel& policy);
+
+/// Shares the base's weights with a policy that has an adapter.
+CausalLm load_reference(const std::filesystem::path& folder, const LoadedModel& policy);
+
+}  // namespace keel

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "keel/core/console.h"
+
+namespace keel {
+
+/// The name of a model where a run may be named as well: a run's folder stands for its newest sound checkpoint. Which
+/// one that is, and which ones are damaged, is told on the console, if there is one. Any other name stays as it is.
+std::string model_named(const std::string& name, Console* console);
+
+/// The same of an adapter's folder: a run or a checkpoint stands for the adapter in it.
+std::string adapter_named(const std::string& name, Console* console);
+
+/// Whether a model's name is that of a checkpoint of this run.
+bool is_checkpoint_of(const std::string& model, const std::string& run);
+
+}  // namespace keel

@@ -1,0 +1,73 @@
+#include "keel/train/checkpoint/state.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "keel/core/error.h"
+#include "keel/core/files/json_file.h"
+
+namespace keel {
+namespace {
+
+const char* const kPhaseNames[] = {"sft", "rl", "done"};
+
+/// One list of the fields serves writing and reading.
+template <class State, class Visitor>
+void visit_fields(State& s, const Visitor& visitor) {
+  visitor("step", s.step);
+  visitor("updates", s.updates);
+  visitor("rl_steps", s.rl_steps);
+  visitor("rl_updates", s.rl_updates);
+  visitor("critic_updates", s.critic_updates);
+  visitor("prompts", s.prompts);
+  visitor("skipped", s.skipped);
+  visitor("skipped_in_a_row", s.skipped_in_a_row);
+  visitor("last_evaluation", s.last_evaluation);
+  visitor("delta_low", s.delta_low);
+  visitor("delta_high", s.delta_high);
+  visitor("base_checksum", s.base_checksum);
+  visitor("data", s.data);
+  visitor("data_rows", s.data_rows);
+  visitor("eval_data", s.eval_data);
+  visitor("sft_steps", s.sft_steps);
+  visitor("noisy_steps", s.noisy_steps);
+  visitor("noisy", s.noisy);
+  visitor("loss_average", s.loss_average);
+}
+
+/// The library would cut a number that does not fit, or wrap it around.
+template <class Value>
+void read_field(const Json& stored, const char* name, const std::string& place, Value& value) {
+  if constexpr (std::is_integral_v<Value> && !std::is_same_v<Value, bool>) {
+    const bool fits = stored.is_number_unsigned()
+                          ? std::in_range<Value>(stored.get<uint64_t>())
+                          : stored.is_number_integer() && std::in_range<Value>(stored.get<int64_t>());
+    if (!fits) fail(ExitCode::kBadInput, place, ": ", name, " is ", shown_json(stored), "; wanted a count");
+  }
+  stored.get_to(value);
+}
+
+}  // namespace
+
+Json to_json(const TrainState& state) {
+  Json json = {{"phase", kPhaseNames[static_cast<int>(state.phase)]}};
+  visit_fields(state, [&](const char* name, const auto& value) { json[name] = value; });
+  return json;
+}
+
+TrainState state_from_json(const Json& json, const std::string& place) {
+  TrainState state;
+  try {
+    const std::string phase = json.at("phase");
+    const auto found = std::find(std::begin(kPhaseNames), std::end(kPhaseNames), phase);
+    if (found == std::end(kPhaseNames)) fail(ExitCode::kBadInput, place, ": unknown phase \"", phase, "\"");
+    state.phase = static_cast<Phase>(found - std::begin(kPhaseNames));
+    visit_fields(state, [&](const char* name, auto& value) { read_field(json.at(name), name, place, value); });
+  } catch (const Json::exception& error) {
+    fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
+  }
+  return state;
+}
+
+}  // namespace keel

@@ -1,0 +1,273 @@
+#include "keel/train/config/config.h"
+
+#include "keel/core/error.h"
+#include "keel/task/task_table.h"
+#include "keel/train/config/foreign_objective.h"
+
+namespace keel {
+
+void RunOptions::describe(OptionTable& table) {
+  table.add("dir", dir, "Folder of the run: metrics, samples, checkpoints, report.", not_empty());
+  table.add("seed", seed, "Seed of everything random: weights, problems, sampling, shuffling.");
+  table.add("device", device, "Where tensors live.", one_of({"cpu", "cuda"}));
+  table.add("threads", threads, "CPU threads; 0 means one per core. Bitwise equality needs the same number.",
+            at_least(0).at_most(1024));
+}
+
+void SftOptions::describe(OptionTable& table) {
+  table.add("steps", steps, "At most this many supervised updates before RL; 0 skips the warm-up.", at_least(0));
+  table.add("batch", batch, "Demonstrations per update.", at_least(1).at_most(1 << 16));
+  table.add("lr", lr, "Learning rate on noise-free demonstrations.", at_least(0));
+  table.add("stop_loss", stop_loss,
+            "Noise-free demonstrations end when the loss's moving average (0.95) is below this; 0 means never.",
+            at_least(0));
+  table.add("noisy_steps", noisy_steps, "The last updates, on noisy demonstrations; they count towards steps.",
+            at_least(0));
+  table.add("noisy_lr", noisy_lr, "Learning rate at the first noisy update.", at_least(0));
+  table.add("noisy_lr_end", noisy_lr_end, "Learning rate at the last noisy update; linear in between.", at_least(0));
+  table.add("beta2", beta2, "AdamW's second-moment decay in the warm-up.", at_least(0).below(1));
+  table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.", above(0));
+}
+
+void TrainOptions::describe(OptionTable& table) {
+  table.add("steps", steps, "RL steps; each samples one batch of rollouts and makes all its updates.", at_least(0));
+  table.add("prompts_per_step", prompts_per_step, "Prompts in a rollout batch.", at_least(1).at_most(1 << 24));
+  table.add("sequences_per_update", sequences_per_update,
+            "Completions in one optimizer update; 0 means the whole rollout batch.", at_least(0));
+  table.add("shuffle", shuffle,
+            "What an update's completions are drawn from, in an order that run.seed decides: whole prompts, each with "
+            "all its completions, so that a prompt is computed once for them; or single rollouts.",
+            one_of({"prompts", "rollouts"}));
+  table.add("epochs", epochs, "Passes over a rollout batch.", at_least(1).at_most(1 << 16));
+  table.add("tokens_per_batch", tokens_per_batch,
+            "Packed tokens in one forward and backward; bounds memory and changes no gradient.", at_least(1));
+  table.add("max_skipped_updates", max_skipped_updates,
+            "Updates in a row that may be skipped for a non-finite gradient before the run stops.", at_least(0));
+  table.add("agreement_limit", agreement_limit,
+            "Largest |log p| difference between sampler and trainer, at equal weights, with which a run may start; and "
+            "the largest total variation, where the method has exact ones.",
+            above(0));
+}
+
+void CheckpointOptions::describe(OptionTable& table) {
+  table.add("every", every, "Steps between checkpoints; 0 saves only between the phases and at the end.", at_least(0));
+  table.add("keep", keep, "Newest checkpoints that are kept.", at_least(1));
+  table.add("dtype", dtype,
+            "Of the saved model's weights; auto is that of model.path (float32 for a GGUF file). Training goes on from "
+            "float32 weights in any case.",
+            one_of({"auto", "float32", "bfloat16", "float16"}));
+}
+
+void RecordOptions::describe(OptionTable& table) {
+  table.add("samples_per_step", samples_per_step,
+            "Completions per step that go to samples.jsonl with every token's numbers.", at_least(0));
+  table.add("certificate_every", certificate_every,
+            "RL steps between certificates of improvement in metrics.jsonl, from the first step on; each costs one "
+            "forward pass over the step's completions. 0 means none.",
+            at_least(0));
+}
+
+void Config::describe(OptionTable& table) {
+  table.section("run", "Where, with which seed, on what.", run);
+  table.section("model", "The model to start from, or the shape of a network made from nothing.", model);
+  table.section("lora", "A low-rank adapter that is trained in place of the weights.", lora);
+  table.section("data", "Prompts out of files.", data);
+  table.section("task", "The built-in task.", task);
+  table.section("sft", "Supervised warm-up before RL.", sft);
+  table.section("rollout", "How completions are sampled.", rollout);
+  table.section("reward", "What completions are worth.", reward);
+  table.section("objective", "The method and its trust region.", objective);
+  table.section("reference", "The pull to the policy that RL starts from.", reference);
+  table.section("critic", "The critic of PPO, for objective.advantage=gae; its optimizer is the policy's but for lr.",
+                critic);
+  table.section("optimizer", "AdamW in the RL phase.", optimizer);
+  table.section("train", "The RL phase.", train);
+  table.section("eval", "Accuracy on held-out prompts.", eval);
+  table.section("checkpoint", "What is saved, and when.", checkpoint);
+  table.section("record", "What is written down about the tokens.", record);
+  add_aliases(table);
+}
+
+int64_t Config::sequences_per_update() const {
+  return train.sequences_per_update > 0 ? train.sequences_per_update : rollouts_per_step();
+}
+
+Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  const std::vector<std::string> loaded = table.load(with_foreign_defaults(tree, table, notes));
+  notes.insert(notes.end(), loaded.begin(), loaded.end());
+  try {
+    check_consistency(config);
+  } catch (const Error& error) {
+    // What contradicts another setting is named first; where it was written, if it was, is known here alone.
+    const std::string message = error.what(), key = message.substr(0, message.find(' '));
+    const std::string place = find_value(tree, key) != nullptr ? place_of(tree, key) : tree.file;
+    fail(error.code(), place, place.empty() ? "" : ": ", message);
+  }
+  return config;
+}
+
+namespace {
+
+constexpr int64_t kMaxRolloutsPerStep = int64_t{1} << 24;
+
+/// Keys of a section that are not at their defaults.
+template <class Options>
+std::vector<std::string> changed_keys(Options options) {
+  Options plain;
+  OptionTable now, before;
+  options.describe(now);
+  plain.describe(before);
+  std::vector<std::string> keys;
+  for (const Option& option : now.options())
+    if (now.get(option.path) != before.get(option.path)) keys.push_back(option.path);
+  return keys;
+}
+
+/// A model that is loaded has its own shape, an adapter its own rank, and files have no use for a built-in task.
+void check_sources(const Config& c) {
+  const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
+  for (const std::string& key : changed_keys(c.model))
+    if (!c.model.path.empty() && key != "path" && key != "random_weights")
+      refuse("model.", key, " is set, but model.path is ", c.model.path,
+             ", which says the network's shape itself; remove one of the two");
+  if (c.model.path.empty() && c.model.random_weights)
+    refuse("model.random_weights needs model.path, whose architecture and tokenizer it takes");
+  const bool has_files = !c.data.files.empty() || !c.data.eval_files.empty();
+  if (has_files && !changed_keys(c.task).empty())
+    refuse("task.", changed_keys(c.task)[0], " is set, but prompts come from data.files; remove one of the two");
+  if (has_files && c.rollout.max_new_tokens == 0)
+    refuse(
+        "rollout.max_new_tokens is 0, which means the limit of the built-in task, but prompts come from data.files; ",
+        "set rollout.max_new_tokens");
+  if (has_files && c.sft.steps > 0)
+    refuse("sft.steps is ", c.sft.steps,
+           ", but prompts come from data.files, which have no demonstrations; set sft.steps ", "to 0");
+  if (!c.lora.adapter.empty() && c.lora.rank > 0)
+    refuse("lora.rank is ", c.lora.rank, ", but lora.adapter is ", c.lora.adapter,
+           ", whose adapter_config.json says the rank; remove one of the two");
+}
+
+/// A critic and an advantage that reads its values come together or not at all.
+void check_critic(const Config& c, const Objective& objective) {
+  const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
+  const std::string& advantage = objective.method.advantage;
+  if (objective.requirements().value && !c.critic.exists())
+    refuse("objective.advantage is \"", advantage, "\"", c.objective.advantage ? "" : " by the method ",
+           c.objective.advantage ? "" : objective.method.name, ", which needs the values of a critic, but critic.body ",
+           "is none; set critic.body to separate or shared, or objective.advantage to group_mean, grpo, rloo, ",
+           "reinforce_pp or reinforce_pp_baseline");
+  if (!objective.requirements().value && !changed_keys(c.critic).empty())
+    refuse("critic.", changed_keys(c.critic)[0], " is set, but the advantage ", advantage, " of ",
+           c.objective.advantage ? "objective.advantage" : "the method " + objective.method.name,
+           " reads no values; set objective.advantage=gae or objective.method=ppo_gae, or remove the section critic");
+  if (c.critic.own_body() && c.critic.loss_weight)
+    refuse("critic.loss_weight is ", *c.critic.loss_weight, ", but critic.body is separate: the value loss is the ",
+           "only one on that body; remove the key, or set critic.body=shared");
+  if (c.train.steps > 0 && c.critic.warmup_steps >= c.train.steps)
+    refuse("critic.warmup_steps is ", c.critic.warmup_steps, " and train.steps is ", c.train.steps,
+           ", so that the policy would never learn; lower the one or raise the other");
+}
+
+}  // namespace
+
+void check_consistency(const Config& c) {
+  const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
+  check_sources(c);
+  // Refuses what the method does not have or would not read.
+  const Objective objective = make_objective(c.objective, static_cast<double>(longest_completion(c)), c.reference);
+  check_critic(c, objective);
+  if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value)
+    refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
+           "; the advantage compares completions of one prompt, so a group needs at least 2");
+  if (c.rollouts_per_step() > kMaxRolloutsPerStep)
+    refuse("train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
+           c.rollout.samples_per_prompt, " are ", c.rollouts_per_step(), " completions in one step; at most ",
+           kMaxRolloutsPerStep, " are held at once, lower one of the two");
+  if (c.rollouts_per_step() % c.sequences_per_update() != 0)
+    refuse(
+        "train.sequences_per_update is ", c.sequences_per_update(), ", but a step has ", c.rollouts_per_step(),
+        " completions (train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
+        c.rollout.samples_per_prompt, "); choose a divisor of ", c.rollouts_per_step(),
+        c.rollouts_kept_together() > 1 ? " that is a multiple of " + std::to_string(c.rollouts_kept_together()) : "");
+  if (c.sequences_per_update() % c.rollouts_kept_together() != 0)
+    refuse("train.sequences_per_update is ", c.sequences_per_update(),
+           ", but train.shuffle is prompts, which keeps the ", c.rollout.samples_per_prompt,
+           " completions of a prompt (rollout.samples_per_prompt) in one update; choose a ", "multiple of ",
+           c.rollout.samples_per_prompt, " that divides ", c.rollouts_per_step(), ", or set train.shuffle=rollouts");
+  if (c.eval.prompts * c.eval.samples > kMaxRolloutsPerStep)
+    refuse("eval.prompts ", c.eval.prompts, " x eval.samples ", c.eval.samples, " are more than the ",
+           kMaxRolloutsPerStep, " completions that are held at once; lower one of the two");
+  for (const int64_t k : c.eval.ks)
+    if (k > c.eval.samples)
+      refuse("eval.ks has ", k, ", but eval.samples is ", c.eval.samples,
+             "; pass@k and maj@k need at least k samples of a prompt, raise eval.samples");
+  if (!c.model.path.empty()) return;  // what the model and its tokenizer say is checked when they are loaded
+  const std::unique_ptr<Task> task = make_task(c.task);
+  const Tokenizer tokenizer = task->tokenizer();
+  const ModelConfig shape = model_config(c.model, tokenizer.size());  // refuses sizes that make no network
+  const auto encode = [&](const std::string& text) { return tokenizer.encode(text); };
+  check_positions(c, longest_prompt(*task, c.run.seed, encode), shape.max_position_embeddings);
+}
+
+int64_t longest_completion(const Config& c) {
+  return c.rollout.max_new_tokens > 0 ? c.rollout.max_new_tokens : make_task(c.task)->completion_limit();
+}
+
+size_t longest_prompt(const Task& task, uint64_t seed,
+                      const std::function<std::vector<int32_t>(const std::string& text)>& encode) {
+  constexpr uint64_t kMeasured = 100;
+  size_t longest = 0;
+  for (uint64_t i = 0; i < kMeasured; ++i)
+    longest = std::max(longest, encode(task.problem(seed, i, Split::kTrain).prompt).size());
+  return longest;
+}
+
+void check_positions(const Config& c, size_t prompt_tokens, int64_t positions) {
+  int64_t longest = longest_completion(c);
+  if (c.sft.steps > 0) longest = std::max(longest, make_task(c.task)->completion_limit());
+  const int64_t needed = static_cast<int64_t>(prompt_tokens) + longest;
+  if (needed <= positions) return;
+  const std::string which =
+      c.model.path.empty() ? "model.max_positions is " : "max_position_embeddings of the model is ";
+  fail(ExitCode::kBadConfiguration, which, positions, ", but a prompt of the task ", c.task.name, " has up to ",
+       prompt_tokens, " tokens and a completion up to ", longest, "; ",
+       c.model.path.empty() ? "set model.max_positions to at least " + std::to_string(needed) + " or lower " : "lower ",
+       "rollout.max_new_tokens");
+}
+
+Config quickstart_config() {
+  Config c;
+  c.run.dir = "runs/quickstart";
+  c.run.threads = 1;  // a network this small gains nothing from a second thread and waits for it
+  c.model.initializer_range = 0.05;
+  c.model.max_positions = 128;
+  c.sft.steps = 1150;
+  c.sft.stop_loss = 0.31;
+  c.sft.noisy_steps = 150;
+  c.rollout.weights = "fp8";
+  c.optimizer.lr = 2e-4;
+  c.train.steps = 100;
+  c.train.sequences_per_update = 32;
+  c.train.shuffle = "rollouts";
+  c.eval.prompts = 1000;
+  c.checkpoint.every = 20;
+  c.record.certificate_every = 1;  // so small a network can afford it
+  return c;
+}
+
+Json to_json(Config config) {
+  OptionTable table;
+  config.describe(table);
+  return table.dump();
+}
+
+std::string to_yaml(Config config, const std::string& heading) {
+  OptionTable table;
+  config.describe(table);
+  return table.dump_yaml(heading);
+}
+
+}  // namespace keel

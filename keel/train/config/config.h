@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "keel/core/options/config_tree.h"
+#include "keel/core/options/options.h"
+#include "keel/data/data_options.h"
+#include "keel/evaluation/eval_options.h"
+#include "keel/model/network/lora_options.h"
+#include "keel/model/network/model_config.h"
+#include "keel/objective/methods.h"
+#include "keel/reward/reward_options.h"
+#include "keel/rollout/engine.h"
+#include "keel/task/task.h"
+#include "keel/train/update/critic_options.h"
+#include "keel/train/update/optimizer.h"
+
+namespace keel {
+
+struct RunOptions {
+  std::string dir = "runs/run";
+  uint64_t seed = 0;
+  std::string device = "cpu";
+  int64_t threads = 0;
+  void describe(OptionTable& table);
+};
+
+/// Supervised warm-up on the task's demonstrations: noise-free ones until the loss falls, then, for a while, noisy
+/// ones.
+struct SftOptions {
+  int64_t steps = 0;
+  int64_t batch = 32;
+  double lr = 3e-3;
+  double stop_loss = 0;
+  int64_t noisy_steps = 0;
+  double noisy_lr = 1e-3;
+  double noisy_lr_end = 3e-4;
+  double beta2 = 0.95;
+  double max_grad_norm = 1.0;
+  void describe(OptionTable& table);
+};
+
+struct TrainOptions {
+  int64_t steps = 100;
+  int64_t prompts_per_step = 16;
+  int64_t sequences_per_update = 0;
+  std::string shuffle = "prompts";
+  int64_t epochs = 1;
+  int64_t tokens_per_batch = 16384;
+  int64_t max_skipped_updates = 3;
+  double agreement_limit = 1e-3;
+  void describe(OptionTable& table);
+};
+
+struct CheckpointOptions {
+  int64_t every = 100;
+  int64_t keep = 2;
+  std::string dtype = "auto";
+  void describe(OptionTable& table);
+};
+
+struct RecordOptions {
+  int64_t samples_per_step = 2;
+  int64_t certificate_every = 10;
+  void describe(OptionTable& table);
+};
+
+/// Everything a run can be told, one member per section.
+struct Config {
+  RunOptions run;
+  ModelOptions model;
+  LoraOptions lora;
+  DataOptions data;
+  TaskOptions task;
+  SftOptions sft;
+  RolloutOptions rollout;
+  RewardOptions reward;
+  ObjectiveOptions objective;
+  ReferenceOptions reference;
+  CriticOptions critic;
+  OptimizerOptions optimizer;
+  TrainOptions train;
+  EvalOptions eval;
+  CheckpointOptions checkpoint;
+  RecordOptions record;
+
+  void describe(OptionTable& table);
+
+  int64_t rollouts_per_step() const { return train.prompts_per_step * rollout.samples_per_prompt; }
+  /// Sequences in one update; the whole rollout batch when train.sequences_per_update is 0.
+  int64_t sequences_per_update() const;
+  /// Rollouts that are always in the same update: a prompt's, or each by itself.
+  int64_t rollouts_kept_together() const { return train.shuffle == "prompts" ? rollout.samples_per_prompt : 1; }
+  int64_t updates_per_step() const { return train.epochs * rollouts_per_step() / sequences_per_update(); }
+};
+
+/// The names of TRL's and verl's settings that mean one of ours.
+void add_aliases(OptionTable& table);
+
+/// Loads and checks a configuration; notes to print (aliases used) are appended to `notes`.
+Config load_config(const ConfigTree& tree, std::vector<std::string>& notes);
+
+/// Settings that contradict each other are refused (exit code 2).
+void check_consistency(const Config& config);
+
+/// Tokens after which a completion is cut off: rollout.max_new_tokens, or else the task's own limit.
+int64_t longest_completion(const Config& config);
+
+/// Tokens of the longest prompt among the first problems of a task.
+size_t longest_prompt(const Task& task, uint64_t seed,
+                      const std::function<std::vector<int32_t>(const std::string& text)>& encode);
+
+/// A prompt and its completion must fit into the model; found before the run starts, and not after its warm-up.
+void check_positions(const Config& config, size_t prompt_tokens, int64_t positions);
+
+/// The quickstart's settings; examples/quickstart.yaml holds the same.
+Config quickstart_config();
+
+/// The resolved configuration as a tree and as YAML.
+Json to_json(Config config);
+std::string to_yaml(Config config, const std::string& heading);
+
+}  // namespace keel

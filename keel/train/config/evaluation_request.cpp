@@ -1,0 +1,16 @@
+#include "keel/train/config/evaluation_request.h"
+
+namespace keel {
+
+EvaluationRequest evaluation_request(const Config& config) {
+  return {.samples = config.eval.samples,
+          .temperature = config.eval.temperature,
+          .top_p = config.eval.top_p,
+          .max_new_tokens = longest_completion(config),
+          .ks = config.eval.ks,
+          .seed = config.run.seed,
+          .max_sequences = config.rollout.max_sequences,
+          .reward_threads = config.reward.worker_count()};
+}
+
+}  // namespace keel

@@ -1,0 +1,262 @@
+#include <algorithm>
+
+#include "keel/core/error.h"
+#include "keel/core/nearest.h"
+#include "keel/core/options/read_config.h"
+#include "keel/core/strings.h"
+#include "keel/train/config/foreign_names.h"
+#include "keel/train/config/foreign_objective.h"
+
+namespace keel {
+
+bool contains(const Names& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+const Json* said(const ConfigTree& tree, const std::string& name) {
+  const Json* value = find_value(tree, name);
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+std::string word_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+std::string word_at(const ConfigTree& tree, const std::string& name) {
+  const Json* value = said(tree, name);
+  return value == nullptr ? "" : word_of(*value);
+}
+
+bool on_command_line(const ConfigTree& tree, const std::string& name) {
+  const auto line = tree.lines.find(name);
+  return line != tree.lines.end() && line->second == 0;
+}
+
+bool ours_names_the_method(const ConfigTree& tree, const std::string& loss) {
+  constexpr const char* kOurs = "objective.method";
+  if (said(tree, kOurs) == nullptr) return false;
+  const bool overridden = loss != kOurs && said(tree, loss) != nullptr && on_command_line(tree, loss);
+  return !overridden || on_command_line(tree, kOurs);
+}
+
+namespace {
+
+// The programs ------------------------------------------------------------------------------------------------------
+
+/// A default of another program's, and for which of its losses it matters (none: for all).
+struct ForeignDefault {
+  std::string name;
+  Json value;
+  Names losses = {};
+  std::string ours = {};  // our key for it, which says it as well
+  bool with_gae = false;  // only beside a critic
+  Names instead = {};     // names that, where all of them are there, leave it nothing to say
+};
+
+struct Program {
+  std::string name;
+  std::string loss;       // its name for the loss
+  Names marks;            // names, or beginnings of names that end with a dot, that only its configurations have
+  std::string advantage;  // its name for the advantages; empty: it always has a critic
+  std::string no_critic;  // its word for group advantages
+  std::vector<ForeignDefault> defaults;
+  std::string besides = {};  // what it does by default and Keel does not
+};
+
+const Names kVerlAggregated = {"vanilla", "dppo_tv", "dppo_kl", "gspo", "gpg", "cispo", "dro"};
+
+const std::vector<Program>& programs() {
+  static const std::vector<Program> kPrograms = {
+      {.name = "verl",
+       .loss = kLossMode,
+       .marks = {"actor_rollout_ref.", "algorithm."},
+       .advantage = kAdvEstimator,
+       .no_critic = "grpo",
+       .defaults = {{kLossMode, "vanilla"},
+                    {kAdvEstimator, "gae", {}, "objective.advantage"},
+                    {kLossAggMode, "token-mean", kVerlAggregated, "objective.aggregation"},
+                    {kClipRatioLow, 0.2, kVerlBounded, "objective.delta_low", false, {kClipRatio}},
+                    {kClipRatioHigh, 0.2, kVerlBounded, "objective.delta_high", false, {kClipRatio}},
+                    {kClipRatioC, 3.0, kVerlWithC},
+                    {kTauPositive, 1.0, {"sapo"}},
+                    {kTauNegative, 1.05, {"sapo"}},
+                    {"algorithm.gamma", 1.0, {}, "critic.gamma", /*with_gae=*/true},
+                    {"algorithm.lam", 1.0, {}, "critic.lambda", /*with_gae=*/true},
+                    {"critic.cliprange_value", 0.5, {}, "critic.value_clip", /*with_gae=*/true}}},
+      {.name = "TRL",
+       .loss = "loss_type",
+       .marks = {"loss_type", "epsilon", "epsilon_high", "delta", "beta", kSamplingLevel, "scale_rewards",
+                 "sapo_temperature_pos", "sapo_temperature_neg", "vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg",
+                 "vespo_lambda_neg", "entropy_coef", "num_generations", "max_completion_length",
+                 "generation_batch_size", "num_iterations"},
+       .advantage = "scale_rewards",
+       .no_critic = "group",
+       .defaults = {{"loss_type", "dapo"},
+                    {kSamplingLevel, "token"},
+                    {"scale_rewards", "group", {}, "objective.advantage"},
+                    {"epsilon", 0.2, kTrlClipped},
+                    {"sapo_temperature_pos", 1.0, {"sapo"}},
+                    {"sapo_temperature_neg", 1.05, {"sapo"}},
+                    {"vespo_k_pos", 2.0, {"vespo"}},
+                    {"vespo_lambda_pos", 3.0, {"vespo"}},
+                    {"vespo_k_neg", 3.0, {"vespo"}},
+                    {"vespo_lambda_neg", 2.0, {"vespo"}}}},
+      {.name = "TRL's PPO",
+       .loss = "objective.method",  // it has one loss and no name for it
+       .marks = {"num_ppo_epochs", "cliprange", "cliprange_value", "lam", "vf_coef"},
+       .advantage = "",
+       .no_critic = "",
+       .defaults = {{"objective.method", "ppo_gae"}, {"cliprange", 0.2}},
+       .besides = "TRL also takes 0.05 times the KL to the starting policy off the rewards, Keel does not "
+                  "(reference.kl_coefficient adds one to the loss)"},
+      {.name = "OpenRLHF",
+       .loss = "policy_loss_type",
+       .marks = {"policy_loss_type", "advantage_estimator", "eps_clip", "eps_clip_low_high", "dual_clip", "pretrain",
+                 "prompt_data", "remote_rm_url", "n_samples_per_prompt", "generate_max_len", "rollout_batch_size",
+                 "actor_learning_rate", "critic_learning_rate"},
+       .advantage = "advantage_estimator",
+       .no_critic = "group_norm",
+       .defaults = {{"policy_loss_type", "ppo"},
+                    {"advantage_estimator", "gae", {}, "objective.advantage"},
+                    {"eps_clip", 0.2, {}, "", false, {"eps_clip_low_high"}},
+                    {"gamma", 1.0, {}, "critic.gamma", /*with_gae=*/true},
+                    {"lambd", 1.0, {}, "critic.lambda", /*with_gae=*/true},
+                    {"value_clip", 0.5, {}, "critic.value_clip", /*with_gae=*/true}},
+       .besides = "OpenRLHF also takes 0.01 times the KL to the starting policy off the rewards, Keel does not "
+                  "(reference.kl_coefficient adds one to the loss)"}};
+  return kPrograms;
+}
+
+// Filling in --------------------------------------------------------------------------------------------------------
+
+void add_leaves(const Json& node, const std::string& path, Names& leaves) {
+  if (!node.is_object() || node.empty()) return leaves.push_back(path);
+  for (const auto& [key, value] : node.items()) add_leaves(value, path.empty() ? key : path + "." + key, leaves);
+}
+
+bool is_alias(const OptionTable& table, const std::string& name) {
+  return std::any_of(table.aliases().begin(), table.aliases().end(),
+                     [&](const Alias& alias) { return alias.name == name; });
+}
+
+bool is_mark(const Program& program, const std::string& name) {
+  return std::any_of(program.marks.begin(), program.marks.end(), [&](const std::string& mark) {
+    return mark.ends_with('.') ? name.starts_with(mark) : name == mark;
+  });
+}
+
+/// The first name that shows a configuration to be the program's; empty: it is not.
+std::string mark_of(const Program& program, const ConfigTree& tree, const Names& leaves) {
+  for (const std::string& name : leaves) {
+    const bool counts = tree.file.empty() || !on_command_line(tree, name) || name == program.loss;
+    if (counts && said(tree, name) != nullptr && is_mark(program, name)) return name;
+  }
+  return "";
+}
+
+/// Thresholds in our words say nothing beside another program's loss, unless the loss is named and has a default that
+/// they replace.
+void refuse_our_thresholds(const ConfigTree& tree, const Program& program, const std::string& mark) {
+  for (const char* key : {"delta", "delta_low", "delta_high", "ratio_cap", "anchor", "parameters"}) {
+    const std::string name = std::string("objective.") + key;
+    const Json* value = said(tree, name);
+    if (value == nullptr || *value == Json::array()) continue;
+    const bool replaces = std::any_of(program.defaults.begin(), program.defaults.end(),
+                                      [&](const ForeignDefault& entry) { return entry.ours == name; });
+    if (replaces && said(tree, program.loss) != nullptr) continue;
+    fail(ExitCode::kBadConfiguration, place_of(tree, name), ": ", name, " is set, but the method is not, and ", mark,
+         " is a name of ", program.name, "'s, whose default loss is ", word_of(program.defaults[0].value),
+         "; set objective.method to the method that it belongs to");
+  }
+}
+
+/// Another program's default of a critic asks for one of ours.
+void require_critic(const ConfigTree& tree, const Program& program, const std::string& mark) {
+  const std::string body = word_at(tree, "critic.body");
+  if (!body.empty() && body != "none") return;
+  Names written;
+  add_leaves(tree.value, "", written);
+  if (const auto slip = nearest_name(program.advantage, written);
+      slip && !program.advantage.empty() && *slip != program.advantage)
+    fail(ExitCode::kBadConfiguration, place_of(tree, *slip), ": ", *slip, ": unknown key; did you mean ",
+         program.advantage, "?");
+  const std::string place = tree.file.empty() ? "configuration" : tree.file,
+                    out =
+                        "set critic.body=separate to train "
+                        "one, or choose a method with objective.method (`keel methods` lists them)";
+  if (program.advantage.empty())
+    fail(ExitCode::kBadConfiguration, place, ": ", mark, " is a name of ", program.name, ", which has a critic; ", out);
+  fail(ExitCode::kBadConfiguration, place, ": ", program.advantage, " is not set, and ", program.name,
+       "'s default is gae, PPO with a critic (", mark, " is one of its names); set ", program.advantage, "=",
+       program.no_critic, " for group advantages, ", out);
+}
+
+/// What is filled in stands where the name stands that made us do so.
+void fill_in(ConfigTree& tree, const ForeignDefault& unsaid, const std::string& mark) {
+  apply_override(tree, unsaid.name + "=" + unsaid.value.dump());
+  const auto line = tree.lines.find(mark);
+  tree.lines[unsaid.name] = line == tree.lines.end() ? 0 : line->second;
+}
+
+/// null in our own section leaves a thing to the method, which is the other program's here.
+void forget_nulls(Json& objective) {
+  if (!objective.is_object()) return;
+  for (auto entry = objective.begin(); entry != objective.end();)
+    if (entry->is_null())
+      entry = objective.erase(entry);
+    else
+      ++entry;
+}
+
+bool is_unsaid(const ForeignDefault& entry, const ConfigTree& tree, const Program& program) {
+  const auto is_said = [&](const std::string& name) { return said(tree, name) != nullptr; };
+  const bool gae = program.advantage.empty() || word_at(tree, program.advantage) == "gae";
+  if (is_said(entry.name) || (entry.with_gae && !gae)) return false;
+  if (!entry.ours.empty() && find_value(tree, entry.ours) != nullptr) return false;
+  if (!entry.instead.empty() && std::all_of(entry.instead.begin(), entry.instead.end(), is_said)) return false;
+  return entry.losses.empty() || contains(entry.losses, word_at(tree, program.loss));
+}
+
+ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string& mark,
+                     std::vector<std::string>& notes) {
+  refuse_our_thresholds(tree, program, mark);
+  if (tree.value.contains("objective")) forget_nulls(tree.value["objective"]);
+  Names filled;
+  for (const ForeignDefault& entry : program.defaults) {
+    if (!is_unsaid(entry, tree, program)) continue;
+    if (entry.value == "gae" || entry.value == "ppo_gae") require_critic(tree, program, mark);
+    fill_in(tree, entry, mark);
+    filled.push_back(entry.name + " " + word_of(entry.value));
+  }
+  if (!filled.empty())
+    notes.push_back(mark + " is a name of " + program.name + "'s, whose defaults hold for what is not said of the " +
+                    "objective: " + joined(filled) + "; objective.method chooses one of Keel's methods");
+  if (!program.besides.empty()) notes.push_back(program.besides);
+  if (program.name == "TRL" && said(tree, "beta") != nullptr && *said(tree, "beta") != 0)
+    notes.emplace_back(
+        "beta: TRL also multiplies each token's KL by its ratio (use_bias_correction_kl), Keel does not");
+  return tree;
+}
+
+}  // namespace
+
+ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std::vector<std::string>& notes) {
+  if (!tree.value.is_object()) return tree;
+  Names all, leaves;
+  add_leaves(tree.value, "", all);
+  for (const std::string& name : all)
+    if (is_alias(table, name)) leaves.push_back(name);
+  const Program* found = nullptr;
+  std::string mark;
+  for (const Program& program : programs()) {
+    const std::string here = mark_of(program, tree, leaves);
+    if (here.empty() || ours_names_the_method(tree, program.loss)) continue;
+    if (found != nullptr)
+      fail(ExitCode::kBadConfiguration, place_of(tree, here), ": ", here, " is a name of ", program.name, "'s and ",
+           mark, " (", place_of(tree, mark), ") one of ", found->name, "'s, and their default methods differ; set ",
+           "objective.method (`keel methods` lists them)");
+    found = &program;
+    mark = here;
+  }
+  return found == nullptr ? tree : filled_in(std::move(tree), *found, mark, notes);
+}
+
+}  // namespace keel

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "keel/core/options/config_tree.h"
+
+namespace keel {
+
+// What the readers of other programs' names share.
+
+using Names = std::vector<std::string>;
+
+bool contains(const Names& names, const std::string& name);
+
+/// What a configuration says under a name; nullptr for null too, which leaves a thing to the defaults.
+const Json* said(const ConfigTree& tree, const std::string& name);
+
+/// A string as it is, anything else as JSON.
+std::string word_of(const Json& value);
+/// The word under a name; empty where nothing is said.
+std::string word_at(const ConfigTree& tree, const std::string& name);
+
+bool on_command_line(const ConfigTree& tree, const std::string& name);
+
+/// Whether objective.method names the method, and not another program's `loss`: the command line wins over the file.
+bool ours_names_the_method(const ConfigTree& tree, const std::string& loss);
+
+// verl 0.9.1, trainer/config/ppo_trainer.yaml and what it includes.
+inline constexpr const char* kLossMode = "actor_rollout_ref.actor.policy_loss.loss_mode";
+inline constexpr const char* kAdvEstimator = "algorithm.adv_estimator";
+inline constexpr const char* kNormByStd = "algorithm.norm_adv_by_std_in_grpo";
+inline constexpr const char* kLossAggMode = "actor_rollout_ref.actor.loss_agg_mode";
+inline constexpr const char* kClipRatio = "actor_rollout_ref.actor.clip_ratio";
+inline constexpr const char* kClipRatioLow = "actor_rollout_ref.actor.clip_ratio_low";
+inline constexpr const char* kClipRatioHigh = "actor_rollout_ref.actor.clip_ratio_high";
+inline constexpr const char* kClipRatioC = "actor_rollout_ref.actor.clip_ratio_c";
+inline constexpr const char* kTauPositive = "actor_rollout_ref.actor.tau_pos";
+inline constexpr const char* kTauNegative = "actor_rollout_ref.actor.tau_neg";
+inline const Names kVerlBounded = {"vanilla", "dppo_tv", "dppo_kl", "gspo", "geo_mean", "cispo"};
+inline const Names kVerlWithC = {"vanilla", "dppo_tv", "dppo_kl"};
+
+// TRL 1.16.0, GRPOConfig.
+inline constexpr const char* kSamplingLevel = "importance_sampling_level";
+inline const Names kTrlClipped = {"grpo", "bnpo", "dr_grpo", "dapo", "luspo"};
+
+}  // namespace keel

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "keel/core/options/config_tree.h"
+#include "keel/core/options/options.h"
+
+namespace keel {
+
+// Which objective a configuration in the names of TRL, verl or OpenRLHF means. Their names for a loss, its bounds and
+// its advantages are read together, as the program they come from reads them; none of them ever becomes a number of
+// another family of methods.
+
+/// The names of other programs that say which objective is trained.
+void add_objective_aliases(OptionTable& table);
+
+/// A configuration that has the names of one of these programs and names no method means that program's method: what it
+/// leaves unsaid about the objective is filled in with the program's defaults, in its own words, and noted. A
+/// configuration that names a method of ours (objective.method), or has no such names, comes back as it is. Names on
+/// the command line do not make a file of ours another program's, unless one of them names the loss. The table knows the
+/// names: one that it does not know is a slip, which whoever loads the tree tells.
+ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std::vector<std::string>& notes);
+
+}  // namespace keel

@@ -1,0 +1,20 @@
+#include "keel/train/config/full_paths.h"
+
+#include "keel/core/files/file.h"
+
+namespace keel {
+
+Config with_full_paths(Config config) {
+  std::error_code unseen;  // of a name too long, say, which is refused where it is read
+  for (std::string* path : {&config.model.path, &config.lora.adapter})
+    if (!path->empty() && std::filesystem::exists(*path, unseen)) *path = full_path(*path);
+  for (std::vector<std::string>* names : {&config.data.files, &config.data.eval_files})
+    for (std::string& name : *names) name = full_path(name);
+  for (std::string& function : config.reward.functions) function = with_full_paths(function);
+  // A name without a slash is looked for among the system's programs.
+  std::string& python = config.reward.python;
+  if (python.find('/') != std::string::npos) python = full_path(python);
+  return config;
+}
+
+}  // namespace keel

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "keel/train/config/config.h"
+
+namespace keel {
+
+/// The same configuration with names of files that mean the same from any folder, so that a run can be resumed from
+/// elsewhere: of the model, the adapter, data and reward functions.
+Config with_full_paths(Config config);
+
+}  // namespace keel

@@ -1,0 +1,122 @@
+#include "keel/train/metrics/sample_notes.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+
+#include "keel/core/console.h"
+#include "keel/core/foreign_text.h"
+
+namespace keel {
+
+namespace {
+
+/// One number where all tokens share it, else one for each.
+Json shared_or_each(const std::vector<float>& tokens) {
+  const bool shared = std::adjacent_find(tokens.begin(), tokens.end(), std::not_equal_to<>()) == tokens.end();
+  return shared && !tokens.empty() ? Json(tokens[0]) : Json(tokens);
+}
+
+constexpr size_t kMaxAnswer = 2000;  // bytes; the tests of a program may be megabytes
+
+/// JSON holds text alone: bytes that are a part of a character are written as \xe2.
+std::string as_text(std::string_view bytes) {
+  std::string text;
+  while (const std::optional<size_t> bad = first_bad_utf8(bytes)) {
+    char escaped[8];
+    snprintf(escaped, sizeof(escaped), "\\x%02x", static_cast<unsigned char>(bytes[*bad]));
+    text.append(bytes.substr(0, *bad)).append(escaped);
+    bytes.remove_prefix(*bad + 1);
+  }
+  return text.append(bytes);
+}
+
+/// The tokens as they read in the text. A model's output layer may be wider than its vocabulary: an id without a token
+/// is shown by its number.
+Json token_texts(const Prompt& prompt, const Rollout& rollout, const Tokenizer& tokenizer) {
+  const std::optional<int32_t> before =
+      prompt.tokens.empty() ? std::nullopt : std::optional<int32_t>(prompt.tokens.back());
+  Json texts = Json::array();
+  for (const std::string& piece : tokenizer.pieces(rollout.tokens, before)) {
+    const int32_t id = rollout.tokens[texts.size()];
+    texts.push_back(id < tokenizer.size() ? as_text(piece) : "<id " + std::to_string(id) + ">");
+  }
+  return texts;
+}
+
+/// The answer that the reward compares with, whole where it is not too long to read.
+Json shown_answer(const Json& answer) {
+  const std::string text = answer.is_string() ? answer.get<std::string>() : answer.dump();
+  return text.size() <= kMaxAnswer ? answer : Json(shorten(text, kMaxAnswer));
+}
+
+}  // namespace
+
+SampleNotes::SampleNotes(std::span<const std::vector<float>> advantages, int64_t count) {
+  for (const bool informative : {true, false})
+    for (size_t i = 0; i < advantages.size() && static_cast<int64_t>(notes_.size()) < count; ++i)
+      if (std::ranges::any_of(advantages[i], [](float a) { return a != 0; }) == informative)
+        notes_[static_cast<int64_t>(i)];
+}
+
+void SampleNotes::add(const PackedBatch& batch, std::span<const int64_t> rollouts, int64_t begin,
+                      const TokenPolicy& policy, const TokenDecision& decision) {
+  const int64_t end = begin + policy.logp.size(0);
+  int64_t first = 0;  // target at which the sequence starts
+  for (size_t s = 0; s < batch.sequences.size(); first += batch.lengths[s], ++s) {
+    const auto found = notes_.find(rollouts[batch.sequences[s]]);
+    if (found == notes_.end() || first + batch.lengths[s] <= begin || first >= end) continue;
+    Notes& notes = found->second;
+    notes.keep.resize(batch.lengths[s]);
+    const int64_t from = std::max(first, begin), count = std::min(first + batch.lengths[s], end) - from;
+    const auto copy = [&](const Tensor& values, auto& to) {
+      to.resize(batch.lengths[s]);
+      const Tensor part = values.narrow(0, from - begin, count).to(at::kFloat).cpu().contiguous();
+      std::copy_n(part.const_data_ptr<float>(), count, to.begin() + (from - first));
+    };
+    copy(policy.logp, notes.logp);
+    copy(decision.coefficient, notes.coefficient);
+    copy(decision.divergence, notes.divergence);
+    copy(decision.threshold, notes.threshold);
+    copy(decision.keep, notes.keep);
+  }
+}
+
+Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rollout& rollout,
+                const Tokenizer& tokenizer) {
+  Json row = {{"phase", phase}, {"step", step}, {"prompt", prompt.text}, {"completion", rollout.text}};
+  if (!prompt.answer.is_null()) row["answer"] = shown_answer(prompt.answer);
+  row["reward"] = rollout.reward;
+  row["finish"] = rollout.finish == Finish::kStop ? "stop" : "length";
+  row["tokens"] = token_texts(prompt, rollout, tokenizer);
+  row["token_ids"] = rollout.tokens;
+  row["behavior_logp"] = rollout.behavior_logp;
+  return row;
+}
+
+std::vector<Json> SampleNotes::rows(int64_t step, std::span<const Prompt> prompts, std::span<const Rollout> rollouts,
+                                    std::span<const std::vector<float>> advantages, const Tokenizer& tokenizer) const {
+  const auto finite = [](const std::vector<float>& values) {
+    Json array = Json::array();
+    for (const float value : values) array.push_back(std::isfinite(value) ? Json(value) : Json(nullptr));
+    return array;
+  };
+  std::vector<Json> rows;
+  for (const auto& [index, notes] : notes_) {
+    Json row = sample_row("rl", step, prompts[rollouts[index].prompt], rollouts[index], tokenizer);
+    row["advantage"] = shared_or_each(advantages[index]);
+    if (!rollouts[index].values.empty()) row["value"] = finite(rollouts[index].values);
+    row["logp"] = finite(notes.logp);
+    row["coefficient"] = finite(notes.coefficient);
+    row["kept"] = notes.keep;
+    row["divergence"] = finite(notes.divergence);
+    row["threshold"] = finite(notes.threshold);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace keel

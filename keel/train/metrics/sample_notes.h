@@ -1,0 +1,43 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <vector>
+
+#include "keel/core/json.h"
+#include "keel/core/prompt.h"
+#include "keel/core/tensor/rollout.h"
+#include "keel/objective/regions/trust_region.h"
+#include "keel/text/tokenizer/tokenizer.h"
+#include "keel/train/update/packing.h"
+
+namespace keel {
+
+/// Remembers what was decided about every token of a few chosen rollouts, for samples.jsonl.
+class SampleNotes {
+ public:
+  /// Chooses up to `count` rollouts: those with a non-zero advantage first, in order.
+  SampleNotes(std::span<const std::vector<float>> advantages, int64_t count);
+
+  /// Notes the decisions on the targets [begin, begin + n) of a batch; `rollouts[s]` is the rollout of sequence s. What
+  /// is noted last (the last epoch) stays.
+  void add(const PackedBatch& batch, std::span<const int64_t> rollouts, int64_t begin, const TokenPolicy& policy,
+           const TokenDecision& decision);
+
+  /// One row per chosen rollout.
+  std::vector<Json> rows(int64_t step, std::span<const Prompt> prompts, std::span<const Rollout> rollouts,
+                         std::span<const std::vector<float>> advantages, const Tokenizer& tokenizer) const;
+
+ private:
+  struct Notes {
+    std::vector<float> logp, coefficient, divergence, threshold;
+    std::vector<bool> keep;
+  };
+  std::map<int64_t, Notes> notes_;  // by rollout
+};
+
+/// What samples.jsonl says of any completion; per-token numbers are added by SampleNotes.
+Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rollout& rollout,
+                const Tokenizer& tokenizer);
+
+}  // namespace keel

@@ -1,0 +1,130 @@
+#include "keel/train/metrics/token_metrics.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/objective/regions/divergence.h"
+
+namespace keel {
+namespace {
+
+enum Sum {
+  kTokens,
+  kPositive,
+  kNegative,
+  kMasked,
+  kMaskedPositive,
+  kMaskedNegative,
+  kMaskedMu,
+  kMaskedEntropy,
+  kBadUpdates,
+  kOutside,
+  kDivergence,
+  kInfinite,
+  kRatio,
+  kClamped,
+  kInvalid,
+  kEntropy,
+  kKlBehavior,
+  kKlReference,
+  kMismatchTokens,
+  kMismatch,
+  kTopKTokens,
+  kTopKMass,
+  kSumCount
+};
+enum Maximum { kDivergenceMax, kRatioMax, kMismatchMax, kRiseMax, kFallMax, kMaximumCount };
+
+/// A negative update of a token that has lost this much probability is what the DPPO paper calls a bad one (arXiv
+/// 2602.04879, section 5.3).
+constexpr double kBadFall = 0.5;
+
+Tensor is_log_probability(const Tensor& x) { return x.isfinite().logical_and(x <= 0); }
+
+}  // namespace
+
+void TokenMetrics::add(const TokenStats& stats, const TokenPolicy& policy, const TokenDecision& decision,
+                       bool equal_parameters, const Tensor& reference_kl) {
+  const at::NoGradGuard no_grad;
+  if (policy.logp.numel() == 0) return;
+  const Tensor ratio = probability_ratio(policy.logp, policy.behavior_logp);
+  const Tensor positive = policy.advantages > 0, negative = policy.advantages < 0, masked = decision.keep.logical_not();
+  const Tensor infinite = decision.divergence.isinf();
+  const Tensor divergence = decision.divergence.masked_fill(infinite, 0);
+  const Tensor mu = policy.behavior_logp.exp(), difference = policy.logp.exp() - mu, drift = difference.abs();
+  const Tensor zero = at::zeros({}, ratio.options().dtype(at::kDouble));
+  const auto sum = [](const Tensor& x) { return x.sum(at::kDouble); };
+
+  std::vector<Tensor> sums(kSumCount, zero), maxima(kMaximumCount, zero);
+  sums[kTokens] = sum(at::ones_like(ratio));
+  sums[kPositive] = sum(positive);
+  sums[kNegative] = sum(negative);
+  sums[kMasked] = sum(masked);
+  sums[kMaskedPositive] = sum(masked.logical_and(positive));
+  sums[kMaskedNegative] = sum(masked.logical_and(negative));
+  sums[kMaskedMu] = sum(mu.masked_fill(decision.keep, 0));
+  sums[kMaskedEntropy] = sum(stats.entropy.masked_fill(decision.keep, 0));
+  sums[kBadUpdates] = sum(negative.logical_and(difference <= -kBadFall));
+  sums[kOutside] = sum(decision.outside.defined() ? decision.outside : masked);
+  sums[kDivergence] = sum(divergence);
+  sums[kInfinite] = sum(infinite);
+  sums[kRatio] = sum(ratio);
+  sums[kClamped] = sum(decision.clamped);
+  sums[kInvalid] =
+      sum(is_log_probability(policy.logp).logical_and(is_log_probability(policy.behavior_logp)).logical_not());
+  sums[kEntropy] = sum(stats.entropy);
+  sums[kKlBehavior] = sum(k3(policy.logp, policy.behavior_logp));
+  if (reference_kl.defined()) {
+    has_reference_ = true;
+    sums[kKlReference] = sum(reference_kl);
+  }
+  maxima[kDivergenceMax] = divergence.max().to(at::kDouble);
+  maxima[kRatioMax] = ratio.max().to(at::kDouble);
+  maxima[kRiseMax] = difference.max().to(at::kDouble);
+  maxima[kFallMax] = (-difference).max().to(at::kDouble);
+  if (equal_parameters) {
+    sums[kMismatchTokens] = sums[kTokens];
+    sums[kMismatch] = sum(drift);
+    maxima[kMismatchMax] = drift.max().to(at::kDouble);
+  }
+  if (policy.topk_behavior_logp.defined()) {
+    sums[kTopKTokens] = sums[kTokens];
+    sums[kTopKMass] = sum(policy.topk_behavior_logp.exp());
+  }
+  const Tensor new_sums = at::stack(sums), new_maxima = at::stack(maxima);
+  sums_ = sums_.defined() ? sums_ + new_sums : new_sums;
+  maxima_ = maxima_.defined() ? at::maximum(maxima_, new_maxima) : new_maxima;
+}
+
+void TokenMetrics::write(Json& row) const {
+  if (!sums_.defined()) return;
+  const Tensor sums = sums_.cpu(), maxima = maxima_.cpu();
+  const auto total = [&](Sum which) { return sums[which].item<double>(); };
+  const auto share = [&](Sum part, Sum whole) { return total(part) / std::max(total(whole), 1.0); };
+  const auto largest = [&](Maximum which) { return maxima[which].item<double>(); };
+  row["policy/entropy"] = share(kEntropy, kTokens);
+  row["policy/kl_behavior"] = share(kKlBehavior, kTokens);
+  row["policy/prob_difference_max"] = largest(kRiseMax);
+  row["policy/prob_difference_min"] = 0 - largest(kFallMax);  // 0 and not -0
+  if (has_reference_) row["policy/kl_reference"] = share(kKlReference, kTokens);
+  row["trust_region/masked"] = share(kMasked, kTokens);
+  row["trust_region/masked_positive"] = share(kMaskedPositive, kPositive);
+  row["trust_region/masked_negative"] = share(kMaskedNegative, kNegative);
+  if (total(kMasked) > 0) {
+    row["trust_region/masked_mu_mean"] = share(kMaskedMu, kMasked);
+    row["trust_region/masked_entropy_mean"] = share(kMaskedEntropy, kMasked);
+  }
+  row["trust_region/bad_updates"] = share(kBadUpdates, kTokens);
+  if (total(kTopKTokens) > 0) row["trust_region/topk_mass"] = share(kTopKMass, kTopKTokens);
+  row["trust_region/outside"] = share(kOutside, kTokens);
+  row["trust_region/divergence_mean"] = total(kDivergence) / std::max(total(kTokens) - total(kInfinite), 1.0);
+  row["trust_region/divergence_max"] = largest(kDivergenceMax);
+  row["trust_region/divergence_infinite"] = static_cast<int64_t>(total(kInfinite));
+  row["mismatch/abs_prob_mean"] = share(kMismatch, kMismatchTokens);
+  row["mismatch/abs_prob_max"] = largest(kMismatchMax);
+  row["ratio/mean"] = share(kRatio, kTokens);
+  row["ratio/max"] = largest(kRatioMax);
+  row["policy/invalid_tokens"] = static_cast<int64_t>(total(kInvalid));
+  row["ratio/clamped"] = static_cast<int64_t>(total(kClamped));
+}
+
+}  // namespace keel

@@ -1,0 +1,133 @@
+#include "keel/train/start/problems.h"
+
+#include <functional>
+
+#include "keel/core/error.h"
+#include "keel/data/open_dataset.h"
+#include "keel/task/task_table.h"
+#include "keel/train/start/task_prompts.h"
+
+namespace keel {
+namespace {
+
+/// A completion as the task knows it, which has its own stop word; a model that was loaded may end with another.
+std::function<std::string(std::string_view)> with_task_stop(const LoadedModel& policy) {
+  std::vector<std::string> stops;
+  for (const int32_t id : policy.stop_ids)
+    if (id < policy.tokenizer.size()) stops.push_back(policy.tokenizer.token(id));
+  return [stops](std::string_view completion) {
+    std::string spelled(completion);
+    for (const std::string& stop : stops) {
+      if (stop == kStopWord || stop.empty() || !completion.ends_with(stop)) continue;
+      spelled.resize(completion.size() - stop.size());
+      spelled += ' ';
+      spelled += kStopWord;
+      break;
+    }
+    return spelled;
+  };
+}
+
+std::string sentence_on(const SkippedCounts& skipped, const std::string& prompt_limit) {
+  const auto counted = [](uint64_t count, const char* what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s") + " left out: ";
+  };
+  std::string text;
+  if (skipped.too_long > 0) text = counted(skipped.too_long, "prompt") + "longer than " + prompt_limit;
+  if (skipped.bad > 0) text += (text.empty() ? "" : "; ") + counted(skipped.bad, "row") + "bad (data.bad_rows: skip)";
+  return text;
+}
+
+}  // namespace
+
+Problems::Problems(const Config& config, const LoadedModel& policy) {
+  if (config.data.files.empty())
+    open_task(config, policy);
+  else
+    open_files(config, policy);
+}
+
+void Problems::open_task(const Config& config, const LoadedModel& policy) {
+  task_ = make_task(config.task);
+  if (!config.model.path.empty())
+    check_positions(
+        config,
+        longest_prompt(*task_, config.run.seed, [&](const std::string& text) { return prompt_tokens(policy, text); }),
+        policy.model.config().max_position_embeddings);
+  const auto stream = [&](Split split) {
+    return PromptStream([task = task_, policy, name = config.task.name, seed = config.run.seed,
+                         split](uint64_t index) -> std::variant<Prompt, SkippedRow> {
+      return task_prompt(*task, policy, name, seed, index, split);
+    });
+  };
+  training_ = stream(Split::kTrain);
+  held_out_ = stream(Split::kHeldOut);
+  const auto respelled = with_task_stop(policy);
+  reward_ = std::make_shared<const RewardSum>(make_reward(
+      config.reward,
+      [task = task_, respelled](const Prompt& prompt, std::string_view completion) {
+        return task->check({prompt.text, prompt.answer}, respelled(completion));
+      },
+      [task = task_, respelled](std::string_view completion) { return task->answer(respelled(completion)); }));
+  warnings_ = reward_->source_warnings({config.task.name});
+  task_alone_ = config.reward.functions.empty();
+}
+
+void Problems::open_files(const Config& config, const LoadedModel& policy) {
+  DataOptions options = config.data;
+  const int64_t room = policy.model.config().max_position_embeddings - longest_completion(config);
+  if (room < 1)
+    fail(ExitCode::kBadConfiguration, "rollout.max_new_tokens is ", config.rollout.max_new_tokens,
+         ", but the model has ", policy.model.config().max_position_embeddings,
+         " positions, which leaves none for a prompt; lower it");
+  std::string limit = "data.max_prompt_tokens";
+  if (options.max_prompt_tokens == 0 || options.max_prompt_tokens > room) {
+    options.max_prompt_tokens = room;
+    limit = "what the model's max_position_embeddings, " +
+            std::to_string(policy.model.config().max_position_embeddings) + ", leaves beside rollout.max_new_tokens, " +
+            std::to_string(longest_completion(config)) + ",";
+  }
+  prompt_limit_ = options.max_prompt_tokens;
+  limit_name_ = limit + (limit.ends_with(",") ? " " : ", ") + std::to_string(prompt_limit_);
+  reward_ = std::make_shared<const RewardSum>(make_reward(config.reward));
+  OpenedDataset opened = open_dataset(
+      options, config.run.seed, policy.tokenizer, policy.templates,
+      [reward = reward_](const Json& answer, const std::string& source) { return reward->objection(answer, source); },
+      limit);
+  if (opened.sources) warnings_ = reward_->source_warnings(*opened.sources);
+  training_ = std::move(opened.train);
+  held_out_ = std::move(opened.held_out);
+  notes_ = std::move(opened.notes);
+  fingerprint_ = std::move(opened.fingerprint);
+  eval_fingerprint_ = std::move(opened.eval_fingerprint);
+  rows_ = opened.rows;
+  if (!held_out_ && config.eval.prompts > 0)
+    notes_.emplace_back("nothing to evaluate on: neither data.eval_files nor data.held_out is set");
+}
+
+HeldOut Problems::held_out(int64_t count) {
+  if (!held_out_) return {};
+  const SkippedCounts before = held_out_->skipped();
+  held_out_->seek(0);
+  HeldOut result{.prompts = held_out_->next(count), .left_out = held_out_->skipped(), .prompt_limit = limit_name_};
+  result.left_out.too_long -= before.too_long;
+  result.left_out.bad -= before.bad;
+  if (result.prompts.empty() && !result.note().empty())
+    fail(ExitCode::kBadInput, "there is nothing to evaluate on: ", result.note());
+  return result;
+}
+
+std::string HeldOut::note() const {
+  const std::string text = sentence_on(left_out, prompt_limit);
+  return text.empty() ? text : text + "; the first is " + left_out.first;
+}
+
+std::string Problems::left_out_sentence(const SkippedCounts& skipped) const {
+  return sentence_on(skipped, limit_name_);
+}
+
+std::optional<RewardRange> Problems::reward_range() const {
+  return task_alone_ ? std::optional<RewardRange>({.lowest = 0, .highest = task_->largest_reward()}) : std::nullopt;
+}
+
+}  // namespace keel

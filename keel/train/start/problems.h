@@ -1,0 +1,81 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/core/reward_range.h"
+#include "keel/data/prompt_stream.h"
+#include "keel/model/loaded_model.h"
+#include "keel/reward/reward_options.h"
+#include "keel/task/task.h"
+#include "keel/train/config/config.h"
+
+namespace keel {
+
+/// Prompts to evaluate on.
+struct HeldOut {
+  std::vector<Prompt> prompts;
+  SkippedCounts left_out;    // rows that were passed over on the way to them
+  std::string prompt_limit;  // what the too long ones are longer than: "data.max_prompt_tokens, 64"
+
+  /// "2 prompts left out: longer than data.max_prompt_tokens, 64; ..."; empty where none was.
+  std::string note() const;
+};
+
+/// Where a run's prompts come from and what their completions are worth: the user's files and reward functions, or a
+/// built-in task.
+class Problems {
+ public:
+  /// The policy's tokenizer and chat template write the prompts.
+  Problems(const Config& config, const LoadedModel& policy);
+
+  /// Endless; its position is all that a resumed run needs.
+  PromptStream& training() { return *training_; }
+
+  /// The first `count` problems that are kept for evaluation, the same at every call; fewer where there are not so
+  /// many. An Error where there are rows and all of them are left out.
+  HeldOut held_out(int64_t count);
+
+  const RewardSum& reward() const { return *reward_; }
+
+  /// What reward a completion can get, where that is known.
+  std::optional<RewardRange> reward_range() const;
+
+  /// The built-in task; null with files.
+  const Task* task() const { return task_.get(); }
+
+  /// Sentences to print: how the files were read.
+  const std::vector<std::string>& notes() const { return notes_; }
+  /// And what is odd: functions for sources that there are not.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  /// A run is resumed on files with the same one, unless someone says otherwise.
+  const std::string& fingerprint() const { return fingerprint_; }
+  /// The same of the files to evaluate on; empty where they are not files of their own.
+  const std::string& eval_fingerprint() const { return eval_fingerprint_; }
+  /// Of the training files; the position of the stream is a number of rows.
+  uint64_t rows() const { return rows_; }
+
+  /// Longer prompts of files are left out; in tokens.
+  int64_t prompt_limit() const { return prompt_limit_; }
+  /// "2 prompts left out: longer than data.max_prompt_tokens, 64"; empty where there are none.
+  std::string left_out_sentence(const SkippedCounts& skipped) const;
+
+ private:
+  void open_files(const Config& config, const LoadedModel& policy);
+  void open_task(const Config& config, const LoadedModel& policy);
+
+  std::shared_ptr<const Task> task_;
+  std::optional<PromptStream> training_, held_out_;
+  std::shared_ptr<const RewardSum> reward_;
+  bool task_alone_ = false;  // its check is the whole reward
+  std::vector<std::string> notes_, warnings_;
+  std::string fingerprint_, eval_fingerprint_;
+  uint64_t rows_ = 0;
+  int64_t prompt_limit_ = 0;
+  std::string limit_name_;
+};
+
+}  // namespace keel

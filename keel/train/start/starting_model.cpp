@@ -1,0 +1,83 @@
+#include "keel/train/start/starting_model.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/core/error.h"
+#include "keel/core/files/hash.h"
+#include "keel/core/files/whole_folder.h"
+#include "keel/model/folder/adapter_config.h"
+#include "keel/model/folder/adapter_folder.h"
+#include "keel/model/folder/model_folder.h"
+#include "keel/task/task_table.h"
+#include "keel/train/checkpoint/run_models.h"
+
+namespace keel {
+namespace {
+
+/// A run stands for its newest checkpoint; which one it is, is told where a run starts.
+std::string model_path(const Config& config) { return model_named(config.model.path, nullptr); }
+
+}  // namespace
+
+LoadedModel starting_model(const Config& config, at::Device device) {
+  if (!config.data.files.empty() && config.model.path.empty())
+    fail(ExitCode::kBadConfiguration,
+         "data.files is set, but model.path is not: a network made from nothing knows only ",
+         "the words of the built-in task; set model.path to a model with a tokenizer");
+  if (config.data.files.empty() && !config.data.eval_files.empty())
+    fail(ExitCode::kBadConfiguration,
+         "data.eval_files is set, but data.files, what to train on, is not; `keel eval` needs ", "no data.files");
+  const std::string path = model_path(config);
+  LoadedModel start = [&] {
+    if (config.model.random_weights) return load_untrained(path, config.run.seed, device);
+    if (!path.empty()) return load_whole_model(path, device);
+    Tokenizer tokenizer = make_task(config.task)->tokenizer();
+    CausalLm model = CausalLm::random(starting_shape(config), config.run.seed, device);
+    return LoadedModel{.model = std::move(model), .tokenizer = std::move(tokenizer)};
+  }();
+  if (start.stop_ids.empty() && start.tokenizer.eos_id()) start.stop_ids.push_back(*start.tokenizer.eos_id());
+  choose_dtype(config.checkpoint, start);
+  return start;
+}
+
+void choose_dtype(const CheckpointOptions& options, LoadedModel& model) {
+  if (options.dtype != "auto") model.dtypes = dtype_named(options.dtype, "checkpoint.dtype");
+}
+
+ModelConfig starting_shape(const Config& config) {
+  if (!config.model.path.empty()) return load_shape(model_path(config));
+  return model_config(config.model, make_task(config.task)->tokenizer().size());
+}
+
+void add_starting_adapter(LoadedModel& base, const Config& config) {
+  const LoraOptions& lora = config.lora;
+  if (!lora.used()) return;
+  if (lora.adapter.empty()) {
+    base.model.add_adapter(lora, config.run.seed);
+    base.adapter = to_adapter_json(lora);
+  } else {
+    base.adapter = read_adapter(adapter_named(lora.adapter, nullptr), base.model);
+  }
+  base.adapter["base_model_name_or_path"] = config.model.path;
+}
+
+LoadedModel load_whole_model(const std::string& name, at::Device device) {
+  const std::filesystem::path path = find_model(name);
+  if (std::filesystem::exists(path / "manifest.json"))
+    if (const auto damage = find_damage_in(path, {}))
+      fail(ExitCode::kBadInput, path.string(), " is damaged: ", *damage,
+           "; restore it from a copy or, where you changed it yourself, remove its manifest.json");
+  return load_model(name, device);
+}
+
+uint32_t base_checksum(const CausalLm& model) {
+  Crc32c checksum;
+  checksum.update(model.config().source.dump());
+  for (const NamedTensor& weight : model.parameters()) {
+    const Tensor bytes = weight.value.detach().cpu().contiguous();
+    checksum.update({static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()});
+  }
+  return checksum.value();
+}
+
+}  // namespace keel

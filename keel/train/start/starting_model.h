@@ -1,0 +1,29 @@
+#pragma once
+
+#include "keel/model/loaded_model.h"
+#include "keel/train/config/config.h"
+
+namespace keel {
+
+/// What a run starts from: the model that model.path names, with its own tokenizer, or a network made from nothing that
+/// speaks the task's words.
+LoadedModel starting_model(const Config& config, at::Device device);
+
+/// What the model is saved as: what checkpoint.dtype says, else what it was read as.
+void choose_dtype(const CheckpointOptions& options, LoadedModel& model);
+
+/// Its architecture alone.
+ModelConfig starting_shape(const Config& config);
+
+/// Puts the adapter that the configuration asks for, a fresh one or a folder's, on a base. Nothing where none is asked
+/// for.
+void add_starting_adapter(LoadedModel& base, const Config& config);
+
+/// A checksum of all weights and of config.json: whether a base model is the one that an adapter was trained on.
+uint32_t base_checksum(const CausalLm& model);
+
+/// load_model, of a folder that is whole: where it has a manifest (a checkpoint, a reference), every file must be what
+/// the manifest says.
+LoadedModel load_whole_model(const std::string& name, at::Device device);
+
+}  // namespace keel

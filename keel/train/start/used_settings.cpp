@@ -1,0 +1,141 @@
+#include "keel/train/start/used_settings.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <cmath>
+
+#include "keel/train/update/critic_training.h"
+
+namespace keel {
+namespace {
+
+/// Settings by path, some of which turn out to be without effect.
+class Settings {
+ public:
+  explicit Settings(const Config& config) {
+    const Json configured = to_json(config);
+    for (const auto& [section, values] : configured.items())
+      for (const auto& [key, value] : values.items()) all_[section + "." + key] = value;
+  }
+
+  Json& operator[](const std::string& path) { return all_[path]; }
+  /// One setting, or with a path that ends in "." a whole section.
+  void drop(const std::string& path) {
+    Json kept = Json::object();
+    for (const auto& [name, value] : all_.items())
+      if (name != path && !(path.ends_with('.') && name.starts_with(path))) kept[name] = value;
+    all_ = std::move(kept);
+  }
+  void drop_all(std::initializer_list<const char*> paths) {
+    for (const char* path : paths) drop(path);
+  }
+  /// Those that are empty say that nothing was asked for.
+  void drop_empty() {
+    Json kept = Json::object();
+    for (const auto& [name, value] : all_.items())
+      if (!value.is_null() && value != Json("") && value != Json::array()) kept[name] = value;
+    all_ = std::move(kept);
+  }
+  Json take() { return std::move(all_); }
+
+ private:
+  Json all_ = Json::object();
+};
+
+int64_t count_of(const std::vector<NamedTensor>& tensors) {
+  int64_t count = 0;
+  for (const NamedTensor& tensor : tensors) count += tensor.value.numel();
+  return count;
+}
+
+void use_model(Settings& used, const Config& config, const LoadedModel& policy) {
+  const ModelConfig& shape = policy.model.config();
+  used["model.type"] = shape.model_type;
+  used["model.layers"] = shape.num_hidden_layers;
+  used["model.hidden_size"] = shape.hidden_size;
+  used["model.heads"] = shape.num_attention_heads;
+  used["model.kv_heads"] = shape.num_key_value_heads;
+  used["model.intermediate_size"] = shape.intermediate_size;
+  used["model.vocabulary"] = shape.vocab_size;
+  used["model.max_positions"] = shape.max_position_embeddings;
+  used["model.parameters"] = shape.parameter_count();
+  if (config.model.path.empty())
+    used.drop("model.random_weights");
+  else
+    used.drop_all({"model.tie_embeddings", "model.rope_theta", "model.rms_norm_eps", "model.initializer_range"});
+  if (!config.lora.used()) return used.drop("lora.");
+  used["lora.parameters"] = count_of(policy.model.trainable());
+  if (config.lora.adapter.empty()) return;
+  used.drop("lora.");  // the adapter's own file says what it is
+  used["lora.adapter"] = config.lora.adapter;
+  used["lora.parameters"] = count_of(policy.model.trainable());
+  for (const auto& [key, name] :
+       {std::pair{"r", "rank"}, {"lora_alpha", "alpha"}, {"target_modules", "target_modules"}})
+    if (policy.adapter.contains(key)) used[std::string("lora.") + name] = policy.adapter[key];
+}
+
+void use_problems(Settings& used, const Config& config, const Problems& problems) {
+  if (config.data.files.empty()) {
+    used.drop("data.");
+    const bool chains = config.task.name == "chains";
+    if (chains) used.drop("task.difficulty");
+    if (!chains) used.drop_all({"task.modulus", "task.steps", "task.words", "task.careful", "task.error", "task.mode"});
+  } else {
+    used.drop("task.");
+    used["data.max_prompt_tokens"] = problems.prompt_limit();
+  }
+  if (config.sft.steps == 0) used.drop("sft.");
+  const bool by_default = config.reward.functions.empty();
+  if (by_default) used["reward.functions"] = Json::array({config.data.files.empty() ? "task" : "math"});
+  if (config.reward.weights.empty())
+    used["reward.weights"] = std::vector<double>(by_default ? 1 : config.reward.functions.size(), 1.0);
+  if (config.eval.prompts == 0) used.drop("eval.");
+}
+
+/// In place of the thresholds and words that null leaves to the method: the method's own.
+void use_objective(Settings& used, const Config& config) {
+  const Objective objective =
+      make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
+  used["objective.method"] = objective.method.name;
+  used["objective.advantage"] = objective.method.advantage;
+  used["objective.aggregation"] = objective.method.aggregation;
+  used.drop_all({"objective.delta", "objective.delta_low", "objective.delta_high", "objective.anchor",
+                 "objective.ratio_cap", "objective.parameters", "objective.horizon", "objective.adapt_rate"});
+  const auto path = [](const std::string& name) {
+    return "objective." + (name == "low" || name == "high" ? "delta_" + name : name);
+  };
+  for (const auto& [name, value] : parameters(objective.method.region))
+    used[path(name)] = std::isinf(value) ? Json("none") : Json(value);
+  for (const auto& [name, word] : word_parameters(objective.method.region)) used[path(name)] = word;
+  if (objective.method.aggregation == "seq_mean_token_sum_norm") used["objective.horizon"] = objective.horizon;
+  if (objective.adapt_target_kept) used["objective.adapt_rate"] = objective.adapt_rate;
+  if (config.reference.kl_coefficient == 0) used.drop("reference.estimator");
+}
+
+void use_critic(Settings& used, const Config& config) {
+  if (!config.critic.exists()) return used.drop("critic.");
+  used["critic.lr"] = critic_optimizer_options(config.critic, config.optimizer).lr;
+  if (!config.critic.value_clip) used["critic.value_clip"] = "none";
+  if (config.critic.own_body())
+    used.drop("critic.loss_weight");
+  else
+    used["critic.loss_weight"] = shared_loss_weight(config.critic);
+}
+
+}  // namespace
+
+Json used_settings(const Config& config, const LoadedModel& policy, const Problems& problems) {
+  Settings used(config);
+  used["run.threads"] = at::get_num_threads();
+  used["rollout.max_new_tokens"] = longest_completion(config);
+  used["train.sequences_per_update"] = config.sequences_per_update();
+  use_model(used, config, policy);
+  use_problems(used, config, problems);
+  use_objective(used, config);
+  use_critic(used, config);
+  used.drop_empty();
+  return used.take();
+}
+
+}  // namespace keel

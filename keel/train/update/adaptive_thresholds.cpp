@@ -1,0 +1,38 @@
+#include "keel/train/update/adaptive_thresholds.h"
+
+#include <algorithm>
+
+#include "keel/core/error.h"
+#include "keel/objective/adaptive.h"
+#include "keel/objective/regions/region_settings.h"
+
+namespace keel {
+namespace {
+
+double number(const TrustRegion& region, const char* wanted) {
+  for (const auto& [name, value] : parameters(region))
+    if (name == wanted) return value;
+  fail(ExitCode::kInternal, "the trust region to adapt has no threshold \"", wanted, "\"");
+}
+
+}  // namespace
+
+Thresholds thresholds_of(const TrustRegion& region) { return {number(region, "low"), number(region, "high")}; }
+
+void set_thresholds(Objective& objective, const Thresholds& thresholds) {
+  set_parameter(objective.method.region, objective.method.name, "low", thresholds.low);
+  set_parameter(objective.method.region, objective.method.name, "high", thresholds.high);
+}
+
+Thresholds adapted(const Objective& objective, const Thresholds& start, double kept) {
+  const auto next = [&](double delta, double started) {
+    AdaptOptions options{.rate = objective.adapt_rate};
+    options.min = std::min(options.min, started);
+    options.max = std::max(options.max, started);
+    return adapt_delta(delta, kept, *objective.adapt_target_kept, options);
+  };
+  const Thresholds now = thresholds_of(objective.method.region);
+  return {next(now.low, start.low), next(now.high, start.high)};
+}
+
+}  // namespace keel

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+
+#include "keel/core/prompt.h"
+#include "keel/core/requirements.h"
+#include "keel/core/tensor/rollout.h"
+#include "keel/model/network/causal_lm.h"
+#include "keel/model/network/critic.h"
+
+namespace keel {
+
+/// Adds to the rollouts what the method requires and only the trainer knows: the log-probabilities that the trainer's
+/// own weights give the tokens before any update (the recomputed policy), those of the reference policy, and the
+/// critic's value of the state before each token. `reference` and `critic` may be null when they are not required.
+void annotate(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const CausalLm& model,
+              const CausalLm* reference, const Critic* critic, const Requirements& requirements, double temperature,
+              int64_t tokens_per_batch);
+
+}  // namespace keel

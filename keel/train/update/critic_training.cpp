@@ -1,0 +1,84 @@
+#include "keel/train/update/critic_training.h"
+
+#include <ATen/ATen.h>
+
+#include <memory>
+
+#include "keel/objective/regions/token_policy.h"
+#include "keel/objective/value_loss.h"
+
+namespace keel {
+namespace {
+
+constexpr double kLrOverPolicys = 10, kDefaultLossWeight = 0.1;
+
+std::vector<NamedTensor> with_prefix(std::vector<NamedTensor> tensors, const std::string& prefix) {
+  for (NamedTensor& tensor : tensors) tensor.name = prefix + tensor.name;
+  return tensors;
+}
+
+}  // namespace
+
+OptimizerOptions critic_optimizer_options(const CriticOptions& critic, const OptimizerOptions& policy) {
+  OptimizerOptions options = policy;
+  options.lr = critic.lr.value_or(kLrOverPolicys * policy.lr);
+  return options;
+}
+
+double shared_loss_weight(const CriticOptions& critic) { return critic.loss_weight.value_or(kDefaultLossWeight); }
+
+CriticTraining::CriticTraining(Critic critic, const CriticOptions& options, const OptimizerOptions& optimizer)
+    : critic_(std::move(critic)),
+      clip_(options.value_clip.value_or(kUnlimited)),
+      loss_weight_(shared_loss_weight(options)),
+      optimizer_options_(optimizer),
+      optimizer_(with_prefix(critic_.parameters(), "critic."), optimizer) {}
+
+HiddenLoss CriticTraining::loss(const ScoredRollouts& scored, std::span<const int64_t> indices, double weight_in_body) {
+  const auto chosen = std::make_shared<const ChosenRollouts>(choose(scored, indices));
+  double tokens = 0;
+  for (const int64_t length : chosen->lengths()) tokens += static_cast<double>(length);
+  return [this, chosen, tokens, weight_in_body](const PackedBatch& batch, const Tensor& hidden) {
+    const ValueLoss loss = value_loss(critic_.head.values(hidden), recorded(batch, *chosen, &Rollout::values),
+                                      gather_targets(batch, chosen->returns), clip_);
+    const Tensor sums = at::stack(
+        {loss.loss.sum(at::kDouble), loss.clipped.sum(at::kDouble), at::ones_like(loss.loss).sum(at::kDouble)});
+    sums_ = sums_.defined() ? sums_ + sums : sums;
+    return critic_.head.backward(hidden, loss.gradient / tokens).mul_(weight_in_body);
+  };
+}
+
+HiddenLoss CriticTraining::shared_loss(const ScoredRollouts& scored, std::span<const int64_t> indices) {
+  return critic_.body ? HiddenLoss{} : loss(scored, indices, loss_weight_);
+}
+
+void CriticTraining::accumulate_gradients(const ScoredRollouts& scored, std::span<const int64_t> indices,
+                                          int64_t tokens_per_batch) {
+  if (!critic_.body) return;
+  const HiddenLoss value_loss = loss(scored, indices, /*weight_in_body=*/1);
+  const ChosenRollouts chosen = choose(scored, indices);
+  for (const PackedBatch& batch : pack(chosen.sequences, tokens_per_batch, critic_.body->device())) {
+    const Tensor hidden = predicting_states(*critic_.body, batch);
+    hidden.backward(value_loss(batch, hidden.detach()));
+  }
+}
+
+Optimizer::Outcome CriticTraining::update(int64_t update, Json& row) {
+  const double lr = optimizer_options_.lr_at(update);
+  const Optimizer::Outcome outcome = optimizer_.step(lr);
+  norms_.add(outcome);
+  row["critic/lr"] = lr;
+  return outcome;
+}
+
+void CriticTraining::write_metrics(Json& row) {
+  if (!sums_.defined()) return;  // there was no update
+  const Tensor sums = sums_.cpu();
+  const double tokens = sums[2].item<double>();
+  row["critic/loss"] = sums[0].item<double>() / tokens;
+  row["critic/clipped"] = sums[1].item<double>() / tokens;
+  sums_ = Tensor();
+  std::exchange(norms_, {}).write("critic", row);
+}
+
+}  // namespace keel

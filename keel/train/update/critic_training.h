@@ -1,0 +1,57 @@
+#pragma once
+
+#include <span>
+
+#include "keel/core/json.h"
+#include "keel/model/network/critic.h"
+#include "keel/train/update/critic_options.h"
+#include "keel/train/update/gradients.h"
+#include "keel/train/update/optimizer.h"
+#include "keel/train/update/policy_tokens.h"
+
+namespace keel {
+
+/// The optimizer's options for the critic: the policy's, with its own learning rate.
+OptimizerOptions critic_optimizer_options(const CriticOptions& critic, const OptimizerOptions& policy);
+
+/// The weight of the value loss in the gradient of a shared body.
+double shared_loss_weight(const CriticOptions& critic);
+
+/// A critic while it learns. Its loss is the mean of PPO's clipped value loss over all tokens of an update, however
+/// they are cut into batches. The head always learns from the critic's own optimizer; so does a separate body, whereas
+/// a shared one belongs to the policy, and gets the value loss's gradient, weighted, beside the policy's.
+class CriticTraining {
+ public:
+  CriticTraining(Critic critic, const CriticOptions& options, const OptimizerOptions& optimizer);
+
+  /// To be added to the policy's gradients: the value loss on the shared body's hidden states, which adds to the head's
+  /// gradients; nothing where the body is separate. `scored` must outlive it.
+  HiddenLoss shared_loss(const ScoredRollouts& scored, std::span<const int64_t> indices);
+
+  /// Adds the gradients of one update to a separate body's and to the head's; nothing where the body is shared.
+  void accumulate_gradients(const ScoredRollouts& scored, std::span<const int64_t> indices, int64_t tokens_per_batch);
+
+  /// One update with what was accumulated; the learning rate is that of the optimizer's update number `update`.
+  Optimizer::Outcome update(int64_t update, Json& row);
+
+  /// Puts critic/loss, critic/clipped and the gradient norms of the updates since the last call into the row.
+  void write_metrics(Json& row);
+
+  const Critic& critic() const { return critic_; }
+
+  /// The optimizer's moments, under names that no policy's tensor has.
+  std::vector<NamedTensor> state() const { return optimizer_.state(); }
+  void load(const std::vector<NamedTensor>& state, const std::string& place) { optimizer_.load(state, place); }
+
+ private:
+  HiddenLoss loss(const ScoredRollouts& scored, std::span<const int64_t> indices, double weight_in_body);
+
+  Critic critic_;
+  double clip_, loss_weight_;
+  OptimizerOptions optimizer_options_;
+  Optimizer optimizer_;
+  GradientNorms norms_;
+  Tensor sums_;  // of losses, clipped tokens and tokens, float64, on the device
+};
+
+}  // namespace keel

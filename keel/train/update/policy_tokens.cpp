@@ -1,0 +1,93 @@
+#include "keel/train/update/policy_tokens.h"
+
+#include <ATen/ATen.h>
+
+namespace keel {
+
+Tensor recorded(const PackedBatch& batch, const ChosenRollouts& chosen, const std::vector<float> Rollout::*member) {
+  std::vector<std::span<const float>> values;
+  for (const Rollout* rollout : chosen.rollouts) values.push_back(rollout->*member);
+  return gather_targets(batch, values);
+}
+
+/// The same, or undefined where rollouts came without it.
+Tensor recorded_if_known(const PackedBatch& batch, const ChosenRollouts& chosen,
+                         const std::vector<float> Rollout::*member) {
+  for (const int64_t s : batch.sequences)
+    if ((chosen.rollouts[s]->*member).size() != chosen.rollouts[s]->tokens.size()) return {};
+  return recorded(batch, chosen, member);
+}
+
+std::vector<int64_t> ChosenRollouts::lengths() const {
+  std::vector<int64_t> result;
+  for (const Rollout* rollout : rollouts) result.push_back(static_cast<int64_t>(rollout->tokens.size()));
+  return result;
+}
+
+ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> indices) {
+  ChosenRollouts chosen;
+  chosen.behavior_head = scored.behavior_head;
+  for (const int64_t index : indices) {
+    const Rollout& rollout = scored.rollouts[index];
+    chosen.rollouts.push_back(&rollout);
+    chosen.sequences.push_back({scored.prompts[rollout.prompt].tokens, rollout.tokens, rollout.prompt});
+    chosen.advantages.push_back(scored.advantages[index]);
+    if (!scored.returns.empty()) chosen.returns.push_back(scored.returns[index]);
+  }
+  return chosen;
+}
+
+KnownTokens known_about(const PackedBatch& batch, const ChosenRollouts& chosen, const Requirements& needs) {
+  KnownTokens known;
+  known.policy.behavior_logp = recorded(batch, chosen, &Rollout::behavior_logp);
+  known.policy.behavior_other_logp = recorded_if_known(batch, chosen, &Rollout::behavior_other_logp);
+  known.policy.advantages = gather_targets(batch, chosen.advantages);
+  if (needs.recomputed_logp) {
+    known.policy.old_logp = recorded(batch, chosen, &Rollout::recomputed_logp);
+    known.policy.old_other_logp = recorded_if_known(batch, chosen, &Rollout::recomputed_other_logp);
+  }
+  if (needs.reference_logp) known.reference_logp = recorded(batch, chosen, &Rollout::reference_logp);
+  if (needs.scope != Scope::kToken) {
+    known.policy.lengths = batch.lengths;
+    for (const int64_t s : batch.sequences) known.policy.groups.push_back(chosen.rollouts[s]->prompt);
+  }
+  if (needs.top_k > 0) {
+    std::vector<int64_t> ids;
+    for (const int64_t s : batch.sequences)
+      ids.insert(ids.end(), chosen.rollouts[s]->topk_ids.begin(), chosen.rollouts[s]->topk_ids.end());
+    known.behavior.topk_ids = at::tensor(ids, at::kLong).view({batch.target_count(), -1}).to(batch.targets.device());
+    known.policy.topk_behavior_logp =
+        recorded(batch, chosen, &Rollout::topk_behavior_logp).view_as(known.behavior.topk_ids);
+    known.policy.sampled_in_topk = (known.behavior.topk_ids == batch.targets.unsqueeze(1)).any(1);
+  }
+  if (needs.hidden_states) {
+    std::vector<Tensor> states;
+    for (const int64_t s : batch.sequences) states.push_back(chosen.rollouts[s]->hidden_states);
+    known.behavior.hidden = at::cat(states);
+    known.behavior.weight = chosen.behavior_head;
+  }
+  return known;
+}
+
+TokenPolicy with_statistics(const KnownTokens& known, const TokenStats& stats, const Requirements& needs,
+                            int64_t begin) {
+  const TokenPolicy& all = known.policy;
+  const int64_t count = stats.logp.size(0);
+  const auto rows = [&](const Tensor& x) { return x.defined() ? x.narrow(0, begin, count) : x; };
+  TokenPolicy policy{stats.logp, rows(all.behavior_logp), rows(all.advantages)};
+  if (count == all.behavior_logp.size(0)) {  // a part of the rows need not be whole sequences
+    policy.lengths = all.lengths;
+    policy.groups = all.groups;
+  }
+  policy.old_logp = rows(all.old_logp);
+  policy.other_logp = stats.other_logp;
+  policy.behavior_other_logp = rows(all.behavior_other_logp);
+  policy.old_other_logp = rows(all.old_other_logp);
+  policy.topk_behavior_logp = rows(all.topk_behavior_logp);
+  policy.topk_logp = stats.topk_logp;
+  policy.sampled_in_topk = rows(all.sampled_in_topk);
+  if (needs.hidden_states) policy.divergence = needs.exact_kl ? stats.full_kl : stats.full_tv;
+  return policy;
+}
+
+}  // namespace keel

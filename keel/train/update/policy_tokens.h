@@ -1,0 +1,52 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "keel/core/prompt.h"
+#include "keel/core/requirements.h"
+#include "keel/core/tensor/rollout.h"
+#include "keel/objective/regions/token_policy.h"
+#include "keel/ops/lm_head.h"
+#include "keel/train/update/packing.h"
+
+namespace keel {
+
+/// A step's rollouts and what their tokens are worth: rollouts[i].tokens[t] has advantages[i][t].
+struct ScoredRollouts {
+  std::span<const Prompt> prompts;
+  std::span<const Rollout> rollouts;
+  std::span<const std::vector<float>> advantages;
+  Tensor behavior_head = {};                         // [V, H] the sampler's, when its hidden states were recorded
+  std::span<const std::vector<float>> returns = {};  // for a critic alone
+};
+
+/// Some of them, as packing and the objective want them; batch.sequences of their packing index these vectors.
+struct ChosenRollouts {
+  std::vector<const Rollout*> rollouts;
+  std::vector<TrainingSequence> sequences;
+  std::vector<std::span<const float>> advantages, returns;
+  Tensor behavior_head;
+
+  std::vector<int64_t> lengths() const;
+};
+
+ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> indices);
+
+/// One recorded number per target of the batch: [M] float32.
+Tensor recorded(const PackedBatch& batch, const ChosenRollouts& chosen, const std::vector<float> Rollout::*member);
+
+/// What is known about a packed batch's targets before the network runs, as far as the method requires it.
+struct KnownTokens {
+  TokenPolicy policy;     // without logp and what else the network says
+  BehaviorRows behavior;  // what the head is asked to compare with
+  Tensor reference_logp;  // [M], when required
+};
+
+KnownTokens known_about(const PackedBatch& batch, const ChosenRollouts& chosen, const Requirements& needs);
+
+/// The targets [begin, begin + n) of what is known, with what the head says of them.
+TokenPolicy with_statistics(const KnownTokens& known, const TokenStats& stats, const Requirements& needs,
+                            int64_t begin);
+
+}  // namespace keel

@@ -1,0 +1,83 @@
+#include "keel/train/update/update_certificate.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "keel/objective/regions/divergence.h"
+#include "keel/train/update/gradients.h"
+
+namespace keel {
+namespace {
+
+void append(const Tensor& values, std::vector<double>& to) {
+  const Tensor host = values.to(at::kDouble).cpu().contiguous();
+  to.insert(to.end(), host.const_data_ptr<double>(), host.const_data_ptr<double>() + host.numel());
+}
+
+bool all_finite(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
+}
+
+Tensor total_variation(const TokenPolicy& policy, const Requirements& needs) {
+  if (needs.hidden_states) return policy.divergence;
+  if (needs.top_k > 0)
+    return topk_tv(
+        {policy.topk_behavior_logp, policy.topk_logp, policy.behavior_logp, policy.logp, policy.sampled_in_topk});
+  return binary_tv(policy.logp, policy.behavior_logp);
+}
+
+}  // namespace
+
+std::optional<ImprovementCertificate> certificate_of(const CausalLm& updated, const ScoredRollouts& scored,
+                                                     const Requirements& needs, const CertificateTerms& terms) {
+  Requirements wanted;
+  wanted.top_k = needs.top_k;
+  wanted.hidden_states = needs.hidden_states;
+  std::vector<int64_t> all(scored.rollouts.size());
+  std::iota(all.begin(), all.end(), 0);
+  const ChosenRollouts chosen = choose(scored, all);
+
+  std::vector<double> logp, behavior_logp, divergences, rewards;
+  for (const PackedBatch& batch : pack(chosen.sequences, terms.tokens_per_batch, updated.device())) {
+    const KnownTokens known = known_about(batch, chosen, wanted);
+    const TokenStats stats = token_statistics(updated, batch, terms.temperature, known.behavior);
+    const TokenPolicy policy = with_statistics(known, stats, wanted, /*begin=*/0);
+    append(policy.logp, logp);
+    append(policy.behavior_logp, behavior_logp);
+    append(total_variation(policy, wanted), divergences);
+  }
+  if (!all_finite(logp) || !all_finite(behavior_logp) || !all_finite(divergences)) return std::nullopt;
+  std::vector<int64_t> groups;
+  for (const Rollout& rollout : scored.rollouts) {
+    rewards.push_back(rollout.reward);
+    groups.push_back(rollout.prompt);
+  }
+  const std::vector<int64_t> lengths = chosen.lengths();
+  return improvement_certificate({.logp = logp,
+                                  .behavior_logp = behavior_logp,
+                                  .divergences = divergences,
+                                  .rewards = rewards,
+                                  .lengths = lengths,
+                                  .groups = groups,
+                                  .range = terms.range,
+                                  .horizon = terms.horizon,
+                                  .divergence = wanted.hidden_states ? "full_tv"
+                                                : wanted.top_k > 0   ? "topk_tv"
+                                                                     : "binary_tv",
+                                  .logp_error = kFloatLogProbError});
+}
+
+void write_certificate(const ImprovementCertificate& certificate, Json& row) {
+  row["certificate/gain"] = certificate.gain;
+  row["certificate/max_penalty"] = certificate.max_penalty;
+  row["certificate/average_penalty"] = certificate.average_penalty;
+  row["certificate/average_penalty_low"] = certificate.average_penalty_low;
+  row["certificate/bound"] = certificate.certificate;
+  if (std::isfinite(certificate.standard_error)) row["certificate/standard_error"] = certificate.standard_error;
+  row["certificate/improved"] = certificate.improved ? 1 : 0;
+  row["certificate/divergence"] = certificate.divergence;
+}
+
+}  // namespace keel

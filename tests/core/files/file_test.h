@@ -1,0 +1,113 @@
+#pragma once
+
+// What the tests of files and folders share: a folder for each test, and processes with other limits and rights.
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+
+namespace keel {
+
+/// Every test gets an empty folder of its own.
+class FileTest : public testing::Test {
+ protected:
+  FileTest() {
+    std::string name = testing::TempDir() + "keel_file_test_XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) std::abort();
+    folder_ = name;
+    std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  }
+  ~FileTest() override { remove_tree(folder_); }
+
+  std::filesystem::path at(const std::string& name) const { return folder_ / name; }
+
+  static void put(const std::filesystem::path& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+  static std::string get(const std::filesystem::path& path) {
+    std::ostringstream bytes;
+    bytes << std::ifstream(path, std::ios::binary).rdbuf();
+    return bytes.str();
+  }
+  /// By the system's own calls: not those under test, and not std::filesystem's iterators, which a torch package may
+  /// bring along from another standard library.
+  static std::vector<std::string> names_in(const std::filesystem::path& folder) {
+    std::vector<std::string> found;
+    DIR* open = ::opendir(folder.c_str());
+    while (const dirent* entry = open != nullptr ? ::readdir(open) : nullptr)
+      if (const std::string name = entry->d_name; name != "." && name != "..") found.push_back(name);
+    if (open != nullptr) ::closedir(open);
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+  std::vector<std::string> names() const { return names_in(folder_); }
+
+  std::filesystem::path folder_;
+};
+
+/// "CODE: message" of the Error that `action` throws, "" if it throws none.
+inline std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+    return "";
+  } catch (const Error& error) {
+    return std::to_string(static_cast<int>(error.code())) + ": " + error.what();
+  }
+}
+
+inline void expect_error(const std::string& got, ExitCode code, const std::vector<std::string>& parts) {
+  EXPECT_EQ(got.substr(0, got.find(':')), std::to_string(static_cast<int>(code))) << got;
+  for (const std::string& part : parts) EXPECT_NE(got.find(part), std::string::npos) << got << "\nlacks: " << part;
+}
+
+/// Runs `action` in a process of its own, where it may change limits and user, and returns what it returned.
+inline std::string in_child(const std::function<std::string()>& action) {
+  int ends[2];
+  if (::pipe(ends) != 0) std::abort();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string result = action();
+    const bool sent = ::write(ends[1], result.data(), result.size()) == static_cast<ssize_t>(result.size());
+    ::_exit(sent ? 0 : 1);
+  }
+  ::close(ends[1]);
+  std::string result;
+  char buffer[4096];
+  for (ssize_t got; (got = ::read(ends[0], buffer, sizeof buffer)) > 0;)
+    result.append(buffer, static_cast<size_t>(got));
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return "the child died with status " + std::to_string(status);
+  return result;
+}
+
+inline void limit_file_size(rlim_t bytes) {
+  std::signal(SIGXFSZ, SIG_IGN);  // as the program does
+  struct rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  limit.rlim_cur = bytes;
+  if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) std::abort();
+}
+
+/// Permissions do not bind root.
+inline void become_ordinary_user() {
+  if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) std::abort();
+}
+
+}  // namespace keel

@@ -1,0 +1,356 @@
+#include "keel/core/options/options.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "keel/core/error.h"
+#include "keel/core/nearest.h"
+#include "keel/core/options/read_config.h"
+#include "tests/core/options/example_options.h"
+
+namespace keel {
+namespace {
+
+using namespace example;
+
+// Reading -----------------------------------------------------------------------------------------------------------
+
+TEST(Options, AreAssignedToTheStructsAndTheOthersKeepTheirDefaults) {
+  Fixture f;
+  const auto notes = f.load(R"({"rollout": {"samples_per_prompt": 4, "temperature": 1, "weights": "fp8", "delta": 0.15,
+                                            "stop": ["a", ""], "mixture": [1, 0.25], "sizes": [1e2, -3]},
+                                "optimizer": {"fused": true},
+                                "train": {"seed": 18446744073709551615, "note": "x", "limit": 3, "shuffle": false,
+                                          "inner": {"lr": 2}}})");
+  EXPECT_TRUE(notes.empty());
+  EXPECT_EQ(f.config.rollout.samples_per_prompt, 4);
+  EXPECT_EQ(f.config.rollout.temperature, 1.0);
+  EXPECT_EQ(f.config.rollout.weights, "fp8");
+  EXPECT_EQ(f.config.rollout.delta, 0.15);
+  EXPECT_EQ(f.config.rollout.stop, (std::vector<std::string>{"a", ""}));
+  EXPECT_EQ(f.config.rollout.mixture, (std::vector<double>{1, 0.25}));
+  EXPECT_EQ(f.config.rollout.sizes, (std::vector<int64_t>{100, -3}));
+  EXPECT_TRUE(f.config.optimizer.fused);
+  EXPECT_EQ(f.config.optimizer.lr, 1e-6);
+  EXPECT_EQ(f.config.train.seed, 18446744073709551615u);
+  EXPECT_EQ(f.config.train.note, "x");
+  EXPECT_EQ(f.config.train.limit, 3);
+  EXPECT_EQ(f.config.train.shuffle, false);
+  EXPECT_EQ(f.config.train.inner.lr, 2.0);
+  EXPECT_EQ(f.config.train.prompts_per_step, 16);
+}
+
+TEST(Options, TakeNullForAnOptionalAndForAnEmptySection) {
+  Fixture f;
+  f.config.rollout.delta = 3;
+  f.load(R"({"rollout": {"delta": null}, "optimizer": null})");
+  EXPECT_EQ(f.config.rollout.delta, std::nullopt);
+}
+
+TEST(Options, TakeAFloatForAnIntegerOnlyIfItIsOne) {
+  Fixture f;
+  f.load_overrides({"rollout.samples_per_prompt=1e4", "train.seed=1.8e19"});
+  EXPECT_EQ(f.config.rollout.samples_per_prompt, 10000);
+  EXPECT_EQ(f.config.train.seed, 18000000000000000000u);
+  EXPECT_EQ(override_error("rollout.samples_per_prompt=2.5"),
+            "command line: rollout.samples_per_prompt=2.5: got 2.5 (number), wanted an integer at least 1");
+  EXPECT_TRUE(contains(override_error("rollout.samples_per_prompt=1e19"), "wanted an integer at least 1"));
+  EXPECT_TRUE(contains(override_error("rollout.samples_per_prompt=9223372036854775808"), "wanted an integer"));
+  EXPECT_TRUE(contains(override_error("train.seed=-1"), "got -1 (integer), wanted an integer at least 0"));
+  EXPECT_TRUE(contains(override_error("train.seed=2e19"), "wanted an integer at least 0"));
+}
+
+TEST(Options, AreNotConvertedOtherwise) {
+  EXPECT_EQ(load_error("{\"rollout\":\n {\"temperature\": \"hot\"}}"),
+            "run.json:2: rollout.temperature: got \"hot\" (string), wanted a number above 0 and at most 100");
+  EXPECT_EQ(
+      load_error(R"({"rollout": {"samples_per_prompt": "3"}})"),
+      "run.json:1: rollout.samples_per_prompt: got \"3\" (string), wanted an integer at least 1; remove the quotes");
+  EXPECT_TRUE(contains(override_error("rollout.samples_per_prompt=1_000"),
+                       "(string), wanted an integer at least 1; write 1000"));
+  EXPECT_TRUE(contains(load_error(R"({"optimizer": {"lr": "1e999"}})"), "wanted a number above 0"));
+  EXPECT_EQ(load_error(R"({"train": {"name": 12}})"),
+            "run.json:1: train.name: got 12 (integer), wanted a string that is not empty; put it in quotes");
+  EXPECT_EQ(
+      load_error(R"({"train": {"name": null}})"),
+      "run.json:1: train.name: got null, wanted a string that is not empty; leave the key out to get the default");
+  EXPECT_EQ(override_error("optimizer.fused=yes"),
+            "command line: optimizer.fused=yes: got \"yes\" (string), wanted a boolean; write true or false");
+  EXPECT_TRUE(contains(override_error("optimizer.fused=1"), "got 1 (integer), wanted a boolean; write true or false"));
+  EXPECT_TRUE(contains(override_error("rollout.temperature=true"), "got true (boolean), wanted a number"));
+  EXPECT_TRUE(contains(override_error("rollout.delta=big"), "wanted a number above 0, or null"));
+  EXPECT_EQ(override_error("rollout.stop=x"),
+            "command line: rollout.stop=x: got \"x\" (string), wanted a list of strings; write [x]");
+  EXPECT_TRUE(
+      contains(load_error(R"({"rollout": {"temperature": {"a": 1}}})"), "got {\"a\":1} (mapping), wanted a number"));
+  EXPECT_TRUE(contains(load_error(R"({"rollout": {"temperature": [1]}})"), "got [1] (list), wanted a number"));
+}
+
+TEST(Options, ObeyTheirLimits) {
+  EXPECT_TRUE(
+      contains(override_error("rollout.temperature=0"), "got 0 (integer), wanted a number above 0 and at most 100"));
+  EXPECT_TRUE(contains(override_error("rollout.temperature=100.5"), "at most 100"));
+  EXPECT_TRUE(contains(override_error("rollout.samples_per_prompt=0"), "at least 1"));
+  EXPECT_TRUE(contains(override_error("train.limit=10"), "wanted an integer at least 1 and below 10, or null"));
+  EXPECT_TRUE(contains(override_error("train.name=\"\""), "wanted a string that is not empty"));
+  EXPECT_TRUE(contains(override_error("rollout.mixture=[]"), "wanted a non-empty list of numbers, each at least 0"));
+  EXPECT_EQ(override_error("rollout.weights=FP-8"),
+            "command line: rollout.weights=FP-8: got \"FP-8\" (string), wanted one of exact, fp8; did you mean fp8?");
+  Fixture f;
+  f.load_overrides({"rollout.temperature=100", "rollout.samples_per_prompt=1", "train.limit=9"});
+  EXPECT_EQ(f.config.rollout.temperature, 100);
+}
+
+TEST(Options, NameTheElementThatIsWrong) {
+  EXPECT_EQ(load_error("{\"rollout\": {\"mixture\": [1,\n 2,\n -1]}}"),
+            "run.json:3: rollout.mixture.2: got -1 (integer), wanted a number at least 0");
+  EXPECT_EQ(override_error("rollout.stop=[\"a\", 3]"),
+            "command line: rollout.stop.1=3: got 3 (integer), wanted a string; put it in quotes");
+  EXPECT_TRUE(contains(override_error("rollout.sizes=[1, 1.5]"), "wanted an integer below 1000"));
+}
+
+TEST(Options, ShortenAndRepairWhatErrorsShow) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "\xE2\x82\xAC";
+  const std::string error = error_of([&] { Fixture().load(Json{{"rollout", {{"delta", text}}}}.dump()); });
+  EXPECT_TRUE(contains(error, "\xE2\x82\xAC... (string)"));
+  EXPECT_LT(error.size(), 200u);
+}
+
+// Unknown keys ------------------------------------------------------------------------------------------------------
+
+TEST(UnknownKeys, AreNamedWithTheNearestKnownKey) {
+  EXPECT_EQ(load_error("{\"rollout\":\n{\"temprature\": 1}}"),
+            "run.json:2: rollout.temprature: unknown key; did you mean rollout.temperature?");
+  EXPECT_EQ(override_error("rollout.temprature=1"),
+            "command line: rollout.temprature=1: unknown key; did you mean rollout.temperature?");
+  EXPECT_TRUE(contains(override_error("rolout.temperature=1"),
+                       "rolout={\"temperature\":1}: unknown section; did you mean rollout?"));
+  EXPECT_TRUE(contains(override_error("num_generation=1"), "unknown key; did you mean num_generations?"));
+  EXPECT_TRUE(contains(override_error("actor_rollout_ref.rollout.m=1"), "did you mean actor_rollout_ref.rollout.n?"));
+  EXPECT_TRUE(contains(override_error("train.inner.lt=1"), "did you mean train.inner.lr?"));
+}
+
+TEST(UnknownKeys, AreSentToTheSectionTheyBelongTo) {
+  EXPECT_TRUE(
+      contains(override_error("temperature=1"), "unknown key; it belongs elsewhere: write rollout.temperature"));
+  EXPECT_TRUE(contains(override_error("rollout.lr=1"), "write optimizer.lr or train.inner.lr"));
+  EXPECT_TRUE(contains(load_error(R"({"train": {"rollout": {"temperature": 1}}})"),
+                       "run.json:1: train.rollout: unknown section; it belongs elsewhere: write rollout"));
+}
+
+TEST(UnknownKeys, GetAListOfWhatThereIs) {
+  EXPECT_EQ(load_error(R"({"zebra": {"x": 1}})"),
+            "run.json:1: zebra: unknown section; sections are rollout, optimizer, train");
+  EXPECT_TRUE(contains(override_error("optimizer.momentum=1"), "keys of optimizer are fused, lr"));
+  EXPECT_TRUE(contains(override_error("rollout=3"), "rollout=3: got 3 (integer), wanted a section with keys "));
+}
+
+TEST(UnknownKeys, AreCollectedUpToTwenty) {
+  EXPECT_EQ(load_error("{\"rollout\": {\"temprature\": 1,\n\"weights\": \"int4\"},\n\"optimizer\": {\"lr\": 0}}"),
+            "run.json:1: rollout.temprature: unknown key; did you mean rollout.temperature?\n"
+            "run.json:2: rollout.weights: got \"int4\" (string), wanted one of exact, fp8\n"
+            "run.json:3: optimizer.lr: got 0 (integer), wanted a number above 0");
+  Json tree;
+  for (int i = 0; i < 25; ++i) tree["zebra" + std::to_string(i)] = 1;
+  const std::string error = load_error(tree.dump());
+  EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 20);
+  EXPECT_TRUE(error.ends_with("\n... and 5 more"));
+}
+
+// Aliases -----------------------------------------------------------------------------------------------------------
+
+TEST(Aliases, AreTakenAtAnyDepthAndNoted) {
+  Fixture f;
+  EXPECT_EQ(f.load(R"({"num_generations": 4, "rollout": {"temp": 0.5}})"),
+            (std::vector<std::string>{"num_generations (TRL) is rollout.samples_per_prompt",
+                                      "rollout.temp (SkyRL) is rollout.temperature"}));
+  EXPECT_EQ(f.config.rollout.samples_per_prompt, 4);
+  EXPECT_EQ(f.config.rollout.temperature, 0.5);
+  Fixture g;
+  g.load(R"({"actor_rollout_ref": {"rollout": {"n": 3}}})");
+  EXPECT_EQ(g.config.rollout.samples_per_prompt, 3);
+}
+
+TEST(Aliases, AreConvertedAfterPlainValuesWhateverTheOrder) {
+  for (const std::string text : {R"({"generation_batch_size": 32, "num_generations": 4})",
+                                 R"({"rollout": {"samples_per_prompt": 4}, "generation_batch_size": 32})"}) {
+    Fixture f;
+    const auto notes = f.load(text);
+    EXPECT_EQ(f.config.train.prompts_per_step, 8) << text;
+    EXPECT_EQ(notes.back(), "generation_batch_size (TRL) is train.prompts_per_step = 8");
+  }
+}
+
+TEST(Aliases, SayWhatIsWrongUnderTheirOwnName) {
+  EXPECT_EQ(load_error(R"({"num_generations": 0})"),
+            "run.json:1: num_generations (TRL): got 0 (integer), wanted an integer at least 1");
+  EXPECT_EQ(override_error("generation_batch_size=9"),
+            "command line: generation_batch_size=9 (TRL): 9 completions are no multiple of 8 samples per prompt");
+  EXPECT_EQ(override_error("generation_batch_size=many"),
+            "command line: generation_batch_size=many (TRL): got \"many\" (string), which says nothing about "
+            "train.prompts_per_step");
+  EXPECT_TRUE(contains(override_error("generation_batch_size=0"), "got 0 (integer), wanted an integer at least 1"));
+}
+
+TEST(Aliases, MayNotContradictTheKeyOrEachOther) {
+  EXPECT_EQ(load_error("{\"rollout\": {\"samples_per_prompt\": 4},\n\"num_generations\": 4}"),
+            "run.json:2: num_generations (TRL): sets rollout.samples_per_prompt, which rollout.samples_per_prompt "
+            "(run.json:1) sets too; keep one of them");
+  EXPECT_EQ(load_error("{\"num_generations\": 4,\n\"rollout\": {\"samples_per_prompt\": 4}}"),
+            "run.json:2: rollout.samples_per_prompt: sets rollout.samples_per_prompt, which num_generations "
+            "(run.json:1) sets too; keep one of them");
+  EXPECT_TRUE(
+      contains(load_error(R"({"num_generations": 4, "actor_rollout_ref": {"rollout": {"n": 4}}})"), "keep one"));
+  EXPECT_TRUE(contains(load_error(R"({"generation_batch_size": 8, "train": {"prompts_per_step": 1}})"), "keep one"));
+}
+
+TEST(Aliases, MaySetSeveralOptionsOrNone) {
+  struct Clip {
+    double low = 0.1, high = 0.1;
+    void describe(OptionTable& t) {
+      t.add("low", low, "Low.");
+      t.add("high", high, "High.");
+      t.alias("epsilon", "low", "TRL");
+      t.alias("epsilon", "high", "TRL", [](const Json& value, const ConfigTree& tree, const OptionTable&) {
+        return find_value(tree, "epsilon_high") ? kSetsNothing : value;
+      });
+      t.alias("epsilon_high", "high", "TRL");
+    }
+  };
+  Clip both, apart;
+  OptionTable both_table, apart_table;
+  both.describe(both_table);
+  both_table.load(parse_config(R"({"epsilon": 0.2})", "run.json"));
+  EXPECT_EQ(std::pair(both.low, both.high), std::pair(0.2, 0.2));
+  apart.describe(apart_table);
+  apart_table.load(parse_config(R"({"epsilon": 0.2, "epsilon_high": 0.28})", "run.json"));
+  EXPECT_EQ(std::pair(apart.low, apart.high), std::pair(0.2, 0.28));
+}
+
+TEST(RefusedNames, EndInTheirReason) {
+  EXPECT_EQ(load_error(R"({"beta": 0.1})"),
+            "run.json:1: beta (TRL): there is no reference model here; use reference.coefficient");
+  EXPECT_EQ(load_error(R"({"critic": {"model": {"path": "x"}}})"),
+            "run.json:1: critic (verl): there is no critic here; remove the section");
+}
+
+// The table itself --------------------------------------------------------------------------------------------------
+
+TEST(Table, ChecksItsOwnDefaultsAndNames) {
+  Fixture().table.check_defaults();
+  const auto mistake = [](auto describe) {
+    return error_of(
+        [&] {
+          OptionTable table;
+          describe(table);
+          table.check_defaults();
+        },
+        ExitCode::kInternal);
+  };
+  int64_t n = 0;
+  double x = std::numeric_limits<double>::infinity();
+  std::string s = "c";
+  OptimizerOptions optimizer;
+  EXPECT_EQ(mistake([&](OptionTable& t) { t.add("n", n, "N.", at_least(1)); }),
+            "option table: default of n: got 0 (integer), wanted an integer at least 1");
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("x", x, "X."); }), "default of x"));
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("s", s, "S.", one_of({"a", "b"})); }), "default of s"));
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("s", s, "S.", above(1)); }), "limits of another type"));
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("n", n, "N.", not_empty()); }), "limits of another type"));
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.add("a.b", s, "S."); }), "is not a key"));
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.alias("a", "nowhere", "TRL"); }), "which is no option"));
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) {
+                         t.add("s", s, "S.");
+                         t.add("s", s, "S.");
+                       }),
+                       "described twice"));
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) {
+                         t.section("o", "O.", optimizer);
+                         t.alias("o.fused", "o.lr", "TRL");
+                       }),
+                       "is already a name"));
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) {
+                         t.add("s", s, "S.");
+                         t.refuse("s", "TRL", "no");
+                       }),
+                       "is already a name"));
+  EXPECT_TRUE(contains(mistake([&](OptionTable& t) { t.get("nothing"); }), "there is no option nothing"));
+}
+
+TEST(Table, DumpsEverythingInOrder) {
+  Fixture f;
+  f.load(R"({"optimizer": {"lr": 0.5}})");
+  EXPECT_EQ(f.table.dump().dump(),
+            R"({"rollout":{"samples_per_prompt":8,"temperature":1.0,"weights":"exact","delta":null,"stop":[],)"
+            R"("mixture":[0.5,0.5],"sizes":[1,2]},"optimizer":{"lr":0.5,"fused":false},)"
+            R"("train":{"prompts_per_step":16,"seed":1,"name":"run","note":null,"limit":null,"shuffle":null,)"
+            R"("inner":{"lr":1e-06,"fused":false}}})");
+  EXPECT_EQ(f.table.get("optimizer.lr"), 0.5);
+}
+
+TEST(Table, DumpsYamlForPeople) {
+  OptimizerOptions optimizer;
+  OptionTable table;
+  table.section("optimizer", "O.", optimizer);
+  EXPECT_EQ(table.dump_yaml("resolved\nfrom run.yaml"),
+            "# resolved\n# from run.yaml\noptimizer:\n  lr: 1e-06\n  fused: false\n");
+  EXPECT_EQ(OptionTable().dump_yaml(""), "{}\n");
+}
+
+TEST(Table, ExplainsItselfAsText) {
+  const std::string help = Fixture().table.help();
+  EXPECT_TRUE(
+      help.starts_with("rollout: How completions are sampled.\n"
+                       "  rollout.samples_per_prompt=8\n"
+                       "      Completions sampled for each prompt. Wants an integer at least 1.\n"))
+      << help;
+  EXPECT_TRUE(contains(help, "\n\noptimizer: How weights change.\n  optimizer.lr=1e-06\n"));
+  EXPECT_TRUE(contains(help, "  rollout.delta=null\n"));
+  const Fixture f;
+  for (const Option& option : f.table.options()) EXPECT_TRUE(contains(help, "\n  " + option.path + "="));
+}
+
+TEST(Table, ExplainsItselfAsMarkdown) {
+  const std::string text = Fixture().table.markdown();
+  EXPECT_TRUE(
+      text.starts_with("## rollout\n\nHow completions are sampled.\n\n| key | default | value | meaning |\n"
+                       "| --- | --- | --- | --- |\n"
+                       "| `rollout.samples_per_prompt` | `8` | an integer at least 1 | Completions sampled for "
+                       "each prompt. |\n"))
+      << text;
+  EXPECT_TRUE(contains(text,
+                       "| `rollout.mixture` | `[0.5, 0.5]` | a non-empty list of numbers, each at least 0 | "
+                       "Shares of a\\|b. |\n"));
+  EXPECT_TRUE(contains(text, "| `num_generations` | TRL | `rollout.samples_per_prompt` | the same value |\n"));
+  EXPECT_TRUE(contains(text,
+                       "| `generation_batch_size` | TRL | `train.prompts_per_step` | completions, divided by "
+                       "rollout.samples_per_prompt |\n"));
+  EXPECT_TRUE(contains(text, "| `beta` | TRL | there is no reference model here; use reference.coefficient |\n"));
+}
+
+// Names -------------------------------------------------------------------------------------------------------------
+
+TEST(NearestName, CountsEdits) {
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("abc", ""), 3u);
+  EXPECT_EQ(edit_distance("ab", "ba"), 1u);
+  EXPECT_EQ(edit_distance("ca", "abc"), 3u);  // of the restricted kind: what was swapped is not edited again
+  EXPECT_EQ(edit_distance("same", "same"), 0u);
+}
+
+TEST(NearestName, IsOnlyOfferedWhenASlipExplainsIt) {
+  const std::vector<std::string> known{"rollout.temperature", "rollout.top_k", "rollout.n", "train.temperature"};
+  EXPECT_EQ(nearest_name("rollout.temprature", known), "rollout.temperature");
+  EXPECT_EQ(nearest_name("ROLLOUT.TOP-K", known), "rollout.top_k");
+  EXPECT_EQ(nearest_name("rollout.m", known), "rollout.n");
+  EXPECT_EQ(nearest_name("rollout.zebra", known), std::nullopt);
+  EXPECT_EQ(nearest_name("", known), std::nullopt);
+  EXPECT_EQ(nearest_name("x", {}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,277 @@
+#include "keel/data/rows/row_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <thread>
+
+#include "keel/data/rows/parquet_rows.h"
+#include "tests/data/data_support.h"
+#include "tests/support/errors.h"
+
+namespace keel {
+namespace {
+
+std::string numbered_lines(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    text +=
+        "{\"n\": " + std::to_string(i) + ", \"pad\": \"" + std::string(static_cast<size_t>(i * 37 % 500), 'x') + "\"}";
+    text += i % 5 == 0 ? "\r\n" : i % 7 == 0 ? "\n\n  \n" : "\n";  // blank lines are no rows
+  }
+  return text;
+}
+
+TEST(RowFile, FindsEveryRowAgainByItsNumber) {
+  const DataFolder folder;
+  const std::string text = numbered_lines(3000);  // a dozen blocks of the index
+  const RowFile file = RowFile::open(folder.write("rows.jsonl", text));
+  ASSERT_EQ(file.rows(), 3000u);
+  for (const uint64_t row : {0, 1, 2999, 1500, 7, 2048, 255, 256, 300}) {
+    EXPECT_EQ(file.read(row).value["n"].get<uint64_t>(), row);
+    // The line number, counted by someone else: newlines before the row's first byte.
+    const size_t at = text.find("{\"n\": " + std::to_string(row) + ",");
+    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<long>(at), '\n');
+    EXPECT_TRUE(file.read(row).place.ends_with("rows.jsonl:" + std::to_string(line))) << file.read(row).place;
+  }
+  uint64_t next = 0;
+  file.for_each([&](const Row& row) { EXPECT_EQ(row.value["n"].get<uint64_t>(), next++); },
+                [](const BadRow& bad) { ADD_FAILURE() << bad.what(); });
+  EXPECT_EQ(next, 3000u);
+}
+
+TEST(RowFile, TakesALastLineWithoutItsNewlineAndAByteOrderMarkAtTheStart) {
+  const DataFolder folder;
+  const RowFile file = RowFile::open(folder.write("rows.jsonl", "\xef\xbb\xbf{\"n\": 1}\n{\"n\": 2}"));
+  ASSERT_EQ(file.rows(), 2u);
+  EXPECT_EQ(file.read(0).value["n"], 1);
+  EXPECT_EQ(file.read(1).value["n"], 2);
+}
+
+TEST(RowFile, HasNoRowsWhereThereAreNone) {
+  const DataFolder folder;
+  EXPECT_EQ(RowFile::open(folder.write("a.jsonl", "")).rows(), 0u);
+  EXPECT_EQ(RowFile::open(folder.write("b.jsonl", "\n \n\r\n")).rows(), 0u);
+  EXPECT_EQ(RowFile::open(folder.write("c.jsonl", "\xef\xbb\xbf")).rows(), 0u);
+  EXPECT_EQ(RowFile::open(folder.write("d.jsonl", "\xef\xbb\xbf\r\n\n{}\n")).rows(), 1u);
+  EXPECT_EQ(RowFile::open(folder.write("e.jsonl", "\n\xef\xbb\xbf")).rows(), 1u);  // bad: it is not at the start
+}
+
+TEST(RowFile, RefusesALineOfAHundredMegabytesAndReadsTheNext) {
+  const DataFolder folder;
+  const std::string path = (folder.path / "long.jsonl").string();
+  {
+    std::ofstream out(path, std::ios::binary);
+    out << "{\"n\": \"";
+    const std::string piece(1 << 20, 'x');
+    for (int i = 0; i < 100; ++i) out << piece;
+    out << "\"}\n{\"n\": 2}\n";
+  }
+  const RowFile file = RowFile::open(path);
+  ASSERT_EQ(file.rows(), 2u);
+  const std::string error = bad_row_of([&] { file.read(0); });
+  EXPECT_TRUE(error.starts_with(path + ":1: a row of 104857609 bytes; at most 16777216 (16 MiB) are read")) << error;
+  EXPECT_EQ(file.read(1).value["n"], 2);
+}
+
+class CompressedRows : public testing::TestWithParam<std::string> {
+ protected:
+  bool is_gzip() const { return GetParam() == "gz"; }
+  DataFormat format() const { return is_gzip() ? DataFormat::kGzip : DataFormat::kZstd; }
+  std::string bytes() const { return is_gzip() ? two_gzip_members() : two_zstd_frames(); }
+  void SetUp() override {
+    if (!can_read(format())) GTEST_SKIP() << "this build reads no ." << GetParam();
+  }
+};
+
+TEST_P(CompressedRows, AreThoseOfAllMembers) {
+  const DataFolder folder;
+  const RowFile file = RowFile::open(folder.write("rows.jsonl." + GetParam(), bytes()));
+  ASSERT_EQ(file.rows(), 3u);
+  EXPECT_EQ(file.read(2).value, Json::parse(R"({"prompt": "c", "answer": 3})"));
+  EXPECT_EQ(file.read(0).value["prompt"], "a");
+  EXPECT_TRUE(file.read(2).place.ends_with(":3"));
+  // Known by what it holds, not by its name.
+  EXPECT_EQ(RowFile::open(folder.write("rows.jsonl", bytes())).rows(), 3u);
+}
+
+TEST_P(CompressedRows, OfAFileThatIsCutOffEndWithTheDamage) {
+  const DataFolder folder;
+  const std::string path = folder.write("cut.jsonl." + GetParam(), bytes().substr(0, bytes().size() - 6));
+  const RowFile file = RowFile::open(path);
+  EXPECT_EQ(file.read(0).value["prompt"], "a");  // the first member is whole
+  EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find(path + (is_gzip() ? ":4: the " : ":2: the ")),
+            std::string::npos);
+  EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find("is cut off"), std::string::npos);
+}
+
+TEST_P(CompressedRows, OfADamagedFileEndWithTheDamage) {
+  const DataFolder folder;
+  std::string damaged = bytes();
+  damaged[is_gzip() ? damaged.size() - 6 : 36] ^= 0x55;  // gzip: the checksum; zstd: the second frame's magic number
+  const RowFile file = RowFile::open(folder.write("bad.jsonl." + GetParam(), damaged));
+  EXPECT_EQ(file.read(0).value["prompt"], "a");
+  EXPECT_NE(bad_row_of([&] { file.read(file.rows() - 1); }).find("damaged"), std::string::npos);
+}
+
+TEST(RowFile, PassesOverZstdFramesThatHoldNoData) {
+  if (!can_read(DataFormat::kZstd)) GTEST_SKIP() << "this build reads no .zst";
+  const DataFolder folder;
+  const std::string data = two_zstd_frames();
+  // RFC 8878, 3.1.2: 0x184D2A5?, a size of four bytes, so many bytes. pzstd writes the size of the frame that follows.
+  const std::string size = bytes_of_hex("502a4d180400000023000000"), empty = bytes_of_hex("5f2a4d1800000000");
+  const std::string large = bytes_of_hex("5a2a4d1800000400") + std::string(1 << 18, '\xfd');
+  const auto rows = [&](const std::string& bytes) {
+    const RowFile file = RowFile::open(folder.write("rows.jsonl.zst", bytes));
+    std::vector<std::string> prompts;
+    file.for_each([&](const Row& row) { prompts.push_back(row.value["prompt"]); },
+                  [](const BadRow& bad) { ADD_FAILURE() << bad.what(); });
+    return prompts;
+  };
+  const size_t second = data.find(bytes_of_hex("28b52ffd"), 1);
+  const std::vector<std::string> expected = {"a", "b", "c"};
+  EXPECT_EQ(rows(size + data), expected);
+  EXPECT_EQ(rows(size + data.substr(0, second) + empty + large + data.substr(second) + empty), expected);
+  EXPECT_EQ(rows(empty), std::vector<std::string>{});
+  const RowFile cut = RowFile::open(folder.write("cut.jsonl.zst", data + large.substr(0, 100)));
+  EXPECT_NE(bad_row_of([&] { cut.read(3); }).find("the zstd file is cut off"), std::string::npos);
+}
+
+/// 15,000 rows {} as Python's gzip and pyarrow pack them, and 15,000 nulls as pyarrow writes them.
+struct Packed {
+  const char *name, *hex;
+};
+constexpr Packed kManyRows[] = {
+    {"rows.jsonl.gz",
+     "1f8b0800000000000203edc2310d00000c03a07f969b79af8b5e10f2175555555555555555555555555555555555555555555555555555"
+     "55555555555555555555555555555555555d2d84e3ed77c8af0000"},
+    {"rows.jsonl.zst", "28b52ffd60c8ae5d0000187b7d0a0100c22f753704"},
+    {"rows.parquet",
+     "504152311500151015222c15b0ea011500150615061c00000028b52ffd200841000004000000b0ea01001504192c35001806736368656d"
+     "61150200150c250218016125004c1c00000016b0ea01191c191c26001c150c1925060019180161150c16b0ea01163a164c2608491c1500"
+     "15001502003c160019061926b0ea0100000000163a16b0ea012608164c002820706172717565742d6370702d6172726f77207665727369"
+     "6f6e2032362e302e31191c1c0000008a00000050415231"},
+};
+
+TEST(RowFile, RefusesFilesThatUnfoldToManyTimesTheirSizeOrToTooMuch) {
+  const DataFolder folder;
+  for (const auto& [name, hex] : kManyRows) {
+    const std::string path = folder.write(name, bytes_of_hex(hex));
+    if (!can_read(data_format(path))) continue;
+    EXPECT_EQ(RowFile::open(path).rows(), 15'000u) << name;  // few enough
+    EXPECT_EQ(RowFile::open(path, UnpackLimits{.harmless = 0, .expansion = 10'000}).rows(), 15'000u) << name;
+    const std::string ratio =
+        error_of(3, [&] { RowFile::open(path, UnpackLimits{.harmless = 1000, .expansion = 100}); });
+    for (const char* part : {path.c_str(), "unpack to more than", "at most 100 times as many", "unpack it yourself"})
+      EXPECT_NE(ratio.find(part), std::string::npos) << ratio;
+    const std::string total = error_of(3, [&] { RowFile::open(path, UnpackLimits{.total = 40'000}); });
+    for (const char* part : {path.c_str(), "at most 40000", "unpack it yourself"})
+      EXPECT_NE(total.find(part), std::string::npos) << total;
+  }
+}
+
+TEST(RowFile, RefusesAPackedFileThatChangesWhileItIsUnpacked) {
+  if (!can_read(DataFormat::kZstd)) GTEST_SKIP() << "this build reads no .zst";
+  const DataFolder folder;
+  std::string frames;
+  for (int i = 0; i < 1000; ++i) frames += bytes_of_hex(kManyRows[1].hex);  // 15 million rows take a moment
+  const std::string path = folder.write("rows.jsonl.zst", frames);
+  std::jthread toucher([&](const std::stop_token& stop) {
+    for (int i = 1; !stop.stop_requested(); ++i) {
+      const timespec times[2] = {{i, 0}, {i, 0}};
+      utimensat(AT_FDCWD, path.c_str(), times, 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  EXPECT_NE(error_of(3, [&] { RowFile::open(path, UnpackLimits{.expansion = 10'000}); }).find("was changed while it"),
+            std::string::npos);
+}
+
+/// Overwrites a part of a file and leaves its size, and where wanted its times.
+void overwrite(const std::string& path, std::streamoff at, std::string_view bytes, bool keep_times = false) {
+  struct stat before{};
+  ASSERT_EQ(stat(path.c_str(), &before), 0);
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(at) << bytes;
+  const timespec times[2] = {before.st_atim, before.st_mtim};
+  if (keep_times) {
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  }
+}
+
+TEST(RowFile, NoticesRowsThatWereOverwrittenInPlace) {
+  const DataFolder folder;
+  const std::string text = numbered_lines(3000);
+  for (const bool keep_times : {false, true}) {
+    const std::string path = folder.write("rows.jsonl", text);
+    const RowFile file = RowFile::open(path);
+    const auto changed = static_cast<std::streamoff>(text.find("{\"n\": 1500,") + 6);
+    overwrite(path, changed, "7", keep_times);
+    EXPECT_EQ(file.read(10).value["n"], 10);  // far from it
+    EXPECT_EQ(file.read(2990).value["n"], 2990);
+    const std::string message = error_of(3, [&] { file.read(1500); });
+    for (const char* part : {path.c_str(), "others than when it was first read", "do not change files"})
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+    error_of(3, [&] { file.for_each([](const Row&) {}, [](const BadRow&) {}); });
+    overwrite(path, changed, "1");  // the old content is back
+    EXPECT_EQ(file.read(1500).value["n"], 1500);
+    overwrite(path, 0, std::string(text.size(), ' '));
+    error_of(3, [&] { file.read(0); });
+  }
+}
+
+TEST(RowFile, GoesOnWhereItsRowsAreWhatTheyWere) {
+  const DataFolder folder;
+  const std::string text = numbered_lines(3000), path = folder.write("rows.jsonl", text);
+  const RowFile file = RowFile::open(path);
+  const auto all_are_there = [&] {
+    uint64_t next = 0;
+    file.for_each([&](const Row& row) { EXPECT_EQ(row.value["n"].get<uint64_t>(), next++); },
+                  [](const BadRow& bad) { ADD_FAILURE() << bad.what(); });
+    return next == 3000 && file.read(2999).value["n"] == 2999;
+  };
+  overwrite(path, 0, text);  // touched, with what was there
+  EXPECT_TRUE(all_are_there());
+  std::ofstream(path, std::ios::app) << "{\"n\": 3000}\n";  // grown
+  EXPECT_TRUE(all_are_there());
+  std::filesystem::rename(folder.write("other.jsonl", "{\"n\": 5}\n"), path);  // another file has its name
+  EXPECT_TRUE(all_are_there());
+  const std::string again = folder.write("again.jsonl", text);
+  const RowFile cut = RowFile::open(again);
+  std::filesystem::resize_file(again, text.size() - 1);
+  EXPECT_NE(error_of(3, [&] { cut.read(2999); }).find("do not change files that are being read"), std::string::npos);
+}
+
+TEST(RowFile, HasTheFingerprintOfItsRows) {
+  if (!can_read(DataFormat::kGzip) || !can_read(DataFormat::kZstd)) GTEST_SKIP() << "this build lacks zlib or libzstd";
+  const DataFolder folder;
+  const std::string text =
+      "{\"prompt\":\"a\",\"answer\":1}\n{\"prompt\":\"b\",\"answer\":2}\n{\"prompt\":\"c\",\"answer\":3}\n";
+  const std::string plain = RowFile::open(folder.write("rows.jsonl", text)).fingerprint();
+  EXPECT_EQ(RowFile::open(folder.write("rows.jsonl.gz", two_gzip_members())).fingerprint(), plain);
+  EXPECT_EQ(RowFile::open(folder.write("rows.jsonl.zst", two_zstd_frames())).fingerprint(), plain);
+  std::string mended = text;
+  mended[text.find("2")] = '7';
+  EXPECT_NE(RowFile::open(folder.write("rows.jsonl", mended)).fingerprint(), plain);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, CompressedRows, testing::Values("gz", "zst"));
+
+TEST(RowFile, RefusesANameThatPromisesAnotherFormat) {
+  const DataFolder folder;
+  for (const char* name : {"a.jsonl.gz", "a.zst", "a.parquet"}) {
+    const std::string path = folder.write(name, "{\"prompt\": 1}\n");
+    EXPECT_NE(error_of(3, [&] { RowFile::open(path); }).find(path + ": its name ends in"), std::string::npos);
+    EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write(name, "")); }).find("it is empty"), std::string::npos);
+  }
+}
+
+TEST(RowFile, RefusesAParquetFileWithoutItsEnd) {
+  if (!can_read(DataFormat::kParquet)) GTEST_SKIP() << "this build reads no Parquet";
+  const DataFolder folder;
+  const std::string path = folder.write("a.parquet", "PAR1 and then nothing of the kind");
+  EXPECT_NE(error_of(3, [&] { RowFile::open(path); }).find(path + ": not a sound Parquet file"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,157 @@
+#include "keel/data/rows/text_rows.h"
+
+#include <gtest/gtest.h>
+
+#include "keel/data/rows/byte_source.h"
+#include "keel/data/rows/row_file.h"
+#include "tests/data/data_support.h"
+#include "tests/support/errors.h"
+
+namespace keel {
+namespace {
+
+struct Read {
+  std::vector<std::string> rows, places, bad;
+};
+
+Read read_all(const std::string& path) {
+  Read read;
+  RowFile::open(path).for_each(
+      [&](const Row& row) {
+        read.rows.push_back(row.value.dump());
+        read.places.push_back(row.place.substr(row.place.find_last_of('/') + 1));
+      },
+      [&](const BadRow& bad) { read.bad.push_back(bad.what()); });
+  return read;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(JsonList, IsReadObjectByObjectHoweverItIsWritten) {
+  const DataFolder folder;
+  const Texts rows = {R"({"prompt":"a [1] {x}","answer":1})", R"({"prompt":"say \"],\" \\","tags":[1,[2,{"k":"]"}]]})",
+                      "{}"};
+  const std::string dense = "[" + rows[0] + "," + rows[1] + "," + rows[2] + "]";
+  const Read one = read_all(folder.write("dense.json", dense));
+  EXPECT_EQ(one.rows, rows);
+  EXPECT_EQ(one.places, (Texts{"dense.json:1", "dense.json:1", "dense.json:1"}));
+  EXPECT_TRUE(one.bad.empty());
+  // As Python's json.dump(rows, indent=1) writes it, with a byte order mark and lines of Windows.
+  const std::string indented =
+      "\xef\xbb\xbf\r\n [\r\n {\r\n  \"prompt\": \"a [1] {x}\",\r\n  \"answer\": 1\r\n },\r\n {\r\n  \"prompt\": \"say "
+      "\\\"],\\\" \\\\\",\r\n  \"tags\": [\r\n   1,\r\n   [2, {\"k\": \"]\"}]\r\n  ]\r\n },\r\n {}\r\n]\r\n";
+  const Read two = read_all(folder.write("indented.json", indented));
+  EXPECT_EQ(two.rows, rows);
+  EXPECT_EQ(two.places, (Texts{"indented.json:3", "indented.json:7", "indented.json:14"}));
+  EXPECT_EQ(read_all(folder.write("list.jsonl", dense)).rows, rows);  // the name decides nothing
+  EXPECT_EQ(RowFile::open(folder.write("none.json", "[ ]")).rows(), 0u);
+}
+
+TEST(JsonList, HasTheSameRowsPieceByPiece) {
+  const DataFolder folder;
+  std::string text = "[";
+  for (int i = 0; i < 30000; ++i)  // more than a megabyte
+    text += (i > 0 ? ",\n" : "") + std::string("{\"n\": ") + std::to_string(i) + ", \"pad\": \"" +
+            std::string(static_cast<size_t>(i % 90), '{') + "\"}";
+  const RowFile file = RowFile::open(folder.write("many.json", text + "]"));
+  ASSERT_EQ(file.rows(), 30000u);
+  for (const uint64_t row : {0, 1, 17777, 29999}) {
+    EXPECT_EQ(file.read(row).value["n"], row);
+    EXPECT_TRUE(file.read(row).place.ends_with(":" + std::to_string(row + 1))) << file.read(row).place;
+  }
+}
+
+TEST(JsonList, WhatIsWrongWithARowIsThatRowsAlone) {
+  const DataFolder folder;
+  const Read read = read_all(folder.write("odd.json",
+                                          "[{\"a\": 1},\n 7,\n{\"a\": tru},\n\"text, with ]\",\n{\"b\": \"x\ny\"},\n"
+                                          "{\"a\": 2} {\"a\": 3},\n,{\"a\": 4}]"));
+  EXPECT_EQ(read.rows, (Texts{"{\"a\":1}", "{\"a\":2}", "{\"a\":4}"}));
+  ASSERT_EQ(read.bad.size(), 6u);
+  const Texts wanted = {":2: ",
+                        ":3: not valid JSON",
+                        ":4: ",
+                        "a line break inside a string",
+                        "a comma is missing",
+                        "nothing between two commas"};
+  for (size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_NE(read.bad[i].find(wanted[i]), std::string::npos) << read.bad[i] << " / " << wanted[i];
+}
+
+TEST(JsonList, ThatIsNotWholeSaysSo) {
+  const DataFolder folder;
+  for (const char* text : {"[{\"a\": 1},", "[{\"a\": 1}", "[{\"a\": 1}, {\"a\": ", "["}) {
+    const Read read = read_all(folder.write("cut.json", text));
+    ASSERT_EQ(read.bad.size(), 1u) << text;
+    EXPECT_NE(read.bad[0].find("ends before its list of rows does"), std::string::npos) << read.bad[0];
+  }
+  const Read more = read_all(folder.write("more.json", "[{\"a\": 1}]\n{\"a\": 2}"));
+  EXPECT_EQ(more.rows.size(), 1u);
+  ASSERT_EQ(more.bad.size(), 1u);
+  EXPECT_NE(more.bad[0].find("more.json:2: something follows the end of the list"), std::string::npos) << more.bad[0];
+}
+
+// What Python's csv.DictReader makes of the same text, but for empty values, which are null here.
+TEST(Csv, IsReadByItsHeader) {
+  const DataFolder folder;
+  const Read read = read_all(folder.write("rows.csv",
+                                          "\xef\xbb\xbfprompt,answer,\"a, b\"\r\n"
+                                          "What is 2 + 2?,4,x\r\n"
+                                          "\"two\nlines, and \"\"quotes\"\"\",,\"\"\r\n"
+                                          "\r\n"
+                                          "\xc3\xa9t\xc3\xa9,00123, padded \r\n"
+                                          "last,1,2"));
+  EXPECT_EQ(read.bad, Texts());
+  EXPECT_EQ(read.rows, (Texts{"{\"prompt\":\"What is 2 + 2?\",\"answer\":\"4\",\"a, b\":\"x\"}",
+                              "{\"prompt\":\"two\\nlines, and \\\"quotes\\\"\",\"answer\":null,\"a, b\":\"\"}",
+                              "{\"prompt\":\"\xc3\xa9t\xc3\xa9\",\"answer\":\"00123\",\"a, b\":\" padded \"}",
+                              "{\"prompt\":\"last\",\"answer\":\"1\",\"a, b\":\"2\"}"}));
+  EXPECT_EQ(read.places, (Texts{"rows.csv:2", "rows.csv:3", "rows.csv:6", "rows.csv:7"}));
+}
+
+TEST(Csv, ABadRecordIsABadRowAndABadHeaderABadFile) {
+  const DataFolder folder;
+  const Read read = read_all(folder.write("rows.csv", "prompt,answer\na,1,2\nb\n\"c\"d,3\n\xff,4\ngood,5\n\"open,6\n"));
+  EXPECT_EQ(read.rows, Texts{"{\"prompt\":\"good\",\"answer\":\"5\"}"});
+  ASSERT_EQ(read.bad.size(), 5u);
+  const Texts wanted = {"rows.csv:2: 3 values, and the header names 2", "rows.csv:3: 1 values",
+                        "follows a closing quote", "is not UTF-8", "ends inside quotes"};
+  for (size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_NE(read.bad[i].find(wanted[i]), std::string::npos) << read.bad[i] << " / " << wanted[i];
+  for (const char* header : {"a,a\n1,2\n", "a,,b\n1,2,3\n"})
+    EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write("header.csv", header)); }).find("the header has the column"),
+              std::string::npos);
+  EXPECT_EQ(RowFile::open(folder.write("empty.csv", "")).rows(), 0u);
+  EXPECT_EQ(RowFile::open(folder.write("header_only.csv", "a,b\n")).rows(), 0u);
+}
+
+TEST(TextFormats, AreKnownByTheirBeginningOrName) {
+  const DataFolder folder;
+  EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write("rows.csv", "{\"prompt\": \"a\"}\n")); }).find("holds JSON"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of(3, [&] { RowFile::open(folder.write("rows.tsv", "prompt\tanswer\na\t1\n")); }).find(".tsv are not read"),
+      std::string::npos);
+  EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write("rows.xlsx", "PK\x03\x04")); }).find(".xlsx are not read"),
+            std::string::npos);
+}
+
+// gzip of "prompt,answer\na,1\n" and of [{"prompt":"a"},{"prompt":"b"}], by Python's gzip.compress(text, mtime=0).
+TEST(TextFormats, AreTheSameWhenPacked) {
+  if (!can_read(DataFormat::kGzip)) GTEST_SKIP() << "this build reads no gzip";
+  const DataFolder folder;
+  EXPECT_EQ(read_all(folder.write(
+                         "rows.csv.gz",
+                         bytes_of_hex("1f8b08000000000002032b28cacf2d28d149cc2b2e4f2de24ad431e4020008e727ea12000000")))
+                .rows,
+            Texts{"{\"prompt\":\"a\",\"answer\":\"1\"}"});
+  EXPECT_EQ(read_all(folder.write(
+                         "rows.json.gz",
+                         bytes_of_hex(
+                             "1f8b08000000000002038bae562a28cacf2d2851b2524a54aad541e22629d5c6020021eb7f591f000000")))
+                .rows,
+            (Texts{"{\"prompt\":\"a\"}", "{\"prompt\":\"b\"}"}));
+}
+
+}  // namespace
+}  // namespace keel

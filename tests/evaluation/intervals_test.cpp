@@ -1,0 +1,101 @@
+// The expected numbers are those of statsmodels 0.14 (proportion_confint, method "wilson") and scipy 1.15 (stats.t).
+
+#include "keel/evaluation/intervals.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "keel/evaluation/statistics.h"
+
+namespace keel {
+namespace {
+
+void expect_near(const Interval& got, double low, double high, double tolerance = 1e-9) {
+  EXPECT_NEAR(got.first, low, tolerance);
+  EXPECT_NEAR(got.second, high, tolerance);
+}
+
+TEST(ShareInterval, OfPromptsThatAreRightOrWrongIsWilsons) {
+  expect_near(share_interval(std::vector<double>(4, 1.0), 1), 0.5101091635454025, 1);
+  expect_near(share_interval(std::vector<double>(4, 0.0), 1), 0, 0.4898908364545974);
+  expect_near(share_interval(std::vector<double>{1}, 1), 0.2065493143772374, 1);
+  std::vector<double> many(263, 0.0);
+  std::fill_n(many.begin(), 81, 1.0);
+  expect_near(share_interval(many, 1), 0.2552885198782742, 0.36620957698280004);
+  // Whatever the number of samples: prompts that are right in all of them, or wrong, are as many as they are.
+  expect_near(share_interval(std::vector<double>(4, 1.0), 64), 0.5101091635454025, 1);
+}
+
+TEST(ShareInterval, OfSeveralSamplesIsWorthWhatTheSpreadOfThePromptsSays) {
+  // 10.70 trials: p (1 - p) / (s^2 / m) (1.96 / t_7)^2 with p = 0.59375 and s^2 = 0.1183.
+  expect_near(share_interval(std::vector<double>{0.5, 0.25, 1, 0.75, 0, 0.5, 1, 0.75}, 4), 0.3153564072000186,
+              0.8226162278028417);
+  expect_near(share_interval(std::vector<double>{1, 1, 1, 0.875}, 8), 0.7091669258612932, 0.9974690665395236);
+}
+
+TEST(ShareInterval, OfPromptsThatAgreeHasAWidth) {
+  // Equal shares: each prompt is one trial, 2 in 4. Nearly equal ones: at most all samples, 16 in 32.
+  expect_near(share_interval(std::vector<double>(4, 0.5), 8), 0.15003898915214947, 0.8499610108478506);
+  expect_near(share_interval(std::vector<double>{0.5, 0.5, 0.5, 0.5 + 1e-9}, 8), 0.33630882891647995,
+              0.6636911715299305);
+}
+
+TEST(MeanInterval, IsStudentsWhereThereIsASpread) {
+  const auto interval = mean_interval(std::vector<double>{0.25, 0.5, 1.5, -2});
+  ASSERT_TRUE(interval);
+  expect_near(*interval, -2.2881473841329396, 2.4131473841329396);
+  EXPECT_FALSE(mean_interval(std::vector<double>(9, 0.3)));
+  EXPECT_FALSE(mean_interval(std::vector<double>{0.3}));
+  EXPECT_FALSE(mean_interval({}));
+}
+
+TEST(StudentT, IsThatOfTheTables) {
+  EXPECT_NEAR(student_t(1), 12.706204736174694, 1e-8);
+  EXPECT_NEAR(student_t(5), 2.5705818356363146, 1e-8);
+  EXPECT_NEAR(student_t(30), 2.0422724563012378, 1e-8);
+  EXPECT_NEAR(student_t(31), 2.039513446396408, 2e-6);
+  EXPECT_NEAR(student_t(60), 2.0002978220142604, 2e-6);
+  EXPECT_NEAR(student_t(1000), 1.9623390808264083, 1e-9);
+}
+
+/// Prompts of one source; `rewards` of each sample, solved from a half on.
+std::vector<JudgedPrompt> prompts_with(const std::vector<std::vector<double>>& rewards) {
+  std::vector<JudgedPrompt> prompts;
+  for (const std::vector<double>& row : rewards) {
+    JudgedPrompt& prompt = prompts.emplace_back(JudgedPrompt{"sums", {}});
+    for (const double reward : row)
+      prompt.samples.push_back({.reward = reward, .solved = reward >= 0.5, .answer = {"7", true}});
+  }
+  return prompts;
+}
+
+TEST(EvaluationIntervals, NoMeasureOfPromptsThatAgreeIsWithoutWidth) {
+  const std::vector<std::vector<double>> cases = {{1}, {0}, {1, 1, 1, 1}, {0, 0, 0, 0}, {1, 0, 1, 0}};
+  for (const std::vector<double>& samples : cases) {
+    const std::vector<int64_t> ks = samples.size() == 1 ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 2, 4};
+    const EvaluationStatistics statistics = evaluation_statistics(prompts_with(std::vector(4, samples)), ks);
+    for (const auto& [name, estimate] : statistics.all.measures) {
+      SCOPED_TRACE(name);
+      ASSERT_TRUE(estimate.interval);
+      EXPECT_GT(estimate.interval->second - estimate.interval->first, 0.4);  // of four prompts
+      EXPECT_LE(estimate.interval->first, estimate.mean + 1e-12);
+      EXPECT_GE(estimate.interval->second, estimate.mean - 1e-12);
+    }
+  }
+}
+
+TEST(EvaluationIntervals, RewardsOfAnyKindThatAreEqualHaveNone) {
+  const EvaluationStatistics statistics =
+      evaluation_statistics(prompts_with(std::vector(4, std::vector{0.25, 0.25})), std::vector<int64_t>{1});
+  EXPECT_FALSE(statistics.all.measures[0].estimate.interval);  // avg@2: nobody knows how far apart they could be
+  EXPECT_TRUE(statistics.all.measures[1].estimate.interval);   // pass@1: solved or not
+  const Json json = to_json(statistics.all);
+  EXPECT_TRUE(json["avg@2"]["low"].is_null() && json["avg@2"]["high"].is_null());
+  EXPECT_EQ(json["avg@2"]["mean"], 0.25);
+  EXPECT_NE(to_table(statistics).find("0.2500   none: all rewards are equal"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,63 @@
+// Tensors that fill several large pages and a part of one, read by all threads.
+
+#include "keel/model/formats/safetensors/large_pages.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "keel/model/formats/safetensors/safetensors.h"
+
+namespace keel {
+namespace {
+
+constexpr int64_t kLargePage = 2 << 20;
+
+TEST(LargePages, EveryByteIsSharedOutOnceAndByMoreThanOneThread) {
+  constexpr int64_t kBytes = 9 * kLargePage + 12;
+  std::vector<int> seen(kBytes);
+  std::set<std::thread::id> threads;
+  std::mutex mutex;
+  share_large_pages(kBytes, [&](int64_t begin, int64_t end) {
+    ASSERT_LE(end - begin, kLargePage);
+    for (int64_t i = begin; i < end; ++i) ++seen[i];
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  });
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), kBytes);
+  EXPECT_GE(threads.size(), std::min<size_t>(at::get_num_threads(), 2));
+}
+
+TEST(LargePages, ATensorStartsAtALargePageUnlessItIsSmallerThanOne) {
+  const auto place = [](const Tensor& tensor) { return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()); };
+  const Tensor large = empty_in_large_pages({3, kLargePage}, at::kBFloat16);
+  EXPECT_EQ(place(large) % kLargePage, 0u);
+  EXPECT_EQ(large.sizes(), at::IntArrayRef({3, kLargePage}));
+  large.fill_(1.5);  // every byte of it is there
+  EXPECT_EQ(large.sum(at::kDouble).item<double>(), 4.5 * kLargePage);
+  EXPECT_EQ(empty_in_large_pages({0, 5}, at::kFloat).numel(), 0);
+  EXPECT_EQ(empty_in_large_pages({}, at::kFloat).numel(), 1);
+}
+
+TEST(LargePages, LargeTensorsOfAFileAreReadWhole) {
+  const std::filesystem::path path = testing::TempDir() + "large_pages_" + std::to_string(getpid()) + ".safetensors";
+  // Odd lengths, so that neither a large page nor a piece of one ends where the tensor does; numbers that are exact in
+  // each of the types.
+  const Tensor numbers = at::arange(3 * kLargePage / 4 + 77, at::kLong).remainder(251) - 100;
+  for (const auto dtype : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
+    write_safetensors(path, {{"a", at::ones({3}, dtype)}, {"large", numbers.to(dtype)}}, {});
+    const SafetensorsFile file = SafetensorsFile::open(path);
+    EXPECT_TRUE(file.read("large").equal(numbers.to(dtype))) << dtype;
+    EXPECT_TRUE(file.read_float32("large").equal(numbers.to(at::kFloat))) << dtype;
+  }
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace keel

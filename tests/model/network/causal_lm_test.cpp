@@ -1,0 +1,185 @@
+#include "keel/model/network/causal_lm.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "keel/model/network/packed_forward.h"
+#include "tests/support/errors.h"
+#include "tests/support/reference_model.h"
+#include "tests/support/tensors.h"
+
+namespace keel {
+namespace {
+
+/// The hidden states of one sequence, the way training computes them.
+Tensor hidden_of(const CausalLm& model, const std::vector<int64_t>& tokens) {
+  const int64_t length = static_cast<int64_t>(tokens.size());
+  return packed_hidden_states(model, int64_tensor(tokens), at::arange(length, at::kLong),
+                              {{.begin = 0, .length = length}});
+}
+
+struct Shape {
+  int64_t heads, kv_heads, width;
+  bool tied;
+};
+
+class Shapes : public testing::TestWithParam<Shape> {
+ protected:
+  CausalLm model_ = tiny_model(tiny_config(GetParam().heads, GetParam().kv_heads, GetParam().tied, GetParam().width));
+};
+
+TEST_P(Shapes, ForwardEqualsAPlainFloat64Reimplementation) {
+  const std::vector<int64_t> tokens{3, 1, 4, 1, 5, 9, 2, 6, 5, 10, 0};
+  const Tensor want = ReferenceModel(model_).hidden(tokens), got = hidden_of(model_, tokens);
+  EXPECT_LT(relative_difference(got, want), 2e-6);
+}
+
+TEST_P(Shapes, GradientsEqualThoseOfAPlainFloat64Reimplementation) {
+  const std::vector<int64_t> tokens{7, 7, 0, 2, 10, 3};
+  const Tensor direction = random_normal({6, 12}, 5, at::kDouble);
+  const ReferenceModel reference(model_);
+  reference.hidden(tokens).backward(direction);
+  hidden_of(model_, tokens).backward(direction.to(at::kFloat));
+  for (const NamedTensor& parameter : model_.parameters()) {
+    if (parameter.name == "lm_head.weight") continue;  // no part of the hidden states
+    EXPECT_LT(relative_difference(parameter.value.grad(), reference.at(parameter.name).grad()), 5e-6) << parameter.name;
+  }
+}
+
+TEST_P(Shapes, ParametersAreNamedAndShapedAsHuggingFaceHasThem) {
+  const auto [heads, kv_heads, width, tied] = GetParam();
+  std::map<std::string, std::vector<int64_t>> want{{"model.embed_tokens.weight", {11, 12}},
+                                                   {"model.norm.weight", {12}}};
+  if (!tied) want["lm_head.weight"] = {11, 12};
+  for (const std::string block : {"model.layers.0.", "model.layers.1."}) {
+    want[block + "input_layernorm.weight"] = want[block + "post_attention_layernorm.weight"] = {12};
+    want[block + "self_attn.q_proj.weight"] = {heads * width, 12};
+    want[block + "self_attn.k_proj.weight"] = want[block + "self_attn.v_proj.weight"] = {kv_heads * width, 12};
+    want[block + "self_attn.o_proj.weight"] = {12, heads * width};
+    want[block + "mlp.gate_proj.weight"] = want[block + "mlp.up_proj.weight"] = {20, 12};
+    want[block + "mlp.down_proj.weight"] = {12, 20};
+  }
+  std::map<std::string, std::vector<int64_t>> got;
+  int64_t numbers = 0;
+  for (const NamedTensor& parameter : model_.parameters()) {
+    EXPECT_TRUE(got.emplace(parameter.name, parameter.value.sizes().vec()).second) << parameter.name;
+    numbers += parameter.value.numel();
+  }
+  EXPECT_EQ(got, want);
+  EXPECT_EQ(numbers, model_.config().parameter_count());
+  const Tensor embedding = model_.parameters().front().value;
+  EXPECT_EQ(model_.head().is_same(embedding), tied);
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, Shapes,
+                         testing::Values(Shape{4, 4, 4, false}, Shape{3, 3, 4, true}, Shape{3, 1, 4, false},
+                                         Shape{6, 2, 2, true}, Shape{5, 5, 6, false}, Shape{1, 1, 12, false}),
+                         [](const auto& test) {
+                           return std::to_string(test.param.heads) + "QueryHeads" +
+                                  std::to_string(test.param.kv_heads) + "KeyValueHeads" +
+                                  (test.param.tied ? "Tied" : "Untied");
+                         });
+
+TEST(CausalLmForward, UsesThePositionsItIsGiven) {
+  const CausalLm model = tiny_model(tiny_config(3, 1, false));
+  const auto alone = [](int64_t, const AttentionRule&, const Tensor& query, const Tensor&, const Tensor&) {
+    return query;
+  };
+  const auto at_position = [&](int64_t position) {
+    return model.forward(int64_tensor({4}), int64_tensor({position}), alone);
+  };
+  EXPECT_GT(largest_difference(at_position(0), at_position(5)), 1e-3);
+  EXPECT_EQ(largest_difference(at_position(5), at_position(5)), 0);
+}
+
+TEST(CausalLmRandom, IsAFunctionOfTheSeedWithTheConfiguredSpread) {
+  ModelConfig config = tiny_config(4, 2, false);
+  config.vocab_size = 2000;
+  config.initializer_range = 0.05;
+  const auto one = CausalLm::random(config, 7, at::kCPU).parameters();
+  const auto same = CausalLm::random(config, 7, at::kCPU).parameters();
+  const auto other = CausalLm::random(config, 8, at::kCPU).parameters();
+  for (size_t i = 0; i < one.size(); ++i) {
+    EXPECT_TRUE(one[i].value.equal(same[i].value)) << one[i].name;
+    EXPECT_TRUE(one[i].value.requires_grad());
+    if (one[i].value.dim() == 1) {
+      EXPECT_TRUE(one[i].value.eq(1).all().item<bool>()) << one[i].name;
+    } else {
+      EXPECT_FALSE(one[i].value.equal(other[i].value)) << one[i].name;
+    }
+  }
+  const Tensor embedding = one.front().value.detach();  // 24,000 numbers: standard errors 0.0003 and 0.0002
+  EXPECT_NEAR(embedding.mean().item<double>(), 0, 0.0015);
+  EXPECT_NEAR(embedding.std().item<double>(), 0.05, 0.001);
+  EXPECT_NEAR((embedding.abs() > 0.05).to(at::kDouble).mean().item<double>(), 0.3173, 0.015);  // beyond one sigma
+  EXPECT_FALSE(one[2].value.flatten().narrow(0, 0, 8).equal(one[3].value.flatten().narrow(0, 0, 8)))
+      << "two parameters draw the same numbers";
+}
+
+TEST(CausalLmFromTensors, TakesACopyOfEveryTensor) {
+  const ModelConfig config = tiny_config(3, 1, false);
+  const CausalLm original = tiny_model(config);
+  const CausalLm copy = CausalLm::from_tensors(config, original.parameters(), at::kCPU, "here");
+  EXPECT_EQ(largest_difference(hidden_of(copy, {1, 2, 3}), hidden_of(original, {1, 2, 3})), 0);
+  const at::NoGradGuard no_grad;
+  const Tensor before = copy.head().clone();
+  original.head().zero_();
+  EXPECT_TRUE(copy.head().equal(before));
+}
+
+TEST(CausalLmFromTensors, RefusesMissingSurplusAndMisshapenTensorsByName) {
+  const ModelConfig config = tiny_config(3, 1, false);
+  const std::vector<NamedTensor> good = tiny_model(config).parameters();
+  const auto message_for = [&](const std::vector<NamedTensor>& tensors) {
+    return error_of(3, [&] { CausalLm::from_tensors(config, tensors, at::kCPU, "folder/model.safetensors"); });
+  };
+  std::vector<NamedTensor> missing = good, surplus = good, misshapen = good;
+  missing.erase(missing.begin() + 3);
+  surplus.push_back({"model.layers.0.self_attn.q_proj.bias", at::zeros({12})});
+  misshapen[3].value = at::zeros({12, 5});
+  for (const auto& [tensors, name] :
+       {std::pair{missing, good[3].name}, {surplus, surplus.back().name}, {misshapen, good[3].name}}) {
+    const std::string message = message_for(tensors);
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+    EXPECT_NE(message.find("folder/model.safetensors"), std::string::npos) << message;
+  }
+}
+
+TEST(CausalLmFromTensors, TakesATiedHeadThatIsStoredTwiceAndRefusesOneThatDiffers) {
+  ModelConfig config = tiny_config(3, 1, true);
+  std::vector<NamedTensor> tensors = tiny_model(config).parameters();
+  tensors.push_back({"lm_head.weight", tensors.front().value.detach().clone()});
+  ASSERT_EQ(tensors.front().name, "model.embed_tokens.weight");
+  const auto load = [&] { return CausalLm::from_tensors(config, tensors, at::kCPU, "folder"); };
+  EXPECT_TRUE(load().head().equal(tensors.front().value));
+  tensors.back().value[1][2] += 0.5;
+  const std::string message = error_of(3, load);
+  for (const char* part : {"folder", "lm_head.weight", "tie_word_embeddings", "false"})
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  config.tie_word_embeddings = false;  // the way out that the message names
+  EXPECT_TRUE(load().head().equal(tensors.back().value));
+  config.tie_word_embeddings = true;
+  tensors.back().value = at::zeros({3, 2});
+  EXPECT_NE(error_of(3, load).find("lm_head.weight"), std::string::npos);
+}
+
+TEST(CausalLmWithLinearWeights, ReplacesTheSevenMatricesOfEachBlockAndSharesTheRest) {
+  const CausalLm model = tiny_model(tiny_config(3, 1, false));
+  const CausalLm doubled = model.with_linear_weights([](const Tensor& weight) { return weight.detach() * 2; });
+  const auto before = model.parameters(), after = doubled.parameters();
+  int replaced = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i].name.find("_proj.") == std::string::npos) {
+      EXPECT_TRUE(after[i].value.is_same(before[i].value)) << before[i].name;
+    } else {
+      EXPECT_TRUE(after[i].value.equal(before[i].value * 2)) << before[i].name;
+      ++replaced;
+    }
+  }
+  EXPECT_EQ(replaced, 7 * 2);
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,201 @@
+#include "keel/ops/lm_head.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/goldens.h"
+#include "tests/support/tensors.h"
+
+namespace keel {
+namespace {
+
+constexpr int64_t kRows = 9, kHidden = 6, kVocab = 13;
+
+/// Hidden states, a head, targets, and coefficients that depend on the token's own log-probability.
+struct Problem {
+  Tensor hidden = random_normal({kRows, kHidden}, 1), weight = random_normal({kVocab, kHidden}, 2);
+  Tensor targets = int64_tensor({0, 12, 3, 3, 7, 1, 12, 0, 5});
+  Tensor scale = random_normal({kRows}, 3), entropy_scale = random_normal({kRows}, 4) * 0.3;
+  double temperature = 1, softcap = 0;
+  bool with_entropy = false;
+
+  HeadCoefficients coefficients(const Tensor& logp, int64_t begin, int64_t end) const {
+    const auto rows = [&](const Tensor& x) { return x.narrow(0, begin, end - begin).to(logp.scalar_type()); };
+    return {rows(scale) * logp.exp() + rows(scale), with_entropy ? rows(entropy_scale) : Tensor()};
+  }
+
+  struct Gradients {
+    Tensor hidden, weight;
+  };
+
+  Gradients ours(Scope scope, int64_t chunk_rows) const {
+    const Tensor w = weight.clone().requires_grad_();
+    const Tensor gradient =
+        LmHead(w, temperature, softcap, chunk_rows)
+            .backward(hidden, targets, scope, [&](const TokenStats& stats, int64_t begin, int64_t end) {
+              EXPECT_EQ(stats.logp.size(0), end - begin);
+              return coefficients(stats.logp, begin, end);
+            });
+    return {gradient, w.grad()};
+  }
+
+  Tensor naive_logits(const Tensor& h, const Tensor& w) const {
+    const Tensor raw = h.matmul(w.t());
+    return (softcap > 0 ? softcap * at::tanh(raw / softcap) : raw) / temperature;
+  }
+
+  /// The loss written out, in float64, with the coefficients held at those of `at_logp`.
+  Tensor naive_loss(const Tensor& h, const Tensor& w, const Tensor& at_logp) const {
+    const Tensor logps = at::log_softmax(naive_logits(h, w), 1);
+    const HeadCoefficients c = coefficients(at_logp, 0, kRows);
+    Tensor loss = -(c.coefficient * logps.gather(1, targets.unsqueeze(1)).squeeze(1)).sum();
+    if (with_entropy) loss = loss + (c.entropy_coefficient * (logps.exp() * logps).sum(1)).sum();
+    return loss;
+  }
+
+  Tensor naive_logp(const Tensor& h, const Tensor& w) const {
+    return at::log_softmax(naive_logits(h, w), 1).gather(1, targets.unsqueeze(1)).squeeze(1).detach();
+  }
+
+  Gradients naive() const {
+    const Tensor h = hidden.to(at::kDouble).requires_grad_(), w = weight.to(at::kDouble).requires_grad_();
+    naive_loss(h, w, naive_logp(h, w)).backward();
+    return {h.grad(), w.grad()};
+  }
+};
+
+class LmHeadBackward : public testing::TestWithParam<std::tuple<double, bool, double>> {
+ protected:
+  LmHeadBackward() { std::tie(problem_.temperature, problem_.with_entropy, problem_.softcap) = GetParam(); }
+  Problem problem_;
+};
+
+TEST_P(LmHeadBackward, EqualsAutogradThroughANaiveLossForAnyChunkAndScope) {
+  const Problem::Gradients want = problem_.naive();
+  for (const Scope scope : {Scope::kToken, Scope::kSequence, Scope::kBatch}) {
+    for (const int64_t chunk_rows : {1, 2, 4, 9, 2048}) {
+      const Problem::Gradients got = problem_.ours(scope, chunk_rows);
+      EXPECT_LT(relative_difference(got.hidden, want.hidden), 2e-6) << chunk_rows;
+      EXPECT_LT(relative_difference(got.weight, want.weight), 2e-6) << chunk_rows;
+    }
+  }
+}
+
+TEST_P(LmHeadBackward, EqualsFiniteDifferencesOfTheLoss) {
+  const Tensor gradient = problem_.ours(Scope::kToken, 4).hidden;
+  const Tensor h = problem_.hidden.to(at::kDouble), w = problem_.weight.to(at::kDouble);
+  const Tensor held = problem_.naive_logp(h, w);
+  const double step = 1e-5;
+  Tensor differences = at::zeros_like(h);
+  for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t i = 0; i < kHidden; ++i) {
+      Tensor up = h.clone(), down = h.clone();
+      up[row][i] += step;
+      down[row][i] -= step;
+      differences[row][i] = (problem_.naive_loss(up, w, held) - problem_.naive_loss(down, w, held)) / (2 * step);
+    }
+  }
+  EXPECT_LT(relative_difference(gradient, differences), 2e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LmHeadBackward,
+                         testing::Combine(testing::Values(1.0, 0.6, 1.7), testing::Bool(), testing::Values(0.0, 2.5)));
+
+TEST(LmHead, AddsToTheWeightsGradientAndLeavesAFrozenWeightAlone) {
+  const Problem problem;
+  const auto ones = [](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
+    return {at::ones_like(stats.logp), {}};
+  };
+  const Tensor w = problem.weight.clone().requires_grad_();
+  const LmHead head(w, 1.0);
+  head.backward(problem.hidden, problem.targets, Scope::kToken, ones);
+  const Tensor once = w.grad().clone();
+  head.backward(problem.hidden, problem.targets, Scope::kToken, ones);
+  EXPECT_LT(relative_difference(w.grad(), once * 2), 1e-6);
+
+  LmHead(problem.weight, 1.0).backward(problem.hidden, problem.targets, Scope::kToken, ones);
+  EXPECT_FALSE(problem.weight.grad().defined());
+}
+
+TEST(LmHeadStatistics, EqualLogSoftmaxInDoubleForAnyChunk) {
+  const Problem problem;
+  for (const double temperature : {1.0, 0.5, 3.0}) {
+    const Tensor logps =
+        at::log_softmax(problem.hidden.to(at::kDouble).matmul(problem.weight.to(at::kDouble).t()) / temperature, 1);
+    const Tensor logp = logps.gather(1, problem.targets.unsqueeze(1)).squeeze(1);
+    const Tensor entropy = -(logps.exp() * logps).sum(1);
+    for (const int64_t chunk_rows : {1, 4, 2048}) {
+      const TokenStats stats =
+          LmHead(problem.weight, temperature, 0, chunk_rows).statistics(problem.hidden, problem.targets);
+      EXPECT_LT(largest_difference(stats.logp, logp), 2e-6);
+      EXPECT_LT(largest_difference(stats.entropy, entropy), 2e-6);
+      EXPECT_EQ(stats.logp.scalar_type(), at::kFloat);
+    }
+  }
+}
+
+TEST(LmHeadStatistics, EqualTheGoldenVocabularies) {
+  const Json goldens = golden("divergences.json");
+  EXPECT_EQ(goldens.at("vocabularies").size(), 16u);
+  for (const Json& row : goldens.at("vocabularies")) {
+    const Tensor logits = at::tensor(numbers(row.at("logits")), at::kDouble).to(at::kFloat).unsqueeze(0);
+    const LmHead head(at::eye(logits.size(1)), 1.0);  // the identity turns hidden states into logits
+    const TokenStats stats = head.statistics(logits, int64_tensor({row.at("sampled").get<int64_t>()}));
+    const double want = row.at("expected").at("logp");
+    EXPECT_NEAR(stats.logp.item<double>(), want, 1e-6 * (1 + std::abs(want)));
+  }
+}
+
+TEST(LmHead, StaysFiniteAtLogitsOfTenThousand) {
+  const Tensor hidden = at::tensor({1e4f, -1e4f, 0.0f, -1e4f, -1e4f, -1e4f, 1e4f, 1e4f, 1e4f}).view({3, 3});
+  for (const int64_t target : {0, 1, 2}) {
+    const Tensor targets = at::full({3}, target, at::kLong);
+    const LmHead head(at::eye(3).requires_grad_(), 1.0);
+    const TokenStats stats = head.statistics(hidden, targets);
+    const std::vector<double> logp = to_vector(stats.logp), entropy = to_vector(stats.entropy);
+    const double third = -1.0986122886681098;
+    EXPECT_NEAR(logp[0], std::vector<double>({0, -2e4, -1e4})[target], 1e-3);
+    EXPECT_NEAR(logp[1], third, 1e-6);
+    EXPECT_NEAR(logp[2], third, 1e-6);
+    EXPECT_NEAR(entropy[0], 0, 1e-6);
+    EXPECT_NEAR(entropy[1], -third, 1e-6);
+    const Tensor gradient = head.backward(hidden, targets, Scope::kToken, [](const TokenStats& s, int64_t, int64_t) {
+      return HeadCoefficients{at::ones_like(s.logp), at::ones_like(s.logp)};
+    });
+    EXPECT_TRUE(gradient.isfinite().all().item<bool>());
+  }
+}
+
+TEST(LmHeadStatistics, SurviveATokenThatCannotHappen) {
+  // A logit of -inf: probability 0, which adds 0 to the entropy and not NaN.
+  const Tensor logits = at::tensor({0.0f, -std::numeric_limits<float>::infinity(), 0.0f}).unsqueeze(0);
+  const Tensor hidden = at::ones({1, 1});
+  const TokenStats stats = LmHead(logits.t().contiguous(), 1.0).statistics(hidden, int64_tensor({0}));
+  EXPECT_NEAR(stats.entropy.item<double>(), std::log(2.0), 1e-6);
+  EXPECT_NEAR(stats.logp.item<double>(), -std::log(2.0), 1e-6);
+}
+
+TEST(LmHeadStatistics, NeverGiveAPositiveLogProbOrANegativeEntropy) {
+  const Tensor hidden = random_normal({4096, 4}, 1) * 8, weight = random_normal({16, 4}, 2) * 4;
+  const Tensor best = hidden.matmul(weight.t()).argmax(1);
+  const TokenStats stats = LmHead(weight, 1.0).statistics(hidden, best);
+  EXPECT_LE(stats.logp.max().item<double>(), 0);
+  EXPECT_GE(stats.entropy.min().item<double>(), 0);
+  EXPECT_GT(stats.logp.max().item<double>(), -1e-20);  // some of these are sure of themselves
+}
+
+TEST(LmHead, OfNoRowsGivesNothing) {
+  const Tensor hidden = at::zeros({0, 4}), weight = at::ones({7, 4}).requires_grad_();
+  const LmHead head(weight, 1.0);
+  EXPECT_EQ(head.statistics(hidden, int64_tensor({})).logp.size(0), 0);
+  const auto ones = [](const TokenStats& s, int64_t, int64_t) -> HeadCoefficients {
+    return {at::ones_like(s.logp), {}};
+  };
+  for (const Scope scope : {Scope::kToken, Scope::kSequence})
+    EXPECT_EQ(head.backward(hidden, int64_tensor({}), scope, ones).sizes(), hidden.sizes());
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,106 @@
+#include "keel/record/charts/svg_chart.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "keel/record/report/learning_curve_svg.h"
+
+namespace keel {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
+  return found;
+}
+
+/// The data of the first curve's path.
+std::string path_of(const std::string& svg) {
+  const size_t line = svg.find("class=\"line"), begin = svg.find(" d=\"", line) + 4;
+  return line == std::string::npos ? "" : svg.substr(begin, svg.find('"', begin) - begin);
+}
+
+Chart chart_with(std::vector<ChartPoint> points) {
+  Chart chart;
+  chart.id = "test";
+  chart.title = "A & B";
+  chart.lines.push_back({"curve", std::move(points), 0});
+  return chart;
+}
+
+TEST(SvgChart, PutsTheEndsOfALineIntoTheCornersOfThePlot) {
+  Chart chart = chart_with({{0, 0}, {10, 1}});
+  chart.width = 172;   // 100 between the margins of 56 and 16
+  chart.height = 148;  // 100 between the margins of 14 and 34
+  EXPECT_EQ(path_of(svg_chart(chart)), "M56 114L156 14");
+}
+
+TEST(SvgChart, BreaksALineAtAGapAndDrawsALonelyValueAsADot) {
+  const std::string svg = svg_chart(chart_with({{1, 1}, {2, 2}, {3, kNan}, {4, 3}, {5, INFINITY}, {6, 1}, {7, 2}}));
+  EXPECT_EQ(count(path_of(svg), "M"), 2u);
+  EXPECT_EQ(count(svg, "<circle"), 1u);
+}
+
+TEST(SvgChart, NeverWritesANumberThatIsNone) {
+  for (const auto& points : std::vector<std::vector<ChartPoint>>{{},
+                                                                 {{1, kNan}},
+                                                                 {{1, 0}},
+                                                                 {{1, 5}, {2, 5}},
+                                                                 {{1, -INFINITY}, {2, 1e308}, {3, -1e308}},
+                                                                 {{1, 0}, {2, 1e-300}, {3, 1}, {4, 2}, {5, 1e5}}}) {
+    for (const bool log : {false, true}) {
+      Chart chart = chart_with(points);
+      chart.may_be_log = log;
+      chart.marks.push_back({1, kNan, kNan, kNan, "x", 1});
+      const std::string svg = svg_chart(chart);
+      EXPECT_EQ(svg.find("nan"), std::string::npos) << svg;
+      EXPECT_EQ(svg.find("inf"), std::string::npos) << svg;
+    }
+  }
+}
+
+TEST(SvgChart, DrawsASingleValueAsADot) {
+  const std::string svg = svg_chart(chart_with({{5, 0.5}}));
+  EXPECT_EQ(count(svg, "<circle"), 1u);
+  EXPECT_EQ(path_of(svg), "");
+}
+
+TEST(SvgChart, StaysSmallForTenThousandSteps) {
+  std::vector<ChartPoint> points;
+  for (int i = 0; i < 10000; ++i) points.push_back({static_cast<double>(i), std::sin(i * 1.7)});
+  Chart chart = chart_with(points);
+  chart.window = 401;
+  EXPECT_LT(svg_chart(chart).size(), 20000u);
+}
+
+TEST(SvgChart, NamesAndDescribesItselfForThoseWhoCannotSeeIt) {
+  Chart chart = chart_with({{1, 1}});
+  chart.description = "rises";
+  const std::string svg = svg_chart(chart);
+  EXPECT_NE(svg.find("<title id=\"test-title\">A &amp; B</title><desc id=\"test-desc\">rises</desc>"),
+            std::string::npos);
+  EXPECT_NE(svg.find("aria-labelledby=\"test-title test-desc\""), std::string::npos);
+}
+
+TEST(LearningCurveSvg, StandsAloneAndShowsTheAccuracyBeforeAndAfter) {
+  RunData run;
+  run.name = "<quick & start>";
+  run.metrics = {{"eval", 0, {{"eval/accuracy", 0.25}, {"eval/low", 0.2}, {"eval/high", 0.3}}},
+                 {"rl", 1, {{"reward/mean", 0.3}}},
+                 {"rl", 2, {{"reward/mean", 0.7}}},
+                 {"eval", 2, {{"eval/accuracy", 0.75}, {"eval/low", 0.7}, {"eval/high", 0.8}}}};
+  const std::string svg = learning_curve_svg(run);
+  EXPECT_EQ(svg.rfind("<svg xmlns=\"http://www.w3.org/2000/svg\"", 0), 0u);
+  EXPECT_NE(svg.find("&lt;quick &amp; start&gt;: accuracy 25.0 % → 75.0 %"), std::string::npos);
+  for (const char* forbidden : {"<style", "<script", "href", "url(", "var(", "nan"}) {
+    EXPECT_EQ(svg.find(forbidden), std::string::npos) << forbidden;
+  }
+  EXPECT_EQ(learning_curve_svg(RunData{}).find("nan"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,335 @@
+#include "keel/record/report/report.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "keel/core/error.h"
+
+namespace keel {
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
+  return found;
+}
+
+RunData small_run(const std::string& name, int steps = 3) {
+  RunData run;
+  run.name = name;
+  run.config = "objective:\n  method: dppo_tv\ntask:\n  name: arithmetic\nrun:\n  seed: 1\n";
+  run.metrics.push_back({"sft", 0, {{"sft/loss", 2.0}}});
+  run.metrics.push_back(
+      {"eval", 0, {{"eval/accuracy", 0.25}, {"eval/low", 0.21}, {"eval/high", 0.29}, {"eval/count", 400}}});
+  for (int step = 1; step <= steps; ++step) {
+    const double wave = std::sin(step * 1.3);
+    run.metrics.push_back({"rl",
+                           step,
+                           {{"reward/mean", 0.5 + 0.2 * wave},
+                            {"policy/entropy", 0.9},
+                            {"trust_region/masked", 0.018},
+                            {"mismatch/abs_prob_mean", 2e-7},
+                            {"throughput/rollout_tokens_per_s", 12345.0},
+                            {"completion/length_mean", 20 + wave},
+                            {"time/step", 30.0},
+                            {"my/own_metric", 17.5}}});
+  }
+  run.metrics.push_back(
+      {"eval", steps, {{"eval/accuracy", 0.75}, {"eval/low", 0.71}, {"eval/high", 0.79}, {"eval/count", 400}}});
+  return run;
+}
+
+Sample token_sample() {
+  Sample sample;
+  sample.phase = "rl";
+  sample.step = 2;
+  sample.prompt = "1 + 1 = ?";
+  sample.reward = 1;
+  sample.advantage = -0.5;
+  sample.finish = "length";
+  sample.tokens = {"so", "2", "\n"};
+  sample.behavior_logp = {std::log(0.5), std::log(0.25), 0};
+  sample.logp = {std::log(0.6), std::log(0.75), 0};
+  sample.coefficient = {1.2, 0, -0.6};
+  sample.kept = {true, false, true};
+  sample.divergence = {0.1, 0.5, 0};
+  sample.threshold = {0.2, 0.2, 0.2};
+  return sample;
+}
+
+TEST(Report, ShowsTheHeadlineNumbersOfARun) {
+  const std::string html = render_report({small_run("quick")});
+  EXPECT_TRUE(has(html, "<h1>quick</h1>"));
+  EXPECT_TRUE(has(html, "25.0 % →</span> 75.0 %"));
+  EXPECT_TRUE(has(html, "95 % intervals 21–29 % → 71–79 %, 400 problems"));
+  EXPECT_TRUE(has(html, "1.8 %"));
+  EXPECT_TRUE(has(html, "2×10<sup>−7</sup>"));
+  EXPECT_TRUE(has(html, "12,345"));
+  EXPECT_TRUE(has(html, "1 min 30 s"));
+  EXPECT_TRUE(has(html, "<b>dppo_tv</b>"));
+  EXPECT_TRUE(has(html, "<code>my/own_metric</code>"));  // unknown metrics are listed, not lost
+  EXPECT_FALSE(has(html, ">nan"));
+}
+
+TEST(Report, NeedsNoNetworkAndForbidsIt) {
+  const std::string html = render_report({small_run("quick")});
+  EXPECT_TRUE(has(html, "content=\"default-src 'none'; style-src 'sha256-"));
+  EXPECT_TRUE(has(html, "; script-src 'sha256-"));  // tests/cli/what_a_run_leaves_test.py compares the hashes
+  for (const char* forbidden : {"unsafe-inline", " style=", "javascript:"})
+    EXPECT_FALSE(has(html, forbidden)) << forbidden;
+  for (const char* forbidden : {"src=", "<link", "@import", "url(", "https://"})
+    EXPECT_FALSE(has(html, forbidden)) << forbidden;
+  // The one address in the page is the name of the SVG namespace, which is never fetched.
+  EXPECT_EQ(count(html, "http://"), count(html, "http://www.w3.org/2000/svg"));
+}
+
+TEST(Report, NeutralisesWhatAModelMightWrite) {
+  RunData run = small_run("<b>name</b>");
+  run.config = "x: </pre><script>alert(1)</script>\n";
+  run.metrics[2].values["</code><script>"] = 1;
+  Sample sample = token_sample();
+  sample.prompt = "</pre><script>alert(1)</script>";
+  sample.tokens = {"</script>", "<img src=x onerror=alert(1)>", "\xE2\x80\xAEgnp"};
+  run.samples.push_back(sample);
+  Sample plain;
+  plain.phase = "eval";
+  plain.completion = "\" onmouseover='x' \x1b[31m <img onerror=1> \xE2\x80\xAE";
+  run.samples.push_back(plain);
+  const std::string html = render_report({run, small_run("other")}) + render_report({run});
+  EXPECT_EQ(count(html, "<script>"), 2u);  // one per page: the page's own
+  EXPECT_EQ(count(html, "</script>"), 2u);
+  EXPECT_FALSE(has(html, "<img"));
+  EXPECT_FALSE(has(html, "<b>name"));
+  EXPECT_FALSE(has(html, "\xE2\x80\xAE"));
+  EXPECT_FALSE(has(html, "\x1b"));
+  EXPECT_TRUE(has(html, "\\u202egnp"));
+  EXPECT_TRUE(has(html, "&lt;img src=x onerror=alert(1)&gt;"));
+  EXPECT_TRUE(has(html, "&quot; onmouseover=&#39;x&#39; \\x1b[31m"));
+}
+
+TEST(Report, ShadesTokensByCoefficientAndMarksBlockedOnes) {
+  RunData run = small_run("quick");
+  run.samples.push_back(token_sample());
+  const std::string html = render_report({run});
+  // The deepest shade belongs to the 95th percentile of |coefficient|, here of {0.6, 1.2}: 0.6.
+  EXPECT_TRUE(has(html,
+                  "<span class=\"t u8\" title=\"μ 0.5 · π 0.6 · π/μ 1.2 · divergence 0.1 of 0.2 allowed · "
+                  "coefficient +1.2 · kept\">so</span>"));
+  EXPECT_TRUE(has(html,
+                  "<span class=\"t x\" title=\"μ 0.25 · π 0.75 · π/μ 3 · divergence 0.5 of 0.2 allowed · "
+                  "coefficient 0 · BLOCKED\">2</span>"));
+  EXPECT_TRUE(has(html, "<span class=\"t d8\""));
+  EXPECT_TRUE(has(html, ">↵</span><br>"));
+  EXPECT_TRUE(has(html, "1 blocked"));
+  EXPECT_TRUE(has(html, "μ 0.25 → π 0.75, divergence 0.5 &gt; 0.2"));
+  EXPECT_TRUE(has(html, "advantage <b>−0.5</b>"));
+  EXPECT_TRUE(has(html, "cut off at the length limit"));
+}
+
+TEST(Report, ToleratesArraysShorterThanTheTokens) {
+  RunData run = small_run("quick");
+  Sample sample = token_sample();
+  sample.coefficient.resize(1);
+  sample.kept.clear();
+  sample.logp.clear();
+  sample.divergence = {std::nan(""), 0.5};
+  run.samples.push_back(sample);
+  EXPECT_TRUE(has(render_report({run}), "title=\"μ 0.25 · divergence 0.5 of 0.2 allowed\">2</span>"));
+}
+
+TEST(Report, OfTenThousandStepsWithLongSamplesIsBelowAMegabyte) {
+  RunData run = small_run("long", 10000);
+  Sample sample = token_sample();
+  for (int i = 0; i < 2000; ++i) {
+    sample.tokens.push_back("word");
+    for (auto* values :
+         {&sample.logp, &sample.behavior_logp, &sample.coefficient, &sample.divergence, &sample.threshold}) {
+      values->push_back(-0.123456789);
+    }
+    sample.kept.push_back(i % 3 != 0);
+  }
+  sample.prompt = std::string(100000, 'p');
+  for (int i = 0; i < 100; ++i) run.samples.push_back(sample);
+  const std::string html = render_report({run});
+  EXPECT_LT(html.size(), 1000000u);
+  EXPECT_TRUE(has(html, "1,763 more tokens"));  // 2,003 tokens less the 240 shown
+}
+
+TEST(Report, OfSeveralRunsComparesThemAndNamesTheSettingsThatDiffer) {
+  RunData other = small_run("other");
+  other.config = "objective:\n  method: drpo\ntask:\n  name: arithmetic\nrun:\n  seed: 1\n";
+  other.metrics.back().values["eval/accuracy"] = 0.9;
+  const std::string html = render_report({small_run("quick"), other});
+  EXPECT_TRUE(has(html, "2 runs side by side"));
+  EXPECT_TRUE(has(html, "<b>90.0 %</b>"));
+  EXPECT_TRUE(has(html, "<code>objective.method</code></th><td>dppo_tv</td><td>drpo</td>"));
+  EXPECT_FALSE(has(html, "<code>task.name</code>"));
+  EXPECT_TRUE(has(html, "data-name=\"quick\""));
+  EXPECT_TRUE(has(html, "data-name=\"other\""));
+}
+
+TEST(Report, AMeanRewardIsNoShareAndWhatWasLeftOutIsCounted) {
+  RunData run = small_run("quick");
+  for (MetricRow& row : run.metrics)
+    if (auto accuracy = row.values.extract("eval/accuracy"); !accuracy.empty()) {
+      accuracy.key() = "eval/reward";
+      row.values.insert(std::move(accuracy));
+    }
+  run.metrics[1].values["eval/bad_rows"] = 9;  // of the first evaluation; the last one counts
+  run.metrics[2].values.insert({{"data/too_long", 3}, {"data/max_prompt_tokens", 64}});
+  run.metrics[3].values.insert({{"data/too_long", 1}, {"data/bad_rows", 1}});
+  const std::string html = render_report({run});
+  EXPECT_TRUE(has(html, "Held-out reward, before → after"));
+  EXPECT_TRUE(has(html, "<span class=\"before\">0.25 →</span> 0.75"));
+  EXPECT_TRUE(has(html, "evaluation reward, 95 % interval"));
+  EXPECT_FALSE(has(html, "ccuracy"));
+  EXPECT_FALSE(has(html, "75.0 %"));
+  EXPECT_TRUE(has(html, "<b>5</b><span>training: 4 prompts of more than 64 tokens, 1 bad row</span>"));
+  EXPECT_TRUE(has(render_report({run, run}), "Held-out reward, before"));
+  EXPECT_TRUE(has(render_report({run, small_run("other")}), "accuracy or reward"));
+}
+
+TEST(Report, OfARunThatHasOnlyBegunIsStillAPage) {
+  RunData run;
+  run.name = "empty";
+  EXPECT_TRUE(has(render_report({run}), "<h1>empty</h1>"));
+  EXPECT_THROW(render_report({}), Error);
+}
+
+/// A run on a model and data of the user's own, as used.json tells it.
+RunData own_run(const std::string& name, int steps = 3) {
+  RunData run = small_run(name, steps);
+  run.config =
+      "objective:\n  method: dppo_tv\n  delta: null\ntask:\n  name: chains\nmodel:\n  path: models/tiny\n"
+      "  layers: 2\n  hidden_size: 64\ndata:\n  files:\n    - train.jsonl\nrun:\n  seed: 1\n";
+  run.used = {{"objective.method", "dppo_tv"},
+              {"objective.delta_high", "0.15"},
+              {"data.files", "train.jsonl"},
+              {"model.path", "models/tiny"},
+              {"model.type", "qwen2"},
+              {"model.layers", "24"},
+              {"model.hidden_size", "896"},
+              {"model.parameters", "494032768"},
+              {"reward.functions", "math, python:f.py"},
+              {"run.seed", "1"}};
+  return run;
+}
+
+std::string header_of(const std::string& html) {
+  return html.substr(html.find("<header>"), html.find("</header>") - html.find("<header>"));
+}
+
+TEST(Report, NamesTheModelDataAndRewardsThatWereUsed) {
+  const std::string header = header_of(render_report({own_run("mine")}));
+  for (const char* fact : {"data <b>train.jsonl</b>", "model <b>models/tiny</b>", "family <b>qwen2</b>",
+                           "layers <b>24</b>", "hidden size <b>896</b>", "parameters <b>494 M</b>",
+                           "reward <b>math, python:f.py</b>", "method <b>dppo_tv</b>", "seed <b>1</b>"})
+    EXPECT_TRUE(has(header, fact)) << fact << " is not in " << header;
+  EXPECT_FALSE(has(header, "chains"));
+  EXPECT_FALSE(has(header, "<b>64</b>"));
+}
+
+TEST(Report, OfAnOlderFolderClaimsNothingThatItsConfigurationDoesNotSay) {
+  RunData run = own_run("old");
+  run.used.clear();
+  const std::string header = header_of(render_report({run}));
+  EXPECT_TRUE(has(header, "data <b>train.jsonl</b>"));
+  EXPECT_TRUE(has(header, "model <b>models/tiny</b>"));
+  for (const char* wrong : {"chains", "layers", "hidden size"}) EXPECT_FALSE(has(header, wrong)) << wrong;
+  RunData built_in = small_run("built-in");
+  built_in.config = "model:\n  path: \"\"\n  layers: 2\ndata:\n  files: []\n  chat: auto\ntask:\n  name: chains\n";
+  const std::string other = header_of(render_report({built_in}));
+  EXPECT_TRUE(has(other, "task <b>chains</b>"));
+  EXPECT_TRUE(has(other, "layers <b>2</b>"));
+  EXPECT_FALSE(has(other, "model <b>"));
+  EXPECT_FALSE(has(other, "data <b>"));
+}
+
+TEST(Report, ComparesValuesInForceAndNeverNull) {
+  RunData wide = own_run("wide");
+  wide.config.replace(wide.config.find("null"), 4, "0.2");
+  wide.used["objective.delta_high"] = "0.2";
+  const std::string html = render_report({own_run("tight"), wide});
+  EXPECT_TRUE(has(html, "<code>objective.delta_high</code></th><td>0.15</td><td>0.2</td>"));
+  EXPECT_FALSE(has(html, "<td>null</td>"));
+  EXPECT_FALSE(has(html, "<code>objective.delta</code>"));
+  wide.used.clear();  // beside a folder that does not tell, all are compared by their configurations
+  const std::string old = render_report({own_run("tight"), wide});
+  EXPECT_TRUE(has(old, "<code>objective.delta</code></th><td>default</td><td>0.2</td>"));
+  EXPECT_FALSE(has(old, "<code>model.parameters</code>"));
+}
+
+TEST(Report, SmoothsRunsSideBySideAlike) {
+  const std::string html = render_report({small_run("short", 100), small_run("long", 1000)});
+  EXPECT_GT(count(html, "data-window=\"5\""), 4u);  // 100 steps: a window of 5
+  EXPECT_EQ(count(html, "data-window="), count(html, "data-window=\"5\""));
+  EXPECT_TRUE(has(html, "moving average over 5 steps"));
+  EXPECT_TRUE(has(render_report({small_run("long", 1000)}), "moving average over 41 steps"));
+  const std::string begun = render_report({small_run("begun", 10), small_run("long", 1000)});
+  EXPECT_FALSE(has(begun, "data-window"));
+  EXPECT_FALSE(has(begun, "moving average"));
+}
+
+TEST(Report, HasACurveForEachRewardFunction) {
+  RunData run = small_run("quick");
+  for (MetricRow& row : run.metrics)
+    if (row.phase == "rl") row.values.insert({{"reward/function/math", 0.5}, {"reward/function/<b>mine", 0.25}});
+  const std::string one = render_report({run});
+  EXPECT_TRUE(has(one, "<h3>Reward functions</h3>"));
+  EXPECT_TRUE(has(one, "data-name=\"math\""));
+  EXPECT_TRUE(has(one, "data-name=\"&lt;b&gt;mine\""));
+  const std::string two = render_report({run, small_run("other")});
+  EXPECT_TRUE(has(two, "<h3>Reward function math</h3>"));
+  EXPECT_TRUE(has(two, "<h3>Reward function &lt;b&gt;mine</h3>"));
+  EXPECT_FALSE(has(two, "<b>mine"));
+  EXPECT_FALSE(has(render_report({small_run("quick")}), "Reward function"));
+}
+
+TEST(Report, SaysUnderEachChartWhatItShows) {
+  RunData run = small_run("quick");
+  for (MetricRow& row : run.metrics)
+    if (row.phase == "rl")
+      row.values.insert(
+          {{"completion/truncated", 0.1}, {"reward/zero_std_groups", 0.2}, {"trust_region/masked_positive", 0.3}});
+  const std::string html = render_report({run, small_run("other")});
+  const auto caption = [&](const std::string& title) {
+    const size_t at = html.find("<h3>" + title + "</h3><p>");
+    if (at == std::string::npos) return std::string("no chart of this title");
+    const size_t begin = html.find("<p>", at) + 3;
+    return html.substr(begin, html.find("</p>", begin) - begin);
+  };
+  EXPECT_EQ(caption("Truncated completions"), "Share of completions cut off at the length limit.");
+  EXPECT_EQ(caption("Groups with equal rewards"), "Share of groups whose rewards are all equal: they teach nothing.");
+  EXPECT_EQ(caption("Blocked tokens of positive advantage"),
+            "Share of the tokens of positive advantage whose update was dropped.");
+  EXPECT_EQ(caption("Reward"),
+            "Mean reward of the completions sampled in each step. Points: share of held-out problems solved, with its "
+            "95 % interval.");
+}
+
+TEST(Report, ShowsTheGoldAnswerOnACard) {
+  RunData run = small_run("quick");
+  run.samples.push_back(token_sample());
+  run.samples.back().answer = "<b>2";
+  const std::string html = render_report({run});
+  EXPECT_TRUE(has(html, "gold answer <code>&lt;b&gt;2</code>"));
+  run.samples.back().answer.clear();
+  EXPECT_FALSE(has(render_report({run}), "gold answer <code>"));
+}
+
+TEST(Report, UsesEveryIdOnce) {
+  RunData run = small_run("quick");
+  for (MetricRow& row : run.metrics)
+    if (row.phase == "rl") row.values.insert({{"reward/function/a b", 0.5}, {"reward/function/c", 0.25}});
+  const std::string html = render_report({run, small_run("other")});
+  for (size_t at = 0; (at = html.find(" id=\"", at)) != std::string::npos; ++at) {
+    const std::string id = html.substr(at, html.find('"', at + 5) - at + 1);
+    EXPECT_EQ(count(html, id), 1u) << id;
+  }
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,322 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "keel/core/files/file.h"
+#include "keel/core/shell_words.h"
+#include "keel/text/characters/unicode.h"
+#include "tests/support/errors.h"
+#include "tests/support/reward_samples.h"
+
+namespace keel {
+namespace {
+
+TEST(BuiltInRewards, MathJudgesByTheVerifier) {
+  SampleBatch batch;
+  batch.add("so \\boxed{0.5}", "\\frac12").add("#### 41", "#### 42").add("the answer is 7", 7);
+  EXPECT_EQ(judge(batch, "math"), (Rewards{1, 0, 1}));
+}
+
+TEST(BuiltInRewards, ExactWantsTheSameText) {
+  SampleBatch batch;
+  batch.add("<answer> Paris </answer>", "Paris")
+      .add("paris", "Paris")
+      .add("Paris\n", "Paris")
+      .add("Paris, France", "Paris");
+  EXPECT_EQ(judge(batch, "exact"), (Rewards{1, 0, 1, 0}));
+  EXPECT_EQ(judge(batch, "exact:ignore_case"), (Rewards{1, 1, 1, 0}));
+}
+
+TEST(BuiltInRewards, CaseIsThatOfUnicode) {
+  if (!text::has_unicode_tables()) GTEST_SKIP() << "this build has no utf8proc";
+  SampleBatch batch;
+  batch
+      .add("\u00c9COLE", "\u00e9cole")                  // with an accent
+      .add("E\u0301cole", "\u00e9cole")                 // in two characters
+      .add("\u0394\u039f\u03a3", "\u03b4\u03bf\u03c2")  // a final sigma
+      .add("STRASSE", "Stra\u00dfe")
+      .add("ecole", "\u00e9cole")
+      .add("\xff", "\u00e9");
+  EXPECT_EQ(judge(batch, "exact:ignore_case"), (Rewards{1, 1, 1, 1, 0, 0}));
+  EXPECT_EQ(judge(batch, "exact"), (Rewards{0, 0, 0, 0, 0, 0}));
+}
+
+TEST(BuiltInRewards, NumericComparesTheLastNumberWithinATolerance) {
+  SampleBatch batch;
+  batch.add("#### $1,234.50", 1234.5)
+      .add("#### 1235 dollars", 1234.5)
+      .add("#### -3", 3)
+      .add("#### -3", -3)
+      .add("#### 1e3", "1000")
+      .add("no number", 1)
+      .add("#### 1.2.3", 1.2)
+      .add("#### 3/4", "1/4")
+      .add("#### 0.5", "1/2");
+  EXPECT_EQ(judge(batch, "numeric"), (Rewards{1, 0, 0, 1, 1, 0, 0, 0, 1}));
+  EXPECT_EQ(judge(batch, "numeric:0.01"), (Rewards{1, 1, 0, 1, 1, 0, 0, 0, 1}));
+}
+
+TEST(BuiltInRewards, ChoiceReadsTheLetterInItsUsualSpellings) {
+  SampleBatch batch;
+  for (const char* right : {"The answer is (B).", "\\boxed{B}", "\\boxed{\\text{B}}", "answer: b",
+                            "<answer>B) 12</answer>", "Answer: **B**", "B", "The correct answer is option B."})
+    batch.add(right, "B");
+  batch.add("The answer is C", "B")
+      .add("The answer is Bob", "B")
+      .add("", "B")
+      .add("\\boxed{B}", 1)
+      .add("\\boxed{B}", 0);
+  batch.add("\\boxed{B}", "(B) twelve").add("\\boxed{A, B}", "A").add("The answer is A or B.", "A");
+  EXPECT_EQ(judge(batch, "choice"), (Rewards{1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0}));
+}
+
+TEST(BuiltInRewards, AnAnswerThatIsNoTextIsReportedAndNotGuessed) {
+  SampleBatch batch;
+  batch.add("1", Json{{"a", 1}});
+  const std::string error = error_of(5, [&] { judge(batch, "math"); });
+  EXPECT_NE(error.find("prompt 100"), std::string::npos) << error;
+  EXPECT_NE(error.find("its answer is \"{\\\"a\\\":1}\""), std::string::npos) << error;
+}
+
+TEST(BuiltInRewards, TagsWantEachTagOnceAndInOrder) {
+  SampleBatch batch;
+  batch.add("<think>a</think>\n<answer>b</answer>\n")
+      .add("<think>a</think> so <answer>b</answer>")
+      .add("<answer>b</answer><think>a</think>")
+      .add("<think>a</think><think>c</think><answer>b</answer>")
+      .add("<think>a<answer>b</answer></think>")
+      .add("<think>a</think>")
+      .add("")
+      .add("</think><think></answer><answer>");
+  EXPECT_EQ(judge(batch, "tags:think,answer"), (Rewards{1, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(judge(batch, "tags:think,*"), (Rewards{1, 1, 0, 0, 1, 1, 0, 0}));
+}
+
+TEST(BuiltInRewards, APatternMustMatchTheWholeCompletion) {
+  SampleBatch batch;
+  batch.add("<t>one\ntwo</t>").add("<t>one</t> more").add("<t>\xff</t>").add("");
+  EXPECT_EQ(judge(batch, "pattern:<t>.*</t>"), (Rewards{1, 0, 1, 0}));
+  EXPECT_EQ(judge(batch, "pattern:.*</t>|"), (Rewards{1, 0, 1, 1}));
+}
+
+TEST(BuiltInRewards, APatternThatWouldBacktrackForYearsGivesUp) {
+  SampleBatch batch;
+  std::string nearly(200, 'a');
+  batch.add(nearly += 'b');
+  EXPECT_EQ(judge(batch, "pattern:(a+)+(a+)+(a+)+"), (Rewards{0}));
+}
+
+TEST(BuiltInRewards, LengthsCostWhatDapoSays) {
+  SampleBatch batch;
+  for (const int tokens : {0, 60, 80, 90, 100, 130}) batch.add("x", Json(), "test", tokens);
+  EXPECT_EQ(judge(batch, "overlong:100,20"), (Rewards{0, 0, 0, -0.5, -1, -1}));
+  EXPECT_EQ(judge(batch, "length:100"), (Rewards{-0.0, -0.6, -0.8, -0.9, -1, -1.3}));
+  batch.last().stopped = false;
+  EXPECT_EQ(judge(batch, "stopped"), (Rewards{1, 1, 1, 1, 1, 0}));
+  batch.last().tokens.reset();
+  for (const char* function : {"length:100", "overlong:100,20"}) {
+    const std::string error = error_of(5, [&] { judge(batch, function); });
+    EXPECT_NE(error.find("give the row \"completion_ids\""), std::string::npos) << error;
+  }
+}
+
+TEST(BuiltInRewards, AnyOfSeveralAnswersIsRight) {
+  SampleBatch batch;
+  const Json words = {"3", "three"}, mixed = {3.5, 4};
+  batch.add("3", words)
+      .add("three", words)
+      .add("4", words)
+      .add("7/2", mixed)
+      .add("4", mixed)
+      .add("3", Json::array({3}));
+  EXPECT_EQ(judge(batch, "math"), (Rewards{1, 1, 0, 1, 1, 1}));
+  EXPECT_EQ(judge(batch, "exact"), (Rewards{1, 1, 0, 0, 1, 1}));
+  EXPECT_EQ(judge(batch, "numeric"), (Rewards{1, 0, 0, 1, 1, 1}));
+  SampleBatch letters;
+  letters.add("(B)", Json{"A", 1}).add("(C)", Json{"A", 1});
+  EXPECT_EQ(judge(letters, "choice"), (Rewards{1, 0}));
+}
+
+TEST(BuiltInRewards, NumbersAreAnswersToo) {
+  SampleBatch batch;
+  batch.add("3", 3).add("3.0", 3).add("3.5", 3.5).add("7/2", 3.5).add("-2", -2).add("0.1", 0.1).add("10^{22}", 1e22);
+  EXPECT_EQ(judge(batch, "math"), (Rewards{1, 1, 1, 1, 1, 1, 1}));
+}
+
+TEST(RewardSum, ObjectsToAnAnswerThatAFunctionCannotUse) {
+  RewardOptions options;
+  options.functions = {"math @a", "code @b", "stopped"};
+  const RewardSum sum = make_reward(options);
+  const std::string head = "the reward \"math @a\" cannot judge this row: ";
+  EXPECT_EQ(sum.objection("3", "a"), "");
+  EXPECT_EQ(sum.objection(Json{"3", 3.5}, "a"), "");
+  EXPECT_EQ(sum.objection(nullptr, "a"), head + "it has no answer");
+  EXPECT_EQ(sum.objection(nullptr, "c"), "");
+  const std::string form = "; wanted a text, a number, or a list of such";
+  EXPECT_EQ(sum.objection(Json::array(), "a"), head + "its answer is \"[]\"" + form);
+  EXPECT_EQ(sum.objection(Json{{"x", 1}}, "a"), head + R"(its answer is "{\"x\":1}")" + form);
+  EXPECT_EQ(sum.objection(Json{"3", nullptr}, "a"), head + R"(its answer is "[\"3\",null]")" + form);
+  EXPECT_EQ(sum.objection(nullptr, "b"),
+            "the reward \"code @b\" cannot judge this row: the prompt's answer holds no tests");
+}
+
+TEST(RewardSum, NoticesSourcesThatDoNotMeet) {
+  const auto warnings = [](std::vector<std::string> functions) {
+    RewardOptions options;
+    options.functions = std::move(functions);
+    return make_reward(options).source_warnings({"openai/gsm8k", "aime"});
+  };
+  using Sentences = std::vector<std::string>;
+  EXPECT_EQ(warnings({"math", "length:9 @aime"}), Sentences{});
+  EXPECT_EQ(warnings({"math", "length:9 @gsm8k"}),
+            Sentences{"reward \"length:9 @gsm8k\" judges nothing: no row is from there; the rows are from \"aime\", "
+                      "\"openai/gsm8k\""});
+  EXPECT_EQ(warnings({"math @aime"}),
+            Sentences{"no reward function judges the rows from \"openai/gsm8k\": nothing is learned from them"});
+  const std::string error = error_of(2, [&] { warnings({"math @gsm8k", "stopped @x"}); });
+  EXPECT_NE(error.find("no function judges any row: reward \"math @gsm8k\""), std::string::npos) << error;
+}
+
+TEST(RewardSum, TheSameFunctionTwiceHasTwoNames) {
+  RewardOptions options;
+  options.functions = {"math", "stopped", "math", "math"};
+  std::vector<std::string> names;
+  const RewardSum sum = make_reward(options);
+  for (const RewardTerm& term : sum.terms()) names.push_back(term.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"math", "stopped", "math (2)", "math (3)"}));
+}
+
+TEST(RewardSum, AddsWhatAppliesWithItsWeight) {
+  SampleBatch batch;
+  batch.add("4", 4, "gsm8k").add("5", 4, "gsm8k").add("(B)", "B", "mmlu").add("4", 4, "other");
+  RewardOptions options;
+  options.functions = {"math @gsm8k", "choice @mmlu,arc", "length:10 @gsm8k,mmlu"};
+  options.weights = {1, 2, 0.5};
+  const Judgement judgement = judge(batch, options);
+  EXPECT_EQ(judgement.totals, (Rewards{1 - 0.15, -0.15, 2 - 0.15, std::nullopt}));
+  EXPECT_EQ(judgement.terms[1], (Rewards{std::nullopt, std::nullopt, 1, std::nullopt}));
+}
+
+TEST(RewardSum, HandlesARewardThatIsNoNumberAsItIsTold) {
+  SampleBatch batch;
+  batch.add("fine").add("bad");
+  const RewardFunction task = [](const Prompt&, std::string_view text) {
+    return text == "bad<eos>" ? std::nan("") : 2.0;
+  };
+  RewardOptions options;
+  options.functions = {"task", "stopped"};
+  const auto judge_with = [&](const char* on_error) {
+    options.on_error = on_error;
+    return make_reward(options, task).judge(batch.samples());
+  };
+  const std::string error = error_of(5, [&] { judge_with("stop"); });
+  EXPECT_NE(error.find("reward \"task\" failed on completion 1 of prompt 101 (test), \"bad\": the reward is nan"),
+            std::string::npos)
+      << error;
+  EXPECT_EQ(judge_with("zero").totals, (Rewards{3, 1}));
+  EXPECT_EQ(judge_with("zero").terms[0], (Rewards{2, 0}));
+  EXPECT_EQ(judge_with("skip").terms[0], (Rewards{2, std::nullopt}));
+  EXPECT_EQ(judge_with("skip").failures.size(), 1u);
+}
+
+TEST(RewardOptions, RefuseWhatMeansNothing) {
+  const auto refused = [](std::vector<std::string> functions, std::vector<double> weights = {}) {
+    RewardOptions options;
+    options.functions = std::move(functions);
+    options.weights = std::move(weights);
+    return error_of(2, [&] { make_reward(options); });
+  };
+  const auto expect = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect(refused({"maths"}), "did you mean math?");
+  expect(refused({"math:x"}), "\"x\" means nothing here");
+  expect(refused({"task"}), "no built-in task runs here");
+  expect(refused({"overlong:100"}), "wanted 2 numbers");
+  expect(refused({"overlong:100,200"}), "larger than the longest");
+  expect(refused({"numeric:-1"}), "no number above 0");
+  expect(refused({"tags"}), "wanted tags:");
+  expect(refused({"pattern:(a"}), "does not compile");
+  expect(refused({"python:nowhere.py"}), "there is no file nowhere.py");
+  expect(refused({"python:thing"}), "wanted python:FILE.py");
+  expect(refused({"exec:/nowhere/program"}), "cannot be started");
+  expect(refused({"https://host/"}), "local proxy");
+  expect(refused({"http://user@host/"}), "user name");
+  expect(refused({"http://host:0/"}), "wanted http://HOST");
+  expect(refused({"math"}, {1, 2}), "2 numbers for 1 functions");
+  expect(refused({"math @"}), "no source");
+}
+
+/// Runs `action` in a new folder that holds files of these names.
+void in_folder_with(const std::string& name, const std::vector<std::string>& files,
+                    const std::function<void()>& action) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "keel_rewards_XXXXXX").string();
+  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+  const std::filesystem::path before = std::filesystem::current_path(),
+                              folder = std::filesystem::canonical(pattern) / name;
+  create_directories(folder);
+  for (const std::string& file : files) write_atomically(folder / file, "def reward(completions, **k): return [1.0]\n");
+  std::filesystem::current_path(folder);
+  action();
+  std::filesystem::current_path(before);
+  remove_tree(pattern);
+}
+
+TEST(RewardFiles, AreRecordedByTheirFullPaths) {
+  in_folder_with("plain", {"my.py", "judge.sh", "words.txt"}, [] {
+    const std::string here = std::filesystem::current_path().string() + "/";
+    const std::vector<std::pair<std::string, std::string>> cases = {
+        {"python:my.py", "python:" + here + "my.py"},
+        {"python:./../plain/my.py:f", "python:" + here + "my.py:f"},
+        {"python:my.py:f @a/b,c", "python:" + here + "my.py:f @a/b,c"},
+        {"python:none.py", "python:none.py"},  // refused when the run starts
+        {"exec:./judge.sh --k 3", "exec:" + here + "judge.sh --k 3"},
+        {"exec:sh judge.sh words.txt @x", "exec:sh " + here + "judge.sh " + here + "words.txt @x"},
+        {"exec:judge.sh  'a  b'", "exec:judge.sh  'a  b'"},  // a program of the system's, and no files
+        {"exec:./judge.sh 'a  b'", "exec:" + here + "judge.sh 'a  b'"},
+        {"exec:sh 'judge.sh", "exec:sh 'judge.sh"},
+        {"math", "math"},
+        {"pattern:my.py ", "pattern:my.py "},
+        {"http://host:1/words.txt", "http://host:1/words.txt"}};
+    for (const auto& [written, wanted] : cases) {
+      EXPECT_EQ(with_full_paths(written), wanted);
+      EXPECT_EQ(with_full_paths(wanted), wanted);
+    }
+  });
+}
+
+TEST(RewardFiles, InFoldersWithOddNamesStillMeanTheSame) {
+  in_folder_with("it's a folder", {"my.py", "judge.sh"}, [] {
+    const std::string here = std::filesystem::current_path().string() + "/";
+    EXPECT_EQ(with_full_paths("python:my.py"), "python:" + here + "my.py");
+    const std::string full = with_full_paths("exec:sh judge.sh");
+    EXPECT_THAT(*shell_words(full.substr(5)), testing::ElementsAre("sh", here + "judge.sh"));
+  });
+  // What separates the parts of a function cannot be told from such a name: it stays as it was written.
+  for (const char* name : {"a @b", "a.py:b"})
+    in_folder_with(name, {"my.py"}, [] { EXPECT_EQ(with_full_paths("python:my.py"), "python:my.py"); });
+}
+
+TEST(RewardFiles, AreCalledByTheirNamesWhereverTheyLie) {
+  in_folder_with("plain", {"my.py"}, [] {
+    RewardOptions options;
+    for (const std::string function : {"python:my.py:reward @a", "exec:cat my.py"}) {
+      options.functions = {function, with_full_paths(function)};
+      const RewardSum reward = make_reward(options);
+      EXPECT_EQ(reward.terms()[0].name, function);
+      EXPECT_EQ(reward.terms()[1].name, function + " (2)");
+    }
+  });
+}
+
+TEST(RewardOptions, DescribeThemselves) {
+  RewardOptions options;
+  OptionTable table;
+  table.section("reward", "What completions are worth.", options);
+  table.check_defaults();
+  EXPECT_EQ(make_reward(options).terms()[0].name, "math");
+  EXPECT_EQ(make_reward(options, [](const Prompt&, std::string_view) { return 0.0; }).terms()[0].name, "task");
+}
+
+}  // namespace
+}  // namespace keel

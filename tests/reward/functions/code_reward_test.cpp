@@ -1,0 +1,275 @@
+#include "keel/reward/functions/code_reward.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/errors.h"
+#include "tests/support/reward_samples.h"
+
+namespace keel {
+namespace {
+
+TEST(CodeReward, TakesTheLastFencedBlock) {
+  EXPECT_EQ(extract_program("a\n```python\nx = 1\n```\nb\n```py\nx = 2\n```\nc"), "x = 2\n");
+  EXPECT_EQ(extract_program("```\nx = 1\n"), "x = 1\n");
+  EXPECT_EQ(extract_program("x = 1"), "x = 1");
+}
+
+TEST(CodeReward, ComparesOutputsByWordsAndLines) {
+  EXPECT_TRUE(same_output("1 2\n3 \n\n", "1  2\n3"));
+  EXPECT_FALSE(same_output("1 2 3", "1 2\n3"));
+  EXPECT_TRUE(same_output("0.33333334", "0.33333333"));
+  EXPECT_TRUE(same_output("2", "2.0"));
+  EXPECT_FALSE(same_output("0.3334", "0.3333"));
+  EXPECT_FALSE(same_output("1000001", "1000000"));
+  EXPECT_FALSE(same_output("", "1"));
+}
+
+TEST(CodeReward, ReadsTheFormsOfDataSets) {
+  const CodeTests apps = read_code_tests(R"({"inputs": ["1\n", ["2", "3"]], "outputs": ["2\n", 5]})");
+  ASSERT_EQ(apps.dialogs.size(), 2u);
+  EXPECT_EQ(apps.dialogs[1].input, "2\n3\n");
+  EXPECT_EQ(apps.dialogs[1].output, "5");
+  EXPECT_EQ(read_code_tests(Json::parse(R"({"inputs": [[1]], "outputs": [2], "fn_name": "f"})")).checks.size(), 1u);
+  EXPECT_EQ(read_code_tests(Json::parse(R"(["assert f(1) == 2", "assert f(2) == 3"])")).checks.size(), 2u);
+  EXPECT_EQ(read_code_tests(Json::parse(R"([{"input": "1", "output": "2"}])")).dialogs.size(), 1u);
+  EXPECT_EQ(read_code_tests(Json::parse(R"({"assert_case": ["assert True"]})")).checks.size(), 1u);
+  EXPECT_EQ(read_code_tests("assert f(1) == 2").checks.size(), 1u);
+  EXPECT_THROW(read_code_tests(Json()), std::invalid_argument);
+  EXPECT_THROW(read_code_tests(std::string(100'000, '[') + std::string(100'000, ']')), std::invalid_argument);
+  EXPECT_THROW(read_code_tests(Json::array()), std::invalid_argument);
+  EXPECT_THROW(read_code_tests(Json::parse(R"({"inputs": [1], "outputs": []})")), std::invalid_argument);
+}
+
+/// Where the machine gives no sandbox the reward must say so; then there is nothing more to test.
+class RunCode : public testing::Test {
+ protected:
+  void SetUp() override {
+    options_.functions = {"code"};
+    options_.code_seconds = 5;
+    try {
+      make_reward(options_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadConfiguration);
+      GTEST_SKIP() << error.what();
+    }
+  }
+  double reward(const std::string& program, const Json& tests, const char* function = "code") {
+    SampleBatch batch;
+    batch.add("Here it is:\n```python\n" + program + "\n```", tests);
+    options_.functions = {function};
+    return judge(batch, options_).totals.at(0).value();
+  }
+  RewardOptions options_;
+};
+
+TEST_F(RunCode, JudgesWhatAProgramPrints) {
+  const Json tests = {{"inputs", {"1 2\n", "3 4\n"}}, {"outputs", {"3\n", "7\n"}}};
+  EXPECT_EQ(reward("print(sum(map(int, input().split())))", tests), 1);
+  EXPECT_EQ(reward("if __name__ == '__main__':\n    print(3)", tests), 0);
+  EXPECT_EQ(reward("print(3)", tests, "code:fraction"), 0.5);
+  EXPECT_EQ(reward("print(sum(map(int, input().split()))); raise SystemExit(1)", tests), 0);
+  EXPECT_EQ(reward("def", tests), 0);
+}
+
+TEST_F(RunCode, JudgesAFunctionByItsResults) {
+  const Json calls =
+      Json::parse(R"({"inputs": [[[1, 2], 3], "[4]\n5"], "outputs": [[1, 2, 3], [[4, 5]]], "fn_name": "f"})");
+  EXPECT_EQ(reward("def f(a, b):\n    return tuple(a + [b])", calls), 1);
+  EXPECT_EQ(reward("class Solution:\n    def f(self, a, b):\n        return a + [b]", calls), 1);
+  EXPECT_EQ(reward("def f(a, b):\n    return a + [3]", calls, "code:fraction"), 0.5);
+}
+
+TEST_F(RunCode, ATextIsReadAsJsonOnlyWhereTheArgumentsAreText) {
+  // APPS and TACO hold the values themselves, PRIME's data sets hold both sides as JSON.
+  const char *same = "def f(s):\n    return s", *whole = "def f(s):\n    return int(s)";
+  const Json values = Json::parse(R"({"inputs": [["12"]], "outputs": ["12"], "fn_name": "f"})");
+  EXPECT_EQ(reward(same, values), 1);
+  EXPECT_EQ(reward(whole, values), 0);
+  const Json json = Json::parse(R"({"inputs": ["\"12\""], "outputs": ["12"], "fn_name": "f"})");
+  EXPECT_EQ(reward(same, json), 0);
+  EXPECT_EQ(reward(whole, json), 1);
+}
+
+TEST_F(RunCode, DecimalFractionsOfCallsMayDifferALittle) {
+  const Json calls = Json::parse(R"({"inputs": [[3]], "outputs": [{"a": [0.3, [1, "x"]]}], "fn_name": "f"})");
+  const auto returned = [&](const std::string& value) { return reward("def f(n):\n    return " + value, calls); };
+  EXPECT_EQ(returned("{'a': (n * 0.1, [1, 'x'])}"), 1);
+  EXPECT_EQ(returned("{'a': [0.30001, [1, 'x']]}"), 0);
+  EXPECT_EQ(returned("{'a': [0.3, [1.0000001, 'x']]}"), 0);
+  EXPECT_EQ(returned("{'a': [0.3, [1, 'y']]}"), 0);
+  EXPECT_EQ(returned("{'a': [0.3]}"), 0);
+  EXPECT_EQ(returned("{'a': [float('nan'), [1, 'x']]}"), 0);
+}
+
+TEST_F(RunCode, JudgesAFunctionByAssertions) {
+  const Json checks = {"assert f(1) == 2", "assert f(2) == 3\nassert f(3) == 4"};
+  EXPECT_EQ(reward("def f(x): return x + 1", checks), 1);
+  EXPECT_EQ(reward("def f(x): return 2", checks), 0);
+  EXPECT_EQ(reward("def f(x): return 2", checks, "code:fraction"), 0.5);
+  const Json human_eval = {{"test", "def check(candidate):\n    assert candidate(1) == 2\n"}, {"entry_point", "f"}};
+  EXPECT_EQ(reward("def f(x): return x + 1", human_eval), 1);
+  EXPECT_EQ(reward("def f(x): return x", human_eval), 0);
+}
+
+TEST_F(RunCode, LeavingEarlyOrPrintingASuccessPassesNoCheck) {
+  const Json checks = {"assert f(1) == 2"};
+  EXPECT_EQ(reward("import os\nos._exit(0)", checks), 0);
+  EXPECT_EQ(reward("raise SystemExit(0)", checks), 0);
+  EXPECT_EQ(reward("import sys\nprint(sys.stdin.read())\nprint('0')\ndef f(x): return 0", checks), 0);
+  EXPECT_EQ(
+      reward(
+          "import os\nfor i in range(20):\n    try: os.write(i, b'passed 0\\n')\n    except OSError: pass\nos._exit(0)",
+          checks),
+      0);
+}
+
+/// Programs that solve their problem, in ways that data sets have; the tests run elsewhere, and must not notice.
+struct Honest {
+  const char *name, *program;
+  Json tests;
+};
+
+const Honest kHonest[] = {
+    {"values of all plain types, unchanged",
+     "def f(x): return x",
+     {"for x in (None, True, 0, -1, 10**40, 1.5, 1e-300, float('inf'), 2j, 'a\\ud800\\n', b'\\xff', bytearray(b'a'), "
+      "[1, [2]], (1, (2,)), "
+      "{1: 'a', 'b': {2}}, {1, 2}, frozenset([3]), range(3), [], (), set()):\n    y = f(x)\n    assert y == x and "
+      "type(y) is type(x), x",
+      "assert f(0.1 + 0.2) == 0.1 + 0.2 and str(f(-0.0)) == '-0.0' and f(float('nan')) != 0"}},
+    {"values of the standard library",
+     "from collections import *\nfrom fractions import Fraction\nfrom decimal import Decimal\nimport datetime\nP = "
+     "namedtuple('P', 'x y')\n"
+     "def f(): return [Counter('aab'), deque([1]), OrderedDict(a=1), defaultdict(list, a=[1]), Fraction(1, 3), "
+     "Decimal('1.50'), "
+     "datetime.date(2020, 1, 2), datetime.timedelta(1), P(1, 2)]",
+     {"from collections import *\nfrom fractions import Fraction\nfrom decimal import Decimal\nimport datetime\n"
+      "assert f()[:8] == [Counter('aab'), deque([1]), OrderedDict(a=1), {'a': [1]}, Fraction(1, 3), Decimal('1.5'), "
+      "datetime.date(2020, 1, 2), datetime.timedelta(1)]\nassert f()[8] == (1, 2) and f()[8].y == 2",
+      "assert f()[0] == Counter(b=1, a=2)"}},
+    {"changing an argument in place",
+     "def f(xs): xs.sort(); xs[0].append(9)\ndef g(d, x): d['x'] = x; return d",
+     {"inner = [1]\nxs = [[3], inner]\nassert f(xs) is None and xs == [[1, 9], [3]] and xs[0] is inner and inner == "
+      "[1, 9]",
+      "d, y = {}, [1]\nassert g(d, y) is d and d['x'] is y"}},
+    {"objects of its own, by attributes and methods",
+     "class Stack(list):\n    def push(self, x): self.append(x)\n"
+     "class Point:\n    def __init__(self, x): self.x = x\n    def __add__(self, other): return Point(self.x + "
+     "other.x)\n"
+     "    def __len__(self): return 3\n    def __iter__(self): return iter([1, 2, 3])\n    def __str__(self): return "
+     "'P'\n"
+     "    def moved(self, by): return Point(self.x + by)",
+     {"s = Stack()\ns.push(3)\nassert s == [3] and len(s) == 1 and s[0] == 3 and 3 in s and not s == [4] and s + [1] "
+      "== [3, 1]",
+      "p = Point(1) + Point(2)\nassert p.x == 3 and len(p) == 3 and list(p) == [1, 2, 3] and 2 in p and str(p) == 'P'",
+      "p = Point(1).moved(by=4)\np.x += 1\nassert isinstance(p, Point) and p.x == 6 and hasattr(p, 'moved') and not "
+      "hasattr(p, 'y')"}},
+    {"exceptions, Python's and its own",
+     "class Low(ValueError):\n    def __init__(self, by): super().__init__(f'low by {by}'); self.by = by\n"
+     "def f(x):\n    if x < 0: raise Low(-x)\n    return {}[x]",
+     {"try:\n    f(-3)\n    assert False\nexcept Low as error:\n    assert str(error) == 'low by 3' and error.by == 3",
+      "try:\n    f(-3)\n    assert False\nexcept ValueError:\n    pass",
+      "try:\n    f(7)\n    assert False\nexcept KeyError as error:\n    assert error.args == (7,)"}},
+    {"generators and functions as values",
+     "def count(n):\n    for i in range(n): yield i\ndef adder(n): return lambda x: x + n\ndef apply(f, xs): return "
+     "[f(x) for x in xs]",
+     {"assert list(count(4)) == [0, 1, 2, 3] and next(count(1)) == 0 and sorted(count(3), reverse=True) == [2, 1, 0]",
+      "assert adder(2)(3) == 5",
+      "assert apply(lambda x: x * x, [1, 2, 3]) == [1, 4, 9] and apply(adder(1), [1]) == [2]"}},
+    {"a name of Python's",
+     "def sum(a, b): return a + b if a < b else 6",
+     {"assert sum(10, 15) == 25", "assert sum(2, 1) == 6"}},
+    {"modules and names that only the program imports",
+     "import math\nfrom collections import Counter\ndef f(x): return math.sqrt(x)",
+     {"assert math.isclose(f(2) ** 2, 2)", "assert Counter([f(4)]) == Counter([2.0])"}},
+    {"helpers that the tests borrow from the program, in HumanEval",
+     "def poly(cs, x): return sum(c * x ** i for i, c in enumerate(cs))\ndef find_zero(cs): return -cs[0] / cs[1]",
+     {{"test",
+       "import math\ndef check(candidate):\n    for i in range(50):\n        assert math.fabs(poly([i, 1], "
+       "candidate([i, 1]))) < 1e-4"},
+      {"entry_point", "find_zero"}}},
+    {"a method as the entry point",
+     "class Solution:\n    def two(self, nums, target): return [0, 1]",
+     {{"test", "def check(candidate):\n    assert candidate(nums=[3, 3], target=6) == [0, 1]"},
+      {"entry_point", "Solution().two"}}},
+    {"tests for unittest and pytest",
+     "def f(x): return x + 1",
+     {"import unittest\nclass Tests(unittest.TestCase):\n    def test_value(self): self.assertEqual(f(1), 2)\n"
+      "    def test_error(self):\n        with self.assertRaises(TypeError): f('x')",
+      "from solution import f\nclass TestF:\n    def test_value(self):\n        assert f(1) == 2\ndef test_other():\n  "
+      "  assert f(2) == 3"}},
+    {"printing, threads and a dataclass on the side",
+     "import threading\nfrom dataclasses import dataclass\n@dataclass\nclass Box:\n    x: int\n"
+     "def f(x):\n    print('so', x)\n    t = threading.Thread(target=print)\n    t.start(), t.join()\n    return "
+     "Box(x)",
+     {"assert f(3).x == 3"}},
+};
+
+TEST_F(RunCode, SolutionsPassHoweverTheyAreTested) {
+  for (const Honest& honest : kHonest) EXPECT_EQ(reward(honest.program, honest.tests), 1) << honest.name;
+}
+
+TEST_F(RunCode, TestsThatRunnersRunCanFail) {
+  const char* program = "def f(x): return x + 1";
+  EXPECT_EQ(
+      reward(program, {"import unittest\nclass T(unittest.TestCase):\n    def test(self): self.assertEqual(f(1), 3)"}),
+      0);
+  EXPECT_EQ(reward(program, {"def test_value():\n    assert f(1) == 3"}), 0);
+  EXPECT_EQ(reward(program, {"class TestF:\n    def test_value(self):\n        assert f(1) == 3"}), 0);
+}
+
+TEST_F(RunCode, SaysWhyAProgramDidNotPass) {
+  const auto note = [&](const std::string& program, const Json& tests) {
+    SampleBatch batch;
+    batch.add(program, tests);
+    const Judgement judgement = judge(batch, options_);
+    EXPECT_EQ(judgement.totals, (Rewards{0})) << program;
+    return judgement.notes.empty() ? "" : judgement.notes[0];
+  };
+  EXPECT_EQ(note("def f(x): return 1", {"assert f(1) == 1", "assert f(2) == 2, 'two'"}),
+            "code: test 2: AssertionError: two");
+  EXPECT_EQ(note("import os\ndef f(x): os._exit(0)", {"assert f(1) == 1"}), "code: test 1: the program ended");
+  EXPECT_EQ(note("def", {"assert f(1) == 1"}).substr(0, 59),
+            "code: test 1: the program does not load: SyntaxError: inval");
+  const std::string objects =
+      note("class P: pass\ndef f(x): return P()", {"try:\n    assert f(1) == 1\nexcept BaseException: pass"});
+  EXPECT_NE(objects.find("not judgeable: a test compares an object of the program's class P"), std::string::npos)
+      << objects;
+  options_.code_seconds = 1;
+  const std::string late = note("import time\ndef f(x): time.sleep(100)", {"assert f(1) == 1"});
+  EXPECT_NE(late.find("took too long"), std::string::npos) << late;
+}
+
+TEST_F(RunCode, ATestThatCannotBeJudgedIsAFailureAndNoVerdict) {
+  const auto failure = [&](const Json& tests) {
+    SampleBatch batch;
+    batch.add("def f(x): return 1", tests);
+    options_.on_error = "skip";
+    const Judgement judgement = judge(batch, options_);
+    EXPECT_EQ(judgement.totals, (Rewards{std::nullopt})) << tests;
+    return judgement.failures.empty() ? "" : judgement.failures[0];
+  };
+  for (const auto& [test, part] : std::vector<std::pair<const char*, const char*>>{
+           {"class Node: pass\nassert f(Node()) == 1", "hands the program an object of the class Node"},
+           {"assert f(1) ==", "the test is no Python"},
+           {"import there_is_no_such_module", "No module named 'there_is_no_such_module'"},
+           {"def test_it(capsys): assert f(1) == 1", "test_it takes arguments"}})
+    EXPECT_NE(failure({test}).find(part), std::string::npos) << failure({test});
+}
+
+TEST_F(RunCode, TestsThatCannotBeReadAreReportedAndNotScored) {
+  SampleBatch batch;
+  batch.add("print(1)", Json{{"what", 1}});
+  const std::string error = error_of(5, [&] { judge(batch, options_); });
+  EXPECT_NE(error.find("neither inputs and outputs"), std::string::npos) << error;
+}
+
+TEST(CodeReward, APythonThatIsNotThereIsRefused) {
+  RewardOptions options;
+  options.functions = {"code"};
+  options.python = "/nowhere/python3";
+  EXPECT_NE(error_of(2, [&] { make_reward(options); }).find("cannot be started"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,202 @@
+// Programs that do not solve their problem and want the reward. All are asked for f(x) = x * x.
+
+#include <gtest/gtest.h>
+
+#include "keel/core/error.h"
+#include "tests/support/reward_samples.h"
+
+namespace keel {
+namespace {
+
+struct Trick {
+  const char *name, *program;
+};
+
+// Each ends with an f that is wrong, unless it is part of the trick.
+constexpr Trick kTricks[] = {
+    {"nothing", "def f(x): return 0"},
+    {"exec does nothing", "import builtins\nbuiltins.exec = lambda *a: None\ndef f(x): return 0"},
+    {"compile gives nothing",
+     "import builtins\nold = compile\nbuiltins.compile = lambda *a, **k: old('', 'x', 'exec')\ndef f(x): return 0"},
+    {"json.loads gives what is wanted", "import json\njson.loads = lambda *a, **k: 4\ndef f(x): return 0"},
+    {"json.dumps says 4",
+     "import json\nold = json.dumps\njson.dumps = lambda x, **k: old({**x, 'gives': 4} if 'gives' in x else x)\n"
+     "def f(x): return 0"},
+    {"comparing is always true",
+     "import operator, builtins\noperator.eq = lambda *a: True\nbuiltins.all = builtins.any = lambda *a: True\n"
+     "builtins.isinstance = lambda *a: True\nbuiltins.abs = lambda x: 0\ndef f(x): return 0"},
+    {"no assertion fails",
+     "import builtins\nbuiltins.AssertionError = type('E', (BaseException,), {})\ndef f(x): return 0"},
+    {"equal to everything",
+     "class Equal:\n    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = lambda *a: True\n    __ne__ = lambda *a: False\n"
+     "    __hash__ = lambda self: 4\n    __sub__ = __rsub__ = __abs__ = __add__ = lambda self, *a: self\n"
+     "def f(x): return Equal()"},
+    {"a number that is equal to everything",
+     "class Four(int):\n    __eq__ = __lt__ = lambda *a: True\n    __hash__ = int.__hash__\n    __sub__ = lambda *a: "
+     "0\n"
+     "def f(x): return Four(0)"},
+    {"a list that is equal to everything, and holds everything",
+     "class All(list):\n    __eq__ = __contains__ = lambda *a: True\ndef f(x): return All()"},
+    {"differences are 0", "class Close:\n    __sub__ = __rsub__ = lambda self, other: 0\ndef f(x): return Close()"},
+    {"says what it is compared with",
+     "class Echo:\n    def __eq__(self, other):\n        return True\n    def __float__(self): return 9.0\n"
+     "    def __sub__(self, other): return other - other\ndef f(x): return Echo()"},
+    {"mock.ANY", "from unittest.mock import ANY\ndef f(x): return ANY"},
+    {"MagicMock", "from unittest.mock import MagicMock\nf = MagicMock()\nf.return_value.__eq__ = lambda *a: True"},
+    {"another class",
+     "class Lie:\n    @property\n    def __class__(self): return int\n    __eq__ = lambda *a: True\n"
+     "def f(x): return Lie()"},
+    {"leaves at once", "import os\nos._exit(0)"},
+    {"leaves when it is called", "import os\ndef f(x): os._exit(0)"},
+    {"SystemExit", "raise SystemExit(0)"},
+    {"SystemExit when it is called", "import sys\ndef f(x): sys.exit(0)"},
+    {"KeyboardInterrupt", "def f(x): raise KeyboardInterrupt"},
+    {"StopIteration ends the loops of tests", "def f(x): raise StopIteration"},
+    {"GeneratorExit", "def f(x): raise GeneratorExit"},
+    {"an exception of its own that is no Exception", "class E(BaseException): pass\ndef f(x): raise E"},
+    {"prints verdicts wherever it can",
+     "import os\nfor i in range(64):\n    try: os.write(i, b'pass \\npass \\npass \\npass \\ndone\\n')\n    except "
+     "OSError: pass\n"
+     "def f(x): return 0"},
+    {"prints verdicts and leaves",
+     "import os\nfor i in range(64):\n    try: os.write(i, b'pass \\npass \\npass \\npass \\ndone\\n')\n    except "
+     "OSError: pass\n"
+     "os._exit(0)"},
+    {"answers before it is asked",
+     "import __main__, json, os\n"
+     "def say(x): os.write(4, json.dumps({'id': __main__.program.serving, 'left': {}, 'gives': x}).encode() + b'\\n')\n"
+     "def f(x):\n    say(0), say(4), say(9), say(25), say(36)\n    return 0"},
+    {"answers on a thread of its own",
+     "import __main__, json, os, threading\n"
+     "def talk():\n    while True:\n        for x in (3, 8, 24):\n"
+     "            os.write(4, json.dumps({'id': __main__.program.serving, 'left': {}, 'gives': x}).encode() + b'\\n')\n"
+     "def f(x):\n    threading.Thread(target=talk, daemon=True).start()\n    return 0"},
+    {"closes everything", "import os\nos.closerange(0, 64)\ndef f(x): return 0"},
+    {"a child answers, and says yes",
+     "import os\nif os.fork() == 0:\n    while True:\n        try: os.write(4, b'pass \\n')\n        except OSError: "
+     "os._exit(0)\n"
+     "def f(x): return 0"},
+    {"looks for the tests in memory",
+     "import gc, sys, re\n"
+     "def f(x):\n    texts = [str(y) for y in gc.get_objects() if isinstance(y, (str, list, dict))]\n"
+     "    frame = sys._getframe()\n    while frame: texts.append(str(frame.f_locals)); frame = frame.f_back\n"
+     "    found = re.findall(r'f\\(%d\\) == (\\d+)|want\\D+(\\d+)' % x, ' '.join(texts))\n"
+     "    return int(max(found[0])) if found else 0"},
+    {"looks for the tests in files",
+     "import os, re\n"
+     "def f(x):\n    for folder in ('/tmp', '/proc/1', '/proc/self', '/dev/shm'):\n        for path, _, names in "
+     "os.walk(folder):\n"
+     "            for name in names:\n                try: text = open(os.path.join(path, name)).read()\n"
+     "                except Exception: continue\n                found = re.findall(r'== (\\d+)', text)\n"
+     "                if found and 'os.walk' not in text: return int(found[0])\n    return 0"},
+    {"an abs of its own", "def abs(x): return 0\ndef set(x): return {36}\ndef f(x): return 0"},
+    {"names of the tests' own", "def check(candidate): pass\nvalues = [0]\ndef f(x): return 0"},
+    {"changes what it is given", "def f(x):\n    x = 0\n    return x"},
+    {"a trace function",
+     "import sys\nsys.settrace(lambda *a: None)\nsys.setprofile(lambda *a: None)\ndef f(x): return 0"},
+    {"signals",
+     "import os, signal\nfor p in (1, -1, os.getppid()):\n    for s in (9, 15, 19):\n        try: os.kill(p, s)\n"
+     "        except OSError: pass\ndef f(x): return 0"},
+    {"modules of its own",
+     "import sys, types\nfor name in ('json', 'operator', 'math', 'ast', 'builtins'): sys.modules[name] = "
+     "types.ModuleType(name)\n"
+     "def f(x): return 0"},
+    {"f is a module", "import math as f"},
+    {"f is a class that pretends",
+     "class f(int):\n    def __new__(cls, x): return int.__new__(cls, 0)\n    __eq__ = lambda *a: True"},
+    {"a class that is asked about instances",
+     "class Meta(type):\n    __instancecheck__ = __eq__ = __contains__ = lambda *a: True\nclass f(metaclass=Meta):\n"
+     "    def __new__(cls, x): return cls"},
+    {"no number", "def f(x): return float('nan')"},
+    {"everything at once", "def f(x): return [4, 9, 25, 36]"},
+    {"without end", "def f(x):\n    while True: yield x"},
+    {"very deep", "def f(x):\n    y = []\n    for _ in range(900): y = [y]\n    return y"},
+    {"very long", "def f(x): return 'x' * 50_000_000"},
+};
+
+/// Speaks for itself: every request is answered with the same.
+std::string own_protocol(const std::string& gives, const std::string& also = "{}") {
+  return "import __main__, json, os\n"
+         "def say(key, gives): os.write(4, json.dumps({'id': key, 'left': {}, 'gives': gives, **" +
+         also +
+         "}).encode() + b'\\n')\n"
+         "say(__main__.program.serving, None)\ndata = b''\n"
+         "while True:\n    while b'\\n' not in data: data += os.read(3, 65536)\n    line, _, data = "
+         "data.partition(b'\\n')\n"
+         "    request = json.loads(line)\n"
+         "    say(request['id'], ['value', None, {'object': 0}] if request['do'] == 'look' else " +
+         gives + ")\n";
+}
+
+const std::string kProtocols[] = {
+    own_protocol("0"),
+    own_protocol("{'object': 0}"),
+    own_protocol("{'object': -1}"),
+    own_protocol("{'type': 'object'}"),
+    own_protocol("{'same': 0}"),
+    own_protocol("['value', 4]"),  // also to the question what an object is compared by
+    own_protocol("{'nothing': 0}"),
+    own_protocol("{'function': 0}"),
+    own_protocol("{'array': ['|O', [1], '00' * 8]}"),
+    own_protocol("{'array': ['<i8', [1 << 40], '00' * 8]}"),
+    own_protocol("{'standard': ['Decimal', ['4' * 100000]]}"),
+    own_protocol("{'standard': ['system', ['true']]}"),
+    own_protocol("{'named': ['x', ['__eq__'], [4]]}"),
+    own_protocol("{'error': [[], 'AssertionError']}"),
+    own_protocol("{'error': [[[1, 'E']], 'exit']}"),
+    own_protocol("0",
+                 "{'raises': {'class': {'error': [[], 'SystemExit']}, 'arguments': [0], 'text': '', 'object': 0}}"),
+    own_protocol("0",
+                 "{'raises': {'class': {'error': [[], 'StopIteration']}, 'arguments': [], 'text': '', 'object': 0}}"),
+    own_protocol("0", "{'raises': 4}"),
+    own_protocol("0", "{'calls': 0, 'with': [], 'named': {}}"),
+    own_protocol("0", "{'left': {'0': [4]}}"),
+    own_protocol("0", "{'id': 'no'}"),
+    own_protocol("json.loads('[' * 990 + ']' * 990)"),
+};
+
+const Json kAssertions = {"assert f(2) == 4",
+                          "assert abs(f(3) - 9.0) < 1e-6",
+                          "assert f(5) in (25, 26)",
+                          "values = [36]\nassert set(map(f, [6])) == set(values)",
+                          "import math\nassert math.isclose(f(7), 49) and f(7) != 50 and not f(7) < 49",
+                          "from solution import f as g\ndef test_eight():\n    assert [64] == [g(8)]"};
+const Json kCalls = {{"inputs", {{2}, {3}, "4"}}, {"outputs", {4, 9.0, "16"}}, {"fn_name", "f"}};
+const Json kHumanEval = {
+    {"test", "def check(candidate):\n    for i in range(2, 9):\n        assert candidate(i) == i * i\n"},
+    {"entry_point", "f"}};
+
+/// The rewards of programs, by the parts of tests that they pass.
+class CodeTricks : public testing::Test {
+ protected:
+  Rewards rewards(const std::vector<std::string>& programs, const Json& tests) {
+    RewardOptions options;
+    options.functions = {"code:fraction"};
+    options.code_seconds = 4;
+    SampleBatch batch;
+    for (const std::string& program : programs) batch.add("```python\n" + program + "\n```", tests);
+    try {
+      return judge(batch, options).totals;
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::kBadConfiguration) skipped_ = error.what();
+      return Rewards(programs.size());
+    }
+  }
+  std::string skipped_;
+};
+
+TEST_F(CodeTricks, PassNoTest) {
+  std::vector<std::string> programs = {"def f(x): return x * x"};
+  for (const Trick& trick : kTricks) programs.push_back(trick.program);
+  programs.insert(programs.end(), std::begin(kProtocols), std::end(kProtocols));
+  EXPECT_GT(programs.size(), 60u);
+  for (const Json& tests : {kAssertions, kCalls, kHumanEval}) {
+    const Rewards got = rewards(programs, tests);
+    if (!skipped_.empty()) GTEST_SKIP() << skipped_;
+    EXPECT_EQ(got[0], 1) << tests;  // the tests can be passed
+    for (size_t i = 1; i < got.size(); ++i) EXPECT_EQ(got[i], 0) << programs[i] << "\n" << tests;
+  }
+}
+
+}  // namespace
+}  // namespace keel

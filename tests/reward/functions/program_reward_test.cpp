@@ -1,0 +1,451 @@
+#include "keel/reward/functions/program_reward.h"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <fstream>
+
+#include "keel/core/parallel.h"
+#include "keel/reward/programs/child_process.h"
+#include "tests/support/errors.h"
+#include "tests/support/reward_samples.h"
+
+namespace keel {
+namespace {
+
+size_t open_files() {
+  size_t count = 0;
+  DIR* folder = opendir("/proc/self/fd");
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count;
+}
+
+/// Whether the process is there and no zombie, which its new parent may be slow to collect.
+bool is_running(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string number, name, state;
+  return file >> number >> name >> state && state != "Z";
+}
+
+/// A reward function in a file of its own; every test also sees that nothing is left behind.
+class UserReward : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "keel_reward_" + std::to_string(getpid());
+    create_directories(folder_);
+    files_before_ = open_files();
+    options_.workers = 2;
+    options_.timeout = 20;
+  }
+  void TearDown() override {
+    remove_tree(folder_);
+    EXPECT_EQ(open_files(), files_before_);
+    const bool none_left = waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD;
+    EXPECT_TRUE(none_left) << "a child is left";
+  }
+  std::string file(const std::string& name, const std::string& text) {
+    const std::string path = folder_ + "/" + name;
+    write_atomically(path, text);
+    return path;
+  }
+  void python(const std::string& text) { options_.functions = {"python:" + file("user.py", text)}; }
+  void shell(const std::string& text) { options_.functions = {"exec:sh " + file("user.sh", text)}; }
+
+  std::string folder_;
+  size_t files_before_ = 0;
+  RewardOptions options_;
+  SampleBatch batch_;
+};
+
+void expect_part(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST_F(UserReward, TakesTrlsFunctionsWithColumnsAndNone) {
+  python(
+      "def reward(prompts, completions, length, answer, completion_ids, trainer_state, **kwargs):\n"
+      "    assert prompts[0] == 'Question 0? ' and kwargs['data_source'] == ['test'] * 3 and trainer_state.global_step "
+      "== 9\n"
+      "    print('a print that must not reach the protocol')\n"
+      "    return [None if a is None else len(c) * l + len(i) for c, l, a, i in zip(completions, length, answer, "
+      "completion_ids)]\n");
+  for (const char* completion : {"a", "bb", "ccc"}) {
+    batch_.add(completion, completion[0] == 'b' ? Json() : Json("x"));
+    batch_.last_prompt().extra = {{"length", batch_.samples().size() * 10}};
+    batch_.last().policy_version = 9;
+  }
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{13, std::nullopt, 93}));
+}
+
+TEST_F(UserReward, TakesTrlsConversations) {
+  python(
+      "def reward(completions, prompts, **kwargs):\n"
+      "    return [float(p[-1]['content'] == 'hi' and c == [{'role': 'assistant', 'content': 'hello'}])\n"
+      "            for p, c in zip(prompts, completions)]\n");
+  batch_.add("hello").last_prompt().messages = Json::parse(R"([{"role": "user", "content": "hi"}])");
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+}
+
+TEST_F(UserReward, TakesVerlsFunctionsAndTheirDictionaries) {
+  python(
+      "def helper(x): return x\n"
+      "async def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+      "    score = float(solution_str == ground_truth) + extra_info['index']\n"
+      "    return {'score': score, 'acc': True} if data_source == 'test' else score\n");
+  batch_.add("4", "4").last_prompt().extra = {{"extra_info", {{"index", 10}}}};
+  batch_.add("5", "4", "other").last_prompt().extra = {{"index", 20}};
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{11, 20}));
+}
+
+TEST_F(UserReward, GivesVerlsFunctionsTheExtraInfoOfVerl) {
+  python(
+      "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
+      "    assert extra_info == {'index': 3, 'num_turns': 2, 'rollout_reward_scores': {}}, extra_info\n"
+      "    return 1 if ground_truth == ['4', 'four'] else 0\n");
+  batch_.add("4", Json{"4", "four"}).last_prompt().extra = {{"extra_info", {{"index", 3}}}, {"ability", "math"}};
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+}
+
+TEST_F(UserReward, TakesVerlsBatchedFunctions) {
+  python(
+      "def compute_score(data_sources, solution_strs, ground_truths, extra_infos):\n"
+      "    rows = zip(data_sources, solution_strs, ground_truths, extra_infos)\n"
+      "    return [{'score': (d == 'test') + (s == g) + e['index']} for d, s, g, e in rows]\n");
+  batch_.add("4", "4").last_prompt().extra = {{"extra_info", {{"index", 10}}}};
+  batch_.add("5", "4", "other").last_prompt().extra = {{"extra_info", {{"index", 20}}}};
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{12, 20}));
+}
+
+TEST_F(UserReward, GivesTrlsFunctionsEveryColumnButThoseThatTrlTakes) {
+  python(
+      "def reward(prompts, completions, completion_ids, trainer_state, log_extra, log_metric, **columns):\n"
+      "    log_extra('length', [1] * len(prompts)), log_metric('mean', 0.5)\n"
+      "    assert completions == ['c'] and completion_ids == [[7, 7, 7]], completions\n"
+      "    assert columns == {'level': [2], 'solution': ['x'], 'answer': ['gold'], 'data_source': ['test']}, columns\n"
+      "    return [1]\n");
+  batch_.add("c", "gold").last_prompt().extra = {
+      {"level", 2}, {"solution", "x"}, {"completion", "old"}, {"completion_ids", {1}}};
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+}
+
+TEST_F(UserReward, TakesOpenRlhfsFunctions) {
+  python(
+      "class Tensor:\n"
+      "    def __init__(self, values): self.values = values\n"
+      "    def tolist(self): return self.values\n"
+      "def reward_func(queries, prompts, labels, **kwargs):\n"
+      "    good = [q == p + l + '<eos>' for q, p, l in zip(queries, prompts, labels)]\n"
+      "    return {'rewards': Tensor(good), 'scores': Tensor(good), 'extra_logs': {}}\n");
+  batch_.add("yes", "yes").add("no", "yes");
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1, 0}));
+}
+
+TEST_F(UserReward, TakesTheNamedFunction) {
+  const std::string path = file("two.py",
+                                "def one(completions, **k): return [1] * len(completions)\n"
+                                "def two(completions, **k): return [2] * len(completions)\n");
+  batch_.add("x");
+  EXPECT_EQ(judge(batch_, "python:" + path + ":two"), (Rewards{2}));
+  expect_part(error_of(5, [&] { judge(batch_, "python:" + path); }), "there is one, two");
+  expect_part(error_of(5, [&] { judge(batch_, "python:" + path + ":three"); }), "has no function three");
+}
+
+TEST_F(UserReward, IsToldOfAReplyNestedTooDeepAndGoesOn) {
+  const std::string deep = "head -c 100000 /dev/zero | tr '\\0' ";
+  for (const std::string reply : {"'['", "'{'"}) {
+    shell("while read line; do printf '{\"rewards\": [1], \"a\": '; " + deep + reply + "; echo; done\n");
+    SampleBatch batch;
+    batch.add("x");
+    options_.on_error = "stop";
+    error_of(5, [&] { judge(batch, options_); });
+    options_.on_error = "zero";
+    EXPECT_EQ(judge(batch, options_).totals, (Rewards{0})) << reply;
+  }
+  shell("while read line; do printf '{\"rewards\": [1], \"a\": '; " + deep + "'['; printf 1; " + deep +
+        "']'; echo '}'; done\n");
+  SampleBatch batch;
+  batch.add("x");
+  options_.on_error = "skip";
+  const Judgement judgement = judge(batch, options_);
+  ASSERT_EQ(judgement.failures.size(), 1u);
+  expect_part(judgement.failures[0], "nested deeper than 512 levels");
+}
+
+TEST_F(UserReward, TakesRowsThatAreNestedAsDeepAsRowsMayBe) {
+  python(
+      "def reward(completions, tree, **kwargs):\n"
+      "    depth = 0\n    while tree:\n        tree, depth = tree[0], depth + 1\n    return [depth]\n");
+  batch_.add("x").last_prompt().extra = {{"tree", Json::parse(std::string(511, '[') + std::string(511, ']'))}};
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{511}));
+}
+
+TEST_F(UserReward, FindsOutBeforeTheRunThatAFileDoesNotWork) {
+  python("def reward(completions)\n  return []\n");
+  expect_part(error_of(5, [&] { make_reward(options_); }), "SyntaxError");
+  python("def reward(x, y): return 0\n");
+  expect_part(error_of(5, [&] { make_reward(options_); }), "is no reward function");
+  python("import os\nos._exit(3)\n");
+  expect_part(error_of(5, [&] { make_reward(options_); }), "exit code 3");
+}
+
+/// A function of verl's kind, and one of TRL's, that misbehave on the completion "bad" only.
+const std::pair<const char*, const char*> kMisbehaviour[] = {
+    {"raise ValueError('no')", "ValueError: no (user.py:5)"},
+    {"sys.exit(0)", "SystemExit"},
+    {"os._exit(7)", "exit code 7"},
+    {"os.kill(os.getpid(), 11)", "signal 11"},
+    {"os.write(REAL, b'garbage\\n')", "garbage"},
+    {"return float('nan')", "nan"},
+    {"return 'one'", "'one' (str)"},
+    {"time.sleep(1000)", "did not answer within 1 s"},
+};
+
+TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
+  for (const bool is_batched : {false, true}) {
+    for (const auto& [code, reason] : kMisbehaviour) {
+      const std::string head =
+          "import os, sys, time\nREAL = max(int(x) for x in os.listdir('/proc/self/fd') if "
+          "os.path.exists('/proc/self/fd/' + x))\n"
+          "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+          "    if solution_str == 'bad':\n        ";
+      python(head + code + "\n    return 1.0\n" +
+             (is_batched ? "inner = compute_score\ndel compute_score\ndef reward(completions, **k):\n"
+                           "    return [inner('', c, '') for c in completions]\n"
+                         : ""));
+      options_.timeout = std::string(code).starts_with("time") ? 1 : 20;
+      SampleBatch batch;
+      batch.add("good").add("bad").add("fine");
+      options_.on_error = "skip";
+      const Judgement skipped = judge(batch, options_);
+      EXPECT_EQ(skipped.totals, (Rewards{1, std::nullopt, 1})) << code << is_batched;
+      ASSERT_EQ(skipped.failures.size(), 1u) << code << is_batched;
+      expect_part(skipped.failures[0], "completion 1 of prompt 101 (test), \"bad\": ");
+      expect_part(skipped.failures[0], reason);
+    }
+  }
+}
+
+TEST_F(UserReward, AFailureIsHandledAsTheOptionsSay) {
+  python(
+      "import os\n"
+      "def reward(completions, **k):\n"
+      "    if 'bad' in completions: os._exit(7)\n"
+      "    return [1.0] * len(completions)\n");
+  batch_.add("good").add("bad").add("fine");
+  options_.on_error = "zero";
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1, 0, 1}));
+  options_.on_error = "stop";
+  const std::string error = error_of(5, [&] { judge(batch_, options_); });
+  expect_part(error, "completion 1 of prompt 101 (test), \"bad\": ended without an answer: exit code 7");
+  expect_part(error, "reward.on_error");
+}
+
+TEST_F(UserReward, AWrongCountIsReported) {
+  python("def reward(completions, **k): return [1.0] * (len(completions) + 1)\n");
+  batch_.add("a").add("b");
+  options_.on_error = "skip";
+  const Judgement judgement = judge(batch_, options_);
+  EXPECT_EQ(judgement.totals, (Rewards{std::nullopt, std::nullopt}));
+  ASSERT_EQ(judgement.failures.size(), 2u);
+  expect_part(judgement.failures[1], "3 rewards for 2 completions");
+}
+
+TEST_F(UserReward, AWrongCountIsNoBetterForBeingRightOfASingleCompletion) {
+  batch_.add("a").add("b").add("c");
+  options_.on_error = "skip";
+  const auto expect_failures = [&] {
+    const Judgement judgement = judge(batch_, options_);
+    EXPECT_EQ(judgement.totals, Rewards(3));
+    ASSERT_EQ(judgement.failures.size(), 3u);
+    expect_part(judgement.failures[2], "1 rewards for 3 completions");
+  };
+  python("def reward(completions, **k): return [1.0]\n");
+  expect_failures();
+  shell("while read -r line; do echo '[1]'; done\n");
+  expect_failures();
+}
+
+TEST_F(UserReward, AProgramSpeaksTheSameLines) {
+  shell(
+      "while read -r line; do case $line in *'\"good\"'*) echo '{\"rewards\": [0.25, null]}';; *) echo '[true]';; "
+      "esac; done\n");
+  batch_.add("good").add("other");
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{0.25, std::nullopt}));
+}
+
+TEST_F(UserReward, AProgramThatMisbehavesIsReported) {
+  options_.on_error = "skip";
+  batch_.add("x");
+  const auto failure = [&](const std::string& script) {
+    shell(script);
+    const Judgement judgement = judge(batch_, options_);
+    EXPECT_EQ(judgement.totals, (Rewards{std::nullopt})) << script;
+    return judgement.failures.empty() ? "" : judgement.failures[0];
+  };
+  expect_part(failure("exit 4\n"), "ended without an answer: exit code 4");
+  expect_part(failure("while read -r line; do echo hello; done\n"), "answered \"hello\"");
+  expect_part(failure("while read -r line; do echo '[1, 2]'; done\n"), "gave 2 rewards for 1 completions");
+  expect_part(failure("while read -r line; do echo '[NaN]'; done\n"), "answered \"[NaN]\"");
+  expect_part(failure("while read -r line; do echo '[\"1\"]'; done\n"), "wanted a number or null");
+  expect_part(failure("while read -r line; do echo '{\"id\": 77, \"rewards\": [1]}'; done\n"), "answered request 77");
+  expect_part(failure("while read -r line; do echo '{\"error\": \"out of cheese\"}'; done\n"), "out of cheese");
+  expect_part(failure("while read -r line; do printf '[1]\\nmore\\n'; done\n"), "more");
+  options_.timeout = 0.5;
+  expect_part(failure("sleep 1000 & cat > /dev/null; wait\n"), "did not answer within 0.5 s");
+}
+
+TEST_F(UserReward, GrandchildrenDieWithTheWorker) {
+  const std::string note = folder_ + "/pid";
+  shell("sleep 1000 & echo $! > " + note + "; while read -r line; do sleep 1000; done\n");
+  options_.timeout = 0.5;
+  options_.on_error = "zero";
+  batch_.add("x");
+  judge(batch_, options_);
+  std::ifstream file(note);
+  pid_t grandchild = 0;
+  ASSERT_TRUE(file >> grandchild);
+  for (int i = 0; i < 200 && is_running(grandchild); ++i) usleep(10'000);
+  EXPECT_FALSE(is_running(grandchild));
+}
+
+/// Double-forks a child into a session of its own, with all its files closed, which stays; its number is noted.
+constexpr const char* kDaemon =
+    "import os, time\n"
+    "def leave_a_daemon():\n"
+    "    if os.fork() == 0:\n"
+    "        os.setsid()\n"
+    "        daemon = os.fork()\n"
+    "        if daemon == 0:\n"
+    "            os.closerange(0, 1000)\n"
+    "            time.sleep(1000)\n"
+    "        with open(os.path.join(os.path.dirname(__file__), 'daemons'), 'a') as note:\n"
+    "            note.write(f'{daemon}\\n')\n"
+    "        os._exit(0)\n"
+    "    os.wait()\n";
+
+class Daemons : public UserReward {
+ protected:
+  /// The daemons that were made; none of them runs when this is called.
+  size_t count_and_see_that_they_are_gone() {
+    std::ifstream file(folder_ + "/daemons");
+    size_t count = 0;
+    for (pid_t daemon = 0; file >> daemon; ++count) {
+      EXPECT_FALSE(is_running(daemon));
+      if (is_running(daemon)) ::kill(daemon, SIGKILL);
+    }
+    return count;
+  }
+};
+
+TEST_F(Daemons, EndWithTheWorkersThatAnsweredWell) {
+  python(std::string(kDaemon) +
+         "def reward(completions, **k):\n    leave_a_daemon()\n    return [1.0] * len(completions)\n");
+  batch_.add("x");
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+  EXPECT_EQ(count_and_see_that_they_are_gone(), 1u);
+}
+
+TEST_F(Daemons, EndWithAWorkerThatTookTooLong) {
+  python(std::string(kDaemon) + "def reward(completions, **k):\n    leave_a_daemon()\n    time.sleep(1000)\n");
+  batch_.add("x");
+  options_.timeout = 2;
+  options_.on_error = "zero";
+  const RewardSum reward = make_reward(options_);
+  EXPECT_EQ(reward.judge(batch_.samples()).failures.size(), 1u);
+  EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);  // one of each try, and gone before the run ends
+}
+
+TEST_F(Daemons, EndWithAWorkerThatCrashed) {
+  python(std::string(kDaemon) + "def reward(completions, **k):\n    leave_a_daemon()\n    os.abort()\n");
+  batch_.add("x");
+  options_.on_error = "skip";
+  const Judgement judgement = judge(batch_, options_);
+  ASSERT_EQ(judgement.failures.size(), 1u);
+  expect_part(judgement.failures[0], "signal 6");
+  EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);
+}
+
+TEST_F(Daemons, EndWhenTheProgramKillsWhoKeepsHoldOfIt) {
+  const std::string kill_keeper = "    leave_a_daemon()\n    os.kill(os.getppid(), 9)\n";
+  batch_.add("x");
+  options_.on_error = "skip";
+  // It dies with its keeper.
+  python(std::string(kDaemon) + "def reward(completions, **k):\n" + kill_keeper + "    time.sleep(1000)\n");
+  Judgement judgement = judge(batch_, options_);
+  ASSERT_EQ(judgement.failures.size(), 1u);
+  expect_part(judgement.failures[0], "signal 9");
+  EXPECT_EQ(count_and_see_that_they_are_gone(), 2u);
+  // It does not, and goes on as if nothing had happened.
+  python(std::string(kDaemon) + "import ctypes\ndef reward(completions, **k):\n    ctypes.CDLL(None).prctl(1, 0)\n" +
+         kill_keeper + "    time.sleep(0.2)\n    return [1.0] * len(completions)\n");
+  judgement = judge(batch_, options_);
+  EXPECT_EQ(judgement.failures.size(), 1u);
+  EXPECT_EQ(count_and_see_that_they_are_gone(), 4u);
+}
+
+TEST_F(Daemons, ThatKeepMakingMoreEndAsWell) {
+  python(std::string(kDaemon) +
+         "def breed():\n"
+         "    if os.fork() == 0:\n"
+         "        os.setsid()\n"
+         "        while True:\n"
+         "            daemon = os.fork()\n"
+         "            if daemon > 0:\n"
+         "                with open(os.path.join(os.path.dirname(__file__), 'daemons'), 'a') as note: "
+         "note.write(f'{daemon}\\n')\n"
+         "                os._exit(0)\n"
+         "            time.sleep(0.001)\n"
+         "def reward(completions, **k):\n    breed()\n    time.sleep(0.05)\n    os.kill(os.getppid(), 9)\n    "
+         "time.sleep(1000)\n");
+  batch_.add("x");
+  options_.on_error = "skip";
+  judge(batch_, options_);
+  EXPECT_GT(count_and_see_that_they_are_gone(), 3u);
+}
+
+TEST_F(UserReward, WorkersAnswerManyThreadsAndStopAtTheirNumber) {
+  python(
+      "import os, time\n"
+      "def reward(completions, **k):\n"
+      "    open(os.path.join(os.path.dirname(__file__), 'seen-' + str(os.getpid())), 'w').close()\n"
+      "    time.sleep(0.01)\n"
+      "    return [float(c) for c in completions]\n");
+  options_.workers = 3;
+  const RewardSum reward = make_reward(options_);
+  std::vector<double> totals(60);
+  parallel_for(totals.size(), 8, [&](size_t i) {
+    SampleBatch one;
+    one.add(std::to_string(i));
+    totals[i] = reward.judge(one.samples()).totals[0].value();
+  });
+  for (size_t i = 0; i < totals.size(); ++i) EXPECT_EQ(totals[i], static_cast<double>(i));
+  size_t workers = 0;
+  for (const std::string& name : list_directory(folder_)) workers += name.starts_with("seen-") ? 1 : 0;
+  EXPECT_GE(workers, 2u);
+  EXPECT_LE(workers, 3u);
+}
+
+TEST_F(UserReward, LongTextsAndBadBytesArrive) {
+  python("def reward(completions, **k): return [len(c) for c in completions]\n");
+  batch_.add(std::string(3'000'000, 'x')).add("\xff\xfe").add("\xe2\x82\xac\n\"\\");
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{3'000'000, 2, 4}));
+}
+
+TEST_F(UserReward, AWorkerThatDiedWhileIdleIsReplaced) {
+  python(
+      "import os, signal, threading, time\n"
+      "def reward(completions, **k):\n"
+      "    threading.Thread(target=lambda: (time.sleep(0.05), os._exit(0))).start()\n"
+      "    return [1.0] * len(completions)\n");
+  const RewardSum reward = make_reward(options_);
+  batch_.add("x");
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(reward.judge(batch_.samples()).totals, (Rewards{1}));
+    usleep(200'000);
+  }
+}
+
+}  // namespace
+}  // namespace keel

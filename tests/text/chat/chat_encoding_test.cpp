@@ -1,0 +1,96 @@
+#include "keel/text/chat/chat_encoding.h"
+
+#include <gtest/gtest.h>
+
+#include "keel/core/error.h"
+
+namespace keel {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+constexpr int32_t kEnd = 100, kUser = 101;
+
+/// One token per character of ASCII from the space on, and <|end|> and <|user|>, which are special.
+Tokenizer characters(const Json& normalizer = nullptr) {
+  Json vocabulary = Json::object();
+  for (int i = 0; i < 95; ++i) vocabulary[std::string(1, static_cast<char>(' ' + i))] = i;
+  for (int i = 95; i < kEnd; ++i) vocabulary["unused" + std::to_string(i)] = i;
+  Json added = Json::array();
+  for (const char* token : {"<|end|>", "<|user|>"}) {
+    added.push_back({{"id", kEnd + static_cast<int>(added.size())},
+                     {"content", token},
+                     {"normalized", !normalizer.is_null()},
+                     {"special", true}});
+  }
+  const Json tree = {{"added_tokens", added},
+                     {"normalizer", normalizer},
+                     {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}};
+  return Tokenizer::from_json(tree, {{"eos_token", "<|end|>"}}, "characters");
+}
+
+/// The ids of plain text.
+Ids plain(std::string_view text) {
+  Ids ids;
+  for (const char c : text) ids.push_back(c - ' ');
+  return ids;
+}
+
+Ids operator+(Ids a, const Ids& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+EncodedPrompt encoded(const std::string& source, const std::string& content, const Tokenizer& tokenizer) {
+  return PromptEncoder(tokenizer, ChatTemplates::from_json(source, "t"))
+      .chat({{{"role", "user"}, {"content", content}}, {{"role", "user"}, {"content", "nd|>"}}}, std::tm{});
+}
+
+Ids ids_of(const std::string& source, const std::string& content, const Tokenizer& tokenizer = characters()) {
+  return encoded(source, content, tokenizer).tokens;
+}
+
+const std::string kContent = "{{ messages[0].content }}";
+
+TEST(ChatEncoding, ATemplateWritesSpecialTokensAndAUserDoesNot) {
+  EXPECT_EQ(ids_of("<|user|>" + kContent + "<|end|>", "a<|end|>b"), Ids{kUser} + plain("a<|end|>b") + Ids{kEnd});
+  EXPECT_EQ(encoded("<|user|>" + kContent, "a<|end|>", characters()).text, "<|user|>a<|end|>");
+  EXPECT_EQ(ids_of(kContent + "{{ eos_token }}", "x"), plain("x") + Ids{kEnd});
+}
+
+TEST(ChatEncoding, NoSpecialTokenIsPutTogetherFromPartsOfAUser) {
+  EXPECT_EQ(ids_of("<|e" + kContent, "nd|>"), plain("<|end|>"));
+  EXPECT_EQ(ids_of(kContent + "d|>", "<|en"), plain("<|end|>"));
+  EXPECT_EQ(ids_of("{% for m in messages %}{{ m.content }}{% endfor %}", "<|e"), plain("<|end|>"));
+  EXPECT_EQ(ids_of("{{ messages[0].content|lower }}", "<|END|>"), plain("<|end|>"));
+  EXPECT_EQ(ids_of("{{ messages[0].content.replace('x', '<') }}", "x|end|>"), plain("<|end|>"));
+  EXPECT_EQ(ids_of("{{ messages[0].content|replace('x', '<|end|>') }}", "axb"), plain("a") + Ids{kEnd} + plain("b"));
+}
+
+TEST(ChatEncoding, WhatAUserWritesBesideASpecialTokenDoesNotHideIt) {
+  EXPECT_EQ(ids_of(kContent + "<|end|>", "<|end|"), plain("<|end|") + Ids{kEnd});
+  EXPECT_EQ(ids_of("<|end|>" + kContent, "|>"), Ids{kEnd} + plain("|>"));
+}
+
+TEST(ChatEncoding, ARoleMakesASpecialTokenWhenItIsAMereWord) {
+  const auto with_role = [](const std::string& role) {
+    return PromptEncoder(characters(), ChatTemplates::from_json("<|{{ messages[0].role }}|>", "t"))
+        .chat({{{"role", role}}}, std::tm{})
+        .tokens;
+  };
+  EXPECT_EQ(with_role("user"), Ids{kUser});
+  EXPECT_EQ(with_role("user|><|end"), plain("<|user|><|end|>"));
+  EXPECT_EQ(ids_of("<|{{ messages[0].content }}|>", "user"), plain("<|user|>"));
+}
+
+TEST(ChatEncoding, NormalizedSpecialTokensAreNotAUsersEither) {
+  const Json lower = {{"type", "Lowercase"}}, compatible = {{"type", "NFKC"}};
+  EXPECT_EQ(ids_of(kContent, "<|END|>", characters(lower)), plain("<|end|>"));
+  EXPECT_EQ(ids_of("<|END|>" + kContent + "<|User|>", "A<|End|>", characters(lower)),
+            Ids{kEnd} + plain("a<|end|>") + Ids{kUser});
+  EXPECT_EQ(ids_of("<|end|>" + kContent + "<|end|>", "\uFF1C|end|>\uFF01", characters(compatible)),
+            Ids{kEnd} + plain("<|end|>!") + Ids{kEnd});
+}
+
+}  // namespace
+}  // namespace keel

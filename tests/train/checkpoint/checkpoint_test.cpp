@@ -1,0 +1,265 @@
+#include "keel/train/checkpoint/checkpoint.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "keel/core/files/file.h"
+#include "tests/support/errors.h"
+#include "tests/support/reference_model.h"
+
+namespace keel {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class CheckpointTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "keel_checkpoint_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    checkpoints_ = folder_ / "checkpoints";
+  }
+  void TearDown() override { remove_tree(folder_); }
+
+  /// A checkpoint of a small network whose numbers depend on the step.
+  static Checkpoint at_step(int64_t step) {
+    const ModelConfig config = tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/false);
+    const Tokenizer tokenizer = Tokenizer::word_level({"<pad>", "<bos>", "<eos>", "a"}, {"<pad>", "<bos>", "<eos>"});
+    Checkpoint checkpoint{
+        .policy = {.model = tiny_model(config, static_cast<uint64_t>(step + 1)), .tokenizer = tokenizer},
+        .optimizer = {{"a.first_moment", random_normal({3, 2}, 5)}, {"a.updates", at::ones({})}},
+        .state = {},
+        .lines = {.metrics = {0x0000000a, 0xffffffff}, .samples = {}, .log = {0x12345678}},
+        .config = {{"run", {{"seed", 18446744073709551615u}}}}};
+    checkpoint.state.phase = Phase::kRl;
+    checkpoint.state.step = step;
+    checkpoint.state.loss_average = 0.1 + 0.2;  // must come back to the last bit
+    checkpoint.state.delta_low = 0.15 * 1.1;
+    checkpoint.state.delta_high = 1e-4 / 3;
+    checkpoint.state.prompts = (uint64_t{1} << 53) + 1;
+    return checkpoint;
+  }
+
+  std::filesystem::path save(int64_t step, int64_t keep = 5) const {
+    return save_checkpoint(checkpoints_, at_step(step), keep);
+  }
+
+  std::string newest(std::vector<std::string>& notes) const {
+    return newest_checkpoint(checkpoints_, notes).filename().string();
+  }
+  std::string newest() const {
+    std::vector<std::string> notes;
+    return newest(notes);
+  }
+
+  std::filesystem::path folder_, checkpoints_;
+};
+
+TEST_F(CheckpointTest, ComesBackToTheBit) {
+  const Checkpoint saved = at_step(7);
+  const Checkpoint loaded = load_checkpoint(save(7), at::kCPU);
+  const auto before = saved.policy.model.parameters(), after = loaded.policy.model.parameters();
+  ASSERT_EQ(before.size(), after.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(before[i].name, after[i].name);
+    EXPECT_TRUE(at::equal(before[i].value, after[i].value)) << before[i].name;
+  }
+  ASSERT_EQ(loaded.optimizer.size(), 2u);
+  for (const NamedTensor& tensor : loaded.optimizer)
+    EXPECT_TRUE(at::equal(tensor.value, saved.optimizer[tensor.name == "a.updates" ? 1 : 0].value)) << tensor.name;
+  EXPECT_EQ(loaded.state.phase, Phase::kRl);
+  EXPECT_EQ(loaded.state.step, 7);
+  EXPECT_EQ(loaded.state.loss_average, 0.1 + 0.2);
+  EXPECT_EQ(loaded.state.delta_low, 0.15 * 1.1);
+  EXPECT_EQ(loaded.state.delta_high, 1e-4 / 3);
+  EXPECT_EQ(loaded.state.prompts, 9007199254740993u);  // 2^53 + 1: a double would lose it
+  EXPECT_THAT(loaded.lines.metrics, ElementsAre(0x0000000a, 0xffffffff));
+  EXPECT_THAT(loaded.lines.samples, IsEmpty());
+  EXPECT_THAT(loaded.lines.log, ElementsAre(0x12345678));
+  EXPECT_EQ(loaded.config, saved.config);
+}
+
+TEST_F(CheckpointTest, HasTheNamesOfAHuggingFaceFolderAndAManifestOfThemAll) {
+  const std::filesystem::path path = save(7);
+  EXPECT_EQ(path.filename(), "step-000007");
+  EXPECT_EQ(read_file(checkpoints_ / "LATEST"), "step-000007\n");
+  EXPECT_THAT(list_directory(path), ElementsAre("config.json", "generation_config.json", "manifest.json",
+                                                "model.safetensors", "optimizer.safetensors", "special_tokens_map.json",
+                                                "state.json", "tokenizer.json", "tokenizer_config.json"));
+  const Json manifest = Json::parse(read_file(path / "manifest.json"));
+  EXPECT_EQ(manifest.at("step"), 7);
+  EXPECT_EQ(manifest.at("files").size(), 8u);  // all but itself
+  EXPECT_EQ(find_damage(path), std::nullopt);
+}
+
+TEST_F(CheckpointTest, AnyDamagedByteOfAnyFileIsFound) {
+  const std::filesystem::path path = save(7);
+  for (const std::string& name : list_directory(path)) {
+    if (name == "manifest.json") continue;
+    const std::string bytes = read_file(path / name);
+    for (const size_t at : {size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
+      std::string flipped = bytes;
+      flipped[at] ^= 0x10;
+      write_atomically(path / name, flipped);
+      EXPECT_THAT(find_damage(path).value_or("nothing"), HasSubstr(name + " has another checksum")) << at;
+    }
+    write_atomically(path / name, bytes.substr(0, bytes.size() - 1));
+    EXPECT_THAT(find_damage(path).value_or("nothing"), HasSubstr(name + " has " + std::to_string(bytes.size() - 1)));
+    write_atomically(path / name, bytes + "x");
+    EXPECT_THAT(find_damage(path).value_or("nothing"), HasSubstr(std::to_string(bytes.size() + 1) + " bytes"));
+    remove_tree(path / name);
+    EXPECT_EQ(find_damage(path), name + " is missing");
+    write_atomically(path / name, bytes);
+    ASSERT_EQ(find_damage(path), std::nullopt);
+  }
+}
+
+TEST_F(CheckpointTest, ADamagedManifestIsDamage) {
+  const std::filesystem::path path = save(7), manifest = path / "manifest.json";
+  const std::string bytes = read_file(manifest);
+  Json shorter = Json::parse(bytes);
+  shorter["files"].erase("state.json");
+  for (const std::string& text :
+       {std::string(), std::string("{"), std::string("[]"), std::string("{}"), std::string(R"({"files": 3})"),
+        std::string(R"({"files": {"config.json": {"bytes": "x", "crc32c": "00000000"}}})"), shorter.dump()}) {
+    write_atomically(manifest, text);
+    EXPECT_NE(find_damage(path), std::nullopt) << text;
+  }
+  remove_tree(manifest);
+  EXPECT_NE(find_damage(path), std::nullopt);
+}
+
+TEST_F(CheckpointTest, TheNewestIsTheLargestNumberAndNotTheLastName) {
+  EXPECT_EQ(newest(), "");  // not even a folder
+  // Renamed, for a save removes what seems to come after it.
+  rename_directory(save(3), folder_ / "aside");
+  rename_directory(save(4), checkpoints_ / "step-999999");
+  rename_directory(folder_ / "aside", checkpoints_ / "step-1000000");
+  EXPECT_EQ(newest(), "step-1000000");  // as text it comes before step-999999
+}
+
+TEST_F(CheckpointTest, WhatIsNoCheckpointIsPassedOver) {
+  save(3);
+  for (const char* name : {"step-000009.partial", "step-", "step-00x", "step-99999999999999999999", "other"})
+    create_directories(checkpoints_ / name);
+  write_atomically(checkpoints_ / "LATEST", "step-000009\n");
+  std::vector<std::string> notes;
+  EXPECT_EQ(newest(notes), "step-000003");
+  EXPECT_THAT(notes, IsEmpty());
+}
+
+TEST_F(CheckpointTest, ADamagedOneGivesWayToAnOlderOneWithANote) {
+  save(3);
+  save(5);
+  write_atomically(checkpoints_ / "step-000005/state.json", "{}");
+  std::vector<std::string> notes;
+  EXPECT_EQ(newest(notes), "step-000003");
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_THAT(notes[0], HasSubstr("step-000005 is damaged (state.json"));
+  remove_tree(checkpoints_ / "step-000003/model.safetensors");
+  EXPECT_EQ(newest(), "");
+}
+
+TEST_F(CheckpointTest, OnlyTheNewestAreKept) {
+  for (const int64_t step : {1, 2, 3}) save(step, /*keep=*/2);
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002", "step-000003"));
+  save(4, /*keep=*/1);
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000004"));
+}
+
+TEST_F(CheckpointTest, ADamagedLaterOneIsNeverKeptInPlaceOfASoundOne) {
+  save(3);
+  save(9);
+  write_atomically(checkpoints_ / "step-000009/state.json", "{}");
+  save(4, /*keep=*/1);  // a run that fell back to step 3 and was told to keep one
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000004"));
+  EXPECT_EQ(newest(), "step-000004");
+}
+
+TEST_F(CheckpointTest, WhatAKilledProcessLeftIsRemovedByTheNextSave) {
+  for (const char* name : {"step-000002.partial", "step-000001.replaced"}) {
+    create_directories(checkpoints_ / name);
+    write_atomically(checkpoints_ / name / "model.safetensors", "half");
+  }
+  save(3);
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003"));
+}
+
+TEST_F(CheckpointTest, ASaveKilledAtItsEndIsFinishedByTheResume) {
+  save(3);
+  const std::filesystem::path path = save(5);
+  write_atomically(checkpoints_ / "LATEST", "step-000003\n");  // the folder had its name, LATEST was being written
+  std::filesystem::copy_file(checkpoints_ / "LATEST", checkpoints_ / "LATEST.partial");
+  finish_save(path);
+  EXPECT_EQ(read_file(checkpoints_ / "LATEST"), "step-000005\n");
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003", "step-000005"));
+}
+
+TEST_F(CheckpointTest, TheSameStepSavedAgainReplacesTheFirst) {
+  const std::filesystem::path path = save(3);
+  write_atomically(path / "state.json", "{}");
+  save(3);
+  EXPECT_EQ(find_damage(path), std::nullopt);
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003"));
+}
+
+TEST_F(CheckpointTest, ASaveThatFailsLeavesTheOldOnesAndNothingElse) {
+  save(3);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);  // as the program does
+  const rlimit small{.rlim_cur = 600, .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::string message = error_of(4, [&] { save(5); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_THAT(message, HasSubstr("step-000005.partial/model.safetensors"));
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003"));
+  EXPECT_EQ(newest(), "step-000003");
+}
+
+TEST_F(CheckpointTest, AStateOfAnotherVersionIsABadInputFile) {
+  const std::filesystem::path path = save(3), state = path / "state.json";
+  Json json = Json::parse(read_file(state));
+  Json unknown_phase = json, no_step = json, no_config = json;
+  unknown_phase["state"]["phase"] = "dreaming";
+  no_step["state"].erase("step");
+  no_config.erase("config");
+  for (const Json& broken : {unknown_phase, no_step, no_config}) {
+    write_atomically(state, broken.dump());
+    EXPECT_THAT(error_of(3, [&] { load_checkpoint(path, at::kCPU); }), HasSubstr("state.json"));
+  }
+}
+
+TEST_F(CheckpointTest, AReferenceComesBackToTheBitAndADamagedOneIsNamed) {
+  const CausalLm model = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/true), 3);
+  const LoadedModel policy = at_step(1).policy;
+  const std::filesystem::path folder = folder_ / "reference";
+  save_reference(folder, tiny_model(model.config(), 4), policy);
+  save_reference(folder, model, policy);  // RL starts again: the newer one holds
+  EXPECT_THAT(list_directory(folder_), ElementsAre("reference"));
+  const CausalLm back = load_reference(folder, policy);
+  for (size_t i = 0; i < model.parameters().size(); ++i)
+    EXPECT_TRUE(at::equal(back.parameters()[i].value, model.parameters()[i].value)) << model.parameters()[i].name;
+
+  std::string bytes = read_file(folder / "model.safetensors");
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_atomically(folder / "model.safetensors", bytes);
+  const std::string message = error_of(3, [&] { load_reference(folder, policy); });
+  EXPECT_THAT(message, HasSubstr(folder.string()));
+  EXPECT_THAT(message, HasSubstr("model.safetensors has another checksum"));
+  EXPECT_THAT(message, HasSubstr("--overwrite"));
+  remove_tree(folder);
+  EXPECT_THAT(error_of(3, [&] { load_reference(folder, policy); }), HasSubstr("manifest.json"));
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,321 @@
+// Names from TRL and verl.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "keel/core/options/read_config.h"
+#include "keel/train/config/config.h"
+#include "keel/train/config/foreign_objective.h"
+#include "tests/train/config/loaded_settings.h"
+
+namespace keel {
+namespace {
+
+using testing::HasSubstr;
+
+/// The option at a dotted path, as the loaded configuration writes it down.
+Json value_at(const Config& config, const std::string& path) {
+  std::string pointer = "/" + path;
+  for (char& c : pointer) c = c == '.' ? '/' : c;
+  return to_json(config).at(Json::json_pointer(pointer));
+}
+
+struct AliasCase {
+  std::string name, value, target;
+  Json expected;
+};
+
+// Expected values by hand: counts of completions are divided by the 8 samples per prompt, counts of prompts are
+// multiplied by them, and all others are the same number.
+const std::vector<AliasCase> kAliases = {
+    {"output_dir", "out/a", "run.dir", "out/a"},
+    {"seed", "7", "run.seed", 7},
+    {"model", "some/model", "model.path", "some/model"},
+    {"model_name_or_path", "some/model", "model.path", "some/model"},
+    {"lora_r", "8", "lora.rank", 8},
+    {"lora_alpha", "32", "lora.alpha", 32},
+    {"lora_target_modules", R"(["q_proj", "v_proj"])", "lora.target_modules", {"q_proj", "v_proj"}},
+    {"use_rslora", "true", "lora.rank_stabilized", true},
+    {"learning_rate", "2e-6", "optimizer.lr", 2e-6},
+    {"adam_beta1", "0.8", "optimizer.beta1", 0.8},
+    {"adam_beta2", "0.98", "optimizer.beta2", 0.98},
+    {"adam_epsilon", "1e-6", "optimizer.eps", 1e-6},
+    {"weight_decay", "0.1", "optimizer.weight_decay", 0.1},
+    {"max_grad_norm", "0.2", "optimizer.max_grad_norm", 0.2},
+    {"warmup_steps", "5", "optimizer.warmup_updates", 5},
+    {"num_generations", "4", "rollout.samples_per_prompt", 4},
+    {"max_completion_length", "40", "rollout.max_new_tokens", 40},
+    {"temperature", "0.7", "rollout.temperature", 0.7},
+    {"generation_batch_size", "64", "train.prompts_per_step", 8},
+    {"num_iterations", "2", "train.epochs", 2},
+    {"beta", "0.04", "reference.kl_coefficient", 0.04},
+    {"entropy_coef", "0.01", "objective.entropy_coefficient", 0.01},
+    {"save_total_limit", "3", "checkpoint.keep", 3},
+    {"num_ppo_epochs", "2", "train.epochs", 2},
+    {"cliprange_value", "0.3", "critic.value_clip", 0.3},
+    {"gamma", "0.99", "critic.gamma", 0.99},
+    {"lam", "0.9", "critic.lambda", 0.9},
+    {"vf_coef", "0.5", "critic.loss_weight", 0.5},
+    {"trainer.default_local_dir", "out/b", "run.dir", "out/b"},
+    {"trainer.total_training_steps", "12", "train.steps", 12},
+    {"trainer.save_freq", "20", "checkpoint.every", 20},
+    {"trainer.test_freq", "-1", "eval.every", 0},  // never
+    {"actor_rollout_ref.model.path", "some/model", "model.path", "some/model"},
+    {"actor_rollout_ref.model.lora_rank", "8", "lora.rank", 8},
+    {"actor_rollout_ref.model.lora_alpha", "32", "lora.alpha", 32},
+    {"reward_weights", "[2, 0.5]", "reward.weights", {2.0, 0.5}},
+    {"custom_reward_function.path", "a.py", "reward.functions", Json::array({"python:a.py"})},
+    {"data.train_files", "a.parquet", "data.files", Json::array({"a.parquet"})},
+    {"data.val_files", R"(["a.jsonl", "b.jsonl"])", "data.eval_files", {"a.jsonl", "b.jsonl"}},
+    {"data.max_prompt_length", "512", "data.max_prompt_tokens", 512},
+    {"data.reward_fn_key", "kind", "data.source_key", "kind"},
+    {"data.train_batch_size", "64", "train.prompts_per_step", 64},
+    {"data.max_response_length", "48", "rollout.max_new_tokens", 48},
+    {"actor_rollout_ref.rollout.n", "16", "rollout.samples_per_prompt", 16},
+    {"actor_rollout_ref.rollout.temperature", "0.9", "rollout.temperature", 0.9},
+    {"actor_rollout_ref.rollout.val_kwargs.n", "32", "eval.samples", 32},
+    {"actor_rollout_ref.rollout.val_kwargs.temperature", "0.6", "eval.temperature", 0.6},
+    {"actor_rollout_ref.rollout.val_kwargs.top_p", "0.95", "eval.top_p", 0.95},
+    {"actor_rollout_ref.actor.optim.lr", "1e-5", "optimizer.lr", 1e-5},
+    {"actor_rollout_ref.actor.optim.weight_decay", "0.01", "optimizer.weight_decay", 0.01},
+    {"actor_rollout_ref.actor.grad_clip", "0.5", "optimizer.max_grad_norm", 0.5},
+    {"actor_rollout_ref.actor.ppo_epochs", "3", "train.epochs", 3},
+    {"actor_rollout_ref.actor.ppo_mini_batch_size", "4", "train.sequences_per_update", 32},
+    {"actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "4096", "train.tokens_per_batch", 4096},
+    {"actor_rollout_ref.actor.entropy_coeff", "0.02", "objective.entropy_coefficient", 0.02},
+    {"actor_rollout_ref.actor.use_kl_loss", "true", "reference.kl_coefficient", 0.001},  // verl's default
+    {"actor_rollout_ref.actor.kl_loss_type", "mse", "reference.estimator", "k2"},
+    {"algorithm.gamma", "0.99", "critic.gamma", 0.99},
+    {"algorithm.lam", "0.9", "critic.lambda", 0.9},
+    {"critic.cliprange_value", "0.3", "critic.value_clip", 0.3},
+    {"critic.optim.lr", "1e-4", "critic.lr", 1e-4},
+    {"trainer.critic_warmup", "3", "critic.warmup_steps", 3},
+    {"pretrain", "some/model", "model.path", "some/model"},
+    {"save_path", "out/c", "run.dir", "out/c"},
+    {"prompt_data", "a.jsonl", "data.files", Json::array({"a.jsonl"})},
+    {"input_key", "problem", "data.prompt_key", "problem"},
+    {"label_key", "truth", "data.answer_key", "truth"},
+    {"remote_rm_url", "http://localhost:5000/score", "reward.functions", Json::array({"http://localhost:5000/score"})},
+    {"remote_rm_url", "judge.py", "reward.functions", Json::array({"python:judge.py"})},
+    {"n_samples_per_prompt", "16", "rollout.samples_per_prompt", 16},
+    {"generate_max_len", "48", "rollout.max_new_tokens", 48},
+    {"rollout_batch_size", "64", "train.prompts_per_step", 64},
+    {"train_batch_size", "32", "train.sequences_per_update", 32},
+    {"actor_learning_rate", "2e-6", "optimizer.lr", 2e-6},
+    {"critic_learning_rate", "1e-4", "critic.lr", 1e-4},
+    {"lambd", "0.9", "critic.lambda", 0.9},
+    {"value_clip", "0.3", "critic.value_clip", 0.3},
+};
+
+TEST(ConfigAliases, SetWhatTheyMeanAndSaySoOnce) {
+  for (const AliasCase& c : kAliases) {
+    SCOPED_TRACE(c.name);
+    // Without a method of ours some of these would mean another program's; a critic's settings need one that has it.
+    const bool critic = c.target.starts_with("critic.");
+    Config plain;
+    plain.objective.method = critic ? "ppo_gae" : "dppo_tv";
+    std::vector<std::string> settings{c.name + "=" + c.value, "objective.method=" + plain.objective.method};
+    if (c.target.ends_with("files")) {  // whose prompts say nothing of a completion's length
+      plain.rollout.max_new_tokens = 64;
+      settings.push_back("rollout.max_new_tokens=64");
+    }
+    if (critic) {
+      plain.critic.body = "shared";
+      settings.push_back("critic.body=shared");
+    }
+    const Loaded loaded = load(settings);
+    EXPECT_EQ(value_at(loaded.config, c.target), c.expected);
+    Json others = to_json(loaded.config), defaults = to_json(plain);
+    const size_t dot = c.target.find('.');
+    others[c.target.substr(0, dot)].erase(c.target.substr(dot + 1));
+    defaults[c.target.substr(0, dot)].erase(c.target.substr(dot + 1));
+    EXPECT_EQ(others, defaults) << "an alias changed more than its target";
+    if (c.name == "model") {  // a shorthand of ours too
+      EXPECT_THAT(loaded.notes, testing::IsEmpty());
+      continue;
+    }
+    ASSERT_EQ(loaded.notes.size(), 1u);
+    EXPECT_THAT(loaded.notes[0], HasSubstr(c.name));
+    EXPECT_THAT(loaded.notes[0], HasSubstr(c.target));
+  }
+}
+
+const std::vector<std::pair<std::string, std::string>> kRefusals = {
+    // name, and what to set instead
+    {"max_steps", "train.steps"},
+    {"data.truncation", "data.max_prompt_tokens"},
+    {"max_prompt_length", "data.max_prompt_tokens"},
+    {"save_steps", "checkpoint.every"},
+    {"eval_steps", "eval.every"},
+    {"per_device_train_batch_size", "train.tokens_per_batch"},
+    {"gradient_accumulation_steps", "train.sequences_per_update"},
+    {"kl_coef", "reference.kl_coefficient"},
+    {"use_bias_correction_kl", "reference.estimator"},
+    {"off_policy_mask_threshold", "objective.method=ds_v32"},
+    {"mask_truncated_completions", "reward.functions"},
+    {"top_entropy_quantile", "remove it"},
+    {"vllm_importance_sampling_correction", "objective.method=tis"},
+    {"top_p", "remove it"},
+    {"top_k", "remove it"},
+    {"actor_rollout_ref.actor.optim.lr_warmup_steps", "optimizer.warmup_updates"},
+    {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "train.tokens_per_batch"},
+    {"reward_funcs", "reward.functions"},
+    {"dataset_name", "data.files"},
+    {"num_train_epochs", "train.steps"},
+    {"use_vllm", "rollout.max_sequences"},
+    {"bf16", "checkpoint.dtype"},
+    {"logging_steps", "run.dir"},
+    {"reward_fn", "reward.functions"},
+    {"reward_model.reward_manager", "reward.functions"},
+    {"reward_model.enable", "reward.functions"},
+    {"trainer.total_epochs", "train.steps"},
+    {"trainer.n_gpus_per_node", "run.device"},
+    {"trainer.nnodes", "run.device"},
+    {"trainer.project_name", "run.dir"},
+    {"trainer.experiment_name", "run.dir"},
+    {"trainer.logger", "run.dir"},
+    {"data.val_batch_size", "eval.prompts"},
+    {"data.filter_overlong_prompts", "data.max_prompt_tokens"},
+    {"algorithm.rollout_correction", "objective.method=tis"},
+    {"algorithm.filter_groups", "remove it"},
+    {"actor_rollout_ref.rollout.name", "remove it"},
+    {"actor_rollout_ref.rollout.gpu_memory_utilization", "rollout.max_sequences"},
+    {"actor_rollout_ref.rollout.tensor_model_parallel_size", "run.device"},
+    {"actor_rollout_ref.rollout.top_p", "remove it"},
+    {"actor_rollout_ref.rollout.top_k", "remove it"},
+    {"prompt_max_len", "data.max_prompt_tokens"},
+    {"init_kl_coef", "reference.kl_coefficient"},
+    {"max_samples", "train.steps"},
+};
+
+TEST(ConfigAliases, AreRefusedWithTheWayOutWhereTheMeaningDiffers) {
+  for (const auto& [name, way_out] : kRefusals) {
+    const std::string message = refusal_of({name + "=3", "objective.method=dppo_tv"});
+    EXPECT_THAT(message, HasSubstr("command line: " + name + "=3"));
+    EXPECT_THAT(message, HasSubstr(way_out));
+  }
+}
+
+TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  std::set<std::string> known, tested;
+  for (const Alias& alias : table.aliases()) known.insert(alias.name);
+  for (const Refusal& refusal : table.refusals()) known.insert(refusal.name);
+  for (const AliasCase& c : kAliases) tested.insert(c.name);
+  for (const auto& [name, way_out] : kRefusals) tested.insert(name);
+  tested.insert("custom_reward_function.name");  // the next test's
+  for (const char* name : {"actor_rollout_ref.actor.kl_loss_coef", "algorithm.use_kl_in_reward",
+                           "algorithm.kl_ctrl.kl_coef"})  // those of TheKlOfVerl
+    tested.insert(name);
+  OptionTable objective;  // those of foreign_objective_test.cpp
+  add_objective_aliases(objective);
+  for (const Alias& alias : objective.aliases()) tested.insert(alias.name);
+  EXPECT_EQ(tested, known);
+}
+
+TEST(ConfigAliases, PutVerlsRewardFileAndFunctionTogether) {
+  const Config config = load({"custom_reward_function.path=a.py", "custom_reward_function.name=f"}).config;
+  EXPECT_THAT(config.reward.functions, testing::ElementsAre("python:a.py:f"));
+  EXPECT_THAT(load({"custom_reward_function.name=f"}).config.reward.functions, testing::IsEmpty());
+}
+
+TEST(ConfigAliases, ConvertWithTheSamplesPerPromptOfTheSameFileWhateverItIsCalled) {
+  // 48 completions of 6 per prompt are 8 prompts; 2 prompts are 12 completions.
+  const Config trl = load({"generation_batch_size=48", "num_generations=6"}).config;
+  EXPECT_EQ(trl.train.prompts_per_step, 8);
+  const Config verl = load({"actor_rollout_ref.actor.ppo_mini_batch_size=2", "actor_rollout_ref.rollout.n=6",
+                            "algorithm.adv_estimator=grpo"})
+                          .config;
+  EXPECT_EQ(verl.train.sequences_per_update, 12);
+  const Config ours = load({"actor_rollout_ref.actor.ppo_mini_batch_size=4", "rollout.samples_per_prompt=3",
+                            "objective.method=dppo_tv"})
+                          .config;
+  EXPECT_EQ(ours.train.sequences_per_update, 12);
+}
+
+TEST(ConfigAliases, RefuseCountsThatHaveNoAnswer) {
+  EXPECT_THAT(refusal_of({"generation_batch_size=60"}),
+              HasSubstr("wanted a multiple of rollout.samples_per_prompt, 8"));
+  for (const char* count : {"0", "-8", "many", "2.5", "4611686018427387904", "18446744073709551615"}) {
+    EXPECT_THAT(refusal_of({std::string("generation_batch_size=") + count}), HasSubstr("generation_batch_size"));
+    const std::string name = "actor_rollout_ref.actor.ppo_mini_batch_size";
+    EXPECT_THAT(refusal_of({name + "=" + count, "algorithm.adv_estimator=grpo"}), HasSubstr(name));
+  }
+  EXPECT_THAT(refusal_of({"generation_batch_size=64", "rollout.samples_per_prompt=0"}), HasSubstr("at least 1"));
+}
+
+TEST(ConfigAliases, AndOurNameForTheSameThingAreAContradiction) {
+  const std::string message = refusal_of({"learning_rate=1e-6", "optimizer.lr=1e-6"});
+  EXPECT_THAT(message, HasSubstr("learning_rate"));
+  EXPECT_THAT(message, HasSubstr("optimizer.lr"));
+  EXPECT_THAT(message, HasSubstr("keep one of them"));
+}
+
+TEST(ConfigAliases, KeepTheLimitsOfTheirTarget) {
+  EXPECT_THAT(refusal_of({"learning_rate=-1"}), HasSubstr("at least 0"));
+  EXPECT_THAT(refusal_of({"actor_rollout_ref.actor.policy_loss.loss_mode=drpo", "algorithm.adv_estimator=grpo"}),
+              HasSubstr("keel methods"));
+}
+
+TEST(ConfigAliases, VerlsCispoKeepsVerlsBounds) {
+  const std::string actor = "actor_rollout_ref.actor.", cispo = actor + "policy_loss.loss_mode=cispo";
+  const auto bounds = [&](std::vector<std::string> settings) {
+    if (settings[0] == cispo) settings.push_back("algorithm.adv_estimator=grpo");
+    const Config config = load(settings).config;
+    const TrustRegion region = make_objective(config.objective, 1).method.region;
+    return std::pair{std::get<Cispo>(region).low, std::get<Cispo>(region).high};
+  };
+  EXPECT_EQ(bounds({cispo}), (std::pair{0.2, 0.2}));  // of verl's actor.yaml
+  EXPECT_EQ(bounds({cispo, actor + "clip_ratio_high=0.28"}), (std::pair{0.2, 0.28}));
+  EXPECT_EQ(bounds({cispo, actor + "clip_ratio_low=0.1"}), (std::pair{0.1, 0.2}));
+  EXPECT_EQ(bounds({cispo, actor + "clip_ratio=0.3"}), (std::pair{0.3, 0.3}));
+  EXPECT_EQ(bounds({cispo, "objective.delta_low=0.1", "objective.delta_high=4"}), (std::pair{0.1, 4.0}));
+  EXPECT_EQ(bounds({cispo, "objective.delta_high=4"}), (std::pair{0.2, 4.0}));
+  EXPECT_EQ(bounds({"objective.method=cispo"}), (std::pair{kUnlimited, 0.28}));  // as published
+}
+
+TEST(ConfigAliases, TheKlOfVerlIsOnlyThereWhereItIsUsed) {
+  const std::string actor = "actor_rollout_ref.actor.";
+  const auto reference = [&](const std::vector<std::string>& settings) {
+    std::vector<std::string> whole;
+    for (const std::string& setting : settings) whole.push_back(actor + setting);
+    whole.push_back("algorithm.adv_estimator=grpo");
+    return load(whole).config.reference;
+  };
+  EXPECT_EQ(reference({"use_kl_loss=false", "kl_loss_coef=0.5"}).kl_coefficient, 0);
+  EXPECT_EQ(reference({"use_kl_loss=true", "kl_loss_coef=0.5"}).kl_coefficient, 0.5);
+  EXPECT_EQ(reference({"use_kl_loss=false"}).kl_coefficient, 0);
+  EXPECT_EQ(reference({"kl_loss_type=low_var_kl"}).estimator, "k3");
+  EXPECT_EQ(reference({"kl_loss_type=kl"}).estimator, "k1");
+  const auto refusal = [&](const std::string& setting) {
+    return refusal_of({setting, "algorithm.adv_estimator=grpo"});
+  };
+  EXPECT_THAT(refusal(actor + "kl_loss_type=abs"), HasSubstr("reference.estimator"));
+  EXPECT_THAT(refusal(actor + "use_kl_loss=2"), HasSubstr("true or false"));
+  EXPECT_THAT(refusal(actor + "kl_loss_coef=0.5"), HasSubstr("use_kl_loss is true"));  // verl's default: false
+  EXPECT_THAT(refusal("algorithm.use_kl_in_reward=true"), HasSubstr("reference.kl_coefficient"));
+  const std::string coefficient = "algorithm.kl_ctrl.kl_coef=0.5",
+                    used = "algorithm.use_kl_in_reward=", grpo = "algorithm.adv_estimator=grpo";
+  EXPECT_EQ(load({used + "false", coefficient, grpo}).config.reference.kl_coefficient, 0);
+  EXPECT_EQ(load({coefficient, grpo}).config.reference.kl_coefficient, 0);
+}
+
+TEST(ConfigAliases, OnTheCommandLineWinOverTheFile) {
+  ConfigTree tree = parse_config("{\"rollout\": {\"samples_per_prompt\": 6}}", "run.json");
+  apply_override(tree, "num_generations=4");
+  std::vector<std::string> notes;
+  EXPECT_EQ(load_config(tree, notes).rollout.samples_per_prompt, 4);
+  EXPECT_THAT(notes, testing::ElementsAre(HasSubstr("num_generations (TRL) is rollout.samples_per_prompt")));
+  tree = parse_config("{\"num_generations\": 6, \"objective\": {\"method\": \"grpo\"}}", "run.json");
+  apply_override(tree, "rollout.samples_per_prompt=4");
+  notes.clear();
+  EXPECT_EQ(load_config(tree, notes).rollout.samples_per_prompt, 4);
+  EXPECT_THAT(notes, testing::IsEmpty());  // what is not taken is not noted
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,194 @@
+#include "keel/train/config/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "keel/core/files/file.h"
+#include "keel/core/options/read_config.h"
+#include "tests/support/errors.h"
+#include "tests/train/config/loaded_settings.h"
+
+namespace keel {
+namespace {
+
+using testing::HasSubstr;
+
+// What the documents say --------------------------------------------------------------------------------------------
+
+TEST(Config, TheExampleOfTheQuickstartIsTheQuickstart) {
+  if (!can_read_yaml()) GTEST_SKIP() << "this build reads no YAML";
+  std::vector<std::string> notes;
+  const Config example = load_config(read_config("examples/quickstart.yaml"), notes);
+  EXPECT_EQ(to_json(example).dump(1), to_json(quickstart_config()).dump(1));
+  EXPECT_THAT(notes, testing::IsEmpty());
+}
+
+TEST(Config, ThePageOfTheDocumentationIsWhatTheTableOfOptionsSays) {
+  const std::string page = "docs/configuration.md";
+  const std::string command = "KEEL_UPDATE_DOCS=1 build/tests/keel_tests --gtest_filter='Config.ThePage*'";
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  const std::string generated =
+      "# Configuration\n\n<!-- Generated from the table of options; change the code, then run\n     " + command +
+      " -->\n\n"
+      "A configuration is a YAML or JSON file of these sections; `keel train FILE key=value ...` sets single keys on "
+      "the\ncommand line (`train.steps=200`), which wins over the file. Every key has a "
+      "default.\nAn unknown key, one that the file repeats, a value of another type or outside its range, and settings "
+      "that contradict\neach other are errors with the place and the way out.\n"
+      "Paths are relative to the folder where Keel is started; a run records those of model, data and reward functions "
+      "in full.\n"
+      "[examples/quickstart.yaml](../examples/quickstart.yaml) is a whole one; `config.yaml` in a run's folder has "
+      "every key.\n\n" +
+      table.markdown();
+  if (std::getenv("KEEL_UPDATE_DOCS") != nullptr) write_atomically(page, generated);
+  EXPECT_TRUE(read_file(page) == generated) << page << " is not what the code says; regenerate it with\n  " << command;
+}
+
+TEST(Config, EveryDefaultIsAllowedAndEveryOtherNameLeadsToAnOption) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  EXPECT_NO_THROW(table.check_defaults());
+  EXPECT_NO_THROW(check_consistency(config));
+}
+
+TEST(Config, WrittenAsYamlComesBackAsItWas) {
+  if (!can_read_yaml()) GTEST_SKIP() << "this build reads no YAML";
+  Config config = quickstart_config();
+  config.run.dir = "a run: with # odd 'characters'";
+  config.run.seed = 18446744073709551615u;
+  config.optimizer.lr = 0.1 + 0.2;
+  config.objective.delta_low = 0.125;
+  std::vector<std::string> notes;
+  const Config back = load_config(parse_config(to_yaml(config, "heading"), "x.yaml"), notes);
+  EXPECT_EQ(to_json(back), to_json(config));
+  EXPECT_EQ(back.run.seed, 18446744073709551615u);
+  EXPECT_EQ(back.optimizer.lr, 0.1 + 0.2);
+}
+
+// Settings that contradict each other -------------------------------------------------------------------------------
+
+TEST(Config, HintsLeadToWhatWasMeant) {
+  EXPECT_THAT(refusal_of({"run.device=gpu"}), HasSubstr("did you mean cuda?"));
+  EXPECT_THAT(refusal_of({"run.device=cuda:0"}), HasSubstr("did you mean cuda?"));
+  EXPECT_THAT(refusal_of({"run.device=cpus"}), HasSubstr("did you mean cpu?"));
+  EXPECT_THAT(refusal_of({"num_generation=4"}), HasSubstr("did you mean num_generations?"));
+  EXPECT_THAT(refusal_of({"rollout.num_generation=4"}), HasSubstr("num_generations"));
+  EXPECT_THAT(refusal_of({"max_completion_lenght=4"}), HasSubstr("did you mean max_completion_length?"));
+  EXPECT_THAT(refusal_of({"algorithm.adv_estimater=grpo"}), HasSubstr("did you mean algorithm.adv_estimator?"));
+  EXPECT_THAT(refusal_of({"gradient_accumulation_step=4"}), HasSubstr("gradient_accumulation_steps"));
+}
+
+TEST(ConfigConsistency, AnUpdateMustDivideTheStep) {
+  const std::string message = refusal_of({"train.prompts_per_step=6", "train.sequences_per_update=32"});
+  EXPECT_THAT(message, HasSubstr("train.sequences_per_update is 32"));
+  EXPECT_THAT(message, HasSubstr("choose a divisor of 48"));  // 6 prompts x 8 samples
+  EXPECT_EQ(
+      load({"train.prompts_per_step=6", "train.sequences_per_update=16", "train.epochs=2"}).config.updates_per_step(),
+      6);  // 2 passes over 48 completions, 16 at a time
+  EXPECT_EQ(load({"train.prompts_per_step=6"}).config.sequences_per_update(), 48);  // 0: the whole step
+}
+
+TEST(ConfigConsistency, AnUpdateHoldsWholeGroupsUnlessRolloutsAreShuffled) {
+  const std::vector<std::string> odd{"train.prompts_per_step=6", "train.sequences_per_update=12"};
+  const std::string message = refusal_of(odd);
+  for (const char* part : {"command line: train.sequences_per_update is 12", "train.shuffle is prompts",
+                           "multiple of 8", "divides 48", "train.shuffle=rollouts"})
+    EXPECT_THAT(message, HasSubstr(part));
+  EXPECT_EQ(load({odd[0], odd[1], "train.shuffle=rollouts"}).config.updates_per_step(), 4);
+  EXPECT_THAT(refusal_of({odd[0], "train.sequences_per_update=32"}),
+              HasSubstr("divisor of 48 that is a multiple of 8"));
+  EXPECT_EQ(load({odd[0], "train.sequences_per_update=24"}).config.train.shuffle, "prompts");  // the default
+  EXPECT_THAT(refusal_of({"train.shuffle=groups"}), HasSubstr("prompts"));
+}
+
+TEST(ConfigConsistency, ARefusalSaysWhereTheSettingStands) {
+  std::vector<std::string> notes;
+  const ConfigTree tree = parse_config("{\n \"train\": {\n  \"sequences_per_update\": 12}}", "run.json");
+  EXPECT_THAT(error_of(2, [&] { load_config(tree, notes); }),
+              HasSubstr("run.json:3: train.sequences_per_update is 12"));
+}
+
+TEST(ConfigConsistency, AGroupOfOneIsRefusedUnlessThereIsNoRl) {
+  EXPECT_THAT(refusal_of({"rollout.samples_per_prompt=1"}), HasSubstr("a group needs at least 2"));
+  EXPECT_NO_THROW(load({"rollout.samples_per_prompt=1", "train.steps=0"}));
+}
+
+TEST(ConfigConsistency, AStepMayNotHoldMoreCompletionsThanFitAnIndex) {
+  const std::string message = refusal_of({"train.prompts_per_step=1000000", "rollout.samples_per_prompt=1000"});
+  EXPECT_THAT(message, HasSubstr("1000000000 completions in one step; at most 16777216"));
+}
+
+TEST(ConfigConsistency, AMethodHasOnlyItsOwnParameters) {
+  const std::string message = refusal_of({"objective.method=gspo", "objective.ratio_cap=3"});
+  EXPECT_THAT(message, HasSubstr("objective.ratio_cap"));
+  EXPECT_THAT(message, HasSubstr("gspo"));
+  EXPECT_NO_THROW(load({"objective.method=dppo_tv", "objective.ratio_cap=3"}));
+}
+
+TEST(ConfigConsistency, WhatWouldHaveNoEffectIsRefused) {
+  EXPECT_THAT(refusal_of({"objective.delta=0.3", "objective.delta_low=0.1", "objective.delta_high=0.2"}),
+              HasSubstr("objective.delta is 0.3"));
+  EXPECT_THAT(refusal_of({"objective.method=dapo", "objective.horizon=7"}), HasSubstr("objective.horizon is 7"));
+  EXPECT_THAT(refusal_of({"objective.advantage=gae"}), HasSubstr("needs the values of a critic"));
+  EXPECT_THAT(refusal_of({"objective.method=drpo", "objective.adapt_target_kept=0.9"}), HasSubstr("has no thresholds"));
+  EXPECT_THAT(refusal_of({"objective.adapt_target_kept=1.5"}), HasSubstr("at most 1"));
+  EXPECT_THAT(refusal_of({"reference.estimator=k4"}), HasSubstr("one of k1, k2, k3"));
+  EXPECT_THAT(refusal_of({"reference.kl_coefficient=-1"}), HasSubstr("at least 0"));
+}
+
+TEST(ConfigConsistency, ACriticAndTheAdvantageThatReadsItComeTogether) {
+  EXPECT_THAT(refusal_of({"objective.method=ppo_gae"}), HasSubstr("set critic.body to separate or shared"));
+  EXPECT_THAT(refusal_of({"critic.body=separate"}), HasSubstr("the method dppo_tv reads no values"));
+  EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "objective.advantage=rloo", "critic.body=shared"}),
+              HasSubstr("the advantage rloo of objective.advantage reads no values"));
+  EXPECT_THAT(refusal_of({"critic.gamma=0.9"}), HasSubstr("critic.gamma is set"));
+  EXPECT_THAT(refusal_of({"objective.method=gspo", "objective.advantage=gae", "critic.body=shared"}),
+              HasSubstr("judges whole sequences"));
+  EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "critic.body=separate", "critic.loss_weight=0.5"}),
+              HasSubstr("critic.loss_weight is 0.5"));
+  EXPECT_THAT(refusal_of({"objective.method=ppo_gae", "critic.body=shared", "critic.warmup_steps=100"}),
+              HasSubstr("the policy would never learn"));
+  EXPECT_THAT(refusal_of({"critic.body=own"}), HasSubstr("one of none, shared, separate"));
+  EXPECT_THAT(refusal_of({"critic.lambda=1.5"}), HasSubstr("at most 1"));
+  const Config config = load({"objective.advantage=gae", "critic.body=shared", "critic.loss_weight=0.5",
+                              "critic.value_clip=null", "rollout.samples_per_prompt=1"})  // a critic needs no group
+                            .config;
+  EXPECT_EQ(config.critic.value_clip, std::nullopt);
+}
+
+TEST(ConfigConsistency, APromptAndItsCompletionMustFitTheModel) {
+  // A chain of 4 operations: <bos>, 5 numbers, 4 operators and "=" are 11 tokens.
+  EXPECT_NO_THROW(load({"rollout.max_new_tokens=40", "model.max_positions=51"}));
+  const std::string message = refusal_of({"rollout.max_new_tokens=40", "model.max_positions=50"});
+  EXPECT_THAT(message, HasSubstr("model.max_positions is 50"));
+  EXPECT_THAT(message, HasSubstr("at least 51"));
+  // The warm-up's demonstrations are as long as the task's, however short rollouts are: at most 33 tokens.
+  EXPECT_NO_THROW(load({"rollout.max_new_tokens=4", "model.max_positions=20"}));
+  EXPECT_THAT(refusal_of({"rollout.max_new_tokens=4", "model.max_positions=20", "sft.steps=1"}),
+              HasSubstr("at least 44"));
+}
+
+TEST(ConfigConsistency, TheTasksSizesMustMakeSense) {
+  EXPECT_THAT(refusal_of({"task.modulus=1"}), HasSubstr("at least 2"));
+  EXPECT_THAT(refusal_of({"task.name=chess"}), HasSubstr("one of chains"));
+}
+
+TEST(ConfigConsistency, AnEvaluationHasAsManySamplesAsItsKs) {
+  EXPECT_THAT(refusal_of({"eval.samples=4", "eval.ks=[1, 8]"}), HasSubstr("eval.ks has 8, but eval.samples is 4"));
+  EXPECT_THAT(refusal_of({"eval.samples=65536", "eval.prompts=1048576"}), HasSubstr("lower one of the two"));
+}
+
+TEST(ConfigConsistency, NoSizeIsLargeEnoughToOverflowAProduct) {
+  for (const char* key :
+       {"model.hidden_size", "model.layers", "model.heads", "model.kv_heads", "model.intermediate_size",
+        "model.max_positions", "train.prompts_per_step", "sft.batch", "rollout.samples_per_prompt",
+        "rollout.max_new_tokens", "train.epochs", "eval.prompts", "run.threads"})
+    EXPECT_THAT(refusal_of({std::string(key) + "=4611686018427387904"}), HasSubstr("at most")) << key;
+}
+
+}  // namespace
+}  // namespace keel

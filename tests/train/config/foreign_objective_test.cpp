@@ -1,0 +1,337 @@
+// Which method a configuration in the names of another program trains with. The expected numbers are those programs'
+// documented defaults: verl 0.9.1 (trainer/config/ppo_trainer.yaml, actor/actor.yaml), TRL 1.16.0 (GRPOConfig) and
+// OpenRLHF 0.8 (train_ppo_ray.py). tests/parity/foreign_defaults_test.py reads them out of the packages.
+
+#include "keel/train/config/foreign_objective.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "keel/core/options/read_config.h"
+#include "keel/objective/regions/region_settings.h"
+#include "keel/train/config/config.h"
+#include "tests/support/errors.h"
+#include "tests/train/config/loaded_settings.h"
+
+namespace keel {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kNone = std::numeric_limits<double>::infinity();
+
+Objective objective_of(const Config& config) {
+  return make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
+}
+
+/// The numbers of the method, without a cap of the ratio that caps nothing.
+std::map<std::string, double> numbers_of(const Objective& objective) {
+  const auto all = parameters(objective.method.region);
+  std::map<std::string, double> numbers(all.begin(), all.end());
+  std::erase_if(numbers, [](const auto& number) { return number.first == "ratio_cap" && std::isinf(number.second); });
+  return numbers;
+}
+
+/// "actor.clip_ratio=0.2" of verl without what all its names begin with.
+std::vector<std::string> verl(const std::vector<std::string>& settings) {
+  std::vector<std::string> whole;
+  for (const std::string& setting : settings)
+    whole.push_back(setting.starts_with("actor.") || setting.starts_with("rollout.n") ? "actor_rollout_ref." + setting
+                                                                                      : setting);
+  return whole;
+}
+
+struct Case {
+  std::vector<std::string> settings;
+  std::string method, advantage, aggregation;
+  std::map<std::string, double> numbers;  // all of the method's, as numbers_of has them
+};
+
+const std::string kGrpo = "algorithm.adv_estimator=grpo", kMode = "actor.policy_loss.loss_mode=";
+const std::map<std::string, double> kVanilla = {{"low", 0.2}, {"high", 0.2}, {"dual", 3}};
+
+const std::vector<Case> kVerl = {
+    {{kGrpo, "actor.clip_ratio=0.2"}, "ppo", "grpo", "token_mean", kVanilla},
+    {{kGrpo}, "ppo", "grpo", "token_mean", kVanilla},
+    {{kGrpo, "rollout.n=4", "actor.loss_agg_mode=seq-mean-token-mean"}, "ppo", "grpo", "seq_mean_token_mean", kVanilla},
+    {{kGrpo, kMode + "vanilla"}, "ppo", "grpo", "token_mean", kVanilla},
+    {{"algorithm.adv_estimator=rloo"}, "ppo", "rloo", "token_mean", kVanilla},
+    {{"algorithm.adv_estimator=reinforce_plus_plus_baseline"}, "ppo", "reinforce_pp_baseline", "token_mean", kVanilla},
+    {{kGrpo, "actor.clip_ratio=0.1"}, "ppo", "grpo", "token_mean", {{"low", 0.1}, {"high", 0.1}, {"dual", 3}}},
+    {{kGrpo, "actor.clip_ratio_low=0.1", "actor.clip_ratio_high=0.28", "actor.clip_ratio_c=10"},
+     "ppo",
+     "grpo",
+     "token_mean",
+     {{"low", 0.1}, {"high", 0.28}, {"dual", 10}}},
+    // DAPO as verl's recipe has it: all three bounds, of which the two win.
+    {{kGrpo, "actor.clip_ratio=0.5", "actor.clip_ratio_low=0.2", "actor.clip_ratio_high=0.28"},
+     "ppo",
+     "grpo",
+     "token_mean",
+     {{"low", 0.2}, {"high", 0.28}, {"dual", 3}}},
+    {{kGrpo, "actor.clip_ratio_high=0.28"}, "ppo", "grpo", "token_mean", {{"low", 0.2}, {"high", 0.28}, {"dual", 3}}},
+    // Dr. GRPO as verl's documentation has it.
+    {{kGrpo, "algorithm.norm_adv_by_std_in_grpo=false", "actor.loss_agg_mode=seq-mean-token-sum-norm"},
+     "ppo",
+     "group_mean",
+     "seq_mean_token_sum_norm",
+     kVanilla},
+    // verl's thresholds of DPPO are its clip_ratio too, and its cap is 3 where nobody says otherwise.
+    {{kGrpo, kMode + "dppo_tv"},
+     "dppo_tv",
+     "grpo",
+     "token_mean",
+     {{"low", 0.2}, {"high", 0.2}, {"ratio_cap", 3}, {"k", 20}}},
+    {{kGrpo, kMode + "dppo_kl", "actor.clip_ratio_low=0.05", "actor.clip_ratio_high=0.04", "actor.clip_ratio_c=20"},
+     "dppo_kl",
+     "grpo",
+     "token_mean",
+     {{"low", 0.05}, {"high", 0.04}, {"ratio_cap", 20}, {"k", 20}}},
+    {{kGrpo, kMode + "gspo"}, "gspo", "grpo", "token_mean", {{"low", 0.2}, {"high", 0.2}}},
+    {{kGrpo, kMode + "gspo", "actor.clip_ratio_low=0.0003", "actor.clip_ratio_high=0.0004",
+      "actor.loss_agg_mode=seq-mean-token-mean"},
+     "gspo",
+     "grpo",
+     "seq_mean_token_mean",
+     {{"low", 0.0003}, {"high", 0.0004}}},
+    {{kGrpo, kMode + "cispo"}, "cispo", "grpo", "token_mean", {{"low", 0.2}, {"high", 0.2}}},
+    {{kGrpo, kMode + "sapo", "actor.tau_neg=2"},
+     "sapo",
+     "grpo",
+     "seq_mean_token_mean",
+     {{"tau_positive", 1}, {"tau_negative", 2}}},
+    {{kGrpo, kMode + "geo_mean"}, "gmpo", "grpo", "seq_mean_token_mean", {{"low", 0.2}, {"high", 0.2}}},
+    {{kGrpo, kMode + "gpg"}, "pg", "grpo", "token_mean", {}},
+    {{kGrpo, kMode + "dro", "actor.policy_loss.dro_beta=0.05"}, "dro", "grpo", "token_mean", {{"beta", 0.05}}},
+    {{"rollout.n=4", "critic.body=separate"}, "ppo_gae", "gae", "token_mean", kVanilla},
+};
+
+const std::vector<Case> kOthers = {
+    {{"num_generations=4"}, "dapo", "grpo", "token_mean", {{"low", 0.2}, {"high", 0.2}, {"dual", kNone}}},
+    {{"epsilon=0.1"}, "dapo", "grpo", "token_mean", {{"low", 0.1}, {"high", 0.1}, {"dual", kNone}}},
+    {{"epsilon_high=0.28"}, "dapo", "grpo", "token_mean", {{"low", 0.2}, {"high", 0.28}, {"dual", kNone}}},
+    {{"loss_type=grpo", "delta=4"}, "grpo", "grpo", "seq_mean_token_mean", {{"low", 0.2}, {"high", 0.2}, {"dual", 4}}},
+    {{"loss_type=bnpo"}, "ppo", "grpo", "token_mean", {{"low", 0.2}, {"high", 0.2}, {"dual", kNone}}},
+    // TRL's dr_grpo still divides by the deviation, unless it is told not to.
+    {{"loss_type=dr_grpo"},
+     "dr_grpo",
+     "grpo",
+     "seq_mean_token_sum_norm",
+     {{"low", 0.2}, {"high", 0.2}, {"dual", kNone}}},
+    {{"loss_type=dr_grpo", "scale_rewards=none"},
+     "dr_grpo",
+     "group_mean",
+     "seq_mean_token_sum_norm",
+     {{"low", 0.2}, {"high", 0.2}, {"dual", kNone}}},
+    {{"scale_rewards=false", "beta=0.04"},
+     "dapo",
+     "group_mean",
+     "token_mean",
+     {{"low", 0.2}, {"high", 0.2}, {"dual", kNone}}},
+    {{"loss_type=cispo", "epsilon_high=5"}, "cispo", "grpo", "token_mean", {{"low", kNone}, {"high", 4}}},
+    {{"loss_type=sapo", "sapo_temperature_neg=1.5"},
+     "sapo",
+     "grpo",
+     "seq_mean_token_mean",
+     {{"tau_positive", 1}, {"tau_negative", 1.5}}},
+    {{"loss_type=vespo", "vespo_k_pos=1.5"},
+     "vespo",
+     "grpo",
+     "token_mean",
+     {{"k_positive", 1.5}, {"lambda_positive", 3}, {"k_negative", 3}, {"lambda_negative", 2}}},
+    // GSPO as TRL's documentation has it.
+    {{"loss_type=grpo", "importance_sampling_level=sequence", "epsilon=0.0003", "epsilon_high=0.0004"},
+     "gspo",
+     "grpo",
+     "seq_mean_token_mean",
+     {{"low", 0.0003}, {"high", 0.0004}}},
+    {{"loss_type=luspo", "importance_sampling_level=sequence"},
+     "gspo",
+     "grpo",
+     "seq_mean_token_sum",
+     {{"low", 0.2}, {"high", 0.2}}},
+    {{"cliprange=0.1", "critic.body=shared"},
+     "ppo_gae",
+     "gae",
+     "token_mean",
+     {{"low", 0.1}, {"high", 0.1}, {"dual", kNone}}},
+    {{"num_ppo_epochs=4", "critic.body=shared"},
+     "ppo_gae",
+     "gae",
+     "token_mean",
+     {{"low", 0.2}, {"high", 0.2}, {"dual", kNone}}},
+    {{"n_samples_per_prompt=4", "advantage_estimator=group_norm"},
+     "ppo",
+     "grpo",
+     "token_mean",
+     {{"low", 0.2}, {"high", 0.2}, {"dual", kNone}}},
+    {{"eps_clip_low_high=[0.2, 0.27]", "dual_clip=10", "advantage_estimator=reinforce_baseline"},
+     "ppo",
+     "reinforce_pp_baseline",
+     "token_mean",
+     {{"low", 0.2}, {"high", 0.27}, {"dual", 10}}},
+    {{"eps_clip=0.1", "policy_loss_type=gspo", "advantage_estimator=dr_grpo"},
+     "gspo",
+     "group_mean",
+     "seq_mean_token_mean",
+     {{"low", 0.1}, {"high", 0.1}}},
+    {{"eps_clip=0.1", "critic.body=separate"},
+     "ppo_gae",
+     "gae",
+     "token_mean",
+     {{"low", 0.1}, {"high", 0.1}, {"dual", kNone}}},
+};
+
+void expect_case(const Case& c, const std::vector<std::string>& settings) {
+  SCOPED_TRACE(testing::PrintToString(settings));
+  const Loaded loaded = load(settings);
+  const Objective objective = objective_of(loaded.config);
+  EXPECT_EQ(objective.method.name, c.method);
+  EXPECT_EQ(objective.method.advantage, c.advantage);
+  EXPECT_EQ(objective.method.aggregation, c.aggregation);
+  EXPECT_EQ(numbers_of(objective), c.numbers);
+  EXPECT_FALSE(loaded.notes.empty());
+}
+
+TEST(ForeignObjective, AConfigurationOfVerlTrainsWhatVerlWould) {
+  for (const Case& c : kVerl) expect_case(c, verl(c.settings));
+}
+
+TEST(ForeignObjective, AConfigurationOfTrlOrOpenRlhfTrainsWhatTheyWould) {
+  for (const Case& c : kOthers) expect_case(c, c.settings);
+}
+
+TEST(ForeignObjective, WhatIsFilledInIsTold) {
+  EXPECT_THAT(
+      load({"num_generations=4"}).notes,
+      testing::Contains(testing::AllOf(HasSubstr("num_generations is a name of TRL's"), HasSubstr("loss_type dapo"),
+                                       HasSubstr("epsilon 0.2"), HasSubstr("objective.method chooses"))));
+}
+
+TEST(ForeignObjective, TheCriticOfAnotherProgramHasItsNumbers) {
+  const Config verl_ppo = load(verl({"rollout.n=4", "critic.body=separate"})).config;
+  EXPECT_EQ(verl_ppo.critic.lambda, 1.0);
+  EXPECT_EQ(verl_ppo.critic.gamma, 1.0);
+  EXPECT_EQ(verl_ppo.critic.value_clip, 0.5);
+  const Config kept =
+      load(verl({"rollout.n=4", "critic.body=separate", "critic.value_clip=null", "algorithm.lam=0.9"})).config;
+  EXPECT_EQ(kept.critic.value_clip, std::nullopt);
+  EXPECT_EQ(kept.critic.lambda, 0.9);
+  EXPECT_EQ(load({"cliprange=0.2", "critic.body=shared"}).config.critic.lambda, 0.95);
+  EXPECT_EQ(load({"eps_clip=0.2", "critic.body=shared"}).config.critic.lambda, 1.0);
+  // Nobody gets a critic, or its cost, unasked.
+  EXPECT_THAT(refusal_of(verl({"rollout.n=4"})),
+              testing::AllOf(HasSubstr("algorithm.adv_estimator is not set"), HasSubstr("algorithm.adv_estimator=grpo"),
+                             HasSubstr("critic.body=separate")));
+  EXPECT_THAT(refusal_of({"pretrain=some/model"}), HasSubstr("advantage_estimator=group_norm"));
+  EXPECT_THAT(refusal_of({"lam=0.9"}), HasSubstr("critic.body=separate"));
+}
+
+TEST(ForeignObjective, AMethodOfOursKeepsItsOwnNumbers) {
+  const std::vector<std::vector<std::string>> theirs = {
+      verl({"rollout.n=4"}), {"num_generations=4"}, {"n_samples_per_prompt=4"}, {"seed=3", "learning_rate=1e-5"}};
+  for (const std::vector<std::string>& names : theirs) {
+    std::vector<std::string> settings = names;
+    settings.push_back("objective.method=dppo_kl");
+    const Objective objective = objective_of(load(settings).config);
+    EXPECT_EQ(objective.method.name, "dppo_kl");
+    EXPECT_EQ(objective.method.advantage, "group_mean");
+    EXPECT_EQ(numbers_of(objective).at("high"), 0.05);
+  }
+  // Names that every program has say nothing about the method.
+  EXPECT_EQ(load({"seed=3", "learning_rate=1e-5", "temperature=0.9"}).config.objective.method, "dppo_tv");
+}
+
+TEST(ForeignObjective, NamesOnTheCommandLineDoNotMakeAFileOfOursAnothers) {
+  const ConfigTree ours = parse_config(R"({"train": {"steps": 5}})", "run.json");
+  EXPECT_EQ(load(ours, {"num_generations=4"}).config.objective.method, "dppo_tv");
+  EXPECT_EQ(load(ours, verl({"rollout.n=4"})).config.objective.method, "dppo_tv");
+  EXPECT_THAT(error_of(2, [&] { load(ours, {"epsilon=0.2"}); }), HasSubstr("holds a divergence"));
+  EXPECT_THAT(error_of(2, [&] { load(ours, verl({"actor.clip_ratio=0.2"})); }), HasSubstr("holds a divergence"));
+  // A loss that is named there is meant.
+  EXPECT_EQ(load(ours, {"loss_type=grpo"}).config.objective.method, "grpo");
+  const ConfigTree named = parse_config(R"({"objective": {"method": "dppo_tv", "advantage": null}})", "run.json");
+  const Loaded vanilla = load(named, verl({kMode + "vanilla", kGrpo}));
+  EXPECT_EQ(numbers_of(objective_of(vanilla.config)), kVanilla);
+  EXPECT_EQ(vanilla.config.objective.advantage, "grpo");
+  // And ours wins over a file of another program's, whose bounds it does not take for its own.
+  const ConfigTree theirs = parse_config(R"({"loss_type": "grpo", "num_generations": 4})", "run.json");
+  const Objective dppo = objective_of(load(theirs, {"objective.method=dppo_tv"}).config);
+  EXPECT_EQ(dppo.method.aggregation, "seq_mean_token_sum_norm");
+  EXPECT_EQ(numbers_of(dppo).at("low"), 0.15);
+}
+
+TEST(ForeignObjective, ABoundOfTheRatioIsNeverAnotherThreshold) {
+  const std::vector<std::string> bounds = {"epsilon=0.11",
+                                           "epsilon_high=0.11",
+                                           "cliprange=0.11",
+                                           "eps_clip=0.11",
+                                           "actor_rollout_ref.actor.clip_ratio=0.11",
+                                           "actor_rollout_ref.actor.clip_ratio_low=0.11",
+                                           "actor_rollout_ref.actor.clip_ratio_high=0.11"};
+  int refused = 0, taken = 0;
+  for (const Method& method : methods()) {
+    for (const std::string& bound : bounds) {
+      SCOPED_TRACE(method.name + " " + bound);
+      const std::vector<std::string> settings = {
+          "objective.method=" + method.name, bound,
+          "critic.body=" + std::string(method.advantage == "gae" ? "shared" : "none")};
+      Objective objective;
+      try {
+        objective = objective_of(load(settings).config);
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), testing::AnyOf(HasSubstr("bounds the ratio pi/mu"), HasSubstr("has no bound")));
+        ++refused;
+        continue;
+      }
+      ++taken;
+      EXPECT_TRUE(properties(method.region).clips_ratio);
+      const auto before = parameters(method.region), after = parameters(objective.method.region);
+      for (size_t i = 0; i < before.size(); ++i)
+        if (before[i].second != after[i].second) {
+          EXPECT_TRUE(after[i].first == "low" || after[i].first == "high") << after[i].first;
+        }
+    }
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(taken, 60);
+  // By name: a region that holds a divergence, under each of its own names for the threshold.
+  for (const char* method : {"dppo_tv", "dppo_topk_kl", "drpo", "spo", "trm_max", "cppo", "ipo", "prime_rl_default",
+                             "minimal_mask", "m2po", "tvpo", "sapo", "icepop_direct"})
+    EXPECT_THAT(refusal_of({std::string("objective.method=") + method, "epsilon=0.2"}), HasSubstr("epsilon")) << method;
+  // DeepSeek's mask has a threshold of a KL besides, which stays.
+  const auto ds = numbers_of(objective_of(load({"objective.method=ds_v32", "epsilon=0.11"}).config));
+  EXPECT_EQ(ds, (std::map<std::string, double>{{"low", 0.11}, {"high", 0.11}, {"delta", 0.05}}));
+}
+
+TEST(ForeignObjective, WhatTheLossOfTheOtherProgramNeverReadsIsRefused) {
+  EXPECT_THAT(refusal_of({"loss_type=sapo", "epsilon=0.2"}), HasSubstr("never reads it"));
+  EXPECT_THAT(refusal_of({"loss_type=grpo", "sapo_temperature_pos=2"}), HasSubstr("belongs to TRL's loss sapo"));
+  EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "sapo", "actor.clip_ratio=0.2"})), HasSubstr("never reads it"));
+  EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "gspo", "actor.clip_ratio_c=3"})), HasSubstr("never reads it"));
+  EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "sapo", "actor.loss_agg_mode=token-mean"})),
+              HasSubstr("always averages as seq-mean-token-mean"));
+  EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "dro"})), HasSubstr("dro_beta"));
+  EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "bypass_mode"})), HasSubstr("objective.method"));
+  EXPECT_THAT(refusal_of(verl({kGrpo, "actor.loss_agg_mode=token-sum"})), HasSubstr("objective.aggregation"));
+  EXPECT_THAT(refusal_of(verl({"algorithm.adv_estimator=remax"})), HasSubstr("objective.advantage"));
+  EXPECT_THAT(refusal_of({"scale_rewards=batch"}), HasSubstr("objective.advantage"));
+  // TRL's own default would make every token of its cispo count a fifth.
+  EXPECT_THAT(refusal_of({"loss_type=cispo"}), HasSubstr("epsilon_high"));
+  EXPECT_THAT(refusal_of({"loss_type=cispo", "epsilon_high=0.28"}), HasSubstr("above 1"));
+  EXPECT_THAT(refusal_of({"objective.method=dppo_tv", "importance_sampling_level=sequence"}), HasSubstr("gspo"));
+}
+
+TEST(ForeignObjective, WhatCouldMeanTwoMethodsIsAskedFor) {
+  EXPECT_THAT(refusal_of({"num_generations=4", "objective.delta=0.1"}),
+              testing::AllOf(HasSubstr("objective.delta is set"), HasSubstr("set objective.method")));
+  std::vector<std::string> two = verl({kGrpo});
+  two.push_back("num_generations=4");
+  EXPECT_THAT(refusal_of(two), testing::AllOf(HasSubstr("TRL"), HasSubstr("verl"), HasSubstr("set objective.method")));
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,173 @@
+#include "keel/train/metrics/token_metrics.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace keel {
+namespace {
+
+struct Tokens {
+  std::vector<double> pi, mu, advantages, kept, divergence, entropy, outside = {}, reference_kl = {};
+  int64_t clamped = 0;
+  std::vector<double> topk_mu = {};  // the likeliest tokens of each, one after another
+
+  void add_to(TokenMetrics& metrics, bool equal_parameters) const {
+    const auto tensor = [](const std::vector<double>& x) { return at::tensor(x, at::kDouble).to(at::kFloat); };
+    TokenPolicy policy{tensor(pi).log(), tensor(mu).log(), tensor(advantages)};
+    if (!topk_mu.empty()) policy.topk_behavior_logp = tensor(topk_mu).log().view({policy.logp.numel(), -1});
+    const TokenDecision decision{tensor(advantages),
+                                 tensor(kept).to(at::kBool),
+                                 tensor(divergence),
+                                 at::full_like(policy.logp, 0.15),
+                                 outside.empty() ? Tensor() : tensor(outside).to(at::kBool),
+                                 at::scalar_tensor(clamped, at::kLong)};
+    metrics.add({policy.logp, tensor(entropy)}, policy, decision, equal_parameters,
+                reference_kl.empty() ? Tensor() : tensor(reference_kl));
+  }
+};
+
+TEST(TokenMetrics, AreTheHandComputedSharesAndMeansOverAllChunks) {
+  const double infinite = std::numeric_limits<double>::infinity();
+  TokenMetrics metrics;
+  Tokens{{0.5, 0.2}, {0.4, 0.4}, {1, -1}, {1, 0}, {0.1, 0.2}, {1, 2}, {0, 1}, {0.5, 1.5}}.add_to(metrics, true);
+  Tokens{{0.8, 0.1}, {0.5, 0.1}, {0, 2}, {1, 0}, {infinite, 0.3}, {3, 4}, {1, 1}, {2, -1}}.add_to(metrics, false);
+  Json row;
+  metrics.write(row);
+  // Ratios 1.25, 0.5, 1.6, 1: their logarithms add up to 0, so the sum of r - 1 - log r is 0.35.
+  const std::vector<std::pair<const char*, double>> want{{"policy/entropy", 2.5},
+                                                         {"policy/kl_behavior", 0.35 / 4},
+                                                         {"policy/kl_reference", 0.75},
+                                                         {"trust_region/masked", 0.5},
+                                                         {"trust_region/masked_positive", 0.5},
+                                                         {"trust_region/masked_negative", 1},
+                                                         {"trust_region/masked_mu_mean", 0.25},    // 0.4 and 0.1
+                                                         {"trust_region/masked_entropy_mean", 3},  // 2 and 4
+                                                         {"trust_region/bad_updates", 0},
+                                                         {"policy/prob_difference_max", 0.3},
+                                                         {"policy/prob_difference_min", -0.2},
+                                                         {"trust_region/outside", 0.75},
+                                                         {"trust_region/divergence_mean", 0.2},
+                                                         {"trust_region/divergence_max", 0.3},
+                                                         {"trust_region/divergence_infinite", 1},
+                                                         {"mismatch/abs_prob_mean", 0.15},
+                                                         {"mismatch/abs_prob_max", 0.2},
+                                                         {"ratio/mean", 4.35 / 4},
+                                                         {"ratio/max", 1.6},
+                                                         {"ratio/clamped", 0},
+                                                         {"policy/invalid_tokens", 0}};
+  EXPECT_EQ(row.size(), want.size());
+  for (const auto& [name, value] : want) {
+    ASSERT_TRUE(row.contains(name)) << name;
+    EXPECT_NEAR(row.at(name).get<double>(), value, 1e-6) << name;
+  }
+}
+
+TEST(TokenMetrics, EstimateAKlThatIsRightWhereTheRatioIsAlmostOne) {
+  // In float32 r - 1 - log r is rounding of either sign here; the truth is half of the squared log-ratio.
+  std::vector<double> mu;
+  for (int i = 0; i < 1000; ++i) mu.push_back(0.001 + 0.9 * i / 1000);
+  for (const double log_ratio : {-1e-4, 1e-4, 3e-6}) {
+    const Tensor behavior_logp = at::tensor(mu, at::kDouble).log().to(at::kFloat);
+    const Tensor logp = (behavior_logp + log_ratio).clamp_max(0), advantages = at::ones_like(logp);
+    const TokenDecision decision{advantages, advantages.to(at::kBool), advantages, advantages,
+                                 {},         at::zeros({}, at::kLong)};
+    TokenMetrics metrics;
+    metrics.add({.logp = logp, .entropy = advantages}, {logp, behavior_logp, advantages}, decision, false);
+    Json row;
+    metrics.write(row);
+    const Tensor exact = (logp.to(at::kDouble) - behavior_logp.to(at::kDouble));
+    const double want = (exact.expm1() - exact).mean().item<double>();
+    EXPECT_NEAR(row.at("policy/kl_behavior").get<double>() / want, 1, 1e-4) << log_ratio;
+  }
+}
+
+TEST(TokenMetrics, CountNegativeUpdatesOfTokensThatHaveLostHalfOfAllProbability) {
+  TokenMetrics metrics;
+  // Fallen by 0.75, by 0.75 with a positive advantage, by 0.5, by 0.25, risen by 0.75: two of five are bad.
+  Tokens{{0.125, 0.125, 0.25, 0.25, 0.875},
+         {0.875, 0.875, 0.75, 0.5, 0.125},
+         {-1, 1, -1, -1, -1},
+         {1, 1, 1, 1, 1},
+         {0, 0, 0, 0, 0},
+         {0, 0, 0, 0, 0}}
+      .add_to(metrics, false);
+  Tokens{{0.5}, {0.5}, {-1}, {1}, {0}, {0}}.add_to(metrics, false);
+  Json row;
+  metrics.write(row);
+  EXPECT_NEAR(row.at("trust_region/bad_updates").get<double>(), 2.0 / 6, 1e-12);
+  EXPECT_NEAR(row.at("policy/prob_difference_max").get<double>(), 0.75, 1e-6);
+  EXPECT_NEAR(row.at("policy/prob_difference_min").get<double>(), -0.75, 1e-6);
+  EXPECT_FALSE(row.contains("trust_region/masked_mu_mean"));  // nothing is blocked
+  EXPECT_FALSE(row.contains("trust_region/topk_mass"));       // nor recorded
+}
+
+TEST(TokenMetrics, KeepTheSignOfTheExtremesWhereAllTokensMoveOneWay) {
+  TokenMetrics rise, fall, stay;
+  Tokens{{0.5, 0.75}, {0.25, 0.625}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}.add_to(rise, false);
+  Tokens{{0.25, 0.625}, {0.5, 0.75}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}.add_to(fall, false);
+  Tokens{{0.5}, {0.5}, {1}, {1}, {0}, {0}}.add_to(stay, false);
+  const auto extremes = [](const TokenMetrics& metrics) {
+    Json row;
+    metrics.write(row);
+    return std::pair{row.at("policy/prob_difference_min").get<double>(),
+                     row.at("policy/prob_difference_max").get<double>()};
+  };
+  EXPECT_NEAR(extremes(rise).first, 0.125, 1e-6);
+  EXPECT_NEAR(extremes(rise).second, 0.25, 1e-6);
+  EXPECT_NEAR(extremes(fall).first, -0.25, 1e-6);
+  EXPECT_NEAR(extremes(fall).second, -0.125, 1e-6);
+  EXPECT_EQ(extremes(stay), (std::pair{0.0, 0.0}));
+}
+
+TEST(TokenMetrics, SayHowMuchOfTheSamplersMassIsAmongItsLikeliestTokens) {
+  TokenMetrics metrics;
+  Tokens first{{0.5, 0.5}, {0.5, 0.5}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}, second = first;
+  first.topk_mu = {0.5, 0.25, 0.5, 0.375};
+  second.topk_mu = {0.625, 0.375, 0.125, 0.125};
+  first.add_to(metrics, true);
+  second.add_to(metrics, false);
+  Json row;
+  metrics.write(row);
+  EXPECT_NEAR(row.at("trust_region/topk_mass").get<double>(), (0.75 + 0.875 + 1 + 0.25) / 4, 1e-6);
+}
+
+TEST(TokenMetrics, AddUpTheClampsOfAllChunksAndStayFinite) {
+  TokenMetrics metrics;
+  const double infinite = std::numeric_limits<double>::infinity();
+  Tokens far{{0.9, 1e-30, 0.5}, {1e-30, 0.9, 0.5}, {1, 1, 1}, {0, 1, 1}, {infinite, infinite, infinite}, {0, 0, 0}};
+  for (const int64_t clamped : {2, 0, 3}) {  // what the method says of them, not what pi/mu would have
+    far.clamped = clamped;
+    far.add_to(metrics, false);
+  }
+  Json row;
+  metrics.write(row);
+  EXPECT_EQ(row.at("ratio/clamped"), 5);
+  EXPECT_NEAR(row.at("ratio/max").get<double>(), 485165195.40979028, 500);  // e^20
+  EXPECT_EQ(row.at("trust_region/divergence_infinite"), 9);
+  EXPECT_EQ(row.at("trust_region/divergence_mean"), 0);
+  for (const auto& [name, value] : row.items()) EXPECT_TRUE(std::isfinite(value.get<double>())) << name;
+  EXPECT_FALSE(row.contains("policy/kl_reference"));  // there is none
+}
+
+TEST(TokenMetrics, CountWhatIsNoLogProbability) {
+  TokenMetrics metrics;  // above 1, and 0, whose logarithm is -inf: the trainer's twice, the sampler's once
+  Tokens{{0.5, 1.5, 0, 0.5}, {0.5, 0.5, 0.5, 0}, {1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, {0, 0, 0, 0}}.add_to(metrics,
+                                                                                                                false);
+  Json row;
+  metrics.write(row);
+  EXPECT_EQ(row.at("policy/invalid_tokens"), 3);
+}
+
+TEST(TokenMetrics, OfNoTokensSayNothing) {
+  TokenMetrics metrics;
+  Tokens{}.add_to(metrics, true);
+  Json row = {{"step", 1}};
+  metrics.write(row);
+  EXPECT_EQ(row, Json({{"step", 1}}));
+}
+
+}  // namespace
+}  // namespace keel

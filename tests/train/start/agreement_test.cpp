@@ -1,0 +1,99 @@
+#include "keel/train/start/agreement.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "keel/core/files/file.h"
+#include "tests/support/errors.h"
+#include "tests/support/reference_model.h"
+#include "tests/support/tiny_rollouts.h"
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+const SamplingRequest kEverything{
+    .samples_per_prompt = 4, .temperature = 0.8, .max_new_tokens = 12, .seed = 5, .top_k = 5, .hidden_states = true};
+
+Agreement agreement_of(const CausalLm& sampler, const CausalLm& trainer, const SamplingRequest& request) {
+  const Tokenizer tokenizer = tiny_tokenizer();
+  return sampler_trainer_agreement(sampler, trainer, tokenizer, tiny_prompts(), request, 64);
+}
+
+TEST(SelfTest, FindsNothingButRoundingAtEqualWeights) {
+  const CausalLm model = tiny_model(tiny_config(6, 2, false));
+  const Agreement agreement = agreement_of(model, model, kEverything);
+  EXPECT_GT(agreement.tokens, 100);
+  for (const double difference : {agreement.max_difference, agreement.topk_difference, agreement.total_variation}) {
+    EXPECT_GT(difference, 0);  // or nothing was compared
+    EXPECT_LT(difference, 1e-5);
+  }
+  require_agreement(agreement, 1e-5);
+}
+
+TEST(SelfTest, ComparesOnlyWhatWasRecorded) {
+  const CausalLm model = tiny_model(tiny_config(6, 2, false));
+  SamplingRequest request = kEverything;
+  request.top_k = 0;
+  request.hidden_states = false;
+  const Agreement agreement = agreement_of(model, model, request);
+  EXPECT_GT(agreement.max_difference, 0);
+  EXPECT_EQ(agreement.topk_difference, 0);
+  EXPECT_EQ(agreement.total_variation, 0);
+}
+
+TEST(SelfTest, NoticesATrainerWithOtherWeightsByEachOfItsMeasures) {
+  const CausalLm sampler = tiny_model(tiny_config(6, 2, false)), trainer = copy_of(sampler);
+  {
+    const at::NoGradGuard no_grad;
+    trainer.head().mul_(1.2);
+  }
+  const Agreement agreement = agreement_of(sampler, trainer, kEverything);
+  EXPECT_GT(agreement.max_difference, 1e-3);
+  EXPECT_GT(agreement.topk_difference, 1e-3);
+  EXPECT_GT(agreement.total_variation, 1e-3);
+}
+
+TEST(SelfTest, StopsTheRunAndSaysWhichMeasureIsBeyondTheLimit) {
+  const auto message = [](const Agreement& agreement) {
+    return error_of(4, [&] { require_agreement(agreement, 1e-3); });
+  };
+  require_agreement({.tokens = 7, .max_difference = 1e-3, .topk_difference = 1e-3, .total_variation = 1e-3}, 1e-3);
+  EXPECT_THAT(message({.tokens = 7, .max_difference = 0.5}),
+              testing::HasSubstr("a log-probability differs by 0.5 over 7 tokens, train.agreement_limit is 0.001"));
+  EXPECT_THAT(message({.tokens = 7, .topk_difference = 0.25}), testing::HasSubstr("likeliest tokens differs by 0.25"));
+  EXPECT_THAT(message({.tokens = 7, .total_variation = 0.125}), testing::HasSubstr("total variation"));
+}
+
+/// What a run that only starts says.
+std::string words_of_a_start(const std::string& method) {
+  Config config = tiny_run(method);
+  config.train.steps = 0;
+  config.eval.prompts = 0;
+  std::FILE* file = std::tmpfile();
+  {
+    Console console(file);
+    const auto trainer = Trainer::start(config, /*replace=*/true, console);
+    EXPECT_EQ(trainer->run(), ExitCode::kDone);
+  }
+  std::string text(static_cast<size_t>(std::ftell(file)), '\0');
+  std::rewind(file);
+  EXPECT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
+  std::fclose(file);
+  remove_tree(config.run.dir);
+  return text;
+}
+
+TEST(SelfTest, OfARunComparesWhatItsMethodRequires) {
+  const std::string plain = words_of_a_start("dppo_tv");
+  EXPECT_THAT(plain, testing::HasSubstr("self-test: sampler and trainer agree on "));
+  EXPECT_THAT(plain, testing::Not(testing::HasSubstr("likeliest")));
+  EXPECT_THAT(words_of_a_start("dppo_topk_kl"), testing::HasSubstr(", of the likeliest tokens "));
+  EXPECT_THAT(words_of_a_start("dppo_full_tv"), testing::HasSubstr(", largest total variation "));
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,97 @@
+#include "keel/train/update/adaptive_thresholds.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "keel/core/files/file.h"
+#include "keel/train/trainer.h"
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+Objective adaptive(double target, double rate, double low, double high) {
+  ObjectiveOptions options{.method = "dppo_kl", .delta_low = low, .delta_high = high};  // a KL may be above 1
+  options.adapt_target_kept = target;
+  options.adapt_rate = rate;
+  return make_objective(options, 1);
+}
+
+TEST(AdaptiveThresholds, MoveTogetherByTheErrorOfTheKeptShare) {
+  const Objective objective = adaptive(0.9, 2, 0.1, 0.2);
+  // 5 % too many are kept, so that both shrink by exp(-2 * 0.05).
+  const Thresholds next = adapted(objective, {0.1, 0.2}, 0.95);
+  EXPECT_NEAR(next.low, 0.1 * 0.904837418035960, 1e-15);
+  EXPECT_NEAR(next.high, 0.2 * 0.904837418035960, 1e-15);
+  const Thresholds same = adapted(objective, {0.1, 0.2}, 0.9);
+  EXPECT_EQ(same.low, 0.1);
+  EXPECT_EQ(same.high, 0.2);
+}
+
+TEST(AdaptiveThresholds, StayBetweenBoundsThatHoldTheStart) {
+  EXPECT_EQ(adapted(adaptive(0.01, 100, 2e-4, 0.5), {2e-4, 0.5}, 1).low, 1e-4);
+  EXPECT_EQ(adapted(adaptive(1, 100, 0.5, 3), {0.5, 3}, 0).low, 1);
+  EXPECT_EQ(adapted(adaptive(1, 100, 0.5, 3), {0.5, 3}, 0).high, 3);         // started above 1
+  EXPECT_EQ(adapted(adaptive(0.01, 100, 1e-5, 3), {1e-5, 3}, 1).low, 1e-5);  // started below 1e-4
+  EXPECT_EQ(adapted(adaptive(0.5, 1, 1e-5, 3), {1e-5, 3}, 0.5).high, 3);     // and does not jump
+}
+
+TEST(AdaptiveThresholds, FollowTheShareThatATrainerReports) {
+  Config config = tiny_run("dppo_tv");
+  config.objective.adapt_target_kept = 0.5;
+  config.objective.adapt_rate = 0.25;
+  config.objective.delta_high = 0.3;
+  Console console(stderr);
+  const auto trainer = Trainer::start(config, /*replace=*/true, console);
+  copy_weights(warm_model(), trainer->model());
+  double low = 0.15, high = 0.3;
+  bool blocked = false;
+  for (int step = 0; step < 4; ++step) {
+    const Json row = trainer->step();
+    EXPECT_NEAR(row.at("trust_region/delta_low").get<double>(), low, 1e-12);
+    EXPECT_NEAR(row.at("trust_region/delta_high").get<double>(), high, 1e-12);
+    const double masked = row.at("trust_region/masked").get<double>();
+    blocked = blocked || masked > 0;
+    low *= std::exp(0.25 * (0.5 - (1 - masked)));
+    high *= std::exp(0.25 * (0.5 - (1 - masked)));
+  }
+  EXPECT_TRUE(blocked);
+  remove_tree(config.run.dir);
+}
+
+TEST(AdaptiveThresholds, AreNotDrivenToTheirBoundByTokensThatAreSure) {
+  // Half of the tokens are so sure that log pi rounds to 0 beside log mu = -1e-9; the others' divergences are spread.
+  const Tensor mu = at::full({10}, 0.5, at::kDouble), pi = mu + at::arange(1, 11, at::kDouble) * 0.02;
+  const auto with = [](const Tensor& ordinary, double sure) {
+    return at::cat({ordinary, at::full({10}, sure, at::kDouble)}).to(at::kFloat);
+  };
+  TokenPolicy policy{with(pi.log(), 0), with(mu.log(), -1e-9), at::ones({20})};
+  const auto settled = [&] {
+    Objective objective = adaptive(0.9, 1, 0.05, 0.05);
+    for (int step = 0; step < 2000; ++step) {
+      const Tensor outside = token_coefficients(objective.method.region, policy).outside;
+      set_thresholds(objective, adapted(objective, {0.05, 0.05}, 1 - outside.to(at::kDouble).mean().item<double>()));
+    }
+    return thresholds_of(objective.method.region).high;
+  };
+  EXPECT_EQ(settled(), 1);  // without their others these tokens are infinitely far
+  policy.other_logp = with((1 - pi).log(), std::log(0.9e-9));
+  policy.behavior_other_logp = with((1 - mu).log(), std::log(1e-9));
+  // Two of twenty are to be outside: between the eighth and the ninth divergence.
+  const auto kl = [](double p) { return 0.5 * std::log(0.5 / p) + 0.5 * std::log(0.5 / (1 - p)); };
+  EXPECT_GT(settled(), kl(0.66) * 0.9);
+  EXPECT_LT(settled(), kl(0.68) * 1.1);
+}
+
+TEST(AdaptiveThresholds, AreWhatTheRegionUses) {
+  Objective objective = adaptive(0.9, 1, 0.1, 0.2);
+  set_thresholds(objective, {0.01, 0.02});
+  EXPECT_EQ(std::get<Dppo>(objective.method.region).low, 0.01);
+  EXPECT_EQ(std::get<Dppo>(objective.method.region).high, 0.02);
+  EXPECT_EQ(thresholds_of(objective.method.region).high, 0.02);
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,251 @@
+#include "keel/train/update/critic_training.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "tests/support/tensors.h"
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+using testing::ElementsAre;
+using testing::FloatNear;
+
+Rollout judged(double reward, std::vector<float> values, int64_t prompt = 0) {
+  Rollout rollout;
+  rollout.prompt = prompt;
+  rollout.tokens.resize(values.size());
+  rollout.values = std::move(values);
+  rollout.reward = reward;
+  return rollout;
+}
+
+/// Surprises from the end: 1 - 0.8, 0.8 - 0.6, 0.6 - 0.5, each with half of what comes after; and 0 - 0.4.
+TEST(TokenWorth, OfGaeIsTheHandComputedOne) {
+  const std::vector<Rollout> rollouts{judged(1, {0.5, 0.6, 0.8}), judged(0, {0.4})};
+  CriticOptions options{.body = "separate", .lambda = 0.5, .whiten = false};
+  const TokenWorth plain = token_worth("gae", rollouts, options);
+  EXPECT_THAT(plain.advantages,
+              ElementsAre(ElementsAre(FloatNear(0.25, 1e-6), FloatNear(0.3, 1e-6), FloatNear(0.2, 1e-6)),
+                          ElementsAre(FloatNear(-0.4, 1e-6))));
+  EXPECT_THAT(plain.returns, ElementsAre(ElementsAre(FloatNear(0.75, 1e-6), FloatNear(0.9, 1e-6), FloatNear(1, 1e-6)),
+                                         ElementsAre(FloatNear(0, 1e-6))));
+  // Whitened: mean 0.0875; squares 0.02640625, 0.04515625, 0.01265625, 0.23765625 sum to 0.321875, / 3 = 0.10729167,
+  // root 0.32755407. Returns stay as they are.
+  options.whiten = true;
+  const TokenWorth whitened = token_worth("gae", rollouts, options);
+  EXPECT_THAT(whitened.advantages,
+              ElementsAre(ElementsAre(FloatNear(0.496101, 1e-5), FloatNear(0.648748, 1e-5), FloatNear(0.343454, 1e-5)),
+                          ElementsAre(FloatNear(-1.488304, 1e-5))));
+  EXPECT_EQ(whitened.returns, plain.returns);
+}
+
+TEST(TokenWorth, OfAGroupIsOneNumberForAllTokensAndHasNoReturns) {
+  const std::vector<Rollout> rollouts{judged(1, {0, 0, 0}), judged(0, {0})};
+  const TokenWorth worth = token_worth("group_mean", rollouts, {});
+  EXPECT_THAT(worth.advantages, ElementsAre(ElementsAre(0.5f, 0.5f, 0.5f), ElementsAre(-0.5f)));
+  EXPECT_TRUE(worth.returns.empty());
+}
+
+TEST(TokenWorth, SaysHowMuchOfTheReturnsTheValuesExplain) {
+  // lambda 1: the returns are the rewards, 1 1 0 0, mean 0.5, variance 0.25. Values 0.75 0.75 0.25 0.25 leave errors of
+  // variance 0.0625: three quarters are explained.
+  const std::vector<Rollout> rollouts{judged(1, {0.75, 0.75}), judged(0, {0.25, 0.25})};
+  const CriticOptions options{.body = "separate", .lambda = 1};
+  Json row;
+  write_value_metrics(rollouts, token_worth("gae", rollouts, options), row);
+  EXPECT_NEAR(row.at("critic/explained_variance").get<double>(), 0.75, 1e-6);
+  EXPECT_NEAR(row.at("critic/value_mean").get<double>(), 0.5, 1e-6);
+  EXPECT_NEAR(row.at("critic/return_mean").get<double>(), 0.5, 1e-6);
+  Json equal;
+  const std::vector<Rollout> flat{judged(1, {0.5}), judged(1, {0.5})};
+  write_value_metrics(flat, token_worth("gae", flat, options), equal);
+  EXPECT_FALSE(equal.contains("critic/explained_variance"));  // nothing to explain
+  Json none;
+  write_value_metrics(flat, token_worth("grpo", flat, {}), none);
+  EXPECT_TRUE(none.is_null());
+}
+
+Config with_critic(const std::string& body) {
+  Config config = tiny_run("ppo_gae");
+  config.critic.body = body;
+  config.critic.lr = 1e-2;
+  return config;
+}
+
+/// A head that was trained would have weights; these come from nowhere.
+void shake_head(const Critic& critic, double size, uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& parameter : critic.head.parameters())
+    parameter.value.add_(random_normal(parameter.value.sizes(), ++seed), size);
+}
+
+/// A run whose values have moved since they were recorded, some of them beyond the clip.
+void begin_shaken(StepByStep& run) {
+  shake_head(run.critic().critic(), 0.2, 1);
+  run.begin_step();
+  shake_head(run.critic().critic(), 0.1, 7);
+}
+
+/// The value loss as it is written down, by autograd through a network written again in float64.
+Gradients plain_value_gradients(const StepByStep& run, double clip) {
+  const Critic& critic = run.critic().critic();
+  const ReferenceModel body(critic.body_or(run.model()));
+  const Tensor weight = critic.head.parameters()[0].value.detach().to(at::kDouble).requires_grad_();
+  const Tensor bias = critic.head.parameters()[1].value.detach().to(at::kDouble).requires_grad_();
+  std::vector<Tensor> losses;
+  int64_t clipped = 0;
+  for (size_t i = 0; i < run.rollouts().size(); ++i) {
+    const Rollout& rollout = run.rollouts()[i];
+    const std::vector<int32_t>& prompt = run.prompts()[rollout.prompt].tokens;
+    const int64_t length = static_cast<int64_t>(rollout.tokens.size());
+    std::vector<int64_t> text(prompt.begin(), prompt.end());
+    text.insert(text.end(), rollout.tokens.begin(), rollout.tokens.end());
+    const Tensor states = body.hidden(text).narrow(0, static_cast<int64_t>(prompt.size()) - 1, length);
+    const Tensor values = states.matmul(weight.t()).squeeze(1) + bias;
+    const Tensor old = at::tensor(rollout.values).to(at::kDouble);
+    const Tensor returns = at::tensor(run.worth().returns[i]).to(at::kDouble);
+    const Tensor bounded = at::minimum(at::maximum(values, old - clip), old + clip);
+    losses.push_back(at::maximum((values - returns).square(), (bounded - returns).square()) / 2);
+    clipped += ((values - old).abs() > clip).sum().item<int64_t>();
+  }
+  EXPECT_GT(clipped, 3);
+  at::cat(losses).mean().backward();
+  Gradients result{{"score.weight", weight.grad()}, {"score.bias", bias.grad()}};
+  for (const NamedTensor& parameter : critic.body_or(run.model()).parameters())
+    if (parameter.name != "lm_head.weight") result[parameter.name] = body.at(parameter.name).grad();
+  return result;
+}
+
+TEST(CriticTraining, OfASeparateBodyFollowsAutogradHoweverTheUpdateIsCut) {
+  Config config = with_critic("separate");
+  config.critic.value_clip = 0.1;
+  StepByStep run(config, warm_model(), warm_model());
+  begin_shaken(run);
+  const Gradients want = plain_value_gradients(run, 0.1);
+  for (const int64_t tokens_per_batch : {1, 30, 60, 100000}) {
+    run.gradients(tokens_per_batch);
+    for (const NamedTensor& parameter : run.critic().critic().parameters())
+      EXPECT_LT(relative_difference(parameter.value.grad(), want.at(parameter.name)), 1e-4)
+          << parameter.name << ", " << tokens_per_batch;
+  }
+}
+
+TEST(CriticTraining, OfASharedBodyAddsItsWeightedGradientToThePolicys) {
+  Config config = with_critic("shared");
+  config.critic.value_clip = 0.1;
+  config.critic.loss_weight = 0.7;
+  StepByStep run(config, warm_model(), warm_model());
+  config.critic.loss_weight = 0;
+  StepByStep alone(config, warm_model(), warm_model());
+  begin_shaken(run);
+  begin_shaken(alone);
+  const Gradients value = plain_value_gradients(run, 0.1), policy = alone.gradients(100000);
+  for (const int64_t tokens_per_batch : {1, 60, 100000}) {
+    const Gradients both = run.gradients(tokens_per_batch);
+    for (const auto& [name, gradient] : both) {
+      const bool lm_head = name == "lm_head.weight";
+      const Tensor want = lm_head ? policy.at(name) : policy.at(name) + 0.7 * value.at(name);
+      EXPECT_LT(relative_difference(gradient, want), 1e-4) << name << ", " << tokens_per_batch;
+    }
+    for (const NamedTensor& parameter : run.critic().critic().parameters())  // the head has the loss as it is
+      EXPECT_LT(relative_difference(parameter.value.grad(), value.at(parameter.name)), 1e-4) << parameter.name;
+  }
+}
+
+/// Values start at 0, so the advantage of a token that is n tokens before the end is (gamma lambda)^n R.
+TEST(CriticTraining, GivesTheTrainerPerTokenAdvantagesFromItsValues) {
+  for (const char* body : {"shared", "separate"}) {
+    SCOPED_TRACE(body);
+    Config config = with_critic(body);
+    config.critic.gamma = 0.9;
+    config.critic.lambda = 0.8;
+    config.critic.whiten = false;
+    config.record.samples_per_step = 12;
+    Console console(stderr);
+    const auto trainer = Trainer::start(config, /*replace=*/true, console);
+    copy_weights(warm_model(), trainer->model());
+    const Json row = trainer->step();
+    double rewarded = 0;
+    std::istringstream lines(read_file(std::filesystem::path(config.run.dir) / "samples.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const Json sample = Json::parse(line);
+      if (sample.at("reward") == 0) continue;
+      const size_t length = sample.at("tokens").size();
+      ASSERT_EQ(sample.at("advantage").size(), length);
+      for (size_t t = 0; t < length; ++t) {
+        EXPECT_NEAR(sample["advantage"][t].get<double>(), std::pow(0.72, length - 1 - t), 1e-6);
+        EXPECT_EQ(sample.at("value")[t], 0.0);
+      }
+      ++rewarded;
+    }
+    EXPECT_GT(rewarded, 0);
+    EXPECT_NEAR(row.at("critic/explained_variance").get<double>(), 0, 1e-12);
+    EXPECT_EQ(row.at("critic/value_mean"), 0.0);
+    EXPECT_EQ(row.at("critic/lr"), 1e-2);
+    EXPECT_GT(row.at("critic/loss").get<double>(), 0);
+    EXPECT_GT(row.at("critic/grad_norm").get<double>(), 0);
+    EXPECT_GE(row.at("critic/clipped").get<double>(), 0);
+    remove_tree(config.run.dir);
+  }
+}
+
+std::vector<Tensor> copies(const std::vector<NamedTensor>& parameters) {
+  std::vector<Tensor> result;
+  for (const NamedTensor& parameter : parameters) result.push_back(parameter.value.detach().clone());
+  return result;
+}
+
+bool all_equal(const std::vector<Tensor>& before, const std::vector<NamedTensor>& now) {
+  for (size_t i = 0; i < before.size(); ++i)
+    if (!at::equal(before[i], now[i].value)) return false;
+  return true;
+}
+
+TEST(CriticTraining, LearnsAloneDuringItsWarmUp) {
+  for (const char* body : {"shared", "separate"}) {
+    SCOPED_TRACE(body);
+    Config config = with_critic(body);
+    config.critic.warmup_steps = 1;
+    Console console(stderr);
+    const auto trainer = Trainer::start(config, /*replace=*/true, console);
+    copy_weights(warm_model(), trainer->model());
+    const std::vector<Tensor> policy = copies(trainer->model().parameters()),
+                              critic = copies(trainer->critic()->parameters());
+    const Json waiting = trainer->step();
+    EXPECT_TRUE(all_equal(policy, trainer->model().parameters()));
+    EXPECT_FALSE(all_equal(critic, trainer->critic()->parameters()));
+    EXPECT_FALSE(waiting.contains("optimizer/lr"));
+    EXPECT_TRUE(waiting.contains("policy/entropy"));
+    EXPECT_TRUE(trainer->step().contains("optimizer/lr"));
+    EXPECT_FALSE(all_equal(policy, trainer->model().parameters()));
+    remove_tree(config.run.dir);
+  }
+}
+
+TEST(CriticTraining, ThatBreaksSkipsUpdatesUntilTheRunStops) {
+  Config config = with_critic("separate");
+  config.train.max_skipped_updates = 1;  // a step has two updates
+  Console console(stderr);
+  const auto trainer = Trainer::start(config, /*replace=*/true, console);
+  {
+    const at::NoGradGuard no_grad;
+    trainer->critic()->head.parameters()[1].value.fill_(std::nan(""));
+  }
+  try {
+    trainer->step();
+    ADD_FAILURE() << "values that are no numbers were trained on";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kHealthGuard);
+    EXPECT_NE(std::string(error.what()).find("critic.lr"), std::string::npos) << error.what();
+  }
+  remove_tree(config.run.dir);
+}
+
+}  // namespace
+}  // namespace keel

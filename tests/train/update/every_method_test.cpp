@@ -1,0 +1,302 @@
+// Every row of the table of methods trains: the sampler and the trainer supply what its region requires, and each
+// update's gradient is that of plain autograd on full logits.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "tests/support/tensors.h"
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+/// The log-probabilities [M, V] of every place of the rollouts' completions under some weights: Llama written again in
+/// float64, one sequence at a time, all logits at once, differentiable.
+Tensor full_log_probabilities(const ReferenceModel& weights, const StepByStep& run) {
+  std::vector<Tensor> rows;
+  for (const Rollout& rollout : run.rollouts()) {
+    const std::vector<int32_t>& prompt = run.prompts()[rollout.prompt].tokens;
+    std::vector<int64_t> text(prompt.begin(), prompt.end());
+    text.insert(text.end(), rollout.tokens.begin(), rollout.tokens.end());
+    rows.push_back(
+        weights.log_probabilities(text, run.temperature())
+            .narrow(0, static_cast<int64_t>(prompt.size()) - 1, static_cast<int64_t>(rollout.tokens.size())));
+  }
+  return at::cat(rows);
+}
+
+/// One number of every rollout, at each of its tokens.
+template <class Value>
+Tensor at_tokens(const StepByStep& run, const Value& value) {
+  std::vector<double> result;
+  for (size_t i = 0; i < run.rollouts().size(); ++i)
+    result.insert(result.end(), run.rollouts()[i].tokens.size(), value(i));
+  return at::tensor(result, at::kDouble);
+}
+
+/// What the trainer should find out, from full logits and plain tensor operations.
+class PlainPolicy {
+ public:
+  explicit PlainPolicy(const StepByStep& run) : run_(run) {
+    std::vector<int64_t> targets;
+    for (const Rollout& rollout : run.rollouts())
+      targets.insert(targets.end(), rollout.tokens.begin(), rollout.tokens.end());
+    targets_ = int64_tensor(targets);
+    const at::NoGradGuard no_grad;
+    const Requirements needs = run.objective().requirements();
+    mu_ = full_log_probabilities(ReferenceModel(run.sampler()), run);
+    if (needs.recomputed_logp) old_logp_ = sampled(full_log_probabilities(ReferenceModel(run.old()), run));
+    if (needs.reference_logp) reference_logp_ = sampled(full_log_probabilities(ReferenceModel(run.reference()), run));
+  }
+
+  Tensor sampled(const Tensor& rows) const { return rows.gather(1, targets_.unsqueeze(1)).squeeze(1); }
+
+  /// Everything that a region may ask for.
+  TokenPolicy policy(const Tensor& pi) const {
+    const Requirements needs = run_.objective().requirements();
+    std::vector<double> advantages;
+    for (const std::vector<float>& tokens : run_.advantage())
+      advantages.insert(advantages.end(), tokens.begin(), tokens.end());
+    TokenPolicy p{sampled(pi).detach(), sampled(mu_), at::tensor(advantages, at::kDouble)};
+    for (const Rollout& rollout : run_.rollouts()) {
+      p.lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
+      p.groups.push_back(rollout.prompt);
+    }
+    p.old_logp = old_logp_;
+    if (needs.top_k > 0) {
+      const Tensor ids = top(needs.top_k);
+      p.topk_behavior_logp = mu_.gather(1, ids);
+      p.topk_logp = pi.detach().gather(1, ids);
+      p.sampled_in_topk = (ids == targets_.unsqueeze(1)).any(1);
+    }
+    p.divergence = needs.exact_kl ? (mu_.exp() * (mu_ - pi.detach())).sum(1) : total_variation(pi);
+    return p;
+  }
+
+  /// The gradients of the loss as it is written down, by autograd.
+  Gradients gradients() const {
+    const ReferenceModel weights(run_.model());
+    const Tensor pi = full_log_probabilities(weights, run_), logp = sampled(pi);
+    const Objective& objective = run_.objective();
+    const Tensor weight = aggregation_weights();
+    const Tensor coefficient = token_coefficients(objective.method.region, policy(pi)).coefficient.detach();
+    Tensor loss = -(coefficient * weight * logp).sum();
+    if (objective.kl_coefficient > 0) loss = loss + objective.kl_coefficient * (weight * kl(logp)).sum();
+    const Tensor entropy = -(pi.exp() * pi).sum(1);
+    loss = loss - objective.entropy_coefficient * (weight * entropy).sum();
+    loss.backward();
+    Gradients result;
+    for (const NamedTensor& parameter : run_.model().parameters())
+      result[parameter.name] = weights.at(parameter.name).grad();
+    return result;
+  }
+
+  Tensor kl(const Tensor& logp) const {
+    const Tensor d = logp - reference_logp_;
+    switch (run_.objective().kl_estimator) {
+      case KlEstimator::kK1:
+        return d;
+      case KlEstimator::kK2:
+        return d * d / 2;
+      case KlEstimator::kK3:
+        return (-d).exp() - 1 + d;
+    }
+    return {};
+  }
+
+  /// Exact, over top K, sampled and the rest, or of the sampled token alone: what the rollouts' records allow.
+  Tensor recorded_total_variation(const Tensor& pi) const {
+    const Requirements needs = run_.objective().requirements();
+    if (needs.hidden_states) return total_variation(pi);
+    Tensor seen = at::zeros_like(mu_, at::kBool).scatter(1, targets_.unsqueeze(1), true);
+    if (needs.top_k > 0) seen = seen.scatter(1, top(needs.top_k), true);
+    const Tensor difference = mu_.exp() - pi.detach().exp();
+    const Tensor rest = difference.masked_fill(seen, 0).sum(1).abs();
+    return (difference.masked_fill(seen.logical_not(), 0).abs().sum(1) + rest) / 2;
+  }
+
+  /// Theorem 3.2 of arXiv 2602.04879 for rewards of 0 to 1, so that xi is 1/2; the gain with the mean of the group's
+  /// other rewards as its baseline, and total variations that are lower bounds replaced by |r - 1|/2 (eq. 11) in the
+  /// sum.
+  void expect_certificate(const Json& row) const {
+    const at::NoGradGuard no_grad;
+    const Tensor pi = full_log_probabilities(ReferenceModel(run_.model()), run_);
+    const double sequences = static_cast<double>(run_.rollouts().size());
+    const double limit = static_cast<double>(run_.completion_limit());
+    const Requirements needs = run_.objective().requirements();
+    const Tensor rewards = at_tokens(run_, [&](size_t i) { return run_.rollouts()[i].reward - others_reward(i); });
+    const Tensor tv = recorded_total_variation(pi), excess = (sampled(pi) - sampled(mu_)).exp() - 1;
+    const double gain = (rewards * excess).sum().item<double>() / sequences;
+    const double largest = tv.max().item<double>(), low = tv.sum().item<double>() / sequences;
+    const double sum = needs.hidden_states ? low : excess.abs().sum().item<double>() / 2 / sequences;
+    EXPECT_NEAR(row.at("certificate/gain").get<double>(), gain, 1e-4 * (1 + std::abs(gain)));
+    EXPECT_NEAR(row.at("certificate/max_penalty").get<double>() / (limit * (limit - 1) * largest * largest), 1, 1e-4);
+    EXPECT_NEAR(row.at("certificate/average_penalty").get<double>() / (2 * sum), 1, 1e-4);
+    EXPECT_NEAR(row.at("certificate/average_penalty_low").get<double>() / (2 * low), 1, 1e-4);
+    EXPECT_NEAR(row.at("certificate/bound").get<double>(),
+                gain - std::min(limit * (limit - 1) * largest * largest, 2 * sum), 1e-3 * (1 + std::abs(gain)));
+    const double error = standard_error(rewards * excess - (2 * sum < limit * (limit - 1) * largest * largest ? 1 : 0) *
+                                                               (needs.hidden_states ? 2 * tv : excess.abs()));
+    EXPECT_NEAR(row.at("certificate/standard_error").get<double>(), error, 1e-3 * (1 + error));
+    EXPECT_EQ(row.at("certificate/divergence"), needs.hidden_states ? "full_tv"
+                                                : needs.top_k > 0   ? "topk_tv"
+                                                                    : "binary_tv");
+  }
+
+ private:
+  Tensor top(int64_t k) const { return std::get<1>(mu_.topk(std::min(k, mu_.size(1)), 1)); }
+
+  /// Of the mean over sequences of their sums of these: prompts are what is independent, all with as many completions.
+  double standard_error(const Tensor& tokens) const {
+    std::map<int64_t, double> of_prompt;
+    const double* token = tokens.const_data_ptr<double>();
+    for (const Rollout& rollout : run_.rollouts())
+      for (size_t t = 0; t < rollout.tokens.size(); ++t) of_prompt[rollout.prompt] += *token++;
+    const double prompts = static_cast<double>(of_prompt.size()), mean = tokens.sum().item<double>() / prompts;
+    double squares = 0;
+    for (const auto& [prompt, sum] : of_prompt) squares += (sum - mean) * (sum - mean);
+    const double completions = static_cast<double>(run_.rollouts().size()) / prompts;
+    return std::sqrt(squares / (prompts - 1) / prompts) / completions;
+  }
+
+  /// The mean reward of the other completions of the same prompt.
+  double others_reward(size_t i) const {
+    double sum = 0, count = 0;
+    for (size_t j = 0; j < run_.rollouts().size(); ++j) {
+      if (j == i || run_.rollouts()[j].prompt != run_.rollouts()[i].prompt) continue;
+      sum += run_.rollouts()[j].reward;
+      count += 1;
+    }
+    return sum / count;
+  }
+
+  Tensor total_variation(const Tensor& pi) const { return (mu_.exp() - pi.detach().exp()).abs().sum(1) / 2; }
+
+  /// What a token counts for, by the words' meanings.
+  Tensor aggregation_weights() const {
+    const std::string& kind = run_.objective().method.aggregation;
+    const double sequences = static_cast<double>(run_.rollouts().size()),
+                 tokens = static_cast<double>(targets_.numel());
+    return at_tokens(run_, [&](size_t i) {
+      if (kind == "token_mean") return 1 / tokens;
+      if (kind == "seq_mean_token_mean") return 1 / sequences / static_cast<double>(run_.rollouts()[i].tokens.size());
+      if (kind == "seq_mean_token_sum") return 1 / sequences;
+      return 1 / sequences / static_cast<double>(run_.completion_limit());
+    });
+  }
+
+  const StepByStep& run_;
+  Tensor targets_, mu_, old_logp_, reference_logp_;
+};
+
+/// What a row of metrics says of the gradients of a step's updates.
+void expect_norms(const Json& row, const std::vector<double>& norms, double max_grad_norm) {
+  const double count = static_cast<double>(norms.size()),
+               mean = std::accumulate(norms.begin(), norms.end(), 0.0) / count;
+  const double most = *std::max_element(norms.begin(), norms.end());
+  const auto clipped = std::count_if(norms.begin(), norms.end(), [&](double norm) { return norm > max_grad_norm; });
+  EXPECT_NEAR(row.at("optimizer/grad_norm").get<double>(), mean, 1e-4 * mean);
+  EXPECT_NEAR(row.at("optimizer/grad_norm_max").get<double>(), most, 1e-4 * most);
+  EXPECT_EQ(row.at("optimizer/grad_clipped").get<double>(), static_cast<double>(clipped) / count);
+}
+
+/// Three steps of two updates each: every update's gradient of every parameter is autograd's, and the trainer's weights
+/// after each step are those of the updates that were checked, to the bit.
+void expect_steps_of_autograd(const Config& config) {
+  Console console(stderr);
+  const auto trainer = Trainer::start(config, /*replace=*/true, console);
+  // The trainer's reference are the weights it starts with; those of the warm model come after.
+  StepByStep run(config, warm_model(), /*reference=*/trainer->model());
+  copy_weights(warm_model(), trainer->model());
+  if (trainer->critic() && trainer->critic()->body) copy_weights(*run.critic().critic().body, *trainer->critic()->body);
+  double moved = 0;
+  for (int step = 0; step < 3; ++step) {
+    run.begin_step();
+    const PlainPolicy plain(run);
+    std::vector<double> norms;  // of each update's gradient, by autograd
+    for (int64_t epoch = 0; epoch < config.train.epochs; ++epoch) {
+      const Gradients got = run.gradients(config.train.tokens_per_batch), want = plain.gradients();
+      double squares = 0;
+      for (const auto& [name, gradient] : got) {
+        squares += want.at(name).square().sum().item<double>();
+        EXPECT_LE(relative_difference(gradient, want.at(name)), 1e-4) << name << ", step " << step << "." << epoch;
+        moved += want.at(name).norm().item<double>();
+      }
+      norms.push_back(std::sqrt(squares));
+      run.update();
+    }
+    const Json row = trainer->step();
+    expect_norms(row, norms, config.optimizer.max_grad_norm);
+    for (const char* key : {"optimizer/grad_norm", "policy/entropy", "trust_region/masked", "ratio/mean"})
+      EXPECT_TRUE(std::isfinite(row.at(key).get<double>())) << key;
+    EXPECT_EQ(row.at("skipped_steps"), 0);
+    plain.expect_certificate(row);
+    const std::vector<NamedTensor> trained = trainer->model().parameters(), checked = run.model().parameters();
+    for (size_t i = 0; i < trained.size(); ++i)
+      ASSERT_TRUE(at::equal(trained[i].value, checked[i].value)) << trained[i].name << ", step " << step;
+  }
+  EXPECT_GT(moved, 1);  // or all advantages were 0 and nothing was tested
+  remove_tree(config.run.dir);
+}
+
+TEST(EveryMethod, FollowsTheGradientOfPlainAutogradOnFullLogits) {
+  for (const Method& row : methods()) {
+    SCOPED_TRACE(row.name);
+    expect_steps_of_autograd(tiny_run(row.name));
+  }
+}
+
+TEST(EveryMethod, FollowsItWithAnotherKAndWithThePublishedDelta) {
+  const auto run_with = [](const char* method, const char* parameter) {
+    SCOPED_TRACE(std::string(method) + " " + parameter);
+    Config config = tiny_run(method);
+    config.objective.parameters = {parameter};
+    expect_steps_of_autograd(config);
+  };
+  run_with("dppo_topk_tv", "k=3");
+  run_with("drpo_topk_kl", "k=1");
+  run_with("dppo_topk_kl", "k=64");  // more than the vocabulary has
+  run_with("drpo", "delta=12.5");
+  run_with("minimal_mask", "anchor=recomputed");
+}
+
+TEST(EveryMethod, FollowsItWithAPullToTheReferenceAndAnEntropyBonus) {
+  for (const char* estimator : {"k1", "k2", "k3"}) {
+    SCOPED_TRACE(estimator);
+    Config config = tiny_run("dppo_tv");
+    config.reference.kl_coefficient = 0.05;
+    config.reference.estimator = estimator;
+    config.objective.entropy_coefficient = 0.02;
+    config.rollout.temperature = 0.9;
+    expect_steps_of_autograd(config);
+  }
+  Config batch = tiny_run("m2po");  // a wider scope goes another way through the head
+  batch.reference.kl_coefficient = 0.05;
+  batch.objective.entropy_coefficient = 0.02;
+  expect_steps_of_autograd(batch);
+}
+
+/// At equal parameters and with exact sampling pi is mu, so what compares the two must find nothing: top-K ids, hidden
+/// states, the sampler's head and the recomputed log-probabilities all have to arrive at the right token for that.
+TEST(EveryMethod, SeesNoDivergenceBeforeTheFirstUpdate) {
+  Console console(stderr);
+  for (const char* method :
+       {"dppo_tv", "dppo_kl", "dppo_topk_tv", "dppo_topk_kl", "dppo_full_tv", "dppo_full_kl", "minirl", "tvpo"}) {
+    SCOPED_TRACE(method);
+    Config config = tiny_run(method);
+    config.rollout.weights = "exact";
+    config.train.epochs = 1;  // one update: everything is measured before it
+    const auto trainer = Trainer::start(config, /*replace=*/true, console);
+    const Json metrics = trainer->step();
+    EXPECT_LT(metrics["trust_region/divergence_max"].get<double>(), 1e-5);
+    EXPECT_EQ(metrics["trust_region/masked"].get<double>(), 0.0);
+    remove_tree(config.run.dir);
+  }
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,131 @@
+#include "keel/train/update/gradients.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/reference_model.h"
+#include "tests/support/tiny_rollouts.h"
+
+namespace keel {
+namespace {
+
+/// Eight sequences of three prompts: unequal lengths, completions of one token and of none.
+class GradientsTest : public testing::TestWithParam<bool> {
+ protected:
+  GradientsTest() {
+    for (size_t i = 0; i < completions_.size(); ++i)
+      sequences_.push_back({prompts_[prompt_of_[i]].tokens, completions_[i], prompt_of_[i]});
+  }
+
+  HeadCoefficients coefficients(const PackedBatch& batch, int64_t begin, int64_t end) const {
+    const auto rows = [&](const std::vector<double>& values) {
+      return repeat_per_target(batch, values).narrow(0, begin, end - begin);
+    };
+    return {rows(weights_), rows(entropy_weights_)};
+  }
+
+  /// The gradients of all sequences, cut into runs of `at_once` sequences, each packed.
+  std::map<std::string, Tensor> packed_gradients(int64_t at_once, int64_t max_tokens, Scope scope) const {
+    const CausalLm model = tiny_model(config_);
+    for (size_t begin = 0; begin < sequences_.size(); begin += at_once) {
+      const std::span<const TrainingSequence> run(sequences_.data() + begin, at_once);
+      for (PackedBatch batch : pack(run, max_tokens, at::kCPU)) {
+        for (int64_t& sequence : batch.sequences) sequence += static_cast<int64_t>(begin);
+        accumulate_gradients(model, batch, temperature_, scope, [&](const TokenStats&, int64_t first, int64_t last) {
+          return coefficients(batch, first, last);
+        });
+      }
+    }
+    std::map<std::string, Tensor> result;
+    for (const NamedTensor& parameter : model.parameters()) result[parameter.name] = parameter.value.grad();
+    return result;
+  }
+
+  std::vector<int64_t> whole(size_t i) const {
+    std::vector<int64_t> text(sequences_[i].prompt.begin(), sequences_[i].prompt.end());
+    text.insert(text.end(), completions_[i].begin(), completions_[i].end());
+    return text;
+  }
+
+  ModelConfig config_ = tiny_config(6, 2, /*tied=*/GetParam());
+  double temperature_ = 0.8;
+  std::vector<Prompt> prompts_ = tiny_prompts();
+  std::vector<int64_t> prompt_of_{0, 0, 0, 2, 2, 0, 4, 4};
+  std::vector<std::vector<int32_t>> completions_{{3, 4, 5, 2},       {6},     {},     {10, 9, 2},
+                                                 {3, 3, 3, 3, 3, 2}, {0, 10}, {5, 2}, {7}};
+  std::vector<double> weights_{1, -0.5, 3, 0.25, -1.5, 2, 0, 0.75}, entropy_weights_{0.1, 0, 0, 0.2, -0.3, 0, 0.1, 0.4};
+  std::vector<TrainingSequence> sequences_;
+};
+
+TEST_P(GradientsTest, OfPackedSequencesEqualAutogradThroughEachSequenceAlone) {
+  const ReferenceModel reference(tiny_model(config_));
+  for (size_t i = 0; i < sequences_.size(); ++i) {
+    const Tensor logps = reference.log_probabilities(whole(i), temperature_);
+    for (size_t t = 0; t < completions_[i].size(); ++t) {
+      const Tensor row = logps[sequences_[i].prompt.size() + t - 1];
+      (-weights_[i] * row[completions_[i][t]] + entropy_weights_[i] * (row.exp() * row).sum()).backward({}, true);
+    }
+  }
+  for (const auto& [name, gradient] : packed_gradients(8, 1000, Scope::kToken))
+    EXPECT_LT(relative_difference(gradient, reference.at(name).grad()), 5e-6) << name;
+}
+
+TEST_P(GradientsTest, DoNotDependOnHowTheUpdateIsCut) {
+  const std::map<std::string, Tensor> want = packed_gradients(8, 1000, Scope::kToken);
+  const auto expect_equal = [&](const std::map<std::string, Tensor>& got, const std::string& cut) {
+    std::vector<Tensor> all_got, all_want;
+    for (const auto& [name, gradient] : got) {
+      // One parameter's gradient may be a small difference of large numbers, and float32 has 6e-8.
+      EXPECT_LT(relative_difference(gradient, want.at(name)), 1e-5) << name << ", " << cut;
+      all_got.push_back(gradient.flatten());
+      all_want.push_back(want.at(name).flatten());
+    }
+    EXPECT_LT(relative_difference(at::cat(all_got), at::cat(all_want)), 1e-6) << cut;
+  };
+  for (const int64_t at_once : {4, 2, 1})
+    expect_equal(packed_gradients(at_once, 1000, Scope::kToken), std::to_string(at_once) + " sequences at once");
+  for (const int64_t max_tokens : {1, 12, 20})
+    expect_equal(packed_gradients(8, max_tokens, Scope::kToken), std::to_string(max_tokens) + " tokens at once");
+  expect_equal(packed_gradients(8, 1000, Scope::kSequence), "sequence scope");
+}
+
+TEST_P(GradientsTest, StatisticsEqualThoseOfEachSequenceAlone) {
+  const CausalLm model = tiny_model(config_);
+  const ReferenceModel reference(model);
+  std::vector<double> logp, entropy;
+  for (size_t i = 0; i < sequences_.size(); ++i) {
+    const Tensor logps = reference.log_probabilities(whole(i), temperature_).detach();
+    for (size_t t = 0; t < completions_[i].size(); ++t) {
+      const Tensor row = logps[sequences_[i].prompt.size() + t - 1];
+      logp.push_back(row[completions_[i][t]].item<double>());
+      entropy.push_back(-(row.exp() * row).sum().item<double>());
+    }
+  }
+  const std::vector<PackedBatch> batches = pack(sequences_, 1000, at::kCPU);
+  ASSERT_EQ(batches.size(), 1u);
+  const TokenStats stats = token_statistics(model, batches[0], temperature_);
+  EXPECT_LT(largest_difference(stats.logp, at::tensor(logp, at::kDouble)), 1e-5);
+  EXPECT_LT(largest_difference(stats.entropy, at::tensor(entropy, at::kDouble)), 1e-5);
+  EXPECT_FALSE(stats.logp.requires_grad());
+}
+
+TEST_P(GradientsTest, OfABatchWithoutTargetsAreZero) {
+  const CausalLm model = tiny_model(config_);
+  const std::vector<TrainingSequence> nothing{sequences_[2]};
+  const std::vector<PackedBatch> batches = pack(nothing, 1000, at::kCPU);
+  ASSERT_EQ(batches.size(), 1u);
+  EXPECT_EQ(token_statistics(model, batches[0], 1.0).logp.size(0), 0);
+  accumulate_gradients(model, batches[0], 1.0, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
+    return HeadCoefficients{at::ones_like(stats.logp), {}};
+  });
+  for (const NamedTensor& parameter : model.parameters())
+    if (parameter.value.grad().defined()) {
+      EXPECT_EQ(parameter.value.grad().abs().max().item<double>(), 0) << parameter.name;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(WithHead, GradientsTest, testing::Bool(),
+                         [](const auto& test) { return test.param ? "Tied" : "Untied"; });
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,165 @@
+#include "keel/train/update/optimizer.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/support/errors.h"
+#include "tests/support/tensors.h"
+
+namespace keel {
+namespace {
+
+/// A matrix and a vector, and three rounds of gradients for them.
+struct Weights {
+  Tensor matrix = at::tensor({0.5f, -0.25f, 1.0f, 2.0f}).view({2, 2}).requires_grad_();
+  Tensor vector = at::tensor({1.0f, -1.0f}).requires_grad_();
+
+  std::vector<NamedTensor> named() const { return {{"vector", vector}, {"matrix", matrix}}; }
+  void set_gradients(size_t round) const {
+    static const std::vector<std::vector<float>> matrices{{3, 0, 0, -4}, {0.25, -0.5, 0.125, 0.5}, {-1, 2, 0.5, 1}};
+    static const std::vector<std::vector<float>> vectors{{12, 0}, {0, 0.25}, {1.5, -3}};
+    matrix.mutable_grad().copy_(at::tensor(matrices[round]).view({2, 2}));
+    vector.mutable_grad().copy_(at::tensor(vectors[round]));
+  }
+};
+
+const OptimizerOptions kOptions{.beta1 = 0.8, .beta2 = 0.9, .eps = 1e-3, .weight_decay = 0.3, .max_grad_norm = 1.0};
+const std::vector<double> kLearningRates{0.1, 0.05, 0.2};
+
+std::vector<NamedTensor> copy_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> result;
+  for (const NamedTensor& tensor : tensors) result.push_back({tensor.name, tensor.value.detach().clone()});
+  return result;
+}
+
+void expect_bitwise(const std::vector<NamedTensor>& got, const std::vector<NamedTensor>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].name, want[i].name);
+    EXPECT_TRUE(got[i].value.equal(want[i].value)) << got[i].name;
+  }
+}
+
+// Made with torch.optim.AdamW of PyTorch 2.13 in float64: the matrix with weight_decay=0.3, the vector with 0; before
+// each step all gradients were multiplied by 1 / norm where their joint norm was above 1.
+TEST(Optimizer, TakesTheStepsOfTorchsAdamWWithClippingAndDecayOfMatricesOnly) {
+  const Weights weights;
+  Optimizer optimizer(weights.named(), kOptions);
+  const std::vector<double> norms{13.0, 0.8003905296791061, 4.183300132670378};
+  const std::vector<std::vector<double>> matrices{
+      {0.3854314636574842, -0.2425, 0.97, 2.039676052828308},
+      {0.3297799049109555, -0.20067874104762576, 0.9175785927477386, 1.99233319750863},
+      {0.27309193072599525, -0.20424594100813995, 0.6882966261928802, 1.7734743317681945}};
+  const std::vector<std::vector<double>> vectors{
+      {0.9001082160992259, -1.0}, {0.8678708189498385, -1.038079070804003}, {0.7265582423038763, -0.9458975937621077}};
+  for (size_t round = 0; round < 3; ++round) {
+    weights.set_gradients(round);
+    const Optimizer::Outcome outcome = optimizer.step(kLearningRates[round]);
+    EXPECT_FALSE(outcome.skipped);
+    EXPECT_EQ(outcome.clipped, norms[round] > 1);
+    EXPECT_NEAR(outcome.grad_norm, norms[round], 1e-6 * norms[round]);
+    EXPECT_LT(largest_difference(weights.matrix, at::tensor(matrices[round], at::kDouble).view({2, 2})), 1e-6) << round;
+    EXPECT_LT(largest_difference(weights.vector, at::tensor(vectors[round], at::kDouble)), 1e-6) << round;
+    EXPECT_EQ(weights.matrix.grad().abs().max().item<double>(), 0) << "gradients are cleared";
+    EXPECT_EQ(weights.vector.grad().abs().max().item<double>(), 0);
+  }
+}
+
+TEST(Optimizer, SkipsAnUpdateWhoseGradientIsNotFiniteAndChangesNothing) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float poison : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
+    const Weights weights, clean;
+    Optimizer optimizer(weights.named(), kOptions), undisturbed(clean.named(), kOptions);
+    for (const Weights* w : {&weights, &clean}) w->set_gradients(0);
+    optimizer.step(0.1);
+    undisturbed.step(0.1);
+    const std::vector<NamedTensor> before = copy_of(weights.named()), state = copy_of(optimizer.state());
+
+    weights.set_gradients(1);
+    weights.vector.mutable_grad()[1] = poison;
+    const Optimizer::Outcome outcome = optimizer.step(0.1);
+    EXPECT_TRUE(outcome.skipped);
+    EXPECT_FALSE(std::isfinite(outcome.grad_norm));
+    expect_bitwise(weights.named(), before);
+    expect_bitwise(optimizer.state(), state);
+    EXPECT_EQ(weights.vector.grad().abs().sum().item<double>(), 0) << "the poison must not stay";
+
+    // What follows is as if the skipped update had never been.
+    for (const Weights* w : {&weights, &clean}) w->set_gradients(2);
+    optimizer.step(0.1);
+    undisturbed.step(0.1);
+    expect_bitwise(weights.named(), clean.named());
+    expect_bitwise(optimizer.state(), undisturbed.state());
+  }
+}
+
+TEST(GradientNorms, AreToldByMeanMaximumAndShareOfClippedUpdates) {
+  GradientNorms norms;
+  Json row = Json::object();
+  norms.write("optimizer", row);
+  EXPECT_TRUE(row.empty());
+  norms.add({.grad_norm = 0.5});
+  norms.add({.grad_norm = 4, .clipped = true});
+  norms.add({.grad_norm = std::numeric_limits<double>::infinity(), .skipped = true});
+  norms.add({.grad_norm = 1.5, .clipped = true});
+  norms.write("optimizer", row);
+  EXPECT_EQ(
+      row, (Json{{"optimizer/grad_norm", 2.0}, {"optimizer/grad_norm_max", 4.0}, {"optimizer/grad_clipped", 2.0 / 3}}));
+}
+
+TEST(Optimizer, GoesOnToTheSameBitsFromASavedState) {
+  const Weights straight, resumed;
+  Optimizer one(straight.named(), kOptions);
+  for (size_t round = 0; round < 2; ++round) {
+    straight.set_gradients(round);
+    one.step(kLearningRates[round]);
+  }
+  Optimizer other(resumed.named(), kOptions);
+  {
+    const at::NoGradGuard no_grad;
+    resumed.matrix.copy_(straight.matrix);
+    resumed.vector.copy_(straight.vector);
+  }
+  other.load(copy_of(one.state()), "here");
+  expect_bitwise(other.state(), one.state());
+  for (const Weights* w : {&straight, &resumed}) w->set_gradients(2);
+  one.step(0.2);
+  other.step(0.2);
+  expect_bitwise(resumed.named(), straight.named());
+  expect_bitwise(other.state(), one.state());
+}
+
+TEST(Optimizer, NamesItsStateAfterTheParametersAndRefusesThatOfAnotherModel) {
+  const Weights weights;
+  Optimizer optimizer(weights.named(), kOptions);
+  std::vector<NamedTensor> state = copy_of(optimizer.state());
+  std::vector<std::string> names;
+  for (const NamedTensor& tensor : state) names.push_back(tensor.name);
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"matrix.first_moment", "matrix.second_moment", "matrix.updates",
+                                             "vector.first_moment", "vector.second_moment", "vector.updates"}));
+  const std::string lost = state[1].name;
+  state[1].value = at::zeros({3, 3});
+  const std::string misshapen = error_of(3, [&] { optimizer.load(state, "step-7/optimizer.safetensors"); });
+  state.erase(state.begin() + 1);
+  const std::string missing = error_of(3, [&] { optimizer.load(state, "step-7/optimizer.safetensors"); });
+  for (const std::string& message : {misshapen, missing}) {
+    EXPECT_NE(message.find(lost), std::string::npos) << message;
+    EXPECT_NE(message.find("step-7/optimizer.safetensors"), std::string::npos) << message;
+  }
+}
+
+TEST(OptimizerOptions, RaiseTheLearningRateLinearlyAndThenHoldIt) {
+  const OptimizerOptions options{.lr = 8.0, .warmup_updates = 4};
+  EXPECT_EQ(options.lr_at(0), 2);
+  EXPECT_EQ(options.lr_at(1), 4);
+  EXPECT_EQ(options.lr_at(3), 8);
+  EXPECT_EQ(options.lr_at(4), 8);
+  EXPECT_EQ(options.lr_at(1000), 8);
+  EXPECT_EQ(OptimizerOptions{.lr = 3.0}.lr_at(0), 3);
+}
+
+}  // namespace
+}  // namespace keel

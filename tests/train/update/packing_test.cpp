@@ -1,0 +1,114 @@
+#include "keel/train/update/packing.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.h"
+
+namespace keel {
+namespace {
+
+using Tokens = std::vector<int32_t>;
+using Numbers = std::vector<double>;
+
+/// Sequences with tokens of their own, so that spans have something to point at.
+struct Sequences {
+  struct Text {
+    Tokens prompt, completion;
+    int64_t prompt_key;
+  };
+  explicit Sequences(std::vector<Text> all) : texts(std::move(all)) {
+    for (const Text& text : texts) spans.push_back({text.prompt, text.completion, text.prompt_key});
+  }
+  std::vector<Text> texts;
+  std::vector<TrainingSequence> spans;
+};
+
+std::vector<std::vector<int64_t>> rows_of(const std::vector<Segment>& segments) {
+  std::vector<std::vector<int64_t>> result;
+  for (const Segment& s : segments) result.push_back({s.begin, s.length, s.prefix_begin, s.prefix_length});
+  return result;
+}
+
+TEST(Pack, LaysThreeCompletionsOfTwoPromptsEndToEnd) {
+  const Sequences sequences({{{1, 3, 4}, {5, 6, 2}, 0}, {{1, 3, 4}, {7}, 0}, {{1, 8}, {9, 2}, 6}});
+  const std::vector<PackedBatch> batches = pack(sequences.spans, 100, at::kCPU);
+  ASSERT_EQ(batches.size(), 1u);
+  const PackedBatch& batch = batches[0];
+  // The first prompt stands once; the last token of a completion predicts nothing and is not there.
+  EXPECT_EQ(to_vector(batch.tokens), (Numbers{1, 3, 4, 5, 6, 1, 8, 9}));
+  EXPECT_EQ(to_vector(batch.positions), (Numbers{0, 1, 2, 3, 4, 0, 1, 2}));
+  EXPECT_EQ(to_vector(batch.rows), (Numbers{2, 3, 4, 2, 6, 7}));
+  EXPECT_EQ(to_vector(batch.targets), (Numbers{5, 6, 2, 7, 9, 2}));
+  EXPECT_EQ(batch.sequences, (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(batch.lengths, (std::vector<int64_t>{3, 1, 2}));
+  EXPECT_EQ(batch.target_count(), 6);
+  EXPECT_EQ(rows_of(batch.segments),
+            (std::vector<std::vector<int64_t>>{{0, 3, 0, 0}, {3, 2, 0, 3}, {5, 0, 0, 3}, {5, 2, 0, 0}, {7, 1, 5, 2}}));
+}
+
+TEST(Pack, FindsThePromptAgainWhenGroupsAreInterleaved) {
+  const Sequences sequences({{{1, 3}, {4, 5}, 0}, {{1}, {6, 7}, 1}, {{1, 3}, {8, 9}, 0}});
+  const std::vector<PackedBatch> batches = pack(sequences.spans, 100, at::kCPU);
+  ASSERT_EQ(batches.size(), 1u);
+  EXPECT_EQ(to_vector(batches[0].tokens), (Numbers{1, 3, 4, 1, 6, 8}));
+  EXPECT_EQ(to_vector(batches[0].positions), (Numbers{0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(to_vector(batches[0].rows), (Numbers{1, 2, 3, 4, 1, 5}));
+}
+
+TEST(Pack, DoesNotConfuseEqualPromptsOfDifferentKeys) {
+  const Sequences sequences({{{1, 3}, {4}, 0}, {{1, 3}, {4}, 1}});
+  EXPECT_EQ(pack(sequences.spans, 100, at::kCPU)[0].tokens.size(0), 4);
+}
+
+TEST(Pack, FillsABatchUpToTheLimitAndRepeatsThePromptInTheNextOne) {
+  // The prompt takes 3 tokens and each completion 2 more: two of them are 7, the third would make 9.
+  const Sequences sequences({{{1, 3, 4}, {5, 6, 2}, 0}, {{1, 3, 4}, {7, 8, 2}, 0}, {{1, 3, 4}, {9, 5, 2}, 0}});
+  for (const auto& [limit, sizes] : {std::pair<int64_t, std::vector<int64_t>>{9, {9}},
+                                     {8, {7, 5}},
+                                     {7, {7, 5}},
+                                     {6, {5, 5, 5}},
+                                     {5, {5, 5, 5}},
+                                     {1, {5, 5, 5}}}) {
+    const std::vector<PackedBatch> batches = pack(sequences.spans, limit, at::kCPU);
+    std::vector<int64_t> got;
+    std::vector<int64_t> order;
+    Numbers targets;
+    for (const PackedBatch& batch : batches) {
+      got.push_back(batch.tokens.size(0));
+      EXPECT_TRUE(got.back() <= limit || batch.sequences.size() == 1);
+      order.insert(order.end(), batch.sequences.begin(), batch.sequences.end());
+      const Numbers mine = to_vector(batch.targets);
+      targets.insert(targets.end(), mine.begin(), mine.end());
+    }
+    EXPECT_EQ(got, sizes) << limit;
+    EXPECT_EQ(order, (std::vector<int64_t>{0, 1, 2})) << limit;
+    EXPECT_EQ(targets, (Numbers{5, 6, 2, 7, 8, 2, 9, 5, 2})) << limit;
+  }
+}
+
+TEST(Pack, KeepsEmptyCompletionsWithoutTargets) {
+  const Sequences sequences({{{1, 3}, {}, 0}, {{1, 3}, {4}, 0}, {{1, 5}, {}, 1}});
+  const std::vector<PackedBatch> batches = pack(sequences.spans, 100, at::kCPU);
+  ASSERT_EQ(batches.size(), 1u);
+  EXPECT_EQ(to_vector(batches[0].tokens), (Numbers{1, 3, 1, 5}));
+  EXPECT_EQ(to_vector(batches[0].rows), (Numbers{1}));
+  EXPECT_EQ(batches[0].lengths, (std::vector<int64_t>{0, 1, 0}));
+  EXPECT_TRUE(pack({}, 100, at::kCPU).empty());
+}
+
+TEST(PerTargetValues, FollowTheOrderOfTheBatchsTargets) {
+  const Sequences sequences({{{1}, {4, 5}, 0}, {{1}, {6}, 0}, {{1}, {7, 8, 9}, 0}});
+  const std::vector<float> first{1, 2}, second{3}, third{4, 5, 6};
+  Numbers repeated, gathered;
+  for (const PackedBatch& batch : pack(sequences.spans, 3, at::kCPU)) {
+    const std::vector<double> per_sequence{0.5, -1.5, 2.5};
+    for (const double x : to_vector(repeat_per_target(batch, per_sequence))) repeated.push_back(x);
+    for (const double x : to_vector(gather_targets(batch, {first, second, third}))) gathered.push_back(x);
+  }
+  EXPECT_EQ(repeated, (Numbers{0.5, 0.5, -1.5, 2.5, 2.5, 2.5}));
+  EXPECT_EQ(gathered, (Numbers{1, 2, 3, 4, 5, 6}));
+}
+
+}  // namespace
+}  // namespace keel

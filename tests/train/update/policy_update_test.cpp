@@ -1,0 +1,110 @@
+#include "keel/train/update/policy_update.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+
+#include "tests/support/tensors.h"
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+struct Update {
+  Tensor gradient;            // all parameters' one after the other
+  Tensor keep, coefficients;  // of every token, in the order of the rollouts
+};
+
+Update update_of(StepByStep& run, int64_t tokens_per_batch) {
+  std::vector<Tensor> keep, coefficients, gradient;
+  for (const auto& [name, value] : run.gradients(tokens_per_batch, [&](const DecidedTokens& tokens) {
+         keep.push_back(tokens.decision.keep);
+         coefficients.push_back(tokens.decision.coefficient);
+       }))
+    gradient.push_back(value.flatten());
+  return {at::cat(gradient), at::cat(keep), at::cat(coefficients)};
+}
+
+/// Scopes of token, sequence and update: a group's and an update's tokens lie in several batches, a sequence's in one.
+TEST(PolicyUpdate, HasTheSameGradientHoweverItIsCutIntoBatches) {
+  int masked = 0;
+  for (const Method& row : methods()) {
+    SCOPED_TRACE(row.name);
+    Config config = tiny_run(row.name);
+    config.reference.kl_coefficient = 0.01;
+    config.objective.entropy_coefficient = 0.01;
+    StepByStep run(config, warm_model(), warm_model());
+    run.begin_step();
+    for (int i = 0; i < 2; ++i) {  // far enough from the sampler for tokens to be held back
+      run.gradients(100000);
+      run.update();
+    }
+    const Update whole = update_of(run, 100000);
+    masked += whole.keep.all().item<bool>() ? 0 : 1;
+    if (requirements(row.region).scope == Scope::kBatch) {
+      EXPECT_FALSE(whole.keep.all().item<bool>()) << "nothing was decided about the update as a whole";
+    }
+    for (const int64_t tokens_per_batch : {1, 30, 60}) {
+      const Update cut = update_of(run, tokens_per_batch);
+      EXPECT_TRUE(at::equal(cut.keep, whole.keep)) << tokens_per_batch;
+      EXPECT_LT(relative_difference(cut.coefficients, whole.coefficients), 1e-4) << tokens_per_batch;
+      EXPECT_LT(relative_difference(cut.gradient, whole.gradient), 1e-5) << tokens_per_batch;
+    }
+  }
+  EXPECT_GT(masked, 20);
+}
+
+TEST(PolicyUpdate, PullsBlockedTokensToTheReferenceLikeAllOthers) {
+  Config config = tiny_run("dppo_tv");
+  config.objective.delta = 1e-6;  // nearly everything that leads away is blocked
+  config.reference.kl_coefficient = 0.5;
+  config.reference.estimator = "k2";
+  StepByStep run(config, warm_model(), warm_model());
+  run.begin_step();
+  run.gradients(1000);
+  run.update();
+  int64_t blocked = 0;
+  run.gradients(1000, [&](const DecidedTokens& tokens) {
+    std::vector<float> reference;
+    for (const Rollout& rollout : run.rollouts())
+      reference.insert(reference.end(), rollout.reference_logp.begin(), rollout.reference_logp.end());
+    const Tensor d = tokens.policy.logp - at::tensor(reference), held = tokens.decision.keep.logical_not();
+    blocked += held.sum().item<int64_t>();
+    // -beta d for k2, and nothing of the method's own.
+    EXPECT_LT(largest_difference(tokens.decision.coefficient.masked_select(held), d.masked_select(held) * -0.5), 1e-6);
+    EXPECT_LT(largest_difference(tokens.reference_kl, d * d / 2), 1e-6);
+  });
+  EXPECT_GT(blocked, 10);
+}
+
+/// Scopes of token, sequence and update again: pi/mu of three tokens, and with a reference ref/pi of two.
+TEST(PolicyUpdate, CountsEachClampOnceHoweverItIsCutIntoBatches) {
+  for (const char* method : {"pg", "dppo_tv", "vespo", "tvpo"}) {
+    for (const double kl_coefficient : {0.0, 0.01}) {
+      Config config = tiny_run(method);
+      config.reference.kl_coefficient = kl_coefficient;
+      StepByStep run(config, warm_model(), warm_model());
+      run.begin_step();
+      std::vector<Rollout> rollouts = run.rollouts();
+      for (const size_t far : {0, 5, 11}) rollouts[far].behavior_logp[0] = -80;
+      for (const size_t far : {3, 5})
+        if (kl_coefficient > 0) rollouts[far].reference_logp[0] = -80;
+      std::vector<int64_t> all(rollouts.size());
+      std::iota(all.begin(), all.end(), 0);
+      for (const int64_t tokens_per_batch : {1, 60, 100000}) {
+        int64_t clamped = 0;
+        accumulate_policy_gradients(
+            run.model(), run.objective(), run.temperature(), tokens_per_batch,
+            {run.prompts(), rollouts, run.advantage(), run.old().head().detach()}, all,
+            [&](const DecidedTokens& tokens) { clamped += tokens.decision.clamped.item<int64_t>(); });
+        EXPECT_EQ(clamped, (std::string(method) == "pg" ? 0 : 3) + (kl_coefficient > 0 ? 2 : 0))
+            << method << " " << tokens_per_batch;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace keel

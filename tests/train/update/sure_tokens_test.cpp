@@ -1,0 +1,55 @@
+// A network that is sure of almost every token: at equal weights nothing may be infinitely far from anything.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.h"
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+/// The warm network with its logits scaled up.
+CausalLm sure_model(double scale) {
+  CausalLm model = copy_of(warm_model());
+  const at::NoGradGuard no_grad;
+  model.head().mul_(scale);
+  return model;
+}
+
+TEST(SureTokens, AreNotInfinitelyFarFromThemselves) {
+  for (const char* method : {"trm_max", "trm_avg", "dppo_kl", "dppo_topk_kl", "dppo_full_kl"}) {
+    for (const double scale : {4.0, 16.0}) {
+      Config config = tiny_run(method);
+      config.rollout.weights = "exact";
+      const CausalLm model = sure_model(scale);
+      StepByStep run(config, model, model);
+      run.begin_step();
+      int64_t sure = 0;
+      run.gradients(60, [&](const DecidedTokens& tokens) {
+        sure += (tokens.policy.other_logp < -18).sum().item<int64_t>();
+        EXPECT_TRUE(tokens.decision.keep.all().item<bool>()) << method << " " << scale;
+        EXPECT_LT(tokens.decision.divergence.max().item<double>(), 1e-4) << method << " " << scale;
+      });
+      if (scale == 16) {
+        EXPECT_GT(sure, 10) << method;  // 1 - p below 1e-8, which float32 has no room for beside 1
+      }
+    }
+  }
+}
+
+TEST(SureTokens, KeepTheirOthersWithTheRecomputedAnchor) {
+  Config config = tiny_run("dppo_kl");
+  config.objective.anchor = "recomputed";
+  const CausalLm model = sure_model(16);
+  StepByStep run(config, model, model);
+  run.begin_step();
+  for (const Rollout& rollout : run.rollouts()) EXPECT_EQ(rollout.recomputed_other_logp.size(), rollout.tokens.size());
+  run.gradients(60, [&](const DecidedTokens& tokens) {
+    EXPECT_LT(largest_difference(tokens.policy.old_other_logp, tokens.policy.other_logp), 1e-3);
+    EXPECT_TRUE(tokens.decision.keep.all().item<bool>());
+  });
+}
+
+}  // namespace
+}  // namespace keel

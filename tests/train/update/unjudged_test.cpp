@@ -1,0 +1,127 @@
+#include "keel/train/update/unjudged.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.h"
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+using testing::ElementsAre;
+
+Rollout rollout(int64_t prompt, std::optional<double> reward, size_t tokens) {
+  Rollout result;
+  result.prompt = prompt;
+  result.tokens.resize(tokens);
+  result.values.resize(tokens);
+  result.reward = reward.value_or(0);
+  result.judged = reward.has_value();
+  return result;
+}
+
+/// A group of which two were judged, and one of which one was.
+std::vector<Rollout> partly_judged() {
+  return {rollout(0, 1, 1),  rollout(0, std::nullopt, 5), rollout(0, 0, 1), rollout(0, std::nullopt, 2),
+          rollout(1, {}, 3), rollout(1, {}, 1),           rollout(1, 2, 2), rollout(1, {}, 1)};
+}
+
+TEST(Unjudged, AreLeftOutAndTheOthersCloseRanks) {
+  std::vector<Rollout> rollouts = partly_judged();
+  const auto now = leave_out_unjudged(rollouts);
+  ASSERT_EQ(rollouts.size(), 3u);
+  EXPECT_EQ(rollouts[2].reward, 2);
+  EXPECT_THAT(now, ElementsAre(0, std::nullopt, 1, std::nullopt, std::nullopt, std::nullopt, 2, std::nullopt));
+  EXPECT_THAT(places_now(std::vector<int64_t>{1, 2, 6}, now), ElementsAre(1, 2));
+  EXPECT_THAT(places_now(std::vector<int64_t>{1, 3, 4}, now), ElementsAre());
+}
+
+TEST(Unjudged, HaveNoPartInMeansDeviationsAndCounts) {
+  std::vector<Rollout> rollouts = partly_judged();
+  leave_out_unjudged(rollouts);
+  const auto firsts = [&](const char* advantage) {
+    std::vector<double> result;
+    CriticOptions critic{.body = "separate", .lambda = 1};
+    critic.whiten = true;
+    for (const std::vector<float>& tokens : token_worth(advantage, rollouts, critic).advantages)
+      result.push_back(tokens[0]);
+    return result;
+  };
+  const auto near = [](double x) { return testing::DoubleNear(x, 1e-5); };
+  EXPECT_THAT(firsts("group_mean"), ElementsAre(near(0.5), near(-0.5), near(0)));
+  EXPECT_THAT(firsts("grpo"), ElementsAre(near(0.707106), near(-0.707106), near(0)));  // 0.5 / sqrt(0.5)
+  EXPECT_THAT(firsts("rloo"), ElementsAre(near(1), near(-1), near(0)));
+  // Tokens 1, 0, 2, 2: mean 1.25, squares 0.0625 + 1.5625 + 2 * 0.5625 = 2.75, / 3, root 0.957427.
+  EXPECT_THAT(firsts("reinforce_pp"), ElementsAre(near(-0.261116), near(-1.305582), near(0.783349)));
+  EXPECT_THAT(firsts("gae"), ElementsAre(near(-0.261116), near(-1.305582), near(0.783349)));  // the values are 0
+  // 0.5, -0.5, 0, 0: mean 0, squares 0.5, / 3, root 0.408248.
+  EXPECT_THAT(firsts("reinforce_pp_baseline"), ElementsAre(near(1.224745), near(-1.224745), near(0)));
+}
+
+class UnjudgedStep : public testing::Test {
+ protected:
+  void TearDown() override {
+    trainer_.reset();
+    remove_tree(config_.run.dir);
+    std::filesystem::remove(function_);
+  }
+
+  /// The row of a step whose completions are judged by the function.
+  Json step_with(const std::string& method, const std::string& function) {
+    config_ = tiny_run(method);
+    config_.objective.entropy_coefficient = 0.1;  // moves what has no advantage, too
+    function_ = config_.run.dir + ".py";
+    config_.reward.functions = {"python:" + function_};
+    write_atomically(function_, function);
+    trainer_.reset();  // it holds on to the folder
+    trainer_ = Trainer::start(config_, /*replace=*/true, console_);
+    before_ = copy_of(trainer_->model());
+    return trainer_->step();
+  }
+  bool has_learned() const {
+    const std::vector<NamedTensor> now = trainer_->model().parameters(), then = before_->parameters();
+    for (size_t i = 0; i < now.size(); ++i)
+      if (!at::equal(now[i].value, then[i].value)) return true;
+    return false;
+  }
+
+  Config config_;
+  Console console_{stderr};
+  std::string function_;
+  std::unique_ptr<Trainer> trainer_;
+  std::optional<CausalLm> before_;
+};
+
+TEST_F(UnjudgedStep, ThatNobodyJudgedTeachesNothing) {
+  for (const char* method : {"grpo", "ppo_gae", "cppo"}) {
+    const Json row = step_with(method, "def reward(completions, **k): return [None] * len(completions)\n");
+    EXPECT_FALSE(has_learned()) << method;
+    EXPECT_EQ(row.at("reward/unscored"), 12);
+    EXPECT_EQ(row.at("reward/zero_std_groups"), 1);
+    EXPECT_FALSE(row.contains("reward/mean")) << row;
+    EXPECT_FALSE(row.contains("policy/entropy")) << row;
+    EXPECT_FALSE(row.contains("certificate/bound")) << row;
+    EXPECT_GT(row.at("completion/length_mean").get<double>(), 0);
+  }
+}
+
+TEST_F(UnjudgedStep, ThatWasJudgedInPartIsTheStepOfThatPart) {
+  const Json row = step_with("grpo", "def reward(completions, **k): return [None, 1, 3, None]\n");
+  EXPECT_TRUE(has_learned());
+  EXPECT_EQ(row.at("reward/unscored"), 6);
+  EXPECT_EQ(row.at("reward/mean"), 2);
+  EXPECT_NEAR(row.at("reward/std").get<double>(), std::sqrt(6.0 / 5), 1e-12);
+  EXPECT_EQ(row.at("reward/zero_std_groups"), 0);
+}
+
+TEST_F(UnjudgedStep, HasTheCertificateOfWhatWasJudged) {
+  // All judged ones are worth 1: nothing to gain, and a range of rewards of width 0, which any other worth would widen.
+  const Json row = step_with("grpo", "def reward(completions, **k): return [None, 1, 1, None]\n");
+  EXPECT_TRUE(has_learned());
+  for (const char* name : {"gain", "max_penalty", "average_penalty", "bound", "improved"})
+    EXPECT_EQ(row.at(std::string("certificate/") + name), 0) << row;
+}
+
+}  // namespace
+}  // namespace keel

@@ -5,19 +5,13 @@
 #include <vector>
 
 #include "fuzz/memory_file.h"
+#include "fuzz/may_be_refused.h"
 #include "keel/core/error.h"
 #include "keel/model/formats/gguf/gguf_model.h"
 
 namespace {
 
-template <class Action>
-void may_be_refused(const Action& action) {
-  try {
-    action();
-  } catch (const keel::Error& error) {
-    if (error.code() != keel::ExitCode::kBadInput) std::abort();
-  }
-}
+using keel::fuzz::may_be_refused;
 
 }  // namespace
 

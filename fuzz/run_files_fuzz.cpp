@@ -10,6 +10,7 @@
 #include <fstream>
 #include <string>
 
+#include "fuzz/may_be_refused.h"
 #include "keel/core/error.h"
 #include "keel/core/files/whole_folder.h"
 #include "keel/core/json_reader.h"
@@ -33,14 +34,7 @@ const fs::path& folder() {
 
 void put(const char* name, std::string_view bytes) { std::ofstream(folder() / name, std::ios::binary) << bytes; }
 
-template <class Action>
-void may_be_refused(const Action& action) {
-  try {
-    action();
-  } catch (const keel::Error& error) {
-    if (error.code() != keel::ExitCode::kBadInput) std::abort();
-  }
-}
+using keel::fuzz::may_be_refused;
 
 }  // namespace
 

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdlib>
+
+#include "keel/core/error.h"
+
+namespace keel::fuzz {
+
+/// Bad input may be refused as such; anything else that an action throws is a finding.
+template <class Action>
+void may_be_refused(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadInput) std::abort();
+  }
+}
+
+}  // namespace keel::fuzz

@@ -253,7 +253,7 @@ class Runs(Interrupt):
         self.train(self.run, f"python:{self.folder / 'judge.py'}", "--resume", eval={"prompts": 10})
 
     def test_in_the_first_moments(self):
-        """Either nothing was written, and the signal ends the program, or there is a run, and it can be resumed."""
+        """Nothing was written, and the signal ends the program; or there is a run that can be resumed; or the run was done before the signal."""
         self.train(self.whole, "task")
         endings = set()
         for i in range(24):
@@ -268,12 +268,13 @@ class Runs(Interrupt):
             endings.add(process.returncode)
             if process.returncode == 75:
                 self.train(self.run, "task", "--resume")
+            if process.returncode in (0, 75):
                 self.assert_same_run(self.run, self.whole)
             else:
                 self.assertEqual(process.returncode, -signal.SIGTERM, process.errors)
                 self.assertIn("keel: stopped before the run began; nothing was written", process.errors)
                 self.assertFalse(self.run.exists())
-        self.assertEqual(endings, {75, -signal.SIGTERM})
+        self.assertLessEqual({75, -signal.SIGTERM}, endings)
 
     def test_while_a_reward_function_gets_ready(self):
         (self.folder / "late.py").write_text(f"import pathlib, time\npathlib.Path({str(self.mark)!r}).touch()\ntime.sleep(1000)\n")

@@ -106,7 +106,7 @@ void print_table(const Evaluation& result, const std::string& model, const std::
   console.line(average + (result.is_accuracy ? " is the accuracy: the share of right answers"
                                              : " is the mean reward, which is no share of right answers"));
   char text[120];
-  std::snprintf(text, sizeof(text), "completions: %.1f tokens in the mean, %.1f %% cut off", result.length_mean,
+  std::snprintf(text, sizeof(text), "completions: %.1f tokens on average, %.1f %% cut off", result.length_mean,
                 100 * result.truncated);
   console.line(text);
   if (const int64_t unjudged = result.statistics.all.unjudged)

@@ -100,7 +100,7 @@ std::string explain_additions(const Objective& objective, const Config& config) 
     text += "  reference   the policy when RL starts, " + short_number(objective.kl_coefficient) + " x KL by " +
             config.reference.estimator + "\n";
   if (objective.entropy_coefficient != 0)
-    text += (objective.entropy_coefficient > 0 ? "  entropy     bonus of " : "  entropy     malus of ") +
+    text += (objective.entropy_coefficient > 0 ? "  entropy     bonus of " : "  entropy     penalty of ") +
             short_number(std::abs(objective.entropy_coefficient)) + "\n";
   if (objective.adapt_target_kept)
     text += "  thresholds  move to keep " + short_number(100 * *objective.adapt_target_kept) +

@@ -192,7 +192,7 @@ void ObjectiveOptions::describe(OptionTable& table) {
             above(0));
   table.add("entropy_coefficient", entropy_coefficient,
             "Weight of the entropy of the next-token distribution as a bonus, on every token; 0 means none, below 0 it "
-            "is a malus, which makes the policy more certain.");
+            "is a penalty, which makes the policy more certain.");
   table.add("adapt_target_kept", adapt_target_kept,
             "Share of tokens that should stay inside the trust region: after each step the thresholds move towards "
             "it; null means that they stay.",

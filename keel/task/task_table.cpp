@@ -26,7 +26,7 @@ void refuse_unread(const TaskOptions& options) {
   const auto refuse_if = [&](bool is_set, const char* key, const char* instead) {
     if (is_set)
       fail(ExitCode::kBadConfiguration, "task.", key, " is set, but the task ", options.name,
-           " does not read it; leave it away, ", instead);
+           " does not read it; leave it out, ", instead);
   };
   if (options.name == "chains") {
     refuse_if(options.difficulty != defaults.difficulty, "difficulty", "the size of chains is modulus and steps");

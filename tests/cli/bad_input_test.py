@@ -237,7 +237,7 @@ class ImpossibleSettings(support.Test):
             self.assertIn(word, result.stdout)
         corrected = train(self.folder / "run", "--explain", objective={"method": "mis", "parameters": '["level=sequence"]'})
         self.assertIn("level = sequence", corrected.stdout)
-        self.assertIn("malus of 0.1", result.stdout)  # support.SMALL has -0.1
+        self.assertIn("penalty of 0.1", result.stdout)  # support.SMALL has -0.1
         self.assertEqual(os.listdir(self.folder), [])
 
 

@@ -86,7 +86,7 @@ std::optional<Contradiction> contradiction(const TrustRegion& region) {
   for (const std::string& name : properties(region).tv_thresholds)
     if (numbers.at(name) > 1 && numbers.at(name) != kUnlimited)
       return contradicting(name, name, " is ", numbers.at(name),
-                           ", but a total variation is at most 1, so that nothing would be held back; wanted at most "
+                           ", but a total variation is at most 1, so that nothing would be blocked; wanted at most "
                            "1, or null (None) for no limit");
   return std::visit(
       [](const auto& r) -> std::optional<Contradiction> {

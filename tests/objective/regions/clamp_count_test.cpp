@@ -11,9 +11,9 @@ namespace keel {
 namespace {
 
 /// Three sequences; the last token of the second is masked. Beyond +-20 are
-///   log pi - log mu    -49   0  29 |   15    9 | -30   three tokens'; in the mean the last sequence's;
+///   log pi - log mu    -49   0  29 |   15    9 | -30   three tokens'; on average the last sequence's;
 ///                                                      in the sum, -20, 24 and -30, the last two's
-///   log pi - log old   -49  39  29 |    1  0.5 | -29   four tokens'; in the mean the last sequence's
+///   log pi - log old   -49  39  29 |    1  0.5 | -29   four tokens'; on average the last sequence's
 ///   log old - log mu     0 -39   0 |   14  8.5 |  -1   one token's; in the sum, -39, 22.5 and -1, the first two's
 TokenPolicy far_tokens(at::ScalarType type) {
   const auto tensor = [&](const std::vector<double>& x) { return at::tensor(x, at::kDouble).to(type); };

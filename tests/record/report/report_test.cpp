@@ -304,7 +304,7 @@ TEST(Report, SaysUnderEachChartWhatItShows) {
   EXPECT_EQ(caption("Truncated completions"), "Share of completions cut off at the length limit.");
   EXPECT_EQ(caption("Groups with equal rewards"), "Share of groups whose rewards are all equal: they teach nothing.");
   EXPECT_EQ(caption("Blocked tokens of positive advantage"),
-            "Share of the tokens of positive advantage whose update was dropped.");
+            "Share of the tokens of positive advantage whose update was blocked.");
   EXPECT_EQ(caption("Reward"),
             "Mean reward of the completions sampled in each step. Points: share of held-out problems solved, with its "
             "95 % interval.");

@@ -37,7 +37,7 @@ TEST(PolicyUpdate, HasTheSameGradientHoweverItIsCutIntoBatches) {
     config.objective.entropy_coefficient = 0.01;
     StepByStep run(config, warm_model(), warm_model());
     run.begin_step();
-    for (int i = 0; i < 2; ++i) {  // far enough from the sampler for tokens to be held back
+    for (int i = 0; i < 2; ++i) {  // far enough from the sampler for tokens to be blocked
       run.gradients(100000);
       run.update();
     }

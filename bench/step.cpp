@@ -2,12 +2,11 @@
 // run.device=cuda, run.threads=2 or model.hidden_size=256.
 
 #include <cstdio>
-#include <filesystem>
 
 #include "bench/median.h"
-#include "keel/core/files/file.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/tensor/device.h"
+#include "keel/train/start/starting_model.h"
 #include "keel/train/trainer.h"
 
 namespace {
@@ -20,21 +19,21 @@ int main(int argc, char** argv) {
   ConfigTree tree{.value = to_json(quickstart_config()), .lines = {}, .file = "quickstart"};
   for (int i = 1; i < argc; ++i) apply_override(tree, argv[i]);
   std::vector<std::string> notes;
-  Config config = load_config(tree, notes);
-  config.sft.steps = 0;
-  config.run.dir = (std::filesystem::temp_directory_path() / "keel_bench_step").string();
-  Console console(stderr);
-  const auto trainer = Trainer::start(config, /*replace=*/true, console);
+  const Config config = load_config(tree, notes);
+  use_threads(config.run.threads);
+  const LoadedModel policy = starting_model(config, open_device(config.run.device));
+  Problems problems(config, policy);
+  TrainState state;
+  Trainer trainer(config, policy, problems, state);
   constexpr int kWarmUp = 3, kSteps = 20;
   std::vector<double> rollout, train;
   for (int i = 0; i < kWarmUp + kSteps; ++i) {
-    const Json row = trainer->step();
+    const StepNumbers numbers = trainer.step(state).numbers;
     if (i < kWarmUp) continue;
-    rollout.push_back(row["time/rollout"]);
-    train.push_back(row["time/train"]);
+    rollout.push_back(numbers.rollout_seconds);
+    train.push_back(numbers.train_seconds);
   }
   std::printf("%s, %ld completions a step, %ld updates: rollout %.1f ms, train %.1f ms (median of %d steps)\n",
-              describe_device(trainer->model().device()).c_str(), static_cast<long>(config.rollouts_per_step()),
+              describe_device(policy.model.device()).c_str(), static_cast<long>(config.rollouts_per_step()),
               static_cast<long>(config.updates_per_step()), median(rollout) * 1e3, median(train) * 1e3, kSteps);
-  remove_tree(config.run.dir);
 }

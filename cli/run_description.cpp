@@ -140,14 +140,16 @@ std::string explain_scope(Scope scope) {
 
 }  // namespace
 
-std::string describe_run(const Config& config, const Trainer& trainer) {
-  const Problems& problems = trainer.problems();
+std::string describe_run(const Config& config, const Run& run) {
+  const Problems& problems = run.problems();
+  const CausalLm& model = run.policy().model;
+  const Objective objective = run.objective();
   std::string read = std::to_string(problems.rows()) + " rows";
   for (const std::string& note : problems.notes()) read += "\n" + note;
-  std::string text = describe_method(trainer.objective()) + explain_additions(trainer.objective(), config) +
-                     describe_model(config, trainer.model().config(), describe_device(trainer.model().device())) +
-                     explain_critic(config, trainer.model().config()) + describe_data(config, read) +
-                     describe_reward(config) + describe_sizes(config) + entry("run folder", config.run.dir);
+  std::string text = describe_method(objective) + explain_additions(objective, config) +
+                     describe_model(config, model.config(), describe_device(model.device())) +
+                     explain_critic(config, model.config()) + describe_data(config, read) + describe_reward(config) +
+                     describe_sizes(config) + entry("run folder", config.run.dir);
   text.pop_back();  // the last newline
   return text;
 }

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "keel/train/config/config.h"
-#include "keel/train/trainer.h"
+#include "keel/train/run.h"
 
 namespace keel::cli {
 
@@ -11,7 +11,7 @@ namespace keel::cli {
 std::string short_number(double value);
 
 /// What a run does, in a few lines, out of what it has loaded: method and thresholds, model, data, reward, sizes.
-std::string describe_run(const Config& config, const Trainer& trainer);
+std::string describe_run(const Config& config, const Run& run);
 
 /// The same and every other derived number, out of the configuration alone: nothing is loaded but the model's shape.
 std::string explain(const Config& config);

@@ -93,17 +93,17 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
   }
 }
 
-ExitCode run_training(const Config& config, StartMode mode, Console& console, Trainer::Accepted accepted) {
+ExitCode run_training(const Config& config, StartMode mode, Console& console, const AcceptedChanges& accepted) {
   begin_run();
-  const std::unique_ptr<Trainer> trainer = mode == StartMode::kResume
-                                               ? Trainer::resume(config, console, accepted)
-                                               : Trainer::start(config, mode == StartMode::kReplace, console);
-  console.line(describe_run(config, *trainer));
-  const ExitCode code = trainer->run();
+  const std::unique_ptr<Run> run = mode == StartMode::kResume
+                                       ? Run::resume(config, console, accepted)
+                                       : Run::start(config, mode == StartMode::kReplace, console);
+  console.line(describe_run(config, *run));
+  const ExitCode code = run->run();
   if (code != ExitCode::kDone) return code;
   const std::filesystem::path report = std::filesystem::path(config.run.dir) / "report.html";
   write_atomically(report, render_report({read_run(config.run.dir)}));
-  print_result(config, trainer->last_checkpoint(), console);
+  print_result(config, run->last_checkpoint(), console);
   return code;
 }
 

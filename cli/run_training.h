@@ -6,14 +6,14 @@
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/train/config/config.h"
-#include "keel/train/trainer.h"
+#include "keel/train/run.h"
 
 namespace keel::cli {
 
 enum class StartMode { kNew, kReplace, kResume };
 
 /// Says what will be done, trains, writes the report and prints what came of it; shared by `train` and `quickstart`.
-ExitCode run_training(const Config& config, StartMode mode, Console& console, Trainer::Accepted accepted = {});
+ExitCode run_training(const Config& config, StartMode mode, Console& console, const AcceptedChanges& accepted = {});
 
 /// Applies key=value settings of the command line; a key that stands there twice is an error, as it is in a file.
 void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignments);

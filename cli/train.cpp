@@ -57,7 +57,7 @@ Action add_train(CLI::App& app) {
                            : arguments->overwrite ? StartMode::kReplace
                                                   : StartMode::kNew;
     return run_training(config, mode, console,
-                        {.changed_data = arguments->changed_data, .damaged_rows = arguments->damaged_rows});
+                        {.data = arguments->changed_data, .damaged_rows = arguments->damaged_rows});
   };
 }
 

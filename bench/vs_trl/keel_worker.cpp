@@ -2,18 +2,15 @@
 
 #include <ATen/ATen.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <iostream>
-#include <numeric>
+#include <memory>
 
 #include "keel/core/json.h"
 #include "keel/core/random.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/stopwatch.h"
-#include "keel/rollout/engine.h"
-#include "keel/train/update/optimizer.h"
-#include "keel/train/update/policy_update.h"
-#include "keel/train/update/token_advantages.h"
+#include "keel/train/trainer.h"
 
 namespace {
 
@@ -21,87 +18,84 @@ using namespace keel;
 
 constexpr int64_t kPrompts = 8, kPromptTokens = 16, kSamples = 8, kNewTokens = 40, kVocabulary = 54;
 
-std::vector<Prompt> random_prompts(uint64_t step) {
-  std::vector<Prompt> prompts(kPrompts);
-  for (int64_t p = 0; p < kPrompts; ++p) {
-    prompts[p].id = step * kPrompts + p;
-    Draws draws(/*seed=*/1, Stream::kTaskProblems, prompts[p].id);
-    for (int64_t i = 0; i < kPromptTokens; ++i)
-      prompts[p].tokens.push_back(static_cast<int32_t>(draws.below(kVocabulary)));
-  }
-  return prompts;
+Prompt random_prompt(uint64_t id) {
+  Prompt prompt;
+  prompt.id = id;
+  Draws draws(/*seed=*/1, Stream::kTaskProblems, id);
+  for (int64_t i = 0; i < kPromptTokens; ++i) prompt.tokens.push_back(static_cast<int32_t>(draws.below(kVocabulary)));
+  return prompt;
 }
 
-double even_fraction(const std::vector<int32_t>& tokens) {
-  const auto even = std::count_if(tokens.begin(), tokens.end(), [](int32_t token) { return token % 2 == 0; });
-  return static_cast<double>(even) / static_cast<double>(tokens.size());
-}
-
-class Worker {
+/// The share of even tokens.
+class EvenTokens : public Reward {
  public:
-  Worker()
-      : tokenizer_(vocabulary()),
-        model_(CausalLm::random(shape(), /*seed=*/0, open_device("cpu"))),
-        optimizer_(model_.parameters(), {.lr = 1e-5}),
-        objective_(make_objective({.method = "grpo", .aggregation = "token_mean"}, kNewTokens)) {}
-
-  Json step() {
-    Stopwatch watch(at::kCPU);
-    const std::vector<Prompt> prompts = random_prompts(steps_++);
-    std::vector<Rollout> rollouts =
-        RolloutEngine(model_, tokenizer_)
-            .generate(prompts, {.samples_per_prompt = kSamples, .max_new_tokens = kNewTokens, .stop_at_eos = false});
-    std::vector<int64_t> all(rollouts.size());
-    int64_t tokens = 0;
-    for (Rollout& rollout : rollouts) {
-      rollout.reward = even_fraction(rollout.tokens);
-      tokens += static_cast<int64_t>(rollout.tokens.size());
+  Scores operator()(std::span<const RewardSample> samples) const override {
+    Scores scores;
+    for (const RewardSample& sample : samples) {
+      const std::vector<int32_t>& tokens = sample.tokens.value();
+      const auto even = std::count_if(tokens.begin(), tokens.end(), [](int32_t token) { return token % 2 == 0; });
+      scores.rewards.emplace_back(static_cast<double>(even) / static_cast<double>(tokens.size()));
     }
-    const TokenWorth worth = token_worth(objective_.method.advantage, rollouts, {});
-    const double rollout_seconds = watch.lap();
-    std::iota(all.begin(), all.end(), 0);
-    accumulate_policy_gradients(model_, objective_, /*temperature=*/1.0, /*tokens_per_batch=*/1 << 20,
-                                {prompts, rollouts, worth.advantages}, all, [](const auto&...) {});
-    optimizer_.step(/*lr=*/1e-5);
-    const double train_seconds = watch.lap();
-    return {{"seconds", rollout_seconds + train_seconds},
-            {"rollout_seconds", rollout_seconds},
-            {"train_seconds", train_seconds},
-            {"completion_tokens", tokens}};
+    return scores;
   }
-
- private:
-  static ModelConfig shape() {
-    return model_config({.hidden_size = 256,
-                         .layers = 4,
-                         .heads = 8,
-                         .kv_heads = 4,
-                         .intermediate_size = 768,
-                         .tie_embeddings = true,
-                         .max_positions = 64},
-                        kVocabulary);
-  }
-
-  static Tokenizer vocabulary() {
-    std::vector<std::string> words;
-    for (int64_t i = 0; i < kVocabulary; ++i) words.push_back("w" + std::to_string(i));
-    return Tokenizer::word_level(words, {});
-  }
-
-  Tokenizer tokenizer_;
-  CausalLm model_;
-  Optimizer optimizer_;
-  Objective objective_;
-  uint64_t steps_ = 0;
 };
+
+Problems random_problems() {
+  RewardTerm term;
+  term.name = "even";
+  term.reward = std::make_unique<EvenTokens>();
+  std::vector<RewardTerm> terms;
+  terms.push_back(std::move(term));
+  return {PromptStream([](uint64_t id) { return random_prompt(id); }), RewardSum(std::move(terms), OnError::kStop)};
+}
+
+Config workload() {
+  Config config;
+  config.rollout.samples_per_prompt = kSamples;
+  config.rollout.max_new_tokens = kNewTokens;
+  config.objective = {.method = "grpo", .aggregation = "token_mean"};
+  config.optimizer.lr = 1e-5;
+  config.train.prompts_per_step = kPrompts;
+  config.train.tokens_per_batch = 1 << 20;
+  config.record.certificate_every = 0;
+  return config;
+}
+
+LoadedModel random_model() {
+  std::vector<std::string> words;
+  for (int64_t i = 0; i < kVocabulary; ++i) words.push_back("w" + std::to_string(i));
+  const ModelConfig shape = model_config({.hidden_size = 256,
+                                          .layers = 4,
+                                          .heads = 8,
+                                          .kv_heads = 4,
+                                          .intermediate_size = 768,
+                                          .tie_embeddings = true,
+                                          .max_positions = 64},
+                                         kVocabulary);
+  // Without a token that ends: all completions have the same length.
+  return {.model = CausalLm::random(shape, /*seed=*/0, open_device("cpu")),
+          .tokenizer = Tokenizer::word_level(words, {})};
+}
 
 }  // namespace
 
 int main() {
   use_threads(2);
-  Worker worker;
-  worker.step();
+  const Config config = workload();
+  const LoadedModel policy = random_model();
+  Problems problems = random_problems();
+  TrainState state;
+  Trainer trainer(config, policy, problems, state);
+  trainer.step(state);
   std::cout << "ready" << std::endl;
-  for (std::string line; std::getline(std::cin, line);)
-    if (line == "step") std::cout << worker.step().dump() << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    if (line != "step") continue;
+    Stopwatch watch(at::kCPU);
+    const StepNumbers numbers = trainer.step(state).numbers;
+    const Json row = {{"seconds", watch.lap()},
+                      {"rollout_seconds", numbers.rollout_seconds + numbers.reward_seconds},
+                      {"train_seconds", numbers.train_seconds},
+                      {"completion_tokens", static_cast<int64_t>(numbers.sampled_tokens)}};
+    std::cout << row.dump() << std::endl;
+  }
 }

@@ -1,11 +1,10 @@
-// The supervised warm-up: every target of a demonstration has the coefficient 1, so the gradient is that of the mean
-// log-likelihood.
+#include "keel/train/warm_up.h"
 
 #include <ATen/ATen.h>
 
 #include "keel/train/start/task_prompts.h"
-#include "keel/train/trainer.h"
 #include "keel/train/update/gradients.h"
+#include "keel/train/update/packing.h"
 
 namespace keel {
 namespace {
@@ -22,60 +21,85 @@ double noisy_lr(const SftOptions& options, int64_t noisy_step) {
   return options.noisy_lr + (options.noisy_lr_end - options.noisy_lr) * share;
 }
 
-}  // namespace
+OptimizerOptions sft_optimizer(const SftOptions& options) {
+  OptimizerOptions result;
+  result.beta2 = options.beta2;
+  result.max_grad_norm = options.max_grad_norm;
+  return result;
+}
 
-Json Trainer::sft_step() {
-  const SftOptions& options = config_.sft;
+std::vector<Encoded> next_demonstrations(const Config& config, const LoadedModel& policy, const Task& task,
+                                         const TrainState& state) {
   std::vector<Encoded> encoded;
+  for (int64_t i = 0; i < config.sft.batch; ++i) {
+    const uint64_t index = static_cast<uint64_t>(state.sft_steps * config.sft.batch + i);
+    const Demonstration demonstration = task.demonstrate(config.run.seed, index, state.noisy);
+    encoded.push_back({prompt_tokens(policy, demonstration.problem.prompt),
+                       encode_completion(policy.tokenizer, demonstration.completion, policy.stop_ids.front())});
+  }
+  return encoded;
+}
+
+/// Adds the gradients of the mean log-likelihood to the parameters'; returns the loss.
+double accumulate_likelihood_gradients(const CausalLm& model, const std::vector<Encoded>& demonstrations,
+                                       int64_t tokens_per_batch) {
   std::vector<TrainingSequence> sequences;
   int64_t targets = 0;
-  for (int64_t i = 0; i < options.batch; ++i) {
-    const uint64_t index = static_cast<uint64_t>(state_.sft_steps * options.batch + i);
-    const Demonstration demonstration = problems_.task()->demonstrate(config_.run.seed, index, state_.noisy);
-    encoded.push_back({prompt_tokens(policy_, demonstration.problem.prompt),
-                       encode_completion(policy_.tokenizer, demonstration.completion, policy_.stop_ids.front())});
-    targets += static_cast<int64_t>(encoded.back().completion.size());
+  for (size_t i = 0; i < demonstrations.size(); ++i) {
+    sequences.push_back({demonstrations[i].prompt, demonstrations[i].completion, static_cast<int64_t>(i)});
+    targets += static_cast<int64_t>(demonstrations[i].completion.size());
   }
-  for (size_t i = 0; i < encoded.size(); ++i)
-    sequences.push_back({encoded[i].prompt, encoded[i].completion, static_cast<int64_t>(i)});
-
-  Tensor negative_logp = at::zeros({}, at::TensorOptions(at::kDouble).device(device_));
-  for (const PackedBatch& batch : pack(sequences, config_.train.tokens_per_batch, device_)) {
-    accumulate_gradients(policy_.model, batch, /*temperature=*/1.0, Scope::kToken,
+  Tensor negative_logp = at::zeros({}, at::TensorOptions(at::kDouble).device(model.device()));
+  for (const PackedBatch& batch : pack(sequences, tokens_per_batch, model.device())) {
+    accumulate_gradients(model, batch, /*temperature=*/1.0, Scope::kToken,
                          [&](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
                            negative_logp -= stats.logp.sum(at::kDouble);
                            return {.coefficient = at::full_like(stats.logp, 1.0 / static_cast<double>(targets)),
                                    .entropy_coefficient = {}};
                          });
   }
-  Json row;
-  apply_update(state_.noisy ? noisy_lr(options, state_.noisy_steps) : options.lr, row);
-
-  const double loss = negative_logp.item<double>() / static_cast<double>(targets);
-  state_.loss_average =
-      state_.loss_average < 0 ? loss : kAverageDecay * state_.loss_average + (1 - kAverageDecay) * loss;
-  state_.step++;
-  state_.sft_steps++;
-  state_.noisy_steps += state_.noisy ? 1 : 0;
-  row["sft/loss"] = loss;
-  row["sft/loss_average"] = state_.loss_average;
-  row["sft/noisy"] = state_.noisy;
-  return row;
+  return negative_logp.item<double>() / static_cast<double>(targets);
 }
 
-void Trainer::finish_sft_step() {
+}  // namespace
+
+WarmUp::WarmUp(const Config& config, const LoadedModel& policy, const Task& task)
+    : config_(config), policy_(policy), task_(task), optimizer_(policy.model.trainable(), sft_optimizer(config.sft)) {}
+
+WarmUpNumbers WarmUp::step(TrainState& state, StepWatcher& watcher) {
   const SftOptions& options = config_.sft;
-  const bool learned = options.stop_loss > 0 && state_.loss_average < options.stop_loss;
-  const bool out_of_steps = state_.sft_steps >= options.steps - options.noisy_steps;
-  if (!state_.noisy && (learned || out_of_steps)) {
-    if (options.stop_loss > 0 && !learned)
-      console_.warning("the warm-up's loss is still " + std::to_string(state_.loss_average) + ", above sft.stop_loss " +
-                       std::to_string(options.stop_loss) +
-                       ", and its steps are used up; RL may stay flat. Raise sft.steps");
-    state_.noisy = true;
-  }
-  if (state_.sft_steps >= options.steps || (state_.noisy && state_.noisy_steps >= options.noisy_steps))
-    begin_phase(Phase::kRl);
+  WarmUpNumbers numbers{.lr = state.noisy ? noisy_lr(options, state.noisy_steps) : options.lr, .noisy = state.noisy};
+  numbers.loss = accumulate_likelihood_gradients(policy_.model, next_demonstrations(config_, policy_, task_, state),
+                                                 config_.train.tokens_per_batch);
+  const Optimizer::Outcome outcome = optimizer_.step(numbers.lr);
+  state.updates += outcome.skipped ? 0 : 1;
+  state.count_update(!outcome.skipped);
+  if (outcome.skipped) watcher.skipped_update();
+
+  GradientNorms norms;
+  norms.add(outcome);
+  numbers.gradients = norms.numbers();
+  state.loss_average =
+      state.loss_average < 0 ? numbers.loss : kAverageDecay * state.loss_average + (1 - kAverageDecay) * numbers.loss;
+  numbers.loss_average = state.loss_average;
+  state.sft_steps++;
+  state.noisy_steps += state.noisy ? 1 : 0;
+  return numbers;
+}
+
+std::optional<std::string> WarmUp::choose_demonstrations(TrainState& state) const {
+  const SftOptions& options = config_.sft;
+  const bool learned = options.stop_loss > 0 && state.loss_average < options.stop_loss;
+  const bool out_of_steps = state.sft_steps >= options.steps - options.noisy_steps;
+  if (state.noisy || !(learned || out_of_steps)) return std::nullopt;
+  state.noisy = true;
+  if (options.stop_loss <= 0 || learned) return std::nullopt;
+  return "the warm-up's loss is still " + std::to_string(state.loss_average) + ", above sft.stop_loss " +
+         std::to_string(options.stop_loss) + ", and its steps are used up; RL may stay flat. Raise sft.steps";
+}
+
+bool WarmUp::done(const TrainState& state) const {
+  return state.sft_steps >= config_.sft.steps || (state.noisy && state.noisy_steps >= config_.sft.noisy_steps);
 }
 
 }  // namespace keel

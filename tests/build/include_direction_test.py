@@ -62,7 +62,7 @@ ROOMS = {
     "evaluation": "core core/options core/tensor math text/tokenizer data task reward model model/network rollout",
     "distributed": "core core/tensor",
     "train/update": "core core/options core/tensor ops objective objective/regions model/network distributed",
-    "train/metrics": "core core/tensor text/tokenizer ops objective/regions train/update",
+    "train/metrics": "core core/tensor data reward text/tokenizer ops objective/regions train/update",
     "train/config": "core core/files core/options data task reward objective model model/network rollout evaluation train/update",
     "train/checkpoint": "core core/files core/tensor record model model/*",
     "train/start": "core core/files core/tensor data task reward text/tokenizer text/chat model model/* rollout train/checkpoint "

@@ -7,7 +7,7 @@
 
 #include "keel/core/files/file.h"
 #include "keel/record/run_data.h"
-#include "keel/train/trainer.h"
+#include "keel/train/run.h"
 
 namespace keel {
 namespace {
@@ -33,10 +33,10 @@ TEST_P(PpoWithACritic, ExplainsTheReturnsAndRaisesAccuracy) {
   config.eval.prompts = 500;
   config.checkpoint.every = 0;
   Console console(stderr);
-  const auto trainer = Trainer::start(config, /*replace=*/true, console);
-  ASSERT_EQ(trainer->run(), ExitCode::kDone);
-  ASSERT_TRUE(trainer->first_evaluation() && trainer->last_evaluation());
-  const double before = trainer->first_evaluation()->mean, after = trainer->last_evaluation()->mean;
+  ASSERT_EQ(Run::start(config, /*replace=*/true, console)->run(), ExitCode::kDone);
+  const RunSummary summary = summarize(read_run(config.run.dir));
+  ASSERT_TRUE(summary.before && summary.after);
+  const double before = summary.before->mean, after = summary.after->mean;
   EXPECT_LT(before, 0.7);  // or there was little left to learn
   EXPECT_GE(after - before, 0.2);
   const std::vector<ChartPoint> explained = metric_curve(read_run(config.run.dir), "rl", "critic/explained_variance");

@@ -6,7 +6,8 @@
 #include <filesystem>
 
 #include "keel/core/files/file.h"
-#include "keel/train/trainer.h"
+#include "keel/record/run_data.h"
+#include "keel/train/run.h"
 
 namespace keel {
 namespace {
@@ -18,10 +19,10 @@ TEST(Quickstart, RaisesHeldOutAccuracyByThePromisedMargin) {
   config.checkpoint.every = 0;
   ASSERT_GE(config.eval.prompts, 500);
   Console console(stderr);
-  const auto trainer = Trainer::start(config, /*replace=*/true, console);
-  ASSERT_EQ(trainer->run(), ExitCode::kDone);
-  ASSERT_TRUE(trainer->first_evaluation() && trainer->last_evaluation());
-  const double before = trainer->first_evaluation()->mean, after = trainer->last_evaluation()->mean;
+  ASSERT_EQ(Run::start(config, /*replace=*/true, console)->run(), ExitCode::kDone);
+  const RunSummary summary = summarize(read_run(config.run.dir));
+  ASSERT_TRUE(summary.before && summary.after);
+  const double before = summary.before->mean, after = summary.after->mean;
   EXPECT_GE(after, 0.75);
   EXPECT_GE(after - before, 0.35);
   EXPECT_LT(before, 0.6);  // or there was little left to learn

@@ -4,22 +4,20 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "keel/core/files/file.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/task_table.h"
-#include "keel/train/start/task_prompts.h"
+#include "keel/train/start/starting_model.h"
 #include "keel/train/trainer.h"
-#include "keel/train/update/annotate.h"
-#include "keel/train/update/policy_update.h"
-#include "keel/train/update/token_advantages.h"
+#include "keel/train/warm_up.h"
 #include "tests/support/reference_model.h"
-#include "tests/support/score_in_order.h"
 
 namespace keel {
 
@@ -59,114 +57,108 @@ inline void copy_weights(const CausalLm& from, const CausalLm& to) {
 inline const CausalLm& warm_model() {
   static const CausalLm model = [] {
     Config config = tiny_run("dppo_tv");
-    config.run.dir += "_warm";
     config.sft.steps = 1000;
     config.sft.lr = 1e-2;
-    Console console(stderr);
-    const auto trainer = Trainer::start(config, /*replace=*/true, console);
-    for (int step = 0; step < 60; ++step) trainer->sft_step();
-    remove_tree(config.run.dir);
-    return copy_of(trainer->model());
+    const LoadedModel policy = starting_model(config, at::kCPU);
+    const std::unique_ptr<Task> task = make_task(config.task);
+    WarmUp warm_up(config, policy, *task);
+    TrainState state;
+    StepWatcher nobody;
+    for (int step = 0; step < 60; ++step) warm_up.step(state, nobody);
+    return copy_of(policy.model);
   }();
   return model;
 }
 
 using Gradients = std::map<std::string, Tensor>;
 
-/// The same training as a Trainer's, made of the public functions, one by one, so that a test can look between them.
-class StepByStep {
+inline Gradients gradients_of(const std::vector<NamedTensor>& parameters) {
+  Gradients result;
+  for (const NamedTensor& parameter : parameters) result[parameter.name] = parameter.value.grad().detach().clone();
+  return result;
+}
+
+inline void clear_gradients(const std::vector<NamedTensor>& parameters) {
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& parameter : parameters) parameter.value.mutable_grad().zero_();
+}
+
+/// The model that a configuration starts with, with other weights.
+inline LoadedModel starting_with(const Config& config, const CausalLm& weights) {
+  LoadedModel start = starting_model(config, at::kCPU);
+  copy_weights(weights, start.model);
+  return start;
+}
+
+/// A trainer without a run around it, and what a test wants to do between the stages of its steps.
+class TinyTraining : private StepWatcher {
  public:
-  StepByStep(const Config& config, const CausalLm& start, const CausalLm& reference)
+  /// The policy starts from nothing, or from these weights; so does the reference, unless another one is given.
+  explicit TinyTraining(const Config& config) : TinyTraining(config, starting_model(config, at::kCPU).model) {}
+  TinyTraining(const Config& config, const CausalLm& start, std::optional<CausalLm> reference = {})
       : config_(config),
-        task_(make_task(config.task)),
-        tokenizer_(task_->tokenizer()),
-        objective_(make_objective(config.objective, static_cast<double>(task_->completion_limit()), config.reference)),
-        model_(copy_of(start)),
-        sampler_(model_),
-        old_(copy_of(start)),
-        reference_(copy_of(reference)),
-        optimizer_(model_.parameters(), config.optimizer) {
-    if (config.critic.exists())
-      critic_.emplace(Critic::of(model_, config.critic.own_body()), config.critic,
-                      critic_optimizer_options(config.critic, config.optimizer));
+        policy_(starting_with(config, start)),
+        problems_(config, policy_),
+        trainer_(config_, policy_, problems_, state_, {.reference = std::move(reference)}),
+        sampler_(policy_.model),
+        old_(policy_.model) {}
+  TinyTraining(const TinyTraining&) = delete;
+
+  std::function<void()> when_ready = [] {}, when_updating = [] {};
+  TokenObserver when_decided = [](const DecidedTokens&) {};
+
+  const StepNumbers& step() {
+    outcome_ = trainer_.step(state_, *this);
+    experience_ = &outcome_.experience;
+    return outcome_.numbers;
   }
 
-  /// Samples, scores and annotates the next rollouts; remembers the weights that sampled.
-  void begin_step() {
-    prompts_.clear();
-    for (int64_t i = 0; i < config_.train.prompts_per_step; ++i)
-      prompts_.push_back(task_prompt(*task_, {.model = model_, .tokenizer = tokenizer_}, config_.task.name,
-                                     config_.run.seed, next_prompt_++, Split::kTrain));
-    const Requirements needs = objective_.requirements();
-    sampler_ = copy_of(sampling_weights(model_, config_.rollout.weights));
-    old_ = copy_of(model_);
-    rollouts_ = RolloutEngine(sampler_, tokenizer_)
-                    .generate(prompts_, {.samples_per_prompt = config_.rollout.samples_per_prompt,
-                                         .temperature = config_.rollout.temperature,
-                                         .max_new_tokens = task_->completion_limit(),
-                                         .seed = config_.run.seed,
-                                         .top_k = needs.top_k,
-                                         .hidden_states = needs.hidden_states});
-    const RewardSum reward = make_reward({}, [this](const Prompt& prompt, std::string_view completion) {
-      return task_->check({prompt.text, prompt.answer}, completion);
-    });
-    score_in_order(rollouts_, prompts_, tokenizer_, reward);
-    annotate(rollouts_, prompts_, model_, &reference_, critic_ ? &critic_->critic() : nullptr, needs,
-             config_.rollout.temperature, 60);
-    worth_ = token_worth(objective_.method.advantage, rollouts_, config_.critic);
+  /// The gradients of the policy alone of an update on all rollouts, cut into batches of this size.
+  Gradients gradients(int64_t tokens_per_batch, const TokenObserver& observe, const HiddenLoss& also = {}) const {
+    clear_gradients(model().parameters());
+    accumulate_policy_gradients(model(), objective(), temperature(), tokens_per_batch, experience().scored(),
+                                all_rollouts(), observe, also);
+    return gradients_of(model().parameters());
   }
-
-  /// The policy's gradients of an update on all rollouts; they stay in the parameters, and so do the critic's, until
-  /// update().
-  Gradients gradients(
-      int64_t tokens_per_batch, const TokenObserver& observe = [](const DecidedTokens&) {}) {
-    for (const NamedTensor& parameter : model_.parameters()) parameter.value.mutable_grad() = Tensor();
-    for (const NamedTensor& parameter : critic_ ? critic_->critic().parameters() : std::vector<NamedTensor>{})
-      parameter.value.mutable_grad() = Tensor();
-    std::vector<int64_t> all(rollouts_.size());
+  std::vector<int64_t> all_rollouts() const {
+    std::vector<int64_t> all(rollouts().size());
     std::iota(all.begin(), all.end(), 0);
-    const ScoredRollouts scored{prompts_, rollouts_, worth_.advantages, old_.head().detach(), worth_.returns};
-    accumulate_policy_gradients(model_, objective_, config_.rollout.temperature, tokens_per_batch, scored, all, observe,
-                                critic_ ? critic_->shared_loss(scored, all) : HiddenLoss{});
-    if (critic_) critic_->accumulate_gradients(scored, all, tokens_per_batch);
-    Gradients result;
-    for (const NamedTensor& parameter : model_.parameters())
-      result[parameter.name] = parameter.value.grad().detach().clone();
-    return result;
+    return all;
   }
 
-  void update() {
-    optimizer_.step(config_.optimizer.lr);
-    Json row;
-    if (critic_) critic_->update(critic_updates_++, row);
-  }
-
-  const Objective& objective() const { return objective_; }
-  const CausalLm& model() const { return model_; }      // the policy being trained
-  const CausalLm& sampler() const { return sampler_; }  // what sampled this step
-  const CausalLm& old() const { return old_; }          // the policy when this step began
-  const CausalLm& reference() const { return reference_; }
-  const std::vector<Prompt>& prompts() const { return prompts_; }
-  const std::vector<Rollout>& rollouts() const { return rollouts_; }
-  const std::vector<std::vector<float>>& advantage() const { return worth_.advantages; }
-  const TokenWorth& worth() const { return worth_; }
-  const CriticTraining& critic() const { return *critic_; }
+  const Config& config() const { return config_; }
+  const TrainState& state() const { return state_; }
+  Objective objective() const { return objective_at(config_, state_); }
+  const CausalLm& model() const { return policy_.model; }  // the policy being trained
+  const CausalLm& sampler() const { return sampler_; }     // what sampled this step
+  const CausalLm& old() const { return old_; }             // the policy when this step began
+  const CausalLm& reference() const { return *trainer_.reference(); }
+  const Critic& critic() const { return *trainer_.critic(); }
+  const Experience& experience() const { return *experience_; }  // of the present step, then of the last one
+  const std::vector<Prompt>& prompts() const { return experience_->prompts; }
+  const std::vector<Rollout>& rollouts() const { return experience_->rollouts; }
+  const std::vector<std::vector<float>>& advantages() const { return experience_->worth.advantages; }
   double temperature() const { return config_.rollout.temperature; }
-  int64_t completion_limit() const { return task_->completion_limit(); }
+  int64_t completion_limit() const { return longest_completion(config_); }
 
  private:
+  void ready(const Experience& experience) override {
+    experience_ = &experience;
+    sampler_ = copy_of(sampling_weights(model(), config_.rollout.weights));
+    old_ = copy_of(model());
+    when_ready();
+  }
+  void decided(const DecidedTokens& tokens, std::span<const int64_t>) override { when_decided(tokens); }
+  void before_update(std::span<const int64_t>) override { when_updating(); }
+
   Config config_;
-  std::unique_ptr<Task> task_;
-  Tokenizer tokenizer_;
-  Objective objective_;
-  CausalLm model_, sampler_, old_, reference_;
-  Optimizer optimizer_;
-  std::optional<CriticTraining> critic_;
-  int64_t critic_updates_ = 0;
-  uint64_t next_prompt_ = 0;
-  std::vector<Prompt> prompts_;
-  std::vector<Rollout> rollouts_;
-  TokenWorth worth_;
+  LoadedModel policy_;
+  Problems problems_;
+  TrainState state_{.phase = Phase::kRl};
+  Trainer trainer_;
+  CausalLm sampler_, old_;
+  StepOutcome outcome_;
+  const Experience* experience_ = nullptr;
 };
 
 }  // namespace keel

@@ -53,6 +53,8 @@ std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint);
 /// Puts a checkpoint's adapter on the network that it was trained on, and returns its adapter_config.json.
 Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base);
 
+inline constexpr const char* kReferenceFolder = "reference";
+
 /// The policy that RL starts from, RUN/reference: a folder with a manifest, whole or not at all, that is there before
 /// the first RL checkpoint. It holds a model, or of a policy with an adapter the adapter alone, and no file where the
 /// reference is the base with the adapter off.

@@ -50,6 +50,11 @@ void read_field(const Json& stored, const char* name, const std::string& place, 
 
 }  // namespace
 
+void TrainState::count_update(bool made) {
+  skipped += made ? 0 : 1;
+  skipped_in_a_row = made ? 0 : skipped_in_a_row + 1;
+}
+
 Json to_json(const TrainState& state) {
   Json json = {{"phase", kPhaseNames[static_cast<int>(state.phase)]}};
   visit_fields(state, [&](const char* name, const auto& value) { json[name] = value; });

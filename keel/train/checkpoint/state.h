@@ -33,6 +33,9 @@ struct TrainState {
   int64_t noisy_steps = 0;   // of those, on noisy demonstrations
   bool noisy = false;        // which kind comes next
   double loss_average = -1;  // moving average; below 0 before the first step
+
+  /// Counts an update that was made, or one that was skipped because a gradient was not finite.
+  void count_update(bool made);
 };
 
 Json to_json(const TrainState& state);

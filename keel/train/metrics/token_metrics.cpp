@@ -95,36 +95,41 @@ void TokenMetrics::add(const TokenStats& stats, const TokenPolicy& policy, const
   maxima_ = maxima_.defined() ? at::maximum(maxima_, new_maxima) : new_maxima;
 }
 
-void TokenMetrics::write(Json& row) const {
-  if (!sums_.defined()) return;
+std::optional<TokenNumbers> TokenMetrics::numbers() const {
+  if (!sums_.defined()) return std::nullopt;
   const Tensor sums = sums_.cpu(), maxima = maxima_.cpu();
   const auto total = [&](Sum which) { return sums[which].item<double>(); };
+  const auto count = [&](Sum which) { return static_cast<int64_t>(total(which)); };
   const auto share = [&](Sum part, Sum whole) { return total(part) / std::max(total(whole), 1.0); };
+  const auto share_if = [&](bool known, Sum part, Sum whole) {
+    return known ? std::optional(share(part, whole)) : std::nullopt;
+  };
   const auto largest = [&](Maximum which) { return maxima[which].item<double>(); };
-  row["policy/entropy"] = share(kEntropy, kTokens);
-  row["policy/kl_behavior"] = share(kKlBehavior, kTokens);
-  row["policy/prob_difference_max"] = largest(kRiseMax);
-  row["policy/prob_difference_min"] = 0 - largest(kFallMax);  // 0 and not -0
-  if (has_reference_) row["policy/kl_reference"] = share(kKlReference, kTokens);
-  row["trust_region/masked"] = share(kMasked, kTokens);
-  row["trust_region/masked_positive"] = share(kMaskedPositive, kPositive);
-  row["trust_region/masked_negative"] = share(kMaskedNegative, kNegative);
-  if (total(kMasked) > 0) {
-    row["trust_region/masked_mu_mean"] = share(kMaskedMu, kMasked);
-    row["trust_region/masked_entropy_mean"] = share(kMaskedEntropy, kMasked);
-  }
-  row["trust_region/bad_updates"] = share(kBadUpdates, kTokens);
-  if (total(kTopKTokens) > 0) row["trust_region/topk_mass"] = share(kTopKMass, kTopKTokens);
-  row["trust_region/outside"] = share(kOutside, kTokens);
-  row["trust_region/divergence_mean"] = total(kDivergence) / std::max(total(kTokens) - total(kInfinite), 1.0);
-  row["trust_region/divergence_max"] = largest(kDivergenceMax);
-  row["trust_region/divergence_infinite"] = static_cast<int64_t>(total(kInfinite));
-  row["mismatch/abs_prob_mean"] = share(kMismatch, kMismatchTokens);
-  row["mismatch/abs_prob_max"] = largest(kMismatchMax);
-  row["ratio/mean"] = share(kRatio, kTokens);
-  row["ratio/max"] = largest(kRatioMax);
-  row["policy/invalid_tokens"] = static_cast<int64_t>(total(kInvalid));
-  row["ratio/clamped"] = static_cast<int64_t>(total(kClamped));
+  const bool any_masked = total(kMasked) > 0;
+  return TokenNumbers{
+      .entropy = share(kEntropy, kTokens),
+      .kl_behavior = share(kKlBehavior, kTokens),
+      .prob_difference_max = largest(kRiseMax),
+      .prob_difference_min = 0 - largest(kFallMax),  // 0 and not -0
+      .kl_reference = share_if(has_reference_, kKlReference, kTokens),
+      .masked = share(kMasked, kTokens),
+      .masked_positive = share(kMaskedPositive, kPositive),
+      .masked_negative = share(kMaskedNegative, kNegative),
+      .masked_mu_mean = share_if(any_masked, kMaskedMu, kMasked),
+      .masked_entropy_mean = share_if(any_masked, kMaskedEntropy, kMasked),
+      .bad_updates = share(kBadUpdates, kTokens),
+      .topk_mass = share_if(total(kTopKTokens) > 0, kTopKMass, kTopKTokens),
+      .outside = share(kOutside, kTokens),
+      .divergence_mean = total(kDivergence) / std::max(total(kTokens) - total(kInfinite), 1.0),
+      .divergence_max = largest(kDivergenceMax),
+      .divergence_infinite = count(kInfinite),
+      .mismatch_mean = share(kMismatch, kMismatchTokens),
+      .mismatch_max = largest(kMismatchMax),
+      .ratio_mean = share(kRatio, kTokens),
+      .ratio_max = largest(kRatioMax),
+      .invalid_tokens = count(kInvalid),
+      .clamped = count(kClamped),
+  };
 }
 
 }  // namespace keel

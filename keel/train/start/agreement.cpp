@@ -49,6 +49,19 @@ Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& tra
   return agreement;
 }
 
+std::string agreement_sentence(const Agreement& agreement, const Requirements& needs) {
+  const auto figure = [](const char* text, double number) {
+    char shown[32];
+    snprintf(shown, sizeof(shown), "%.1e", number);
+    return text + std::string(shown);
+  };
+  std::string text = "self-test: sampler and trainer agree on " + std::to_string(agreement.tokens) +
+                     figure(" tokens, largest |difference of log p| ", agreement.max_difference);
+  if (needs.top_k > 0) text += figure(", of the likeliest tokens ", agreement.topk_difference);
+  if (needs.hidden_states) text += figure(", largest total variation ", agreement.total_variation);
+  return text;
+}
+
 void require_agreement(const Agreement& agreement, double limit) {
   hold("a log-probability differs by", agreement.max_difference, agreement, limit);
   hold("a log-probability of the sampler's likeliest tokens differs by", agreement.topk_difference, agreement, limit);

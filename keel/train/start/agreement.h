@@ -1,8 +1,10 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "keel/core/prompt.h"
+#include "keel/core/requirements.h"
 #include "keel/rollout/engine.h"
 
 namespace keel {
@@ -22,6 +24,9 @@ struct Agreement {
 Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& trainer, const Tokenizer& tokenizer,
                                     std::span<const Prompt> prompts, const SamplingRequest& request,
                                     int64_t tokens_per_batch);
+
+/// What was found, of what the method has recorded.
+std::string agreement_sentence(const Agreement& agreement, const Requirements& needs);
 
 /// Stops the run (exit code 4) when a difference is above the limit.
 void require_agreement(const Agreement& agreement, double limit);

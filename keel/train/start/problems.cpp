@@ -47,6 +47,9 @@ Problems::Problems(const Config& config, const LoadedModel& policy) {
     open_files(config, policy);
 }
 
+Problems::Problems(PromptStream training, RewardSum reward)
+    : training_(std::move(training)), reward_(std::make_shared<const RewardSum>(std::move(reward))) {}
+
 void Problems::open_task(const Config& config, const LoadedModel& policy) {
   task_ = make_task(config.task);
   if (!config.model.path.empty())

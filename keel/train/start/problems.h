@@ -31,6 +31,9 @@ class Problems {
   /// The policy's tokenizer and chat template write the prompts.
   Problems(const Config& config, const LoadedModel& policy);
 
+  /// Of one's own making: prompts, and what their completions are worth. Nothing is kept for evaluation.
+  Problems(PromptStream training, RewardSum reward);
+
   /// Endless; its position is all that a resumed run needs.
   PromptStream& training() { return *training_; }
 

@@ -2,9 +2,12 @@
 
 #include <ATen/ATen.h>
 
+#include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/hash.h"
 #include "keel/core/files/whole_folder.h"
+#include "keel/core/strings.h"
+#include "keel/core/tensor/device.h"
 #include "keel/model/folder/adapter_config.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/folder/model_folder.h"
@@ -78,6 +81,21 @@ uint32_t base_checksum(const CausalLm& model) {
     checksum.update({static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()});
   }
   return checksum.value();
+}
+
+void require_memory(const ModelConfig& shape, const Config& config) {
+  constexpr double kGiB = 1 << 30;
+  // Weight, gradient, two moments, of which an adapter needs the last three for itself alone; the same of a critic's
+  // own body; the reference's weight, which an adapter shares with its base.
+  const double floats_per_parameter = (config.lora.used() ? 1 : 4) + (config.critic.own_body() ? 4 : 0) +
+                                      (config.reference.kl_coefficient > 0 && !config.lora.used() ? 1 : 0);
+  const double parameters = static_cast<double>(shape.parameter_count());
+  const double wanted = sizeof(float) * floats_per_parameter * parameters;
+  const double have = static_cast<double>(machine_memory_bytes());
+  if (wanted > have)
+    fail(ExitCode::kBadConfiguration, "model: ", format_count(shape.parameter_count()), " parameters (hidden_size ",
+         shape.hidden_size, ", layers ", shape.num_hidden_layers, ") need ", fixed(wanted / kGiB, 1),
+         " GiB to be trained, this machine has ", fixed(have / kGiB, 1), " GiB; choose smaller sizes");
 }
 
 }  // namespace keel

@@ -15,6 +15,10 @@ void choose_dtype(const CheckpointOptions& options, LoadedModel& model);
 /// Its architecture alone.
 ModelConfig starting_shape(const Config& config);
 
+/// Refuses a model that cannot be trained in this machine's memory; a machine that promises more than it has would end
+/// the process without a word.
+void require_memory(const ModelConfig& shape, const Config& config);
+
 /// Puts the adapter that the configuration asks for, a fresh one or a folder's, on a base. Nothing where none is asked
 /// for.
 void add_starting_adapter(LoadedModel& base, const Config& config);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <memory>
+#include <utility>
 
 #include "keel/objective/regions/token_policy.h"
 #include "keel/objective/value_loss.h"
@@ -63,22 +64,21 @@ void CriticTraining::accumulate_gradients(const ScoredRollouts& scored, std::spa
   }
 }
 
-Optimizer::Outcome CriticTraining::update(int64_t update, Json& row) {
-  const double lr = optimizer_options_.lr_at(update);
-  const Optimizer::Outcome outcome = optimizer_.step(lr);
+Optimizer::Outcome CriticTraining::update(int64_t update) {
+  lr_ = optimizer_options_.lr_at(update);
+  const Optimizer::Outcome outcome = optimizer_.step(lr_);
   norms_.add(outcome);
-  row["critic/lr"] = lr;
   return outcome;
 }
 
-void CriticTraining::write_metrics(Json& row) {
-  if (!sums_.defined()) return;  // there was no update
-  const Tensor sums = sums_.cpu();
+std::optional<CriticNumbers> CriticTraining::take_numbers() {
+  if (!sums_.defined()) return std::nullopt;
+  const Tensor sums = std::exchange(sums_, {}).cpu();
   const double tokens = sums[2].item<double>();
-  row["critic/loss"] = sums[0].item<double>() / tokens;
-  row["critic/clipped"] = sums[1].item<double>() / tokens;
-  sums_ = Tensor();
-  std::exchange(norms_, {}).write("critic", row);
+  return CriticNumbers{.lr = lr_,
+                       .loss = sums[0].item<double>() / tokens,
+                       .clipped = sums[1].item<double>() / tokens,
+                       .gradients = std::exchange(norms_, {}).numbers()};
 }
 
 }  // namespace keel

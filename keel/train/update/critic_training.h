@@ -1,8 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <span>
 
-#include "keel/core/json.h"
 #include "keel/model/network/critic.h"
 #include "keel/train/update/critic_options.h"
 #include "keel/train/update/gradients.h"
@@ -16,6 +16,13 @@ OptimizerOptions critic_optimizer_options(const CriticOptions& critic, const Opt
 
 /// The weight of the value loss in the gradient of a shared body.
 double shared_loss_weight(const CriticOptions& critic);
+
+/// What is told of some updates of a critic.
+struct CriticNumbers {
+  double lr = 0;                 // of the last of them
+  double loss = 0, clipped = 0;  // mean over their tokens, and the share of these whose value was clipped
+  std::optional<GradientNumbers> gradients = {};
+};
 
 /// A critic while it learns. Its loss is the mean of PPO's clipped value loss over all tokens of an update, however
 /// they are cut into batches. The head always learns from the critic's own optimizer; so does a separate body, whereas
@@ -32,10 +39,10 @@ class CriticTraining {
   void accumulate_gradients(const ScoredRollouts& scored, std::span<const int64_t> indices, int64_t tokens_per_batch);
 
   /// One update with what was accumulated; the learning rate is that of the optimizer's update number `update`.
-  Optimizer::Outcome update(int64_t update, Json& row);
+  Optimizer::Outcome update(int64_t update);
 
-  /// Puts critic/loss, critic/clipped and the gradient norms of the updates since the last call into the row.
-  void write_metrics(Json& row);
+  /// Of the updates since the last call; nothing where there was none.
+  std::optional<CriticNumbers> take_numbers();
 
   const Critic& critic() const { return critic_; }
 
@@ -50,6 +57,7 @@ class CriticTraining {
   double clip_, loss_weight_;
   OptimizerOptions optimizer_options_;
   Optimizer optimizer_;
+  double lr_ = 0;  // of the last update
   GradientNorms norms_;
   Tensor sums_;  // of losses, clipped tokens and tokens, float64, on the device
 };

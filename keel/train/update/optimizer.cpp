@@ -107,11 +107,9 @@ void GradientNorms::add(const Optimizer::Outcome& outcome) {
   count_ += 1;
 }
 
-void GradientNorms::write(const std::string& prefix, Json& row) const {
-  if (count_ == 0) return;
-  row[prefix + "/grad_norm"] = sum_ / count_;
-  row[prefix + "/grad_norm_max"] = largest_;
-  row[prefix + "/grad_clipped"] = clipped_ / count_;
+std::optional<GradientNumbers> GradientNorms::numbers() const {
+  if (count_ == 0) return std::nullopt;
+  return GradientNumbers{.mean = sum_ / count_, .largest = largest_, .clipped = clipped_ / count_};
 }
 
 }  // namespace keel

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "keel/core/json.h"
 #include "keel/model/network/causal_lm.h"
 
 namespace keel {
@@ -52,14 +53,19 @@ class Optimizer {
   std::vector<Tensor> first_moments_, second_moments_, update_counts_;
 };
 
-/// The gradient norms of several updates, before clipping; an update that was skipped has none.
+/// What is told of the gradient norms of several updates, before clipping.
+struct GradientNumbers {
+  double mean = 0, largest = 0;
+  double clipped = 0;  // share of the updates
+};
+
+/// The gradient norms of several updates; an update that was skipped has none.
 class GradientNorms {
  public:
   void add(const Optimizer::Outcome& outcome);
 
-  /// PREFIX/grad_norm is their mean, PREFIX/grad_norm_max the largest, PREFIX/grad_clipped the share of the updates
-  /// that were clipped. Nothing where there was none.
-  void write(const std::string& prefix, Json& row) const;
+  /// Nothing where there was no update.
+  std::optional<GradientNumbers> numbers() const;
 
  private:
   double sum_ = 0, largest_ = 0, clipped_ = 0, count_ = 0;

@@ -15,19 +15,6 @@ std::vector<std::vector<float>> by_sequence(const std::vector<double>& tokens, s
   return result;
 }
 
-double mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
-double variance(const std::vector<double>& values) {
-  const double middle = mean(values);
-  std::vector<double> squares;
-  for (const double value : values) squares.push_back((value - middle) * (value - middle));
-  return mean(squares);
-}
-
 }  // namespace
 
 TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> rollouts, const CriticOptions& critic) {
@@ -51,22 +38,6 @@ TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> ro
       gae_advantages({rewards, groups, lengths, mask, /*token_rewards=*/{}, values}, critic.gamma, critic.lambda);
   if (critic.whiten) whiten(gae.advantages, mask);
   return {by_sequence(gae.advantages, lengths), by_sequence(gae.returns, lengths)};
-}
-
-void write_value_metrics(std::span<const Rollout> rollouts, const TokenWorth& worth, Json& row) {
-  if (worth.returns.empty()) return;
-  std::vector<double> values, returns, errors;
-  for (size_t i = 0; i < rollouts.size(); ++i) {
-    for (size_t t = 0; t < rollouts[i].values.size(); ++t) {
-      values.push_back(rollouts[i].values[t]);
-      returns.push_back(worth.returns[i][t]);
-      errors.push_back(returns.back() - values.back());
-    }
-  }
-  row["critic/value_mean"] = mean(values);
-  row["critic/return_mean"] = mean(returns);
-  if (const double spread = variance(returns); spread > 0)
-    row["critic/explained_variance"] = 1 - variance(errors) / spread;
 }
 
 }  // namespace keel

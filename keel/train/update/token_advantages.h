@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "keel/core/json.h"
 #include "keel/core/tensor/rollout.h"
 #include "keel/train/update/critic_options.h"
 
@@ -19,9 +18,5 @@ struct TokenWorth {
 /// Rewards by group, or rewards and the critic's values, become advantages. With "gae" every token has its own: its
 /// reward is the rollout's at the last token and 0 before, the value after the end is 0, cut off or not.
 TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> rollouts, const CriticOptions& critic);
-
-/// Puts critic/value_mean, critic/return_mean and critic/explained_variance into the row: how good the values were that
-/// the advantages were made from. Nothing without a critic; no share of a variance that is 0.
-void write_value_metrics(std::span<const Rollout> rollouts, const TokenWorth& worth, Json& row);
 
 }  // namespace keel

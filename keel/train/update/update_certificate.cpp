@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -20,6 +21,11 @@ bool all_finite(const std::vector<double>& values) {
   return std::all_of(values.begin(), values.end(), [](double x) { return std::isfinite(x); });
 }
 
+RewardRange range_of(const std::vector<double>& rewards) {
+  const auto [lowest, highest] = std::minmax_element(rewards.begin(), rewards.end());
+  return {.lowest = *lowest, .highest = *highest};
+}
+
 Tensor total_variation(const TokenPolicy& policy, const Requirements& needs) {
   if (needs.hidden_states) return policy.divergence;
   if (needs.top_k > 0)
@@ -32,6 +38,7 @@ Tensor total_variation(const TokenPolicy& policy, const Requirements& needs) {
 
 std::optional<ImprovementCertificate> certificate_of(const CausalLm& updated, const ScoredRollouts& scored,
                                                      const Requirements& needs, const CertificateTerms& terms) {
+  if (scored.rollouts.empty()) return std::nullopt;
   Requirements wanted;
   wanted.top_k = needs.top_k;
   wanted.hidden_states = needs.hidden_states;
@@ -61,23 +68,12 @@ std::optional<ImprovementCertificate> certificate_of(const CausalLm& updated, co
                                   .rewards = rewards,
                                   .lengths = lengths,
                                   .groups = groups,
-                                  .range = terms.range,
+                                  .range = terms.range ? *terms.range : range_of(rewards),
                                   .horizon = terms.horizon,
                                   .divergence = wanted.hidden_states ? "full_tv"
                                                 : wanted.top_k > 0   ? "topk_tv"
                                                                      : "binary_tv",
                                   .logp_error = kFloatLogProbError});
-}
-
-void write_certificate(const ImprovementCertificate& certificate, Json& row) {
-  row["certificate/gain"] = certificate.gain;
-  row["certificate/max_penalty"] = certificate.max_penalty;
-  row["certificate/average_penalty"] = certificate.average_penalty;
-  row["certificate/average_penalty_low"] = certificate.average_penalty_low;
-  row["certificate/bound"] = certificate.certificate;
-  if (std::isfinite(certificate.standard_error)) row["certificate/standard_error"] = certificate.standard_error;
-  row["certificate/improved"] = certificate.improved ? 1 : 0;
-  row["certificate/divergence"] = certificate.divergence;
 }
 
 }  // namespace keel

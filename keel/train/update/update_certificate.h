@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "keel/core/json.h"
 #include "keel/core/requirements.h"
 #include "keel/model/network/causal_lm.h"
 #include "keel/objective/certificate.h"
@@ -14,18 +13,15 @@ namespace keel {
 struct CertificateTerms {
   double temperature = 1;
   int64_t tokens_per_batch = 0;
-  RewardRange range;    // that a completion's reward can be in
-  int64_t horizon = 0;  // no completion is longer
+  std::optional<RewardRange> range = {};  // that a completion's reward can be in; nothing: that of the step's
+  int64_t horizon = 0;                    // no completion is longer
 };
 
 /// The certificate of a step: one pass without gradients over its rollouts with the weights after its last update. The
 /// total variation is the best that the rollouts' records allow: exact where the method had hidden states recorded,
-/// over the top K where it had those, else binary. Nothing when a number is not finite: the health guards speak about
-/// that.
+/// over the top K where it had those, else binary. Nothing without rollouts, or when a
+/// number is not finite: the health guards speak about that.
 std::optional<ImprovementCertificate> certificate_of(const CausalLm& updated, const ScoredRollouts& scored,
                                                      const Requirements& needs, const CertificateTerms& terms);
-
-/// Puts certificate/* into a row of metrics.
-void write_certificate(const ImprovementCertificate& certificate, Json& row);
 
 }  // namespace keel

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "keel/core/files/file.h"
+#include "keel/train/run.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/tiny_rollouts.h"
@@ -76,8 +77,7 @@ std::string words_of_a_start(const std::string& method) {
   std::FILE* file = std::tmpfile();
   {
     Console console(file);
-    const auto trainer = Trainer::start(config, /*replace=*/true, console);
-    EXPECT_EQ(trainer->run(), ExitCode::kDone);
+    EXPECT_EQ(Run::start(config, /*replace=*/true, console)->run(), ExitCode::kDone);
   }
   std::string text(static_cast<size_t>(std::ftell(file)), '\0');
   std::rewind(file);

@@ -11,7 +11,8 @@
 #include "keel/model/folder/model_folder.h"
 #include "keel/model/formats/safetensors/safetensors.h"
 #include "keel/task/task_table.h"
-#include "keel/train/trainer.h"
+#include "keel/train/checkpoint/checkpoint.h"
+#include "keel/train/run.h"
 #include "tests/support/errors.h"
 #include "tests/support/tiny_training.h"
 
@@ -48,20 +49,20 @@ class StartingModel : public testing::Test {
     return config;
   }
 
-  std::unique_ptr<Trainer> run(const Config& config) {
-    auto trainer = Trainer::start(config, /*replace=*/true, console_);
-    EXPECT_EQ(trainer->run(), ExitCode::kDone);
-    return trainer;
+  std::unique_ptr<keel::Run> run(const Config& config) {
+    auto result = keel::Run::start(config, /*replace=*/true, console_);
+    EXPECT_EQ(result->run(), ExitCode::kDone);
+    return result;
   }
 
   /// Stops after one step, by leaving the run when only its first checkpoint is there, and goes on.
-  std::unique_ptr<Trainer> run_in_two_parts(Config config) {
+  std::unique_ptr<keel::Run> run_in_two_parts(Config config) {
     Config half = config;
     half.train.steps = 1;
     run(half);
-    auto trainer = Trainer::resume(config, console_);
-    EXPECT_EQ(trainer->run(), ExitCode::kDone);
-    return trainer;
+    auto result = keel::Run::resume(config, console_);
+    EXPECT_EQ(result->run(), ExitCode::kDone);
+    return result;
   }
 
   static void expect_same_bits(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b) {
@@ -77,47 +78,48 @@ TEST_F(StartingModel, KeepsTheTypeOfTheSourceAndGoesOnFromFloat32) {
   const auto whole = run(run_config("whole"));
   const SafetensorsFile saved = SafetensorsFile::open(whole->last_checkpoint() / "model.safetensors");
   for (const TensorInfo& info : saved.tensors()) EXPECT_EQ(info.dtype, at::kBFloat16) << info.name;
-  for (const NamedTensor& weight : whole->model().parameters()) {
+  for (const NamedTensor& weight : whole->policy().model.parameters()) {
     EXPECT_EQ(weight.value.scalar_type(), at::kFloat);
     EXPECT_TRUE(at::equal(saved.read(weight.name), weight.value.to(at::kBFloat16))) << weight.name;
   }
   bool lost_by_rounding = false;
-  for (const NamedTensor& weight : whole->model().parameters())
+  for (const NamedTensor& weight : whole->policy().model.parameters())
     lost_by_rounding |= !at::equal(weight.value.to(at::kBFloat16).to(at::kFloat), weight.value);
   EXPECT_TRUE(lost_by_rounding);  // else the next lines would say nothing
-  expect_same_bits(run_in_two_parts(run_config("parts"))->model().parameters(), whole->model().parameters());
+  expect_same_bits(run_in_two_parts(run_config("parts"))->policy().model.parameters(),
+                   whole->policy().model.parameters());
 }
 
 TEST_F(StartingModel, SavesInTheTypeThatIsAskedFor) {
   Config config = run_config();
   config.checkpoint.dtype = "float16";
-  const auto trainer = run(config);
-  EXPECT_EQ(ModelFolder::open(trainer->last_checkpoint()).dtypes.of("model.norm.weight"), at::kHalf);
-  EXPECT_EQ(read_model_folder(base_, at::kCPU).parameters().size(), trainer->model().parameters().size());
+  const auto done = run(config);
+  EXPECT_EQ(ModelFolder::open(done->last_checkpoint()).dtypes.of("model.norm.weight"), at::kHalf);
+  EXPECT_EQ(read_model_folder(base_, at::kCPU).parameters().size(), done->policy().model.parameters().size());
 }
 
 TEST_F(StartingModel, TrainsAnAdapterAloneAndGoesOnToTheSameBits) {
   Config config = run_config("whole");
   config.lora.rank = 2;
   const auto whole = run(config);
-  expect_same_bits(whole->model().parameters(), read_model_folder(base_, at::kCPU).parameters());
+  expect_same_bits(whole->policy().model.parameters(), read_model_folder(base_, at::kCPU).parameters());
   double moved = 0;
-  for (const NamedTensor& weight : whole->model().adapter())
+  for (const NamedTensor& weight : whole->policy().model.adapter())
     if (weight.name.ends_with("lora_B.weight")) moved += weight.value.abs().sum().item<double>();
   EXPECT_GT(moved, 0);
 
   config.run.dir = folder_ / "parts";
-  expect_same_bits(run_in_two_parts(config)->model().adapter(), whole->model().adapter());
+  expect_same_bits(run_in_two_parts(config)->policy().model.adapter(), whole->policy().model.adapter());
 
   // The folder holds the merged weights, the folder inside it the adapter for the base.
   config.checkpoint.dtype = "float32";
   config.run.dir = folder_ / "wide";
   const auto wide = run(config);
   expect_same_bits(read_model_folder(wide->last_checkpoint(), at::kCPU).parameters(),
-                   wide->model().merged().parameters());
+                   wide->policy().model.merged().parameters());
   CausalLm again = read_model_folder(base_, at::kCPU);
   EXPECT_EQ(read_adapter(wide->last_checkpoint() / "adapter", again)["r"], 2);
-  expect_same_bits(again.adapter(), wide->model().adapter());
+  expect_same_bits(again.adapter(), wide->policy().model.adapter());
 }
 
 TEST_F(StartingModel, GoesOnFromAnAdapter) {
@@ -128,9 +130,9 @@ TEST_F(StartingModel, GoesOnFromAnAdapter) {
   Config second = run_config("second");
   second.lora.adapter = (first->last_checkpoint() / "adapter").string();
   second.train.steps = 0;
-  const auto trainer = Trainer::start(second, /*replace=*/true, console_);
-  expect_same_bits(trainer->model().adapter(), first->model().adapter());
-  expect_same_bits(trainer->model().merged().parameters(), first->model().merged().parameters());
+  const auto begun = keel::Run::start(second, /*replace=*/true, console_);
+  expect_same_bits(begun->policy().model.adapter(), first->policy().model.adapter());
+  expect_same_bits(begun->policy().model.merged().parameters(), first->policy().model.merged().parameters());
 }
 
 TEST_F(StartingModel, RefusesToGoOnWithAnAdapterOnAnotherBase) {
@@ -144,21 +146,21 @@ TEST_F(StartingModel, RefusesToGoOnWithAnAdapterOnAnotherBase) {
   Json changed = Json::parse(saved);
   changed["rms_norm_eps"] = 1e-4;  // the same weights in another network
   write_atomically(file, changed.dump());
-  EXPECT_THAT(error_of(3, [&] { Trainer::resume(config, console_); }), refused);
+  EXPECT_THAT(error_of(3, [&] { keel::Run::resume(config, console_); }), refused);
   write_atomically(file, saved);
   write_base(at::kHalf);  // the same weights, rounded otherwise
-  EXPECT_THAT(error_of(3, [&] { Trainer::resume(config, console_); }), refused);
+  EXPECT_THAT(error_of(3, [&] { keel::Run::resume(config, console_); }), refused);
 }
 
 TEST_F(StartingModel, ADamagedAdapterIsFound) {
   Config config = run_config();
   config.lora.rank = 2;
-  const auto trainer = run(config);
-  const std::filesystem::path file = trainer->last_checkpoint() / "adapter" / "adapter_model.safetensors";
+  const auto done = run(config);
+  const std::filesystem::path file = done->last_checkpoint() / "adapter" / "adapter_model.safetensors";
   std::string bytes = read_file(file);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   write_atomically(file, bytes);
-  EXPECT_THAT(find_damage(trainer->last_checkpoint()).value_or(""), HasSubstr("adapter/adapter_model.safetensors"));
+  EXPECT_THAT(find_damage(done->last_checkpoint()).value_or(""), HasSubstr("adapter/adapter_model.safetensors"));
 }
 
 TEST_F(StartingModel, RandomWeightsTakeOnlyTheArchitecture) {
@@ -196,7 +198,7 @@ TEST_F(StartingModel, RefusesWhatContradictsItself) {
   EXPECT_THAT(error_of(2, [&] { check_consistency(both); }), HasSubstr("lora.adapter"));
   Config absent = run_config();
   absent.model.path = "no/such-model";
-  EXPECT_THAT(error_of(3, [&] { Trainer::start(absent, true, console_); }), HasSubstr("hf download"));
+  EXPECT_THAT(error_of(3, [&] { keel::Run::start(absent, true, console_); }), HasSubstr("hf download"));
 }
 
 }  // namespace

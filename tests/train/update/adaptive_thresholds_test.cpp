@@ -5,8 +5,6 @@
 
 #include <cmath>
 
-#include "keel/core/files/file.h"
-#include "keel/train/trainer.h"
 #include "tests/support/tiny_training.h"
 
 namespace keel {
@@ -43,22 +41,20 @@ TEST(AdaptiveThresholds, FollowTheShareThatATrainerReports) {
   config.objective.adapt_target_kept = 0.5;
   config.objective.adapt_rate = 0.25;
   config.objective.delta_high = 0.3;
-  Console console(stderr);
-  const auto trainer = Trainer::start(config, /*replace=*/true, console);
-  copy_weights(warm_model(), trainer->model());
+  TinyTraining run(config, warm_model());
   double low = 0.15, high = 0.3;
   bool blocked = false;
   for (int step = 0; step < 4; ++step) {
-    const Json row = trainer->step();
-    EXPECT_NEAR(row.at("trust_region/delta_low").get<double>(), low, 1e-12);
-    EXPECT_NEAR(row.at("trust_region/delta_high").get<double>(), high, 1e-12);
-    const double masked = row.at("trust_region/masked").get<double>();
+    const StepNumbers& numbers = run.step();
+    EXPECT_NEAR(numbers.thresholds.value().low, low, 1e-12);
+    EXPECT_NEAR(numbers.thresholds.value().high, high, 1e-12);
+    const double masked = numbers.tokens.value().masked;
     blocked = blocked || masked > 0;
     low *= std::exp(0.25 * (0.5 - (1 - masked)));
     high *= std::exp(0.25 * (0.5 - (1 - masked)));
   }
   EXPECT_TRUE(blocked);
-  remove_tree(config.run.dir);
+  EXPECT_NEAR(run.state().delta_low, low, 1e-12);  // where a run that is resumed goes on
 }
 
 TEST(AdaptiveThresholds, AreNotDrivenToTheirBoundByTokensThatAreSure) {

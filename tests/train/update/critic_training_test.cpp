@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <sstream>
+#include <functional>
 
+#include "keel/train/health.h"
+#include "tests/support/errors.h"
 #include "tests/support/tensors.h"
 #include "tests/support/tiny_training.h"
 
@@ -57,18 +59,16 @@ TEST(TokenWorth, SaysHowMuchOfTheReturnsTheValuesExplain) {
   // variance 0.0625: three quarters are explained.
   const std::vector<Rollout> rollouts{judged(1, {0.75, 0.75}), judged(0, {0.25, 0.25})};
   const CriticOptions options{.body = "separate", .lambda = 1};
-  Json row;
-  write_value_metrics(rollouts, token_worth("gae", rollouts, options), row);
-  EXPECT_NEAR(row.at("critic/explained_variance").get<double>(), 0.75, 1e-6);
-  EXPECT_NEAR(row.at("critic/value_mean").get<double>(), 0.5, 1e-6);
-  EXPECT_NEAR(row.at("critic/return_mean").get<double>(), 0.5, 1e-6);
-  Json equal;
+  const std::optional<ValueNumbers> numbers = value_numbers(rollouts, token_worth("gae", rollouts, options));
+  ASSERT_TRUE(numbers);
+  EXPECT_NEAR(numbers->explained_variance.value(), 0.75, 1e-6);
+  EXPECT_NEAR(numbers->value_mean, 0.5, 1e-6);
+  EXPECT_NEAR(numbers->return_mean, 0.5, 1e-6);
   const std::vector<Rollout> flat{judged(1, {0.5}), judged(1, {0.5})};
-  write_value_metrics(flat, token_worth("gae", flat, options), equal);
-  EXPECT_FALSE(equal.contains("critic/explained_variance"));  // nothing to explain
-  Json none;
-  write_value_metrics(flat, token_worth("grpo", flat, {}), none);
-  EXPECT_TRUE(none.is_null());
+  const std::optional<ValueNumbers> equal = value_numbers(flat, token_worth("gae", flat, options));
+  ASSERT_TRUE(equal);
+  EXPECT_FALSE(equal->explained_variance);  // nothing to explain
+  EXPECT_FALSE(value_numbers(flat, token_worth("grpo", flat, {})));
 }
 
 Config with_critic(const std::string& body) {
@@ -85,16 +85,9 @@ void shake_head(const Critic& critic, double size, uint64_t seed) {
     parameter.value.add_(random_normal(parameter.value.sizes(), ++seed), size);
 }
 
-/// A run whose values have moved since they were recorded, some of them beyond the clip.
-void begin_shaken(StepByStep& run) {
-  shake_head(run.critic().critic(), 0.2, 1);
-  run.begin_step();
-  shake_head(run.critic().critic(), 0.1, 7);
-}
-
 /// The value loss as it is written down, by autograd through a network written again in float64.
-Gradients plain_value_gradients(const StepByStep& run, double clip) {
-  const Critic& critic = run.critic().critic();
+Gradients plain_value_gradients(const TinyTraining& run, double clip) {
+  const Critic& critic = run.critic();
   const ReferenceModel body(critic.body_or(run.model()));
   const Tensor weight = critic.head.parameters()[0].value.detach().to(at::kDouble).requires_grad_();
   const Tensor bias = critic.head.parameters()[1].value.detach().to(at::kDouble).requires_grad_();
@@ -109,7 +102,7 @@ Gradients plain_value_gradients(const StepByStep& run, double clip) {
     const Tensor states = body.hidden(text).narrow(0, static_cast<int64_t>(prompt.size()) - 1, length);
     const Tensor values = states.matmul(weight.t()).squeeze(1) + bias;
     const Tensor old = at::tensor(rollout.values).to(at::kDouble);
-    const Tensor returns = at::tensor(run.worth().returns[i]).to(at::kDouble);
+    const Tensor returns = at::tensor(run.experience().worth.returns[i]).to(at::kDouble);
     const Tensor bounded = at::minimum(at::maximum(values, old - clip), old + clip);
     losses.push_back(at::maximum((values - returns).square(), (bounded - returns).square()) / 2);
     clipped += ((values - old).abs() > clip).sum().item<int64_t>();
@@ -122,40 +115,65 @@ Gradients plain_value_gradients(const StepByStep& run, double clip) {
   return result;
 }
 
+/// A step whose values have moved since they were recorded, some of them beyond the clip, before its first update. The
+/// critic's training is one of its own, on the same weights. The gradients that the step then has are autograd's, too.
+void look_into_shaken_step(const Config& config,
+                           const std::function<void(TinyTraining&, CriticTraining&, const Gradients&)>& look) {
+  TinyTraining run(config, warm_model());
+  CriticTraining training(run.critic(), config.critic, critic_optimizer_options(config.critic, config.optimizer));
+  Gradients want;
+  shake_head(run.critic(), 0.2, 1);
+  run.when_ready = [&] {
+    shake_head(run.critic(), 0.1, 7);
+    want = plain_value_gradients(run, *config.critic.value_clip);
+    look(run, training, want);
+    clear_gradients(run.model().parameters());
+    clear_gradients(run.critic().parameters());
+  };
+  int updates = 0;
+  run.when_updating = [&] {
+    if (updates++ > 0) return;
+    for (const NamedTensor& parameter : run.critic().parameters())
+      EXPECT_LT(relative_difference(parameter.value.grad(), want.at(parameter.name)), 1e-4) << parameter.name;
+  };
+  run.step();
+  EXPECT_EQ(updates, 2);
+}
+
 TEST(CriticTraining, OfASeparateBodyFollowsAutogradHoweverTheUpdateIsCut) {
   Config config = with_critic("separate");
   config.critic.value_clip = 0.1;
-  StepByStep run(config, warm_model(), warm_model());
-  begin_shaken(run);
-  const Gradients want = plain_value_gradients(run, 0.1);
-  for (const int64_t tokens_per_batch : {1, 30, 60, 100000}) {
-    run.gradients(tokens_per_batch);
-    for (const NamedTensor& parameter : run.critic().critic().parameters())
-      EXPECT_LT(relative_difference(parameter.value.grad(), want.at(parameter.name)), 1e-4)
-          << parameter.name << ", " << tokens_per_batch;
-  }
+  look_into_shaken_step(config, [](TinyTraining& run, CriticTraining& training, const Gradients& want) {
+    for (const int64_t tokens_per_batch : {1, 30, 60, 100000}) {
+      clear_gradients(run.critic().parameters());
+      training.accumulate_gradients(run.experience().scored(), run.all_rollouts(), tokens_per_batch);
+      for (const NamedTensor& parameter : run.critic().parameters())
+        EXPECT_LT(relative_difference(parameter.value.grad(), want.at(parameter.name)), 1e-4)
+            << parameter.name << ", " << tokens_per_batch;
+    }
+  });
 }
 
 TEST(CriticTraining, OfASharedBodyAddsItsWeightedGradientToThePolicys) {
   Config config = with_critic("shared");
   config.critic.value_clip = 0.1;
   config.critic.loss_weight = 0.7;
-  StepByStep run(config, warm_model(), warm_model());
-  config.critic.loss_weight = 0;
-  StepByStep alone(config, warm_model(), warm_model());
-  begin_shaken(run);
-  begin_shaken(alone);
-  const Gradients value = plain_value_gradients(run, 0.1), policy = alone.gradients(100000);
-  for (const int64_t tokens_per_batch : {1, 60, 100000}) {
-    const Gradients both = run.gradients(tokens_per_batch);
-    for (const auto& [name, gradient] : both) {
-      const bool lm_head = name == "lm_head.weight";
-      const Tensor want = lm_head ? policy.at(name) : policy.at(name) + 0.7 * value.at(name);
-      EXPECT_LT(relative_difference(gradient, want), 1e-4) << name << ", " << tokens_per_batch;
+  look_into_shaken_step(config, [](TinyTraining& run, CriticTraining& training, const Gradients& value) {
+    const auto nobody = [](const DecidedTokens&) {};
+    const Gradients policy = run.gradients(100000, nobody);
+    for (const int64_t tokens_per_batch : {1, 60, 100000}) {
+      clear_gradients(run.critic().parameters());
+      const ScoredRollouts scored = run.experience().scored();
+      const Gradients both = run.gradients(tokens_per_batch, nobody, training.shared_loss(scored, run.all_rollouts()));
+      for (const auto& [name, gradient] : both) {
+        const bool lm_head = name == "lm_head.weight";
+        const Tensor want = lm_head ? policy.at(name) : policy.at(name) + 0.7 * value.at(name);
+        EXPECT_LT(relative_difference(gradient, want), 1e-4) << name << ", " << tokens_per_batch;
+      }
+      for (const NamedTensor& parameter : run.critic().parameters())  // the head has the loss as it is
+        EXPECT_LT(relative_difference(parameter.value.grad(), value.at(parameter.name)), 1e-4) << parameter.name;
     }
-    for (const NamedTensor& parameter : run.critic().critic().parameters())  // the head has the loss as it is
-      EXPECT_LT(relative_difference(parameter.value.grad(), value.at(parameter.name)), 1e-4) << parameter.name;
-  }
+  });
 }
 
 /// Values start at 0, so the advantage of a token that is n tokens before the end is (gamma lambda)^n R.
@@ -166,32 +184,28 @@ TEST(CriticTraining, GivesTheTrainerPerTokenAdvantagesFromItsValues) {
     config.critic.gamma = 0.9;
     config.critic.lambda = 0.8;
     config.critic.whiten = false;
-    config.record.samples_per_step = 12;
-    Console console(stderr);
-    const auto trainer = Trainer::start(config, /*replace=*/true, console);
-    copy_weights(warm_model(), trainer->model());
-    const Json row = trainer->step();
+    TinyTraining run(config, warm_model());
+    const StepNumbers& numbers = run.step();
     double rewarded = 0;
-    std::istringstream lines(read_file(std::filesystem::path(config.run.dir) / "samples.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const Json sample = Json::parse(line);
-      if (sample.at("reward") == 0) continue;
-      const size_t length = sample.at("tokens").size();
-      ASSERT_EQ(sample.at("advantage").size(), length);
+    for (size_t i = 0; i < run.rollouts().size(); ++i) {
+      const Rollout& rollout = run.rollouts()[i];
+      if (rollout.reward == 0) continue;
+      const size_t length = rollout.tokens.size();
+      ASSERT_EQ(run.advantages()[i].size(), length);
       for (size_t t = 0; t < length; ++t) {
-        EXPECT_NEAR(sample["advantage"][t].get<double>(), std::pow(0.72, length - 1 - t), 1e-6);
-        EXPECT_EQ(sample.at("value")[t], 0.0);
+        EXPECT_NEAR(run.advantages()[i][t], std::pow(0.72, length - 1 - t), 1e-6);
+        EXPECT_EQ(rollout.values[t], 0.0);
       }
       ++rewarded;
     }
     EXPECT_GT(rewarded, 0);
-    EXPECT_NEAR(row.at("critic/explained_variance").get<double>(), 0, 1e-12);
-    EXPECT_EQ(row.at("critic/value_mean"), 0.0);
-    EXPECT_EQ(row.at("critic/lr"), 1e-2);
-    EXPECT_GT(row.at("critic/loss").get<double>(), 0);
-    EXPECT_GT(row.at("critic/grad_norm").get<double>(), 0);
-    EXPECT_GE(row.at("critic/clipped").get<double>(), 0);
-    remove_tree(config.run.dir);
+    ASSERT_TRUE(numbers.values && numbers.critic);
+    EXPECT_NEAR(numbers.values->explained_variance.value(), 0, 1e-12);
+    EXPECT_EQ(numbers.values->value_mean, 0.0);
+    EXPECT_EQ(numbers.critic->lr, 1e-2);
+    EXPECT_GT(numbers.critic->loss, 0);
+    EXPECT_GT(numbers.critic->gradients.value().mean, 0);
+    EXPECT_GE(numbers.critic->clipped, 0);
   }
 }
 
@@ -212,39 +226,31 @@ TEST(CriticTraining, LearnsAloneDuringItsWarmUp) {
     SCOPED_TRACE(body);
     Config config = with_critic(body);
     config.critic.warmup_steps = 1;
-    Console console(stderr);
-    const auto trainer = Trainer::start(config, /*replace=*/true, console);
-    copy_weights(warm_model(), trainer->model());
-    const std::vector<Tensor> policy = copies(trainer->model().parameters()),
-                              critic = copies(trainer->critic()->parameters());
-    const Json waiting = trainer->step();
-    EXPECT_TRUE(all_equal(policy, trainer->model().parameters()));
-    EXPECT_FALSE(all_equal(critic, trainer->critic()->parameters()));
-    EXPECT_FALSE(waiting.contains("optimizer/lr"));
-    EXPECT_TRUE(waiting.contains("policy/entropy"));
-    EXPECT_TRUE(trainer->step().contains("optimizer/lr"));
-    EXPECT_FALSE(all_equal(policy, trainer->model().parameters()));
-    remove_tree(config.run.dir);
+    TinyTraining run(config, warm_model());
+    const std::vector<Tensor> policy = copies(run.model().parameters()), critic = copies(run.critic().parameters());
+    const StepNumbers& waiting = run.step();
+    EXPECT_TRUE(all_equal(policy, run.model().parameters()));
+    EXPECT_FALSE(all_equal(critic, run.critic().parameters()));
+    EXPECT_FALSE(waiting.lr);
+    EXPECT_TRUE(waiting.tokens);
+    EXPECT_TRUE(run.step().lr);
+    EXPECT_FALSE(all_equal(policy, run.model().parameters()));
   }
 }
 
 TEST(CriticTraining, ThatBreaksSkipsUpdatesUntilTheRunStops) {
-  Config config = with_critic("separate");
-  config.train.max_skipped_updates = 1;  // a step has two updates
-  Console console(stderr);
-  const auto trainer = Trainer::start(config, /*replace=*/true, console);
+  TinyTraining run(with_critic("separate"));
   {
     const at::NoGradGuard no_grad;
-    trainer->critic()->head.parameters()[1].value.fill_(std::nan(""));
+    run.critic().head.parameters()[1].value.fill_(std::nan(""));
   }
-  try {
-    trainer->step();
-    ADD_FAILURE() << "values that are no numbers were trained on";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kHealthGuard);
-    EXPECT_NE(std::string(error.what()).find("critic.lr"), std::string::npos) << error.what();
-  }
-  remove_tree(config.run.dir);
+  EXPECT_EQ(run.step().skipped_updates, 2);
+  EXPECT_EQ(run.state().skipped_in_a_row, 2);
+  Config config = run.config();
+  config.train.max_skipped_updates = 2;
+  require_sound_updates(run.state(), config);
+  config.train.max_skipped_updates = 1;
+  EXPECT_THAT(error_of(4, [&] { require_sound_updates(run.state(), config); }), testing::HasSubstr("critic.lr"));
 }
 
 }  // namespace

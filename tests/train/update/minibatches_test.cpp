@@ -9,6 +9,8 @@
 #include <numeric>
 #include <set>
 
+#include "keel/core/files/file.h"
+#include "keel/train/run.h"
 #include "tests/support/tiny_training.h"
 
 namespace keel {
@@ -65,8 +67,10 @@ std::vector<bool> in_first_update(const std::string& shuffle) {
   config.train.shuffle = shuffle;
   config.record.samples_per_step = 24;
   config.objective.entropy_coefficient = 0.1;  // every update moves the policy, whatever the rewards are
+  config.train.steps = 1;
+  config.eval.prompts = 0;
   Console console(stderr);
-  Trainer::start(config, /*replace=*/true, console)->step();
+  EXPECT_EQ(Run::start(config, /*replace=*/true, console)->run(), ExitCode::kDone);
   std::vector<bool> first;
   std::istringstream lines(read_file(std::filesystem::path(config.run.dir) / "samples.jsonl"));
   for (std::string line; std::getline(lines, line);) {

@@ -97,16 +97,15 @@ TEST(Optimizer, SkipsAnUpdateWhoseGradientIsNotFiniteAndChangesNothing) {
 
 TEST(GradientNorms, AreToldByMeanMaximumAndShareOfClippedUpdates) {
   GradientNorms norms;
-  Json row = Json::object();
-  norms.write("optimizer", row);
-  EXPECT_TRUE(row.empty());
+  EXPECT_FALSE(norms.numbers());
   norms.add({.grad_norm = 0.5});
   norms.add({.grad_norm = 4, .clipped = true});
   norms.add({.grad_norm = std::numeric_limits<double>::infinity(), .skipped = true});
   norms.add({.grad_norm = 1.5, .clipped = true});
-  norms.write("optimizer", row);
-  EXPECT_EQ(
-      row, (Json{{"optimizer/grad_norm", 2.0}, {"optimizer/grad_norm_max", 4.0}, {"optimizer/grad_clipped", 2.0 / 3}}));
+  const GradientNumbers numbers = norms.numbers().value();
+  EXPECT_EQ(numbers.mean, 2.0);
+  EXPECT_EQ(numbers.largest, 4.0);
+  EXPECT_EQ(numbers.clipped, 2.0 / 3);
 }
 
 TEST(Optimizer, GoesOnToTheSameBitsFromASavedState) {

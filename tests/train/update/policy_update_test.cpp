@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <string>
 
 #include "tests/support/tensors.h"
@@ -17,7 +16,7 @@ struct Update {
   Tensor keep, coefficients;  // of every token, in the order of the rollouts
 };
 
-Update update_of(StepByStep& run, int64_t tokens_per_batch) {
+Update update_of(const TinyTraining& run, int64_t tokens_per_batch) {
   std::vector<Tensor> keep, coefficients, gradient;
   for (const auto& [name, value] : run.gradients(tokens_per_batch, [&](const DecidedTokens& tokens) {
          keep.push_back(tokens.decision.keep);
@@ -35,23 +34,25 @@ TEST(PolicyUpdate, HasTheSameGradientHoweverItIsCutIntoBatches) {
     Config config = tiny_run(row.name);
     config.reference.kl_coefficient = 0.01;
     config.objective.entropy_coefficient = 0.01;
-    StepByStep run(config, warm_model(), warm_model());
-    run.begin_step();
-    for (int i = 0; i < 2; ++i) {  // far enough from the sampler for tokens to be blocked
-      run.gradients(100000);
-      run.update();
-    }
-    const Update whole = update_of(run, 100000);
-    masked += whole.keep.all().item<bool>() ? 0 : 1;
-    if (requirements(row.region).scope == Scope::kBatch) {
-      EXPECT_FALSE(whole.keep.all().item<bool>()) << "nothing was decided about the update as a whole";
-    }
-    for (const int64_t tokens_per_batch : {1, 30, 60}) {
-      const Update cut = update_of(run, tokens_per_batch);
-      EXPECT_TRUE(at::equal(cut.keep, whole.keep)) << tokens_per_batch;
-      EXPECT_LT(relative_difference(cut.coefficients, whole.coefficients), 1e-4) << tokens_per_batch;
-      EXPECT_LT(relative_difference(cut.gradient, whole.gradient), 1e-5) << tokens_per_batch;
-    }
+    config.train.epochs = 3;
+    TinyTraining run(config, warm_model());
+    int updates = 0;
+    run.when_updating = [&] {
+      if (++updates < 3) return;  // far enough from the sampler for tokens to be blocked
+      const Update whole = update_of(run, 100000);
+      masked += whole.keep.all().item<bool>() ? 0 : 1;
+      if (requirements(row.region).scope == Scope::kBatch) {
+        EXPECT_FALSE(whole.keep.all().item<bool>()) << "nothing was decided about the update as a whole";
+      }
+      for (const int64_t tokens_per_batch : {1, 30, 60}) {
+        const Update cut = update_of(run, tokens_per_batch);
+        EXPECT_TRUE(at::equal(cut.keep, whole.keep)) << tokens_per_batch;
+        EXPECT_LT(relative_difference(cut.coefficients, whole.coefficients), 1e-4) << tokens_per_batch;
+        EXPECT_LT(relative_difference(cut.gradient, whole.gradient), 1e-5) << tokens_per_batch;
+      }
+    };
+    run.step();
+    EXPECT_EQ(updates, 3);
   }
   EXPECT_GT(masked, 20);
 }
@@ -61,12 +62,11 @@ TEST(PolicyUpdate, PullsBlockedTokensToTheReferenceLikeAllOthers) {
   config.objective.delta = 1e-6;  // nearly everything that leads away is blocked
   config.reference.kl_coefficient = 0.5;
   config.reference.estimator = "k2";
-  StepByStep run(config, warm_model(), warm_model());
-  run.begin_step();
-  run.gradients(1000);
-  run.update();
-  int64_t blocked = 0;
-  run.gradients(1000, [&](const DecidedTokens& tokens) {
+  config.train.tokens_per_batch = 1000;
+  TinyTraining run(config, warm_model());
+  int64_t blocked = 0, seen = 0;
+  run.when_decided = [&](const DecidedTokens& tokens) {
+    if (++seen < 2) return;  // the first update is made where nothing has moved yet
     std::vector<float> reference;
     for (const Rollout& rollout : run.rollouts())
       reference.insert(reference.end(), rollout.reference_logp.begin(), rollout.reference_logp.end());
@@ -75,7 +75,9 @@ TEST(PolicyUpdate, PullsBlockedTokensToTheReferenceLikeAllOthers) {
     // -beta d for k2, and nothing of the method's own.
     EXPECT_LT(largest_difference(tokens.decision.coefficient.masked_select(held), d.masked_select(held) * -0.5), 1e-6);
     EXPECT_LT(largest_difference(tokens.reference_kl, d * d / 2), 1e-6);
-  });
+  };
+  run.step();
+  EXPECT_EQ(seen, 2);
   EXPECT_GT(blocked, 10);
 }
 
@@ -85,19 +87,17 @@ TEST(PolicyUpdate, CountsEachClampOnceHoweverItIsCutIntoBatches) {
     for (const double kl_coefficient : {0.0, 0.01}) {
       Config config = tiny_run(method);
       config.reference.kl_coefficient = kl_coefficient;
-      StepByStep run(config, warm_model(), warm_model());
-      run.begin_step();
+      TinyTraining run(config, warm_model());
+      run.step();
       std::vector<Rollout> rollouts = run.rollouts();
       for (const size_t far : {0, 5, 11}) rollouts[far].behavior_logp[0] = -80;
       for (const size_t far : {3, 5})
         if (kl_coefficient > 0) rollouts[far].reference_logp[0] = -80;
-      std::vector<int64_t> all(rollouts.size());
-      std::iota(all.begin(), all.end(), 0);
       for (const int64_t tokens_per_batch : {1, 60, 100000}) {
         int64_t clamped = 0;
         accumulate_policy_gradients(
             run.model(), run.objective(), run.temperature(), tokens_per_batch,
-            {run.prompts(), rollouts, run.advantage(), run.old().head().detach()}, all,
+            {run.prompts(), rollouts, run.advantages(), run.old().head().detach()}, run.all_rollouts(),
             [&](const DecidedTokens& tokens) { clamped += tokens.decision.clamped.item<int64_t>(); });
         EXPECT_EQ(clamped, (std::string(method) == "pg" ? 0 : 3) + (kl_coefficient > 0 ? 2 : 0))
             << method << " " << tokens_per_batch;

@@ -22,15 +22,16 @@ TEST(SureTokens, AreNotInfinitelyFarFromThemselves) {
     for (const double scale : {4.0, 16.0}) {
       Config config = tiny_run(method);
       config.rollout.weights = "exact";
+      config.train.epochs = 1;
       const CausalLm model = sure_model(scale);
-      StepByStep run(config, model, model);
-      run.begin_step();
+      TinyTraining run(config, model);
       int64_t sure = 0;
-      run.gradients(60, [&](const DecidedTokens& tokens) {
+      run.when_decided = [&](const DecidedTokens& tokens) {
         sure += (tokens.policy.other_logp < -18).sum().item<int64_t>();
         EXPECT_TRUE(tokens.decision.keep.all().item<bool>()) << method << " " << scale;
         EXPECT_LT(tokens.decision.divergence.max().item<double>(), 1e-4) << method << " " << scale;
-      });
+      };
+      run.step();
       if (scale == 16) {
         EXPECT_GT(sure, 10) << method;  // 1 - p below 1e-8, which float32 has no room for beside 1
       }
@@ -41,14 +42,15 @@ TEST(SureTokens, AreNotInfinitelyFarFromThemselves) {
 TEST(SureTokens, KeepTheirOthersWithTheRecomputedAnchor) {
   Config config = tiny_run("dppo_kl");
   config.objective.anchor = "recomputed";
+  config.train.epochs = 1;
   const CausalLm model = sure_model(16);
-  StepByStep run(config, model, model);
-  run.begin_step();
-  for (const Rollout& rollout : run.rollouts()) EXPECT_EQ(rollout.recomputed_other_logp.size(), rollout.tokens.size());
-  run.gradients(60, [&](const DecidedTokens& tokens) {
+  TinyTraining run(config, model);
+  run.when_decided = [&](const DecidedTokens& tokens) {
     EXPECT_LT(largest_difference(tokens.policy.old_other_logp, tokens.policy.other_logp), 1e-3);
     EXPECT_TRUE(tokens.decision.keep.all().item<bool>());
-  });
+  };
+  run.step();
+  for (const Rollout& rollout : run.rollouts()) EXPECT_EQ(rollout.recomputed_other_logp.size(), rollout.tokens.size());
 }
 
 }  // namespace

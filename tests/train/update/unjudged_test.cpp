@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "keel/core/files/file.h"
 #include "tests/support/tensors.h"
 #include "tests/support/tiny_training.h"
 
@@ -61,35 +62,28 @@ TEST(Unjudged, HaveNoPartInMeansDeviationsAndCounts) {
 
 class UnjudgedStep : public testing::Test {
  protected:
-  void TearDown() override {
-    trainer_.reset();
-    remove_tree(config_.run.dir);
-    std::filesystem::remove(function_);
-  }
+  void TearDown() override { std::filesystem::remove(function_); }
 
   /// The row of a step whose completions are judged by the function.
   Json step_with(const std::string& method, const std::string& function) {
-    config_ = tiny_run(method);
-    config_.objective.entropy_coefficient = 0.1;  // moves what has no advantage, too
-    function_ = config_.run.dir + ".py";
-    config_.reward.functions = {"python:" + function_};
+    Config config = tiny_run(method);
+    config.objective.entropy_coefficient = 0.1;  // moves what has no advantage, too
+    function_ = config.run.dir + ".py";
+    config.reward.functions = {"python:" + function_};
     write_atomically(function_, function);
-    trainer_.reset();  // it holds on to the folder
-    trainer_ = Trainer::start(config_, /*replace=*/true, console_);
-    before_ = copy_of(trainer_->model());
-    return trainer_->step();
+    training_ = std::make_unique<TinyTraining>(config);
+    before_ = copy_of(training_->model());
+    return step_row(training_->step());
   }
   bool has_learned() const {
-    const std::vector<NamedTensor> now = trainer_->model().parameters(), then = before_->parameters();
+    const std::vector<NamedTensor> now = training_->model().parameters(), then = before_->parameters();
     for (size_t i = 0; i < now.size(); ++i)
       if (!at::equal(now[i].value, then[i].value)) return true;
     return false;
   }
 
-  Config config_;
-  Console console_{stderr};
   std::string function_;
-  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<TinyTraining> training_;
   std::optional<CausalLm> before_;
 };
 

@@ -12,30 +12,30 @@ namespace keel {
 namespace {
 
 TEST(UpdateCertificate, ComesWithTheFirstStepAndThenEverySoMany) {
-  Console console(stderr);
   for (const int64_t every : {0, 1, 3}) {
     Config config = tiny_run("dppo_tv");
     config.record.certificate_every = every;
-    const auto trainer = Trainer::start(config, /*replace=*/true, console);
+    TinyTraining run(config);
     for (int64_t step = 1; step <= 7; ++step) {
       const bool due = every == 1 || (every == 3 && (step == 1 || step == 4 || step == 7));
-      const Json row = trainer->step();
+      const Json row = step_row(run.step());
       for (const char* name : {"gain", "max_penalty", "average_penalty", "average_penalty_low", "bound",
                                "standard_error", "improved", "divergence"})
         EXPECT_EQ(row.contains(std::string("certificate/") + name), due) << name << ", step " << step;
     }
-    remove_tree(config.run.dir);
   }
 }
 
 TEST(UpdateCertificate, OfTheSamplersOwnWeightsPromisesNothingAndPaysNothing) {
   Config config = tiny_run("dppo_full_tv");
   config.rollout.weights = "exact";
-  StepByStep run(config, warm_model(), warm_model());
-  run.begin_step();
-  const auto certificate =
-      certificate_of(run.model(), {run.prompts(), run.rollouts(), run.advantage(), run.old().head().detach()},
-                     run.objective().requirements(), {1.0, 60, {0, 1}, run.completion_limit()});
+  TinyTraining run(config, warm_model());
+  std::optional<ImprovementCertificate> certificate;
+  run.when_ready = [&] {
+    certificate = certificate_of(run.model(), run.experience().scored(), run.objective().requirements(),
+                                 {1.0, 60, RewardRange{0, 1}, run.completion_limit()});
+  };
+  run.step();
   ASSERT_TRUE(certificate);
   EXPECT_NEAR(certificate->gain, 0, 1e-4);
   EXPECT_NEAR(certificate->average_penalty, 0, 1e-4);
@@ -43,28 +43,24 @@ TEST(UpdateCertificate, OfTheSamplersOwnWeightsPromisesNothingAndPaysNothing) {
 }
 
 TEST(UpdateCertificate, SeesNoImprovementInARunThatDoesNotLearn) {
-  Console console(stderr);
   Config config = tiny_run("dppo_tv");
   config.optimizer.lr = 0;
   config.rollout.weights = "exact";
-  const auto trainer = Trainer::start(config, /*replace=*/true, console);
-  copy_weights(warm_model(), trainer->model());
+  TinyTraining run(config, warm_model());
   int above = 0, taught = 0;
   for (int step = 0; step < 30; ++step) {
-    const Json row = trainer->step();
+    const Json row = step_row(run.step());
     above += row.at("certificate/bound").get<double>() > 0;
     taught += row.at("reward/zero_std_groups").get<double>() < 1;
     EXPECT_EQ(row.at("certificate/improved"), 0) << row.dump();
   }
   EXPECT_GT(above, 5);  // rounding alone puts the bound on either side of 0
   EXPECT_GT(taught, 20);
-  remove_tree(config.run.dir);
 }
 
 TEST(UpdateCertificate, SeesAGainBeyondItsErrorAndCallsItNoImprovementUnlessItExceedsThePenalty) {
   // Many completions and one small step: what it gains is beyond the error, and still smaller than what the theorem
   // takes off for steps of this length.
-  Console console(stderr);
   Config config = tiny_run("pg_is");
   config.rollout.weights = "exact";
   config.train.prompts_per_step = 64;
@@ -72,25 +68,23 @@ TEST(UpdateCertificate, SeesAGainBeyondItsErrorAndCallsItNoImprovementUnlessItEx
   config.train.tokens_per_batch = 4096;
   config.train.epochs = 1;
   config.optimizer.lr = 3e-5;
-  const auto trainer = Trainer::start(config, /*replace=*/true, console);
-  copy_weights(warm_model(), trainer->model());
-  const Json row = trainer->step();
+  TinyTraining run(config, warm_model());
+  const Json row = step_row(run.step());
   const auto number = [&](const char* name) { return row.at(name).get<double>(); };
   EXPECT_GT(number("certificate/gain"), 2 * number("certificate/standard_error")) << row.dump();
   const double penalty = std::min(number("certificate/max_penalty"), number("certificate/average_penalty"));
   EXPECT_NEAR(number("certificate/bound"), number("certificate/gain") - penalty, 1e-12);
   EXPECT_GT(penalty, number("certificate/gain"));
   EXPECT_EQ(row.at("certificate/improved"), 0);
-  remove_tree(config.run.dir);
 }
 
 TEST(UpdateCertificate, IsLeftOutWhereNumbersAreNotFinite) {
-  StepByStep run(tiny_run("dppo_tv"), warm_model(), warm_model());
-  run.begin_step();
+  TinyTraining run(tiny_run("dppo_tv"), warm_model());
+  run.step();
   const CausalLm broken = copy_of(run.model());
   const at::NoGradGuard no_grad;
   broken.parameters()[0].value.fill_(std::numeric_limits<float>::quiet_NaN());
-  EXPECT_FALSE(certificate_of(broken, {run.prompts(), run.rollouts(), run.advantage()}, {}, {1.0, 60, {0, 1}, 100}));
+  EXPECT_FALSE(certificate_of(broken, run.experience().scored(), {}, {1.0, 60, RewardRange{0, 1}, 100}));
 }
 
 }  // namespace

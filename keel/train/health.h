@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+
+#include "keel/model/network/critic.h"
+#include "keel/train/checkpoint/state.h"
+#include "keel/train/config/config.h"
+
+namespace keel {
+
+/// Stops a run (exit code 4) of which too many updates in a row were skipped.
+void require_sound_updates(const TrainState& state, const Config& config);
+
+/// Stops a run (exit code 4) before it saves weights that are not finite: a checkpoint of broken weights would, by and
+/// by, push the sound ones out. `critic` may be null.
+void require_finite_weights(const CausalLm& policy, const Critic* critic, const TrainState& state, const Config& config,
+                            const std::filesystem::path& checkpoints);
+
+}  // namespace keel

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "keel/core/tensor/rollout.h"
+#include "keel/train/update/token_advantages.h"
+
+namespace keel {
+
+/// What the completions of a step alone say: rewards, lengths.
+struct RolloutNumbers {
+  std::optional<double> reward_mean = {}, reward_std = {};  // of those that were judged, where any was
+  double zero_std_groups = 0;                               // share of the groups whose rewards are all equal
+  double length_mean = 0, length_max = 0;                   // tokens
+  double truncated = 0;                                     // share of the completions
+};
+
+/// `group` completions of one prompt lie side by side.
+RolloutNumbers rollout_numbers(std::span<const Rollout> rollouts, int64_t group);
+
+int64_t token_count(std::span<const Rollout> rollouts);
+
+/// How good the values were that the advantages were made from.
+struct ValueNumbers {
+  double value_mean = 0, return_mean = 0;
+  std::optional<double> explained_variance = {};  // share of the returns' variance, where that is not 0
+};
+
+/// Nothing without a critic.
+std::optional<ValueNumbers> value_numbers(std::span<const Rollout> rollouts, const TokenWorth& worth);
+
+}  // namespace keel

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "keel/core/json.h"
+#include "keel/data/prompt_stream.h"
+#include "keel/reward/score.h"
+#include "keel/train/metrics/rollout_metrics.h"
+#include "keel/train/metrics/token_metrics.h"
+#include "keel/train/update/adaptive_thresholds.h"
+#include "keel/train/update/critic_training.h"
+#include "keel/train/update/optimizer.h"
+#include "keel/train/update/update_certificate.h"
+
+namespace keel {
+
+/// What is known of an RL step, in the order in which it comes to be known.
+struct StepNumbers {
+  SkippedCounts passed_over = {};  // rows that gave no prompt
+  int64_t prompt_limit = 0;        // tokens; longer prompts are passed over
+  ScoreReport scores = {};
+  RolloutNumbers rollouts = {};
+  std::optional<ValueNumbers> values = {};        // with a critic
+  std::optional<double> lr = {};                  // of the policy's last update
+  std::optional<TokenNumbers> tokens = {};        // of all updates
+  std::optional<GradientNumbers> gradients = {};  // the policy's
+  std::optional<CriticNumbers> critic = {};
+  std::optional<ImprovementCertificate> certificate = {};
+  std::optional<Thresholds> thresholds = {};      // that the step had, where they move
+  int64_t skipped_updates = 0;                    // of the whole run
+  double sampled_tokens = 0, trained_tokens = 0;  // a token counts in every epoch
+  double reward_seconds = 0;                      // that scoring took longer than sampling
+  double rollout_seconds = 0, train_seconds = 0;
+  std::optional<double> certificate_seconds = {};  // where one was due
+};
+
+/// What is known of an update of the warm-up.
+struct WarmUpNumbers {
+  double lr = 0;
+  std::optional<GradientNumbers> gradients = {};
+  double loss = 0, loss_average = 0;
+  bool noisy = false;
+};
+
+/// The same for metrics.jsonl, whose keys docs/metrics.md explains; what was not measured is left out.
+Json step_row(const StepNumbers& numbers);
+Json step_row(const WarmUpNumbers& numbers);
+
+}  // namespace keel

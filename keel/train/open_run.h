@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "keel/core/console.h"
+#include "keel/model/loaded_model.h"
+#include "keel/record/run_folder.h"
+#include "keel/train/checkpoint/state.h"
+#include "keel/train/config/config.h"
+#include "keel/train/start/problems.h"
+#include "keel/train/trainer.h"
+
+namespace keel {
+
+/// Everything that a run begins or goes on with.
+struct OpenedRun {
+  Config config;
+  LoadedModel policy;
+  Problems problems;
+  RunFolder folder;
+  TrainState state;
+  std::filesystem::path checkpoint = {};  // that it goes on from, with all below; empty: a new run
+  Companions companions = {};
+  std::vector<NamedTensor> optimizer = {};  // moments
+  std::vector<std::string> warnings = {};   // about what the folder had
+  std::vector<std::string> changes = {};    // since the checkpoint, of what may change
+};
+
+/// A new run in config.run.dir; an existing one is refused unless `replace`. What is refused leaves nothing behind and
+/// replaces nothing.
+OpenedRun open_new_run(const Config& config, bool replace, Console& console);
+
+/// What config.yaml says of a run: everything, and where it is, so that it can be resumed from any folder.
+std::string recorded_config(Config config);
+
+}  // namespace keel

@@ -1,0 +1,162 @@
+#include "keel/train/resume.h"
+
+#include <set>
+
+#include "keel/core/error.h"
+#include "keel/core/interrupt.h"
+#include "keel/core/tensor/device.h"
+#include "keel/train/checkpoint/checkpoint.h"
+#include "keel/train/checkpoint/run_models.h"
+#include "keel/train/config/full_paths.h"
+#include "keel/train/start/starting_model.h"
+#include "keel/train/start/used_settings.h"
+
+namespace keel {
+namespace {
+
+/// A resumed run keeps the checkpoint of another run that it was started from, also when that one has newer ones now.
+void keep_checkpoints_of_runs(Config& config, const Json& saved) {
+  const std::string model = saved.at("model").at("path"), adapter = saved.at("lora").at("adapter");
+  if (is_checkpoint_of(model, config.model.path)) config.model.path = model;
+  const std::string checkpoint = std::filesystem::path(adapter).parent_path().string();
+  if (is_checkpoint_of(checkpoint, config.lora.adapter) || checkpoint == config.lora.adapter)
+    config.lora.adapter = adapter;
+}
+
+/// Whether a resumed run may have another value there: settings that say how a run is carried out and how long it goes
+/// on, what is saved and shown, and what happens where something fails; not what is learned.
+bool may_change(const std::string& section, const std::string& path) {
+  static const std::set<std::string> kPaths = {"run.dir",
+                                               "run.threads",
+                                               "data.bad_rows",
+                                               "data.check",
+                                               "reward.on_error",
+                                               "reward.timeout",
+                                               "reward.workers",
+                                               "reward.python",
+                                               "reward.http_retries",
+                                               "train.steps",
+                                               "eval.every",
+                                               "rollout.max_sequences",
+                                               "train.tokens_per_batch",
+                                               "train.max_skipped_updates",
+                                               "train.agreement_limit"};
+  return section == "checkpoint" || section == "record" || kPaths.count(path) > 0;
+}
+
+/// A resumed run must be the same run. Returns what changed that may.
+std::vector<std::string> require_same_config(const Config& config, const Json& saved, const std::string& place) {
+  const Json now = to_json(config);
+  std::vector<std::string> changes;
+  std::string differences;
+  for (const auto& [section, values] : now.items()) {
+    for (const auto& [key, value] : values.items()) {
+      const std::string path = section + "." + key;
+      const bool known = saved.contains(section) && saved[section].contains(key);
+      if (path == "run.dir" || (known && saved[section][key] == value)) continue;
+      const std::string change =
+          path + ": " + (known ? saved[section][key].dump() : "absent") + " then, " + value.dump() + " now";
+      if (may_change(section, path))
+        changes.push_back(change);
+      else
+        differences += "\n  " + change;
+    }
+  }
+  if (!differences.empty())
+    fail(ExitCode::kBadConfiguration, place, ": the run was started with other settings:", differences,
+         "\nRestore them to continue it, or start a new run with another run.dir");
+  return changes;
+}
+
+/// The position in the data is a number of rows: it means the same only in the same files, and nothing at all in files
+/// with more rows or fewer. An evaluation on other rows says nothing about progress. Returns the settings whose rows
+/// have changed.
+std::vector<const char*> require_same_data(const Problems& problems, const TrainState& state, bool accept_changes,
+                                           const std::filesystem::path& checkpoint) {
+  std::vector<const char*> changed;
+  if (problems.fingerprint() != state.data) changed.push_back("data.files");
+  if (problems.eval_fingerprint() != state.eval_data) changed.push_back("data.eval_files");
+  if (problems.rows() != state.data_rows)
+    fail(ExitCode::kBadInput, "data.files: the files have ", problems.rows(), " rows, and had ", state.data_rows,
+         " at the checkpoint ", checkpoint.string(), ", so that its position in them means nothing; restore them, or ",
+         "start a new run with another run.dir, which may start from the checkpoint (model.path, or lora.adapter)");
+  if (!changed.empty() && !accept_changes)
+    fail(ExitCode::kBadInput, changed.front(), ": the rows are not those that the checkpoint ", checkpoint.string(),
+         std::string(changed.front()) == "data.files" ? " was trained on" : " was evaluated on",
+         "; restore them or, where you mended some, say so with --changed-data: the run then goes on ",
+         "with the rows as they are now");
+  return changed;
+}
+
+/// Goes on with a checkpoint's adapter on the network that it was trained on.
+void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState& state,
+                     const std::filesystem::path& checkpoint) {
+  CausalLm base = starting_model(config, policy.model.device()).model;
+  if (base_checksum(base) != state.base_checksum)
+    fail(ExitCode::kBadInput, "model.path: ", config.model.path,
+         " has other weights or another config.json than when the run was started, and the adapter in ",
+         checkpoint.string(), " belongs to those; restore the model");
+  policy.adapter = put_adapter(checkpoint, base);
+  policy.model = std::move(base);
+}
+
+/// The newest sound checkpoint of the run in this folder.
+std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, Console& console) {
+  std::vector<std::string> notes;
+  std::filesystem::path newest = newest_checkpoint(folder / "checkpoints", notes);
+  for (const std::string& note : notes) console.warning(note);
+  if (!newest.empty()) return newest;
+  std::error_code ignored;
+  const bool exists = std::filesystem::exists(folder / "config.yaml", ignored);
+  fail(ExitCode::kBadInput, "run.dir: ", folder.string(), " has no sound checkpoint to resume from; ",
+       exists ? "start the run anew with --overwrite instead of --resume"
+              : "no run was started there, so leave --resume away or correct run.dir (run.dir=FOLDER, where a run "
+                "was moved)");
+}
+
+}  // namespace
+
+OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, Console& console) {
+  Config config = with_full_paths(given);
+  use_threads(config.run.threads);
+  const at::Device device = open_device(config.run.device);
+  const std::filesystem::path newest = checkpoint_to_resume(config.run.dir, console);
+  set_resumable();
+  throw_if_stopped();
+  HeldFolder held = RunFolder::claim(config.run.dir);
+  Checkpoint checkpoint = load_checkpoint(newest, device);
+  keep_checkpoints_of_runs(config, checkpoint.config);
+  std::vector<std::string> changes = require_same_config(config, checkpoint.config, newest.string());
+  choose_dtype(config.checkpoint, checkpoint.policy);
+  if (config.lora.used()) put_on_its_base(checkpoint.policy, config, checkpoint.state, newest);
+  Problems problems(config, checkpoint.policy);
+  for (const char* changed : require_same_data(problems, checkpoint.state, accepted.data, newest))
+    changes.push_back(std::string(changed) + ": the rows are not those of before (--changed-data)");
+  checkpoint.state.data = problems.fingerprint();
+  checkpoint.state.eval_data = problems.eval_fingerprint();
+  std::optional<CausalLm> reference;
+  if (config.reference.kl_coefficient > 0 && checkpoint.state.rl_steps > 0)
+    reference = load_reference(std::filesystem::path(config.run.dir) / kReferenceFolder, checkpoint.policy);
+  if (!accepted.damaged_rows) RunFolder::require_unchanged(held, checkpoint.lines);
+  throw_if_stopped();
+  wait_for_saving();
+  finish_save(newest);
+  std::vector<std::string> notes;
+  RunFolder folder = RunFolder::reopen(std::move(held), checkpoint.lines, recorded_config(config), notes);
+  folder.note_used(used_settings(config, checkpoint.policy, problems));
+  // A finished run goes on when it is asked for more steps than it made.
+  TrainState& state = checkpoint.state;
+  if (state.phase == Phase::kDone && state.rl_steps < config.train.steps) state.phase = Phase::kRl;
+  return {.config = std::move(config),
+          .policy = std::move(checkpoint.policy),
+          .problems = std::move(problems),
+          .folder = std::move(folder),
+          .state = std::move(checkpoint.state),
+          .checkpoint = newest,
+          .companions = {.reference = std::move(reference), .critic = std::move(checkpoint.critic)},
+          .optimizer = std::move(checkpoint.optimizer),
+          .warnings = std::move(notes),
+          .changes = std::move(changes)};
+}
+
+}  // namespace keel

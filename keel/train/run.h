@@ -1,0 +1,87 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "keel/core/console.h"
+#include "keel/core/error.h"
+#include "keel/record/run_folder.h"
+#include "keel/train/checkpoint/state.h"
+#include "keel/train/config/config.h"
+#include "keel/train/metrics/sample_notes.h"
+#include "keel/train/open_run.h"
+#include "keel/train/resume.h"
+#include "keel/train/run_log.h"
+#include "keel/train/start/problems.h"
+#include "keel/train/trainer.h"
+#include "keel/train/warm_up.h"
+
+namespace keel {
+
+/// A run from its start to its end, which may lie in another process: warm-up, evaluation, RL, evaluation; its folder,
+/// what it writes and says there, its checkpoints. What learns are a WarmUp and then a Trainer.
+class Run : private StepWatcher {
+ public:
+  /// A new run in config.run.dir; an existing one is refused unless `replace`.
+  static std::unique_ptr<Run> start(const Config& config, bool replace, Console& console);
+
+  /// The run in config.run.dir goes on from its newest sound checkpoint.
+  static std::unique_ptr<Run> resume(const Config& config, Console& console, const AcceptedChanges& accepted = {});
+
+  /// Goes on to the end (kDone) or until someone asks to stop (kInterrupted); both leave a checkpoint.
+  ExitCode run();
+
+  const LoadedModel& policy() const { return policy_; }
+  const Problems& problems() const { return problems_; }
+  Objective objective() const { return objective_at(config_, state_); }
+  const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
+
+ private:
+  Run(OpenedRun opened, Console& console);
+
+  void begin(Phase phase, Companions saved = {});
+  ExitCode run_to_the_end();
+  ExitCode run_phases();
+  bool warm_up();
+  bool learn();
+  void warm_up_step();
+  void rl_step();
+  void self_test();
+  void evaluate_if_due();
+  bool evaluation_due() const;
+  Json row_of(const char* phase) const;
+  void record_step(const char* phase, const Json& numbers, double seconds);
+
+  bool checkpoint_due() const;
+  void save();
+  void write_checkpoint();
+  void require_finite_weights() const;
+  void write_to_folder(const std::function<void()>& write);
+  void look_after_folder();
+  bool saved_for_interrupt();
+  [[noreturn]] void end_without_folder(const FolderLost& loss);
+
+  // What is told, counted and noted in a step.
+  void passed_over(const SkippedCounts& rows) override;
+  void scored(const ScoreReport& report, size_t completions) override;
+  void ready(const Experience& experience) override;
+  void decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) override;
+  void skipped_update() override;
+
+  Config config_;
+  Console& console_;
+  LoadedModel policy_;
+  Problems problems_;
+  RunFolder folder_;
+  RunLog log_;
+  TrainState state_;
+  std::optional<WarmUp> warm_up_;     // in the warm-up
+  std::optional<Trainer> trainer_;    // after it
+  std::optional<SampleNotes> notes_;  // of the present step
+  double checkpoint_seconds_ = 0;     // of the last save, reported with the next step
+  std::filesystem::path last_checkpoint_;
+};
+
+}  // namespace keel

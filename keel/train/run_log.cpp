@@ -1,0 +1,79 @@
+#include "keel/train/run_log.h"
+
+#include <utility>
+
+#include "keel/core/strings.h"
+
+namespace keel {
+namespace {
+
+std::string shown(const std::optional<double>& number, int digits) { return number ? fixed(*number, digits) : "-"; }
+
+std::string interval_text(const std::optional<Interval>& interval) {
+  return interval ? "[" + fixed(interval->first, 3) + ", " + fixed(interval->second, 3) + "]"
+                  : "no interval: all rewards are equal";
+}
+
+}  // namespace
+
+void RunLog::passed_over(const SkippedCounts& rows) {
+  passed_over_.bad += rows.bad;
+  passed_over_.too_long += rows.too_long;
+  if (!rows.first.empty() && !std::exchange(told_of_passed_over_, true)) warning("passed over " + rows.first);
+}
+
+void RunLog::scored(const ScoreReport& report, size_t completions, int64_t step, const std::string& on_error) {
+  for (const std::string& failure : report.failures) folder_.log("step " + std::to_string(step) + ": " + failure);
+  if (const std::optional<std::string> first = tally_.add(report, completions))
+    console_.warning(*first + " (reward.on_error is " + on_error + "; further ones are in log.txt)");
+}
+
+void RunLog::skipped_update(int64_t step, uint64_t first_prompt, uint64_t end_prompt) {
+  folder_.log("step " + std::to_string(step) + ": an update was skipped, its gradient norm is not finite; prompts " +
+              std::to_string(first_prompt) + " to " + std::to_string(end_prompt));
+}
+
+void RunLog::warm_up_step(const WarmUpNumbers& numbers, int64_t done) {
+  progress("warm-up " + std::to_string(done) + "  loss " + fixed(numbers.loss_average, 3) +
+           (numbers.noisy ? "  noisy demonstrations" : ""));
+}
+
+void RunLog::step(const StepNumbers& numbers, int64_t done, int64_t steps, double seconds) {
+  const auto of_tokens = [&](double TokenNumbers::* number, int digits) {
+    return numbers.tokens ? fixed((*numbers.tokens).*number, digits) : "-";
+  };
+  progress("RL " + std::to_string(done) + "/" + std::to_string(steps) + "  reward " +
+           shown(numbers.rollouts.reward_mean, 3) + "  entropy " + of_tokens(&TokenNumbers::entropy, 3) + "  masked " +
+           of_tokens(&TokenNumbers::masked, 4) + "  |pi-mu| " + of_tokens(&TokenNumbers::mismatch_mean, 5) +
+           "  length " + fixed(numbers.rollouts.length_mean, 1) + "  " + fixed(seconds, 2) + " s");
+}
+
+void RunLog::evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step) {
+  const std::string left_out = held_out.note(), place = "step " + std::to_string(step) + ": ";
+  if (!left_out.empty() && !std::exchange(told_of_left_out_, true)) console_.warning("evaluation: " + left_out);
+  const int64_t unjudged = result.statistics.all.unjudged;
+  if (unjudged > 0)
+    console_.warning(place + "no reward function judged " + std::to_string(unjudged) + " of " +
+                     std::to_string(result.verdicts.size()) + " completions of held-out prompts; they are left out");
+  if (result.judged())
+    console_.line(place + "held-out " + result.mean_name() + " " + fixed(result.mean, 3) + "  " +
+                  interval_text(result.interval()) + "  on " + std::to_string(result.count) + " prompts");
+}
+
+void RunLog::at_the_end(const Problems& problems) {
+  for (const std::string& sentence : tally_.warnings()) warning(sentence);
+  const std::string left_out = problems.left_out_sentence(passed_over_);
+  if (!left_out.empty()) warning("training: " + left_out);
+}
+
+void RunLog::progress(const std::string& line) {
+  console_.progress(line);
+  folder_.log(line);
+}
+
+void RunLog::warning(const std::string& sentence) {
+  console_.warning(sentence);
+  folder_.log(sentence);
+}
+
+}  // namespace keel

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+
+#include "keel/core/console.h"
+#include "keel/data/prompt_stream.h"
+#include "keel/evaluation/evaluation.h"
+#include "keel/record/run_folder.h"
+#include "keel/reward/score.h"
+#include "keel/train/metrics/step_row.h"
+#include "keel/train/start/problems.h"
+
+namespace keel {
+
+/// What a run says, on the console and in log.txt, and what it has to count for that since it was started or resumed.
+class RunLog {
+ public:
+  /// Both must outlive it.
+  RunLog(Console& console, RunFolder& folder) : console_(console), folder_(folder) {}
+
+  void warning(const std::string& sentence);
+
+  /// Rows that gave no prompt are counted, and the first of them is told.
+  void passed_over(const SkippedCounts& rows);
+  /// Where failures do not stop the run, the log has them all, and the first is told.
+  void scored(const ScoreReport& report, size_t completions, int64_t step, const std::string& on_error);
+  void skipped_update(int64_t step, uint64_t first_prompt, uint64_t end_prompt);
+
+  void warm_up_step(const WarmUpNumbers& numbers, int64_t done);
+  void step(const StepNumbers& numbers, int64_t done, int64_t steps, double seconds);
+  void evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step);
+
+  /// What was counted.
+  void at_the_end(const Problems& problems);
+
+ private:
+  void progress(const std::string& line);
+
+  Console& console_;
+  RunFolder& folder_;
+  SkippedCounts passed_over_;
+  bool told_of_passed_over_ = false, told_of_left_out_ = false;  // rows of the training data, of the evaluation's
+  ScoreTally tally_;
+};
+
+}  // namespace keel

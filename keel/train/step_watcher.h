@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "keel/core/prompt.h"
+#include "keel/core/tensor/rollout.h"
+#include "keel/data/prompt_stream.h"
+#include "keel/reward/score.h"
+#include "keel/train/update/policy_update.h"
+#include "keel/train/update/token_advantages.h"
+
+namespace keel {
+
+/// What a step learns from: completions with their rewards and whatever else the method asks for, and what each of
+/// their tokens is worth.
+struct Experience {
+  std::vector<Prompt> prompts;
+  std::vector<Rollout> rollouts;                    // those that were judged
+  std::vector<std::optional<int64_t>> places = {};  // of everything that was sampled among them
+  TokenWorth worth = {};
+  Tensor behavior_head = {};  // of the weights that sampled, where their hidden states were recorded
+
+  ScoredRollouts scored() const { return {prompts, rollouts, worth.advantages, behavior_head, worth.returns}; }
+};
+
+/// Told what happens in a step, when it happens: a run tells its user and its log, a test looks between the stages.
+class StepWatcher {
+ public:
+  virtual ~StepWatcher() = default;
+  virtual void passed_over(const SkippedCounts& /*rows*/) {}
+  virtual void scored(const ScoreReport& /*report*/, size_t /*completions*/) {}
+  /// Everything is known, nothing is learned yet.
+  virtual void ready(const Experience& /*experience*/) {}
+  /// Sequence s of a packed batch is rollout minibatch[s].
+  virtual void decided(const DecidedTokens& /*tokens*/, std::span<const int64_t> /*minibatch*/) {}
+  /// The minibatch's gradients lie in the parameters.
+  virtual void before_update(std::span<const int64_t> /*minibatch*/) {}
+  /// A gradient was not finite; the state has counted it.
+  virtual void skipped_update() {}
+};
+
+}  // namespace keel

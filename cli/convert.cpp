@@ -4,33 +4,57 @@
 
 #include "cli/commands.h"
 #include "keel/core/console.h"
-#include "keel/model/folder/model_folder.h"
-#include "keel/model/formats/gguf/gguf_model.h"
+#include "keel/core/files/file.h"
+#include "keel/model/folder/convert_folder.h"
+#include "keel/train/checkpoint/run_models.h"
 
 namespace keel::cli {
 namespace {
 
 struct ConvertArguments {
-  std::string input, output, dtype = "float32";
+  std::string input, output, dtype;
 };
+
+ExitCode convert(const ConvertArguments& arguments) {
+  Console messages(stderr);
+  const std::string name = model_named(arguments.input, &messages);
+  const bool is_file = std::filesystem::path(name).extension() == ".gguf";
+  const std::filesystem::path path = is_file ? std::filesystem::path(name) : find_model(name);
+  std::optional<at::ScalarType> dtype;
+  if (!arguments.dtype.empty()) dtype = dtype_named(arguments.dtype, "--dtype");
+  const auto tell = [&](const std::string& architecture, int64_t parameters) {
+    Console().line(arguments.output + ": " + architecture + ", " + format_count(parameters) + " parameters" +
+                   (dtype ? " in " + dtype_name(*dtype) : ""));
+    return ExitCode::kDone;
+  };
+  if (is_folder(path)) {
+    const ModelFolder model = ModelFolder::open(path);
+    write_model_alone(model, arguments.output, dtype);
+    return tell(model.config.model_type, model.config.parameter_count());
+  }
+  const GgufModel model = GgufModel::open(path);
+  if (!dtype) dtype = at::kFloat;
+  write_gguf_as_folder(model, arguments.output, *dtype);
+  return tell(model.config()["architectures"][0], model.parameter_count());
+}
 
 }  // namespace
 
 Action add_convert(CLI::App& app) {
   const auto arguments = std::make_shared<ConvertArguments>();
-  CLI::App* command = app.add_subcommand("convert", "GGUF to a Hugging Face folder");
-  command->add_option("IN", arguments->input, "A GGUF file of a llama, qwen2 or qwen3 model")->required();
+  CLI::App* command = app.add_subcommand("convert", "A Hugging Face folder from a GGUF file or a run");
+  command
+      ->add_option("IN", arguments->input,
+                   "A GGUF file of a llama, qwen2 or qwen3 model, the folder of a run (its newest sound checkpoint) or "
+                   "of a model, or owner/name in the local cache")
+      ->required();
   command->add_option("OUT", arguments->output, "The folder to write; must not exist, or be empty")->required();
-  command->add_option("--dtype", arguments->dtype, "Of the weights: float32, float16 or bfloat16")
-      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}))
-      ->capture_default_str();
-  return [arguments] {
-    const GgufModel model = GgufModel::open(arguments->input);
-    write_gguf_as_folder(model, arguments->output, dtype_named(arguments->dtype, "--dtype"));
-    Console().line(arguments->output + ": " + model.config()["architectures"][0].get<std::string>() + ", " +
-                   format_count(model.parameter_count()) + " parameters in " + arguments->dtype);
-    return ExitCode::kDone;
-  };
+  command
+      ->add_option("--dtype", arguments->dtype,
+                   "Of the weights: float32, float16 or bfloat16; else a folder's stay as they are, and a GGUF file's "
+                   "become float32")
+      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+  return [arguments] { return convert(*arguments); };
 }
 
 }  // namespace keel::cli

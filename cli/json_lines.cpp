@@ -1,13 +1,12 @@
 #include "cli/json_lines.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <mutex>
 #include <span>
 
@@ -15,6 +14,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/line_reader.h"
+#include "keel/core/files/system_call.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/parallel.h"
 
@@ -107,6 +107,23 @@ void print_rows(std::span<const JsonLine> lines) {
     fail(ExitCode::kHealthGuard, "standard output: writing failed; free space where it goes and run again");
 }
 
+/// A file, a pipe that has a name, or standard input ("-").
+FileHandle open_input(const std::string& path) {
+  if (path == "-") return FileHandle(::dup(STDIN_FILENO));
+  std::error_code unseen;  // of a path that leads nowhere, which opening it finds
+  const std::filesystem::file_status status = std::filesystem::status(path, unseen);
+  if (std::filesystem::is_character_file(status) || std::filesystem::is_block_file(status))
+    fail(ExitCode::kBadInput, path, ": is a device; give a file or a pipe, or use - for standard input");
+  FileHandle file(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+  if (!file.is_open() && path.find('=') != std::string::npos)
+    fail(ExitCode::kBadInput, path, ": this is a setting, not a file; the file of rows comes first, or - for ",
+         "standard input");
+  if (!file.is_open())
+    fail(ExitCode::kBadInput, path,
+         ": cannot be opened; check the path and its permissions, or use - for standard input");
+  return file;
+}
+
 /// Works on all lines at once and prints each as soon as those before it are done, up to the first that failed: who is
 /// stopped while one takes long has the others.
 void finish_batch(std::vector<JsonLine>& lines, size_t threads, const std::function<void(JsonLine& line)>& work) {
@@ -155,28 +172,20 @@ std::string with_member(std::string_view row, std::string_view key, std::string_
 }
 
 void for_each_line(const std::string& path, size_t threads, const std::function<void(JsonLine& line)>& work) {
-  std::ifstream file;
-  const bool is_standard_input = path == "-";
-  std::ios::sync_with_stdio(false);  // std::cin would read byte by byte, to share them with stdin
-  if (!is_standard_input) {
-    std::error_code unseen;  // of a path that leads nowhere, which opening it finds
-    const std::filesystem::file_status status = std::filesystem::status(path, unseen);
-    if (std::filesystem::is_character_file(status) || std::filesystem::is_block_file(status))
-      fail(ExitCode::kBadInput, path, ": is a device; give a file or a pipe, or use - for standard input");
-    file.open(path, std::ios::binary);
-    if (!file && path.find('=') != std::string::npos)
-      fail(ExitCode::kBadInput, path, ": this is a setting, not a file; the file of rows comes first, or - for ",
-           "standard input");
-    if (!file)
-      fail(ExitCode::kBadInput, path,
-           ": cannot be opened; check the path and its permissions, or use - for standard input");
-  }
-  std::istream& input = is_standard_input ? std::cin : file;
-  const std::string name = is_standard_input ? "standard input" : path;
+  const std::string name = path == "-" ? "standard input" : path;
+  LineReader input = LineReader::of(open_input(path), name);
   std::vector<JsonLine> lines;
   size_t bytes = 0;
   std::string line;
-  for (uint64_t number = 1; next_line(input, line, kMaxLine); ++number) {
+  const auto has_line = [&] {
+    try {
+      return input.next(line, kMaxLine);
+    } catch (const Error&) {
+      finish_batch(lines, threads, work);  // the rows before are judged
+      throw;
+    }
+  };
+  for (uint64_t number = 1; has_line(); ++number) {
     const std::string place = name + ":" + std::to_string(number);
     if (line.size() > kMaxLine)
       fail(ExitCode::kBadInput, place, ": the line has more than ", kMaxLine, " bytes; no more are read");
@@ -193,7 +202,6 @@ void for_each_line(const std::string& path, size_t threads, const std::function<
     bytes = 0;
   }
   finish_batch(lines, threads, work);
-  if (input.bad()) fail(ExitCode::kBadInput, name, ": reading failed; the rows before it were judged");
 }
 
 }  // namespace keel::cli

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
@@ -83,23 +82,25 @@ bool has_prompt(const Json& row) {
 RewardRows::RewardRows(const std::string& path, DataOptions keys) : keys_(std::move(keys)) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return;
-  std::set<std::string> known;
+  bool any_prompt = !keys_.prompt_key.empty();
   const auto on_row = [&](const Row& row) {
+    any_prompt = any_prompt || has_prompt(row.value);
     if (!columns_)
       columns_ = columns_of(row.value, row.place);
     else if (columns_->answer.empty() || columns_->source.empty())
       columns_->complete(columns_of(row.value, row.place));
-    for (const auto& [name, value] : row.value.items())
-      if (known.insert(name).second) names_.push_back(name);
+    names_.add(row.value);
   };
   RowFile::open(path).for_each(on_row, [](const BadRow&) {});  // bad rows are told where they stand
-  std::erase_if(names_, [&](const std::string& name) { return columns_ && name == columns_->prompt; });
   const auto is_one_of = [](const std::string& name, std::initializer_list<std::string> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   if (columns_ && !(columns_->prompt == "prompt" && is_one_of(columns_->answer, {"answer", ""}) &&
-                    is_one_of(columns_->source, {"source", ""})))
-    note_ = columns_->sentence();
+                    is_one_of(columns_->source, {"source", ""}))) {
+    Columns told = *columns_;
+    if (!any_prompt) told.prompt.clear();
+    note_ = told.sentence();
+  }
 }
 
 Columns RewardRows::columns_of(const Json& row, const std::string& place) const {
@@ -141,9 +142,9 @@ RewardRow RewardRows::read(const Json& row, uint64_t id, const std::string& plac
     result.prompt.messages = std::move(example.prompt);
   else if (!promptless)
     result.prompt.text = example.prompt;
-  for (const std::string& name : names_)
-    if (!result.prompt.extra.contains(name)) result.prompt.extra[name] = nullptr;
-  for (const std::string& mine : {completion.column, std::string(kTokens)}) result.prompt.extra.erase(mine);
+  names_.complete(result.prompt.extra);
+  for (const std::string& mine : {columns.prompt, completion.column, std::string(kTokens)})
+    result.prompt.extra.erase(mine);
   if (columns.answer == kGold) result.prompt.extra.erase("answer");  // which is what the completion says
   return result;
 }

@@ -37,7 +37,7 @@ class RewardRows {
 
   DataOptions keys_;
   std::optional<Columns> columns_;
-  std::vector<std::string> names_;
+  ColumnNames names_;
   std::string note_;
 };
 

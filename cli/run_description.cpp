@@ -29,9 +29,11 @@ std::string entry(const std::string& name, const std::string& text) {
 
 std::string describe_method(const Objective& objective) {
   std::vector<std::string> values;
-  for (const auto& [name, value] : parameters(objective.method.region))
-    values.push_back(name + " = " + (std::isinf(value) ? "none" : short_number(value)));
-  for (const auto& [name, word] : word_parameters(objective.method.region)) values.push_back(name + " = " + word);
+  const TrustRegion& region = objective.method.region;
+  for (const auto& [name, value] : parameters(region))
+    if (is_read(region, name)) values.push_back(name + " = " + (std::isinf(value) ? "none" : short_number(value)));
+  for (const auto& [name, word] : word_parameters(region))
+    if (is_read(region, name)) values.push_back(name + " = " + word);
   const bool by_horizon = objective.method.aggregation == "seq_mean_token_sum_norm";
   return entry("method", objective.method.name + ": " + objective.method.equation + "\n" +
                              (values.empty() ? "no parameters" : joined(values))) +

@@ -10,7 +10,8 @@ all="gguf_fuzz safetensors_fuzz tokenizer_json_fuzz chat_template_fuzz math_veri
 flags="-std=c++20 -O2 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=vptr
   -fno-sanitize-recover=undefined -fsanitize-coverage=inline-8bit-counters,pc-table -DKEEL_HAS_TOKENIZERS -I."
 json="keel/core/json_reader.cpp keel/core/foreign_text.cpp"
-files="keel/core/files/file.cpp keel/core/files/place.cpp keel/core/files/json_file.cpp $json"
+files="keel/core/files/file.cpp keel/core/files/place.cpp keel/core/files/json_file.cpp keel/core/files/line_reader.cpp
+  keel/core/console.cpp $json"
 options="keel/core/options/*.cpp keel/core/nearest.cpp keel/core/strings.cpp"
 tokenizers="keel/text/characters/*.cpp keel/text/regex/*.cpp keel/text/tokenizer/*.cpp"
 mkdir -p build-fuzz/objects
@@ -32,19 +33,19 @@ choose() {
     math_verifier_fuzz) sources=$(ls keel/math/*.cpp keel/math/*/*.cpp) ;;
     data_rows_fuzz) sources="fuzz/memory_file.cpp keel/data/rows/line_file.cpp keel/data/rows/unchanging_file.cpp
         keel/data/rows/row_json.cpp keel/data/schema.cpp keel/core/files/hash.cpp keel/core/strings.cpp $json" ;;
-    json_reader_fuzz) sources="cli/json_lines.cpp keel/core/console.cpp keel/core/interrupt.cpp keel/core/parallel.cpp $files" ;;
+    json_reader_fuzz) sources="cli/json_lines.cpp keel/core/interrupt.cpp keel/core/parallel.cpp $files" ;;
     model_config_fuzz) headers="-isystem fuzz/tensor"
       sources="keel/model/network/model_config.cpp keel/model/folder/adapter_config.cpp keel/model/formats/weight_dtypes.cpp
         $(ls keel/model/families/*.cpp $tokenizers $options) $files"
       libraries="-Wl,-Bstatic -lpcre2-8 -lutf8proc -Wl,-Bdynamic" ;;
     reward_reply_fuzz) headers="-isystem fuzz/tensor"
       sources="keel/reward/functions/program_reward.cpp keel/reward/programs/http_response.cpp keel/reward/functions/code_reward.cpp
-        keel/reward/reward_sum.cpp keel/core/console.cpp keel/core/strings.cpp $files" ;;
+        keel/reward/reward_sum.cpp keel/core/strings.cpp $files" ;;
     run_files_fuzz) sources="keel/record/run_data.cpp keel/record/charts/chart_scale.cpp keel/train/checkpoint/state.cpp
         keel/core/files/whole_folder.cpp keel/core/files/hash.cpp keel/core/strings.cpp $files" ;;
     configuration_fuzz) headers="-DKEEL_HAS_YAML"
       sources="$(ls keel/core/options/config_*.cpp keel/core/options/yaml*.cpp) keel/core/options/read_config.cpp
-        keel/core/options/tree_builder.cpp keel/core/strings.cpp $json"
+        keel/core/options/tree_builder.cpp keel/core/strings.cpp $files"
       libraries="-Wl,-Bstatic -lyaml-cpp -Wl,-Bdynamic" ;;
     *) echo "fuzz/build.sh: no target $1; known are $all" >&2; exit 2 ;;
   esac

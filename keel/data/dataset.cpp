@@ -3,7 +3,6 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
@@ -41,15 +40,6 @@ std::optional<Columns> columns_of(const RowFile& file, const DataOptions& option
     }
   }
   return columns;
-}
-
-constexpr size_t kMaxColumns = 1000;  // keys beyond are no columns but data
-
-/// Adds the names that are not there yet; false when they are too many.
-bool add_names(const Json& row, std::vector<std::string>& names, std::unordered_set<std::string>& known) {
-  for (const auto& [name, value] : row.items())
-    if (known.insert(name).second) names.push_back(name);
-  return names.size() <= kMaxColumns;
 }
 
 }  // namespace
@@ -106,22 +96,20 @@ void Dataset::check_rows(const DataOptions& options) {
     bad_rows += bad.rows();
   };
   for (Part& part : parts_) {
-    std::vector<std::string> names;
-    std::unordered_set<std::string> known;
-    bool few_names = true;
+    ColumnNames names;
     const auto on_row = [&](Row row) {
       if (!part.columns) return on_bad(without_columns(row));
       try {
         const Example good = example(std::move(row), part);
         ++good_rows;
         if (sources.size() <= kMaxSources) sources.insert(good.source);
-        few_names = few_names && add_names(good.extra, names, known);
+        names.add(good.extra);
       } catch (const BadRow& bad) {
         on_bad(bad);
       }
     };
     part.file.for_each(on_row, on_bad);
-    if (few_names) part.names = std::move(names);
+    part.names = std::move(names);
   }
   if (good_rows == 0) fail(ExitCode::kBadInput, "none of the ", bad_rows, " rows can be used; the first: ", first);
   if (sources.size() <= kMaxSources) sources_ = std::move(sources);
@@ -153,8 +141,7 @@ Example Dataset::example(Row row, const Part& part) const {
   const std::string& column = part.columns->answer;
   Example result = example_of(std::move(row), *part.columns);
   if (result.source.empty()) result.source = part.source;
-  for (const std::string& name : part.names)  // a column that other rows have is null here, as in a table
-    if (!result.extra.contains(name)) result.extra[name] = nullptr;
+  part.names.complete(result.extra);
   const std::string objection = check_ ? check_(result.answer, result.source) : "";
   if (!objection.empty())
     throw BadRow(result.place,

@@ -42,7 +42,7 @@ class Dataset {
     uint64_t first_row;
     std::optional<Columns> columns;  // none where the file has no row that can be used
     std::string source;              // for rows that name none: the file
-    std::vector<std::string> names;  // of the columns of all its rows; none where they were not all read
+    ColumnNames names;               // none where its rows were not all read
   };
 
   void add_file(const std::filesystem::path& path, const DataOptions& options);

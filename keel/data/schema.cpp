@@ -9,6 +9,7 @@ namespace keel {
 namespace {
 
 constexpr std::string_view kHashes = "####";
+constexpr size_t kMaxColumns = 1000;
 constexpr size_t kMostFields = 1000;  // of a message; each is looked for among all
 
 /// Where a row of no known program keeps its answer.
@@ -174,9 +175,22 @@ std::string Columns::sentence() const {
   std::string text = "read as: " + schema;
   text += answer.empty() ? "; no answer" : "; answer from " + answer;
   if (answer_after_hashes) text += " (behind ####)";
-  text += ", prompt from " + prompt + (conversation ? " (a conversation)" : " (a text)");
+  text +=
+      prompt.empty() ? ", no prompt" : ", prompt from " + prompt + (conversation ? " (a conversation)" : " (a text)");
   if (!source.empty()) text += ", source from " + source;
   return text;
+}
+
+void ColumnNames::add(const Json& row) {
+  if (names_.size() > kMaxColumns) return;
+  for (const auto& [name, value] : row.items())
+    if (known_.insert(name).second) names_.push_back(name);
+}
+
+void ColumnNames::complete(Json& row) const {
+  if (names_.size() > kMaxColumns) return;
+  for (const std::string& name : names_)
+    if (!row.contains(name)) row[name] = nullptr;
 }
 
 Example example_of(Row row, const Columns& columns) {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "keel/core/json.h"
@@ -42,6 +43,18 @@ struct Columns {
 
 /// The columns of rows like this one; keys of the options come first. A BadRow where there is no prompt.
 Columns recognise(const Row& row, const DataOptions& options);
+
+/// The columns of all rows of a file: what a row lacks is null, as in a table. Where there are more than a thousand the
+/// names are data themselves, and every row keeps to its own.
+class ColumnNames {
+ public:
+  void add(const Json& row);
+  void complete(Json& row) const;
+
+ private:
+  std::vector<std::string> names_;
+  std::unordered_set<std::string> known_;
+};
 
 /// What a row says, before it is rendered.
 struct Example {

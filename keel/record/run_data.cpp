@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <sstream>
 
@@ -20,10 +19,9 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// Calls `take` with each line's object. Whether a broken line is the last is known only when the next one is read.
 void for_each_line(const std::filesystem::path& path, const std::function<void(const Json&)>& take) {
-  InputFile::open(path);  // a pipe would be waited for; this refuses it
-  std::ifstream file(path, std::ios::binary);
+  LineReader lines = LineReader::open(path);
   std::string line, problem;
-  for (size_t number = 1; next_line(file, line, kMaxLine); ++number) {
+  for (size_t number = 1; lines.next(line, kMaxLine); ++number) {
     if (!problem.empty()) fail(ExitCode::kBadInput, problem);
     if (line.size() > kMaxLine)
       fail(ExitCode::kBadInput, path.string(), ":", number, ": the line has more than ", kMaxLine,

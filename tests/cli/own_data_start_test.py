@@ -39,6 +39,7 @@ class OwnDataStart(own_files.Test):
         self.assert_exit(result, 0)
         start = result.stdout[:result.stdout.index("self-test")]
         config = json.loads((self.model / "config.json").read_text())
+        self.assertNotRegex(start, r"\bk = |\bsupport = ")  # which only top-K divergences read
         for part in ("dppo_tv: g = min(r, ratio_cap) A", "low = 0.11, high = 0.12", "group_mean; aggregation seq_mean_token_sum_norm by 8",
                      str(self.model), f"llama, {config['num_hidden_layers']} layers, width 16, vocabulary {config['vocab_size']}",
                      "parameters, float32, cpu", str(self.data), "20 rows", "read as: verl",

@@ -213,6 +213,19 @@ def reward(completions, level, **columns):
                 {"prompt": "c", "completion": "z", "hint": "h", "level": 5}]
         self.assert_rewards(self.reward(data * 2, f"python:{path}"), [0.5, 3.5, 5] * 2)
 
+    def test_rows_whose_keys_are_data_keep_to_their_own(self):
+        """A table of as many columns as there are rows would take the square of them: of time, of what a function gets."""
+        path = self.write("keys.py", "def reward(completions, **columns):\n"
+                                     "    return [float(sum(name.startswith('key') for name in columns))] * len(completions)\n")
+        data = [{"prompt": "p", "completion": "x", f"key{i}": i} for i in range(3000)]
+        self.assert_rewards(self.reward(data, f"python:{path}"), [1] * 3000)
+
+    def test_rows_without_a_prompt_are_not_said_to_have_one(self):
+        rows = self.write("rows.jsonl", json.dumps({"completion": "7", "gold": "7"}))
+        result = support.keel("reward", rows, 'reward.functions=["math"]')
+        self.assertEqual(json.loads(result.stdout)["reward"], 1, result.stderr)
+        self.assertIn("answer from gold, no prompt\n", result.stderr)
+
     def test_one_event_loop_serves_all_calls(self):
         path = self.write("loops.py", """
 import asyncio, functools

@@ -68,6 +68,29 @@ class RunAsModel(support.Test):
         self.assertEqual(list(json.loads(found.stdout)["parts"]), [f"checkpoints/{self.older.name}"])
         self.assertIn(f"{self.newest.name} is damaged", found.stderr)
 
+    def test_convert_writes_it_without_what_training_keeps(self):
+        def convert(model, out, *flags):
+            result = keel("convert", model, self.folder / out, *flags)
+            self.assert_exit(result, 0)
+            return result, self.folder / out
+
+        result, out = convert(self.run, "out")
+        self.assertIn(f"its newest sound checkpoint is {self.newest.name}", result.stderr)
+        self.assertEqual(sorted(path.name for path in out.iterdir()), ["config.json", "generation_config.json", "model.safetensors",
+                         "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"])
+        self.assertEqual(self.generate(out).stdout, self.generate(self.newest).stdout)
+        for path in convert(self.newest, "same")[1].iterdir():
+            self.assertEqual(path.read_bytes(), (out / path.name).read_bytes(), path.name)
+        narrow = json.loads(keel("inspect", convert(self.run, "narrow", "--dtype", "bfloat16")[1], "--json").stdout)
+        self.assertEqual((narrow["dtype"], set(narrow["dtypes"])), ("bfloat16", {"BF16"}))
+        self.damage_newest()
+        result, out = convert(self.run, "older")
+        self.assertIn(f"{self.newest.name} is damaged", result.stderr)
+        self.assertEqual(self.generate(out).stdout, self.generate(self.older).stdout)
+        again = keel("convert", self.run, out)
+        self.assert_exit(again, 2)
+        self.assertIn("not empty", again.stderr)
+
     def test_a_run_starts_from_it_and_keeps_to_it(self):
         # The example makes a network; a run from a folder must not name sizes.
         config = self.folder / "start.yaml"

@@ -2,10 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
-
-#include "keel/core/files/line_reader.h"
-
 namespace keel {
 namespace {
 
@@ -82,25 +78,6 @@ TEST(JsonReader, RefusesWhatWouldBeRoundedWhereItMustBeExact) {
             "1: the integer \"123456789012345678901\" does not fit 64 bits; write it as a string");
   EXPECT_EQ(fault_of(R"({"a\u0000": 1})", {.exact = true}), "1: a NUL character in \"a\\u0000\"");
   EXPECT_EQ(parse_json("18446744073709551615", {.exact = true}).get<uint64_t>(), UINT64_MAX);
-}
-
-TEST(NextLine, ReadsLinesAsGetlineDoesAndCutsThoseThatNeverEnd) {
-  const std::string text =
-      "a\n\n" + std::string(4095, 'b') + "\n" + std::string(4096, 'c') + "\n" + std::string(9000, 'd') + "\nlast";
-  for (const std::string& input : {text, text + "\n", std::string(), std::string("\n"), std::string(4095, 'x')}) {
-    std::istringstream ours(input), theirs(input);
-    std::string line, expected;
-    while (std::getline(theirs, expected)) {
-      ASSERT_TRUE(next_line(ours, line, 10'000));
-      EXPECT_EQ(line, expected);
-    }
-    EXPECT_FALSE(next_line(ours, line, 10'000));
-  }
-  std::istringstream endless(std::string(1 << 20, 'x'));
-  std::string line;
-  EXPECT_TRUE(next_line(endless, line, 10'000));
-  EXPECT_GT(line.size(), 10'000u);
-  EXPECT_LT(line.size(), 20'000u);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ from trials import require, support
 
 # Which of a family a machine has is its own: ARM has no rename, mkdir and unlink without "at".
 CALLS = ("openat", "close", "read", "pread64", "write", "fsync", "ftruncate", "rename", "renameat", "renameat2", "mkdir",
-         "mkdirat", "unlink", "unlinkat", "rmdir")
+         "mkdirat", "unlink", "unlinkat", "rmdir", "getdents64")
 KILL, FULL, BROKEN, INTERRUPTED = "signal=KILL", "error=ENOSPC", "error=EIO", "error=EINTR"
 WORDS = {FULL: "No space left on device", BROKEN: "Input/output error", INTERRUPTED: "Interrupted system call"}
 # What may happen to which call; "create" is an openat that does. Killed where it only reads, a run is killed anywhere.
@@ -28,7 +28,7 @@ FAULTS = {"write": (KILL, FULL, BROKEN, INTERRUPTED), "fsync": (KILL, FULL, BROK
           "ftruncate": (KILL, FULL, BROKEN, INTERRUPTED), "create": (KILL, FULL, BROKEN, INTERRUPTED),
           "rename": (KILL, FULL, BROKEN), "mkdir": (KILL, FULL, BROKEN), "unlink": (KILL, BROKEN),
           "rmdir": (KILL, BROKEN), "openat": (BROKEN, INTERRUPTED), "read": (BROKEN, INTERRUPTED),
-          "pread64": (BROKEN, INTERRUPTED), "close": (BROKEN, INTERRUPTED)}
+          "pread64": (BROKEN, INTERRUPTED), "getdents64": (BROKEN,), "close": (BROKEN, INTERRUPTED)}
 WRITING = ("write", "fsync", "ftruncate", "create", "rename", "mkdir")  # what must never fail without a word
 # A step or two of three, their saves, an evaluation and the report.
 TRAIN = {"sft": {"steps": 2, "noisy_steps": 0}, "train": {"steps": 3}, "eval": {"prompts": 4},

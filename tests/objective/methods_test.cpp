@@ -215,6 +215,8 @@ TEST(MakeObjective, RefusesWhatContradictsItselfAndNamesTheKey) {
       {by_name("drpo", {"divergence=k1"}), {"objective.parameters", "divergence is k1"}},
       {by_name("dppo_tv", {"k=8"}), {"objective.parameters", "k is 8", "topk_tv"}},
       {by_name("trm_max", {"k=8"}), {"objective.parameters", "k is 8", "topk_tv"}},
+      {by_name("dppo_kl", {"support=replace_last"}), {"objective.parameters", "support is replace_last", "topk_tv"}},
+      {by_name("drpo", {"support=replace_last"}), {"objective.parameters", "support is replace_last", "or no support"}},
       {by_name("dppo_topk_tv", {"k=0"}), {"objective.parameters", "k", "from 1 to 64"}},
       {by_name("dppo_topk_tv", {"k=65"}), {"objective.parameters", "65", "from 1 to 64"}},
       {by_name("drpo_topk_kl", {"k=2.5"}), {"objective.parameters", "2.5", "whole number"}},
@@ -231,6 +233,8 @@ TEST(MakeObjective, RefusesWhatContradictsItselfAndNamesTheKey) {
     const std::string message = error_of(2, [&] { make_objective(one.options, 12); });
     for (const char* word : one.words) EXPECT_NE(message.find(word), std::string::npos) << word << " in: " << message;
   }
+  EXPECT_NO_THROW(make_objective(by_name("dppo_topk_tv", {"support=replace_last", "k=8"}), 12));
+  EXPECT_NO_THROW(make_objective(by_name("drpo", {"divergence=topk_tv", "support=replace_last"}), 12));
   EXPECT_EQ(parameter_map(make_objective({.method = "drpo", .delta = 12.5}, 1).method.region).at("delta"), 12.5);
   EXPECT_EQ(parameter_map(make_objective({.method = "dppo_kl", .delta = 2.0}, 1).method.region).at("low"), 2);
   make_objective(by_name("trm_max", {"divergence=k3"}), 1);

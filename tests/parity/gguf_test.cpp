@@ -9,7 +9,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/model/formats/gguf/gguf_model.h"
+#include "keel/model/folder/convert_folder.h"
 #include "keel/model/formats/safetensors/safetensors.h"
 
 namespace keel {

@@ -11,8 +11,10 @@
 #include <memory>
 #include <vector>
 
+#include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/place.h"
+#include "keel/core/files/system_call.h"
 
 namespace keel {
 namespace {
@@ -25,33 +27,17 @@ int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 +
 
 const char* special_kind(mode_t mode) { return S_ISFIFO(mode) ? "pipe" : S_ISSOCK(mode) ? "socket" : "device"; }
 
-/// Calls again while a signal interrupts.
-template <class Call>
-auto uninterrupted(Call call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
-}
+}  // namespace
 
-/// A path for a message: one that is too long for the system is too long for a line.
-std::string shortened(const fs::path& path) {
-  constexpr size_t kShown = 200;
-  const std::string text = path.string();
-  const std::string shown =
-      text.size() <= 2 * kShown ? text : text.substr(0, kShown) + "..." + text.substr(text.size() - kShown);
-  return "\"" + shown + "\"";
-}
-
-[[noreturn]] void fail_to_read(const fs::path& path, int error) {
+void fail_to_read(const fs::path& path, int error) {
   const char* way_out = error == ENOENT || error == ENOTDIR ? "check the path"
                         : error == EACCES || error == EPERM ? "change its permissions or run as a user who may read it"
                         : error == EISDIR                   ? "give a file, not a folder"
                         : error == ENAMETOOLONG             ? "check the path, or give it shorter names"
                                                             : "check the disk and the path";
-  fail(ExitCode::kBadInput, "cannot read ", shortened(path), ": ", words(error), "; ", way_out);
+  constexpr size_t kShown = 400;  // one that is too long for the system is too long for a line
+  fail(ExitCode::kBadInput, "cannot read \"", shorten(path.string(), kShown), "\": ", words(error), "; ", way_out);
 }
-
-}  // namespace
 
 void fail_to_write(std::string_view action, const fs::path& path, int error) {
   ExitCode code = ExitCode::kBadConfiguration;
@@ -435,10 +421,13 @@ std::vector<std::string> list_directory(const fs::path& path) {
   if (folder == nullptr) fail_to_read(path, errno);
   handle.release();  // the stream closes it
   std::vector<std::string> names;
+  errno = 0;  // only by it is a folder that cannot be read on known from its end
   while (const dirent* entry = readdir(folder.get())) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
+    errno = 0;
   }
+  if (errno != 0) fail_to_read(path, errno);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -11,6 +11,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/place.h"
+#include "keel/core/files/system_call.h"
 
 namespace keel {
 namespace {
@@ -29,7 +30,7 @@ bool leads_to(const fs::path& path, int descriptor) {
 std::optional<HeldFolder> HeldFolder::claim(const fs::path& path) {
   constexpr int kTries = 8;
   for (int i = 0; i < kTries; ++i) {
-    FileHandle handle(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    FileHandle handle(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
     if (!handle.is_open()) fail_to_write("open the folder", path, errno);
     // On a filesystem without locks: better unguarded than refused.
     if (::flock(handle.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::nullopt;

@@ -1,26 +1,36 @@
 #pragma once
 
 #include <cstddef>
-#include <istream>
+#include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
+
+#include "keel/core/files/file.h"
 
 namespace keel {
 
-/// Reads the next line, without its newline; false at the end. A line of more than `most` bytes is cut off soon after
-/// them, so that a stream without newlines takes no more memory.
-inline bool next_line(std::istream& input, std::string& line, size_t most) {
-  char piece[4096];
-  line.clear();
-  while (line.size() <= most) {
-    input.getline(piece, sizeof(piece));
-    const bool ended = !input.fail(), filled = !ended && input.gcount() == sizeof(piece) - 1;
-    if (!ended && !filled) return !line.empty();  // nothing was left to read
-    const bool has_newline = ended && !input.eof();
-    line.append(piece, static_cast<size_t>(input.gcount()) - (has_newline ? 1 : 0));
-    if (ended) return true;
-    input.clear();  // a full piece counts as a failure
-  }
-  return true;
-}
+/// The lines of a file, a pipe or standard input. A read that fails is an Error (kBadInput) with path and reason; a
+/// stream of the standard library would only end.
+class LineReader {
+ public:
+  /// Of a regular file, up to where it ends now.
+  static LineReader open(const std::filesystem::path& path);
+  /// Of what is open and may be a pipe; `name` is for messages.
+  static LineReader of(FileHandle handle, std::string name);
+
+  /// Reads the next line, without its newline; false at the end. A line of more than `most` bytes is cut off after one
+  /// more, so that a file without newlines takes no more memory.
+  bool next(std::string& line, size_t most);
+
+ private:
+  /// Fills some of `to` and returns how many bytes that were, 0 at the end.
+  using ReadSome = std::function<size_t(std::span<char> to)>;
+  explicit LineReader(ReadSome read) : read_(std::move(read)) {}
+
+  ReadSome read_;
+  std::string piece_ = std::string(size_t{64} << 10, '\0');
+  size_t at_ = 0, end_ = 0;  // of what is left in it
+};
 
 }  // namespace keel

@@ -1,10 +1,10 @@
 #include "keel/core/options/read_config.h"
 
 #include <algorithm>
-#include <fstream>
 #include <vector>
 
 #include "keel/core/error.h"
+#include "keel/core/files/file.h"
 #include "keel/core/options/tree_builder.h"
 #include "keel/core/options/yaml_text.h"
 #include "keel/core/strings.h"
@@ -115,6 +115,19 @@ Json& parent_mapping(ConfigTree& tree, const std::vector<std::string>& parts, co
   return *node;
 }
 
+/// A file that cannot be read is a bad configuration here, whatever it is elsewhere.
+std::string content_of(const std::filesystem::path& path) {
+  try {
+    const InputFile file = InputFile::open(path);
+    // One byte more than allowed, so that too large is seen without reading it all.
+    std::string text(std::min<uint64_t>(file.size(), kMaxConfigBytes + 1), '\0');
+    file.read_at(0, std::as_writable_bytes(std::span(text)));
+    return text;
+  } catch (const Error& error) {
+    fail(ExitCode::kBadConfiguration, error.what());
+  }
+}
+
 }  // namespace
 
 ConfigTree read_config(const std::filesystem::path& path) {
@@ -125,21 +138,16 @@ ConfigTree read_config(const std::filesystem::path& path) {
   }
   if (std::filesystem::is_other(std::filesystem::status(path, ignored)))
     fail(ExitCode::kBadConfiguration, name, ": is a pipe or a device; give a configuration file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file && name.find('=') != std::string::npos)
+  const bool exists = std::filesystem::exists(path, ignored);
+  if (!exists && name.find('=') != std::string::npos)
     fail(ExitCode::kBadConfiguration, name, ": this is a setting, not a file; the configuration file comes first and ",
          "the settings after it: CONFIG ", name);
-  if (!file) fail(ExitCode::kBadConfiguration, name, ": cannot be opened; does the file exist?");
+  if (!exists) fail(ExitCode::kBadConfiguration, name, ": cannot be opened; does the file exist?");
   for (const char* ending : {".jsonl", ".parquet", ".gz", ".zst", ".gguf", ".safetensors"})
     if (name.ends_with(ending))
       fail(ExitCode::kBadConfiguration, name, ": this is no configuration, but data or a model; name it in a ",
            "configuration file, as data.files or model.path");
-  std::string text(kMaxConfigBytes + 1,
-                   '\0');  // one more than allowed, so that too large is seen without reading it all
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) fail(ExitCode::kBadConfiguration, name, ": cannot be read");
-  text.resize(static_cast<size_t>(file.gcount()));
-  return parse_config(text, name);
+  return parse_config(content_of(path), name);
 }
 
 ConfigTree parse_config(std::string_view text, const std::string& file_name) {

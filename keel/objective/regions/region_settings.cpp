@@ -69,20 +69,31 @@ int place_from(const Json& value, Words words, const std::string& place) {
   fail(ExitCode::kBadConfiguration, place, " is ", value.dump(), "; known: ", listed(words));
 }
 
-/// A K that nothing would read.
-std::optional<Contradiction> unread_k(const TrustRegion& region, const std::map<std::string, double>& numbers) {
-  if (!numbers.contains("k") || numbers.at("k") == kPapersTopK || requirements(region).top_k > 0) return {};
-  return contradicting("k", "k is ", numbers.at("k"),
-                       ", but the divergence is not over the sampler's k likeliest tokens; wanted the divergence "
-                       "topk_tv or topk_kl, or no k");
+/// A k or support that was set and that nothing would read.
+std::optional<Contradiction> unread(const TrustRegion& region) {
+  const auto said = [&](const std::string& name, const auto& value) {
+    return contradicting(name, name, " is ", value,
+                         ", but the divergence is not over the sampler's k likeliest tokens; wanted the divergence "
+                         "topk_tv or topk_kl, or no ",
+                         name);
+  };
+  for (const auto& [name, value] : parameters(region))
+    if (!is_read(region, name) && value != kPapersTopK) return said(name, value);
+  for (const auto& [name, word] : word_parameters(region))
+    if (!is_read(region, name) && word != words_of(TopKSupport::kUnion)[0]) return said(name, word);
+  return {};
 }
 
 }  // namespace
 
+bool is_read(const TrustRegion& region, const std::string& name) {
+  return requirements(region).top_k > 0 || (name != "k" && name != "support");
+}
+
 std::optional<Contradiction> contradiction(const TrustRegion& region) {
   std::map<std::string, double> numbers;
   for (const auto& [name, value] : parameters(region)) numbers[name] = value;
-  if (const auto found = unread_k(region, numbers)) return found;
+  if (const auto found = unread(region)) return found;
   for (const std::string& name : properties(region).tv_thresholds)
     if (numbers.at(name) > 1 && numbers.at(name) != kUnlimited)
       return contradicting(name, name, " is ", numbers.at(name),

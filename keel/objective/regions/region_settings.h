@@ -17,6 +17,10 @@ void set_parameter(TrustRegion& region, const std::string& method, const std::st
 /// The table's name of a parameter: C and c are the papers' names of ratio_cap.
 std::string parameter_name(const std::string& name);
 
+/// Whether a parameter has a say beside the region's others: k and support have one only where the divergence is over
+/// the sampler's k likeliest tokens.
+bool is_read(const TrustRegion& region, const std::string& name);
+
 /// A parameter of the region that makes no sense beside its others.
 std::optional<Contradiction> contradiction(const TrustRegion& region);
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "keel/core/console.h"
+#include "keel/core/strings.h"
 #include "keel/record/charts/html.h"
 #include "keel/record/report/report_parts.h"
 
@@ -69,7 +70,10 @@ std::string plural(int64_t count, const std::string& noun) {
   return format_count(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
+bool has_interval(const EvalPoint& eval) { return eval.low < eval.high; }
+
 std::string interval(const EvalPoint& eval) {
+  if (!has_interval(eval)) return "–";
   if (!eval.is_accuracy) return format_number(eval.low) + " to " + format_number(eval.high);
   return format_number(eval.low * 100) + "–" + format_number(eval.high * 100) + " %";
 }
@@ -77,15 +81,18 @@ std::string interval(const EvalPoint& eval) {
 std::string evaluation_tile(const RunSummary& summary) {
   if (!summary.before && !summary.after) return "";
   const EvalPoint& last = summary.after ? *summary.after : *summary.before;
-  const std::string problems = last.count > 0 ? ", " + format_count(last.count) + " problems" : "";
+  const bool both = summary.before && summary.after;
+  std::vector<std::string> notes;
+  if (both && (has_interval(*summary.before) || has_interval(last)))
+    notes.push_back("95 % intervals " + interval(*summary.before) + " → " + interval(last));
+  else if (has_interval(last))
+    notes.push_back("95 % interval " + interval(last));
+  if (last.count > 0) notes.push_back(format_count(last.count) + " problems");
   const std::string name = last.is_accuracy ? "Accuracy" : "Held-out reward";
-  if (!summary.before || !summary.after) {
-    return tile(summary.after ? name : name + ", before", format_mean(last),
-                "95 % interval " + interval(last) + problems);
-  }
+  if (!both) return tile(summary.after ? name : name + ", before", format_mean(last), joined(notes));
   return tile(name + ", before → after",
               "<span class=\"before\">" + format_mean(*summary.before) + " →</span> " + format_mean(last),
-              "95 % intervals " + interval(*summary.before) + " → " + interval(last) + problems);
+              joined(notes));
 }
 
 /// Rows of the data that gave no prompt, in training and in the last evaluation.

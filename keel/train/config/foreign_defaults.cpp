@@ -161,10 +161,14 @@ void refuse_our_thresholds(const ConfigTree& tree, const Program& program, const
     if (value == nullptr || *value == Json::array()) continue;
     const bool replaces = std::any_of(program.defaults.begin(), program.defaults.end(),
                                       [&](const ForeignDefault& entry) { return entry.ours == name; });
-    if (replaces && said(tree, program.loss) != nullptr) continue;
+    const bool loss_named = said(tree, program.loss) != nullptr;
+    if (replaces && loss_named) continue;
+    const std::string way_out = "; set objective.method to the method that it belongs to";
+    if (loss_named)
+      fail(ExitCode::kBadConfiguration, place_of(tree, name), ": ", name, " is set beside ", program.loss, "=",
+           word_at(tree, program.loss), ", a loss of ", program.name, "'s that knows no such setting", way_out);
     fail(ExitCode::kBadConfiguration, place_of(tree, name), ": ", name, " is set, but the method is not, and ", mark,
-         " is a name of ", program.name, "'s, whose default loss is ", word_of(program.defaults[0].value),
-         "; set objective.method to the method that it belongs to");
+         " is a name of ", program.name, "'s, whose default loss is ", word_of(program.defaults[0].value), way_out);
   }
 }
 

@@ -105,9 +105,11 @@ void use_objective(Settings& used, const Config& config) {
   const auto path = [](const std::string& name) {
     return "objective." + (name == "low" || name == "high" ? "delta_" + name : name);
   };
-  for (const auto& [name, value] : parameters(objective.method.region))
-    used[path(name)] = std::isinf(value) ? Json("none") : Json(value);
-  for (const auto& [name, word] : word_parameters(objective.method.region)) used[path(name)] = word;
+  const TrustRegion& region = objective.method.region;
+  for (const auto& [name, value] : parameters(region))
+    if (is_read(region, name)) used[path(name)] = std::isinf(value) ? Json("none") : Json(value);
+  for (const auto& [name, word] : word_parameters(region))
+    if (is_read(region, name)) used[path(name)] = word;
   if (objective.method.aggregation == "seq_mean_token_sum_norm") used["objective.horizon"] = objective.horizon;
   if (objective.adapt_target_kept) used["objective.adapt_rate"] = objective.adapt_rate;
   if (config.reference.kl_coefficient == 0) used.drop("reference.estimator");

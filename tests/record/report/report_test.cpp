@@ -60,6 +60,15 @@ Sample token_sample() {
   return sample;
 }
 
+TEST(Report, SaysNothingOfAnIntervalWhereNoneWasRecorded) {
+  RunData run = small_run("quick"), other = small_run("other");
+  for (MetricRow& row : run.metrics) row.values.erase("eval/low"), row.values.erase("eval/high");
+  EXPECT_TRUE(has(render_report({run}), ">400 problems<"));
+  const std::string both = render_report({run, other});
+  EXPECT_TRUE(has(both, "71–79 %"));
+  EXPECT_FALSE(has(both, "75–75 %"));
+}
+
 TEST(Report, ShowsTheHeadlineNumbersOfARun) {
   const std::string html = render_report({small_run("quick")});
   EXPECT_TRUE(has(html, "<h1>quick</h1>"));

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "keel/core/error.h"
+#include "keel/core/files/file.h"
 
 namespace keel {
 namespace {
@@ -382,12 +383,18 @@ TEST(ChatTemplate, RefusesWhatIsNoConversation) {
 
 class ModelFolder {
  public:
-  ModelFolder() : path(std::filesystem::path(testing::TempDir()) / ("keel_template_" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(path / "additional_chat_templates");
-  }
-  ~ModelFolder() { std::filesystem::remove_all(path); }
+  ModelFolder() : path(made()) { create_directories(path / "additional_chat_templates"); }
+  ~ModelFolder() { remove_tree(path); }
   void write(const std::string& name, const std::string& bytes) const { std::ofstream(path / name) << bytes; }
   const std::filesystem::path path;
+
+ private:
+  /// One that nobody else has.
+  static std::filesystem::path made() {
+    std::string name = testing::TempDir() + "keel_template_XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) std::abort();
+    return name;
+  }
 };
 
 TEST(ChatTemplates, AreFoundInTheConfigurationOrInFilesWhichWin) {

@@ -328,6 +328,9 @@ TEST(ForeignObjective, WhatTheLossOfTheOtherProgramNeverReadsIsRefused) {
 TEST(ForeignObjective, WhatCouldMeanTwoMethodsIsAskedFor) {
   EXPECT_THAT(refusal_of({"num_generations=4", "objective.delta=0.1"}),
               testing::AllOf(HasSubstr("objective.delta is set"), HasSubstr("set objective.method")));
+  EXPECT_THAT(
+      refusal_of(verl({kGrpo, kMode + "gspo", "objective.anchor=recomputed"})),
+      HasSubstr("objective.anchor is set beside actor_rollout_ref.actor.policy_loss.loss_mode=gspo, a loss of verl's"));
   std::vector<std::string> two = verl({kGrpo});
   two.push_back("num_generations=4");
   EXPECT_THAT(refusal_of(two), testing::AllOf(HasSubstr("TRL"), HasSubstr("verl"), HasSubstr("set objective.method")));

@@ -59,9 +59,4 @@ class GgufModel {
   std::vector<GgufParameter> parameters_;
 };
 
-/// Writes the Hugging Face folder of a GGUF file: config.json, generation_config.json, model.safetensors (in `dtype`:
-/// float32, float16 or bfloat16), tokenizer.json, tokenizer_config.json. The folder appears whole or not at all; one
-/// that exists and is not empty is refused.
-void write_gguf_as_folder(const GgufModel& model, const std::filesystem::path& folder, at::ScalarType dtype);
-
 }  // namespace keel

@@ -2,14 +2,13 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 
 #include "keel/core/error.h"
 #include "tests/support/gguf_bytes.h"
+#include "tests/support/weight_file_test.h"
 
 namespace keel {
 namespace {
@@ -17,29 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 using namespace gguf_bytes;
 
-class GgufTest : public testing::Test {
+class GgufTest : public WeightFileTest<GgufFile> {
  protected:
-  GgufTest() : path_(testing::TempDir() + "keel_" + std::to_string(::getpid()) + ".gguf") {}
-  ~GgufTest() override { fs::remove(path_); }
-
-  void put(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
-
-  /// The message with which the file is refused, "" if it is not.
-  std::string refusal() const {
-    try {
-      GgufFile::open(path_);
-      return "";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kBadInput);
-      return error.what();
-    }
-  }
-
-  fs::path path_;
-};
-
-struct Reject {
-  std::string what, bytes, message;
+  GgufTest() : WeightFileTest(".gguf") {}
 };
 
 /// One key and one tensor of two F32 that are all right, so that each case differs from a good file in one thing.
@@ -197,15 +176,7 @@ std::vector<Reject> tensor_faults() {
 }
 
 TEST_F(GgufTest, EveryFaultIsRefusedByName) {
-  std::vector<Reject> all = framing_faults();
-  for (const auto& more : {key_faults(), tensor_faults()}) all.insert(all.end(), more.begin(), more.end());
-  for (const Reject& reject : all) {
-    put(reject.bytes);
-    const std::string message = refusal();
-    EXPECT_NE(message.find(reject.message), std::string::npos) << reject.what << "\n  got: " << message;
-    EXPECT_NE(message.find(path_.filename()), std::string::npos) << reject.what << "\n  got: " << message;
-    EXPECT_LT(message.size(), 600u) << reject.what;
-  }
+  expect_refused_by_name({framing_faults(), key_faults(), tensor_faults()});
 }
 
 TEST_F(GgufTest, ListsAreCountedTogether) {
@@ -237,7 +208,7 @@ TEST_F(GgufTest, OddButRegularFilesAreAccepted) {
   other_order.tensors[0] = tensor("a", {2}, 0, 32);
   unpadded.data += std::string(24, '\0');
   for (int i = 0; i < 1000; ++i) many.keys.push_back(u32_key("k" + std::to_string(i), 1));
-  const std::vector<std::pair<std::string, std::string>> regular = {
+  expect_accepted({
       {"version 2", of_version(2)},
       {"an alignment of 1024", wide.bytes()},
       {"tensors in another order than their bytes", other_order.bytes()},
@@ -247,17 +218,10 @@ TEST_F(GgufTest, OddButRegularFilesAreAccepted) {
       {"lists in four lists", with_key(nested_lists(3))},
       {"a tensor name in another script", with_tensor(tensor("\xe5\xb1\xa4", {2}, 0, 0))},
       {"an empty list", with_key(key("k", 9, u32(8) + u64(0)))},
-  };
-  for (const auto& [what, bytes] : regular) {
-    put(bytes);
-    EXPECT_EQ(refusal(), "") << what;
-  }
+  });
 }
 
-TEST_F(GgufTest, AMissingFileIsNamed) {
-  EXPECT_NE(refusal().find("No such file or directory"), std::string::npos);
-  EXPECT_NE(refusal().find(path_.filename()), std::string::npos);
-}
+TEST_F(GgufTest, AMissingFileIsNamed) { expect_a_missing_file_to_be_named(); }
 
 TEST_F(GgufTest, EveryKindOfValueIsRead) {
   File file = good();

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "keel/core/files/file.h"
+#include "keel/model/folder/convert_folder.h"
 #include "keel/model/formats/gguf/gguf_rope.h"
 #include "keel/model/formats/safetensors/safetensors.h"
 #include "tests/support/errors.h"

@@ -2,16 +2,15 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <random>
 
 #include "keel/core/error.h"
 #include "tests/support/errors.h"
+#include "tests/support/weight_file_test.h"
 
 namespace keel {
 namespace {
@@ -19,25 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using Metadata = std::map<std::string, std::string>;
 
-class SafetensorsTest : public testing::Test {
+class SafetensorsTest : public WeightFileTest<SafetensorsFile> {
  protected:
-  SafetensorsTest() : path_(testing::TempDir() + "keel_" + std::to_string(::getpid()) + ".safetensors") {}
-  ~SafetensorsTest() override { fs::remove(path_); }
-
-  void put(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
-
-  /// The message with which the file is refused, "" if it is not.
-  std::string refusal() const {
-    try {
-      SafetensorsFile::open(path_);
-      return "";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ExitCode::kBadInput);
-      return error.what();
-    }
-  }
-
-  fs::path path_;
+  SafetensorsTest() : WeightFileTest(".safetensors") {}
 };
 
 std::string length_bytes(uint64_t length) {
@@ -61,10 +44,6 @@ std::string repeated(const std::string& text, int times) {
   for (int i = 0; i < times; ++i) all += text;
   return all;
 }
-
-struct Reject {
-  std::string what, bytes, message;
-};
 
 /// One tensor of two F32 that is all right, so that each case differs from a good file in one thing.
 std::string good_with(const std::string& more) {
@@ -198,15 +177,7 @@ std::vector<Reject> content_faults() {
 }
 
 TEST_F(SafetensorsTest, EveryFaultIsRefusedByName) {
-  std::vector<Reject> all = framing_faults();
-  for (const auto& more : {layout_faults(), content_faults()}) all.insert(all.end(), more.begin(), more.end());
-  for (const Reject& reject : all) {
-    put(reject.bytes);
-    const std::string message = refusal();
-    EXPECT_NE(message.find(reject.message), std::string::npos) << reject.what << "\n  got: " << message;
-    EXPECT_NE(message.find(path_.filename()), std::string::npos) << reject.what << "\n  got: " << message;
-    EXPECT_LT(message.size(), 600u) << reject.what;
-  }
+  expect_refused_by_name({framing_faults(), layout_faults(), content_faults()});
 }
 
 TEST_F(SafetensorsTest, TheGoodFileThatTheFaultsAreMadeFromIsAccepted) {
@@ -215,7 +186,7 @@ TEST_F(SafetensorsTest, TheGoodFileThatTheFaultsAreMadeFromIsAccepted) {
 }
 
 TEST_F(SafetensorsTest, OddButRegularFilesAreAccepted) {
-  const std::vector<std::pair<std::string, std::string>> regular = {
+  expect_accepted({
       {"no tensors", file_of("{}", 0)},
       {"whitespace around the header", file_of(" \n\t{" + entry("a", "F32", "[2]", "[0,8]") + "}\r\n  ", 8)},
       {"fields in another order", file_of("{\"a\":{\"data_offsets\":[0,8],\"shape\":[2],\"dtype\":\"F32\"}}", 8)},
@@ -228,17 +199,10 @@ TEST_F(SafetensorsTest, OddButRegularFilesAreAccepted) {
       {"rank 8", one("F32", "[1,1,1,1,1,1,1,2]", "[0,8]")},
       {"a name in another script", named("\xe5\xb1\xa4.0.\xf0\x9f\x99\x82")},
       {"empty metadata", good_with(",\"__metadata__\":{}")},
-  };
-  for (const auto& [what, bytes] : regular) {
-    put(bytes);
-    EXPECT_EQ(refusal(), "") << what;
-  }
+  });
 }
 
-TEST_F(SafetensorsTest, AMissingFileIsNamed) {
-  EXPECT_NE(refusal().find("No such file or directory"), std::string::npos);
-  EXPECT_NE(refusal().find(path_.filename()), std::string::npos);
-}
+TEST_F(SafetensorsTest, AMissingFileIsNamed) { expect_a_missing_file_to_be_named(); }
 
 // Bytes written down by hand from the formats' definitions (IEEE 754, bfloat16, OCP FP8), all for the value 1.5 or 1.
 TEST_F(SafetensorsTest, EveryDtypeIsReadFromItsBytes) {

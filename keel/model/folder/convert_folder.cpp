@@ -1,10 +1,10 @@
+#include "keel/model/folder/convert_folder.h"
+
 #include <ATen/ATen.h>
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/whole_folder.h"
-#include "keel/model/folder/model_folder.h"
-#include "keel/model/formats/gguf/gguf_model.h"
 #include "keel/model/formats/safetensors/safetensors.h"
 
 namespace keel {
@@ -24,36 +24,48 @@ void check_is_free(const fs::path& folder) {
   }
 }
 
+void write_new_folder(const fs::path& folder, const FillFolder& fill) {
+  const fs::path target = folder.has_filename() ? folder : folder.parent_path();  // without a slash at its end
+  check_is_free(target);
+  if (target.has_parent_path()) create_directories(target.parent_path());
+  write_whole_folder(target, fill);
+}
+
 void write_json(const fs::path& path, const Json& json) { write_atomically(path, json.dump(2) + "\n"); }
 
-Tensor as_dtype(const Tensor& values, at::ScalarType dtype, const std::string& name) {
-  const Tensor narrow = values.to(dtype);
-  if (dtype == at::kHalf && !narrow.isfinite().all().item<bool>() && values.isfinite().all().item<bool>()) {
+void check_fits(const Tensor& values, at::ScalarType dtype, const std::string& name) {
+  if (dtype == at::kHalf && !values.to(dtype).isfinite().all().item<bool>() && values.isfinite().all().item<bool>())
     fail(ExitCode::kBadInput, "parameter ", name, " holds numbers beyond what float16 can hold (65504); use bfloat16");
-  }
-  return narrow;
 }
 
 }  // namespace
 
 void write_gguf_as_folder(const GgufModel& model, const fs::path& folder, at::ScalarType dtype) {
-  const fs::path target = folder.has_filename() ? folder : folder.parent_path();  // without a slash at its end
-  check_is_free(target);
   const GgufTokenizer tokenizer = model.tokenizer();
   Json config = model.config();
   config["dtype"] = config["torch_dtype"] = dtype_name(dtype);
-
-  if (target.has_parent_path()) create_directories(target.parent_path());
-  write_whole_folder(target, [&](const fs::path& partial) {
+  write_new_folder(folder, [&](const fs::path& partial) {
     std::vector<std::pair<std::string, Tensor>> tensors;
     for (const GgufParameter& parameter : model.parameters()) {
-      tensors.emplace_back(parameter.name, as_dtype(model.read(parameter), dtype, parameter.name));
+      const Tensor values = model.read(parameter);
+      check_fits(values, dtype, parameter.name);
+      tensors.emplace_back(parameter.name, values.to(dtype));
     }
     write_safetensors(partial / "model.safetensors", tensors, {{"format", "pt"}});
     write_json(partial / "config.json", config);
     write_json(partial / "generation_config.json", model.generation());
     write_json(partial / "tokenizer.json", tokenizer.tokenizer);
     write_json(partial / "tokenizer_config.json", tokenizer.tokenizer_config);
+  });
+}
+
+void write_model_alone(const ModelFolder& from, const fs::path& folder, std::optional<at::ScalarType> dtype) {
+  write_new_folder(folder, [&](const fs::path& partial) {
+    const CausalLm model = CausalLm::load(from.config, from.weights(), at::kCPU);
+    const Tokenizer tokenizer = Tokenizer::load(from.path);
+    if (dtype)
+      for (const NamedTensor& weight : model.parameters()) check_fits(weight.value.detach(), *dtype, weight.name);
+    write_model_folder(partial, model, tokenizer, from.generation, dtype ? WeightDtypes(*dtype) : from.dtypes);
   });
 }
 

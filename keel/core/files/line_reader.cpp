@@ -1,0 +1,51 @@
+#include "keel/core/files/line_reader.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "keel/core/files/system_call.h"
+
+namespace keel {
+
+LineReader LineReader::open(const std::filesystem::path& path) {
+  const auto file = std::make_shared<const InputFile>(InputFile::open(path));
+  return LineReader([file, offset = uint64_t{0}](std::span<char> to) mutable {
+    const auto size = static_cast<size_t>(std::min<uint64_t>(to.size(), file->size() - offset));
+    file->read_at(offset, std::as_writable_bytes(to.first(size)));
+    offset += size;
+    return size;
+  });
+}
+
+LineReader LineReader::of(FileHandle handle, std::string name) {
+  const auto open = std::make_shared<const FileHandle>(std::move(handle));
+  return LineReader([open, name = std::move(name)](std::span<char> to) {
+    const ssize_t got = uninterrupted([&] { return ::read(open->get(), to.data(), to.size()); });
+    if (got < 0) fail_to_read(name, errno);
+    return static_cast<size_t>(got);
+  });
+}
+
+bool LineReader::next(std::string& line, size_t most) {
+  line.clear();
+  while (line.size() <= most) {
+    if (at_ == end_) {
+      end_ = read_(piece_);
+      at_ = 0;
+      if (end_ == 0) return !line.empty();
+    }
+    const std::string_view rest = std::string_view(piece_).substr(at_, std::min(end_ - at_, most + 1 - line.size()));
+    const size_t newline = rest.find('\n');
+    line.append(rest.substr(0, newline));
+    if (newline != std::string_view::npos) {
+      at_ += newline + 1;
+      return true;
+    }
+    at_ += rest.size();
+  }
+  return true;
+}
+
+}  // namespace keel

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "keel/core/tensor/tensor.h"
+#include "keel/model/folder/model_folder.h"
+#include "keel/model/formats/gguf/gguf_model.h"
+
+namespace keel {
+
+// Both write a Hugging Face folder: config.json, generation_config.json, model.safetensors (in `dtype`: float32,
+// float16 or bfloat16) and the tokenizer's files. It appears whole or not at all; one that exists and is not empty is
+// refused.
+
+void write_gguf_as_folder(const GgufModel& model, const std::filesystem::path& folder, at::ScalarType dtype);
+
+/// The model of another folder alone, without what training keeps beside it in a checkpoint; without a `dtype` the
+/// weights stay in theirs.
+void write_model_alone(const ModelFolder& from, const std::filesystem::path& folder,
+                       std::optional<at::ScalarType> dtype);
+
+}  // namespace keel

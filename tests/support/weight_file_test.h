@@ -1,0 +1,71 @@
+#pragma once
+
+// What the tests of weight formats share: a file of any bytes, and how a reader refuses it.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "keel/core/error.h"
+
+namespace keel {
+
+/// A file that differs from a good one in one thing, and what its refusal says of it.
+struct Reject {
+  std::string what, bytes, message;
+};
+
+/// A file of its own for each test; `Reader::open` reads it.
+template <class Reader>
+class WeightFileTest : public testing::Test {
+ protected:
+  explicit WeightFileTest(const std::string& ending)
+      : path_(testing::TempDir() + "keel_" + std::to_string(::getpid()) + ending) {}
+  ~WeightFileTest() override { std::filesystem::remove(path_); }
+
+  void put(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
+
+  /// The message with which the file is refused, "" if it is not.
+  std::string refusal() const {
+    try {
+      Reader::open(path_);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput);
+      return error.what();
+    }
+  }
+
+  void expect_refused_by_name(const std::vector<std::vector<Reject>>& tables) const {
+    for (const std::vector<Reject>& table : tables) {
+      for (const Reject& reject : table) {
+        put(reject.bytes);
+        const std::string message = refusal();
+        EXPECT_NE(message.find(reject.message), std::string::npos) << reject.what << "\n  got: " << message;
+        EXPECT_NE(message.find(path_.filename()), std::string::npos) << reject.what << "\n  got: " << message;
+        EXPECT_LT(message.size(), 600u) << reject.what;
+      }
+    }
+  }
+
+  void expect_accepted(const std::vector<std::pair<std::string, std::string>>& what_and_bytes) const {
+    for (const auto& [what, bytes] : what_and_bytes) {
+      put(bytes);
+      EXPECT_EQ(refusal(), "") << what;
+    }
+  }
+
+  void expect_a_missing_file_to_be_named() const {
+    EXPECT_NE(refusal().find("No such file or directory"), std::string::npos);
+    EXPECT_NE(refusal().find(path_.filename()), std::string::npos);
+  }
+
+  std::filesystem::path path_;
+};
+
+}  // namespace keel

@@ -8,7 +8,6 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
-import time
 
 import support
 from support import keel, train
@@ -20,22 +19,8 @@ MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "token
 
 def measured(*arguments, timeout=60):
     """Runs the program: its exit code, what it said on stderr, and the most memory it held, in MiB."""
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen([support.KEEL, *map(str, arguments)], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=errors, env=support.environment())
-        end = time.monotonic() + timeout
-        while True:
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                break
-            if time.monotonic() > end:
-                process.kill()
-                os.wait4(process.pid, 0)
-                raise AssertionError(f"{arguments} did not end within {timeout} s")
-            time.sleep(0.01)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        errors.seek(0)
-        return process.returncode, errors.read().decode("utf-8", "replace"), usage.ru_maxrss / 1024
+    result = support.call(arguments, timeout=timeout)
+    return result.returncode, result.stderr, result.memory
 
 
 class HostileFiles(support.Test):

@@ -3,19 +3,29 @@
 The program is $KEEL_BINARY, or build/keel of this repository.
 """
 
+import atexit
+import concurrent.futures
 import ctypes
 import json
 import os
 import pathlib
 import re
+import resource
 import shutil
+import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "support"))
+from effort import count  # noqa: E402, F401  for the tests
+
 KEEL = os.environ.get("KEEL_BINARY", str(ROOT / "build" / "keel"))
 QUICKSTART = str(ROOT / "examples" / "quickstart.yaml")
 
@@ -61,8 +71,73 @@ def environment(**changes):
     return result
 
 
+class Ready:
+    """The program with its libraries loaded (ready.cpp): a call is a process forked off from it, in the environment that
+    this had when it was made. One call at a time."""
+
+    LIBRARY = pathlib.Path(KEEL).parent / "tests" / "libkeel_ready.so"
+    LONGEST = 150_000  # bytes of a request: a socket takes no more than some 200,000 at once
+
+    def __init__(self):
+        self.environment, self.lock, self.pool = environment(), threading.Lock(), concurrent.futures.ThreadPoolExecutor(2)
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        loaded = {"LD_PRELOAD": str(self.LIBRARY), "READY_SOCKET": str(theirs.fileno())}
+        self.process = subprocess.Popen([KEEL], env={**self.environment, **loaded}, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        theirs.close()
+        atexit.register(self.end)
+
+    def end(self):
+        self.socket.close()
+        self.process.wait()
+
+    def takes(self, request, env):
+        return len(request) < self.LONGEST and env == self.environment
+
+    def run(self, request, command, timeout):
+        with self.lock:
+            (out, out_end), (err, err_end), nothing = os.pipe(), os.pipe(), os.open(os.devnull, os.O_RDONLY)
+            streams = [nothing, out_end, err_end]
+            socket.send_fds(self.socket, [request], streams)
+            for stream in streams:
+                os.close(stream)
+            texts = [self.pool.submit(lambda end: open(end).read(), end) for end in (out, err)]
+            (process,) = struct.unpack("i", self.socket.recv(4))
+            self.socket.settimeout(timeout)
+            try:
+                answer = self.socket.recv(16)
+            except TimeoutError:
+                os.kill(process, signal.SIGKILL)
+                self.socket.settimeout(None)
+                self.socket.recv(16)
+                raise subprocess.TimeoutExpired(command, timeout) from None
+            self.socket.settimeout(None)
+            status, memory = struct.unpack("ll", answer)
+            result = subprocess.CompletedProcess(command, os.waitstatus_to_exitcode(status), *(text.result(timeout) for text in texts))
+            result.memory = memory / 1024
+            return result
+
+
+_ready = []  # one of these, made by the first call
+
+
+def call(arguments, cwd=None, env=None, timeout=120):
+    """Runs the program: the result has returncode, stdout and stderr (text), and memory, the most it held in MiB."""
+    command, env = [KEEL, *map(str, arguments)], env or environment()
+    request = b"".join(os.fsencode(word) + b"\0" for word in (cwd or os.getcwd(), *command[1:]))
+    if not _ready and Ready.LIBRARY.exists():
+        _ready.append(Ready())
+    if _ready and _ready[0].takes(request, env):
+        return _ready[0].run(request, command, timeout)
+    result = subprocess.run(command, cwd=cwd, env=env, timeout=timeout, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+    result.memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # or of one before it
+    return result
+
+
 def keel(*arguments, cwd=None, env=None, timeout=120, **options):
     """Runs the program; the result has returncode, stdout and stderr (text)."""
+    if not options:
+        return call(arguments, cwd, env, timeout)
     return subprocess.run([KEEL, *map(str, arguments)], cwd=cwd, env=env or environment(), timeout=timeout,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
@@ -70,8 +145,10 @@ def keel(*arguments, cwd=None, env=None, timeout=120, **options):
 def train(run, /, *flags, config=QUICKSTART, prefix=(), cwd=None, **sections):
     """keel train of a small run in the folder `run`; `prefix` is a program that starts it."""
     sections.setdefault("run", {})["dir"] = run
-    command = [*prefix, KEEL, "train", str(config), *settings(**sections), *flags]
-    return subprocess.run(command, cwd=cwd, env=environment(), timeout=120, stdin=subprocess.DEVNULL,
+    arguments = ["train", str(config), *settings(**sections), *flags]
+    if not prefix:
+        return call(arguments, cwd)
+    return subprocess.run([*prefix, KEEL, *arguments], cwd=cwd, env=environment(), timeout=120, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -236,8 +313,20 @@ class Test(unittest.TestCase):
         self.assertIsNone(difference(run, other))
 
 
+class _Timed(unittest.TextTestResult):
+    """Says after each test how long it took."""
+
+    def startTest(self, test):
+        self.started = time.perf_counter()
+        super().startTest(test)
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.stream.writeln(f"    {time.perf_counter() - self.started:.1f} s")
+
+
 def main():
     if not os.access(KEEL, os.X_OK):
         print(f"{KEEL} is not there; build it, or set KEEL_BINARY")
         sys.exit(77)
-    unittest.main(verbosity=2)
+    unittest.main(verbosity=2, testRunner=unittest.TextTestRunner(verbosity=2, resultclass=_Timed))

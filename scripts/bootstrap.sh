@@ -2,7 +2,8 @@
 # Brings in what a build needs: Debian packages and a LibTorch from 2.11 on. Says nothing when nothing is missing.
 #
 #   scripts/bootstrap.sh            what `make build` needs
-#   scripts/bootstrap.sh --tests    and the Python packages the parity tests compare with, in .deps/venv
+#   scripts/bootstrap.sh --tests    and what the parity tests compare with: packages in .deps/venv, and the peers of
+#                                   tests/parity/packages.py, without which their tests are skipped
 #   scripts/bootstrap.sh --format   and clang-format
 #
 # A step that was interrupted is done again by the next call: what is finished has a stamp in .deps/venv.
@@ -191,6 +192,7 @@ for option in "$@"; do
       suggest_packages "${optional_for_tests[@]}"
       venv_has tests "${torch_packages[@]}" "${test_packages[@]}" || python3_serves "${test_packages[@]}" ||
         add_to_venv tests "${test_packages[@]}"
+      scripts/python.sh tests/parity/packages.py
       ;;
     --format) require_packages clang-format ;;
   esac

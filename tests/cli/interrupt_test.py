@@ -256,7 +256,7 @@ class Runs(Interrupt):
         """Nothing was written, and the signal ends the program; or there is a run that can be resumed; or the run was done before the signal."""
         self.train(self.whole, "task")
         endings = set()
-        for i in range(24):
+        for i in range(0, 24, support.count(3, 1)):
             shutil.rmtree(self.run, ignore_errors=True)
             process = self.start(*self.settings(self.run, "task"))
             if i % 2 == 0:  # as soon as there is something of it

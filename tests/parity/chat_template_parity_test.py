@@ -1,12 +1,10 @@
 """Chat templates rendered by Keel and by transformers (jinja2): the same bytes, the same refusals, the same spans.
 
 Real templates over random conversations, templates in the styles of further families, and random templates over the
-whole language. KEEL_TEMPLATE_ROWS_PER_TEMPLATE and KEEL_RANDOM_TEMPLATES change how many.
+whole language.
 """
 
 import logging
-import os
-import pathlib
 import random
 import sys
 
@@ -14,6 +12,7 @@ import family_templates
 import random_conversations
 import random_templates
 import real_templates
+from packages import count
 
 try:
     import template_judge
@@ -43,7 +42,7 @@ def compare(title, rows):
     return len(found)
 
 
-def conversations(templates, count, seed):
+def conversations(templates, each, seed):
     draws = random.Random(seed)
     return [
         {
@@ -52,24 +51,22 @@ def conversations(templates, count, seed):
             "extra": random_conversations.extra(draws),
         }
         for template in templates.values()
-        for _ in range(count)
+        for _ in range(each)
     ]
 
 
 def main():
-    count = int(os.environ.get("KEEL_TEMPLATE_ROWS_PER_TEMPLATE", 20))
-    templates = int(os.environ.get("KEEL_RANDOM_TEMPLATES", 2000))
-    root = pathlib.Path(__file__).resolve().parents[2]
-    different = compare("templates of further families", conversations(family_templates.TEMPLATES, count, 1))
+    each = count(4, 20)
+    different = compare("templates of further families", conversations(family_templates.TEMPLATES, each, 1))
     draws = random.Random(2)
-    different += compare("random templates", [random_templates.row(draws) for _ in range(templates)])
-    real = real_templates.load(root / ".deps" / "chat_templates.json")
+    different += compare("random templates", [random_templates.row(draws) for _ in range(count(500, 2000))])
+    real = real_templates.load()
     if real:
-        different += compare(f"{len(real)} real templates", conversations(real, count, 3))
+        different += compare(f"{len(real)} real templates", conversations(real, each, 3))
     if different:
         sys.exit(1)
     if not real:
-        print("the rest agrees, but no real template could be fetched from npm or PyPI")
+        print("the rest agrees, but there is no real template; scripts/bootstrap.sh --tests brings them in")
         sys.exit(77)
 
 

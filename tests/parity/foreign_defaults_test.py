@@ -2,7 +2,6 @@
 themselves, beside what `keel train --explain` prints. Nothing of the packages is imported, only read."""
 
 import ast
-import importlib.util
 import json
 import os
 import pathlib
@@ -12,10 +11,9 @@ import tempfile
 
 import yaml
 
-from packages import install
+from packages import folder_of
 
 KEEL = os.environ["KEEL_BINARY"]
-FOLDER = "method-packages"
 
 
 def explained(values):
@@ -30,13 +28,8 @@ def explained(values):
     return method[1], advantage[1], advantage[2], parameters
 
 
-def package(name):
-    install(FOLDER, name)
-    return pathlib.Path(importlib.util.find_spec(name).origin).parent
-
-
 def verl_defaults():
-    folder = package("verl") / "trainer" / "config"
+    folder = folder_of("verl") / "verl" / "trainer" / "config"
     actor = yaml.safe_load((folder / "actor" / "actor.yaml").read_text())
     algorithm = yaml.safe_load((folder / "ppo_trainer.yaml").read_text())["algorithm"]
     critic = yaml.safe_load((folder / "critic" / "critic.yaml").read_text())
@@ -45,7 +38,7 @@ def verl_defaults():
 
 def trl_defaults():
     """The defaults of GRPOConfig's fields, out of its source."""
-    tree = ast.parse((package("trl") / "trainer" / "grpo_config.py").read_text())
+    tree = ast.parse((folder_of("trl") / "trl" / "trainer" / "grpo_config.py").read_text())
     (config,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "GRPOConfig"]
     defaults = {}
     for field in config.body:

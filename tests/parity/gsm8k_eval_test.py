@@ -1,4 +1,4 @@
-"""`keel eval` of SmolLM2-135M-Instruct on 50 problems of GSM8K: it runs end to end, and its judgements are those of the
+"""`keel eval` of SmolLM2-135M-Instruct on problems of GSM8K: it runs end to end, and its judgements are those of the
 package math-verify on the same completions. The file test.jsonl is looked for in $KEEL_GSM8K, else the test is skipped."""
 
 import json
@@ -7,10 +7,10 @@ import pathlib
 import subprocess
 import tempfile
 
-from packages import ROOT, math_verify_available, skip, smollm2
+from packages import ROOT, count, skip, smollm2, use
 
 KEEL = os.environ["KEEL_BINARY"]
-PROBLEMS = 50
+PROBLEMS = count(12, 50)
 # Judgements that may differ, each explained in docs/rewards.md. With greedy decoding there are none among these 50.
 EXPLAINED = set()
 
@@ -20,8 +20,7 @@ def main():
     if not data.exists():
         skip(f"GSM8K is not here ({data}); KEEL_GSM8K names its folder")
     gguf = smollm2()
-    if not math_verify_available():
-        skip("pip cannot install math-verify")
+    use("math-verify")
     from math_verify import parse, verify
 
     with tempfile.TemporaryDirectory() as folder:

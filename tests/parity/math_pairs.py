@@ -1,5 +1,5 @@
 """Labelled pairs (kind, gold, answer, equal) for the math verifier, from sources that are not the verifier: sympy's
-own transformations and printers, GSM8K's answers, and a list of what other verifiers got wrong."""
+own transformations and printers, GSM8K's answers, and pairs judged by hand, what other verifiers got wrong among them."""
 
 import json
 import pathlib
@@ -301,26 +301,17 @@ def gsm8k(folder, limit):
     return [p for p in pairs if p[3] or p[1].rsplit("####", 1)[1].strip() not in p[2]]
 
 
-# Named in the literature and in issue trackers as judged wrongly by verifiers that compare floating-point numbers, strip
-# what they do not know, or evaluate.
-KNOWN_FAILURES = [
-    ("1/2^{99}", "1/2^{98}", False), ("1/2^{99}", "2^{-99}", True), ("(0,1)", "(0,1.5)", False), ("5^(5^(5^5))", "5^(5^(5^4))", False),
-    ("5^{5^{5^5}}", "5^(5^(5^5))", True), ("10^{100}", "10^{100}+1", False), ("10^{-20}", "0", False), ("1e-7", "2e-7", False),
-    ("0.1", "0.10000001", False), ("1/3", "0.333", False), ("1/3", "0.333333", False), (r"\pi", "3.14", False), (r"\pi", "22/7", False),
-    ("5", "x+3=5", False), ("x+y=5", "5", False), ("(1,2)", r"\{1,2\}", False), ("5 cm", "5 m", False), ("5 cents", "$5", False),
-    ("1", "1%", False), ("0.5", "0.5%", False), ("listen", "silent", False), ("Alice", "Celia", False), ("11:30", "11:03", False),
-    ("11:30 AM", "11:30 PM", False), ("1011_2", "1011", False), ("5", "The answer is not 5.", False), ("5", "5 or 6", False),
-    ("(B) 12", "(A) 12", False), (r"\sqrt{x^2}", "x", False), (r"\sqrt{x^2}", "|x|", True), ("42", r"\boxed{41} then \boxed{42}", True),
-    ("42", r"\boxed{42} then \boxed{41}", False), ("2", "__import__('os').system('true') or 2", False), ("x", "y", False),
-    (r"\sin(30^\circ)", "1/2", True), (r"0.\overline{3}", r"\frac{1}{3}", True), ("1011_2", "11", True), (r"\sqrt[3]{-8}", "-2", True),
-    ("e^{i\\pi}", "-1", True), ("1 1/2", "1.5", True), (r"\text{yes}", "Yes.", True), ("5, 7", "7, 5", True), ("(5, 7)", "(7, 5)", False),
-    ("", "", False), ("5", "", False), ("-5", "5", False), ("3x", "3", False), (r"\infty", "5^{5^{5^5}}", False),
-    (r"\frac{1}{2}", r"\frac{1}{2}\pi", False), ("x>2", r"x\ge 2", False), ("[1,2]", "(1,2)", False), ("C(5,2)", "10", True),
-    ("f(2)>4", "f(1)>2", False), ("f(2x)", "2f(x)", False), ("2-1", "1-0", False), ("2-1", "1", True), ("4/2/2024", "2/1/2024", False), (r"0.\bar3", "0", False), ("0xFF", "0", False),
-    ("5", "The answer is 5...", True), ("5 (five)", "25", False), ("0:0", "5", False), (r"\frac{dy}{dx}=2x", "y=2x^2", False), ("(2,3)", "x=2 or x=3", False), ("3", "So he will be 5+3=8 in 3 years", False),
-    ("8", "So he will be 5+3=8 in 3 years", True), (r"1,-2", r"\boxed{-2} and \boxed{1}", True), ("4", "4th of July", False), ("60 MPH", "60 mph", True), ("]3,4[", "(3,4)", True), ("24", "2 dozen", True),
-    ("1,234", "1 234", True), ("(1,234)", "1234", False), ("0.999", "1", False), (r"0.\overline{9}", "1", True), ("2^{1/2}", r"\sqrt2", True),
-]
+BY_HAND = pathlib.Path(__file__).resolve().parents[1] / "math" / "pairs.txt"  # which the C++ tests read as well
+
+
+def by_hand():
+    """Two that have no line, since nothing is no text, and those of the file."""
+    yield from (("by hand", "", "", False), ("by hand", "5", "", False))
+    for number, line in enumerate(BY_HAND.read_text("utf-8").split("\n"), 1):
+        if line and not line.startswith("# "):
+            middle = "  ==  " if "  ==  " in line else "  !=  "
+            gold, answer = line.split(middle)
+            yield f"by hand, {BY_HAND.name}:{number}", gold, answer, middle == "  ==  "
 
 
 def all_pairs(gsm8k_folder=None):
@@ -338,7 +329,7 @@ def all_pairs(gsm8k_folder=None):
     pairs.words(40)
     pairs.units(40)
     pairs.values_of_functions(30)
-    rows = pairs.rows + [("known failure", *row) for row in KNOWN_FAILURES]
+    rows = pairs.rows + list(by_hand())
     if gsm8k_folder is not None:
         rows += gsm8k(gsm8k_folder, 500)
     return list(dict.fromkeys(rows))

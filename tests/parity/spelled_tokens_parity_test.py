@@ -14,6 +14,7 @@ import tempfile
 
 import family_templates
 import random_conversations
+from packages import count
 
 try:
     import template_judge
@@ -22,7 +23,7 @@ except ImportError as error:
     print(f"cannot compare: {error}; install transformers, jinja2 and tokenizers")
     sys.exit(77)
 
-ROUNDS = int(os.environ.get("KEEL_TEMPLATE_ROWS_PER_TEMPLATE", 20))
+ROUNDS = count(5, 20)
 TOKEN = re.compile(r"<\|[^|<>\s{]+\|>|</?[a-z_]+>|\[/?[A-Z_]+\]")
 SPECIAL = sorted({token for source in family_templates.TEMPLATES.values() for token in TOKEN.findall(source)}
                  | {"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|user|>", "<|assistant|>", "<|system|>"})

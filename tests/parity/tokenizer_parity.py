@@ -1,9 +1,9 @@
 """Compares our tokenizer with the Hugging Face libraries on the same files.
 
-    tokenizer_parity.py FOLDER [ROWS]
+    tokenizer_parity.py FOLDER...
 
-FOLDER holds tokenizer.json and tokenizer_config.json. ROWS (FOLDER/rows.json when left out) is what our side made of
-some texts: a list of {text, ids, decoded, decoded_with_special}, where ids is null when our side refused the text.
+FOLDER holds tokenizer.json, tokenizer_config.json and rows.json, what our side made of some texts: a list of
+{text, ids, decoded, decoded_with_special}, where ids is null when our side refused the text.
 Prints every difference and exits with 1 when there is one. Needs transformers and tokenizers, not torch.
 """
 
@@ -24,13 +24,10 @@ def encode_or_none(encode, text):
         raise
 
 
-def main():
-    if len(sys.argv) not in (2, 3):
-        sys.exit(__doc__)
-    folder = pathlib.Path(sys.argv[1])
-    rows = json.loads(pathlib.Path(sys.argv[2] if len(sys.argv) == 3 else folder / "rows.json").read_text("utf-8"))
+def differences_in(folder):
+    rows = json.loads((folder / "rows.json").read_text("utf-8"))
     if not rows:
-        sys.exit("no rows to compare")
+        sys.exit(f"{folder}: no rows to compare")
 
     auto = transformers.AutoTokenizer.from_pretrained(str(folder))
     core = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -60,8 +57,14 @@ def main():
     compare("transformers", "special tokens", "the folder", roles, auto.special_tokens_map)
     compare("transformers", "inputs", "the folder", ["input_ids", "attention_mask"], list(auto("").keys()))
 
-    print(f"{len(rows)} texts compared, {differences} differences")
-    sys.exit(1 if differences else 0)
+    print(f"{folder.name}: {len(rows)} texts compared, {differences} differences")
+    return differences
+
+
+def main():
+    if len(sys.argv) == 1:
+        sys.exit(__doc__)
+    sys.exit(1 if sum(differences_in(pathlib.Path(folder)) for folder in sys.argv[1:]) else 0)
 
 
 if __name__ == "__main__":

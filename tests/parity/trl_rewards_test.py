@@ -1,34 +1,20 @@
 """TRL's own reward functions, unchanged, give through `keel reward` what they give when Python calls them.
 
-TRL is taken from the Python that runs this or from .deps/trl, which `make bench-trl` makes; the functions that judge
-mathematics also need math-verify.
+Needs the peers trl and math-verify (packages.py).
 """
 
 import importlib.util
 import json
 import os
-import pathlib
 import random
 import sys
 
-from packages import ROOT, math_verify_available, skip
+from packages import ROOT, folder_of, use
 
 sys.path.insert(0, str(ROOT / "tests" / "cli"))
 import support  # noqa: E402
 
-
-def find_trl():
-    """Goes on in .deps/trl where this Python has no TRL."""
-    python = ROOT / ".deps" / "trl" / "bin" / "python"
-    if importlib.util.find_spec("trl"):
-        return
-    if not (python.parents[1] / "installed.txt").exists() or os.path.samefile(sys.prefix, python.parents[1]):
-        skip("TRL is not installed; `make bench-trl` brings it in")
-    os.execv(python, [str(python), *sys.argv])
-
-
-find_trl()
-HAS_MATH_VERIFY = math_verify_available()
+use("trl", "math-verify")
 
 # What a user writes to use them: an import, or a call that makes one.
 FILE = '''
@@ -68,7 +54,7 @@ class TrlRewards(support.Test):
     def write(self):
         path = self.folder / "trl_functions.py"
         path.write_text(FILE)
-        os.environ["PYTHONPATH"] = str(ROOT / ".deps" / "math-verify-packages")
+        os.environ["PYTHONPATH"] = os.pathsep.join(str(folder_of(peer)) for peer in ("trl", "math-verify"))
         spec = importlib.util.spec_from_file_location(path.stem, path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -79,13 +65,12 @@ class TrlRewards(support.Test):
         columns = {"prompts": [row["prompt"] for row in data],
                    "completions": [[{"role": "assistant", "content": row["completion"]}] for row in data],
                    "completion_ids": [row["completion_ids"] for row in data], "solution": [row["solution"] for row in data]}
-        for name in PLAIN + (JUDGES if HAS_MATH_VERIFY else ()):
+        for name in PLAIN + JUDGES:
             want = getattr(module, name)(**columns)
             self.assertGreater(len(set(want)), 1, name)
             self.assertEqual(self.reward(data, f"python:{path}:{name}"), want, name)
         self.assertEqual(self.reward(data, f"python:{path}"), module.reward(**columns))
-        if HAS_MATH_VERIFY:
-            self.assertIn(None, module.accuracy_reward(**columns))
+        self.assertIn(None, module.accuracy_reward(**columns))
 
     def test_tokens_that_are_missing_are_asked_for(self):
         path, _ = self.write()

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "keel/task/task_table.h"
+#include "tests/support/effort.h"
 #include "tests/support/errors.h"
 #include "tests/text/parity_rows.h"
 
@@ -127,7 +128,7 @@ TEST_P(WorkedTasks, NeverShowAHeldOutProblemInTraining) {
   std::set<std::string> seen, held_out;
   for (const int64_t difficulty : {1, 2}) {  // the smallest, in which draws repeat most
     const auto made = task(difficulty);
-    for (uint64_t index = 0; index < 4000; ++index) {
+    for (uint64_t index = 0; index < count<uint64_t>(1500, 4000); ++index) {
       seen.insert(essence(made->problem(index % 3, index, Split::kTrain)));
       seen.insert(essence(made->demonstrate(12345, index, true).problem));
       held_out.insert(essence(made->problem(index % 5, index, Split::kHeldOut)));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "keel/core/error.h"
+#include "tests/support/effort.h"
 #include "tests/support/reward_samples.h"
 
 namespace keel {
@@ -186,11 +187,15 @@ class CodeTricks : public testing::Test {
 };
 
 TEST_F(CodeTricks, PassNoTest) {
-  std::vector<std::string> programs = {"def f(x): return x * x"};
-  for (const Trick& trick : kTricks) programs.push_back(trick.program);
-  programs.insert(programs.end(), std::begin(kProtocols), std::end(kProtocols));
-  EXPECT_GT(programs.size(), 60u);
-  for (const Json& tests : {kAssertions, kCalls, kHumanEval}) {
+  std::vector<std::string> tricks(std::begin(kProtocols), std::end(kProtocols));
+  for (const Trick& trick : kTricks) tricks.push_back(trick.program);
+  EXPECT_GE(tricks.size(), 60u);
+  const std::vector<Json> kinds = {kAssertions, kCalls, kHumanEval};
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    const Json& tests = kinds[kind];
+    std::vector<std::string> programs = {"def f(x): return x * x"};
+    for (size_t i = 0; i < tricks.size(); ++i)  // each against one kind of tests, or against all
+      if (count(i % kinds.size() == kind, true)) programs.push_back(tricks[i]);
     const Rewards got = rewards(programs, tests);
     if (!skipped_.empty()) GTEST_SKIP() << skipped_;
     EXPECT_EQ(got[0], 1) << tests;  // the tests can be passed

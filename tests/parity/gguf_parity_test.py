@@ -305,7 +305,7 @@ def judge_smollm2(folder):
     texts = sample_texts(count(400, 2000), seed=2)
     ours = Tokenizer.from_file(str(path / "tokenizer.json"))
     plain = [text for text in texts if not any(c.isnumeric() for c in text)]
-    assert len(plain) > 500
+    assert len(plain) > len(texts) // 4
     for text in plain:
         assert ours.encode(text).ids == backend.encode(text).ids, text
     # Their import does not know the pre-tokenizer "smollm" and takes GPT-2's; the model's own lets digits stand alone.

@@ -1,6 +1,7 @@
 """What a run must bear, tried as often as wanted: kills, faults, damage, full disks and signals.
 
-    make test-crash                                   the whole: up to two hours on 2 busy cores
+    make test-crash                                   the whole: up to two hours on 2 busy cores, a quarter of one on 16
+    make test-crash JOBS=16                           so many trials at the same time
     make test-crash KINDS="kills flips" KILLS=900     some kinds, other counts
     tests/crash/run.py --short                        what `make test` runs
     tests/crash/run.py --trial 137 flips              one trial again; SEED=... where it was not 1

@@ -38,8 +38,7 @@ enum class Stream : unsigned int {
   kDemonstrations = 4,
   kShuffle = 5,
   kEvaluation = 6,
-  kBootstrap = 7,
-  kAdapterWeights = 8,
+  kAdapterWeights = 8,  // 7 is free
 };
 
 /// Four words for (seed, stream, id, position, block). `id` is a rollout, an example or a parameter; `block` numbers

@@ -59,7 +59,7 @@ TEST(Draws, HandOutTheWordsOfOneBlockAfterTheOther) {
 }
 
 TEST(Draws, UniformLiesStrictlyBetweenZeroAndOneWithMeanOneHalf) {
-  Draws draws(3, Stream::kBootstrap, 0);
+  Draws draws(3, Stream::kShuffle, 0);
   constexpr int kCount = 100000;
   double sum = 0;
   for (int i = 0; i < kCount; ++i) {

@@ -7,7 +7,6 @@
 
 #include "keel/core/philox.h"
 #include "keel/kernels/row_math.h"
-#include "tests/support/effort.h"
 #include "tests/support/hard_logits.h"
 #include "tests/support/tensors.h"
 

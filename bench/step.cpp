@@ -9,11 +9,7 @@
 #include "keel/train/start/starting_model.h"
 #include "keel/train/trainer.h"
 
-namespace {
-
 using namespace keel;
-
-}  // namespace
 
 int main(int argc, char** argv) {
   ConfigTree tree{.value = to_json(quickstart_config()), .lines = {}, .file = "quickstart"};

@@ -7,6 +7,7 @@
 #include "keel/core/files/file.h"
 #include "keel/model/folder/convert_folder.h"
 #include "keel/train/checkpoint/run_models.h"
+#include "keel/train/start/starting_model.h"
 
 namespace keel::cli {
 namespace {
@@ -28,6 +29,7 @@ ExitCode convert(const ConvertArguments& arguments) {
     return ExitCode::kDone;
   };
   if (is_folder(path)) {
+    require_undamaged(path);
     const ModelFolder model = ModelFolder::open(path);
     write_model_alone(model, arguments.output, dtype);
     return tell(model.config.model_type, model.config.parameter_count());

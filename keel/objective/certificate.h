@@ -42,9 +42,8 @@ struct ImprovementCertificate {
 ///   - b is the mean reward of the group's other sequences, which are independent of this one: the mean of the gain is
 ///     the same and its variance smaller. Of a group of one it is the middle of the range.
 ///   - "binary_tv" and "topk_tv" are lower bounds of the true total variation. The average penalty does not take them:
-///   E
-///     |r - 1|/2 under mu is the total variation (eq. 11), so that the mean of |r - 1|/2 has no bias. "full_tv", and
-///     what the caller did not name, is taken for the true one.
+///     the total variation is the expectation of |r - 1|/2 under mu (eq. 11), so that the mean of |r - 1|/2 has no
+///     bias. "full_tv", and what the caller did not name, is taken for the true one.
 ///   - Sequences of one group share their prompt; groups are the independent samples that the standard error counts.
 ///   - Improved means: above two standard errors, where there are many groups; above as much of Student's distribution
 ///     where there are few; never with fewer than three.
@@ -53,7 +52,8 @@ struct ImprovementCertificate {
 ///     bound of the total variation the largest one is a lower estimate, for which the standard error does not account;
 ///   - enforced: a trust region masks sampled tokens after the fact and nothing holds the largest divergence below its
 ///     threshold; the theorem motivates the method, this number says what one update did.
-/// The average penalty is at least twice |L'|: a certificate above 0 always comes from the max penalty.
+/// The average penalty is at least twice |L'| in expectation, and its estimate at least as large as that of the gain
+/// but for "full_tv": a certificate above 0 comes from the max penalty.
 /// Nothing sampled: all numbers are 0.
 ImprovementCertificate improvement_certificate(const CertificateSamples& samples);
 

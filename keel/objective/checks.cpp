@@ -9,6 +9,7 @@
 #include "keel/core/error.h"
 #include "keel/objective/aggregation.h"
 #include "keel/objective/regions/region_settings.h"
+#include "keel/objective/regions/sequence_sums.h"
 
 namespace keel {
 namespace {
@@ -82,10 +83,6 @@ void refuse_first(const char* name, const Tensor& values, const Tensor& bad, con
     value = value[i];
   }
   fail(ExitCode::kBadConfiguration, name, "[", index, "] is ", value.item<double>(), "; wanted ", wanted);
-}
-
-std::vector<int64_t> lengths_of(const TokenPolicy& p) {
-  return p.lengths.empty() ? std::vector<int64_t>{p.logp.numel()} : p.lengths;
 }
 
 /// log(1 - p) beside log p, where it is given.

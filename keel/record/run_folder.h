@@ -25,8 +25,8 @@ class FolderLost : public Error {
   std::optional<std::filesystem::path> now_;
 };
 
-/// The files a run leaves behind while it goes on: metrics.jsonl, samples.jsonl, log.txt; and used.json. The folder is held: whatever
-/// happens to its name, nothing is written to another's.
+/// The files a run leaves behind while it goes on: metrics.jsonl, samples.jsonl, log.txt; and used.json. The folder is
+/// held: whatever happens to its name, nothing is written to another's.
 class RunFolder {
  public:
   /// Refuses (exit code 2) a folder that is taken, unless `replace` is set and it holds a run.

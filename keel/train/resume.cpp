@@ -10,6 +10,7 @@
 #include "keel/train/config/full_paths.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/start/used_settings.h"
+#include "keel/train/trainer.h"
 
 namespace keel {
 namespace {
@@ -110,7 +111,7 @@ std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, 
   const bool exists = std::filesystem::exists(folder / "config.yaml", ignored);
   fail(ExitCode::kBadInput, "run.dir: ", folder.string(), " has no sound checkpoint to resume from; ",
        exists ? "start the run anew with --overwrite instead of --resume"
-              : "no run was started there, so leave --resume away or correct run.dir (run.dir=FOLDER, where a run "
+              : "no run was started there, so leave out --resume or correct run.dir (run.dir=FOLDER, where a run "
                 "was moved)");
 }
 
@@ -135,7 +136,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   checkpoint.state.data = problems.fingerprint();
   checkpoint.state.eval_data = problems.eval_fingerprint();
   std::optional<CausalLm> reference;
-  if (config.reference.kl_coefficient > 0 && checkpoint.state.rl_steps > 0)
+  if (objective_at(config, checkpoint.state).requirements().reference_logp && checkpoint.state.rl_steps > 0)
     reference = load_reference(std::filesystem::path(config.run.dir) / kReferenceFolder, checkpoint.policy);
   if (!accepted.damaged_rows) RunFolder::require_unchanged(held, checkpoint.lines);
   throw_if_stopped();

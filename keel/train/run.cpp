@@ -114,7 +114,8 @@ bool Run::learn() {
     if (saved_for_interrupt()) return false;
     if (state_.rl_steps >= config_.train.steps) break;
     rl_step();
-    if (state_.rl_steps < config_.train.steps && checkpoint_due()) save();
+    // Asked to stop, it is saved in a moment anyway.
+    if (state_.rl_steps < config_.train.steps && checkpoint_due() && !stop_requested()) save();
   }
   state_.phase = Phase::kDone;
   save();
@@ -184,7 +185,7 @@ void Run::evaluate_if_due() {
   const Evaluation result = evaluate(policy_, prompts, problems_.reward(), evaluation_request(config_), stop_requested);
   if (result.count < static_cast<int64_t>(prompts.size()))
     return;  // told to stop: measured again when the run is resumed
-  scored(result.scores, result.rollouts.size());
+  log_.scored(result.scores, result.rollouts.size(), state_.step, config_.reward.on_error);
   state_.last_evaluation = state_.step;
   Json row = row_of("eval");
   write_evaluation(result, row);

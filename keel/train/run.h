@@ -40,6 +40,7 @@ class Run : private StepWatcher {
 
  private:
   Run(OpenedRun opened, Console& console);
+  Run(const Run&) = delete;  // its parts refer to each other
 
   void begin(Phase phase, Companions saved = {});
   ExitCode run_to_the_end();

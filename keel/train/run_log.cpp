@@ -43,7 +43,7 @@ void RunLog::step(const StepNumbers& numbers, int64_t done, int64_t steps, doubl
     return numbers.tokens ? fixed((*numbers.tokens).*number, digits) : "-";
   };
   progress("RL " + std::to_string(done) + "/" + std::to_string(steps) + "  reward " +
-           shown(numbers.rollouts.reward_mean, 3) + "  entropy " + of_tokens(&TokenNumbers::entropy, 3) + "  masked " +
+           shown(numbers.rollouts.reward_mean, 3) + "  entropy " + of_tokens(&TokenNumbers::entropy, 3) + "  blocked " +
            of_tokens(&TokenNumbers::masked, 4) + "  |pi-mu| " + of_tokens(&TokenNumbers::mismatch_mean, 5) +
            "  length " + fixed(numbers.rollouts.length_mean, 1) + "  " + fixed(seconds, 2) + " s");
 }

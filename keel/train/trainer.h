@@ -39,8 +39,8 @@ class Trainer {
   Trainer(const Config& config, const LoadedModel& policy, Problems& problems, const TrainState& state,
           Companions saved = {});
 
-  /// One step: a rollout batch and all its updates. Interrupted when someone asks to stop before its first update; the
-  /// step then has not happened.
+  /// One step: a rollout batch and all its updates. Interrupted when someone asks to stop while it samples or scores;
+  /// the step then has not happened.
   StepOutcome step(TrainState& state, StepWatcher& watcher);
   StepOutcome step(TrainState& state);
 

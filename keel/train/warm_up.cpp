@@ -79,8 +79,9 @@ WarmUpNumbers WarmUp::step(TrainState& state, StepWatcher& watcher) {
   GradientNorms norms;
   norms.add(outcome);
   numbers.gradients = norms.numbers();
-  state.loss_average =
-      state.loss_average < 0 ? numbers.loss : kAverageDecay * state.loss_average + (1 - kAverageDecay) * numbers.loss;
+  if (!outcome.skipped)  // a loss that is not finite would stay in the average for good
+    state.loss_average =
+        state.loss_average < 0 ? numbers.loss : kAverageDecay * state.loss_average + (1 - kAverageDecay) * numbers.loss;
   numbers.loss_average = state.loss_average;
   state.sft_steps++;
   state.noisy_steps += state.noisy ? 1 : 0;

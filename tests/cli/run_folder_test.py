@@ -270,7 +270,7 @@ class FolderThatIsLost(support.Test):
 class Resume(support.Test):
     def test_without_a_run_or_a_checkpoint_is_a_bad_input(self):
         run = self.folder / "run"
-        self.assert_refused(train(run, "--resume"), 3, str(run), "leave --resume away")
+        self.assert_refused(train(run, "--resume"), 3, str(run), "leave out --resume")
         self.assertEqual(os.listdir(self.folder), [])
         run.mkdir()
         (run / "config.yaml").write_text("")

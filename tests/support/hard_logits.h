@@ -27,7 +27,7 @@ inline Tensor hard_logits(const std::string& kind, int64_t rows, int64_t vocab, 
   return (7 * each).expand({rows, vocab}).scatter_add(1, hot, sure).to(at::kFloat);
 }
 
-// How many results show a bias of 1e-7 through their rounding to float32, whose errors are 0 in the mean: one between
+// How many results show a bias of 1e-7 through their rounding to float32, whose errors are 0 on average: one between
 // -8 and -16 is off by 2.8e-7 in the mean square, one between -16 and -32 by twice that, and so on, and the mean of n
 // of them by 1/sqrt(n) of it. Tokens that are drawn have log-probabilities above -16: 2e-8 for 192 of them. Any tokens
 // go down to -38 (7e-7 in the mean square): 3e-8 for 768 rows; all but one of a one-hot row are equal, and count as

@@ -23,7 +23,7 @@ int64_t peak_memory_bytes(at::Device device);
 /// What this machine has, used or not.
 int64_t machine_memory_bytes();
 
-/// One line on what computes: "cpu (2 threads, AVX512)" or "NVIDIA ...".
+/// One line on what computes: "cpu (2 threads, AVX512)" or "cuda:0".
 std::string describe_device(at::Device device);
 
 }  // namespace keel

@@ -11,10 +11,9 @@ namespace keel {
 namespace {
 
 bool is_full(Divergence divergence) { return divergence == Divergence::kFullTv || divergence == Divergence::kFullKl; }
+bool is_topk(Divergence divergence) { return divergence == Divergence::kTopKTv || divergence == Divergence::kTopKKl; }
 
 }  // namespace
-
-bool is_topk(Divergence divergence) { return divergence == Divergence::kTopKTv || divergence == Divergence::kTopKKl; }
 
 bool is_total_variation(Divergence d) {
   return d == Divergence::kBinaryTv || d == Divergence::kTopKTv || d == Divergence::kFullTv;

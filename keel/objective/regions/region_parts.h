@@ -57,7 +57,6 @@ Tensor divergence_of(const TokenPolicy& policy, Divergence divergence, Anchor an
 inline constexpr double kPapersTopK = 20;
 
 /// Whether it looks at the sampler's K most likely tokens; whether it is a total variation, at most 1.
-bool is_topk(Divergence divergence);
 bool is_total_variation(Divergence divergence);
 
 /// What must be known to compute it; `k` is the K of a top-K divergence.

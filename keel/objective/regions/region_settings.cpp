@@ -5,6 +5,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/nearest.h"
+#include "keel/core/strings.h"
 
 namespace keel {
 namespace {
@@ -134,8 +135,7 @@ void set_parameter(TrustRegion& region, const std::string& method, const std::st
         if (each == wanted) found = true, target = place_from(value, words, place);
       });
   if (found) return;
-  std::string known;
-  for (const std::string& each : parameter_names(region)) known += (known.empty() ? "" : ", ") + each;
+  const std::string known = joined(parameter_names(region));
   const std::optional<std::string> near = nearest_name(name, parameter_names(region));
   fail(ExitCode::kBadConfiguration, "the method ", method, " has no parameter \"", name, "\"; ",
        near ? "did you mean " + *near + "? " : "", known.empty() ? "it has none" : "it has: " + known);

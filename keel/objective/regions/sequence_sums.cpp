@@ -10,10 +10,6 @@
 namespace keel {
 namespace {
 
-std::vector<int64_t> lengths_of(const TokenPolicy& p) {
-  return p.lengths.empty() ? std::vector<int64_t>{p.logp.numel()} : p.lengths;
-}
-
 Tensor mask_of(const TokenPolicy& p) {
   return p.mask.defined() ? p.mask : at::ones_like(p.logp, p.logp.options().dtype(at::kBool));
 }
@@ -22,6 +18,10 @@ constexpr auto kAdd = [](const Tensor& x, const Tensor& y) { return x + y; };
 constexpr auto kLarger = [](const Tensor& x, const Tensor& y) { return at::maximum(x, y); };
 
 }  // namespace
+
+std::vector<int64_t> lengths_of(const TokenPolicy& p) {
+  return p.lengths.empty() ? std::vector<int64_t>{p.logp.numel()} : p.lengths;
+}
 
 Sequences::Sequences(const TokenPolicy& p) : Sequences(lengths_of(p), mask_of(p)) {}
 

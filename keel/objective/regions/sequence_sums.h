@@ -6,6 +6,9 @@
 
 namespace keel {
 
+/// The tokens of each sequence; all are one where nothing was said.
+std::vector<int64_t> lengths_of(const TokenPolicy& policy);
+
 /// Sums and the like over the valid tokens of each sequence, tokens lying one after another without padding. (What is
 /// said of tokens and their sequences holds for sequences and their groups too.)
 ///

@@ -4,6 +4,7 @@
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
+#include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
 #include "keel/core/files/whole_folder.h"
 #include "keel/core/strings.h"
@@ -64,12 +65,15 @@ void add_starting_adapter(LoadedModel& base, const Config& config) {
   base.adapter["base_model_name_or_path"] = config.model.path;
 }
 
+void require_undamaged(const std::filesystem::path& folder) {
+  if (!path_exists(folder / "manifest.json")) return;
+  if (const auto damage = find_damage_in(folder, {}))
+    fail(ExitCode::kBadInput, folder.string(), " is damaged: ", *damage,
+         "; restore it from a copy or, where you changed it yourself, remove its manifest.json");
+}
+
 LoadedModel load_whole_model(const std::string& name, at::Device device) {
-  const std::filesystem::path path = find_model(name);
-  if (std::filesystem::exists(path / "manifest.json"))
-    if (const auto damage = find_damage_in(path, {}))
-      fail(ExitCode::kBadInput, path.string(), " is damaged: ", *damage,
-           "; restore it from a copy or, where you changed it yourself, remove its manifest.json");
+  require_undamaged(find_model(name));
   return load_model(name, device);
 }
 

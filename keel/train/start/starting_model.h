@@ -26,8 +26,10 @@ void add_starting_adapter(LoadedModel& base, const Config& config);
 /// A checksum of all weights and of config.json: whether a base model is the one that an adapter was trained on.
 uint32_t base_checksum(const CausalLm& model);
 
-/// load_model, of a folder that is whole: where it has a manifest (a checkpoint, a reference), every file must be what
-/// the manifest says.
+/// Where a model's folder has a manifest (a checkpoint, a reference), every file must be what the manifest says.
+void require_undamaged(const std::filesystem::path& folder);
+
+/// load_model, of a folder that is undamaged.
 LoadedModel load_whole_model(const std::string& name, at::Device device);
 
 }  // namespace keel

@@ -10,6 +10,8 @@ Tensor recorded(const PackedBatch& batch, const ChosenRollouts& chosen, const st
   return gather_targets(batch, values);
 }
 
+namespace {
+
 /// The same, or undefined where rollouts came without it.
 Tensor recorded_if_known(const PackedBatch& batch, const ChosenRollouts& chosen,
                          const std::vector<float> Rollout::*member) {
@@ -17,6 +19,8 @@ Tensor recorded_if_known(const PackedBatch& batch, const ChosenRollouts& chosen,
     if ((chosen.rollouts[s]->*member).size() != chosen.rollouts[s]->tokens.size()) return {};
   return recorded(batch, chosen, member);
 }
+
+}  // namespace
 
 std::vector<int64_t> ChosenRollouts::lengths() const {
   std::vector<int64_t> result;

@@ -1,0 +1,37 @@
+#include "keel/train/warm_up.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+TEST(WarmUp, KeepsALossThatIsNotFiniteOutOfItsAverage) {
+  Config config = tiny_run("dppo_tv");
+  config.sft.steps = 100;
+  const LoadedModel policy = starting_model(config, at::kCPU);
+  const std::unique_ptr<Task> task = make_task(config.task);
+  WarmUp warm_up(config, policy, *task);
+  TrainState state;
+  StepWatcher nobody;
+  warm_up.step(state, nobody);
+  const double before = state.loss_average;
+  EXPECT_GT(before, 0);
+  const Tensor weight = policy.model.parameters()[0].value.detach(), sound = weight.clone();
+  weight.fill_(std::numeric_limits<float>::quiet_NaN());
+  warm_up.step(state, nobody);
+  EXPECT_EQ(state.skipped, 1);
+  EXPECT_EQ(state.loss_average, before);
+  weight.copy_(sound);
+  warm_up.step(state, nobody);
+  EXPECT_EQ(state.skipped_in_a_row, 0);
+  EXPECT_NE(state.loss_average, before);
+  EXPECT_TRUE(std::isfinite(state.loss_average));
+}
+
+}  // namespace
+}  // namespace keel

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -141,7 +140,9 @@ int run(const keel::cli::Action& action) {
   }
 }
 
-int call(int argc, char** argv) {
+}  // namespace
+
+int main(int argc, char** argv) {
   CLI::App app("Keel fine-tunes language models with reinforcement learning under a divergence trust region.", "keel");
   app.set_version_flag("--version", keel::cli::version_line);
   app.require_subcommand(1);
@@ -178,17 +179,3 @@ int call(int argc, char** argv) {
   }
   return static_cast<int>(ExitCode::kBadConfiguration);
 }
-
-/// Ends at once: LibTorch would take a good part of a second to forget its operators one by one.
-[[noreturn]] void end(int code) {
-  std::fflush(nullptr);
-#if defined(__SANITIZE_ADDRESS__)
-  std::exit(code);  // leaks are looked for at the usual end
-#else
-  _exit(code);
-#endif
-}
-
-}  // namespace
-
-int main(int argc, char** argv) { end(call(argc, argv)); }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -58,7 +59,9 @@ bool receive(Request& request) {
   const int count = static_cast<int>(arguments.size());
   arguments.push_back(nullptr);
   if (chdir(text.data()) != 0) _exit(126);
-  std::exit(program_main(count, arguments.data(), environment));
+  const int code = program_main(count, arguments.data(), environment);
+  std::fflush(nullptr);
+  _exit(code);  // LibTorch would forget its operators one by one
 }
 
 int serve(int, char** arguments, char** environment) {

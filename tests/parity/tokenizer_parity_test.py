@@ -169,23 +169,26 @@ def main():
         few = strings[:count(60, 250)] + code[-count(20, 60):] + ["", " ", "a", "The  the<|im_start|>The", " a  The<|im_start|> ", "xx" * 3000]
         small = judge.work("small", few, random_ids(count(30, 100), 900, seed=2))
         joining = judge.work("joining", tokenizer_cases.joining_texts(), [])
-        everything = judge.work("everything", tokenizer_cases.every_code_point(), [])
-        once = judge.work("once", tokenizer_cases.each_code_point_once(), [])
+        everything, once = tokenizer_cases.every_code_point(), tokenizer_cases.each_code_point_once()
+        shares = count(4, 1)  # the tokenizers that see every code point see one share each, in turn
+        of_everything = [judge.work(f"everything_{i}", everything[i::shares], []) for i in range(shares)]
+        of_once = [judge.work(f"once_{i}", once[i::shares], []) for i in range(shares)]
         ties = judge.work("ties", tokenizer_cases.tied_texts(seed=4), [])
         words = (corpus + code)[:4000][:: count(20, 1)]
-        for name, text in (*tokenizer_cases.synthetic(words), *tokenizer_cases.tied_unigrams(count(60, 300), seed=5)):
+        made = (*tokenizer_cases.synthetic(words), *tokenizer_cases.tied_unigrams(count(60, 300), seed=5))
+        for number, (name, text) in enumerate(made):
             path = pathlib.Path(folder) / name
             path.mkdir()
             (path / "tokenizer.json").write_text(text, "utf-8")
-            kinds = {"class": once, "tie": ties}
+            kinds = {"class": of_once[number % shares], "tie": ties}
             judge.ask(name, path, kinds.get(name.split("_")[0], joining if "-" in name else small))
             if name in EVERY_CODE_POINT:
-                judge.ask(name + "_everything", path, everything)
+                judge.ask(name + "_everything", path, of_everything[number % shares])
         folders = real_folders()
         for name, path in folders.items():
             size = tokenizers.Tokenizer.from_file(str(path / "tokenizer.json")).get_vocab_size()
             each = count(8, 1)
-            texts = strings + corpus[::each] + code[::each] + everything["texts"][:: each * (1 if name in ("gpt2", "qwen2_5") else 5)]
+            texts = strings + corpus[::each] + code[::each] + everything[:: each * (1 if name in ("gpt2", "qwen2_5") else 5)]
             judge.ask(name, path, judge.work("work_" + name, texts, random_ids(count(300, 2000), size, seed=3)))
         judge.judge()
         print(f"{len(judge.requests)} tokenizers, {judge.compared} texts of {judge.characters} characters compared,"

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/tensor/device.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/task_table.h"
 #include "keel/train/start/starting_model.h"
@@ -57,6 +58,7 @@ inline void copy_weights(const CausalLm& from, const CausalLm& to) {
 inline const CausalLm& warm_model() {
   static const CausalLm model = [] {
     Config config = tiny_run("dppo_tv");
+    use_threads(config.run.threads);
     config.sft.steps = 1000;
     config.sft.lr = 1e-2;
     const LoadedModel policy = starting_model(config, at::kCPU);
@@ -85,6 +87,7 @@ inline void clear_gradients(const std::vector<NamedTensor>& parameters) {
 
 /// The model that a configuration starts with, with other weights.
 inline LoadedModel starting_with(const Config& config, const CausalLm& weights) {
+  use_threads(config.run.threads);  // as a run does
   LoadedModel start = starting_model(config, at::kCPU);
   copy_weights(weights, start.model);
   return start;

@@ -87,6 +87,7 @@ TEST(PolicyUpdate, CountsEachClampOnceHoweverItIsCutIntoBatches) {
     for (const double kl_coefficient : {0.0, 0.01}) {
       Config config = tiny_run(method);
       config.reference.kl_coefficient = kl_coefficient;
+      config.optimizer.lr = 0;  // the policy stays what sampled
       TinyTraining run(config, warm_model());
       run.step();
       std::vector<Rollout> rollouts = run.rollouts();

@@ -11,6 +11,7 @@
 #include "keel/core/options/read_config.h"
 #include "keel/core/tensor/device.h"
 #include "keel/evaluation/evaluation.h"
+#include "keel/model/folder/adapter_folder.h"
 #include "keel/model/loaded_model.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
@@ -22,7 +23,7 @@ namespace keel::cli {
 namespace {
 
 struct EvalArguments {
-  std::string config, model, samples;
+  std::string config, model, adapter, samples;
   std::vector<std::string> overrides;
   bool json = false;
 };
@@ -32,25 +33,56 @@ struct Evaluated {
   LoadedModel model;
 };
 
+/// Two names for one thing are one too many, unless they are the same.
+void refuse_both(const std::string& flag, const char* name, const std::string& value, const char* key) {
+  if (!flag.empty() && flag != value)
+    fail(ExitCode::kBadConfiguration, kCommandLine, ": ", key, " is ", value, " and ", name, " is ", flag,
+         "; keep one of them");
+}
+
+/// A model or an adapter that is typed as a setting is meant as much as one behind a flag. Returns whether it is what
+/// the configuration starts from that is meant, and not a checkpoint of its run.
+bool follow_what_was_typed(EvalArguments& arguments, const ConfigTree& tree, Config& config) {
+  const bool model_typed = is_typed(tree, "model.path"), adapter_typed = is_typed(tree, "lora.adapter");
+  if (model_typed) refuse_both(arguments.model, "--model", config.model.path, "model.path");
+  if (adapter_typed) refuse_both(arguments.adapter, "--adapter", config.lora.adapter, "lora.adapter");
+  if (adapter_typed) arguments.adapter = config.lora.adapter;
+  if (!arguments.adapter.empty()) config.lora.adapter = arguments.adapter;
+  if (!arguments.adapter.empty() && arguments.model.empty() && config.model.path.empty())
+    fail(ExitCode::kBadConfiguration, "the adapter ", arguments.adapter,
+         " has no model to be put on; name it with --model");
+  return arguments.model.empty() && (model_typed || !arguments.adapter.empty());
+}
+
+/// A model by its name, with the adapter that was asked for beside it.
+Evaluated named_model(const std::string& name, const EvalArguments& arguments, const Config& config,
+                      Console& messages) {
+  if (config.model.random_weights) messages.line("the weights are those of " + name + ", not model.random_weights");
+  LoadedModel model = load_whole_model(name, open_device(config.run.device));
+  if (arguments.adapter.empty()) return {name, std::move(model)};
+  const std::string adapter = adapter_named(arguments.adapter, &messages);
+  refuse_adapter_twice(name, adapter, "--adapter");
+  read_adapter(adapter, model.model);
+  return {name + " with the adapter " + adapter, std::move(model)};
+}
+
 /// What --model names, else the newest sound checkpoint of the run, else what the run would start from.
-Evaluated model_to_evaluate(const EvalArguments& arguments, Config& config, Console& messages) {
-  const at::Device device = open_device(config.run.device);
+Evaluated model_to_evaluate(const EvalArguments& arguments, Config& config, bool from_start, Console& messages) {
   std::string name = model_named(arguments.model, &messages);
-  if (name.empty()) {
+  if (!name.empty() && arguments.adapter.empty() && !config.lora.adapter.empty())
+    messages.line("lora.adapter of the configuration is not put on " + name + "; --adapter does that");
+  if (name.empty() && !from_start) {
     std::vector<std::string> notes;
     name = newest_checkpoint(std::filesystem::path(config.run.dir) / "checkpoints", notes).string();
     for (const std::string& note : notes) messages.warning(note);
   }
-  if (!name.empty()) {
-    if (config.model.random_weights) messages.line("the weights are those of " + name + ", not model.random_weights");
-    return {name, load_whole_model(name, device)};
-  }
+  if (!name.empty()) return named_model(name, arguments, config, messages);
   if (config.model.path.empty())
     fail(ExitCode::kBadInput, "run.dir: ", config.run.dir,
          " has no sound checkpoint to evaluate; name a run with run.dir=FOLDER or a model with --model");
   config.model.path = model_named(config.model.path, &messages);
   config.lora.adapter = adapter_named(config.lora.adapter, &messages);
-  LoadedModel start = starting_model(config, device);
+  LoadedModel start = starting_model(config, open_device(config.run.device));
   add_starting_adapter(start, config);
   return {config.model.path + (config.model.random_weights ? " with random weights" : ""), std::move(start)};
 }
@@ -124,7 +156,7 @@ HeldOut held_out_prompts(Problems& problems, int64_t count, Console& messages) {
   return held_out;
 }
 
-ExitCode evaluate_command(const EvalArguments& arguments) {
+ExitCode evaluate_command(EvalArguments arguments) {
   Console console, messages(stderr);
   ConfigTree tree = read_config(arguments.config);
   apply_overrides(tree, arguments.overrides);
@@ -134,9 +166,11 @@ ExitCode evaluate_command(const EvalArguments& arguments) {
   if (config.eval.prompts == 0)
     fail(ExitCode::kBadConfiguration, "eval.prompts is 0; wanted the number of held-out prompts to evaluate on");
 
+  const bool from_start = follow_what_was_typed(arguments, tree, config);
+
   use_threads(config.run.threads);
   const std::string problem_set = what_to_evaluate_on(config);
-  const auto [model, loaded] = model_to_evaluate(arguments, config, messages);
+  const auto [model, loaded] = model_to_evaluate(arguments, config, from_start, messages);
   config.model.path = model;  // what is checked of a model that was loaded holds for this one
   Problems problems(config, loaded);
   for (const std::string& note : problems.notes()) messages.line(note);
@@ -172,6 +206,8 @@ Action add_eval(CLI::App& app) {
       "--model", arguments->model,
       "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run; else "
       "the newest checkpoint in run.dir, else model.path");
+  command->add_option("--adapter", arguments->adapter,
+                      "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one");
   command->add_option("--samples", arguments->samples, "Write every completion to this file, one JSON object per line");
   command->add_flag("--json", arguments->json, "The numbers as one JSON object");
   return [arguments] { return evaluate_command(*arguments); };

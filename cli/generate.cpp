@@ -49,6 +49,18 @@ CLI::Validator number_between(double low, double high, bool or_zero) {
   return CLI::Validator(check, "");
 }
 
+/// CLI11's own words name a range of 309 digits.
+CLI::Validator whole_number() {
+  const auto check = [](const std::string& text) {
+    uint64_t value = 0;
+    const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+    return digits && CLI::detail::lexical_cast(text, value)
+               ? std::string()
+               : text + "; wanted a whole number from 0 to 18446744073709551615";
+  };
+  return CLI::Validator(check, "");
+}
+
 /// CLI11's own IsMember has no hint.
 CLI::Validator one_of(const std::vector<std::string>& choices) {
   const auto check = [=](const std::string& text) {
@@ -91,7 +103,12 @@ int64_t longest_completion(const LoadedModel& loaded, size_t prompt_tokens, cons
   if (asked.value_or(0) > room)
     fail(ExitCode::kBadConfiguration, "the prompt has ", prompt_tokens, " tokens and --max-new-tokens is ", *asked,
          ", but the model has ", positions, " positions; lower --max-new-tokens to at most ", room);
-  return std::min(settings.max_new_tokens.value_or(kDefaultNewTokens), room);
+  if (!settings.max_length) return std::min(settings.max_new_tokens.value_or(kDefaultNewTokens), room);
+  const int64_t left = *settings.max_length - static_cast<int64_t>(prompt_tokens);
+  if (left < 1)
+    fail(ExitCode::kBadConfiguration, "the prompt has ", prompt_tokens, " tokens, and max_length of the model's ",
+         "generation_config.json is ", *settings.max_length, ", prompt and completion together; give --max-new-tokens");
+  return std::min(left, room);
 }
 
 /// `seed` is nothing where nothing was random.
@@ -120,6 +137,7 @@ ExitCode generate(const Request& request) {
   const std::string model = model_named(request.model, &messages), adapter = adapter_named(request.adapter, &messages);
   LoadedModel loaded = load_whole_model(model, open_device(request.device, "--device"));
   if (!adapter.empty()) {
+    refuse_adapter_twice(model, adapter, "--adapter");
     read_adapter(adapter, loaded.model);
     loaded.model = loaded.model.merged();
   }
@@ -183,7 +201,7 @@ Action add_generate(CLI::App& app) {
   command
       ->add_option("--seed", request->seed,
                    "Of the sampling noise, a whole number from 0 on; without it one is drawn and printed")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number());
   command->add_option("--device", request->device, "cpu or cuda")->check(one_of({"cpu", "cuda"}));
   command->add_option("--threads", request->threads, "CPU threads; 0 means one per core")
       ->check(CLI::Range(0, 1 << 12));

@@ -23,7 +23,6 @@ bool is_silent(const std::string& key) {
                                                    "_from_model_config",
                                                    "use_cache",
                                                    "cache_implementation",
-                                                   "max_length",
                                                    "return_dict_in_generate",
                                                    "output_attentions",
                                                    "output_hidden_states",
@@ -33,11 +32,10 @@ bool is_silent(const std::string& key) {
                                                    "chat_format",
                                                    "length_penalty",
                                                    "early_stopping",
-                                                   "num_return_sequences",
                                                    "is_assistant",
                                                    "max_matching_ngram_size"};
   return std::find(kSilent.begin(), kSilent.end(), key) != kSilent.end() || key == "do_sample" ||
-         key == "temperature" || key == "top_p" || key == "top_k" || key == "max_new_tokens";
+         key == "temperature" || key == "top_p" || key == "top_k" || key == "max_new_tokens" || key == "max_length";
 }
 
 /// Values at which a key that Keel does not follow asks for nothing.
@@ -55,6 +53,7 @@ bool asks_for_nothing(const std::string& key, const Json& value) {
                                                          {"min_length", 0},
                                                          {"min_new_tokens", 0},
                                                          {"guidance_scale", 1},
+                                                         {"num_return_sequences", 1},
                                                          {"penalty_alpha", 0}};
   if (value.is_null() || value == false || (value.is_structured() && value.empty())) return true;
   const auto neutral = kNeutral.find(key);
@@ -127,6 +126,11 @@ GenerationSettings generation_settings(const Json& file, const GenerationFlags& 
       longest, flags.max_new_tokens, [&] { return count_of(file, "max_new_tokens", 1, "--max-new-tokens"); },
       "max_new_tokens", taken);
   if (longest > 0) settings.max_new_tokens = longest;
+  if (longest == 0) settings.max_length = count_of(file, "max_length", 1, "--max-new-tokens");
+  if (settings.max_length) taken.push_back("max_length " + std::to_string(*settings.max_length));
+  if (!flags.temperature && settings.temperature > 0 && file.value("do_sample", Json()).is_null())
+    taken.push_back("no do_sample, so that Keel samples at temperature " + Json(settings.temperature).dump() +
+                    " where transformers would take the likeliest token, as --temperature 0 does");
   if (!taken.empty()) settings.notes.push_back(std::string(kFile) + ": " + joined(taken));
   if (const std::vector<std::string> rest = not_followed(file); !rest.empty())
     settings.notes.push_back(std::string(kFile) + ": not followed: " + joined(rest));

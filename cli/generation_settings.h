@@ -19,6 +19,7 @@ struct GenerationSettings {
   double temperature = 1, top_p = 1;
   int64_t top_k = 0;                           // 0: all tokens
   std::optional<int64_t> max_new_tokens = {};  // nothing: nobody said
+  std::optional<int64_t> max_length = {};      // of prompt and completion together, where max_new_tokens is not said
   std::vector<std::string> notes = {};         // what was taken from the file, and what of it cannot be followed
 };
 

@@ -32,8 +32,8 @@ void keep_standard_streams_open() {
 /// A message may quote a file that strangers wrote.
 std::string visible(std::string_view message) { return keel::escape_controls(message, keel::Newlines::kKeep); }
 
-/// The libraries take a good part of a second to get ready, and a signal in it is not to be a death without a word: this
-/// comes before them.
+/// The libraries take a good part of a second to get ready, and a signal in it is not to be a death without a word:
+/// this comes before them.
 void begin() {
   keep_standard_streams_open();
   keel::install_signal_handlers();
@@ -83,9 +83,12 @@ bool complain_about_option(const CLI::App& app, int argc, char** argv) {
     std::vector<std::string> names;
     for (const CLI::Option* option : command->get_options())
       for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
+    const bool has_settings = command->get_option_no_throw("OVERRIDES") != nullptr && name.starts_with("--");
+    const std::string settings =
+        has_settings ? "; settings are written without dashes, as " + name.substr(2) + "=VALUE" : "";
     const std::optional<std::string> near = keel::nearest_name(name, names);
     std::fprintf(stderr, "keel: %s is not an option of %s; %s\nRun with --help for more information.\n", name.c_str(),
-                 argv[1], (near ? "did you mean " + *near + "?" : "it has " + keel::joined(names)).c_str());
+                 argv[1], (near ? "did you mean " + *near + "?" : "it has " + keel::joined(names) + settings).c_str());
     return true;
   }
   return false;

@@ -6,6 +6,8 @@
 #include "keel/core/console.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
+#include "keel/data/dataset.h"
+#include "keel/reward/reward_options.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/update/critic_training.h"
 
@@ -63,9 +65,9 @@ std::string describe_data(const Config& config, const std::string& read) {
   const std::string limit = "completions of at most " + std::to_string(longest_completion(config)) + " tokens";
   if (config.data.files.empty()) return entry("task", config.task.name + ", " + limit);
   std::string text = entry("data", joined(config.data.files) + (read.empty() ? "" : "\n" + read) + "\n" + limit);
-  if (!config.data.eval_files.empty()) text += entry("evaluation", joined(config.data.eval_files));
+  if (!config.data.eval_files.empty()) text += entry("held out", joined(config.data.eval_files));
   if (config.data.held_out > 0)
-    text += entry("evaluation", "the " + short_number(100 * config.data.held_out) + " % of the rows that are held out");
+    text += entry("held out", "the " + short_number(100 * config.data.held_out) + " % of the rows that are held out");
   return text;
 }
 
@@ -81,18 +83,60 @@ std::string describe_reward(const Config& config) {
                joined(weighted, " + ") + (reward.on_error == "stop" ? "" : "; where one fails: " + reward.on_error));
 }
 
+std::string describe_optimizer(const OptimizerOptions& o) {
+  return entry("optimizer",
+               "learning rate " + short_number(o.lr) +
+                   (o.warmup_updates > 0 ? " after a warm-up of " + std::to_string(o.warmup_updates) + " updates"
+                                         : ", no warm-up") +
+                   ", weight decay " + short_number(o.weight_decay) + ", gradients clipped at " +
+                   short_number(o.max_grad_norm));
+}
+
+std::string describe_sampler(const Config& config) {
+  return entry("sampler",
+               config.rollout.weights == "exact" ? "the model's own weights" : "a copy of the weights rounded to fp8");
+}
+
 std::string describe_sizes(const Config& config) {
   std::string text;
   if (config.sft.steps > 0)
     text += entry("warm-up", "at most " + std::to_string(config.sft.steps) + " supervised updates");
-  return text + entry("step", std::to_string(config.train.prompts_per_step) + " prompts x " +
-                                  std::to_string(config.rollout.samples_per_prompt) +
-                                  " samples = " + std::to_string(config.rollouts_per_step()) + " completions; " +
-                                  std::to_string(config.updates_per_step()) + " updates of " +
-                                  std::to_string(config.sequences_per_update()) + " completions\n" +
-                                  std::to_string(config.train.steps) + " steps, learning rate " +
-                                  short_number(config.optimizer.lr) + ", temperature " +
-                                  short_number(config.rollout.temperature));
+  return text +
+         entry("step", std::to_string(config.train.prompts_per_step) + " prompts x " +
+                           std::to_string(config.rollout.samples_per_prompt) +
+                           " samples = " + std::to_string(config.rollouts_per_step()) + " completions; " +
+                           std::to_string(config.updates_per_step()) + " updates of " +
+                           std::to_string(config.sequences_per_update()) + " completions\n" +
+                           std::to_string(config.train.steps) + " steps of " + std::to_string(config.train.epochs) +
+                           (config.train.epochs == 1 ? " epoch" : " epochs") + ", temperature " +
+                           short_number(config.rollout.temperature)) +
+         describe_optimizer(config.optimizer);
+}
+
+/// How completions are sampled when the policy is evaluated.
+std::string describe_evaluation(const Config& config) {
+  const EvalOptions& eval = config.eval;
+  if (eval.prompts == 0) return entry("evaluation", "none");
+  const std::string sampling = eval.temperature == 0 ? "greedy" : "temperature " + short_number(eval.temperature);
+  return entry("evaluation", std::to_string(eval.prompts) + " prompts x " + std::to_string(eval.samples) +
+                                 (eval.samples == 1 ? " sample, " : " samples, ") + sampling +
+                                 (eval.top_p < 1 ? ", top_p " + short_number(eval.top_p) : "") +
+                                 (eval.every > 0 ? "; every " + std::to_string(eval.every) + " steps" : "") +
+                                 ", before and after");
+}
+
+/// What cannot be opened when the run starts, cannot be explained either; and how the files are read.
+std::string read_inputs(const Config& config) {
+  check_model_and_data(config);
+  const RewardFunction task =
+      config.data.files.empty() ? [](const Prompt&, std::string_view) { return 0.0; } : RewardFunction();
+  make_reward(config.reward, task);
+  if (config.data.files.empty()) return "";
+  const Dataset files = Dataset::open(config.data.files, config.data);
+  if (!config.data.eval_files.empty()) Dataset::open(config.data.eval_files, config.data);
+  std::string read = std::to_string(files.rows()) + " rows";
+  for (const std::string& note : files.notes()) read += "\n" + note;
+  return read;
 }
 
 /// What is added to the method's coefficient, and what moves its thresholds.
@@ -150,8 +194,9 @@ std::string describe_run(const Config& config, const Run& run) {
   for (const std::string& note : problems.notes()) read += "\n" + note;
   std::string text = describe_method(objective) + explain_additions(objective, config) +
                      describe_model(config, model.config(), describe_device(model.device())) +
-                     explain_critic(config, model.config()) + describe_data(config, read) + describe_reward(config) +
-                     describe_sizes(config) + entry("run folder", config.run.dir);
+                     explain_critic(config, model.config()) + describe_sampler(config) + describe_data(config, read) +
+                     describe_reward(config) + describe_sizes(config) + describe_evaluation(config) +
+                     entry("run folder", config.run.dir);
   text.pop_back();  // the last newline
   return text;
 }
@@ -165,10 +210,9 @@ std::string explain(const Config& config) {
   std::string text = describe_method(objective) + explain_additions(objective, config) +
                      entry("anchor", "the sampler's own log-probabilities" + recomputed + ", temperature " +
                                          short_number(config.rollout.temperature) + ", full support") +
-                     entry("sampler", config.rollout.weights == "exact" ? "the model's own weights"
-                                                                        : "a copy of the weights rounded to fp8") +
-                     describe_model(config, shape, config.run.device) + explain_critic(config, shape) +
-                     describe_data(config, "") + describe_reward(config) + describe_sizes(config) +
+                     describe_sampler(config) + describe_model(config, shape, config.run.device) +
+                     explain_critic(config, shape) + describe_data(config, read_inputs(config)) +
+                     describe_reward(config) + describe_sizes(config) + describe_evaluation(config) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +
                      entry("run folder", config.run.dir);
   text.pop_back();

@@ -39,8 +39,16 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
   // A word for a thing is nearer to it than a word that only looks alike: a GPU is no CPU.
   const auto is_cuda = [](const std::string& candidate) { return candidate == "cuda"; };
   if (wanted == "gpu" && std::any_of(known.begin(), known.end(), is_cuda)) return "cuda";
+  // The beginning of a name is that name, cut short: --temp, dppo.
+  constexpr size_t kTelling = 4;
+  const auto begins = [&](const std::string& candidate) { return normalized(candidate).starts_with(wanted); };
+  const auto exact = [&](const std::string& candidate) { return normalized(candidate) == wanted; };
+  if (const auto same = std::find_if(known.begin(), known.end(), exact); same != known.end()) return *same;
   const size_t last_part = wanted.size() - (wanted.find_last_of('.') + 1);  // npos + 1 is 0: no dot, all of it
-  size_t limit = std::max<size_t>(1, last_part / 3) + 1;                    // the first distance that is too far
+  if (const auto whole = std::find_if(known.begin(), known.end(), begins);
+      last_part >= kTelling && whole != known.end())
+    return *whole;
+  size_t limit = std::max<size_t>(1, last_part / 3) + 1;  // the first distance that is too far
   std::optional<std::string> best;
   for (const std::string& candidate : known) {
     const size_t longer = std::max(candidate.size(), wanted.size()),

@@ -11,8 +11,9 @@ namespace keel {
 /// Smallest number of characters to insert, delete, replace or swap with their neighbour to turn `a` into `b`.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The known name that `name` is most likely a slip of (the first of equals), or nothing when none is close. Upper case
-/// and '-' for '_' cost nothing; of a dotted path, only the length of the last part says how many slips are plausible.
+/// The known name that `name` begins, or else the one that it is most likely a slip of (the first of equals), or
+/// nothing when none is close. Upper case and '-' for '_' cost nothing; of a dotted path, only the length of the last
+/// part says how many slips are plausible.
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace keel

@@ -75,6 +75,10 @@ void Dataset::add_file(const std::filesystem::path& path, const DataOptions& opt
   if (is_folder(path))
     fail(ExitCode::kBadInput, path.string(), " is a folder; name its files, for instance ",
          (path / "*.jsonl").string());
+  const bool is_hub_name = path.is_relative() && path.has_parent_path() && !path.has_extension();
+  if (is_hub_name && !path_exists(path))
+    fail(ExitCode::kBadInput, "there is no file ", path.string(), "; a data set of the Hugging Face hub is downloaded ",
+         "first, and its files are named: hf download ", path.string(), " --repo-type dataset --local-dir FOLDER");
   Part part{RowFile::open(path), rows_, std::nullopt, plain_name(path), {}};
   part.columns = columns_of(part.file, options);
   rows_ += part.file.rows();

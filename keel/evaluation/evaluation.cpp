@@ -59,7 +59,7 @@ void summarize(Evaluation& result, std::span<const Prompt> prompts, const Evalua
   const double count = static_cast<double>(result.rollouts.size());
   result.length_mean = length / count;
   result.truncated = truncated / count;
-  result.statistics = evaluation_statistics(judged_prompts(prompts, result), ks_of(request));
+  result.statistics = evaluation_statistics(judged_prompts(prompts, result), ks_of(request), result.is_accuracy);
   result.mean = result.statistics.all.measures.front().estimate.mean;
 }
 

@@ -52,16 +52,18 @@ Interval wilson_interval(double successes, double count) {
   return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
 }
 
-Interval share_interval(std::span<const double> shares, int64_t samples) {
+Interval share_interval(std::span<const double> shares, int64_t trials) {
   if (shares.empty()) return {0, 1};
   const double count = static_cast<double>(shares.size());
   const auto [mean, variance] = moments_of(shares);
-  const bool whole = std::all_of(shares.begin(), shares.end(), [](double share) { return share == 0 || share == 1; });
-  if (whole || all_equal(shares)) return wilson_interval(mean * count, count);
+  const auto inside =
+      static_cast<double>(std::ranges::count_if(shares, [](double share) { return share != 0 && share != 1; }));
+  if (inside == 0) return wilson_interval(mean * count, count);
+  const double most = count - inside + inside * static_cast<double>(trials);
+  if (all_equal(shares)) return wilson_interval(mean * most, most);
   const double shrink = kNormal / student_t(static_cast<int64_t>(shares.size()) - 1);
-  const double worth = mean * (1 - mean) / (variance / count) * shrink * shrink;
-  const double trials = std::min(worth, count * static_cast<double>(samples));
-  return wilson_interval(mean * trials, trials);
+  const double worth = std::min(mean * (1 - mean) / (variance / count) * shrink * shrink, most);
+  return wilson_interval(mean * worth, worth);
 }
 
 std::optional<Interval> mean_interval(std::span<const double> values) {

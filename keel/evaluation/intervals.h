@@ -15,11 +15,12 @@ using Interval = std::pair<double, double>;
 /// Wilson's score interval of `successes` in `count` trials, neither of which need be whole.
 Interval wilson_interval(double successes, double count);
 
-/// Of the mean of shares, one for each prompt out of `samples` that are right or wrong each. Wilson's interval: where
+/// Of the mean of shares, one for each prompt out of `trials` that are right or wrong each. Wilson's interval: where
 /// every share is 0 or 1, of as many trials as there are prompts; else of as many as their spread is worth (Korn and
-/// Graubard 1998, with Wilson's interval in place of Clopper and Pearson's), at most that of all samples. Prompts that
-/// all have the same share say nothing about their spread: they count as one trial each. Never without width.
-Interval share_interval(std::span<const double> shares, int64_t samples);
+/// Graubard 1998, with Wilson's interval in place of Clopper and Pearson's). A prompt whose share is 0 or 1 is one
+/// trial at most, since nobody knows whether its trials could have differed, and any other all of its own. Never
+/// without width.
+Interval share_interval(std::span<const double> shares, int64_t trials);
 
 /// Student's interval of the mean of numbers that may be any; nothing where they say nothing of their spread: one
 /// number, or all the same.

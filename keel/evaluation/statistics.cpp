@@ -46,7 +46,7 @@ int64_t samples_of(std::span<const JudgedPrompt> prompts, std::span<const int64_
 
 using Measured = std::vector<std::optional<double>>;
 
-/// All measures of one prompt, in the order of `measure_names`.
+/// All measures of one prompt, in the order of `measures_of`.
 Measured measure(const JudgedPrompt& prompt, std::span<const int64_t> ks) {
   std::vector<double> rewards, solved;
   std::vector<FinalAnswer> answers;
@@ -67,50 +67,53 @@ Measured measure(const JudgedPrompt& prompt, std::span<const int64_t> ks) {
   return values;
 }
 
-std::vector<std::string> measure_names(int64_t samples, std::span<const int64_t> ks) {
-  std::vector<std::string> names = {"avg@" + std::to_string(samples)};
-  for (const int64_t k : ks) names.push_back("pass@" + std::to_string(k));
+struct NamedMeasure {
+  std::string name;
+  int64_t k;  // samples in one trial of it
+};
+
+std::vector<NamedMeasure> measures_of(int64_t samples, std::span<const int64_t> ks) {
+  std::vector<NamedMeasure> measures = {{"avg@" + std::to_string(samples), 1}};
+  for (const int64_t k : ks) measures.push_back({"pass@" + std::to_string(k), k});
   for (const int64_t k : ks)
-    if (k > 1) names.push_back("maj@" + std::to_string(k));  // of one sample, maj is pass
-  return names;
+    if (k > 1) measures.push_back({"maj@" + std::to_string(k), k});  // of one sample, maj is pass
+  return measures;
 }
 
 /// What the prompts of one source are summed up from.
 struct Rows {
   std::vector<Measured> measured;
   int64_t unjudged = 0;
-  bool right_or_wrong = true;  // every reward is 1 or 0
 
   void add(const JudgedPrompt& prompt, const Measured& values) {
     measured.push_back(values);
-    for (const Verdict& verdict : prompt.samples) {
-      unjudged += verdict.reward ? 0 : 1;
-      right_or_wrong = right_or_wrong && (!verdict.reward || *verdict.reward == 0 || *verdict.reward == 1);
-    }
+    for (const Verdict& verdict : prompt.samples) unjudged += verdict.reward ? 0 : 1;
   }
 };
 
-/// `shares`: each value is a part of samples that are right or wrong.
-Estimate estimate_of(std::span<const double> values, bool shares, int64_t samples) {
+/// `shares`: each value is a part of trials that are right or wrong.
+Estimate estimate_of(std::span<const double> values, bool shares, int64_t trials) {
   if (values.empty()) return {};
   return {.mean = mean_of(values),
-          .interval = shares ? std::optional(share_interval(values, samples)) : mean_interval(values),
+          .interval = shares ? std::optional(share_interval(values, trials)) : mean_interval(values),
           .prompts = static_cast<int64_t>(values.size())};
 }
 
-SourceStatistics summarize(const std::string& source, const Rows& rows, int64_t samples, std::span<const int64_t> ks) {
+SourceStatistics summarize(const std::string& source, const Rows& rows, int64_t samples, std::span<const int64_t> ks,
+                           bool right_or_wrong) {
   SourceStatistics result{.source = source,
                           .prompts = static_cast<int64_t>(rows.measured.size()),
                           .samples = samples,
                           .unjudged = rows.unjudged,
                           .measures = {}};
-  const std::vector<std::string> names = measure_names(samples, ks);
-  for (size_t i = 0; i < names.size(); ++i) {
+  const std::vector<NamedMeasure> measures = measures_of(samples, ks);
+  for (size_t i = 0; i < measures.size(); ++i) {
     std::vector<double> column;
     for (const Measured& row : rows.measured)
       if (row[i]) column.push_back(*row[i]);
     const bool is_average = i == 0;
-    result.measures.push_back({names[i], estimate_of(column, !is_average || rows.right_or_wrong, samples)});
+    result.measures.push_back(
+        {measures[i].name, estimate_of(column, !is_average || right_or_wrong, samples / measures[i].k)});
   }
   return result;
 }
@@ -151,7 +154,8 @@ double majority_at_k(std::span<const int64_t> classes, std::span<const double> s
   return sum / static_cast<double>(blocks);
 }
 
-EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks) {
+EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks,
+                                           bool right_or_wrong) {
   const int64_t samples = samples_of(prompts, ks);
   std::vector<std::string> sources;
   std::map<std::string, Rows> by_source;
@@ -163,8 +167,9 @@ EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts
     rows.add(prompt, values);
     all.add(prompt, values);
   }
-  EvaluationStatistics result{.all = summarize("", all, samples, ks), .sources = {}};
-  for (const std::string& source : sources) result.sources.push_back(summarize(source, by_source[source], samples, ks));
+  EvaluationStatistics result{.all = summarize("", all, samples, ks, right_or_wrong), .sources = {}};
+  for (const std::string& source : sources)
+    result.sources.push_back(summarize(source, by_source[source], samples, ks, right_or_wrong));
   return result;
 }
 

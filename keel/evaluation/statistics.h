@@ -63,8 +63,10 @@ std::vector<int64_t> answer_classes(std::span<const FinalAnswer> answers);
 /// solved says the sample that gave it first. A block without an answer counts as 0.
 double majority_at_k(std::span<const int64_t> classes, std::span<const double> solved, int64_t k);
 
-/// All prompts have the same number of samples, which is at least as large as every k.
-EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks);
+/// All prompts have the same number of samples, which is at least as large as every k. `right_or_wrong`: a reward can
+/// be nothing but 1 or 0, so that the mean is a share; that all of them happen to be says nothing of the kind.
+EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks,
+                                           bool right_or_wrong);
 
 /// {"prompts": 500, "samples": 8, "unjudged": 0, "pass@1": {"mean": 0.5, "low": 0.45, "high": 0.55}, ...}; a measure
 /// that no prompt has a part in is null, one that only some have a part in says how many: "prompts". Where there is no

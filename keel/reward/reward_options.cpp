@@ -247,9 +247,10 @@ RewardTerm make_term(const std::string& function, double weight, const RewardOpt
   std::vector<std::string> names;
   for (const Row& row : rows()) {
     if (row.name == written.name) term.reward = row.make(written);
-    names.push_back(row.name);
+    if (row.name != "https") names.push_back(row.name);  // for http, whose message says what it wants
   }
   if (term.reward) return term;
+  if (written.name.ends_with(".py")) refuse(function, "a file of Python functions is written python:" + written.text);
   const std::optional<std::string> near = nearest_name(written.name, names);
   refuse(function, near ? "did you mean " + *near + "?" : "the functions are " + joined(names));
 }

@@ -23,6 +23,8 @@ class CommandLine(support.Test):
                                   (("generate", "--model", "x", "--promt=y"), "--promt is not an option", "did you mean --prompt?"),
                                   (("generate", "--max_new_token", "4"), "did you mean --max-new-tokens?"),
                                   (("eval", "--sample", "x"), "did you mean --samples?"),
+                                  (("generate", "--temp", "0.5"), "did you mean --temperature?"),
+                                  (("train", support.QUICKSTART, "--learning_rate", "1e-5"), "written without dashes, as learning_rate=VALUE"),
                                   (("train", "--resum"), "did you mean --resume?"),
                                   (("report", "--outptu", "x"), "did you mean --output?"),
                                   (("generate", "--wholly-unlike", "4"), "--wholly-unlike is not an option of generate", "--temperature")):
@@ -80,7 +82,7 @@ class CommandLine(support.Test):
             result = keel("methods", name)
             self.assert_exit(result, 0)
             self.assertTrue(result.stdout.startswith(f"{row}: "), result.stdout)
-        for name, row in (("vanilla", "ppo"), ("geo_mean", "gmpo"), ("dpo_tv", "dppo_tv")):
+        for name, row in (("vanilla", "ppo"), ("geo_mean", "gmpo"), ("dpo_tv", "dppo_tv"), ("dppo", "dppo_tv"), ("DPPO", "dppo_tv")):
             self.assert_refused(keel("methods", name), 2, name, f"did you mean {row}?")
 
     def test_methods_shows_words_beside_numbers(self):
@@ -137,6 +139,9 @@ class ConfigurationFile(support.Test):
         self.assert_refused(keel("train", self.folder / "none.yaml"), 2, "none.yaml", "does the file exist?")
         self.assert_refused(keel("train", self.folder), 2, str(self.folder), "is a folder")
         self.assertEqual(os.listdir(self.folder), [])
+        (self.folder / "config.yaml").write_text("{}")
+        for command in ("train", "eval"):
+            self.assert_refused(keel(command, self.folder), 2, "is a folder", f"this run's is {self.folder / 'config.yaml'}")
 
     def test_json_says_the_same_as_yaml(self):
         config = {"run": {"dir": "out"}, "model": {"hidden_size": 16, "heads": 2}}
@@ -238,7 +243,28 @@ class ImpossibleSettings(support.Test):
         corrected = train(self.folder / "run", "--explain", objective={"method": "mis", "parameters": '["level=sequence"]'})
         self.assertIn("level = sequence", corrected.stdout)
         self.assertIn("penalty of 0.1", result.stdout)  # support.SMALL has -0.1
+        for word in ("4 steps of 1 epoch", "10 prompts x 1 sample, temperature 1", "weight decay 0", "gradients clipped at 1", "no warm-up"):
+            self.assertIn(word, result.stdout)
+        greedy = train(self.folder / "run", "--explain", eval={"temperature": 0, "samples": 4, "every": 2})
+        self.assertIn("10 prompts x 4 samples, greedy; every 2 steps", greedy.stdout)
         self.assertEqual(os.listdir(self.folder), [])
+
+    def test_what_cannot_run_is_not_explained(self):
+        for code, parts, sections in ((2, ("maths", "did you mean math?"), {"reward": {"functions": '["maths"]'}}),
+                                      (2, ("my_reward.py", "written python:my_reward.py"), {"reward": {"functions": '["my_reward.py"]'}}),
+                                      (2, ("nosuch.py",), {"reward": {"functions": '["python:nosuch.py"]'}})):
+            result = train(self.folder / "run", "--explain", **sections)
+            self.assert_exit(result, code)
+            for part in parts:
+                self.assertIn(part, result.stderr)
+        config = self.folder / "own.yaml"
+        config.write_text("data: {files: [nosuch.jsonl]}\nrollout: {max_new_tokens: 8}\n")
+        self.assert_refused(keel("train", config, "--explain"), 2, "data.files is set, but model.path is not")
+        model = self.folder / "start"
+        self.assert_exit(train(model, sft={"steps": 0}, train={"steps": 0}, eval={"prompts": 0}), 0)
+        self.assert_refused(keel("train", config, "--explain", f"model={model}", cwd=self.folder), 3, "nosuch.jsonl")
+        self.assert_refused(keel("train", config, "--explain", f"model={model}", "data.files=[openai/gsm8k]", cwd=self.folder), 3,
+                            "openai/gsm8k", "hf download openai/gsm8k")
 
 
 class Generate(support.Test):

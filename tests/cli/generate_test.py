@@ -109,12 +109,32 @@ class Generate(support.Test):
         for token in likeliest:
             self.assertAlmostEqual(firsts[token], everything[token] - mass, places=5)
 
+    def test_a_length_of_prompt_and_completion_together_is_followed_unless_a_flag_says_otherwise(self):
+        self.say(max_length=9, do_sample=True)
+        told = keel("generate", "--model", self.model, "--prompt", "<bos> 1 + 2 =", "--seed", 1, "--json")
+        self.assert_exit(told, 0)
+        self.assertIn("generation_config.json: max_length 9", told.stderr)
+        self.assertLessEqual(len(json.loads(told.stdout)["tokens"]), 4)  # of 9, five are the prompt's
+        flagged = self.generate("--seed", 1, tokens=6)
+        self.assertNotIn("max_length", flagged.stderr)
+        self.say(max_length=3, do_sample=True)
+        refused = keel("generate", "--model", self.model, "--prompt", "<bos> 1 + 2 =", "--seed", 1)
+        self.assert_refused(refused, 2, "max_length", "is 3", "--max-new-tokens")
+
+    def test_what_is_done_without_do_sample_is_told(self):
+        """transformers takes the likeliest token where the key is missing."""
+        self.say(temperature=0.6)
+        self.assertIn("no do_sample, so that Keel samples at temperature 0.6", self.generate("--seed", 1).stderr)
+        self.assertNotIn("do_sample", self.generate("--seed", 1, "--temperature", 1).stderr)
+        self.say(do_sample=True)
+        self.assertNotIn("do_sample", self.generate("--seed", 1).stderr)
+
     def test_what_cannot_be_followed_is_told_and_what_is_usual_is_not(self):
-        self.say(repetition_penalty=1.05, no_repeat_ngram_size=3, bos_token_id=1, transformers_version="4.51", max_length=99,
+        self.say(do_sample=True, num_return_sequences=2, repetition_penalty=1.05, no_repeat_ngram_size=3, bos_token_id=1, transformers_version="4.51", max_length=99,
                  use_cache=True, typical_p=1.0, num_beams=1, min_p=None, suppress_tokens=[])
         told = self.generate("--seed", 1)
         self.assert_exit(told, 0)
-        self.assertEqual(told.stderr.strip(), "generation_config.json: not followed: repetition_penalty 1.05, no_repeat_ngram_size 3")
+        self.assertEqual(told.stderr.strip(), "generation_config.json: not followed: num_return_sequences 2, repetition_penalty 1.05, no_repeat_ngram_size 3")
 
     def test_values_that_make_no_sense_are_refused_unless_a_flag_replaces_them(self):
         for key, value, flag in (("temperature", -1, "--temperature"), ("temperature", "hot", "--temperature"),

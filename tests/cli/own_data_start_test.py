@@ -44,7 +44,7 @@ class OwnDataStart(own_files.Test):
                      str(self.model), f"llama, {config['num_hidden_layers']} layers, width 16, vocabulary {config['vocab_size']}",
                      "parameters, float32, cpu", str(self.data), "20 rows", "read as: verl",
                      f"0.5 x python:{self.reward} + 2 x stopped", "3 prompts x 2 samples = 6 completions; 1 updates of 6 completions",
-                     "learning rate 0.01", str(self.folder / "run")):
+                     "learning rate 0.01", "sample, temperature 1", "the model's own weights", str(self.folder / "run")):
             self.assertIn(part, start)
         resumed = self.train("run", "--resume", reward={"functions": [f"python:{self.reward}", "stopped"], "weights": [0.5, 2]},
                              train={"steps": 2, "prompts_per_step": 3}, objective={"delta_low": 0.11, "delta_high": 0.12})

@@ -144,6 +144,28 @@ class RunAsModel(support.Test):
         samples = self.generate(self.newest, "--adapter", adapter).stdout
         for place in (first, adapter.parent):
             self.assertEqual(self.generate(self.newest, "--adapter", place).stdout, samples)
+        # The checkpoint's own weights have the adapter in them.
+        self.assertEqual(self.generate(first).stdout, samples)
+        twice = keel("generate", "--model", first, "--adapter", first, "--prompt", "<bos> 1 =")
+        self.assert_refused(twice, 2, "--adapter", "it would count twice", str(self.newest), "remove --adapter")
+        twice = keel("train", config, f"run.dir={self.folder / 'twice'}", f"model.path={first}", f"lora.adapter={adapter}")
+        self.assert_refused(twice, 2, "lora.adapter", "it would count twice", "remove lora.adapter")
+
+        def evaluate(*arguments):
+            result = keel("eval", config, f"run.dir={self.folder / 'none'}", "run.threads=1", "eval.prompts=20", "--json", *arguments)
+            self.assert_exit(result, 0)
+            return {key: value for key, value in json.loads(result.stdout).items() if key != "model"}
+
+        merged = evaluate("--model", first)
+        self.assertEqual(evaluate("--model", self.newest, "--adapter", adapter), merged)
+        self.assertEqual(evaluate("--model", self.newest, f"lora.adapter={adapter}"), merged)
+        self.assertEqual(evaluate(f"lora.adapter={first}"), merged)
+        self.assertNotEqual(evaluate("--model", self.newest), merged)
+        # What is typed is followed, whatever the run has.
+        typed = keel("eval", config, f"run.dir={first}", "run.threads=1", "eval.prompts=20", f"model.path={self.older}")
+        self.assertIn(f"{self.older} on ", typed.stdout)
+        both = keel("eval", config, "--model", first, f"model.path={self.older}", "eval.prompts=20")
+        self.assert_refused(both, 2, "model.path", "--model", "keep one of them")
         refused = keel("generate", "--model", self.newest, "--adapter", self.run, "--prompt", "<bos> 1 =")
         self.assert_exit(refused, 3)
         self.assertIn(f"keel: {self.run} is a run that has no adapter", refused.stderr)

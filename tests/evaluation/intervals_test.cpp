@@ -28,18 +28,27 @@ TEST(ShareInterval, OfPromptsThatAreRightOrWrongIsWilsons) {
   expect_near(share_interval(std::vector<double>(4, 1.0), 64), 0.5101091635454025, 1);
 }
 
-TEST(ShareInterval, OfSeveralSamplesIsWorthWhatTheSpreadOfThePromptsSays) {
+TEST(ShareInterval, OfSeveralTrialsIsWorthWhatTheSpreadOfThePromptsSays) {
   // 10.70 trials: p (1 - p) / (s^2 / m) (1.96 / t_7)^2 with p = 0.59375 and s^2 = 0.1183.
   expect_near(share_interval(std::vector<double>{0.5, 0.25, 1, 0.75, 0, 0.5, 1, 0.75}, 4), 0.3153564072000186,
               0.8226162278028417);
-  expect_near(share_interval(std::vector<double>{1, 1, 1, 0.875}, 8), 0.7091669258612932, 0.9974690665395236);
+  // 11 trials, though the spread is worth 11.76: three prompts agree with themselves, the fourth has 8.
+  expect_near(share_interval(std::vector<double>{1, 1, 1, 0.875}, 8), 0.6972347107422235, 0.9976093827252469);
 }
 
 TEST(ShareInterval, OfPromptsThatAgreeHasAWidth) {
-  // Equal shares: each prompt is one trial, 2 in 4. Nearly equal ones: at most all samples, 16 in 32.
-  expect_near(share_interval(std::vector<double>(4, 0.5), 8), 0.15003898915214947, 0.8499610108478506);
+  // Equal shares and nearly equal ones are the same: all trials, 16 in 32.
+  expect_near(share_interval(std::vector<double>(4, 0.5), 8), 0.33630882869327483, 0.6636911713067252);
   expect_near(share_interval(std::vector<double>{0.5, 0.5, 0.5, 0.5 + 1e-9}, 8), 0.33630882891647995,
               0.6636911715299305);
+}
+
+TEST(ShareInterval, OfPromptsThatAgreeIsHardlyNarrowerThanThatOfPromptsThatNearlyDo) {
+  // Five prompts and two trials each (pass@2 of four samples): one share of 5/6 beside four of 1, against five of 1.
+  const Interval agree = share_interval(std::vector<double>(5, 1.0), 2),
+                 nearly = share_interval(std::vector<double>{1, 1, 1, 1, 5.0 / 6}, 2);
+  expect_near(agree, 0.5655175352168252, 1);
+  EXPECT_NEAR(nearly.first, agree.first, 0.05);
 }
 
 TEST(MeanInterval, IsStudentsWhereThereIsASpread) {
@@ -75,7 +84,7 @@ TEST(EvaluationIntervals, NoMeasureOfPromptsThatAgreeIsWithoutWidth) {
   const std::vector<std::vector<double>> cases = {{1}, {0}, {1, 1, 1, 1}, {0, 0, 0, 0}, {1, 0, 1, 0}};
   for (const std::vector<double>& samples : cases) {
     const std::vector<int64_t> ks = samples.size() == 1 ? std::vector<int64_t>{1} : std::vector<int64_t>{1, 2, 4};
-    const EvaluationStatistics statistics = evaluation_statistics(prompts_with(std::vector(4, samples)), ks);
+    const EvaluationStatistics statistics = evaluation_statistics(prompts_with(std::vector(4, samples)), ks, true);
     for (const auto& [name, estimate] : statistics.all.measures) {
       SCOPED_TRACE(name);
       ASSERT_TRUE(estimate.interval);
@@ -88,13 +97,17 @@ TEST(EvaluationIntervals, NoMeasureOfPromptsThatAgreeIsWithoutWidth) {
 
 TEST(EvaluationIntervals, RewardsOfAnyKindThatAreEqualHaveNone) {
   const EvaluationStatistics statistics =
-      evaluation_statistics(prompts_with(std::vector(4, std::vector{0.25, 0.25})), std::vector<int64_t>{1});
+      evaluation_statistics(prompts_with(std::vector(4, std::vector{0.25, 0.25})), std::vector<int64_t>{1}, false);
   EXPECT_FALSE(statistics.all.measures[0].estimate.interval);  // avg@2: nobody knows how far apart they could be
   EXPECT_TRUE(statistics.all.measures[1].estimate.interval);   // pass@1: solved or not
   const Json json = to_json(statistics.all);
   EXPECT_TRUE(json["avg@2"]["low"].is_null() && json["avg@2"]["high"].is_null());
   EXPECT_EQ(json["avg@2"]["mean"], 0.25);
   EXPECT_NE(to_table(statistics).find("0.2500   none: all rewards are equal"), std::string::npos);
+  // A reward that can be anything and happens to be 1 everywhere is no share of right answers.
+  const auto ones = prompts_with(std::vector(4, std::vector{1.0, 1.0}));
+  EXPECT_FALSE(evaluation_statistics(ones, std::vector<int64_t>{1}, false).all.measures[0].estimate.interval);
+  EXPECT_TRUE(evaluation_statistics(ones, std::vector<int64_t>{1}, true).all.measures[0].estimate.interval);
 }
 
 }  // namespace

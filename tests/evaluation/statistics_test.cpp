@@ -130,7 +130,7 @@ std::vector<double> means(const SourceStatistics& source) {
 
 TEST(EvaluationStatistics, AreByHandThese) {
   const std::vector<int64_t> ks = {1, 2, 4};
-  const auto [all, result] = evaluation_statistics(two_sources(), ks);
+  const auto [all, result] = evaluation_statistics(two_sources(), ks, false);
   ASSERT_EQ(result.size(), 2u);
   std::vector<std::string> names;
   for (const auto& measure : result[0].measures) names.push_back(measure.name);
@@ -144,7 +144,7 @@ TEST(EvaluationStatistics, AreByHandThese) {
   EXPECT_EQ(means(result[1]), (std::vector<double>{0.25, 0, 0, 0, 0, 0}));  // half a point would be solved
   EXPECT_EQ(all.prompts, 3);
   EXPECT_NEAR(means(all)[0], 1.25 / 3, 1e-12);
-  EXPECT_TRUE(evaluation_statistics({}, ks).sources.empty());
+  EXPECT_TRUE(evaluation_statistics({}, ks, false).sources.empty());
 }
 
 TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
@@ -153,7 +153,7 @@ TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
       judged("math", {kUnjudged, kUnjudged, 0, kUnjudged}, {"1", "1", "1", "1"}),
       judged("talk", {kUnjudged, kUnjudged, kUnjudged, kUnjudged}, {"1", "1", "1", "1"})};
   const std::vector<int64_t> ks = {1, 2, 4};
-  const auto [all, sources] = evaluation_statistics(prompts, ks);
+  const auto [all, sources] = evaluation_statistics(prompts, ks, true);
   EXPECT_EQ(all.unjudged, 8);
   EXPECT_EQ(sources[0].unjudged, 4);
   // avg: (2/3 + 0) / 2; pass@1 the same; pass@2 and maj@2: the first prompt alone; 4 samples nobody has.
@@ -179,7 +179,7 @@ TEST(EvaluationStatistics, LeaveOutWhatNobodyJudged) {
 
 TEST(EvaluationStatistics, TellASourceCalledAllFromAll) {
   const std::vector<JudgedPrompt> prompts = {judged("all", {1}, {"1"}), judged("rest", {0}, {"1"})};
-  const auto [all, sources] = evaluation_statistics(prompts, std::vector<int64_t>{1});
+  const auto [all, sources] = evaluation_statistics(prompts, std::vector<int64_t>{1}, true);
   EXPECT_EQ(to_json(all)["avg@1"]["mean"], 0.5);
   EXPECT_EQ(to_json(sources[0])["avg@1"]["mean"], 1);
   const std::string table = to_table({all, sources});
@@ -189,7 +189,7 @@ TEST(EvaluationStatistics, TellASourceCalledAllFromAll) {
 
 TEST(EvaluationStatistics, BecomeATreeAndATable) {
   const std::vector<int64_t> ks = {1};
-  const EvaluationStatistics result = evaluation_statistics(two_sources(), ks);
+  const EvaluationStatistics result = evaluation_statistics(two_sources(), ks, false);
   const Json math = to_json(result.sources[0]), all = to_json(result.all);
   EXPECT_EQ(math["pass@1"]["mean"], 0.5);
   EXPECT_EQ(to_json(result.sources[1])["prompts"], 1);
@@ -202,9 +202,9 @@ TEST(EvaluationStatistics, BecomeATreeAndATable) {
 
 TEST(EvaluationStatistics, RefuseWhatDoesNotFitTogether) {
   const std::vector<JudgedPrompt> uneven = {judged("a", {1, 0}, {"1", "2"}), judged("a", {1}, {"1"})};
-  EXPECT_NE(error_of(70, [&] { evaluation_statistics(uneven, std::vector<int64_t>{1}); }).find("wanted 2"),
+  EXPECT_NE(error_of(70, [&] { evaluation_statistics(uneven, std::vector<int64_t>{1}, true); }).find("wanted 2"),
             std::string::npos);
-  EXPECT_NE(error_of(70, [&] { evaluation_statistics(two_sources(), std::vector<int64_t>{5}); }).find("k is 5"),
+  EXPECT_NE(error_of(70, [&] { evaluation_statistics(two_sources(), std::vector<int64_t>{5}, false); }).find("k is 5"),
             std::string::npos);
 }
 

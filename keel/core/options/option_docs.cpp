@@ -54,7 +54,12 @@ std::string alias_rows(const OptionTable& table) {
 std::string refusal_rows(const OptionTable& table) {
   std::string text;
   for (const Refusal& refusal : table.refusals()) {
-    text += row({code(refusal.name), cell(refusal.source), cell(refusal.reason)});
+    std::vector<std::string> harmless;
+    for (const Json& value : refusal.harmless) harmless.push_back(code(yaml_inline(value)));
+    text +=
+        row({code(refusal.name), cell(refusal.source),
+             cell(refusal.reason) +
+                 (harmless.empty() ? "" : " (" + joined(harmless, ", ") + ", which changes nothing, is accepted)")});
   }
   return text;
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -76,7 +77,10 @@ class Loader {
     if (const Option* option = table_.find(path)) return static_cast<void>(assign(*option, path, value, ""));
     const bool empty_section = is_prefix && value.is_null();  // every key is commented out
     if (known_set_.contains(path) && !empty_section) return use_alias(path, value);
-    if (const Refusal* refused = refusal(path)) return complain(path, refused->reason, refused->source);
+    if (const Refusal* refused = refusal(path)) {
+      if (!refused->allows(value)) complain(path, refused->reason, refused->source);
+      return;
+    }
     if (!is_prefix) return unknown(path, value);
     if (!empty_section) {
       complain(path, "got " + shown(value) + ", wanted a section with keys " + joined(leaves_in(path)));
@@ -159,7 +163,9 @@ class Loader {
       ++unlisted_;
       return;
     }
-    errors_.push_back(subject(path) + (source.empty() ? "" : " (" + source + ")") + ": " + text);
+    const std::string error = subject(path) + (source.empty() ? "" : " (" + source + ")") + ": " + text;
+    const bool is_told = std::find(errors_.begin(), errors_.end(), error) != errors_.end();  // of a name's other target
+    if (!is_told) errors_.push_back(error);
   }
 
   void unknown(const std::string& path, const Json& value) {
@@ -179,7 +185,9 @@ class Loader {
     if (const std::string alias = alias_ending_in(leaf_of(path)); !alias.empty()) return alias;
     std::vector<std::string> leaves;
     for (const Alias& alias : table_.aliases()) leaves.push_back(leaf_of(alias.name));
-    if (const auto near = nearest_name(leaf_of(path), leaves)) return alias_ending_in(*near);
+    constexpr size_t kGuessable = 3;  // any two single letters are one slip apart
+    if (leaf_of(path).size() >= kGuessable)
+      if (const auto near = nearest_name(leaf_of(path), leaves)) return alias_ending_in(*near);
     if (const auto near = nearest_name(path, known_)) return "did you mean " + *near + "?";
     if (!section.empty()) return "keys of " + section + " are " + joined(leaves_in(section));
     std::vector<std::string> sections;
@@ -214,6 +222,9 @@ class Loader {
 
   std::vector<std::string> leaves_in(const std::string& section) const {
     std::vector<std::string> leaves = paths_in(section);
+    const bool all_refused = leaves.empty();  // a section of another program's
+    for (const Refusal& refusal : table_.refusals())
+      if (all_refused && parent_of(refusal.name) == section) leaves.push_back(refusal.name);
     for (std::string& path : leaves) path = leaf_of(path);
     return leaves;
   }

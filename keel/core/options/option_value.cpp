@@ -1,5 +1,6 @@
 #include "keel/core/options/option_value.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "keel/core/nearest.h"
 #include "keel/core/options/yaml_text.h"
+#include "keel/core/strings.h"
 
 namespace keel {
 namespace {
@@ -68,6 +70,20 @@ std::string wanted(const Limits& limits) {
   }
 }
 
+/// What someone meant who wrote one value for a list: a text with commas is several.
+Json as_list(const Json& value) {
+  if (!value.is_string()) return Json::array({value});
+  Json list = Json::array();
+  const std::string& text = value.get_ref<const std::string&>();
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (const std::string_view part = trimmed(std::string_view(text).substr(begin, end - begin)); !part.empty())
+      list.push_back(part);
+    begin = end + 1;
+  }
+  return list.empty() ? Json::array({value}) : list;
+}
+
 /// What to do about a value of the wrong type, where there is something simple to do.
 template <class T>
 std::string way_out(const Json& value, const Limits& limits) {
@@ -75,7 +91,7 @@ std::string way_out(const Json& value, const Limits& limits) {
   if constexpr (kIsOptional<T>) {
     return way_out<Element<T>>(value, limits);
   } else if constexpr (kIsList<T>) {
-    return value.is_array() ? "" : "; write " + yaml_inline(Json::array({value}));
+    return value.is_array() ? "" : "; write " + yaml_inline(as_list(value));
   } else if constexpr (kIsString<T>) {
     if (!value.is_string()) return value.is_array() ? "" : "; put it in quotes";
     const auto choice = nearest_name(value.get_ref<const std::string&>(), limits.choices());

@@ -37,8 +37,17 @@ void OptionTable::alias(std::string name, std::string target, std::string source
       {std::move(name), std::move(target), std::move(source), std::move(converter), std::move(conversion)});
 }
 
-void OptionTable::refuse(std::string name, std::string source, std::string reason) {
-  refusals_.push_back({std::move(name), std::move(source), std::move(reason)});
+void OptionTable::refuse(std::string name, std::string source, std::string reason, std::vector<Json> harmless) {
+  refusals_.push_back({std::move(name), std::move(source), std::move(reason), std::move(harmless)});
+}
+
+bool Refusal::allows(const Json& value) const {
+  return std::any_of(harmless.begin(), harmless.end(), [&](const Json& one) {
+    if (!one.is_object() || !value.is_object()) return one == value;
+    return std::ranges::all_of(one.items(), [&](const auto& entry) {
+      return value.contains(entry.key()) && value[entry.key()] == entry.value();
+    });
+  });
 }
 
 const Option* OptionTable::find(std::string_view path) const {

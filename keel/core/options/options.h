@@ -46,6 +46,10 @@ struct Refusal {
   std::string name;
   std::string source;
   std::string reason;
+  std::vector<Json> harmless = {};  // values that change nothing, and are accepted
+
+  /// Whether a value is one of those; of a section, whether it has the keys of one.
+  bool allows(const Json& value) const;
 };
 
 /// One table from which options are read, checked, explained and written down. A struct of options describes itself:
@@ -80,8 +84,9 @@ class OptionTable {
   void alias(std::string name, std::string target, std::string source, AliasConverter converter = nullptr,
              std::string conversion = "");
 
-  /// Refuses another program's name (and everything below it) with a reason that says what to do instead.
-  void refuse(std::string name, std::string source, std::string reason);
+  /// Refuses another program's name (and everything below it) with a reason that says what to do instead; a value that
+  /// changes nothing is accepted. Without a source it is a name that people try.
+  void refuse(std::string name, std::string source, std::string reason, std::vector<Json> harmless = {});
 
   /// Assigns what the tree says and returns notes to print, one for each alias used. All mistakes are thrown together
   /// as one Error; the structs are then half assigned and of no use.

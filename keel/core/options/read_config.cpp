@@ -134,7 +134,9 @@ ConfigTree read_config(const std::filesystem::path& path) {
   const std::string name = path.string();
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    fail(ExitCode::kBadConfiguration, name, ": is a folder; give a configuration file");
+    const bool is_run = std::filesystem::exists(path / "config.yaml", ignored);
+    fail(ExitCode::kBadConfiguration, name, ": is a folder; give a configuration file",
+         is_run ? ": this run's is " + (path / "config.yaml").string() : "");
   }
   if (std::filesystem::is_other(std::filesystem::status(path, ignored)))
     fail(ExitCode::kBadConfiguration, name, ": is a pipe or a device; give a configuration file");

@@ -33,6 +33,7 @@ std::string facts_of(const RunData& run) {
   add("task", setting(run, "task.name"));
   add("data", setting(run, "data.files"));
   add("reward", setting(run, "reward.functions"));
+  add("weights", setting(run, "reward.weights"));
   add("model", setting(run, "model.path"));
   add("family", setting(run, "model.type"));
   add("layers", setting(run, "model.layers"));
@@ -74,8 +75,9 @@ std::string configuration(const RunData& run, bool named) {
 }
 
 std::string one_run(const RunData& run) {
-  return headline_tiles(run) + chart_sections({run}) + samples_section(run, 8, true) + numbers_table(run) +
-         configuration(run, false);
+  const bool started = summarize(run).rl_steps > 0;
+  return headline_tiles(run) + (started ? "" : "<p class=\"note\">The run has made no RL step.</p>") +
+         chart_sections({run}) + samples_section(run, 8, true) + numbers_table(run) + configuration(run, false);
 }
 
 std::string several_runs(const std::vector<RunData>& runs) {

@@ -167,6 +167,13 @@ std::string note_on(size_t window) {
          " steps. Faint: each step.</p>";
 }
 
+/// What is taken off a run's steps, which count those of its warm-up too: runs side by side begin with RL at 0.
+double first_step_of(const RunData& run, size_t runs, std::string_view phase) {
+  if (runs == 1 || phase != "rl") return 0;
+  const auto first = std::ranges::find(run.metrics, "rl", &MetricRow::phase);
+  return first == run.metrics.end() ? 0 : static_cast<double>(first->step - 1);
+}
+
 /// Curves of one metric, a colour per run.
 std::vector<ChartLine> lines_of(const std::vector<RunData>& runs, std::string_view phase, std::string_view key,
                                 const std::string& name) {
@@ -174,6 +181,7 @@ std::vector<ChartLine> lines_of(const std::vector<RunData>& runs, std::string_vi
   for (size_t i = 0; i < runs.size(); ++i) {
     std::vector<ChartPoint> points = metric_curve(runs[i], phase, key);
     if (points.empty()) continue;
+    for (ChartPoint& point : points) point.x -= first_step_of(runs[i], runs.size(), phase);
     lines.push_back({runs.size() == 1 ? name : runs[i].name, std::move(points), static_cast<int>(i)});
   }
   return lines;
@@ -231,7 +239,8 @@ std::vector<ChartMark> eval_marks(const std::vector<RunData>& runs) {
       const EvalPoint& eval = summary.evals[k];
       if (k * kMaxMarks / count == (k + 1) * kMaxMarks / count && k != 0 && k + 1 != count) continue;
       const bool named = runs.size() == 1 && (k == 0 || k + 1 == count);
-      marks.push_back({static_cast<double>(eval.step), eval.mean, eval.low, eval.high, named ? format_mean(eval) : "",
+      const double step = static_cast<double>(eval.step) - first_step_of(runs[i], runs.size(), "rl");
+      marks.push_back({step, eval.mean, eval.low, eval.high, named ? format_mean(eval) : "",
                        runs.size() == 1 ? 1 : static_cast<int>(i), k == 0 && count > 1});
     }
   }
@@ -320,8 +329,9 @@ std::string chart_sections(const std::vector<RunData>& runs) {
   const std::string supervised = draw(sft, runs, Size::kWide);
   std::string out;
   if (!rl.empty())
-    out += "<section><h2>Reinforcement learning</h2>" + note_on(window_of(runs, "rl")) + "<div class=\"charts\">" + rl +
-           "</div></section>";
+    out += "<section><h2>Reinforcement learning</h2>" + note_on(window_of(runs, "rl")) +
+           (runs.size() > 1 ? "<p class=\"note\">Steps are those of RL; a warm-up before it is not counted.</p>" : "") +
+           "<div class=\"charts\">" + rl + "</div></section>";
   if (!supervised.empty())
     out += "<section><h2>Supervised fine-tuning</h2>" + note_on(window_of(runs, "sft")) + "<div class=\"charts\">" +
            supervised + "</div></section>";

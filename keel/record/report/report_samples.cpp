@@ -194,6 +194,7 @@ std::string samples_section(const RunData& run, size_t most, bool open) {
     (sample.phase == "eval" ? evals : sample.tokens.empty() ? plain : with_tokens).push_back(&sample);
   }
   const std::vector<const Sample*> trained = choose(with_tokens.empty() ? plain : with_tokens, most);
+  std::erase_if(evals, [last = evals.empty() ? 0 : evals.back()->step](const Sample* s) { return s->step != last; });
   const size_t last_evals = std::min<size_t>(evals.size(), (most + 1) / 2);
   const std::vector<const Sample*> evaluated(evals.end() - static_cast<long>(last_evals), evals.end());
   if (trained.empty() && evaluated.empty()) return "";

@@ -185,6 +185,37 @@ Settings configured(const RunData& run) {
 
 Settings settings_of(const RunData& run) { return run.used.empty() ? configured(run) : run.used; }
 
+/// What runs must have in common for their evaluations to be compared: the measure, and what it was measured on.
+std::string evaluated_on(const RunData& run, const EvalPoint& eval) {
+  std::string text = eval.name() + std::string(" ") + std::to_string(eval.count);
+  for (const auto& [path, value] : settings_of(run)) {
+    const bool of_rewards = path.starts_with("reward.") && !eval.is_accuracy;
+    if (path.starts_with("task.") || path.starts_with("data.") || (path.starts_with("eval.") && path != "eval.every") ||
+        of_rewards)
+      text += "\n" + path + " " + value;
+  }
+  return text;
+}
+
+/// The last ten steps, or as many as there are.
+std::string last_steps(int64_t steps) { return steps >= 10 ? "last ten steps" : "mean of all steps"; }
+
+/// Values that differ, short enough for a table: where they are long, without what all of them begin with.
+std::vector<std::string> cut_to_the_difference(std::vector<std::string> values) {
+  constexpr size_t kLongest = 80, kBefore = 24;
+  size_t longest = 0, same = values[0].size();
+  for (const std::string& value : values) {
+    longest = std::max(longest, value.size());
+    const auto [here, there] = std::mismatch(value.begin(), value.end(), values[0].begin(), values[0].end());
+    same = std::min(same, static_cast<size_t>(here - value.begin()));
+  }
+  if (longest <= kLongest || same <= kBefore) return values;
+  size_t from = same - kBefore;
+  while ((static_cast<unsigned char>(values[0][from]) & 0xC0) == 0x80) --from;  // not in the middle of a character
+  for (std::string& value : values) value = "… " + value.substr(from);
+  return values;
+}
+
 }  // namespace
 
 std::string format_mean(const EvalPoint& eval) {
@@ -208,6 +239,8 @@ std::string format_percent(double share) {
 }
 
 std::string format_signed(double value) {
+  constexpr double kRounding = 1e-12;  // of a mean that is 0
+  if (std::fabs(value) < kRounding) value = 0;
   const std::string size = format_number(std::fabs(value));
   return value > 0 ? "+" + size : value < 0 ? "−" + size : size;
 }
@@ -240,9 +273,9 @@ std::string headline_tiles(const RunData& run) {
   const RunSummary summary = summarize(run);
   std::string out = evaluation_tile(summary);
   if (drawable(summary.best_reward)) {
-    out += tile(
-        "Best reward", format_number(summary.best_reward),
-        "at step " + format_count(summary.best_reward_step) + "; last ten steps " + format_number(summary.last_reward));
+    out += tile("Best reward", format_number(summary.best_reward),
+                "at step " + format_count(summary.best_reward_step) + "; " + last_steps(summary.rl_steps) + " " +
+                    format_number(summary.last_reward));
   }
   if (drawable(summary.masked))
     out += tile("Blocked tokens", format_percent(summary.masked), "by the trust region, mean over steps");
@@ -271,15 +304,15 @@ std::string comparison_table(const std::vector<RunData>& runs) {
       header_row({"Run", "Held-out " + measure + ", before", "after", "95 % interval", "Best reward", "Reward, last 10",
                   "Blocked", "Mean |π&nbsp;−&nbsp;μ|", "Entropy, last 10", "Tokens/s", "Time"}) +
       "<tbody>";
-  double best = -std::numeric_limits<double>::infinity();
-  for (const RunData& run : runs) {
-    const RunSummary summary = summarize(run);
-    if (summary.after) best = std::max(best, summary.after->mean);
-  }
+  std::map<std::string, std::vector<double>> rivals;  // by what they were evaluated on
+  for (const RunData& run : runs)
+    if (const RunSummary summary = summarize(run); summary.after)
+      rivals[evaluated_on(run, *summary.after)].push_back(summary.after->mean);
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunSummary s = summarize(runs[i]);
     const std::string after = s.after ? format_mean(*s.after) : "–";
-    const bool is_best = s.after && s.after->mean == best;
+    const auto means = s.after ? rivals[evaluated_on(runs[i], *s.after)] : std::vector<double>();
+    const bool is_best = means.size() > 1 && s.after->mean == *std::max_element(means.begin(), means.end());
     out += body_row(
         "<i class=\"key s" + std::to_string(i % 7) + "\"></i>" + escape_foreign(runs[i].name),
         {s.before ? format_mean(*s.before) : "–", is_best ? "<b>" + after + "</b>" : after,
@@ -289,7 +322,7 @@ std::string comparison_table(const std::vector<RunData>& runs) {
          s.seconds > 0 ? format_duration(s.seconds) : "–"});
   }
   return out + "</tbody></table></div><p class=\"note\">Bold: the highest held-out " + measure +
-         ". The intervals cover the choice of "
+         " among runs that were evaluated on the same problems in the same way. The intervals cover the choice of "
          "evaluation problems, not the seed of the run.</p></section>";
 }
 
@@ -310,9 +343,11 @@ std::string differing_settings(const std::vector<RunData>& runs) {
     std::set<std::string> different;
     for (const auto& of_run : settings) {
       const auto found = of_run.find(path);
-      cells.push_back(found == of_run.end() ? "–" : escape_foreign(shorten(found->second, 80)));
+      cells.push_back(found == of_run.end() || found->second.empty() ? "–" : found->second);
       different.insert(found == of_run.end() ? "" : found->second);
     }
+    cells = cut_to_the_difference(cells);
+    for (std::string& cell : cells) cell = escape_foreign(shorten(cell, 160));
     const bool is_name = path == "run.name" || path == "run.dir";
     if (different.size() > 1 && !is_name) rows += body_row("<code>" + escape_foreign(path) + "</code>", cells);
   }

@@ -2,6 +2,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
 #include "keel/train/checkpoint/checkpoint.h"
 
 namespace keel {
@@ -48,6 +49,20 @@ std::string adapter_named(const std::string& name, Console* console) {
   if (checkpoint != name)
     fail(ExitCode::kBadInput, name, " is a run that has no adapter: it trained all weights; name it as the model");
   return name;
+}
+
+void refuse_adapter_twice(const std::string& model, const std::string& adapter, const std::string& setting) {
+  const fs::path merged = adapter_folder(model) / kAdapterConfig;
+  if (!there_is(merged)) return;
+  const auto base_of = [](const fs::path& config) {
+    return read_json_file(config).value("base_model_name_or_path", Json());
+  };
+  const Json base = base_of(merged);
+  if (base != base_of(fs::path(adapter) / kAdapterConfig)) return;
+  fail(ExitCode::kBadConfiguration, setting, " is ", adapter, ", but the weights of ", model,
+       ", a checkpoint of a run that trained an adapter on ", base.is_string() ? base.get<std::string>() : "its base",
+       ", have that adapter in them already: it would count twice; remove ", setting,
+       ", or name that base as the model");
 }
 
 bool is_checkpoint_of(const std::string& model, const std::string& run) {

@@ -1,5 +1,6 @@
 #include "keel/core/error.h"
 #include "keel/train/config/config.h"
+#include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
 
 namespace keel {
@@ -81,13 +82,15 @@ Json never_below_zero(const Json& value, const ConfigTree&, const OptionTable&) 
   return value == -1 ? Json(0) : value;
 }
 
-/// verl names a file and a function apart.
-Json custom_reward(const Json& value, const ConfigTree& tree, const OptionTable&) {
-  if (!value.is_string() || value.get<std::string>().empty()) return kSetsNothing;  // verl's default: none
-  const Json* function = find_value(tree, "custom_reward_function.name");
-  std::string text = "python:" + value.get<std::string>();
-  if (function != nullptr && function->is_string()) text += ":" + function->get<std::string>();
-  return Json::array({text});
+/// verl names a file and a function apart: the function's name is at `name`.
+AliasConverter custom_reward(std::string name) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable&) -> Json {
+    if (!value.is_string() || value.get<std::string>().empty()) return kSetsNothing;  // verl's default: none
+    const Json* function = find_value(tree, name);
+    std::string text = "python:" + value.get<std::string>();
+    if (function != nullptr && function->is_string()) text += ":" + function->get<std::string>();
+    return Json::array({text});
+  };
 }
 
 /// OpenRLHF's is the address of a server or a Python file.
@@ -99,18 +102,59 @@ Json remote_reward(const Json& value, const ConfigTree&, const OptionTable&) {
        "reward.functions");
 }
 
+/// TRL has an adapter only where it is asked for one, whatever is said about it.
+constexpr const char* kUsePeft = "use_peft";
+
+AliasConverter of_the_adapter(AliasConverter converter = nullptr) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
+    const Json* used = said(tree, kUsePeft);
+    if (used == nullptr)
+      fail(ExitCode::kBadConfiguration, "TRL reads it only where ", kUsePeft,
+           " is true, and its default is false: all ",
+           "weights are trained; set that too, or set lora.rank and the other keys of lora");
+    if (*used == false) return kSetsNothing;
+    return converter ? converter(value, tree, table) : value;
+  };
+}
+
+/// TRL's default of a part of its adapter, which it has unless the part has a value, here or there.
+AliasConverter default_of_adapter(std::string name, std::string ours, Json by_default) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable&) -> Json {
+    if (!value.is_boolean()) fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted true or false");
+    const bool elsewhere = said(tree, name) != nullptr || said(tree, ours) != nullptr ||
+                           said(tree, "lora.adapter") != nullptr;  // which says it itself
+    return !value.get<bool>() || elsewhere ? kSetsNothing : by_default;
+  };
+}
+
+/// A list of names or one, and PEFT's word for every linear layer.
+Json target_modules(const Json& value, const ConfigTree&, const OptionTable&) {
+  const Json list = value.is_array() ? value : Json::array({value});
+  return list == Json::array({"all-linear"}) ? Json(LoraOptions().target_modules) : list;
+}
+
+/// One of two numbers in a list.
+AliasConverter element(size_t place) {
+  return [=](const Json& value, const ConfigTree&, const OptionTable&) -> Json {
+    if (!value.is_array() || value.size() != 2)
+      fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a list of two numbers");
+    return value[place];
+  };
+}
+
+/// verl's false takes the likeliest token, whatever the temperature.
+Json validation_by_sampling(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  constexpr const char* kTemperature = "actor_rollout_ref.rollout.val_kwargs.temperature";
+  if (!value.is_boolean()) fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted true or false");
+  const Json* temperature = said(tree, kTemperature);
+  if (value == false && temperature != nullptr && *temperature != 0)
+    fail(ExitCode::kBadConfiguration, "got false, which is greedy, but ", kTemperature, " is ", temperature->dump(),
+         "; remove one of the two");
+  return value == false && temperature == nullptr ? Json(0) : kSetsNothing;
+}
+
 /// Read with the file it belongs to.
 Json part_of_another(const Json&, const ConfigTree&, const OptionTable&) { return kSetsNothing; }
-
-// Ways out of keys that have no like, where several share one.
-constexpr const char* kNameFunctions =
-    "functions are named in reward.functions: \"python:FILE.py:FUNCTION\" for your own, or a built-in one";
-constexpr const char* kSetSteps = "Keel counts rollout batches; set train.steps";
-constexpr const char* kLoggedAnyway = "every step is in metrics.jsonl of run.dir; remove it";
-constexpr const char* kNoTruncation =
-    "truncated sampling changes the support of mu, so ratios would be biased; remove it";
-constexpr const char* kOneDevice = "a run has one device; set run.device";
-constexpr const char* kSetFolder = "a run is its folder; set run.dir";
 
 }  // namespace
 
@@ -120,10 +164,17 @@ void add_aliases(OptionTable& t) {
   t.alias("seed", "run.seed", "TRL");
   t.alias("model", "model.path", "TRL");
   t.alias("model_name_or_path", "model.path", "TRL");
-  t.alias("lora_r", "lora.rank", "TRL");
-  t.alias("lora_alpha", "lora.alpha", "TRL");
-  t.alias("lora_target_modules", "lora.target_modules", "TRL");
-  t.alias("use_rslora", "lora.rank_stabilized", "TRL");
+  const std::string with_peft = "where use_peft is true; nothing where it is false";
+  t.alias(kUsePeft, "lora.rank", "TRL", default_of_adapter("lora_r", "lora.rank", 16), "true without lora_r is 16");
+  t.alias(kUsePeft, "lora.alpha", "TRL", default_of_adapter("lora_alpha", "lora.alpha", 32),
+          "true without lora_alpha is 32");
+  t.alias(kUsePeft, "lora.target_modules", "TRL",
+          default_of_adapter("lora_target_modules", "lora.target_modules", Json::array({"q_proj", "v_proj"})),
+          "true without lora_target_modules is PEFT's default, q_proj and v_proj");
+  t.alias("lora_r", "lora.rank", "TRL", of_the_adapter(), with_peft);
+  t.alias("lora_alpha", "lora.alpha", "TRL", of_the_adapter(), with_peft);
+  t.alias("lora_target_modules", "lora.target_modules", "TRL", of_the_adapter(target_modules), with_peft);
+  t.alias("use_rslora", "lora.rank_stabilized", "TRL", of_the_adapter(), with_peft);
   t.alias("learning_rate", "optimizer.lr", "TRL");
   t.alias("adam_beta1", "optimizer.beta1", "TRL");
   t.alias("adam_beta2", "optimizer.beta2", "TRL");
@@ -132,6 +183,7 @@ void add_aliases(OptionTable& t) {
   t.alias("max_grad_norm", "optimizer.max_grad_norm", "TRL");
   t.alias("warmup_steps", "optimizer.warmup_updates", "TRL");
   t.alias("num_generations", "rollout.samples_per_prompt", "TRL");
+  t.alias("num_generations_eval", "eval.samples", "TRL");
   t.alias("max_completion_length", "rollout.max_new_tokens", "TRL");
   t.alias("temperature", "rollout.temperature", "TRL");
   t.alias("generation_batch_size", "train.prompts_per_step", "TRL", completions_to_prompts,
@@ -147,43 +199,6 @@ void add_aliases(OptionTable& t) {
   t.alias("gamma", "critic.gamma", "TRL");
   t.alias("lam", "critic.lambda", "TRL");
   t.alias("vf_coef", "critic.loss_weight", "TRL");
-  t.refuse("kl_coef", "TRL",
-           "TRL's PPO takes the KL off the reward, Keel adds it to the loss; set "
-           "reference.kl_coefficient");
-  t.refuse(
-      "max_steps", "TRL",
-      "TRL counts optimizer updates, Keel counts rollout batches; set train.steps to max_steps divided by the updates "
-      "per batch");
-  t.refuse("save_steps", "TRL", "TRL counts optimizer updates, Keel counts rollout batches; set checkpoint.every");
-  t.refuse("eval_steps", "TRL", "TRL counts optimizer updates, Keel counts rollout batches; set eval.every");
-  t.refuse("per_device_train_batch_size", "TRL",
-           "it bounds memory and, with gradient_accumulation_steps, the size of an update at once; set "
-           "train.tokens_per_batch and train.sequences_per_update");
-  t.refuse("gradient_accumulation_steps", "TRL",
-           "micro-batches are cut by train.tokens_per_batch and change no gradient; set train.sequences_per_update");
-  t.refuse("max_prompt_length", "TRL",
-           "TRL cuts longer prompts, Keel leaves them out and counts them; set data.max_prompt_tokens");
-  t.refuse("reward_funcs", "TRL", kNameFunctions);
-  t.refuse("dataset_name", "TRL",
-           "Keel reads files; name them in data.files, and those to evaluate on in data.eval_files");
-  t.refuse("num_train_epochs", "TRL", kSetSteps);
-  t.refuse("use_vllm", "TRL", "Keel samples itself, rollout.max_sequences completions at once; remove it");
-  t.refuse("bf16", "TRL", "training is in float32, and checkpoint.dtype says what is saved; remove it");
-  t.refuse("logging_steps", "TRL", kLoggedAnyway);
-  t.refuse("use_bias_correction_kl", "TRL",
-           "Keel's KL to the reference is not multiplied by the ratio; remove it (reference.estimator says how it is "
-           "estimated)");
-  t.refuse("off_policy_mask_threshold", "TRL",
-           "the method ds_v32 has this mask; set objective.method=ds_v32 and its delta through objective.parameters");
-  t.refuse(
-      "mask_truncated_completions", "TRL",
-      "completions that were cut off count; what they are worth is the reward's, see overlong in reward.functions");
-  t.refuse("top_entropy_quantile", "TRL", "no method here leaves tokens out by their entropy; remove it");
-  t.refuse(
-      "vllm_importance_sampling_correction", "TRL",
-      "Keel samples with the weights that it trains; objective.method=tis, mis or icepop corrects a rounded sampler");
-  t.refuse("top_p", "TRL", kNoTruncation);
-  t.refuse("top_k", "TRL", kNoTruncation);
 
   // verl
   t.alias("trainer.default_local_dir", "run.dir", "verl");
@@ -193,9 +208,11 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.model.path", "model.path", "verl");
   t.alias("actor_rollout_ref.model.lora_rank", "lora.rank", "verl");
   t.alias("actor_rollout_ref.model.lora_alpha", "lora.alpha", "verl");
-  t.alias("custom_reward_function.path", "reward.functions", "verl", custom_reward, "python:PATH:NAME");
-  t.alias("custom_reward_function.name", "reward.functions", "verl", part_of_another,
-          "see custom_reward_function.path");
+  for (const std::string section :
+       {"custom_reward_function", "reward.custom_reward_function"}) {  // before 0.9, and since
+    t.alias(section + ".path", "reward.functions", "verl", custom_reward(section + ".name"), "python:PATH:NAME");
+    t.alias(section + ".name", "reward.functions", "verl", part_of_another, "see " + section + ".path");
+  }
   t.alias("data.train_files", "data.files", "verl", list_of_names, "one name is a list of one");
   t.alias("data.val_files", "data.eval_files", "verl", list_of_names, "one name is a list of one");
   t.alias("data.max_prompt_length", "data.max_prompt_tokens", "verl");
@@ -207,8 +224,12 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.rollout.val_kwargs.n", "eval.samples", "verl");
   t.alias("actor_rollout_ref.rollout.val_kwargs.temperature", "eval.temperature", "verl");
   t.alias("actor_rollout_ref.rollout.val_kwargs.top_p", "eval.top_p", "verl");
+  t.alias("actor_rollout_ref.rollout.val_kwargs.do_sample", "eval.temperature", "verl", validation_by_sampling,
+          "false is 0, greedy");
   t.alias("actor_rollout_ref.actor.optim.lr", "optimizer.lr", "verl");
   t.alias("actor_rollout_ref.actor.optim.weight_decay", "optimizer.weight_decay", "verl");
+  t.alias("actor_rollout_ref.actor.optim.betas", "optimizer.beta1", "verl", element(0), "the first");
+  t.alias("actor_rollout_ref.actor.optim.betas", "optimizer.beta2", "verl", element(1), "the second");
   t.alias("actor_rollout_ref.actor.grad_clip", "optimizer.max_grad_norm", "verl");
   t.alias("actor_rollout_ref.actor.ppo_epochs", "train.epochs", "verl");
   t.alias("actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update", "verl", prompts_to_completions,
@@ -229,37 +250,6 @@ void add_aliases(OptionTable& t) {
   t.alias("critic.cliprange_value", "critic.value_clip", "verl");
   t.alias("critic.optim.lr", "critic.lr", "verl");
   t.alias("trainer.critic_warmup", "critic.warmup_steps", "verl");
-  t.refuse("reward_fn", "verl", kNameFunctions);
-  t.refuse("reward_model.reward_manager", "verl",
-           "which signature a function has is read off it; set reward.functions");
-  t.refuse("reward_model.enable", "verl",
-           "a reward model is a server; set reward.functions to its address, http://...");
-  t.refuse("trainer.total_epochs", "verl", kSetSteps);
-  t.refuse("trainer.n_gpus_per_node", "verl", kOneDevice);
-  t.refuse("trainer.nnodes", "verl", kOneDevice);
-  t.refuse("trainer.project_name", "verl", kSetFolder);
-  t.refuse("trainer.experiment_name", "verl", kSetFolder);
-  t.refuse("trainer.logger", "verl", kLoggedAnyway);
-  t.refuse("data.val_batch_size", "verl", "set eval.prompts, the number of prompts to evaluate on");
-  t.refuse("data.filter_overlong_prompts", "verl",
-           "prompts that are longer than data.max_prompt_tokens are always left out, and counted; remove it");
-  t.refuse(
-      "algorithm.rollout_correction", "verl",
-      "Keel samples with the weights that it trains; objective.method=tis, mis or icepop corrects a rounded sampler");
-  t.refuse("algorithm.filter_groups", "verl",
-           "groups of equal rewards have no gradient and are counted as reward/zero_std_groups; remove it");
-  t.refuse("actor_rollout_ref.rollout.name", "verl", "Keel samples itself; remove it");
-  t.refuse("actor_rollout_ref.rollout.gpu_memory_utilization", "verl",
-           "memory is bounded by rollout.max_sequences; remove it");
-  t.refuse("actor_rollout_ref.rollout.tensor_model_parallel_size", "verl", kOneDevice);
-  t.refuse("actor_rollout_ref.rollout.top_p", "verl", kNoTruncation);
-  t.refuse("actor_rollout_ref.rollout.top_k", "verl", kNoTruncation);
-  t.refuse("data.truncation", "verl",
-           "Keel never cuts a prompt; one that is longer than data.max_prompt_tokens is left out and counted");
-  t.refuse("actor_rollout_ref.actor.optim.lr_warmup_steps", "verl",
-           "verl counts rollout batches there, Keel counts updates; set optimizer.warmup_updates");
-  t.refuse("actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "verl",
-           "micro-batches are cut by tokens and change no gradient; set train.tokens_per_batch");
 
   // OpenRLHF (its arguments, with _ for -)
   t.alias("pretrain", "model.path", "OpenRLHF");
@@ -274,15 +264,18 @@ void add_aliases(OptionTable& t) {
   t.alias("train_batch_size", "train.sequences_per_update", "OpenRLHF");
   t.alias("actor_learning_rate", "optimizer.lr", "OpenRLHF");
   t.alias("critic_learning_rate", "critic.lr", "OpenRLHF");
+  t.alias("adam_betas", "optimizer.beta1", "OpenRLHF", element(0), "the first");
+  t.alias("adam_betas", "optimizer.beta2", "OpenRLHF", element(1), "the second");
+  t.alias("l2", "optimizer.weight_decay", "OpenRLHF");
+  t.alias("max_norm", "optimizer.max_grad_norm", "OpenRLHF");
+  t.alias("kl_estimator", "reference.estimator", "OpenRLHF");
+  t.alias("eval_temperature", "eval.temperature", "OpenRLHF");
+  t.alias("eval_n_samples_per_prompt", "eval.samples", "OpenRLHF");
   t.alias("lambd", "critic.lambda", "OpenRLHF");
   t.alias("value_clip", "critic.value_clip", "OpenRLHF");
-  t.refuse("prompt_max_len", "OpenRLHF",
-           "set data.max_prompt_tokens: longer prompts are left out and counted, not cut");
-  t.refuse("init_kl_coef", "OpenRLHF",
-           "OpenRLHF takes the KL off the reward, Keel adds it to the loss; set reference.kl_coefficient");
-  t.refuse("max_samples", "OpenRLHF", kSetSteps);
 
   add_objective_aliases(t);
+  add_refusals(t);
 }
 
 }  // namespace keel

@@ -1,7 +1,10 @@
 #include "keel/train/config/config.h"
 
+#include <algorithm>
+
 #include "keel/core/error.h"
 #include "keel/task/task_table.h"
+#include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
 
 namespace keel {
@@ -102,11 +105,24 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
     check_consistency(config);
   } catch (const Error& error) {
     // What contradicts another setting is named first; where it was written, if it was, is known here alone.
-    const std::string message = error.what(), key = message.substr(0, message.find(' '));
+    const std::string message = error.what();
+    std::string key = message.substr(0, message.find(' '));
+    for (const Alias& alias : table.aliases())
+      if (alias.target == key && find_value(tree, key) == nullptr && find_value(tree, alias.name) != nullptr)
+        key = alias.name;
     const std::string place = find_value(tree, key) != nullptr ? place_of(tree, key) : tree.file;
     fail(error.code(), place, place.empty() ? "" : ": ", message);
   }
   return config;
+}
+
+bool is_typed(const ConfigTree& tree, const std::string& option) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  return on_command_line(tree, option) ||
+         std::any_of(table.aliases().begin(), table.aliases().end(),
+                     [&](const Alias& alias) { return alias.target == option && on_command_line(tree, alias.name); });
 }
 
 namespace {

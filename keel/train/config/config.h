@@ -98,11 +98,17 @@ struct Config {
   int64_t updates_per_step() const { return train.epochs * rollouts_per_step() / sequences_per_update(); }
 };
 
-/// The names of TRL's and verl's settings that mean one of ours.
+/// The names of TRL's, verl's and OpenRLHF's settings that mean one of ours.
 void add_aliases(OptionTable& table);
+
+/// Those that mean none of ours, and names that people try: each with the way out.
+void add_refusals(OptionTable& table);
 
 /// Loads and checks a configuration; notes to print (aliases used) are appended to `notes`.
 Config load_config(const ConfigTree& tree, std::vector<std::string>& notes);
+
+/// Whether a setting stands on the command line, under whatever name.
+bool is_typed(const ConfigTree& tree, const std::string& option);
 
 /// Settings that contradict each other are refused (exit code 2).
 void check_consistency(const Config& config);

@@ -6,6 +6,7 @@
 #include "keel/core/strings.h"
 #include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
+#include "keel/train/config/foreign_remarks.h"
 
 namespace keel {
 
@@ -46,9 +47,10 @@ struct ForeignDefault {
   std::string name;
   Json value;
   Names losses = {};
-  std::string ours = {};  // our key for it, which says it as well
-  bool with_gae = false;  // only beside a critic
-  Names instead = {};     // names that, where all of them are there, leave it nothing to say
+  std::string ours = {};       // our key for it, which says it as well
+  bool with_gae = false;       // only beside a critic
+  Names instead = {};          // names that, where all of them are there, leave it nothing to say
+  std::string overrules = {};  // a name that the program lets this default win over
 };
 
 struct Program {
@@ -58,7 +60,6 @@ struct Program {
   std::string advantage;  // its name for the advantages; empty: it always has a critic
   std::string no_critic;  // its word for group advantages
   std::vector<ForeignDefault> defaults;
-  std::string besides = {};  // what it does by default and Keel does not
 };
 
 const Names kVerlAggregated = {"vanilla", "dppo_tv", "dppo_kl", "gspo", "gpg", "cispo", "dro"};
@@ -73,8 +74,8 @@ const std::vector<Program>& programs() {
        .defaults = {{kLossMode, "vanilla"},
                     {kAdvEstimator, "gae", {}, "objective.advantage"},
                     {kLossAggMode, "token-mean", kVerlAggregated, "objective.aggregation"},
-                    {kClipRatioLow, 0.2, kVerlBounded, "objective.delta_low", false, {kClipRatio}},
-                    {kClipRatioHigh, 0.2, kVerlBounded, "objective.delta_high", false, {kClipRatio}},
+                    {kClipRatioLow, 0.2, kVerlBounded, "objective.delta_low", false, {}, kClipRatio},
+                    {kClipRatioHigh, 0.2, kVerlBounded, "objective.delta_high", false, {}, kClipRatio},
                     {kClipRatioC, 3.0, kVerlWithC},
                     {kTauPositive, 1.0, {"sapo"}},
                     {kTauNegative, 1.05, {"sapo"}},
@@ -104,9 +105,7 @@ const std::vector<Program>& programs() {
        .marks = {"num_ppo_epochs", "cliprange", "cliprange_value", "lam", "vf_coef"},
        .advantage = "",
        .no_critic = "",
-       .defaults = {{"objective.method", "ppo_gae"}, {"cliprange", 0.2}},
-       .besides = "TRL also takes 0.05 times the KL to the starting policy off the rewards, Keel does not "
-                  "(reference.kl_coefficient adds one to the loss)"},
+       .defaults = {{"objective.method", "ppo_gae"}, {"cliprange", 0.2}}},
       {.name = "OpenRLHF",
        .loss = "policy_loss_type",
        .marks = {"policy_loss_type", "advantage_estimator", "eps_clip", "eps_clip_low_high", "dual_clip", "pretrain",
@@ -119,9 +118,7 @@ const std::vector<Program>& programs() {
                     {"eps_clip", 0.2, {}, "", false, {"eps_clip_low_high"}},
                     {"gamma", 1.0, {}, "critic.gamma", /*with_gae=*/true},
                     {"lambd", 1.0, {}, "critic.lambda", /*with_gae=*/true},
-                    {"value_clip", 0.5, {}, "critic.value_clip", /*with_gae=*/true}},
-       .besides = "OpenRLHF also takes 0.01 times the KL to the starting policy off the rewards, Keel does not "
-                  "(reference.kl_coefficient adds one to the loss)"}};
+                    {"value_clip", 0.5, {}, "critic.value_clip", /*with_gae=*/true}}}};
   return kPrograms;
 }
 
@@ -143,11 +140,16 @@ bool is_mark(const Program& program, const std::string& name) {
   });
 }
 
+/// Whether a name says whose configuration this is: what is typed beside a file does not.
+bool is_of_the_file(const ConfigTree& tree, const std::string& name) {
+  return (tree.file.empty() || !on_command_line(tree, name)) && said(tree, name) != nullptr;
+}
+
 /// The first name that shows a configuration to be the program's; empty: it is not.
 std::string mark_of(const Program& program, const ConfigTree& tree, const Names& leaves) {
   for (const std::string& name : leaves) {
-    const bool counts = tree.file.empty() || !on_command_line(tree, name) || name == program.loss;
-    if (counts && said(tree, name) != nullptr && is_mark(program, name)) return name;
+    const bool counts = is_of_the_file(tree, name) || (name == program.loss && said(tree, name) != nullptr);
+    if (counts && is_mark(program, name)) return name;
   }
   return "";
 }
@@ -194,7 +196,12 @@ void require_critic(const ConfigTree& tree, const Program& program, const std::s
 }
 
 /// What is filled in stands where the name stands that made us do so.
-void fill_in(ConfigTree& tree, const ForeignDefault& unsaid, const std::string& mark) {
+void fill_in(ConfigTree& tree, const ForeignDefault& unsaid, const Program& program, const std::string& mark) {
+  const Json* overruled = unsaid.overrules.empty() ? nullptr : said(tree, unsaid.overrules);
+  if (overruled != nullptr && *overruled != unsaid.value)
+    fail(ExitCode::kBadConfiguration, place_of(tree, unsaid.overrules), ": ", unsaid.overrules, " is ",
+         overruled->dump(), ", but ", program.name, " lets ", unsaid.name, " win over it, which is ",
+         unsaid.value.dump(), " where it is not set; set ", unsaid.name, " to the bound that you want");
   apply_override(tree, unsaid.name + "=" + unsaid.value.dump());
   const auto line = tree.lines.find(mark);
   tree.lines[unsaid.name] = line == tree.lines.end() ? 0 : line->second;
@@ -219,7 +226,7 @@ bool is_unsaid(const ForeignDefault& entry, const ConfigTree& tree, const Progra
   return entry.losses.empty() || contains(entry.losses, word_at(tree, program.loss));
 }
 
-ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string& mark,
+ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string& mark, const OptionTable& table,
                      std::vector<std::string>& notes) {
   refuse_our_thresholds(tree, program, mark);
   if (tree.value.contains("objective")) forget_nulls(tree.value["objective"]);
@@ -227,17 +234,58 @@ ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string&
   for (const ForeignDefault& entry : program.defaults) {
     if (!is_unsaid(entry, tree, program)) continue;
     if (entry.value == "gae" || entry.value == "ppo_gae") require_critic(tree, program, mark);
-    fill_in(tree, entry, mark);
+    fill_in(tree, entry, program, mark);
     filled.push_back(entry.name + " " + word_of(entry.value));
   }
   if (!filled.empty())
     notes.push_back(mark + " is a name of " + program.name + "'s, whose defaults hold for what is not said of the " +
                     "objective: " + joined(filled) + "; objective.method chooses one of Keel's methods");
-  if (!program.besides.empty()) notes.push_back(program.besides);
-  if (program.name == "TRL" && said(tree, "beta") != nullptr && *said(tree, "beta") != 0)
-    notes.emplace_back(
-        "beta: TRL also multiplies each token's KL by its ratio (use_bias_correction_kl), Keel does not");
+  add_foreign_remarks(program.name, tree, table, notes);
   return tree;
+}
+
+// Whose configuration it is -----------------------------------------------------------------------------------------
+
+struct Owner {
+  const Program* program = nullptr;  // none: it is ours
+  std::string mark;                  // the name that shows it
+};
+
+/// A configuration cannot be two programs'.
+void claim(Owner& owner, const Program& program, const std::string& mark, const ConfigTree& tree) {
+  if (owner.program != nullptr && owner.program != &program)
+    fail(ExitCode::kBadConfiguration, place_of(tree, mark), ": ", mark, " is a name of ", program.name, "'s and ",
+         owner.mark, " (", place_of(tree, owner.mark), ") one of ", owner.program->name,
+         "'s, and their default methods differ; set objective.method (`keel methods` lists them)");
+  if (owner.program == nullptr) owner = {&program, mark};
+}
+
+/// Whether the file has a setting under its name in Keel.
+bool has_ours(const ConfigTree& tree, const OptionTable& table, const Names& leaves) {
+  return std::any_of(leaves.begin(), leaves.end(), [&](const std::string& name) {
+    return is_of_the_file(tree, name) && table.find(name) != nullptr;
+  });
+}
+
+/// Whose names the file has, where none of them is about the objective.
+Owner owner_of_other_names(const ConfigTree& tree, const OptionTable& table, const Names& leaves) {
+  static const Names kShared = {"seed", "temperature", "gamma", "lora_alpha"};  // of several programs
+  Owner owner;
+  std::string shared;
+  for (const std::string& name : leaves) {
+    if (!is_of_the_file(tree, name)) continue;
+    for (const Alias& alias : table.aliases()) {
+      if (alias.name != name || name == "model") continue;  // `model: path` is ours as well
+      if (contains(kShared, name)) shared = name;
+      for (const Program& program : programs())
+        if (program.name == alias.source && !contains(kShared, name)) claim(owner, program, name, tree);
+    }
+  }
+  if (owner.program == nullptr && !shared.empty())
+    fail(ExitCode::kBadConfiguration, place_of(tree, shared), ": ", shared, " is a name that several programs have, ",
+         "and nothing else in the file says whose it is, or which method to train; set objective.method (Keel's ",
+         "default is dppo_tv; `keel methods` lists them)");
+  return owner;
 }
 
 }  // namespace
@@ -248,19 +296,14 @@ ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std:
   add_leaves(tree.value, "", all);
   for (const std::string& name : all)
     if (is_alias(table, name)) leaves.push_back(name);
-  const Program* found = nullptr;
-  std::string mark;
-  for (const Program& program : programs()) {
-    const std::string here = mark_of(program, tree, leaves);
-    if (here.empty() || ours_names_the_method(tree, program.loss)) continue;
-    if (found != nullptr)
-      fail(ExitCode::kBadConfiguration, place_of(tree, here), ": ", here, " is a name of ", program.name, "'s and ",
-           mark, " (", place_of(tree, mark), ") one of ", found->name, "'s, and their default methods differ; set ",
-           "objective.method (`keel methods` lists them)");
-    found = &program;
-    mark = here;
-  }
-  return found == nullptr ? tree : filled_in(std::move(tree), *found, mark, notes);
+  Owner owner;
+  for (const Program& program : programs())
+    if (const std::string mark = mark_of(program, tree, leaves);
+        !mark.empty() && !ours_names_the_method(tree, program.loss))
+      claim(owner, program, mark, tree);
+  if (owner.program == nullptr && said(tree, "objective.method") == nullptr && !has_ours(tree, table, all))
+    owner = owner_of_other_names(tree, table, leaves);
+  return owner.program == nullptr ? tree : filled_in(std::move(tree), *owner.program, owner.mark, table, notes);
 }
 
 }  // namespace keel

@@ -50,7 +50,9 @@ Json verl_aggregation(const Json& value, const ConfigTree& tree, const OptionTab
   if (!ours_names_the_method(tree, kLossMode) && (loss == "sapo" || loss == "geo_mean") &&
       mode != "seq_mean_token_mean")
     fail(ExitCode::kBadConfiguration, "verl's loss_mode ", loss,
-         " always averages as seq-mean-token-mean and never reads this; remove it, or set objective.aggregation");
+         " always averages as seq-mean-token-mean, and verl reads this only for a KL or an entropy beside it, which "
+         "Keel ",
+         "averages as the loss; remove it, or set objective.aggregation");
   return mode;
 }
 

@@ -23,7 +23,7 @@ std::string model_path(const Config& config) { return model_named(config.model.p
 
 }  // namespace
 
-LoadedModel starting_model(const Config& config, at::Device device) {
+void check_model_and_data(const Config& config) {
   if (!config.data.files.empty() && config.model.path.empty())
     fail(ExitCode::kBadConfiguration,
          "data.files is set, but model.path is not: a network made from nothing knows only ",
@@ -31,6 +31,10 @@ LoadedModel starting_model(const Config& config, at::Device device) {
   if (config.data.files.empty() && !config.data.eval_files.empty())
     fail(ExitCode::kBadConfiguration,
          "data.eval_files is set, but data.files, what to train on, is not; `keel eval` needs ", "no data.files");
+}
+
+LoadedModel starting_model(const Config& config, at::Device device) {
+  check_model_and_data(config);
   const std::string path = model_path(config);
   LoadedModel start = [&] {
     if (config.model.random_weights) return load_untrained(path, config.run.seed, device);
@@ -60,7 +64,9 @@ void add_starting_adapter(LoadedModel& base, const Config& config) {
     base.model.add_adapter(lora, config.run.seed);
     base.adapter = to_adapter_json(lora);
   } else {
-    base.adapter = read_adapter(adapter_named(lora.adapter, nullptr), base.model);
+    const std::string adapter = adapter_named(lora.adapter, nullptr);
+    refuse_adapter_twice(model_path(config), adapter, "lora.adapter");
+    base.adapter = read_adapter(adapter, base.model);
   }
   base.adapter["base_model_name_or_path"] = config.model.path;
 }

@@ -5,6 +5,9 @@
 
 namespace keel {
 
+/// Files need a model that can read them, and training needs files to train on.
+void check_model_and_data(const Config& config);
+
 /// What a run starts from: the model that model.path names, with its own tokenizer, or a network made from nothing that
 /// speaks the task's words.
 LoadedModel starting_model(const Config& config, at::Device device);

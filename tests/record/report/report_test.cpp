@@ -329,6 +329,66 @@ TEST(Report, ShowsTheGoldAnswerOnACard) {
   EXPECT_FALSE(has(render_report({run}), "gold answer <code>"));
 }
 
+TEST(Report, ShowsNothingButTheLastEvaluationUnderItsName) {
+  RunData run = small_run("quick");
+  for (const int64_t step : {0, 0, 3, 3}) {
+    Sample sample;
+    sample.phase = "eval";
+    sample.step = step;
+    sample.completion = "at " + std::to_string(step);
+    run.samples.push_back(sample);
+  }
+  const std::string html = render_report({run});
+  EXPECT_EQ(count(html, "evaluation at step 3"), 2u);
+  EXPECT_FALSE(has(html, "evaluation at step 0"));
+}
+
+TEST(Report, ShowsWhereLongSettingsDiffer) {
+  const std::string folder(120, 'a');
+  RunData one = small_run("one"), other = small_run("other");
+  one.used = {{"model.path", "/models/" + folder + "/first"}};
+  other.used = {{"model.path", "/models/" + folder + "/second"}};
+  const std::string html = render_report({one, other});
+  EXPECT_TRUE(has(html, "/first</td>"));
+  EXPECT_TRUE(has(html, "/second</td>"));
+}
+
+TEST(Report, RanksOnlyWhatWasMeasuredAlike) {
+  RunData low = small_run("low"), high = small_run("high"), other = small_run("other"), reward = small_run("reward");
+  high.metrics.back().values["eval/accuracy"] = 0.8;
+  other.metrics.back().values["eval/accuracy"] = 0.95;
+  other.config = "objective:\n  method: dppo_tv\ntask:\n  name: chains\n";
+  for (MetricRow& row : reward.metrics)
+    if (row.values.erase("eval/accuracy") > 0) row.values["eval/reward"] = 2.5;
+  const std::string html = render_report({low, high, other, reward});
+  EXPECT_TRUE(has(html, "<b>80.0 %</b>"));
+  for (const char* alone : {"<b>95.0 %</b>", "<b>2.5</b>", "<b>75.0 %</b>"}) EXPECT_FALSE(has(html, alone)) << alone;
+  EXPECT_TRUE(has(html, "evaluated on the same problems"));
+}
+
+TEST(Report, RunsSideBySideBeginWithRlWhateverCameBefore) {
+  RunData plain = small_run("plain"), warmed = small_run("warmed");
+  for (MetricRow& row : warmed.metrics)
+    if (row.phase != "sft") row.step += 500;
+  const std::string two = render_report({plain, warmed}), alone = render_report({warmed});
+  EXPECT_FALSE(has(two, ">500<"));  // no tick of the axis
+  EXPECT_TRUE(has(two, "Steps are those of RL"));
+  EXPECT_TRUE(has(alone, ">500<") || has(alone, ">501<"));
+}
+
+TEST(Report, OfAFewStepsSpeaksOfNoTenAndOfNoStepSaysSo) {
+  const std::string html = render_report({small_run("quick")});
+  EXPECT_FALSE(has(html, "last ten steps"));
+  EXPECT_TRUE(has(html, "mean of all steps"));
+  EXPECT_TRUE(has(render_report({small_run("long", 12)}), "last ten steps"));
+  EXPECT_FALSE(has(html, "made no RL step"));
+  EXPECT_TRUE(has(render_report({small_run("begun", 0)}), "The run has made no RL step"));
+  RunData run = small_run("quick");
+  run.samples.push_back(token_sample());
+  run.samples.back().advantage = -5.55e-17;
+  EXPECT_TRUE(has(render_report({run}), "advantage <b>0</b>"));
+}
+
 TEST(Report, UsesEveryIdOnce) {
   RunData run = small_run("quick");
   for (MetricRow& row : run.metrics)

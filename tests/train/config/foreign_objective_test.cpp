@@ -60,7 +60,6 @@ const std::vector<Case> kVerl = {
     {{kGrpo, kMode + "vanilla"}, "ppo", "grpo", "token_mean", kVanilla},
     {{"algorithm.adv_estimator=rloo"}, "ppo", "rloo", "token_mean", kVanilla},
     {{"algorithm.adv_estimator=reinforce_plus_plus_baseline"}, "ppo", "reinforce_pp_baseline", "token_mean", kVanilla},
-    {{kGrpo, "actor.clip_ratio=0.1"}, "ppo", "grpo", "token_mean", {{"low", 0.1}, {"high", 0.1}, {"dual", 3}}},
     {{kGrpo, "actor.clip_ratio_low=0.1", "actor.clip_ratio_high=0.28", "actor.clip_ratio_c=10"},
      "ppo",
      "grpo",
@@ -241,8 +240,101 @@ TEST(ForeignObjective, AMethodOfOursKeepsItsOwnNumbers) {
     EXPECT_EQ(objective.method.advantage, "group_mean");
     EXPECT_EQ(numbers_of(objective).at("high"), 0.05);
   }
-  // Names that every program has say nothing about the method.
-  EXPECT_EQ(load({"seed=3", "learning_rate=1e-5", "temperature=0.9"}).config.objective.method, "dppo_tv");
+}
+
+// Names that say nothing about an objective say whose file it is.
+TEST(ForeignObjective, AFileWhollyInAnothersNamesTrainsWhatThatProgramWould) {
+  const std::vector<std::string> trl = {
+      "\"learning_rate\": 1e-5", "\"output_dir\": \"x\"", "\"reward_weights\": [1]",
+      "\"save_total_limit\": 2", "\"warmup_steps\": 3",   "\"max_grad_norm\": 0.5",
+      "\"weight_decay\": 0.1",   "\"adam_beta2\": 0.99",  "\"use_peft\": true, \"lora_r\": 8"};
+  for (const std::string& name : trl) {
+    SCOPED_TRACE(name);
+    const ConfigTree file = parse_config("{" + name + ", \"seed\": 3, \"temperature\": 0.9}", "run.json");
+    const Loaded loaded = load(file, {"train.steps=5"});  // what is typed does not make it ours
+    EXPECT_EQ(loaded.config.objective.method, "dapo");
+    EXPECT_THAT(loaded.notes, testing::Contains(HasSubstr("is a name of TRL's")));
+    EXPECT_EQ(load(file, {"objective.method=dppo_tv"}).config.objective.method, "dppo_tv");
+  }
+  for (const char* verl : {R"({"data": {"train_batch_size": 8}})", R"({"data": {"max_response_length": 8}})",
+                           R"({"trainer": {"total_training_steps": 8}})"})
+    EXPECT_THAT(error_of(2, [&] { load(parse_config(verl, "run.json"), {}); }),
+                testing::AllOf(HasSubstr("verl's default is gae"), HasSubstr("algorithm.adv_estimator=grpo")));
+  for (const char* openrlhf : {R"({"train_batch_size": 8})", R"({"save_path": "x"})"})
+    EXPECT_THAT(error_of(2, [&] { load(parse_config(openrlhf, "run.json"), {}); }),
+                HasSubstr("advantage_estimator=group_norm"));
+}
+
+TEST(ForeignObjective, AFileThatHasOurNamesTooIsOurs) {
+  const char* ours = R"({"learning_rate": 1e-5, "seed": 3, "temperature": 0.9, "train": {"steps": 5}})";
+  EXPECT_EQ(load(parse_config(ours, "run.json"), {}).config.objective.method, "dppo_tv");
+  EXPECT_EQ(load({"seed=3", "train.steps=5"}).config.objective.method, "dppo_tv");
+}
+
+TEST(ForeignObjective, NamesThatManyProgramsHaveDoNotSayWhose) {
+  for (const char* file : {R"({"seed": 3, "temperature": 0.9})", R"({"model": "x", "temperature": 0.9})"})
+    EXPECT_THAT(error_of(2, [&] { load(parse_config(file, "run.json"), {}); }),
+                testing::AllOf(testing::StartsWith("run.json:1: temperature"), HasSubstr("set objective.method")));
+  EXPECT_THAT(error_of(2, [] { load(parse_config(R"({"learning_rate": 1e-5, "save_path": "x"})", "run.json"), {}); }),
+              testing::AllOf(HasSubstr("TRL"), HasSubstr("OpenRLHF"), HasSubstr("set objective.method")));
+  EXPECT_EQ(load(parse_config(R"({"model": "x"})", "run.json"), {}).config.objective.method, "dppo_tv");
+}
+
+// verl's actor.yaml has 0.2 for all three, and core_algos.py reads clip_ratio only where the other two are null.
+TEST(ForeignObjective, AClipRatioThatVerlOverrulesIsRefused) {
+  for (const std::string mode : {"vanilla", "dppo_tv", "cispo"})
+    EXPECT_THAT(refusal_of(verl({kGrpo, kMode + mode, "actor.clip_ratio=0.3"})),
+                testing::AllOf(HasSubstr("clip_ratio is 0.3"), HasSubstr("clip_ratio_low"), HasSubstr("0.2")));
+  EXPECT_THAT(refusal_of(verl({kGrpo, "actor.clip_ratio=0.3", "actor.clip_ratio_high=0.28"})),
+              HasSubstr("set actor_rollout_ref.actor.clip_ratio_low"));
+}
+
+TEST(ForeignObjective, WhereALossIsAveragedOtherwiseItIsTold) {
+  const auto notes = [](const std::vector<std::string>& settings) { return load(settings).notes; };
+  const auto told = [](const char* text) { return testing::Contains(HasSubstr(text)); };
+  // TRL 1.16.0, grpo_trainer.py: the entropy is a mean over tokens whatever the loss.
+  for (const char* loss : {"grpo", "dr_grpo", "sapo", "luspo"})
+    EXPECT_THAT(notes({std::string("loss_type=") + loss, "entropy_coef=0.01"}), told("whatever loss_type is")) << loss;
+  EXPECT_THAT(notes({"loss_type=dapo", "entropy_coef=0.01"}), testing::Not(told("whatever loss_type is")));
+  EXPECT_THAT(notes({"loss_type=grpo"}), testing::Not(told("whatever loss_type is")));
+  // verl 0.9.1, workers/utils/losses.py: KL and entropy by loss_agg_mode, sapo and geo_mean by sequences.
+  const char* by_mode = "averages the KL and the entropy";
+  for (const char* loss : {"sapo", "geo_mean"}) {
+    EXPECT_THAT(notes(verl({kGrpo, kMode + loss, "actor.entropy_coeff=0.01"})), told(by_mode));
+    EXPECT_THAT(notes(verl({kGrpo, kMode + loss, "actor.use_kl_loss=true"})), told(by_mode));
+    EXPECT_THAT(notes(verl({kGrpo, kMode + loss})), testing::Not(told(by_mode)));
+  }
+  EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "sapo", "actor.loss_agg_mode=token-mean"})),
+              HasSubstr("only for a KL or an entropy"));
+  // 0.9.1 was the first to read loss_agg_mode for gspo.
+  EXPECT_THAT(notes(verl({kGrpo, kMode + "gspo"})), told("verl 0.9.1, which is meant here"));
+  EXPECT_THAT(notes(verl({kGrpo, kMode + "gspo", "actor.loss_agg_mode=seq-mean-token-mean"})),
+              testing::Not(told("verl 0.9.1")));
+  EXPECT_THAT(notes(verl({kGrpo, "algorithm.kl_ctrl.kl_coef=0.1"})), told("kl_coef does nothing"));
+}
+
+// verl 0.9.1: actor.yaml, rollout.yaml, legacy_data.yaml; TRL 1.16.0 and transformers: linear; OpenRLHF 0.8.
+TEST(ForeignObjective, DefaultsThatAreNotTakenOverAreToldUnlessTheyAreSaid) {
+  const auto note = [](const std::vector<std::string>& settings) {
+    for (const std::string& text : load(settings).notes)
+      if (text.starts_with("not as ")) return text;
+    return std::string();
+  };
+  const std::string of_verl = note(verl({kGrpo}));
+  for (const char* part :
+       {"optim.weight_decay 0.01 (here: optimizer.weight_decay 0.0)", "rollout.n 1 (",
+        "ppo_mini_batch_size 256 prompts", "val_kwargs.temperature 0, greedy (here: eval.temperature"})
+    EXPECT_THAT(of_verl, HasSubstr(part));
+  const std::string said = note(verl({kGrpo, "rollout.n=4", "eval.temperature=0", "actor.optim.weight_decay=0.01"}));
+  for (const char* part : {"weight_decay", "rollout.n", "temperature"})
+    EXPECT_THAT(said, testing::Not(HasSubstr(part)));
+  EXPECT_THAT(note({"num_generations=4"}), testing::AllOf(HasSubstr("not as TRL would"), HasSubstr("linear")));
+  EXPECT_THAT(note({"num_generations=4", "lr_scheduler_type=constant", "generation_batch_size=8"}), "");
+  EXPECT_THAT(note({"n_samples_per_prompt=4", "advantage_estimator=group_norm"}),
+              testing::AllOf(HasSubstr("cosine"), HasSubstr("0.9, 0.95"), HasSubstr("eval_temperature 0.6"),
+                             HasSubstr("eval_n_samples_per_prompt 4")));
+  EXPECT_THAT(note({"cliprange=0.2", "critic.body=shared"}),
+              testing::AllOf(HasSubstr("num_ppo_epochs 4"), HasSubstr("temperature 0.7")));
 }
 
 TEST(ForeignObjective, NamesOnTheCommandLineDoNotMakeAFileOfOursAnothers) {

@@ -1,0 +1,138 @@
+#include "keel/train/config/foreign_remarks.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "keel/core/strings.h"
+#include "keel/train/config/foreign_names.h"
+
+namespace keel {
+namespace {
+
+// Of the loss -------------------------------------------------------------------------------------------------------
+
+/// Whether one of the names has a value that does something.
+bool is_used(const ConfigTree& tree, const Names& names) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    const Json* value = said(tree, name);
+    return value != nullptr && *value != false && *value != 0;
+  });
+}
+
+struct Remark {
+  std::string program;
+  std::function<bool(const ConfigTree& tree)> holds;
+  std::string text;
+};
+
+const std::vector<Remark>& remarks() {
+  static const Names kByTokens = {"bnpo", "dapo", "cispo", "vespo"};  // TRL's losses that are means over tokens
+  static const Names kBySequences = {"sapo", "geo_mean"};
+  static const std::vector<Remark> kRemarks = {
+      {"TRL",
+       [](const ConfigTree& tree) {
+         return is_used(tree, {"beta"}) && said(tree, "use_bias_correction_kl") == nullptr;
+       },
+       "beta: TRL also multiplies each token's KL by its ratio (use_bias_correction_kl), Keel does not"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         return is_used(tree, {"entropy_coef"}) && !contains(kByTokens, word_at(tree, "loss_type"));
+       },
+       "entropy_coef: TRL takes the mean of the entropy over all tokens whatever loss_type is, Keel averages it as the "
+       "loss does (objective.aggregation); a coefficient of another size may be needed"},
+      {"TRL's PPO", [](const ConfigTree& tree) { return said(tree, "kl_coef") == nullptr; },
+       "TRL also takes 0.05 times the KL to the starting policy off the rewards, Keel does not "
+       "(reference.kl_coefficient adds one to the loss)"},
+      {"verl",
+       [](const ConfigTree& tree) {
+         return contains(kBySequences, word_at(tree, kLossMode)) &&
+                is_used(tree, {"actor_rollout_ref.actor.use_kl_loss", "actor_rollout_ref.actor.entropy_coeff"});
+       },
+       "verl averages the KL and the entropy beside this loss by loss_agg_mode (token-mean where it is not set), Keel "
+       "as the loss itself, which is seq-mean-token-mean"},
+      {"verl",
+       [](const ConfigTree& tree) {
+         return word_at(tree, kLossMode) == "gspo" && word_at(tree, kLossAggMode) != "seq-mean-token-mean";
+       },
+       "loss_mode gspo: verl 0.9.1, which is meant here, averages by loss_agg_mode (token-mean where it is not set); "
+       "verl 0.7.1 to 0.9.0 always average as seq-mean-token-mean: set loss_agg_mode to it for theirs"},
+      {"verl",
+       [](const ConfigTree& tree) {
+         return said(tree, "algorithm.kl_ctrl.kl_coef") != nullptr && !is_used(tree, {"algorithm.use_kl_in_reward"});
+       },
+       "algorithm.kl_ctrl.kl_coef does nothing: verl reads it only where algorithm.use_kl_in_reward is true"},
+      {"OpenRLHF", [](const ConfigTree& tree) { return said(tree, "init_kl_coef") == nullptr; },
+       "OpenRLHF also takes 0.01 times the KL to the starting policy off the rewards, Keel does not "
+       "(reference.kl_coefficient adds one to the loss)"}};
+  return kRemarks;
+}
+
+// Of all else -------------------------------------------------------------------------------------------------------
+
+/// A default of another program's that Keel does not take over.
+struct OtherDefault {
+  std::string program, name, value;
+  std::string ours;            // our setting for it, if there is one
+  std::string otherwise = {};  // what Keel does, where the value of our setting does not say it
+  std::string only_with = {};  // a name that must be in use for it to matter
+};
+
+const std::string kConstantHere = "constant after optimizer.warmup_updates", kOneUpdate = "the whole batch at once";
+
+// verl 0.9.1 (trainer/config), TRL 1.16.0 (GRPOConfig, ModelConfig; PPOConfig of its last version that had one),
+// OpenRLHF 0.8 (cli/train_ppo_ray.py).
+const std::vector<OtherDefault>& other_defaults() {
+  static const std::vector<OtherDefault> kDefaults = {
+      {"verl", "data.train_batch_size", "1024", "train.prompts_per_step"},
+      {"verl", "actor_rollout_ref.rollout.n", "1", "rollout.samples_per_prompt"},
+      {"verl", "actor_rollout_ref.actor.ppo_mini_batch_size", "256 prompts", "train.sequences_per_update", kOneUpdate},
+      {"verl", "actor_rollout_ref.actor.optim.weight_decay", "0.01", "optimizer.weight_decay"},
+      {"verl", "actor_rollout_ref.rollout.val_kwargs.temperature", "0, greedy", "eval.temperature"},
+      {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
+      {"TRL", "generation_batch_size", "8 completions for each GPU", "train.prompts_per_step"},
+      {"TRL", "lora_dropout", "0.05", "", "no dropout", "use_peft"},
+      {"TRL's PPO", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
+      {"TRL's PPO", "learning_rate", "3e-6", "optimizer.lr"},
+      {"TRL's PPO", "num_ppo_epochs", "4", "train.epochs"},
+      {"TRL's PPO", "temperature", "0.7", "rollout.temperature"},
+      {"OpenRLHF", "lr_scheduler", "cosine_with_min_lr after a warm-up of 3 %", "", kConstantHere},
+      {"OpenRLHF", "adam_betas", "0.9, 0.95", "optimizer.beta2"},
+      {"OpenRLHF", "rollout_batch_size", "1024", "train.prompts_per_step"},
+      {"OpenRLHF", "n_samples_per_prompt", "1", "rollout.samples_per_prompt"},
+      {"OpenRLHF", "train_batch_size", "128", "train.sequences_per_update", kOneUpdate},
+      {"OpenRLHF", "eval_temperature", "0.6", "eval.temperature"},
+      {"OpenRLHF", "eval_n_samples_per_prompt", "4", "eval.samples"}};
+  return kDefaults;
+}
+
+/// Whether a configuration says something about a setting of ours, under whatever name.
+bool is_set(const ConfigTree& tree, const OptionTable& table, const std::string& ours) {
+  return said(tree, ours) != nullptr ||
+         std::any_of(table.aliases().begin(), table.aliases().end(),
+                     [&](const Alias& alias) { return alias.target == ours && said(tree, alias.name) != nullptr; });
+}
+
+std::string defaults_not_taken(const std::string& program, const ConfigTree& tree, const OptionTable& table) {
+  Names texts;
+  for (const OtherDefault& entry : other_defaults()) {
+    const bool matters = entry.only_with.empty() || is_used(tree, {entry.only_with});
+    const bool unsaid = said(tree, entry.name) == nullptr && (entry.ours.empty() || !is_set(tree, table, entry.ours));
+    if (entry.program != program || !matters || !unsaid) continue;
+    const std::string here =
+        entry.otherwise.empty() ? entry.ours + " " + word_of(table.get(entry.ours)) : entry.otherwise;
+    texts.push_back(entry.name + " " + entry.value + " (here: " + here + ")");
+  }
+  return joined(texts, "; ");
+}
+
+}  // namespace
+
+void add_foreign_remarks(const std::string& program, const ConfigTree& tree, const OptionTable& table,
+                         std::vector<std::string>& notes) {
+  for (const Remark& remark : remarks())
+    if (remark.program == program && remark.holds(tree)) notes.push_back(remark.text);
+  if (const std::string rest = defaults_not_taken(program, tree, table); !rest.empty())
+    notes.push_back("not as " + program + " would, where nothing is said: " + rest);
+}
+
+}  // namespace keel

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "keel/core/options/config_tree.h"
+#include "keel/core/options/options.h"
+
+namespace keel {
+
+/// Notes what another program would do with a configuration in its names and Keel does not: terms of the loss that are
+/// averaged or weighted otherwise, and the program's defaults outside of the objective, where the configuration leaves
+/// them unsaid.
+void add_foreign_remarks(const std::string& program, const ConfigTree& tree, const OptionTable& table,
+                         std::vector<std::string>& notes);
+
+}  // namespace keel

@@ -1,0 +1,158 @@
+#include "keel/train/config/config.h"
+
+namespace keel {
+namespace {
+
+// Ways out that several names share.
+constexpr const char* kNameFunctions =
+    "functions are named in reward.functions: \"python:FILE.py:FUNCTION\" for your own, or a built-in one";
+constexpr const char* kSetSteps = "Keel counts rollout batches; set train.steps";
+constexpr const char* kLoggedAnyway = "every step is in metrics.jsonl of run.dir; remove it";
+constexpr const char* kNoTruncation =
+    "truncated sampling changes the support of mu, so ratios would be biased; remove it (eval.top_p is that of "
+    "evaluations)";
+constexpr const char* kOneDevice = "a run has one device; set run.device";
+constexpr const char* kSetFolder = "a run is its folder; set run.dir";
+constexpr const char* kConstantRate =
+    "the learning rate is constant after a linear warm-up; remove it, and set optimizer.warmup_updates for the warm-up";
+constexpr const char* kCountUpdates = "Keel counts the updates of the warm-up; set optimizer.warmup_updates";
+constexpr const char* kMicroBatches =
+    "micro-batches are cut by tokens and change no gradient; set train.tokens_per_batch";
+constexpr const char* kCorrections =
+    "Keel samples with the weights that it trains; objective.method=tis, mis or icepop corrects a rounded sampler";
+
+struct Refused {
+  const char* name;
+  const char* reason;
+  std::vector<Json> harmless = {};  // values that change nothing
+};
+
+const std::vector<Refused>& of_trl() {
+  static const std::vector<Refused> kTable = {
+      {"kl_coef", "TRL's PPO takes the KL off the reward, Keel adds it to the loss; set reference.kl_coefficient", {0}},
+      {"max_steps",
+       "TRL counts optimizer updates, Keel counts rollout batches; set train.steps to max_steps divided by the updates "
+       "per batch"},
+      {"save_steps", "TRL counts optimizer updates, Keel counts rollout batches; set checkpoint.every"},
+      {"eval_steps", "TRL counts optimizer updates, Keel counts rollout batches; set eval.every"},
+      {"per_device_train_batch_size",
+       "it bounds memory and, with gradient_accumulation_steps, the size of an update at once; set "
+       "train.tokens_per_batch and train.sequences_per_update"},
+      {"gradient_accumulation_steps",
+       "micro-batches are cut by train.tokens_per_batch and change no gradient; set train.sequences_per_update"},
+      {"max_prompt_length",
+       "TRL cuts longer prompts, Keel leaves them out and counts them; set data.max_prompt_tokens"},
+      {"reward_funcs", kNameFunctions},
+      {"dataset_name", "Keel reads files; name them in data.files, and those to evaluate on in data.eval_files"},
+      {"num_train_epochs", kSetSteps},
+      {"use_vllm", "Keel samples itself, rollout.max_sequences completions at once; remove it", {false}},
+      {"bf16", "training is in float32, and checkpoint.dtype says what is saved; remove it", {false}},
+      {"gradient_checkpointing", "memory is bounded by train.tokens_per_batch; remove it", {false}},
+      {"logging_steps", kLoggedAnyway},
+      {"report_to", kLoggedAnyway, {"none", Json::array()}},
+      {"lr_scheduler_type", kConstantRate, {"constant", "constant_with_warmup"}},
+      {"warmup_ratio", kCountUpdates, {0}},
+      {"lora_dropout", "adapters have no dropout here; set it to 0, or remove it", {0}},
+      {"use_bias_correction_kl",
+       "Keel's KL to the reference is not multiplied by the ratio; remove it (reference.estimator says how it is "
+       "estimated)",
+       {false}},
+      {"off_policy_mask_threshold",
+       "the method ds_v32 has this mask; set objective.method=ds_v32 and its delta through objective.parameters",
+       {nullptr}},
+      {"mask_truncated_completions",
+       "completions that were cut off count; what they are worth is the reward's, see overlong in reward.functions",
+       {false}},
+      {"top_entropy_quantile", "no method here leaves tokens out by their entropy; remove it", {1}},
+      {"vllm_importance_sampling_correction", kCorrections, {false}},
+      {"top_p", kNoTruncation, {1}},
+      {"top_k", kNoTruncation, {0, -1, nullptr}}};
+  return kTable;
+}
+
+const std::vector<Refused>& of_verl() {
+  static const std::vector<Refused> kTable = {
+      {"reward_fn", kNameFunctions},
+      {"reward_model.reward_manager", "which signature a function has is read off it; set reward.functions"},
+      {"reward_model.enable", "a reward model is a server; set reward.functions to its address, http://...", {false}},
+      {"trainer.total_epochs", kSetSteps},
+      {"trainer.n_gpus_per_node", kOneDevice, {1}},
+      {"trainer.nnodes", kOneDevice, {1}},
+      {"trainer.project_name", kSetFolder},
+      {"trainer.experiment_name", kSetFolder},
+      {"trainer.logger", kLoggedAnyway},
+      {"data.val_batch_size", "set eval.prompts, the number of prompts to evaluate on", {nullptr}},
+      {"data.filter_overlong_prompts",
+       "prompts that are longer than data.max_prompt_tokens are always left out, and counted; remove it",
+       {true}},
+      {"data.truncation",
+       "Keel never cuts a prompt; one that is longer than data.max_prompt_tokens is left out and counted; remove it"},
+      {"algorithm.rollout_correction", kCorrections},
+      {"algorithm.filter_groups",
+       "groups of equal rewards have no gradient and are counted as reward/zero_std_groups; remove it",
+       {Json::object({{"enable", false}})}},
+      {"actor_rollout_ref.rollout.name", "Keel samples itself; remove it"},
+      {"actor_rollout_ref.rollout.gpu_memory_utilization", "memory is bounded by rollout.max_sequences; remove it"},
+      {"actor_rollout_ref.rollout.tensor_model_parallel_size", kOneDevice, {1}},
+      {"actor_rollout_ref.rollout.top_p", kNoTruncation, {1}},
+      {"actor_rollout_ref.rollout.top_k", kNoTruncation, {-1, 0}},
+      {"actor_rollout_ref.rollout.val_kwargs.top_k",
+       "evaluations are cut by eval.top_p and by no number of tokens; remove it",
+       {-1, 0}},
+      {"actor_rollout_ref.actor.optim.lr_warmup_steps",
+       "verl counts rollout batches there, Keel counts updates; set optimizer.warmup_updates",
+       {-1, 0}},
+      {"actor_rollout_ref.actor.optim.lr_warmup_steps_ratio", kCountUpdates, {0}},
+      {"actor_rollout_ref.actor.optim.lr_scheduler_type", kConstantRate, {"constant"}},
+      {"actor_rollout_ref.actor.ppo_micro_batch_size", kMicroBatches, {nullptr}},
+      {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", kMicroBatches, {nullptr}},
+      {"critic.model.path",
+       "a critic starts as a copy of the policy, or reads the policy's states (critic.body); remove "
+       "it"}};
+  return kTable;
+}
+
+const std::vector<Refused>& of_openrlhf() {
+  static const std::vector<Refused> kTable = {
+      {"prompt_max_len", "set data.max_prompt_tokens: longer prompts are left out and counted, not cut"},
+      {"init_kl_coef",
+       "OpenRLHF takes the KL off the reward, Keel adds it to the loss; set reference.kl_coefficient",
+       {0}},
+      {"max_samples", kSetSteps},
+      {"micro_train_batch_size", kMicroBatches},
+      {"micro_rollout_batch_size", "completions are sampled rollout.max_sequences at once; set that"},
+      {"lr_scheduler", kConstantRate, {"constant", "constant_with_warmup"}},
+      {"lr_warmup_ratio", kCountUpdates, {0}}};
+  return kTable;
+}
+
+/// Names that people try, after what they know.
+const std::vector<Refused>& of_nobody() {
+  static const std::vector<Refused> kTable = {
+      {"batch_size",
+       "set train.prompts_per_step, the prompts of a batch, and train.sequences_per_update, the completions of an "
+       "update"},
+      {"rollout.batch_size", "set train.prompts_per_step, the prompts of a batch"},
+      {"max_tokens", "set rollout.max_new_tokens, the longest completion"},
+      {"data.train", "set data.files, the files to train on"},
+      {"lora.r", "set lora.rank"},
+      {"lora.dropout", "adapters have no dropout here; set it to 0, or remove it", {0}},
+      {"eval.n", "set eval.samples, the completions for each prompt"},
+      {"rollout.top_p", kNoTruncation, {1}},
+      {"rollout.top_k", kNoTruncation, {-1, 0}}};
+  return kTable;
+}
+
+}  // namespace
+
+void add_refusals(OptionTable& table) {
+  const auto add = [&](const char* source, const std::vector<Refused>& rows) {
+    for (const Refused& row : rows) table.refuse(row.name, source, row.reason, row.harmless);
+  };
+  add("TRL", of_trl());
+  add("verl", of_verl());
+  add("OpenRLHF", of_openrlhf());
+  add("", of_nobody());
+}
+
+}  // namespace keel

@@ -146,9 +146,9 @@ class RunAsModel(support.Test):
             self.assertEqual(self.generate(self.newest, "--adapter", place).stdout, samples)
         # The checkpoint's own weights have the adapter in them.
         self.assertEqual(self.generate(first).stdout, samples)
-        twice = keel("generate", "--model", first, "--adapter", first, "--prompt", "<bos> 1 =")
+        twice = keel("generate", "--model", adapter.parent, "--adapter", adapter, "--prompt", "<bos> 1 =")
         self.assert_refused(twice, 2, "--adapter", "it would count twice", str(self.newest), "remove --adapter")
-        twice = keel("train", config, f"run.dir={self.folder / 'twice'}", f"model.path={first}", f"lora.adapter={adapter}")
+        twice = keel("train", config, f"run.dir={self.folder / 'twice'}", f"model.path={adapter.parent}", f"lora.adapter={adapter}")
         self.assert_refused(twice, 2, "lora.adapter", "it would count twice", "remove lora.adapter")
 
         def evaluate(*arguments):

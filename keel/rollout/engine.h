@@ -50,7 +50,8 @@ using OnGroup = std::function<void(std::span<Rollout> group)>;
 /// noise depends on the seed, that id and the position alone.
 class RolloutEngine {
  public:
-  RolloutEngine(CausalLm weights, const Tokenizer& tokenizer) : model_(std::move(weights)), tokenizer_(tokenizer) {}
+  RolloutEngine(const CausalLm& weights, const Tokenizer& tokenizer)
+      : model_(weights.for_sampling()), tokenizer_(tokenizer) {}
 
   /// Rollouts in the order of the prompts, samples_per_prompt each.
   std::vector<Rollout> generate(std::span<const Prompt> prompts, const SamplingRequest& request,

@@ -226,7 +226,9 @@ Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const At
   return norm(x, final_norm_);
 }
 
-Tensor CausalLm::raw_logits(const Tensor& hidden) const { return at::linear(hidden, head()).to(at::kFloat); }
+Tensor CausalLm::raw_logits(const Tensor& hidden) const {
+  return head_panels_.defined() ? head_panels_(hidden) : at::linear(hidden, head()).to(at::kFloat);
+}
 
 const Tensor& CausalLm::head() const { return config_.tie_word_embeddings ? embedding_ : head_; }
 
@@ -332,6 +334,14 @@ CausalLm CausalLm::frozen() const {
 CausalLm CausalLm::merged() const {
   if (adapter().empty()) return *this;
   return with_linear_weights([](const Tensor& weight) { return weight; });
+}
+
+CausalLm CausalLm::for_sampling() const {
+  CausalLm copy = merged();
+  if (!device().is_cpu()) return copy;
+  copy.visit_linears([](const std::string&, Linear& layer) { layer.panels = PanelWeight(layer.weight); });
+  copy.head_panels_ = PanelWeight(head());
+  return copy;
 }
 
 }  // namespace keel

@@ -86,6 +86,10 @@ class CausalLm {
   /// The same network without adapters: their products are added to the weights. Itself where there are none.
   CausalLm merged() const;
 
+  /// The same network as it is now, for sampling alone: adapters merged and, on a CPU, the linear weights laid out for
+  /// few rows at a time.
+  CausalLm for_sampling() const;
+
   /// The same network with its adapter off; the weights are shared.
   CausalLm without_adapter() const;
 
@@ -117,6 +121,7 @@ class CausalLm {
   ModelConfig config_;
   Tensor embedding_, final_norm_, head_;
   std::vector<Block> blocks_;
+  PanelWeight head_panels_;  // of the head, where the network only samples
   Tensor frequencies_, sliding_frequencies_;  // [D / 2] of the rotary embedding; the latter where it differs
 };
 

@@ -5,6 +5,7 @@
 namespace keel {
 
 Tensor Linear::operator()(const Tensor& x) const {
+  if (panels.defined()) return bias.defined() ? panels(x).add_(bias) : panels(x);
   const Tensor y = bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
   return lora_a.defined() ? y + at::linear(at::linear(x, lora_a), lora_b) * lora_scale : y;
 }

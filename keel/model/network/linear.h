@@ -1,6 +1,7 @@
 #pragma once
 
 #include "keel/core/tensor/tensor.h"
+#include "keel/ops/panel_linear.h"
 
 namespace keel {
 
@@ -15,6 +16,7 @@ struct Linear {
   Tensor weight, bias;    // [out, in], [out] or undefined
   Tensor lora_a, lora_b;  // [rank, in], [out, rank]; undefined: no adapter
   double lora_scale = 0;
+  PanelWeight panels = {};  // the weight again where it only samples, on a CPU
 
   Tensor operator()(const Tensor& x) const;
   /// W + scale B A.

@@ -95,9 +95,9 @@ uint32_t base_checksum(const CausalLm& model) {
 
 void require_memory(const ModelConfig& shape, const Config& config) {
   constexpr double kGiB = 1 << 30;
-  // Weight, gradient, two moments, of which an adapter needs the last three for itself alone; the same of a critic's
-  // own body; the reference's weight, which an adapter shares with its base.
-  const double floats_per_parameter = (config.lora.used() ? 1 : 4) + (config.critic.own_body() ? 4 : 0) +
+  // Weight, gradient, two moments, of which an adapter needs the last three for itself alone; the weight again, as the
+  // sampler has it; the first four of a critic's own body; the reference's weight, which an adapter shares with its base.
+  const double floats_per_parameter = (config.lora.used() ? 1 : 4) + 1 + (config.critic.own_body() ? 4 : 0) +
                                       (config.reference.kl_coefficient > 0 && !config.lora.used() ? 1 : 0);
   const double parameters = static_cast<double>(shape.parameter_count());
   const double wanted = sizeof(float) * floats_per_parameter * parameters;

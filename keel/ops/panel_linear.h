@@ -1,0 +1,23 @@
+#pragma once
+
+#include "keel/core/tensor/tensor.h"
+
+namespace keel {
+
+/// The weight [out, in] of a linear layer, laid out for products with few rows at a time; a copy, so it knows nothing of
+/// later updates. For float32 on a CPU. A row's product has the same bits whatever other rows there are.
+class PanelWeight {
+ public:
+  PanelWeight() = default;
+  explicit PanelWeight(const Tensor& weight);
+
+  bool defined() const { return panels_.defined(); }
+  /// x W^T: [N, in] to [N, out].
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  Tensor panels_;  // [panels, in, kPanel]
+  int64_t outputs_ = 0, inputs_ = 0;
+};
+
+}  // namespace keel

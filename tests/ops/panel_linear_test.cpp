@@ -1,0 +1,48 @@
+#include "keel/ops/panel_linear.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tensors.h"
+
+namespace keel {
+namespace {
+
+TEST(PanelLinear, IsTheProductWithTheWeightInFloat64) {
+  for (const int64_t inputs : {1, 7, 64, 513, 1500})
+    for (const int64_t outputs : {1, 31, 32, 33, 200}) {
+      const Tensor weight = random_normal({outputs, inputs}, 1);
+      const PanelWeight panels(weight);
+      for (const int64_t rows : {1, 2, 3, 12, 13, 251}) {
+        const Tensor x = random_normal({rows, inputs}, 2);
+        EXPECT_LT(relative_difference(panels(x), at::linear(x.to(at::kDouble), weight.to(at::kDouble))), 2e-6)
+            << rows << " x " << inputs << " x " << outputs;
+      }
+    }
+}
+
+TEST(PanelLinear, GivesARowTheSameBitsWhateverStandsBesideItAndHoweverManyThreadsThereAre) {
+  const Tensor weight = random_normal({300, 700}, 3), x = random_normal({260, 700}, 4);
+  const PanelWeight panels(weight);
+  const int threads = at::get_num_threads();
+  const Tensor all = panels(x);
+  for (const int many : {1, 3}) {
+    at::set_num_threads(many);
+    for (const int64_t rows : {1, 2, 5, 12, 25, 64, 259})
+      for (const int64_t begin : {int64_t{0}, 260 - rows})
+        EXPECT_TRUE(panels(x.narrow(0, begin, rows)).equal(all.narrow(0, begin, rows))) << rows << " from " << begin;
+  }
+  at::set_num_threads(threads);
+}
+
+TEST(PanelLinear, KeepsTheWeightsThatItWasMadeOf) {
+  const Tensor weight = random_normal({40, 20}, 5), x = random_normal({3, 20}, 6);
+  const PanelWeight panels(weight);
+  const Tensor before = panels(x);
+  weight.zero_();
+  EXPECT_TRUE(panels(x).equal(before));
+}
+
+}  // namespace
+}  // namespace keel

@@ -8,6 +8,7 @@
 #include "keel/core/files/file.h"
 #include "keel/record/report/learning_curve_svg.h"
 #include "keel/record/run_data.h"
+#include "keel/train/checkpoint/checkpoint.h"
 
 namespace keel::cli {
 namespace {
@@ -28,7 +29,11 @@ Action add_report(CLI::App& app) {
   command->add_option("--curve", arguments->curve, "Also write the first run's learning curve as an SVG picture");
   return [arguments] {
     std::vector<RunData> runs;
-    for (const std::string& folder : arguments->runs) runs.push_back(read_run(folder));
+    for (const std::string& folder : arguments->runs) {
+      runs.push_back(read_run(folder));
+      for (const std::string& change : find_changed_rows(folder))
+        Console().warning(change + "; the report shows the rows as they are now");
+    }
     const std::filesystem::path output = arguments->output.empty()
                                              ? std::filesystem::path(arguments->runs[0]) / "report.html"
                                              : std::filesystem::path(arguments->output);

@@ -1,5 +1,7 @@
 #include "keel/record/run_folder.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "keel/core/error.h"
@@ -9,7 +11,7 @@ namespace keel {
 namespace {
 
 constexpr const char *kMetrics = "metrics.jsonl", *kSamples = "samples.jsonl", *kLog = "log.txt",
-                     *kConfig = "config.yaml";
+                     *kConfig = "config.yaml", *kUsed = "used.json", *kCheckpoints = "checkpoints";
 
 /// Whether something other than an empty folder is there; a run that was killed before its configuration had its name
 /// is nothing. What cannot be looked at (no permission, a name too long) is left for the first write to explain.
@@ -21,12 +23,42 @@ bool is_taken(const std::filesystem::path& path) {
   return !names.empty() && names != std::vector<std::string>{"config.yaml.partial"};
 }
 
-/// Empties a run's folder, config.yaml last: by that name a folder is known to hold a run, so that a replacement that
-/// is killed half-way can be asked for again.
-void empty_run(const std::filesystem::path& path) {
-  for (const std::string& name : list_directory(path))
-    if (name != kConfig) remove_tree(path / name);
+/// Whether a name is this one, or that of something half-written, replaced or damaged beside it.
+bool is_or_belongs_to(const std::string& name, const std::string& own) {
+  return name == own || name == own + ".partial" || name == own + ".replaced" || name.starts_with(own + ".damaged");
+}
+
+/// Removes the checkpoints of a run, and their folder where nothing else is in it.
+void remove_checkpoints(const std::filesystem::path& checkpoints, std::vector<std::string>& others) {
+  if (!is_folder(checkpoints)) return others.push_back(kCheckpoints);
+  for (const std::string& name : list_directory(checkpoints)) {
+    const std::filesystem::path stem = std::filesystem::path(name).stem();  // without .partial
+    if (name == "LATEST" || name == "LATEST.partial" || RunFolder::is_checkpoint(checkpoints / name) ||
+        (name != stem.string() && RunFolder::is_checkpoint_name(stem.string())))
+      remove_tree(checkpoints / name);
+    else
+      others.push_back(std::string(kCheckpoints) + "/" + name);
+  }
+  if (list_directory(checkpoints).empty()) remove_tree(checkpoints);
+}
+
+/// Removes a run from its folder, config.yaml last: by that name a folder is known to hold a run, so that a replacement
+/// that is killed half-way can be asked for again. Returns the names of what is not a run's, and stays.
+std::vector<std::string> remove_run(const std::filesystem::path& path) {
+  std::vector<std::string> others;
+  for (const std::string& name : list_directory(path)) {
+    const auto belongs = [&](const char* own) { return is_or_belongs_to(name, own); };
+    if (name == kConfig) continue;
+    if (name == kCheckpoints)
+      remove_checkpoints(path / name, others);
+    else if (belongs(kMetrics) || belongs(kSamples) || belongs(kLog) || belongs(kUsed) || belongs(kConfig) ||
+             belongs("report.html") || belongs("reference"))
+      remove_tree(path / name);
+    else
+      others.push_back(name);
+  }
   remove_tree(path / kConfig);
+  return others;
 }
 
 /// A row without numbers that JSON cannot hold.
@@ -39,8 +71,9 @@ Json finite(const Json& row) {
 
 }  // namespace
 
-RunFolder::RunFolder(HeldFolder held)
+RunFolder::RunFolder(HeldFolder held, std::string_view config_yaml)
     : held_(std::move(held)),
+      config_yaml_(config_yaml),
       metrics_(GrowingFile::open(path() / kMetrics)),
       samples_(GrowingFile::open(path() / kSamples)),
       log_(GrowingFile::open(path() / kLog)) {}
@@ -60,9 +93,21 @@ RunFolder RunFolder::create(const std::filesystem::path& path, bool replace, std
   create_directories(path);
   HeldFolder held = claim(path);
   require_free(path, replace);  // again, for another process may have been faster
-  empty_run(path);
+  const std::vector<std::string> others = remove_run(path);
   write_atomically(path / kConfig, config_yaml);
-  return RunFolder(std::move(held));
+  RunFolder folder(std::move(held), config_yaml);
+  for (const std::string& name : others) folder.log(name + " is not a run's, and was left as it is");
+  return folder;
+}
+
+bool RunFolder::is_checkpoint_name(const std::string& name) {
+  return name.starts_with("step-") && name.size() > 5 && name.size() < 20 &&
+         std::all_of(name.begin() + 5, name.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+bool RunFolder::is_checkpoint(const std::filesystem::path& path) {
+  return is_checkpoint_name(path.filename().string()) && is_folder(path) &&
+         (path_exists(path / "manifest.json") || path_exists(path / "model.safetensors"));
 }
 
 HeldFolder RunFolder::claim(const std::filesystem::path& path) {
@@ -83,8 +128,34 @@ void RunFolder::require_unchanged(const HeldFolder& held, const Lines& lines) {
            "is then kept beside it");
 }
 
-void RunFolder::note_used(const Json& settings) const {
-  write_atomically(path() / "used.json", settings.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+namespace {
+
+/// used.json's list of files that rewards come from, "PATH FINGERPRINT" each; nothing where there is none.
+std::vector<std::string> reward_files_in(const std::filesystem::path& used) {
+  try {
+    if (!path_exists(used)) return {};
+    return read_json_file(used).value("reward.files", std::vector<std::string>());
+  } catch (const Error&) {
+    return {};  // it is written anew
+  } catch (const Json::exception&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> RunFolder::note_used(const Json& settings) const {
+  const std::vector<std::string> before = reward_files_in(path() / kUsed);
+  write_atomically(path() / kUsed, settings.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  std::vector<std::string> notes;
+  for (const std::string& now : reward_files_in(path() / kUsed)) {
+    const std::string name = now.substr(0, now.rfind(' ') + 1);
+    for (const std::string& then : before)
+      if (then.starts_with(name) && then != now)
+        notes.push_back("reward file " + name + "was changed: " + then.substr(name.size()) +
+                        " when the run was last started, " + now.substr(name.size()) + " now");
+  }
+  return notes;
 }
 
 namespace {
@@ -113,7 +184,7 @@ RunFolder RunFolder::reopen(HeldFolder held, const Lines& lines, std::string_vie
   reopen_rows(held.path() / kMetrics, lines.metrics, notes);
   reopen_rows(held.path() / kSamples, lines.samples, notes);
   reopen_log(held.path() / kLog, lines.log, notes);
-  return RunFolder(std::move(held));
+  return RunFolder(std::move(held), config_yaml);
 }
 
 void RunFolder::add_metrics(const Json& row) { metrics_.add(json_line(finite(row))); }
@@ -140,9 +211,13 @@ void RunFolder::require_own() {
                      gone ? std::nullopt : now);
   }
   if (gone) throw FolderLost((path() / gone).string() + " was removed or replaced while the run went on", std::nullopt);
-  if (log_.has_its_name()) return;
-  log_ = GrowingFile::open(path() / kLog);
-  log_.add("the log was removed or replaced while the run went on; it goes on here");
+  if (!log_.has_its_name()) {
+    log_ = GrowingFile::open(path() / kLog);
+    log_.add("the log was removed or replaced while the run went on; it goes on here");
+  }
+  if (path_exists(path() / kConfig)) return;
+  write_atomically(path() / kConfig, config_yaml_);
+  log_.add("config.yaml was removed while the run went on; it is written again");
 }
 
 RunFolder RunFolder::copy_to(const std::filesystem::path& path, std::string_view config_yaml) const {
@@ -150,7 +225,7 @@ RunFolder RunFolder::copy_to(const std::filesystem::path& path, std::string_view
   metrics_.copy_to(path / kMetrics);
   samples_.copy_to(path / kSamples);
   log_.copy_to(path / kLog);
-  return RunFolder(std::move(copy.held_));
+  return RunFolder(std::move(copy.held_), config_yaml);
 }
 
 }  // namespace keel

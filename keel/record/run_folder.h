@@ -32,7 +32,8 @@ class RunFolder {
   /// Refuses (exit code 2) a folder that is taken, unless `replace` is set and it holds a run.
   static void require_free(const std::filesystem::path& path, bool replace);
 
-  /// A new run, in a folder that require_free() accepts; a run that is there is removed.
+  /// A new run, in a folder that require_free() accepts; a run that is there is removed. What is there beside it is
+  /// not the run's: it stays, and log.txt names it.
   static RunFolder create(const std::filesystem::path& path, bool replace, std::string_view config_yaml);
 
   /// Claims an existing run for this process; one that another process holds is refused (exit code 2).
@@ -52,8 +53,13 @@ class RunFolder {
   static RunFolder reopen(HeldFolder held, const Lines& lines, std::string_view config_yaml,
                           std::vector<std::string>& notes);
 
-  /// Writes down what the run is made of, for its report.
-  void note_used(const Json& settings) const;
+  /// Writes down what the run is made of, for its report. Returns what there is to say of files that rewards come from
+  /// and that are others than when the run was last started.
+  std::vector<std::string> note_used(const Json& settings) const;
+
+  /// Whether this is a checkpoint of a run, sound or not: by its name, and by what lies in it.
+  static bool is_checkpoint(const std::filesystem::path& path);
+  static bool is_checkpoint_name(const std::string& name);
 
   /// Adds a row; members that are not finite numbers are left out, for JSON has no word for them.
   void add_metrics(const Json& row);
@@ -64,7 +70,7 @@ class RunFolder {
   Lines sync();
 
   /// Throws FolderLost when the folder or its rows are no longer found where they were made. A log that is not is begun
-  /// anew.
+  /// anew, and config.yaml is written again.
   void require_own();
 
   /// A new run in another, free folder, with everything added so far, also when this one is lost.
@@ -74,9 +80,10 @@ class RunFolder {
   std::filesystem::path checkpoints() const { return path() / "checkpoints"; }
 
  private:
-  explicit RunFolder(HeldFolder held);
+  RunFolder(HeldFolder held, std::string_view config_yaml);
 
   HeldFolder held_;
+  std::string config_yaml_;
   GrowingFile metrics_, samples_, log_;
 };
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
@@ -20,6 +21,7 @@
 #include "keel/reward/programs/embedded.h"
 #include "keel/reward/programs/http_channel.h"
 #include "keel/reward/programs/worker_pool.h"
+#include "keel/reward/reward_files.h"
 
 namespace keel {
 
@@ -68,6 +70,8 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+std::vector<std::string> files_of(const std::string& function);
+
 /// What a text of reward.functions says.
 struct Written {
   std::string text, name, argument;
@@ -99,7 +103,8 @@ struct Written {
     return {.command = std::move(command),
             .says_ready = says_ready,
             .timeout = options.timeout,
-            .workers = options.worker_count()};
+            .workers = options.worker_count(),
+            .files = files_of(text)};
   }
 };
 
@@ -228,6 +233,23 @@ std::string with_files(const std::string& function, const std::function<std::str
   return parts.text() + parts.sources;
 }
 
+/// Whether a word of a function is a file: a program without a slash is looked for among the system's, and a word that
+/// is no file means something else.
+bool is_file(const std::string& word, bool is_program) {
+  std::error_code unseen;
+  return !(is_program && word.find('/') == std::string::npos) && std::filesystem::is_regular_file(word, unseen);
+}
+
+std::vector<std::string> files_of(const std::string& function) {
+  std::vector<std::string> files;
+  bool first = function.starts_with("exec:");
+  with_files(function, [&](const std::string& word) {
+    if (is_file(word, std::exchange(first, false))) files.push_back(word);
+    return word;
+  });
+  return files;
+}
+
 /// What metrics and messages call it: a file by its name alone, wherever it lies.
 std::string short_name(const std::string& function) {
   return with_files(function, [](const std::string& file) {
@@ -288,16 +310,20 @@ void make_names_distinct(std::vector<RewardTerm>& terms) {
 std::string with_full_paths(const std::string& function) {
   std::vector<std::string> written, meant, read;
   const std::string full = with_files(function, [&](const std::string& file) {
-    // A program without a slash is looked for among the system's, and a word that is no file means something else.
     const bool program = written.empty() && function.starts_with("exec:");
-    const bool stays = program && file.find('/') == std::string::npos;
-    std::error_code unseen;
     written.push_back(file);
-    return meant.emplace_back(!stays && std::filesystem::is_regular_file(file, unseen) ? full_path(file) : file);
+    return meant.emplace_back(is_file(file, program) ? full_path(file) : file);
   });
   with_files(full, [&](const std::string& file) { return read.emplace_back(file); });
   // A folder's name may hold what separates the parts of a function; such a one is better relative than wrong.
   return meant != written && meant == read ? full : function;
+}
+
+std::vector<std::string> reward_files(const RewardOptions& options) {
+  std::vector<std::string> files;
+  for (const std::string& function : options.functions)
+    for (const std::string& file : files_of(function)) files.push_back(file + " " + fingerprint_of(file));
+  return files;
 }
 
 std::unique_ptr<Reward> function_reward(RewardFunction function, AnswerReader reader) {

@@ -144,7 +144,8 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   finish_save(newest);
   std::vector<std::string> notes;
   RunFolder folder = RunFolder::reopen(std::move(held), checkpoint.lines, recorded_config(config), notes);
-  folder.note_used(used_settings(config, checkpoint.policy, problems));
+  for (const std::string& note : folder.note_used(used_settings(config, checkpoint.policy, problems)))
+    notes.push_back(note);
   // A finished run goes on when it is asked for more steps than it made.
   TrainState& state = checkpoint.state;
   if (state.phase == Phase::kDone && state.rl_steps < config.train.steps) state.phase = Phase::kRl;

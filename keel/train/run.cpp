@@ -250,9 +250,11 @@ void Run::write_to_folder(const std::function<void()>& write) {
   folder_.require_own();
   try {
     write();
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
     folder_.require_own();
-    throw;
+    const Error* const told = dynamic_cast<const Error*>(&error);
+    if (!told || told->code() == ExitCode::kHealthGuard) throw;  // a full disk, say: it is no better beside the folder
+    throw FolderLost(std::string("the run cannot be saved where it is: ") + error.what(), std::nullopt);
   }
 }
 

@@ -1,5 +1,6 @@
 """keel reward: functions with TRL's, verl's and OpenRLHF's signatures give what they give when Python calls them."""
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -436,6 +437,59 @@ def reward(completions, **columns):
         except OSError:
             return False
 
+
+# Answers without "id", and prints a line that is no answer: before the first answer, or after each.
+STRAY = """
+import json, sys, time
+for number, line in enumerate(sys.stdin):
+    rewards = [float(c) for c in json.loads(line)["completions"]]
+    if number == 0 and sys.argv[1] == "before":
+        print(json.dumps({"rewards": [0.5] * len(rewards)}), flush=True)
+    print(json.dumps({"rewards": rewards}), flush=True)
+    if sys.argv[1] == "after":
+        time.sleep(0.05)
+        print(json.dumps({"rewards": [0.5] * len(rewards)}), flush=True)
+"""
+
+# Ends its process at the first call, when NEW has been put in its place.
+CHANGED = """
+import os
+def reward(completions, **columns):
+    if os.path.exists("NEW"):
+        os.replace("NEW", __file__)
+        os._exit(1)
+    return [1.0] * len(completions)
+"""
+
+
+class ProgramsThatAreNotToBeTrusted(support.Test):
+    def refuse(self, *functions, **options):
+        data = "".join(json.dumps({"prompt": f"p{i}", "completion": str(i), "answer": "3"}) + "\n" for i in range(6))
+        (self.folder / "rows.jsonl").write_text(data)
+        options = {"python": sys.executable, "functions": json.dumps(functions), "workers": 1, **options}
+        result = support.keel("reward", self.folder / "rows.jsonl", *(f"reward.{key}={value}" for key, value in options.items()))
+        self.assert_exit(result, 5)
+        return result.stderr
+
+    def test_a_line_that_is_no_answer_moves_no_reward_to_another_completion(self):
+        program, slow = self.folder / "stray.py", self.folder / "slow.py"
+        program.write_text(STRAY)
+        slow.write_text("import time\ndef reward(completions, **columns):\n    time.sleep(0.3)\n    return [0.0] * len(completions)\n")
+        self.assertIn("printed more than one line", self.refuse(f"exec:{sys.executable} {program} before"))
+        text = self.refuse(f"exec:{sys.executable} {program} after", f"python:{slow}")
+        self.assertIn("answered before it was asked", text)
+        self.assertIn("the wrong completions", text)
+
+    def test_a_file_that_is_changed_while_it_is_in_use_ends_the_run(self):
+        file, new = self.folder / "reward.py", self.folder / "new.py"
+        file.write_text(CHANGED.replace("NEW", str(new)))
+        for on_error in ("stop", "skip"):
+            new.write_text("def reward(completions, **columns): return [9.0] * len(completions)\n")
+            before, after = (hashlib.sha256(path.read_bytes()).hexdigest() for path in (file, new))
+            text = self.refuse(f"python:{file}", on_error=on_error)
+            for part in (str(file), "was changed while it was in use", before, after, "--resume"):
+                self.assertIn(part, text)
+            file.write_text(CHANGED.replace("NEW", str(new)))
 
 
 # Judges by the length of the text, and not at all where that is odd; notes what it said.

@@ -1,5 +1,7 @@
 """Where a run may live: what is refused, what is replaced, what is continued, and that refusals change nothing."""
 
+import hashlib
+import json
 import os
 import pathlib
 import re
@@ -7,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 
 import support
 from support import keel, train, tree
@@ -47,6 +50,32 @@ class FolderOfARun(support.Test):
         self.assertIn("holds no run", train(run, "--overwrite").stderr)
         self.assert_refused(train(run / "thesis.tex", "--overwrite"), 2, "thesis.tex")
         self.assertEqual(tree(run), {"thesis.tex": b"ten years"})
+
+    def test_an_overwrite_removes_nothing_that_is_not_the_runs(self):
+        run = self.folder / "run"
+        short = {"train": {"steps": 1}, "reference": {"kl_coefficient": 0.05}}
+        self.assert_exit(train(run, **short), 0)
+        self.assert_exit(keel("report", run), 0)
+        (run / "checkpoints").rename(run / "cp2")  # to keep them, say
+        (run / "checkpoints").mkdir()
+        (run / "thesis.tex").write_text("ten years")
+        (run / "checkpoints" / "step-000777").mkdir()
+        for name in ("notes", "step-000777/mine", "step-000778"):
+            (run / "checkpoints" / name).write_text("mine")
+        shutil.copytree(run / "cp2" / "step-000009", run / "checkpoints" / "step-000900")  # a checkpoint, and the run's
+        (run / "checkpoints" / "step-000901.partial").mkdir()
+        others = {"thesis.tex", "cp2", "checkpoints/notes", "checkpoints/step-000777", "checkpoints/step-000778"}
+        before = {name: text for name, text in tree(run).items() if any(f"{name}/".startswith(f"{other}/") for other in others)}
+        self.assert_exit(train(run, "--overwrite", **short), 0)
+        after = tree(run)
+        self.assertEqual({name: after.get(name) for name in before}, before)
+        log = (run / "log.txt").read_text()
+        for other in others:
+            self.assertIn(f"{other} is not a run's", log)
+        self.assertEqual(sorted(os.listdir(run / "checkpoints")),
+                         ["LATEST", "notes", "step-000008", "step-000009", "step-000777", "step-000778"])
+        self.assert_exit(train(run, "--resume", **{**short, "train": {"steps": 2}}), 0)
+        self.assertEqual((run / "checkpoints" / "step-000778").read_text(), "mine")
 
     def test_an_overwrite_that_was_killed_half_way_can_be_asked_for_again(self):
         run = self.folder / "run"
@@ -227,6 +256,42 @@ class FolderThatIsLost(support.Test):
         self.assertIn("was removed while the run went on; saving again", process.text)
         self.assert_same_run(process.run, self.whole(reference={"kl_coefficient": 0.05}))
 
+    def test_checkpoints_that_cannot_be_written_are_saved_elsewhere(self):
+        def bury(run):
+            (run / "checkpoints").rename(run / "cp2")
+            (run / "checkpoints").write_text("in the way")
+
+        def occupy(run):  # all names to come
+            for step in range(17, 12 + 40 + 1):
+                (run / "checkpoints" / f"step-{step:06}").write_text("mine")
+
+        for number, lose in enumerate((bury, occupy)):
+            process = self.lose(lose, run=f"run{number}", checkpoint={"every": 4})
+            self.assert_rescued(process, self.rescued(process), "cannot be saved where it is", checkpoint={"every": 4})
+        self.assertEqual((process.run / "checkpoints" / "step-000052").read_text(), "mine")
+        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": 1}}), 0)  # from the sound ones
+
+    def test_a_folder_in_place_of_the_hint_for_people_hinders_nobody(self):
+        def replace(run):
+            (run / "checkpoints" / "LATEST").unlink()
+            (run / "checkpoints" / "LATEST").mkdir()
+
+        process = self.lose(replace)
+        self.assertEqual(process.returncode, 0, process.text)
+        self.assert_same_run(process.run, self.whole())
+        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": 41}}), 0)
+
+    def test_a_removed_configuration_is_written_again(self):
+        def remove(run):
+            self.config = (run / "config.yaml").read_text()
+            (run / "config.yaml").unlink()
+
+        process = self.lose(remove)
+        self.assertEqual(process.returncode, 0, process.text)
+        self.assertEqual((process.run / "config.yaml").read_text(), self.config)
+        self.assertIn("config.yaml was removed while the run went on", (process.run / "log.txt").read_text())
+        self.assert_same_run(process.run, self.whole())
+
     def test_a_removed_log_is_begun_anew(self):
         process = self.lose(lambda run: (run / "log.txt").unlink())
         self.assertEqual(process.returncode, 0, process.text)
@@ -286,6 +351,22 @@ class Resume(support.Test):
         self.assertNotIn("train.steps", result.stderr)
         self.assertEqual(tree(run), before)
 
+    def test_tells_of_a_reward_file_that_was_changed(self):
+        run, file = self.folder / "run", self.folder / "reward.py"
+        reward = {"functions": json.dumps([f"python:{file}"]), "python": sys.executable}
+        file.write_text("def reward(completions, **kwargs): return [0.5] * len(completions)\n")
+        self.assert_exit(train(run, reward=reward, train={"steps": 1}), 0)
+        same = train(run, "--resume", reward=reward, train={"steps": 2})
+        self.assertNotIn("was changed", same.stdout + same.stderr)
+        before = hashlib.sha256(file.read_bytes()).hexdigest()
+        file.write_text("def reward(completions, **kwargs): return [9.5] * len(completions)\n")
+        after = hashlib.sha256(file.read_bytes()).hexdigest()
+        changed = train(run, "--resume", reward=reward, train={"steps": 3})
+        self.assert_exit(changed, 0)
+        for text in (changed.stdout + changed.stderr, (run / "log.txt").read_text()):
+            for part in (str(file), "was changed", before, after):
+                self.assertIn(part, text)
+
     def test_may_change_how_long_it_goes_on_and_what_is_saved(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 1}), 0)
@@ -307,6 +388,19 @@ class Report(support.Test):
         (run / "metrics.jsonl").write_text('{"phase": "rl", "step": 1}\nnot json\n{"phase": "rl", "step": 2}\n')
         self.assert_refused(keel("report", run), 3, "metrics.jsonl", "2")
         self.assertEqual(os.listdir(run), ["metrics.jsonl"])
+
+    def test_of_rows_that_were_changed_says_so(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 1}), 0)
+        result = keel("report", run)
+        self.assertNotIn("warning", result.stdout + result.stderr)
+        lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+        lines[2] = lines[2].replace('"sft/loss":', '"sft/loss":9', 1)
+        (run / "metrics.jsonl").write_text("".join(lines))
+        result = keel("report", run)
+        self.assert_exit(result, 0)
+        for part in ("metrics.jsonl", "line 3 ", "the report shows the rows as they are now"):
+            self.assertIn(part, result.stdout + result.stderr)
 
     def test_that_cannot_be_written_names_the_path(self):
         run = self.folder / "run"

@@ -282,7 +282,7 @@ class Namespaces(support.Test):
     def test_what_must_not_be_believed(self):
         for name, program in FORGED.items():
             with self.subTest(name):
-                row = {"completion": program, "answer": ["assert f(1) == 2", "assert True"]}
+                row = {"completion": program, "answer": ["assert f(1) == 2", "assert f(2) == 3"]}
                 self.assertEqual(self.judge([row] * TIMES), [0] * TIMES)
 
     def test_a_grandchild_that_left_does_not_stay(self):

@@ -45,7 +45,7 @@ Json parse_reply(const std::string& text, uint64_t id) {
   if (!reply.is_object() || !(reply.contains("rewards") || reply.contains("error")))
     throw ChannelError("answered " + printable(text) + "; wanted one line of JSON, {\"rewards\": [...]}");
   if (reply.contains("id") && reply["id"] != id)
-    throw ChannelError("answered request " + reply["id"].dump() + " instead of " + std::to_string(id));
+    throw ChannelDown("answered request " + reply["id"].dump() + " instead of " + std::to_string(id));
   return reply;
 }
 

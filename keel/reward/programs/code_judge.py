@@ -12,15 +12,6 @@ import operator
 import threading
 import types
 
-# Modules, and names out of them, that tests use without an import: the solutions that they were written for have one.
-MODULES = {name: name for name in (
-    "bisect", "cmath", "collections", "copy", "datetime", "decimal", "fractions", "functools", "heapq", "io", "itertools", "json", "math",
-    "numpy", "operator", "os", "pandas", "random", "re", "statistics", "string", "sys", "time", "typing")} | {"np": "numpy", "pd": "pandas"}
-LENDERS = {name: module for module, names in {
-    "collections": "Counter OrderedDict defaultdict deque namedtuple", "copy": "deepcopy", "decimal": "Decimal", "fractions": "Fraction",
-    "functools": "reduce", "math": "isclose", "typing": "Any Callable Dict Iterable List Optional Set Tuple Union"}.items()
-    for name in names.split()}
-
 
 class Broken(BaseException):
     """The check is beyond saving, whatever it catches."""
@@ -39,6 +30,8 @@ class Remote:
         return PROGRAM.ask("call", self, *positional, **named)
 
     def __getattr__(self, name):
+        if name.startswith("__array") and name != "__array__":  # by which NumPy would have the program compute for it
+            raise AttributeError(name)
         return PROGRAM.ask("get", self, name)
 
     def __setattr__(self, name, value):
@@ -107,13 +100,21 @@ class Program:
     def __init__(self, channel):
         self.channel, self.functions, self.errors, self.lock = channel, [], {}, threading.RLock()
         self.gone = ""  # why it answers no more
-        self.broken = ()  # the verdict on the present check, and why, where that does not hang on how it ends
+        self.answered = False  # it has given a value, so that what a test holds may be its doing
+        self.begin_check()
+
+    def begin_check(self):
+        self.broken = ()  # the verdict on the check, and why, where that does not hang on how it ends
+        self.asked = False  # for a value, by the check
+        self.missed = ""  # a name that the check looked for and the program does not have
 
     def ask(self, do, *positional, **named):
         with self.lock:
             writer = Writer(self.write_other)
             message = {"do": do, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}}
+            self.asked = self.asked or do != "look"
             reply = self.converse(os.urandom(8).hex(), message)
+            self.answered = self.answered or do not in ("look", "load")
             reader = Reader(self.read_other, writer.containers)
             try:
                 for place, contents in reply["left"].items():
@@ -165,11 +166,19 @@ class Program:
         raise Broken(why)
 
     def write_other(self, x, writer):
+        if isinstance(x, Exception) and "original" in x.__dict__:
+            x = x.__dict__["original"]
         if isinstance(x, Remote):
             return {"object": object.__getattribute__(x, "_number")}
+        if isinstance(x, type) and issubclass(x, BaseException):
+            own = [number for number, kind in self.errors.items() if kind is x]
+            if own or x.__module__ == "builtins":
+                return {"object": own[0]} if own else {"error": x.__name__}
         if not isinstance(x, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)):
-            self.give_up("cannot", f"not judgeable: the test hands the program an object of the class {type(x).__name__}; only plain values "
-                                   "and functions can be handed over")
+            # A class of the test's own, or what it made before it had anything of the program's, is the test's doing.
+            of_test = "check" in (type(x).__module__, getattr(x, "__module__", "")) or not self.answered
+            self.give_up("cannot" if of_test else "fail", f"not judgeable: the test hands the program an object of the class "
+                         f"{type(x).__name__}; only plain values and functions can be handed over")
         self.functions.append(x)
         return {"function": len(self.functions) - 1}
 
@@ -198,9 +207,17 @@ class Program:
     def look(self, name):
         """What the program calls so, in a list; nothing where there is no such name. Well-known modules are those of the judge."""
         kind, module, value = self.ask("look", name)
+        if kind == "absent":
+            self.missed = name
+            return []
+        self.asked = self.asked or not isinstance(value, Remote)
+        self.answered = self.answered or not isinstance(value, Remote)
         if kind == "module" and module in MODULES.values():
-            return [__import__(module)]
-        return [] if kind == "absent" else [value]
+            try:
+                return [__import__(module)]
+            except ImportError:  # it only says so
+                pass
+        return [value]
 
     def attribute(self, name):
         """from solution import NAME"""
@@ -208,54 +225,6 @@ class Program:
         if not found:
             raise AttributeError(name)
         return found[0]
-
-
-def names_in(tree):
-    """Names that are read, that are called, that are defined for good, and that are assigned to."""
-    used, called, defined, assigned = set(), set(), set(), set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            (used if isinstance(node.ctx, ast.Load) else assigned).add(node.id)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            defined.add(node.name)
-        elif isinstance(node, ast.arg):
-            defined.add(node.arg)
-        elif isinstance(node, ast.alias):
-            defined.add((node.asname or node.name).split(".")[0])
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            called.add(node.func.id)
-    return used, called, defined, assigned
-
-
-class Names:
-    """The names in tests that neither a test nor one before it defines. Python's stay Python's: a program that has an `abs` or a `Counter`
-    changes nothing in a test that uses them. The rest are the program's, and so is a name of Python's where tests call nothing else, as in
-    `sum(1, 2)`."""
-
-    def __init__(self, trees, entries):
-        self.free, own, every_call = [], set(), set()  # free: of each test
-        for tree in trees:
-            used, called, defined, assigned = names_in(tree)
-            own |= defined | (assigned - called)
-            every_call |= called
-            self.free.append(used - own)
-        free = set().union(*self.free)
-        self.modules = {name: MODULES[name] for name in free - every_call - entries if name in MODULES}
-        pythons = {name for name in free - entries if hasattr(builtins, name) or name in LENDERS}
-        self.programs = free - pythons - self.modules.keys()
-        if not self.programs and len(pythons & every_call) == 1:
-            self.programs = pythons & every_call
-        self.lent = {name: LENDERS[name] for name in pythons - self.programs if name in LENDERS}
-
-    def enter(self, place, scope):
-        """Those of one test."""
-        for name in self.free[place]:
-            if name in self.modules:
-                scope[name] = __import__(self.modules[name])
-            elif name in self.lent:
-                scope[name] = getattr(__import__(self.lent[name]), name)
-            elif name in self.programs:
-                scope.update((name, value) for value in PROGRAM.look(name))
 
 
 def same(got, want):
@@ -290,16 +259,23 @@ def run_call(check):
         raise AssertionError(f"{name} gave another value")
 
 
-def run_code(tree, scope):
+def run_code(test, scope):
     """Tests for unittest and pytest do nothing by themselves: what is named test is called."""
-    exec(compile(tree, "test", "exec"), scope)
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
+    exec(test.code, scope)
+    for node in test.tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test"):
             if node.args.args or node.args.kwonlyargs or node.args.posonlyargs:
                 PROGRAM.give_up("cannot", f"not judgeable: {node.name} takes arguments, which a runner of tests would give it")
-            scope[node.name]()
+            run_function(scope[node.name])
         elif isinstance(node, ast.ClassDef):
             run_class(scope[node.name])
+
+
+def run_function(function):
+    begun = function()
+    if isinstance(begun, (types.CoroutineType, types.GeneratorType)):
+        begun.close()
+        PROGRAM.give_up("cannot", f"not judgeable: {function.__name__} is a coroutine or a generator, which nobody here goes through")
 
 
 def run_class(kind):
@@ -310,22 +286,13 @@ def run_class(kind):
         if not result.wasSuccessful():
             raise AssertionError((result.failures + result.errors)[0][1].strip().split("\n")[-1])
     elif kind.__name__.startswith("Test"):
-        for name in [name for name in vars(kind) if name.startswith("test")]:
-            getattr(kind(), name)()
-
-
-def parsed(check):
-    """The code of a check, nothing for a call; and what is wrong with it."""
-    try:
-        then = f"\ncheck({check['entry']})" if "entry" in check else ""
-        return ast.parse(check["code"] + then if "code" in check else ""), ""
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return ast.parse(""), f"not judgeable: the test is no Python: {error}"
+        for name in dict.fromkeys(name for ancestor in reversed(kind.__mro__) for name in vars(ancestor) if name.startswith("test")):
+            run_function(getattr(kind(), name))
 
 
 def verdict_on(run):
     """pass, fail or cannot, and why."""
-    PROGRAM.broken = ()
+    PROGRAM.begin_check()
     verdict, why = "pass", ""
     try:
         if PROGRAM.gone:
@@ -337,13 +304,23 @@ def verdict_on(run):
     return PROGRAM.broken or (verdict, why)
 
 
+def idle_verdict(test, later):
+    """On a test that passed and asked the program for nothing: it may prepare others, but every program passes one that tests nothing."""
+    if PROGRAM.missed:
+        return "fail", f"the program has no {PROGRAM.missed}"
+    prepares = test.tree.body and not test.asserts or any(test.binds & other.reads for other in later)
+    return ("pass", "") if prepares else ("cannot", IDLE)
+
+
+IDLE = ("not judgeable: the test asks the program for nothing, so that every program would pass it; what it defines must be called "
+        "(functions named test... are; HumanEval's check is, with an entry_point)")
+
+
 def main():
     add_operators()
     checks = json.loads(PROGRAM.channel.read())["checks"]
-    trees, faults = zip(*map(parsed, checks))
-    calls = [tree.body[-1] for check, tree in zip(checks, trees) if "entry" in check and tree.body]  # check(ENTRY)
-    entries = {node.id for call in calls for node in ast.walk(call) if isinstance(node, ast.Name)}
-    names, scope = Names(trees, entries), {"__name__": "check"}
+    tests = list(map(Test, checks))
+    scope = Scope(tests)
     sys.modules["solution"] = types.ModuleType("solution")
     sys.modules["solution"].__getattr__ = PROGRAM.attribute
     try:
@@ -354,11 +331,17 @@ def main():
     def run(place):
         if "call" in checks[place]:
             return run_call(checks[place])
-        names.enter(place, scope)
-        run_code(trees[place], scope)
+        run_code(tests[place], scope)
 
-    for place, fault in enumerate(faults):
-        verdict, why = ("cannot", fault) if fault else verdict_on(lambda: run(place))
+    idle = True  # no test has asked for anything, or found fault
+    for place, test in enumerate(tests):
+        verdict, why = ("cannot", test.fault) if test.fault else verdict_on(lambda: run(place))
+        if verdict == "pass" and not PROGRAM.asked:
+            verdict, why = idle_verdict(test, tests[place + 1:])
+        scope.leave(test)
+        idle = idle and verdict == "pass" and not PROGRAM.asked
+        if idle and place == len(tests) - 1:
+            verdict, why = "cannot", IDLE
         PROGRAM.channel.write(f"{verdict} {ascii(why[:300])[1:-1]}")
     PROGRAM.channel.write("done")
 

@@ -1,6 +1,7 @@
 # The program under test: loads it and does with its names and objects what the judge asks for. All of this is in the program's hands,
 # and it may answer as it likes: it only ever answers, and never sees what is expected.
 
+import builtins
 import operator
 import types
 
@@ -52,6 +53,8 @@ class Program:
         return {"error": [[[self.number(own), own.__name__] for own in x.__mro__[:first]], x.__mro__[first].__name__]}
 
     def read_other(self, key, held, reader):
+        if key == "error":
+            return getattr(builtins, held)
         return self.objects[held] if key == "object" else lambda *positional, **named: self.call_judge(held, positional, named)
 
     def call_judge(self, function, positional, named):

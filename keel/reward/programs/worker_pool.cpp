@@ -1,8 +1,10 @@
 #include "keel/reward/programs/worker_pool.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "keel/core/error.h"
+#include "keel/core/files/hash.h"
 #include "keel/core/foreign_text.h"
 #include "keel/core/json_reader.h"
 
@@ -10,6 +12,8 @@ namespace keel {
 namespace {
 
 constexpr double kStartSeconds = 300;  // Python's imports can take long
+constexpr double kSilence = 0.005;     // seconds after an answer in which another line shows that one of them is none
+constexpr uint64_t kReadWhole = uint64_t{64} << 20;
 
 std::string seconds_text(double seconds) {
   std::ostringstream text;
@@ -39,7 +43,15 @@ std::string line_of(ChildProcess& worker, Exchanged how, double seconds) {
 
 }  // namespace
 
+std::string fingerprint_of(const std::string& file) {
+  std::error_code unseen;
+  if (!std::filesystem::is_regular_file(file, unseen)) return "no file";
+  const uint64_t size = std::filesystem::file_size(file, unseen);
+  return size > kReadWhole ? std::to_string(size) + " bytes" : "sha256:" + sha256_of_file(file);
+}
+
 WorkerPool::WorkerPool(WorkerOptions options) : options_(std::move(options)) {
+  for (const std::string& file : options_.files) fingerprints_.push_back(fingerprint_of(file));
   try {
     idle_.push_back(start());
   } catch (const ChannelError& error) {
@@ -47,7 +59,20 @@ WorkerPool::WorkerPool(WorkerOptions options) : options_(std::move(options)) {
   }
 }
 
+/// Rewards of one run are those of one program.
+void WorkerPool::require_same_files() const {
+  for (size_t i = 0; i < fingerprints_.size(); ++i) {
+    const std::string now = fingerprint_of(options_.files[i]);
+    if (now != fingerprints_[i])
+      fail(ExitCode::kRewardProgramFailed, "reward program ", options_.files[i],
+           ": it was changed while it was in use (", fingerprints_[i], " then, ", now,
+           " now), so that another process of it would give other rewards; restore it, or go on with it as it is now ",
+           "by --resume");
+  }
+}
+
 std::unique_ptr<ChildProcess> WorkerPool::start() const {
+  require_same_files();
   auto worker = std::make_unique<ChildProcess>(SpawnRequest{.command = options_.command, .kept = true});
   if (!options_.says_ready) return worker;
   const double patience = std::max(kStartSeconds, options_.timeout);
@@ -81,12 +106,26 @@ void WorkerPool::give_back(std::unique_ptr<ChildProcess> worker) {
 void WorkerPool::exchange(const std::string& request, const Accept& accept) {
   std::unique_ptr<ChildProcess> worker = take();
   try {
-    // It may have ended, or said something unasked, since it was last heard.
-    if (worker && (worker->exchange({.input = "", .deadline = {}}) != Exchanged::kTimeout || !worker->output().empty()))
-      worker.reset();
+    if (worker) {
+      const Exchanged since = worker->exchange({.input = "", .deadline = {}});
+      // Not to be asked again for: what was taken for its last answer may have been none.
+      if (!worker->output().empty())
+        throw ChannelDown("answered before it was asked: it printed " + printable(worker->output()) +
+                          " after its last answer, so that rewards may have gone to the wrong completions; " +
+                          "wanted one line for each request, best with its \"id\"; messages go to standard error");
+      if (since != Exchanged::kTimeout) worker.reset();  // it has ended since it was last heard
+    }
     if (!worker) worker = start();
     const Exchanged how = worker->exchange({.input = request + "\n", .deadline = seconds_from_now(options_.timeout)});
-    accept(line_of(*worker, how, options_.timeout));
+    const std::string line = line_of(*worker, how, options_.timeout);
+    if (!options_.says_ready) {
+      worker->exchange({.input = "", .deadline = seconds_from_now(kSilence)});
+      if (!worker->output().empty()) {
+        worker->output().insert(0, line + "\n");
+        line_of(*worker, Exchanged::kLine, options_.timeout);
+      }
+    }
+    accept(line);
   } catch (...) {
     if (worker) worker->kill();
     give_back(nullptr);

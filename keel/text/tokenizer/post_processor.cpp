@@ -7,6 +7,8 @@
 namespace keel::text {
 namespace {
 
+constexpr size_t kMostAdded = 4096;  // tokens around a text; a file of a megabyte could ask for millions
+
 int32_t checked_id(const Json& id, int64_t tokens, const std::string& place) {
   const bool fits = id.is_number_unsigned() && id.get<uint64_t>() < static_cast<uint64_t>(tokens);
   if (!fits) {
@@ -72,6 +74,8 @@ void PostProcessor::add_template(const Component& fields, int64_t tokens) {
     }
     const std::vector<int32_t> ids = template_ids(fields, name, tokens);
     std::vector<int32_t>& side = seen ? after : before;
+    if (before.size() + after.size() + ids.size() > kMostAdded)
+      fields.refuse("single", "at most " + std::to_string(kMostAdded) + " tokens in all");
     side.insert(side.end(), ids.begin(), ids.end());
   }
   if (!seen) fields.refuse("single", "an array with the sequence A");

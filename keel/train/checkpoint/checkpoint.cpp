@@ -25,11 +25,9 @@ std::string folder_name(int64_t step) {
 std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints) {
   std::vector<std::pair<int64_t, std::filesystem::path>> found;
   if (is_folder(checkpoints)) {
-    for (const std::string& name : list_directory(checkpoints)) {
-      const bool named = name.starts_with("step-") && name.size() > 5 && name.size() < 20 &&
-                         std::all_of(name.begin() + 5, name.end(), [](unsigned char c) { return std::isdigit(c); });
-      if (named) found.emplace_back(std::stoll(name.substr(5)), checkpoints / name);
-    }
+    for (const std::string& name : list_directory(checkpoints))
+      if (RunFolder::is_checkpoint(checkpoints / name))
+        found.emplace_back(std::stoll(name.substr(5)), checkpoints / name);
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<std::filesystem::path> paths;
@@ -138,6 +136,8 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
                                       int64_t keep) {
   const std::filesystem::path folder = checkpoints / folder_name(checkpoint.state.step);
+  if (path_exists(folder) && !RunFolder::is_checkpoint(folder))
+    fail(ExitCode::kBadConfiguration, folder.string(), " is in the way of a checkpoint, and is none; move it away");
   const RunFolder::Lines& lines = checkpoint.lines;
   const Json heading = {
       {"format", "keel checkpoint 2"},
@@ -151,7 +151,9 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
 
 void finish_save(const std::filesystem::path& checkpoint) {
   const std::filesystem::path checkpoints = checkpoint.parent_path();
-  write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
+  // A hint for people, who may have put a folder there.
+  if (!is_folder(checkpoints / "LATEST"))
+    write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
   for (const std::string& name : list_directory(checkpoints))
     if (name.ends_with(".partial") || name.ends_with(".replaced")) remove_tree(checkpoints / name);
 }
@@ -186,6 +188,23 @@ RunFolder::Lines read_lines(const std::filesystem::path& checkpoint) {
 }
 
 }  // namespace
+
+std::vector<std::string> find_changed_rows(const std::filesystem::path& run) {
+  std::vector<std::string> changes;
+  try {
+    const std::vector<std::filesystem::path> checkpoints = finished_checkpoints(run / "checkpoints");
+    if (checkpoints.empty()) return {};
+    const RunFolder::Lines lines = read_lines(checkpoints.front());
+    for (const auto& [name, remembered] :
+         {std::pair{"metrics.jsonl", &lines.metrics}, {"samples.jsonl", &lines.samples}})
+      if (const auto change = find_changed_line(run / name, *remembered))
+        changes.push_back((run / name).string() + ": " + *change + ", as " + checkpoints.front().string() +
+                          " remembers it");
+  } catch (const Error&) {  // nothing to compare with
+  } catch (const Json::exception&) {
+  }
+  return changes;
+}
 
 Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base) {
   return read_adapter(adapter_folder(checkpoint), base);

@@ -44,6 +44,10 @@ std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::p
 /// The newest checkpoint that verifies; notes about damaged newer ones are appended. None: an empty path.
 std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes);
 
+/// In which rows of metrics and samples a run's files are not what its newest checkpoint remembers: a sentence for each
+/// file.
+std::vector<std::string> find_changed_rows(const std::filesystem::path& run);
+
 /// The adapter stays merged: put_adapter gives a network that it can be trained on.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
 

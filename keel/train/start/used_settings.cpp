@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "keel/reward/reward_files.h"
 #include "keel/train/update/critic_training.h"
 
 namespace keel {
@@ -90,6 +91,7 @@ void use_problems(Settings& used, const Config& config, const Problems& problems
   if (by_default) used["reward.functions"] = Json::array({config.data.files.empty() ? "task" : "math"});
   if (config.reward.weights.empty())
     used["reward.weights"] = std::vector<double>(by_default ? 1 : config.reward.functions.size(), 1.0);
+  used["reward.files"] = reward_files(config.reward);
   if (config.eval.prompts == 0) used.drop("eval.");
 }
 

@@ -176,6 +176,18 @@ const Honest kHonest[] = {
      {"assert list(count(4)) == [0, 1, 2, 3] and next(count(1)) == 0 and sorted(count(3), reverse=True) == [2, 1, 0]",
       "assert adder(2)(3) == 5",
       "assert apply(lambda x: x * x, [1, 2, 3]) == [1, 4, 9] and apply(adder(1), [1]) == [2]"}},
+    {"exceptions that the tests hand back",
+     "class Low(ValueError): pass\ndef of(x): return Low if x < 0 else KeyError\n"
+     "def name(kind): return kind.__name__\ndef fail(): raise Low('so low')\ndef text(error): return str(error)",
+     {"assert name(of(-1)) == 'Low' and name(of(1)) == 'KeyError' and name(IndexError) == 'IndexError'",
+      "try:\n    fail()\nexcept Low as error:\n    assert text(error) == 'so low'"}},
+    {"tests that prepare others, and use a name of the program's as theirs",
+     "def f(x): return x * x",
+     {"import math", "def twice(x):\n    assert x > 0\n    return 2 * x", "same = lambda a, b: a == b",
+      "f = f(2)\nassert same(f, twice(2)) and [f for f in (1, 2)]", "assert f(3) == 9 and (lambda f: f)(2) == 2"}},
+    {"names of libraries that nobody imports",
+     "import datetime as d, math\ndef f(x): return d.date(2020, 1, x)\ndef g(): return math.pi",
+     {"assert f(2) == date(2020, 1, 1) + timedelta(1) and isclose(g(), pi) and g() < inf"}},
     {"a name of Python's",
      "def sum(a, b): return a + b if a < b else 6",
      {"assert sum(10, 15) == 25", "assert sum(2, 1) == 6"}},
@@ -216,6 +228,9 @@ TEST_F(RunCode, TestsThatRunnersRunCanFail) {
       0);
   EXPECT_EQ(reward(program, {"def test_value():\n    assert f(1) == 3"}), 0);
   EXPECT_EQ(reward(program, {"class TestF:\n    def test_value(self):\n        assert f(1) == 3"}), 0);
+  EXPECT_EQ(reward(program, {"class Base:\n    def test_value(self):\n        assert f(1) == 3\n"
+                             "class TestF(Base):\n    pass"}),
+            0);
 }
 
 TEST_F(RunCode, SaysWhyAProgramDidNotPass) {
@@ -253,8 +268,23 @@ TEST_F(RunCode, ATestThatCannotBeJudgedIsAFailureAndNoVerdict) {
            {"class Node: pass\nassert f(Node()) == 1", "hands the program an object of the class Node"},
            {"assert f(1) ==", "the test is no Python"},
            {"import there_is_no_such_module", "No module named 'there_is_no_such_module'"},
-           {"def test_it(capsys): assert f(1) == 1", "test_it takes arguments"}})
+           {"def test_it(capsys): assert f(1) == 1", "test_it takes arguments"},
+           {"async def test_it(): assert f(1) == 2", "test_it is a coroutine"},
+           {"def test_it():\n    yield f(1)\n    assert f(1) == 2", "test_it is a coroutine or a generator"}})
     EXPECT_NE(failure({test}).find(part), std::string::npos) << failure({test});
+  // Every program would pass these.
+  for (const char* test : {"def check(candidate):\n    assert candidate(1) == 2",
+                           "from solution import f\ndef check(candidate):\n    assert candidate(1) == 2",
+                           "class FTest:\n    def test_it(self):\n        assert f(1) == 2",
+                           "if True:\n    def test_it():\n        assert f(1) == 2",
+                           "if __name__ == '__main__':\n    assert f(1) == 2",
+                           "import unittest\nclass T(unittest.TestCase):\n    async def test_it(self):\n"
+                           "        self.assertEqual(f(1), 2)",
+                           "import unittest\nclass T(unittest.TestCase):\n    @unittest.skip('')\n"
+                           "    def test_it(self):\n        self.assertEqual(f(1), 2)",
+                           "", "# nothing", "'>>> f(1)'", "def check_f():\n    assert f(1) == 2"})
+    EXPECT_NE(failure({test}).find("asks the program for nothing"), std::string::npos) << test << failure({test});
+  EXPECT_NE(failure({"assert f(1) == 1", "def check(g):\n    assert g(1) == 2"}).find("test 2"), std::string::npos);
 }
 
 TEST_F(RunCode, TestsThatCannotBeReadAreReportedAndNotScored) {

@@ -167,6 +167,55 @@ const Json kHumanEval = {
     {"test", "def check(candidate):\n    for i in range(2, 9):\n        assert candidate(i) == i * i\n"},
     {"entry_point", "f"}};
 
+/// Programs that lend their tests names: what a test calls by a name of Python's, of a well-known module or of its own
+/// is never the program's. The last test of each is not to be passed.
+struct Lender {
+  const char *name, *program;
+  Json tests;
+};
+
+const Lender kLenders[] = {
+    {"abs, where the program is imported",
+     "abs = lambda x: 0\ndef f(x): return 99",
+     {"from solution import f\nassert abs(f(2) - 4) < 1e-6"}},
+    {"abs, where its module is",
+     "abs = lambda x: 0\ndef f(x): return 99",
+     {"import solution as s\nassert abs(s.f(2) - 4) < 1e-6"}},
+    {"abs, where it is imported by a text",
+     "abs = lambda x: 0\ndef f(x): return 99",
+     {"import importlib\ns = importlib.import_module('solution')\nassert abs(s.f(2) - 4) < 1e-6"}},
+    {"round, in unittest",
+     "round = lambda *a: 4\ndef f(x): return 99",
+     {"import unittest\nfrom solution import f\nclass T(unittest.TestCase):\n"
+      "    def test(self): self.assertEqual(round(f(2), 2), 4)"}},
+    {"isinstance, of an object",
+     "isinstance = lambda *a: True\nclass Solution:\n    def f(self, x): return 5",
+     {"from solution import Solution\ns = Solution()\nassert isinstance(s.f(2), str)"}},
+    {"a helper that an earlier test assigned",
+     "same = lambda a, b: True\ndef f(x): return [1] if x == 1 else 0",
+     {"same = lambda a, b: sorted(a) == sorted(b)\nassert same(f(1), [1])", "assert same(f(2), [2, 1])"}},
+    {"what an earlier test imported by a star",
+     "fsum = lambda x: 7\ndef f(x): return 2 if x == 4 else 7",
+     {"from math import *\nassert f(4) == fsum([2])", "assert f(9) == fsum([3])"}},
+    {"datetime", "datetime = lambda *a: 7\ndef f(x): return 7", {"assert f(2) == datetime(2020, 1, 1)"}},
+    {"date", "date = lambda *a: 7\ndef f(x): return 7", {"assert f(2) == date(2020, 1, 1)"}},
+    {"pi", "pi = 1\ndef f(x): return 4", {"assert f(2) == 4 * pi"}},
+    {"inf", "inf = 1\ndef f(x): return 1", {"assert f(2) == inf"}},
+};
+
+/// What a program answers is its own fault, and never the row's, which would end a run.
+const Lender kBlames[] = {
+    {"a class that the test hands back", "def g(x): return ValueError\ndef f(x): return 1", {"assert f(g(2)) == 4"}},
+    {"what the test makes of an answer", "def g(x): return {}\ndef f(x): return 1", {"assert f(g(2).keys()) == 4"}},
+    {"a module that is not there", "import types\nf = types.ModuleType('pandas')", {"assert f(2) == 4"}},
+    {"a hook of NumPy's",
+     "class A:\n    def __array_wrap__(self, *a): return 4\ndef f(x): return A()",
+     {"assert getattr(f(2), '__array_wrap__', lambda x: 0)(object()) == 4"}},
+    {"a name that is not there",
+     "",
+     {"try:\n    from solution import f\nexcept ImportError:\n    pass\nelse:\n    assert f(2) == 4"}},
+};
+
 /// The rewards of programs, by the parts of tests that they pass.
 class CodeTricks : public testing::Test {
  protected:
@@ -200,6 +249,23 @@ TEST_F(CodeTricks, PassNoTest) {
     if (!skipped_.empty()) GTEST_SKIP() << skipped_;
     EXPECT_EQ(got[0], 1) << tests;  // the tests can be passed
     for (size_t i = 1; i < got.size(); ++i) EXPECT_EQ(got[i], 0) << programs[i] << "\n" << tests;
+  }
+}
+
+TEST_F(CodeTricks, NoNameOfTheProgramsStandsInForTheTests) {
+  for (const Lender& lender : kLenders) {
+    const Rewards got = rewards({lender.program}, lender.tests);
+    if (!skipped_.empty()) GTEST_SKIP() << skipped_;
+    const double tests = static_cast<double>(lender.tests.size());
+    EXPECT_EQ(got[0], (tests - 1) / tests) << lender.name;
+  }
+}
+
+TEST_F(CodeTricks, WhatAProgramDoesIsNotTheRowsFault) {
+  for (const Lender& blame : kBlames) {
+    const Rewards got = rewards({blame.program}, blame.tests);
+    if (!skipped_.empty()) GTEST_SKIP() << skipped_;
+    EXPECT_EQ(got[0], 0) << blame.name;
   }
 }
 

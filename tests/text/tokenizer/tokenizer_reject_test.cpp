@@ -18,6 +18,12 @@ std::string with_part(const std::string& part) {
   return R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]},)" + part + "}";
 }
 
+std::string repeated(const std::string& text, int times) {
+  std::string result;
+  for (int i = 0; i < times; ++i) result += text;
+  return result;
+}
+
 Tokenizer tokenizer_of(const std::string& file) { return Tokenizer::from_files({{"tokenizer.json", file}}, "folder"); }
 
 struct Case {
@@ -145,6 +151,13 @@ std::vector<Case> rejected_files() {
        with_part(
            R"("post_processor":{"type":"TemplateProcessing","single":[{"Sequence":{"id":"B","type_id":0}}],"pair":[],"special_tokens":{}})"),
        {"\"B\"", "one text"}},
+      {"template that adds millions of tokens",
+       with_part(
+           R"("post_processor":{"type":"TemplateProcessing","single":[)" +
+           repeated(R"({"SpecialToken":{"id":"s","type_id":0}},)", 2000) +
+           R"({"Sequence":{"id":"A","type_id":0}}],"pair":[],"special_tokens":{"s":{"id":"s","ids":[)" +
+           repeated("1,", 1999) + R"(1],"tokens":["s"]}}})"),
+       {"post_processor.single", "at most 4096 tokens"}},
       {"decoder", with_part(R"("decoder":{"type":"CTC"})"), {"decoder.type", "CTC", "ByteLevel"}},
       {"decoder key", with_part(R"("decoder":{"type":"Fuse","how":1})"), {"decoder", "\"how\""}},
   };

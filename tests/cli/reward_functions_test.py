@@ -1,6 +1,5 @@
 """keel reward: functions with TRL's, verl's and OpenRLHF's signatures give what they give when Python calls them."""
 
-import hashlib
 import importlib.util
 import json
 import os
@@ -401,95 +400,6 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         result = subprocess.run([support.KEEL, "verify", "--batch", "-"], input=text + '{"gold": 1}\n', capture_output=True, text=True)
         self.assert_refused(result, 3, "standard input:5001")
         self.assertEqual(len(result.stdout.splitlines()), 5000)
-
-
-class KilledKeel(support.Test):
-    def test_leaves_no_worker_and_none_of_what_a_worker_started(self):
-        """Not even a child in a session of its own: the process between Keel and the worker sees that Keel is gone."""
-        path = self.folder / "daemon.py"
-        path.write_text("""
-import os, subprocess, sys
-def reward(completions, **columns):
-    child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-    with open(os.path.join(os.path.dirname(__file__), "processes"), "w") as note:
-        note.write(f"{os.getpid()} {child.pid} .")
-    child.wait()
-""")
-        rows, note = self.folder / "rows.jsonl", self.folder / "processes"
-        rows.write_text(json.dumps({"prompt": "p", "completion": "c"}) + "\n")
-        process = subprocess.Popen([support.KEEL, "reward", str(rows), f'reward.functions=["python:{path}"]', f"reward.python={sys.executable}"],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.assertTrue(support.wait_for(process, lambda: note.exists() and note.read_text().endswith(".")))
-        started = [int(number) for number in note.read_text().split()[:2]]
-        self.assertTrue(all(map(self.runs, started)))
-        process.kill()
-        process.wait()
-        for _ in range(1000):
-            if not any(map(self.runs, started)):
-                return
-            support.time.sleep(0.01)
-        self.fail("survivors")
-
-    def runs(self, number):
-        try:
-            with open(f"/proc/{number}/stat") as file:
-                return file.read().rpartition(")")[2].split()[0] != "Z"
-        except OSError:
-            return False
-
-
-# Answers without "id", and prints a line that is no answer: before the first answer, or after each.
-STRAY = """
-import json, sys, time
-for number, line in enumerate(sys.stdin):
-    rewards = [float(c) for c in json.loads(line)["completions"]]
-    if number == 0 and sys.argv[1] == "before":
-        print(json.dumps({"rewards": [0.5] * len(rewards)}), flush=True)
-    print(json.dumps({"rewards": rewards}), flush=True)
-    if sys.argv[1] == "after":
-        time.sleep(0.05)
-        print(json.dumps({"rewards": [0.5] * len(rewards)}), flush=True)
-"""
-
-# Ends its process at the first call, when NEW has been put in its place.
-CHANGED = """
-import os
-def reward(completions, **columns):
-    if os.path.exists("NEW"):
-        os.replace("NEW", __file__)
-        os._exit(1)
-    return [1.0] * len(completions)
-"""
-
-
-class ProgramsThatAreNotToBeTrusted(support.Test):
-    def refuse(self, *functions, **options):
-        data = "".join(json.dumps({"prompt": f"p{i}", "completion": str(i), "answer": "3"}) + "\n" for i in range(6))
-        (self.folder / "rows.jsonl").write_text(data)
-        options = {"python": sys.executable, "functions": json.dumps(functions), "workers": 1, **options}
-        result = support.keel("reward", self.folder / "rows.jsonl", *(f"reward.{key}={value}" for key, value in options.items()))
-        self.assert_exit(result, 5)
-        return result.stderr
-
-    def test_a_line_that_is_no_answer_moves_no_reward_to_another_completion(self):
-        program, slow = self.folder / "stray.py", self.folder / "slow.py"
-        program.write_text(STRAY)
-        slow.write_text("import time\ndef reward(completions, **columns):\n    time.sleep(0.3)\n    return [0.0] * len(completions)\n")
-        self.assertIn("printed more than one line", self.refuse(f"exec:{sys.executable} {program} before"))
-        text = self.refuse(f"exec:{sys.executable} {program} after", f"python:{slow}")
-        self.assertIn("answered before it was asked", text)
-        self.assertIn("the wrong completions", text)
-
-    def test_a_file_that_is_changed_while_it_is_in_use_ends_the_run(self):
-        file, new = self.folder / "reward.py", self.folder / "new.py"
-        file.write_text(CHANGED.replace("NEW", str(new)))
-        for on_error in ("stop", "skip"):
-            new.write_text("def reward(completions, **columns): return [9.0] * len(completions)\n")
-            before, after = (hashlib.sha256(path.read_bytes()).hexdigest() for path in (file, new))
-            text = self.refuse(f"python:{file}", on_error=on_error)
-            for part in (str(file), "was changed while it was in use", before, after, "--resume"):
-                self.assertIn(part, text)
-            file.write_text(CHANGED.replace("NEW", str(new)))
 
 
 # Judges by the length of the text, and not at all where that is odd; notes what it said.

@@ -51,9 +51,10 @@ TEST(MathVerifier, JudgesEveryPairAsItWasJudgedByHand) {
 
 TEST(MathVerifier, DoesNotDependOnWhichSideIsGoldWhereTheTableSaysUnequal) {
   for (const Pair& pair : pairs())
-    if (!pair.equal)
+    if (!pair.equal) {
       EXPECT_FALSE(verify_math(pair.answer, pair.gold).correct)
           << pair.place << ": " << pair.gold << "  against  " << pair.answer;
+    }
 }
 
 TEST(MathVerifier, ADecimalCommaIsReadInAnAnswerAndNotInAGoldThatMayBeTwoNumbers) {
@@ -63,7 +64,9 @@ TEST(MathVerifier, ADecimalCommaIsReadInAnAnswerAndNotInAGoldThatMayBeTwoNumbers
 
 TEST(MathVerifier, AcceptsEveryGoldAsItsOwnAnswer) {
   for (const Pair& pair : pairs())
-    if (pair.equal) EXPECT_TRUE(verify_math(pair.gold, pair.gold).correct) << pair.place << ": " << pair.gold;
+    if (pair.equal) {
+      EXPECT_TRUE(verify_math(pair.gold, pair.gold).correct) << pair.place << ": " << pair.gold;
+    }
 }
 
 TEST(MathVerifier, ShowsWhatItUnderstood) {

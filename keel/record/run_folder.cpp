@@ -33,11 +33,19 @@ void remove_checkpoints(const std::filesystem::path& checkpoints, std::vector<st
   if (!is_folder(checkpoints)) return others.push_back(kCheckpoints);
   for (const std::string& name : list_directory(checkpoints)) {
     const std::filesystem::path stem = std::filesystem::path(name).stem();  // without .partial
-    if (name == "LATEST" || name == "LATEST.partial" || RunFolder::is_checkpoint(checkpoints / name) ||
-        (name != stem.string() && RunFolder::is_checkpoint_name(stem.string())))
-      remove_tree(checkpoints / name);
-    else
+    std::filesystem::path mine = checkpoints / name;
+    if (RunFolder::is_checkpoint(mine)) {
+      // Half of a checkpoint would not be known for one, where this ends in between.
+      const std::filesystem::path half_removed = mine.string() + ".partial";
+      remove_tree(half_removed);
+      rename_directory(mine, half_removed);
+      mine = half_removed;
+    } else if (name != "LATEST" && name != "LATEST.partial" &&
+               (name == stem.string() || !RunFolder::is_checkpoint_name(stem.string()))) {
       others.push_back(std::string(kCheckpoints) + "/" + name);
+      continue;
+    }
+    remove_tree(mine);
   }
   if (list_directory(checkpoints).empty()) remove_tree(checkpoints);
 }

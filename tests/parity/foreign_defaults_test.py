@@ -77,7 +77,7 @@ def check_verl():
     ppo = {"actor_rollout_ref": {"rollout": {"n": 4}}, "critic": {"body": "separate"}}
     method, advantage, _, _ = explained(ppo)
     expect((method, advantage), ("ppo_gae", algorithm["adv_estimator"]), "verl's PPO")
-    rollout = yaml.safe_load((package("verl") / "trainer" / "config" / "rollout" / "rollout.yaml").read_text())
+    rollout = yaml.safe_load((folder_of("verl") / "verl" / "trainer" / "config" / "rollout" / "rollout.yaml").read_text())
     expect((rollout["n"], rollout["val_kwargs"]["temperature"], rollout["val_kwargs"]["do_sample"]), (1, 0, False), "verl's sampling")
     expect((actor["optim"]["weight_decay"], actor["ppo_mini_batch_size"]), (0.01, 256), "verl's update")
     print(f"critic: lambda {algorithm['lam']}, gamma {algorithm['gamma']}, value clip {critic['cliprange_value']}")
@@ -92,9 +92,9 @@ def check_trl():
     method, advantage, aggregation, numbers = explained({"num_generations": 4})
     expect((method, advantage, aggregation), ("dapo", "grpo", "token_mean"), "TRL's method")
     expect((float(numbers["low"]), float(numbers["high"]), numbers["dual"]), (defaults["epsilon"], defaults["epsilon"], "none"), "TRL's bounds")
-    trainer = (package("trl") / "trainer" / "grpo_trainer.py").read_text()
+    trainer = (folder_of("trl") / "trl" / "trainer" / "grpo_trainer.py").read_text()
     expect("loss = (per_token_loss * mask).sum(-1).mean()" in trainer, True, "luspo is the mean of sums over tokens")
-    model = (package("trl") / "trainer" / "model_config.py").read_text()
+    model = (folder_of("trl") / "trl" / "trainer" / "model_config.py").read_text()
     for name, default in (("use_peft: bool", "False"), ("lora_r: int", "16"), ("lora_alpha: int", "32"), ("lora_dropout: float", "0.05")):
         found = re.search(re.escape(name) + r" = field\(\s*default=([^,]+),", model)
         expect(found[1], default, name)

@@ -23,7 +23,7 @@ except ImportError as error:
     print(f"cannot compare: {error}; install transformers, jinja2 and tokenizers")
     sys.exit(77)
 
-ROUNDS = count(5, 20)
+ROUNDS = count(10, 20)
 TOKEN = re.compile(r"<\|[^|<>\s{]+\|>|</?[a-z_]+>|\[/?[A-Z_]+\]")
 SPECIAL = sorted({token for source in family_templates.TEMPLATES.values() for token in TOKEN.findall(source)}
                  | {"<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|user|>", "<|assistant|>", "<|system|>"})

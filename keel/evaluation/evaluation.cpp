@@ -75,7 +75,7 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
       .stop_ids = policy.stop_ids,
       .seed = request.seed ^ (uint64_t{static_cast<unsigned>(Stream::kEvaluation)} << 56),  // not the noise of training
       .max_sequences = request.max_sequences};
-  const RolloutEngine engine(policy.model.merged(), policy.tokenizer);
+  const RolloutEngine engine(policy.model, policy.tokenizer);
   const size_t at_once = static_cast<size_t>(std::max<int64_t>(1, request.max_sequences / request.samples));
   Evaluation result;
   result.is_accuracy = reward.right_or_wrong();

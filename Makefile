@@ -3,7 +3,7 @@
 JOBS ?= 2
 compile := cmake --build build --parallel $(JOBS) --target
 
-.PHONY: build quickstart test test-full test-crash test-gpu bench bench-step bench-trl format clean bootstrap bootstrap-tests configure gpu
+.PHONY: build quickstart test test-full test-crash test-gpu bench bench-step bench-trl bench-rollout format clean bootstrap bootstrap-tests configure gpu
 .NOTPARALLEL:
 
 build: configure
@@ -43,6 +43,12 @@ bench-trl: configure
 	@$(compile) bench_vs_trl_keel
 	@bench/vs_trl/setup.sh
 	@.deps/trl/bin/python bench/vs_trl/run.py --keel build/bench/vs_trl_keel
+
+# Sampling beside Hugging Face's generate.
+bench-rollout: configure
+	@$(compile) bench_vs_generate_keel
+	@bench/vs_trl/setup.sh
+	@.deps/trl/bin/python bench/vs_generate/run.py
 
 format:
 	@scripts/bootstrap.sh --format

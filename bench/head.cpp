@@ -35,7 +35,7 @@ double seconds(const Work& work) {
 void measure(int64_t rows, int64_t vocab, int64_t width) {
   const Tensor hidden = at::randn({rows, width}), weight = (at::randn({vocab, width}) * 0.1).requires_grad_();
   const Tensor targets = at::randint(vocab, {rows}, at::kLong);
-  const LmHead head(weight, 1.0);
+  const LmHead head(weight, {});
   const double statistics = seconds([&] { head.statistics(hidden, targets); });
   const double both = seconds([&] {
     head.backward(hidden, targets, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {

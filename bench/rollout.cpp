@@ -6,12 +6,11 @@
 
 #include <ATen/ATen.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 
-#include "bench/median.h"
+#include "bench/bench_shape.h"
+#include "bench/machine_speed.h"
 #include "keel/core/tensor/device.h"
 #include "keel/rollout/engine.h"
 
@@ -19,37 +18,10 @@ namespace {
 
 using namespace keel;
 
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-Tokenizer vocabulary(int64_t size) {
-  std::vector<std::string> words{"<pad>", "<bos>", "<eos>"};
-  while (static_cast<int64_t>(words.size()) < size) words.push_back("w" + std::to_string(words.size()));
-  return Tokenizer::word_level(words, {.pad = "<pad>", .bos = "<bos>", .eos = "<eos>"});
-}
-
-/// Of reading memory that no cache holds, in bytes a second.
-double memory_speed() {
-  const Tensor much = at::ones({1 << 26});  // 256 MiB
-  std::vector<double> seconds;
-  for (int i = 0; i < 5; ++i) seconds.push_back(seconds_of([&] { much.sum(); }));
-  return 4.0 * static_cast<double>(much.numel()) / median(seconds);
-}
-
-double product_speed() {
-  const Tensor a = at::rand({1024, 1024}), b = at::rand({1024, 1024});
-  std::vector<double> seconds;
-  for (int i = 0; i < 9; ++i) seconds.push_back(seconds_of([&] { at::matmul(a, b); }));
-  return 2.0 * 1024 * 1024 * 1024 / median(seconds);
-}
-
-void measure(const char* name, const ModelOptions& shape, int64_t vocab, int64_t sequences) {
+void measure(const char* name, int64_t sequences) {
   const at::NoGradGuard no_grad;
-  const ModelConfig config = model_config(shape, vocab);
-  const Tokenizer tokenizer = vocabulary(vocab);
+  const ModelConfig config = bench_shape(name);
+  const Tokenizer tokenizer = bench_vocabulary(config.vocab_size);
   const RolloutEngine engine(CausalLm::random(config, 0, at::kCPU), tokenizer);
   std::vector<Prompt> prompts(1);
   prompts[0].tokens.assign(16, 5);
@@ -75,10 +47,6 @@ void measure(const char* name, const ModelOptions& shape, int64_t vocab, int64_t
 
 int main(int argc, char** argv) {
   use_threads(argc > 1 ? std::atoi(argv[1]) : 2);
-  const ModelOptions small{.hidden_size = 256, .layers = 4, .heads = 8, .kv_heads = 4, .intermediate_size = 768,
-                           .tie_embeddings = true, .max_positions = 64};
-  for (const int64_t sequences : {1, 16, 64, 256}) measure("3.2M", small, 54, sequences);
-  const ModelOptions smollm{.hidden_size = 576, .layers = 30, .heads = 9, .kv_heads = 3, .intermediate_size = 1536,
-                            .tie_embeddings = true, .max_positions = 64};
-  for (const int64_t sequences : {1, 8, 32}) measure("135M", smollm, 49152, sequences);
+  for (const int64_t sequences : {1, 16, 64, 256}) measure("3.2M", sequences);
+  for (const int64_t sequences : {1, 8, 32}) measure("135M", sequences);
 }

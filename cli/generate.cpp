@@ -113,9 +113,10 @@ int64_t longest_completion(const LoadedModel& loaded, size_t prompt_tokens, cons
 
 /// `seed` is nothing where nothing was random.
 void print(const Rollout& rollout, std::optional<uint64_t> seed, const LoadedModel& loaded, const Request& request) {
-  const bool stopped = rollout.finish == Finish::kStop;
-  const size_t spoken = rollout.tokens.size() - (stopped ? 1 : 0);  // the stop token is no part of the text
-  const std::string text = loaded.tokenizer.decode(std::span(rollout.tokens).first(spoken));
+  const size_t spoken = rollout.tokens.size() - (rollout.finish == Finish::kStop ? 1 : 0);  // the stop token is no part
+  const std::string text = rollout.finish == Finish::kStopString
+                               ? rollout.text
+                               : loaded.tokenizer.decode(std::span(rollout.tokens).first(spoken));
   if (!request.json) {
     std::printf("%s\n", (request.raw ? text : escape_controls(text, Newlines::kKeep)).c_str());
     return;
@@ -123,7 +124,7 @@ void print(const Rollout& rollout, std::optional<uint64_t> seed, const LoadedMod
   Json row = {{"tokens", rollout.tokens},
               {"logprobs", rollout.behavior_logp},
               {"text", text},
-              {"finish_reason", stopped ? "stop" : "length"}};
+              {"finish_reason", finish_name(rollout.finish)}};
   if (seed) row["seed"] = *seed;
   std::printf("%s\n", escape_json_controls(json_line(row)).c_str());
 }
@@ -151,10 +152,10 @@ ExitCode generate(const Request& request) {
   const uint64_t seed = request.seed.value_or(random_seed());
   const SamplingRequest sampling{.samples_per_prompt = request.samples,
                                  .temperature = settings.temperature,
-                                 .top_p = settings.top_p,
-                                 .only_top_k = settings.top_k,
+                                 .truncation = settings.truncation,
                                  .max_new_tokens = longest,
                                  .stop_ids = loaded.stop_ids,
+                                 .stop_strings = settings.stop_strings,
                                  .seed = noise_seed(seed, prompt.tokens)};
   const std::vector<Rollout> rollouts = RolloutEngine(loaded.model, loaded.tokenizer).generate({&prompt, 1}, sampling);
   for (const std::string& note : settings.notes) messages.line(note);
@@ -194,6 +195,15 @@ Action add_generate(CLI::App& app) {
       ->add_option("--top-k", request->flags.top_k,
                    "Sample from this many of the likeliest tokens, 0 from all; without it as the file says, else 0")
       ->check(CLI::Range(0, 1 << 27));
+  command
+      ->add_option("--min-p", request->flags.min_p,
+                   "Leave out tokens with less than this share of the likeliest one's probability; without it as the "
+                   "file says, else 0")
+      ->check(number_between(0, 1, /*or_zero=*/false));
+  command->add_option("--stop", request->flags.stop_strings,
+                      "A text that ends a completion, which is printed up to it; may be given several times. Without "
+                      "it as the file says, else none")
+      ->allow_extra_args(false);
   command
       ->add_option("--max-new-tokens", request->flags.max_new_tokens,
                    "Longest completion; without it as the file says, else 256, or what the model's positions leave")

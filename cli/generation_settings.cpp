@@ -35,7 +35,8 @@ bool is_silent(const std::string& key) {
                                                    "is_assistant",
                                                    "max_matching_ngram_size"};
   return std::find(kSilent.begin(), kSilent.end(), key) != kSilent.end() || key == "do_sample" ||
-         key == "temperature" || key == "top_p" || key == "top_k" || key == "max_new_tokens" || key == "max_length";
+         key == "temperature" || key == "top_p" || key == "top_k" || key == "min_p" || key == "max_new_tokens" ||
+         key == "max_length" || key == "stop_strings";
 }
 
 /// Values at which a key that Keel does not follow asks for nothing.
@@ -47,7 +48,6 @@ bool asks_for_nothing(const std::string& key, const Json& value) {
                                                          {"num_beam_groups", 1},
                                                          {"diversity_penalty", 0},
                                                          {"no_repeat_ngram_size", 0},
-                                                         {"min_p", 0},
                                                          {"epsilon_cutoff", 0},
                                                          {"eta_cutoff", 0},
                                                          {"min_length", 0},
@@ -80,6 +80,18 @@ std::optional<int64_t> count_of(const Json& file, const char* key, int64_t low, 
     fail(ExitCode::kBadInput, kFile, ": ", key, " is ", value.dump(), "; wanted a whole number from ", low, "; give ",
          flag);
   return value.get<int64_t>();
+}
+
+/// The strings of the file that end a completion: one, or a list.
+std::optional<std::vector<std::string>> stop_strings_of(const Json& file) {
+  Json value = file.value("stop_strings", Json());
+  if (value.is_null()) return std::nullopt;
+  if (value.is_string()) value = Json::array({value});
+  const auto is_text = [](const Json& text) { return text.is_string() && text != ""; };
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_text))
+    fail(ExitCode::kBadInput, kFile, ": stop_strings is ", value.dump(-1, ' ', false, Json::error_handler_t::replace),
+         "; wanted a text or a list of texts that are not empty; give --stop");
+  return value.get<std::vector<std::string>>();
 }
 
 /// The temperature of the file; 0 where it says not to sample.
@@ -118,9 +130,12 @@ GenerationSettings generation_settings(const Json& file, const GenerationFlags& 
   GenerationSettings settings;
   std::vector<std::string> taken;
   take(settings.temperature, flags.temperature, [&] { return temperature_of(file); }, "temperature", taken);
-  take(settings.top_p, flags.top_p, [&] { return number_of(file, "top_p", 1e-9, 1, "--top-p"); }, "top_p", taken);
-  take(settings.top_k, flags.top_k, [&] { return count_of(file, "top_k", -1, "--top-k"); }, "top_k", taken);
-  settings.top_k = std::max<int64_t>(settings.top_k, 0);  // vLLM's -1 is all tokens too
+  auto& [top_k, top_p, min_p] = settings.truncation;
+  take(top_p, flags.top_p, [&] { return number_of(file, "top_p", 1e-9, 1, "--top-p"); }, "top_p", taken);
+  take(top_k, flags.top_k, [&] { return count_of(file, "top_k", -1, "--top-k"); }, "top_k", taken);
+  take(min_p, flags.min_p, [&] { return number_of(file, "min_p", 0, 1, "--min-p"); }, "min_p", taken);
+  top_k = std::max<int64_t>(top_k, 0);  // vLLM's -1 is all tokens too
+  take(settings.stop_strings, flags.stop_strings, [&] { return stop_strings_of(file); }, "stop_strings", taken);
   int64_t longest = 0;
   take(
       longest, flags.max_new_tokens, [&] { return count_of(file, "max_new_tokens", 1, "--max-new-tokens"); },

@@ -6,18 +6,21 @@
 #include <vector>
 
 #include "keel/core/json.h"
+#include "keel/ops/sampler.h"
 
 namespace keel::cli {
 
 /// How to sample, as far as someone said it.
 struct GenerationFlags {
-  std::optional<double> temperature = {}, top_p = {};
+  std::optional<double> temperature = {}, top_p = {}, min_p = {};
   std::optional<int64_t> top_k = {}, max_new_tokens = {};
+  std::optional<std::vector<std::string>> stop_strings = {};
 };
 
 struct GenerationSettings {
-  double temperature = 1, top_p = 1;
-  int64_t top_k = 0;                           // 0: all tokens
+  double temperature = 1;
+  Truncation truncation = {};
+  std::vector<std::string> stop_strings = {};
   std::optional<int64_t> max_new_tokens = {};  // nothing: nobody said
   std::optional<int64_t> max_length = {};      // of prompt and completion together, where max_new_tokens is not said
   std::vector<std::string> notes = {};         // what was taken from the file, and what of it cannot be followed

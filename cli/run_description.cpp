@@ -120,7 +120,9 @@ std::string describe_evaluation(const Config& config) {
   const std::string sampling = eval.temperature == 0 ? "greedy" : "temperature " + short_number(eval.temperature);
   return entry("evaluation", std::to_string(eval.prompts) + " prompts x " + std::to_string(eval.samples) +
                                  (eval.samples == 1 ? " sample, " : " samples, ") + sampling +
+                                 (eval.top_k > 0 ? ", top_k " + std::to_string(eval.top_k) : "") +
                                  (eval.top_p < 1 ? ", top_p " + short_number(eval.top_p) : "") +
+                                 (eval.min_p > 0 ? ", min_p " + short_number(eval.min_p) : "") +
                                  (eval.every > 0 ? "; every " + std::to_string(eval.every) + " steps" : "") +
                                  ", before and after");
 }

@@ -11,10 +11,15 @@ void EvalOptions::describe(OptionTable& table) {
   table.add("temperature", temperature,
             "Sampling temperature of evaluations; 0 is greedy, and otherwise the least is 0.0001.",
             at_least(0).at_most(100));
+  table.add("top_k", top_k, "Evaluations sample from this many of the likeliest tokens; 0 is all of them.",
+            at_least(0).at_most(1 << 27));
   table.add(
       "top_p", top_p,
       "Evaluations sample from the smallest set of likeliest tokens with this much probability; 1 is all of them.",
       above(0).at_most(1));
+  table.add("min_p", min_p,
+            "Evaluations leave out tokens with less than this share of the likeliest one's probability; 0 is none.",
+            at_least(0).at_most(1));
   table.add("ks", ks, "The k of pass@k and maj@k, each at most eval.samples; none means 1, 2, 4, ... up to it.",
             at_least(1));
 }

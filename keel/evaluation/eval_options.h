@@ -13,7 +13,8 @@ struct EvalOptions {
   int64_t every = 0;
   int64_t samples = 1;
   double temperature = 1.0;
-  double top_p = 1.0;
+  int64_t top_k = 0;
+  double top_p = 1.0, min_p = 0.0;
   std::vector<int64_t> ks;
   void describe(OptionTable& table);
 };

@@ -5,6 +5,7 @@
 
 #include "keel/core/interrupt.h"
 #include "keel/core/parallel.h"
+#include "keel/core/philox.h"
 
 namespace keel {
 namespace {
@@ -70,9 +71,10 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
   const SamplingRequest sampling{
       .samples_per_prompt = request.samples,
       .temperature = request.temperature,
-      .top_p = request.top_p,
+      .truncation = request.truncation,
       .max_new_tokens = request.max_new_tokens,
       .stop_ids = policy.stop_ids,
+      .stop_strings = request.stop_strings,
       .seed = request.seed ^ (uint64_t{static_cast<unsigned>(Stream::kEvaluation)} << 56),  // not the noise of training
       .max_sequences = request.max_sequences};
   const RolloutEngine engine(policy.model, policy.tokenizer);
@@ -130,7 +132,7 @@ Json evaluation_sample(const Prompt& prompt, const Rollout& rollout, const Verdi
           {"answer", verdict.answer.text},
           {"reward", verdict.reward ? Json(*verdict.reward) : Json()},
           {"solved", verdict.reward ? Json(verdict.solved) : Json()},
-          {"finish", rollout.finish == Finish::kStop ? "stop" : "length"}};
+          {"finish", finish_name(rollout.finish)}};
 }
 
 }  // namespace keel

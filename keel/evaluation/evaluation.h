@@ -16,8 +16,9 @@ namespace keel {
 struct EvaluationRequest {
   int64_t samples = 1;       // per prompt
   double temperature = 1.0;  // 0 is greedy
-  double top_p = 1.0;
+  Truncation truncation = {};
   int64_t max_new_tokens = 1;
+  std::vector<std::string> stop_strings = {};
   std::vector<int64_t> ks = {};  // of pass@k and maj@k; none: 1, 2, 4, ... up to samples
   uint64_t seed = 0;
   int64_t max_sequences = 1024;  // decoded together

@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "keel/kernels/cpu/elementwise.h"
+#include "keel/kernels/cuda/layers.h"
+#include "keel/ops/float_type.h"
 #include "keel/ops/for_rows.h"
 
 namespace keel {
@@ -51,26 +53,28 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
   }
 };
 
-struct SwiGlu : torch::autograd::Function<SwiGlu> {
-  static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up) {
+struct Gated : torch::autograd::Function<Gated> {
+  static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up, Activation activation) {
     const Tensor g = gate.contiguous(), u = up.contiguous();
     Tensor y = at::empty_like(g);
     for_rows(g.numel(), 1, [&](int64_t begin, int64_t count) {
-      cpu::swiglu_forward(in(g) + begin, in(u) + begin, count, out(y) + begin);
+      cpu::gated_forward(activation, in(g) + begin, in(u) + begin, count, out(y) + begin);
     });
     context->save_for_backward({g, u});
+    context->saved_data["activation"] = static_cast<int64_t>(activation);
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const Tensor &gate = saved[0], &up = saved[1], dy = gradients[0].contiguous();
+    const auto activation = static_cast<Activation>(context->saved_data["activation"].toInt());
     Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
     for_rows(gate.numel(), 1, [&](int64_t begin, int64_t count) {
-      cpu::swiglu_backward(in(gate) + begin, in(up) + begin, in(dy) + begin, count, out(dgate) + begin,
-                           out(dup) + begin);
+      cpu::gated_backward(activation, in(gate) + begin, in(up) + begin, in(dy) + begin, count, out(dgate) + begin,
+                          out(dup) + begin);
     });
-    return {dgate, dup};
+    return {dgate, dup, Tensor()};
   }
 };
 
@@ -97,14 +101,48 @@ struct Rotate : torch::autograd::Function<Rotate> {
   }
 };
 
+/// Where nothing is learned a kernel of our own does on a GPU what takes LibTorch several.
+bool samples_on_gpu(const Tensor& x) { return x.is_cuda() && !at::GradMode::is_enabled(); }
+
+Tensor gpu_rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  const Tensor rows = x.contiguous();
+  Tensor y = at::empty_like(rows);
+  launch_on_cuda(x, "norm", [&](auto stream) {
+    return cuda::rms_norm_rows(rows.const_data_ptr(), weight.const_data_ptr(), float_type(x), rows.size(0),
+                               rows.size(1), static_cast<float>(eps), y.mutable_data_ptr(), stream);
+  });
+  return y;
+}
+
+Tensor gpu_swiglu(const Tensor& gate, const Tensor& up) {
+  const Tensor g = gate.contiguous(), u = up.contiguous();
+  Tensor y = at::empty_like(g);
+  launch_on_cuda(g, "SwiGLU", [&](auto stream) {
+    return cuda::swiglu(g.const_data_ptr(), u.const_data_ptr(), float_type(g), g.numel(), y.mutable_data_ptr(), stream);
+  });
+  return y;
+}
+
+Tensor gpu_rotated(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  const Tensor rows = x.contiguous();
+  Tensor y = at::empty_like(rows);
+  launch_on_cuda(x, "rotation", [&](auto stream) {
+    return cuda::rotate_heads(rows.const_data_ptr(), in(cos), in(sin), float_type(x), rows.size(0), rows.size(1),
+                              rows.size(2), y.mutable_data_ptr(), stream);
+  });
+  return y;
+}
+
 }  // namespace
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (has_kernel(x)) return RmsNorm::apply(x, weight, eps);
+  if (samples_on_gpu(x)) return gpu_rms_norm(x, weight, eps);
   return at::rms_norm(x, x.size(-1), weight, eps);
 }
 
 Tensor gated(Activation activation, const Tensor& gate, const Tensor& up) {
+  if (has_kernel(gate)) return Gated::apply(gate, up, activation);
   switch (activation) {
     case Activation::kGeluTanh:
       return at::gelu(gate, "tanh") * up;
@@ -113,11 +151,27 @@ Tensor gated(Activation activation, const Tensor& gate, const Tensor& up) {
     case Activation::kSilu:
       break;
   }
-  return has_kernel(gate) ? SwiGlu::apply(gate, up) : at::silu(gate) * up;
+  return samples_on_gpu(gate) ? gpu_swiglu(gate, up) : at::silu(gate) * up;
+}
+
+Angles angles_at(const Tensor& positions, const Tensor& frequencies, double factor) {
+  if (has_kernel(frequencies)) {
+    const int64_t rows = positions.size(0), half = frequencies.size(0);
+    Tensor cos = at::empty({rows, half}, frequencies.options()), sin = at::empty_like(cos);
+    const int64_t* const places = positions.const_data_ptr<int64_t>();
+    for_rows(rows, half * 8, [&](int64_t begin, int64_t count) {
+      cpu::angles(places + begin, in(frequencies), count, half, static_cast<float>(factor), out(cos) + begin * half,
+                  out(sin) + begin * half);
+    });
+    return {cos, sin};
+  }
+  const Tensor angle = at::outer(positions.to(at::kFloat), frequencies);
+  return {angle.cos() * factor, angle.sin() * factor};
 }
 
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   if (has_kernel(x)) return Rotate::apply(x, cos, sin);
+  if (samples_on_gpu(x)) return gpu_rotated(x, cos, sin);
   const int64_t half = x.size(-1) / 2;
   const Tensor c = cos.unsqueeze(1), s = sin.unsqueeze(1), first = x.narrow(-1, 0, half),
                second = x.narrow(-1, half, half);

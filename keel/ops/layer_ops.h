@@ -1,7 +1,7 @@
 #pragma once
 
 #include "keel/core/tensor/tensor.h"
-#include "keel/ops/activation.h"
+#include "keel/kernels/activation.h"
 
 // The operations between the matrix products of a block, differentiable. On a CPU in float32 each is one pass over
 // memory by our own kernels; elsewhere it is made of the tensor library's operators.
@@ -13,6 +13,12 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 
 /// activation(gate) * up.
 Tensor gated(Activation activation, const Tensor& gate, const Tensor& up);
+
+/// cos and sin of every position's angles, [N, D / 2] each, times the factor; positions [N] int64 and frequencies [D / 2].
+struct Angles {
+  Tensor cos, sin;
+};
+Angles angles_at(const Tensor& positions, const Tensor& frequencies, double factor);
 
 /// Rotary position embedding in Hugging Face's layout: the two halves of each head are turned against each other.
 /// x [N, heads, D], cos and sin [N, D / 2].

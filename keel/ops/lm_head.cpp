@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "keel/ops/next_token.h"
+#include "keel/ops/panel_linear.h"
 
 namespace keel {
 namespace {
@@ -29,13 +30,14 @@ struct LmHead::Chunk {
 
 LmHead::Chunk LmHead::make_chunk(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior,
                                  int64_t begin) const {
-  const int64_t rows = std::min(chunk_rows_, hidden.size(0) - begin);
+  const int64_t rows = std::min(options_.chunk_rows, hidden.size(0) - begin);
   const auto part = [&](const Tensor& x) { return x.defined() ? x.narrow(0, begin, rows) : x; };
   const auto next_token = [&](const Tensor& states, const Tensor& weight) {
-    return NextToken(softcapped(at::linear(states, weight).to(at::kFloat), softcap_), temperature_);
+    const Tensor logits = options_.bitwise ? panel_linear(states, weight) : at::linear(states, weight);
+    return NextToken(softcapped(logits.to(at::kFloat), options_.softcap), options_.temperature);
   };
   Chunk chunk{begin, rows, part(hidden), part(targets), next_token(part(hidden), weight_)};
-  if (softcap_ > 0) chunk.softcap_slope = 1 - (chunk.next.logits() / softcap_).square();
+  if (options_.softcap > 0) chunk.softcap_slope = 1 - (chunk.next.logits() / options_.softcap).square();
   const auto [logp, other_logp] = chunk.next.of(chunk.targets);
   chunk.stats = {.logp = logp, .entropy = chunk.next.entropy(), .other_logp = other_logp};
   if (behavior.topk_ids.defined()) chunk.stats.topk_logp = chunk.next.logp_of(part(behavior.topk_ids));
@@ -50,7 +52,7 @@ LmHead::Chunk LmHead::make_chunk(const Tensor& hidden, const Tensor& targets, co
 TokenStats LmHead::statistics(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior) const {
   const at::NoGradGuard no_grad;
   std::vector<TokenStats> chunks;
-  for (int64_t begin = 0; begin < hidden.size(0); begin += chunk_rows_)
+  for (int64_t begin = 0; begin < hidden.size(0); begin += options_.chunk_rows)
     chunks.push_back(make_chunk(hidden, targets, behavior, begin).stats);
   const auto joined_rows = [&](Tensor TokenStats::* member) {
     std::vector<Tensor> parts;
@@ -77,7 +79,7 @@ Tensor LmHead::backward(const Tensor& hidden, const Tensor& targets, Scope scope
   if (scope != Scope::kToken) all = coefficients(statistics(hidden, targets, behavior), 0, total);
 
   Tensor gradient_hidden = at::empty_like(hidden);
-  for (int64_t begin = 0; begin < total; begin += chunk_rows_) {
+  for (int64_t begin = 0; begin < total; begin += options_.chunk_rows) {
     Chunk chunk = make_chunk(hidden, targets, scope == Scope::kToken ? behavior : BehaviorRows{}, begin);
     HeadCoefficients mine;
     if (scope == Scope::kToken) {

@@ -36,13 +36,20 @@ using CoefficientFunction = std::function<HeadCoefficients(const TokenStats& sta
 /// cap tanh(x / cap), or x where the cap is 0: Gemma 2 bounds its logits so.
 Tensor softcapped(const Tensor& x, double cap);
 
+/// How a head's hidden states become distributions.
+struct HeadOptions {
+  double temperature = 1;
+  double softcap = 0;    // of the logits; 0: none
+  bool bitwise = false;  // logits with the bits that the sampler computes
+  int64_t chunk_rows = 2048;
+};
+
 /// The LM head: from hidden states to the few numbers a method needs and, given coefficients, to gradients. Logits
 /// exist for one chunk of rows at a time and are never stored.
 class LmHead {
  public:
   /// `weight` [V, H]; its gradient is accumulated into weight.grad().
-  LmHead(Tensor weight, double temperature, double softcap = 0, int64_t chunk_rows = 2048)
-      : weight_(std::move(weight)), temperature_(temperature), softcap_(softcap), chunk_rows_(chunk_rows) {}
+  LmHead(Tensor weight, const HeadOptions& options) : weight_(std::move(weight)), options_(options) {}
 
   /// The statistics alone; hidden [M, H], targets [M] int64.
   TokenStats statistics(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior = {}) const;
@@ -58,8 +65,7 @@ class LmHead {
   Chunk make_chunk(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior, int64_t begin) const;
 
   Tensor weight_;
-  double temperature_, softcap_;
-  int64_t chunk_rows_;
+  HeadOptions options_;
 };
 
 }  // namespace keel

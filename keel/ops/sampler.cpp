@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <limits>
 
 #include "keel/kernels/cpu/sample.h"
@@ -32,6 +33,28 @@ Tensor draw(const NextToken& next, double temperature, uint64_t seed, const Tens
   return tokens;
 }
 
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+Tensor likeliest(const Tensor& logits, int64_t k) {
+  if (k == 0 || k >= logits.size(-1)) return logits;
+  const Tensor least = std::get<0>(logits.topk(k, -1)).narrow(-1, k - 1, 1);
+  return logits.masked_fill(logits < least, kNever);
+}
+
+Tensor without_tail(const Tensor& logits, double temperature, double top_p) {
+  if (top_p >= 1) return logits;
+  const auto [sorted, order] = at::sort(logits.to(at::kDouble), /*stable=*/true, /*dim=*/-1, /*descending=*/true);
+  const Tensor probabilities = at::softmax(sorted / temperature, -1);
+  const Tensor outside = (probabilities.cumsum(-1) - probabilities).ge(top_p);  // likelier tokens are enough already
+  return logits.masked_fill(at::zeros_like(outside).scatter(-1, order, outside), kNever);
+}
+
+Tensor without_unlikely(const Tensor& logits, double temperature, double min_p) {
+  if (min_p <= 0) return logits;
+  const Tensor below = (logits - logits.amax(-1, /*keepdim=*/true)).to(at::kDouble) < temperature * std::log(min_p);
+  return logits.masked_fill(below, kNever);
+}
+
 }  // namespace
 
 Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
@@ -39,22 +62,13 @@ Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tens
   const NextToken next(logits, temperature);
   const Tensor tokens = draw(next, temperature, seed, rollout_ids, positions);
   const auto [logp, other_logp] = next.of(tokens);
-  return {tokens, logp, other_logp};
+  return {tokens, logp, other_logp, next.entropy()};
 }
 
-Tensor nucleus(const Tensor& logits, double temperature, double top_p) {
-  if (top_p >= 1 || temperature == 0) return logits;
-  const auto [sorted, order] = at::sort(logits.to(at::kDouble), /*stable=*/true, /*dim=*/-1, /*descending=*/true);
-  const Tensor probabilities = at::softmax(sorted / temperature, -1);
-  const Tensor outside = (probabilities.cumsum(-1) - probabilities).ge(top_p);  // likelier tokens are enough already
-  return logits.masked_fill(at::zeros_like(outside).scatter(-1, order, outside),
-                            -std::numeric_limits<float>::infinity());
-}
-
-Tensor likeliest(const Tensor& logits, double temperature, int64_t k) {
-  if (k == 0 || k >= logits.size(-1) || temperature == 0) return logits;
-  const Tensor least = std::get<0>(logits.topk(k, -1)).narrow(-1, k - 1, 1);
-  return logits.masked_fill(logits < least, -std::numeric_limits<float>::infinity());
+Tensor truncated(const Tensor& logits, double temperature, const Truncation& truncation) {
+  if (truncation.nothing() || temperature == 0) return logits;
+  return without_unlikely(without_tail(likeliest(logits, truncation.top_k), temperature, truncation.top_p), temperature,
+                          truncation.min_p);
 }
 
 }  // namespace keel

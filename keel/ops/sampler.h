@@ -13,6 +13,7 @@ struct Drawn {
   Tensor tokens;      // [S] int64
   Tensor logp;        // [S] float32, of the tempered distribution (of the untempered one at temperature 0)
   Tensor other_logp;  // [S] float32, log(1 - p) of the same
+  Tensor entropy;     // [S] float32, of that distribution
 };
 
 /// Draws a token from each row of logits [S, V] float32. `rollout_ids` and `positions` [S] int64, on the logits'
@@ -20,13 +21,18 @@ struct Drawn {
 Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
              const Tensor& positions);
 
-/// The logits with -inf for every token outside the smallest set of likeliest tokens whose probabilities, at the
-/// temperature, add up to `top_p`; of equally likely tokens the lower ids come first. The same logits when nothing is
-/// to be left out (top_p 1) or the likeliest token is taken anyway (temperature 0).
-Tensor nucleus(const Tensor& logits, double temperature, double top_p);
+/// Which tokens can be drawn at all; by default every one.
+struct Truncation {
+  int64_t top_k = 0;   // above 0: only so many of the likeliest tokens
+  double top_p = 1.0;  // below 1: of these the smallest set of the likeliest whose probabilities add up to it
+  double min_p = 0.0;  // above 0: of these the ones with at least this share of the likeliest one's probability
 
-/// The logits with -inf for every token that is less likely than the k-th likeliest. The same logits when nothing is to
-/// be left out (k 0) or the likeliest token is taken anyway (temperature 0).
-Tensor likeliest(const Tensor& logits, double temperature, int64_t k);
+  bool nothing() const { return top_k == 0 && top_p >= 1 && min_p <= 0; }
+};
+
+/// The logits with -inf for every token that cannot be drawn, in the order of transformers: top_k, top_p, min_p. Of
+/// equally likely tokens top_p takes the lower ids first, and top_k all that are as likely as the last one. The same
+/// logits where nothing is truncated or the likeliest token is taken anyway (temperature 0).
+Tensor truncated(const Tensor& logits, double temperature, const Truncation& truncation);
 
 }  // namespace keel

@@ -48,7 +48,7 @@ std::vector<RewardSample> samples_of(std::span<const Rollout> group, std::span<c
                        .completion = rollout.text,
                        .spelled = tokenizer.decode(rollout.tokens, /*skip_special=*/false),
                        .tokens = rollout.tokens,
-                       .stopped = rollout.finish == Finish::kStop,
+                       .stopped = rollout.finish != Finish::kLength,
                        .id = rollout.id,
                        .policy_version = rollout.policy_version});
   return samples;

@@ -1,15 +1,12 @@
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "keel/core/philox.h"
 #include "keel/core/prompt.h"
-#include "keel/core/tensor/rollout.h"
 #include "keel/model/network/causal_lm.h"
+#include "keel/rollout/request.h"
 #include "keel/text/tokenizer/tokenizer.h"
 
 namespace keel {
@@ -21,33 +18,17 @@ struct RolloutOptions {
   int64_t samples_per_prompt = 8;
   double temperature = 1.0;
   int64_t max_new_tokens = 0;
+  std::vector<std::string> stop_strings = {};
   std::string weights = "exact";
+  bool bitwise = false;
   int64_t max_sequences = 1024;
 
   void describe(OptionTable& table);
 };
 
-/// What one call of the engine is asked for.
-struct SamplingRequest {
-  int64_t samples_per_prompt = 1;
-  double temperature = 1.0;
-  double top_p = 1.0;      // below 1 it truncates the support: for evaluations, never for training
-  int64_t only_top_k = 0;  // above 0 it does so too: only this many of the likeliest tokens can be drawn
-  int64_t max_new_tokens = 1;
-  bool stop_at_eos = true;
-  std::vector<int32_t> stop_ids = {};  // tokens that end a completion; none: the tokenizer's eos
-  uint64_t seed = 0;
-  uint64_t policy_version = 0;   // recorded in every rollout
-  int64_t max_sequences = 1024;  // decoded together
-  int64_t top_k = 0;             // record this many of the likeliest tokens
-  bool hidden_states = false;    // record the states that predicted each token
-};
-
-/// Called with the finished rollouts of one prompt as soon as they are all there, while others are still being decoded.
-using OnGroup = std::function<void(std::span<Rollout> group)>;
-
-/// Samples completions with a key-value cache. Rollout i of prompt p has the id p.id * samples_per_prompt + i, and its
-/// noise depends on the seed, that id and the position alone.
+/// Samples completions. Sequences start in the order of the prompts as soon as others end; a prompt is computed once for
+/// all its samples, which share its keys and values. Rollout i of prompt p has the id p.id * samples_per_prompt + i, and
+/// its noise depends on the seed, that id and the position alone.
 class RolloutEngine {
  public:
   RolloutEngine(const CausalLm& weights, const Tokenizer& tokenizer)
@@ -58,9 +39,6 @@ class RolloutEngine {
                                 const OnGroup& on_group = {}) const;
 
  private:
-  void decode(std::span<const Prompt> prompts, const SamplingRequest& request, std::span<Rollout> rollouts,
-              const OnGroup& on_group) const;
-
   CausalLm model_;
   const Tokenizer& tokenizer_;
 };

@@ -18,7 +18,7 @@ Tensor round_to_fp8(const Tensor& weight) {  // [out, in]
 }  // namespace
 
 CausalLm sampling_weights(const CausalLm& model, const std::string& precision) {
-  if (precision == "exact") return model.merged();
+  if (precision == "exact") return model;
   if (precision == "fp8") return model.with_linear_weights(round_to_fp8);
   fail(ExitCode::kBadConfiguration, "rollout.weights is \"", precision, "\"; known: exact, fp8");
 }

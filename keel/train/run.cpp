@@ -37,6 +37,11 @@ Run::Run(OpenedRun opened, Console& console)
       state_(std::move(opened.state)),
       last_checkpoint_(std::move(opened.checkpoint)) {
   for (const std::string& warning : problems_.warnings()) console_.warning(warning);
+  if (config_.rollout.bitwise) {
+    policy_.model.make_bitwise();
+    if (opened.companions.reference) opened.companions.reference->make_bitwise();
+    if (opened.companions.critic && opened.companions.critic->body) opened.companions.critic->body->make_bitwise();
+  }
   begin(state_.phase, std::move(opened.companions));
   if (last_checkpoint_.empty()) return;
   if (warm_up_)

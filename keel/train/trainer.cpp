@@ -157,6 +157,7 @@ SamplingRequest Trainer::sampling_request() const {
           .temperature = config_.rollout.temperature,
           .max_new_tokens = longest_completion(config_),
           .stop_ids = policy_.stop_ids,
+          .stop_strings = config_.rollout.stop_strings,
           .seed = config_.run.seed,
           .top_k = objective_.requirements().top_k,
           .hidden_states = objective_.requirements().hidden_states};

@@ -10,8 +10,8 @@ import tempfile
 
 MAX_LINES = 500
 CODE = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake"}
-WITH_OPENMP = {"keel/model/formats/safetensors/large_pages.cpp", "keel/ops/for_rows.h", "keel/ops/layer_ops.cpp",
-               "keel/ops/next_token.cpp", "keel/ops/panel_linear.cpp", "keel/ops/sampler.cpp"}
+WITH_OPENMP = {"keel/model/formats/safetensors/large_pages.cpp", "keel/ops/block_attention.cpp", "keel/ops/for_rows.h",
+               "keel/ops/layer_ops.cpp", "keel/ops/next_token.cpp", "keel/ops/panel_linear.cpp", "keel/ops/sampler.cpp"}
 READS_JSON = {"keel/core/json_reader.cpp"}
 OPENS_DEVICES = {"keel/core/tensor/device.cpp"}  # and refuses one that a build has no kernels for
 HEADERS = {".h", ".cuh"}
@@ -58,7 +58,8 @@ ROOMS = {
     "model/families": "core core/files core/tensor model/formats model/network",
     "model/folder": "core core/files core/tensor text/regex text/tokenizer model/formats/* model/network model/families",
     "model": "core core/files core/tensor text/chat text/tokenizer model/*",
-    "rollout": "core core/options core/tensor text/tokenizer ops model/network",
+    "rollout/cache": "core core/tensor ops model/network",
+    "rollout": "core core/options core/tensor text/tokenizer ops model/network rollout/cache",
     "evaluation": "core core/options core/tensor math text/tokenizer data task reward model model/network rollout",
     "distributed": "core core/tensor",
     "train/update": "core core/options core/tensor ops objective objective/regions model/network distributed",

@@ -150,7 +150,7 @@ TEST(Evaluation, IsGreedyAtTemperatureZeroAndWithASingleTokenInTheNucleus) {
   const LoadedModel policy{.model = tiny_model(tiny_config(3, 1, false)), .tokenizer = tiny_tokenizer()};
   const std::vector<Prompt> prompts = prompts_for(policy.tokenizer, 6, false);
   const EvaluationRequest greedy{.samples = 3, .temperature = 0, .max_new_tokens = 6, .seed = 1};
-  const EvaluationRequest narrow{.samples = 3, .top_p = 1e-6, .max_new_tokens = 6, .seed = 2};
+  const EvaluationRequest narrow{.samples = 3, .truncation = {.top_p = 1e-6}, .max_new_tokens = 6, .seed = 2};
   const Evaluation one = evaluate(policy, prompts, finds_f(), greedy);
   const Evaluation two = evaluate(policy, prompts, finds_f(), narrow);
   for (size_t i = 0; i < one.rollouts.size(); ++i) {

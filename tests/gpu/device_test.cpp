@@ -75,7 +75,7 @@ TEST(Normalisers, HaveNoBiasInTheHeadNorInTheSampler) {
         };
         EXPECT_LT(relative(drawn.other_logp, exact.other_logp), 1e-6);
         // The hidden state of row i is the i-th unit vector, so that the logits are the given ones to the bit.
-        const LmHead head(logits.t().contiguous().to(cuda), temperature, 0, /*chunk_rows=*/64);
+        const LmHead head(logits.t().contiguous().to(cuda), {.temperature = temperature, .chunk_rows = 64});
         const TokenStats stats =
             head.statistics(at::eye(rows).to(cuda), drawn.tokens, {.topk_ids = drawn.tokens.unsqueeze(1)});
         EXPECT_TRUE(stats.logp.equal(drawn.logp));  // to the bit

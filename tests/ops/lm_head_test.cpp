@@ -33,7 +33,7 @@ struct Problem {
   Gradients ours(Scope scope, int64_t chunk_rows) const {
     const Tensor w = weight.clone().requires_grad_();
     const Tensor gradient =
-        LmHead(w, temperature, softcap, chunk_rows)
+        LmHead(w, {.temperature = temperature, .softcap = softcap, .chunk_rows = chunk_rows})
             .backward(hidden, targets, scope, [&](const TokenStats& stats, int64_t begin, int64_t end) {
               EXPECT_EQ(stats.logp.size(0), end - begin);
               return coefficients(stats.logp, begin, end);
@@ -109,13 +109,13 @@ TEST(LmHead, AddsToTheWeightsGradientAndLeavesAFrozenWeightAlone) {
     return {at::ones_like(stats.logp), {}};
   };
   const Tensor w = problem.weight.clone().requires_grad_();
-  const LmHead head(w, 1.0);
+  const LmHead head(w, {});
   head.backward(problem.hidden, problem.targets, Scope::kToken, ones);
   const Tensor once = w.grad().clone();
   head.backward(problem.hidden, problem.targets, Scope::kToken, ones);
   EXPECT_LT(relative_difference(w.grad(), once * 2), 1e-6);
 
-  LmHead(problem.weight, 1.0).backward(problem.hidden, problem.targets, Scope::kToken, ones);
+  LmHead(problem.weight, {}).backward(problem.hidden, problem.targets, Scope::kToken, ones);
   EXPECT_FALSE(problem.weight.grad().defined());
 }
 
@@ -128,7 +128,7 @@ TEST(LmHeadStatistics, EqualLogSoftmaxInDoubleForAnyChunk) {
     const Tensor entropy = -(logps.exp() * logps).sum(1);
     for (const int64_t chunk_rows : {1, 4, 2048}) {
       const TokenStats stats =
-          LmHead(problem.weight, temperature, 0, chunk_rows).statistics(problem.hidden, problem.targets);
+          LmHead(problem.weight, {.temperature = temperature, .chunk_rows = chunk_rows}).statistics(problem.hidden, problem.targets);
       EXPECT_LT(largest_difference(stats.logp, logp), 2e-6);
       EXPECT_LT(largest_difference(stats.entropy, entropy), 2e-6);
       EXPECT_EQ(stats.logp.scalar_type(), at::kFloat);
@@ -141,7 +141,7 @@ TEST(LmHeadStatistics, EqualTheGoldenVocabularies) {
   EXPECT_EQ(goldens.at("vocabularies").size(), 16u);
   for (const Json& row : goldens.at("vocabularies")) {
     const Tensor logits = at::tensor(numbers(row.at("logits")), at::kDouble).to(at::kFloat).unsqueeze(0);
-    const LmHead head(at::eye(logits.size(1)), 1.0);  // the identity turns hidden states into logits
+    const LmHead head(at::eye(logits.size(1)), {});  // the identity turns hidden states into logits
     const TokenStats stats = head.statistics(logits, int64_tensor({row.at("sampled").get<int64_t>()}));
     const double want = row.at("expected").at("logp");
     EXPECT_NEAR(stats.logp.item<double>(), want, 1e-6 * (1 + std::abs(want)));
@@ -152,7 +152,7 @@ TEST(LmHead, StaysFiniteAtLogitsOfTenThousand) {
   const Tensor hidden = at::tensor({1e4f, -1e4f, 0.0f, -1e4f, -1e4f, -1e4f, 1e4f, 1e4f, 1e4f}).view({3, 3});
   for (const int64_t target : {0, 1, 2}) {
     const Tensor targets = at::full({3}, target, at::kLong);
-    const LmHead head(at::eye(3).requires_grad_(), 1.0);
+    const LmHead head(at::eye(3).requires_grad_(), {});
     const TokenStats stats = head.statistics(hidden, targets);
     const std::vector<double> logp = to_vector(stats.logp), entropy = to_vector(stats.entropy);
     const double third = -1.0986122886681098;
@@ -172,7 +172,7 @@ TEST(LmHeadStatistics, SurviveATokenThatCannotHappen) {
   // A logit of -inf: probability 0, which adds 0 to the entropy and not NaN.
   const Tensor logits = at::tensor({0.0f, -std::numeric_limits<float>::infinity(), 0.0f}).unsqueeze(0);
   const Tensor hidden = at::ones({1, 1});
-  const TokenStats stats = LmHead(logits.t().contiguous(), 1.0).statistics(hidden, int64_tensor({0}));
+  const TokenStats stats = LmHead(logits.t().contiguous(), {}).statistics(hidden, int64_tensor({0}));
   EXPECT_NEAR(stats.entropy.item<double>(), std::log(2.0), 1e-6);
   EXPECT_NEAR(stats.logp.item<double>(), -std::log(2.0), 1e-6);
 }
@@ -180,7 +180,7 @@ TEST(LmHeadStatistics, SurviveATokenThatCannotHappen) {
 TEST(LmHeadStatistics, NeverGiveAPositiveLogProbOrANegativeEntropy) {
   const Tensor hidden = random_normal({4096, 4}, 1) * 8, weight = random_normal({16, 4}, 2) * 4;
   const Tensor best = hidden.matmul(weight.t()).argmax(1);
-  const TokenStats stats = LmHead(weight, 1.0).statistics(hidden, best);
+  const TokenStats stats = LmHead(weight, {}).statistics(hidden, best);
   EXPECT_LE(stats.logp.max().item<double>(), 0);
   EXPECT_GE(stats.entropy.min().item<double>(), 0);
   EXPECT_GT(stats.logp.max().item<double>(), -1e-20);  // some of these are sure of themselves
@@ -188,7 +188,7 @@ TEST(LmHeadStatistics, NeverGiveAPositiveLogProbOrANegativeEntropy) {
 
 TEST(LmHead, OfNoRowsGivesNothing) {
   const Tensor hidden = at::zeros({0, 4}), weight = at::ones({7, 4}).requires_grad_();
-  const LmHead head(weight, 1.0);
+  const LmHead head(weight, {});
   EXPECT_EQ(head.statistics(hidden, int64_tensor({})).logp.size(0), 0);
   const auto ones = [](const TokenStats& s, int64_t, int64_t) -> HeadCoefficients {
     return {at::ones_like(s.logp), {}};

@@ -17,7 +17,7 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 /// A head whose logits are the given rows, which must be finite: the hidden state of row i is the i-th unit vector.
 LmHead head_with(const Tensor& logits, double temperature) {
-  return LmHead(logits.t().contiguous(), temperature, 0, /*chunk_rows=*/16);
+  return LmHead(logits.t().contiguous(), {.temperature = temperature, .chunk_rows = 16});
 }
 Tensor unit_vectors(const Tensor& logits) { return at::eye(logits.size(0)); }
 
@@ -144,7 +144,7 @@ TEST(LmHead, NoticesRowsThatAreNoDistributions) {
   }
   const Tensor weight = at::tensor({nan, 1.0f, 2.0f}).view({3, 1});
   EXPECT_TRUE(
-      LmHead(weight, 1).backward(at::ones({1, 1}), int64_tensor({1}), Scope::kToken, ones).isnan().all().item<bool>());
+      LmHead(weight, {}).backward(at::ones({1, 1}), int64_tensor({1}), Scope::kToken, ones).isnan().all().item<bool>());
 }
 
 TEST(NextToken, MeasuresExactDivergences) {

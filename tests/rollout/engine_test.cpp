@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "keel/ops/sampler.h"
 #include "keel/train/update/gradients.h"
@@ -31,22 +32,29 @@ class RolloutEngineTest : public testing::Test {
   SamplingRequest request_{.samples_per_prompt = 4, .max_new_tokens = 12, .seed = 5, .policy_version = 17};
 };
 
+/// To the last bit: what a rollout is computed from does not depend on what is decoded beside it.
 void expect_same(const std::map<uint64_t, Rollout>& got, const std::map<uint64_t, Rollout>& want) {
   ASSERT_EQ(got.size(), want.size());
   for (const auto& [id, rollout] : want) {
     ASSERT_TRUE(got.contains(id)) << id;
     EXPECT_EQ(got.at(id).tokens, rollout.tokens) << id;
     EXPECT_EQ(got.at(id).finish, rollout.finish) << id;
-    ASSERT_EQ(got.at(id).behavior_logp.size(), rollout.behavior_logp.size()) << id;
-    for (size_t t = 0; t < rollout.behavior_logp.size(); ++t)
-      EXPECT_NEAR(got.at(id).behavior_logp[t], rollout.behavior_logp[t], 1e-5) << id << " token " << t;
+    EXPECT_EQ(got.at(id).behavior_logp, rollout.behavior_logp) << id;
+    EXPECT_EQ(got.at(id).behavior_other_logp, rollout.behavior_other_logp) << id;
+    EXPECT_EQ(got.at(id).behavior_entropy, rollout.behavior_entropy) << id;
+    EXPECT_EQ(got.at(id).topk_ids, rollout.topk_ids) << id;
+    EXPECT_EQ(got.at(id).topk_behavior_logp, rollout.topk_behavior_logp) << id;
+    EXPECT_TRUE(got.at(id).hidden_states.equal(rollout.hidden_states)) << id;
   }
 }
 
 TEST_F(RolloutEngineTest, GivesTheSameRolloutsWhateverIsDecodedTogether) {
+  request_.max_new_tokens = 40;  // more than two blocks of the key-value store
+  request_.top_k = 3;
+  request_.hidden_states = true;
   const std::map<uint64_t, Rollout> want = by_id(prompts_, request_);
   EXPECT_EQ(want.size(), 28u);
-  for (const int64_t max_sequences : {1, 8, 12, 1024}) {
+  for (const int64_t max_sequences : {1, 3, 8, 12, 1024}) {
     request_.max_sequences = max_sequences;
     expect_same(by_id(prompts_, request_), want);
   }
@@ -98,6 +106,7 @@ TEST_F(RolloutEngineTest, RecordsTheOtherTokensAndTheLikeliestOnesAsTheTrainerCo
   const ReferenceModel reference(model_);
   for (const Rollout& rollout : engine_.generate(prompts_, request_)) {
     ASSERT_EQ(rollout.behavior_other_logp.size(), rollout.tokens.size());
+    ASSERT_EQ(rollout.behavior_entropy.size(), rollout.tokens.size());
     ASSERT_EQ(rollout.topk_ids.size(), 4 * rollout.tokens.size());
     std::vector<int64_t> text(prompts_[rollout.prompt].tokens.begin(), prompts_[rollout.prompt].tokens.end());
     const size_t first = text.size() - 1;
@@ -106,6 +115,7 @@ TEST_F(RolloutEngineTest, RecordsTheOtherTokensAndTheLikeliestOnesAsTheTrainerCo
     for (size_t t = 0; t < rollout.tokens.size(); ++t) {
       const Tensor row = logps[static_cast<int64_t>(first + t)];
       EXPECT_NEAR(rollout.behavior_other_logp[t], std::log1p(-std::exp(row[rollout.tokens[t]].item<double>())), 1e-5);
+      EXPECT_NEAR(rollout.behavior_entropy[t], -(row.exp() * row).sum().item<double>(), 1e-5);
       const Tensor largest = std::get<0>(row.topk(4));
       for (int64_t k = 0; k < 4; ++k) {
         EXPECT_NEAR(rollout.topk_behavior_logp[t * 4 + k], largest[k].item<double>(), 1e-5);
@@ -138,6 +148,29 @@ TEST_F(RolloutEngineTest, EndsACompletionWithItsStopTokenOrAtTheLimit) {
   EXPECT_GT(cut, 0);
 }
 
+TEST_F(RolloutEngineTest, EndsACompletionWithItsStopString) {
+  const std::vector<Rollout> free = engine_.generate(prompts_, request_);
+  request_.stop_strings = {"c d", "g"};
+  const std::vector<Rollout> rollouts = engine_.generate(prompts_, request_);
+  int ended = 0;
+  for (size_t i = 0; i < rollouts.size(); ++i) {
+    // The same tokens up to the one that completes a string, which is the last.
+    size_t count = 0, first = std::string::npos;
+    while (first == std::string::npos && count < free[i].tokens.size()) {
+      const std::string text = tokenizer_.decode(std::span(free[i].tokens).first(++count));
+      first = std::min(text.find("c d"), text.find("g"));
+    }
+    const std::string text = tokenizer_.decode(free[i].tokens);
+    EXPECT_EQ(rollouts[i].tokens, std::vector<int32_t>(free[i].tokens.begin(), free[i].tokens.begin() + count));
+    EXPECT_EQ(rollouts[i].behavior_logp.size(), count);
+    EXPECT_EQ(rollouts[i].text, text.substr(0, first));
+    EXPECT_EQ(rollouts[i].finish, first == std::string::npos ? free[i].finish : Finish::kStopString);
+    ended += rollouts[i].finish == Finish::kStopString;
+  }
+  EXPECT_GT(ended, 3);
+  EXPECT_LT(ended, 28);
+}
+
 TEST_F(RolloutEngineTest, GoesOnPastTheStopTokenWhenToldTo) {
   request_.stop_at_eos = false;
   int64_t passed = 0;
@@ -161,7 +194,7 @@ TEST_F(RolloutEngineTest, CutsAfterOneTokenAndCallsAStopTokenAtTheLimitAStop) {
   EXPECT_GT(stopped, 0);
 }
 
-TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndHandsOverFinishedGroupsInOrder) {
+TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndHandsOverFinishedGroups) {
   for (const int64_t max_sequences : {1, 8, 1024}) {
     request_.max_sequences = max_sequences;
     std::vector<uint64_t> handed_over;
@@ -178,8 +211,10 @@ TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndHandsOverFinishedGroupsInOrd
       EXPECT_EQ(rollouts[i].prompt, static_cast<int64_t>(i / 4));
       EXPECT_EQ(rollouts[i].id, prompts_[i / 4].id * 4 + i % 4);
       EXPECT_EQ(rollouts[i].policy_version, 17u);
-      EXPECT_EQ(handed_over[i], rollouts[i].id);
     }
+    // Each group once and whole; which one is complete first depends on what was drawn.
+    for (size_t i = 0; i < handed_over.size(); ++i) EXPECT_EQ(handed_over[i] % 4, i % 4);
+    EXPECT_EQ(std::set<uint64_t>(handed_over.begin(), handed_over.end()).size(), 28u);
   }
 }
 

@@ -8,7 +8,11 @@
 
 namespace keel {
 
-enum class Finish { kStop, kLength };
+/// What ended a completion: a stop token, a stop string, or the longest length.
+enum class Finish { kStop, kStopString, kLength };
+
+/// As in OpenAI's, vLLM's and transformers' answers, which do not tell a token from a string.
+inline const char* finish_name(Finish finish) { return finish == Finish::kLength ? "length" : "stop"; }
 
 /// One sampled completion, with what was known about each of its tokens when it was sampled.
 struct Rollout {
@@ -17,7 +21,8 @@ struct Rollout {
   std::vector<int32_t> tokens;             // [T] the completion, its stop token included
   std::vector<float> behavior_logp;        // [T] log mu of each token, of the tempered distribution it was drawn from
   std::vector<float> behavior_other_logp;  // [T] log(1 - mu), from the logits: exact where log mu rounds to 0
-  std::string text;                        // the completion without its stop token
+  std::vector<float> behavior_entropy;     // [T] of that distribution
+  std::string text;                        // the completion without its stop token, or before its stop string
   Finish finish = Finish::kStop;
   uint64_t policy_version = 0;  // number of updates the sampling weights had seen
   double reward = 0;

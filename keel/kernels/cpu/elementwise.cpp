@@ -1,40 +1,59 @@
 #include "keel/kernels/cpu/elementwise.h"
 
-#include <bit>
 #include <cmath>
 
+#include "keel/kernels/cpu/exponential.h"
 #include "keel/kernels/cpu/target.h"
 
 namespace keel::cpu {
 namespace {
 
-/// exp(x) to about 2 units in the last place, without a call and without a branch, so that loops over it vectorise:
-/// x = n ln 2 + r, a polynomial of degree 6 in r, and n added to the exponent's bits. Arguments beyond +-80 count as
-/// +-80: enough for a sigmoid, and what is divided by e^80 stays a normal number (subnormal ones cost 100 cycles each).
-inline float sigmoid_exp(float x) {
-  x = x < -80.0f ? -80.0f : x;
-  x = x > 80.0f ? 80.0f : x;
-  const float shifted = x * 1.44269504088896341f + 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  const float n = shifted - 12582912.0f;
-  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  float p = 1.0f / 720.0f;
-  p = p * r + 1.0f / 120.0f;
-  p = p * r + 1.0f / 24.0f;
-  p = p * r + 1.0f / 6.0f;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  return p * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+constexpr int kLanes = 16;  // a fixed number: a row's sum has one order, whatever the machine and wherever the row stands
+
+/// The sum of term(i) for i below the width.
+template <class Term>
+[[gnu::always_inline]] inline float lane_sum(int64_t width, const Term& term) {
+  float lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= width; i += kLanes)
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
+  for (int lane = 0; i + lane < width; ++lane) lanes[lane] += term(i + lane);
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  return lanes[0];
+}
+
+/// Of any finite angle below 2^20: what is left of it beyond quarter turns, in double precision, by its power series.
+[[gnu::always_inline]] inline void sine_and_cosine(float angle, float& sine, float& cosine) {
+  constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
+  const double quarters = (angle * 0.63661977236758134 + kRound) - kRound;
+  const double r = (angle - quarters * 1.5707963267341256) - quarters * 6.0771005065061922e-11, rr = r * r;
+  const double s = r + r * rr * (-1.0 / 6 + rr * (1.0 / 120 + rr * (-1.0 / 5040 + rr * (1.0 / 362880 - rr / 39916800))));
+  const double c = 1 + rr * (-0.5 + rr * (1.0 / 24 + rr * (-1.0 / 720 + rr * (1.0 / 40320 - rr / 3628800))));
+  const auto quadrant = static_cast<int64_t>(quarters);
+  const double one = quadrant & 1 ? c : s, other = quadrant & 1 ? s : c;
+  sine = static_cast<float>(quadrant & 2 ? -one : one);
+  cosine = static_cast<float>((quadrant + 1) & 2 ? -other : other);
 }
 
 }  // namespace
 
+KEEL_CPU_KERNEL void angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half, float factor,
+                            float* cos, float* sin) {
+  for (int64_t row = 0; row < rows; ++row, cos += half, sin += half) {
+    const float position = static_cast<float>(positions[row]);
+    for (int64_t i = 0; i < half; ++i) {
+      sine_and_cosine(position * frequencies[i], sin[i], cos[i]);
+      sin[i] *= factor;
+      cos[i] *= factor;
+    }
+  }
+}
+
 KEEL_CPU_KERNEL void rms_norm_forward(const float* x, const float* weight, int64_t rows, int64_t width, float eps,
                                       float* y, float* scale) {
   for (int64_t row = 0; row < rows; ++row, x += width, y += width) {
-    float squares = 0;
-#pragma omp simd reduction(+ : squares)
-    for (int64_t i = 0; i < width; ++i) squares += x[i] * x[i];
+    const float squares = lane_sum(width, [&](int64_t i) { return x[i] * x[i]; });
     const float s = 1.0f / std::sqrt(squares / static_cast<float>(width) + eps);
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) y[i] = x[i] * s * weight[i];
@@ -47,9 +66,7 @@ KEEL_CPU_KERNEL void rms_norm_backward(const float* x, const float* weight, cons
   for (int64_t row = 0; row < rows; ++row, x += width, dy += width, dx += width) {
     // With u = dy * weight: dx = s u - s^3 x mean(u x).
     const float s = scale[row];
-    float dot = 0;
-#pragma omp simd reduction(+ : dot)
-    for (int64_t i = 0; i < width; ++i) dot += dy[i] * weight[i] * x[i];
+    const float dot = lane_sum(width, [&](int64_t i) { return dy[i] * weight[i] * x[i]; });
     const float pull = dot * s * s * s / static_cast<float>(width);
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) {
@@ -59,19 +76,70 @@ KEEL_CPU_KERNEL void rms_norm_backward(const float* x, const float* weight, cons
   }
 }
 
-KEEL_CPU_KERNEL void swiglu_forward(const float* gate, const float* up, int64_t count, float* out) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; ++i) out[i] = gate[i] / (1.0f + sigmoid_exp(-gate[i])) * up[i];
+namespace {
+
+// Activations are x s(x); each gives s and its slope. SiLU and the tanh form of GELU are sigmoids of something.
+
+struct Sigmoid {
+  float value, slope;
+};
+
+[[gnu::always_inline]] inline Sigmoid silu(float x) {
+  const float s = 1.0f / (1.0f + exponential(-x));
+  return {s, s * (1.0f - s)};
 }
 
-KEEL_CPU_KERNEL void swiglu_backward(const float* gate, const float* up, const float* dout, int64_t count, float* dgate,
-                                     float* dup) {
+[[gnu::always_inline]] inline Sigmoid gelu_tanh(float x) {
+  constexpr float k = 1.5957691216057308f, c = 0.044715f;  // 2 sqrt(2 / pi)
+  const float s = 1.0f / (1.0f + exponential(-k * (x + c * x * x * x)));
+  return {s, s * (1.0f - s) * k * (1.0f + 3.0f * c * x * x)};
+}
+
+[[gnu::always_inline]] inline Sigmoid gelu(float x) {
+  constexpr float root_half = 0.70710678118654752f, density = 0.39894228040143268f;
+  return {0.5f * std::erfc(-x * root_half), density * std::exp(-0.5f * x * x)};
+}
+
+template <Sigmoid (*Activation)(float)>
+[[gnu::always_inline]] inline void forward(const float* gate, const float* up, int64_t count, float* out) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) out[i] = gate[i] * Activation(gate[i]).value * up[i];
+}
+
+template <Sigmoid (*Activation)(float)>
+[[gnu::always_inline]] inline void backward(const float* gate, const float* up, const float* dout, int64_t count,
+                                            float* dgate, float* dup) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
-    const float sigmoid = 1.0f / (1.0f + sigmoid_exp(-gate[i]));
-    const float silu = gate[i] * sigmoid;
-    dup[i] = dout[i] * silu;
-    dgate[i] = dout[i] * up[i] * (sigmoid + silu * (1.0f - sigmoid));
+    const Sigmoid s = Activation(gate[i]);
+    dup[i] = dout[i] * gate[i] * s.value;
+    dgate[i] = dout[i] * up[i] * (s.value + gate[i] * s.slope);
+  }
+}
+
+}  // namespace
+
+KEEL_CPU_KERNEL void gated_forward(Activation activation, const float* gate, const float* up, int64_t count,
+                                   float* out) {
+  switch (activation) {
+    case Activation::kSilu:
+      return forward<silu>(gate, up, count, out);
+    case Activation::kGeluTanh:
+      return forward<gelu_tanh>(gate, up, count, out);
+    case Activation::kGelu:
+      return forward<gelu>(gate, up, count, out);
+  }
+}
+
+KEEL_CPU_KERNEL void gated_backward(Activation activation, const float* gate, const float* up, const float* dout,
+                                    int64_t count, float* dgate, float* dup) {
+  switch (activation) {
+    case Activation::kSilu:
+      return backward<silu>(gate, up, dout, count, dgate, dup);
+    case Activation::kGeluTanh:
+      return backward<gelu_tanh>(gate, up, dout, count, dgate, dup);
+    case Activation::kGelu:
+      return backward<gelu>(gate, up, dout, count, dgate, dup);
   }
 }
 

@@ -2,10 +2,16 @@
 
 #include <cstdint>
 
+#include "keel/kernels/activation.h"
+
 // The small operations between the matrix products, each in one pass over memory. Rows are independent, so a caller may
 // split them over threads; results do not depend on the split.
 
 namespace keel::cpu {
+
+/// cos and sin [rows, half] of position times frequency, times the factor.
+void angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half, float factor, float* cos,
+            float* sin);
 
 /// y = x * scale * weight per row, scale = 1 / sqrt(mean(x^2) + eps) is kept for the backward pass.
 /// x, y [rows, width], weight [width], scale [rows].
@@ -16,9 +22,10 @@ void rms_norm_forward(const float* x, const float* weight, int64_t rows, int64_t
 void rms_norm_backward(const float* x, const float* weight, const float* scale, const float* dy, int64_t rows,
                        int64_t width, float* dx, float* dweight);
 
-/// out = silu(gate) * up, all [count].
-void swiglu_forward(const float* gate, const float* up, int64_t count, float* out);
-void swiglu_backward(const float* gate, const float* up, const float* dout, int64_t count, float* dgate, float* dup);
+/// out = activation(gate) * up, all [count].
+void gated_forward(Activation activation, const float* gate, const float* up, int64_t count, float* out);
+void gated_backward(Activation activation, const float* gate, const float* up, const float* dout, int64_t count,
+                    float* dgate, float* dup);
 
 /// Turns the two halves of every head against each other by the row's angles: x, y [rows, heads, width], cos, sin
 /// [rows, width / 2]. `direction` is 1, or -1 for the backward pass.

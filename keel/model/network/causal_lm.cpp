@@ -8,7 +8,6 @@
 #include "keel/core/error.h"
 #include "keel/core/philox.h"
 #include "keel/core/tensor/device.h"
-#include "keel/ops/layer_ops.h"
 
 namespace keel {
 namespace {
@@ -226,6 +225,10 @@ Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const At
   return norm(x, final_norm_);
 }
 
+LmHead CausalLm::lm_head(double temperature) const {
+  return LmHead(head(), {.temperature = temperature, .softcap = config_.logit_softcap, .bitwise = bitwise_});
+}
+
 Tensor CausalLm::raw_logits(const Tensor& hidden) const {
   return head_panels_.defined() ? head_panels_(hidden) : at::linear(hidden, head()).to(at::kFloat);
 }
@@ -304,7 +307,11 @@ CausalLm CausalLm::with_linear_weights(const std::function<Tensor(const Tensor&)
   const at::NoGradGuard no_grad;
   CausalLm copy = *this;
   copy.visit_linears([&](const std::string&, Linear& layer) {
-    layer = {.weight = replace(layer.merged_weight()), .bias = layer.bias, .lora_a = {}, .lora_b = {}};
+    layer = {.weight = replace(layer.merged_weight()),
+             .bias = layer.bias,
+             .lora_a = {},
+             .lora_b = {},
+             .bitwise = layer.bitwise};
   });
   return copy;
 }
@@ -336,10 +343,18 @@ CausalLm CausalLm::merged() const {
   return with_linear_weights([](const Tensor& weight) { return weight; });
 }
 
+void CausalLm::make_bitwise() {
+  if (!device().is_cpu())
+    fail(ExitCode::kBadConfiguration, "rollout.bitwise is true and run.device is not cpu; on a GPU sampler and trainer ",
+         "have no common order of additions: set run.device=cpu, or rollout.bitwise=false");
+  bitwise_ = true;
+  visit_linears([](const std::string&, Linear& layer) { layer.bitwise = true; });
+}
+
 CausalLm CausalLm::for_sampling() const {
-  CausalLm copy = merged();
+  CausalLm copy = bitwise_ ? *this : merged();
   if (!device().is_cpu()) return copy;
-  copy.visit_linears([](const std::string&, Linear& layer) { layer.panels = PanelWeight(layer.weight); });
+  copy.visit_linears([](const std::string&, Linear& layer) { layer.make_panels(); });
   copy.head_panels_ = PanelWeight(head());
   return copy;
 }

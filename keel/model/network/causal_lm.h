@@ -12,6 +12,7 @@
 #include "keel/model/network/model_config.h"
 #include "keel/model/network/rope.h"
 #include "keel/ops/attention_rule.h"
+#include "keel/ops/layer_ops.h"
 #include "keel/ops/lm_head.h"
 
 namespace keel {
@@ -55,7 +56,7 @@ class CausalLm {
   Tensor forward(const Tensor& tokens, const Tensor& positions, const Attend& attend) const;
 
   /// The LM head at a sampling temperature.
-  LmHead lm_head(double temperature) const { return LmHead(head(), temperature, config_.logit_softcap); }
+  LmHead lm_head(double temperature) const;
 
   /// Logits [N, V], float32, of hidden states [N, H]; for sampling, where they are needed whole.
   Tensor logits(const Tensor& hidden) const { return softcapped(raw_logits(hidden), config_.logit_softcap); }
@@ -86,8 +87,13 @@ class CausalLm {
   /// The same network without adapters: their products are added to the weights. Itself where there are none.
   CausalLm merged() const;
 
-  /// The same network as it is now, for sampling alone: adapters merged and, on a CPU, the linear weights laid out for
-  /// few rows at a time.
+  /// From now on sampling and training give the same bits for the same token after the same others: products and
+  /// attention add up in one order, whatever else is computed beside them. For a CPU.
+  void make_bitwise();
+  bool bitwise() const { return bitwise_; }
+
+  /// The same network as it is now, for sampling alone: adapters merged (applied as in training where it is bitwise) and,
+  /// on a CPU, the linear weights laid out for few rows at a time.
   CausalLm for_sampling() const;
 
   /// The same network with its adapter off; the weights are shared.
@@ -121,6 +127,7 @@ class CausalLm {
   ModelConfig config_;
   Tensor embedding_, final_norm_, head_;
   std::vector<Block> blocks_;
+  bool bitwise_ = false;
   PanelWeight head_panels_;  // of the head, where the network only samples
   Tensor frequencies_, sliding_frequencies_;  // [D / 2] of the rotary embedding; the latter where it differs
 };

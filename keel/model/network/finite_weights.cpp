@@ -15,10 +15,10 @@ void require_finite(const CausalLm& model) {
   }
 }
 
-void fail_not_finite(const CausalLm& model) {
+void fail_not_finite(const CausalLm& model, const std::string& place) {
   require_finite(model);
-  fail(ExitCode::kHealthGuard,
-       "the model's log-probabilities are not finite, though all its weights are: numbers overflow on the way; check ",
+  fail(ExitCode::kHealthGuard, place,
+       ": the model's log-probabilities are not finite, though all its weights are: numbers overflow on the way; check ",
        "its config.json against its weights, and the temperature if it is tiny");
 }
 

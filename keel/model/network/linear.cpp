@@ -5,9 +5,23 @@
 namespace keel {
 
 Tensor Linear::operator()(const Tensor& x) const {
-  if (panels.defined()) return bias.defined() ? panels(x).add_(bias) : panels(x);
-  const Tensor y = bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
-  return lora_a.defined() ? y + at::linear(at::linear(x, lora_a), lora_b) * lora_scale : y;
+  if (!bitwise && !panels.defined()) {
+    const Tensor y = bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
+    return lora_a.defined() ? y + at::linear(at::linear(x, lora_a), lora_b) * lora_scale : y;
+  }
+  const auto product = [](const Tensor& rows, const Tensor& of, const PanelWeight& laid_out) {
+    return laid_out.defined() ? laid_out(rows) : panel_linear(rows, of);
+  };
+  Tensor y = product(x, weight, panels);
+  if (bias.defined()) y = y + bias;
+  return lora_a.defined() ? y + product(product(x, lora_a, panels_a), lora_b, panels_b) * lora_scale : y;
+}
+
+void Linear::make_panels() {
+  panels = PanelWeight(weight);
+  if (!lora_a.defined()) return;
+  panels_a = PanelWeight(lora_a);
+  panels_b = PanelWeight(lora_b);
 }
 
 Tensor Linear::merged_weight() const {

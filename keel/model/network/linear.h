@@ -16,9 +16,12 @@ struct Linear {
   Tensor weight, bias;    // [out, in], [out] or undefined
   Tensor lora_a, lora_b;  // [rank, in], [out, rank]; undefined: no adapter
   double lora_scale = 0;
-  PanelWeight panels = {};  // the weight again where it only samples, on a CPU
+  bool bitwise = false;  // products add up in the order of panels, in training as in sampling
+  PanelWeight panels = {}, panels_a = {}, panels_b = {};  // the weights again where they only sample, on a CPU
 
   Tensor operator()(const Tensor& x) const;
+  /// Lays the weights out for few rows at a time; they only sample from then on.
+  void make_panels();
   /// W + scale B A.
   Tensor merged_weight() const;
 };

@@ -7,7 +7,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/json.h"
-#include "keel/ops/activation.h"
+#include "keel/kernels/activation.h"
 
 namespace keel {
 

@@ -53,10 +53,4 @@ Tensor inverse_frequencies(const Rope& rope, int64_t head_dim) {
   return frequency;
 }
 
-Angles angles_at(const Tensor& positions, const Tensor& frequencies, double attention_factor) {
-  const Tensor angle = at::outer(positions.to(at::kFloat), frequencies);
-  if (attention_factor == 1) return {angle.cos(), angle.sin()};
-  return {angle.cos() * attention_factor, angle.sin() * attention_factor};
-}
-
 }  // namespace keel

@@ -8,10 +8,4 @@ namespace keel {
 /// How fast each pair of a head's dimensions turns with the position: [D / 2] float32.
 Tensor inverse_frequencies(const Rope& rope, int64_t head_dim);
 
-/// cos and sin of every position's angles, [N, D / 2] each.
-struct Angles {
-  Tensor cos, sin;
-};
-Angles angles_at(const Tensor& positions, const Tensor& inverse_frequencies, double attention_factor);
-
 }  // namespace keel

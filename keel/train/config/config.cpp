@@ -198,6 +198,10 @@ void check_consistency(const Config& c) {
   if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value)
     refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
            "; the advantage compares completions of one prompt, so a group needs at least 2");
+  if (c.rollout.bitwise && c.rollout.weights != "exact")
+    refuse("rollout.bitwise is true and rollout.weights is ", c.rollout.weights,
+           "; rounded weights give the sampler other bits than the trainer: set rollout.weights=exact, or ",
+           "rollout.bitwise=false");
   if (c.rollouts_per_step() > kMaxRolloutsPerStep)
     refuse("train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, " are ", c.rollouts_per_step(), " completions in one step; at most ",

@@ -5,8 +5,9 @@ namespace keel {
 EvaluationRequest evaluation_request(const Config& config) {
   return {.samples = config.eval.samples,
           .temperature = config.eval.temperature,
-          .top_p = config.eval.top_p,
+          .truncation = {.top_k = config.eval.top_k, .top_p = config.eval.top_p, .min_p = config.eval.min_p},
           .max_new_tokens = longest_completion(config),
+          .stop_strings = config.rollout.stop_strings,
           .ks = config.eval.ks,
           .seed = config.run.seed,
           .max_sequences = config.rollout.max_sequences,

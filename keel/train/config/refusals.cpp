@@ -9,8 +9,8 @@ constexpr const char* kNameFunctions =
 constexpr const char* kSetSteps = "Keel counts rollout batches; set train.steps";
 constexpr const char* kLoggedAnyway = "every step is in metrics.jsonl of run.dir; remove it";
 constexpr const char* kNoTruncation =
-    "truncated sampling changes the support of mu, so ratios would be biased; remove it (eval.top_p is that of "
-    "evaluations)";
+    "truncated sampling changes the support of mu, so ratios would be biased; remove it (eval.top_k, eval.top_p and eval.min_p are "
+    "those of evaluations)";
 constexpr const char* kOneDevice = "a run has one device; set run.device";
 constexpr const char* kSetFolder = "a run is its folder; set run.dir";
 constexpr const char* kConstantRate =
@@ -66,7 +66,8 @@ const std::vector<Refused>& of_trl() {
       {"top_entropy_quantile", "no method here leaves tokens out by their entropy; remove it", {1}},
       {"vllm_importance_sampling_correction", kCorrections, {false}},
       {"top_p", kNoTruncation, {1}},
-      {"top_k", kNoTruncation, {0, -1, nullptr}}};
+      {"top_k", kNoTruncation, {0, -1, nullptr}},
+      {"min_p", kNoTruncation, {0, nullptr}}};
   return kTable;
 }
 
@@ -97,7 +98,7 @@ const std::vector<Refused>& of_verl() {
       {"actor_rollout_ref.rollout.top_p", kNoTruncation, {1}},
       {"actor_rollout_ref.rollout.top_k", kNoTruncation, {-1, 0}},
       {"actor_rollout_ref.rollout.val_kwargs.top_k",
-       "evaluations are cut by eval.top_p and by no number of tokens; remove it",
+       "set eval.top_k, where 0 stands for all tokens",
        {-1, 0}},
       {"actor_rollout_ref.actor.optim.lr_warmup_steps",
        "verl counts rollout batches there, Keel counts updates; set optimizer.warmup_updates",
@@ -139,7 +140,8 @@ const std::vector<Refused>& of_nobody() {
       {"lora.dropout", "adapters have no dropout here; set it to 0, or remove it", {0}},
       {"eval.n", "set eval.samples, the completions for each prompt"},
       {"rollout.top_p", kNoTruncation, {1}},
-      {"rollout.top_k", kNoTruncation, {-1, 0}}};
+      {"rollout.top_k", kNoTruncation, {-1, 0}},
+      {"rollout.min_p", kNoTruncation, {0}}};
   return kTable;
 }
 

@@ -90,7 +90,7 @@ Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rol
   Json row = {{"phase", phase}, {"step", step}, {"prompt", prompt.text}, {"completion", rollout.text}};
   if (!prompt.answer.is_null()) row["answer"] = shown_answer(prompt.answer);
   row["reward"] = rollout.reward;
-  row["finish"] = rollout.finish == Finish::kStop ? "stop" : "length";
+  row["finish"] = finish_name(rollout.finish);
   row["tokens"] = token_texts(prompt, rollout, tokenizer);
   row["token_ids"] = rollout.tokens;
   row["behavior_logp"] = rollout.behavior_logp;

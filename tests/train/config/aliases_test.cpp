@@ -195,7 +195,7 @@ const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"actor_rollout_ref.rollout.tensor_model_parallel_size", "run.device"},
     {"actor_rollout_ref.rollout.top_p", "remove it"},
     {"actor_rollout_ref.rollout.top_k", "remove it"},
-    {"actor_rollout_ref.rollout.val_kwargs.top_k", "eval.top_p"},
+    {"actor_rollout_ref.rollout.val_kwargs.top_k", "eval.top_k"},
     {"actor_rollout_ref.actor.optim.lr_warmup_steps_ratio", "optimizer.warmup_updates"},
     {"actor_rollout_ref.actor.optim.lr_scheduler_type", "optimizer.warmup_updates"},
     {"actor_rollout_ref.actor.ppo_micro_batch_size", "train.tokens_per_batch"},

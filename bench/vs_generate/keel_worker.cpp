@@ -1,0 +1,59 @@
+// Keel's side of bench/vs_generate: samples the same completions' length as Hugging Face's generate, again and again.
+//
+//   vs_generate_keel SHAPE SEQUENCES NEW_TOKENS FOLDER THREADS
+//
+// writes its random weights to FOLDER for the other side, prints "ready" with the machine's speeds, and samples once for
+// every line "step".
+
+#include <ATen/ATen.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "bench/bench_shape.h"
+#include "bench/machine_speed.h"
+#include "keel/core/json.h"
+#include "keel/core/tensor/device.h"
+#include "keel/model/folder/model_folder.h"
+#include "keel/rollout/engine.h"
+
+int main(int argc, char** argv) {
+  using namespace keel;
+  if (argc != 6) {
+    std::cerr << "wanted SHAPE SEQUENCES NEW_TOKENS FOLDER THREADS\n";
+    return 2;
+  }
+  use_threads(std::atoi(argv[5]));
+  const at::NoGradGuard no_grad;
+  const ModelConfig config = bench_shape(argv[1]);
+  const Tokenizer tokenizer = bench_vocabulary(config.vocab_size);
+  const CausalLm model = CausalLm::random(config, 0, at::kCPU);
+  write_model_folder(argv[4], model, tokenizer, Json::object(), {});
+  const int64_t sequences = std::atol(argv[2]), tokens = std::atol(argv[3]);
+  // Different prompts, as the other side computes every row's own; 16 tokens each.
+  std::vector<Prompt> prompts(sequences);
+  for (int64_t i = 0; i < sequences; ++i) {
+    prompts[i].id = static_cast<uint64_t>(i);
+    for (int64_t t = 0; t < 16; ++t) prompts[i].tokens.push_back(static_cast<int32_t>(3 + (i * 7 + t * 5) % 50));
+  }
+  const auto sample = [&](uint64_t seed) {
+    // Weights are laid out for sampling inside: training changes them before every batch.
+    return RolloutEngine(model, tokenizer)
+        .generate(prompts, {.max_new_tokens = tokens, .stop_at_eos = false, .seed = seed});
+  };
+  sample(0);
+  std::cout << "ready "
+            << Json{{"parameters", config.parameter_count()},
+                    {"memory_bytes_a_second", memory_speed()},
+                    {"operations_a_second", product_speed()}}
+                   .dump()
+            << std::endl;
+  std::string line;
+  for (uint64_t seed = 1; std::getline(std::cin, line); ++seed) {
+    int64_t sampled = 0;
+    const double seconds = seconds_of([&] {
+      for (const Rollout& rollout : sample(seed)) sampled += static_cast<int64_t>(rollout.tokens.size());
+    });
+    std::cout << Json{{"seconds", seconds}, {"tokens", sampled}}.dump() << std::endl;
+  }
+}

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Sampling on a CPU: Keel against Hugging Face's generate, on the same random weights, alternating between the two.
+
+Each row is a shape and a number of sequences, with prompts of 16 tokens and 48 new ones, temperature 1, no truncation.
+Keel's side lays its weights out anew for each batch and records log-probabilities, log(1 - p) and entropies, as in
+training. A row's `ratio` is the median of the pairs' ratios of seconds; a share is of the floor for one step: the larger
+of the weights' bytes at the memory's speed and the products at the speed of a large one, both measured in the same run.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+from pairs import Worker, WorkerError, describe_machine, mark_noise, physical_cores, run_pair, worker_environment  # noqa: E402
+
+ROWS = [("3.2M", 64), ("3.2M", 256), ("135M", 1), ("135M", 8)]
+NEW_TOKENS = 48
+
+
+def measure(shape: str, sequences: int, options: argparse.Namespace, cpus: list[int]) -> None:
+    environment = worker_environment(options.threads, "passive")
+    with tempfile.TemporaryDirectory(prefix="vs_generate_") as folder:
+        commands = {
+            "keel": [str(options.keel), shape, str(sequences), str(NEW_TOKENS), folder, str(options.threads)],
+            "hf": [str(options.python), str(HERE / "hf_worker.py"), str(sequences), str(NEW_TOKENS), folder],
+        }
+        workers: list[Worker] = []
+        try:
+            for name, command in commands.items():
+                workers.append(Worker(name, command, environment, {"seconds", "tokens"}))
+                workers[-1].wait_ready()  # one at a time: the second reads what the first wrote
+            keel, hf = workers
+            pairs = [run_pair(keel, hf, cpus) for _ in range(options.pairs)]
+        finally:
+            for worker in workers:
+                worker.close()
+    for pair in pairs:
+        for name in commands:
+            if pair[name]["tokens"] != sequences * NEW_TOKENS:
+                raise WorkerError(f"{name}: sampled {pair[name]['tokens']} tokens, not {sequences * NEW_TOKENS}")
+    mark_noise(pairs)
+    clean = [pair for pair in pairs if not pair["noise"]]
+    ratio = statistics.median(pair["ratio"] for pair in clean or pairs)
+    step = {n: statistics.median(p[n]["seconds"] for p in clean or pairs) / NEW_TOKENS for n in commands}
+    cpu = {n: statistics.median(p[n]["cpu_seconds"] for p in clean or pairs) / NEW_TOKENS for n in commands}
+    facts = keel.facts
+    floor = max(
+        4 * facts["parameters"] / facts["memory_bytes_a_second"],
+        2 * facts["parameters"] * sequences / facts["operations_a_second"],
+    )
+    print(
+        f"{shape} at {sequences:3d}: ratio {ratio:.2f}   keel {step['keel'] * 1e3:.2f} ms a step ({sequences / step['keel']:.0f} "
+        f"tokens/s, {cpu['keel'] * 1e3:.2f} core ms, {floor / step['keel']:.0%} of the floor), generate "
+        f"{step['hf'] * 1e3:.2f} ms ({sequences / step['hf']:.0f} tokens/s, {cpu['hf'] * 1e3:.2f} core ms)"
+        + ("" if len(clean) * 2 > len(pairs) else f"   NOISY: {len(clean)} of {len(pairs)} pairs are clean"),
+        flush=True,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keel", type=Path, default=ROOT / "build/bench/vs_generate_keel", help="Keel's worker program")
+    parser.add_argument("--python", type=Path, default=ROOT / ".deps/trl/bin/python", help="one with transformers")
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    for program, remedy in ((options.keel, "build it"), (options.python, "run bench/vs_trl/setup.sh")):
+        if not os.access(program, os.X_OK):
+            parser.error(f"{program} is not an executable file; {remedy} first")
+    cpus = physical_cores(options.threads)
+    os.sched_setaffinity(0, cpus)  # inherited by both workers
+    machine = describe_machine(cpus)
+    print(f"{machine['cpu']} ({machine['architecture']}), {options.threads} threads, {machine['date']}")
+    try:
+        for shape, sequences in ROWS:
+            measure(shape, sequences, options, cpus)
+    except WorkerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+#pragma once
+
+// Keys and values in blocks of kBlockTokens tokens: the form that sampling keeps them in, where sequences end and begin
+// at any time and the samples of a group share their prompt's blocks. The words are those of the CPU's and the GPU's
+// kernels alike.
+
+#include <cstdint>
+
+#include "keel/kernels/float_type.h"
+
+namespace keel {
+
+constexpr int64_t kBlockTokens = 16;
+
+/// The blocks of one layer. Keys stand token by token within a dimension, so that a step over the dimensions scores a
+/// whole block; values stand dimension by dimension within a token.
+struct BlockLayer {
+  void* keys;    // [blocks, kv_heads, width, kBlockTokens]
+  void* values;  // [blocks, kv_heads, kBlockTokens, width]
+  FloatType type;
+  int64_t kv_heads, width;
+};
+
+/// One token of a forward pass and what it sees: the first keys of a prompt's blocks, then the first ones of its
+/// sequence's own. The last key that it sees is its own. Tables are offsets into a list of blocks.
+struct BlockRow {
+  int32_t prompt_table, prompt_keys, own_table, own_keys;
+};
+
+/// How a layer attends; AttentionRule of ops in the kernels' types.
+struct BlockRule {
+  float scale, softcap;  // no cap: 0
+  int64_t window;        // of the latest keys that are seen; all: 0
+};
+
+}  // namespace keel

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "keel/kernels/block_rows.h"
+
+// A row's result depends on its own keys and values alone, in one order of additions: the same bits whatever is computed
+// beside it and however its keys are spread over blocks. Layers are float32.
+
+namespace keel::cpu {
+
+/// Puts the keys and values [rows, kv_heads, width] of the rows into their places.
+void store_rows(const BlockLayer& layer, const int32_t* tables, const BlockRow* rows, int64_t count, const float* key,
+                const float* value);
+
+/// out [rows, heads, width] of the rows' queries; `scores` has room for the keys of one row and a block more.
+void attend_rows(const BlockLayer& layer, const BlockRule& rule, const int32_t* tables, const BlockRow* rows,
+                 int64_t count, const float* query, int64_t heads, float* scores, float* out);
+
+}  // namespace keel::cpu

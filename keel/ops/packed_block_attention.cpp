@@ -1,0 +1,62 @@
+#include "keel/ops/packed_block_attention.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <map>
+
+#include "keel/core/error.h"
+
+namespace keel {
+namespace {
+
+/// Blocks of one layer for all segments, one after the other, and each token's keys in them.
+BlockRows rows_of(const std::vector<Segment>& segments, int64_t tokens, int64_t& blocks) {
+  std::vector<BlockRow> rows(tokens);
+  std::vector<int32_t> tables;
+  std::map<int64_t, int32_t> table_of;  // of the segment that begins at a token
+  for (const Segment& segment : segments) {
+    if (segment.length == 0) continue;
+    const auto own = static_cast<int32_t>(tables.size());
+    for (int64_t key = 0; key < segment.length; key += kBlockTokens) tables.push_back(static_cast<int32_t>(blocks++));
+    table_of[segment.begin] = own;
+    int32_t prefix = 0;
+    if (segment.prefix_length > 0) {
+      const auto found = table_of.find(segment.prefix_begin);
+      if (found == table_of.end()) fail(ExitCode::kInternal, "a segment stands before its prefix");
+      prefix = found->second;
+    }
+    for (int64_t i = 0; i < segment.length; ++i)
+      rows[segment.begin + i] = {.prompt_table = prefix,
+                                 .prompt_keys = static_cast<int32_t>(segment.prefix_length),
+                                 .own_table = own,
+                                 .own_keys = static_cast<int32_t>(i + 1)};
+  }
+  return BlockRows(std::move(rows), std::move(tables), at::kCPU);
+}
+
+}  // namespace
+
+PackedBlockAttention::PackedBlockAttention(const std::vector<Segment>& segments, int64_t tokens,
+                                           const PackedAttention& plain)
+    : plain_(plain), rows_(rows_of(segments, tokens, blocks_)) {}
+
+Tensor PackedBlockAttention::operator()(const AttentionRule& rule, const Tensor& query, const Tensor& key,
+                                        const Tensor& value) const {
+  const int64_t kv_heads = key.size(1), width = key.size(2);
+  Tensor numbers;
+  {
+    const at::NoGradGuard no_grad;
+    const BlockTensors blocks{at::empty({blocks_, kv_heads, width, kBlockTokens}, key.options()),
+                              at::empty({blocks_, kv_heads, kBlockTokens, width}, key.options())};
+    numbers = rows_.attend(blocks, rule, query, key, value);
+  }
+  const bool learns = query.requires_grad() || key.requires_grad() || value.requires_grad();
+  if (!learns || !at::GradMode::is_enabled()) return numbers;
+  // The plain way knows the gradients; of its result, which none of them needs, only the place in the graph is kept.
+  const Tensor result = plain_(rule, query, key, value);
+  result.detach().copy_(numbers);
+  return result;
+}
+
+}  // namespace keel

@@ -1,0 +1,32 @@
+#include "keel/rollout/cache/block_store.h"
+
+#include <ATen/ATen.h>
+
+#include "keel/core/error.h"
+
+namespace keel {
+
+BlockStore::BlockStore(const ModelConfig& config, int64_t blocks, at::TensorOptions options) {
+  const int64_t heads = config.num_key_value_heads, width = config.head_dim;
+  // Not cleared: nobody looks at a key that was not written, and memory that is never used costs nothing.
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    layers_.push_back({at::empty({blocks, heads, width, kBlockTokens}, options),
+                       at::empty({blocks, heads, kBlockTokens, width}, options)});
+  for (int64_t block = blocks; block-- > 0;) free_.push_back(static_cast<int32_t>(block));
+}
+
+int64_t BlockStore::bytes(const ModelConfig& config, int64_t blocks) {
+  return 2 * static_cast<int64_t>(sizeof(float)) * config.num_hidden_layers * config.num_key_value_heads *
+         config.head_dim * kBlockTokens * blocks;
+}
+
+int32_t BlockStore::take() {
+  if (free_.empty()) fail(ExitCode::kInternal, "more blocks of keys and values were asked for than were planned");
+  const int32_t block = free_.back();
+  free_.pop_back();
+  return block;
+}
+
+void BlockStore::give_back(const std::vector<int32_t>& blocks) { free_.insert(free_.end(), blocks.begin(), blocks.end()); }
+
+}  // namespace keel

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "keel/model/network/model_config.h"
+#include "keel/ops/block_attention.h"
+
+namespace keel {
+
+/// The keys and values of all sequences that are being decoded, in blocks of kBlockTokens tokens that are handed out and
+/// come back.
+class BlockStore {
+ public:
+  BlockStore(const ModelConfig& config, int64_t blocks, at::TensorOptions options);
+
+  static int64_t blocks_for(int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
+  /// The memory of so many blocks.
+  static int64_t bytes(const ModelConfig& config, int64_t blocks);
+
+  int32_t take();
+  void give_back(const std::vector<int32_t>& blocks);
+  const BlockTensors& layer(int64_t number) const { return layers_[number]; }
+
+ private:
+  std::vector<BlockTensors> layers_;
+  std::vector<int32_t> free_;
+};
+
+}  // namespace keel

@@ -1,0 +1,72 @@
+// The kernels of sampling on a GPU against float64, in every type that they take.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "keel/core/tensor/device.h"
+#include "keel/ops/layer_ops.h"
+#include "tests/support/block_attention_case.h"
+
+namespace keel {
+namespace {
+
+/// What one rounding may do, with room for a float32 sum.
+double tolerance(at::ScalarType type) {
+  return type == at::kFloat ? 3e-6 : type == at::kHalf ? 0x1p-11 * 1.1 : 0x1p-8 * 1.1;
+}
+
+class GpuKernels : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  Tensor random(std::vector<int64_t> shape, uint64_t seed) const {
+    return random_normal(shape, seed).to(cuda_, GetParam());
+  }
+  /// The largest difference, beside the largest of the numbers around it.
+  double error(const Tensor& got, const Tensor& want) const {
+    return relative_difference(got.cpu().to(at::kDouble), want);
+  }
+
+  at::Device cuda_ = open_device("cuda");
+  at::NoGradGuard no_grad_;
+};
+
+TEST_P(GpuKernels, AttendToBlocks) {
+  for (const int64_t width : {8, 20, 64, 80, 128, 256})
+    for (const auto& [prompt, own] : {std::pair<int64_t, int64_t>{1, 3}, {15, 20}, {17, 33}, {270, 40}})
+      for (const AttentionRule& rule : kAttentionRules) {
+        const BlockAttentionCase given(prompt, own, width, at::TensorOptions(GetParam()).device(cuda_));
+        EXPECT_LT(error(given.decoded(rule), given.expected(rule)), tolerance(GetParam()))
+            << width << ", " << prompt << " + " << own << ", window " << rule.window;
+      }
+}
+
+TEST_P(GpuKernels, NormRows) {
+  for (const int64_t width : {1, 33, 64, 896}) {
+    const Tensor x = random({37, width}, 1) * 3, weight = random({width}, 2);
+    const Tensor wide = x.cpu().to(at::kDouble);
+    const Tensor want = wide / (wide.square().mean(1, true) + 1e-5).sqrt() * weight.cpu().to(at::kDouble);
+    EXPECT_LT(error(rms_norm(x, weight, 1e-5), want), tolerance(GetParam())) << width;
+  }
+}
+
+TEST_P(GpuKernels, GateRows) {
+  const Tensor gate = random({37, 33}, 1) * 8, up = random({37, 33}, 2);
+  const Tensor wide = gate.cpu().to(at::kDouble);
+  EXPECT_LT(error(gated(Activation::kSilu, gate, up), wide * wide.sigmoid() * up.cpu().to(at::kDouble)),
+            tolerance(GetParam()));
+}
+
+TEST_P(GpuKernels, TurnHeads) {
+  for (const int64_t width : {4, 64, 128}) {
+    const Tensor x = random({19, 3, width}, 1), angle = random_normal({19, width / 2}, 2);
+    const Tensor wide = x.cpu().to(at::kDouble), c = angle.to(at::kDouble).cos().unsqueeze(1),
+                 s = angle.to(at::kDouble).sin().unsqueeze(1);
+    const Tensor first = wide.narrow(2, 0, width / 2), second = wide.narrow(2, width / 2, width / 2);
+    const Tensor want = at::cat({first * c - second * s, second * c + first * s}, 2);
+    EXPECT_LT(error(rotate(x, angle.cos().to(cuda_), angle.sin().to(cuda_)), want), tolerance(GetParam())) << width;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuKernels, testing::Values(at::kFloat, at::kBFloat16, at::kHalf));
+
+}  // namespace
+}  // namespace keel

@@ -8,6 +8,7 @@
 #include "keel/core/tensor/device.h"
 #include "keel/data/dataset.h"
 #include "keel/reward/reward_options.h"
+#include "keel/rollout/sampling_weights.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/update/critic_training.h"
 
@@ -93,8 +94,10 @@ std::string describe_optimizer(const OptimizerOptions& o) {
 }
 
 std::string describe_sampler(const Config& config) {
+  const double noise = config.rollout.logit_noise;
   return entry("sampler",
-               config.rollout.weights == "exact" ? "the model's own weights" : "a copy of the weights rounded to fp8");
+               config.rollout.weights + ": " + sampling_precision(config.rollout.weights).sentence +
+                   (noise > 0 ? "\nnormal noise of deviation " + short_number(noise) + " on every logit" : ""));
 }
 
 std::string describe_sizes(const Config& config) {

@@ -38,7 +38,8 @@ enum class Stream : unsigned int {
   kDemonstrations = 4,
   kShuffle = 5,
   kEvaluation = 6,
-  kAdapterWeights = 8,  // 7 is free
+  kLogitNoise = 7,
+  kAdapterWeights = 8,
 };
 
 /// Four words for (seed, stream, id, position, block). `id` is a rollout, an example or a parameter; `block` numbers

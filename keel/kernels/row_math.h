@@ -167,4 +167,28 @@ class LogitGradient {
 /// noise reaches 22.9, so that a token of probability 1e-8 is drawn at its rate.
 KEEL_HOST_DEVICE inline float gumbel(unsigned int word) { return -std::log(-std::log1p(-uniform(word))); }
 
+struct NormalPair {
+  float first, second;
+};
+
+/// Two independent normal numbers from two words, by Box and Muller.
+KEEL_HOST_DEVICE inline NormalPair normal_pair(unsigned int word, unsigned int other) {
+  const float radius = std::sqrt(-2 * std::log(uniform(word))), angle = 6.2831853f * uniform(other);
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+/// The noise on the logits of four tokens in a row, of which the first is 4 * `block`: normal numbers of deviation 1.
+struct LogitNoise {
+  float of[4];
+  KEEL_HOST_DEVICE LogitNoise(unsigned long long seed, unsigned long long rollout, unsigned int position,
+                              unsigned int block) {
+    const PhiloxBlock words = random_block(seed, Stream::kLogitNoise, rollout, position, block);
+    for (int i = 0; i < 4; i += 2) {
+      const NormalPair pair = normal_pair(words.word[i], words.word[i + 1]);
+      of[i] = pair.first;
+      of[i + 1] = pair.second;
+    }
+  }
+};
+
 }  // namespace keel

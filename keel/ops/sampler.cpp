@@ -5,7 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "keel/kernels/cpu/logit_noise.h"
 #include "keel/kernels/cpu/sample.h"
+#include "keel/kernels/cuda/logit_noise.h"
 #include "keel/kernels/cuda/sample.h"
 #include "keel/ops/for_rows.h"
 #include "keel/ops/next_token.h"
@@ -63,6 +65,22 @@ Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tens
   const Tensor tokens = draw(next, temperature, seed, rollout_ids, positions);
   const auto [logp, other_logp] = next.of(tokens);
   return {tokens, logp, other_logp, next.entropy()};
+}
+
+Tensor with_noise(const Tensor& logits, double deviation, uint64_t seed, const Tensor& rollout_ids,
+                  const Tensor& positions) {
+  if (deviation == 0) return logits;
+  const Tensor noisy = logits.clone(at::MemoryFormat::Contiguous);
+  const int64_t rows = noisy.size(0), vocab = noisy.size(1);
+  const int64_t *ids = rollout_ids.const_data_ptr<int64_t>(), *places = positions.const_data_ptr<int64_t>();
+  float* const to = noisy.mutable_data_ptr<float>();
+  for_rows_of(
+      noisy, "logit noise",
+      [&](auto stream) { return cuda::add_logit_noise(to, rows, vocab, deviation, seed, ids, places, stream); },
+      [&](int64_t begin, int64_t count) {
+        cpu::add_logit_noise(to + begin * vocab, count, vocab, deviation, seed, ids + begin, places + begin);
+      });
+  return noisy;
 }
 
 Tensor truncated(const Tensor& logits, double temperature, const Truncation& truncation) {

@@ -21,6 +21,11 @@ struct Drawn {
 Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
              const Tensor& positions);
 
+/// The logits [S, V] with normal noise of this deviation on each: a sampler that disagrees with the trainer. The noise
+/// of a token is a function of (seed, rollout, position, token) alone. The same logits when the deviation is 0.
+Tensor with_noise(const Tensor& logits, double deviation, uint64_t seed, const Tensor& rollout_ids,
+                  const Tensor& positions);
+
 /// Which tokens can be drawn at all; by default every one.
 struct Truncation {
   int64_t top_k = 0;   // above 0: only so many of the likeliest tokens

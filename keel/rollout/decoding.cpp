@@ -160,11 +160,12 @@ void Decoding::draw(const Tensor& states) {
     positions.push_back(static_cast<int64_t>(rollouts_[sequence.rollout].tokens.size()));
   }
   const auto on_device = [&](const std::vector<int64_t>& x) { return at::tensor(x, at::kLong).to(model_.device()); };
-  const Tensor logits = model_.logits(states);
+  const Tensor rollout_ids = on_device(ids), places = on_device(positions);
+  const Tensor logits = with_noise(model_.logits(states), request_.logit_noise, request_.seed, rollout_ids, places);
   if (request_.top_k > 0) record_likeliest(logits);
   if (request_.hidden_states) states_.add(states, rollouts);
   const Drawn drawn = sample(truncated(logits, request_.temperature, request_.truncation), request_.temperature,
-                             request_.seed, on_device(ids), on_device(positions));
+                             request_.seed, rollout_ids, places);
   const Tensor tokens = drawn.tokens.cpu(), numbers = at::stack({drawn.logp, drawn.other_logp, drawn.entropy}).cpu();
   const float* const number = numbers.const_data_ptr<float>();
   const size_t count = running_.size();

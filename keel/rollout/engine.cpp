@@ -8,10 +8,13 @@
 #include "keel/core/options/options.h"
 #include "keel/ops/sampler.h"
 #include "keel/rollout/decoding.h"
+#include "keel/rollout/sampling_weights.h"
 
 namespace keel {
 
 void RolloutOptions::describe(OptionTable& table) {
+  std::vector<std::string> precisions;
+  for (const SamplingPrecision& precision : sampling_precisions()) precisions.push_back(precision.name);
   table.add("samples_per_prompt", samples_per_prompt, "Completions sampled for each prompt; they form a group.",
             at_least(1).at_most(1 << 16));
   table.add("temperature", temperature, "Softmax temperature of sampling; it is part of the policy that is trained.",
@@ -23,8 +26,13 @@ void RolloutOptions::describe(OptionTable& table) {
             "to the one that completes a string are trained; rewards see the text before it.");
   table.add(
       "weights", weights,
-      "What the sampler multiplies with: the model's own weights, or a copy rounded to fp8 e4m3 per output channel.",
-      one_of({"exact", "fp8"}));
+      "What the sampler multiplies with: the model's own weights, or a copy of the linear layers' that is rounded "
+      "anew in every step; docs/mismatch.md says how, and which round activations, keys and values too.",
+      one_of(precisions));
+  table.add("logit_noise", logit_noise,
+            "Deviation of normal noise on every logit that the sampler draws from; it is part of the recorded mu, and "
+            "the trainer knows nothing of it.",
+            at_least(0).at_most(100));
   table.add("bitwise", bitwise,
             "Sampler and trainer add up in one order, so that their log-probabilities are equal to the last bit at equal "
             "weights; on a CPU, with exact weights.");

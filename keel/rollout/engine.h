@@ -20,6 +20,7 @@ struct RolloutOptions {
   int64_t max_new_tokens = 0;
   std::vector<std::string> stop_strings = {};
   std::string weights = "exact";
+  double logit_noise = 0;
   bool bitwise = false;
   int64_t max_sequences = 1024;
 

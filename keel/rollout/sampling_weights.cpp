@@ -3,24 +3,74 @@
 #include <ATen/ATen.h>
 
 #include "keel/core/error.h"
+#include "keel/core/strings.h"
+#include "keel/rollout/rounding.h"
 
 namespace keel {
 namespace {
 
-constexpr double kLargestE4m3 = 448.0;
-
-Tensor round_to_fp8(const Tensor& weight) {  // [out, in]
-  const at::NoGradGuard no_grad;
-  const Tensor scale = weight.abs().amax(1, /*keepdim=*/true).div_(kLargestE4m3).clamp_min_(1e-12);
-  return (weight / scale).to(at::kFloat8_e4m3fn).to(weight.scalar_type()).mul_(scale);
+template <at::ScalarType type>
+Tensor plainly(const Tensor& x) {
+  return rounded_to(x, type);
 }
+
+template <at::ScalarType type>
+Tensor by_rows(const Tensor& x) {  // of a weight an output channel, of activations a token
+  return rounded_by_rows(x, type);
+}
+
+template <int bits>
+Tensor to_integers(const Tensor& x) {
+  return rounded_to_integers(x, bits);
+}
+
+constexpr auto kBf16 = plainly<at::kBFloat16>, kFp16 = plainly<at::kHalf>;
+constexpr auto kE4m3 = plainly<at::kFloat8_e4m3fn>, kE5m2 = plainly<at::kFloat8_e5m2>;
+constexpr auto kE4m3Rows = by_rows<at::kFloat8_e4m3fn>, kE5m2Rows = by_rows<at::kFloat8_e5m2>;
 
 }  // namespace
 
+const std::vector<SamplingPrecision>& sampling_precisions() {
+  static const std::vector<SamplingPrecision> kAll = {
+      {"exact", "the model's own weights", {}},
+      {"bf16", "weights, activations, keys and values rounded to bf16", {kBf16, kBf16, kBf16}},
+      {"fp16", "weights, activations, keys and values rounded to fp16", {kFp16, kFp16, kFp16}},
+      {"fp8", "a copy of the weights rounded to fp8 (e4m3, a scale per output channel)", {kE4m3Rows}},
+      {"fp8_full",
+       "weights rounded to fp8 (e4m3, a scale per output channel), activations too (a scale per token), keys and "
+       "values too",
+       {kE4m3Rows, kE4m3Rows, kE4m3}},
+      {"fp8_e5m2_full",
+       "weights rounded to fp8 (e4m3, a scale per output channel), activations to e5m2 (a scale per token), keys and "
+       "values to e5m2",
+       {kE4m3Rows, kE5m2Rows, kE5m2}},
+      {"nvfp4",
+       "a copy of the weights rounded to NVFP4 (e2m1, an e4m3 scale per 16 inputs, one scale per tensor)",
+       {rounded_to_nvfp4}},
+      {"int8",
+       "a copy of the weights rounded to 8-bit integers (-127 to 127, a scale per output channel)",
+       {to_integers<8>}},
+      {"int4",
+       "a copy of the weights rounded to 4-bit integers (-7 to 7, a scale per output channel)",
+       {to_integers<4>}},
+      {"int3",
+       "a copy of the weights rounded to 3-bit integers (-3 to 3, a scale per output channel)",
+       {to_integers<3>}}};
+  return kAll;
+}
+
+const SamplingPrecision& sampling_precision(const std::string& name) {
+  std::vector<std::string> known;
+  for (const SamplingPrecision& precision : sampling_precisions()) {
+    if (precision.name == name) return precision;
+    known.push_back(precision.name);
+  }
+  fail(ExitCode::kBadConfiguration, "rollout.weights is \"", name, "\"; known: ", joined(known));
+}
+
 CausalLm sampling_weights(const CausalLm& model, const std::string& precision) {
-  if (precision == "exact") return model;
-  if (precision == "fp8") return model.with_linear_weights(round_to_fp8);
-  fail(ExitCode::kBadConfiguration, "rollout.weights is \"", precision, "\"; known: exact, fp8");
+  const Rounding& rounding = sampling_precision(precision).rounding;
+  return rounding.weights ? model.rounded(rounding) : model;
 }
 
 }  // namespace keel

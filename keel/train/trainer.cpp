@@ -60,6 +60,8 @@ std::vector<Rollout> Trainer::sample_and_score(std::span<const Prompt> prompts, 
   numbers.scores = queue.finish(rollouts);
   numbers.reward_seconds = watch.lap();
   watcher.scored(numbers.scores, rollouts.size());
+  numbers.sampling_weights = config_.rollout.weights;
+  numbers.logit_noise = config_.rollout.logit_noise;
   numbers.rollouts = rollout_numbers(rollouts, config_.rollout.samples_per_prompt);
   numbers.sampled_tokens = static_cast<double>(token_count(rollouts));
   return rollouts;
@@ -155,6 +157,7 @@ std::vector<std::vector<int64_t>> Trainer::minibatches(const TrainState& state, 
 SamplingRequest Trainer::sampling_request() const {
   return {.samples_per_prompt = config_.rollout.samples_per_prompt,
           .temperature = config_.rollout.temperature,
+          .logit_noise = config_.rollout.logit_noise,
           .max_new_tokens = longest_completion(config_),
           .stop_ids = policy_.stop_ids,
           .stop_strings = config_.rollout.stop_strings,
@@ -169,10 +172,10 @@ Agreement Trainer::agreement() {
   const uint64_t position = stream.position();
   const std::vector<Prompt> prompts = stream.next(kPrompts);
   stream.seek(position);
-  const CausalLm sampler = sampling_weights(policy_.model, config_.rollout.weights);
-  // Weights rounded for sampling are compared with themselves: that they differ from the trainer's is their purpose.
-  const CausalLm& trainer = config_.rollout.weights == "exact" ? policy_.model : sampler;
-  return sampler_trainer_agreement(sampler, trainer, policy_.tokenizer, prompts, sampling_request(),
+  // With exact weights and without noise, whatever the run samples with: that those differ is their purpose.
+  SamplingRequest request = sampling_request();
+  request.logit_noise = 0;
+  return sampler_trainer_agreement(policy_.model, policy_.model, policy_.tokenizer, prompts, request,
                                    config_.train.tokens_per_batch);
 }
 

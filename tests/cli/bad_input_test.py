@@ -116,7 +116,8 @@ class ConfigurationFile(support.Test):
     def test_a_value_out_of_range_says_the_range(self):
         self.refused("rollout:\n  temperature: 0\n", "bad.yaml:2: rollout.temperature", "at least 1e-04 and at most 100")
         self.refused("task:\n  modulus: 1\n", "task.modulus", "got 1", "at least 2")
-        self.refused("rollout:\n  weights: fp4\n", "rollout.weights", "one of exact, fp8")
+        self.refused("rollout:\n  weights: fp4\n", "rollout.weights", "one of exact, bf16, fp16, fp8, fp8_full")
+        self.refused("rollout:\n  logit_noise: -0.1\n", "rollout.logit_noise", "got -0.1", "at least 0")
 
     def test_a_key_that_comes_twice_is_refused(self):
         self.refused("train:\n  steps: 3\n  steps: 4\n", "bad.yaml:3", "steps", "2")

@@ -18,6 +18,7 @@ TASKS = {
     "gradients of many small batches": {"train": {"tokens_per_batch": 40}},
     "a critic": {"objective": {"method": "ppo_gae"}, "critic": {"body": "separate"}},
     "top-K divergences and weights of 8 bits": {"objective": {"method": "dppo_topk_kl"}, "rollout": {"weights": "fp8"}},
+    "a sampler of 8 bits throughout, with noise": {"rollout": {"weights": "fp8_full", "logit_noise": 0.5}},
 }
 # Rows of data, of which a step takes 4: passes that end with a step, just before and just after the end of one, and two
 # within one step.

@@ -9,6 +9,7 @@
 #include "keel/ops/next_token.h"
 #include "keel/ops/sampler.h"
 #include "keel/rollout/engine.h"
+#include "keel/rollout/sampling_weights.h"
 #include "keel/task/task_table.h"
 #include "keel/train/start/agreement.h"
 #include "keel/train/update/annotate.h"
@@ -54,6 +55,31 @@ TEST(Sampling, DrawsTheSameTokensAsTheCpuFromTheSameLogits) {
       const Tensor same = host.tokens == device.tokens.cpu();
       EXPECT_LT((host.logp - device.logp.cpu()).masked_select(same).abs().max().item<double>(), 2e-5);
     }
+  }
+}
+
+TEST(Sampling, InALowPrecisionRoundsToTheSameNumbersAsOnTheCpu) {
+  const at::Device cuda = open_device("cuda");
+  Tensor weight = at::randn({300, 100});
+  weight[3].zero_();
+  weight[4].mul_(1e-3);
+  weight[5][7] = 50;
+  for (const SamplingPrecision& precision : sampling_precisions())
+    for (const Round round :
+         {precision.rounding.weights, precision.rounding.activations, precision.rounding.keys_and_values})
+      if (round) {
+        EXPECT_TRUE(round(weight.to(cuda)).cpu().equal(round(weight))) << precision.name;
+      }
+}
+
+TEST(Sampling, HasTheSameNoiseOnTheLogitsAsOnTheCpu) {
+  const at::Device cuda = open_device("cuda");
+  const Tensor ids = at::arange(64, at::kLong) * 7919, positions = at::arange(64, at::kLong) % 50;
+  for (const int64_t vocabulary : {26, 151936}) {
+    const Tensor logits = at::randn({64, vocabulary});
+    const Tensor host = with_noise(logits, 0.5, 42, ids, positions);
+    const Tensor device = with_noise(logits.to(cuda), 0.5, 42, ids.to(cuda), positions.to(cuda));
+    EXPECT_LT((host - device.cpu()).abs().max().item<double>(), 2e-6);
   }
 }
 

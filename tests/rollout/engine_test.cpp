@@ -8,6 +8,7 @@
 #include <set>
 
 #include "keel/ops/sampler.h"
+#include "keel/rollout/sampling_weights.h"
 #include "keel/train/update/gradients.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
@@ -84,6 +85,57 @@ TEST_F(RolloutEngineTest, DrawsWithTheSamplersNoiseFromTheNetworksFullForwardPas
     }
   }
   EXPECT_GT(tokens, 100);
+}
+
+TEST_F(RolloutEngineTest, WithNoiseOnTheLogitsRecordsTheDistributionThatItSamplesFrom) {
+  const std::map<uint64_t, Rollout> quiet = by_id(prompts_, request_);
+  request_.logit_noise = 0.5;
+  request_.top_k = 3;
+  const std::map<uint64_t, Rollout> noisy = by_id(prompts_, request_);
+  request_.max_sequences = 4;
+  expect_same(by_id(prompts_, request_), noisy);
+  const ReferenceModel reference(model_);
+  int64_t moved = 0;
+  double difference = 0;
+  for (const auto& [id, rollout] : noisy) {
+    moved += rollout.tokens != quiet.at(id).tokens;
+    std::vector<int64_t> text(prompts_[rollout.prompt].tokens.begin(), prompts_[rollout.prompt].tokens.end());
+    for (size_t t = 0; t < rollout.tokens.size(); ++t) {
+      const Tensor plain = reference.log_probabilities(text, 1.0)[static_cast<int64_t>(text.size()) - 1].detach();
+      const Tensor noise =
+          with_noise(at::zeros({1, plain.size(0)}), 0.5, request_.seed, int64_tensor({static_cast<int64_t>(id)}),
+                     int64_tensor({static_cast<int64_t>(t)}))[0];
+      const Tensor mu = at::log_softmax(plain + noise, 0);
+      EXPECT_NEAR(rollout.behavior_logp[t], mu[rollout.tokens[t]].item<double>(), 1e-5);
+      EXPECT_NEAR(rollout.topk_behavior_logp[3 * t], mu.max().item<double>(), 1e-5);
+      difference = std::max(difference, std::abs(rollout.behavior_logp[t] - plain[rollout.tokens[t]].item<double>()));
+      text.push_back(rollout.tokens[t]);
+    }
+  }
+  EXPECT_GT(difference, 0.3);
+  EXPECT_GT(moved, 5);
+}
+
+TEST_F(RolloutEngineTest, InALowPrecisionRoundsTheSameOnTheWayThroughTheCacheAsWithoutOne) {
+  // Both paths round; where their sums differ in the last bit a number may fall to either side of a half-way case.
+  for (const char* precision : {"bf16", "fp8_full", "fp8_e5m2_full"}) {
+    const CausalLm rounded = sampling_weights(model_, precision);
+    const std::vector<Rollout> rollouts = RolloutEngine(rounded, tokenizer_).generate(prompts_, request_);
+    std::vector<std::span<const float>> behavior;
+    for (const Rollout& rollout : rollouts) behavior.push_back(rollout.behavior_logp);
+    const std::vector<TrainingSequence> sequences = training_sequences(prompts_, rollouts);
+    const auto share_of_equals = [&](const CausalLm& model) {
+      double equal = 0, tokens = 0;
+      for (const PackedBatch& batch : pack(sequences, 64, at::kCPU)) {
+        const Tensor gap = (token_statistics(model, batch, 1.0).logp - gather_targets(batch, behavior)).abs();
+        equal += gap.lt(2e-6).sum().item<double>();
+        tokens += static_cast<double>(gap.numel());
+      }
+      return equal / tokens;
+    };
+    EXPECT_GT(share_of_equals(rounded), 0.8) << precision;
+    EXPECT_LT(share_of_equals(model_), 0.2) << precision;
+  }
 }
 
 TEST_F(RolloutEngineTest, RecordsTheLogProbsThatTheTrainerComputes) {

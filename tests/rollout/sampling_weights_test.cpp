@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <map>
 
+#include "keel/rollout/rounding.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
 
@@ -90,10 +93,81 @@ TEST_F(SamplingWeights, RoundedToFp8LeaveEmbeddingNormsAndHeadAlone) {
   EXPECT_EQ(untouched, 7);  // embedding, head, final norm, two norms in each of two blocks
 }
 
+TEST_F(SamplingWeights, OfEveryPrecisionAreRoundedAsItsNameSays) {
+  const std::map<std::string, std::function<Tensor(const Tensor&)>> functions = {
+      {"bf16", [](const Tensor& x) { return rounded_to(x, at::kBFloat16); }},
+      {"fp16", [](const Tensor& x) { return rounded_to(x, at::kHalf); }},
+      {"fp8", [](const Tensor& x) { return rounded_by_rows(x, at::kFloat8_e4m3fn); }},
+      {"fp8_full", [](const Tensor& x) { return rounded_by_rows(x, at::kFloat8_e4m3fn); }},
+      {"fp8_e5m2_full", [](const Tensor& x) { return rounded_by_rows(x, at::kFloat8_e4m3fn); }},
+      {"nvfp4", rounded_to_nvfp4},
+      {"int8", [](const Tensor& x) { return rounded_to_integers(x, 8); }},
+      {"int4", [](const Tensor& x) { return rounded_to_integers(x, 4); }},
+      {"int3", [](const Tensor& x) { return rounded_to_integers(x, 3); }}};
+  EXPECT_EQ(sampling_precisions().size(), functions.size() + 1);
+  for (const auto& [precision, round] : functions) {
+    const auto rounded = sampling_weights(model_, precision).parameters(), exact = model_.parameters();
+    for (size_t p = 0; p < exact.size(); ++p)
+      EXPECT_TRUE(rounded[p].value.equal(is_linear(exact[p].name) ? round(exact[p].value) : exact[p].value))
+          << precision << " " << exact[p].name;
+  }
+}
+
+TEST_F(SamplingWeights, RoundActivationsKeysAndValuesWhereTheNameSaysSo) {
+  const Tensor x = random_normal({5, 12}, 7) * 3;
+  for (const SamplingPrecision& precision : sampling_precisions()) {
+    const Rounding& rounding = precision.rounding;
+    const bool full = precision.name.ends_with("_full") || precision.name.ends_with("16");
+    ASSERT_EQ(rounding.activations != nullptr, full) << precision.name;
+    ASSERT_EQ(rounding.keys_and_values != nullptr, full) << precision.name;
+    if (!full) continue;
+    const at::ScalarType type = precision.name == "bf16"       ? at::kBFloat16
+                                : precision.name == "fp16"     ? at::kHalf
+                                : precision.name == "fp8_full" ? at::kFloat8_e4m3fn
+                                                               : at::kFloat8_e5m2;
+    const bool scales = precision.name.starts_with("fp8");
+    EXPECT_TRUE(rounding.keys_and_values(x).equal(rounded_to(x, type))) << precision.name;
+    EXPECT_TRUE(rounding.activations(x).equal(scales ? rounded_by_rows(x, type) : rounded_to(x, type)))
+        << precision.name;
+  }
+}
+
+/// What a network gives a rounding function, by its shapes.
+std::vector<std::vector<int64_t>> inputs, keys_and_values;
+Tensor same(const Tensor& x) { return x.detach(); }
+Tensor note_input(const Tensor& x) { return inputs.push_back(x.sizes().vec()), x; }
+Tensor note_keys_and_values(const Tensor& x) { return keys_and_values.push_back(x.sizes().vec()), x; }
+
+TEST_F(SamplingWeights, RoundWhatGoesIntoEveryLinearLayerOfABlockAndEveryKeyAndValue) {
+  inputs.clear(), keys_and_values.clear();
+  const ModelConfig& config = model_.config();
+  const Tensor tokens = int64_tensor({1, 4, 5}), positions = int64_tensor({0, 1, 2});
+  const auto values = [](int64_t, const AttentionRule&, const Tensor& query, const Tensor&, const Tensor& value) {
+    return value.repeat({1, query.size(1) / value.size(1), 1});
+  };
+  const Tensor plain = model_.forward(tokens, positions, values);
+  const CausalLm noted = model_.rounded({same, note_input, note_keys_and_values});
+  EXPECT_TRUE(noted.forward(tokens, positions, values).equal(plain));
+  noted.logits(plain);  // the head is none of the blocks'
+  const int64_t hidden = config.hidden_size, wide = config.intermediate_size,
+                heads = config.num_attention_heads * config.head_dim;
+  std::vector<std::vector<int64_t>> want, stored;
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    for (const int64_t width : {hidden, hidden, hidden, heads, hidden, hidden, wide}) want.push_back({3, width});
+    for (int i = 0; i < 2; ++i) stored.push_back({3, config.num_key_value_heads, config.head_dim});
+  }
+  EXPECT_EQ(inputs, want);
+  EXPECT_EQ(keys_and_values, stored);
+  // It stays so when the weights are laid out for sampling.
+  noted.for_sampling().forward(tokens, positions, values);
+  EXPECT_EQ(inputs.size(), 2 * want.size());
+}
+
 TEST_F(SamplingWeights, ExactAreTheModelsOwnAndUnknownWordsAreRefused) {
   const auto exact = model_.parameters(), same = sampling_weights(model_, "exact").parameters();
   for (size_t p = 0; p < exact.size(); ++p) EXPECT_TRUE(same[p].value.is_same(exact[p].value)) << exact[p].name;
-  EXPECT_NE(error_of(2, [&] { sampling_weights(model_, "int8"); }).find("\"int8\""), std::string::npos);
+  EXPECT_NE(error_of(2, [&] { sampling_weights(model_, "int5"); }).find("\"int5\"; known: exact, bf16"),
+            std::string::npos);
 }
 
 }  // namespace

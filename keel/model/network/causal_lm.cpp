@@ -196,8 +196,9 @@ Tensor CausalLm::attention(int64_t layer, const Tensor& x, const Angles& angles,
     if (head_norm.defined()) rows = norm(rows.reshape({-1, width}), head_norm);
     return rotate(rows.view({x.size(0), -1, width}), angles.cos, angles.sin);
   };
-  const Tensor query = turned(block.query, block.query_norm), key = turned(block.key, block.key_norm);
-  const Tensor value = block.value(x).view({x.size(0), -1, width});
+  const auto stored = [&](const Tensor& rows) { return round_keys_and_values_ ? round_keys_and_values_(rows) : rows; };
+  const Tensor query = turned(block.query, block.query_norm), key = stored(turned(block.key, block.key_norm));
+  const Tensor value = stored(block.value(x).view({x.size(0), -1, width}));
   return block.output(attend(layer, block.rule, query, key, value).reshape({-1, heads * width}));
 }
 
@@ -313,6 +314,13 @@ CausalLm CausalLm::with_linear_weights(const std::function<Tensor(const Tensor&)
              .lora_b = {},
              .bitwise = layer.bitwise};
   });
+  return copy;
+}
+
+CausalLm CausalLm::rounded(const Rounding& rounding) const {
+  CausalLm copy = with_linear_weights(rounding.weights);
+  copy.visit_linears([&](const std::string&, Linear& layer) { layer.round_input = rounding.activations; });
+  copy.round_keys_and_values_ = rounding.keys_and_values;
   return copy;
 }
 

@@ -35,6 +35,12 @@ struct WeightSource {
 using Attend = std::function<Tensor(int64_t layer, const AttentionRule& rule, const Tensor& query, const Tensor& key,
                                     const Tensor& value)>;
 
+/// What a network that samples in a low precision rounds: the linear layers' weights, once; on every pass the
+/// activations that go into them, and keys and values before attention sees them. What is null stays as it is.
+struct Rounding {
+  Round weights = nullptr, activations = nullptr, keys_and_values = nullptr;
+};
+
 /// A causal language model: tokens in, hidden states out; its LM head is apart, so that logits need never be stored.
 /// One network for all families; what they differ by is in the configuration.
 ///
@@ -84,6 +90,9 @@ class CausalLm {
   /// The same network with the blocks' linear weights replaced, adapters merged in before; everything else is shared.
   CausalLm with_linear_weights(const std::function<Tensor(const Tensor&)>& replace) const;
 
+  /// The same network in a low precision, for sampling: adapters are merged in, and then the weights rounded.
+  CausalLm rounded(const Rounding& rounding) const;
+
   /// The same network without adapters: their products are added to the weights. Itself where there are none.
   CausalLm merged() const;
 
@@ -129,6 +138,7 @@ class CausalLm {
   std::vector<Block> blocks_;
   bool bitwise_ = false;
   PanelWeight head_panels_;  // of the head, where the network only samples
+  Round round_keys_and_values_ = nullptr;
   Tensor frequencies_, sliding_frequencies_;  // [D / 2] of the rotary embedding; the latter where it differs
 };
 

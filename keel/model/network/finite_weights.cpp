@@ -19,7 +19,7 @@ void fail_not_finite(const CausalLm& model, const std::string& place) {
   require_finite(model);
   fail(ExitCode::kHealthGuard, place,
        ": the model's log-probabilities are not finite, though all its weights are: numbers overflow on the way; check ",
-       "its config.json against its weights, and the temperature if it is tiny");
+       "its config.json against its weights, the temperature if it is tiny, and rollout.weights if it is fp16");
 }
 
 }  // namespace keel

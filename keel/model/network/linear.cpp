@@ -4,7 +4,8 @@
 
 namespace keel {
 
-Tensor Linear::operator()(const Tensor& x) const {
+Tensor Linear::operator()(const Tensor& input) const {
+  const Tensor x = round_input ? round_input(input) : input;
   if (!bitwise && !panels.defined()) {
     const Tensor y = bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
     return lora_a.defined() ? y + at::linear(at::linear(x, lora_a), lora_b) * lora_scale : y;

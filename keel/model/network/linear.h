@@ -11,15 +11,19 @@ struct LowRank {
   double scale = 0;
 };
 
+/// What rounds numbers to fewer bits, where a network samples in a low precision.
+using Round = Tensor (*)(const Tensor&);
+
 /// A linear layer, with a low-rank adapter where one was added (LoRA, arXiv 2106.09685): W x + b + scale B A x.
 struct Linear {
   Tensor weight, bias;    // [out, in], [out] or undefined
   Tensor lora_a, lora_b;  // [rank, in], [out, rank]; undefined: no adapter
   double lora_scale = 0;
   bool bitwise = false;  // products add up in the order of panels, in training as in sampling
+  Round round_input = nullptr;  // before the product, where there is one
   PanelWeight panels = {}, panels_a = {}, panels_b = {};  // the weights again where they only sample, on a CPU
 
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& input) const;
   /// Lays the weights out for few rows at a time; they only sample from then on.
   void make_panels();
   /// W + scale B A.

@@ -47,8 +47,8 @@ void TrainOptions::describe(OptionTable& table) {
   table.add("max_skipped_updates", max_skipped_updates,
             "Updates in a row that may be skipped for a non-finite gradient before the run stops.", at_least(0));
   table.add("agreement_limit", agreement_limit,
-            "Largest |log p| difference between sampler and trainer, at equal weights, with which a run may start; and "
-            "the largest total variation, where the method has exact ones.",
+            "Largest |log p| difference between sampler and trainer, at equal and exact weights, with which a run may "
+            "start; and the largest total variation, where the method has exact ones.",
             above(0));
 }
 
@@ -195,6 +195,10 @@ void check_consistency(const Config& c) {
   // Refuses what the method does not have or would not read.
   const Objective objective = make_objective(c.objective, static_cast<double>(longest_completion(c)), c.reference);
   check_critic(c, objective);
+  if (c.rollout.logit_noise > 0 && objective.requirements().hidden_states)
+    refuse("rollout.logit_noise is ", c.rollout.logit_noise, ", but the method ", objective.method.name,
+           " measures exact divergences from the sampler's hidden states, which know nothing of noise on the logits; ",
+           "choose a binary or top-K divergence, or set rollout.logit_noise to 0");
   if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value)
     refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
            "; the advantage compares completions of one prompt, so a group needs at least 2");
@@ -202,6 +206,9 @@ void check_consistency(const Config& c) {
     refuse("rollout.bitwise is true and rollout.weights is ", c.rollout.weights,
            "; rounded weights give the sampler other bits than the trainer: set rollout.weights=exact, or ",
            "rollout.bitwise=false");
+  if (c.rollout.bitwise && c.rollout.logit_noise > 0)
+    refuse("rollout.bitwise is true and rollout.logit_noise is ", c.rollout.logit_noise,
+           "; noise is there to make sampler and trainer differ: set one of the two to what it is by default");
   if (c.rollouts_per_step() > kMaxRolloutsPerStep)
     refuse("train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, " are ", c.rollouts_per_step(), " completions in one step; at most ",

@@ -8,6 +8,9 @@ constexpr const char* kNameFunctions =
     "functions are named in reward.functions: \"python:FILE.py:FUNCTION\" for your own, or a built-in one";
 constexpr const char* kSetSteps = "Keel counts rollout batches; set train.steps";
 constexpr const char* kLoggedAnyway = "every step is in metrics.jsonl of run.dir; remove it";
+constexpr const char* kSetWeights =
+    "set rollout.weights: fp8 rounds the weights of the linear layers, fp8_full what goes into them and the keys and "
+    "values too; docs/mismatch.md has them all";
 constexpr const char* kNoTruncation =
     "truncated sampling changes the support of mu, so ratios would be biased; remove it (eval.top_k, eval.top_p and eval.min_p are "
     "those of evaluations)";
@@ -95,6 +98,7 @@ const std::vector<Refused>& of_verl() {
       {"actor_rollout_ref.rollout.name", "Keel samples itself; remove it"},
       {"actor_rollout_ref.rollout.gpu_memory_utilization", "memory is bounded by rollout.max_sequences; remove it"},
       {"actor_rollout_ref.rollout.tensor_model_parallel_size", kOneDevice, {1}},
+      {"actor_rollout_ref.rollout.quantization", kSetWeights, {nullptr, "none", false}},
       {"actor_rollout_ref.rollout.top_p", kNoTruncation, {1}},
       {"actor_rollout_ref.rollout.top_k", kNoTruncation, {-1, 0}},
       {"actor_rollout_ref.rollout.val_kwargs.top_k",
@@ -139,6 +143,7 @@ const std::vector<Refused>& of_nobody() {
       {"lora.r", "set lora.rank"},
       {"lora.dropout", "adapters have no dropout here; set it to 0, or remove it", {0}},
       {"eval.n", "set eval.samples, the completions for each prompt"},
+      {"rollout.quantization", kSetWeights, {nullptr, "none", false}},
       {"rollout.top_p", kNoTruncation, {1}},
       {"rollout.top_k", kNoTruncation, {-1, 0}},
       {"rollout.min_p", kNoTruncation, {0}}};

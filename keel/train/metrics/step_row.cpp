@@ -97,6 +97,8 @@ Json step_row(const StepNumbers& numbers) {
   put_passed_over(row, numbers.passed_over, numbers.prompt_limit);
   row["time/reward"] = numbers.reward_seconds;
   put_scores(row, numbers.scores);
+  row["mismatch/weights"] = numbers.sampling_weights;
+  if (numbers.logit_noise > 0) row["mismatch/logit_noise"] = numbers.logit_noise;
   put_rollouts(row, numbers.rollouts);
   if (numbers.values) put_values(row, *numbers.values);
   put(row, "optimizer/lr", numbers.lr);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "keel/core/json.h"
 #include "keel/data/prompt_stream.h"
@@ -20,6 +21,8 @@ struct StepNumbers {
   SkippedCounts passed_over = {};  // rows that gave no prompt
   int64_t prompt_limit = 0;        // tokens; longer prompts are passed over
   ScoreReport scores = {};
+  std::string sampling_weights = "exact";  // rollout.weights
+  double logit_noise = 0;
   RolloutNumbers rollouts = {};
   std::optional<ValueNumbers> values = {};        // with a critic
   std::optional<double> lr = {};                  // of the policy's last update

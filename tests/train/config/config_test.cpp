@@ -112,6 +112,12 @@ TEST(ConfigConsistency, ARefusalSaysWhereTheSettingStands) {
               HasSubstr("run.json:3: train.sequences_per_update is 12"));
 }
 
+TEST(ConfigConsistency, NoiseThatAnExactDivergenceWouldNotSeeIsRefused) {
+  EXPECT_THAT(refusal_of({"rollout.logit_noise=0.5", "objective.method=dppo_full_tv"}),
+              HasSubstr("rollout.logit_noise is 0.5, but the method dppo_full_tv measures exact divergences"));
+  EXPECT_EQ(load({"rollout.logit_noise=0.5", "objective.method=dppo_topk_kl"}).config.rollout.logit_noise, 0.5);
+}
+
 TEST(ConfigConsistency, AGroupOfOneIsRefusedUnlessThereIsNoRl) {
   EXPECT_THAT(refusal_of({"rollout.samples_per_prompt=1"}), HasSubstr("a group needs at least 2"));
   EXPECT_NO_THROW(load({"rollout.samples_per_prompt=1", "train.steps=0"}));

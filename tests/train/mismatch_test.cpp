@@ -1,0 +1,80 @@
+// Samplers of low precision: every one of them trains, and each is as far from the trainer as its precision says.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+Config low_precision_run(const std::string& weights, double logit_noise = 0) {
+  Config config = tiny_run("dppo_tv");
+  config.train.prompts_per_step = 16;
+  config.rollout.samples_per_prompt = 8;
+  config.train.tokens_per_batch = 4096;
+  config.rollout.weights = weights;
+  config.rollout.logit_noise = logit_noise;
+  return config;
+}
+
+/// The mean |pi - mu| at equal parameters.
+double mismatch_of(const std::string& weights, double logit_noise = 0) {
+  TinyTraining run(low_precision_run(weights, logit_noise), warm_model());
+  return run.step().tokens->mismatch_mean;
+}
+
+TEST(Mismatch, GrowsAsPrecisionFalls) {
+  std::map<std::string, double> of;
+  for (const SamplingPrecision& precision : sampling_precisions()) {
+    of[precision.name] = mismatch_of(precision.name);
+    RecordProperty(precision.name, std::to_string(of[precision.name]));
+  }
+  EXPECT_LT(of["exact"], 1e-6);
+  const std::vector<std::string> order = {"exact", "bf16", "fp8", "int4", "int3"};
+  for (size_t i = 0; i + 1 < order.size(); ++i)
+    EXPECT_LT(1.5 * of[order[i]], of[order[i + 1]]) << order[i] << " and " << order[i + 1];
+  EXPECT_LT(2 * of["exact"], of["fp16"]);
+  EXPECT_LT(2 * of["fp16"], of["bf16"]);  // 11 bits of mantissa, and 8
+  EXPECT_LT(2 * of["int8"], of["int4"]);
+  EXPECT_LT(2 * of["fp8"], of["nvfp4"]);
+  EXPECT_LT(1.2 * of["fp8"], of["fp8_full"]);
+  EXPECT_LT(1.2 * of["fp8_full"], of["fp8_e5m2_full"]);  // 4 bits of mantissa, and 3
+}
+
+TEST(Mismatch, OfLogitNoiseGrowsWithItsDeviation) {
+  const double small = mismatch_of("exact", 0.05), large = mismatch_of("exact", 0.5);
+  EXPECT_GT(small, 1e-4);
+  EXPECT_GT(large, 4 * small);
+  EXPECT_LT(large, 25 * small);
+}
+
+TEST(Mismatch, StaysWhatItIsBecauseWeightsAreRoundedAnewInEveryStep) {
+  // A copy of the first step's would be as far away as the updates have moved the policy.
+  TinyTraining run(low_precision_run("int8"), warm_model());
+  const double first = run.step().tokens->mismatch_mean;
+  for (int step = 0; step < 3; ++step) EXPECT_LT(run.step().tokens->mismatch_mean, 4 * first);
+  EXPECT_GT(relative_difference(run.model().head(), warm_model().head()), 1e-3);
+}
+
+TEST(Mismatch, OfEveryKindIsTrainedWith) {
+  for (const SamplingPrecision& precision : sampling_precisions()) {
+    TinyTraining run(low_precision_run(precision.name, 0.1), warm_model());
+    for (int step = 0; step < 2; ++step) {
+      const StepNumbers& numbers = run.step();
+      ASSERT_TRUE(numbers.tokens && numbers.gradients) << precision.name;
+      EXPECT_GT(numbers.gradients->mean, 0) << precision.name;
+      EXPECT_EQ(numbers.skipped_updates, 0) << precision.name;
+      EXPECT_EQ(numbers.tokens->invalid_tokens, 0) << precision.name;
+      const Json row = step_row(numbers);
+      EXPECT_EQ(row.at("mismatch/weights"), precision.name);
+      EXPECT_EQ(row.at("mismatch/logit_noise"), 0.1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace keel

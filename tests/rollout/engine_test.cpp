@@ -128,7 +128,7 @@ TEST_F(RolloutEngineTest, InALowPrecisionRoundsTheSameOnTheWayThroughTheCacheAsW
       double equal = 0, tokens = 0;
       for (const PackedBatch& batch : pack(sequences, 64, at::kCPU)) {
         const Tensor gap = (token_statistics(model, batch, 1.0).logp - gather_targets(batch, behavior)).abs();
-        equal += gap.lt(2e-6).sum().item<double>();
+        equal += gap.lt(1e-5).sum().item<double>();
         tokens += static_cast<double>(gap.numel());
       }
       return equal / tokens;

@@ -139,6 +139,7 @@ Tensor note_input(const Tensor& x) { return inputs.push_back(x.sizes().vec()), x
 Tensor note_keys_and_values(const Tensor& x) { return keys_and_values.push_back(x.sizes().vec()), x; }
 
 TEST_F(SamplingWeights, RoundWhatGoesIntoEveryLinearLayerOfABlockAndEveryKeyAndValue) {
+  const at::NoGradGuard no_grad;
   inputs.clear(), keys_and_values.clear();
   const ModelConfig& config = model_.config();
   const Tensor tokens = int64_tensor({1, 4, 5}), positions = int64_tensor({0, 1, 2});

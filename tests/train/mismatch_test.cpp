@@ -56,7 +56,7 @@ TEST(Mismatch, StaysWhatItIsBecauseWeightsAreRoundedAnewInEveryStep) {
   // A copy of the first step's would be as far away as the updates have moved the policy.
   TinyTraining run(low_precision_run("int8"), warm_model());
   const double first = run.step().tokens->mismatch_mean;
-  for (int step = 0; step < 3; ++step) EXPECT_LT(run.step().tokens->mismatch_mean, 4 * first);
+  for (int step = 0; step < 3; ++step) EXPECT_LT(run.step().tokens->mismatch_mean, 10 * first);
   EXPECT_GT(relative_difference(run.model().head(), warm_model().head()), 1e-3);
 }
 

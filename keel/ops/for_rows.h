@@ -15,7 +15,7 @@ namespace keel {
 /// Calls body(first row, rows) from several threads.
 template <class Body>
 void for_rows(int64_t rows, int64_t width, const Body& body) {
-  constexpr int64_t kGrain = 1 << 14;  // elements worth a thread
+  constexpr int64_t kGrain = 1 << 15;  // elements worth a thread
   at::parallel_for(0, rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(width, 1)),
                    [&](int64_t begin, int64_t end) { body(begin, end - begin); });
 }

@@ -55,19 +55,21 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
 
 struct Gated : torch::autograd::Function<Gated> {
   static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up, Activation activation) {
-    const Tensor g = gate.contiguous(), u = up.contiguous();
-    Tensor y = at::empty_like(g);
-    for_rows(g.numel(), 1, [&](int64_t begin, int64_t count) {
-      cpu::gated_forward(activation, in(g) + begin, in(u) + begin, count, out(y) + begin);
+    const int64_t width = gate.size(1);
+    Tensor y = at::empty(gate.sizes(), gate.options());
+    for_rows(gate.size(0), width, [&](int64_t begin, int64_t count) {
+      for (int64_t row = begin; row < begin + count; ++row)
+        cpu::gated_forward(activation, in(gate) + row * gate.stride(0), in(up) + row * up.stride(0), width,
+                           out(y) + row * width);
     });
-    context->save_for_backward({g, u});
+    context->save_for_backward({gate, up});
     context->saved_data["activation"] = static_cast<int64_t>(activation);
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const Tensor &gate = saved[0], &up = saved[1], dy = gradients[0].contiguous();
+    const Tensor gate = saved[0].contiguous(), up = saved[1].contiguous(), dy = gradients[0].contiguous();
     const auto activation = static_cast<Activation>(context->saved_data["activation"].toInt());
     Tensor dgate = at::empty_like(gate), dup = at::empty_like(up);
     for_rows(gate.numel(), 1, [&](int64_t begin, int64_t count) {
@@ -79,11 +81,12 @@ struct Gated : torch::autograd::Function<Gated> {
 };
 
 Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
-  const Tensor rows = x.contiguous();
-  Tensor y = at::empty_like(rows);
-  const int64_t heads = rows.size(1), width = rows.size(2);
+  const int64_t heads = x.size(1), width = x.size(2);
+  const bool whole_heads = x.stride(2) == 1 && x.stride(1) == width;
+  const Tensor rows = whole_heads ? x : x.contiguous();
+  Tensor y = at::empty(rows.sizes(), rows.options());
   for_rows(rows.size(0), heads * width, [&](int64_t begin, int64_t count) {
-    cpu::rotate_heads(in(rows) + begin * heads * width, in(cos) + begin * width / 2, in(sin) + begin * width / 2, count,
+    cpu::rotate_heads(in(rows) + begin * rows.stride(0), rows.stride(0), in(cos) + begin * width / 2, in(sin) + begin * width / 2, count,
                       heads, width, direction, out(y) + begin * heads * width);
   });
   return y;

@@ -143,10 +143,11 @@ KEEL_CPU_KERNEL void gated_backward(Activation activation, const float* gate, co
   }
 }
 
-KEEL_CPU_KERNEL void rotate_heads(const float* x, const float* cos, const float* sin, int64_t rows, int64_t heads,
-                                  int64_t width, float direction, float* y) {
+KEEL_CPU_KERNEL void rotate_heads(const float* rows_of_x, int64_t stride, const float* cos, const float* sin,
+                                  int64_t rows, int64_t heads, int64_t width, float direction, float* y) {
   const int64_t half = width / 2;
   for (int64_t row = 0; row < rows; ++row, cos += half, sin += half) {
+    const float* x = rows_of_x + row * stride;
     for (int64_t head = 0; head < heads; ++head, x += width, y += width) {
 #pragma omp simd
       for (int64_t i = 0; i < half; ++i) {

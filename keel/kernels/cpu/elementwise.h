@@ -28,8 +28,8 @@ void gated_backward(Activation activation, const float* gate, const float* up, c
                     float* dgate, float* dup);
 
 /// Turns the two halves of every head against each other by the row's angles: x, y [rows, heads, width], cos, sin
-/// [rows, width / 2]. `direction` is 1, or -1 for the backward pass.
-void rotate_heads(const float* x, const float* cos, const float* sin, int64_t rows, int64_t heads, int64_t width,
-                  float direction, float* y);
+/// [rows, width / 2]. `stride` is from one row of x to the next. `direction` is 1, or -1 for the backward pass.
+void rotate_heads(const float* x, int64_t stride, const float* cos, const float* sin, int64_t rows, int64_t heads,
+                  int64_t width, float direction, float* y);
 
 }  // namespace keel::cpu

@@ -191,19 +191,23 @@ Tensor CausalLm::norm(const Tensor& x, const Tensor& weight) const {
 Tensor CausalLm::attention(int64_t layer, const Tensor& x, const Angles& angles, const Attend& attend) const {
   const Block& block = blocks_[layer];
   const int64_t width = config_.head_dim, heads = config_.num_attention_heads;
-  const auto turned = [&](const Linear& projection, const Tensor& head_norm) {
-    Tensor rows = projection(x);
+  const std::vector<Tensor> parts = block.query_key_value.defined()
+                                        ? block.query_key_value(x)
+                                        : std::vector<Tensor>{block.query(x), block.key(x), block.value(x)};
+  const auto turned = [&](Tensor rows, const Tensor& head_norm) {
     if (head_norm.defined()) rows = norm(rows.reshape({-1, width}), head_norm);
     return rotate(rows.view({x.size(0), -1, width}), angles.cos, angles.sin);
   };
   const auto stored = [&](const Tensor& rows) { return round_keys_and_values_ ? round_keys_and_values_(rows) : rows; };
-  const Tensor query = turned(block.query, block.query_norm), key = stored(turned(block.key, block.key_norm));
-  const Tensor value = stored(block.value(x).view({x.size(0), -1, width}));
+  const Tensor query = turned(parts[0], block.query_norm), key = stored(turned(parts[1], block.key_norm));
+  const Tensor value = stored(parts[2].view({x.size(0), -1, width}));
   return block.output(attend(layer, block.rule, query, key, value).reshape({-1, heads * width}));
 }
 
 Tensor CausalLm::mlp(const Block& block, const Tensor& x) const {
-  return block.down(gated(config_.activation, block.gate(x), block.up(x)));
+  if (!block.gate_up.defined()) return block.down(gated(config_.activation, block.gate(x), block.up(x)));
+  const std::vector<Tensor> parts = block.gate_up(x);
+  return block.down(gated(config_.activation, parts[0], parts[1]));
 }
 
 Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const Attend& attend) const {
@@ -362,7 +366,17 @@ void CausalLm::make_bitwise() {
 CausalLm CausalLm::for_sampling() const {
   CausalLm copy = bitwise_ ? *this : merged();
   if (!device().is_cpu()) return copy;
-  copy.visit_linears([](const std::string&, Linear& layer) { layer.make_panels(); });
+  const bool adapted = !copy.adapter().empty();
+  for (Block& block : copy.blocks_) {
+    block.output.make_panels();
+    block.down.make_panels();
+    if (adapted) {
+      for (Linear* layer : {&block.query, &block.key, &block.value, &block.gate, &block.up}) layer->make_panels();
+    } else {
+      block.query_key_value = JoinedLinear({&block.query, &block.key, &block.value});
+      block.gate_up = JoinedLinear({&block.gate, &block.up});
+    }
+  }
   copy.head_panels_ = PanelWeight(head());
   return copy;
 }

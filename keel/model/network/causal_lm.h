@@ -119,6 +119,7 @@ class CausalLm {
   struct Block {
     Tensor input_norm, query_norm, key_norm, attention_norm, mlp_norm, output_norm;
     Linear query, key, value, output, gate, up, down;
+    JoinedLinear query_key_value, gate_up;  // where the network only samples
     AttentionRule rule;
     bool slides = false;
   };

@@ -25,6 +25,24 @@ void Linear::make_panels() {
   panels_b = PanelWeight(lora_b);
 }
 
+JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers) : round_input_(layers[0]->round_input) {
+  std::vector<Tensor> weights, biases;
+  for (const Linear* layer : layers) {
+    weights.push_back(layer->weight);
+    if (layer->bias.defined()) biases.push_back(layer->bias);
+    widths_.push_back(layer->weight.size(0));
+  }
+  const at::NoGradGuard no_grad;
+  panels_ = PanelWeight(at::cat(weights));
+  if (!biases.empty()) bias_ = at::cat(biases);
+}
+
+std::vector<Tensor> JoinedLinear::operator()(const Tensor& input) const {
+  Tensor y = panels_(round_input_ ? round_input_(input) : input);
+  if (bias_.defined()) y.add_(bias_);
+  return y.split_with_sizes(widths_, 1);
+}
+
 Tensor Linear::merged_weight() const {
   return lora_a.defined() ? at::addmm(weight, lora_b, lora_a, 1, lora_scale) : weight;
 }

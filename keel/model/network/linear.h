@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "keel/core/tensor/tensor.h"
 #include "keel/ops/panel_linear.h"
 
@@ -28,6 +30,24 @@ struct Linear {
   void make_panels();
   /// W + scale B A.
   Tensor merged_weight() const;
+};
+
+/// Several layers with one input as one product, where they only sample, on a CPU.
+class JoinedLinear {
+ public:
+  JoinedLinear() = default;
+  /// None of them has an adapter.
+  explicit JoinedLinear(const std::vector<const Linear*>& layers);
+
+  bool defined() const { return panels_.defined(); }
+  /// What each layer makes of the rows: parts of one tensor's rows.
+  std::vector<Tensor> operator()(const Tensor& input) const;
+
+ private:
+  PanelWeight panels_;
+  Tensor bias_;
+  Round round_input_ = nullptr;
+  std::vector<int64_t> widths_;
 };
 
 }  // namespace keel

@@ -94,9 +94,12 @@ bool complain_about_option(const CLI::App& app, int argc, char** argv) {
   return false;
 }
 
+/// Whether a command makes a run, which begins when it has something to be resumed from.
+bool makes_a_run(std::string_view command) { return command == "train" || command == "quickstart"; }
+
 /// Whether a command does more than print, so that it goes on when nobody reads.
 bool has_work_to_finish(std::string_view command) {
-  return command == "train" || command == "quickstart" || command == "eval" || command == "convert";
+  return makes_a_run(command) || command == "eval" || command == "convert";
 }
 
 /// Other programs take settings as --key=value or behind --set.
@@ -178,6 +181,7 @@ int main(int argc, char** argv) {
   for (const auto& [command, action] : commands) {
     if (!command->parsed()) continue;
     if (!has_work_to_finish(command->get_name())) keel::end_when_nobody_reads();
+    if (!makes_a_run(command->get_name())) keel::begin_command();
     return run(action);
   }
   return static_cast<int>(ExitCode::kBadConfiguration);

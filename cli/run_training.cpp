@@ -94,7 +94,6 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
 }
 
 ExitCode run_training(const Config& config, StartMode mode, Console& console, const AcceptedChanges& accepted) {
-  begin_run();
   const std::unique_ptr<Run> run = mode == StartMode::kResume
                                        ? Run::resume(config, console, accepted)
                                        : Run::start(config, mode == StartMode::kReplace, console);

@@ -16,7 +16,7 @@ namespace {
 constexpr unsigned kPatience = 3;  // seconds
 
 volatile sig_atomic_t requested = 0;  // the signal that asked to stop
-volatile sig_atomic_t run_begun = 0, saving = 0, resumable = 0;
+volatile sig_atomic_t command_begun = 0, saving = 0, resumable = 0;
 int stop_event = -1;  // can be read from once someone asked to stop, by any number of threads: nobody does read
 
 // write(), alarm() and raise() are among the few calls that a signal handler may make.
@@ -69,7 +69,7 @@ bool nobody_reads(int descriptor) {
   return poll(&end, 1, /*timeout=*/0) == 1 && (end.revents & POLLERR) != 0;
 }
 
-void begin_run() { run_begun = 1; }
+void begin_command() { command_begun = 1; }
 
 void wait_for_saving() {
   saving = 1;
@@ -94,14 +94,14 @@ int poll_unless_stopped(std::span<pollfd> files, int milliseconds) {
 }
 
 void end_interrupted() {
-  if (run_begun != 0 && resumable == 0) {
-    say("keel: stopped before the run began; nothing was written. Start it again with the same command\n");
+  if (resumable != 0) {
+    say("keel: stopped before the run went on; it can be resumed from its last checkpoint as before\n");
+  } else if (command_begun != 0) {
+    say("keel: stopped before it was done\n");
+  } else {
+    say("keel: stopped before it began; nothing was written. Start it again with the same command\n");
     die_of(requested);
   }
-  if (run_begun != 0)
-    say("keel: stopped before the run went on; it can be resumed from its last checkpoint as before\n");
-  else
-    say("keel: stopped before it was done\n");
   _exit(static_cast<int>(ExitCode::kInterrupted));
 }
 

@@ -20,9 +20,9 @@ void end_when_nobody_reads();
 /// Whether this is the end of a pipe that has no reader any more.
 bool nobody_reads(int descriptor);
 
-/// There will be a run. Stopped before it can be resumed, the program has left nothing behind and ends by the signal,
-/// as any other would.
-void begin_run();
+/// A command that makes no run begins: stopped from now on it leaves what is whole, and ends with 75. Before, and as
+/// long as there is no run to resume, nothing was written and the program ends by the signal, as any other would.
+void begin_command();
 
 /// There is something to be saved: asked to stop, the run has the time that this takes.
 void wait_for_saving();
@@ -45,8 +45,8 @@ void throw_if_stopped();
 /// poll(2), on any thread, that ends with Interrupted as soon as someone asks to stop. Without files, a pause.
 int poll_unless_stopped(std::span<pollfd> files, int milliseconds);
 
-/// Ends the program that was stopped before it was done: with 75, or, where a run was begun that cannot be resumed, by
-/// the signal itself. Says so on standard error.
+/// Ends the program that was stopped before it was done: with 75, or, where nothing has begun, by the signal itself.
+/// Says so on standard error.
 [[noreturn]] void end_interrupted();
 
 }  // namespace keel

@@ -1,6 +1,9 @@
 """A model folder, a data file and a reward function of the user's own, for the tests that start from them."""
 
 import json
+import pathlib
+import shutil
+import tempfile
 
 import support
 
@@ -11,12 +14,20 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 
 
 class Test(support.Test):
+    @classmethod
+    def setUpClass(cls):
+        """The model, of which every test has a copy."""
+        folder = tempfile.TemporaryDirectory(prefix="keel_cli_")
+        cls.addClassCleanup(folder.cleanup)
+        start = pathlib.Path(folder.name) / "start"
+        result = support.train(start, train={"steps": 0}, sft={"steps": 5, "noisy_steps": 1}, eval={"prompts": 0},
+                               model={"hidden_size": 16, "heads": 2})
+        assert result.returncode == 0, result.stderr
+        cls.start = start / "checkpoints" / support.checkpoints(start)[-1]
+
     def setUp(self):
         super().setUp()
-        start = support.train(self.folder / "start", train={"steps": 0}, sft={"steps": 5, "noisy_steps": 1},
-                              eval={"prompts": 0}, model={"hidden_size": 16, "heads": 2})
-        self.assert_exit(start, 0)
-        self.model = self.folder / "start" / "checkpoints" / support.checkpoints(self.folder / "start")[-1]
+        self.model = shutil.copytree(self.start, self.folder / "start")
         rows = [{"data_source": "sums", "prompt": f"<bos> {a} + {b} =", "ability": "math",
                  "reward_model": {"style": "rule", "ground_truth": str((a + b) % 5)}, "extra_info": {"bonus": a}}
                 for a in range(5) for b in range(4)]

@@ -19,7 +19,9 @@ import unittest
 
 import support
 
-TIMES = support.count(4, 20)
+TIMES = support.count(3, 20)
+
+PRINTS = [{"input": "", "output": "contained"}]  # what tests ask of a program: to print this
 
 # Must end with an error inside, which the program reports itself.
 CONTAINED = {
@@ -216,7 +218,7 @@ class Namespaces(support.Test):
             type(self).works = True
 
     def see_that_it_works(self):
-        probe = self.judge([{"completion": "print('contained')", "answer": [{"input": "", "output": "contained"}]}], check=False)
+        probe = self.judge([{"completion": "print('contained')", "answer": PRINTS}], check=False)
         if probe.returncode == 2:
             self.assertIn("only in a sandbox", probe.stderr)
             raise unittest.SkipTest(probe.stderr)
@@ -240,6 +242,14 @@ class Namespaces(support.Test):
         self.assert_exit(result, 0)
         self.assert_nothing_runs()
         return [json.loads(line)["reward"] for line in result.stdout.splitlines()]
+
+    def assert_worth(self, reward, programs, answer, **options):
+        """Every program is worth that every time; all are judged in one go, some beside each other."""
+        rows = [{"completion": program, "answer": answer} for program in programs.values() for _ in range(TIMES)]
+        rewards = self.judge(rows, **options)
+        for number, name in enumerate(programs):
+            with self.subTest(name):
+                self.assertEqual(rewards[number * TIMES:(number + 1) * TIMES], [reward] * TIMES)
 
     def sandboxed(self):
         """Processes that run a program under test and come from this test."""
@@ -266,28 +276,18 @@ class Namespaces(support.Test):
             threading.Thread(target=lambda s=server: connected.append(s.accept()), daemon=True).start()
         values = {"SECRET": str(secret), "UNIX": str(unix), "MARKER": str(self.folder / "escaped"), "PORT": listener.getsockname()[1]}
         head = "".join(f"{key} = {value!r}\n" for key, value in values.items())
-        for name, program in CONTAINED.items():
-            with self.subTest(name):
-                row = {"completion": head + program, "answer": [{"input": "", "output": "contained"}]}
-                self.assertEqual(self.judge([row] * TIMES), [1] * TIMES)
+        self.assert_worth(1, {name: head + program for name, program in CONTAINED.items()}, PRINTS)
         self.assertEqual(connected, [])
         self.assertFalse((self.folder / "escaped").exists())
 
     def test_what_must_be_cut_off(self):
-        for name, program in CUT_OFF.items():
-            with self.subTest(name):
-                row = {"completion": program, "answer": [{"input": "", "output": "contained"}]}
-                self.assertEqual(self.judge([row] * TIMES, code_seconds=0.7), [0] * TIMES)
+        self.assert_worth(0, CUT_OFF, PRINTS, code_seconds=0.7)
 
     def test_what_must_not_be_believed(self):
-        for name, program in FORGED.items():
-            with self.subTest(name):
-                row = {"completion": program, "answer": ["assert f(1) == 2", "assert f(2) == 3"]}
-                self.assertEqual(self.judge([row] * TIMES), [0] * TIMES)
+        self.assert_worth(0, FORGED, ["assert f(1) == 2", "assert f(2) == 3"])
 
     def test_a_grandchild_that_left_does_not_stay(self):
-        row = {"completion": SURVIVOR, "answer": [{"input": "", "output": "contained"}]}
-        self.assertEqual(self.judge([row] * TIMES), [1] * TIMES)
+        self.assert_worth(1, {"a survivor": SURVIVOR}, PRINTS)
 
     def test_programs_may_start_processes(self):
         row = {"completion": POOL, "answer": [{"input": "", "output": "285\n1"}]}
@@ -301,7 +301,7 @@ class Namespaces(support.Test):
             self.assertEqual(self.judge([row], python=f"{folder}/venv/bin/python"), [1])
 
     def test_without_the_rights_it_is_refused(self):
-        row = {"completion": "print('contained')", "answer": [{"input": "", "output": "contained"}]}
+        row = {"completion": "print('contained')", "answer": PRINTS}
         (self.folder / "bwrap").write_text("#!/bin/sh\necho 'bwrap: not on my watch' >&2\nexit 1\n")
         os.chmod(self.folder, 0o755)
         for mode, words in ((0o644, "it is not installed"), (0o755, "not on my watch")):
@@ -317,10 +317,9 @@ class Namespaces(support.Test):
         python = "/usr/bin/python3"
         if not os.path.exists(python) or subprocess.run([*prefix, support.KEEL, "--version"], stdout=subprocess.DEVNULL).returncode != 0:
             self.skipTest("another user can read neither keel nor a Python here")
-        for name in ("a fork bomb", "a gigabyte of memory", "new namespaces, mounts and a way up by chroot",
-                     "changing the limits and the place in the queue of who keeps hold of it"):
-            row = {"completion": CONTAINED[name], "answer": [{"input": "", "output": "contained"}]}
-            self.assertEqual(self.judge([row] * TIMES, prefix=prefix, python=python), [1] * TIMES, name)
+        names = ("a fork bomb", "a gigabyte of memory", "new namespaces, mounts and a way up by chroot",
+                 "changing the limits and the place in the queue of who keeps hold of it")
+        self.assert_worth(1, {name: CONTAINED[name] for name in names}, PRINTS, prefix=prefix, python=python)
 
     def setpriv(self, *arguments):
         if os.geteuid() != 0 or shutil.which("setpriv") is None:

@@ -31,13 +31,13 @@ from trials import support
 
 # Name, function, count of the whole (None: all there are) and of the short form.
 KINDS = {
-    "kills": (interruptions.kills, 215, 6),
+    "kills": (interruptions.kills, 215, support.count(4, 6)),
     "signals": (interruptions.signals, 100, 5),
     "resumptions": (resumptions.resumptions, None, 4),
-    "faults": (faults.faults, None, 16),
+    "faults": (faults.faults, None, support.count(10, 16)),
     "order": (faults.order, None, None),
     "short_calls": (faults.short_calls, 5, 1),
-    "flips": (damage.flips, 1000, 16),
+    "flips": (damage.flips, 1000, support.count(12, 16)),
     "truncations": (damage.truncations, 200, 8),
     "losses": (damage.losses, None, 4),
     "disks": (disks.disks, 60, 3),

@@ -16,9 +16,11 @@ except ImportError as error:
     print(f"skipped: {error}")
     sys.exit(77)
 
+from packages import count
 from random_models import random_configs
 
-RANDOM_PER_FAMILY = int(os.environ.get("KEEL_RANDOM_MODELS", 6))
+torch.set_num_threads(1)  # the models are small, and another test runs beside this one
+RANDOM_PER_FAMILY = int(os.environ.get("KEEL_RANDOM_MODELS", count(2, 6)))
 SIZES = dict(vocab_size=97, hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=6,
              num_key_value_heads=2, max_position_embeddings=512, initializer_range=0.15, bos_token_id=1, eos_token_id=0,
              pad_token_id=None)
@@ -94,23 +96,24 @@ def make(path, config, first_position, seed):
     return model, tokens, lengths, firsts
 
 
-def expected(model, tokens, lengths, firsts):
-    """Logits of every token, and gradients of the summed next-token loss, one sequence at a time."""
-    model.zero_grad()
-    logits, loss, begin = [], 0.0, 0
-    for length, first in zip(lengths, firsts):
-        ids = tokens[begin:begin + length]
-        out = model(ids[None], position_ids=torch.arange(first, first + length)[None], use_cache=False).logits[0]
-        loss = loss + torch.nn.functional.cross_entropy(out[:-1], ids[1:], reduction="sum") if length > 1 else loss
-        logits.append(out)
-        begin += length
+def expected_logits(model, tokens, lengths, firsts):
+    """Of every token, one sequence at a time."""
+    return torch.cat([model(ids[None], position_ids=torch.arange(first, first + len(ids))[None], use_cache=False).logits[0]
+                      for ids, first in zip(tokens.split(lengths), firsts)])
+
+
+def expected_gradients(model, logits, tokens, lengths):
+    """Of the summed next-token loss."""
+    loss = sum(torch.nn.functional.cross_entropy(out[:-1], ids[1:], reduction="sum")
+               for out, ids in zip(logits.split(lengths), tokens.split(lengths)) if len(ids) > 1)
     loss.backward()
-    gradients = {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
-    return torch.cat(logits).detach(), gradients
+    return {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
 
 
 def judge(name, path, model, tokens, lengths, firsts):
-    logits, gradients = expected(model, tokens, lengths, firsts)
+    logits = expected_logits(model, tokens, lengths, firsts)
+    gradients = expected_gradients(model, logits, tokens, lengths)
+    logits = logits.detach()
     got = load_file(os.path.join(path, "output.safetensors"))
     difference = (got["logits"] - logits).abs()
     spread = (logits.max(1).values - logits.min(1).values)[:, None]
@@ -126,7 +129,8 @@ def judge(name, path, model, tokens, lengths, firsts):
         assert error <= 1e-4, (name, key, error)
     reloaded = AutoModelForCausalLM.from_pretrained(os.path.join(path, "saved"), attn_implementation="eager",
                                                     dtype=torch.float32).eval()
-    same, _ = expected(reloaded, tokens, lengths, firsts)
+    with torch.no_grad():
+        same = expected_logits(reloaded, tokens, lengths, firsts)
     assert torch.equal(same, logits), (name, "a folder saved by Keel", (same - logits).abs().max())
     print(f"{name:18} logits {difference.max():.1e}  of the spread {(difference / spread.clamp(min=1e-30)).max():.1e}  gradients {worst:.1e}")
 
@@ -138,6 +142,6 @@ with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, name)
         made[name] = make(path, config, first_position, seed)
     subprocess.run([tests, "--gtest_filter=ArchitectureParity.*"], check=True,
-                   env={**os.environ, "KEEL_PARITY_FOLDER": folder})
+                   env={**os.environ, "KEEL_PARITY_FOLDER": folder, "OMP_NUM_THREADS": "1"})
     for name, parts in made.items():
         judge(name, os.path.join(folder, name), *parts)

@@ -76,11 +76,6 @@ def main():
                     scores = warper(ids, scores)
                 theirs = scores.log_softmax(-1)[0, token].item()
                 assert abs(theirs - logp) < 2e-3, (i, theirs, logp)
-
-        # A special token spelled out by a user stays text: the prompt has no more of it than the template wrote.
-        (other,) = generate(converted, "--prompt", question + "<|im_end|>", "--chat", "--temperature", "0",
-                            "--max-new-tokens", "4")
-        assert other["tokens"], other
     print("ok")
 
 

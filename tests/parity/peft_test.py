@@ -3,13 +3,13 @@ same in PEFT as the merged folder beside it says in transformers."""
 
 import functools
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-KEEL = os.environ["KEEL_BINARY"]
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "cli"))
+import support  # noqa: E402
+
 PROMPT = "<bos> 1 + 2 * 3 ="
 
 
@@ -25,9 +25,13 @@ try:
 except ImportError as missing:
     skip(missing)
 
+torch.set_num_threads(1)  # the models are small, and another test runs beside this one
+
 
 def keel(*arguments):
-    return subprocess.run([KEEL, *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    result = support.keel(*arguments)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def start_folder(folder):

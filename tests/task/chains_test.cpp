@@ -402,7 +402,7 @@ TEST(TaskOptions, DescribeThemselvesWithDefaultsInsideTheirLimits) {
   TaskOptions options;
   OptionTable table;
   table.section("task", "The built-in task.", options);
-  EXPECT_NO_THROW(table.check_defaults());
+  EXPECT_NO_THROW(table.load({}));
   EXPECT_EQ(table.options().size(), 8u);
   EXPECT_EQ(table.get("task.name"), Json("chains"));
   EXPECT_EQ(table.get("task.error"), Json(0.4));

@@ -256,7 +256,7 @@ class Loader {
 }  // namespace
 
 std::vector<std::string> OptionTable::load(const ConfigTree& tree) {
-  check_names();
+  check();
   return Loader(tree, *this).run();
 }
 

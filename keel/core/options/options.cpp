@@ -85,7 +85,7 @@ std::string OptionTable::dump_yaml(const std::string& heading) const {
   return text + yaml_document(dump());
 }
 
-void OptionTable::check_names() const {
+void OptionTable::check() const {
   std::set<std::string> ours, theirs;
   const auto is_shorthand = [&](const Alias& alias) {  // `model: path` for model.path
     return !find(alias.name) && alias.target.starts_with(alias.name + ".");
@@ -111,10 +111,6 @@ void OptionTable::check_names() const {
       fail(ExitCode::kInternal, "option table: refused name ", refusal.name, " is already a name");
     }
   }
-}
-
-void OptionTable::check_defaults() const {
-  check_names();
   for (const Option& option : options_) {
     const auto complaint = check_value(option.target, option.limits, option.default_value);
     if (complaint) fail(ExitCode::kInternal, "option table: default of ", option.path, ": ", complaint->text);

@@ -103,9 +103,6 @@ class OptionTable {
   /// The table as Markdown, for the documentation.
   std::string markdown() const;
 
-  /// Fails (kInternal) when a default breaks its own limits or a name leads nowhere or to two things. For tests.
-  void check_defaults() const;
-
   const std::vector<Section>& sections() const { return sections_; }
   const std::vector<Option>& options() const { return options_; }
   const std::vector<Alias>& aliases() const { return aliases_; }
@@ -117,7 +114,8 @@ class OptionTable {
   void add_option(std::string_view key, OptionTarget target, std::string help, Limits limits);
   std::string begin_section(std::string_view key, std::string help);
   std::string path_of(std::string_view key) const;
-  void check_names() const;
+  /// Fails (kInternal) when a default breaks its own limits or a name leads nowhere or to two things.
+  void check() const;
 
   std::string open_section_;  // path of the section being described; empty at the top
   std::vector<Section> sections_;

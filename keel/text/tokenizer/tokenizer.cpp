@@ -74,7 +74,6 @@ struct Tokenizer::Parts {
   PostProcessor post_processor;
   Decoder decoder;
   std::optional<int32_t> pad_id, bos_id, eos_id;
-  bool clean_up = false;
 };
 
 Tokenizer Tokenizer::word_level(const std::vector<std::string>& words, const SpecialTokens& special) {
@@ -133,7 +132,6 @@ void Tokenizer::Parts::read_roles(const Json& config, const Json& special_tokens
     if (role == "eos_token") eos_id = id;
   }
   const Component fields(config, place + ": " + kConfigFile);
-  clean_up = fields.at("clean_up_tokenization_spaces") == Json(true);
   if (fields.has("added_tokens_decoder")) check_added_tokens_decoder(fields);
 }
 
@@ -241,22 +239,10 @@ const std::string& Tokenizer::token(int32_t id) const {
 
 std::map<std::string, std::string> Tokenizer::files() const { return parts_->files; }
 std::optional<int32_t> Tokenizer::id_of(std::string_view token) const { return parts_->id_of(token); }
-bool Tokenizer::is_special(int32_t id) const {
-  const AddedToken* added = parts_->added.at(id);
-  return added != nullptr && added->special;
-}
 int64_t Tokenizer::size() const { return parts_->size(); }
 std::optional<int32_t> Tokenizer::pad_id() const { return parts_->pad_id; }
 std::optional<int32_t> Tokenizer::bos_id() const { return parts_->bos_id; }
 std::optional<int32_t> Tokenizer::eos_id() const { return parts_->eos_id; }
-bool Tokenizer::wants_clean_up() const { return parts_->clean_up; }
-
-std::string clean_up_spaces(std::string text) {
-  for (const char* mark : {" .", " ?", " !", " ,"}) replace_all(text, mark, mark + 1);
-  replace_all(text, " ' ", "'");
-  for (const char* mark : {" n't", " 'm", " 's", " 've", " 're"}) replace_all(text, mark, mark + 1);
-  return text;
-}
 
 struct StreamDecoder::State {
   State(const Tokenizer& t, bool skip) : tokenizer(t), skip_special(skip), run(t.parts_->decoder.start()) {}

@@ -53,7 +53,9 @@ class Tokenizer {
   std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
   /// Ids that have no token are passed over: a model's output layer may be wider than its vocabulary. Bytes that are no
-  /// UTF-8 become U+FFFD. Spaces before punctuation stay (see clean_up_spaces).
+  /// UTF-8 become U+FFFD. Spaces before punctuation stay,
+  /// whatever clean_up_tokenization_spaces says to Python's transformers: taking them away would change what a model
+  /// said.
   std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
 
   /// What each id stands for in a text where `before` comes first, special tokens spelled out: its bytes, which may be
@@ -63,17 +65,11 @@ class Tokenizer {
   /// The text of one id as the vocabulary writes it; an Error when the id has none.
   const std::string& token(int32_t id) const;
   std::optional<int32_t> id_of(std::string_view token) const;
-  /// Whether decode leaves this token out.
-  bool is_special(int32_t id) const;
 
   int64_t size() const;
   std::optional<int32_t> pad_id() const;
   std::optional<int32_t> bos_id() const;
   std::optional<int32_t> eos_id() const;
-
-  /// "clean_up_tokenization_spaces" of tokenizer_config.json: Python's transformers would then apply
-  /// clean_up_spaces() to what it decodes. decode() never does: it would change what a model said.
-  bool wants_clean_up() const;
 
  private:
   friend class StreamDecoder;
@@ -85,9 +81,6 @@ class Tokenizer {
 
   std::shared_ptr<const Parts> parts_;
 };
-
-/// Takes the spaces away that English has not: " ." becomes ".", " 's" becomes "'s", and so on.
-std::string clean_up_spaces(std::string text);
 
 /// Decodes a text while it is being generated. What push() and finish() return, put together, is what decode() gives
 /// for all ids; every part is whole characters.

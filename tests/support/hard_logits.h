@@ -7,12 +7,15 @@
 #include <limits>
 #include <string>
 
+#include "tests/support/effort.h"
 #include "tests/support/tensors.h"
 
 namespace keel {
 
 inline const std::vector<std::string> kHardLogits{"normal", "zipf", "one_hot"};
-inline const std::vector<int64_t> kVocabularies{26, 49152, 151936};
+inline const std::vector<double> kTemperatures{1.0, 0.7};
+inline const std::vector<int64_t> kVocabularies =
+    count(std::vector<int64_t>{26, 151936}, std::vector<int64_t>{26, 49152, 151936});
 
 /// Logits [rows, vocab] whose sums are easily wrong in float32: many terms of one size, a long tail, one token against
 /// all others.
@@ -32,7 +35,10 @@ inline Tensor hard_logits(const std::string& kind, int64_t rows, int64_t vocab, 
 // of them by 1/sqrt(n) of it. Tokens that are drawn have log-probabilities above -16: 2e-8 for 192 of them. Any tokens
 // go down to -38 (7e-7 in the mean square): 3e-8 for 768 rows; all but one of a one-hot row are equal, and count as
 // one.
-constexpr int64_t kDrawnForAMean = 192, kRowsForAMean = 768, kRowsAtATime = 48;
+constexpr int64_t kDrawnForAMean = 192, kRowsForAMean = 768;
+
+/// So few that the memory of one is used again for the next: more are given back to the system each time.
+constexpr int64_t kRowsAtATime = 16;
 
 /// Log-probabilities of one token of each row in float64, and those of all its other tokens together.
 struct ExactLogProbs {

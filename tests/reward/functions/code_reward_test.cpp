@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/support/errors.h"
 #include "tests/support/reward_samples.h"
 
@@ -44,22 +46,30 @@ TEST(CodeReward, ReadsTheFormsOfDataSets) {
 class RunCode : public testing::Test {
  protected:
   void SetUp() override {
-    options_.functions = {"code"};
-    options_.code_seconds = 5;
     try {
-      make_reward(options_);
+      made("code");
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::kBadConfiguration);
       GTEST_SKIP() << error.what();
     }
   }
-  double reward(const std::string& program, const Json& tests, const char* function = "code") {
+  static RewardOptions options(const std::string& function) {
+    RewardOptions options;
+    options.functions = {function};
+    options.code_seconds = 5;
+    return options;
+  }
+  /// Once for each function: a sandbox is tried out when it is made, which takes as long as a program.
+  static const RewardSum& made(const std::string& function) {
+    static std::map<std::string, RewardSum> all;
+    const auto found = all.find(function);
+    return found != all.end() ? found->second : all.emplace(function, make_reward(options(function))).first->second;
+  }
+  static double reward(const std::string& program, const Json& tests, const char* function = "code") {
     SampleBatch batch;
     batch.add("Here it is:\n```python\n" + program + "\n```", tests);
-    options_.functions = {function};
-    return judge(batch, options_).totals.at(0).value();
+    return made(function).judge(batch.samples()).totals.at(0).value();
   }
-  RewardOptions options_;
 };
 
 TEST_F(RunCode, JudgesWhatAProgramPrints) {
@@ -234,10 +244,10 @@ TEST_F(RunCode, TestsThatRunnersRunCanFail) {
 }
 
 TEST_F(RunCode, SaysWhyAProgramDidNotPass) {
-  const auto note = [&](const std::string& program, const Json& tests) {
+  const auto note = [](const std::string& program, const Json& tests, const RewardSum& reward = made("code")) {
     SampleBatch batch;
     batch.add(program, tests);
-    const Judgement judgement = judge(batch, options_);
+    const Judgement judgement = reward.judge(batch.samples());
     EXPECT_EQ(judgement.totals, (Rewards{0})) << program;
     return judgement.notes.empty() ? "" : judgement.notes[0];
   };
@@ -250,17 +260,21 @@ TEST_F(RunCode, SaysWhyAProgramDidNotPass) {
       note("class P: pass\ndef f(x): return P()", {"try:\n    assert f(1) == 1\nexcept BaseException: pass"});
   EXPECT_NE(objects.find("not judgeable: a test compares an object of the program's class P"), std::string::npos)
       << objects;
-  options_.code_seconds = 1;
-  const std::string late = note("import time\ndef f(x): time.sleep(100)", {"assert f(1) == 1"});
+  RewardOptions hurried = options("code");
+  hurried.code_seconds = 1;
+  const std::string late =
+      note("import time\ndef f(x): time.sleep(100)", {"assert f(1) == 1"}, make_reward(hurried));
   EXPECT_NE(late.find("took too long"), std::string::npos) << late;
 }
 
 TEST_F(RunCode, ATestThatCannotBeJudgedIsAFailureAndNoVerdict) {
+  RewardOptions lenient = options("code");
+  lenient.on_error = "skip";
+  const RewardSum reward = make_reward(lenient);
   const auto failure = [&](const Json& tests) {
     SampleBatch batch;
     batch.add("def f(x): return 1", tests);
-    options_.on_error = "skip";
-    const Judgement judgement = judge(batch, options_);
+    const Judgement judgement = reward.judge(batch.samples());
     EXPECT_EQ(judgement.totals, (Rewards{std::nullopt})) << tests;
     return judgement.failures.empty() ? "" : judgement.failures[0];
   };
@@ -290,7 +304,7 @@ TEST_F(RunCode, ATestThatCannotBeJudgedIsAFailureAndNoVerdict) {
 TEST_F(RunCode, TestsThatCannotBeReadAreReportedAndNotScored) {
   SampleBatch batch;
   batch.add("print(1)", Json{{"what", 1}});
-  const std::string error = error_of(5, [&] { judge(batch, options_); });
+  const std::string error = error_of(5, [&] { made("code").judge(batch.samples()); });
   EXPECT_NE(error.find("neither inputs and outputs"), std::string::npos) << error;
 }
 

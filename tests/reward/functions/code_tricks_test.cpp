@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "keel/core/error.h"
+#include "keel/core/parallel.h"
 #include "tests/support/effort.h"
 #include "tests/support/reward_samples.h"
 
@@ -219,20 +220,23 @@ const Lender kBlames[] = {
 /// The rewards of programs, by the parts of tests that they pass.
 class CodeTricks : public testing::Test {
  protected:
-  Rewards rewards(const std::vector<std::string>& programs, const Json& tests) {
+  void SetUp() override {
     RewardOptions options;
     options.functions = {"code:fraction"};
     options.code_seconds = 4;
-    SampleBatch batch;
-    for (const std::string& program : programs) batch.add("```python\n" + program + "\n```", tests);
     try {
-      return judge(batch, options).totals;
+      reward_.emplace(make_reward(options));
     } catch (const Error& error) {
-      if (error.code() == ExitCode::kBadConfiguration) skipped_ = error.what();
-      return Rewards(programs.size());
+      EXPECT_EQ(error.code(), ExitCode::kBadConfiguration);
+      GTEST_SKIP() << error.what();
     }
   }
-  std::string skipped_;
+  std::optional<double> reward(const std::string& program, const Json& tests) const {
+    SampleBatch batch;
+    batch.add("```python\n" + program + "\n```", tests);
+    return reward_->judge(batch.samples()).totals.at(0);
+  }
+  std::optional<RewardSum> reward_;
 };
 
 TEST_F(CodeTricks, PassNoTest) {
@@ -245,8 +249,9 @@ TEST_F(CodeTricks, PassNoTest) {
     std::vector<std::string> programs = {"def f(x): return x * x"};
     for (size_t i = 0; i < tricks.size(); ++i)  // each against one kind of tests, or against all
       if (count(i % kinds.size() == kind, true)) programs.push_back(tricks[i]);
-    const Rewards got = rewards(programs, tests);
-    if (!skipped_.empty()) GTEST_SKIP() << skipped_;
+    Rewards got(programs.size());
+    // Some are waited for until their time is up: others go on meanwhile.
+    parallel_for(programs.size(), 4, [&](size_t i) { got[i] = reward(programs[i], tests); });
     EXPECT_EQ(got[0], 1) << tests;  // the tests can be passed
     for (size_t i = 1; i < got.size(); ++i) EXPECT_EQ(got[i], 0) << programs[i] << "\n" << tests;
   }
@@ -254,19 +259,13 @@ TEST_F(CodeTricks, PassNoTest) {
 
 TEST_F(CodeTricks, NoNameOfTheProgramsStandsInForTheTests) {
   for (const Lender& lender : kLenders) {
-    const Rewards got = rewards({lender.program}, lender.tests);
-    if (!skipped_.empty()) GTEST_SKIP() << skipped_;
     const double tests = static_cast<double>(lender.tests.size());
-    EXPECT_EQ(got[0], (tests - 1) / tests) << lender.name;
+    EXPECT_EQ(reward(lender.program, lender.tests), (tests - 1) / tests) << lender.name;
   }
 }
 
 TEST_F(CodeTricks, WhatAProgramDoesIsNotTheRowsFault) {
-  for (const Lender& blame : kBlames) {
-    const Rewards got = rewards({blame.program}, blame.tests);
-    if (!skipped_.empty()) GTEST_SKIP() << skipped_;
-    EXPECT_EQ(got[0], 0) << blame.name;
-  }
+  for (const Lender& blame : kBlames) EXPECT_EQ(reward(blame.program, blame.tests), 0) << blame.name;
 }
 
 }  // namespace

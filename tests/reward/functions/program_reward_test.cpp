@@ -8,6 +8,7 @@
 
 #include "keel/core/parallel.h"
 #include "keel/reward/programs/child_process.h"
+#include "tests/support/effort.h"
 #include "tests/support/errors.h"
 #include "tests/support/reward_samples.h"
 
@@ -203,8 +204,10 @@ const std::pair<const char*, const char*> kMisbehaviour[] = {
 };
 
 TEST_F(UserReward, OneBadCompletionCostsTheOthersNothing) {
-  for (const bool is_batched : {false, true}) {
-    for (const auto& [code, reason] : kMisbehaviour) {
+  for (size_t kind = 0; kind < std::size(kMisbehaviour); ++kind) {
+    const auto& [code, reason] = kMisbehaviour[kind];
+    for (const bool is_batched : {false, true}) {
+      if (!count((kind % 2 == 1) == is_batched, true)) continue;  // the two in turn, or both
       const std::string head =
           "import os, sys, time\nREAL = max(int(x) for x in os.listdir('/proc/self/fd') if "
           "os.path.exists('/proc/self/fd/' + x))\n"

@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "tests/support/effort.h"
 #include "tests/support/tensors.h"
 #include "tests/support/tiny_training.h"
 
@@ -204,7 +205,7 @@ void expect_norms(const Json& row, const std::vector<double>& norms, double max_
   EXPECT_EQ(row.at("optimizer/grad_clipped").get<double>(), static_cast<double>(clipped) / count);
 }
 
-/// Three steps of two updates each: every update's gradient of every parameter is autograd's.
+/// Steps of two updates each: every update's gradient of every parameter is autograd's.
 void expect_steps_of_autograd(const Config& config) {
   TinyTraining run(config, warm_model(), /*reference=*/starting_model(config, at::kCPU).model);
   std::optional<PlainPolicy> plain;
@@ -221,7 +222,7 @@ void expect_steps_of_autograd(const Config& config) {
     }
     norms.push_back(std::sqrt(squares));
   };
-  for (int step = 0; step < 3; ++step) {
+  for (int step = 0; step < count(2, 3); ++step) {
     norms.clear();
     const Json row = step_row(run.step());
     ASSERT_EQ(static_cast<int64_t>(norms.size()), config.train.epochs);

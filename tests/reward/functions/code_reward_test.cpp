@@ -262,8 +262,7 @@ TEST_F(RunCode, SaysWhyAProgramDidNotPass) {
       << objects;
   RewardOptions hurried = options("code");
   hurried.code_seconds = 1;
-  const std::string late =
-      note("import time\ndef f(x): time.sleep(100)", {"assert f(1) == 1"}, make_reward(hurried));
+  const std::string late = note("import time\ndef f(x): time.sleep(100)", {"assert f(1) == 1"}, make_reward(hurried));
   EXPECT_NE(late.find("took too long"), std::string::npos) << late;
 }
 
@@ -287,16 +286,16 @@ TEST_F(RunCode, ATestThatCannotBeJudgedIsAFailureAndNoVerdict) {
            {"def test_it():\n    yield f(1)\n    assert f(1) == 2", "test_it is a coroutine or a generator"}})
     EXPECT_NE(failure({test}).find(part), std::string::npos) << failure({test});
   // Every program would pass these.
-  for (const char* test : {"def check(candidate):\n    assert candidate(1) == 2",
-                           "from solution import f\ndef check(candidate):\n    assert candidate(1) == 2",
-                           "class FTest:\n    def test_it(self):\n        assert f(1) == 2",
-                           "if True:\n    def test_it():\n        assert f(1) == 2",
-                           "if __name__ == '__main__':\n    assert f(1) == 2",
-                           "import unittest\nclass T(unittest.TestCase):\n    async def test_it(self):\n"
-                           "        self.assertEqual(f(1), 2)",
-                           "import unittest\nclass T(unittest.TestCase):\n    @unittest.skip('')\n"
-                           "    def test_it(self):\n        self.assertEqual(f(1), 2)",
-                           "", "# nothing", "'>>> f(1)'", "def check_f():\n    assert f(1) == 2"})
+  for (const char* test :
+       {"def check(candidate):\n    assert candidate(1) == 2",
+        "from solution import f\ndef check(candidate):\n    assert candidate(1) == 2",
+        "class FTest:\n    def test_it(self):\n        assert f(1) == 2",
+        "if True:\n    def test_it():\n        assert f(1) == 2", "if __name__ == '__main__':\n    assert f(1) == 2",
+        "import unittest\nclass T(unittest.TestCase):\n    async def test_it(self):\n"
+        "        self.assertEqual(f(1), 2)",
+        "import unittest\nclass T(unittest.TestCase):\n    @unittest.skip('')\n"
+        "    def test_it(self):\n        self.assertEqual(f(1), 2)",
+        "", "# nothing", "'>>> f(1)'", "def check_f():\n    assert f(1) == 2"})
     EXPECT_NE(failure({test}).find("asks the program for nothing"), std::string::npos) << test << failure({test});
   EXPECT_NE(failure({"assert f(1) == 1", "def check(g):\n    assert g(1) == 2"}).find("test 2"), std::string::npos);
 }

@@ -33,10 +33,8 @@ Tokenizer byte_level() {
     "model": {"type": "BPE",
       "vocab": {"a": 0, "b": 1, "c": 2, "ab": 3, "abc": 4, "\u0120": 5, "\u0120a": 6, "\u00c3": 7, "\u00a9": 8, "<s>": 9},
       "merges": [["a", "b"], ["ab", "c"], ["\u0120", "a"]]}})";
-  return Tokenizer::from_files(
-      {{"tokenizer.json", file},
-       {"tokenizer_config.json", R"({"bos_token": "<s>"})"}},
-      "byte level");
+  return Tokenizer::from_files({{"tokenizer.json", file}, {"tokenizer_config.json", R"({"bos_token": "<s>"})"}},
+                               "byte level");
 }
 
 Tokenizer byte_fallback() {
@@ -206,13 +204,13 @@ TEST(Tokenizer, GivesBackItsFilesByteForByte) {
 
 TEST(Tokenizer, KeepsSpacesBeforePunctuationAsTheModelWroteThem) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
-  const Tokenizer tokenizer = Tokenizer::from_files(
-      {{"tokenizer.json", R"({
+  const Tokenizer tokenizer =
+      Tokenizer::from_files({{"tokenizer.json", R"({
     "decoder": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": true},
     "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": false, "vocab": [["<unk>", 0.0], ["\u2581I", -1.0],
       ["\u2581do", -1.0], ["\u2581n't", -1.0], ["\u2581.", -1.0]]}})"},
-       {"tokenizer_config.json", R"({"clean_up_tokenization_spaces": true})"}},
-      "spaces");
+                             {"tokenizer_config.json", R"({"clean_up_tokenization_spaces": true})"}},
+                            "spaces");
   EXPECT_EQ(tokenizer.decode(Ids{1, 2, 3, 4}), "I do n't .");
 }
 

@@ -6,6 +6,12 @@ namespace {
 
 constexpr int kRowThreads = 128, kWarps = kRowThreads / 32, kFlatThreads = 256;
 
+/// As the tensor library's operators one after the other round, and the trainer with them.
+template <class T>
+__device__ float rounded(float x) {
+  return to_float(from_float<T>(x));
+}
+
 template <class T>
 __global__ void rms_norm_kernel(const T* x, const T* weight, int width, float eps, T* y) {
   __shared__ float sums[kWarps];
@@ -20,7 +26,7 @@ __global__ void rms_norm_kernel(const T* x, const T* weight, int width, float ep
   for (int warp = 0; warp < kWarps; ++warp) total += sums[warp];
   const float scale = 1.0f / sqrtf(total / static_cast<float>(width) + eps);
   for (int i = threadIdx.x; i < width; i += kRowThreads)
-    y[i] = from_float<T>(to_float(x[i]) * scale * to_float(weight[i]));
+    y[i] = from_float<T>(rounded<T>(to_float(x[i]) * scale) * to_float(weight[i]));
 }
 
 template <class T>
@@ -28,7 +34,7 @@ __global__ void swiglu_kernel(const T* gate, const T* up, long long count, T* y)
   const long long i = static_cast<long long>(blockIdx.x) * kFlatThreads + threadIdx.x;
   if (i >= count) return;
   const float g = to_float(gate[i]);
-  y[i] = from_float<T>(g / (1.0f + expf(-g)) * to_float(up[i]));
+  y[i] = from_float<T>(rounded<T>(g / (1.0f + expf(-g))) * to_float(up[i]));
 }
 
 template <class T>

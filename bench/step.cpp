@@ -15,9 +15,10 @@ int main(int argc, char** argv) {
   ConfigTree tree{.value = to_json(quickstart_config()), .lines = {}, .file = "quickstart"};
   for (int i = 1; i < argc; ++i) apply_override(tree, argv[i]);
   std::vector<std::string> notes;
-  const Config config = load_config(tree, notes);
+  Config config = load_config(tree, notes);
   use_threads(config.run.threads);
-  const LoadedModel policy = starting_model(config, open_device(config.run.device));
+  LoadedModel policy = starting_model(config, open_device(config.run.device));
+  policy.model.compute_in(chosen_precision(config.run, policy.model.device()));
   Problems problems(config, policy);
   TrainState state;
   Trainer trainer(config, policy, problems, state);
@@ -29,7 +30,8 @@ int main(int argc, char** argv) {
     rollout.push_back(numbers.rollout_seconds);
     train.push_back(numbers.train_seconds);
   }
-  std::printf("%s, %ld completions a step, %ld updates: rollout %.1f ms, train %.1f ms (median of %d steps)\n",
-              describe_device(policy.model.device()).c_str(), static_cast<long>(config.rollouts_per_step()),
-              static_cast<long>(config.updates_per_step()), median(rollout) * 1e3, median(train) * 1e3, kSteps);
+  std::printf("%s, %s, %ld completions a step, %ld updates: rollout %.1f ms, train %.1f ms (median of %d steps)\n",
+              describe_device(policy.model.device()).c_str(), config.run.precision.c_str(),
+              static_cast<long>(config.rollouts_per_step()), static_cast<long>(config.updates_per_step()),
+              median(rollout) * 1e3, median(train) * 1e3, kSteps);
 }

@@ -170,7 +170,8 @@ ExitCode evaluate_command(EvalArguments arguments) {
 
   use_threads(config.run.threads);
   const std::string problem_set = what_to_evaluate_on(config);
-  const auto [model, loaded] = model_to_evaluate(arguments, config, from_start, messages);
+  auto [model, loaded] = model_to_evaluate(arguments, config, from_start, messages);
+  loaded.model.compute_in(chosen_precision(config.run, loaded.model.device()));
   config.model.path = model;  // what is checked of a model that was loaded holds for this one
   Problems problems(config, loaded);
   for (const std::string& note : problems.notes()) messages.line(note);

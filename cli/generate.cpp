@@ -15,6 +15,7 @@
 #include "keel/core/nearest.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
+#include "keel/core/tensor/precision.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/loaded_model.h"
 #include "keel/model/network/lora_options.h"
@@ -29,7 +30,7 @@ namespace {
 constexpr int64_t kDefaultNewTokens = 256;
 
 struct Request {
-  std::string model, adapter, prompt, system, device = "cpu";
+  std::string model, adapter, prompt, system, device = "cpu", precision = "auto";
   int64_t samples = 1, threads = 0;
   GenerationFlags flags;
   std::optional<uint64_t> seed;
@@ -142,6 +143,7 @@ ExitCode generate(const Request& request) {
     read_adapter(adapter, loaded.model);
     loaded.model = loaded.model.merged();
   }
+  loaded.model.compute_in(compute_type(request.precision, loaded.model.device()));
   Prompt prompt;
   prompt.tokens = prompt_tokens(loaded, request);
   if (prompt.tokens.empty())
@@ -213,6 +215,10 @@ Action add_generate(CLI::App& app) {
                    "Of the sampling noise, a whole number from 0 on; without it one is drawn and printed")
       ->check(whole_number());
   command->add_option("--device", request->device, "cpu or cuda")->check(one_of({"cpu", "cuda"}));
+  command
+      ->add_option("--precision", request->precision,
+                   "What the network computes in; auto is bf16 on a GPU and float32 on a CPU")
+      ->check(one_of({"auto", "float32", "bf16", "fp16"}));
   command->add_option("--threads", request->threads, "CPU threads; 0 means one per core")
       ->check(CLI::Range(0, 1 << 12));
   command->add_flag("--chat", request->chat, "Put the prompt through the model's chat template");

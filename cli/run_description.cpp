@@ -6,6 +6,7 @@
 #include "keel/core/console.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
+#include "keel/core/tensor/precision.h"
 #include "keel/data/dataset.h"
 #include "keel/reward/reward_options.h"
 #include "keel/rollout/sampling_weights.h"
@@ -44,7 +45,8 @@ std::string describe_method(const Objective& objective) {
                                 (by_horizon ? " by " + short_number(objective.horizon) : ""));
 }
 
-std::string describe_model(const Config& config, const ModelConfig& shape, const std::string& device) {
+std::string describe_model(const Config& config, const ModelConfig& shape, at::ScalarType type,
+                           const std::string& device) {
   const ModelOptions& model = config.model;
   const std::string origin = model.path.empty()     ? "made from nothing"
                              : model.random_weights ? model.path + ", with random weights"
@@ -52,7 +54,8 @@ std::string describe_model(const Config& config, const ModelConfig& shape, const
   std::string text = entry("model", origin + "\n" + shape.model_type + ", " + std::to_string(shape.num_hidden_layers) +
                                         " layers, width " + std::to_string(shape.hidden_size) + ", vocabulary " +
                                         std::to_string(shape.vocab_size) + ": " +
-                                        format_count(shape.parameter_count()) + " parameters, float32, " + device);
+                                        format_count(shape.parameter_count()) + " parameters, " + precision_word(type) +
+                                        (is_narrow(type) ? " with float32 masters, " : ", ") + device);
   if (!config.lora.adapter.empty()) text += entry("adapter", "goes on from " + config.lora.adapter);
   if (config.lora.rank > 0)
     text += entry("adapter", "rank " + std::to_string(config.lora.rank) + ", scale " +
@@ -198,7 +201,7 @@ std::string describe_run(const Config& config, const Run& run) {
   std::string read = std::to_string(problems.rows()) + " rows";
   for (const std::string& note : problems.notes()) read += "\n" + note;
   std::string text = describe_method(objective) + explain_additions(objective, config) +
-                     describe_model(config, model.config(), describe_device(model.device())) +
+                     describe_model(config, model.config(), model.compute_type(), describe_device(model.device())) +
                      explain_critic(config, model.config()) + describe_sampler(config) + describe_data(config, read) +
                      describe_reward(config) + describe_sizes(config) + describe_evaluation(config) +
                      entry("run folder", config.run.dir);
@@ -215,7 +218,9 @@ std::string explain(const Config& config) {
   std::string text = describe_method(objective) + explain_additions(objective, config) +
                      entry("anchor", "the sampler's own log-probabilities" + recomputed + ", temperature " +
                                          short_number(config.rollout.temperature) + ", full support") +
-                     describe_sampler(config) + describe_model(config, shape, config.run.device) +
+                     describe_sampler(config) +
+                     describe_model(config, shape, compute_type(config.run.precision, at::Device(config.run.device)),
+                                    config.run.device) +
                      explain_critic(config, shape) + describe_data(config, read_inputs(config)) +
                      describe_reward(config) + describe_sizes(config) + describe_evaluation(config) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +

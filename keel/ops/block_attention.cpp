@@ -51,6 +51,10 @@ Tensor BlockRows::attend(const BlockTensors& layer, const AttentionRule& rule, c
     });
     return result;
   }
+  if (q.scalar_type() != at::kFloat) {  // kept in float32 here, whatever it was rounded to before
+    const auto wide = [](const Tensor& x) { return x.to(at::kFloat); };
+    return attend(layer, rule, wide(q), wide(k), wide(v)).to(q.scalar_type());
+  }
   const float *from_q = q.const_data_ptr<float>(), *from_k = k.const_data_ptr<float>(),
               *from_v = v.const_data_ptr<float>();
   float* const to = result.mutable_data_ptr<float>();

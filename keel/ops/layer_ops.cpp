@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "keel/core/tensor/precision.h"
 #include "keel/kernels/cpu/elementwise.h"
 #include "keel/kernels/cuda/layers.h"
 #include "keel/ops/float_type.h"
@@ -140,8 +141,11 @@ Tensor gpu_rotated(const Tensor& x, const Tensor& cos, const Tensor& sin) {
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (has_kernel(x)) return RmsNorm::apply(x, weight, eps);
-  if (samples_on_gpu(x)) return gpu_rms_norm(x, weight, eps);
-  return at::rms_norm(x, x.size(-1), weight, eps);
+  if (samples_on_gpu(x) && weight.scalar_type() == x.scalar_type()) return gpu_rms_norm(x, weight, eps);
+  if (!is_narrow(x.scalar_type())) return at::rms_norm(x, x.size(-1), weight, eps);
+  // As transformers rounds: once before a narrow weight is multiplied with, once after.
+  const Tensor wide = x.to(at::kFloat), normed = wide * (wide.square().mean(-1, /*keepdim=*/true) + eps).rsqrt();
+  return (normed.to(weight.scalar_type()) * weight).to(x.scalar_type());
 }
 
 Tensor gated(Activation activation, const Tensor& gate, const Tensor& up) {
@@ -178,7 +182,7 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   const int64_t half = x.size(-1) / 2;
   const Tensor c = cos.unsqueeze(1), s = sin.unsqueeze(1), first = x.narrow(-1, 0, half),
                second = x.narrow(-1, half, half);
-  return at::cat({first * c - second * s, second * c + first * s}, -1);
+  return at::cat({first * c - second * s, second * c + first * s}, -1).to(x.scalar_type());
 }
 
 }  // namespace keel

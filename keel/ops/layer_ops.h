@@ -8,7 +8,7 @@
 
 namespace keel {
 
-/// x / sqrt(mean(x^2) + eps) * weight over the last dimension; x [N, H], weight [H].
+/// x / sqrt(mean(x^2) + eps) * weight over the last dimension; x [N, H], weight [H] of the same type or float32.
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 
 /// activation(gate) * up.
@@ -21,7 +21,7 @@ struct Angles {
 Angles angles_at(const Tensor& positions, const Tensor& frequencies, double factor);
 
 /// Rotary position embedding in Hugging Face's layout: the two halves of each head are turned against each other.
-/// x [N, heads, D], cos and sin [N, D / 2].
+/// x [N, heads, D], cos and sin [N, D / 2] float32.
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin);
 
 }  // namespace keel

@@ -12,7 +12,7 @@ void accumulate_gradient(const Tensor& weight, const Tensor& gradient_logits, co
   if (!weight.requires_grad()) return;
   Tensor& grad = weight.mutable_grad();
   if (!grad.defined()) grad = at::zeros_like(weight);
-  grad.addmm_(gradient_logits.t(), hidden);
+  add_wide_product(grad, gradient_logits.t(), hidden);
 }
 
 }  // namespace
@@ -33,10 +33,10 @@ LmHead::Chunk LmHead::make_chunk(const Tensor& hidden, const Tensor& targets, co
   const int64_t rows = std::min(options_.chunk_rows, hidden.size(0) - begin);
   const auto part = [&](const Tensor& x) { return x.defined() ? x.narrow(0, begin, rows) : x; };
   const auto next_token = [&](const Tensor& states, const Tensor& weight) {
-    const Tensor logits = options_.bitwise ? panel_linear(states, weight) : at::linear(states, weight);
-    return NextToken(softcapped(logits.to(at::kFloat), options_.softcap), options_.temperature);
+    const Tensor logits = options_.bitwise ? panel_linear(states, weight) : wide_linear(states, weight);
+    return NextToken(softcapped(logits, options_.softcap), options_.temperature);
   };
-  Chunk chunk{begin, rows, part(hidden), part(targets), next_token(part(hidden), weight_)};
+  Chunk chunk{begin, rows, part(hidden), part(targets), next_token(part(hidden), weight_.compute)};
   if (options_.softcap > 0) chunk.softcap_slope = 1 - (chunk.next.logits() / options_.softcap).square();
   const auto [logp, other_logp] = chunk.next.of(chunk.targets);
   chunk.stats = {.logp = logp, .entropy = chunk.next.entropy(), .other_logp = other_logp};
@@ -61,7 +61,7 @@ TokenStats LmHead::statistics(const Tensor& hidden, const Tensor& targets, const
     return parts.empty() ? Tensor() : at::cat(parts);
   };
   if (chunks.empty()) {
-    const Tensor none = at::empty({0}, hidden.options());
+    const Tensor none = at::empty({0}, hidden.options().dtype(at::kFloat));
     return {.logp = none, .entropy = none, .other_logp = none};
   }
   TokenStats all;
@@ -78,7 +78,7 @@ Tensor LmHead::backward(const Tensor& hidden, const Tensor& targets, Scope scope
   HeadCoefficients all;
   if (scope != Scope::kToken) all = coefficients(statistics(hidden, targets, behavior), 0, total);
 
-  Tensor gradient_hidden = at::empty_like(hidden);
+  Tensor gradient_hidden = at::empty_like(hidden, hidden.options().dtype(at::kFloat));
   for (int64_t begin = 0; begin < total; begin += options_.chunk_rows) {
     Chunk chunk = make_chunk(hidden, targets, scope == Scope::kToken ? behavior : BehaviorRows{}, begin);
     HeadCoefficients mine;
@@ -92,8 +92,8 @@ Tensor LmHead::backward(const Tensor& hidden, const Tensor& targets, Scope scope
     const Tensor gradient_logits = chunk.next.into_gradient(chunk.targets, mine.coefficient, mine.entropy_coefficient);
     if (chunk.softcap_slope.defined()) gradient_logits.mul_(chunk.softcap_slope);
     Tensor out = gradient_hidden.narrow(0, begin, chunk.rows);
-    at::matmul_out(out, gradient_logits, weight_);
-    accumulate_gradient(weight_, gradient_logits, chunk.hidden);
+    wide_product_out(out, gradient_logits, weight_.compute);
+    accumulate_gradient(weight_.master, gradient_logits, chunk.hidden);
   }
   return gradient_hidden;
 }

@@ -28,11 +28,11 @@ Tensor make_mask(std::span<const Segment> segments, int64_t query_length, int64_
   return at::tensor(mask, at::kFloat).view({static_cast<int64_t>(segments.size()), 1, query_length, key_length});
 }
 
-/// softmax(cap tanh(scale q k / cap) + mask) v; the library's own operator has no cap.
+/// softmax(cap tanh(scale q k / cap) + mask) v, the scores in float32; the library's own operator has no cap.
 Tensor capped_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                         const AttentionRule& rule) {
-  const Tensor scores = at::matmul(q, k.transpose(2, 3)) * (rule.scale / rule.softcap);
-  return at::matmul(at::softmax(scores.tanh() * rule.softcap + mask, -1), v);
+  const Tensor scores = at::matmul(q.to(at::kFloat), k.transpose(2, 3).to(at::kFloat)) * (rule.scale / rule.softcap);
+  return at::matmul(at::softmax(scores.tanh() * rule.softcap + mask, -1).to(v.scalar_type()), v);
 }
 
 }  // namespace
@@ -94,9 +94,10 @@ Tensor PackedAttention::operator()(const AttentionRule& rule, const Tensor& quer
     const Tensor k = repeat_heads(gather(key, b.key_rows, b.segments, b.key_length), heads);
     const Tensor v = repeat_heads(gather(value, b.key_rows, b.segments, b.key_length), heads);
     const Tensor& mask = rule.window > 0 ? b.window_mask : b.mask;
-    const Tensor out = rule.softcap > 0  // [S, heads, length, D]
-                           ? capped_attention(q, k, v, mask, rule)
-                           : at::scaled_dot_product_attention(q, k, v, mask, 0.0, false, rule.scale);
+    const Tensor out =
+        rule.softcap > 0  // [S, heads, length, D]
+            ? capped_attention(q, k, v, mask, rule)
+            : at::scaled_dot_product_attention(q, k, v, mask.to(q.scalar_type()), 0.0, false, rule.scale);
     outputs.push_back(out.transpose(1, 2).reshape({-1, heads, width}));
   }
   const Tensor padded = outputs.size() == 1 ? outputs[0] : at::cat(outputs, 0);

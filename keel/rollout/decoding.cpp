@@ -29,9 +29,11 @@ int64_t most_blocks(std::span<const Prompt> prompts, const SamplingRequest& requ
 }
 
 /// Refuses what a machine cannot hold before it begins.
-int64_t planned_blocks(const ModelConfig& config, std::span<const Prompt> prompts, const SamplingRequest& request,
-                       size_t slots, at::Device device) {
-  const int64_t blocks = most_blocks(prompts, request, slots), bytes = BlockStore::bytes(config, blocks);
+int64_t planned_blocks(const CausalLm& model, std::span<const Prompt> prompts, const SamplingRequest& request,
+                       size_t slots) {
+  const at::Device device = model.device();
+  const int64_t blocks = most_blocks(prompts, request, slots);
+  const int64_t bytes = BlockStore::bytes(model.config(), blocks, model.compute_type(), device);
   constexpr double kGiB = 1 << 30;
   if (device.is_cpu() && bytes > machine_memory_bytes())
     fail(ExitCode::kBadConfiguration, "rollout: the keys and values of ", slots, " sequences take up to ",
@@ -60,8 +62,7 @@ Decoding::Decoding(const CausalLm& model, const Tokenizer& tokenizer, std::span<
       stop_strings_(request.stop_strings),
       slots_(std::min(static_cast<size_t>(request.max_sequences), rollouts.size())),
       groups_(prompts.size(), {.waiting = request.samples_per_prompt, .unfinished = request.samples_per_prompt}),
-      store_(model.config(), planned_blocks(model.config(), prompts, request, slots_, model.device()),
-             model.head().options().requires_grad(false)),
+      store_(model.config(), planned_blocks(model, prompts, request, slots_), model.compute_type(), model.device()),
       states_(static_cast<int64_t>(rollouts.size())) {}
 
 void Decoding::step() {

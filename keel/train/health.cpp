@@ -25,7 +25,7 @@ void require_sound_updates(const TrainState& state, const Config& config) {
 
 void require_finite_weights(const CausalLm& policy, const Critic* critic, const TrainState& state, const Config& config,
                             const std::filesystem::path& checkpoints) {
-  std::vector<NamedTensor> parameters = policy.trainable();
+  std::vector<NamedTensor> parameters = masters_of(policy.trainable());
   if (critic)
     for (NamedTensor& parameter : critic->parameters())
       parameters.push_back({"the critic's " + parameter.name, parameter.value});

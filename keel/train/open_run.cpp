@@ -26,6 +26,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   Config config = with_full_paths(without_runs(given, console));
   use_threads(config.run.threads);
   const at::Device device = open_device(config.run.device);
+  const at::ScalarType type = chosen_precision(config.run, device);
   const ModelConfig shape = starting_shape(config);
   RunFolder::require_free(config.run.dir, replace);
   if (device.is_cpu()) require_memory(shape, config);
@@ -33,6 +34,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   TrainState state{.phase = config.sft.steps > 0 ? Phase::kSft : Phase::kRl};
   if (config.lora.used()) state.base_checksum = base_checksum(policy.model);
   add_starting_adapter(policy, config);
+  policy.model.compute_in(type);
   Problems problems(config, policy);
   state.data = problems.fingerprint();
   state.data_rows = problems.rows();

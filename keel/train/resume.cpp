@@ -121,6 +121,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   Config config = with_full_paths(given);
   use_threads(config.run.threads);
   const at::Device device = open_device(config.run.device);
+  const at::ScalarType type = chosen_precision(config.run, device);
   const std::filesystem::path newest = checkpoint_to_resume(config.run.dir, console);
   set_resumable();
   throw_if_stopped();
@@ -130,6 +131,8 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   std::vector<std::string> changes = require_same_config(config, checkpoint.config, newest.string());
   choose_dtype(config.checkpoint, checkpoint.policy);
   if (config.lora.used()) put_on_its_base(checkpoint.policy, config, checkpoint.state, newest);
+  checkpoint.policy.model.compute_in(type);
+  if (checkpoint.critic && checkpoint.critic->body) checkpoint.critic->body->compute_in(type);
   Problems problems(config, checkpoint.policy);
   for (const char* changed : require_same_data(problems, checkpoint.state, accepted.data, newest))
     changes.push_back(std::string(changed) + ": the rows are not those of before (--changed-data)");

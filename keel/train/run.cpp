@@ -163,7 +163,8 @@ void Run::decided(const DecidedTokens& tokens, std::span<const int64_t> minibatc
   notes_->add(tokens.batch, minibatch, tokens.begin, tokens.policy, tokens.decision);
 }
 
-void Run::skipped_update() {
+void Run::skipped_update(bool overflowed) {
+  if (overflowed) return log_.overflowed_update(state_.step + 1);
   if (state_.updates == 0) require_finite(policy_.model);  // no update is to blame: it came so
   log_.skipped_update(state_.step + 1, state_.prompts, problems_.training().position());
   require_sound_updates(state_, config_);
@@ -171,8 +172,10 @@ void Run::skipped_update() {
 
 void Run::self_test() {
   const Agreement agreement = trainer_->agreement();
-  require_agreement(agreement, config_.train.agreement_limit);
-  console_.line(agreement_sentence(agreement, objective().requirements()));
+  const at::ScalarType computed_in = policy_.model.compute_type();
+  require_agreement(agreement, config_.train.agreement_limit, computed_in);
+  console_.line(agreement_sentence(agreement, objective().requirements(), computed_in));
+  if (const auto doubt = agreement_warning(agreement, computed_in)) log_.warning(*doubt);
 }
 
 bool Run::evaluation_due() const {

@@ -69,7 +69,7 @@ class Run : private StepWatcher {
   void scored(const ScoreReport& report, size_t completions) override;
   void ready(const Experience& experience) override;
   void decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) override;
-  void skipped_update() override;
+  void skipped_update(bool overflowed) override;
 
   Config config_;
   Console& console_;

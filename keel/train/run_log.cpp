@@ -33,6 +33,12 @@ void RunLog::skipped_update(int64_t step, uint64_t first_prompt, uint64_t end_pr
               std::to_string(first_prompt) + " to " + std::to_string(end_prompt));
 }
 
+void RunLog::overflowed_update(int64_t step) {
+  folder_.log("step " + std::to_string(step) +
+              ": an update was skipped, a gradient is beyond float16; its loss scale is " +
+              "halved (optimizer/loss_scale in metrics.jsonl)");
+}
+
 void RunLog::warm_up_step(const WarmUpNumbers& numbers, int64_t done) {
   progress("warm-up " + std::to_string(done) + "  loss " + fixed(numbers.loss_average, 3) +
            (numbers.noisy ? "  noisy demonstrations" : ""));

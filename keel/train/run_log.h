@@ -25,6 +25,7 @@ class RunLog {
   /// Where failures do not stop the run, the log has them all, and the first is told.
   void scored(const ScoreReport& report, size_t completions, int64_t step, const std::string& on_error);
   void skipped_update(int64_t step, uint64_t first_prompt, uint64_t end_prompt);
+  void overflowed_update(int64_t step);
 
   void warm_up_step(const WarmUpNumbers& numbers, int64_t done);
   void step(const StepNumbers& numbers, int64_t done, int64_t steps, double seconds);

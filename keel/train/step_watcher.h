@@ -37,8 +37,8 @@ class StepWatcher {
   virtual void decided(const DecidedTokens& /*tokens*/, std::span<const int64_t> /*minibatch*/) {}
   /// The minibatch's gradients lie in the parameters.
   virtual void before_update(std::span<const int64_t> /*minibatch*/) {}
-  /// A gradient was not finite; the state has counted it.
-  virtual void skipped_update() {}
+  /// A gradient was not finite; the state has counted it. It may have overflowed by a loss scale, which is halved then.
+  virtual void skipped_update(bool /*overflowed*/) {}
 };
 
 }  // namespace keel

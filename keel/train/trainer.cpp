@@ -90,7 +90,8 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
         watcher.decided(t, minibatch);
       };
       accumulate_policy_gradients(policy_.model, objective_, config_.rollout.temperature, tokens_per_batch, scored,
-                                  minibatch, observe, critic_ ? critic_->shared_loss(scored, minibatch) : HiddenLoss{});
+                                  minibatch, observe, critic_ ? critic_->shared_loss(scored, minibatch) : HiddenLoss{},
+                                  optimizer_.loss_scale().value_or(1));
       if (critic_) critic_->accumulate_gradients(scored, minibatch, tokens_per_batch);
       watcher.before_update(minibatch);
       update(state, numbers, norms, watcher);
@@ -99,6 +100,7 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
   }
   numbers.tokens = tokens.numbers();
   numbers.gradients = norms.numbers();
+  numbers.loss_scale = optimizer_.loss_scale();
   if (critic_) numbers.critic = critic_->take_numbers();
   numbers.skipped_updates = state.skipped;
   numbers.trained_tokens =
@@ -108,19 +110,24 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
 /// Of the policy and the critic, with what was accumulated. While the critic warms up, the policy's gradients serve the
 /// metrics alone.
 void Trainer::update(TrainState& state, StepNumbers& numbers, GradientNorms& norms, StepWatcher& watcher) {
-  bool sound = true;
+  bool sound = true, excused = true;
+  const auto judge = [&](const Optimizer::Outcome& outcome) {
+    sound = sound && !outcome.skipped;
+    excused = excused && (!outcome.skipped || outcome.overflowed);
+  };
   if (policy_learns(state)) {
     numbers.lr = config_.optimizer.lr_at(state.rl_updates++);
     const Optimizer::Outcome outcome = optimizer_.step(*numbers.lr);
     norms.add(outcome);
     state.updates += outcome.skipped ? 0 : 1;
-    sound = !outcome.skipped;
+    judge(outcome);
   } else {
     optimizer_.clear_gradients();
   }
-  if (critic_) sound = !critic_->update(state.critic_updates++).skipped && sound;
-  state.count_update(sound);
-  if (!sound) watcher.skipped_update();
+  if (critic_) judge(critic_->update(state.critic_updates++));
+  const bool overflowed = !sound && excused;
+  state.count_update(sound, overflowed);
+  if (!sound) watcher.skipped_update(overflowed);
 }
 
 /// Measures what the step's updates did, with the weights after the last of them.

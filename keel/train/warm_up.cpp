@@ -40,9 +40,9 @@ std::vector<Encoded> next_demonstrations(const Config& config, const LoadedModel
   return encoded;
 }
 
-/// Adds the gradients of the mean log-likelihood to the parameters'; returns the loss.
+/// Adds the gradients of the mean log-likelihood, times the scale, to the parameters'; returns the loss.
 double accumulate_likelihood_gradients(const CausalLm& model, const std::vector<Encoded>& demonstrations,
-                                       int64_t tokens_per_batch) {
+                                       int64_t tokens_per_batch, double loss_scale) {
   std::vector<TrainingSequence> sequences;
   int64_t targets = 0;
   for (size_t i = 0; i < demonstrations.size(); ++i) {
@@ -51,12 +51,11 @@ double accumulate_likelihood_gradients(const CausalLm& model, const std::vector<
   }
   Tensor negative_logp = at::zeros({}, at::TensorOptions(at::kDouble).device(model.device()));
   for (const PackedBatch& batch : pack(sequences, tokens_per_batch, model.device())) {
-    accumulate_gradients(model, batch, /*temperature=*/1.0, Scope::kToken,
-                         [&](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
-                           negative_logp -= stats.logp.sum(at::kDouble);
-                           return {.coefficient = at::full_like(stats.logp, 1.0 / static_cast<double>(targets)),
-                                   .entropy_coefficient = {}};
-                         });
+    const auto coefficients = [&](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
+      negative_logp -= stats.logp.sum(at::kDouble);
+      return {.coefficient = at::full_like(stats.logp, 1.0 / static_cast<double>(targets)), .entropy_coefficient = {}};
+    };
+    accumulate_gradients(model, batch, /*temperature=*/1.0, Scope::kToken, coefficients, {}, {}, loss_scale);
   }
   return negative_logp.item<double>() / static_cast<double>(targets);
 }
@@ -70,15 +69,17 @@ WarmUpNumbers WarmUp::step(TrainState& state, StepWatcher& watcher) {
   const SftOptions& options = config_.sft;
   WarmUpNumbers numbers{.lr = state.noisy ? noisy_lr(options, state.noisy_steps) : options.lr, .noisy = state.noisy};
   numbers.loss = accumulate_likelihood_gradients(policy_.model, next_demonstrations(config_, policy_, task_, state),
-                                                 config_.train.tokens_per_batch);
+                                                 config_.train.tokens_per_batch, optimizer_.loss_scale().value_or(1));
   const Optimizer::Outcome outcome = optimizer_.step(numbers.lr);
   state.updates += outcome.skipped ? 0 : 1;
-  state.count_update(!outcome.skipped);
-  if (outcome.skipped) watcher.skipped_update();
+  state.count_update(!outcome.skipped, outcome.overflowed);
+  if (outcome.skipped) watcher.skipped_update(outcome.overflowed);
 
   GradientNorms norms;
   norms.add(outcome);
   numbers.gradients = norms.numbers();
+  numbers.loss_scale = optimizer_.loss_scale();
+  numbers.skipped_updates = state.skipped;
   if (!outcome.skipped)  // a loss that is not finite would stay in the average for good
     state.loss_average =
         state.loss_average < 0 ? numbers.loss : kAverageDecay * state.loss_average + (1 - kAverageDecay) * numbers.loss;

@@ -48,10 +48,9 @@ void accumulate_next_token_gradients(const CausalLm& model, const Packed& packed
   const Tensor hidden = packed_hidden_states(model, packed.tokens, packed.positions, packed.segments)
                             .index_select(0, at::tensor(rows, at::kLong));
   const Tensor targets = packed.tokens.index_select(0, at::tensor(next, at::kLong));
-  hidden.backward(model.lm_head(1.0).backward(hidden.detach(), targets, Scope::kToken,
-                                              [](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
-                                                return {at::ones_like(stats.logp), {}};
-                                              }));
+  hidden.backward(model.lm_head(1.0).backward(
+      hidden.detach(), targets, Scope::kToken,
+      [](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients { return {at::ones_like(stats.logp), {}}; }));
 }
 
 /// Words enough for the vocabulary; only ids matter here.
@@ -81,6 +80,13 @@ TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
     accumulate_next_token_gradients(model, packed);
     for (const NamedTensor& parameter : model.parameters())
       output.emplace_back("gradient." + parameter.name, parameter.value.grad());
+    CausalLm narrow = CausalLm::from_tensors(opened.config, model.parameters(), at::kCPU, name);
+    narrow.compute_in(at::kBFloat16);
+    {
+      const at::NoGradGuard no_grad;
+      output.emplace_back("logits.bfloat16", narrow.logits(packed_hidden_states(narrow, packed.tokens, packed.positions,
+                                                                                packed.segments)));
+    }
     write_safetensors(path / "output.safetensors", output, {});
 
     const Tokenizer tokenizer = any_tokenizer(opened.config.vocab_size);
@@ -98,6 +104,10 @@ TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
         model, model, tokenizer, prompts, {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096);
     EXPECT_LT(agreement.max_difference, 2e-4);
     EXPECT_EQ(agreement.tokens, 3 * 2 * 24);
+    require_agreement(
+        sampler_trainer_agreement(narrow, narrow, tokenizer, prompts,
+                                  {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096),
+        /*limit=*/0, narrow.compute_type());
   }
 }
 

@@ -22,10 +22,23 @@ with tempfile.TemporaryDirectory() as folder:
     for name in names:
         path = os.path.join(folder, name)
         expected = load_file(os.path.join(path, "expected.safetensors"))
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-        with torch.no_grad():
-            logits = model(expected["tokens"].unsqueeze(0)).logits[0]
-        worst = (logits - expected["logits"]).abs().max().item()
-        print(f"{name}: {tuple(logits.shape)} logits, largest difference {worst:.1e}, spread {logits.std():.2f}")
+        logits = {}
+        for dtype in ("float32", "bfloat16", "float16"):
+            model = AutoModelForCausalLM.from_pretrained(path, dtype=getattr(torch, dtype)).eval()
+            with torch.no_grad():
+                logits[dtype] = model(expected["tokens"].unsqueeze(0)).logits[0].float()
+        worst = (logits["float32"] - expected["float32"]).abs().max().item()
+        print(f"{name}: {tuple(expected['float32'].shape)} logits, largest difference {worst:.1e}, "
+              f"spread {logits['float32'].std():.2f}")
         assert worst < 1e-4, (name, worst)
-        assert torch.equal(logits.argmax(-1), expected["logits"].argmax(-1)), name
+        assert torch.equal(logits["float32"].argmax(-1), expected["float32"].argmax(-1)), name
+        # In a narrow type both are some roundings away from float32, and no farther from each other; log-probabilities
+        # as well. Ours are the nearer ones: positions turn and logits are summed in float32.
+        for dtype, unit in (("bfloat16", 2.0**-8), ("float16", 2.0**-11)):
+            for of in (lambda x: x, lambda x: x.log_softmax(-1)):
+                exact, theirs, ours = of(logits["float32"]), of(logits[dtype]), of(expected[dtype])
+                limit = 2 * unit * exact.std().item()
+                far = {key: (a - b).pow(2).mean().sqrt().item()
+                       for key, a, b in (("ours", ours, exact), ("theirs", theirs, exact), ("apart", ours, theirs))}
+                print(f"  {dtype}: " + ", ".join(f"{key} {value:.1e}" for key, value in far.items()), f"limit {limit:.1e}")
+                assert 0 < far["ours"] < min(limit, 1.2 * far["theirs"]) and far["apart"] < limit, (name, dtype, far)

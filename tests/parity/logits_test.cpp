@@ -38,7 +38,14 @@ TEST(LogitsParity, WritesFoldersForTransformersToJudge) {
     create_directories(path);
     write_model_folder(path, model, tokenizer, Json::object(), at::kFloat);
     const Tensor tokens = (at::arange(300, at::kLong) * 7 + at::arange(300, at::kLong).pow(2)) % tokenizer.size();
-    write_safetensors(path / "expected.safetensors", {{"tokens", tokens}, {"logits", all_logits(model, tokens)}}, {});
+    std::vector<std::pair<std::string, Tensor>> expected = {{"tokens", tokens}};
+    for (const auto& [name, type] :
+         {std::pair{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}, {"float16", at::kHalf}}) {
+      CausalLm computing = CausalLm::from_tensors(model.config(), model.parameters(), at::kCPU, "a copy");
+      computing.compute_in(type);
+      expected.emplace_back(name, all_logits(computing, tokens));
+    }
+    write_safetensors(path / "expected.safetensors", expected, {});
   }
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "keel/core/tensor/device.h"
+#include "keel/core/tensor/precision.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/task_table.h"
 #include "keel/train/start/starting_model.h"
@@ -90,6 +91,7 @@ inline LoadedModel starting_with(const Config& config, const CausalLm& weights) 
   use_threads(config.run.threads);  // as a run does
   LoadedModel start = starting_model(config, at::kCPU);
   copy_weights(weights, start.model);
+  start.model.compute_in(compute_type(config.run.precision, at::kCPU));
   return start;
 }
 

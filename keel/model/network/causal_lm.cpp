@@ -72,12 +72,21 @@ int64_t padding_row(const ModelConfig& config) {
   return row ? pad.get<int64_t>() : -1;
 }
 
+/// A number as a tensor of this type holds it.
+double rounded(double number, at::ScalarType type) { return at::scalar_tensor(number, type).item<double>(); }
+
 /// Tensors that files carry and no network needs: positions' frequencies of old checkpoints, a tied head stored twice.
 bool may_be_surplus(const std::string& name, const ModelConfig& config) {
   return name.ends_with(".rotary_emb.inv_freq") || (name == kHead && config.tie_word_embeddings);
 }
 
 }  // namespace
+
+std::vector<NamedTensor> masters_of(const std::vector<NamedParameter>& parameters) {
+  std::vector<NamedTensor> result;
+  for (const NamedParameter& parameter : parameters) result.push_back({parameter.name, parameter.value.master});
+  return result;
+}
 
 CausalLm::CausalLm(const ModelConfig& config, at::Device device) : config_(config), blocks_(config.num_hidden_layers) {
   frequencies_ = inverse_frequencies(config.rope, config.head_dim).to(device);
@@ -129,14 +138,12 @@ CausalLm CausalLm::random(const ModelConfig& config, uint64_t seed, at::Device d
   if (device.is_cpu()) require_memory_for(config);
   CausalLm model(config, device);
   uint64_t parameter = 0;
-  model.visit([&](const std::string& name, Tensor& weight, std::vector<int64_t> shape) {
+  model.visit([&](const std::string& name, Parameter& weight, std::vector<int64_t> shape) {
     const bool norm = shape.size() == 1 && name.ends_with(".weight");
-    if (shape.size() > 1)
-      weight = normal(shape, config.initializer_range, seed, parameter);
-    else
-      weight = at::full(shape, norm && !config.norm_plus_one ? 1.0 : 0.0, at::kFloat);
-    if (name == kEmbedding && padding_row(config) >= 0) weight[padding_row(config)].zero_();
-    weight = weight.to(device).requires_grad_();
+    const Tensor start = shape.size() > 1 ? normal(shape, config.initializer_range, seed, parameter)
+                                          : at::full(shape, norm && !config.norm_plus_one ? 1.0 : 0.0, at::kFloat);
+    if (name == kEmbedding && padding_row(config) >= 0) start[padding_row(config)].zero_();
+    weight = start.to(device).requires_grad_();
     ++parameter;
   });
   return model;
@@ -146,7 +153,7 @@ CausalLm CausalLm::load(const ModelConfig& config, const WeightSource& source, a
   std::map<std::string, std::vector<int64_t>> left = source.shapes;
   CausalLm model(config, device);
   // Names and shapes first: a file that does not fit is refused before a large one has been read.
-  model.visit([&](const std::string& name, Tensor&, std::vector<int64_t> shape) {
+  model.visit([&](const std::string& name, Parameter&, std::vector<int64_t> shape) {
     const auto found = left.find(name);
     if (found == left.end())
       fail(ExitCode::kBadInput, source.place, ": no tensor \"", name, "\" of shape ", text_of(shape),
@@ -161,10 +168,10 @@ CausalLm CausalLm::load(const ModelConfig& config, const WeightSource& source, a
       fail(ExitCode::kBadInput, source.place, ": tensor \"", name, "\" of shape ", text_of(shape),
            " has no place in a ", config.model_type, " of ", config.num_hidden_layers,
            " layers as its config.json describes it", kOfOneModel);
-  model.visit([&](const std::string& name, Tensor& weight, std::vector<int64_t>) {
+  model.visit([&](const std::string& name, Parameter& weight, std::vector<int64_t>) {
     weight = source.read(name).to(device).requires_grad_();
   });
-  if (left.contains(kHead) && !source.read(kHead).equal(model.embedding_.detach().cpu()))
+  if (left.contains(kHead) && !source.read(kHead).equal(model.embedding_.master.detach().cpu()))
     fail(ExitCode::kBadInput, source.place, ": tensor \"", kHead, "\" differs from \"", kEmbedding,
          "\", but tie_word_embeddings of its config.json is true, which makes them one; set tie_word_embeddings to "
          "false in config.json to use both");
@@ -184,8 +191,9 @@ CausalLm CausalLm::from_tensors(const ModelConfig& config, const std::vector<Nam
   return load(config, source, device);
 }
 
-Tensor CausalLm::norm(const Tensor& x, const Tensor& weight) const {
-  return rms_norm(x, config_.norm_plus_one ? weight + 1 : weight, config_.rms_norm_eps);
+Tensor CausalLm::norm(const Tensor& x, const Parameter& parameter) const {
+  const Tensor weight = parameter.forward();
+  return rms_norm(x, config_.norm_plus_one ? weight.to(at::kFloat) + 1 : weight, config_.rms_norm_eps);
 }
 
 Tensor CausalLm::attention(int64_t layer, const Tensor& x, const Angles& angles, const Attend& attend) const {
@@ -194,7 +202,7 @@ Tensor CausalLm::attention(int64_t layer, const Tensor& x, const Angles& angles,
   const std::vector<Tensor> parts = block.query_key_value.defined()
                                         ? block.query_key_value(x)
                                         : std::vector<Tensor>{block.query(x), block.key(x), block.value(x)};
-  const auto turned = [&](Tensor rows, const Tensor& head_norm) {
+  const auto turned = [&](Tensor rows, const Parameter& head_norm) {
     if (head_norm.defined()) rows = norm(rows.reshape({-1, width}), head_norm);
     return rotate(rows.view({x.size(0), -1, width}), angles.cos, angles.sin);
   };
@@ -215,11 +223,12 @@ Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const At
   Angles sliding_angles = angles;
   if (config_.sliding_rope)
     sliding_angles = angles_at(positions, sliding_frequencies_, config_.sliding_rope->attention_factor);
-  Tensor x = at::embedding(embedding_, tokens, padding_row(config_));  // [N, H]
-  if (config_.scaled_embedding) x = x * std::sqrt(static_cast<double>(config_.hidden_size));
+  // [N, H]; rows of the master are rounded to those of the compute tensor, and their gradients added in float32.
+  Tensor x = at::embedding(embedding_.master, tokens, padding_row(config_)).to(compute_type());
+  if (config_.scaled_embedding) x = x * rounded(std::sqrt(static_cast<double>(config_.hidden_size)), compute_type());
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
-    const auto residual = [&](const Tensor& out, const Tensor& after) {
+    const auto residual = [&](const Tensor& out, const Parameter& after) {
       return x + (after.defined() ? norm(out, after) : out);
     };
     x = residual(
@@ -231,20 +240,26 @@ Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const At
 }
 
 LmHead CausalLm::lm_head(double temperature) const {
-  return LmHead(head(), {.temperature = temperature, .softcap = config_.logit_softcap, .bitwise = bitwise_});
+  return LmHead(head_parameter(), {.temperature = temperature, .softcap = config_.logit_softcap, .bitwise = bitwise_});
 }
 
 Tensor CausalLm::raw_logits(const Tensor& hidden) const {
-  return head_panels_.defined() ? head_panels_(hidden) : at::linear(hidden, head()).to(at::kFloat);
+  return head_panels_.defined() ? head_panels_(hidden) : wide_linear(hidden, head());
 }
 
-const Tensor& CausalLm::head() const { return config_.tie_word_embeddings ? embedding_ : head_; }
-
-std::vector<NamedTensor> CausalLm::parameters() const {
-  std::vector<NamedTensor> result;
+std::vector<NamedParameter> CausalLm::network_parameters() const {
+  std::vector<NamedParameter> result;
   const_cast<CausalLm*>(this)->visit(  // the visitor only reads
-      [&](const std::string& name, Tensor& weight, std::vector<int64_t>) { result.push_back({name, weight}); });
+      [&](const std::string& name, Parameter& weight, std::vector<int64_t>) { result.push_back({name, weight}); });
   return result;
+}
+
+void CausalLm::compute_in(at::ScalarType type) {
+  visit([&](const std::string&, Parameter& weight, const std::vector<int64_t>&) { weight.compute_in(type); });
+  visit_linears([&](const std::string&, Linear& layer) {
+    layer.lora_a.compute_in(type);
+    layer.lora_b.compute_in(type);
+  });
 }
 
 void CausalLm::visit_linears(const LinearVisitor& visitor) {
@@ -264,10 +279,13 @@ void CausalLm::visit_linears(const LinearVisitor& visitor) {
 void CausalLm::put_adapter(const AdapterOf& adapter_of) {
   for (const NamedTensor& parameter : parameters()) parameter.value.set_requires_grad(false);
   visit_linears([&](const std::string& name, Linear& layer) {
-    const std::optional<LowRank> adapter = adapter_of(name, layer.weight.size(0), layer.weight.size(1));
+    const Tensor& weight = layer.weight.compute;
+    const std::optional<LowRank> adapter = adapter_of(name, weight.size(0), weight.size(1));
     if (!adapter) return;
     layer.lora_a = adapter->a.to(device()).requires_grad_();
     layer.lora_b = adapter->b.to(device()).requires_grad_();
+    layer.lora_a.compute_in(compute_type());
+    layer.lora_b.compute_in(compute_type());
     layer.lora_scale = adapter->scale;
   });
 }
@@ -293,8 +311,8 @@ void CausalLm::add_adapter(const LoraOptions& options, uint64_t seed) {
          "\"; known: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj");
 }
 
-std::vector<NamedTensor> CausalLm::adapter() const {
-  std::vector<NamedTensor> result;
+std::vector<NamedParameter> CausalLm::adapter_parameters() const {
+  std::vector<NamedParameter> result;
   const_cast<CausalLm*>(this)->visit_linears([&](const std::string& name, Linear& layer) {
     if (!layer.lora_a.defined()) return;
     result.push_back({name + ".lora_A.weight", layer.lora_a});
@@ -303,9 +321,9 @@ std::vector<NamedTensor> CausalLm::adapter() const {
   return result;
 }
 
-std::vector<NamedTensor> CausalLm::trainable() const {
-  std::vector<NamedTensor> result = adapter();
-  return result.empty() ? parameters() : result;
+std::vector<NamedParameter> CausalLm::trainable() const {
+  std::vector<NamedParameter> result = adapter_parameters();
+  return result.empty() ? network_parameters() : result;
 }
 
 CausalLm CausalLm::with_linear_weights(const std::function<Tensor(const Tensor&)>& replace) const {
@@ -317,6 +335,7 @@ CausalLm CausalLm::with_linear_weights(const std::function<Tensor(const Tensor&)
              .lora_a = {},
              .lora_b = {},
              .bitwise = layer.bitwise};
+    layer.weight.compute_in(compute_type());
   });
   return copy;
 }
@@ -330,21 +349,21 @@ CausalLm CausalLm::rounded(const Rounding& rounding) const {
 
 CausalLm CausalLm::without_adapter() const {
   CausalLm copy = *this;
-  copy.visit_linears([](const std::string&, Linear& layer) { layer.lora_a = layer.lora_b = Tensor(); });
+  copy.visit_linears([](const std::string&, Linear& layer) { layer.lora_a = layer.lora_b = {}; });
   return copy;
 }
 
 CausalLm CausalLm::frozen() const {
-  const auto own = [](Tensor& tensor) { tensor = tensor.detach().clone(); };
+  const auto own = [](Parameter& parameter) { parameter = parameter.compute.detach().clone(); };
   CausalLm copy = *this;
   if (adapter().empty()) {
-    copy.visit([&](const std::string&, Tensor& weight, const std::vector<int64_t>&) { own(weight); });
+    copy.visit([&](const std::string&, Parameter& weight, const std::vector<int64_t>&) { own(weight); });
     return copy;
   }
   bool adds = false;
   copy.visit_linears([&](const std::string&, Linear& layer) {
     if (!layer.lora_a.defined()) return;
-    adds = adds || layer.lora_b.any().item<bool>();
+    adds = adds || layer.lora_b.compute.any().item<bool>();
     own(layer.lora_a), own(layer.lora_b);
   });
   return adds ? copy : without_adapter();
@@ -356,16 +375,16 @@ CausalLm CausalLm::merged() const {
 }
 
 void CausalLm::make_bitwise() {
-  if (!device().is_cpu())
-    fail(ExitCode::kBadConfiguration, "rollout.bitwise is true and run.device is not cpu; on a GPU sampler and trainer ",
-         "have no common order of additions: set run.device=cpu, or rollout.bitwise=false");
+  if (!device().is_cpu() || compute_type() != at::kFloat)
+    fail(ExitCode::kBadConfiguration, "rollout.bitwise is true, but only on a CPU in float32 sampler and trainer have a ",
+         "common order of additions: set run.device=cpu and run.precision=float32, or rollout.bitwise=false");
   bitwise_ = true;
   visit_linears([](const std::string&, Linear& layer) { layer.bitwise = true; });
 }
 
 CausalLm CausalLm::for_sampling() const {
   CausalLm copy = bitwise_ ? *this : merged();
-  if (!device().is_cpu()) return copy;
+  if (!device().is_cpu() || compute_type() != at::kFloat) return copy;
   const bool adapted = !copy.adapter().empty();
   for (Block& block : copy.blocks_) {
     block.output.make_panels();

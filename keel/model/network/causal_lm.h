@@ -14,6 +14,7 @@
 #include "keel/ops/attention_rule.h"
 #include "keel/ops/layer_ops.h"
 #include "keel/ops/lm_head.h"
+#include "keel/ops/precision.h"
 
 namespace keel {
 
@@ -21,6 +22,13 @@ struct NamedTensor {
   std::string name;  // as in a Hugging Face checkpoint
   Tensor value;
 };
+
+struct NamedParameter {
+  std::string name;
+  Parameter value;
+};
+
+std::vector<NamedTensor> masters_of(const std::vector<NamedParameter>& parameters);
 
 /// Weights on their way into a network: what there is, and a way to read one as a float32 tensor of the CPU that nobody
 /// else holds.
@@ -67,11 +75,16 @@ class CausalLm {
   /// Logits [N, V], float32, of hidden states [N, H]; for sampling, where they are needed whole.
   Tensor logits(const Tensor& hidden) const { return softcapped(raw_logits(hidden), config_.logit_softcap); }
 
-  /// The LM head's weight [V, H]; the embedding itself when they are tied.
-  const Tensor& head() const;
+  /// The LM head's weight [V, H] as it computes; the embedding itself when they are tied.
+  const Tensor& head() const { return head_parameter().compute; }
 
-  /// Every parameter once, in the order of the checkpoint's names. Tied heads are not repeated.
-  std::vector<NamedTensor> parameters() const;
+  /// Every parameter's master once, in the order of the checkpoint's names. Tied heads are not repeated.
+  std::vector<NamedTensor> parameters() const { return masters_of(network_parameters()); }
+
+  /// Rounds everything to another compute type, from float32. What is not trained is kept in that type alone, so an
+  /// adapter is put on before.
+  void compute_in(at::ScalarType type);
+  at::ScalarType compute_type() const { return embedding_.compute.scalar_type(); }
 
   /// Puts a fresh adapter on the layers that the options name, whole or by their ends (B is 0, so that nothing changes
   /// yet) and freezes every other weight.
@@ -81,13 +94,14 @@ class CausalLm {
   using AdapterOf = std::function<std::optional<LowRank>(const std::string& layer, int64_t out, int64_t in)>;
   void put_adapter(const AdapterOf& adapter_of);
 
-  /// The adapter's tensors, by PEFT's names without its prefix; none without an adapter.
-  std::vector<NamedTensor> adapter() const;
+  /// The masters of the adapter's tensors, by PEFT's names without its prefix; none without an adapter.
+  std::vector<NamedTensor> adapter() const { return masters_of(adapter_parameters()); }
 
   /// What training changes: the adapter's tensors where there are any, else every parameter.
-  std::vector<NamedTensor> trainable() const;
+  std::vector<NamedParameter> trainable() const;
 
-  /// The same network with the blocks' linear weights replaced, adapters merged in before; everything else is shared.
+  /// The same network with the blocks' linear weights replaced, given in float32 with adapters merged in; everything
+  /// else is shared.
   CausalLm with_linear_weights(const std::function<Tensor(const Tensor&)>& replace) const;
 
   /// The same network in a low precision, for sampling: adapters are merged in, and then the weights rounded.
@@ -97,12 +111,12 @@ class CausalLm {
   CausalLm merged() const;
 
   /// From now on sampling and training give the same bits for the same token after the same others: products and
-  /// attention add up in one order, whatever else is computed beside them. For a CPU.
+  /// attention add up in one order, whatever else is computed beside them. For float32 on a CPU.
   void make_bitwise();
   bool bitwise() const { return bitwise_; }
 
   /// The same network as it is now, for sampling alone: adapters merged (applied as in training where it is bitwise) and,
-  /// on a CPU, the linear weights laid out for few rows at a time.
+  /// on a CPU in float32, the linear weights laid out for few rows at a time.
   CausalLm for_sampling() const;
 
   /// The same network with its adapter off; the weights are shared.
@@ -113,29 +127,32 @@ class CausalLm {
   CausalLm frozen() const;
 
   const ModelConfig& config() const { return config_; }
-  at::Device device() const { return embedding_.device(); }
+  at::Device device() const { return embedding_.compute.device(); }
 
  private:
   struct Block {
-    Tensor input_norm, query_norm, key_norm, attention_norm, mlp_norm, output_norm;
+    Parameter input_norm, query_norm, key_norm, attention_norm, mlp_norm, output_norm;
     Linear query, key, value, output, gate, up, down;
     JoinedLinear query_key_value, gate_up;  // where the network only samples
     AttentionRule rule;
     bool slides = false;
   };
-  using Visitor = std::function<void(const std::string& name, Tensor& weight, std::vector<int64_t> shape)>;
+  using Visitor = std::function<void(const std::string& name, Parameter& weight, std::vector<int64_t> shape)>;
   using LinearVisitor = std::function<void(const std::string& name, Linear& layer)>;
 
   explicit CausalLm(const ModelConfig& config, at::Device device);
   void visit(const Visitor& visitor);
   void visit_linears(const LinearVisitor& visitor);
-  Tensor norm(const Tensor& x, const Tensor& weight) const;
+  const Parameter& head_parameter() const { return config_.tie_word_embeddings ? embedding_ : head_; }
+  std::vector<NamedParameter> network_parameters() const;
+  std::vector<NamedParameter> adapter_parameters() const;
+  Tensor norm(const Tensor& x, const Parameter& weight) const;
   Tensor attention(int64_t layer, const Tensor& x, const Angles& angles, const Attend& attend) const;
   Tensor mlp(const Block& block, const Tensor& x) const;
   Tensor raw_logits(const Tensor& hidden) const;
 
   ModelConfig config_;
-  Tensor embedding_, final_norm_, head_;
+  Parameter embedding_, final_norm_, head_;
   std::vector<Block> blocks_;
   bool bitwise_ = false;
   PanelWeight head_panels_;  // of the head, where the network only samples

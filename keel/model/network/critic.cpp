@@ -13,12 +13,13 @@ Critic Critic::of(const CausalLm& policy, bool own_body) {
   std::vector<NamedTensor> weights = policy.merged().parameters();
   std::erase_if(weights, [](const NamedTensor& weight) { return weight.name == "lm_head.weight"; });
   critic.body = CausalLm::from_tensors(shape, weights, policy.device(), "the critic's body");
+  critic.body->compute_in(policy.compute_type());
   return critic;
 }
 
-std::vector<NamedTensor> Critic::parameters() const {
-  std::vector<NamedTensor> result = body ? body->parameters() : std::vector<NamedTensor>{};
-  for (NamedTensor& parameter : head.parameters()) result.push_back(std::move(parameter));
+std::vector<NamedParameter> Critic::trainable() const {
+  std::vector<NamedParameter> result = body ? body->trainable() : std::vector<NamedParameter>{};
+  for (const NamedTensor& parameter : head.parameters()) result.push_back({parameter.name, parameter.value});
   return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include "keel/core/tensor/tensor.h"
 #include "keel/ops/panel_linear.h"
+#include "keel/ops/precision.h"
 
 namespace keel {
 
@@ -18,8 +19,8 @@ using Round = Tensor (*)(const Tensor&);
 
 /// A linear layer, with a low-rank adapter where one was added (LoRA, arXiv 2106.09685): W x + b + scale B A x.
 struct Linear {
-  Tensor weight, bias;    // [out, in], [out] or undefined
-  Tensor lora_a, lora_b;  // [rank, in], [out, rank]; undefined: no adapter
+  Parameter weight, bias;    // [out, in], [out] or undefined
+  Parameter lora_a, lora_b;  // [rank, in], [out, rank]; undefined: no adapter
   double lora_scale = 0;
   bool bitwise = false;  // products add up in the order of panels, in training as in sampling
   Round round_input = nullptr;  // before the product, where there is one

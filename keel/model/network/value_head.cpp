@@ -26,12 +26,12 @@ ValueHead::ValueHead(Tensor weight, Tensor bias) : weight_(std::move(weight)), b
 
 Tensor ValueHead::values(const Tensor& hidden) const {
   const at::NoGradGuard no_grad;
-  return at::linear(hidden, weight_, bias_).squeeze(1);
+  return at::linear(hidden.to(at::kFloat), weight_, bias_).squeeze(1);
 }
 
 Tensor ValueHead::backward(const Tensor& hidden, const Tensor& gradient) const {
   const at::NoGradGuard no_grad;
-  gradient_of(weight_).addmm_(gradient.unsqueeze(0), hidden);
+  gradient_of(weight_).addmm_(gradient.unsqueeze(0), hidden.to(at::kFloat));
   gradient_of(bias_).add_(gradient.sum());
   return gradient.unsqueeze(1) * weight_;
 }

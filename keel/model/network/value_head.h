@@ -6,8 +6,8 @@
 
 namespace keel {
 
-/// From hidden states to values: w h + b, one number for each state. Like LmHead it has no autograd: gradients are
-/// written down.
+/// From hidden states to values: w h + b, one number for each state, in float32. Like LmHead it has no autograd:
+/// gradients are written down.
 class ValueHead {
  public:
   /// Everything at 0, so that every value starts at 0: before it has learned anything a critic must not mislead.

@@ -6,7 +6,16 @@
 
 namespace keel {
 
-BlockStore::BlockStore(const ModelConfig& config, int64_t blocks, at::TensorOptions options) {
+namespace {
+
+at::TensorOptions options_of(at::ScalarType type, at::Device device) {
+  return at::TensorOptions(device.is_cpu() ? at::kFloat : type).device(device);
+}
+
+}  // namespace
+
+BlockStore::BlockStore(const ModelConfig& config, int64_t blocks, at::ScalarType type, at::Device device) {
+  const at::TensorOptions options = options_of(type, device);
   const int64_t heads = config.num_key_value_heads, width = config.head_dim;
   // Not cleared: nobody looks at a key that was not written, and memory that is never used costs nothing.
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
@@ -15,8 +24,8 @@ BlockStore::BlockStore(const ModelConfig& config, int64_t blocks, at::TensorOpti
   for (int64_t block = blocks; block-- > 0;) free_.push_back(static_cast<int32_t>(block));
 }
 
-int64_t BlockStore::bytes(const ModelConfig& config, int64_t blocks) {
-  return 2 * static_cast<int64_t>(sizeof(float)) * config.num_hidden_layers * config.num_key_value_heads *
+int64_t BlockStore::bytes(const ModelConfig& config, int64_t blocks, at::ScalarType type, at::Device device) {
+  return 2 * static_cast<int64_t>(options_of(type, device).dtype().itemsize()) * config.num_hidden_layers * config.num_key_value_heads *
          config.head_dim * kBlockTokens * blocks;
 }
 

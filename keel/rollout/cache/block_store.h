@@ -12,11 +12,12 @@ namespace keel {
 /// come back.
 class BlockStore {
  public:
-  BlockStore(const ModelConfig& config, int64_t blocks, at::TensorOptions options);
+  /// For keys and values of `type`; on a CPU they are kept in float32.
+  BlockStore(const ModelConfig& config, int64_t blocks, at::ScalarType type, at::Device device);
 
   static int64_t blocks_for(int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
   /// The memory of so many blocks.
-  static int64_t bytes(const ModelConfig& config, int64_t blocks);
+  static int64_t bytes(const ModelConfig& config, int64_t blocks, at::ScalarType type, at::Device device);
 
   int32_t take();
   void give_back(const std::vector<int32_t>& blocks);

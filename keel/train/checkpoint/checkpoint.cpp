@@ -99,7 +99,12 @@ CausalLm load_reference(const std::filesystem::path& folder, const LoadedModel& 
   if (const auto damage = find_damage_in(folder, std::span(kOfModel).first(whole_model ? kOfModel.size() : 0)))
     fail(ExitCode::kBadInput, folder.string(), ": the reference policy of this run is damaged: ", *damage,
          ". Restore the folder from a copy, or start the run anew with --overwrite");
-  if (whole_model) return read_model_folder(folder, policy.model.device());
+  if (whole_model) {
+    CausalLm reference = read_model_folder(folder, policy.model.device());
+    for (const NamedTensor& weight : reference.parameters()) weight.value.set_requires_grad(false);
+    reference.compute_in(policy.model.compute_type());
+    return reference;
+  }
   CausalLm reference = policy.model.without_adapter();
   if (std::filesystem::exists(folder / "adapter_config.json")) read_adapter(folder, reference);
   return reference;

@@ -50,9 +50,9 @@ void read_field(const Json& stored, const char* name, const std::string& place, 
 
 }  // namespace
 
-void TrainState::count_update(bool made) {
+void TrainState::count_update(bool made, bool overflowed) {
   skipped += made ? 0 : 1;
-  skipped_in_a_row = made ? 0 : skipped_in_a_row + 1;
+  if (!overflowed) skipped_in_a_row = made ? 0 : skipped_in_a_row + 1;
 }
 
 Json to_json(const TrainState& state) {

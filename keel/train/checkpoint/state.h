@@ -13,14 +13,14 @@ enum class Phase { kSft, kRl, kDone };
 /// the same bits.
 struct TrainState {
   Phase phase = Phase::kSft;
-  int64_t step = 0;            // steps done, over all phases
-  int64_t updates = 0;         // optimizer updates done, over all phases
-  int64_t rl_steps = 0;        // steps done in the RL phase
-  int64_t rl_updates = 0;      // updates done in the RL phase; drives the learning rate
-  int64_t critic_updates = 0;  // the same of the critic
-  uint64_t prompts = 0;        // position of the prompt stream
-  int64_t skipped = 0;         // updates skipped for a non-finite gradient
-  int64_t skipped_in_a_row = 0;
+  int64_t step = 0;                      // steps done, over all phases
+  int64_t updates = 0;                   // optimizer updates done, over all phases
+  int64_t rl_steps = 0;                  // steps done in the RL phase
+  int64_t rl_updates = 0;                // updates done in the RL phase; drives the learning rate
+  int64_t critic_updates = 0;            // the same of the critic
+  uint64_t prompts = 0;                  // position of the prompt stream
+  int64_t skipped = 0;                   // updates skipped for a non-finite gradient
+  int64_t skipped_in_a_row = 0;          // but for those that a smaller loss scale may have saved
   int64_t last_evaluation = -1;          // the step of the last evaluation
   double delta_low = 0, delta_high = 0;  // thresholds of an adaptive trust region; 0: those of the configuration
   std::string data = {};                 // fingerprint of the files that prompts come from; empty: there are none
@@ -34,8 +34,9 @@ struct TrainState {
   bool noisy = false;        // which kind comes next
   double loss_average = -1;  // moving average; below 0 before the first step
 
-  /// Counts an update that was made, or one that was skipped because a gradient was not finite.
-  void count_update(bool made);
+  /// Counts an update that was made, or one that was skipped because a gradient was not finite, which a loss scale may
+  /// have made overflow.
+  void count_update(bool made, bool overflowed = false);
 };
 
 Json to_json(const TrainState& state);

@@ -153,6 +153,39 @@ Json validation_by_sampling(const Json& value, const ConfigTree& tree, const Opt
   return value == false && temperature == nullptr ? Json(0) : kSetsNothing;
 }
 
+/// TRL's flags: bf16 is on by default, so that false says something, and fp16 is not.
+Json bf16_flag(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  if (!value.is_boolean()) fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted true or false");
+  const Json* fp16 = said(tree, "fp16");
+  const bool half = fp16 != nullptr && *fp16 == true;
+  if (value == true && half)
+    fail(ExitCode::kBadConfiguration, "got true, but fp16 is true as well; keep one of them, or set run.precision");
+  return value == true ? Json("bf16") : half ? kSetsNothing : Json("float32");
+}
+
+Json fp16_flag(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (!value.is_boolean()) fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted true or false");
+  return value == true ? Json("fp16") : kSetsNothing;
+}
+
+/// torch's words for types, and verl's short ones.
+Json type_word(const Json& value, const ConfigTree&, const OptionTable&) {
+  const std::string word = value.is_string() ? value.get<std::string>() : value.dump();
+  if (word == "bfloat16" || word == "bf16") return "bf16";
+  if (word == "float16" || word == "fp16" || word == "half") return "fp16";
+  if (word == "float32" || word == "fp32" || word == "float") return "float32";
+  if (word == "auto" || word == "null") return kSetsNothing;
+  fail(ExitCode::kBadConfiguration, "got ", value.dump(),
+       ", wanted bfloat16, float16 or float32; set run.precision to ", "bf16, fp16 or float32");
+}
+
+/// TRL's torch_dtype is that of the weights; its flags compute in another type, and bf16 is on where nothing is said.
+Json weights_type(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  const Json type = type_word(value, tree, table);
+  const bool flagged = said(tree, "bf16") != nullptr || said(tree, "fp16") != nullptr;
+  return flagged || type == "float32" ? kSetsNothing : type;
+}
+
 /// Read with the file it belongs to.
 Json part_of_another(const Json&, const ConfigTree&, const OptionTable&) { return kSetsNothing; }
 
@@ -162,6 +195,11 @@ void add_aliases(OptionTable& t) {
   // Hugging Face TRL (GRPOConfig)
   t.alias("output_dir", "run.dir", "TRL");
   t.alias("seed", "run.seed", "TRL");
+  t.alias("bf16", "run.precision", "TRL", bf16_flag, "true is bf16; false is float32, unless fp16 is true");
+  t.alias("fp16", "run.precision", "TRL", fp16_flag, "true is fp16");
+  for (const char* name : {"torch_dtype", "dtype"})
+    t.alias(name, "run.precision", "TRL", weights_type,
+            "bfloat16 is bf16, float16 is fp16; nothing where it is float32, or bf16 or fp16 is set");
   t.alias("model", "model.path", "TRL");
   t.alias("model_name_or_path", "model.path", "TRL");
   const std::string with_peft = "where use_peft is true; nothing where it is false";
@@ -219,6 +257,9 @@ void add_aliases(OptionTable& t) {
   t.alias("data.reward_fn_key", "data.source_key", "verl");
   t.alias("data.train_batch_size", "train.prompts_per_step", "verl");
   t.alias("data.max_response_length", "rollout.max_new_tokens", "verl");
+  for (const char* name : {"actor_rollout_ref.rollout.dtype", "actor_rollout_ref.actor.fsdp_config.dtype",
+                           "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype"})
+    t.alias(name, "run.precision", "verl", type_word, "bfloat16 is bf16, float16 is fp16");
   t.alias("actor_rollout_ref.rollout.n", "rollout.samples_per_prompt", "verl");
   t.alias("actor_rollout_ref.rollout.temperature", "rollout.temperature", "verl");
   t.alias("actor_rollout_ref.rollout.val_kwargs.n", "eval.samples", "verl");

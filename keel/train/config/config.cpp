@@ -13,6 +13,11 @@ void RunOptions::describe(OptionTable& table) {
   table.add("dir", dir, "Folder of the run: metrics, samples, checkpoints, report.", not_empty());
   table.add("seed", seed, "Seed of everything random: weights, problems, sampling, shuffling.");
   table.add("device", device, "Where tensors live.", one_of({"cpu", "cuda"}));
+  table.add(
+      "precision", precision,
+      "What the network computes in; its weights are trained and saved from float32 in any case. auto is bf16 on a "
+      "GPU and float32 on a CPU, where bf16 and fp16 are slow. fp16 has its loss scaled.",
+      one_of({"auto", "float32", "bf16", "fp16"}));
   table.add("threads", threads, "CPU threads; 0 means one per core. Bitwise equality needs the same number.",
             at_least(0).at_most(1024));
 }

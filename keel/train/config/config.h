@@ -25,6 +25,7 @@ struct RunOptions {
   std::string dir = "runs/run";
   uint64_t seed = 0;
   std::string device = "cpu";
+  std::string precision = "auto";
   int64_t threads = 0;
   void describe(OptionTable& table);
 };

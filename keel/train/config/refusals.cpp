@@ -49,7 +49,6 @@ const std::vector<Refused>& of_trl() {
       {"dataset_name", "Keel reads files; name them in data.files, and those to evaluate on in data.eval_files"},
       {"num_train_epochs", kSetSteps},
       {"use_vllm", "Keel samples itself, rollout.max_sequences completions at once; remove it", {false}},
-      {"bf16", "training is in float32, and checkpoint.dtype says what is saved; remove it", {false}},
       {"gradient_checkpointing", "memory is bounded by train.tokens_per_batch; remove it", {false}},
       {"logging_steps", kLoggedAnyway},
       {"report_to", kLoggedAnyway, {"none", Json::array()}},
@@ -95,6 +94,10 @@ const std::vector<Refused>& of_verl() {
       {"algorithm.filter_groups",
        "groups of equal rewards have no gradient and are counted as reward/zero_std_groups; remove it",
        {Json::object({{"enable", false}})}},
+      {"actor_rollout_ref.actor.fsdp_config.model_dtype",
+       "it is the type of the weights that the optimizer changes, which is float32 here; set run.precision for what is "
+       "computed in, or remove it",
+       {"fp32", "float32"}},
       {"actor_rollout_ref.rollout.name", "Keel samples itself; remove it"},
       {"actor_rollout_ref.rollout.gpu_memory_utilization", "memory is bounded by rollout.max_sequences; remove it"},
       {"actor_rollout_ref.rollout.tensor_model_parallel_size", kOneDevice, {1}},

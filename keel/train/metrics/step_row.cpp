@@ -77,6 +77,7 @@ void put_critic(Json& row, const CriticNumbers& numbers) {
   row["critic/loss"] = numbers.loss;
   row["critic/clipped"] = numbers.clipped;
   put_gradients(row, "critic", numbers.gradients);
+  put(row, "critic/loss_scale", numbers.loss_scale);
 }
 
 void put_certificate(Json& row, const ImprovementCertificate& certificate) {
@@ -105,6 +106,7 @@ Json step_row(const StepNumbers& numbers) {
   if (numbers.critic) row["critic/lr"] = numbers.critic->lr;
   if (numbers.tokens) put_tokens(row, *numbers.tokens);
   put_gradients(row, "optimizer", numbers.gradients);
+  put(row, "optimizer/loss_scale", numbers.loss_scale);
   if (numbers.critic) put_critic(row, *numbers.critic);
   if (numbers.certificate) put_certificate(row, *numbers.certificate);
   put(row, "time/certificate", numbers.certificate_seconds);
@@ -127,6 +129,8 @@ Json step_row(const WarmUpNumbers& numbers) {
   row["sft/loss"] = numbers.loss;
   row["sft/loss_average"] = numbers.loss_average;
   row["sft/noisy"] = numbers.noisy;
+  put(row, "optimizer/loss_scale", numbers.loss_scale);
+  if (numbers.loss_scale) row["skipped_steps"] = numbers.skipped_updates;  // expected, while the scale is found
   return row;
 }
 

@@ -28,6 +28,7 @@ struct StepNumbers {
   std::optional<double> lr = {};                  // of the policy's last update
   std::optional<TokenNumbers> tokens = {};        // of all updates
   std::optional<GradientNumbers> gradients = {};  // the policy's
+  std::optional<double> loss_scale = {};          // of the policy's next update, in float16
   std::optional<CriticNumbers> critic = {};
   std::optional<ImprovementCertificate> certificate = {};
   std::optional<Thresholds> thresholds = {};      // that the step had, where they move
@@ -44,6 +45,8 @@ struct WarmUpNumbers {
   std::optional<GradientNumbers> gradients = {};
   double loss = 0, loss_average = 0;
   bool noisy = false;
+  std::optional<double> loss_scale = {};  // of the next update, in float16
+  int64_t skipped_updates = 0;            // of the whole run
 };
 
 /// The same for metrics.jsonl, whose keys docs/metrics.md explains; what was not measured is left out.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -12,7 +13,8 @@ namespace keel {
 /// How far sampler and trainer are apart at equal weights.
 struct Agreement {
   int64_t tokens = 0;
-  double max_difference = 0;   // of log-probabilities
+  double max_difference = 0;                                 // of log-probabilities
+  double mean_prob_difference = 0, max_prob_difference = 0;  // |pi - mu|
   double topk_difference = 0;  // of those of the sampler's likeliest tokens, where they were recorded
   double total_variation = 0;  // largest, exact, of the recorded hidden states' distributions, where there are any
 };
@@ -26,9 +28,14 @@ Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& tra
                                     int64_t tokens_per_batch);
 
 /// What was found, of what the method has recorded.
-std::string agreement_sentence(const Agreement& agreement, const Requirements& needs);
+std::string agreement_sentence(const Agreement& agreement, const Requirements& needs,
+                               at::ScalarType computed_in = at::kFloat);
 
-/// Stops the run (exit code 4) when a difference is above the limit.
-void require_agreement(const Agreement& agreement, double limit);
+/// Stops the run (exit code 4) when a difference is above the limit. What bf16 and fp16 leave of a log-probability is
+/// no bug: there the mean of |pi - mu| is held to a limit of its own.
+void require_agreement(const Agreement& agreement, double limit, at::ScalarType computed_in = at::kFloat);
+
+/// What to tell where the mean is sound and single probabilities are far apart.
+std::optional<std::string> agreement_warning(const Agreement& agreement, at::ScalarType computed_in);
 
 }  // namespace keel

@@ -9,6 +9,7 @@
 #include "keel/core/files/whole_folder.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
+#include "keel/core/tensor/precision.h"
 #include "keel/model/folder/adapter_config.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/folder/model_folder.h"
@@ -46,6 +47,12 @@ LoadedModel starting_model(const Config& config, at::Device device) {
   if (start.stop_ids.empty() && start.tokenizer.eos_id()) start.stop_ids.push_back(*start.tokenizer.eos_id());
   choose_dtype(config.checkpoint, start);
   return start;
+}
+
+at::ScalarType chosen_precision(RunOptions& run, at::Device device) {
+  const at::ScalarType type = compute_type(run.precision, device);
+  run.precision = precision_word(type);
+  return type;
 }
 
 void choose_dtype(const CheckpointOptions& options, LoadedModel& model) {
@@ -96,9 +103,11 @@ uint32_t base_checksum(const CausalLm& model) {
 void require_memory(const ModelConfig& shape, const Config& config) {
   constexpr double kGiB = 1 << 30;
   // Weight, gradient, two moments, of which an adapter needs the last three for itself alone; the weight again, as the
-  // sampler has it; the first four of a critic's own body; the reference's weight, which an adapter shares with its base.
-  const double floats_per_parameter = (config.lora.used() ? 1 : 4) + 1 + (config.critic.own_body() ? 4 : 0) +
-                                      (config.reference.kl_coefficient > 0 && !config.lora.used() ? 1 : 0);
+  // sampler has it or as it computes; the first four of a critic's own body; the reference's weight, which an adapter
+  // shares with its base.
+  const double copy = is_narrow(compute_type(config.run.precision, at::kCPU)) ? 0.5 : 1;
+  const double floats_per_parameter = (config.lora.used() ? 1 : 4) + copy + (config.critic.own_body() ? 4 : 0) +
+                                      (config.reference.kl_coefficient > 0 && !config.lora.used() ? copy : 0);
   const double parameters = static_cast<double>(shape.parameter_count());
   const double wanted = sizeof(float) * floats_per_parameter * parameters;
   const double have = static_cast<double>(machine_memory_bytes());

@@ -9,8 +9,11 @@ namespace keel {
 void check_model_and_data(const Config& config);
 
 /// What a run starts from: the model that model.path names, with its own tokenizer, or a network made from nothing that
-/// speaks the task's words.
+/// speaks the task's words. In float32 until it is told to compute in another type, once an adapter is on it.
 LoadedModel starting_model(const Config& config, at::Device device);
+
+/// What the network is to compute in, and puts that in the place of run.precision's auto.
+at::ScalarType chosen_precision(RunOptions& run, at::Device device);
 
 /// What the model is saved as: what checkpoint.dtype says, else what it was read as.
 void choose_dtype(const CheckpointOptions& options, LoadedModel& model);

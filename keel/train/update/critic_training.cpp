@@ -13,11 +13,6 @@ namespace {
 
 constexpr double kLrOverPolicys = 10, kDefaultLossWeight = 0.1;
 
-std::vector<NamedTensor> with_prefix(std::vector<NamedTensor> tensors, const std::string& prefix) {
-  for (NamedTensor& tensor : tensors) tensor.name = prefix + tensor.name;
-  return tensors;
-}
-
 }  // namespace
 
 OptimizerOptions critic_optimizer_options(const CriticOptions& critic, const OptimizerOptions& policy) {
@@ -33,7 +28,7 @@ CriticTraining::CriticTraining(Critic critic, const CriticOptions& options, cons
       clip_(options.value_clip.value_or(kUnlimited)),
       loss_weight_(shared_loss_weight(options)),
       optimizer_options_(optimizer),
-      optimizer_(with_prefix(critic_.parameters(), "critic."), optimizer) {}
+      optimizer_(critic_.trainable(), optimizer, "critic.") {}
 
 HiddenLoss CriticTraining::loss(const ScoredRollouts& scored, std::span<const int64_t> indices, double weight_in_body) {
   const auto chosen = std::make_shared<const ChosenRollouts>(choose(scored, indices));
@@ -45,7 +40,8 @@ HiddenLoss CriticTraining::loss(const ScoredRollouts& scored, std::span<const in
     const Tensor sums = at::stack(
         {loss.loss.sum(at::kDouble), loss.clipped.sum(at::kDouble), at::ones_like(loss.loss).sum(at::kDouble)});
     sums_ = sums_.defined() ? sums_ + sums : sums;
-    return critic_.head.backward(hidden, loss.gradient / tokens).mul_(weight_in_body);
+    return critic_.head.backward(hidden, loss.gradient / tokens * optimizer_.loss_scale().value_or(1))
+        .mul_(weight_in_body);
   };
 }
 
@@ -60,7 +56,7 @@ void CriticTraining::accumulate_gradients(const ScoredRollouts& scored, std::spa
   const ChosenRollouts chosen = choose(scored, indices);
   for (const PackedBatch& batch : pack(chosen.sequences, tokens_per_batch, critic_.body->device())) {
     const Tensor hidden = predicting_states(*critic_.body, batch);
-    hidden.backward(value_loss(batch, hidden.detach()));
+    hidden.backward(value_loss(batch, hidden.detach()).to(hidden.scalar_type()));
   }
 }
 
@@ -78,6 +74,7 @@ std::optional<CriticNumbers> CriticTraining::take_numbers() {
   return CriticNumbers{.lr = lr_,
                        .loss = sums[0].item<double>() / tokens,
                        .clipped = sums[1].item<double>() / tokens,
+                       .loss_scale = optimizer_.loss_scale(),
                        .gradients = std::exchange(norms_, {}).numbers()};
 }
 

@@ -19,8 +19,9 @@ double shared_loss_weight(const CriticOptions& critic);
 
 /// What is told of some updates of a critic.
 struct CriticNumbers {
-  double lr = 0;                 // of the last of them
-  double loss = 0, clipped = 0;  // mean over their tokens, and the share of these whose value was clipped
+  double lr = 0;                          // of the last of them
+  double loss = 0, clipped = 0;           // mean over their tokens, and the share of these whose value was clipped
+  std::optional<double> loss_scale = {};  // for the next, where the body computes in float16
   std::optional<GradientNumbers> gradients = {};
 };
 

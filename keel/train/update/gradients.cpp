@@ -17,12 +17,18 @@ TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, dou
 }
 
 void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, double temperature, Scope scope,
-                          const CoefficientFunction& coefficients, const BehaviorRows& behavior,
-                          const HiddenLoss& also) {
+                          const CoefficientFunction& coefficients, const BehaviorRows& behavior, const HiddenLoss& also,
+                          double loss_scale) {
+  const auto scaled = [&](const TokenStats& stats, int64_t begin, int64_t end) {
+    HeadCoefficients result = coefficients(stats, begin, end);
+    result.coefficient = result.coefficient * loss_scale;
+    if (result.entropy_coefficient.defined()) result.entropy_coefficient = result.entropy_coefficient * loss_scale;
+    return result;
+  };
   const Tensor hidden = predicting_states(model, batch);
-  Tensor gradient = model.lm_head(temperature).backward(hidden.detach(), batch.targets, scope, coefficients, behavior);
-  if (also) gradient.add_(also(batch, hidden.detach()));
-  hidden.backward(gradient);
+  Tensor gradient = model.lm_head(temperature).backward(hidden.detach(), batch.targets, scope, scaled, behavior);
+  if (also) gradient.add_(also(batch, hidden.detach()), loss_scale);
+  hidden.backward(gradient.to(hidden.scalar_type()));
 }
 
 }  // namespace keel

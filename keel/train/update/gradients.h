@@ -19,9 +19,10 @@ TokenStats token_statistics(const CausalLm& model, const PackedBatch& batch, dou
                             const BehaviorRows& behavior = {});
 
 /// Adds the batch's gradients to the parameters': forward through the body, coefficients from the head's statistics,
-/// back through the head and then, by autograd, through the body; `also` is one more loss on the body.
+/// back through the head and then, by autograd, through the body; `also` is one more loss on the body. The gradients
+/// are those of the loss times `loss_scale`.
 void accumulate_gradients(const CausalLm& model, const PackedBatch& batch, double temperature, Scope scope,
                           const CoefficientFunction& coefficients, const BehaviorRows& behavior = {},
-                          const HiddenLoss& also = {});
+                          const HiddenLoss& also = {}, double loss_scale = 1);
 
 }  // namespace keel

@@ -23,15 +23,18 @@ double OptimizerOptions::lr_at(int64_t update) const {
   return update < warmup_updates ? lr * static_cast<double>(update + 1) / static_cast<double>(warmup_updates) : lr;
 }
 
-Optimizer::Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions& options)
-    : parameters_(std::move(parameters)), options_(options) {
+Optimizer::Optimizer(std::vector<NamedParameter> parameters, const OptimizerOptions& options, std::string prefix)
+    : parameters_(std::move(parameters)), options_(options), prefix_(std::move(prefix)) {
   // Matrices first, so that the two kinds are two contiguous ranges for the fused update.
-  std::stable_partition(parameters_.begin(), parameters_.end(), [](const NamedTensor& p) { return p.value.dim() > 1; });
+  std::stable_partition(parameters_.begin(), parameters_.end(),
+                        [](const NamedParameter& p) { return p.value.master.dim() > 1; });
   const at::NoGradGuard no_grad;
-  for (const NamedTensor& parameter : parameters_) {
-    first_moments_.push_back(at::zeros_like(parameter.value));
-    second_moments_.push_back(at::zeros_like(parameter.value));
-    update_counts_.push_back(at::zeros({}, parameter.value.options().requires_grad(false)));
+  for (const NamedParameter& parameter : parameters_) {
+    const Tensor& master = parameter.value.master;
+    first_moments_.push_back(at::zeros_like(master));
+    second_moments_.push_back(at::zeros_like(master));
+    update_counts_.push_back(at::zeros({}, master.options().requires_grad(false)));
+    if (parameter.value.compute.scalar_type() == at::kHalf && !loss_scale_) loss_scale_.emplace();
   }
   clear_gradients();
 }
@@ -39,14 +42,15 @@ Optimizer::Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions
 Optimizer::Outcome Optimizer::step(double lr) {
   const at::NoGradGuard no_grad;
   std::vector<Tensor> weights, gradients;
-  for (const NamedTensor& parameter : parameters_) {
-    weights.push_back(parameter.value);
-    gradients.push_back(parameter.value.grad());
+  for (const NamedParameter& parameter : parameters_) {
+    weights.push_back(parameter.value.master);
+    gradients.push_back(parameter.value.master.grad());
   }
+  if (loss_scale_) at::_foreach_mul_(gradients, 1 / loss_scale_->value());
   const double norm = at::stack(at::_foreach_norm(gradients)).norm().item<double>();
   if (!std::isfinite(norm)) {
     clear_gradients();
-    return {.grad_norm = norm, .skipped = true};
+    return {.grad_norm = norm, .skipped = true, .overflowed = loss_scale_ && loss_scale_->halve()};
   }
   const bool clipped = norm > options_.max_grad_norm;
   if (clipped) at::_foreach_mul_(gradients, options_.max_grad_norm / norm);
@@ -62,27 +66,45 @@ Optimizer::Outcome Optimizer::step(double lr) {
   };
   update(0, matrices, options_.weight_decay);
   update(matrices, weights.size(), 0.0);
+  round_to_compute_types();
+  if (loss_scale_) loss_scale_->count_finite();
   clear_gradients();
   return {.grad_norm = norm, .clipped = clipped};
 }
 
+void Optimizer::round_to_compute_types() {
+  std::vector<Tensor> masters, computes;
+  for (const NamedParameter& parameter : parameters_) {
+    if (!parameter.value.is_rounded()) continue;
+    masters.push_back(parameter.value.master);
+    computes.push_back(parameter.value.compute);
+  }
+  if (!masters.empty()) at::_foreach_copy_(computes, masters);
+}
+
+std::optional<double> Optimizer::loss_scale() const {
+  return loss_scale_ ? std::optional(loss_scale_->value()) : std::nullopt;
+}
+
 void Optimizer::clear_gradients() {
-  for (NamedTensor& parameter : parameters_) {
-    Tensor& grad = parameter.value.mutable_grad();
+  for (const NamedParameter& parameter : parameters_) {
+    Tensor& grad = parameter.value.master.mutable_grad();
     if (grad.defined())
       grad.zero_();
     else
-      grad = at::zeros_like(parameter.value);
+      grad = at::zeros_like(parameter.value.master);
   }
 }
 
 std::vector<NamedTensor> Optimizer::state() const {
   std::vector<NamedTensor> result;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    result.push_back({parameters_[i].name + ".first_moment", first_moments_[i]});
-    result.push_back({parameters_[i].name + ".second_moment", second_moments_[i]});
-    result.push_back({parameters_[i].name + ".updates", update_counts_[i]});
+    const std::string name = prefix_ + parameters_[i].name;
+    result.push_back({name + ".first_moment", first_moments_[i]});
+    result.push_back({name + ".second_moment", second_moments_[i]});
+    result.push_back({name + ".updates", update_counts_[i]});
   }
+  if (loss_scale_) result.push_back({prefix_ + "loss_scale", loss_scale_->state()});
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "keel/model/network/causal_lm.h"
+#include "keel/train/update/loss_scale.h"
 
 namespace keel {
 
@@ -26,30 +27,40 @@ struct OptimizerOptions {
   double lr_at(int64_t update) const;
 };
 
-/// AdamW with gradient clipping by the global norm. Weight decay spares vectors (norms), as is usual.
+/// AdamW with gradient clipping by the global norm, on the parameters' masters; their compute tensors follow. Weight
+/// decay spares vectors (norms), as is usual.
 class Optimizer {
  public:
-  Optimizer(std::vector<NamedTensor> parameters, const OptimizerOptions& options);
+  /// `prefix` begins the names of its state.
+  Optimizer(std::vector<NamedParameter> parameters, const OptimizerOptions& options, std::string prefix = "");
 
   struct Outcome {
     double grad_norm = 0;  // before clipping
     bool clipped = false;
-    bool skipped = false;  // the norm was not finite: nothing was changed
+    bool skipped = false;     // the norm was not finite: nothing was changed
+    bool overflowed = false;  // it was skipped with a loss scale that may be to blame, and is halved
   };
 
   /// Clips, updates the weights with this learning rate, and clears the gradients.
   Outcome step(double lr);
 
+  /// What the loss whose gradients are accumulated must be multiplied with, where parameters compute in float16.
+  std::optional<double> loss_scale() const;
+
   /// Forgets the gradients without an update.
   void clear_gradients();
 
-  /// First and second moments and the update count, by checkpoint name, for optimizer.safetensors.
+  /// First and second moments, the update count and the loss scale, by checkpoint name, for optimizer.safetensors.
   std::vector<NamedTensor> state() const;
   void load(const std::vector<NamedTensor>& state, const std::string& place);
 
  private:
-  std::vector<NamedTensor> parameters_;
+  void round_to_compute_types();
+
+  std::vector<NamedParameter> parameters_;
   OptimizerOptions options_;
+  std::string prefix_;
+  std::optional<LossScale> loss_scale_;
   std::vector<Tensor> first_moments_, second_moments_, update_counts_;
 };
 

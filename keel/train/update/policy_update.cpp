@@ -10,14 +10,14 @@ namespace {
 
 /// The tokens of several batches as those of one.
 TokenPolicy joined(const std::vector<TokenPolicy>& parts) {
-  const auto rows = [&](Tensor TokenPolicy::*member) {
+  const auto rows = [&](Tensor TokenPolicy::* member) {
     std::vector<Tensor> tensors;
     for (const TokenPolicy& part : parts)
       if ((part.*member).defined()) tensors.push_back(part.*member);
     return tensors.empty() ? Tensor() : at::cat(tensors);
   };
   TokenPolicy all;
-  for (Tensor TokenPolicy::*member :
+  for (Tensor TokenPolicy::* member :
        {&TokenPolicy::logp, &TokenPolicy::behavior_logp, &TokenPolicy::advantages, &TokenPolicy::old_logp,
         &TokenPolicy::other_logp, &TokenPolicy::behavior_other_logp, &TokenPolicy::old_other_logp,
         &TokenPolicy::topk_behavior_logp, &TokenPolicy::topk_logp, &TokenPolicy::sampled_in_topk,
@@ -55,8 +55,8 @@ TokenDecision decide_together(const CausalLm& model, const Objective& objective,
 
 void accumulate_policy_gradients(const CausalLm& model, const Objective& objective, double temperature,
                                  int64_t tokens_per_batch, const ScoredRollouts& scored,
-                                 std::span<const int64_t> indices, const TokenObserver& observe,
-                                 const HiddenLoss& also) {
+                                 std::span<const int64_t> indices, const TokenObserver& observe, const HiddenLoss& also,
+                                 double loss_scale) {
   const Requirements needs = objective.requirements();
   const ChosenRollouts chosen = choose(scored, indices);
   const std::vector<double> weight_of =
@@ -92,7 +92,7 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
     // What was decided together needs the head's statistics no more than a token at a time.
     const Scope scope = together ? Scope::kToken : needs.scope;
     accumulate_gradients(model, batch, temperature, scope, coefficients, together ? BehaviorRows{} : known.behavior,
-                         also);
+                         also, loss_scale);
     first += batch.target_count();
   }
 }

@@ -83,7 +83,7 @@ bool share_weights(const CausalLm& one, const CausalLm& other) {
 /// Adds 1 to everything that training may change.
 void train_a_bit(const CausalLm& model) {
   const at::NoGradGuard no_grad;
-  for (const NamedTensor& weight : model.trainable()) Tensor(weight.value).add_(1);
+  for (const NamedParameter& weight : model.trainable()) Tensor(weight.value.master).add_(1);
 }
 
 TEST(Lora, AFrozenPolicyStaysAsItWasAndSharesTheBase) {

@@ -33,6 +33,14 @@ struct AliasCase {
 const std::vector<AliasCase> kAliases = {
     {"output_dir", "out/a", "run.dir", "out/a"},
     {"seed", "7", "run.seed", 7},
+    {"bf16", "true", "run.precision", "bf16"},
+    {"bf16", "false", "run.precision", "float32"},
+    {"fp16", "true", "run.precision", "fp16"},
+    {"torch_dtype", "bfloat16", "run.precision", "bf16"},
+    {"dtype", "float16", "run.precision", "fp16"},
+    {"actor_rollout_ref.rollout.dtype", "bfloat16", "run.precision", "bf16"},
+    {"actor_rollout_ref.actor.fsdp_config.dtype", "float16", "run.precision", "fp16"},
+    {"actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype", "fp32", "run.precision", "float32"},
     {"model", "some/model", "model.path", "some/model"},
     {"model_name_or_path", "some/model", "model.path", "some/model"},
     {"learning_rate", "2e-6", "optimizer.lr", 2e-6},
@@ -147,6 +155,19 @@ TEST(ConfigAliases, SetWhatTheyMeanAndSaySoOnce) {
   }
 }
 
+TEST(ConfigAliases, OfTypesSayNothingWhereTheOtherProgramWouldComputeInBf16AllTheSame) {
+  const auto precision = [](const std::vector<std::string>& settings) { return load(settings).config.run.precision; };
+  EXPECT_EQ(precision({"fp16=false"}), "auto");
+  EXPECT_EQ(precision({"torch_dtype=float32"}), "auto");  // of the weights
+  EXPECT_EQ(precision({"torch_dtype=auto"}), "auto");
+  EXPECT_EQ(precision({"torch_dtype=float32", "bf16=true"}), "bf16");
+  EXPECT_EQ(precision({"bf16=false", "fp16=true"}), "fp16");
+  EXPECT_EQ(precision({"actor_rollout_ref.actor.fsdp_config.model_dtype=fp32"}), "auto");
+  EXPECT_THAT(error_of(2, [] { load({"bf16=true", "fp16=true"}); }), HasSubstr("keep one of them"));
+  EXPECT_THAT(error_of(2, [] { load({"torch_dtype=int8"}); }), HasSubstr("wanted bfloat16, float16 or float32"));
+  EXPECT_THAT(error_of(2, [] { load({"run.precision=fp8"}); }), HasSubstr("run.precision"));
+}
+
 const std::vector<std::pair<std::string, std::string>> kRefusals = {
     // name, and what to set instead
     {"max_steps", "train.steps"},
@@ -170,7 +191,7 @@ const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"dataset_name", "data.files"},
     {"num_train_epochs", "train.steps"},
     {"use_vllm", "rollout.max_sequences"},
-    {"bf16", "checkpoint.dtype"},
+    {"actor_rollout_ref.actor.fsdp_config.model_dtype", "run.precision"},
     {"gradient_checkpointing", "train.tokens_per_batch"},
     {"logging_steps", "run.dir"},
     {"report_to", "run.dir"},

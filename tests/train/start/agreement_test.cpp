@@ -58,6 +58,25 @@ TEST(SelfTest, NoticesATrainerWithOtherWeightsByEachOfItsMeasures) {
   EXPECT_GT(agreement.total_variation, 1e-3);
 }
 
+TEST(SelfTest, HoldsTheMeanOfProbabilitiesWhereRoundingIsCoarse) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    CausalLm model = tiny_model(tiny_config(6, 2, false));
+    model.compute_in(type);
+    const Agreement agreement = agreement_of(model, model, kEverything);
+    EXPECT_GT(agreement.max_difference, 1e-4);  // more than float32 has
+    EXPECT_GT(agreement.mean_prob_difference, 0);
+    EXPECT_LT(agreement.mean_prob_difference, 0.01);
+    EXPECT_LT(agreement.mean_prob_difference, agreement.max_prob_difference);
+    require_agreement(agreement, 1e-9, type);
+  }
+  const Agreement far{.tokens = 7, .max_difference = 3, .mean_prob_difference = 0.02, .max_prob_difference = 0.4};
+  EXPECT_THAT(error_of(4, [&] { require_agreement(far, 10, at::kBFloat16); }),
+              testing::HasSubstr("|pi - mu| is on average 0.02 over 7 tokens; rounding to bf16 explains 0.01"));
+  EXPECT_THAT(agreement_warning(far, at::kHalf).value(), testing::HasSubstr("differ by 4.0e-01"));
+  EXPECT_FALSE(agreement_warning({.tokens = 7, .max_prob_difference = 0.3}, at::kHalf));
+  EXPECT_FALSE(agreement_warning(far, at::kFloat));
+}
+
 TEST(SelfTest, StopsTheRunAndSaysWhichMeasureIsBeyondTheLimit) {
   const auto message = [](const Agreement& agreement) {
     return error_of(4, [&] { require_agreement(agreement, 1e-3); });

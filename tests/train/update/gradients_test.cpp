@@ -25,15 +25,18 @@ class GradientsTest : public testing::TestWithParam<bool> {
   }
 
   /// The gradients of all sequences, cut into runs of `at_once` sequences, each packed.
-  std::map<std::string, Tensor> packed_gradients(int64_t at_once, int64_t max_tokens, Scope scope) const {
-    const CausalLm model = tiny_model(config_);
+  std::map<std::string, Tensor> packed_gradients(int64_t at_once, int64_t max_tokens, Scope scope,
+                                                 at::ScalarType type = at::kFloat, double loss_scale = 1) const {
+    CausalLm model = tiny_model(config_);
+    model.compute_in(type);
     for (size_t begin = 0; begin < sequences_.size(); begin += at_once) {
       const std::span<const TrainingSequence> run(sequences_.data() + begin, at_once);
       for (PackedBatch batch : pack(run, max_tokens, at::kCPU)) {
         for (int64_t& sequence : batch.sequences) sequence += static_cast<int64_t>(begin);
-        accumulate_gradients(model, batch, temperature_, scope, [&](const TokenStats&, int64_t first, int64_t last) {
+        const auto of_rows = [&](const TokenStats&, int64_t first, int64_t last) {
           return coefficients(batch, first, last);
-        });
+        };
+        accumulate_gradients(model, batch, temperature_, scope, of_rows, {}, {}, loss_scale);
       }
     }
     std::map<std::string, Tensor> result;
@@ -56,6 +59,22 @@ class GradientsTest : public testing::TestWithParam<bool> {
   std::vector<double> weights_{1, -0.5, 3, 0.25, -1.5, 2, 0, 0.75}, entropy_weights_{0.1, 0, 0, 0.2, -0.3, 0, 0.1, 0.4};
   std::vector<TrainingSequence> sequences_;
 };
+
+// A product in bf16 rounds what it takes and what it gives, each by up to 2^-9; two layers and back are some ten of
+// them in a row, whose errors add like a random walk. fp16 has three digits more, and needs a scale for its range.
+TEST_P(GradientsTest, InLowPrecisionDifferFromFloat32ByRoundingAndLieInFloat32) {
+  const auto exact = packed_gradients(8, 1000, Scope::kToken);
+  for (const auto& [type, scale, limit] :
+       {std::tuple{at::kBFloat16, 1.0, 10 * 0x1p-8}, {at::kHalf, 65536.0 / 256, 10 * 0x1p-11}}) {
+    const auto narrow = packed_gradients(2, 20, Scope::kToken, type, scale);
+    for (const auto& [name, gradient] : narrow) {
+      EXPECT_EQ(gradient.scalar_type(), at::kFloat);
+      const double difference = relative_difference(gradient / scale, exact.at(name));
+      EXPECT_LT(difference, limit) << name << " in " << type;
+      EXPECT_GT(difference, limit / 1000) << name << " was not computed in " << type;
+    }
+  }
+}
 
 TEST_P(GradientsTest, OfPackedSequencesEqualAutogradThroughEachSequenceAlone) {
   const ReferenceModel reference(tiny_model(config_));

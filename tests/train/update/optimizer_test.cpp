@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "tests/support/errors.h"
@@ -16,7 +17,8 @@ struct Weights {
   Tensor matrix = at::tensor({0.5f, -0.25f, 1.0f, 2.0f}).view({2, 2}).requires_grad_();
   Tensor vector = at::tensor({1.0f, -1.0f}).requires_grad_();
 
-  std::vector<NamedTensor> named() const { return {{"vector", vector}, {"matrix", matrix}}; }
+  std::vector<NamedParameter> trained() const { return {{"vector", vector}, {"matrix", matrix}}; }
+  std::vector<NamedTensor> named() const { return masters_of(trained()); }
   void set_gradients(size_t round) const {
     static const std::vector<std::vector<float>> matrices{{3, 0, 0, -4}, {0.25, -0.5, 0.125, 0.5}, {-1, 2, 0.5, 1}};
     static const std::vector<std::vector<float>> vectors{{12, 0}, {0, 0.25}, {1.5, -3}};
@@ -46,7 +48,7 @@ void expect_bitwise(const std::vector<NamedTensor>& got, const std::vector<Named
 // each step all gradients were multiplied by 1 / norm where their joint norm was above 1.
 TEST(Optimizer, TakesTheStepsOfTorchsAdamWWithClippingAndDecayOfMatricesOnly) {
   const Weights weights;
-  Optimizer optimizer(weights.named(), kOptions);
+  Optimizer optimizer(weights.trained(), kOptions);
   const std::vector<double> norms{13.0, 0.8003905296791061, 4.183300132670378};
   const std::vector<std::vector<double>> matrices{
       {0.3854314636574842, -0.2425, 0.97, 2.039676052828308},
@@ -71,7 +73,7 @@ TEST(Optimizer, SkipsAnUpdateWhoseGradientIsNotFiniteAndChangesNothing) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float poison : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
     const Weights weights, clean;
-    Optimizer optimizer(weights.named(), kOptions), undisturbed(clean.named(), kOptions);
+    Optimizer optimizer(weights.trained(), kOptions), undisturbed(clean.trained(), kOptions);
     for (const Weights* w : {&weights, &clean}) w->set_gradients(0);
     optimizer.step(0.1);
     undisturbed.step(0.1);
@@ -110,12 +112,12 @@ TEST(GradientNorms, AreToldByMeanMaximumAndShareOfClippedUpdates) {
 
 TEST(Optimizer, GoesOnToTheSameBitsFromASavedState) {
   const Weights straight, resumed;
-  Optimizer one(straight.named(), kOptions);
+  Optimizer one(straight.trained(), kOptions);
   for (size_t round = 0; round < 2; ++round) {
     straight.set_gradients(round);
     one.step(kLearningRates[round]);
   }
-  Optimizer other(resumed.named(), kOptions);
+  Optimizer other(resumed.trained(), kOptions);
   {
     const at::NoGradGuard no_grad;
     resumed.matrix.copy_(straight.matrix);
@@ -132,7 +134,7 @@ TEST(Optimizer, GoesOnToTheSameBitsFromASavedState) {
 
 TEST(Optimizer, NamesItsStateAfterTheParametersAndRefusesThatOfAnotherModel) {
   const Weights weights;
-  Optimizer optimizer(weights.named(), kOptions);
+  Optimizer optimizer(weights.trained(), kOptions);
   std::vector<NamedTensor> state = copy_of(optimizer.state());
   std::vector<std::string> names;
   for (const NamedTensor& tensor : state) names.push_back(tensor.name);
@@ -158,6 +160,72 @@ TEST(OptimizerOptions, RaiseTheLearningRateLinearlyAndThenHoldIt) {
   EXPECT_EQ(options.lr_at(4), 8);
   EXPECT_EQ(options.lr_at(1000), 8);
   EXPECT_EQ(OptimizerOptions{.lr = 3.0}.lr_at(0), 3);
+}
+
+/// A weight of ones that is trained, in another compute type.
+Parameter ones_in(at::ScalarType type) {
+  Parameter weight(at::ones({2, 2}).requires_grad_());
+  weight.compute_in(type);
+  return weight;
+}
+
+// Below 1 the numbers of bf16 are 2^-8 apart, so a step of 1e-4 is far below what it can tell. A constant gradient
+// makes every step of Adam the learning rate: after 19 of them 0.9981 is still nearest to 1, after 20 0.9980 to 1 -
+// 2^-8.
+TEST(Optimizer, LosesNoUpdateThatIsTooSmallForTheComputeType) {
+  const Parameter weight = ones_in(at::kBFloat16);
+  Optimizer optimizer({{"weight", weight}}, {.eps = 1e-12});
+  for (int update = 1; update <= 25; ++update) {
+    weight.master.mutable_grad().fill_(0.25);
+    optimizer.step(1e-4);
+    EXPECT_NEAR(weight.master[0][0].item<double>(), 1 - 1e-4 * update, 2e-6);
+    EXPECT_EQ(weight.compute[1][1].item<double>(), update < 20 ? 1 : 1 - 0x1p-8) << update;
+  }
+}
+
+TEST(Optimizer, DividesGradientsByTheLossScaleOfFloat16) {
+  const Parameter weight = ones_in(at::kHalf), plain = ones_in(at::kFloat);
+  Optimizer optimizer({{"weight", weight}}, kOptions), without({{"weight", plain}}, kOptions);
+  EXPECT_EQ(optimizer.loss_scale(), 65536);
+  EXPECT_EQ(without.loss_scale(), std::nullopt);
+  for (int round = 0; round < 3; ++round) {
+    weight.master.mutable_grad().fill_(65536 * 0.75);
+    plain.master.mutable_grad().fill_(0.75);
+    EXPECT_EQ(optimizer.step(0.1).grad_norm, without.step(0.1).grad_norm);
+    EXPECT_TRUE(weight.master.equal(plain.master));
+    EXPECT_TRUE(weight.compute.equal(plain.master.to(at::kHalf)));
+  }
+}
+
+TEST(Optimizer, SkipsAnOverflowAndHalvesTheScaleAndBlamesItNoLongerThanItCan) {
+  const Parameter weight = ones_in(at::kHalf);
+  Optimizer optimizer({{"weight", weight}}, kOptions);
+  for (int i = 15; i >= 0; --i) {
+    weight.master.mutable_grad()[0][1] = std::numeric_limits<float>::infinity();
+    const Optimizer::Outcome outcome = optimizer.step(0.1);
+    EXPECT_TRUE(outcome.skipped && outcome.overflowed);
+    EXPECT_EQ(optimizer.loss_scale(), std::ldexp(1, i));
+    EXPECT_TRUE(weight.master.equal(at::ones({2, 2})));
+    EXPECT_EQ(weight.master.grad().abs().sum().item<double>(), 0);
+  }
+  weight.master.mutable_grad()[0][1] = std::numeric_limits<float>::infinity();
+  const Optimizer::Outcome outcome = optimizer.step(0.1);
+  EXPECT_TRUE(outcome.skipped);
+  EXPECT_FALSE(outcome.overflowed);
+}
+
+TEST(Optimizer, SavesTheLossScaleAndItsCount) {
+  const Parameter weight = ones_in(at::kHalf);
+  Optimizer optimizer({{"weight", weight}}, kOptions, "critic."), again({{"weight", weight}}, kOptions, "critic.");
+  optimizer.step(0.1), optimizer.step(0.1);
+  weight.master.mutable_grad().fill_(std::numeric_limits<float>::quiet_NaN());
+  optimizer.step(0.1), optimizer.step(0.1);
+  const NamedTensor saved = optimizer.state().back();
+  EXPECT_EQ(saved.name, "critic.loss_scale");
+  EXPECT_TRUE(saved.value.equal(at::tensor({32768.0f, 1.0f})));
+  again.load(copy_of(optimizer.state()), "here");
+  EXPECT_EQ(again.loss_scale(), 32768);
+  expect_bitwise(again.state(), optimizer.state());
 }
 
 }  // namespace

@@ -1,0 +1,59 @@
+#include "keel/ops/precision.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "keel/core/tensor/precision.h"
+
+namespace keel {
+namespace {
+
+/// The compute tensor in the place of its master: what comes back is added to the master's gradient, in float32.
+struct InPlaceOfMaster : torch::autograd::Function<InPlaceOfMaster> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor&, const Tensor& compute) {
+    return compute.detach();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list gradients) {
+    return {gradients[0].to(at::kFloat), Tensor()};
+  }
+};
+
+bool multiplies_narrow(const Tensor& x) { return x.is_cuda() && is_narrow(x.scalar_type()); }
+
+}  // namespace
+
+Tensor Parameter::forward() const {
+  if (!is_rounded() || !at::GradMode::is_enabled() || !master.requires_grad()) return compute;
+  return InPlaceOfMaster::apply(master, compute);
+}
+
+void Parameter::compute_in(at::ScalarType type) {
+  if (!defined() || compute.scalar_type() == type) return;
+  const Tensor rounded = master.detach().to(type);
+  if (master.requires_grad())
+    compute = rounded;
+  else
+    *this = rounded;
+}
+
+Tensor wide_linear(const Tensor& x, const Tensor& weight) {
+  if (multiplies_narrow(weight)) return at::mm(x, weight.t(), at::kFloat);
+  return at::linear(x.to(at::kFloat), weight.to(at::kFloat));
+}
+
+void wide_product_out(Tensor& out, const Tensor& a, const Tensor& b) {
+  if (multiplies_narrow(b))
+    at::mm_out(out, a.to(b.scalar_type()), b, at::kFloat);
+  else
+    at::matmul_out(out, a, b.to(at::kFloat));
+}
+
+void add_wide_product(Tensor& sum, const Tensor& a, const Tensor& b) {
+  if (multiplies_narrow(b))
+    at::addmm_out(sum, sum, a.to(b.scalar_type()), b, at::kFloat);
+  else
+    sum.addmm_(a, b.to(at::kFloat));
+}
+
+}  // namespace keel

@@ -1,0 +1,30 @@
+#include "keel/train/update/loss_scale.h"
+
+#include <gtest/gtest.h>
+
+namespace keel {
+namespace {
+
+TEST(LossScale, HalvesAtAnOverflowAndDoublesAfterTwoThousandFiniteUpdatesInARow) {
+  LossScale scale;
+  EXPECT_EQ(scale.value(), 65536);
+  for (int i = 0; i < 1999; ++i) scale.count_finite();
+  EXPECT_EQ(scale.value(), 65536);
+  EXPECT_TRUE(scale.halve());  // and they are counted anew
+  EXPECT_EQ(scale.value(), 32768);
+  for (int i = 0; i < 1999; ++i) scale.count_finite();
+  EXPECT_EQ(scale.value(), 32768);
+  scale.count_finite();
+  EXPECT_EQ(scale.value(), 65536);
+}
+
+TEST(LossScale, EndsAtOneWhereItIsNotToBlame) {
+  LossScale scale;
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(scale.halve());
+  EXPECT_EQ(scale.value(), 1);
+  EXPECT_FALSE(scale.halve());
+  EXPECT_EQ(scale.value(), 1);
+}
+
+}  // namespace
+}  // namespace keel

@@ -17,8 +17,8 @@ TEST(TrainingInBf16, RaisesHeldOutAccuracy) {
   config.run.precision = "bf16";
   config.task.steps = 2;
   config.rollout.weights = "exact";
-  config.train.steps = 40;
-  config.eval.prompts = 300;
+  config.train.steps = 25;
+  config.eval.prompts = 200;
   config.checkpoint.every = 0;
   config.record.certificate_every = 0;
   Console console(stderr);

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "keel/core/files/file.h"
 #include "keel/model/folder/adapter_config.h"
 #include "keel/model/folder/adapter_folder.h"
@@ -118,6 +120,29 @@ TEST(Lora, AFrozenPolicyWithoutAnAdapterIsACopy) {
     EXPECT_NE(model.parameters()[i].value.const_data_ptr(), frozen.parameters()[i].value.const_data_ptr());
   train_a_bit(model);
   EXPECT_TRUE(states_of(frozen, kTokens).equal(before));
+}
+
+TEST(Lora, InLowPrecisionHoldsTheBaseOnceAndIsMergedBeforeRounding) {
+  CausalLm model = adapted({.rank = 2, .alpha = 3, .target_modules = {"q_proj"}});
+  const Tensor exact = states_of(model, kTokens).detach();
+  model.compute_in(at::kBFloat16);
+  for (const NamedTensor& weight : model.parameters()) EXPECT_EQ(weight.value.scalar_type(), at::kBFloat16);
+  for (const NamedTensor& weight : model.adapter()) EXPECT_EQ(weight.value.scalar_type(), at::kFloat);
+  EXPECT_LT(relative_difference(states_of(model, kTokens), exact), 10 * 0x1p-8);
+  states_of(model, kTokens).sum().backward();
+  for (const NamedTensor& weight : model.adapter()) EXPECT_EQ(weight.value.grad().scalar_type(), at::kFloat);
+
+  const std::string layer = "model.layers.1.self_attn.q_proj";
+  std::map<std::string, Tensor> weights;
+  for (const NamedTensor& weight : model.parameters()) weights[weight.name] = weight.value.detach();
+  for (const NamedTensor& weight : model.adapter()) weights[weight.name] = weight.value.detach();
+  const Tensor product = weights[layer + ".lora_B.weight"].matmul(weights[layer + ".lora_A.weight"]);
+  const Tensor want = (weights[layer + ".weight"].to(at::kFloat) + 1.5 * product).to(at::kBFloat16);
+  for (const NamedTensor& weight : model.merged().parameters()) {
+    if (weight.name != layer + ".weight") continue;
+    EXPECT_EQ(weight.value.scalar_type(), at::kBFloat16);
+    EXPECT_LE((weight.value != want).sum().item<int64_t>(), 1);  // where two float32 sums straddle a tie
+  }
 }
 
 TEST(Lora, TrainsItsOwnTensorsAndNoOther) {

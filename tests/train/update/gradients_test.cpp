@@ -60,12 +60,13 @@ class GradientsTest : public testing::TestWithParam<bool> {
   std::vector<TrainingSequence> sequences_;
 };
 
-// A product in bf16 rounds what it takes and what it gives, each by up to 2^-9; two layers and back are some ten of
-// them in a row, whose errors add like a random walk. fp16 has three digits more, and needs a scale for its range.
+// A product in bf16 rounds what it takes and what it gives, each by up to 2^-9. Two layers and back are some ten in a
+// row; the gradients of queries and keys are small differences of softmax's. fp16 has three digits more, and needs a
+// scale.
 TEST_P(GradientsTest, InLowPrecisionDifferFromFloat32ByRoundingAndLieInFloat32) {
   const auto exact = packed_gradients(8, 1000, Scope::kToken);
   for (const auto& [type, scale, limit] :
-       {std::tuple{at::kBFloat16, 1.0, 10 * 0x1p-8}, {at::kHalf, 65536.0 / 256, 10 * 0x1p-11}}) {
+       {std::tuple{at::kBFloat16, 1.0, 20 * 0x1p-8}, {at::kHalf, 65536.0 / 256, 20 * 0x1p-11}}) {
     const auto narrow = packed_gradients(2, 20, Scope::kToken, type, scale);
     for (const auto& [name, gradient] : narrow) {
       EXPECT_EQ(gradient.scalar_type(), at::kFloat);

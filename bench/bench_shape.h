@@ -10,11 +10,23 @@
 /// Shapes that rollouts are measured with: "3.2M", the workload against TRL, and "135M", SmolLM2's.
 inline keel::ModelConfig bench_shape(const std::string& name) {
   if (name == "3.2M")
-    return keel::model_config({.hidden_size = 256, .layers = 4, .heads = 8, .kv_heads = 4, .intermediate_size = 768,
-                               .tie_embeddings = true, .max_positions = 256}, 54);
+    return keel::model_config({.hidden_size = 256,
+                               .layers = 4,
+                               .heads = 8,
+                               .kv_heads = 4,
+                               .intermediate_size = 768,
+                               .tie_embeddings = true,
+                               .max_positions = 256},
+                              54);
   if (name == "135M")
-    return keel::model_config({.hidden_size = 576, .layers = 30, .heads = 9, .kv_heads = 3, .intermediate_size = 1536,
-                               .tie_embeddings = true, .max_positions = 256}, 49152);
+    return keel::model_config({.hidden_size = 576,
+                               .layers = 30,
+                               .heads = 9,
+                               .kv_heads = 3,
+                               .intermediate_size = 1536,
+                               .tie_embeddings = true,
+                               .max_positions = 256},
+                              49152);
   keel::fail(keel::ExitCode::kBadConfiguration, "no shape is called ", name, "; known: 3.2M, 135M");
 }
 

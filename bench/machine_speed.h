@@ -8,8 +8,8 @@
 
 #include "bench/median.h"
 
-// What a step on the CPU cannot be quicker than: the bytes of the weights at the memory's speed, and the products at the
-// speed of a large one.
+// What a step on the CPU cannot be quicker than: the bytes of the weights at the memory's speed, and the products at
+// the speed of a large one.
 
 inline double seconds_of(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();

@@ -36,8 +36,8 @@ void measure(const char* name, int64_t sequences) {
     steps.push_back((many - few) / (kMany - kFew));
   }
   const double step = median(steps), parameters = static_cast<double>(config.parameter_count());
-  const double floor = std::max(4 * parameters / memory_speed(),
-                                2 * parameters * static_cast<double>(sequences) / product_speed());
+  const double floor =
+      std::max(4 * parameters / memory_speed(), 2 * parameters * static_cast<double>(sequences) / product_speed());
   std::printf("%-6s %4ld sequences: %8.2f ms a step, %8.0f tokens/s, floor %.2f ms (%.0f %%)\n", name,
               static_cast<long>(sequences), 1e3 * step, static_cast<double>(sequences) / step, 1e3 * floor,
               100 * floor / step);

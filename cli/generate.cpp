@@ -202,9 +202,10 @@ Action add_generate(CLI::App& app) {
                    "Leave out tokens with less than this share of the likeliest one's probability; without it as the "
                    "file says, else 0")
       ->check(number_between(0, 1, /*or_zero=*/false));
-  command->add_option("--stop", request->flags.stop_strings,
-                      "A text that ends a completion, which is printed up to it; may be given several times. Without "
-                      "it as the file says, else none")
+  command
+      ->add_option("--stop", request->flags.stop_strings,
+                   "A text that ends a completion, which is printed up to it; may be given several times. Without "
+                   "it as the file says, else none")
       ->allow_extra_args(false);
   command
       ->add_option("--max-new-tokens", request->flags.max_new_tokens,

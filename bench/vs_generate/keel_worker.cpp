@@ -2,8 +2,8 @@
 //
 //   vs_generate_keel SHAPE SEQUENCES NEW_TOKENS FOLDER THREADS
 //
-// writes its random weights to FOLDER for the other side, prints "ready" with the machine's speeds, and samples once for
-// every line "step".
+// writes its random weights to FOLDER for the other side, prints "ready" with the machine's speeds, and samples once
+// for every line "step".
 
 #include <ATen/ATen.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Counter-based random numbers: Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
-// A draw is a pure function of a key and a counter, so nothing has a generator state to save or to share between threads.
-// No includes: this header is also compiled by nvcc into the CUDA kernels, which must draw the same numbers.
+// Counter-based random numbers: Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC
+// 2011). A draw is a pure function of a key and a counter, so nothing has a generator state to save or to share between
+// threads. No includes: this header is also compiled by nvcc into the CUDA kernels, which must draw the same numbers.
 
 #ifdef __CUDACC__
 #define KEEL_HOST_DEVICE __host__ __device__
@@ -20,8 +20,7 @@ KEEL_HOST_DEVICE inline PhiloxBlock philox(PhiloxBlock counter, unsigned int key
   for (int round = 0; round < 10; ++round) {
     const unsigned long long product0 = 0xD2511F53ull * counter.word[0];
     const unsigned long long product1 = 0xCD9E8D57ull * counter.word[2];
-    counter = {{static_cast<unsigned int>(product1 >> 32) ^ counter.word[1] ^ key0,
-                static_cast<unsigned int>(product1),
+    counter = {{static_cast<unsigned int>(product1 >> 32) ^ counter.word[1] ^ key0, static_cast<unsigned int>(product1),
                 static_cast<unsigned int>(product0 >> 32) ^ counter.word[3] ^ key1,
                 static_cast<unsigned int>(product0)}};
     key0 += 0x9E3779B9u;

@@ -36,15 +36,14 @@ Tensor BlockRows::attend(const BlockTensors& layer, const AttentionRule& rule, c
   const Tensor q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
   const int64_t count = q.size(0), heads = q.size(1), kv_heads = k.size(1), width = q.size(2);
   Tensor result = at::empty_like(q);
-  const BlockLayer blocks{layer.keys.mutable_data_ptr(), layer.values.mutable_data_ptr(), float_type(layer.keys), kv_heads,
-                          width};
+  const BlockLayer blocks{layer.keys.mutable_data_ptr(), layer.values.mutable_data_ptr(), float_type(layer.keys),
+                          kv_heads, width};
   const BlockRule how{static_cast<float>(rule.scale), static_cast<float>(rule.softcap), rule.window};
   if (q.is_cuda()) {
     launch_on_cuda(q, "attention", [&](auto stream) {
       const auto* rows = reinterpret_cast<const BlockRow*>(device_rows_.const_data_ptr<int32_t>());
       const int32_t* const tables = device_tables_.const_data_ptr<int32_t>();
-      const int error =
-          cuda::store_rows(blocks, tables, rows, count, k.const_data_ptr(), v.const_data_ptr(), stream);
+      const int error = cuda::store_rows(blocks, tables, rows, count, k.const_data_ptr(), v.const_data_ptr(), stream);
       return error != 0 ? error
                         : cuda::attend_rows(blocks, how, tables, rows, count, q.const_data_ptr(), heads,
                                             result.mutable_data_ptr(), stream);

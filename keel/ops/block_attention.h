@@ -28,7 +28,7 @@ class BlockRows {
  private:
   std::vector<BlockRow> rows_;
   std::vector<int32_t> tables_;
-  int64_t most_keys_ = 0;  // that any row sees
+  int64_t most_keys_ = 0;               // that any row sees
   Tensor device_rows_, device_tables_;  // the same, where the rows are computed on a GPU
 };
 

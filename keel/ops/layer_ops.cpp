@@ -54,13 +54,19 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
   }
 };
 
+/// Rows that may be parts of longer ones.
+Tensor whole_rows(const Tensor& x) {
+  return x.dim() == 2 && x.stride(1) == 1 ? x : x.contiguous().view({-1, x.size(-1)});
+}
+
 struct Gated : torch::autograd::Function<Gated> {
   static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up, Activation activation) {
-    const int64_t width = gate.size(1);
+    const Tensor g = whole_rows(gate), u = whole_rows(up);
+    const int64_t width = g.size(1);
     Tensor y = at::empty(gate.sizes(), gate.options());
-    for_rows(gate.size(0), width, [&](int64_t begin, int64_t count) {
+    for_rows(g.size(0), width, [&](int64_t begin, int64_t count) {
       for (int64_t row = begin; row < begin + count; ++row)
-        cpu::gated_forward(activation, in(gate) + row * gate.stride(0), in(up) + row * up.stride(0), width,
+        cpu::gated_forward(activation, in(g) + row * g.stride(0), in(u) + row * u.stride(0), width,
                            out(y) + row * width);
     });
     context->save_for_backward({gate, up});
@@ -87,8 +93,8 @@ Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float dire
   const Tensor rows = whole_heads ? x : x.contiguous();
   Tensor y = at::empty(rows.sizes(), rows.options());
   for_rows(rows.size(0), heads * width, [&](int64_t begin, int64_t count) {
-    cpu::rotate_heads(in(rows) + begin * rows.stride(0), rows.stride(0), in(cos) + begin * width / 2, in(sin) + begin * width / 2, count,
-                      heads, width, direction, out(y) + begin * heads * width);
+    cpu::rotate_heads(in(rows) + begin * rows.stride(0), rows.stride(0), in(cos) + begin * width / 2,
+                      in(sin) + begin * width / 2, count, heads, width, direction, out(y) + begin * heads * width);
   });
   return y;
 }

@@ -14,7 +14,8 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 /// activation(gate) * up.
 Tensor gated(Activation activation, const Tensor& gate, const Tensor& up);
 
-/// cos and sin of every position's angles, [N, D / 2] each, times the factor; positions [N] int64 and frequencies [D / 2].
+/// cos and sin of every position's angles, [N, D / 2] each, times the factor; positions [N] int64 and frequencies [D /
+/// 2].
 struct Angles {
   Tensor cos, sin;
 };

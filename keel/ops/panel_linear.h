@@ -4,8 +4,8 @@
 
 namespace keel {
 
-/// The weight [out, in] of a linear layer, laid out for products with few rows at a time; a copy, so it knows nothing of
-/// later updates. For float32 on a CPU. A row's product has the same bits whatever other rows there are.
+/// The weight [out, in] of a linear layer, laid out for products with few rows at a time; a copy, so it knows nothing
+/// of later updates. For float32 on a CPU. A row's product has the same bits whatever other rows there are.
 class PanelWeight {
  public:
   PanelWeight() = default;

@@ -121,7 +121,8 @@ void Decoding::add_newest_token(Sequence& sequence, Tokens& tokens) {
                          .own_keys = count});
 }
 
-/// The states [running, H] that the next token of every sequence is drawn from: its newest token's, or its prompt's last.
+/// The states [running, H] that the next token of every sequence is drawn from: its newest token's, or its prompt's
+/// last.
 Tensor Decoding::states_of_next_tokens(const std::vector<int64_t>& new_groups) {
   Tokens tokens;
   for (Sequence& sequence : running_)
@@ -136,9 +137,10 @@ Tensor Decoding::states_of_next_tokens(const std::vector<int64_t>& new_groups) {
   if (!tokens.rows.empty()) {
     const auto on_device = [&](const std::vector<int64_t>& x) { return at::tensor(x, at::kLong).to(model_.device()); };
     const BlockRows rows(std::move(tokens.rows), std::move(tokens.tables), model_.device());
-    states = model_.forward(on_device(tokens.tokens), on_device(tokens.positions),
-                            [&](int64_t layer, const AttentionRule& rule, const Tensor& query, const Tensor& key,
-                                const Tensor& value) { return rows.attend(store_.layer(layer), rule, query, key, value); });
+    states =
+        model_.forward(on_device(tokens.tokens), on_device(tokens.positions),
+                       [&](int64_t layer, const AttentionRule& rule, const Tensor& query, const Tensor& key,
+                           const Tensor& value) { return rows.attend(store_.layer(layer), rule, query, key, value); });
   }
   for (size_t i = 0; i < new_groups.size(); ++i)
     groups_[new_groups[i]].last_state = states.narrow(0, last_rows[i], 1).clone();

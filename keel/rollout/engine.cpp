@@ -33,9 +33,15 @@ void RolloutOptions::describe(OptionTable& table) {
             "Deviation of normal noise on every logit that the sampler draws from; it is part of the recorded mu, and "
             "the trainer knows nothing of it.",
             at_least(0).at_most(100));
-  table.add("bitwise", bitwise,
-            "Sampler and trainer add up in one order, so that their log-probabilities are equal to the last bit at equal "
-            "weights; on a CPU, with exact weights.");
+  table.add(
+      "bitwise", bitwise,
+      "Sampler and trainer add up in one order, so that their log-probabilities are equal to the last bit at equal "
+      "weights; on a CPU, with exact weights.");
+  table.add(
+      "mismatch_limit", mismatch_limit,
+      "Largest |pi - mu| between trainer and sampler, at equal and exact weights, with which a run may start: of any "
+      "token in float32, on average in bf16 and fp16. 0 means 0.0001 and 0.01.",
+      at_least(0).at_most(1));
   table.add("max_sequences", max_sequences,
             "Sequences decoded together: the next one starts when one has ended. Bounds the memory of keys and values.",
             at_least(1));

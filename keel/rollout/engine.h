@@ -22,14 +22,15 @@ struct RolloutOptions {
   std::string weights = "exact";
   double logit_noise = 0;
   bool bitwise = false;
+  double mismatch_limit = 0;
   int64_t max_sequences = 1024;
 
   void describe(OptionTable& table);
 };
 
-/// Samples completions. Sequences start in the order of the prompts as soon as others end; a prompt is computed once for
-/// all its samples, which share its keys and values. Rollout i of prompt p has the id p.id * samples_per_prompt + i, and
-/// its noise depends on the seed, that id and the position alone.
+/// Samples completions. Sequences start in the order of the prompts as soon as others end; a prompt is computed once
+/// for all its samples, which share its keys and values. Rollout i of prompt p has the id p.id * samples_per_prompt +
+/// i, and its noise depends on the seed, that id and the position alone.
 class RolloutEngine {
  public:
   RolloutEngine(const CausalLm& weights, const Tokenizer& tokenizer)

@@ -15,7 +15,7 @@ namespace keel {
 struct SamplingRequest {
   int64_t samples_per_prompt = 1;
   double temperature = 1.0;
-  double logit_noise = 0;      // deviation of the noise on every logit that is sampled from, and recorded as sampled from
+  double logit_noise = 0;  // deviation of the noise on every logit that is sampled from, and recorded as sampled from
   Truncation truncation = {};  // of the support: for evaluations, never for training
   int64_t max_new_tokens = 1;
   bool stop_at_eos = true;

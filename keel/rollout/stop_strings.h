@@ -9,15 +9,15 @@
 
 namespace keel {
 
-/// Strings that end a completion. The token that completes one of them is the completion's last; its text is what stands
-/// before the string.
+/// Strings that end a completion. The token that completes one of them is the completion's last; its text is what
+/// stands before the string.
 class StopStrings {
  public:
   /// None may be empty.
   explicit StopStrings(std::vector<std::string> strings);
 
-  /// The text before the first string in what the tokens stand for; nothing where there is none. Asked after every token,
-  /// since only the ends of long completions are looked at.
+  /// The text before the first string in what the tokens stand for; nothing where there is none. Asked after every
+  /// token, since only the ends of long completions are looked at.
   std::optional<std::string> text_before(const Tokenizer& tokenizer, std::span<const int32_t> tokens) const;
 
  private:

@@ -41,7 +41,7 @@ bool may_change(const std::string& section, const std::string& path) {
                                                "rollout.max_sequences",
                                                "train.tokens_per_batch",
                                                "train.max_skipped_updates",
-                                               "train.agreement_limit"};
+                                               "rollout.mismatch_limit"};
   return section == "checkpoint" || section == "record" || kPaths.count(path) > 0;
 }
 

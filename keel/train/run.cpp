@@ -173,8 +173,8 @@ void Run::skipped_update(bool overflowed) {
 void Run::self_test() {
   const Agreement agreement = trainer_->agreement();
   const at::ScalarType computed_in = policy_.model.compute_type();
-  require_agreement(agreement, config_.train.agreement_limit, computed_in);
-  console_.line(agreement_sentence(agreement, objective().requirements(), computed_in));
+  require_agreement(agreement, config_.rollout.mismatch_limit, computed_in);
+  console_.line(agreement_sentence(agreement, objective().requirements()));
   if (const auto doubt = agreement_warning(agreement, computed_in)) log_.warning(*doubt);
 }
 

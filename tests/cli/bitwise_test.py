@@ -9,7 +9,7 @@ SHORT = {"sft": {"steps": 4, "noisy_steps": 0}, "eval": {"prompts": 0}, "record"
 
 class Bitwise(support.Test):
     def mismatches(self, run, *flags, steps, bitwise=True, **sections):
-        rollout = {"bitwise": bitwise} | sections.pop("rollout", {})
+        rollout = {"bitwise": bitwise, "weights": "exact"}
         result = train(run, *flags, **(SHORT | sections), train={"steps": steps}, rollout=rollout)
         self.assert_exit(result, 0)
         return [row["mismatch/abs_prob_max"] for row in support.metrics(run) if row["phase"] == "rl"]
@@ -32,7 +32,7 @@ class Bitwise(support.Test):
 
     def test_what_contradicts_it_is_refused(self):
         for rollout, wanted in (({"weights": "fp8"}, "rollout.weights=exact"), ({"logit_noise": 0.5}, "logit_noise")):
-            result = train(self.folder / "run", rollout={"bitwise": True} | rollout)
+            result = train(self.folder / "run", rollout={"bitwise": True, "weights": "exact"} | rollout)
             self.assert_exit(result, 2)
             self.assertIn(wanted, result.stderr)
 

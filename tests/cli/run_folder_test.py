@@ -165,7 +165,7 @@ class Resume(support.Test):
     def test_may_change_how_long_it_goes_on_and_what_is_saved(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 1}), 0)
-        result = train(run, "--resume", train={"steps": 2, "tokens_per_batch": 512, "agreement_limit": 0.5},
+        result = train(run, "--resume", train={"steps": 2, "tokens_per_batch": 512}, rollout={"mismatch_limit": 0.5},
                        checkpoint={"keep": 1, "every": 0}, record={"samples_per_step": 1}, run={"threads": 2})
         self.assert_exit(result, 0)
         self.assertIn("train.tokens_per_batch: 16384 then, 512 now", result.stdout)

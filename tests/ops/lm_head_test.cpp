@@ -127,8 +127,8 @@ TEST(LmHeadStatistics, EqualLogSoftmaxInDoubleForAnyChunk) {
     const Tensor logp = logps.gather(1, problem.targets.unsqueeze(1)).squeeze(1);
     const Tensor entropy = -(logps.exp() * logps).sum(1);
     for (const int64_t chunk_rows : {1, 4, 2048}) {
-      const TokenStats stats =
-          LmHead(problem.weight, {.temperature = temperature, .chunk_rows = chunk_rows}).statistics(problem.hidden, problem.targets);
+      const TokenStats stats = LmHead(problem.weight, {.temperature = temperature, .chunk_rows = chunk_rows})
+                                   .statistics(problem.hidden, problem.targets);
       EXPECT_LT(largest_difference(stats.logp, logp), 2e-6);
       EXPECT_LT(largest_difference(stats.entropy, entropy), 2e-6);
       EXPECT_EQ(stats.logp.scalar_type(), at::kFloat);

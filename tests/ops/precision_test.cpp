@@ -49,7 +49,7 @@ TEST(LmHeadInLowPrecision, RoundsWeightsAndStatesAndNothingElse) {
     weight.compute_in(type);
     const Tensor hidden = random_normal({rows, 16}, 2).to(type), targets = at::arange(rows, at::kLong) * 3;
     const Tensor c = random_normal({rows}, 3);
-    const LmHead head(weight, /*temperature=*/0.7, /*softcap=*/0, /*chunk_rows=*/5);
+    const LmHead head(weight, {.temperature = 0.7, .chunk_rows = 5});
 
     const Tensor w = weight.compute.to(at::kDouble).requires_grad_(), h = hidden.to(at::kDouble).requires_grad_();
     const Tensor logp = at::log_softmax(at::linear(h, w) / 0.7, -1).gather(1, targets.unsqueeze(1)).squeeze(1);

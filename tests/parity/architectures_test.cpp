@@ -102,7 +102,7 @@ TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
     }
     const Agreement agreement = sampler_trainer_agreement(
         model, model, tokenizer, prompts, {.samples_per_prompt = 2, .max_new_tokens = 24, .stop_at_eos = false}, 4096);
-    EXPECT_LT(agreement.max_difference, 2e-4);
+    EXPECT_LT(agreement.max_difference, 5e-5);
     EXPECT_EQ(agreement.tokens, 3 * 2 * 24);
     require_agreement(
         sampler_trainer_agreement(narrow, narrow, tokenizer, prompts,

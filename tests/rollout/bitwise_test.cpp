@@ -17,7 +17,8 @@ constexpr double kTemperature = 0.8;
 
 /// What families differ by, all small; widths and sizes that no vector divides among them.
 std::vector<std::pair<const char*, ModelConfig>> families() {
-  ModelConfig llama = tiny_config(6, 2, false), qwen2 = tiny_config(3, 1, true, 20), qwen3 = tiny_config(4, 4, false, 64);
+  ModelConfig llama = tiny_config(6, 2, false), qwen2 = tiny_config(3, 1, true, 20),
+              qwen3 = tiny_config(4, 4, false, 64);
   qwen2.attention_bias = true;
   qwen3.query_key_norm = true;
   qwen3.hidden_size = 70;
@@ -44,8 +45,13 @@ CausalLm bitwise(CausalLm model) {
 std::vector<Rollout> rollouts_of(const CausalLm& model, const std::vector<Prompt>& prompts) {
   const Tokenizer tokenizer = tiny_tokenizer();
   return RolloutEngine(model, tokenizer)
-      .generate(prompts, {.samples_per_prompt = 3, .temperature = kTemperature, .max_new_tokens = 37,
-                          .seed = 3, .max_sequences = 5, .top_k = 4, .hidden_states = true});
+      .generate(prompts, {.samples_per_prompt = 3,
+                          .temperature = kTemperature,
+                          .max_new_tokens = 37,
+                          .seed = 3,
+                          .max_sequences = 5,
+                          .top_k = 4,
+                          .hidden_states = true});
 }
 
 /// Tokens whose log-probability, or log(1 - p) or entropy, the trainer and the sampler have other bits of; all tokens.
@@ -127,8 +133,8 @@ TEST(Bitwise, TotalVariationAtEqualWeightsIsZero) {
   for (const PackedBatch& batch : pack(training_sequences(prompts, rollouts), 150, at::kCPU)) {
     std::vector<Tensor> states;
     for (const int64_t sequence : batch.sequences) states.push_back(rollouts[sequence].hidden_states);
-    const TokenStats stats = token_statistics(model, batch, kTemperature,
-                                              {.hidden = at::cat(states), .weight = model.head().detach()});
+    const TokenStats stats =
+        token_statistics(model, batch, kTemperature, {.hidden = at::cat(states), .weight = model.head().detach()});
     EXPECT_EQ(stats.full_tv.max().item<double>(), 0);
     EXPECT_EQ(stats.full_kl.abs().max().item<double>(), 0);
   }

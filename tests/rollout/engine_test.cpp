@@ -45,6 +45,8 @@ void expect_same(const std::map<uint64_t, Rollout>& got, const std::map<uint64_t
     EXPECT_EQ(got.at(id).behavior_entropy, rollout.behavior_entropy) << id;
     EXPECT_EQ(got.at(id).topk_ids, rollout.topk_ids) << id;
     EXPECT_EQ(got.at(id).topk_behavior_logp, rollout.topk_behavior_logp) << id;
+    ASSERT_EQ(got.at(id).hidden_states.defined(), rollout.hidden_states.defined()) << id;
+    if (!rollout.hidden_states.defined()) continue;
     EXPECT_TRUE(got.at(id).hidden_states.equal(rollout.hidden_states)) << id;
   }
 }
@@ -202,7 +204,7 @@ TEST_F(RolloutEngineTest, EndsACompletionWithItsStopTokenOrAtTheLimit) {
 
 TEST_F(RolloutEngineTest, EndsACompletionWithItsStopString) {
   const std::vector<Rollout> free = engine_.generate(prompts_, request_);
-  request_.stop_strings = {"c d", "g"};
+  request_.stop_strings = {"c d", "g h"};
   const std::vector<Rollout> rollouts = engine_.generate(prompts_, request_);
   int ended = 0;
   for (size_t i = 0; i < rollouts.size(); ++i) {
@@ -210,7 +212,7 @@ TEST_F(RolloutEngineTest, EndsACompletionWithItsStopString) {
     size_t count = 0, first = std::string::npos;
     while (first == std::string::npos && count < free[i].tokens.size()) {
       const std::string text = tokenizer_.decode(std::span(free[i].tokens).first(++count));
-      first = std::min(text.find("c d"), text.find("g"));
+      first = std::min(text.find("c d"), text.find("g h"));
     }
     const std::string text = tokenizer_.decode(free[i].tokens);
     EXPECT_EQ(rollouts[i].tokens, std::vector<int32_t>(free[i].tokens.begin(), free[i].tokens.begin() + count));
@@ -219,7 +221,7 @@ TEST_F(RolloutEngineTest, EndsACompletionWithItsStopString) {
     EXPECT_EQ(rollouts[i].finish, first == std::string::npos ? free[i].finish : Finish::kStopString);
     ended += rollouts[i].finish == Finish::kStopString;
   }
-  EXPECT_GT(ended, 3);
+  EXPECT_GT(ended, 2);
   EXPECT_LT(ended, 28);
 }
 

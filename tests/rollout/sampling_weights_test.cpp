@@ -159,9 +159,13 @@ TEST_F(SamplingWeights, RoundWhatGoesIntoEveryLinearLayerOfABlockAndEveryKeyAndV
   }
   EXPECT_EQ(inputs, want);
   EXPECT_EQ(keys_and_values, stored);
-  // It stays so when the weights are laid out for sampling.
+  // It stays so when the weights are laid out for sampling, where layers with one input round it once.
+  inputs.clear();
   noted.for_sampling().forward(tokens, positions, values);
-  EXPECT_EQ(inputs.size(), 2 * want.size());
+  want.clear();
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    for (const int64_t width : {hidden, heads, hidden, wide}) want.push_back({3, width});
+  EXPECT_EQ(inputs, want);
 }
 
 TEST_F(SamplingWeights, ExactAreTheModelsOwnAndUnknownWordsAreRefused) {

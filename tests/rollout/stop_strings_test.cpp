@@ -18,7 +18,7 @@ Tokenizer byte_fallback() {
       {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
       {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
     "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true,
-      "vocab": {"<unk>": 0, "<0x0A>": 1, "<0xC3>": 2, "<0xA9>": 3, "a": 4, "\u2581a": 5}, "merges": ["\u2581 a"]}})"}},
+      "vocab": {"<unk>": 0, "<0x0A>": 1, "<0xC3>": 2, "<0xA9>": 3, "a": 4, "\u2581a": 5, "\u2581": 6}, "merges": ["\u2581 a"]}})"}},
                                "byte fallback");
 }
 

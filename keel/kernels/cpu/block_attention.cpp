@@ -25,7 +25,8 @@ KEEL_INLINE void score_block(const float* query, const float* keys, int64_t widt
   for (int v = 0; v < kVectors; ++v) *reinterpret_cast<InMemory*>(scores + v * Width) = sum[v] * scale;
 }
 
-/// The scores of the keys [first, count) of a run of blocks, to their places in `scores`, which has room for whole blocks.
+/// The scores of the keys [first, count) of a run of blocks, to their places in `scores`, which has room for whole
+/// blocks.
 template <int Width>
 KEEL_INLINE void score_run(const BlockLayer& layer, int64_t head, const float* query, const int32_t* blocks,
                            int64_t first, int64_t count, float scale, float* scores) {
@@ -40,12 +41,10 @@ KEEL_INLINE void add_values(const BlockLayer& layer, int64_t head, const int32_t
                             const float* weights, int64_t dimension, typename Lanes<Width>::Vector* sum) {
   using InMemory = typename Lanes<Width>::InMemory;
   for (int64_t key = first; key < count; ++key) {
-    const float* const value = values_of(layer) + dimension +
-                               ((blocks[key / kBlockTokens] * layer.kv_heads + head) * kBlockTokens +
-                                key % kBlockTokens) *
-                                   layer.width;
-    for (int v = 0; v < Vectors; ++v)
-      sum[v] += weights[key] * *reinterpret_cast<const InMemory*>(value + v * Width);
+    const float* const value =
+        values_of(layer) + dimension +
+        ((blocks[key / kBlockTokens] * layer.kv_heads + head) * kBlockTokens + key % kBlockTokens) * layer.width;
+    for (int v = 0; v < Vectors; ++v) sum[v] += weights[key] * *reinterpret_cast<const InMemory*>(value + v * Width);
   }
 }
 
@@ -64,8 +63,7 @@ KEEL_INLINE void weigh_values(const BlockLayer& layer, int64_t head, const Seen&
                              dimension, sum);
   add_values<Width, Vectors>(layer, head, seen.own, std::max<int64_t>(first - seen.prompt_keys, 0), seen.own_keys,
                              weights + seen.prompt_keys, dimension, sum);
-  for (int v = 0; v < Vectors; ++v)
-    *reinterpret_cast<InMemory*>(out + dimension + v * Width) = sum[v] * inverse_sum;
+  for (int v = 0; v < Vectors; ++v) *reinterpret_cast<InMemory*>(out + dimension + v * Width) = sum[v] * inverse_sum;
 }
 
 /// exp(x - largest) in place; returns their sum, in an order that depends on the count alone.
@@ -115,8 +113,9 @@ KEEL_INLINE void attend(const BlockLayer& layer, const BlockRule& rule, const in
   }
 }
 
-#define KEEL_ATTEND const BlockLayer &layer, const BlockRule &rule, const int32_t *tables, const BlockRow *rows, \
-                    int64_t count, const float *query, int64_t heads, float *scores, float *out
+#define KEEL_ATTEND                                                                                           \
+  const BlockLayer &layer, const BlockRule &rule, const int32_t *tables, const BlockRow *rows, int64_t count, \
+      const float *query, int64_t heads, float *scores, float *out
 KEEL_FOR_EACH_WIDTH(attend, KEEL_ATTEND, (layer, rule, tables, rows, count, query, heads, scores, out))
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include "keel/kernels/block_rows.h"
 
-// A row's result depends on its own keys and values alone, in one order of additions: the same bits whatever is computed
-// beside it and however its keys are spread over blocks. Layers are float32.
+// A row's result depends on its own keys and values alone, in one order of additions: the same bits whatever is
+// computed beside it and however its keys are spread over blocks. Layers are float32.
 
 namespace keel::cpu {
 

@@ -8,7 +8,8 @@
 namespace keel::cpu {
 namespace {
 
-constexpr int kLanes = 16;  // a fixed number: a row's sum has one order, whatever the machine and wherever the row stands
+constexpr int kLanes =
+    16;  // a fixed number: a row's sum has one order, whatever the machine and wherever the row stands
 
 /// The sum of term(i) for i below the width.
 template <class Term>
@@ -28,7 +29,8 @@ template <class Term>
   constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
   const double quarters = (angle * 0.63661977236758134 + kRound) - kRound;
   const double r = (angle - quarters * 1.5707963267341256) - quarters * 6.0771005065061922e-11, rr = r * r;
-  const double s = r + r * rr * (-1.0 / 6 + rr * (1.0 / 120 + rr * (-1.0 / 5040 + rr * (1.0 / 362880 - rr / 39916800))));
+  const double s =
+      r + r * rr * (-1.0 / 6 + rr * (1.0 / 120 + rr * (-1.0 / 5040 + rr * (1.0 / 362880 - rr / 39916800))));
   const double c = 1 + rr * (-0.5 + rr * (1.0 / 24 + rr * (-1.0 / 720 + rr * (1.0 / 40320 - rr / 3628800))));
   const auto quadrant = static_cast<int64_t>(quarters);
   const double one = quadrant & 1 ? c : s, other = quadrant & 1 ? s : c;
@@ -38,8 +40,8 @@ template <class Term>
 
 }  // namespace
 
-KEEL_CPU_KERNEL void angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half, float factor,
-                            float* cos, float* sin) {
+KEEL_CPU_KERNEL void angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half,
+                            float factor, float* cos, float* sin) {
   for (int64_t row = 0; row < rows; ++row, cos += half, sin += half) {
     const float position = static_cast<float>(positions[row]);
     for (int64_t i = 0; i < half; ++i) {

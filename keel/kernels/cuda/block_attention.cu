@@ -28,9 +28,9 @@ struct Shape {
   int kv_heads, heads, width;
 };
 
-/// One block of threads for a row, a head of keys and up to G query heads that share it. A warp takes 32 keys at a time,
-/// a lane one of them for the scores and then `D` dimensions for the values, with a softmax that goes along: what was
-/// summed before shrinks when a larger score turns up. The warps' results are put together at the end.
+/// One block of threads for a row, a head of keys and up to G query heads that share it. A warp takes 32 keys at a
+/// time, a lane one of them for the scores and then `D` dimensions for the values, with a softmax that goes along: what
+/// was summed before shrinks when a larger score turns up. The warps' results are put together at the end.
 template <class T, int G, int D>
 __global__ void __launch_bounds__(kWarps* kLanes)
     attend_kernel(const T* keys, const T* values, Shape shape, BlockRule rule, const int32_t* tables,
@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kWarps* kLanes)
   const int heads_per_key = shape.heads / shape.kv_heads, parts = (heads_per_key + G - 1) / G;
   const int kv_head = blockIdx.y / parts, first_head = kv_head * heads_per_key + blockIdx.y % parts * G;
   const int some = min(G, heads_per_key - static_cast<int>(blockIdx.y) % parts * G);
-  float* const question = shared;                                          // [width][G]
-  float* const weight = question + width * G + warp * kLanes * G;          // [32][G], of this warp
+  float* const question = shared;                                  // [width][G]
+  float* const weight = question + width * G + warp * kLanes * G;  // [32][G], of this warp
   long long* const place =
       reinterpret_cast<long long*>(question + width * G + kWarps * kLanes * G) + warp * kLanes;  // of values, likewise
   const BlockRow row = rows[blockIdx.x];

@@ -71,7 +71,7 @@ int swiglu(const void* gate, const void* up, FloatType type, int64_t count, void
   const auto blocks = static_cast<unsigned int>((count + kFlatThreads - 1) / kFlatThreads);
   for_type(type, [&]<class T>(T*) {
     swiglu_kernel<<<blocks, kFlatThreads, 0, static_cast<cudaStream_t>(stream)>>>(in<T>(gate), in<T>(up), count,
-                                                                                 static_cast<T*>(y));
+                                                                                  static_cast<T*>(y));
   });
   return static_cast<int>(cudaGetLastError());
 }

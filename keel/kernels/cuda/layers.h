@@ -5,7 +5,8 @@
 #include "keel/kernels/float_type.h"
 
 // Rows of a layer, one kernel each; what they read and write is of `type`, sums are in float32, and what a chain of
-// operators would round on the way is rounded here too. All pointers are the device's; what is returned is a CUDA error code, 0 for none.
+// operators would round on the way is rounded here too. All pointers are the device's; what is returned is a CUDA error
+// code, 0 for none.
 
 namespace keel::cuda {
 
@@ -16,8 +17,8 @@ int rms_norm_rows(const void* x, const void* weight, FloatType type, int64_t row
 /// y = gate sigmoid(gate) up, `count` numbers.
 int swiglu(const void* gate, const void* up, FloatType type, int64_t count, void* y, void* stream);
 
-/// Heads [rows, heads, width] turned by the angles [rows, width / 2] of their rows, float32: the first half of a head is
-/// turned with the second.
+/// Heads [rows, heads, width] turned by the angles [rows, width / 2] of their rows, float32: the first half of a head
+/// is turned with the second.
 int rotate_heads(const void* x, const float* cos, const float* sin, FloatType type, int64_t rows, int64_t heads,
                  int64_t width, void* y, void* stream);
 

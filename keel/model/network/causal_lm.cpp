@@ -73,7 +73,7 @@ int64_t padding_row(const ModelConfig& config) {
 }
 
 /// A number as a tensor of this type holds it.
-double rounded(double number, at::ScalarType type) { return at::scalar_tensor(number, type).item<double>(); }
+double number_in(double number, at::ScalarType type) { return at::scalar_tensor(number, type).item<double>(); }
 
 /// Tensors that files carry and no network needs: positions' frequencies of old checkpoints, a tied head stored twice.
 bool may_be_surplus(const std::string& name, const ModelConfig& config) {
@@ -225,7 +225,7 @@ Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const At
     sliding_angles = angles_at(positions, sliding_frequencies_, config_.sliding_rope->attention_factor);
   // [N, H]; rows of the master are rounded to those of the compute tensor, and their gradients added in float32.
   Tensor x = at::embedding(embedding_.master, tokens, padding_row(config_)).to(compute_type());
-  if (config_.scaled_embedding) x = x * rounded(std::sqrt(static_cast<double>(config_.hidden_size)), compute_type());
+  if (config_.scaled_embedding) x = x * number_in(std::sqrt(static_cast<double>(config_.hidden_size)), compute_type());
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
     const auto residual = [&](const Tensor& out, const Parameter& after) {
@@ -376,7 +376,8 @@ CausalLm CausalLm::merged() const {
 
 void CausalLm::make_bitwise() {
   if (!device().is_cpu() || compute_type() != at::kFloat)
-    fail(ExitCode::kBadConfiguration, "rollout.bitwise is true, but only on a CPU in float32 sampler and trainer have a ",
+    fail(ExitCode::kBadConfiguration,
+         "rollout.bitwise is true, but only on a CPU in float32 sampler and trainer have a ",
          "common order of additions: set run.device=cpu and run.precision=float32, or rollout.bitwise=false");
   bitwise_ = true;
   visit_linears([](const std::string&, Linear& layer) { layer.bitwise = true; });

@@ -115,8 +115,8 @@ class CausalLm {
   void make_bitwise();
   bool bitwise() const { return bitwise_; }
 
-  /// The same network as it is now, for sampling alone: adapters merged (applied as in training where it is bitwise) and,
-  /// on a CPU in float32, the linear weights laid out for few rows at a time.
+  /// The same network as it is now, for sampling alone: adapters merged (applied as in training where it is bitwise)
+  /// and, on a CPU in float32, the linear weights laid out for few rows at a time.
   CausalLm for_sampling() const;
 
   /// The same network with its adapter off; the weights are shared.

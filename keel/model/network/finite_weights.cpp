@@ -17,10 +17,11 @@ void require_finite(const CausalLm& model) {
 
 void fail_not_finite(const CausalLm& model, const std::string& place) {
   require_finite(model);
-  fail(ExitCode::kHealthGuard, place,
-       ": the model's log-probabilities are not finite, though all its weights are: numbers overflow on the way; check ",
-       "its config.json against its weights, the temperature if it is tiny, and rollout.weights if it is fp16",
-       model.compute_type() == at::kHalf ? "; fp16 ends at 65504, so that bf16 may be the better precision" : "");
+  fail(
+      ExitCode::kHealthGuard, place,
+      ": the model's log-probabilities are not finite, though all its weights are: numbers overflow on the way; check ",
+      "its config.json against its weights, the temperature if it is tiny, and rollout.weights if it is fp16",
+      model.compute_type() == at::kHalf ? "; fp16 ends at 65504, so that bf16 may be the better precision" : "");
 }
 
 }  // namespace keel

@@ -8,7 +8,8 @@ namespace keel {
 /// reads every weight, so it is asked only once a result has turned out not to be finite.
 void require_finite(const CausalLm& model);
 
-/// The error of a model whose log-probabilities are not finite at some place: the weight to blame, where it is a weight.
+/// The error of a model whose log-probabilities are not finite at some place: the weight to blame, where it is a
+/// weight.
 [[noreturn]] void fail_not_finite(const CausalLm& model, const std::string& place);
 
 }  // namespace keel

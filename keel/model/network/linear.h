@@ -22,7 +22,7 @@ struct Linear {
   Parameter weight, bias;    // [out, in], [out] or undefined
   Parameter lora_a, lora_b;  // [rank, in], [out, rank]; undefined: no adapter
   double lora_scale = 0;
-  bool bitwise = false;  // products add up in the order of panels, in training as in sampling
+  bool bitwise = false;         // products add up in the order of panels, in training as in sampling
   Round round_input = nullptr;  // before the product, where there is one
   PanelWeight panels = {}, panels_a = {}, panels_b = {};  // the weights again where they only sample, on a CPU
 

@@ -25,8 +25,8 @@ BlockStore::BlockStore(const ModelConfig& config, int64_t blocks, at::ScalarType
 }
 
 int64_t BlockStore::bytes(const ModelConfig& config, int64_t blocks, at::ScalarType type, at::Device device) {
-  return 2 * static_cast<int64_t>(options_of(type, device).dtype().itemsize()) * config.num_hidden_layers * config.num_key_value_heads *
-         config.head_dim * kBlockTokens * blocks;
+  return 2 * static_cast<int64_t>(options_of(type, device).dtype().itemsize()) * config.num_hidden_layers *
+         config.num_key_value_heads * config.head_dim * kBlockTokens * blocks;
 }
 
 int32_t BlockStore::take() {
@@ -36,6 +36,8 @@ int32_t BlockStore::take() {
   return block;
 }
 
-void BlockStore::give_back(const std::vector<int32_t>& blocks) { free_.insert(free_.end(), blocks.begin(), blocks.end()); }
+void BlockStore::give_back(const std::vector<int32_t>& blocks) {
+  free_.insert(free_.end(), blocks.begin(), blocks.end());
+}
 
 }  // namespace keel

@@ -51,10 +51,6 @@ void TrainOptions::describe(OptionTable& table) {
             "Packed tokens in one forward and backward; bounds memory and changes no gradient.", at_least(1));
   table.add("max_skipped_updates", max_skipped_updates,
             "Updates in a row that may be skipped for a non-finite gradient before the run stops.", at_least(0));
-  table.add("agreement_limit", agreement_limit,
-            "Largest |log p| difference between sampler and trainer, at equal and exact weights, with which a run may "
-            "start; and the largest total variation, where the method has exact ones.",
-            above(0));
 }
 
 void CheckpointOptions::describe(OptionTable& table) {

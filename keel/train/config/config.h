@@ -53,7 +53,6 @@ struct TrainOptions {
   int64_t epochs = 1;
   int64_t tokens_per_batch = 16384;
   int64_t max_skipped_updates = 3;
-  double agreement_limit = 1e-3;
   void describe(OptionTable& table);
 };
 

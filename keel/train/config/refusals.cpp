@@ -12,7 +12,8 @@ constexpr const char* kSetWeights =
     "set rollout.weights: fp8 rounds the weights of the linear layers, fp8_full what goes into them and the keys and "
     "values too; docs/mismatch.md has them all";
 constexpr const char* kNoTruncation =
-    "truncated sampling changes the support of mu, so ratios would be biased; remove it (eval.top_k, eval.top_p and eval.min_p are "
+    "truncated sampling changes the support of mu, so ratios would be biased; remove it (eval.top_k, eval.top_p and "
+    "eval.min_p are "
     "those of evaluations)";
 constexpr const char* kOneDevice = "a run has one device; set run.device";
 constexpr const char* kSetFolder = "a run is its folder; set run.dir";
@@ -104,9 +105,7 @@ const std::vector<Refused>& of_verl() {
       {"actor_rollout_ref.rollout.quantization", kSetWeights, {nullptr, "none", false}},
       {"actor_rollout_ref.rollout.top_p", kNoTruncation, {1}},
       {"actor_rollout_ref.rollout.top_k", kNoTruncation, {-1, 0}},
-      {"actor_rollout_ref.rollout.val_kwargs.top_k",
-       "set eval.top_k, where 0 stands for all tokens",
-       {-1, 0}},
+      {"actor_rollout_ref.rollout.val_kwargs.top_k", "set eval.top_k, where 0 stands for all tokens", {-1, 0}},
       {"actor_rollout_ref.actor.optim.lr_warmup_steps",
        "verl counts rollout batches there, Keel counts updates; set optimizer.warmup_updates",
        {-1, 0}},
@@ -147,6 +146,7 @@ const std::vector<Refused>& of_nobody() {
       {"lora.dropout", "adapters have no dropout here; set it to 0, or remove it", {0}},
       {"eval.n", "set eval.samples, the completions for each prompt"},
       {"rollout.quantization", kSetWeights, {nullptr, "none", false}},
+      {"train.agreement_limit", "set rollout.mismatch_limit, which bounds |pi - mu| instead of a difference of log p"},
       {"rollout.top_p", kNoTruncation, {1}},
       {"rollout.top_k", kNoTruncation, {-1, 0}},
       {"rollout.min_p", kNoTruncation, {0}}};

@@ -13,11 +13,14 @@ namespace keel {
 namespace {
 
 /// A NaN on either side must not hide: it counts as infinitely far.
-double largest(const Tensor& differences) {
-  return differences.abs().nan_to_num(1e30, 1e30, 1e30).max().item<double>();
+Tensor far_if_nan(const Tensor& differences) { return differences.to(at::kDouble).abs().nan_to_num(1e30, 1e30, 1e30); }
+
+/// |pi - mu|, from log-probabilities.
+Tensor distances(const Tensor& logp, const Tensor& behavior_logp) {
+  return far_if_nan(logp.to(at::kDouble).exp() - behavior_logp.to(at::kDouble).exp());
 }
 
-constexpr double kNarrowMean = 0.01, kNarrowDoubt = 0.3;  // of |pi - mu|, in bf16 and fp16
+constexpr double kMostInFloat32 = 1e-4, kMeanOfNarrow = 0.01, kDoubtful = 0.3;  // of |pi - mu|
 
 std::string figure(const char* text, double number) {
   char shown[32];
@@ -28,7 +31,7 @@ std::string figure(const char* text, double number) {
 void hold(const char* what, double difference, const Agreement& agreement, double limit) {
   if (difference <= limit) return;
   fail(ExitCode::kHealthGuard, "sampler and trainer disagree at equal weights: ", what, " ", difference, " over ",
-       agreement.tokens, " tokens, train.agreement_limit is ", limit,
+       agreement.tokens, " tokens, rollout.mismatch_limit is ", limit,
        ". Every ratio would be wrong by that much; report this, or raise the limit if you know the cause");
 }
 
@@ -46,52 +49,44 @@ Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& tra
   const Requirements records{.top_k = request.top_k, .hidden_states = request.hidden_states};
 
   Agreement agreement;
-  double prob_differences = 0;
+  double sum = 0;
   const auto note = [](double& so_far, double difference) { so_far = std::max(so_far, difference); };
   for (const PackedBatch& batch : pack(chosen.sequences, tokens_per_batch, trainer.device())) {
     const KnownTokens known = known_about(batch, chosen, records);
     const TokenStats stats = token_statistics(trainer, batch, request.temperature, known.behavior);
+    const Tensor apart = distances(stats.logp, known.policy.behavior_logp);
     agreement.tokens += batch.target_count();
-    note(agreement.max_difference, largest(stats.logp - known.policy.behavior_logp));
-    const Tensor apart = (stats.logp.exp() - known.policy.behavior_logp.exp()).abs();
-    note(agreement.max_prob_difference, largest(apart));
-    prob_differences += apart.nan_to_num(1e30, 1e30, 1e30).sum(at::kDouble).item<double>();
-    if (records.top_k > 0) note(agreement.topk_difference, largest(stats.topk_logp - known.policy.topk_behavior_logp));
-    if (records.hidden_states) note(agreement.total_variation, largest(stats.full_tv));
+    sum += apart.sum().item<double>();
+    note(agreement.max_difference, apart.max().item<double>());
+    if (records.top_k > 0)
+      note(agreement.topk_difference, distances(stats.topk_logp, known.policy.topk_behavior_logp).max().item<double>());
+    if (records.hidden_states) note(agreement.total_variation, far_if_nan(stats.full_tv).max().item<double>());
   }
-  if (agreement.tokens > 0) agreement.mean_prob_difference = prob_differences / static_cast<double>(agreement.tokens);
+  if (agreement.tokens > 0) agreement.mean_difference = sum / static_cast<double>(agreement.tokens);
   return agreement;
 }
 
-std::string agreement_sentence(const Agreement& agreement, const Requirements& needs, at::ScalarType computed_in) {
-  std::string text = "self-test: sampler and trainer agree on " + std::to_string(agreement.tokens) + " tokens, ";
-  if (is_narrow(computed_in))
-    text += "in " + precision_word(computed_in) + figure(" |pi - mu| is on average ", agreement.mean_prob_difference) +
-            figure(", at most ", agreement.max_prob_difference);
-  else
-    text += figure("largest |difference of log p| ", agreement.max_difference);
+std::string agreement_sentence(const Agreement& agreement, const Requirements& needs) {
+  std::string text = "self-test: sampler and trainer agree on " + std::to_string(agreement.tokens) +
+                     " tokens: " + figure("|pi - mu| is on average ", agreement.mean_difference) +
+                     figure(", at most ", agreement.max_difference);
   if (needs.top_k > 0) text += figure(", of the likeliest tokens ", agreement.topk_difference);
   if (needs.hidden_states) text += figure(", largest total variation ", agreement.total_variation);
   return text;
 }
 
 void require_agreement(const Agreement& agreement, double limit, at::ScalarType computed_in) {
-  if (!is_narrow(computed_in)) {
-    hold("a log-probability differs by", agreement.max_difference, agreement, limit);
-    hold("a log-probability of the sampler's likeliest tokens differs by", agreement.topk_difference, agreement, limit);
-    hold("the total variation of their next-token distributions is up to", agreement.total_variation, agreement, limit);
-    return;
-  }
-  if (agreement.mean_prob_difference <= kNarrowMean) return;
-  fail(ExitCode::kHealthGuard, "sampler and trainer disagree at equal weights: |pi - mu| is on average ",
-       agreement.mean_prob_difference, " over ", agreement.tokens, " tokens; rounding to ", precision_word(computed_in),
-       " explains ", kNarrowMean,
-       ". Every ratio would be wrong by that much; report this, or set run.precision=float32");
+  if (is_narrow(computed_in))
+    return hold("|pi - mu| is on average", agreement.mean_difference, agreement, limit > 0 ? limit : kMeanOfNarrow);
+  const double most = limit > 0 ? limit : kMostInFloat32;
+  hold("|pi - mu| is up to", agreement.max_difference, agreement, most);
+  hold("|pi - mu| of the sampler's likeliest tokens is up to", agreement.topk_difference, agreement, most);
+  hold("the total variation of their next-token distributions is up to", agreement.total_variation, agreement, most);
 }
 
 std::optional<std::string> agreement_warning(const Agreement& agreement, at::ScalarType computed_in) {
-  if (!is_narrow(computed_in) || agreement.max_prob_difference <= kNarrowDoubt) return std::nullopt;
-  return figure("sampler and trainer give a token probabilities that differ by ", agreement.max_prob_difference) +
+  if (!is_narrow(computed_in) || agreement.max_difference <= kDoubtful) return std::nullopt;
+  return figure("sampler and trainer give a token probabilities that differ by ", agreement.max_difference) +
          " at equal weights, by rounding to " + precision_word(computed_in) +
          " alone; run.precision=float32 has no such gap";
 }

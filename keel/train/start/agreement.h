@@ -13,9 +13,8 @@ namespace keel {
 /// How far sampler and trainer are apart at equal weights.
 struct Agreement {
   int64_t tokens = 0;
-  double max_difference = 0;                                 // of log-probabilities
-  double mean_prob_difference = 0, max_prob_difference = 0;  // |pi - mu|
-  double topk_difference = 0;  // of those of the sampler's likeliest tokens, where they were recorded
+  double mean_difference = 0, max_difference = 0;  // |pi - mu| of the sampled tokens
+  double topk_difference = 0;  // largest, of the sampler's likeliest tokens, where they were recorded
   double total_variation = 0;  // largest, exact, of the recorded hidden states' distributions, where there are any
 };
 
@@ -28,14 +27,13 @@ Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& tra
                                     int64_t tokens_per_batch);
 
 /// What was found, of what the method has recorded.
-std::string agreement_sentence(const Agreement& agreement, const Requirements& needs,
-                               at::ScalarType computed_in = at::kFloat);
+std::string agreement_sentence(const Agreement& agreement, const Requirements& needs);
 
-/// Stops the run (exit code 4) when a difference is above the limit. What bf16 and fp16 leave of a log-probability is
-/// no bug: there the mean of |pi - mu| is held to a limit of its own.
+/// Stops the run (exit code 4) where sampler and trainer are further apart than `limit`: in float32 for any token, in
+/// bf16 and fp16, whose rounding is coarse, on average. 0 is 0.0001 and 0.01.
 void require_agreement(const Agreement& agreement, double limit, at::ScalarType computed_in = at::kFloat);
 
-/// What to tell where the mean is sound and single probabilities are far apart.
+/// What to tell where the average is sound and a single probability is far off.
 std::optional<std::string> agreement_warning(const Agreement& agreement, at::ScalarType computed_in);
 
 }  // namespace keel

@@ -184,6 +184,7 @@ const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"top_entropy_quantile", "remove it"},
     {"vllm_importance_sampling_correction", "objective.method=tis"},
     {"top_p", "remove it"},
+    {"min_p", "remove it"},
     {"top_k", "remove it"},
     {"actor_rollout_ref.actor.optim.lr_warmup_steps", "optimizer.warmup_updates"},
     {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", "train.tokens_per_batch"},
@@ -239,6 +240,8 @@ const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"eval.n", "eval.samples"},
     {"rollout.quantization", "rollout.weights"},
     {"rollout.top_p", "remove it"},
+    {"rollout.min_p", "remove it"},
+    {"train.agreement_limit", "rollout.mismatch_limit"},
     {"rollout.top_k", "remove it"},
 };
 

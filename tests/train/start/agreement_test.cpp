@@ -63,29 +63,33 @@ TEST(SelfTest, HoldsTheMeanOfProbabilitiesWhereRoundingIsCoarse) {
     CausalLm model = tiny_model(tiny_config(6, 2, false));
     model.compute_in(type);
     const Agreement agreement = agreement_of(model, model, kEverything);
-    EXPECT_GT(agreement.max_difference, 1e-4);  // more than float32 has
-    EXPECT_GT(agreement.mean_prob_difference, 0);
-    EXPECT_LT(agreement.mean_prob_difference, 0.01);
-    EXPECT_LT(agreement.mean_prob_difference, agreement.max_prob_difference);
-    require_agreement(agreement, 1e-9, type);
+    EXPECT_GT(agreement.max_difference, 1e-5);  // more than float32 has
+    EXPECT_GT(agreement.mean_difference, 0);
+    EXPECT_LT(agreement.mean_difference, 0.01);
+    EXPECT_LT(agreement.mean_difference, agreement.max_difference);
+    require_agreement(agreement, 0, type);
   }
-  const Agreement far{.tokens = 7, .max_difference = 3, .mean_prob_difference = 0.02, .max_prob_difference = 0.4};
-  EXPECT_THAT(error_of(4, [&] { require_agreement(far, 10, at::kBFloat16); }),
-              testing::HasSubstr("|pi - mu| is on average 0.02 over 7 tokens; rounding to bf16 explains 0.01"));
+  const Agreement far{.tokens = 7, .mean_difference = 0.02, .max_difference = 0.4};
+  EXPECT_THAT(error_of(4, [&] { require_agreement(far, 0, at::kBFloat16); }),
+              testing::HasSubstr("|pi - mu| is on average 0.02 over 7 tokens, rollout.mismatch_limit is 0.01"));
   EXPECT_THAT(agreement_warning(far, at::kHalf).value(), testing::HasSubstr("differ by 4.0e-01"));
-  EXPECT_FALSE(agreement_warning({.tokens = 7, .max_prob_difference = 0.3}, at::kHalf));
+  EXPECT_FALSE(agreement_warning({.tokens = 7, .max_difference = 0.3}, at::kHalf));
   EXPECT_FALSE(agreement_warning(far, at::kFloat));
 }
 
 TEST(SelfTest, StopsTheRunAndSaysWhichMeasureIsBeyondTheLimit) {
-  const auto message = [](const Agreement& agreement) {
-    return error_of(4, [&] { require_agreement(agreement, 1e-3); });
+  const auto message = [](const Agreement& agreement, double limit) {
+    return error_of(4, [&] { require_agreement(agreement, limit); });
   };
   require_agreement({.tokens = 7, .max_difference = 1e-3, .topk_difference = 1e-3, .total_variation = 1e-3}, 1e-3);
-  EXPECT_THAT(message({.tokens = 7, .max_difference = 0.5}),
-              testing::HasSubstr("a log-probability differs by 0.5 over 7 tokens, train.agreement_limit is 0.001"));
-  EXPECT_THAT(message({.tokens = 7, .topk_difference = 0.25}), testing::HasSubstr("likeliest tokens differs by 0.25"));
-  EXPECT_THAT(message({.tokens = 7, .total_variation = 0.125}), testing::HasSubstr("total variation"));
+  require_agreement({.tokens = 7, .mean_difference = 1, .max_difference = 1e-4}, 0);
+  EXPECT_THAT(message({.tokens = 7, .max_difference = 1.1e-4}, 0),
+              testing::HasSubstr("rollout.mismatch_limit is 0.0001"));
+  EXPECT_THAT(message({.tokens = 7, .max_difference = 0.5}, 1e-3),
+              testing::HasSubstr("|pi - mu| is up to 0.5 over 7 tokens, rollout.mismatch_limit is 0.001"));
+  EXPECT_THAT(message({.tokens = 7, .topk_difference = 0.25}, 1e-3),
+              testing::HasSubstr("likeliest tokens is up to 0.25"));
+  EXPECT_THAT(message({.tokens = 7, .total_variation = 0.125}, 1e-3), testing::HasSubstr("total variation"));
 }
 
 /// What a run that only starts says.

@@ -1,6 +1,7 @@
 #include "keel/record/report/report.h"
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 
 #include "cli/commands.h"
@@ -18,6 +19,14 @@ struct ReportArguments {
   std::string output, curve;
 };
 
+/// Runs of one name in several folders are told apart by their folders.
+void name_apart(std::vector<RunData>& runs, const std::vector<std::string>& folders) {
+  std::map<std::string, int> count;
+  for (const RunData& run : runs) ++count[run.name];
+  for (size_t i = 0; i < runs.size(); ++i)
+    if (count[runs[i].name] > 1) runs[i].name = folders[i];
+}
+
 }  // namespace
 
 Action add_report(CLI::App& app) {
@@ -34,6 +43,7 @@ Action add_report(CLI::App& app) {
       for (const std::string& change : find_changed_rows(folder))
         Console().warning(change + "; the report shows the rows as they are now");
     }
+    name_apart(runs, arguments->runs);
     const std::filesystem::path output = arguments->output.empty()
                                              ? std::filesystem::path(arguments->runs[0]) / "report.html"
                                              : std::filesystem::path(arguments->output);

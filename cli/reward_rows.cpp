@@ -70,6 +70,9 @@ bool stopped_of(const Json& row, const std::string& place) {
   return true;
 }
 
+/// Whether a row is one of `keel eval --samples`, whose "answer" is what the completion says.
+bool is_sample_of_eval(const Json& row) { return row.contains("prompt_id") && row.contains("solved"); }
+
 bool has_prompt(const Json& row) {
   for (const Schema& schema : schema_table())
     for (const std::string& column : schema.prompts)
@@ -91,7 +94,12 @@ RewardRows::RewardRows(const std::string& path, DataOptions keys) : keys_(std::m
       columns_->complete(columns_of(row.value, row.place));
     names_.add(row.value);
   };
-  RowFile::open(path).for_each(on_row, [](const BadRow&) {});  // bad rows are told where they stand
+  const RowFile file = RowFile::open(path);
+  if (!file.is_json_lines())
+    fail(ExitCode::kBadInput, path, ": is not a file of JSON lines, as it is read here, one object on each; training ",
+         "reads it. For CSV, python3 -c 'import csv, json, sys; [print(json.dumps(r)) for r in csv.DictReader(",
+         "sys.stdin)]' < FILE writes such lines, for a list, jq -c '.[]' FILE");
+  file.for_each(on_row, [](const BadRow&) {});  // bad rows are told where they stand
   const auto is_one_of = [](const std::string& name, std::initializer_list<std::string> names) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
@@ -108,7 +116,8 @@ Columns RewardRows::columns_of(const Json& row, const std::string& place) const 
   if (keys_.prompt_key.empty() && !has_prompt(row)) known.value["prompt"] = kNoPrompt;
   try {
     Columns columns = recognise(known, keys_);
-    if (keys_.answer_key.empty() && row.contains(kGold)) columns.answer = kGold, columns.answer_after_hashes = false;
+    const bool gold = row.contains(kGold) && (columns.answer.empty() || is_sample_of_eval(row));
+    if (keys_.answer_key.empty() && gold) columns.answer = kGold, columns.answer_after_hashes = false;
     return columns;
   } catch (const BadRow& bad) {
     fail(ExitCode::kBadInput, bad.what());

@@ -65,7 +65,10 @@ std::string answer_after_hashes(const Json& value, const std::string& place) {
 
 /// A message without the fields that are null: a Parquet file gives every message the fields of all.
 Json checked_message(Json message, size_t index, const std::string& place) {
-  if (!message.is_object()) refuse_message(place, index, std::string("is no object but ") + message.type_name());
+  if (!message.is_object())
+    refuse_message(place, index,
+                   std::string("is no object but ") + message.type_name() +
+                       (message.is_string() ? "; a file has an object for each row, not a list for each column" : ""));
   if (message.size() > kMostFields)
     refuse_message(
         place, index,
@@ -89,14 +92,41 @@ Json checked_conversation(Json messages, bool drop_reply, const std::string& pla
   return messages;
 }
 
+/// Whether a text is a conversation that a program wrote down, as JSON or as Python shows it: what becomes of one in a
+/// CSV file.
+bool is_written_conversation(std::string_view text) {
+  const auto names = [&](const char* field) {
+    return text.find("\"" + std::string(field) + "\"") != std::string_view::npos ||
+           text.find("'" + std::string(field) + "'") != std::string_view::npos;
+  };
+  return text.starts_with("[{") && text.ends_with("}]") && names("role") && names("content");
+}
+
 Json checked_prompt(Json prompt, const Columns& columns, const std::string& place) {
   // Where the column is the whole conversation, its last reply is what was once the target.
   if (prompt.is_array()) return checked_conversation(std::move(prompt), columns.prompt == "messages", place);
   if (!prompt.is_string())
     throw BadRow(place, "the prompt (" + columns.prompt + ") is neither a text nor a list of messages but " +
                             prompt.type_name());
-  if (trimmed(prompt.get_ref<const std::string&>()).empty()) throw BadRow(place, "the prompt is empty");
+  const std::string_view text = trimmed(prompt.get_ref<const std::string&>());
+  if (text.empty()) throw BadRow(place, "the prompt is empty");
+  if (is_written_conversation(text))
+    throw BadRow(place, "the prompt (" + columns.prompt + ") is a conversation written as a text, brackets and all; " +
+                            "write JSON lines or Parquet, where a list of messages stays one");
   return prompt;
+}
+
+/// Files whose rows are there, but not as rows.
+void refuse_other_shapes(const Row& row) {
+  if (row.value.size() != 1) return;
+  const std::string name = row.value.begin().key();
+  for (const char* separator : {";", "\t", "|"})
+    if (name.find(separator) != std::string::npos)
+      throw BadRow(row.place, "the only column is " + printable(name) + ": is the file separated by " +
+                                  printable(separator) + "? Columns of CSV are separated by commas; save it so");
+  if (row.value.begin()->is_array())
+    throw BadRow(row.place, "the row is one list, " + printable(name) +
+                                ": is the file an object that has the rows in it? Save the list alone, or JSON lines");
 }
 
 const Json& required_column(const Row& row, const std::string& path, const std::string& key) {
@@ -152,6 +182,7 @@ Columns recognise(const Row& row, const DataOptions& options) {
     columns = {schema->name, best_present(row.value, schema->prompts), best_present(row.value, schema->answers),
                best_present(row.value, schema->sources), schema->answer_after_hashes};
   } else if (options.prompt_key.empty()) {
+    refuse_other_shapes(row);
     throw BadRow(row.place, "no known schema: the row has " + column_names(row.value) +
                                 "; set data.prompt_key to the column of the prompt, and data.answer_key");
   } else {

@@ -204,7 +204,8 @@ std::string to_table(const EvaluationStatistics& statistics) {
       if (estimate.prompts == 0)
         std::snprintf(text, sizeof(text), "     -");
       else if (!estimate.interval)
-        std::snprintf(text, sizeof(text), "%6.4f   none: all rewards are equal", estimate.mean);
+        std::snprintf(text, sizeof(text), "%6.4f   none: %s", estimate.mean,
+                      estimate.prompts == 1 ? "there is one prompt" : "all rewards are equal");
       else
         std::snprintf(text, sizeof(text), "%6.4f   [%.4f, %.4f]", estimate.mean, estimate.interval->first,
                       estimate.interval->second);

@@ -9,9 +9,9 @@ namespace {
 
 std::string shown(const std::optional<double>& number, int digits) { return number ? fixed(*number, digits) : "-"; }
 
-std::string interval_text(const std::optional<Interval>& interval) {
-  return interval ? "[" + fixed(interval->first, 3) + ", " + fixed(interval->second, 3) + "]"
-                  : "no interval: all rewards are equal";
+std::string interval_text(const std::optional<Interval>& interval, int64_t prompts) {
+  if (interval) return "[" + fixed(interval->first, 3) + ", " + fixed(interval->second, 3) + "]";
+  return prompts == 1 ? "no interval: there is one prompt" : "no interval: all rewards are equal";
 }
 
 }  // namespace
@@ -63,7 +63,8 @@ void RunLog::evaluation(const Evaluation& result, const HeldOut& held_out, int64
                      std::to_string(result.verdicts.size()) + " completions of held-out prompts; they are left out");
   if (result.judged())
     console_.line(place + "held-out " + result.mean_name() + " " + fixed(result.mean, 3) + "  " +
-                  interval_text(result.interval()) + "  on " + std::to_string(result.count) + " prompts");
+                  interval_text(result.interval(), result.count) + "  on " + std::to_string(result.count) +
+                  (result.count == 1 ? " prompt" : " prompts"));
 }
 
 void RunLog::at_the_end(const Problems& problems) {

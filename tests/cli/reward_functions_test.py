@@ -186,7 +186,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
                           ({"messages": chat + says, "ground_truth": "7", "dataset": ["a/b"]}, 1.75),  # open-instruct
                           ({"input": "3+4?", "output": "so 7", "label": "7", "datasource": "a/b"}, 1.75),  # OpenRLHF
                           ({"question": "3+4?", "answer": "3+4=7\n#### 7", "completion": "so 7"}, 10.75),  # GSM8K
-                          ({"prompt": "3+4?", "gold": "7", "answer": "8", "completion": "so 7"}, 10.75),  # keel eval --samples
+                          ({"prompt_id": 0, "prompt": "3+4?", "gold": "7", "answer": "8", "completion": "so 7", "solved": True}, 10.75),  # keel eval --samples
                           ({"completion": "so 7", "answer": "7"}, 10.75)]:
             self.assert_rewards(self.reward([row], f"python:{path}"), [want])
         self.assert_rewards(self.reward([{**verl, "response": "7"}, {**verl, "response": "8"}], "math"), [1, 0])
@@ -365,6 +365,18 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.assert_refused(result, 3, "rows.jsonl:2", "completion")
         self.assertEqual(json.loads(result.stdout)["reward"], 1)
         self.assert_refused(support.keel("reward", "rows.jsonl", "reward.function=x", cwd=self.folder), 2, "did you mean")
+
+    def test_tables_and_lists_are_told_how_to_become_rows(self):
+        self.write("rows.csv", "prompt,completion,answer\nq,3,3\n")
+        self.write("rows.json", '[{"completion": "3", "answer": "3"}]')
+        for name, tool in (("rows.csv", "csv.DictReader"), ("rows.json", "jq -c")):
+            self.assert_refused(support.keel("reward", name, cwd=self.folder), 3, name, "JSON lines", tool)
+
+    def test_gold_is_the_answer_in_samples_of_eval_only(self):
+        row = {"gold": "4", "answer": "3", "completion": "3"}
+        self.assert_rewards(self.reward([row], "math"), [1])
+        self.assert_rewards(self.reward([{"gold": "3", "completion": "3"}], "math"), [1])
+        self.assert_rewards(self.reward([{**row, "prompt_id": 0, "solved": True}], "math"), [0])
 
     def test_tokens_are_read_from_the_rows_and_else_asked_for(self):
         data = [{"completion": "x", "completion_ids": [7] * n} for n in (0, 6, 8, 10, 12)]

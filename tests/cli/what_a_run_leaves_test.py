@@ -8,6 +8,7 @@ import math
 import os
 import pty
 import re
+import shutil
 import subprocess
 
 import support
@@ -159,6 +160,15 @@ class FinishedRun(support.Test):
             digest = base64.b64encode(hashlib.sha256(texts[0].encode()).digest()).decode()
             self.assertEqual(directives.pop(f"{tag}-src"), f"'sha256-{digest}'")
         self.assertEqual(set(directives.values()), {"'none'"})  # and nothing that allows more
+
+    def test_runs_of_one_name_are_told_apart_by_their_folders(self):
+        twin = self.folder / "twin" / self.run.name
+        twin.parent.mkdir()
+        shutil.copytree(self.run, twin)
+        page = self.folder / "twins.html"
+        self.assert_exit(keel("report", self.run, twin, "-o", page), 0)
+        for folder in (self.run, twin):
+            self.assertIn(f">{folder}<", page.read_text())
 
     def test_reports_of_one_run_and_of_two_need_nothing_else(self):
         self.assert_self_contained(self.run / "report.html")

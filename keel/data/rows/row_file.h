@@ -37,6 +37,9 @@ class RowFile {
   /// All rows in order, bad ones as what is wrong with them.
   void for_each(const std::function<void(Row)>& on_row, const std::function<void(const BadRow&)>& on_bad) const;
 
+  /// Whether the rows are the file's own lines, and not what another format was unpacked to.
+  bool is_json_lines() const { return format_ == DataFormat::kJsonLines && text_ == TextFormat::kJsonLines; }
+
  private:
   RowFile(std::filesystem::path path, DataFormat format, TextFormat text, LineFile lines, std::optional<BadRow> damage)
       : path_(std::move(path)), format_(format), text_(text), lines_(std::move(lines)), damage_(std::move(damage)) {}

@@ -265,7 +265,8 @@ TextFormat text_format(const std::filesystem::path& path, std::string_view begin
   if (beginning.starts_with(kTextMark)) beginning.remove_prefix(kTextMark.size());
   const size_t first = beginning.find_first_not_of(" \t\r\n");
   const char opening = first == std::string_view::npos ? ' ' : beginning[first];
-  const std::string ending = without_packing(path).extension().string();
+  std::string ending = without_packing(path).extension().string();
+  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   for (const char* table : {".tsv", ".xlsx", ".xls", ".arrow", ".feather"})
     if (ending == table && opening != '{' && opening != '[')
       fail(ExitCode::kBadInput, path.string(), ": files of the kind ", table,

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/run_description.h"
 #include "cli/run_training.h"
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
@@ -43,7 +44,8 @@ void refuse_both(const std::string& flag, const char* name, const std::string& v
 /// A model or an adapter that is typed as a setting is meant as much as one behind a flag. Returns whether it is what
 /// the configuration starts from that is meant, and not a checkpoint of its run.
 bool follow_what_was_typed(EvalArguments& arguments, const ConfigTree& tree, Config& config) {
-  const bool model_typed = is_typed(tree, "model.path"), adapter_typed = is_typed(tree, "lora.adapter");
+  const bool model_typed = !typed_name(tree, "model.path").empty(),
+             adapter_typed = !typed_name(tree, "lora.adapter").empty();
   if (model_typed) refuse_both(arguments.model, "--model", config.model.path, "model.path");
   if (adapter_typed) refuse_both(arguments.adapter, "--adapter", config.lora.adapter, "lora.adapter");
   if (adapter_typed) arguments.adapter = config.lora.adapter;
@@ -52,6 +54,22 @@ bool follow_what_was_typed(EvalArguments& arguments, const ConfigTree& tree, Con
     fail(ExitCode::kBadConfiguration, "the adapter ", arguments.adapter,
          " has no model to be put on; name it with --model");
   return arguments.model.empty() && (model_typed || !arguments.adapter.empty());
+}
+
+/// How training samples is nothing to an evaluation; who types it means the evaluation.
+void refuse_sampling_of_training(const ConfigTree& tree) {
+  const std::pair<const char*, const char*> read_instead[] = {
+      {"rollout.temperature", "an evaluation samples at eval.temperature; set that"},
+      {"rollout.samples_per_prompt", "an evaluation samples eval.samples completions of a prompt; set that"},
+      {"rollout.weights", "an evaluation samples with the model's own weights; remove it"}};
+  for (const auto& [option, way_out] : read_instead)
+    if (const std::string name = typed_name(tree, option); !name.empty())
+      fail(ExitCode::kBadConfiguration, kCommandLine, ": ", name, " is ",
+           name == option ? "" : std::string(option) + ", ", "how training samples: ", way_out);
+}
+
+std::string with_adapter(const std::string& model, const std::string& adapter) {
+  return adapter.empty() ? model : model + " with the adapter " + adapter;
 }
 
 /// A model by its name, with the adapter that was asked for beside it.
@@ -63,7 +81,7 @@ Evaluated named_model(const std::string& name, const EvalArguments& arguments, c
   const std::string adapter = adapter_named(arguments.adapter, &messages);
   refuse_adapter_twice(name, adapter, "--adapter");
   read_adapter(adapter, model.model);
-  return {name + " with the adapter " + adapter, std::move(model)};
+  return {with_adapter(name, adapter), std::move(model)};
 }
 
 /// What --model names, else the newest sound checkpoint of the run, else what the run would start from.
@@ -84,7 +102,9 @@ Evaluated model_to_evaluate(const EvalArguments& arguments, Config& config, bool
   config.lora.adapter = adapter_named(config.lora.adapter, &messages);
   LoadedModel start = starting_model(config, open_device(config.run.device));
   add_starting_adapter(start, config);
-  return {config.model.path + (config.model.random_weights ? " with random weights" : ""), std::move(start)};
+  return {with_adapter(config.model.path + (config.model.random_weights ? " with random weights" : ""),
+                       config.lora.adapter),
+          std::move(start)};
 }
 
 /// Says which problems are meant; files that are named to evaluate on alone, or that keep none back, are taken whole.
@@ -117,10 +137,14 @@ void require_judged(const Evaluation& result) {
        failures.empty() ? "name a function in reward.functions that applies to these prompts" : failures.front());
 }
 
-void print_json(const Evaluation& result, const std::string& model, const SkippedCounts& left_out,
-                const Json& prompt_limit) {
+void print_json(const Evaluation& result, const EvaluationRequest& request, const std::string& model,
+                const SkippedCounts& left_out, const Json& prompt_limit) {
   Json tree = {
       {"model", model},
+      {"samples", request.samples},
+      {"temperature", request.temperature},
+      {"top_p", request.top_p},
+      {"max_new_tokens", request.max_new_tokens},
       {"avg_is", result.mean_name()},
       {"all", to_json(result.statistics.all)},
       {"sources", Json::object()},
@@ -131,8 +155,19 @@ void print_json(const Evaluation& result, const std::string& model, const Skippe
   std::printf("%s\n", escape_json_controls(tree.dump(2, ' ', false, Json::error_handler_t::replace)).c_str());
 }
 
-void print_table(const Evaluation& result, const std::string& model, const std::string& problem_set, Console& console) {
+/// How the completions were sampled: numbers of one temperature say little about another.
+std::string sampling_text(const EvaluationRequest& request) {
+  const std::string sampling = request.temperature == 0 ? (request.samples > 1 ? "greedy (all alike)" : "greedy")
+                                                        : "temperature " + short_number(request.temperature);
+  return counted(request.samples, "sample") + " of each prompt, " + sampling +
+         (request.top_p < 1 ? ", top_p " + short_number(request.top_p) : "") + ", at most " +
+         counted(request.max_new_tokens, "token");
+}
+
+void print_table(const Evaluation& result, const EvaluationRequest& request, const std::string& model,
+                 const std::string& problem_set, Console& console) {
   console.line(model + " on " + problem_set);
+  console.line(sampling_text(request));
   console.line(to_table(result.statistics));
   const std::string average = result.statistics.all.measures.front().name;
   console.line(average + (result.is_accuracy ? " is the accuracy: the share of right answers"
@@ -161,6 +196,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   ConfigTree tree = read_config(arguments.config);
   apply_overrides(tree, arguments.overrides);
   std::vector<std::string> notes;
+  refuse_sampling_of_training(tree);
   Config config = load_config(tree, notes);
   for (const std::string& note : notes) messages.line(note);
   if (config.eval.prompts == 0)
@@ -173,11 +209,12 @@ ExitCode evaluate_command(EvalArguments arguments) {
   auto [model, loaded] = model_to_evaluate(arguments, config, from_start, messages);
   loaded.model.compute_in(chosen_precision(config.run, loaded.model.device()));
   config.model.path = model;  // what is checked of a model that was loaded holds for this one
+  const EvaluationRequest request = evaluation_request(config);
   Problems problems(config, loaded);
   for (const std::string& note : problems.notes()) messages.line(note);
   for (const std::string& warning : problems.warnings()) messages.warning(warning);
   const auto [prompts, left_out, limit] = held_out_prompts(problems, config.eval.prompts, messages);
-  const Evaluation result = evaluate(loaded, prompts, problems.reward(), evaluation_request(config), stop_requested);
+  const Evaluation result = evaluate(loaded, prompts, problems.reward(), request, stop_requested);
   if (result.count < static_cast<int64_t>(prompts.size()))
     fail(ExitCode::kInterrupted, "stopped after ", result.count, " of ", prompts.size(),
          " prompts; nothing was written");
@@ -187,9 +224,9 @@ ExitCode evaluate_command(EvalArguments arguments) {
   require_judged(result);
   if (!arguments.samples.empty()) write_atomically(arguments.samples, sample_lines(result, prompts));
   if (arguments.json)
-    print_json(result, model, left_out, problems.prompt_limit() > 0 ? Json(problems.prompt_limit()) : Json());
+    print_json(result, request, model, left_out, problems.prompt_limit() > 0 ? Json(problems.prompt_limit()) : Json());
   else
-    print_table(result, model, problem_set, console);
+    print_table(result, request, model, problem_set, console);
   return ExitCode::kDone;
 }
 

@@ -16,6 +16,7 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/nearest.h"
 #include "keel/core/strings.h"
+#include "keel/train/config/config.h"
 
 namespace {
 
@@ -63,6 +64,26 @@ bool complain_about_command(const CLI::App& app, std::string_view word) {
 /// Whether an option of the command takes the next word of the command line.
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_min() > 0; }
 
+/// The settings of a configuration that an option's name may mean: "rollout.temperature=VALUE". An evaluation's own
+/// come before those of training.
+std::string settings_called(const std::string& name, const std::string& command) {
+  keel::Config config;
+  keel::OptionTable table;
+  config.describe(table);
+  std::string leaf = name;
+  std::replace(leaf.begin(), leaf.end(), '-', '_');
+  std::vector<std::string> settings, of_evaluations;
+  for (const keel::Option& option : table.options()) {
+    if (option.path != leaf && !option.path.ends_with("." + leaf)) continue;
+    settings.push_back(option.path + "=VALUE");
+    if (option.path.starts_with("eval.")) of_evaluations.push_back(settings.back());
+  }
+  for (const keel::Alias& alias : table.aliases())
+    if (settings.empty() && alias.name == leaf) settings.push_back(leaf + "=VALUE");
+  const bool evaluates = command == "eval" && !of_evaluations.empty();
+  return settings.empty() ? "KEY=VALUE" : keel::joined(evaluates ? of_evaluations : settings, " or ");
+}
+
 /// An option that the command does not have is named before one that is missing is asked for: most likely the one is
 /// the other, misspelt.
 bool complain_about_option(const CLI::App& app, int argc, char** argv) {
@@ -85,7 +106,12 @@ bool complain_about_option(const CLI::App& app, int argc, char** argv) {
       for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
     const bool has_settings = command->get_option_no_throw("OVERRIDES") != nullptr && name.starts_with("--");
     const std::string settings =
-        has_settings ? "; settings are written without dashes, as " + name.substr(2) + "=VALUE" : "";
+        has_settings ? "; settings are written without dashes, as " + settings_called(name.substr(2), argv[1]) : "";
+    if (name == "--config" && command->get_option_no_throw("CONFIG") != nullptr) {
+      std::fprintf(stderr, "keel: --config is not an option of %s; the file is named alone: keel %s FILE\n", argv[1],
+                   argv[1]);
+      return true;
+    }
     const std::optional<std::string> near = keel::nearest_name(name, names);
     std::fprintf(stderr, "keel: %s is not an option of %s; %s\nRun with --help for more information.\n", name.c_str(),
                  argv[1], (near ? "did you mean " + *near + "?" : "it has " + keel::joined(names) + settings).c_str());

@@ -1,5 +1,6 @@
 #include "cli/run_description.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -7,9 +8,10 @@
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/precision.h"
-#include "keel/data/dataset.h"
+#include "keel/objective/methods.h"
 #include "keel/reward/reward_options.h"
 #include "keel/rollout/sampling_weights.h"
+#include "keel/train/start/problems.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/update/critic_training.h"
 
@@ -19,6 +21,10 @@ std::string short_number(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%g", value);
   return text;
+}
+
+std::string counted(int64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 namespace {
@@ -31,6 +37,15 @@ std::string entry(const std::string& name, const std::string& text) {
   return out + "\n";
 }
 
+/// Words that take the place of what the row's equation says: "divergence", "anchor".
+std::vector<std::string> changed_words(const Objective& objective) {
+  const auto own = word_parameters(method_named(objective.method.name, "").region);
+  std::vector<std::string> changed;
+  for (const auto& [name, word] : word_parameters(objective.method.region))
+    if (std::find(own.begin(), own.end(), std::pair(name, word)) == own.end()) changed.push_back(name + " " + word);
+  return changed;
+}
+
 std::string describe_method(const Objective& objective) {
   std::vector<std::string> values;
   const TrustRegion& region = objective.method.region;
@@ -38,9 +53,12 @@ std::string describe_method(const Objective& objective) {
     if (is_read(region, name)) values.push_back(name + " = " + (std::isinf(value) ? "none" : short_number(value)));
   for (const auto& [name, word] : word_parameters(region))
     if (is_read(region, name)) values.push_back(name + " = " + word);
+  const std::vector<std::string> changed = changed_words(objective);
   const bool by_horizon = objective.method.aggregation == "seq_mean_token_sum_norm";
-  return entry("method", objective.method.name + ": " + objective.method.equation + "\n" +
-                             (values.empty() ? "no parameters" : joined(values))) +
+  return entry("method",
+               objective.method.name + ": " + objective.method.equation + "\n" +
+                   (values.empty() ? "no parameters" : joined(values)) +
+                   (changed.empty() ? "" : "\nwith " + joined(changed) + " in place of what the equation has")) +
          entry("advantage", objective.method.advantage + "; aggregation " + objective.method.aggregation +
                                 (by_horizon ? " by " + short_number(objective.horizon) : ""));
 }
@@ -58,9 +76,10 @@ std::string describe_model(const Config& config, const ModelConfig& shape, at::S
                                         (is_narrow(type) ? " with float32 masters, " : ", ") + device);
   if (!config.lora.adapter.empty()) text += entry("adapter", "goes on from " + config.lora.adapter);
   if (config.lora.rank > 0)
-    text += entry("adapter", "rank " + std::to_string(config.lora.rank) + ", scale " +
-                                 short_number(config.lora.scale()) + ", on " +
-                                 std::to_string(config.lora.target_modules.size()) + " linear layers of every block");
+    text +=
+        entry("adapter",
+              "rank " + std::to_string(config.lora.rank) + ", scale " + short_number(config.lora.scale()) + ", on " +
+                  counted(static_cast<int64_t>(config.lora.target_modules.size()), "linear layer") + " of every block");
   return text;
 }
 
@@ -111,40 +130,47 @@ std::string describe_sizes(const Config& config) {
          entry("step", std::to_string(config.train.prompts_per_step) + " prompts x " +
                            std::to_string(config.rollout.samples_per_prompt) +
                            " samples = " + std::to_string(config.rollouts_per_step()) + " completions; " +
-                           std::to_string(config.updates_per_step()) + " updates of " +
-                           std::to_string(config.sequences_per_update()) + " completions\n" +
-                           std::to_string(config.train.steps) + " steps of " + std::to_string(config.train.epochs) +
-                           (config.train.epochs == 1 ? " epoch" : " epochs") + ", temperature " +
-                           short_number(config.rollout.temperature)) +
+                           counted(config.updates_per_step(), "update") + " of " +
+                           counted(config.sequences_per_update(), "completion") + "\n" +
+                           counted(config.train.steps, "step") + " of " + counted(config.train.epochs, "epoch") +
+                           ", temperature " + short_number(config.rollout.temperature)) +
          describe_optimizer(config.optimizer);
 }
 
-/// How completions are sampled when the policy is evaluated.
-std::string describe_evaluation(const Config& config) {
+/// How completions are sampled when the policy is evaluated, on so many prompts.
+std::string describe_evaluation(const Config& config, int64_t prompts) {
   const EvalOptions& eval = config.eval;
   if (eval.prompts == 0) return entry("evaluation", "none");
+  if (prompts == 0) return entry("evaluation", "none: neither data.eval_files nor data.held_out keeps prompts for it");
   const std::string sampling = eval.temperature == 0 ? "greedy" : "temperature " + short_number(eval.temperature);
-  return entry("evaluation", std::to_string(eval.prompts) + " prompts x " + std::to_string(eval.samples) +
-                                 (eval.samples == 1 ? " sample, " : " samples, ") + sampling +
+  return entry("evaluation", counted(prompts, "prompt") + " x " + counted(eval.samples, "sample") + ", " + sampling +
                                  (eval.top_k > 0 ? ", top_k " + std::to_string(eval.top_k) : "") +
                                  (eval.top_p < 1 ? ", top_p " + short_number(eval.top_p) : "") +
                                  (eval.min_p > 0 ? ", min_p " + short_number(eval.min_p) : "") +
-                                 (eval.every > 0 ? "; every " + std::to_string(eval.every) + " steps" : "") +
+                                 (eval.every > 0 ? "; every " + counted(eval.every, "step") : "") +
                                  ", before and after");
 }
 
-/// What cannot be opened when the run starts, cannot be explained either; and how the files are read.
-std::string read_inputs(const Config& config) {
+struct Inputs {
+  std::string read;  // how the files are read
+  int64_t held_out;  // prompts to evaluate on
+};
+
+/// What cannot be opened when the run starts, cannot be explained either.
+Inputs read_inputs(const Config& config) {
   check_model_and_data(config);
-  const RewardFunction task =
-      config.data.files.empty() ? [](const Prompt&, std::string_view) { return 0.0; } : RewardFunction();
-  make_reward(config.reward, task);
-  if (config.data.files.empty()) return "";
-  const Dataset files = Dataset::open(config.data.files, config.data);
-  if (!config.data.eval_files.empty()) Dataset::open(config.data.eval_files, config.data);
-  std::string read = std::to_string(files.rows()) + " rows";
-  for (const std::string& note : files.notes()) read += "\n" + note;
-  return read;
+  if (config.model.path.empty()) {
+    make_reward(config.reward, [](const Prompt&, std::string_view) { return 0.0; });
+    return {.read = "", .held_out = config.eval.prompts};
+  }
+  LoadedModel policy = starting_model_without_weights(config);
+  if (config.lora.rank > 0) policy.model.add_adapter(config.lora, config.run.seed);
+  Problems problems(config, policy);
+  problems.training().next(1);
+  std::string read = std::to_string(problems.rows()) + " rows";
+  for (const std::string& note : problems.notes()) read += "\n" + note;
+  const size_t held_out = problems.held_out(config.eval.prompts).prompts.size();
+  return {.read = config.data.files.empty() ? "" : read, .held_out = static_cast<int64_t>(held_out)};
 }
 
 /// What is added to the method's coefficient, and what moves its thresholds.
@@ -194,7 +220,7 @@ std::string explain_scope(Scope scope) {
 
 }  // namespace
 
-std::string describe_run(const Config& config, const Run& run) {
+std::string describe_run(const Config& config, Run& run) {
   const Problems& problems = run.problems();
   const CausalLm& model = run.policy().model;
   const Objective objective = run.objective();
@@ -203,8 +229,8 @@ std::string describe_run(const Config& config, const Run& run) {
   std::string text = describe_method(objective) + explain_additions(objective, config) +
                      describe_model(config, model.config(), model.compute_type(), describe_device(model.device())) +
                      explain_critic(config, model.config()) + describe_sampler(config) + describe_data(config, read) +
-                     describe_reward(config) + describe_sizes(config) + describe_evaluation(config) +
-                     entry("run folder", config.run.dir);
+                     describe_reward(config) + describe_sizes(config) +
+                     describe_evaluation(config, run.held_out_prompts()) + entry("run folder", config.run.dir);
   text.pop_back();  // the last newline
   return text;
 }
@@ -213,6 +239,7 @@ std::string explain(const Config& config) {
   const ModelConfig shape = starting_shape(config);
   const Objective objective =
       make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
+  const Inputs inputs = read_inputs(config);
   const std::string recomputed =
       objective.requirements().recomputed_logp ? " and the trainer's recomputation of them" : "";
   std::string text = describe_method(objective) + explain_additions(objective, config) +
@@ -221,8 +248,8 @@ std::string explain(const Config& config) {
                      describe_sampler(config) +
                      describe_model(config, shape, compute_type(config.run.precision, at::Device(config.run.device)),
                                     config.run.device) +
-                     explain_critic(config, shape) + describe_data(config, read_inputs(config)) +
-                     describe_reward(config) + describe_sizes(config) + describe_evaluation(config) +
+                     explain_critic(config, shape) + describe_data(config, inputs.read) + describe_reward(config) +
+                     describe_sizes(config) + describe_evaluation(config, inputs.held_out) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +
                      entry("run folder", config.run.dir);
   text.pop_back();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <optional>
 
 #include "cli/run_description.h"
 #include "keel/core/files/file.h"
@@ -17,10 +18,12 @@ namespace {
 
 std::string evaluation_line(const char* label, const EvalPoint& eval) {
   char interval[60] = "no interval: all rewards are equal", text[160];
-  if (eval.low < eval.high)
+  if (eval.count == 1)
+    std::snprintf(interval, sizeof(interval), "no interval: there is one prompt");
+  else if (eval.low < eval.high)
     std::snprintf(interval, sizeof(interval), "95 %% interval [%.3f, %.3f]", eval.low, eval.high);
-  std::snprintf(text, sizeof(text), "  %-7s %.3f   %s   %ld held-out prompts", label, eval.mean, interval,
-                static_cast<long>(eval.count));
+  std::snprintf(text, sizeof(text), "  %-7s %.3f   %s   %ld held-out prompt%s", label, eval.mean, interval,
+                static_cast<long>(eval.count), eval.count == 1 ? "" : "s");
   return text;
 }
 
@@ -41,10 +44,13 @@ void print_curve(const RunData& run, const Config& config, Console& console) {
 }
 
 void print_samples(const RunData& run, bool right_or_wrong, Console& console) {
-  console.heading("Three completions of held-out prompts, after training");
+  console.heading("Completions of held-out prompts, after training");
   int shown = 0;
+  std::optional<int64_t> last;  // evaluation
   for (auto sample = run.samples.rbegin(); sample != run.samples.rend() && shown < 3; ++sample) {
     if (sample->phase != "eval") continue;
+    if (sample->step != last.value_or(sample->step)) break;
+    last = sample->step;
     console.line("  " + console.paint(Paint::kDim, escape_controls(sample->prompt)));
     const std::string verdict = std::isnan(sample->reward) ? console.paint(Paint::kDim, "not judged")
                                 : !right_or_wrong          ? "reward " + short_number(sample->reward)

@@ -34,6 +34,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+bool is_slip_of(std::string_view name, std::string_view known) {
+  constexpr size_t kSlips = 2;
+  const std::string written = normalized(name), meant = normalized(known);
+  const bool cut_short = meant.starts_with(written) && meant.find_first_of("_.", written.size()) == std::string::npos;
+  return cut_short || edit_distance(written, meant) <= kSlips;
+}
+
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& known) {
   const std::string wanted = normalized(name);
   // A word for a thing is nearer to it than a word that only looks alike: a GPU is no CPU.

@@ -1,5 +1,7 @@
 #include "keel/train/open_run.h"
 
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
 #include "keel/train/checkpoint/run_models.h"
@@ -19,6 +21,24 @@ Config without_runs(Config config, Console& console) {
   return config;
 }
 
+/// A run that starts from what it replaces would lose what it started from.
+void refuse_to_replace_start(const Config& config) {
+  const std::string folder = full_path(config.run.dir) + "/";
+  for (const auto& [key, path] : {std::pair{"model.path", config.model.path}, {"lora.adapter", config.lora.adapter}})
+    if (path.starts_with(folder))
+      fail(ExitCode::kBadConfiguration, key, " is ", path, ", which --overwrite would remove with the run in ",
+           config.run.dir, "; choose another run.dir, or `keel convert` the model to a folder of its own first");
+}
+
+/// A run's old checkpoints are removed while it goes on, and an adapter is nothing without its base.
+void warn_of_passing_base(const Config& config, Console& console) {
+  if (config.lora.used() && RunFolder::is_checkpoint(config.model.path))
+    console.warning(
+        config.model.path + " is a checkpoint of a run, which removes it when it goes on (checkpoint.keep). " +
+        "The adapter needs it whenever this run is resumed: `keel convert` it to a folder of its own, and " +
+        "start from that, unless that run has ended");
+}
+
 }  // namespace
 
 OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
@@ -29,6 +49,8 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   const at::ScalarType type = chosen_precision(config.run, device);
   const ModelConfig shape = starting_shape(config);
   RunFolder::require_free(config.run.dir, replace);
+  if (replace) refuse_to_replace_start(config);
+  warn_of_passing_base(config, console);
   if (device.is_cpu()) require_memory(shape, config);
   LoadedModel policy = starting_model(config, device);
   TrainState state{.phase = config.sft.steps > 0 ? Phase::kSft : Phase::kRl};

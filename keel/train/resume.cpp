@@ -3,6 +3,7 @@
 #include <set>
 
 #include "keel/core/error.h"
+#include "keel/core/files/file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
 #include "keel/train/checkpoint/checkpoint.h"
@@ -45,6 +46,26 @@ bool may_change(const std::string& section, const std::string& path) {
   return section == "checkpoint" || section == "record" || kPaths.count(path) > 0;
 }
 
+/// Without its folders: "python:/home/a/r.py:reward" is "python:r.py:reward".
+std::string without_folders(const std::string& name) {
+  const size_t first = name.find('/'), last = name.rfind('/');
+  return first == std::string::npos || name.starts_with("http") ? name : name.substr(0, first) + name.substr(last + 1);
+}
+
+/// Whether a setting names the same files in another place: a project that was moved or copied. What is in them is
+/// compared where they are read.
+bool has_moved(const std::string& path, const Json& then, const Json& now) {
+  static const std::set<std::string> kOfFiles = {"model.path", "lora.adapter", "data.files", "data.eval_files",
+                                                 "reward.functions"};
+  if (kOfFiles.count(path) == 0) return false;
+  if (then.is_string() && now.is_string())
+    return without_folders(then.get<std::string>()) == without_folders(now.get<std::string>());
+  if (!then.is_array() || then.size() != now.size()) return false;
+  for (size_t i = 0; i < then.size(); ++i)
+    if (!has_moved(path, then[i], now[i])) return false;
+  return true;
+}
+
 /// A resumed run must be the same run. Returns what changed that may.
 std::vector<std::string> require_same_config(const Config& config, const Json& saved, const std::string& place) {
   const Json now = to_json(config);
@@ -57,7 +78,7 @@ std::vector<std::string> require_same_config(const Config& config, const Json& s
       if (path == "run.dir" || (known && saved[section][key] == value)) continue;
       const std::string change =
           path + ": " + (known ? saved[section][key].dump() : "absent") + " then, " + value.dump() + " now";
-      if (may_change(section, path))
+      if (may_change(section, path) || (known && has_moved(path, saved[section][key], value)))
         changes.push_back(change);
       else
         differences += "\n  " + change;
@@ -89,9 +110,19 @@ std::vector<const char*> require_same_data(const Problems& problems, const Train
   return changed;
 }
 
+bool names_checkpoint(const std::filesystem::path& path) {
+  return RunFolder::is_checkpoint_name(path.filename().string()) && path.parent_path().filename() == "checkpoints";
+}
+
 /// Goes on with a checkpoint's adapter on the network that it was trained on.
 void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState& state,
                      const std::filesystem::path& checkpoint) {
+  if (names_checkpoint(config.model.path) && !path_exists(config.model.path))
+    fail(ExitCode::kBadInput, "model.path: ", config.model.path,
+         ", the checkpoint that this run trains an adapter on, is gone: its run has removed it (checkpoint.keep), or "
+         "was ",
+         "moved. Name its place with model.path=FOLDER; where it is lost, start a new run from ", checkpoint.string(),
+         ", whose weights have the adapter in them");
   CausalLm base = starting_model(config, policy.model.device()).model;
   if (base_checksum(base) != state.base_checksum)
     fail(ExitCode::kBadInput, "model.path: ", config.model.path,

@@ -5,7 +5,7 @@ import json
 import os
 
 import support
-from support import QUICKSTART, keel, metrics, read_jsonl, settings, train
+from support import QUICKSTART, eval_settings, keel, metrics, read_jsonl, train
 
 
 def chains_answer(row):
@@ -35,7 +35,7 @@ class Eval(support.Test):
     def evaluate(self, *flags, **sections):
         sections.setdefault("run", {}).setdefault("dir", self.run_folder)
         sections.setdefault("model", {})["hidden_size"] = 32
-        return keel("eval", QUICKSTART, *settings(**sections), *flags)
+        return keel("eval", QUICKSTART, *eval_settings(**sections), *flags)
 
     def test_its_numbers_are_those_of_its_completions(self):
         samples = self.folder / "samples.jsonl"
@@ -63,6 +63,21 @@ class Eval(support.Test):
             self.assertAlmostEqual(found[f"pass@{k}"]["mean"], sum(shares) / 60)
         for k in (2, 4):
             self.assertAlmostEqual(found[f"maj@{k}"]["mean"], sum(majority(rows[i:i + 4], k) for i in range(0, 240, 4)) / 60)
+
+    def test_how_training_samples_is_refused_and_how_it_sampled_is_said(self):
+        for typed, instead in (("temperature=0.3", "eval.temperature"), ("num_generations=4", "eval.samples"),
+                               ("rollout.temperature=0.3", "eval.temperature"), ("rollout.samples_per_prompt=4", "eval.samples"),
+                               ("rollout.weights=exact", "remove it")):
+            self.assert_refused(self.evaluate(typed), 2, typed.partition("=")[0], instead)
+        hint = self.evaluate("--temperature", "0")
+        self.assert_refused(hint, 2, "eval.temperature=VALUE")
+        self.assertNotIn("rollout.temperature", hint.stderr)
+        greedy = {"eval": {"prompts": 5, "temperature": 0}}
+        self.assertIn("1 sample of each prompt, greedy, at most ", self.evaluate(**greedy).stdout)
+        self.assertIn("2 samples of each prompt, temperature 0.3, top_p 0.9", self.evaluate(
+            eval={"prompts": 5, "temperature": 0.3, "top_p": 0.9, "samples": 2}).stdout)
+        found = json.loads(self.evaluate("--json", **greedy).stdout)
+        self.assertEqual((found["temperature"], found["top_p"], found["samples"]), (0, 1, 1))
 
     def test_training_counts_votes_in_the_same_way(self):
         samples = self.folder / "samples.jsonl"

@@ -44,6 +44,9 @@ class HostileFiles(support.Test):
         shutil.move(self.base / "adapter", self.adapter)
         for name in ("manifest.json", "optimizer.safetensors", "state.json"):
             (self.base / name).unlink()
+        config = json.loads((self.base / "config.json").read_text())
+        del config["merged_adapters"]  # it stands for a base that the adapter was not merged into
+        (self.base / "config.json").write_text(json.dumps(config))
         self.data = self.folder / "data.jsonl"
         self.data.write_text('{"prompt": "<bos> 1 + 1 =", "answer": "2"}\n')
 

@@ -43,7 +43,7 @@ class OwnDataStart(own_files.Test):
         for part in ("dppo_tv: g = min(r, ratio_cap) A", "low = 0.11, high = 0.12", "group_mean; aggregation seq_mean_token_sum_norm by 8",
                      str(self.model), f"llama, {config['num_hidden_layers']} layers, width 16, vocabulary {config['vocab_size']}",
                      "parameters, float32, cpu", str(self.data), "20 rows", "read as: verl",
-                     f"0.5 x python:{self.reward} + 2 x stopped", "3 prompts x 2 samples = 6 completions; 1 updates of 6 completions",
+                     f"0.5 x python:{self.reward} + 2 x stopped", "3 prompts x 2 samples = 6 completions; 1 update of 6 completions",
                      "learning rate 0.01", "sample, temperature 1", "the model's own weights", str(self.folder / "run")):
             self.assertIn(part, start)
         resumed = self.train("run", "--resume", reward={"functions": [f"python:{self.reward}", "stopped"], "weights": [0.5, 2]},
@@ -51,6 +51,55 @@ class OwnDataStart(own_files.Test):
         self.assert_exit(resumed, 0)
         self.assertIn("low = 0.11, high = 0.12", resumed.stdout)
         self.assertIn("2 x stopped", resumed.stdout)
+
+    def test_words_that_take_the_place_of_the_equations_are_said(self):
+        def explained(**objective):
+            return self.train("run", "--explain", objective={"method": "dppo_kl", **objective}).stdout
+
+        self.assertNotIn("in place of", explained())
+        self.assertIn("with divergence binary_tv in place of what the equation has", explained(parameters=["divergence=binary_tv"]))
+        self.assertIn("with anchor recomputed in place of", explained(anchor="recomputed"))
+
+    def test_an_evaluation_that_is_not_made_is_not_announced(self):
+        for flags in ((), ("--explain",)):
+            told = self.train("none", *flags, data={"eval_files": []}, train={"steps": 1}).stdout
+            self.assertRegex(told, r"evaluation +none: neither data.eval_files nor data.held_out")
+            self.assertNotIn("before and after", told)
+        self.assertNotIn("eval.prompts", json.loads((self.folder / "none" / "used.json").read_text()))
+        three = self.write("three.jsonl", "".join(self.data.read_text().splitlines(keepends=True)[:3]))
+        told = self.train("three", "--explain", data={"eval_files": [str(three)]}, eval={"prompts": 512}).stdout
+        self.assertIn("3 prompts x 1 sample, temperature 1", told)
+
+    def test_one_prompt_is_no_reason_to_call_rewards_equal(self):
+        one = {"eval": {"prompts": 1, "samples": 4}}
+        for told in (support.keel("eval", self.configuration("run", **one)).stdout, self.train("run", train={"steps": 1}, **one).stdout):
+            self.assertIn("there is one prompt", told)
+            self.assertNotIn("equal", told)
+
+    def test_what_a_run_would_refuse_is_not_explained(self):
+        bare = self.write("bare.jsonl", '{"prompt": "<bos> 1 + 1 ="}\n')
+        for code, parts, sections in ((3, ("bare.jsonl:1", "answer"), {"data": {"files": [str(bare)], "eval_files": []}, "reward": {"functions": ["math"]}}),
+                                      (2, ("lora.target_modules", "nosuch"), {"lora": {"rank": 2, "target_modules": ["q_proj", "nosuch"]}}),
+                                      (2, ("rollout.max_new_tokens is 5000",), {"rollout": {"max_new_tokens": 5000}}),
+                                      (2, ("chat template",), {"data": {"chat": "always"}}),
+                                      (2, ("data.held_out", "data.eval_files"), {"data": {"held_out": 0.5}})):
+            explained, run = self.train("refused", "--explain", **sections), self.train("refused", **sections)
+            self.assert_refused(explained, code, *parts)
+            self.assertEqual(explained.stderr, run.stderr)
+        adapter = {"lora": {"rank": 2, "target_modules": ["layers.1.self_attn.q_proj"]}}
+        self.assertIn("on 1 linear layer", self.train("adapter", "--explain", **adapter).stdout)
+
+    def test_files_that_hold_their_rows_otherwise_are_told_how(self):
+        conversation = '"[{""role"": ""user"", ""content"": ""q""}]",3\n'
+        for name, text, *parts in (("a.csv", "prompt,answer\n" + conversation, "a.csv:2", "a conversation written as a text", "JSON lines"),
+                                   ("b.csv", "prompt,answer\n" + conversation.replace('""', "'"), "b.csv:2", "a conversation written as a text"),
+                                   ("c.csv", "prompt;answer\nq;3\n", 'separated by ";"', "commas"),
+                                   ("d.json", '{"train": [{"prompt": "q", "answer": "3"}]}', "train", "Save the list alone"),
+                                   ("e.json", '{"prompt": ["a", "b"], "answer": ["1", "2"]}', "not a list for each column")):
+            path = self.write(name, text)
+            self.assert_refused(self.train("refused", data={"files": [str(path)], "eval_files": []}), 3, *parts)
+        capitals = self.write("F.CSV", "prompt,answer\n<bos> 1 + 1 =,2\n")
+        self.assert_exit(self.train("capitals", "--explain", data={"files": [str(capitals)], "eval_files": []}, reward={"functions": ["exact"]}), 0)
 
     def test_a_configuration_of_verl_trains_and_shows_the_method_of_verl(self):
         values = {"actor_rollout_ref": {"model": {"path": str(self.model)}, "rollout": {"n": 2}, "actor": {"clip_ratio": 0.2}},

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 
+import own_files
 import support
 from support import keel, start_train, train, wait_for
 
@@ -221,6 +222,32 @@ class Elsewhere(support.Test):
         result = keel("train", config, "--resume", "train.steps=2")
         self.assert_refused(result, 3, f"{self.folder}/old", "run.dir=FOLDER", "moved")
         self.assert_exit(keel("train", config, "--resume", "train.steps=2", f"run.dir={self.folder}/new"), 0)
+
+
+class MovedProject(own_files.Test):
+    def test_a_run_follows_its_files_to_another_place(self):
+        def place(folder):
+            return (f"model.path={folder / self.model.name}", f'data.files=["{folder / self.data.name}"]',
+                    f'data.eval_files=["{folder / self.data.name}"]', f'reward.functions=["python:{folder / self.reward.name}:compute_score"]')
+
+        project, new = self.folder / "project", self.folder / "new"
+        project.mkdir()
+        for path in (self.model, self.data, self.reward):
+            path.rename(project / path.name)
+        for name, sections in (("whole weights", {}), ("adapter", {"lora": {"rank": 2}})):
+            with self.subTest(name):
+                self.assert_exit(self.train("run", *place(project), "train.steps=1", "--overwrite", **sections), 0)
+                project.rename(new)
+                config = self.folder / "run" / "config.yaml"
+                self.assert_exit(keel("train", config, "--resume", "train.steps=2", *place(new)), 0)
+                # What is in them must still be the same.
+                rows = (new / self.data.name).read_text()
+                (new / self.data.name).write_text(rows.replace("sums", "SUMS"))
+                self.assert_refused(keel("train", config, "--resume", "train.steps=3"), 3, "data.files: the rows are not those")
+                (new / self.data.name).write_text(rows)
+                other = keel("train", config, "--resume", "train.steps=3", f'data.files=["{self.folder}/other.jsonl"]')
+                self.assert_refused(other, 2, "data.files", "other settings")
+                new.rename(project)
 
 
 class Rows(support.Test):

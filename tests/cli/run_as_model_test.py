@@ -47,7 +47,7 @@ class RunAsModel(support.Test):
 
     def test_eval_measures_it(self):
         def evaluate(model):
-            result = keel("eval", support.QUICKSTART, *support.settings(eval={"prompts": 20}), "--model", model, "--json")
+            result = keel("eval", support.QUICKSTART, *support.eval_settings(eval={"prompts": 20}), "--model", model, "--json")
             self.assert_exit(result, 0)
             return json.loads(result.stdout), result.stderr
 
@@ -151,6 +151,23 @@ class RunAsModel(support.Test):
         twice = keel("train", config, f"run.dir={self.folder / 'twice'}", f"model.path={adapter.parent}", f"lora.adapter={adapter}")
         self.assert_refused(twice, 2, "lora.adapter", "it would count twice", "remove lora.adapter")
 
+        # What is made of those weights has it too: a folder alone, runs that go on from it with all weights or another adapter.
+        self.assert_exit(keel("convert", first, self.folder / "converted"), 0)
+        self.assertEqual(self.generate(self.folder / "converted").stdout, samples)
+        for made in (self.folder / "converted", run("all", f"model.path={first}"), run("on it", f"model.path={first}", "lora.rank=2")):
+            for arguments in (("generate", "--model", made, "--adapter", first, "--prompt", "<bos> 1 ="),
+                              ("eval", config, "--model", made, "--adapter", first, "eval.prompts=2"),
+                              ("train", config, f"run.dir={self.folder / 'twice'}", f"model.path={made}", f"lora.adapter={first}")):
+                twice = keel(*arguments)
+                self.assert_exit(twice, 2)
+                self.assertIn("it would count twice", twice.stderr)
+                self.assertIn(str(self.newest), twice.stderr)
+        # But the adapter that was trained on those weights goes on them.
+        self.assertEqual(self.generate(adapter.parent, "--adapter", self.folder / "on it").stdout, self.generate(self.folder / "on it").stdout)
+
+        headline = keel("eval", config, f"run.dir={self.folder / 'none'}", "run.threads=1", "eval.prompts=2", "--adapter", first).stdout
+        self.assertIn(f"{self.newest} with the adapter {adapter} on ", headline)
+
         def evaluate(*arguments):
             result = keel("eval", config, f"run.dir={self.folder / 'none'}", "run.threads=1", "eval.prompts=20", "--json", *arguments)
             self.assert_exit(result, 0)
@@ -169,6 +186,31 @@ class RunAsModel(support.Test):
         refused = keel("generate", "--model", self.newest, "--adapter", self.run, "--prompt", "<bos> 1 =")
         self.assert_exit(refused, 3)
         self.assertIn(f"keel: {self.run} is a run that has no adapter", refused.stderr)
+
+    def test_a_run_does_not_replace_what_it_starts_from(self):
+        config = self.folder / "self.yaml"
+        config.write_text(json.dumps({"model": str(self.run), "run": {"dir": str(self.run), "threads": 1}, "eval": {"prompts": 0},
+                                      "train": {"steps": 1, "prompts_per_step": 2}, "rollout": {"samples_per_prompt": 4}}))
+        before = support.tree(self.run)
+        self.assert_refused(keel("train", config, "lora.rank=2", "--overwrite"), 2, "model.path", str(self.run), "keel convert")
+        self.assert_refused(keel("train", config, "--overwrite"), 2, "model.path")
+        self.assertEqual(support.tree(self.run), before)
+
+    def test_an_adapter_whose_base_is_gone_is_told_so(self):
+        config = self.folder / "adapter.yaml"
+        config.write_text(json.dumps({"model": str(self.run), "run": {"dir": str(self.folder / "second"), "threads": 1}, "eval": {"prompts": 0},
+                                      "train": {"steps": 1, "prompts_per_step": 2}, "rollout": {"samples_per_prompt": 4},
+                                      "lora": {"rank": 2}}))
+        result = keel("train", config)
+        self.assert_exit(result, 0)
+        for part in (str(self.newest), "checkpoint.keep", "keel convert"):
+            self.assertIn(part, result.stdout + result.stderr)
+        moved = self.folder / "moved" / self.newest.name
+        moved.parent.mkdir()
+        self.newest.rename(moved)
+        resume = ("train", self.folder / "second" / "config.yaml", "--resume", "train.steps=2")
+        self.assert_refused(keel(*resume), 3, str(self.newest), "is gone", "model.path=FOLDER")
+        self.assert_exit(keel(*resume, f"model.path={moved}"), 0)
 
     def test_a_run_without_a_sound_checkpoint_is_refused_by_name(self):
         self.damage_newest()

@@ -28,6 +28,26 @@ class FolderOfARun(support.Test):
         self.assertEqual(support.checkpoints(run)[-1], "step-000009")  # 8 of the warm-up, 1 of RL
         self.assertIn("seed: 3", (run / "config.yaml").read_text())
 
+    def test_quickstart_replaces_only_its_own_run_in_its_own_place(self):
+        short = [f"{key}={value}" for key, value in support.SMALL.items() if key.split(".")[0] in ("sft", "train", "rollout", "eval")]
+
+        def quickstart(*arguments):
+            return keel("quickstart", *short, *arguments, cwd=self.folder)
+
+        mine, own = self.folder / "mine", self.folder / "runs" / "quickstart"
+        self.assert_exit(train(mine, train={"steps": 1}), 0)
+        before = tree(mine)
+        for folder in ("run.dir=mine", "output_dir=mine"):
+            self.assert_refused(quickstart(folder), 2, "mine", "another run", "--overwrite")
+        self.assertEqual(tree(mine), before)
+        mine.parent.joinpath("runs").mkdir()
+        mine.rename(own)
+        self.assert_refused(quickstart(), 2, "runs/quickstart", "another run")
+        self.assertEqual(tree(own), before)
+        self.assert_exit(quickstart("--overwrite", "run.seed=1"), 0)
+        self.assert_exit(quickstart("run.seed=2"), 0)  # of its own kind
+        self.assertIn("seed: 2", (own / "config.yaml").read_text())
+
     def test_a_refused_overwrite_leaves_the_old_run(self):
         run = self.folder / "run"
         self.assert_exit(train(run, train={"steps": 0}, sft={"steps": 1, "noisy_steps": 0}), 0)

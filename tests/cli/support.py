@@ -61,6 +61,11 @@ def settings(**sections):
     return [f"{key}={value}" for key, value in values.items()]
 
 
+def eval_settings(**sections):
+    """The same for `keel eval`, which refuses how training samples."""
+    return [setting for setting in settings(**sections) if not setting.startswith("rollout.samples_per_prompt=")]
+
+
 def environment(**changes):
     """The environment of a call: without what would change the program's output; None removes a variable."""
     result = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}

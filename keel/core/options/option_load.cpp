@@ -19,6 +19,9 @@ std::string parent_of(const std::string& path) {
 
 std::string leaf_of(const std::string& path) { return path.substr(path.find_last_of('.') + 1); }
 
+/// A sentence up to its first stop, without it: enough to tell a setting from another of its name.
+std::string first_words(const std::string& help) { return help.substr(0, help.find_first_of(".;:")); }
+
 /// One load: walks over the tree, assigns what it finds and collects what is wrong.
 class Loader {
  public:
@@ -173,28 +176,49 @@ class Loader {
     complain(path, (value.is_object() ? "unknown section; " : "unknown key; ") + suggestion(path));
   }
 
-  /// A slip in this section is likelier than a key in the wrong section, and that is likelier than both at once.
+  /// A hint that is followed must not set another thing: only what was mistyped is corrected. A name that is known
+  /// elsewhere is shown with its meaning, and the reader decides.
   std::string suggestion(const std::string& path) const {
-    const std::string section = parent_of(path);
+    const std::string section = parent_of(path), leaf = leaf_of(path);
+    const std::string elsewhere = settings_called(leaf);
+    if (section.empty() && !elsewhere.empty()) return elsewhere;
     std::vector<std::string> here = paths_in(section);
     for (const Refusal& refusal : table_.refusals())
       if (parent_of(refusal.name) == section) here.push_back(refusal.name);
-    if (const auto near = nearest_name(path, here)) return "did you mean " + *near + "?";
-    const std::vector<std::string> elsewhere = paths_ending_in(leaf_of(path));
-    if (!elsewhere.empty()) return "it belongs elsewhere: write " + joined(elsewhere, " or ");
-    if (const std::string alias = alias_ending_in(leaf_of(path)); !alias.empty()) return alias;
+    if (const std::string slip = slip_of_one(path, here); !slip.empty()) return slip;
+    if (!elsewhere.empty()) return elsewhere;
+    if (const std::string alias = alias_ending_in(leaf); !alias.empty()) return alias;
     std::vector<std::string> leaves;
-    for (const Alias& alias : table_.aliases()) leaves.push_back(leaf_of(alias.name));
-    constexpr size_t kGuessable = 3;  // any two single letters are one slip apart
-    if (leaf_of(path).size() >= kGuessable)
-      if (const auto near = nearest_name(leaf_of(path), leaves)) return alias_ending_in(*near);
-    if (const auto near = nearest_name(path, known_)) return "did you mean " + *near + "?";
+    for (const Alias& alias : table_.aliases())
+      if (is_slip_of(leaf, leaf_of(alias.name))) leaves.push_back(leaf_of(alias.name));
+    constexpr size_t kGuessable = 5;  // any two short names are two slips apart
+    if (leaf.size() >= kGuessable && !leaves.empty())
+      if (const auto near = nearest_name(leaf, leaves)) return alias_ending_in(*near);
+    if (const std::string slip = slip_of_one(path, known_); !slip.empty()) return slip;
     if (!section.empty()) return "keys of " + section + " are " + joined(leaves_in(section));
     std::vector<std::string> sections;
     for (const Section& known : table_.sections()) {
       if (parent_of(known.path).empty()) sections.push_back(known.path);
     }
     return "sections are " + joined(sections);
+  }
+
+  /// "did you mean rollout.temperature?"; empty where the name is a slip of none.
+  std::string slip_of_one(const std::string& path, const std::vector<std::string>& names) const {
+    constexpr size_t kGuessable = 3;  // in no section, any two single letters are one slip apart
+    if (parent_of(path).empty() && path.size() < kGuessable) return "";
+    const auto near = nearest_name(path, names);
+    return near && is_slip_of(path, *near) ? "did you mean " + *near + "?" : "";
+  }
+
+  /// "what has that name is rollout.temperature (Softmax temperature of sampling)"; empty where there is none.
+  std::string settings_called(const std::string& leaf) const {
+    std::vector<std::string> texts;
+    for (const Option& option : table_.options())
+      if (leaf_of(option.path) == leaf) texts.push_back(option.path + " (" + first_words(option.help) + ")");
+    for (const Section& section : table_.sections())
+      if (leaf_of(section.path) == leaf) texts.push_back(section.path + " (" + first_words(section.help) + ")");
+    return texts.empty() ? "" : "what has that name is " + joined(texts, "; ");
   }
 
   /// "verl's actor_rollout_ref.actor.clip_ratio is objective.delta_low and objective.delta_high here"
@@ -227,17 +251,6 @@ class Loader {
       if (all_refused && parent_of(refusal.name) == section) leaves.push_back(refusal.name);
     for (std::string& path : leaves) path = leaf_of(path);
     return leaves;
-  }
-
-  std::vector<std::string> paths_ending_in(const std::string& leaf) const {
-    std::vector<std::string> paths;
-    for (const Option& option : table_.options()) {
-      if (leaf_of(option.path) == leaf) paths.push_back(option.path);
-    }
-    for (const Section& section : table_.sections()) {
-      if (leaf_of(section.path) == leaf) paths.push_back(section.path);
-    }
-    return paths;
   }
 
   const ConfigTree& tree_;

@@ -175,6 +175,8 @@ void apply_override(ConfigTree& tree, std::string_view assignment) {
   if (equals == std::string_view::npos) builder.refuse(0, "wanted key=value");
   check_characters(assignment.substr(0, equals), builder, 0);
   const std::string path(trimmed(assignment.substr(0, equals)));
+  if (path.starts_with('+') || path.starts_with('~'))
+    builder.refuse(0, "Hydra's + and ~ say nothing here, where every key is known; wanted key=value");
   const std::vector<std::string> parts = split_path(path);
   for (const std::string& part : parts) {
     if (part.empty())

@@ -119,6 +119,17 @@ bool narrows(const LoadedModel& policy) {
                      [&](const NamedTensor& weight) { return policy.dtypes.of(weight.name) != at::kFloat; });
 }
 
+/// config.json of weights that an adapter was merged into names the bases of those adapters, from the first on: it goes
+/// wherever the weights go, to converted folders and to runs that start from them.
+void note_merged_adapter(const std::filesystem::path& folder, const Json& base) {
+  const std::filesystem::path path = folder / "config.json";
+  Json config = read_json_file(path);
+  Json& merged = config[kMergedAdapters];
+  if (!merged.is_array()) merged = Json::array();
+  if (std::find(merged.begin(), merged.end(), base) == merged.end()) merged.push_back(base);
+  write_atomically(path, config.dump(2) + "\n");
+}
+
 void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
   const LoadedModel& policy = checkpoint.policy;
   write_model_folder(folder, policy.model.merged(), policy.tokenizer, policy.generation, policy.dtypes);
@@ -126,6 +137,7 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
   if (!policy.adapter.empty()) {
     create_directories(adapter_folder(folder));
     write_adapter(adapter_folder(folder), policy.model, policy.adapter);
+    note_merged_adapter(folder, policy.adapter.value("base_model_name_or_path", Json()));
   } else if (narrows(policy)) {
     for (const NamedTensor& weight : policy.model.parameters())
       kept.push_back({weight.name + std::string(kMaster), weight.value});

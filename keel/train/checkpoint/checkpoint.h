@@ -51,6 +51,9 @@ std::vector<std::string> find_changed_rows(const std::filesystem::path& run);
 /// The adapter stays merged: put_adapter gives a network that it can be trained on.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
 
+/// The key of config.json that lists the bases whose adapters the weights have in them.
+constexpr const char* kMergedAdapters = "merged_adapters";
+
 /// Where a checkpoint has its adapter, if it has one.
 std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint);
 

@@ -1,5 +1,7 @@
 #include "keel/train/checkpoint/run_models.h"
 
+#include <algorithm>
+
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
@@ -52,17 +54,16 @@ std::string adapter_named(const std::string& name, Console* console) {
 }
 
 void refuse_adapter_twice(const std::string& model, const std::string& adapter, const std::string& setting) {
-  const fs::path merged = adapter_folder(model) / kAdapterConfig;
-  if (!there_is(merged)) return;
-  const auto base_of = [](const fs::path& config) {
-    return read_json_file(config).value("base_model_name_or_path", Json());
-  };
-  const Json base = base_of(merged);
-  if (base != base_of(fs::path(adapter) / kAdapterConfig)) return;
+  const fs::path config = fs::path(model) / "config.json";
+  if (!there_is(config)) return;  // not of our making
+  const Json merged = read_json_file(config).value(kMergedAdapters, Json::array());
+  if (merged.empty()) return;
+  const Json base = read_json_file(fs::path(adapter) / kAdapterConfig).value("base_model_name_or_path", Json());
+  if (std::find(merged.begin(), merged.end(), base) == merged.end()) return;
   fail(ExitCode::kBadConfiguration, setting, " is ", adapter, ", but the weights of ", model,
-       ", a checkpoint of a run that trained an adapter on ", base.is_string() ? base.get<std::string>() : "its base",
-       ", have that adapter in them already: it would count twice; remove ", setting,
-       ", or name that base as the model");
+       " come from a run that trained an adapter on ", base.is_string() ? base.get<std::string>() : "its base",
+       ", and have that adapter in them already (", kMergedAdapters, " of its config.json): it would count twice; ",
+       "remove ", setting, ", or name that base as the model");
 }
 
 bool is_checkpoint_of(const std::string& model, const std::string& run) {

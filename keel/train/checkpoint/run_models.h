@@ -13,8 +13,8 @@ std::string model_named(const std::string& name, Console* console);
 /// The same of an adapter's folder: a run or a checkpoint stands for the adapter in it.
 std::string adapter_named(const std::string& name, Console* console);
 
-/// A checkpoint of a run that trained an adapter has it in its weights. Refuses (kBadConfiguration) to put it, or
-/// another one for the same base, on once more; `setting` is what names the adapter.
+/// A checkpoint of a run that trained an adapter has it in its weights, and so has what was made of it. Refuses
+/// (kBadConfiguration) to put it, or another one for the same base, on once more; `setting` is what names the adapter.
 void refuse_adapter_twice(const std::string& model, const std::string& adapter, const std::string& setting);
 
 /// Whether a model's name is that of a checkpoint of this run.

@@ -117,10 +117,40 @@ AliasConverter of_the_adapter(AliasConverter converter = nullptr) {
   };
 }
 
+Json rank_of_adapter(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (value == 0)
+    fail(ExitCode::kBadConfiguration, "got 0, but ", kUsePeft, " is true, and an adapter has a rank of at least 1; ",
+         "raise it, or set ", kUsePeft, " to false to train all weights");
+  return value;
+}
+
+/// verl and OpenRLHF have an adapter where its rank is above 0.
+constexpr const char *kVerlRank = "actor_rollout_ref.model.lora_rank", *kOpenRlhfRank = "lora_rank";
+
+AliasConverter of_rank(std::string rank, AliasConverter converter = nullptr) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
+    const Json* used = said(tree, rank);
+    if (used == nullptr)
+      fail(ExitCode::kBadConfiguration, "it is about an adapter, and ", rank, " is not set, whose default is 0: all ",
+           "weights are trained; set ", rank, ", or remove this");
+    if (*used == 0) return kSetsNothing;
+    return converter ? converter(value, tree, table) : value;
+  };
+}
+
+/// A name of TRL's and of OpenRLHF's.
+Json alpha_of_adapter(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  return (said(tree, kOpenRlhfRank) != nullptr ? of_rank(kOpenRlhfRank) : of_the_adapter())(value, tree, table);
+}
+
 /// TRL's default of a part of its adapter, which it has unless the part has a value, here or there.
 AliasConverter default_of_adapter(std::string name, std::string ours, Json by_default) {
   return [=](const Json& value, const ConfigTree& tree, const OptionTable&) -> Json {
     if (!value.is_boolean()) fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted true or false");
+    for (const char* key : {"lora.rank", "lora.adapter"})
+      if (const Json* other = said(tree, key); value == false && other != nullptr && *other != 0 && *other != "")
+        fail(ExitCode::kBadConfiguration, "got false, which trains all weights, but ", key, " is ", word_of(*other),
+             "; remove one of the two");
     const bool elsewhere = said(tree, name) != nullptr || said(tree, ours) != nullptr ||
                            said(tree, "lora.adapter") != nullptr;  // which says it itself
     return !value.get<bool>() || elsewhere ? kSetsNothing : by_default;
@@ -131,6 +161,24 @@ AliasConverter default_of_adapter(std::string name, std::string ours, Json by_de
 Json target_modules(const Json& value, const ConfigTree&, const OptionTable&) {
   const Json list = value.is_array() ? value : Json::array({value});
   return list == Json::array({"all-linear"}) ? Json(LoraOptions().target_modules) : list;
+}
+
+/// A critic's setting, which the program has though its advantages need no critic, and does not read there.
+AliasConverter of_the_critic(std::string advantage) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable&) -> Json {
+    const std::string word = word_at(tree, advantage);
+    return word.empty() || word == "gae" ? value : kSetsNothing;
+  };
+}
+
+/// The discount, which one other kind of advantages has there too.
+AliasConverter discount(std::string advantage, std::string discounted) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
+    if (word_at(tree, advantage) == discounted && value != 1)
+      fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", by which ", advantage, " ", discounted,
+           " discounts rewards; Keel discounts with a critic only: set it to 1, or choose other advantages");
+    return of_the_critic(advantage)(value, tree, table);
+  };
 }
 
 /// One of two numbers in a list.
@@ -209,8 +257,8 @@ void add_aliases(OptionTable& t) {
   t.alias(kUsePeft, "lora.target_modules", "TRL",
           default_of_adapter("lora_target_modules", "lora.target_modules", Json::array({"q_proj", "v_proj"})),
           "true without lora_target_modules is PEFT's default, q_proj and v_proj");
-  t.alias("lora_r", "lora.rank", "TRL", of_the_adapter(), with_peft);
-  t.alias("lora_alpha", "lora.alpha", "TRL", of_the_adapter(), with_peft);
+  t.alias("lora_r", "lora.rank", "TRL", of_the_adapter(rank_of_adapter), with_peft);
+  t.alias("lora_alpha", "lora.alpha", "TRL", alpha_of_adapter, with_peft + "; OpenRLHF's, where lora_rank is above 0");
   t.alias("lora_target_modules", "lora.target_modules", "TRL", of_the_adapter(target_modules), with_peft);
   t.alias("use_rslora", "lora.rank_stabilized", "TRL", of_the_adapter(), with_peft);
   t.alias("learning_rate", "optimizer.lr", "TRL");
@@ -234,7 +282,8 @@ void add_aliases(OptionTable& t) {
   // and PPOConfig
   t.alias("num_ppo_epochs", "train.epochs", "TRL");
   t.alias("cliprange_value", "critic.value_clip", "TRL");
-  t.alias("gamma", "critic.gamma", "TRL");
+  const std::string with_critic = "nothing where the advantages need no critic";
+  t.alias("gamma", "critic.gamma", "TRL", discount("advantage_estimator", "reinforce"), with_critic);
   t.alias("lam", "critic.lambda", "TRL");
   t.alias("vf_coef", "critic.loss_weight", "TRL");
 
@@ -244,8 +293,11 @@ void add_aliases(OptionTable& t) {
   t.alias("trainer.save_freq", "checkpoint.every", "verl", never_below_zero, "-1 is 0, never");
   t.alias("trainer.test_freq", "eval.every", "verl", never_below_zero, "-1 is 0, never");
   t.alias("actor_rollout_ref.model.path", "model.path", "verl");
-  t.alias("actor_rollout_ref.model.lora_rank", "lora.rank", "verl");
-  t.alias("actor_rollout_ref.model.lora_alpha", "lora.alpha", "verl");
+  const std::string with_rank = "where lora_rank is above 0";
+  t.alias(kVerlRank, "lora.rank", "verl");
+  t.alias("actor_rollout_ref.model.lora_alpha", "lora.alpha", "verl", of_rank(kVerlRank), with_rank);
+  t.alias("actor_rollout_ref.model.target_modules", "lora.target_modules", "verl", of_rank(kVerlRank, target_modules),
+          with_rank);
   for (const std::string section :
        {"custom_reward_function", "reward.custom_reward_function"}) {  // before 0.9, and since
     t.alias(section + ".path", "reward.functions", "verl", custom_reward(section + ".name"), "python:PATH:NAME");
@@ -286,11 +338,11 @@ void add_aliases(OptionTable& t) {
   t.alias(kUseKlInReward, "reference.kl_coefficient", "verl", kl_in_reward, "false is none; true is refused");
   t.alias("algorithm.kl_ctrl.kl_coef", "reference.kl_coefficient", "verl", kl_of_reward,
           "nothing where use_kl_in_reward is not true");
-  t.alias("algorithm.gamma", "critic.gamma", "verl");
-  t.alias("algorithm.lam", "critic.lambda", "verl");
-  t.alias("critic.cliprange_value", "critic.value_clip", "verl");
-  t.alias("critic.optim.lr", "critic.lr", "verl");
-  t.alias("trainer.critic_warmup", "critic.warmup_steps", "verl");
+  t.alias("algorithm.gamma", "critic.gamma", "verl", discount(kAdvEstimator, "reinforce_plus_plus"), with_critic);
+  t.alias("algorithm.lam", "critic.lambda", "verl", of_the_critic(kAdvEstimator), with_critic);
+  t.alias("critic.cliprange_value", "critic.value_clip", "verl", of_the_critic(kAdvEstimator), with_critic);
+  t.alias("critic.optim.lr", "critic.lr", "verl", of_the_critic(kAdvEstimator), with_critic);
+  t.alias("trainer.critic_warmup", "critic.warmup_steps", "verl", of_the_critic(kAdvEstimator), with_critic);
 
   // OpenRLHF (its arguments, with _ for -)
   t.alias("pretrain", "model.path", "OpenRLHF");
@@ -304,7 +356,9 @@ void add_aliases(OptionTable& t) {
   t.alias("rollout_batch_size", "train.prompts_per_step", "OpenRLHF");
   t.alias("train_batch_size", "train.sequences_per_update", "OpenRLHF");
   t.alias("actor_learning_rate", "optimizer.lr", "OpenRLHF");
-  t.alias("critic_learning_rate", "critic.lr", "OpenRLHF");
+  t.alias("critic_learning_rate", "critic.lr", "OpenRLHF", of_the_critic("advantage_estimator"), with_critic);
+  t.alias(kOpenRlhfRank, "lora.rank", "OpenRLHF");
+  t.alias("target_modules", "lora.target_modules", "OpenRLHF", of_rank(kOpenRlhfRank, target_modules), with_rank);
   t.alias("adam_betas", "optimizer.beta1", "OpenRLHF", element(0), "the first");
   t.alias("adam_betas", "optimizer.beta2", "OpenRLHF", element(1), "the second");
   t.alias("l2", "optimizer.weight_decay", "OpenRLHF");
@@ -312,8 +366,8 @@ void add_aliases(OptionTable& t) {
   t.alias("kl_estimator", "reference.estimator", "OpenRLHF");
   t.alias("eval_temperature", "eval.temperature", "OpenRLHF");
   t.alias("eval_n_samples_per_prompt", "eval.samples", "OpenRLHF");
-  t.alias("lambd", "critic.lambda", "OpenRLHF");
-  t.alias("value_clip", "critic.value_clip", "OpenRLHF");
+  t.alias("lambd", "critic.lambda", "OpenRLHF", of_the_critic("advantage_estimator"), with_critic);
+  t.alias("value_clip", "critic.value_clip", "OpenRLHF", of_the_critic("advantage_estimator"), with_critic);
 
   add_objective_aliases(t);
   add_refusals(t);

@@ -96,12 +96,26 @@ int64_t Config::sequences_per_update() const {
   return train.sequences_per_update > 0 ? train.sequences_per_update : rollouts_per_step();
 }
 
+namespace {
+
+/// What is said about an adapter without a rank would be a wish for one that nobody hears.
+void require_rank(const ConfigTree& tree, const OptionTable& table, const Config& config) {
+  if (config.lora.used() || is_set(tree, table, "lora.rank")) return;
+  for (const Option& option : table.options())
+    if (option.path.starts_with("lora.") && option.path != "lora.adapter" && said(tree, option.path) != nullptr)
+      fail(ExitCode::kBadConfiguration, place_of(tree, option.path), ": ", option.path,
+           " is set, but lora.rank is not: all weights would be trained; set lora.rank (0 says that all are meant)");
+}
+
+}  // namespace
+
 Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
   Config config;
   OptionTable table;
   config.describe(table);
   const std::vector<std::string> loaded = table.load(with_foreign_defaults(tree, table, notes));
   notes.insert(notes.end(), loaded.begin(), loaded.end());
+  require_rank(tree, table, config);
   try {
     check_consistency(config);
   } catch (const Error& error) {
@@ -117,13 +131,14 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
   return config;
 }
 
-bool is_typed(const ConfigTree& tree, const std::string& option) {
+std::string typed_name(const ConfigTree& tree, const std::string& option) {
   Config config;
   OptionTable table;
   config.describe(table);
-  return on_command_line(tree, option) ||
-         std::any_of(table.aliases().begin(), table.aliases().end(),
-                     [&](const Alias& alias) { return alias.target == option && on_command_line(tree, alias.name); });
+  if (on_command_line(tree, option)) return option;
+  for (const Alias& alias : table.aliases())
+    if (alias.target == option && on_command_line(tree, alias.name)) return alias.name;
+  return "";
 }
 
 namespace {
@@ -154,7 +169,13 @@ void check_sources(const Config& c) {
     refuse("model.random_weights needs model.path, whose architecture and tokenizer it takes");
   const bool has_files = !c.data.files.empty() || !c.data.eval_files.empty();
   if (has_files && !changed_keys(c.task).empty())
-    refuse("task.", changed_keys(c.task)[0], " is set, but prompts come from data.files; remove one of the two");
+    refuse("task.", changed_keys(c.task)[0], " is set, but prompts come from ",
+           c.data.files.empty() ? "data.eval_files" : "data.files", "; remove one of the two");
+  if (!has_files && !changed_keys(c.data).empty())
+    refuse("data.", changed_keys(c.data)[0], " is set, but no data.files are, and the built-in task ", c.task.name,
+           " does not read it; remove it, or set data.files");
+  if (!c.data.eval_files.empty() && c.data.held_out > 0)
+    refuse("data.held_out is ", c.data.held_out, ", but data.eval_files is set; drop one");
   if (has_files && c.rollout.max_new_tokens == 0)
     refuse(
         "rollout.max_new_tokens is 0, which means the limit of the built-in task, but prompts come from data.files; ",
@@ -179,7 +200,7 @@ void check_critic(const Config& c, const Objective& objective) {
   if (!objective.requirements().value && !changed_keys(c.critic).empty())
     refuse("critic.", changed_keys(c.critic)[0], " is set, but the advantage ", advantage, " of ",
            c.objective.advantage ? "objective.advantage" : "the method " + objective.method.name,
-           " reads no values; set objective.advantage=gae or objective.method=ppo_gae, or remove the section critic");
+           " reads no values; remove it, or set objective.advantage=gae or objective.method=ppo_gae");
   if (c.critic.own_body() && c.critic.loss_weight)
     refuse("critic.loss_weight is ", *c.critic.loss_weight, ", but critic.body is separate: the value loss is the ",
            "only one on that body; remove the key, or set critic.body=shared");

@@ -107,8 +107,8 @@ void add_refusals(OptionTable& table);
 /// Loads and checks a configuration; notes to print (aliases used) are appended to `notes`.
 Config load_config(const ConfigTree& tree, std::vector<std::string>& notes);
 
-/// Whether a setting stands on the command line, under whatever name.
-bool is_typed(const ConfigTree& tree, const std::string& option);
+/// The name under which a setting stands on the command line; empty: it does not.
+std::string typed_name(const ConfigTree& tree, const std::string& option);
 
 /// Settings that contradict each other are refused (exit code 2).
 void check_consistency(const Config& config);

@@ -26,6 +26,12 @@ std::string word_at(const ConfigTree& tree, const std::string& name) {
   return value == nullptr ? "" : word_of(*value);
 }
 
+bool is_set(const ConfigTree& tree, const OptionTable& table, const std::string& ours) {
+  return said(tree, ours) != nullptr ||
+         std::any_of(table.aliases().begin(), table.aliases().end(),
+                     [&](const Alias& alias) { return alias.target == ours && said(tree, alias.name) != nullptr; });
+}
+
 bool on_command_line(const ConfigTree& tree, const std::string& name) {
   const auto line = tree.lines.find(name);
   return line != tree.lines.end() && line->second == 0;
@@ -140,17 +146,18 @@ bool is_mark(const Program& program, const std::string& name) {
   });
 }
 
-/// Whether a name says whose configuration this is: what is typed beside a file does not.
-bool is_of_the_file(const ConfigTree& tree, const std::string& name) {
-  return (tree.file.empty() || !on_command_line(tree, name)) && said(tree, name) != nullptr;
+/// Whether a name was typed beside a file.
+bool is_typed_beside_file(const ConfigTree& tree, const std::string& name) {
+  return !tree.file.empty() && on_command_line(tree, name);
 }
 
-/// The first name that shows a configuration to be the program's; empty: it is not.
+/// The first name that shows a configuration to be the program's, wherever it stands, one of the file's before those
+/// that were typed; empty: it is not.
 std::string mark_of(const Program& program, const ConfigTree& tree, const Names& leaves) {
-  for (const std::string& name : leaves) {
-    const bool counts = is_of_the_file(tree, name) || (name == program.loss && said(tree, name) != nullptr);
-    if (counts && is_mark(program, name)) return name;
-  }
+  for (const bool typed : {false, true})
+    for (const std::string& name : leaves)
+      if (is_typed_beside_file(tree, name) == typed && said(tree, name) != nullptr && is_mark(program, name))
+        return name;
   return "";
 }
 
@@ -260,26 +267,60 @@ void claim(Owner& owner, const Program& program, const std::string& mark, const 
   if (owner.program == nullptr) owner = {&program, mark};
 }
 
-/// Whether the file has a setting under its name in Keel.
-bool has_ours(const ConfigTree& tree, const OptionTable& table, const Names& leaves) {
-  return std::any_of(leaves.begin(), leaves.end(), [&](const std::string& name) {
-    return is_of_the_file(tree, name) && table.find(name) != nullptr;
+/// Names that Keel has as well as another program: they say nothing about whose configuration it is.
+const Names kOfBoth = {"model", "model.path", "data.prompt_key", "data.shuffle"};
+const Names kOfSeveral = {"seed", "temperature", "gamma", "lora_alpha"};  // of several programs
+
+bool is_ours(const OptionTable& table, const std::string& name) {
+  return table.find(name) != nullptr && !contains(kOfBoth, name);
+}
+
+/// Whether a name is the program's and nobody else's, though it need not be about the objective.
+bool is_theirs(const OptionTable& table, const Program& program, const std::string& name) {
+  if (contains(kOfBoth, name) || contains(kOfSeveral, name)) return false;
+  return std::any_of(table.aliases().begin(), table.aliases().end(), [&](const Alias& alias) {
+    return alias.name == name && program.name.starts_with(alias.source);  // TRL's PPO is TRL's
   });
 }
 
-/// Whose names the file has, where none of them is about the objective.
-Owner owner_of_other_names(const ConfigTree& tree, const OptionTable& table, const Names& leaves) {
-  static const Names kShared = {"seed", "temperature", "gamma", "lora_alpha"};  // of several programs
+/// The names that are said in the file or, where that has none that tells whose it is, all of them.
+Names telling_names(const ConfigTree& tree, const OptionTable& table, const Names& all) {
+  Names in_file, everywhere;
+  for (const std::string& name : all) {
+    if (said(tree, name) == nullptr) continue;
+    everywhere.push_back(name);
+    if (!is_typed_beside_file(tree, name)) in_file.push_back(name);
+  }
+  const bool tells = std::any_of(in_file.begin(), in_file.end(), [&](const std::string& name) {
+    return !contains(kOfBoth, name) && (table.find(name) != nullptr || is_alias(table, name));
+  });
+  return tells ? in_file : everywhere;
+}
+
+/// A name that is typed beside a file of ours could be meant as a mere setting, or with that program's loss.
+void refuse_typed_mark(const Owner& owner, const ConfigTree& tree, const OptionTable& table, const Names& names) {
+  const Program& program = *owner.program;
+  if (!is_typed_beside_file(tree, owner.mark) || said(tree, program.loss) != nullptr) return;
+  std::string ours;
+  for (const std::string& name : names) {
+    if (is_typed_beside_file(tree, name)) continue;
+    if (is_theirs(table, program, name)) return;
+    if (is_ours(table, name)) ours = name;
+  }
+  if (ours.empty()) return;
+  fail(ExitCode::kBadConfiguration, place_of(tree, owner.mark), ": ", owner.mark, " is a name of ", program.name,
+       "'s, whose default loss is ", word_of(program.defaults[0].value), ", and ", ours, " (", place_of(tree, ours),
+       ") is one of Keel's, whose default method is dppo_tv; set objective.method (`keel methods` lists them)");
+}
+
+/// Whose names these are, where none of them is about the objective.
+Owner owner_of_other_names(const ConfigTree& tree, const OptionTable& table, const Names& names) {
   Owner owner;
   std::string shared;
-  for (const std::string& name : leaves) {
-    if (!is_of_the_file(tree, name)) continue;
-    for (const Alias& alias : table.aliases()) {
-      if (alias.name != name || name == "model") continue;  // `model: path` is ours as well
-      if (contains(kShared, name)) shared = name;
-      for (const Program& program : programs())
-        if (program.name == alias.source && !contains(kShared, name)) claim(owner, program, name, tree);
-    }
+  for (const std::string& name : names) {
+    if (contains(kOfSeveral, name)) shared = name;
+    for (const Program& program : programs())
+      if (program.name != "TRL's PPO" && is_theirs(table, program, name)) claim(owner, program, name, tree);
   }
   if (owner.program == nullptr && !shared.empty())
     fail(ExitCode::kBadConfiguration, place_of(tree, shared), ": ", shared, " is a name that several programs have, ",
@@ -297,12 +338,20 @@ ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std:
   for (const std::string& name : all)
     if (is_alias(table, name)) leaves.push_back(name);
   Owner owner;
-  for (const Program& program : programs())
-    if (const std::string mark = mark_of(program, tree, leaves);
-        !mark.empty() && !ours_names_the_method(tree, program.loss))
+  for (const Program& program : programs()) {
+    const std::string mark = mark_of(program, tree, leaves);
+    if (mark.empty()) continue;
+    if (ours_names_the_method(tree, program.loss))
+      add_foreign_remarks(program.name, tree, table, notes);
+    else
       claim(owner, program, mark, tree);
-  if (owner.program == nullptr && said(tree, "objective.method") == nullptr && !has_ours(tree, table, all))
-    owner = owner_of_other_names(tree, table, leaves);
+  }
+  const Names names = telling_names(tree, table, all);
+  if (owner.program != nullptr)
+    refuse_typed_mark(owner, tree, table, all);
+  else if (said(tree, "objective.method") == nullptr &&
+           std::none_of(names.begin(), names.end(), [&](const std::string& name) { return is_ours(table, name); }))
+    owner = owner_of_other_names(tree, table, names);
   return owner.program == nullptr ? tree : filled_in(std::move(tree), *owner.program, owner.mark, table, notes);
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "keel/core/options/config_tree.h"
+#include "keel/core/options/options.h"
 
 namespace keel {
 
@@ -20,6 +20,9 @@ const Json* said(const ConfigTree& tree, const std::string& name);
 std::string word_of(const Json& value);
 /// The word under a name; empty where nothing is said.
 std::string word_at(const ConfigTree& tree, const std::string& name);
+
+/// Whether a configuration says something about a setting of ours, under whatever name.
+bool is_set(const ConfigTree& tree, const OptionTable& table, const std::string& ours);
 
 bool on_command_line(const ConfigTree& tree, const std::string& name);
 

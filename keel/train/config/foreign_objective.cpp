@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kTrlLoss = "loss_type";
 constexpr const char* kOpenRlhfLoss = "policy_loss_type";
+constexpr const char* kAggregation = "objective.aggregation";  // wins over that of a loss which it stands beside
 constexpr const char* kDroBeta = "actor_rollout_ref.actor.policy_loss.dro_beta";
 
 // Losses ------------------------------------------------------------------------------------------------------------
@@ -81,7 +82,8 @@ Json trl_method(const Json& value, const ConfigTree& tree, const OptionTable&) {
 }
 
 Json trl_aggregation(const Json& value, const ConfigTree& tree, const OptionTable&) {
-  return ours_names_the_method(tree, kTrlLoss) ? kSetsNothing : Json(trl_loss(value).aggregation);
+  const bool ours = ours_names_the_method(tree, kTrlLoss) || said(tree, kAggregation) != nullptr;
+  return ours ? kSetsNothing : Json(trl_loss(value).aggregation);
 }
 
 /// Read with loss_type.
@@ -102,7 +104,7 @@ Json openrlhf_loss(const Json& value, const ConfigTree& tree, const OptionTable&
 }
 
 Json openrlhf_aggregation(const Json& value, const ConfigTree& tree, const OptionTable&) {
-  if (ours_names_the_method(tree, kOpenRlhfLoss)) return kSetsNothing;
+  if (ours_names_the_method(tree, kOpenRlhfLoss) || said(tree, kAggregation) != nullptr) return kSetsNothing;
   return word_of(value) == "gspo" ? "seq_mean_token_mean" : "token_mean";
 }
 

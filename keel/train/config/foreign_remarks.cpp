@@ -15,7 +15,7 @@ namespace {
 bool is_used(const ConfigTree& tree, const Names& names) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     const Json* value = said(tree, name);
-    return value != nullptr && *value != false && *value != 0;
+    return value != nullptr && *value != false && *value != 0 && *value != "none";
   });
 }
 
@@ -40,6 +40,18 @@ const std::vector<Remark>& remarks() {
        },
        "entropy_coef: TRL takes the mean of the entropy over all tokens whatever loss_type is, Keel averages it as the "
        "loss does (objective.aggregation); a coefficient of another size may be needed"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         return word_at(tree, "loss_type") == "luspo" && word_at(tree, kSamplingLevel) != "sequence";
+       },
+       "loss_type luspo: TRL weights each token by its completion's length and takes the mean over a batch padded to "
+       "its longest completion (and advises importance_sampling_level sequence), Keel takes the mean of the sums"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         const Json* temperature = said(tree, "temperature");
+         return temperature != nullptr && *temperature != 1 && said(tree, "eval.temperature") == nullptr;
+       },
+       "temperature: TRL evaluates at it too, Keel at eval.temperature"},
       {"TRL's PPO", [](const ConfigTree& tree) { return said(tree, "kl_coef") == nullptr; },
        "TRL also takes 0.05 times the KL to the starting policy off the rewards, Keel does not "
        "(reference.kl_coefficient adds one to the loss)"},
@@ -77,7 +89,8 @@ struct OtherDefault {
   std::string only_with = {};  // a name that must be in use for it to matter
 };
 
-const std::string kConstantHere = "constant after optimizer.warmup_updates", kOneUpdate = "the whole batch at once";
+const std::string kConstantHere = "constant after optimizer.warmup_updates", kOneUpdate = "the whole batch at once",
+                  kCriticRate = "10 times optimizer.lr";
 
 // verl 0.9.1 (trainer/config), TRL 1.16.0 (GRPOConfig, ModelConfig; PPOConfig of its last version that had one),
 // OpenRLHF 0.8 (cli/train_ppo_ray.py).
@@ -88,8 +101,12 @@ const std::vector<OtherDefault>& other_defaults() {
       {"verl", "actor_rollout_ref.actor.ppo_mini_batch_size", "256 prompts", "train.sequences_per_update", kOneUpdate},
       {"verl", "actor_rollout_ref.actor.optim.weight_decay", "0.01", "optimizer.weight_decay"},
       {"verl", "actor_rollout_ref.rollout.val_kwargs.temperature", "0, greedy", "eval.temperature"},
+      {"verl", "critic.optim.lr", "1e-5", "critic.lr", kCriticRate, "critic.body"},
       {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
       {"TRL", "generation_batch_size", "8 completions for each GPU", "train.prompts_per_step"},
+      {"TRL", "steps_per_generation", "generation_batch_size / 8 updates on one GPU", "train.sequences_per_update",
+       kOneUpdate, "generation_batch_size"},
+      {"TRL", "num_generations_eval", "as num_generations", "eval.samples"},
       {"TRL", "lora_dropout", "0.05", "", "no dropout", "use_peft"},
       {"TRL's PPO", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
       {"TRL's PPO", "learning_rate", "3e-6", "optimizer.lr"},
@@ -101,15 +118,9 @@ const std::vector<OtherDefault>& other_defaults() {
       {"OpenRLHF", "n_samples_per_prompt", "1", "rollout.samples_per_prompt"},
       {"OpenRLHF", "train_batch_size", "128", "train.sequences_per_update", kOneUpdate},
       {"OpenRLHF", "eval_temperature", "0.6", "eval.temperature"},
+      {"OpenRLHF", "critic_learning_rate", "9e-6", "critic.lr", kCriticRate, "critic.body"},
       {"OpenRLHF", "eval_n_samples_per_prompt", "4", "eval.samples"}};
   return kDefaults;
-}
-
-/// Whether a configuration says something about a setting of ours, under whatever name.
-bool is_set(const ConfigTree& tree, const OptionTable& table, const std::string& ours) {
-  return said(tree, ours) != nullptr ||
-         std::any_of(table.aliases().begin(), table.aliases().end(),
-                     [&](const Alias& alias) { return alias.target == ours && said(tree, alias.name) != nullptr; });
 }
 
 std::string defaults_not_taken(const std::string& program, const ConfigTree& tree, const OptionTable& table) {

@@ -16,6 +16,7 @@ constexpr const char* kNoTruncation =
     "eval.min_p are "
     "those of evaluations)";
 constexpr const char* kOneDevice = "a run has one device; set run.device";
+constexpr const char* kNoShards = "a run has one device, and divides nothing among several; remove it";
 constexpr const char* kSetFolder = "a run is its folder; set run.dir";
 constexpr const char* kConstantRate =
     "the learning rate is constant after a linear warm-up; remove it, and set optimizer.warmup_updates for the warm-up";
@@ -24,6 +25,14 @@ constexpr const char* kMicroBatches =
     "micro-batches are cut by tokens and change no gradient; set train.tokens_per_batch";
 constexpr const char* kCorrections =
     "Keel samples with the weights that it trains; objective.method=tis, mis or icepop corrects a rounded sampler";
+
+constexpr const char* kNoCov = "no method here clips by covariance; remove it, and choose one with objective.method";
+constexpr const char* kBounds =
+    "the trust region's thresholds are objective.delta, or objective.delta_low and objective.delta_high; set those";
+constexpr const char* kReference =
+    "the reference is the policy when RL starts; remove it, and set reference.kl_coefficient for a pull to it";
+constexpr const char* kOwnWeights =
+    "the sampler has the model's own weights in float32, or a copy rounded to fp8; set rollout.weights";
 
 struct Refused {
   const char* name;
@@ -68,6 +77,17 @@ const std::vector<Refused>& of_trl() {
        {false}},
       {"top_entropy_quantile", "no method here leaves tokens out by their entropy; remove it", {1}},
       {"vllm_importance_sampling_correction", kCorrections, {false}},
+      {"steps_per_generation",
+       "it is the number of updates that a batch is cut into; set train.sequences_per_update, the completions of one"},
+      {"per_device_eval_batch_size", "evaluations are sampled rollout.max_sequences at once; remove it"},
+      {"optim", "the optimizer is AdamW; remove it", {"adamw_torch", "adamw_torch_fused", "adamw_hf"}},
+      {"attn_implementation", "attention is Keel's own; remove it"},
+      {"disable_dropout", "there is no dropout here; remove it", {true, false}},
+      {"eval_strategy", "set eval.every, the rollout batches between evaluations", {"no"}},
+      {"run_name", kSetFolder},
+      {"multi_objective_aggregation",
+       "the reward is the weighted sum of reward.functions; remove it",
+       {"sum_then_normalize"}},
       {"top_p", kNoTruncation, {1}},
       {"top_k", kNoTruncation, {0, -1, nullptr}},
       {"min_p", kNoTruncation, {0, nullptr}}};
@@ -106,6 +126,7 @@ const std::vector<Refused>& of_verl() {
       {"actor_rollout_ref.rollout.top_p", kNoTruncation, {1}},
       {"actor_rollout_ref.rollout.top_k", kNoTruncation, {-1, 0}},
       {"actor_rollout_ref.rollout.val_kwargs.top_k", "set eval.top_k, where 0 stands for all tokens", {-1, 0}},
+      {"actor_rollout_ref.rollout.do_sample", "completions of training are always sampled; remove it", {true}},
       {"actor_rollout_ref.actor.optim.lr_warmup_steps",
        "verl counts rollout batches there, Keel counts updates; set optimizer.warmup_updates",
        {-1, 0}},
@@ -113,6 +134,27 @@ const std::vector<Refused>& of_verl() {
       {"actor_rollout_ref.actor.optim.lr_scheduler_type", kConstantRate, {"constant"}},
       {"actor_rollout_ref.actor.ppo_micro_batch_size", kMicroBatches, {nullptr}},
       {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", kMicroBatches, {nullptr}},
+      {"actor_rollout_ref.actor.policy_loss.clip_cov_ratio", kNoCov},
+      {"actor_rollout_ref.actor.policy_loss.clip_cov_lb", kNoCov},
+      {"actor_rollout_ref.actor.policy_loss.clip_cov_ub", kNoCov},
+      {"actor_rollout_ref.actor.policy_loss.kl_cov_ratio", kNoCov},
+      {"actor_rollout_ref.actor.log_prob_micro_batch_size_per_gpu", kMicroBatches, {nullptr}},
+      {"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu", kMicroBatches, {nullptr}},
+      {"actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu", kMicroBatches, {nullptr}},
+      {"actor_rollout_ref.actor.use_dynamic_bsz", kMicroBatches, {true, false}},
+      {"actor_rollout_ref.actor.strategy", kNoShards},
+      {"actor_rollout_ref.actor.fsdp_config", kNoShards},
+      {"actor_rollout_ref.ref.fsdp_config", kNoShards},
+      {"actor_rollout_ref.hybrid_engine", "sampler and trainer are one program here; remove it", {true}},
+      {"actor_rollout_ref.model.use_remove_padding", "sequences are always packed; remove it", {true, false}},
+      {"actor_rollout_ref.model.enable_gradient_checkpointing",
+       "memory is bounded by train.tokens_per_batch; remove it",
+       {true, false}},
+      {"trainer.val_before_train", "a run is evaluated before and after; eval.prompts=0 leaves both out", {true}},
+      {"trainer.balance_batch", kNoShards, {true, false}},
+      {"trainer.resume_mode", "a run is continued by `keel train FILE --resume`; remove it", {"disable"}},
+      {"data.gen_batch_size", "set train.prompts_per_step, the prompts of a batch", {nullptr}},
+      {"critic.optim.weight_decay", "a critic's optimizer is the policy's (optimizer) but for critic.lr; remove it"},
       {"critic.model.path",
        "a critic starts as a copy of the policy, or reads the policy's states (critic.body); remove "
        "it"}};
@@ -128,6 +170,10 @@ const std::vector<Refused>& of_openrlhf() {
       {"max_samples", kSetSteps},
       {"micro_train_batch_size", kMicroBatches},
       {"micro_rollout_batch_size", "completions are sampled rollout.max_sequences at once; set that"},
+      {"aux_loss_coef", "no loss for balancing experts is added; remove it", {0}},
+      {"max_len", "set data.max_prompt_tokens and rollout.max_new_tokens"},
+      {"num_episodes", kSetSteps},
+      {"max_epochs", "set train.epochs, the passes over a batch"},
       {"lr_scheduler", kConstantRate, {"constant", "constant_with_warmup"}},
       {"lr_warmup_ratio", kCountUpdates, {0}}};
   return kTable;
@@ -141,6 +187,40 @@ const std::vector<Refused>& of_nobody() {
        "update"},
       {"rollout.batch_size", "set train.prompts_per_step, the prompts of a batch"},
       {"max_tokens", "set rollout.max_new_tokens, the longest completion"},
+      {"num_samples",
+       "set rollout.samples_per_prompt, the completions of a prompt; eval.samples is that of evaluations"},
+      {"samples", "set rollout.samples_per_prompt, the completions of a prompt; eval.samples is that of evaluations"},
+      {"total_steps", "set train.steps, the rollout batches"},
+      {"train.batch_size",
+       "set train.prompts_per_step, the prompts of a batch, and train.sequences_per_update, the completions of an "
+       "update"},
+      {"lr", "set optimizer.lr (sft.lr and critic.lr are those of the warm-up and the critic)"},
+      {"eps", "set optimizer.eps for AdamW's, objective.delta for a trust region's"},
+      {"grad_clip", "set optimizer.max_grad_norm"},
+      {"clip", kBounds},
+      {"objective.clip", kBounds},
+      {"objective.eps", kBounds},
+      {"objective.name", "set objective.method"},
+      {"policy", "set model.path for the model, objective.method for the method"},
+      {"value_coef", "set critic.loss_weight"},
+      {"reference.path", kReference},
+      {"reference.model", kReference},
+      {"critic.path", "a critic starts as a copy of the policy, or reads the policy's states; set critic.body"},
+      {"model.name", "set model.path"},
+      {"model.dtype", "set run.precision for what is computed in, or checkpoint.dtype for what is saved"},
+      {"rollout.dtype", kOwnWeights},
+      {"run.name", kSetFolder},
+      {"reward.name", "set reward.functions"},
+      {"checkpoint.steps", "set checkpoint.every"},
+      {"checkpoint.save", "set checkpoint.every"},
+      {"data.path", "set data.files, the files to train on"},
+      {"data.prompts", "set data.files, the files to train on"},
+      {"data.test_files", "set data.eval_files, the files to evaluate on"},
+      {"eval.files", "set data.eval_files, the files to evaluate on"},
+      {"eval.data", "set data.eval_files, the files to evaluate on"},
+      {"eval.steps", "set eval.every, the steps between evaluations"},
+      {"eval.top_k", "evaluations are cut by eval.top_p and by no number of tokens; remove it", {-1, 0}},
+      {"eval.max_new_tokens", "evaluations have the limit of training; set rollout.max_new_tokens"},
       {"data.train", "set data.files, the files to train on"},
       {"lora.r", "set lora.rank"},
       {"lora.dropout", "adapters have no dropout here; set it to 0, or remove it", {0}},

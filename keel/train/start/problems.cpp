@@ -104,8 +104,6 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
   fingerprint_ = std::move(opened.fingerprint);
   eval_fingerprint_ = std::move(opened.eval_fingerprint);
   rows_ = opened.rows;
-  if (!held_out_ && config.eval.prompts > 0)
-    notes_.emplace_back("nothing to evaluate on: neither data.eval_files nor data.held_out is set");
 }
 
 HeldOut Problems::held_out(int64_t count) {

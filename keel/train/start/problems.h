@@ -41,6 +41,9 @@ class Problems {
   /// many. An Error where there are rows and all of them are left out.
   HeldOut held_out(int64_t count);
 
+  /// Whether problems are kept for evaluation at all.
+  bool has_held_out() const { return held_out_.has_value(); }
+
   const RewardSum& reward() const { return *reward_; }
 
   /// What reward a completion can get, where that is known.

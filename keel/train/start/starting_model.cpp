@@ -55,6 +55,14 @@ at::ScalarType chosen_precision(RunOptions& run, at::Device device) {
   return type;
 }
 
+LoadedModel starting_model_without_weights(const Config& config) {
+  const std::filesystem::path path = find_model(model_path(config));
+  if (!is_folder(path) || config.model.random_weights) return starting_model(config, at::kCPU);
+  WeightSource zeros = safetensors_weights(path);
+  zeros.read = [shapes = zeros.shapes](const std::string& name) { return at::zeros({1}).expand(shapes.at(name)); };
+  return load_folder(path, at::kCPU, &zeros);
+}
+
 void choose_dtype(const CheckpointOptions& options, LoadedModel& model) {
   if (options.dtype != "auto") model.dtypes = dtype_named(options.dtype, "checkpoint.dtype");
 }

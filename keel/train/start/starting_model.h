@@ -15,6 +15,10 @@ LoadedModel starting_model(const Config& config, at::Device device);
 /// What the network is to compute in, and puts that in the place of run.precision's auto.
 at::ScalarType chosen_precision(RunOptions& run, at::Device device);
 
+/// The same with zeros for weights, which take no memory, where model.path is a folder: for all that can be said before
+/// they are read.
+LoadedModel starting_model_without_weights(const Config& config);
+
 /// What the model is saved as: what checkpoint.dtype says, else what it was read as.
 void choose_dtype(const CheckpointOptions& options, LoadedModel& model);
 

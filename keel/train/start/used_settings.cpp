@@ -92,7 +92,7 @@ void use_problems(Settings& used, const Config& config, const Problems& problems
   if (config.reward.weights.empty())
     used["reward.weights"] = std::vector<double>(by_default ? 1 : config.reward.functions.size(), 1.0);
   used["reward.files"] = reward_files(config.reward);
-  if (config.eval.prompts == 0) used.drop("eval.");
+  if (config.eval.prompts == 0 || !problems.has_held_out()) used.drop("eval.");
 }
 
 /// In place of the thresholds and words that null leaves to the method: the method's own.

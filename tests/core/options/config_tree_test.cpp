@@ -351,7 +351,8 @@ TEST(ReadConfig, SaysWhatIsWrongWithTheFile) {
   EXPECT_EQ(config_error_of([] { read_config("no/such/run.yaml"); }),
             "no/such/run.yaml: cannot be opened; does the file exist?");
   const std::filesystem::path folder = std::filesystem::temp_directory_path();
-  EXPECT_EQ(config_error_of([&] { read_config(folder); }), folder.string() + ": is a folder; give a configuration file");
+  EXPECT_EQ(config_error_of([&] { read_config(folder); }),
+            folder.string() + ": is a folder; give a configuration file");
   const TemporaryFile large("large.json", "{\"a\": \"" + std::string(2 << 20, 'x') + "\"}");
   EXPECT_TRUE(contains(config_error_of([&] { read_config(large.path); }), "larger than 1 MiB"));
 }
@@ -411,6 +412,7 @@ TEST(Override, ForgetsThePlacesOfWhatItReplaces) {
 
 TEST(Override, SaysWhatIsWrongWithIt) {
   EXPECT_EQ(tree_override_error("rollout.temperature"), "command line: rollout.temperature: wanted key=value");
+  for (const char* hydra : {"+a.b=3", "++a.b=3", "~a.b=3"}) EXPECT_TRUE(contains(tree_override_error(hydra), "Hydra"));
   EXPECT_TRUE(contains(tree_override_error("=3"), "command line: =3: a part of the key is empty"));
   EXPECT_TRUE(contains(tree_override_error("a..b=3"), "command line: a..b=3: a part of the key is empty"));
   EXPECT_TRUE(contains(tree_override_error("a.=3"), "a part of the key is empty"));
@@ -422,7 +424,8 @@ TEST(Override, SaysWhatIsWrongWithIt) {
   EXPECT_EQ(tree_override_error("a=\xc3("), "command line: a=\xc3(: not UTF-8; save it as UTF-8");
   EXPECT_EQ(tree_override_error("rollout.temperature.x=1"),
             "command line: rollout.temperature.x=1: rollout.temperature is not a section: it is 1 (run.json:2)");
-  EXPECT_TRUE(contains(tree_override_error("rollout.stop.0=y"), "rollout.stop is not a section: it is [x] (run.json:2)"));
+  EXPECT_TRUE(
+      contains(tree_override_error("rollout.stop.0=y"), "rollout.stop is not a section: it is [x] (run.json:2)"));
 }
 
 TEST(FindValue, FollowsKeysAndIndices) {

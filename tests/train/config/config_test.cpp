@@ -146,6 +146,12 @@ TEST(ConfigConsistency, WhatWouldHaveNoEffectIsRefused) {
   EXPECT_THAT(refusal_of({"reference.kl_coefficient=-1"}), HasSubstr("at least 0"));
 }
 
+TEST(ConfigConsistency, WhatTheTaskDoesNotReadIsRefused) {
+  EXPECT_THAT(refusal_of({"data.system_prompt=hi"}),
+              testing::AllOf(HasSubstr("data.system_prompt"), HasSubstr("chains")));
+  EXPECT_THAT(refusal_of({"task.name=arithmetic", "data.eval_files=[\"a.jsonl\"]"}), HasSubstr("data.eval_files"));
+}
+
 TEST(ConfigConsistency, ACriticAndTheAdvantageThatReadsItComeTogether) {
   EXPECT_THAT(refusal_of({"objective.method=ppo_gae"}), HasSubstr("set critic.body to separate or shared"));
   EXPECT_THAT(refusal_of({"critic.body=separate"}), HasSubstr("the method dppo_tv reads no values"));

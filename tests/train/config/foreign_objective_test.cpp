@@ -271,6 +271,28 @@ TEST(ForeignObjective, AFileThatHasOurNamesTooIsOurs) {
   EXPECT_EQ(load({"seed=3", "train.steps=5"}).config.objective.method, "dppo_tv");
 }
 
+TEST(ForeignObjective, NamesThatKeelHasTooDoNotMakeAFileOurs) {
+  const ConfigTree trl =
+      parse_config(R"({"model": {"path": "x"}, "learning_rate": 1e-5, "output_dir": "x"})", "run.json");
+  EXPECT_EQ(load(trl, {}).config.objective.method, "dapo");
+  const ConfigTree several = parse_config(R"({"model": {"path": "x"}, "temperature": 0.7, "seed": 1})", "run.json");
+  EXPECT_THAT(error_of(2, [&] { load(several, {}); }), HasSubstr("set objective.method"));
+  const ConfigTree verls = parse_config(
+      R"({"data": {"train_files": "d", "prompt_key": "p", "shuffle": true, "max_response_length": 8}})", "run.json");
+  EXPECT_THAT(error_of(2, [&] { load(verls, {}); }), HasSubstr("verl's default is gae"));
+}
+
+// Where the loss is not named, its averaging is no second word about ours.
+TEST(ForeignObjective, AnAggregationOfOursWinsOverThatOfALoss) {
+  const char* trl = R"({"num_generations": 4, "objective": {"aggregation": "seq_mean_token_mean"}})";
+  const Objective objective = objective_of(load(parse_config(trl, "run.json"), {}).config);
+  EXPECT_EQ(objective.method.name, "dapo");
+  EXPECT_EQ(objective.method.aggregation, "seq_mean_token_mean");
+  EXPECT_EQ(load({"n_samples_per_prompt=4", "advantage_estimator=rloo", "objective.aggregation=seq_mean_token_sum"})
+                .config.objective.aggregation,
+            "seq_mean_token_sum");
+}
+
 TEST(ForeignObjective, NamesThatManyProgramsHaveDoNotSayWhose) {
   for (const char* file : {R"({"seed": 3, "temperature": 0.9})", R"({"model": "x", "temperature": 0.9})"})
     EXPECT_THAT(error_of(2, [&] { load(parse_config(file, "run.json"), {}); }),
@@ -297,6 +319,11 @@ TEST(ForeignObjective, WhereALossIsAveragedOtherwiseItIsTold) {
     EXPECT_THAT(notes({std::string("loss_type=") + loss, "entropy_coef=0.01"}), told("whatever loss_type is")) << loss;
   EXPECT_THAT(notes({"loss_type=dapo", "entropy_coef=0.01"}), testing::Not(told("whatever loss_type is")));
   EXPECT_THAT(notes({"loss_type=grpo"}), testing::Not(told("whatever loss_type is")));
+  // grpo_trainer.py: luspo is a mean over the padded batch; an evaluation samples as training does.
+  EXPECT_THAT(notes({"loss_type=luspo"}), told("its completion's length"));
+  EXPECT_THAT(notes({"loss_type=luspo", "importance_sampling_level=sequence"}), testing::Not(told("length")));
+  EXPECT_THAT(notes({"loss_type=grpo", "temperature=0.7"}), told("evaluates at it too"));
+  EXPECT_THAT(notes({"beta=0.04", "objective.method=grpo"}), told("multiplies each token's KL"));
   // verl 0.9.1, workers/utils/losses.py: KL and entropy by loss_agg_mode, sapo and geo_mean by sequences.
   const char* by_mode = "averages the KL and the entropy";
   for (const char* loss : {"sapo", "geo_mean"}) {
@@ -329,7 +356,16 @@ TEST(ForeignObjective, DefaultsThatAreNotTakenOverAreToldUnlessTheyAreSaid) {
   for (const char* part : {"weight_decay", "rollout.n", "temperature"})
     EXPECT_THAT(said, testing::Not(HasSubstr(part)));
   EXPECT_THAT(note({"num_generations=4"}), testing::AllOf(HasSubstr("not as TRL would"), HasSubstr("linear")));
-  EXPECT_THAT(note({"num_generations=4", "lr_scheduler_type=constant", "generation_batch_size=8"}), "");
+  EXPECT_THAT(note({"num_generations=4", "lr_scheduler_type=constant", "generation_batch_size=8",
+                    "train.sequences_per_update=8", "eval.samples=4"}),
+              "");
+  // TRL 1.16.0, grpo_config.py: steps_per_generation is generation_batch_size over per_device_train_batch_size, 8.
+  EXPECT_THAT(note({"num_generations=4", "generation_batch_size=32"}), HasSubstr("generation_batch_size / 8 updates"));
+  EXPECT_THAT(note(verl({"rollout.n=4", "critic.body=separate"})), HasSubstr("critic.optim.lr 1e-5"));
+  EXPECT_THAT(note({"n_samples_per_prompt=4", "critic.body=separate"}), HasSubstr("critic_learning_rate 9e-6"));
+  // A method of ours does not make the rest of them ours.
+  EXPECT_THAT(note({"num_generations=4", "use_peft=true", "objective.method=grpo"}),
+              testing::AllOf(HasSubstr("linear"), HasSubstr("lora_dropout 0.05")));
   EXPECT_THAT(note({"n_samples_per_prompt=4", "advantage_estimator=group_norm"}),
               testing::AllOf(HasSubstr("cosine"), HasSubstr("0.9, 0.95"), HasSubstr("eval_temperature 0.6"),
                              HasSubstr("eval_n_samples_per_prompt 4")));
@@ -337,12 +373,35 @@ TEST(ForeignObjective, DefaultsThatAreNotTakenOverAreToldUnlessTheyAreSaid) {
               testing::AllOf(HasSubstr("num_ppo_epochs 4"), HasSubstr("temperature 0.7")));
 }
 
-TEST(ForeignObjective, NamesOnTheCommandLineDoNotMakeAFileOfOursAnothers) {
+// verl is started by settings on the command line alone.
+TEST(ForeignObjective, NamesOnTheCommandLineSayWhoseConfigurationItIs) {
+  const std::vector<std::string> typed = verl({"actor_rollout_ref.model.path=m", "rollout.n=4", kGrpo,
+                                               "data.train_files=d.jsonl", "data.max_response_length=8"});
+  for (const char* file : {"{}", R"({"data": {"prompt_key": "prompt", "shuffle": true}})",
+                           R"({"data": {"val_files": "d.jsonl"}, "trainer": {"total_training_steps": 3}})"}) {
+    SCOPED_TRACE(file);
+    const Objective objective = objective_of(load(parse_config(file, "run.json"), typed).config);
+    EXPECT_EQ(objective.method.name, "ppo");
+    EXPECT_EQ(objective.method.aggregation, "token_mean");
+    EXPECT_EQ(numbers_of(objective), kVanilla);
+  }
+  const ConfigTree trl = parse_config(
+      R"({"model_name_or_path": "m", "data": {"files": ["d.jsonl"]}, "rollout": {"max_new_tokens": 8}})", "run.json");
+  EXPECT_EQ(load(trl, {"num_generations=4", "beta=0.04"}).config.objective.method, "dapo");
+  EXPECT_EQ(load(parse_config("{}", "run.json"), {"learning_rate=1e-5", "output_dir=x"}).config.objective.method,
+            "dapo");
+}
+
+TEST(ForeignObjective, BesideAFileOfOursNamesOnTheCommandLineAskForTheMethod) {
   const ConfigTree ours = parse_config(R"({"train": {"steps": 5}})", "run.json");
-  EXPECT_EQ(load(ours, {"num_generations=4"}).config.objective.method, "dppo_tv");
-  EXPECT_EQ(load(ours, verl({"rollout.n=4"})).config.objective.method, "dppo_tv");
-  EXPECT_THAT(error_of(2, [&] { load(ours, {"epsilon=0.2"}); }), HasSubstr("holds a divergence"));
-  EXPECT_THAT(error_of(2, [&] { load(ours, verl({"actor.clip_ratio=0.2"})); }), HasSubstr("holds a divergence"));
+  const std::vector<std::vector<std::string>> names = {
+      {"num_generations=4"}, {"epsilon=0.2"}, verl({"rollout.n=4"}), verl({"actor.clip_ratio=0.2"})};
+  for (const std::vector<std::string>& typed : names)
+    EXPECT_THAT(
+        error_of(2, [&] { load(ours, typed); }),
+        testing::AllOf(testing::StartsWith("command line: "), HasSubstr("train.steps (run.json:1) is one of Keel's"),
+                       HasSubstr("set objective.method")));
+  EXPECT_EQ(load(ours, {"learning_rate=1e-5"}).config.objective.method, "dppo_tv");
   // A loss that is named there is meant.
   EXPECT_EQ(load(ours, {"loss_type=grpo"}).config.objective.method, "grpo");
   const ConfigTree named = parse_config(R"({"objective": {"method": "dppo_tv", "advantage": null}})", "run.json");

@@ -1,0 +1,91 @@
+// What TRL, verl and OpenRLHF say about adapters, and about a critic where there is none.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "keel/train/config/config.h"
+#include "tests/train/config/loaded_settings.h"
+
+namespace keel {
+namespace {
+
+using testing::HasSubstr;
+
+// TRL 1.16.0, ModelConfig: use_peft False, lora_r 16, lora_alpha 32, lora_target_modules None, which PEFT takes for
+// q_proj and v_proj in models of Llama's kind.
+TEST(AdapterAliases, TheAdapterOfTrlHasItsDefaultsAndIsThereOnlyWhereItIsAskedFor) {
+  const auto lora = [](std::vector<std::string> settings) {
+    settings.push_back("objective.method=dppo_tv");
+    return load(settings).config.lora;
+  };
+  const LoraOptions plain = lora({"use_peft=true"}), wide = lora({"use_peft=true", "lora_r=8"});
+  EXPECT_EQ(plain.rank, 16);
+  EXPECT_EQ(plain.alpha, 32);
+  EXPECT_THAT(plain.target_modules, testing::ElementsAre("q_proj", "v_proj"));
+  EXPECT_EQ(wide.rank, 8);
+  EXPECT_EQ(wide.scale(), 4);
+  const LoraOptions said = lora(
+      {"use_peft=true", "lora_r=8", "lora_alpha=8", "use_rslora=true", "lora_target_modules=[\"q_proj\", \"o_proj\"]"});
+  EXPECT_EQ(said.alpha, 8);
+  EXPECT_TRUE(said.rank_stabilized);
+  EXPECT_THAT(said.target_modules, testing::ElementsAre("q_proj", "o_proj"));
+  EXPECT_EQ(lora({"use_peft=true", "lora_target_modules=all-linear"}).target_modules, LoraOptions().target_modules);
+  EXPECT_EQ(lora({"use_peft=true", "lora.adapter=some/adapter"}).rank, 0);
+  EXPECT_EQ(lora({"use_peft=false", "lora_r=8"}).rank, 0);
+  for (const char* name : {"lora_r=8", "lora_alpha=8", "use_rslora=true", "lora_target_modules=[\"q_proj\"]"})
+    EXPECT_THAT(refusal_of({name, "objective.method=dppo_tv"}),
+                testing::AllOf(HasSubstr("use_peft"), HasSubstr("lora.rank")));
+  EXPECT_THAT(load({"num_generations=4", "use_peft=true"}).notes, testing::Contains(HasSubstr("lora_dropout 0.05")));
+  EXPECT_THAT(refusal_of({"lora_dropout=0.1"}), HasSubstr("no dropout"));
+}
+
+TEST(AdapterAliases, WhatIsSaidOfTrlsAdapterAndContradictsItselfIsRefused) {
+  EXPECT_THAT(refusal_of({"use_peft=false", "lora.rank=4", "objective.method=dppo_tv"}),
+              testing::AllOf(HasSubstr("use_peft"), HasSubstr("lora.rank is 4")));
+  EXPECT_THAT(refusal_of({"use_peft=true", "lora_r=0", "objective.method=dppo_tv"}), HasSubstr("at least 1"));
+}
+
+// verl 0.9.1, model/hf_model.yaml: lora_rank 0, lora_alpha 16, target_modules all-linear; OpenRLHF 0.8,
+// train_ppo_ray.py: the same.
+TEST(AdapterAliases, TheAdapterOfVerlAndOpenRlhfIsThereWhereItHasARank) {
+  for (const std::string place : {"actor_rollout_ref.model.", ""}) {
+    const auto lora = [&](std::vector<std::string> settings) {
+      for (std::string& setting : settings) setting = place + setting;
+      settings.push_back("objective.method=dppo_tv");
+      return load(settings).config.lora;
+    };
+    const LoraOptions plain = lora({"lora_rank=8"});
+    EXPECT_EQ(plain.scale(), 2);  // 16 / 8
+    EXPECT_EQ(plain.target_modules, LoraOptions().target_modules);
+    const LoraOptions said = lora({"lora_rank=8", "lora_alpha=32", "target_modules=[\"q_proj\"]"});
+    EXPECT_EQ(said.alpha, 32);
+    EXPECT_THAT(said.target_modules, testing::ElementsAre("q_proj"));
+    EXPECT_EQ(lora({"lora_rank=8", "target_modules=all-linear"}).target_modules, LoraOptions().target_modules);
+    EXPECT_FALSE(lora({"lora_rank=0", "lora_alpha=32", "target_modules=[\"q_proj\"]"}).used());
+    EXPECT_THAT(refusal_of({place + "target_modules=[\"q_proj\"]", "objective.method=dppo_tv"}),
+                HasSubstr("set " + place + "lora_rank"));
+  }
+}
+
+TEST(AdapterAliases, ASectionLoraWithoutARankIsRefused) {
+  for (const char* setting : {"lora.alpha=32", "lora.alpha=16", "lora.target_modules=[\"q_proj\"]",
+                              "lora.rank_stabilized=true"})  // whether it is the default or not
+    EXPECT_THAT(refusal_of({setting}), testing::AllOf(HasSubstr("lora.rank is not"), HasSubstr("all weights")))
+        << setting;
+  EXPECT_FALSE(load({"lora.alpha=32", "lora.rank=0"}).config.lora.used());  // said, to switch an adapter off
+}
+
+// verl's and OpenRLHF's own defaults, which say nothing where there is no critic: ray_trainer.py and
+// experience_maker.py read lam for gae alone, and gamma for it and one kind of REINFORCE++.
+TEST(CriticAliases, ACriticsSettingsSayNothingBesideAdvantagesThatNeedNone) {
+  const std::string grpo = "algorithm.adv_estimator=grpo";
+  EXPECT_EQ(to_json(load({grpo, "algorithm.gamma=1.0", "algorithm.lam=1.0", "critic.optim.lr=1e-5"}).config),
+            to_json(load({grpo}).config));
+  EXPECT_EQ(load({"advantage_estimator=group_norm", "lambd=1.0", "gamma=0.9"}).config.critic.lambda, 0.95);
+  EXPECT_THAT(refusal_of({"algorithm.adv_estimator=reinforce_plus_plus", "algorithm.gamma=0.9"}),
+              testing::AllOf(HasSubstr("algorithm.gamma"), HasSubstr("set it to 1")));
+  EXPECT_THAT(refusal_of({"advantage_estimator=reinforce", "gamma=0.9"}), HasSubstr("set it to 1"));
+}
+
+}  // namespace
+}  // namespace keel

@@ -26,7 +26,7 @@ constexpr size_t kMaxLine = size_t{64} << 20, kBatchLines = 1024, kBatchBytes = 
 Json read_row(const std::string& line, const std::string& place) {
   Json row;
   try {
-    row = parse_json(line, {.depth = kDataDepth, .repeated_keys = false});
+    row = parse_json(line, {.depth = kDataDepth, .repeated_keys = false, .exact = true});
   } catch (const JsonFault& fault) {
     fail(ExitCode::kBadInput, place, ": ", fault.what(), "; wanted one object per line");
   }

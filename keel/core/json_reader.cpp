@@ -61,7 +61,7 @@ class TreeListener final : public JsonListener {
   bool number_unsigned(number_unsigned_t value) override { return put(value); }
   bool number_float(number_float_t value, const string_t& text) override {
     if (rules_.exact && text.find_first_of(".eE") == std::string::npos)
-      refuse("the integer " + printable(text) + " does not fit 64 bits; write it as a string");
+      refuse(std::string(JsonFault::kTooLarge) + printable(text) + " does not fit 64 bits; write it as a string");
     return put(value);
   }
   bool string(string_t& value) override {
@@ -109,7 +109,7 @@ class TreeListener final : public JsonListener {
   [[noreturn]] void refuse(const std::string& reason) const override { throw JsonFault(reason, line()); }
 
   void check_text(const std::string& text) const {
-    if (rules_.exact && text.find('\0') != std::string::npos) refuse("a NUL character in " + printable(text));
+    if (!rules_.nul && text.find('\0') != std::string::npos) refuse("a NUL character in " + printable(text));
   }
 
   Json* place_value(Json value) {

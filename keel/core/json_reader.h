@@ -53,7 +53,8 @@ void hear_json(std::string_view text, JsonListener& listener);
 struct JsonRules {
   size_t depth = kFileDepth;
   bool repeated_keys = true;  // the last one counts, as in Python
-  bool exact = false;         // no integer beyond 64 bits, which would be rounded, and no NUL in a text
+  bool exact = false;         // no integer beyond 64 bits, which would be rounded
+  bool nul = true;            // NUL in texts
 };
 
 /// Why a text was not read.
@@ -63,7 +64,9 @@ class JsonFault : public std::runtime_error {
   int line() const { return line_; }
   /// Whether it may well be JSON, and is only nested deeper than is read.
   bool is_depth() const { return std::string_view(what()).starts_with(kTooDeep); }
-  static constexpr std::string_view kTooDeep = "nested deeper than ";
+  /// Whether it may well be JSON, and only has an integer that would be rounded.
+  bool is_inexact() const { return std::string_view(what()).starts_with(kTooLarge); }
+  static constexpr std::string_view kTooDeep = "nested deeper than ", kTooLarge = "the integer ";
 
  private:
   int line_;

@@ -220,6 +220,14 @@ def reward(completions, level, **columns):
         data = [{"prompt": "p", "completion": "x", f"key{i}": i} for i in range(3000)]
         self.assert_rewards(self.reward(data, f"python:{path}"), [1] * 3000)
 
+    def test_integers_that_would_be_rounded_are_refused_and_not_judged(self):
+        large, text = 100000000000000000001, '{"inputs":[[2]],"outputs":[1267650600228229401496703205376],"fn_name":"f"}'
+        result = self.reward([{"completion": "\\boxed{100000000000000000000}", "answer": large}], "math", code=3)
+        self.assertIn(f'the integer "{large}" does not fit 64 bits; write it as a string', result.stderr)
+        self.assert_rewards(self.reward([{"completion": f"\\boxed{{{large}}}", "answer": str(large)}], "math"), [1])
+        result = self.reward([{"completion": "def f(x): return 2**100 + 12345", "answer": text}], "code", code=3)
+        self.assertIn('in the tests the integer "1267650600228229401496703205376" does not fit 64 bits', result.stderr)
+
     def test_rows_without_a_prompt_are_not_said_to_have_one(self):
         rows = self.write("rows.jsonl", json.dumps({"completion": "7", "gold": "7"}))
         result = support.keel("reward", rows, 'reward.functions=["math"]')

@@ -13,7 +13,7 @@ Json parse_row(std::string_view text, const std::string& place) {
     throw BadRow(place, "not UTF-8: byte " + std::to_string(*bad + 1) + " of the row; save the file as UTF-8");
   Json row;
   try {
-    row = parse_json(text, {.depth = kDataDepth, .repeated_keys = false, .exact = true});
+    row = parse_json(text, {.depth = kDataDepth, .repeated_keys = false, .exact = true, .nul = false});
   } catch (const JsonFault& fault) {
     throw BadRow(place, fault.what());
   }

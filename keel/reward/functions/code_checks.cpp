@@ -73,8 +73,11 @@ void converse(Side& judge, Side& program, const std::vector<Json>& checks, Check
     if (word != "ask") add_verdict(word, rest, ++judged, report);
     line = judge.ask(word == "ask" ? answer_for_judge(program, rest) : "");
   }
-  if (judged != checks.size())
-    throw std::runtime_error("were " + std::to_string(judged) + ", and not as many as given");
+  if (judged != checks.size()) {
+    report.passed = 0;
+    report.fault = "they disturb their judge, which gave " + std::to_string(judged) + " verdicts on " +
+                   std::to_string(checks.size()) + " tests";
+  }
 }
 
 }  // namespace

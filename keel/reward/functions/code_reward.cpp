@@ -17,9 +17,10 @@ std::string text_of(const Json& value) { return value.is_string() ? value.get<st
 /// What a text holds as JSON; null where it is code.
 Json json_in(const std::string& text) {
   try {
-    return parse_json(text, {.depth = kDataDepth});
+    return parse_json(text, {.depth = kDataDepth, .exact = true});
   } catch (const JsonFault& fault) {
     if (fault.is_depth()) throw std::invalid_argument(std::string("the tests are ") + fault.what());
+    if (fault.is_inexact()) throw std::invalid_argument(std::string("in the tests ") + fault.what());
     return nullptr;
   }
 }

@@ -7,78 +7,11 @@
 import ast
 import builtins
 import functools
+import importlib
 import math
 import operator
 import threading
 import types
-
-
-class Broken(BaseException):
-    """The check is beyond saving, whatever it catches."""
-
-
-class Remote:
-    """An object of the program's that is no plain value. What is asked of it is asked there, but for comparisons: it is compared here, by
-    the plain value that it derives from, or not at all. Nor is a value of the test's an operand there: it may be what is expected."""
-
-    __slots__ = ("_number",)
-
-    def __init__(self, number):
-        object.__setattr__(self, "_number", number)
-
-    def __call__(self, *positional, **named):
-        return PROGRAM.ask("call", self, *positional, **named)
-
-    def __getattr__(self, name):
-        if name.startswith("__array") and name != "__array__":  # by which NumPy would have the program compute for it
-            raise AttributeError(name)
-        return PROGRAM.ask("get", self, name)
-
-    def __setattr__(self, name, value):
-        PROGRAM.ask("set", self, name, value)
-
-    def __delattr__(self, name):
-        PROGRAM.ask("delete", self, name)
-
-    def __contains__(self, x):
-        return any(x is item or x == item for item in self)
-
-    def __instancecheck__(self, x):
-        return isinstance(x, Remote) and PROGRAM.ask("isinstance", x, self)
-
-    def __hash__(self):
-        return hash(plain_of(self))
-
-
-def plain_of(x):
-    """The value that a comparison takes."""
-    if not isinstance(x, Remote):
-        return x
-    kind, value = PROGRAM.ask("plain", x)
-    if kind != "value":
-        PROGRAM.give_up("fail", f"not judgeable: a test compares an object of the program's class {value}, which only the program could do")
-    return value
-
-
-def add_operators():
-    def alone(name):
-        return lambda self, *rest: PROGRAM.ask(name, self, *rest)
-
-    def compared(function):
-        return lambda self, other: function(plain_of(self), plain_of(other))
-
-    def combined(name, function):
-        return lambda self, other: PROGRAM.ask(name, self, other) if isinstance(other, Remote) else function(plain_of(self), other)
-
-    for name in ("len", "iter", "next", "bool", "str", "repr", "int", "float", "complex", "index", "neg", "pos", "abs", "invert", "round",
-                 "getitem", "setitem", "delitem"):
-        setattr(Remote, f"__{name}__", alone(name))
-    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
-        setattr(Remote, f"__{name}__", compared(getattr(operator, name)))
-    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift"):
-        function, word = getattr(operator, name), name.rstrip("_")
-        setattr(Remote, f"__{word}__", combined(name, function))
-        setattr(Remote, f"__r{word}__", lambda self, other, function=function: function(other, plain_of(self)))
 
 
 def error_class(name, base):
@@ -87,18 +20,26 @@ def error_class(name, base):
         return self.__dict__["said"] if "said" in self.__dict__ else base.__str__(self)
 
     def attribute(self, name):
-        if "original" not in self.__dict__:
+        if "original" not in self.__dict__ or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.__dict__["original"], name)
 
     return type(name, (base,), {"__str__": said, "__getattr__": attribute})
 
 
+class JudgeWriter(Writer):
+    def rare(self, x, kind):
+        return {"object": object.__getattribute__(x, "_number")} if kind is Remote else super().rare(x, kind)
+
+
 class Program:
     """The program under test, in its own process."""
 
     def __init__(self, channel):
-        self.channel, self.functions, self.errors, self.lock = channel, [], {}, threading.RLock()
+        self.channel, self.functions, self.errors, self.lock, self.shared = channel, [], {}, threading.RLock(), Shared(0)
+        self.plains = {}  # of objects, by number: what comparisons take
+        self.defined = {}  # of a library's names, whether the program has one of its own
+        self.texts, self.names_called, self.modules = set(), set(), set()  # what stands in the tests: texts, names called, modules
         self.gone = ""  # why it answers no more
         self.answered = False  # it has given a value, so that what a test holds may be its doing
         self.begin_check()
@@ -110,30 +51,42 @@ class Program:
 
     def ask(self, do, *positional, **named):
         with self.lock:
-            writer = Writer(self.write_other)
-            message = {"do": do, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}}
-            self.asked = self.asked or do != "look"
-            reply = self.converse(os.urandom(8).hex(), message)
-            self.answered = self.answered or do not in ("look", "load")
-            reader = Reader(self.read_other, writer.containers)
+            if do != "plain":  # whatever can change may be another now
+                self.plains = {number: said for number, said in self.plains.items() if type(said[1]) not in WRITTEN_AS}
+            self.asked = self.asked or do not in ("look", "defines")
+            reply = self.converse(os.urandom(8).hex(), lambda writer: {
+                "do": do, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}})
+            self.answered = self.answered or do not in ("look", "load", "defines")
+            reader = Reader(self.read_other, self.shared)
             try:
-                for place, contents in reply["left"].items():
-                    reader.fill(writer.containers[int(place)], contents)
+                reader.changes(reply["changed"])
                 if "raises" not in reply:
                     return reader(reply["gives"])
                 error = self.error(reply["raises"], reader)
             except Exception as trouble:
                 self.end(f"answered what is no answer ({type(trouble).__name__})")
         if isinstance(error, (StopIteration, StopAsyncIteration)) and do != "next":  # it would end a loop of the test's early
-            error = RuntimeError(f"the program raised {type(error).__name__}")
+            error = RuntimeError(f"not judgeable: the program raised {type(error).__name__}")
         raise error
+
+    def say(self, key, message):
+        """What `message` makes with a writer."""
+        writer = JudgeWriter(self.write_other, self.shared)
+        try:
+            line = json.dumps({"id": key, "changed": writer.changes(), **message(writer), "forget": (unheld := self.shared.unheld())})
+        except BaseException:
+            self.shared.not_sent()
+            raise
+        self.shared.sent()
+        self.shared.forget(unheld)
+        self.channel.write("ask " + line)
 
     def converse(self, key, message):
         """The answer to a message; before it comes, the program may call functions that the test handed to it."""
         while True:
             if self.gone:
                 self.end(self.gone)
-            self.channel.write("ask " + json.dumps({"id": key, **message}))
+            self.say(key, message)
             line = self.channel.read()
             if line[:1] != b"=":
                 self.end(line[1:].decode(errors="replace").strip())
@@ -142,7 +95,8 @@ class Program:
                 timely = reply["id"] == key
                 if timely and "calls" not in reply:
                     return reply
-                function, reader = self.functions[reply["calls"]] if timely else None, Reader(self.read_other)
+                function, reader = self.functions[reply["calls"]] if timely else None, Reader(self.read_other, self.shared)
+                reader.changes(reply["changed"])
                 positional = [reader(x) for x in reply.get("with", ())]
                 named = {k: reader(v) for k, v in reply.get("named", {}).items()}
             except Exception as trouble:
@@ -153,9 +107,11 @@ class Program:
 
     def called(self, function, positional, named):
         try:
-            return {"gives": Writer(self.write_other)(function(*positional, **named))}
+            result = function(*positional, **named)
+            return lambda writer: {"gives": writer(result)}
         except Exception as error:
-            return {"raises": f"{type(error).__name__}: {error}"}
+            said = f"{type(error).__name__}: {error}"
+            return lambda writer: {"raises": said}
 
     def end(self, why):
         self.gone = why
@@ -166,10 +122,8 @@ class Program:
         raise Broken(why)
 
     def write_other(self, x, writer):
-        if isinstance(x, Exception) and "original" in x.__dict__:
-            x = x.__dict__["original"]
-        if isinstance(x, Remote):
-            return {"object": object.__getattribute__(x, "_number")}
+        if isinstance(x, BaseException) and "original" in x.__dict__:
+            return writer(x.__dict__["original"])
         if isinstance(x, type) and issubclass(x, BaseException):
             own = [number for number, kind in self.errors.items() if kind is x]
             if own or x.__module__ == "builtins":
@@ -188,21 +142,49 @@ class Program:
         if key != "error":
             raise ValueError(key)
         own, base = held
-        kind = getattr(builtins, base)
-        if not issubclass(kind, Exception):  # SystemExit, say, which ends a program and not a test
-            kind = RuntimeError
+        if base in ERRORS:
+            module, _, name = base.rpartition(".")
+            kind = error_class(name, getattr(importlib.import_module(module), name))
+        else:
+            kind = getattr(builtins, base)
+            if not issubclass(kind, (Exception, SystemExit)):  # KeyboardInterrupt, say, which ends a program and not a test
+                kind = RuntimeError
         for number, name in reversed(own):
             kind = self.errors.setdefault(number, error_class(name, kind))
         return kind
 
     def error(self, raised, reader):
-        arguments = [reader(x) for x in raised["arguments"]]
+        arguments, kind = [reader(x) for x in raised["arguments"]], reader(raised["class"])
         try:
-            error = reader(raised["class"])(*arguments)
+            error = kind(*arguments)
         except TypeError:
-            error = RuntimeError(*arguments)
+            error = kind.__new__(kind, *arguments)
+        if raised.get("cause"):
+            error.__cause__ = self.error(raised["cause"], reader)
         error.__dict__.update(said=str(raised["text"]), original=Remote(int(raised["object"])))
         return error
+
+    def cannot_tell(self, x, what):
+        """About an object of the program's. Where a test asks it of what it also calls by its name, no program can help it."""
+        name = object.__getattribute__(x, "_name")
+        self.give_up("cannot" if name in self.names_called else "fail",
+                     f"not judgeable: a test asks {name or 'an object of the program'} for {what}, which only the program could tell")
+
+    def plain(self, x):
+        """("value", the plain value of an object) or ("none", the name of its class); one that cannot change is asked for once."""
+        number = object.__getattribute__(x, "_number")
+        if number not in self.plains:
+            kind, value = self.ask("plain", x)
+            self.plains[number] = kind, value
+        return self.plains[number]
+
+    def library(self, name, module):
+        """A module whose name, or a name out of which, a test uses without an import: the judge's own."""
+        if name not in self.defined:
+            self.defined[name] = self.ask("defines", name)
+        if self.defined[name] is not False:
+            self.give_up("fail", f"not judgeable: the test uses {name} without an import, and the program defines one of its own")
+        return importlib.import_module(module)
 
     def look(self, name):
         """What the program calls so, in a list; nothing where there is no such name. Well-known modules are those of the judge."""
@@ -210,8 +192,10 @@ class Program:
         if kind == "absent":
             self.missed = name
             return []
-        self.asked = self.asked or not isinstance(value, Remote)
-        self.answered = self.answered or not isinstance(value, Remote)
+        if type(value) is Remote:
+            object.__setattr__(value, "_name", name)
+        self.asked = self.asked or type(value) is not Remote
+        self.answered = self.answered or type(value) is not Remote
         if kind == "module" and module in MODULES.values():
             try:
                 return [__import__(module)]
@@ -259,8 +243,18 @@ def run_call(check):
         raise AssertionError(f"{name} gave another value")
 
 
+class SolutionModule(types.ModuleType):
+    """import solution"""
+
+    def __getattr__(self, name):
+        return PROGRAM.attribute(name)
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value) if name.startswith("__") else PROGRAM.ask("assign", name, value)
+
+
 def run_code(test, scope):
-    """Tests for unittest and pytest do nothing by themselves: what is named test is called."""
+    """Tests for unittest and pytest do nothing by themselves: what is named test is called, and HumanEval's check."""
     exec(test.code, scope)
     for node in test.tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test"):
@@ -269,11 +263,15 @@ def run_code(test, scope):
             run_function(scope[node.name])
         elif isinstance(node, ast.ClassDef):
             run_class(scope[node.name])
+    if test.entry:
+        if not dict.__contains__(scope, "check"):
+            PROGRAM.give_up("cannot", "not judgeable: the test has an entry_point and defines no check")
+        scope["check"](eval(test.entry, EntryScope()))
 
 
 def run_function(function):
     begun = function()
-    if isinstance(begun, (types.CoroutineType, types.GeneratorType)):
+    if type(begun) in (types.CoroutineType, types.GeneratorType):
         begun.close()
         PROGRAM.give_up("cannot", f"not judgeable: {function.__name__} is a coroutine or a generator, which nobody here goes through")
 
@@ -281,13 +279,32 @@ def run_function(function):
 def run_class(kind):
     unittest = sys.modules.get("unittest")
     if unittest and issubclass(kind, unittest.TestCase):
-        result = unittest.TestResult()
+        result, raised = unittest.TestResult(), []
+        note = result.addError
+        result.addError = lambda test, error: (raised.append(error[1]), note(test, error))
+        unittest.TestCase.assertIs = lambda self, a, b, msg=None: self.assertTrue(identical(a, b), msg)
+        unittest.TestCase.assertIsNot = lambda self, a, b, msg=None: self.assertFalse(identical(a, b), msg)
         unittest.defaultTestLoader.loadTestsFromTestCase(kind).run(result)
+        for error in raised:
+            if isinstance(error, ModuleNotFoundError):
+                raise error
         if not result.wasSuccessful():
             raise AssertionError((result.failures + result.errors)[0][1].strip().split("\n")[-1])
     elif kind.__name__.startswith("Test"):
         for name in dict.fromkeys(name for ancestor in reversed(kind.__mro__) for name in vars(ancestor) if name.startswith("test")):
             run_function(getattr(kind(), name))
+
+
+def is_about_stand_in(error):
+    """Whether Python, and not the program, says of a stand-in that it cannot be used so."""
+    if "original" in error.__dict__ or isinstance(error, AssertionError):
+        return False
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    frame = trace and trace.tb_frame
+    in_library = frame and frame.f_globals.get("__name__") not in ("check", "__main__")
+    return Remote.__name__ in str(error) or in_library and any(type(x) is Remote for x in frame.f_locals.values())
 
 
 def verdict_on(run):
@@ -299,8 +316,10 @@ def verdict_on(run):
             PROGRAM.end(PROGRAM.gone)
         run()
     except BaseException as error:
-        missing = isinstance(error, ModuleNotFoundError) and "original" not in error.__dict__  # here, not in the program
-        verdict, why = "cannot" if missing else "fail", f"{type(error).__name__}: {error}"
+        missing = isinstance(error, ModuleNotFoundError) and "original" not in error.__dict__ and (  # here, not in the program
+            error.name.split(".")[0] in PROGRAM.modules or error.name in PROGRAM.texts)
+        unable = "not judgeable: " if is_about_stand_in(error) else ""
+        verdict, why = "cannot" if missing else "fail", f"{unable}{type(error).__name__}: {error}"
     return PROGRAM.broken or (verdict, why)
 
 
@@ -321,8 +340,13 @@ def main():
     checks = json.loads(PROGRAM.channel.read())["checks"]
     tests = list(map(Test, checks))
     scope = Scope(tests)
-    sys.modules["solution"] = types.ModuleType("solution")
-    sys.modules["solution"].__getattr__ = PROGRAM.attribute
+    scope["__builtins__"] = BUILTINS
+    operator.is_, operator.is_not = identical, lambda a, b: not identical(a, b)
+    PROGRAM.names_called = scope.called
+    PROGRAM.texts = set().union(*(test.texts for test in tests))
+    PROGRAM.modules = {*MODULES.values(), *LENDERS.values()}.union(*(test.imports for test in tests))
+    sys.addaudithook(watch)
+    sys.modules["solution"] = SolutionModule("solution")
     try:
         PROGRAM.ask("load")
     except BaseException as error:
@@ -331,6 +355,7 @@ def main():
     def run(place):
         if "call" in checks[place]:
             return run_call(checks[place])
+        scope.enter(place, tests[place])
         run_code(tests[place], scope)
 
     idle = True  # no test has asked for anything, or found fault

@@ -8,13 +8,13 @@ import types
 
 def plain(x):
     value = base_value(x)
-    return ["none", type(x).__name__] if value is NotImplemented else ["value", value]
+    return ("none", type(x).__name__) if value is NotImplemented else ("value", value)
 
 
 DO = {
     "call": lambda function, *positional, **named: function(*positional, **named),
-    "get": getattr, "set": setattr, "delete": delattr, "isinstance": isinstance, "plain": plain, "next": next, "round": round,
-    "len": len, "iter": iter, "bool": bool, "str": str, "repr": repr, "int": int, "float": float, "complex": complex,
+    "get": getattr, "set": setattr, "delete": delattr, "isinstance": isinstance, "issubclass": issubclass, "callable": callable, "plain": plain, 
+    "next": next, "round": round, "reversed": reversed, "format": format, "len": len, "iter": iter, "bool": bool, "str": str, "repr": repr, "int": int, "float": float, "complex": complex,
     **{name: getattr(operator, name) for name in (
         "getitem", "setitem", "delitem", "index", "neg", "pos", "abs", "invert", "add", "sub", "mul", "truediv", "floordiv", "mod",
         "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift")},
@@ -23,20 +23,27 @@ DO = {
 
 class Program:
     def __init__(self, channel):
-        self.channel, self.objects, self.numbers, self.serving = channel, [], {}, None
+        self.channel, self.objects, self.numbers, self.serving, self.shared = channel, [], {}, None, Shared(1)
         self.module = sys.modules["solution"] = types.ModuleType("solution")
-        self.do = {**DO, "load": self.load, "look": self.look}
+        self.do = {**DO, "load": self.load, "look": self.look, "assign": self.assign, "defines": self.defines}
 
     def load(self):
-        with open("/tmp/main.py", encoding="utf-8") as file:
+        with open("/tmp/main.py", encoding="utf-8-sig") as file:
             exec(compile(file.read(), "main.py", "exec"), self.module.__dict__)
 
     def look(self, name):
         """A name of the program's; of a module the judge may have one of its own."""
         if name not in self.module.__dict__:
-            return ["absent", None, None]
+            return "absent", None, None
         value = self.module.__dict__[name]
-        return ["module", value.__name__, value] if isinstance(value, types.ModuleType) else ["value", None, value]
+        return ("module", value.__name__, value) if isinstance(value, types.ModuleType) else ("value", None, value)
+
+    def assign(self, name, value):
+        self.module.__dict__[name] = value
+
+    def defines(self, name):
+        """Whether the name is of something that the program has made, and not imported."""
+        return getattr(self.module.__dict__.get(name), "__module__", None) == self.module.__name__
 
     def number(self, x):
         """What is no plain value stays here, and the judge gets its number."""
@@ -46,11 +53,17 @@ class Program:
         return self.numbers[id(x)]
 
     def write_other(self, x, writer):
-        """A class of exceptions is known by its ancestors, up to the first of Python's own."""
+        """A class of exceptions is known by its ancestors, up to the first that the judge has."""
         if not (isinstance(x, type) and issubclass(x, BaseException)):
             return {"object": self.number(x)}
-        first = next(i for i, ancestor in enumerate(x.__mro__) if ancestor.__module__ == "builtins")
-        return {"error": [[[self.number(own), own.__name__] for own in x.__mro__[:first]], x.__mro__[first].__name__]}
+        first = next(i for i, ancestor in enumerate(x.__mro__) if self.is_known(ancestor))
+        base = x.__mro__[first]
+        name = base.__name__ if base.__module__ == "builtins" else f"{base.__module__}.{base.__name__}"
+        return {"error": [[[self.number(own), own.__name__] for own in x.__mro__[:first]], name]}
+
+    def is_known(self, kind):
+        known = kind.__module__ == "builtins" or f"{kind.__module__}.{kind.__name__}" in ERRORS
+        return known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
 
     def read_other(self, key, held, reader):
         if key == "error":
@@ -59,50 +72,54 @@ class Program:
 
     def call_judge(self, function, positional, named):
         """A function of the test's that was handed to the program. The judge may ask for more before it answers."""
-        writer, serving = Writer(self.write_other), self.serving
-        self.say({"calls": function, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}})
+        serving = self.serving
+        self.say(lambda writer: {"calls": function, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}})
         while "do" in (reply := json.loads(self.channel.read())):
             self.answer(reply)
         self.serving = serving
+        reader = self.reader(reply)
         if "raises" in reply:
             raise RuntimeError(reply["raises"])
-        return Reader(self.read_other)(reply["gives"])
+        return reader(reply["gives"])
+
+    def reader(self, message):
+        """For a message of the judge's, whose changes are made."""
+        reader = Reader(self.read_other, self.shared)
+        reader.changes(message["changed"])
+        self.shared.forget(message["forget"])
+        return reader
 
     def say(self, message):
-        self.channel.write(json.dumps({"id": self.serving, **message}))
+        """What `message` makes with a writer."""
+        writer = Writer(self.write_other, self.shared)
+        try:
+            line = json.dumps({"id": self.serving, "changed": writer.changes(), **message(writer)})
+        except BaseException:
+            self.shared.not_sent()
+            raise
+        self.shared.sent()
+        self.channel.write(line)
 
     def answer(self, request):
         self.serving = request["id"]
-        reader = Reader(self.read_other)
+        reader = self.reader(request)
         operands = [reader(x) for x in request["with"]]
         named = {k: reader(v) for k, v in request["named"].items()}
-        given = reader.containers
-        before = self.contents(given)
         try:
             result = self.do[request["do"]](*operands, **named)
-            writer = Writer(self.write_other, given)
-            reply = {"left": self.changes(given, before, writer), "gives": writer(result)}
+            self.serving = request["id"]
+            self.say(lambda writer: {"gives": writer(result)})
         except BaseException as error:  # SystemExit among them
-            writer = Writer(self.write_other, given)
-            reply = {"left": self.changes(given, before, writer), "raises": self.describe(error, writer)}
-        self.serving = request["id"]
-        self.say(reply)
-
-    def contents(self, containers):
-        writer = Writer(self.write_other, containers)
-        return [json.dumps(writer.contents(container)) for container in containers]
-
-    def changes(self, given, before, writer):
-        """What the program did to the containers that it was given."""
-        after = self.contents(given)
-        return {place: writer.contents(given[place]) for place in range(len(given)) if after[place] != before[place]}
+            self.serving, raised = request["id"], error
+            self.say(lambda writer: {"raises": self.describe(raised, writer)})
 
     def describe(self, error, writer):
         try:
             arguments, text = [writer(x) for x in error.args], str(error)
         except Exception:
             arguments, text = [], ""
-        return {"class": writer(type(error)), "arguments": arguments, "text": text, "object": self.number(error)}
+        cause = self.describe(error.__cause__, writer) if error.__cause__ else None
+        return {"class": writer(type(error)), "arguments": arguments, "text": text, "object": self.number(error), "cause": cause}
 
 
 program = Program(Channel())

@@ -6,9 +6,11 @@ whatever the other side has made of equality, classes or this very file, only da
 """
 
 import collections
+import itertools
 import json
 import os
 import sys
+from operator import is_
 
 # Containers that change in place. The contents of a dictionary are pairs.
 CONTAINERS = {kind.__name__: kind for kind in (list, dict, set, bytearray, collections.deque, collections.OrderedDict, collections.Counter)}
@@ -60,21 +62,88 @@ def base_value(x):
     return next((kind(kind.__iter__(x)) for kind in (set, frozenset) if isinstance(x, kind)), NotImplemented)
 
 
+# Classes of exceptions, beside Python's own, that are the same on both sides.
+ERRORS = {f"{module}.{name}" for module, names in {
+    "asyncio.exceptions": "CancelledError InvalidStateError", "binascii": "Error", "csv": "Error", "dataclasses": "FrozenInstanceError",
+    "decimal": "DecimalException DivisionByZero InvalidOperation Inexact Overflow", "graphlib": "CycleError", "json.decoder": "JSONDecodeError",
+    "queue": "Empty Full", "re": "error", "statistics": "StatisticsError", "struct": "error", "zlib": "error"}.items() for name in names.split()}
+
+
+def views(container):
+    """What it holds, to go through."""
+    return (container, container.values()) if isinstance(container, dict) else (container,)
+
+
+class Shared:
+    """The containers that both sides have, by number: each side its own, which hold the same whenever a message has been read, for it
+    says what was changed since the last one. So one that is changed after it was handed over, by whichever side, is changed for both."""
+
+    def __init__(self, first):
+        self.next, self.containers, self.numbers, self.unsent = first, {}, {}, []
+        self.seen = {}  # what each held when the sides last agreed, and how much
+        self.all_seen = None  # the same of all together, by which many are soon found unchanged
+
+    def add(self, container, number=None):
+        """Under the number that the other side gave it, or a new one; those of the two sides differ by being even and odd."""
+        if number is None:
+            number, self.next = self.next, self.next + 2
+            self.unsent.append(number)
+        elif type(number) is not int or number % 2 == self.next % 2 or number in self.containers:
+            raise ValueError(number)
+        self.containers[number], self.numbers[id(container)], self.seen[number], self.all_seen = container, number, ([], -1), None
+        return number
+
+    def note(self, number):
+        """It is now as the other side knows it."""
+        container = self.containers[number]
+        self.seen[number], self.all_seen = (list(itertools.chain(*views(container))), len(container)), None
+
+    def changed(self):
+        if self.all_seen is None:
+            self.all_seen = [x for seen, _ in self.seen.values() for x in seen], [size for _, size in self.seen.values()]
+        contents, sizes = self.all_seen
+        now = [view for container in self.containers.values() for view in views(container)]
+        if list(map(len, self.containers.values())) == sizes and all(map(is_, itertools.chain.from_iterable(now), contents)):
+            return []
+        return [number for number, (seen, size) in self.seen.items() if len(self.containers[number]) != size or
+                not all(map(is_, itertools.chain(*views(self.containers[number])), seen))]
+
+    def unheld(self):
+        """Those that nobody on this side has any more: there are the references of this table and of the call."""
+        return [number for number in self.containers if sys.getrefcount(self.containers[number]) <= 2]
+
+    def forget(self, numbers):
+        for number in numbers:
+            container = self.containers.pop(number)
+            del self.numbers[id(container)], self.seen[number]
+            self.all_seen = None
+
+    def sent(self):
+        self.unsent = []
+
+    def not_sent(self):
+        """What was written does not reach the other side."""
+        self.forget(self.unsent)
+        self.unsent = []
+        self.seen, self.all_seen = dict.fromkeys(self.containers, ([], -1)), None
+
+
 class Writer:
-    """Values to JSON. Containers are numbered in the order in which they first occur, by writer and reader alike; one that occurs again
-    is {"same": number}, so that what is shared stays shared. `containers` have the first numbers; `other` writes what is not known here."""
+    """Values to JSON. A container begins with its number, and one that the other side has is {"same": number}, so that what is shared
+    stays shared. `other` writes what is not known here."""
 
-    def __init__(self, other, containers=()):
-        self.other, self.containers, self.numbers = other, [], {}
-        for container in containers:
-            self.number(container)
+    def __init__(self, other, shared):
+        self.other, self.shared = other, shared
 
-    def number(self, container):
-        self.numbers[id(container)] = len(self.containers)
-        self.containers.append(container)
+    def changes(self):
+        """Of containers that the other side has; to be written, and read, before anything else in a message."""
+        return {number: self.filled(number)[1:] for number in self.shared.changed()}
 
-    def contents(self, x):
-        return [[self(k), self(v)] for k, v in x.items()] if isinstance(x, dict) else [self(v) for v in x]
+    def filled(self, number):
+        x = self.shared.containers[number]
+        contents = [[self(k), self(v)] for k, v in x.items()] if isinstance(x, dict) else [self(v) for v in x]
+        self.shared.note(number)
+        return [number, *contents]
 
     def __call__(self, x):
         kind = type(x)
@@ -83,10 +152,10 @@ class Writer:
         if kind is int:
             return x if -2**63 < x < 2**63 else {"int": hex(x)}  # decimal digits take long, and have a limit
         if kind in WRITTEN_AS:
-            if id(x) in self.numbers:
-                return {"same": self.numbers[id(x)]}
-            self.number(x)
-            return self.contents(x) if kind is list else {WRITTEN_AS[kind]: self.contents(x)}
+            if id(x) in self.shared.numbers:
+                return {"same": self.shared.numbers[id(x)]}
+            written = self.filled(self.shared.add(x))
+            return written if kind is list else {WRITTEN_AS[kind]: written}
         if kind in (tuple, frozenset):
             return {kind.__name__: [self(v) for v in x]}
         if kind is bytes:
@@ -116,38 +185,45 @@ class Writer:
 class Reader:
     """JSON to values. `other` reads what only one side writes, from its key and what it holds."""
 
-    def __init__(self, other, containers=()):
-        self.other, self.containers = other, list(containers)
+    def __init__(self, other, shared):
+        self.other, self.shared = other, shared
+
+    def changes(self, changed):
+        for number, contents in changed.items():
+            self.fill(int(number), contents)
 
     def __call__(self, x):
         if type(x) is list:
-            return self.fill(self.new([]), x)
+            return self.new([], x)
         if type(x) is not dict:
             return x
         (key, held), = x.items()
         if key in CONTAINERS:
-            return self.fill(self.new(CONTAINERS[key]()), held)
+            return self.new(CONTAINERS[key](), held)
         return getattr(self, "read_" + key)(held) if hasattr(self, "read_" + key) else self.other(key, held, self)
 
-    def new(self, container):
-        self.containers.append(container)
-        return container
+    def new(self, container, held):
+        number, *contents = held
+        self.shared.add(container, number)
+        return self.fill(number, contents)
 
-    def fill(self, container, contents):
+    def fill(self, number, contents):
         """The contents in place of what it held."""
+        container = self.shared.containers[number]
         if isinstance(container, dict):
             pairs = [(self(k), self(v)) for k, v in contents]
             container.clear()
             for key, value in pairs:
                 container[key] = value
-            return container
-        values = [self(v) for v in contents]
-        container.clear()
-        (container.update if isinstance(container, set) else container.extend)(values)
+        else:
+            values = [self(v) for v in contents]
+            container.clear()
+            (container.update if isinstance(container, set) else container.extend)(values)
+        self.shared.note(number)
         return container
 
     def read_same(self, number):
-        return self.containers[number]
+        return self.shared.containers[number]
 
     def read_int(self, digits):
         return int(digits, 16)

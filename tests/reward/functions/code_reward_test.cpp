@@ -39,6 +39,8 @@ TEST(CodeReward, ReadsTheFormsOfDataSets) {
   EXPECT_THROW(read_code_tests(Json()), std::invalid_argument);
   EXPECT_THROW(read_code_tests(std::string(100'000, '[') + std::string(100'000, ']')), std::invalid_argument);
   EXPECT_THROW(read_code_tests(Json::array()), std::invalid_argument);
+  EXPECT_THROW(read_code_tests(R"({"inputs": [[2]], "outputs": [1267650600228229401496703205376], "fn_name": "f"})"),
+               std::invalid_argument);  // it would be rounded
   EXPECT_THROW(read_code_tests(Json::parse(R"({"inputs": [1], "outputs": []})")), std::invalid_argument);
 }
 
@@ -162,6 +164,44 @@ const Honest kHonest[] = {
      {"inner = [1]\nxs = [[3], inner]\nassert f(xs) is None and xs == [[1, 9], [3]] and xs[0] is inner and inner == "
       "[1, 9]",
       "d, y = {}, [1]\nassert g(d, y) is d and d['x'] is y"}},
+    {"containers that are kept, and changed later",
+     "class Stack:\n    def __init__(self, items): self.items = items\n    def size(self): return len(self.items)\n"
+     "    def push(self, x): self.items.append(x)\nkept = {}\ndef cache(x): return kept.setdefault(x, [x])",
+     {"s = Stack([])\ns.items.append(1)\nassert s.size() == 1",
+      "xs = []\ns = Stack(xs)\nxs.append(1)\nassert s.size() == 1",
+      "s = Stack([])\nitems = s.items\ns.push([5])\nassert items == [[5]] and s.items is items",
+      "xs = [1]\ns = Stack(xs)\nassert s.items is xs and cache(2) is cache(2) and cache(3) is not cache(2)",
+      "for i in range(300):\n    r = cache(i)\n    r.append(0)\n    assert cache(i) == [i, 0]"}},
+    {"what Python asks of objects",
+     "class C:\n    def __enter__(self): return 5\n    def __exit__(self, *a): self.left = True\n"
+     "    def __format__(self, how): return 'F' + how\n    def __reversed__(self): return iter([2, 1])\n"
+     "class D(C):\n    'a text'",
+     {"c = C()\nwith c as v:\n    assert v == 5\nassert c.left",
+      "assert f'{C():x}' == 'Fx' and list(reversed(C())) == [2, 1]",
+      "assert issubclass(D, C) and not issubclass(C, D) and callable(C) and not callable(C()) and D.__doc__ == 'a "
+      "text'",
+      "assert hasattr(C(), '__reversed__') and not hasattr(C(), '__len__')"}},
+    {"exceptions of libraries, and their causes",
+     "import json, statistics, sys\ndef f(x): return json.loads(x)\ndef g(x): return statistics.mean(x)\ndef h(): "
+     "sys.exit(2)\n"
+     "def k():\n    try: 1 / 0\n    except ZeroDivisionError as error: raise ValueError('a') from error",
+     {"import json\ntry:\n    f('{')\n    assert False\nexcept json.JSONDecodeError as error:\n    assert error.pos == "
+      "1",
+      "import statistics\ntry:\n    g([])\n    assert False\nexcept statistics.StatisticsError:\n    pass",
+      "try:\n    h()\n    assert False\nexcept SystemExit as error:\n    assert error.code == 2",
+      "try:\n    k()\n    assert False\nexcept ValueError as error:\n    assert isinstance(error.__cause__, "
+      "ZeroDivisionError)"}},
+    {"texts that the tests evaluate, and arithmetic that the program writes",
+     "def f(x): return x * x\ndef g(): return '(8 - 2) * 4'\nrate = 1\ndef h(): return rate",
+     {"assert eval('f(2) == 4') and all(eval(s) for s in ['f(2) == 4', 'f(3) == 9'])", "exec('assert f(2) == 4')",
+      "assert eval(g()) == 24", "import solution\nsolution.rate = 5\nassert solution.h() == 5"}},
+    {"a name of a library's",
+     "def gcd(a, b): return 42",
+     {"assert sorted([gcd(4, 6)]) == [42]", "assert gcd(1, 2) == 42"}},
+    {"an entry point that is called as Python's",
+     "def sorted(x): return [7]",
+     {{"test", "def check(candidate):\n    assert candidate([2, 1]) == [7] and sorted([2, 1]) == [1, 2]"},
+      {"entry_point", "sorted"}}},
     {"objects of its own, by attributes and methods",
      "class Stack(list):\n    def push(self, x): self.append(x)\n"
      "class Point:\n    def __init__(self, x): self.x = x\n    def __add__(self, other): return Point(self.x + "
@@ -298,6 +338,45 @@ TEST_F(RunCode, ATestThatCannotBeJudgedIsAFailureAndNoVerdict) {
         "", "# nothing", "'>>> f(1)'", "def check_f():\n    assert f(1) == 2"})
     EXPECT_NE(failure({test}).find("asks the program for nothing"), std::string::npos) << test << failure({test});
   EXPECT_NE(failure({"assert f(1) == 1", "def check(g):\n    assert g(1) == 2"}).find("test 2"), std::string::npos);
+}
+
+/// Only the program could say how these end: no verdict where the test itself wants it, none in favour where an answer
+/// brought it about; the reason says so.
+TEST_F(RunCode, WhatOnlyTheProgramCouldTellIsNotJudged) {
+  struct Case {
+    const char *program, *test, *part;
+    bool row;  // it is the test's doing
+  };
+  const char* node = "class N:\n    def __init__(self): self.me = self\ndef f(x): return N()\ndef g(x): return x";
+  for (const Case& one : std::vector<Case>{
+           {node, "n = N()\nassert n.me is n", "two of the program's objects are the same one", true},
+           {node, "n = N()\nassert g(n) is not n", "two of the program's objects are the same one", true},
+           {node, "import operator\nassert operator.is_(N(), N())", "are the same one", true},
+           {node, "import inspect\nassert len(inspect.signature(g).parameters) == 1 and g(1) == 1", "asks g for", true},
+           {node, "import functools\ng = functools.lru_cache(g)\nassert g(2) == 2", "asks g for", true},
+           {node, "exec(g('x = ') + '1')\nassert x == 1", "gives to exec a text", true},
+           {node, "import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()): f(1)",
+            "what the program prints", true},
+           {node, "__import__('sys').modules['__main__'].PROGRAM.channel.write('pass ')\nassert g(1) == 2",
+            "gave 2 verdicts on 1 tests", true},
+           {node, "assert type(f(1)).__name__ == 'N'", "for its class", false},
+           {node, "assert isinstance(f(1), list)", "for __class__", false},
+           {node, "assert 3 in f(1)", "whether it holds a value", false},
+           {node, "import dataclasses\nassert dataclasses.asdict(f(1)) == {}", "asdict()", false},
+           {node, "import copy\nassert copy.deepcopy(f(1))", "__deepcopy__", false},
+           {node, "assert id(f(1)) != id(f(2))", "its identity", false},
+           {node, "t = (1, 2)\nassert g(t) is t", "two equal values of the type tuple", false},
+           {node, "assert eval(g('N') + '()')", "gives to eval a text", false}}) {
+    SampleBatch batch;
+    batch.add(one.program, Json{one.test});
+    options_.on_error = "skip";
+    const Judgement judgement = judge(batch, options_);
+    EXPECT_EQ(judgement.totals, (Rewards{one.row ? std::nullopt : std::optional<double>(0)})) << one.test;
+    const std::string said = one.row                   ? judgement.failures.empty() ? "" : judgement.failures[0]
+                             : judgement.notes.empty() ? ""
+                                                       : judgement.notes[0];
+    EXPECT_NE(said.find(one.part), std::string::npos) << one.test << ": " << said;
+  }
 }
 
 TEST_F(RunCode, TestsThatCannotBeReadAreReportedAndNotScored) {

@@ -66,12 +66,14 @@ constexpr Trick kTricks[] = {
      "os._exit(0)"},
     {"answers before it is asked",
      "import __main__, json, os\n"
-     "def say(x): os.write(4, json.dumps({'id': __main__.program.serving, 'left': {}, 'gives': x}).encode() + b'\\n')\n"
+     "def say(x): os.write(4, json.dumps({'id': __main__.program.serving, 'changed': {}, 'gives': x}).encode() + "
+     "b'\\n')\n"
      "def f(x):\n    say(0), say(4), say(9), say(25), say(36)\n    return 0"},
     {"answers on a thread of its own",
      "import __main__, json, os, threading\n"
      "def talk():\n    while True:\n        for x in (3, 8, 24):\n"
-     "            os.write(4, json.dumps({'id': __main__.program.serving, 'left': {}, 'gives': x}).encode() + b'\\n')\n"
+     "            os.write(4, json.dumps({'id': __main__.program.serving, 'changed': {}, 'gives': x}).encode() + "
+     "b'\\n')\n"
      "def f(x):\n    threading.Thread(target=talk, daemon=True).start()\n    return 0"},
     {"closes everything", "import os\nos.closerange(0, 64)\ndef f(x): return 0"},
     {"a child answers, and says yes",
@@ -119,14 +121,14 @@ constexpr Trick kTricks[] = {
 /// Speaks for itself: every request is answered with the same.
 std::string own_protocol(const std::string& gives, const std::string& also = "{}") {
   return "import __main__, json, os\n"
-         "def say(key, gives): os.write(4, json.dumps({'id': key, 'left': {}, 'gives': gives, **" +
+         "def say(key, gives): os.write(4, json.dumps({'id': key, 'changed': {}, 'gives': gives, **" +
          also +
          "}).encode() + b'\\n')\n"
          "say(__main__.program.serving, None)\ndata = b''\n"
          "while True:\n    while b'\\n' not in data: data += os.read(3, 65536)\n    line, _, data = "
          "data.partition(b'\\n')\n"
          "    request = json.loads(line)\n"
-         "    say(request['id'], ['value', None, {'object': 0}] if request['do'] == 'look' else " +
+         "    say(request['id'], {'tuple': ['value', None, {'object': 0}]} if request['do'] == 'look' else " +
          gives + ")\n";
 }
 
@@ -136,8 +138,12 @@ const std::string kProtocols[] = {
     own_protocol("{'object': -1}"),
     own_protocol("{'type': 'object'}"),
     own_protocol("{'same': 0}"),
-    own_protocol("['value', 4]"),  // also to the question what an object is compared by
+    own_protocol("{'tuple': ['value', 4]}"),  // also to the question what an object is compared by
     own_protocol("{'nothing': 0}"),
+    own_protocol("[1, 4]"),  // a container's number, and what it holds
+    own_protocol("[0, 4]"),
+    own_protocol("[[], 4]"),
+    own_protocol("{'dict': [1, 4]}"),
     own_protocol("{'function': 0}"),
     own_protocol("{'array': ['|O', [1], '00' * 8]}"),
     own_protocol("{'array': ['<i8', [1 << 40], '00' * 8]}"),
@@ -152,7 +158,7 @@ const std::string kProtocols[] = {
                  "{'raises': {'class': {'error': [[], 'StopIteration']}, 'arguments': [], 'text': '', 'object': 0}}"),
     own_protocol("0", "{'raises': 4}"),
     own_protocol("0", "{'calls': 0, 'with': [], 'named': {}}"),
-    own_protocol("0", "{'left': {'0': [4]}}"),
+    own_protocol("0", "{'changed': {'0': [4]}}"),
     own_protocol("0", "{'id': 'no'}"),
     own_protocol("json.loads('[' * 990 + ']' * 990)"),
 };
@@ -202,6 +208,32 @@ const Lender kLenders[] = {
     {"date", "date = lambda *a: 7\ndef f(x): return 7", {"assert f(2) == date(2020, 1, 1)"}},
     {"pi", "pi = 1\ndef f(x): return 4", {"assert f(2) == 4 * pi"}},
     {"inf", "inf = 1\ndef f(x): return 1", {"assert f(2) == inf"}},
+    {"abs, where the program's class becomes an object",
+     "abs = lambda x: 0\nclass Solution:\n    def f(self, x): return 99",
+     {"Solution = Solution()\nassert abs(Solution.f(2) - 4) < 1e-6"}},
+    {"abs, where the function is assigned",
+     "abs = lambda x: 0\ndef f(x): return 99",
+     {"f = f\nassert abs(f(2) - 4) < 1"}},
+    {"abs, in a loop over it",
+     "abs = lambda x: 0\ndef f(x): return 99",
+     {"for f in [f]:\n    assert abs(f(2) - 4) < 1"}},
+    {"len, where the name is tried",
+     "len = lambda x: 4\ndef f(x): return [99]",
+     {"try:\n    f = f\nexcept NameError:\n    pass\nassert len(f(2)) == 4"}},
+    {"eval", "eval = lambda x: True\ndef f(x): return 99", {"assert eval('f(2) == 4')"}},
+    {"exec", "exec = lambda x: None\ndef f(x): return 99", {"exec('assert f(2) == 4')"}},
+    {"globals", "globals = lambda: {'f': lambda x: 4}\ndef f(x): return 99", {"assert globals()['f'](2) == 4"}},
+    {"all, of texts", "all = lambda x: True\ndef f(x): return 99", {"assert all(eval(s) for s in ['f(2) == 4'])"}},
+    {"sqrt", "sqrt = lambda x: 7\ndef f(x): return 7", {"assert f(16) == sqrt(16)"}},
+    {"permutations",
+     "permutations = lambda x: [7]\ndef f(x): return [7]",
+     {"assert f([1]) == list(permutations([1]))"}},
+    {"hashlib",
+     "class hashlib:\n    class md5:\n        def __init__(self, x): pass\n        def hexdigest(self): return 'x'\n"
+     "def f(x): return 'x'",
+     {"assert f('a') == hashlib.md5(b'a').hexdigest()"}},
+    {"copy", "copy = lambda x: x\ndef f(x): x.append(1)", {"a = [1]\nb = copy(a)\nf(a)\nassert b == [1, 1]"}},
+    {"assert_equal", "assert_equal = lambda *a: None\ndef f(x): return 99", {"assert_equal(f(2), 4)"}},
 };
 
 /// What a program answers is its own fault, and never the row's, which would end a run.
@@ -212,6 +244,27 @@ const Lender kBlames[] = {
     {"a hook of NumPy's",
      "class A:\n    def __array_wrap__(self, *a): return 4\ndef f(x): return A()",
      {"assert getattr(f(2), '__array_wrap__', lambda x: 0)(object()) == 4"}},
+    {"a module that it names", "def f(x): return 'zz'", {"import importlib\nassert importlib.import_module(f(2))"}},
+    {"a text that imports", "def f(x): return \"__import__('zz')\"", {"assert eval(f(2)) == 4"}},
+    {"a text that speaks for the judge",
+     "def f(x): return \"__import__('sys').modules['__main__'].PROGRAM.channel.write('pass ')\"",
+     {"assert eval(f(2)) == 4"}},
+    {"a text that is equal to everything",
+     "def f(x): return \"type('E', (), {'__eq__': lambda s, o: True})()\"",
+     {"assert eval(f(2)) == 4"}},
+    {"an object of two values, at once",
+     "import __main__\nclass T(tuple): pass\nn = [0]\ndef plain(x):\n    n[0] += 1\n"
+     "    return 'value', (10**9 if n[0] % 2 else -10**9,)\n__main__.program.do['plain'] = plain\ndef f(x): return T()",
+     {"r = f(2)\nassert r >= (3,) and r <= (5,)"}},
+    {"an object of two values, one after the other",
+     "import __main__\nclass T(tuple): pass\nn = [0]\ndef plain(x):\n    n[0] += 1\n    return 'value', (n[0],)\n"
+     "__main__.program.do['plain'] = plain\ndef f(x): return T()\ndef g(): pass",
+     {"r = f(2)\nassert r != (2,)\ng()\nassert r == (2,)"}},
+    {"what every stand-in is", "class N: pass\ndef f(x): return N()", {"assert callable(f(2))"}},
+    {"what every stand-in has", "class N: pass\ndef f(x): return N()", {"assert hasattr(f(2), '__len__')"}},
+    {"what every stand-in says of itself", "def f(x): return 4", {"assert f.__doc__ and f(2) == 4"}},
+    {"a list that it keeps", "kept = []\ndef f(x): return kept", {"r = f(2)\nr.append(1)\nassert f(2) == []"}},
+    {"the same list again", "kept = []\ndef f(x): return kept", {"assert f(2) is not f(2)"}},
     {"a name that is not there",
      "",
      {"try:\n    from solution import f\nexcept ImportError:\n    pass\nelse:\n    assert f(2) == 4"}},

@@ -1,0 +1,181 @@
+# What stands in for the program's objects in tests, and for what of Python's could be had to judge by them. It is read before code_judge.py.
+
+import ast
+import builtins
+import operator
+import sys
+import types
+
+
+class Broken(BaseException):
+    """The check is beyond saving, whatever it catches."""
+
+
+class ObjectOfTheProgram:
+    """An object of the program's that is no plain value. What is asked of it is asked there, but for comparisons: it is compared here, by
+    the plain value that it derives from, or not at all. Nor is a value of the test's an operand there: it may be what is expected."""
+
+    __slots__ = ("_number", "_name")  # the name by which a test came to it
+
+    def __init__(self, number, name=""):
+        object.__setattr__(self, "_number", number)
+        object.__setattr__(self, "_name", name)
+
+    def __call__(self, *positional, **named):
+        return PROGRAM.ask("call", self, *positional, **named)
+
+    def __getattribute__(self, name):
+        if name.startswith("__") and name.endswith("__") and name not in FORWARDED:
+            if name.startswith("__array"):  # by which NumPy would have the program compute for it
+                raise AttributeError(name)
+            PROGRAM.cannot_tell(self, name)  # isinstance, too, asks for __class__
+        return PROGRAM.ask("get", self, name)
+
+    def __setattr__(self, name, value):
+        PROGRAM.ask("set", self, name, value)
+
+    def __delattr__(self, name):
+        PROGRAM.ask("delete", self, name)
+
+    def __contains__(self, x):
+        kind, value = PROGRAM.plain(self)
+        if kind == "value":
+            return x in value
+        try:
+            items = iter(self)
+        except TypeError:
+            PROGRAM.give_up("fail", "not judgeable: a test asks an object of the program's class " + value + " whether it holds a value")
+        return any(x is item or x == item for item in items)
+
+    def __instancecheck__(self, x):
+        return type(x) is Remote and PROGRAM.ask("isinstance", x, self)
+
+    def __subclasscheck__(self, x):
+        return type(x) is Remote and PROGRAM.ask("issubclass", x, self)
+
+    def __hash__(self):
+        return hash(plain_of(self))
+
+    def __enter__(self):
+        return PROGRAM.ask("get", self, "__enter__")()
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            PROGRAM.ask("get", self, "__exit__")(None, None, None)
+        elif not issubclass(kind, (AssertionError, Broken)):  # these are not the program's to pass over
+            PROGRAM.give_up("fail", f"not judgeable: {kind.__name__} is raised in a `with` of the program's")
+
+    def __reduce_ex__(self, protocol):
+        PROGRAM.cannot_tell(self, "a copy")
+
+
+Remote = ObjectOfTheProgram  # the long name is for messages of Python's
+OPERATORS = ("len", "iter", "next", "reversed", "bool", "str", "repr", "format", "int", "float", "complex", "index", "neg", "pos", "abs",
+             "invert", "round", "getitem", "setitem", "delitem")
+FORWARDED = {f"__{name}__" for name in (*OPERATORS, "array", "annotations", "call", "dict", "doc", "enter", "exit", "init", "module", "name",
+                                        "qualname", "type_params")}
+
+
+def plain_of(x):
+    """The value that a comparison takes."""
+    if type(x) is not Remote:
+        return x
+    kind, value = PROGRAM.plain(x)
+    if kind != "value":
+        PROGRAM.give_up("fail", f"not judgeable: a test compares an object of the program's class {value}, which only the program could do")
+    return value
+
+
+def add_operators():
+    def alone(name):
+        return lambda self, *rest: PROGRAM.ask(name, self, *rest)
+
+    def compared(function):
+        return lambda self, other: function(plain_of(self), plain_of(other))
+
+    def combined(name, function):
+        return lambda self, other: PROGRAM.ask(name, self, other) if type(other) is Remote else function(plain_of(self), other)
+
+    for name in OPERATORS:
+        setattr(Remote, f"__{name}__", alone(name))
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(Remote, f"__{name}__", compared(getattr(operator, name)))
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift"):
+        function, word = getattr(operator, name), name.rstrip("_")
+        setattr(Remote, f"__{word}__", combined(name, function))
+        setattr(Remote, f"__r{word}__", lambda self, other, function=function: function(other, plain_of(self)))
+
+
+def identical(a, b):
+    """a is b. Containers are the same here where they are there; of other values, and of the program's objects, only it could say."""
+    if type(a) is Remote and type(b) is Remote:
+        PROGRAM.give_up("cannot", "not judgeable: the test asks whether two of the program's objects are the same one")
+    if a is b or type(a) is not type(b) or type(a) not in (*SCALARS, tuple, frozenset, range) or a == a != b:
+        return a is b
+    PROGRAM.give_up("fail", f"not judgeable: the test asks whether two equal values of the type {type(a).__name__} are the same one")
+
+
+def class_of(x):
+    return PROGRAM.cannot_tell(x, "its class") if type(x) is Remote else type(x)
+
+
+def is_arithmetic(text):
+    kinds = (ast.Expression, ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.List, ast.Tuple, ast.Set, ast.Dict,
+             ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
+    try:
+        return all(isinstance(node, kinds) for node in ast.walk(ast.parse(text.strip(), mode="eval")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def require_own_text(source, do):
+    """The judge runs what stands in the tests, and nothing that the program may have written."""
+    own = not PROGRAM.answered or isinstance(source, types.CodeType) or any(source in text for text in PROGRAM.texts)
+    if own or do == "eval" and is_arithmetic(source):
+        return
+    PROGRAM.give_up("fail" if do == "eval" else "cannot", f"not judgeable: the test gives to {do} a text that the program may have written")
+
+
+class Locals(dict):
+    """A function's names, and behind them those of the tests, which a plain dictionary would hide from eval."""
+
+    def __init__(self, names, scope):
+        super().__init__(names)
+        self.scope = scope
+
+    def __missing__(self, name):
+        return self.scope[name]
+
+
+def running(function):
+    """eval or exec, where they are called."""
+    def run(source, globals=None, locals=None, /):
+        source = source.decode() if isinstance(source, (bytes, bytearray)) else source
+        if isinstance(source, (str, types.CodeType)):
+            require_own_text(source, function.__name__)
+        caller = sys._getframe(1)
+        if globals is None:
+            globals, locals = caller.f_globals, caller.f_locals if locals is None else locals
+            locals = locals if locals is globals else Locals(locals, globals)
+        return function(source, globals, locals)
+    return run
+
+
+def compiled(source, *rest, **named):
+    if isinstance(source, str):
+        require_own_text(source, "compile")
+    return compile(source, *rest, **named)
+
+
+# What tests have in place of Python's own.
+BUILTINS = {**vars(builtins), "__is__": identical, "__type__": class_of, "eval": running(eval), "exec": running(exec), "compile": compiled,
+            "callable": lambda x: PROGRAM.ask("callable", x) if type(x) is Remote else callable(x),
+            "id": lambda x: PROGRAM.cannot_tell(x, "its identity") if type(x) is Remote else id(x)}
+
+
+def watch(event, arguments):
+    """For sys.addaudithook: a text that is unpickled is run."""
+    if event == "pickle.find_class" and PROGRAM.answered:
+        PROGRAM.give_up("cannot", "not judgeable: the test unpickles what the program may have written")
+
+

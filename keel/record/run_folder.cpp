@@ -11,7 +11,8 @@ namespace keel {
 namespace {
 
 constexpr const char *kMetrics = "metrics.jsonl", *kSamples = "samples.jsonl", *kLog = "log.txt",
-                     *kConfig = "config.yaml", *kUsed = "used.json", *kCheckpoints = "checkpoints";
+                     *kConfig = "config.yaml", *kUsed = "used.json", *kReport = "report.html",
+                     *kCheckpoints = "checkpoints";
 
 /// Whether something other than an empty folder is there; a run that was killed before its configuration had its name
 /// is nothing. What cannot be looked at (no permission, a name too long) is left for the first write to explain.
@@ -60,7 +61,7 @@ std::vector<std::string> remove_run(const std::filesystem::path& path) {
     if (name == kCheckpoints)
       remove_checkpoints(path / name, others);
     else if (belongs(kMetrics) || belongs(kSamples) || belongs(kLog) || belongs(kUsed) || belongs(kConfig) ||
-             belongs("report.html") || belongs("reference"))
+             belongs(kReport) || belongs("reference"))
       remove_tree(path / name);
     else
       others.push_back(name);
@@ -168,6 +169,15 @@ std::vector<std::string> RunFolder::note_used(const Json& settings) const {
 
 namespace {
 
+/// A folder or a pipe in the place of a file that is nobody's data must not end a run.
+std::vector<std::string> make_room(const std::filesystem::path& run) {
+  std::vector<std::string> notes;
+  for (const char* name : {kLog, kConfig, kUsed, kReport})
+    if (const auto aside = make_room_for_file(run / name))
+      notes.push_back((run / name).string() + " was no file; what had the name is " + aside->string() + " now");
+  return notes;
+}
+
 /// Brings the rows back to what they were at a checkpoint.
 void reopen_rows(const std::filesystem::path& path, const LineChecksums& remembered, std::vector<std::string>& notes) {
   const std::optional<std::string> change = find_changed_line(path, remembered);
@@ -188,6 +198,7 @@ void reopen_log(const std::filesystem::path& path, const LineChecksums& remember
 
 RunFolder RunFolder::reopen(HeldFolder held, const Lines& lines, std::string_view config_yaml,
                             std::vector<std::string>& notes) {
+  for (const std::string& note : make_room(held.path())) notes.push_back(note);
   write_atomically(held.path() / kConfig, config_yaml);
   reopen_rows(held.path() / kMetrics, lines.metrics, notes);
   reopen_rows(held.path() / kSamples, lines.samples, notes);
@@ -219,10 +230,12 @@ void RunFolder::require_own() {
                      gone ? std::nullopt : now);
   }
   if (gone) throw FolderLost((path() / gone).string() + " was removed or replaced while the run went on", std::nullopt);
+  const std::vector<std::string> notes = make_room(path());
   if (!log_.has_its_name()) {
     log_ = GrowingFile::open(path() / kLog);
     log_.add("the log was removed or replaced while the run went on; it goes on here");
   }
+  for (const std::string& note : notes) log_.add(note);
   if (path_exists(path() / kConfig)) return;
   write_atomically(path() / kConfig, config_yaml_);
   log_.add("config.yaml was removed while the run went on; it is written again");

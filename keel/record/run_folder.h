@@ -70,7 +70,7 @@ class RunFolder {
   Lines sync();
 
   /// Throws FolderLost when the folder or its rows are no longer found where they were made. A log that is not is begun
-  /// anew, and config.yaml is written again.
+  /// anew, and config.yaml is written again; what is no file and has the name of one of these is moved aside.
   void require_own();
 
   /// A new run in another, free folder, with everything added so far, also when this one is lost.

@@ -251,6 +251,9 @@ void Run::write_checkpoint() {
   if (trainer_ && trainer_->reference() && !path_exists(reference))
     save_reference(reference, *trainer_->reference(), policy_);
   last_checkpoint_ = save_checkpoint(folder_.checkpoints(), checkpoint, config_.checkpoint.keep);
+  for (const std::filesystem::path& foreign : foreign_leftovers(folder_.checkpoints()))
+    if (named_foreign_.insert(foreign).second)
+      log_.warning(foreign.string() + " is not the run's, and was left as it is");
 }
 
 /// What fails because the folder is not the run's own any more ends the run for that reason.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
@@ -85,6 +86,7 @@ class Run : private StepWatcher {
   std::optional<SampleNotes> notes_;  // of the present step
   double checkpoint_seconds_ = 0;     // of the last save, reported with the next step
   std::filesystem::path last_checkpoint_;
+  std::set<std::filesystem::path> named_foreign_;  // among the checkpoints
 };
 
 }  // namespace keel

@@ -180,6 +180,38 @@ class FolderThatIsLost(support.Test):
         self.assertIn("config.yaml was removed while the run went on", (process.run / "log.txt").read_text())
         self.assert_same_run(process.run, self.whole())
 
+    def test_what_is_no_file_and_has_a_files_name_is_moved_aside(self):
+        names = ("log.txt", "config.yaml", "used.json", "report.html")
+
+        def replace(run):
+            self.config = (run / "config.yaml").read_text()
+            for number, name in enumerate(names):
+                (run / name).unlink(missing_ok=True)
+                os.mkfifo(run / name) if number % 2 else (run / name).mkdir()
+
+        process = self.lose(replace)
+        self.assertEqual(process.returncode, 0, process.text)
+        for name in names:
+            self.assertTrue((process.run / name).is_file() or name == "used.json", name)  # that one when it is started again
+            self.assertTrue((process.run / f"{name}.other").exists() and not (process.run / f"{name}.other").is_file(), name)
+        self.assertEqual((process.run / "config.yaml").read_text(), self.config)
+        self.assertIn("log.txt.other", (process.run / "log.txt").read_text())
+        self.assert_same_run(process.run, self.whole())
+        (process.run / "log.txt").unlink()
+        (process.run / "log.txt").mkdir()
+        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
+        self.assertTrue((process.run / "log.txt.other2").is_dir() and (process.run / "used.json").is_file())
+
+    def test_what_others_keep_among_the_checkpoints_is_left_and_named_once(self):
+        def put(run):
+            (run / "checkpoints" / "thesis.partial").mkdir()
+            (run / "checkpoints" / "thesis.partial" / "chapter").write_text("mine")
+
+        process = self.lose(put, checkpoint={"every": 4})
+        self.assertEqual(process.returncode, 0, process.text)
+        self.assertEqual((process.run / "checkpoints" / "thesis.partial" / "chapter").read_text(), "mine")
+        self.assertEqual(process.text.count("thesis.partial is not the run's, and was left as it is"), 1, process.text)
+
     def test_a_removed_log_is_begun_anew(self):
         process = self.lose(lambda run: (run / "log.txt").unlink())
         self.assertEqual(process.returncode, 0, process.text)

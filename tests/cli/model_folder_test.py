@@ -209,6 +209,18 @@ class ModelFolder(support.Test):
         (self.base / "tokenizer.json").rename(self.base / "tokenizer.model")
         self.assert_refused(self.generate(), 3, "no tokenizer.json", "AutoTokenizer", "save_pretrained")
 
+    def test_a_link_to_nothing_does_not_count_as_a_file_that_is_not_there(self):
+        for name in ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"):
+            link = self.base / name
+            kept = link.read_bytes() if link.exists() else None
+            link.unlink(missing_ok=True)
+            link.symlink_to("../blobs/0123")
+            self.assert_refused(self.generate(), 3, name, "is a link to nothing")
+            link.unlink()
+            if kept is not None:
+                link.write_bytes(kept)
+        self.assert_exit(self.generate(), 0)
+
     def test_a_completion_ends_at_any_token_that_generation_config_names(self):
         free = json.loads(self.generate("--temperature", "0").stdout)["tokens"]
         for ends, reason in ((free[1], "stop"), ([free[1], 0], "stop"), ([0], "length")):

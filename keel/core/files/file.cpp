@@ -386,6 +386,17 @@ void rename_directory(const fs::path& from, const fs::path& to) {
   if (source != target) sync_directory(source);
 }
 
+std::optional<fs::path> make_room_for_file(const fs::path& path) {
+  if (!path_exists(path) || S_ISREG(kind_of(path))) return std::nullopt;
+  const std::string name = path.string() + ".other";
+  fs::path aside = name;
+  for (int number = 2; path_exists(aside); ++number) aside = name + std::to_string(number);
+  if (const int error = rename_to(path, aside); error != 0)
+    fail_to_write("rename " + path.string() + " to", aside, error);
+  sync_directory(folder_of(path));
+  return aside;
+}
+
 bool exchange_directories(const fs::path& one, const fs::path& other) {
   if (rename_to(one, other, RENAME_EXCHANGE) != 0) return false;
   sync_directory(folder_of(other));

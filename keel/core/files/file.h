@@ -144,6 +144,9 @@ void sync_directory(const std::filesystem::path& path);
 /// Gives a folder another name, durably; the new name must be free or an empty folder.
 void rename_directory(const std::filesystem::path& from, const std::filesystem::path& to);
 
+/// Gives what has a file's name and is no regular file (a folder, a pipe) another one, NAME.other; where to, if so.
+std::optional<std::filesystem::path> make_room_for_file(const std::filesystem::path& path);
+
 /// Exchanges the names of two folders in one move, durably; false where the filesystem cannot.
 bool exchange_directories(const std::filesystem::path& one, const std::filesystem::path& other);
 

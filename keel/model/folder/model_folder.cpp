@@ -124,6 +124,18 @@ void check_index(const std::filesystem::path& index, const std::map<std::string,
            "; the index belongs to other files");
 }
 
+/// A file that is optional must not count as absent where the folder links to it: a cache may have lost it.
+void require_whole_links(const std::filesystem::path& folder) {
+  for (const std::string& name : list_directory(folder)) {
+    const std::filesystem::path path = folder / name;
+    const bool is_read = name.ends_with(".json") || name.ends_with(".jinja") || name.ends_with(".safetensors");
+    if (!is_read || path_exists(path)) continue;
+    const std::string finish = how_to_finish_download(folder);
+    fail(ExitCode::kBadInput, path.string(), " is a link to nothing; ",
+         finish.empty() ? "restore the file that it names, or remove the link" : finish);
+  }
+}
+
 }  // namespace
 
 ModelFolder ModelFolder::open(const std::filesystem::path& path) {
@@ -131,6 +143,7 @@ ModelFolder ModelFolder::open(const std::filesystem::path& path) {
   if (!path_exists(config))
     fail(ExitCode::kBadInput, path.string(), ": no config.json; ",
          how_to_finish_download(path).empty() ? "wanted a Hugging Face model folder" : how_to_finish_download(path));
+  require_whole_links(path);
   ModelFolder folder{.path = path, .config = from_config_json(read_json_file(config), config.string())};
   if (path_exists(generation)) folder.generation = read_json_file(generation);
   if (!folder.generation.is_object()) fail(ExitCode::kBadInput, generation.string(), ": not a JSON object");

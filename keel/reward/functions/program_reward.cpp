@@ -1,5 +1,6 @@
 #include "keel/reward/functions/program_reward.h"
 
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -36,7 +37,7 @@ std::string request_text(std::span<const RewardSample> samples, uint64_t id) {
 Json parse_reply(const std::string& text, uint64_t id) {
   Json reply;
   try {
-    reply = parse_json(text, {.depth = kDataDepth});
+    reply = parse_json(text, {.depth = kDataDepth, .repeated_keys = false});
   } catch (const JsonFault& fault) {
     throw ChannelError("answered " + printable(text) + ", which is " + fault.what() +
                        "; wanted one line of JSON, {\"rewards\": [...]}");
@@ -49,14 +50,31 @@ Json parse_reply(const std::string& text, uint64_t id) {
   return reply;
 }
 
-/// Sees that there is one reward for each completion.
+std::string reason_of(const Json& error) { return error.is_string() ? error.get<std::string>() : error.dump(); }
+
+bool is_place(const std::string& text, size_t count) {
+  size_t place = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), place);
+  return error == std::errc() && place < count && std::to_string(place) == text;
+}
+
+/// Sees that there is one reward for each completion, and that every error is of one.
 void check_reply(const Json& reply, size_t count) {
-  if (reply.contains("error"))
-    throw ChannelError(reply["error"].is_string() ? reply["error"].get<std::string>() : reply["error"].dump());
+  if (reply.contains("error")) throw ChannelError(reason_of(reply["error"]));
   // Not tried again with one completion each, where a function that always gives one would be right by accident.
-  if (!reply["rewards"].is_array() || reply["rewards"].size() != count)
+  if (!reply["rewards"].is_array())
+    throw ChannelDown("gave rewards that are " + printable(reply["rewards"].dump()) + "; wanted a list");
+  if (reply["rewards"].size() != count)
     throw ChannelDown("gave " + std::to_string(reply["rewards"].size()) + " rewards for " + std::to_string(count) +
                       " completions");
+  const Json errors = reply.value("errors", Json());
+  if (errors.is_null()) return;
+  if (!errors.is_object())
+    throw ChannelDown("gave errors that are " + printable(errors.dump()) + "; wanted an object, {\"0\": \"why\"}");
+  for (const auto& [place, error] : errors.items())
+    if (!is_place(place, count))
+      throw ChannelDown("gave the error " + printable(reason_of(error)) + " for " + printable(place) +
+                        ", which is no completion; they have the numbers from 0 to " + std::to_string(count - 1));
 }
 
 Scores scores_of(const Json& reply) {
@@ -70,10 +88,9 @@ Scores scores_of(const Json& reply) {
       scores.failures[place] = "the reward is " + printable(reward.dump()) + "; wanted a number or null";
   }
   const Json errors = reply.value("errors", Json::object());
-  for (size_t i = 0; errors.is_object() && i < scores.rewards.size(); ++i) {
-    const auto error = errors.find(std::to_string(i));
-    if (error == errors.end()) continue;
-    scores.failures[i] = error->is_string() ? error->get<std::string>() : error->dump();
+  for (const auto& [place, error] : errors.items()) {
+    const size_t i = std::stoul(place);
+    scores.failures[i] = reason_of(error);
     scores.rewards[i] = std::nullopt;
   }
   return scores;

@@ -166,13 +166,32 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
   return folder;
 }
 
+namespace {
+
+/// Half-written or half-removed, by its name; other programs (rsync, browsers) have such names, too.
+bool is_leftover(const std::string& name) { return name.ends_with(".partial") || name.ends_with(".replaced"); }
+
+bool is_of_a_save(const std::string& leftover) {
+  const std::string whole = std::filesystem::path(leftover).stem().string();
+  return RunFolder::is_checkpoint_name(whole) || whole == "LATEST";
+}
+
+}  // namespace
+
 void finish_save(const std::filesystem::path& checkpoint) {
   const std::filesystem::path checkpoints = checkpoint.parent_path();
   // A hint for people, who may have put a folder there.
   if (!is_folder(checkpoints / "LATEST"))
     write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
   for (const std::string& name : list_directory(checkpoints))
-    if (name.ends_with(".partial") || name.ends_with(".replaced")) remove_tree(checkpoints / name);
+    if (is_leftover(name) && is_of_a_save(name)) remove_tree(checkpoints / name);
+}
+
+std::vector<std::filesystem::path> foreign_leftovers(const std::filesystem::path& checkpoints) {
+  std::vector<std::filesystem::path> foreign;
+  for (const std::string& name : list_directory(checkpoints))
+    if (is_leftover(name) && !is_of_a_save(name)) foreign.push_back(checkpoints / name);
+  return foreign;
 }
 
 std::optional<std::string> find_damage(const std::filesystem::path& checkpoint) {

@@ -31,9 +31,12 @@ struct Checkpoint {
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
                                       int64_t keep);
 
-/// What follows once a checkpoint has its name: LATEST says it, and what a killed process left half-written is removed.
-/// Part of saving; a run that was killed in between is resumed with it.
+/// What follows once a checkpoint has its name: LATEST says it, and what a killed process left half-written under the
+/// name of a checkpoint is removed. Part of saving; a run that was killed in between is resumed with it.
 void finish_save(const std::filesystem::path& checkpoint);
+
+/// What looks half-written among the checkpoints and is not a save's; it stays.
+std::vector<std::filesystem::path> foreign_leftovers(const std::filesystem::path& checkpoints);
 
 /// Checks every file of a checkpoint against its manifest; the reason when it does not hold.
 std::optional<std::string> find_damage(const std::filesystem::path& checkpoint);

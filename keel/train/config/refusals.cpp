@@ -32,7 +32,7 @@ constexpr const char* kBounds =
 constexpr const char* kReference =
     "the reference is the policy when RL starts; remove it, and set reference.kl_coefficient for a pull to it";
 constexpr const char* kOwnWeights =
-    "the sampler has the model's own weights in float32, or a copy rounded to fp8; set rollout.weights";
+    "the sampler has the model's own weights, or a copy that is rounded; set rollout.weights";
 
 struct Refused {
   const char* name;

@@ -299,6 +299,23 @@ TEST_F(UserReward, AProgramThatMisbehavesIsReported) {
   expect_part(failure("sleep 1000 & cat > /dev/null; wait\n"), "did not answer within 0.5 s");
 }
 
+TEST_F(UserReward, AnErrorThatIsOfNoCompletionIsAFailureThatNamesIt) {
+  batch_.add("a", "");
+  for (const auto& [reply, part] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"rewards": [1], "errors": {"x": "the judge crashed"}})", R"(the judge crashed" for "x")"},
+           {R"({"rewards": [1], "errors": {"1": "no"}})", R"(for "1", which is no completion)"},
+           {R"({"rewards": [1], "errors": {"00": "no"}})", R"(for "00", which is no completion)"},
+           {R"({"rewards": [1], "errors": ["no"]})", "wanted an object"},
+           {R"({"rewards": {"0": 1}})", "wanted a list"},
+           {R"({"rewards": [1], "rewards": [0]})", "duplicate key"}}) {
+    shell("while read line; do echo '" + std::string(reply) + "'; done");
+    const std::string error = error_of(5, [&] { judge(batch_, options_); });
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  }
+  shell(R"(while read line; do echo '{"rewards": [1], "errors": null}'; done)");
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+}
+
 TEST_F(UserReward, GrandchildrenDieWithTheWorker) {
   const std::string note = folder_ + "/pid";
   shell("sleep 1000 & echo $! > " + note + "; while read -r line; do sleep 1000; done\n");

@@ -193,6 +193,21 @@ TEST_F(CheckpointTest, WhatAKilledProcessLeftIsRemovedByTheNextSave) {
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003"));
 }
 
+TEST_F(CheckpointTest, WhatOnlyLooksLikeAKilledProcessesStays) {
+  for (const char* name : {"thesis.partial", "step-x.partial", "notes.replaced"}) {
+    create_directories(checkpoints_ / name);
+    write_atomically(checkpoints_ / name / "model.safetensors", "mine");
+  }
+  write_atomically(checkpoints_ / "film.mkv.partial", "mine");
+  save(3);
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "film.mkv.partial", "notes.replaced", "step-000003",
+                                                        "step-x.partial", "thesis.partial"));
+  EXPECT_EQ(read_file(checkpoints_ / "thesis.partial/model.safetensors"), "mine");
+  EXPECT_THAT(foreign_leftovers(checkpoints_),
+              ElementsAre(checkpoints_ / "film.mkv.partial", checkpoints_ / "notes.replaced",
+                          checkpoints_ / "step-x.partial", checkpoints_ / "thesis.partial"));
+}
+
 TEST_F(CheckpointTest, ASaveKilledAtItsEndIsFinishedByTheResume) {
   save(3);
   const std::filesystem::path path = save(5);

@@ -75,9 +75,9 @@ bool same_word(const std::string& got, const std::string& want) {
   const std::optional<double> number = decimal(want);
   if (!number) return false;
   double value = 0;
-  const auto [rest, error] = std::from_chars(got.data(), got.data() + got.size(), value);
-  return error == std::errc() && rest == got.data() + got.size() &&
-         std::abs(value - *number) <= 1e-6 * std::max(1.0, std::abs(*number));
+  const char *begin = got.data() + (got.starts_with('+') ? 1 : 0), *end = got.data() + got.size();
+  const auto [rest, error] = std::from_chars(begin, end, value);
+  return error == std::errc() && rest == end && std::abs(value - *number) <= 1e-6 * std::max(1.0, std::abs(*number));
 }
 
 /// The words of every line that has some.
@@ -177,13 +177,32 @@ CodeTests read_code_tests(const Json& answer) {
   return tests;
 }
 
+namespace {
+
+constexpr std::string_view kFence = "```";
+
+/// The spaces before a fence that has only these before it on its line.
+size_t indent_of(std::string_view text, size_t fence) {
+  const size_t line = text.find_last_of('\n', fence) + 1;  // 0 on the first
+  return text.substr(line, fence - line).find_first_not_of(" \t") == std::string_view::npos ? fence - line : 0;
+}
+
+/// Where the fence is that ends a block; one that stands further in, as in the text of a function, is part of it.
+size_t closing_fence(std::string_view text, size_t opening, size_t from) {
+  size_t end = text.find(kFence, from);
+  while (end != std::string_view::npos && indent_of(text, end) > indent_of(text, opening) + 3)
+    end = text.find(kFence, end + kFence.size());
+  return end;
+}
+
+}  // namespace
+
 std::string extract_program(std::string_view completion) {
-  constexpr std::string_view kFence = "```";
   std::string_view found = completion;
   for (size_t at = completion.find(kFence); at != std::string_view::npos;) {
     const size_t line = completion.find('\n', at);
     if (line == std::string_view::npos) break;
-    const size_t end = completion.find(kFence, line);
+    const size_t end = closing_fence(completion, at, line);
     found = completion.substr(line + 1, end == std::string_view::npos ? end : end - line - 1);
     if (end == std::string_view::npos) break;
     at = completion.find(kFence, end + kFence.size());

@@ -50,7 +50,15 @@ Json parse_reply(const std::string& text, uint64_t id) {
   return reply;
 }
 
-std::string reason_of(const Json& error) { return error.is_string() ? error.get<std::string>() : error.dump(); }
+/// The beginning of a long one: it is told on the terminal.
+std::string reason_of(const Json& error) {
+  constexpr size_t kMostBytes = 20000;
+  std::string reason = error.is_string() ? error.get<std::string>() : error.dump();
+  if (reason.size() <= kMostBytes) return reason;
+  const std::string size = "... (" + std::to_string(reason.size()) + " bytes)";
+  reason.resize(kMostBytes);
+  return reason.substr(0, first_bad_utf8(reason).value_or(kMostBytes)) + size;
+}
 
 bool is_place(const std::string& text, size_t count) {
   size_t place = 0;

@@ -106,6 +106,7 @@ class Test:
         self.defines = {node.name for node in self.tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
         self.asserts = any(isinstance(node, ast.Assert) or getattr(node, "attr", "").startswith("assert") for node in nodes)
         self.texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+        self.imported = {name for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for name in bound_by(node)}
         self.imports = {alias.name.split(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names}
         self.imports |= {(node.module or "").split(".")[0] for node in nodes if isinstance(node, ast.ImportFrom)}
         if any("redirect_stdout" in (getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "")) for node in nodes) or any(
@@ -124,10 +125,13 @@ class Scope(dict):
         super().__init__(__name__="check")
         self.called = set().union(*(test.calls for test in tests))
         self.modules = MODULES.keys() - self.called
-        mine, self.borrowed = set(), []  # by each test
+        mine, self.borrowed, self.handed_on = set(), [], []  # by each test, and to it by earlier ones
         for test in tests:
             self.borrowed.append(test.borrows - mine)
+            self.handed_on.append(test.reads & mine)
             mine |= test.binds - test.borrows
+        imported = set().union(*(test.imported for test in tests))
+        self.handed_on = [names - imported for names in self.handed_on]
         of_python, of_program = set(), set()
         for test, names in zip(tests, self.borrowed):
             of_python |= {name for name in names & test.calls if hasattr(builtins, name)}
@@ -141,7 +145,8 @@ class Scope(dict):
 
     def enter(self, place, test):
         others = {name for name in self.borrowed[place] if not hasattr(builtins, name) and name not in self.modules}
-        self.tested = others if len(others) == 1 and others <= LENDERS.keys() & test.calls and not test.reaches else set()
+        alone = len(others) == 1 and others <= LENDERS.keys() & test.calls and not self.handed_on[place] and not test.reaches
+        self.tested = others if alone else set()
 
     def leave(self, test):
         """A test is over. A name that it took from the program and assigned to is the program's again in the next."""

@@ -13,6 +13,9 @@ namespace {
 TEST(CodeReward, TakesTheLastFencedBlock) {
   EXPECT_EQ(extract_program("a\n```python\nx = 1\n```\nb\n```py\nx = 2\n```\nc"), "x = 2\n");
   EXPECT_EQ(extract_program("```\nx = 1\n"), "x = 1\n");
+  const std::string documented = "def f():\n    'so:'\n    ```\n    f()\n    ```\n    return 1\n";
+  EXPECT_EQ(extract_program("a\n```\n" + documented + "```\nc"), documented);
+  EXPECT_EQ(extract_program("1. so:\n    ```\n    x = 1\n    ```\nc"), "    x = 1\n    ");
   EXPECT_EQ(extract_program("x = 1"), "x = 1");
 }
 
@@ -21,6 +24,7 @@ TEST(CodeReward, ComparesOutputsByWordsAndLines) {
   EXPECT_FALSE(same_output("1 2 3", "1 2\n3"));
   EXPECT_TRUE(same_output("0.33333334", "0.33333333"));
   EXPECT_TRUE(same_output("2", "2.0"));
+  EXPECT_TRUE(same_output("+2.0", "2.0"));
   EXPECT_FALSE(same_output("0.3334", "0.3333"));
   EXPECT_FALSE(same_output("1000001", "1000000"));
   EXPECT_FALSE(same_output("", "1"));

@@ -312,6 +312,10 @@ TEST_F(UserReward, AnErrorThatIsOfNoCompletionIsAFailureThatNamesIt) {
     const std::string error = error_of(5, [&] { judge(batch_, options_); });
     EXPECT_NE(error.find(part), std::string::npos) << error;
   }
+  shell(R"sh(while read line; do printf '{"error": "%s"}\n' "$(head -c 3000000 /dev/zero | tr '\0' x)"; done)sh");
+  const std::string told = error_of(5, [&] { judge(batch_, options_); });
+  EXPECT_NE(told.find("xxx... (3000000 bytes)"), std::string::npos) << told.size();
+  EXPECT_LT(told.size(), 30'000u);
   shell(R"(while read line; do echo '{"rewards": [1], "errors": null}'; done)");
   EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
 }

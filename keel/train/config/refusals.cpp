@@ -31,8 +31,6 @@ constexpr const char* kBounds =
     "the trust region's thresholds are objective.delta, or objective.delta_low and objective.delta_high; set those";
 constexpr const char* kReference =
     "the reference is the policy when RL starts; remove it, and set reference.kl_coefficient for a pull to it";
-constexpr const char* kOwnWeights =
-    "the sampler has the model's own weights, or a copy that is rounded; set rollout.weights";
 
 struct Refused {
   const char* name;
@@ -208,7 +206,8 @@ const std::vector<Refused>& of_nobody() {
       {"critic.path", "a critic starts as a copy of the policy, or reads the policy's states; set critic.body"},
       {"model.name", "set model.path"},
       {"model.dtype", "set run.precision for what is computed in, or checkpoint.dtype for what is saved"},
-      {"rollout.dtype", kOwnWeights},
+      {"rollout.dtype",
+       "set run.precision, which sampler and trainer share, or rollout.weights for a copy that is rounded"},
       {"run.name", kSetFolder},
       {"reward.name", "set reward.functions"},
       {"checkpoint.steps", "set checkpoint.every"},
@@ -219,7 +218,6 @@ const std::vector<Refused>& of_nobody() {
       {"eval.files", "set data.eval_files, the files to evaluate on"},
       {"eval.data", "set data.eval_files, the files to evaluate on"},
       {"eval.steps", "set eval.every, the steps between evaluations"},
-      {"eval.top_k", "evaluations are cut by eval.top_p and by no number of tokens; remove it", {-1, 0}},
       {"eval.max_new_tokens", "evaluations have the limit of training; set rollout.max_new_tokens"},
       {"data.train", "set data.files, the files to train on"},
       {"lora.r", "set lora.rank"},

@@ -352,6 +352,9 @@ TEST_F(RunCode, WhatOnlyTheProgramCouldTellIsNotJudged) {
     bool row;  // it is the test's doing
   };
   const char* node = "class N:\n    def __init__(self): self.me = self\ndef f(x): return N()\ndef g(x): return x";
+  RewardOptions lenient = options("code");
+  lenient.on_error = "skip";
+  const RewardSum lenient_reward = make_reward(lenient);
   for (const Case& one : std::vector<Case>{
            {node, "n = N()\nassert n.me is n", "two of the program's objects are the same one", true},
            {node, "n = N()\nassert g(n) is not n", "two of the program's objects are the same one", true},
@@ -373,8 +376,7 @@ TEST_F(RunCode, WhatOnlyTheProgramCouldTellIsNotJudged) {
            {node, "assert eval(g('N') + '()')", "gives to eval a text", false}}) {
     SampleBatch batch;
     batch.add(one.program, Json{one.test});
-    options_.on_error = "skip";
-    const Judgement judgement = judge(batch, options_);
+    const Judgement judgement = lenient_reward.judge(batch.samples());
     EXPECT_EQ(judgement.totals, (Rewards{one.row ? std::nullopt : std::optional<double>(0)})) << one.test;
     const std::string said = one.row                   ? judgement.failures.empty() ? "" : judgement.failures[0]
                              : judgement.notes.empty() ? ""

@@ -295,7 +295,6 @@ const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"eval.files", "data.eval_files"},
     {"eval.data", "data.eval_files"},
     {"eval.steps", "eval.every"},
-    {"eval.top_k", "eval.top_p"},
     {"eval.max_new_tokens", "rollout.max_new_tokens"},
     {"batch_size", "train.prompts_per_step"},
     {"rollout.batch_size", "train.prompts_per_step"},

@@ -42,12 +42,6 @@ const std::vector<Remark>& remarks() {
        "loss does (objective.aggregation); a coefficient of another size may be needed"},
       {"TRL",
        [](const ConfigTree& tree) {
-         return word_at(tree, "loss_type") == "luspo" && word_at(tree, kSamplingLevel) != "sequence";
-       },
-       "loss_type luspo: TRL weights each token by its completion's length and takes the mean over a batch padded to "
-       "its longest completion (and advises importance_sampling_level sequence), Keel takes the mean of the sums"},
-      {"TRL",
-       [](const ConfigTree& tree) {
          const Json* temperature = said(tree, "temperature");
          return temperature != nullptr && *temperature != 1 && said(tree, "eval.temperature") == nullptr;
        },

@@ -319,9 +319,7 @@ TEST(ForeignObjective, WhereALossIsAveragedOtherwiseItIsTold) {
     EXPECT_THAT(notes({std::string("loss_type=") + loss, "entropy_coef=0.01"}), told("whatever loss_type is")) << loss;
   EXPECT_THAT(notes({"loss_type=dapo", "entropy_coef=0.01"}), testing::Not(told("whatever loss_type is")));
   EXPECT_THAT(notes({"loss_type=grpo"}), testing::Not(told("whatever loss_type is")));
-  // grpo_trainer.py: luspo is a mean over the padded batch; an evaluation samples as training does.
-  EXPECT_THAT(notes({"loss_type=luspo"}), told("its completion's length"));
-  EXPECT_THAT(notes({"loss_type=luspo", "importance_sampling_level=sequence"}), testing::Not(told("length")));
+  // grpo_trainer.py: an evaluation samples as training does.
   EXPECT_THAT(notes({"loss_type=grpo", "temperature=0.7"}), told("evaluates at it too"));
   EXPECT_THAT(notes({"beta=0.04", "objective.method=grpo"}), told("multiplies each token's KL"));
   // verl 0.9.1, workers/utils/losses.py: KL and entropy by loss_agg_mode, sapo and geo_mean by sequences.

@@ -23,10 +23,10 @@ namespace {
 
 constexpr size_t kMaxLine = size_t{64} << 20, kBatchLines = 1024, kBatchBytes = size_t{64} << 20;
 
-Json read_row(const std::string& line, const std::string& place) {
+Json read_row(const std::string& line, const std::string& place, bool keeps_digits) {
   Json row;
   try {
-    row = parse_json(line, {.depth = kDataDepth, .repeated_keys = false, .exact = true});
+    row = parse_json(line, {.depth = kDataDepth, .repeated_keys = false, .exact = !keeps_digits});
   } catch (const JsonFault& fault) {
     fail(ExitCode::kBadInput, place, ": ", fault.what(), "; wanted one object per line");
   }
@@ -171,7 +171,8 @@ std::string with_member(std::string_view row, std::string_view key, std::string_
   return result.insert(end, (addition += value));
 }
 
-void for_each_line(const std::string& path, size_t threads, const std::function<void(JsonLine& line)>& work) {
+void for_each_line(const std::string& path, size_t threads, bool keeps_digits,
+                   const std::function<void(JsonLine& line)>& work) {
   const std::string name = path == "-" ? "standard input" : path;
   LineReader input = LineReader::of(open_input(path), name);
   std::vector<JsonLine> lines;
@@ -191,7 +192,7 @@ void for_each_line(const std::string& path, size_t threads, const std::function<
       fail(ExitCode::kBadInput, place, ": the line has more than ", kMaxLine, " bytes; no more are read");
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
-      lines.push_back({.value = read_row(line, place), .number = number, .place = place, .text = line});
+      lines.push_back({.value = read_row(line, place, keeps_digits), .number = number, .place = place, .text = line});
     } catch (const Error&) {
       finish_batch(lines, threads, work);  // the rows before a bad one are judged
       throw;

@@ -27,7 +27,9 @@ std::string with_member(std::string_view row, std::string_view key, std::string_
 
 /// Reads the rows of a file ("-" is standard input) some thousand at a time, lets `work` change each, from up to
 /// `threads` threads (0: one per core), and prints them in the order they came. The first bad row is an Error that
-/// names its place (kBadInput, or what `work` threw); the rows before it are printed.
-void for_each_line(const std::string& path, size_t threads, const std::function<void(JsonLine& line)>& work);
+/// names its place (kBadInput, or what `work` threw); the rows before it are printed. An integer beyond 64 bits, which
+/// only `text` has all digits of, is a bad one unless `keeps_digits`: `work` reads numbers by member_text().
+void for_each_line(const std::string& path, size_t threads, bool keeps_digits,
+                   const std::function<void(JsonLine& line)>& work);
 
 }  // namespace keel::cli

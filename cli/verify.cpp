@@ -33,7 +33,7 @@ std::string text_of(const JsonLine& line, const char* key) {
 }
 
 ExitCode verify_batch(const std::string& path) {
-  for_each_line(path, 0, [](JsonLine& line) {
+  for_each_line(path, 0, /*keeps_digits=*/true, [](JsonLine& line) {
     check_row(line);
     const bool correct = verify_math(text_of(line, "gold"), text_of(line, "answer")).correct;
     line.out = with_member(line.text, "correct", correct ? "true" : "false");

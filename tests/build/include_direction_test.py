@@ -54,7 +54,7 @@ ROOMS = {
     "model/formats": "core core/files core/tensor",
     "model/formats/safetensors": "core core/files core/tensor model/formats",
     "model/formats/gguf": "core core/files core/tensor model/formats",
-    "model/network": "core core/options core/tensor ops",
+    "model/network": "core core/options core/tensor kernels ops",  # of the kernels the words alone
     "model/families": "core core/files core/tensor model/formats model/network",
     "model/folder": "core core/files core/tensor text/regex text/tokenizer model/formats/* model/network model/families",
     "model": "core core/files core/tensor text/chat text/tokenizer model/*",

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 
+#include "bench/bench_shape.h"
 #include "keel/core/json.h"
 #include "keel/core/random.h"
 #include "keel/core/tensor/device.h"
@@ -64,16 +65,8 @@ Config workload() {
 LoadedModel random_model() {
   std::vector<std::string> words;
   for (int64_t i = 0; i < kVocabulary; ++i) words.push_back("w" + std::to_string(i));
-  const ModelConfig shape = model_config({.hidden_size = 256,
-                                          .layers = 4,
-                                          .heads = 8,
-                                          .kv_heads = 4,
-                                          .intermediate_size = 768,
-                                          .tie_embeddings = true,
-                                          .max_positions = 64},
-                                         kVocabulary);
   // Without a token that ends: all completions have the same length.
-  return {.model = CausalLm::random(shape, /*seed=*/0, open_device("cpu")),
+  return {.model = CausalLm::random(bench_shape("3.2M"), /*seed=*/0, open_device("cpu")),
           .tokenizer = Tokenizer::word_level(words, {})};
 }
 

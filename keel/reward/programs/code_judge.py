@@ -178,7 +178,7 @@ class Program:
             self.plains[number] = kind, value
         return self.plains[number]
 
-    def library(self, name, module):
+    def own_module(self, name, module):
         """A module whose name, or a name out of which, a test uses without an import: the judge's own."""
         if name not in self.defined:
             self.defined[name] = self.ask("defines", name)

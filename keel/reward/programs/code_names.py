@@ -159,9 +159,9 @@ class Scope(dict):
         if name in self.pythons or name.startswith("__"):
             raise KeyError(name)
         if name in self.modules:
-            return PROGRAM.library(name, MODULES[name])
+            return PROGRAM.own_module(name, MODULES[name])
         if name in LENDERS and name not in self.tested:
-            return getattr(PROGRAM.library(name, LENDERS[name]), name)
+            return getattr(PROGRAM.own_module(name, LENDERS[name]), name)
         if name in self.bound - self.programs:
             raise KeyError(name)
         if name not in self.given:

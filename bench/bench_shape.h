@@ -7,7 +7,7 @@
 #include "keel/model/network/model_config.h"
 #include "keel/text/tokenizer/tokenizer.h"
 
-/// Shapes that rollouts are measured with: "3.2M", the workload against TRL, and "135M", SmolLM2's.
+/// Shapes that rollouts are measured with: "3.2M", the workload against TRL, "135M", SmolLM2's, and "0.5B", Qwen2.5's.
 inline keel::ModelConfig bench_shape(const std::string& name) {
   if (name == "3.2M")
     return keel::model_config({.hidden_size = 256,
@@ -27,7 +27,16 @@ inline keel::ModelConfig bench_shape(const std::string& name) {
                                .tie_embeddings = true,
                                .max_positions = 256},
                               49152);
-  keel::fail(keel::ExitCode::kBadConfiguration, "no shape is called ", name, "; known: 3.2M, 135M");
+  if (name == "0.5B")
+    return keel::model_config({.hidden_size = 896,
+                               .layers = 24,
+                               .heads = 14,
+                               .kv_heads = 2,
+                               .intermediate_size = 4864,
+                               .tie_embeddings = true,
+                               .max_positions = 4096},
+                              151936);
+  keel::fail(keel::ExitCode::kBadConfiguration, "no shape is called ", name, "; known: 3.2M, 135M, 0.5B");
 }
 
 inline keel::Tokenizer bench_vocabulary(int64_t size) {

@@ -1,6 +1,6 @@
 """Hugging Face's side of bench/vs_generate: `generate` on the weights that Keel's side wrote.
 
-    hf_worker.py SEQUENCES NEW_TOKENS FOLDER
+    hf_worker.py SEQUENCES PROMPT_TOKENS NEW_TOKENS FOLDER DEVICE
 """
 
 import json
@@ -15,10 +15,14 @@ os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
-sequences, new_tokens, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+sequences, prompt_tokens, new_tokens = (int(word) for word in sys.argv[1:4])
+folder, device = sys.argv[4:6]
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-prompts = torch.tensor([[3 + (i * 7 + t * 5) % 50 for t in range(16)] for i in range(sequences)])
+dtype = torch.float32 if device == "cpu" else torch.bfloat16
+model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval().to(device)
+prompts = torch.tensor(
+    [[3 + (i * 7 + t * 5) % 50 for t in range(prompt_tokens)] for i in range(sequences)], device=device
+)
 # No end of sequence: every completion has its full length, and no processor has to forbid it.
 model.generation_config = transformers.GenerationConfig(
     do_sample=True, temperature=1.0, top_k=0, top_p=1.0, max_new_tokens=new_tokens, eos_token_id=None, pad_token_id=0

@@ -1,6 +1,6 @@
 // Keel's side of bench/vs_generate: samples the same completions' length as Hugging Face's generate, again and again.
 //
-//   vs_generate_keel SHAPE SEQUENCES NEW_TOKENS FOLDER THREADS
+//   vs_generate_keel SHAPE SEQUENCES PROMPT_TOKENS NEW_TOKENS FOLDER THREADS DEVICE
 //
 // writes its random weights to FOLDER for the other side, prints "ready" with the machine's speeds, and samples once
 // for every line "step".
@@ -19,22 +19,24 @@
 
 int main(int argc, char** argv) {
   using namespace keel;
-  if (argc != 6) {
-    std::cerr << "wanted SHAPE SEQUENCES NEW_TOKENS FOLDER THREADS\n";
+  if (argc != 8) {
+    std::cerr << "wanted SHAPE SEQUENCES PROMPT_TOKENS NEW_TOKENS FOLDER THREADS DEVICE\n";
     return 2;
   }
-  use_threads(std::atoi(argv[5]));
+  use_threads(std::atoi(argv[6]));
   const at::NoGradGuard no_grad;
   const ModelConfig config = bench_shape(argv[1]);
   const Tokenizer tokenizer = bench_vocabulary(config.vocab_size);
-  const CausalLm model = CausalLm::random(config, 0, at::kCPU);
-  write_model_folder(argv[4], model, tokenizer, Json::object(), {});
-  const int64_t sequences = std::atol(argv[2]), tokens = std::atol(argv[3]);
-  // Different prompts, as the other side computes every row's own; 16 tokens each.
+  const at::Device device = open_device(argv[7]);
+  CausalLm model = CausalLm::random(config, 0, device);
+  write_model_folder(argv[5], model, tokenizer, Json::object(), {});
+  if (device.is_cuda()) model.compute_in(at::kBFloat16);
+  const int64_t sequences = std::atol(argv[2]), prompt_tokens = std::atol(argv[3]), tokens = std::atol(argv[4]);
+  // Different prompts, as the other side computes every row's own.
   std::vector<Prompt> prompts(sequences);
   for (int64_t i = 0; i < sequences; ++i) {
     prompts[i].id = static_cast<uint64_t>(i);
-    for (int64_t t = 0; t < 16; ++t) prompts[i].tokens.push_back(static_cast<int32_t>(3 + (i * 7 + t * 5) % 50));
+    for (int64_t t = 0; t < prompt_tokens; ++t) prompts[i].tokens.push_back(static_cast<int32_t>(3 + (i * 7 + t * 5) % 50));
   }
   const auto sample = [&](uint64_t seed) {
     // Weights are laid out for sampling inside: training changes them before every batch.

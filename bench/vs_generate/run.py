@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Sampling on a CPU: Keel against Hugging Face's generate, on the same random weights, alternating between the two.
+"""Sampling: Keel against Hugging Face's generate, on the same random weights, alternating between the two.
 
-Each row is a shape and a number of sequences, with prompts of 16 tokens and 48 new ones, temperature 1, no truncation.
+Each row is a shape and a number of sequences, temperature 1, no truncation: on a CPU in float32 with prompts of 16 tokens
+and 48 new ones, on a GPU (--device cuda) in bf16 with prompts of 448 and 128 new ones.
 Keel's side lays its weights out anew for each batch and records log-probabilities, log(1 - p) and entropies, as in
 training. A row's `ratio` is the median of the pairs' ratios of seconds; a share is of the floor for one step: the larger
 of the weights' bytes at the memory's speed and the products at the speed of a large one, both measured in the same run.
@@ -19,16 +20,19 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent))
 from pairs import Worker, WorkerError, describe_machine, mark_noise, physical_cores, run_pair, worker_environment  # noqa: E402
 
-ROWS = [("3.2M", 64), ("3.2M", 256), ("135M", 1), ("135M", 8)]
-NEW_TOKENS = 48
+ROWS = {"cpu": [("3.2M", 64), ("3.2M", 256), ("135M", 1), ("135M", 8)], "cuda": [("0.5B", 64), ("0.5B", 256)]}
+PROMPT_TOKENS = {"cpu": 16, "cuda": 448}
+NEW_TOKENS = {"cpu": 48, "cuda": 128}
 
 
 def measure(shape: str, sequences: int, options: argparse.Namespace, cpus: list[int]) -> None:
     environment = worker_environment(options.threads, "passive")
+    prompt_tokens, new_tokens = PROMPT_TOKENS[options.device], NEW_TOKENS[options.device]
+    lengths = [str(prompt_tokens), str(new_tokens)]
     with tempfile.TemporaryDirectory(prefix="vs_generate_") as folder:
         commands = {
-            "keel": [str(options.keel), shape, str(sequences), str(NEW_TOKENS), folder, str(options.threads)],
-            "hf": [str(options.python), str(HERE / "hf_worker.py"), str(sequences), str(NEW_TOKENS), folder],
+            "keel": [str(options.keel), shape, str(sequences), *lengths, folder, str(options.threads), options.device],
+            "hf": [str(options.python), str(HERE / "hf_worker.py"), str(sequences), *lengths, folder, options.device],
         }
         workers: list[Worker] = []
         try:
@@ -42,21 +46,22 @@ def measure(shape: str, sequences: int, options: argparse.Namespace, cpus: list[
                 worker.close()
     for pair in pairs:
         for name in commands:
-            if pair[name]["tokens"] != sequences * NEW_TOKENS:
-                raise WorkerError(f"{name}: sampled {pair[name]['tokens']} tokens, not {sequences * NEW_TOKENS}")
+            if pair[name]["tokens"] != sequences * new_tokens:
+                raise WorkerError(f"{name}: sampled {pair[name]['tokens']} tokens, not {sequences * new_tokens}")
     mark_noise(pairs)
     clean = [pair for pair in pairs if not pair["noise"]]
     ratio = statistics.median(pair["ratio"] for pair in clean or pairs)
-    step = {n: statistics.median(p[n]["seconds"] for p in clean or pairs) / NEW_TOKENS for n in commands}
-    cpu = {n: statistics.median(p[n]["cpu_seconds"] for p in clean or pairs) / NEW_TOKENS for n in commands}
-    facts = keel.facts
-    floor = max(
-        4 * facts["parameters"] / facts["memory_bytes_a_second"],
-        2 * facts["parameters"] * sequences / facts["operations_a_second"],
-    )
+    step = {n: statistics.median(p[n]["seconds"] for p in clean or pairs) / new_tokens for n in commands}
+    cpu = {n: statistics.median(p[n]["cpu_seconds"] for p in clean or pairs) / new_tokens for n in commands}
+    share = ""
+    if options.device == "cpu":
+        facts = keel.facts
+        bytes_at_speed = 4 * facts["parameters"] / facts["memory_bytes_a_second"]
+        products_at_speed = 2 * facts["parameters"] * sequences / facts["operations_a_second"]
+        share = f", {max(bytes_at_speed, products_at_speed) / step['keel']:.0%} of the floor"
     print(
         f"{shape} at {sequences:3d}: ratio {ratio:.2f}   keel {step['keel'] * 1e3:.2f} ms a step ({sequences / step['keel']:.0f} "
-        f"tokens/s, {cpu['keel'] * 1e3:.2f} core ms, {floor / step['keel']:.0%} of the floor), generate "
+        f"tokens/s, {cpu['keel'] * 1e3:.2f} core ms{share}), generate "
         f"{step['hf'] * 1e3:.2f} ms ({sequences / step['hf']:.0f} tokens/s, {cpu['hf'] * 1e3:.2f} core ms)"
         + ("" if len(clean) * 2 > len(pairs) else f"   NOISY: {len(clean)} of {len(pairs)} pairs are clean"),
         flush=True,
@@ -69,6 +74,7 @@ def main() -> int:
     parser.add_argument("--python", type=Path, default=ROOT / ".deps/trl/bin/python", help="one with transformers")
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=list(ROWS), default="cpu")
     options = parser.parse_args()
     for program, remedy in ((options.keel, "build it"), (options.python, "run bench/vs_trl/setup.sh")):
         if not os.access(program, os.X_OK):
@@ -78,7 +84,7 @@ def main() -> int:
     machine = describe_machine(cpus)
     print(f"{machine['cpu']} ({machine['architecture']}), {options.threads} threads, {machine['date']}")
     try:
-        for shape, sequences in ROWS:
+        for shape, sequences in ROWS[options.device]:
             measure(shape, sequences, options, cpus)
     except WorkerError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -12,11 +12,10 @@ namespace keel {
 
 constexpr int64_t kBlockTokens = 16;
 
-/// The blocks of one layer. Keys stand token by token within a dimension, so that a step over the dimensions scores a
-/// whole block; values stand dimension by dimension within a token.
+/// The blocks of one layer, [blocks, kv_heads, kBlockTokens * width] each; in which order a block's numbers stand is
+/// the kernels' own affair.
 struct BlockLayer {
-  void* keys;    // [blocks, kv_heads, width, kBlockTokens]
-  void* values;  // [blocks, kv_heads, kBlockTokens, width]
+  void *keys, *values;
   FloatType type;
   int64_t kv_heads, width;
 };

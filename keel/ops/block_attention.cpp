@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <span>
+
 #include "keel/kernels/cpu/block_attention.h"
 #include "keel/kernels/cuda/block_attention.h"
 #include "keel/ops/float_type.h"
@@ -10,8 +13,20 @@
 namespace keel {
 namespace {
 
-Tensor on_device(const void* data, int64_t count, at::Device device) {
-  return at::from_blob(const_cast<void*>(data), {count}, at::kInt).to(device);
+const BlockRow* rows_in(const Tensor& rows) {
+  return reinterpret_cast<const BlockRow*>(rows.const_data_ptr<int32_t>());
+}
+
+int64_t most_keys(const Tensor& rows) {
+  int64_t most = 0;
+  for (const BlockRow& row : std::span(rows_in(rows), rows.size(0)))
+    most = std::max<int64_t>(most, row.prompt_keys + row.own_keys);
+  return most;
+}
+
+/// Heads [N, heads, D] that follow each other in every row; the rows may be parts of longer ones.
+Tensor whole_heads(const Tensor& x) {
+  return x.stride(2) == 1 && x.stride(1) == x.size(2) ? x : x.contiguous();
 }
 
 /// Room for scores that a thread keeps: taken once, not for every token.
@@ -23,44 +38,46 @@ float* scores_of_thread(int64_t count) {
 
 }  // namespace
 
-BlockRows::BlockRows(std::vector<BlockRow> rows, std::vector<int32_t> tables, at::Device device)
-    : rows_(std::move(rows)), tables_(std::move(tables)) {
-  for (const BlockRow& row : rows_) most_keys_ = std::max<int64_t>(most_keys_, row.prompt_keys + row.own_keys);
-  if (device.is_cpu()) return;
-  device_rows_ = on_device(rows_.data(), static_cast<int64_t>(rows_.size()) * 4, device);
-  device_tables_ = on_device(tables_.data(), static_cast<int64_t>(tables_.size()), device);
+Tensor tensor_of(const std::vector<BlockRow>& rows) {
+  const auto count = static_cast<int64_t>(rows.size());
+  return at::from_blob(const_cast<BlockRow*>(rows.data()), {count, 4}, at::kInt).clone();
 }
+
+BlockRows::BlockRows(const std::vector<BlockRow>& rows, const std::vector<int32_t>& tables, at::Device device)
+    : rows_(tensor_of(rows).to(device)), tables_(at::tensor(tables, at::kInt).to(device)) {}
 
 Tensor BlockRows::attend(const BlockTensors& layer, const AttentionRule& rule, const Tensor& query, const Tensor& key,
                          const Tensor& value) const {
-  const Tensor q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
-  const int64_t count = q.size(0), heads = q.size(1), kv_heads = k.size(1), width = q.size(2);
-  Tensor result = at::empty_like(q);
+  const int64_t count = query.size(0), heads = query.size(1), kv_heads = key.size(1), width = query.size(2);
+  Tensor result = at::empty(query.sizes(), query.options());
   const BlockLayer blocks{layer.keys.mutable_data_ptr(), layer.values.mutable_data_ptr(), float_type(layer.keys),
                           kv_heads, width};
   const BlockRule how{static_cast<float>(rule.scale), static_cast<float>(rule.softcap), rule.window};
-  if (q.is_cuda()) {
+  const int32_t* const tables = tables_.const_data_ptr<int32_t>();
+  if (query.is_cuda()) {
+    const Tensor q = whole_heads(query), k = whole_heads(key), v = whole_heads(value);
     launch_on_cuda(q, "attention", [&](auto stream) {
-      const auto* rows = reinterpret_cast<const BlockRow*>(device_rows_.const_data_ptr<int32_t>());
-      const int32_t* const tables = device_tables_.const_data_ptr<int32_t>();
-      const int error = cuda::store_rows(blocks, tables, rows, count, k.const_data_ptr(), v.const_data_ptr(), stream);
-      return error != 0 ? error
-                        : cuda::attend_rows(blocks, how, tables, rows, count, q.const_data_ptr(), heads,
-                                            result.mutable_data_ptr(), stream);
+      return cuda::attend_rows(blocks, how, tables, rows_in(rows_), count,
+                               {q.const_data_ptr(), k.const_data_ptr(), v.const_data_ptr(), q.stride(0), k.stride(0),
+                                v.stride(0), heads},
+                               alone_, result.mutable_data_ptr(), stream);
     });
     return result;
   }
-  if (q.scalar_type() != at::kFloat) {  // kept in float32 here, whatever it was rounded to before
+  if (query.scalar_type() != at::kFloat) {  // kept in float32 here, whatever it was rounded to before
     const auto wide = [](const Tensor& x) { return x.to(at::kFloat); };
-    return attend(layer, rule, wide(q), wide(k), wide(v)).to(q.scalar_type());
+    return attend(layer, rule, wide(query), wide(key), wide(value)).to(query.scalar_type());
   }
+  const Tensor q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
   const float *from_q = q.const_data_ptr<float>(), *from_k = k.const_data_ptr<float>(),
               *from_v = v.const_data_ptr<float>();
   float* const to = result.mutable_data_ptr<float>();
-  cpu::store_rows(blocks, tables_.data(), rows_.data(), count, from_k, from_v);
-  for_rows(count, heads * width * most_keys_ / 4, [&](int64_t first, int64_t some) {
-    cpu::attend_rows(blocks, how, tables_.data(), rows_.data() + first, some, from_q + first * heads * width, heads,
-                     scores_of_thread(most_keys_ + kBlockTokens), to + first * heads * width);
+  const BlockRow* const rows = rows_in(rows_);
+  const int64_t most = most_keys(rows_);
+  cpu::store_rows(blocks, tables, rows, count, from_k, from_v);
+  for_rows(count, heads * width * most / 4, [&](int64_t first, int64_t some) {
+    cpu::attend_rows(blocks, how, tables, rows + first, some, from_q + first * heads * width, heads,
+                     scores_of_thread(most + kBlockTokens), to + first * heads * width);
   });
   return result;
 }

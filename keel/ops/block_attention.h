@@ -8,17 +8,21 @@
 
 namespace keel {
 
-/// The keys and values of one layer in blocks, of the type that queries, keys and values come in: float32 on a CPU.
+/// The keys and values of one layer in blocks [blocks, kv_heads, kBlockTokens * D], of the type that queries, keys and
+/// values come in: float32 on a CPU. How a block's numbers stand is the device's own affair.
 struct BlockTensors {
-  Tensor keys;    // [blocks, kv_heads, D, kBlockTokens]
-  Tensor values;  // [blocks, kv_heads, kBlockTokens, D]
+  Tensor keys, values;
 };
 
 /// The rows of one forward pass over sequences whose keys and values stand in blocks; tokens of prompts and newly drawn
 /// tokens may stand beside each other.
 class BlockRows {
  public:
-  BlockRows(std::vector<BlockRow> rows, std::vector<int32_t> tables, at::Device device);
+  /// Of a pass whose rows may see each other's keys.
+  BlockRows(const std::vector<BlockRow>& rows, const std::vector<int32_t>& tables, at::Device device);
+  /// Of a pass in which each row is of another sequence: rows [N, 4] and tables [M], int32, which may change between
+  /// passes.
+  BlockRows(Tensor rows, Tensor tables) : rows_(std::move(rows)), tables_(std::move(tables)), alone_(true) {}
 
   /// Puts the rows' keys and values [N, kv_heads, D] into their blocks, then attends the queries [N, heads, D] to what
   /// each row sees.
@@ -26,10 +30,12 @@ class BlockRows {
                 const Tensor& value) const;
 
  private:
-  std::vector<BlockRow> rows_;
-  std::vector<int32_t> tables_;
-  int64_t most_keys_ = 0;               // that any row sees
-  Tensor device_rows_, device_tables_;  // the same, where the rows are computed on a GPU
+  Tensor rows_;    // [N, 4] int32: a BlockRow each
+  Tensor tables_;  // [M] int32
+  bool alone_ = false;
 };
+
+/// Rows as a tensor [N, 4] int32 of the CPU.
+Tensor tensor_of(const std::vector<BlockRow>& rows);
 
 }  // namespace keel

@@ -87,10 +87,14 @@ struct Gated : torch::autograd::Function<Gated> {
   }
 };
 
+/// Rows [N, heads, D] whose heads follow each other; the rows may be parts of longer ones.
+Tensor whole_heads(const Tensor& x) {
+  return x.stride(2) == 1 && x.stride(1) == x.size(2) ? x : x.contiguous();
+}
+
 Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
   const int64_t heads = x.size(1), width = x.size(2);
-  const bool whole_heads = x.stride(2) == 1 && x.stride(1) == width;
-  const Tensor rows = whole_heads ? x : x.contiguous();
+  const Tensor rows = whole_heads(x);
   Tensor y = at::empty(rows.sizes(), rows.options());
   for_rows(rows.size(0), heads * width, [&](int64_t begin, int64_t count) {
     cpu::rotate_heads(in(rows) + begin * rows.stride(0), rows.stride(0), in(cos) + begin * width / 2,
@@ -114,44 +118,69 @@ struct Rotate : torch::autograd::Function<Rotate> {
 /// Where nothing is learned a kernel of our own does on a GPU what takes LibTorch several.
 bool samples_on_gpu(const Tensor& x) { return x.is_cuda() && !at::GradMode::is_enabled(); }
 
-Tensor gpu_rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  const Tensor rows = x.contiguous();
-  Tensor y = at::empty_like(rows);
+/// Of x, or of sum = x + added where there is something to add.
+NormedSum gpu_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
+  const Tensor rows = x.contiguous(), more = added.defined() ? added.contiguous() : added;
+  NormedSum result{added.defined() ? at::empty_like(rows) : Tensor(), at::empty_like(rows)};
   launch_on_cuda(x, "norm", [&](auto stream) {
-    return cuda::rms_norm_rows(rows.const_data_ptr(), weight.const_data_ptr(), float_type(x), rows.size(0),
-                               rows.size(1), static_cast<float>(eps), y.mutable_data_ptr(), stream);
+    return cuda::rms_norm_rows(rows.const_data_ptr(), added.defined() ? more.const_data_ptr() : nullptr,
+                               weight.const_data_ptr(), float_type(x), rows.size(0), rows.size(1),
+                               static_cast<float>(eps), added.defined() ? result.sum.mutable_data_ptr() : nullptr,
+                               result.normed.mutable_data_ptr(), stream);
   });
-  return y;
+  return result;
 }
 
 Tensor gpu_swiglu(const Tensor& gate, const Tensor& up) {
-  const Tensor g = gate.contiguous(), u = up.contiguous();
-  Tensor y = at::empty_like(g);
+  const Tensor g = whole_rows(gate), u = whole_rows(up);
+  Tensor y = at::empty(gate.sizes(), gate.options());
   launch_on_cuda(g, "SwiGLU", [&](auto stream) {
-    return cuda::swiglu(g.const_data_ptr(), u.const_data_ptr(), float_type(g), g.numel(), y.mutable_data_ptr(), stream);
+    return cuda::swiglu_rows(g.const_data_ptr(), g.stride(0), u.const_data_ptr(), u.stride(0), float_type(g), g.size(0),
+                             g.size(1), y.mutable_data_ptr(), stream);
   });
   return y;
 }
 
+Angles gpu_angles(const Tensor& positions, const Tensor& frequencies, double factor) {
+  const int64_t rows = positions.size(0), half = frequencies.size(0);
+  Tensor cos = at::empty({rows, half}, frequencies.options()), sin = at::empty_like(cos);
+  launch_on_cuda(positions, "angles", [&](auto stream) {
+    return cuda::angles(positions.const_data_ptr<int64_t>(), in(frequencies), rows, half, static_cast<float>(factor),
+                        out(cos), out(sin), stream);
+  });
+  return {cos, sin};
+}
+
 Tensor gpu_rotated(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  const Tensor rows = x.contiguous();
-  Tensor y = at::empty_like(rows);
+  const Tensor rows = whole_heads(x);
+  Tensor y = at::empty(rows.sizes(), rows.options());
   launch_on_cuda(x, "rotation", [&](auto stream) {
-    return cuda::rotate_heads(rows.const_data_ptr(), in(cos), in(sin), float_type(x), rows.size(0), rows.size(1),
-                              rows.size(2), y.mutable_data_ptr(), stream);
+    return cuda::rotate_heads(rows.const_data_ptr(), rows.stride(0), in(cos), in(sin), float_type(x), rows.size(0),
+                              rows.size(1), rows.size(2), y.mutable_data_ptr(), stream);
   });
   return y;
+}
+
+/// Whether our own norm on a GPU takes these.
+bool norms_on_gpu(const Tensor& x, const Tensor& weight) {
+  return samples_on_gpu(x) && weight.scalar_type() == x.scalar_type();
 }
 
 }  // namespace
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (has_kernel(x)) return RmsNorm::apply(x, weight, eps);
-  if (samples_on_gpu(x) && weight.scalar_type() == x.scalar_type()) return gpu_rms_norm(x, weight, eps);
+  if (norms_on_gpu(x, weight)) return gpu_norm(x, {}, weight, eps).normed;
   if (!is_narrow(x.scalar_type())) return at::rms_norm(x, x.size(-1), weight, eps);
   // As transformers rounds: once before a narrow weight is multiplied with, once after.
   const Tensor wide = x.to(at::kFloat), normed = wide * (wide.square().mean(-1, /*keepdim=*/true) + eps).rsqrt();
   return (normed.to(weight.scalar_type()) * weight).to(x.scalar_type());
+}
+
+NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
+  if (norms_on_gpu(x, weight)) return gpu_norm(x, added, weight, eps);
+  const Tensor sum = x + added;
+  return {sum, rms_norm(sum, weight, eps)};
 }
 
 Tensor gated(Activation activation, const Tensor& gate, const Tensor& up) {
@@ -178,6 +207,7 @@ Angles angles_at(const Tensor& positions, const Tensor& frequencies, double fact
     });
     return {cos, sin};
   }
+  if (samples_on_gpu(frequencies)) return gpu_angles(positions, frequencies, factor);
   const Tensor angle = at::outer(positions.to(at::kFloat), frequencies);
   return {angle.cos() * factor, angle.sin() * factor};
 }

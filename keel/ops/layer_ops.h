@@ -3,13 +3,19 @@
 #include "keel/core/tensor/tensor.h"
 #include "keel/kernels/activation.h"
 
-// The operations between the matrix products of a block, differentiable. On a CPU in float32 each is one pass over
-// memory by our own kernels; elsewhere it is made of the tensor library's operators.
+// The operations between the matrix products of a block, differentiable. On a CPU in float32, and on a GPU where nothing
+// is learned, each is one pass over memory by our own kernels; elsewhere it is made of the tensor library's operators.
 
 namespace keel {
 
 /// x / sqrt(mean(x^2) + eps) * weight over the last dimension; x [N, H], weight [H] of the same type or float32.
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
+
+/// sum = x + added and its norm, which every layer goes on with.
+struct NormedSum {
+  Tensor sum, normed;
+};
+NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps);
 
 /// activation(gate) * up.
 Tensor gated(Activation activation, const Tensor& gate, const Tensor& up);

@@ -32,7 +32,7 @@ BlockRows rows_of(const std::vector<Segment>& segments, int64_t tokens, int64_t&
                                  .own_table = own,
                                  .own_keys = static_cast<int32_t>(i + 1)};
   }
-  return BlockRows(std::move(rows), std::move(tables), at::kCPU);
+  return BlockRows(rows, tables, at::kCPU);
 }
 
 }  // namespace
@@ -47,8 +47,8 @@ Tensor PackedBlockAttention::operator()(const AttentionRule& rule, const Tensor&
   Tensor numbers;
   {
     const at::NoGradGuard no_grad;
-    const BlockTensors blocks{at::empty({blocks_, kv_heads, width, kBlockTokens}, key.options()),
-                              at::empty({blocks_, kv_heads, kBlockTokens, width}, key.options())};
+    const std::vector<int64_t> shape{blocks_, kv_heads, kBlockTokens * width};
+    const BlockTensors blocks{at::empty(shape, key.options()), at::empty(shape, key.options())};
     numbers = rows_.attend(blocks, rule, query, key, value);
   }
   const bool learns = query.requires_grad() || key.requires_grad() || value.requires_grad();

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -23,16 +24,41 @@ Tensor draw(const NextToken& next, double temperature, uint64_t seed, const Tens
   const float* from = logits.const_data_ptr<float>();
   const int64_t *ids = rollout_ids.const_data_ptr<int64_t>(), *places = positions.const_data_ptr<int64_t>();
   int64_t* const to = tokens.mutable_data_ptr<int64_t>();
-  for_rows_of(
-      logits, "sampling",
-      [&](auto stream) {
-        return cuda::draw_tokens(from, next.normalizers(), rows, vocab, temperature, seed, ids, places, to, stream);
-      },
-      [&](int64_t begin, int64_t count) {
-        cpu::draw_tokens(from + begin * vocab, next.normalizers() + begin, count, vocab, temperature, seed, ids + begin,
-                         places + begin, to + begin);
-      });
+  for_rows(rows, vocab, [&](int64_t begin, int64_t count) {
+    cpu::draw_tokens(from + begin * vocab, next.normalizers() + begin, count, vocab, temperature, seed, ids + begin,
+                     places + begin, to + begin);
+  });
   return tokens;
+}
+
+/// Where the logits are looked at once for everything.
+Drawn gpu_sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
+                 const Tensor& positions, int64_t top_k) {
+  const int64_t rows = logits.size(0), vocab = logits.size(1);
+  const at::TensorOptions integers = logits.options().dtype(at::kLong);
+  const Tensor from = logits.contiguous(), numbers = at::empty({3, rows}, logits.options());
+  Drawn drawn = drawn_of(at::empty({rows}, integers), numbers);
+  if (top_k > 0) {
+    drawn.topk_ids = at::empty({rows, top_k}, integers);
+    drawn.topk_logp = at::empty({rows, top_k}, logits.options());
+  }
+  launch_on_cuda(logits, "sampling", [&](auto stream) {
+    const Tensor room = at::empty({cuda::draw_workspace_bytes(rows, vocab, top_k)}, logits.options().dtype(at::kByte));
+    return cuda::draw_tokens(
+        {from.const_data_ptr<float>(), rows, vocab, temperature, seed, rollout_ids.const_data_ptr<int64_t>(),
+         positions.const_data_ptr<int64_t>(), top_k},
+        {drawn.tokens.mutable_data_ptr<int64_t>(), drawn.logp.mutable_data_ptr<float>(),
+         drawn.other_logp.mutable_data_ptr<float>(), drawn.entropy.mutable_data_ptr<float>(),
+         top_k > 0 ? drawn.topk_ids.mutable_data_ptr<int64_t>() : nullptr,
+         top_k > 0 ? drawn.topk_logp.mutable_data_ptr<float>() : nullptr},
+        room.mutable_data_ptr(), stream);
+  });
+  return drawn;
+}
+
+void add_likeliest(Drawn& drawn, const NextToken& next, int64_t top_k) {
+  drawn.topk_ids = std::get<1>(next.logits().topk(top_k, -1));
+  drawn.topk_logp = next.logp_of(drawn.topk_ids);
 }
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
@@ -59,12 +85,33 @@ Tensor without_unlikely(const Tensor& logits, double temperature, double min_p) 
 
 }  // namespace
 
+Drawn drawn_of(const Tensor& tokens, const Tensor& numbers) {
+  return {tokens, numbers, numbers[0], numbers[1], numbers[2]};
+}
+
+Drawn on_host(const Drawn& drawn, bool wait) {
+  const auto copy = [&](const Tensor& x) { return x.defined() ? x.to(at::kCPU, /*non_blocking=*/!wait) : x; };
+  Drawn result = drawn_of(copy(drawn.tokens), copy(drawn.numbers));
+  result.topk_ids = copy(drawn.topk_ids);
+  result.topk_logp = copy(drawn.topk_logp);
+  return result;
+}
+
 Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
-             const Tensor& positions) {
+             const Tensor& positions, int64_t top_k) {
+  top_k = std::min(top_k, logits.size(1));
+  if (logits.is_cuda()) {
+    const bool few = top_k <= cuda::kMostLikeliest;
+    Drawn drawn = gpu_sample(logits, temperature, seed, rollout_ids, positions, few ? top_k : 0);
+    if (!few) add_likeliest(drawn, NextToken(logits, temperature), top_k);
+    return drawn;
+  }
   const NextToken next(logits, temperature);
   const Tensor tokens = draw(next, temperature, seed, rollout_ids, positions);
   const auto [logp, other_logp] = next.of(tokens);
-  return {tokens, logp, other_logp, next.entropy()};
+  Drawn drawn = drawn_of(tokens, at::stack({logp, other_logp, next.entropy()}));
+  if (top_k > 0) add_likeliest(drawn, next, top_k);
+  return drawn;
 }
 
 Tensor with_noise(const Tensor& logits, double deviation, uint64_t seed, const Tensor& rollout_ids,

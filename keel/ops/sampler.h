@@ -10,16 +10,21 @@ constexpr double kMinTemperature = 1e-4, kMaxTemperature = 100;
 
 /// One drawn token per row.
 struct Drawn {
-  Tensor tokens;      // [S] int64
-  Tensor logp;        // [S] float32, of the tempered distribution (of the untempered one at temperature 0)
-  Tensor other_logp;  // [S] float32, log(1 - p) of the same
-  Tensor entropy;     // [S] float32, of that distribution
+  Tensor tokens;   // [S] int64
+  Tensor numbers;  // [3, S] float32, of the tempered distribution (of the untempered one at temperature 0):
+  Tensor logp;        // [S] of the token
+  Tensor other_logp;  // [S] log(1 - p) of it
+  Tensor entropy;     // [S] of that distribution
+  Tensor topk_ids = {}, topk_logp = {};  // [S, K] int64 and float32: its K likeliest tokens, the first one first
 };
+Drawn drawn_of(const Tensor& tokens, const Tensor& numbers);
+/// The same on the CPU; as soon as the device has done what is queued where it is not waited for.
+Drawn on_host(const Drawn& drawn, bool wait = true);
 
 /// Draws a token from each row of logits [S, V] float32. `rollout_ids` and `positions` [S] int64, on the logits'
-/// device, key the noise; they are interpreted as unsigned.
+/// device, key the noise; they are interpreted as unsigned. The `top_k` likeliest tokens are looked for where it is not 0.
 Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
-             const Tensor& positions);
+             const Tensor& positions, int64_t top_k = 0);
 
 /// The logits [S, V] with normal noise of this deviation on each: a sampler that disagrees with the trainer. The noise
 /// of a token is a function of (seed, rollout, position, token) alone. The same logits when the deviation is 0.

@@ -6,6 +6,7 @@
 #include "keel/core/prompt.h"
 #include "keel/model/network/causal_lm.h"
 #include "keel/rollout/cache/block_store.h"
+#include "keel/rollout/decode_step.h"
 #include "keel/rollout/request.h"
 #include "keel/rollout/state_record.h"
 #include "keel/rollout/stop_strings.h"
@@ -13,22 +14,34 @@
 
 namespace keel {
 
-/// The rollouts of one request on their way. Who is decoded when is a function of the prompts and of what was drawn.
+/// The rollouts of one request on their way: who is decoded when, a function of the prompts and of what was drawn. The
+/// model, the tokenizer, the prompts and the request must outlive it.
 class Decoding {
  public:
+  /// Plans the memory of keys and values; nothing is computed yet.
   Decoding(const CausalLm& model, const Tokenizer& tokenizer, std::span<const Prompt> prompts,
-           const SamplingRequest& request, std::span<Rollout> rollouts, const OnGroup& on_group);
+           const SamplingRequest& request);
+  Decoding(const Decoding&) = delete;
 
-  bool done() const { return running_.empty() && next_ == rollouts_.size(); }
+  /// Memory of the keys and values of the sequences that run together, at the most.
+  static int64_t store_bytes(const CausalLm& model, std::span<const Prompt> prompts, const SamplingRequest& request);
 
-  /// One token for every sequence: those that run, and those that start now.
-  void step();
+  bool done() const { return progress_.finished == progress_.all; }
+  const RolloutProgress& progress() const { return progress_; }
+
+  /// A token more for every sequence that runs, and new ones in the place of those that have ended. Returns the groups
+  /// of rollouts that are complete since.
+  std::vector<std::span<Rollout>> poll();
+
+  /// In the order of the prompts, samples_per_prompt each. Once, when all are done.
+  std::vector<Rollout> take() { return std::move(rollouts_); }
 
  private:
-  /// One completion.
+  /// One completion on its way.
   struct Sequence {
     int64_t rollout, group;
-    std::vector<int32_t> blocks = {};  // of its own tokens
+    std::vector<int32_t> blocks;  // room for its own tokens
+    bool ended = false;
   };
 
   /// The samples of one prompt.
@@ -38,45 +51,35 @@ class Decoding {
     Tensor last_state = {};            // [1, H] of the prompt, while a sample waits for it
   };
 
-  /// One token that was drawn.
-  struct DrawnToken {
-    int32_t token;
-    float logp, other_logp, entropy;
-  };
-
-  /// Tokens of one forward pass.
-  struct Tokens {
-    std::vector<int64_t> tokens, positions;
-    std::vector<BlockRow> rows;
-    std::vector<int32_t> tables;
-
-    int32_t add_table(const std::vector<int32_t>& blocks);
-  };
-
+  bool wants_arrangement() const;
+  void arrange();
   std::vector<int64_t> start_sequences();
-  void add_prompt(int64_t group, Tokens& tokens);
-  void add_newest_token(Sequence& sequence, Tokens& tokens);
-  Tensor states_of_next_tokens(const std::vector<int64_t>& new_groups);
-  void draw(const Tensor& states);
-  bool record(const Sequence& sequence, const DrawnToken& drawn);
-  void record_likeliest(const Tensor& logits);
+  void compute_prompts(const std::vector<int64_t>& groups);
+  void draw_first_tokens();
+  void look();
+  void record(Sequence& sequence, const Drawn& drawn, int64_t row);
   bool ends(int32_t token) const;
-  void finish(const Sequence& sequence);
+  void finish(Sequence& sequence);
+  void drop_ended();
   std::span<const int32_t> prompt_of(int64_t group) const { return prompts_[group].tokens; }
 
   const CausalLm& model_;
   const Tokenizer& tokenizer_;
   std::span<const Prompt> prompts_;
   const SamplingRequest& request_;
-  std::span<Rollout> rollouts_;
-  const OnGroup& on_group_;
   StopStrings stop_strings_;
+  std::vector<int32_t> stop_ids_;
 
   size_t slots_;     // sequences that may run at a time
   size_t next_ = 0;  // the rollout that starts next
+  std::vector<Rollout> rollouts_;
   std::vector<Group> groups_;
-  std::vector<Sequence> running_;
+  std::vector<Sequence> running_;  // a row each, in the order in which they began
+  size_t ended_ = 0;               // of those, which nobody has cleared away
+  std::vector<int64_t> complete_;  // groups, since the last poll()
+  RolloutProgress progress_;
   BlockStore store_;
+  DecodeStep step_;
   StateRecord states_;
 };
 

@@ -6,8 +6,8 @@
 #include "keel/core/foreign_text.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/options/options.h"
+#include "keel/core/strings.h"
 #include "keel/ops/sampler.h"
-#include "keel/rollout/decoding.h"
 #include "keel/rollout/sampling_weights.h"
 
 namespace keel {
@@ -66,33 +66,52 @@ void check_tokens(const Prompt& prompt, const Tokenizer& tokenizer, int64_t voca
 
 }  // namespace
 
-std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, const SamplingRequest& request,
-                                             const OnGroup& on_group) const {
-  const at::NoGradGuard no_grad;
-  const int64_t samples = request.samples_per_prompt;
+Decoding RolloutEngine::submit(std::span<const Prompt> prompts, const SamplingRequest& request) const {
   check_temperature(request.temperature);
-  std::vector<Rollout> rollouts(prompts.size() * samples);
-  for (const Prompt& prompt : prompts) check_tokens(prompt, tokenizer_, model_.config().vocab_size);
-  for (size_t i = 0; i < rollouts.size(); ++i) {
-    const size_t prompt = i / samples;
-    if (prompts[prompt].tokens.empty())
-      fail(ExitCode::kBadInput, "prompt ", prompts[prompt].id, " is empty; a prompt needs at least one token");
-    const int64_t length = static_cast<int64_t>(prompts[prompt].tokens.size()) + request.max_new_tokens;
+  for (const Prompt& prompt : prompts) {
+    check_tokens(prompt, tokenizer_, model_.config().vocab_size);
+    if (prompt.tokens.empty())
+      fail(ExitCode::kBadInput, "prompt ", prompt.id, " is empty; a prompt needs at least one token");
+    const int64_t length = static_cast<int64_t>(prompt.tokens.size()) + request.max_new_tokens;
     if (length > model_.config().max_position_embeddings)
-      fail(ExitCode::kBadConfiguration, "prompt ", prompts[prompt].id, " and a completion may take ", length,
+      fail(ExitCode::kBadConfiguration, "prompt ", prompt.id, " and a completion may take ", length,
            " tokens, the model has ", model_.config().max_position_embeddings,
            " positions; lower rollout.max_new_tokens or choose a larger model.max_positions");
-    rollouts[i].id = prompts[prompt].id * samples + i % samples;
-    rollouts[i].prompt = static_cast<int64_t>(prompt);
-    rollouts[i].policy_version = request.policy_version;
   }
-  if (rollouts.empty()) return rollouts;
-  Decoding decoding(model_, tokenizer_, prompts, request, rollouts, on_group);
-  while (!decoding.done()) {
-    throw_if_stopped();
-    decoding.step();
+  return Decoding(model_, tokenizer_, prompts, request);
+}
+
+std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, const SamplingRequest& request,
+                                             const RolloutEvents& events) const {
+  SamplingRequest asked = request;
+  for (bool halved = false;; halved = true) {
+    bool handed_over = false;
+    try {
+      Decoding decoding = submit(prompts, asked);
+      while (!decoding.done()) {
+        throw_if_stopped();
+        for (const std::span<Rollout> group : decoding.poll()) {
+          handed_over = true;
+          if (events.group) events.group(group);
+        }
+        if (events.progress) events.progress(decoding.progress());
+      }
+      return decoding.take();
+    } catch (const c10::OutOfMemoryError&) {
+      const int64_t slots = std::min<int64_t>(asked.max_sequences, prompts.size() * asked.samples_per_prompt);
+      constexpr double kGiB = 1 << 30;
+      const std::string need = fixed(static_cast<double>(Decoding::store_bytes(model_, prompts, asked)) / kGiB, 1);
+      if (halved || handed_over || slots < 2)
+        fail(ExitCode::kBadConfiguration, "rollout: the memory of ", model_.device().str(), " does not hold ", slots,
+             " sequences together, whose keys and values alone take up to ", need,
+             " GiB; lower rollout.max_sequences (sequences decoded together) or rollout.max_new_tokens");
+      asked.max_sequences = slots / 2;
+      if (events.warning)
+        events.warning("the device's memory does not hold " + std::to_string(slots) +
+                       " sequences together, whose keys and values alone take up to " + need + " GiB: going on with " +
+                       std::to_string(asked.max_sequences));
+    }
   }
-  return rollouts;
 }
 
 }  // namespace keel

@@ -6,6 +6,7 @@
 
 #include "keel/core/prompt.h"
 #include "keel/model/network/causal_lm.h"
+#include "keel/rollout/decoding.h"
 #include "keel/rollout/request.h"
 #include "keel/text/tokenizer/tokenizer.h"
 
@@ -36,9 +37,13 @@ class RolloutEngine {
   RolloutEngine(const CausalLm& weights, const Tokenizer& tokenizer)
       : model_(weights.for_sampling()), tokenizer_(tokenizer) {}
 
-  /// Rollouts in the order of the prompts, samples_per_prompt each.
+  /// The rollouts of a request on their way, which poll() moves on; all that is given must outlive them.
+  Decoding submit(std::span<const Prompt> prompts, const SamplingRequest& request) const;
+
+  /// Rollouts in the order of the prompts, samples_per_prompt each. Where a GPU's memory does not suffice, half as many
+  /// sequences are tried together, once.
   std::vector<Rollout> generate(std::span<const Prompt> prompts, const SamplingRequest& request,
-                                const OnGroup& on_group = {}) const;
+                                const RolloutEvents& events = {}) const;
 
  private:
   CausalLm model_;

@@ -28,7 +28,20 @@ struct SamplingRequest {
   bool hidden_states = false;    // record the states that predicted each token
 };
 
-/// Called with the finished rollouts of one prompt as soon as they are all there, while others are still being decoded.
-using OnGroup = std::function<void(std::span<Rollout> group)>;
+/// How far the rollouts of a request are.
+struct RolloutProgress {
+  int64_t finished = 0, all = 0;  // rollouts
+  int64_t tokens = 0;             // that were drawn
+};
+
+/// Told what happens while rollouts are sampled. What is empty is not told.
+struct RolloutEvents {
+  /// The finished rollouts of one prompt, as soon as they are all there, while others are still being decoded.
+  std::function<void(std::span<Rollout> group)> group = {};
+  /// After every token of the sequences that run.
+  std::function<void(const RolloutProgress& progress)> progress = {};
+  /// Something was done differently from what was asked for; a sentence.
+  std::function<void(const std::string& sentence)> warning = {};
+};
 
 }  // namespace keel

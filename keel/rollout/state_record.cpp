@@ -28,14 +28,18 @@ void StateRecord::add(const Tensor& states, const std::vector<int64_t>& rollouts
   const int64_t count = states.size(0);
   make_room(states, count);
   states_.narrow(0, used_, count).copy_(states);
-  for (int64_t i = 0; i < count; ++i) rows_[rollouts[i]].push_back(used_ + i);
+  for (int64_t i = 0; i < count; ++i) {
+    if (rollouts[i] < 0) continue;
+    rows_[rollouts[i]].push_back(used_ + i);
+    wanted_++;
+  }
   used_ += count;
-  wanted_ += count;
 }
 
-Tensor StateRecord::take(int64_t rollout) {
-  const std::vector<int64_t> rows = std::exchange(rows_[rollout], {});
+Tensor StateRecord::take(int64_t rollout, int64_t count) {
+  std::vector<int64_t> rows = std::exchange(rows_[rollout], {});
   wanted_ -= static_cast<int64_t>(rows.size());
+  rows.resize(count);
   return states_.index_select(0, at::tensor(rows, at::kLong).to(states_.device()));
 }
 

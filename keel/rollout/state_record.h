@@ -13,10 +13,10 @@ class StateRecord {
  public:
   explicit StateRecord(int64_t rollouts) : rows_(rollouts) {}
 
-  /// One state [S, H] for each of these rollouts.
+  /// One state [S, H] for each of these rollouts; -1: nobody's.
   void add(const Tensor& states, const std::vector<int64_t>& rollouts);
-  /// All states [T, H] of a rollout, which are forgotten here.
-  Tensor take(int64_t rollout);
+  /// The first states [count, H] of a rollout, which are forgotten here with all others of it.
+  Tensor take(int64_t rollout, int64_t count);
 
  private:
   void make_room(const Tensor& like, int64_t count);

@@ -151,6 +151,8 @@ void Run::rl_step() {
 
 void Run::passed_over(const SkippedCounts& rows) { log_.passed_over(rows); }
 
+void Run::warning(const std::string& sentence) { log_.warning(sentence); }
+
 void Run::scored(const ScoreReport& report, size_t completions) {
   log_.scored(report, completions, state_.step + 1, config_.reward.on_error);
 }

@@ -69,6 +69,7 @@ class Run : private StepWatcher {
 
   // What is told, counted and noted in a step.
   void passed_over(const SkippedCounts& rows) override;
+  void warning(const std::string& sentence) override;
   void scored(const ScoreReport& report, size_t completions) override;
   void ready(const Experience& experience) override;
   void decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) override;

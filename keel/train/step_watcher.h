@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "keel/core/prompt.h"
@@ -30,6 +31,8 @@ class StepWatcher {
  public:
   virtual ~StepWatcher() = default;
   virtual void passed_over(const SkippedCounts& /*rows*/) {}
+  /// Something was done differently from what was asked for; a sentence.
+  virtual void warning(const std::string& /*sentence*/) {}
   virtual void scored(const ScoreReport& /*report*/, size_t /*completions*/) {}
   /// Everything is known, nothing is learned yet.
   virtual void ready(const Experience& /*experience*/) {}

@@ -48,11 +48,28 @@ TEST_P(GpuKernels, NormRows) {
   }
 }
 
+TEST_P(GpuKernels, NormSums) {
+  for (const int64_t width : {1, 33, 64, 896, 4864}) {
+    const Tensor x = random({37, width}, 1) * 3, added = random({37, width}, 3), weight = random({width}, 2);
+    const NormedSum got = add_and_norm(x, added, weight, 1e-5);
+    EXPECT_TRUE(got.sum.equal(x + added)) << width;
+    const Tensor wide = got.sum.cpu().to(at::kDouble);
+    const Tensor want = wide / (wide.square().mean(1, true) + 1e-5).sqrt() * weight.cpu().to(at::kDouble);
+    EXPECT_LT(error(got.normed, want), tolerance(GetParam())) << width;
+  }
+}
+
 TEST_P(GpuKernels, GateRows) {
   const Tensor gate = random({37, 33}, 1) * 8, up = random({37, 33}, 2);
   const Tensor wide = gate.cpu().to(at::kDouble);
   EXPECT_LT(error(gated(Activation::kSilu, gate, up), wide * wide.sigmoid() * up.cpu().to(at::kDouble)),
             tolerance(GetParam()));
+  // Halves of longer rows, as one product gives them.
+  const Tensor both = random({37, 96}, 3) * 8;
+  const Tensor wide_gate = both.narrow(1, 0, 48).cpu().to(at::kDouble), wide_up = both.narrow(1, 48, 48).cpu().to(at::kDouble);
+  EXPECT_LT(error(gated(Activation::kSilu, both.narrow(1, 0, 48), both.narrow(1, 48, 48)),
+                  wide_gate * wide_gate.sigmoid() * wide_up),
+            2 * tolerance(GetParam()));
 }
 
 TEST_P(GpuKernels, TurnHeads) {

@@ -31,8 +31,8 @@ double check_sum(const Prompt& prompt, std::string_view text) {
 
 class ScoringQueueTest : public testing::Test {
  protected:
-  std::vector<Rollout> sampled(const OnGroup& on_group = {}) const {
-    return engine_.generate(prompts_, request_, on_group);
+  std::vector<Rollout> sampled(const std::function<void(std::span<Rollout>)>& on_group = {}) const {
+    return engine_.generate(prompts_, request_, {.group = on_group});
   }
   CausalLm model_ = tiny_model(tiny_config(6, 2, false));
   Tokenizer tokenizer_ = tiny_tokenizer();

@@ -252,13 +252,26 @@ TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndHandsOverFinishedGroups) {
   for (const int64_t max_sequences : {1, 8, 1024}) {
     request_.max_sequences = max_sequences;
     std::vector<uint64_t> handed_over;
-    const std::vector<Rollout> rollouts = engine_.generate(prompts_, request_, [&](std::span<Rollout> group) {
+    RolloutProgress progress;
+    const auto hand_over = [&](std::span<Rollout> group) {
       EXPECT_EQ(group.size(), 4u);
       for (const Rollout& rollout : group) {
         EXPECT_FALSE(rollout.tokens.empty());
         handed_over.push_back(rollout.id);
       }
-    });
+    };
+    const auto follow = [&](const RolloutProgress& now) {
+      EXPECT_GE(now.finished, progress.finished);
+      EXPECT_GT(now.tokens, progress.tokens);
+      progress = now;
+    };
+    const std::vector<Rollout> rollouts =
+        engine_.generate(prompts_, request_, {.group = hand_over, .progress = follow});
+    int64_t tokens = 0;
+    for (const Rollout& rollout : rollouts) tokens += static_cast<int64_t>(rollout.tokens.size());
+    EXPECT_EQ(progress.finished, 28);
+    EXPECT_EQ(progress.all, 28);
+    EXPECT_EQ(progress.tokens, tokens);
     ASSERT_EQ(rollouts.size(), 28u);
     ASSERT_EQ(handed_over.size(), 28u);
     for (size_t i = 0; i < rollouts.size(); ++i) {

@@ -22,10 +22,12 @@ TEST(StateRecord, HandsOutEveryRolloutsStatesInTheirOrder) {
         rollouts.push_back(r);
         states.insert(states.end(), {static_cast<float>(r), static_cast<float>(step - r)});
       }
+    rollouts.push_back(-1);  // nobody's
+    states.insert(states.end(), {-1.0f, -1.0f});
     record.add(at::tensor(states).view({-1, 2}), rollouts);
     for (int64_t r = 0; r < kRollouts; ++r) {
       if (step + 1 != r + length(r)) continue;
-      const Tensor got = record.take(r);
+      const Tensor got = record.take(r, length(r));
       ASSERT_EQ(got.size(0), length(r));
       EXPECT_TRUE(got.select(1, 0).eq(r).all().item<bool>()) << r;
       EXPECT_TRUE(got.select(1, 1).equal(at::arange(length(r)).to(at::kFloat))) << r;

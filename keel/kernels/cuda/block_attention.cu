@@ -1,40 +1,29 @@
 #include "keel/kernels/cuda/block_attention.h"
-#include "keel/kernels/cuda/float_types.cuh"
+#include "keel/kernels/cuda/tensor_core_attention.cuh"
 
 namespace keel::cuda {
 namespace {
 
-template <class T>
-__global__ void store_kernel(T* keys, T* values, int kv_heads, int width, const int32_t* tables, const BlockRow* rows,
-                             const T* key, const T* value) {
-  const BlockRow row = rows[blockIdx.x];
-  const bool own = row.own_keys > 0;
-  const int32_t* const table = tables + (own ? row.own_table : row.prompt_table);
-  const int place = (own ? row.own_keys : row.prompt_keys) - 1, token = place % kBlockTokens;
-  const long long block = table[place / kBlockTokens];
-  for (int i = threadIdx.x; i < kv_heads * width; i += blockDim.x) {
-    const int head = i / width, d = i % width;
-    const long long from = static_cast<long long>(blockIdx.x) * kv_heads * width + i;
-    const long long begin = (block * kv_heads + head) * width * kBlockTokens;
-    keys[begin + d * kBlockTokens + token] = key[from];
-    values[begin + token * width + d] = value[from];
-  }
+/// For a block of threads a row's head.
+template <bool tensor_cores, class T>
+__global__ void store_kernel(T* keys, T* values, HeadShape shape, const int32_t* tables, const BlockRow* rows,
+                             const T* key, long long key_stride, const T* value, long long value_stride) {
+  const int head = blockIdx.y;
+  store_head<tensor_cores>(keys, values, shape, head, tables, rows[blockIdx.x],
+                           key + blockIdx.x * key_stride + head * shape.width,
+                           value + blockIdx.x * value_stride + head * shape.width);
 }
 
-constexpr int kWarps = 8, kLanes = 32;
+constexpr int kWarps = 8;
 constexpr int kMostDimensions = 256;
-
-struct Shape {
-  int kv_heads, heads, width;
-};
 
 /// One block of threads for a row, a head of keys and up to G query heads that share it. A warp takes 32 keys at a
 /// time, a lane one of them for the scores and then `D` dimensions for the values, with a softmax that goes along: what
 /// was summed before shrinks when a larger score turns up. The warps' results are put together at the end.
 template <class T, int G, int D>
 __global__ void __launch_bounds__(kWarps* kLanes)
-    attend_kernel(const T* keys, const T* values, Shape shape, BlockRule rule, const int32_t* tables,
-                  const BlockRow* rows, const T* query, T* out) {
+    attend_kernel(const T* keys, const T* values, HeadShape shape, BlockRule rule, const int32_t* tables,
+                  const BlockRow* rows, const T* query, long long query_stride, T* out) {
   extern __shared__ float shared[];
   const int width = shape.width, lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
   const int heads_per_key = shape.heads / shape.kv_heads, parts = (heads_per_key + G - 1) / G;
@@ -45,7 +34,7 @@ __global__ void __launch_bounds__(kWarps* kLanes)
   long long* const place =
       reinterpret_cast<long long*>(question + width * G + kWarps * kLanes * G) + warp * kLanes;  // of values, likewise
   const BlockRow row = rows[blockIdx.x];
-  const T* const asked = query + (static_cast<long long>(blockIdx.x) * shape.heads + first_head) * width;
+  const T* const asked = query + blockIdx.x * query_stride + first_head * width;
   for (int i = threadIdx.x; i < width * G; i += kWarps * kLanes) {
     const int head = i % G, d = i / G;
     question[i] = head < some ? to_float(asked[head * width + d]) * rule.scale : 0.0f;
@@ -64,7 +53,7 @@ __global__ void __launch_bounds__(kWarps* kLanes)
       const bool own = key >= row.prompt_keys;
       const int at = own ? key - row.prompt_keys : key;
       const long long block = tables[(own ? row.own_table : row.prompt_table) + at / kBlockTokens];
-      const long long start = (block * shape.kv_heads + kv_head) * width * kBlockTokens;
+      const long long start = begin_of(block, kv_head, shape);
       place[lane] = start + static_cast<long long>(at % kBlockTokens) * width;
       const T* const k = keys + start + at % kBlockTokens;
 #pragma unroll 8
@@ -124,57 +113,128 @@ __global__ void __launch_bounds__(kWarps* kLanes)
   }
 }
 
+constexpr size_t kUsualSharedBytes = 48 << 10;
+
+template <class Kernel>
+void allow(const Kernel& kernel, size_t shared_bytes) {
+  if (shared_bytes > kUsualSharedBytes)
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+}
+
+/// All that a launch is given.
+struct Call {
+  const BlockLayer& layer;
+  const BlockRule& rule;
+  const int32_t* tables;
+  const BlockRow* rows;
+  int64_t count;
+  const HeadRows& heads;
+  void* out;
+  cudaStream_t stream;
+
+  HeadShape shape() const {
+    return {static_cast<int>(layer.kv_heads), static_cast<int>(heads.heads), static_cast<int>(layer.width)};
+  }
+  /// For a block of threads a row and up to `at_once` heads that share their keys.
+  dim3 grid(int64_t at_once) const {
+    const int64_t heads_per_key = heads.heads / layer.kv_heads;
+    return dim3(static_cast<unsigned int>(count),
+                static_cast<unsigned int>(layer.kv_heads * ((heads_per_key + at_once - 1) / at_once)));
+  }
+  template <bool tensor_cores, class T>
+  void store() const {
+    const dim3 each(static_cast<unsigned int>(count), static_cast<unsigned int>(layer.kv_heads));
+    store_kernel<tensor_cores><<<each, 64, 0, stream>>>(
+        static_cast<T*>(layer.keys), static_cast<T*>(layer.values), shape(), tables, rows,
+        static_cast<const T*>(heads.key), heads.key_stride, static_cast<const T*>(heads.value), heads.value_stride);
+  }
+};
+
 template <class T, int G, int D>
-void attend(const BlockLayer& layer, const BlockRule& rule, const int32_t* tables, const BlockRow* rows, int64_t count,
-            const void* query, int64_t heads, void* out, void* stream) {
-  const Shape shape{static_cast<int>(layer.kv_heads), static_cast<int>(heads), static_cast<int>(layer.width)};
-  const int64_t heads_per_key = heads / layer.kv_heads;
-  const dim3 grid(static_cast<unsigned int>(count),
-                  static_cast<unsigned int>(layer.kv_heads * ((heads_per_key + G - 1) / G)));
-  const size_t at_work = (layer.width * G + kWarps * kLanes * G) * sizeof(float) + kWarps * kLanes * sizeof(long long);
-  const size_t at_end = (kWarps * G * (2 + layer.width)) * sizeof(float);
+void attend(const Call& call) {
+  const int64_t width = call.layer.width;
+  const size_t at_work = (width * G + kWarps * kLanes * G) * sizeof(float) + kWarps * kLanes * sizeof(long long);
+  const size_t at_end = (kWarps * G * (2 + width)) * sizeof(float);
   const size_t bytes = at_work > at_end ? at_work : at_end;
-  if (bytes > 48 << 10)
-    cudaFuncSetAttribute(attend_kernel<T, G, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-  attend_kernel<T, G, D><<<grid, kWarps * kLanes, bytes, static_cast<cudaStream_t>(stream)>>>(
-      static_cast<const T*>(layer.keys), static_cast<const T*>(layer.values), shape, rule, tables, rows,
-      static_cast<const T*>(query), static_cast<T*>(out));
+  allow(attend_kernel<T, G, D>, bytes);
+  attend_kernel<T, G, D><<<call.grid(G), kWarps * kLanes, bytes, call.stream>>>(
+      static_cast<const T*>(call.layer.keys), static_cast<const T*>(call.layer.values), call.shape(), call.rule,
+      call.tables, call.rows, static_cast<const T*>(call.heads.query), call.heads.query_stride,
+      static_cast<T*>(call.out));
+}
+
+template <class T>
+void attend_plainly(const Call& call) {
+  const int64_t heads_per_key = call.heads.heads / call.layer.kv_heads, width = call.layer.width;
+  call.store<false, T>();
+  const auto with = [&]<int G>(std::integral_constant<int, G>) {
+    const auto attend_with = width <= 32    ? attend<T, G, 1>
+                             : width <= 64  ? attend<T, G, 2>
+                             : width <= 128 ? attend<T, G, 4>
+                                            : attend<T, G, 8>;
+    attend_with(call);
+  };
+  if (heads_per_key == 1)
+    with(std::integral_constant<int, 1>());
+  else if (heads_per_key == 2)
+    with(std::integral_constant<int, 2>());
+  else if (heads_per_key <= 4)
+    with(std::integral_constant<int, 4>());
+  else
+    with(std::integral_constant<int, 8>());
+}
+
+template <class T, int D, int R>
+void attend_on_tensor_cores(const Call& call, bool alone) {
+  if (!alone) call.store<true, T>();
+  const dim3 grid = call.grid(8 * R);
+  constexpr unsigned int kEnoughBlocks = 264;  // two for each multiprocessor: then fewer warps work longer
+  const unsigned int warps = grid.x * grid.y > kEnoughBlocks ? 4 : 8;
+  const size_t bytes = warps * 8 * R * (2 + D) * sizeof(float);
+  allow(tensor_core_attention<T, D, R>, bytes);
+  tensor_core_attention<T, D, R><<<grid, warps * kLanes, bytes, call.stream>>>(
+      static_cast<T*>(call.layer.keys), static_cast<T*>(call.layer.values), call.shape(), call.rule, call.tables,
+      call.rows, static_cast<const T*>(call.heads.query), call.heads.query_stride,
+      alone ? static_cast<const T*>(call.heads.key) : nullptr, call.heads.key_stride,
+      static_cast<const T*>(call.heads.value), call.heads.value_stride, static_cast<T*>(call.out));
+}
+
+/// Whether the widths that tensor cores take include this one; then they did it.
+template <class T>
+bool attended_on_tensor_cores(const Call& call, bool alone) {
+  const bool many = call.heads.heads / call.layer.kv_heads > 8;
+  const auto with = [&]<int D>(std::integral_constant<int, D>) {
+    many ? attend_on_tensor_cores<T, D, 2>(call, alone) : attend_on_tensor_cores<T, D, 1>(call, alone);
+    return true;
+  };
+  switch (call.layer.width) {
+    case 64:
+      return with(std::integral_constant<int, 64>());
+    case 128:
+      return with(std::integral_constant<int, 128>());
+    case 256:
+      return with(std::integral_constant<int, 256>());
+    default:
+      return false;
+  }
+}
+
+/// Loads of 8 bytes from rows that begin anywhere else would fail.
+bool aligned(const HeadRows& heads) {
+  return reinterpret_cast<uintptr_t>(heads.query) % 8 == 0 && heads.query_stride % 4 == 0;
 }
 
 }  // namespace
 
-int store_rows(const BlockLayer& layer, const int32_t* tables, const BlockRow* rows, int64_t count, const void* key,
-               const void* value, void* stream) {
-  if (count == 0) return 0;
-  for_type(layer.type, [&]<class T>(T*) {
-    store_kernel<<<static_cast<unsigned int>(count), 128, 0, static_cast<cudaStream_t>(stream)>>>(
-        static_cast<T*>(layer.keys), static_cast<T*>(layer.values), static_cast<int>(layer.kv_heads),
-        static_cast<int>(layer.width), tables, rows, static_cast<const T*>(key), static_cast<const T*>(value));
-  });
-  return static_cast<int>(cudaGetLastError());
-}
-
 int attend_rows(const BlockLayer& layer, const BlockRule& rule, const int32_t* tables, const BlockRow* rows,
-                int64_t count, const void* query, int64_t heads, void* out, void* stream) {
+                int64_t count, const HeadRows& heads, bool alone, void* out, void* stream) {
   if (count == 0) return 0;
-  if (layer.width > kMostDimensions) return static_cast<int>(cudaErrorInvalidValue);
-  const int64_t heads_per_key = heads / layer.kv_heads;
+  if (layer.width > kMostDimensions || !aligned(heads)) return static_cast<int>(cudaErrorInvalidValue);
+  const Call call{layer, rule, tables, rows, count, heads, out, static_cast<cudaStream_t>(stream)};
   for_type(layer.type, [&]<class T>(T*) {
-    const auto with = [&]<int G>(std::integral_constant<int, G>) {
-      const auto call = layer.width <= 32    ? attend<T, G, 1>
-                        : layer.width <= 64  ? attend<T, G, 2>
-                        : layer.width <= 128 ? attend<T, G, 4>
-                                             : attend<T, G, 8>;
-      call(layer, rule, tables, rows, count, query, heads, out, stream);
-    };
-    if (heads_per_key == 1)
-      with(std::integral_constant<int, 1>());
-    else if (heads_per_key == 2)
-      with(std::integral_constant<int, 2>());
-    else if (heads_per_key <= 4)
-      with(std::integral_constant<int, 4>());
-    else
-      with(std::integral_constant<int, 8>());
+    if constexpr (!std::is_same_v<T, float>)
+      if (attended_on_tensor_cores<T>(call, alone)) return;
+    attend_plainly<T>(call);
   });
   return static_cast<int>(cudaGetLastError());
 }

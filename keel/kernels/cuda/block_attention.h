@@ -4,13 +4,18 @@
 
 namespace keel::cuda {
 
-/// As cpu::store_rows; all pointers are the device's, and numbers are of the layer's type. Returns a CUDA error code, 0
-/// for none.
-int store_rows(const BlockLayer& layer, const int32_t* tables, const BlockRow* rows, int64_t count, const void* key,
-               const void* value, void* stream);
+/// Queries [rows, heads, width], keys and values [rows, kv_heads, width] of the layer's type; the strides are from row
+/// to row, in numbers.
+struct HeadRows {
+  const void *query, *key, *value;
+  int64_t query_stride, key_stride, value_stride;
+  int64_t heads;
+};
 
-/// As cpu::attend_rows, without room for scores; a head has at most 256 dimensions. Sums are in float32.
+/// Puts the rows' keys and values into their blocks, then writes out [rows, heads, width]. `alone`: no row sees
+/// another's key, which saves a launch. A head has at most 256 dimensions. Sums are in float32. All pointers are the
+/// device's. Returns a CUDA error code, 0 for none.
 int attend_rows(const BlockLayer& layer, const BlockRule& rule, const int32_t* tables, const BlockRow* rows,
-                int64_t count, const void* query, int64_t heads, void* out, void* stream);
+                int64_t count, const HeadRows& heads, bool alone, void* out, void* stream);
 
 }  // namespace keel::cuda

@@ -12,40 +12,82 @@ __device__ float rounded(float x) {
   return to_float(from_float<T>(x));
 }
 
-template <class T>
-__global__ void rms_norm_kernel(const T* x, const T* weight, int width, float eps, T* y) {
+/// Numbers that a thread loads and stores together.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Several {
+  T of[N];
+};
+
+constexpr int kSeveral = 4;
+
+/// N numbers at a time, of a row whose width N divides; the sum is kept between the two passes where it fits.
+template <class T, int N>
+__global__ void rms_norm_kernel(const T* x, const T* added, const T* weight, int width, float eps, T* sum, T* y) {
+  using Some = Several<T, N>;
   __shared__ float sums[kWarps];
-  x += static_cast<long long>(blockIdx.x) * width;
-  y += static_cast<long long>(blockIdx.x) * width;
+  const long long begin = static_cast<long long>(blockIdx.x) * width;
+  const auto load = [](const T* from) { return *reinterpret_cast<const Some*>(from); };
+  const T* const again = added ? sum : x;  // what is normed, when it is read for the second time
   float squares = 0;
-  for (int i = threadIdx.x; i < width; i += kRowThreads) squares += to_float(x[i]) * to_float(x[i]);
+  for (int i = threadIdx.x * N; i < width; i += kRowThreads * N) {
+    Some some = load(x + begin + i);
+    if (added) {
+      const Some more = load(added + begin + i);
+      for (int j = 0; j < N; ++j) some.of[j] = from_float<T>(to_float(some.of[j]) + to_float(more.of[j]));
+      *reinterpret_cast<Some*>(sum + begin + i) = some;
+    }
+    for (int j = 0; j < N; ++j) squares += to_float(some.of[j]) * to_float(some.of[j]);
+  }
   for (int half = 16; half > 0; half /= 2) squares += __shfl_xor_sync(~0u, squares, half);
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = squares;
   __syncthreads();
   float total = 0;
   for (int warp = 0; warp < kWarps; ++warp) total += sums[warp];
   const float scale = 1.0f / sqrtf(total / static_cast<float>(width) + eps);
-  for (int i = threadIdx.x; i < width; i += kRowThreads)
-    y[i] = from_float<T>(rounded<T>(to_float(x[i]) * scale) * to_float(weight[i]));
+  for (int i = threadIdx.x * N; i < width; i += kRowThreads * N) {
+    Some some = load(again + begin + i);  // this thread's own, in the cache
+    const Some factor = load(weight + i);
+    for (int j = 0; j < N; ++j)
+      some.of[j] = from_float<T>(rounded<T>(to_float(some.of[j]) * scale) * to_float(factor.of[j]));
+    *reinterpret_cast<Some*>(y + begin + i) = some;
+  }
+}
+
+template <class T, int N>
+__global__ void swiglu_kernel(const T* gate, long long gate_stride, const T* up, long long up_stride, long long rows,
+                              long long width, T* y) {
+  using Some = Several<T, N>;
+  const long long at = (static_cast<long long>(blockIdx.x) * kFlatThreads + threadIdx.x) * N;
+  if (at >= rows * width) return;
+  const long long row = at / width, i = at % width;
+  Some g = *reinterpret_cast<const Some*>(gate + row * gate_stride + i);
+  const Some u = *reinterpret_cast<const Some*>(up + row * up_stride + i);
+  for (int j = 0; j < N; ++j) {
+    const float x = to_float(g.of[j]);
+    g.of[j] = from_float<T>(rounded<T>(x / (1.0f + expf(-x))) * to_float(u.of[j]));
+  }
+  *reinterpret_cast<Some*>(y + at) = g;
+}
+
+__global__ void angles_kernel(const int64_t* positions, const float* frequencies, long long rows, int half,
+                              float factor, float* cos, float* sin) {
+  const long long at = static_cast<long long>(blockIdx.x) * kFlatThreads + threadIdx.x;
+  if (at >= rows * half) return;
+  const float angle = static_cast<float>(positions[at / half]) * frequencies[at % half];
+  cos[at] = cosf(angle) * factor;
+  sin[at] = sinf(angle) * factor;
 }
 
 template <class T>
-__global__ void swiglu_kernel(const T* gate, const T* up, long long count, T* y) {
-  const long long i = static_cast<long long>(blockIdx.x) * kFlatThreads + threadIdx.x;
-  if (i >= count) return;
-  const float g = to_float(gate[i]);
-  y[i] = from_float<T>(rounded<T>(g / (1.0f + expf(-g))) * to_float(up[i]));
-}
-
-template <class T>
-__global__ void rotate_kernel(const T* x, const float* cos, const float* sin, int heads, int half, T* y) {
-  const long long row = blockIdx.x, begin = row * heads * half * 2;
-  for (int i = threadIdx.x; i < heads * half; i += kRowThreads) {
-    const int head = i / half, d = i % half;
-    const long long first = begin + static_cast<long long>(head) * half * 2 + d, second = first + half;
-    const float c = cos[row * half + d], s = sin[row * half + d], a = to_float(x[first]), b = to_float(x[second]);
-    y[first] = from_float<T>(a * c - b * s);
-    y[second] = from_float<T>(b * c + a * s);
+__global__ void rotate_kernel(const T* x, long long stride, const float* cos, const float* sin, int heads, int half,
+                              T* y) {
+  const long long row = blockIdx.x, to = row * heads * half * 2;
+  for (int i = threadIdx.x; i < heads * half; i += blockDim.x) {
+    const int head = i / half, d = i % half, first = head * half * 2 + d, second = first + half;
+    const float c = cos[row * half + d], s = sin[row * half + d];
+    const float a = to_float(x[row * stride + first]), b = to_float(x[row * stride + second]);
+    y[to + first] = from_float<T>(a * c - b * s);
+    y[to + second] = from_float<T>(b * c + a * s);
   }
 }
 
@@ -54,34 +96,56 @@ const T* in(const void* x) {
   return static_cast<const T*>(x);
 }
 
+/// Whether rows that begin there, `stride` apart and `width` wide, can be read several numbers at a time.
+template <class T>
+bool in_several(const void* begin, int64_t stride, int64_t width) {
+  return reinterpret_cast<uintptr_t>(begin) % (sizeof(T) * kSeveral) == 0 && stride % kSeveral == 0 &&
+         width % kSeveral == 0;
+}
+
+unsigned int blocks_for(int64_t threads) { return static_cast<unsigned int>((threads + kFlatThreads - 1) / kFlatThreads); }
+
 }  // namespace
 
-int rms_norm_rows(const void* x, const void* weight, FloatType type, int64_t rows, int64_t width, float eps, void* y,
-                  void* stream) {
+int rms_norm_rows(const void* x, const void* added, const void* weight, FloatType type, int64_t rows, int64_t width,
+                  float eps, void* sum, void* y, void* stream) {
   if (rows == 0) return 0;
   for_type(type, [&]<class T>(T*) {
-    rms_norm_kernel<<<static_cast<unsigned int>(rows), kRowThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-        in<T>(x), in<T>(weight), static_cast<int>(width), eps, static_cast<T*>(y));
+    const bool several = in_several<T>(x, width, width) && in_several<T>(added, width, width) &&
+                         in_several<T>(weight, width, width);
+    const auto kernel = several ? rms_norm_kernel<T, kSeveral> : rms_norm_kernel<T, 1>;
+    kernel<<<static_cast<unsigned int>(rows), kRowThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+        in<T>(x), in<T>(added), in<T>(weight), static_cast<int>(width), eps, static_cast<T*>(sum), static_cast<T*>(y));
   });
   return static_cast<int>(cudaGetLastError());
 }
 
-int swiglu(const void* gate, const void* up, FloatType type, int64_t count, void* y, void* stream) {
-  if (count == 0) return 0;
-  const auto blocks = static_cast<unsigned int>((count + kFlatThreads - 1) / kFlatThreads);
+int swiglu_rows(const void* gate, int64_t gate_stride, const void* up, int64_t up_stride, FloatType type, int64_t rows,
+                int64_t width, void* y, void* stream) {
+  if (rows * width == 0) return 0;
   for_type(type, [&]<class T>(T*) {
-    swiglu_kernel<<<blocks, kFlatThreads, 0, static_cast<cudaStream_t>(stream)>>>(in<T>(gate), in<T>(up), count,
-                                                                                  static_cast<T*>(y));
+    const bool several = in_several<T>(gate, gate_stride, width) && in_several<T>(up, up_stride, width);
+    const auto kernel = several ? swiglu_kernel<T, kSeveral> : swiglu_kernel<T, 1>;
+    kernel<<<blocks_for(rows * width / (several ? kSeveral : 1)), kFlatThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+        in<T>(gate), gate_stride, in<T>(up), up_stride, rows, width, static_cast<T*>(y));
   });
   return static_cast<int>(cudaGetLastError());
 }
 
-int rotate_heads(const void* x, const float* cos, const float* sin, FloatType type, int64_t rows, int64_t heads,
-                 int64_t width, void* y, void* stream) {
+int angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half, float factor, float* cos,
+           float* sin, void* stream) {
+  if (rows * half == 0) return 0;
+  angles_kernel<<<blocks_for(rows * half), kFlatThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+      positions, frequencies, rows, static_cast<int>(half), factor, cos, sin);
+  return static_cast<int>(cudaGetLastError());
+}
+
+int rotate_heads(const void* x, int64_t stride, const float* cos, const float* sin, FloatType type, int64_t rows,
+                 int64_t heads, int64_t width, void* y, void* stream) {
   if (rows == 0) return 0;
   for_type(type, [&]<class T>(T*) {
-    rotate_kernel<<<static_cast<unsigned int>(rows), kRowThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-        in<T>(x), cos, sin, static_cast<int>(heads), static_cast<int>(width / 2), static_cast<T*>(y));
+    rotate_kernel<<<static_cast<unsigned int>(rows), kFlatThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+        in<T>(x), stride, cos, sin, static_cast<int>(heads), static_cast<int>(width / 2), static_cast<T*>(y));
   });
   return static_cast<int>(cudaGetLastError());
 }

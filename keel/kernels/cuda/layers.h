@@ -5,21 +5,27 @@
 #include "keel/kernels/float_type.h"
 
 // Rows of a layer, one kernel each; what they read and write is of `type`, sums are in float32, and what a chain of
-// operators would round on the way is rounded here too. All pointers are the device's; what is returned is a CUDA error
-// code, 0 for none.
+// operators would round on the way is rounded here too. Strides are from row to row, in numbers; rows without one follow
+// each other. All pointers are the device's; what is returned is a CUDA error code, 0 for none.
 
 namespace keel::cuda {
 
-/// y = x / sqrt(mean x^2 + eps) * weight for rows [rows, width]; the weight is of the same type.
-int rms_norm_rows(const void* x, const void* weight, FloatType type, int64_t rows, int64_t width, float eps, void* y,
-                  void* stream);
+/// y = x / sqrt(mean x^2 + eps) * weight for rows [rows, width]; the weight is of the same type. With `added` x is
+/// sum = x + added, which is written too.
+int rms_norm_rows(const void* x, const void* added, const void* weight, FloatType type, int64_t rows, int64_t width,
+                  float eps, void* sum, void* y, void* stream);
 
-/// y = gate sigmoid(gate) up, `count` numbers.
-int swiglu(const void* gate, const void* up, FloatType type, int64_t count, void* y, void* stream);
+/// y = gate sigmoid(gate) up for rows [rows, width].
+int swiglu_rows(const void* gate, int64_t gate_stride, const void* up, int64_t up_stride, FloatType type, int64_t rows,
+                int64_t width, void* y, void* stream);
+
+/// cos and sin [rows, half] of the positions' angles, times the factor.
+int angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half, float factor, float* cos,
+           float* sin, void* stream);
 
 /// Heads [rows, heads, width] turned by the angles [rows, width / 2] of their rows, float32: the first half of a head
 /// is turned with the second.
-int rotate_heads(const void* x, const float* cos, const float* sin, FloatType type, int64_t rows, int64_t heads,
-                 int64_t width, void* y, void* stream);
+int rotate_heads(const void* x, int64_t stride, const float* cos, const float* sin, FloatType type, int64_t rows,
+                 int64_t heads, int64_t width, void* y, void* stream);
 
 }  // namespace keel::cuda

@@ -1,17 +1,9 @@
 #include "keel/kernels/cuda/block.cuh"
 #include "keel/kernels/cuda/row_statistics.h"
+#include "keel/kernels/cuda/two_largest.cuh"
 
 namespace keel::cuda {
 namespace {
-
-struct TwoLargest {
-  float first, second;
-};
-
-__device__ TwoLargest larger_two(TwoLargest a, TwoLargest b) {
-  return a.first >= b.first ? TwoLargest{a.first, fmaxf(a.second, b.first)}
-                            : TwoLargest{b.first, fmaxf(b.second, a.first)};
-}
 
 __device__ double plus(double a, double b) { return a + b; }
 

@@ -191,30 +191,47 @@ CausalLm CausalLm::from_tensors(const ModelConfig& config, const std::vector<Nam
   return load(config, source, device);
 }
 
-Tensor CausalLm::norm(const Tensor& x, const Parameter& parameter) const {
+Tensor CausalLm::norm_weight(const Parameter& parameter) const {
   const Tensor weight = parameter.forward();
-  return rms_norm(x, config_.norm_plus_one ? weight.to(at::kFloat) + 1 : weight, config_.rms_norm_eps);
+  return config_.norm_plus_one ? weight.to(at::kFloat) + 1 : weight;
+}
+
+Tensor CausalLm::norm(const Tensor& x, const Parameter& parameter) const {
+  return rms_norm(x, norm_weight(parameter), config_.rms_norm_eps);
 }
 
 Tensor CausalLm::attention(int64_t layer, const Tensor& x, const Angles& angles, const Attend& attend) const {
   const Block& block = blocks_[layer];
-  const int64_t width = config_.head_dim, heads = config_.num_attention_heads;
-  const std::vector<Tensor> parts = block.query_key_value.defined()
-                                        ? block.query_key_value(x)
-                                        : std::vector<Tensor>{block.query(x), block.key(x), block.value(x)};
-  const auto turned = [&](Tensor rows, const Parameter& head_norm) {
-    if (head_norm.defined()) rows = norm(rows.reshape({-1, width}), head_norm);
-    return rotate(rows.view({x.size(0), -1, width}), angles.cos, angles.sin);
+  const int64_t width = config_.head_dim, heads = config_.num_attention_heads, kv_heads = config_.num_key_value_heads;
+  const auto in_heads = [&](const Tensor& rows) { return rows.view({x.size(0), -1, width}); };
+  const auto normed = [&](const Tensor& rows, const Parameter& head_norm) {
+    return head_norm.defined() ? norm(rows.reshape({-1, width}), head_norm).view(rows.sizes()) : rows;
   };
+  const auto turned = [&](const Tensor& rows) { return rotate(rows, angles.cos, angles.sin); };
   const auto stored = [&](const Tensor& rows) { return round_keys_and_values_ ? round_keys_and_values_(rows) : rows; };
-  const Tensor query = turned(parts[0], block.query_norm), key = stored(turned(parts[1], block.key_norm));
-  const Tensor value = stored(parts[2].view({x.size(0), -1, width}));
-  return block.output(attend(layer, block.rule, query, key, value).reshape({-1, heads * width}));
+  Tensor query, key, value;
+  if (block.query_key_value.defined()) {
+    const Tensor all = in_heads(block.query_key_value(x));
+    value = all.narrow(1, heads + kv_heads, kv_heads);
+    if (block.query_norm.defined()) {
+      query = turned(normed(all.narrow(1, 0, heads), block.query_norm));
+      key = turned(normed(all.narrow(1, heads, kv_heads), block.key_norm));
+    } else {  // queries and keys stand beside each other, and turn alike
+      const Tensor both = turned(all.narrow(1, 0, heads + kv_heads));
+      query = both.narrow(1, 0, heads);
+      key = both.narrow(1, heads, kv_heads);
+    }
+  } else {
+    query = turned(normed(in_heads(block.query(x)), block.query_norm));
+    key = turned(normed(in_heads(block.key(x)), block.key_norm));
+    value = in_heads(block.value(x));
+  }
+  return block.output(attend(layer, block.rule, query, stored(key), stored(value)).reshape({-1, heads * width}));
 }
 
 Tensor CausalLm::mlp(const Block& block, const Tensor& x) const {
   if (!block.gate_up.defined()) return block.down(gated(config_.activation, block.gate(x), block.up(x)));
-  const std::vector<Tensor> parts = block.gate_up(x);
+  const std::vector<Tensor> parts = block.gate_up(x).chunk(2, 1);
   return block.down(gated(config_.activation, parts[0], parts[1]));
 }
 
@@ -226,17 +243,21 @@ Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const At
   // [N, H]; rows of the master are rounded to those of the compute tensor, and their gradients added in float32.
   Tensor x = at::embedding(embedding_.master, tokens, padding_row(config_)).to(compute_type());
   if (config_.scaled_embedding) x = x * number_in(std::sqrt(static_cast<double>(config_.hidden_size)), compute_type());
+  Tensor y = norm(x, blocks_.empty() ? final_norm_ : blocks_[0].input_norm);
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& block = blocks_[i];
-    const auto residual = [&](const Tensor& out, const Parameter& after) {
-      return x + (after.defined() ? norm(out, after) : out);
+    // What a layer makes of y is added to x, whose norm is what the next one sees.
+    const auto add = [&](const Tensor& out, const Parameter& after, const Parameter& next) {
+      const NormedSum both = add_and_norm(x, after.defined() ? norm(out, after) : out, norm_weight(next),
+                                          config_.rms_norm_eps);
+      x = both.sum;
+      y = both.normed;
     };
-    x = residual(
-        attention(static_cast<int64_t>(i), norm(x, block.input_norm), block.slides ? sliding_angles : angles, attend),
-        block.attention_norm);
-    x = residual(mlp(block, norm(x, block.mlp_norm)), block.output_norm);
+    add(attention(static_cast<int64_t>(i), y, block.slides ? sliding_angles : angles, attend), block.attention_norm,
+        block.mlp_norm);
+    add(mlp(block, y), block.output_norm, i + 1 < blocks_.size() ? blocks_[i + 1].input_norm : final_norm_);
   }
-  return norm(x, final_norm_);
+  return y;
 }
 
 LmHead CausalLm::lm_head(double temperature) const {
@@ -260,6 +281,10 @@ void CausalLm::compute_in(at::ScalarType type) {
     layer.lora_a.compute_in(type);
     layer.lora_b.compute_in(type);
   });
+  for (Block& block : blocks_) {
+    join({&block.query, &block.key, &block.value});
+    join({&block.gate, &block.up});
+  }
 }
 
 void CausalLm::visit_linears(const LinearVisitor& visitor) {
@@ -385,19 +410,19 @@ void CausalLm::make_bitwise() {
 
 CausalLm CausalLm::for_sampling() const {
   CausalLm copy = bitwise_ ? *this : merged();
-  if (!device().is_cpu() || compute_type() != at::kFloat) return copy;
-  const bool adapted = !copy.adapter().empty();
+  const bool panels = device().is_cpu() && compute_type() == at::kFloat, adapted = !copy.adapter().empty();
   for (Block& block : copy.blocks_) {
-    block.output.make_panels();
-    block.down.make_panels();
-    if (adapted) {
-      for (Linear* layer : {&block.query, &block.key, &block.value, &block.gate, &block.up}) layer->make_panels();
-    } else {
+    if (!adapted) {
       block.query_key_value = JoinedLinear({&block.query, &block.key, &block.value});
       block.gate_up = JoinedLinear({&block.gate, &block.up});
     }
+    if (!panels) continue;
+    block.output.make_panels();
+    block.down.make_panels();
+    if (adapted)
+      for (Linear* layer : {&block.query, &block.key, &block.value, &block.gate, &block.up}) layer->make_panels();
   }
-  copy.head_panels_ = PanelWeight(head());
+  if (panels) copy.head_panels_ = PanelWeight(head());
   return copy;
 }
 

@@ -115,8 +115,8 @@ class CausalLm {
   void make_bitwise();
   bool bitwise() const { return bitwise_; }
 
-  /// The same network as it is now, for sampling alone: adapters merged (applied as in training where it is bitwise)
-  /// and, on a CPU in float32, the linear weights laid out for few rows at a time.
+  /// The same network as it is now, for sampling alone: adapters merged (applied as in training where it is bitwise),
+  /// layers with one input joined to one product and, on a CPU in float32, weights laid out for few rows at a time.
   CausalLm for_sampling() const;
 
   /// The same network with its adapter off; the weights are shared.
@@ -146,6 +146,7 @@ class CausalLm {
   const Parameter& head_parameter() const { return config_.tie_word_embeddings ? embedding_ : head_; }
   std::vector<NamedParameter> network_parameters() const;
   std::vector<NamedParameter> adapter_parameters() const;
+  Tensor norm_weight(const Parameter& weight) const;
   Tensor norm(const Tensor& x, const Parameter& weight) const;
   Tensor attention(int64_t layer, const Tensor& x, const Angles& angles, const Attend& attend) const;
   Tensor mlp(const Block& block, const Tensor& x) const;

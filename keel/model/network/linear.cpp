@@ -3,6 +3,24 @@
 #include <ATen/ATen.h>
 
 namespace keel {
+namespace {
+
+/// The tensors along their first dimension as one: where they stand one after the other already, without a copy.
+Tensor as_one(const std::vector<Tensor>& parts) {
+  int64_t rows = 0;
+  bool adjacent = true;
+  for (const Tensor& part : parts) {
+    adjacent = adjacent && part.is_contiguous() && part.storage().data() == parts[0].storage().data() &&
+               part.storage_offset() == parts[0].storage_offset() + rows * parts[0].stride(0);
+    rows += part.size(0);
+  }
+  if (!adjacent) return at::cat(parts);
+  std::vector<int64_t> sizes = parts[0].sizes().vec();
+  sizes[0] = rows;
+  return parts[0].as_strided(sizes, parts[0].strides());
+}
+
+}  // namespace
 
 Tensor Linear::operator()(const Tensor& input) const {
   const Tensor x = round_input ? round_input(input) : input;
@@ -29,19 +47,42 @@ void Linear::make_panels() {
 JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers) : round_input_(layers[0]->round_input) {
   std::vector<Tensor> weights, biases;
   for (const Linear* layer : layers) {
-    weights.push_back(layer->weight.compute);
-    if (layer->bias.defined()) biases.push_back(layer->bias.compute);
-    widths_.push_back(layer->weight.compute.size(0));
+    weights.push_back(layer->weight.compute.detach());
+    if (layer->bias.defined()) biases.push_back(layer->bias.compute.detach());
   }
-  const at::NoGradGuard no_grad;
-  panels_ = PanelWeight(at::cat(weights));
-  if (!biases.empty()) bias_ = at::cat(biases);
+  const Tensor weight = as_one(weights);
+  if (weight.is_cpu() && weight.scalar_type() == at::kFloat)
+    panels_ = PanelWeight(weight);
+  else
+    weight_ = weight;
+  if (!biases.empty()) bias_ = as_one(biases);
 }
 
-std::vector<Tensor> JoinedLinear::operator()(const Tensor& input) const {
-  Tensor y = panels_(round_input_ ? round_input_(input) : input);
+Tensor JoinedLinear::operator()(const Tensor& input) const {
+  const Tensor x = round_input_ ? round_input_(input) : input;
+  if (weight_.defined()) return bias_.defined() ? at::linear(x, weight_, bias_) : at::linear(x, weight_);
+  Tensor y = panels_(x);
   if (bias_.defined()) y.add_(bias_);
-  return y.split_with_sizes(widths_, 1);
+  return y;
+}
+
+void join(const std::vector<Linear*>& layers) {
+  const auto join_parts = [&](Parameter Linear::* which) {
+    std::vector<Tensor> parts;
+    for (Linear* layer : layers)
+      if (const Parameter& part = layer->*which; part.is_rounded()) parts.push_back(part.compute);
+    if (parts.size() != layers.size()) return;
+    const Tensor all = at::cat(parts);
+    int64_t row = 0;
+    for (Linear* layer : layers) {
+      Tensor& part = (layer->*which).compute;
+      const int64_t rows = part.size(0);
+      part = all.narrow(0, row, rows);
+      row += rows;
+    }
+  };
+  join_parts(&Linear::weight);
+  join_parts(&Linear::bias);
 }
 
 Tensor Linear::merged_weight() const {

@@ -33,22 +33,26 @@ struct Linear {
   Tensor merged_weight() const;
 };
 
-/// Several layers with one input as one product, where they only sample, on a CPU.
+/// Several layers with one input as one product, where they only sample.
 class JoinedLinear {
  public:
   JoinedLinear() = default;
-  /// None of them has an adapter.
+  /// None of them has an adapter. Weights that stand one after the other (as join() leaves them) are not copied, except
+  /// into panels.
   explicit JoinedLinear(const std::vector<const Linear*>& layers);
 
-  bool defined() const { return panels_.defined(); }
-  /// What each layer makes of the rows: parts of one tensor's rows.
-  std::vector<Tensor> operator()(const Tensor& input) const;
+  bool defined() const { return panels_.defined() || weight_.defined(); }
+  /// What each layer makes of the rows [N, in], side by side: [N, out of all].
+  Tensor operator()(const Tensor& input) const;
 
  private:
-  PanelWeight panels_;
+  PanelWeight panels_;  // on a CPU in float32
+  Tensor weight_;       // elsewhere
   Tensor bias_;
   Round round_input_ = nullptr;
-  std::vector<int64_t> widths_;
 };
+
+/// Puts what several layers multiply with one after the other in memory, where that is not what is trained itself.
+void join(const std::vector<Linear*>& layers);
 
 }  // namespace keel

@@ -19,8 +19,8 @@ BlockStore::BlockStore(const ModelConfig& config, int64_t blocks, at::ScalarType
   const int64_t heads = config.num_key_value_heads, width = config.head_dim;
   // Not cleared: nobody looks at a key that was not written, and memory that is never used costs nothing.
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
-    layers_.push_back({at::empty({blocks, heads, width, kBlockTokens}, options),
-                       at::empty({blocks, heads, kBlockTokens, width}, options)});
+    layers_.push_back({at::empty({blocks, heads, kBlockTokens * width}, options),
+                       at::empty({blocks, heads, kBlockTokens * width}, options)});
   for (int64_t block = blocks; block-- > 0;) free_.push_back(static_cast<int32_t>(block));
 }
 
@@ -36,8 +36,14 @@ int32_t BlockStore::take() {
   return block;
 }
 
+std::vector<int32_t> BlockStore::take(int64_t count) {
+  std::vector<int32_t> blocks;
+  for (int64_t i = 0; i < count; ++i) blocks.push_back(take());
+  return blocks;
+}
+
 void BlockStore::give_back(const std::vector<int32_t>& blocks) {
-  free_.insert(free_.end(), blocks.begin(), blocks.end());
+  free_.insert(free_.end(), blocks.rbegin(), blocks.rend());  // those that were written come out first
 }
 
 }  // namespace keel

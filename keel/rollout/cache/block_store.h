@@ -20,6 +20,7 @@ class BlockStore {
   static int64_t bytes(const ModelConfig& config, int64_t blocks, at::ScalarType type, at::Device device);
 
   int32_t take();
+  std::vector<int32_t> take(int64_t count);
   void give_back(const std::vector<int32_t>& blocks);
   const BlockTensors& layer(int64_t number) const { return layers_[number]; }
 

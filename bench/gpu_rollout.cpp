@@ -1,0 +1,112 @@
+// Sampling on a GPU in bf16 with the shape of Qwen2.5-0.5B: milliseconds of a decode step (log-probabilities, entropies
+// and all), what recording the likeliest tokens costs, and what sharing a group's prompt saves.
+//
+//   build/bench/bin/gpu_rollout [SHAPE]
+//
+// The floor of a step is the bytes of the weights and of the keys and values at the speed of a copy (read and written).
+
+#include <ATen/ATen.h>
+
+#include <cstdio>
+
+#include "bench/bench_shape.h"
+#include "bench/machine_speed.h"
+#include "keel/core/tensor/device.h"
+#include "keel/rollout/engine.h"
+
+namespace {
+
+using namespace keel;
+
+/// Prompts of `tokens` tokens, each another one, or all alike.
+std::vector<Prompt> prompts_of(int64_t count, int64_t tokens, bool alike) {
+  std::vector<Prompt> prompts(count);
+  for (int64_t i = 0; i < count; ++i) {
+    prompts[i].id = static_cast<uint64_t>(i);
+    for (int64_t t = 0; t < tokens; ++t)
+      prompts[i].tokens.push_back(static_cast<int32_t>(3 + ((alike ? 0 : i * 7919) + t * 31) % 50000));
+  }
+  return prompts;
+}
+
+double copy_speed(at::Device device) {
+  const at::Tensor from = at::ones({1 << 28}, at::TensorOptions(at::kFloat).device(device)), to = at::empty_like(from);
+  std::vector<double> seconds;
+  for (int i = 0; i < 9; ++i)
+    seconds.push_back(seconds_of([&] {
+      to.copy_(from);
+      synchronize(device);
+    }));
+  return 8.0 * static_cast<double>(from.numel()) / median(seconds);
+}
+
+class Measurement {
+ public:
+  Measurement(const std::string& shape, at::Device device)
+      : config_(bench_shape(shape)), tokenizer_(bench_vocabulary(config_.vocab_size)), device_(device) {
+    model_.compute_in(at::kBFloat16);
+  }
+
+  double seconds(std::span<const Prompt> prompts, SamplingRequest request) const {
+    request.stop_at_eos = false;
+    return seconds_of([&] { RolloutEngine(model_, tokenizer_).generate(prompts, request); });
+  }
+
+  /// Of one step at about this context, from two runs of different length.
+  double step(int64_t sequences, int64_t context, int64_t top_k) const {
+    constexpr int64_t kFew = 16, kMany = 80;
+    const std::vector<Prompt> prompts = prompts_of(sequences, context - (kFew + kMany) / 2, false);
+    std::vector<double> steps;
+    for (int i = 0; i < 5; ++i) {
+      const double few = seconds(prompts, {.max_new_tokens = kFew, .seed = 1, .top_k = top_k}),
+                   many = seconds(prompts, {.max_new_tokens = kMany, .seed = 1, .top_k = top_k});
+      steps.push_back((many - few) / (kMany - kFew));
+    }
+    return median(steps);
+  }
+
+  double floor(int64_t sequences, int64_t context, double bytes_a_second) const {
+    const double weights = 2.0 * static_cast<double>(config_.parameter_count());
+    const double cache = 4.0 * static_cast<double>(config_.num_hidden_layers * config_.num_key_value_heads *
+                                                   config_.head_dim * sequences * context);
+    return (weights + cache) / bytes_a_second;
+  }
+
+ private:
+  ModelConfig config_;
+  Tokenizer tokenizer_;
+  at::Device device_;
+  CausalLm model_ = CausalLm::random(config_, 0, device_);
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!at::hasCUDA()) {
+    std::printf("no GPU: nothing was measured\n");
+    return 0;
+  }
+  const at::NoGradGuard no_grad;
+  const std::string shape = argc > 1 ? argv[1] : "0.5B";
+  const at::Device device = open_device("cuda");
+  const Measurement measurement(shape, device);
+  const double speed = copy_speed(device);
+  std::printf("%s in bf16, a copy moves %.2f TB/s\n", shape.c_str(), speed / 1e12);
+  constexpr int64_t kContext = 512;
+  for (const int64_t sequences : {1, 64, 256, 1024}) {
+    const double step = measurement.step(sequences, kContext, 0), floor = measurement.floor(sequences, kContext, speed);
+    std::printf("%4ld sequences at context %ld: %6.3f ms a step, %7.0f tokens/s, floor %.2f ms (%.0f %%)\n",
+                static_cast<long>(sequences), static_cast<long>(kContext), 1e3 * step,
+                static_cast<double>(sequences) / step, 1e3 * floor, 100 * floor / step);
+    std::fflush(stdout);
+  }
+  const double plain = measurement.step(256, kContext, 0), likeliest = measurement.step(256, kContext, 20);
+  std::printf("256 sequences with the 20 likeliest tokens recorded: %.3f ms a step, %+.1f %%\n", 1e3 * likeliest,
+              100 * (likeliest / plain - 1));
+  const std::vector<Prompt> groups = prompts_of(64, 512, false), alone = prompts_of(1024, 512, true);
+  const double shared = measurement.seconds(groups, {.samples_per_prompt = 16, .max_new_tokens = 512}),
+               apart = measurement.seconds(alone, {.max_new_tokens = 512});
+  std::printf("64 prompts of 512 tokens with 16 completions of 512 each: %.2f s (%.0f tokens/s); prompts not shared: "
+              "%.2f s, %.2f times as long\n",
+              shared, 64 * 16 * 512 / shared, apart, apart / shared);
+}

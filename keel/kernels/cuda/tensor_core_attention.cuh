@@ -1,0 +1,183 @@
+#pragma once
+
+#include "keel/kernels/cuda/block_places.cuh"
+
+// Attention to blocks with narrow numbers, on tensor cores: products of [16 heads x 16 dimensions] with 8 keys, and of
+// [16 heads x 16 keys] with 8 dimensions. Which dimension stands in which column of a product is free as long as queries
+// and keys agree, and likewise for keys; it is chosen so that every lane loads 8 bytes at once and needs nobody else's.
+
+namespace keel::cuda {
+
+__device__ inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint2 b, const __nv_bfloat16*) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
+}
+
+__device__ inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint2 b, const __half*) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
+}
+
+__device__ inline uint32_t packed(float low, float high, const __nv_bfloat16*) {
+  const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&two);
+}
+
+__device__ inline uint32_t packed(float low, float high, const __half*) {
+  const __half2 two = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&two);
+}
+
+/// Two keys' halves of a word; those that nobody has written become 0.
+__device__ inline uint32_t only_written(uint32_t word, int first_key, int written) {
+  return first_key + 1 < written ? word : first_key < written ? word & 0xFFFFu : 0u;
+}
+
+/// One block of threads for a row, a head of keys and up to 8 R query heads that share it. Warps take runs of blocks in
+/// turn, with a softmax that goes along; their results are put together at the end.
+template <class T, int D, int R>
+__global__ void __launch_bounds__(256)
+    tensor_core_attention(T* keys, T* values, HeadShape shape, BlockRule rule, const int32_t* tables,
+                          const BlockRow* rows, const T* query, long long query_stride, const T* key,
+                          long long key_stride, const T* value, long long value_stride, T* out) {
+  constexpr int kSteps = D / 16, kTiles = D / 8, kBlocks = D <= 64 ? 4 : D <= 128 ? 2 : 1, kHeads = 8 * R;
+  extern __shared__ float shared[];
+  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
+  const int line = lane / 4, quarter = lane % 4;
+  const int heads_per_key = shape.heads / shape.kv_heads, parts = (heads_per_key + kHeads - 1) / kHeads;
+  const int kv_head = blockIdx.y / parts, part = blockIdx.y % parts;
+  const int first_head = kv_head * heads_per_key + part * kHeads, some = min(kHeads, heads_per_key - part * kHeads);
+  const BlockRow row = rows[blockIdx.x];
+  if (key) {
+    store_head<true>(keys, values, shape, kv_head, tables, row, key + blockIdx.x * key_stride + kv_head * D,
+                     value + blockIdx.x * value_stride + kv_head * D);
+    __syncthreads();
+  }
+
+  uint32_t question[kSteps][4] = {};  // dimensions 4 step to 4 step + 3 of this lane's quarter
+  for (int r = 0; r < R; ++r) {
+    const int head = line + 8 * r;
+    if (head >= some) continue;
+    const T* const asked = query + blockIdx.x * query_stride + (first_head + head) * D + quarter * (D / 4);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      const uint2 two = *reinterpret_cast<const uint2*>(asked + 4 * step);
+      question[step][r] = two.x;
+      question[step][2 + r] = two.y;
+    }
+  }
+
+  const int count = row.prompt_keys + row.own_keys;
+  const int first = rule.window > 0 && count > rule.window ? count - static_cast<int>(rule.window) : 0;
+  const int prompt_blocks = (row.prompt_keys + kTokens - 1) / kTokens;
+  const int blocks = prompt_blocks + (row.own_keys + kTokens - 1) / kTokens;
+  const int first_block = first < row.prompt_keys ? first / kTokens : prompt_blocks + (first - row.prompt_keys) / kTokens;
+  float sum[kTiles][4] = {}, total[R] = {}, largest[R];
+  for (int r = 0; r < R; ++r) largest[r] = -INFINITY;
+  for (int begin = first_block + warp * kBlocks; begin < blocks; begin += warps * kBlocks) {
+    float score[kBlocks][2][4] = {};
+    long long place[kBlocks];
+    int position[kBlocks], written[kBlocks];  // of the block's first key; keys in it
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      const int block = begin + i;
+      const bool own = block >= prompt_blocks;
+      const int at = own ? block - prompt_blocks : block;
+      written[i] = block < blocks ? min(kTokens, (own ? row.own_keys : row.prompt_keys) - at * kTokens) : 0;
+      position[i] = (own ? row.prompt_keys : 0) + at * kTokens;
+      if (written[i] <= 0) continue;
+      place[i] = begin_of(tables[(own ? row.own_table : row.prompt_table) + at], kv_head, shape);
+      // Column c of tile t is key 4 (c / 2) + 2 t + c % 2: a lane's scores are then those of four neighbouring keys.
+#pragma unroll
+      for (int tile = 0; tile < 2; ++tile) {
+        const T* const k = keys + place[i] + (4 * (line / 2) + 2 * tile + line % 2) * D + quarter * (D / 4);
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step)
+          multiply_add(score[i][tile], question[step], *reinterpret_cast<const uint2*>(k + 4 * step), k);
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      float most = largest[r];
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i)
+        for (int tile = 0; tile < 2; ++tile)
+          for (int e = 0; e < 2; ++e) {
+            const int at = 4 * quarter + 2 * tile + e;
+            float s = score[i][tile][2 * r + e] * rule.scale;
+            if (rule.softcap > 0) s = tanhf(s / rule.softcap) * rule.softcap;
+            score[i][tile][2 * r + e] = s = at < written[i] && position[i] + at >= first ? s : -INFINITY;
+            most = fmaxf(most, s);
+          }
+      most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
+      most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
+      const float base = most == -INFINITY ? 0.0f : most;  // no key of these is seen
+      const float shrink = __expf(largest[r] - base);
+      largest[r] = most;
+      total[r] *= shrink;
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) sum[tile][2 * r] *= shrink, sum[tile][2 * r + 1] *= shrink;
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i)
+        for (int tile = 0; tile < 2; ++tile)
+          for (int e = 0; e < 2; ++e) {
+            const float p = __expf(score[i][tile][2 * r + e] - base);
+            score[i][tile][2 * r + e] = p;
+            total[r] += p;  // this lane's keys
+          }
+    }
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      if (written[i] <= 0) continue;
+      const T* const v = values + place[i] + line * kTokens + 4 * quarter;
+      uint32_t weight[4] = {};
+      for (int r = 0; r < R; ++r) {
+        weight[r] = packed(score[i][0][2 * r], score[i][0][2 * r + 1], v);
+        weight[2 + r] = packed(score[i][1][2 * r], score[i][1][2 * r + 1], v);
+      }
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        uint2 four = *reinterpret_cast<const uint2*>(v + tile * 8 * kTokens);
+        if (written[i] < kTokens) {
+          four.x = only_written(four.x, 4 * quarter, written[i]);
+          four.y = only_written(four.y, 4 * quarter + 2, written[i]);
+        }
+        multiply_add(sum[tile], weight, four, v);
+      }
+    }
+  }
+
+  // [warps][heads] largest and total, [warps][heads][D] sums.
+  float* const most_of = shared;
+  float* const total_of = most_of + warps * kHeads;
+  float* const sums_of = total_of + warps * kHeads;
+  for (int r = 0; r < R; ++r) {
+    total[r] += __shfl_xor_sync(~0u, total[r], 1);
+    total[r] += __shfl_xor_sync(~0u, total[r], 2);
+    const int head = warp * kHeads + line + 8 * r;
+    if (quarter == 0) most_of[head] = largest[r], total_of[head] = total[r];
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile)
+      *reinterpret_cast<float2*>(sums_of + head * D + tile * 8 + 2 * quarter) =
+          make_float2(sum[tile][2 * r], sum[tile][2 * r + 1]);
+  }
+  __syncthreads();
+  T* const to = out + (static_cast<long long>(blockIdx.x) * shape.heads + first_head) * D;
+  for (int i = threadIdx.x; i < some * D; i += blockDim.x) {
+    const int head = i / D;
+    float most = -INFINITY, above = 0, below = 0;
+    for (int w = 0; w < warps; ++w) most = fmaxf(most, most_of[w * kHeads + head]);
+    for (int w = 0; w < warps; ++w) {
+      const float shrink = __expf(most_of[w * kHeads + head] - most);
+      above += sums_of[(w * kHeads + head) * D + i % D] * shrink;
+      below += total_of[w * kHeads + head] * shrink;
+    }
+    to[i] = from_float<T>(above / below);
+  }
+}
+
+}  // namespace keel::cuda

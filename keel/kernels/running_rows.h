@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+#include "keel/core/philox.h"
+#include "keel/kernels/block_rows.h"
+
+namespace keel {
+
+/// Rows of sequences that are being decoded, [count] each: the newest token, where it stands, how many tokens of its
+/// completion there are, and what the row sees.
+struct RunningRowPointers {
+  int64_t *tokens, *positions, *places;
+  BlockRow* rows;
+  int64_t count;
+};
+
+/// What was drawn for them, and what ends a completion.
+struct DrawnRowPointers {
+  const int64_t* tokens;    // [count]
+  const int64_t* stop_ids;  // [stops]
+  int64_t stops, limit;     // most tokens of a completion
+};
+
+/// A row goes on with its token. One that has ended, or stands for no sequence, sees no prompt: it looks at a first key
+/// of its own and stays where it is until somebody looks after it.
+KEEL_HOST_DEVICE inline void advance_row(const RunningRowPointers& running, const DrawnRowPointers& drawn, int64_t i) {
+  BlockRow& row = running.rows[i];
+  if (row.prompt_keys == 0) return;
+  const int64_t token = drawn.tokens[i];
+  bool ends = ++running.places[i] >= drawn.limit;
+  for (int64_t s = 0; s < drawn.stops; ++s) ends = ends || token == drawn.stop_ids[s];
+  running.tokens[i] = token;
+  running.positions[i]++;
+  row.own_keys++;
+  if (ends) row.prompt_keys = 0, row.own_keys = 1;
+}
+
+}  // namespace keel

@@ -1,0 +1,51 @@
+#include "keel/ops/recorded_work.h"
+
+#include "keel/core/error.h"
+
+#ifdef KEEL_HAS_CUDA
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace keel {
+
+#ifdef KEEL_HAS_CUDA
+
+struct RecordedWork::Graph {
+  at::cuda::CUDAGraph graph;
+};
+
+bool RecordedWork::possible(at::Device device) { return device.is_cuda(); }
+
+RecordedWork::RecordedWork(const std::function<void()>& work) : graph_(std::make_unique<Graph>()) {
+  // A stream of its own, since the default one cannot be recorded; it begins where the current one is.
+  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(), recording = c10::cuda::getStreamFromPool();
+  const c10::cuda::CUDAStreamGuard guard(recording);
+  recording.synchronize();
+  current.synchronize();
+  graph_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  work();
+  graph_->graph.capture_end();
+}
+
+void RecordedWork::queue() { graph_->graph.replay(); }
+
+#else
+
+struct RecordedWork::Graph {};
+
+bool RecordedWork::possible(at::Device) { return false; }
+
+RecordedWork::RecordedWork(const std::function<void()>&) {
+  fail(ExitCode::kInternal, "this build has no CUDA kernels, and nothing to record");
+}
+
+void RecordedWork::queue() {}
+
+#endif
+
+RecordedWork::~RecordedWork() = default;
+RecordedWork::RecordedWork(RecordedWork&&) noexcept = default;
+
+}  // namespace keel

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "keel/core/tensor/tensor.h"
+
+namespace keel {
+
+/// Work of a GPU, recorded once (a CUDA graph) and then queued by one call as often as wanted: on the same tensors, in
+/// the same memory.
+class RecordedWork {
+ public:
+  /// Whether work of this device can be recorded.
+  static bool possible(at::Device device);
+
+  /// Records what `work` queues, without doing it. It must have been done once before, must not wait for the device,
+  /// and must keep no tensor that it makes, but those that are read between two calls of queue().
+  explicit RecordedWork(const std::function<void()>& work);
+  ~RecordedWork();
+  RecordedWork(RecordedWork&&) noexcept;
+
+  void queue();
+
+ private:
+  struct Graph;
+  std::unique_ptr<Graph> graph_;
+};
+
+}  // namespace keel

@@ -42,6 +42,7 @@ Run::Run(OpenedRun opened, Console& console)
     if (opened.companions.reference) opened.companions.reference->make_bitwise();
     if (opened.companions.critic && opened.companions.critic->body) opened.companions.critic->body->make_bitwise();
   }
+  if (state_.adapter_apart) policy_.model.keep_adapter_apart();
   begin(state_.phase, std::move(opened.companions));
   if (last_checkpoint_.empty()) return;
   if (warm_up_)
@@ -172,10 +173,21 @@ void Run::skipped_update(bool overflowed) {
   require_sound_updates(state_, config_);
 }
 
+/// An adapter is merged for sampling, which rounds; where too much of it is lost, the sampler applies it as training
+/// does from then on, also when the run is resumed. (A sampler of low precision merges whatever the exact one does.)
 void Run::self_test() {
-  const Agreement agreement = trainer_->agreement();
+  Agreement agreement = trainer_->agreement();
   const at::ScalarType computed_in = policy_.model.compute_type();
-  require_agreement(agreement, config_.rollout.mismatch_limit, computed_in);
+  const double limit = config_.rollout.mismatch_limit;
+  const auto lost = disagreement(agreement, limit, computed_in);
+  if (lost && policy_.model.samples_merged() && config_.rollout.weights == "exact") {
+    log_.warning("self-test: with the adapter merged " + *lost +
+                 "; from here on the sampler applies it as training does, which takes longer");
+    policy_.model.keep_adapter_apart();
+    state_.adapter_apart = true;
+    agreement = trainer_->agreement();
+  }
+  require_agreement(agreement, limit, computed_in);
   console_.line(agreement_sentence(agreement, objective().requirements()));
   if (const auto doubt = agreement_warning(agreement, computed_in)) log_.warning(*doubt);
 }

@@ -409,7 +409,7 @@ void CausalLm::make_bitwise() {
 }
 
 CausalLm CausalLm::for_sampling() const {
-  CausalLm copy = bitwise_ ? *this : merged();
+  CausalLm copy = samples_merged() ? merged() : *this;
   const bool panels = device().is_cpu() && compute_type() == at::kFloat, adapted = !copy.adapter().empty();
   for (Block& block : copy.blocks_) {
     if (!adapted) {

@@ -115,7 +115,12 @@ class CausalLm {
   void make_bitwise();
   bool bitwise() const { return bitwise_; }
 
-  /// The same network as it is now, for sampling alone: adapters merged (applied as in training where it is bitwise),
+  /// From now on an adapter is applied in sampling as in training, for where merging rounds away too much of it.
+  void keep_adapter_apart() { adapter_apart_ = true; }
+  /// Whether sampling merges an adapter that training applies on the way.
+  bool samples_merged() const { return !bitwise_ && !adapter_apart_ && !adapter().empty(); }
+
+  /// The same network as it is now, for sampling alone: adapters merged (unless they are kept apart or it is bitwise),
   /// layers with one input joined to one product and, on a CPU in float32, weights laid out for few rows at a time.
   CausalLm for_sampling() const;
 
@@ -155,7 +160,7 @@ class CausalLm {
   ModelConfig config_;
   Parameter embedding_, final_norm_, head_;
   std::vector<Block> blocks_;
-  bool bitwise_ = false;
+  bool bitwise_ = false, adapter_apart_ = false;
   PanelWeight head_panels_;  // of the head, where the network only samples
   Round round_keys_and_values_ = nullptr;
   Tensor frequencies_, sliding_frequencies_;  // [D / 2] of the rotary embedding; the latter where it differs

@@ -27,6 +27,7 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("delta_low", s.delta_low);
   visitor("delta_high", s.delta_high);
   visitor("base_checksum", s.base_checksum);
+  visitor("adapter_apart", s.adapter_apart);
   visitor("data", s.data);
   visitor("data_rows", s.data_rows);
   visitor("eval_data", s.eval_data);

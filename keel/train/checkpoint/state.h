@@ -27,6 +27,7 @@ struct TrainState {
   uint64_t data_rows = 0;                // in those files
   std::string eval_data = {};            // fingerprint of the files to evaluate on; empty: there are none
   uint32_t base_checksum = 0;            // of the weights that an adapter is trained on; 0: there is none
+  bool adapter_apart = false;            // the sampler applies it as training does: merged, the self-test failed
 
   // The warm-up.
   int64_t sft_steps = 0;

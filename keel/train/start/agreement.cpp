@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <numeric>
+#include <sstream>
+#include <utility>
+#include <vector>
 
 #include "keel/core/error.h"
 #include "keel/core/tensor/precision.h"
@@ -26,13 +29,6 @@ std::string figure(const char* text, double number) {
   char shown[32];
   snprintf(shown, sizeof(shown), "%.1e", number);
   return text + std::string(shown);
-}
-
-void hold(const char* what, double difference, const Agreement& agreement, double limit) {
-  if (difference <= limit) return;
-  fail(ExitCode::kHealthGuard, "sampler and trainer disagree at equal weights: ", what, " ", difference, " over ",
-       agreement.tokens, " tokens, rollout.mismatch_limit is ", limit,
-       ". Every ratio would be wrong by that much; report this, or raise the limit if you know the cause");
 }
 
 }  // namespace
@@ -75,13 +71,27 @@ std::string agreement_sentence(const Agreement& agreement, const Requirements& n
   return text;
 }
 
+std::optional<std::string> disagreement(const Agreement& agreement, double limit, at::ScalarType computed_in) {
+  const bool narrow = is_narrow(computed_in);
+  const double most = limit > 0 ? limit : narrow ? kMeanOfNarrow : kMostInFloat32;
+  std::vector<std::pair<const char*, double>> held = {{"|pi - mu| is on average", agreement.mean_difference}};
+  if (!narrow)
+    held = {{"|pi - mu| is up to", agreement.max_difference},
+            {"|pi - mu| of the sampler's likeliest tokens is up to", agreement.topk_difference},
+            {"the total variation of their next-token distributions is up to", agreement.total_variation}};
+  for (const auto& [what, difference] : held) {
+    if (difference <= most) continue;
+    std::ostringstream text;
+    text << what << " " << difference << " over " << agreement.tokens << " tokens, rollout.mismatch_limit is " << most;
+    return text.str();
+  }
+  return std::nullopt;
+}
+
 void require_agreement(const Agreement& agreement, double limit, at::ScalarType computed_in) {
-  if (is_narrow(computed_in))
-    return hold("|pi - mu| is on average", agreement.mean_difference, agreement, limit > 0 ? limit : kMeanOfNarrow);
-  const double most = limit > 0 ? limit : kMostInFloat32;
-  hold("|pi - mu| is up to", agreement.max_difference, agreement, most);
-  hold("|pi - mu| of the sampler's likeliest tokens is up to", agreement.topk_difference, agreement, most);
-  hold("the total variation of their next-token distributions is up to", agreement.total_variation, agreement, most);
+  if (const auto found = disagreement(agreement, limit, computed_in))
+    fail(ExitCode::kHealthGuard, "sampler and trainer disagree at equal weights: ", *found,
+         ". Every ratio would be wrong by that much; report this, or raise the limit if you know the cause");
 }
 
 std::optional<std::string> agreement_warning(const Agreement& agreement, at::ScalarType computed_in) {

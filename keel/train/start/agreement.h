@@ -19,9 +19,9 @@ struct Agreement {
 };
 
 /// Samples completions of the prompts and computes the log-probabilities of their tokens again the way training does,
-/// with the same weights (an adapter is merged in the sampler's only). What else the request has recorded, the
-/// likeliest tokens and the hidden states, is compared too. The two paths share one network, so what is left is
-/// rounding; a larger gap is a bug or a broken machine, and training on it would be wrong.
+/// with the same weights (an adapter is merged in the sampler's only, unless it is kept apart). What else the request
+/// has recorded, the likeliest tokens and the hidden states, is compared too. The two paths share one network, so what
+/// is left is rounding; a larger gap is a bug or a broken machine, and training on it would be wrong.
 Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& trainer, const Tokenizer& tokenizer,
                                     std::span<const Prompt> prompts, const SamplingRequest& request,
                                     int64_t tokens_per_batch);
@@ -29,8 +29,12 @@ Agreement sampler_trainer_agreement(const CausalLm& sampler, const CausalLm& tra
 /// What was found, of what the method has recorded.
 std::string agreement_sentence(const Agreement& agreement, const Requirements& needs);
 
-/// Stops the run (exit code 4) where sampler and trainer are further apart than `limit`: in float32 for any token, in
-/// bf16 and fp16, whose rounding is coarse, on average. 0 is 0.0001 and 0.01.
+/// Says by what sampler and trainer are further apart than `limit`; nothing where they are not. In float32 it holds for
+/// any token, in bf16 and fp16, whose rounding is coarse, on average; 0 is 0.0001 and 0.01.
+std::optional<std::string> disagreement(const Agreement& agreement, double limit,
+                                        at::ScalarType computed_in = at::kFloat);
+
+/// Stops the run (exit code 4) where they are.
 void require_agreement(const Agreement& agreement, double limit, at::ScalarType computed_in = at::kFloat);
 
 /// What to tell where the average is sound and a single probability is far off.

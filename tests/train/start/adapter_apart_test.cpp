@@ -1,0 +1,183 @@
+// Sampling with an adapter: merged into the weights, or applied as training does where merging rounds away too much.
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <memory>
+
+#include "keel/core/files/file.h"
+#include "keel/model/folder/adapter_config.h"
+#include "keel/model/folder/adapter_folder.h"
+#include "keel/model/folder/model_folder.h"
+#include "keel/train/run.h"
+#include "tests/support/errors.h"
+#include "tests/support/tiny_rollouts.h"
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// A network with an adapter that matters.
+CausalLm adapted(const CausalLm& base, const LoraOptions& options) {
+  CausalLm model = copy_of(base);
+  model.add_adapter(options, 4);
+  const at::NoGradGuard no_grad;
+  uint64_t seed = 9;
+  for (const NamedTensor& tensor : model.adapter())
+    tensor.value.copy_(random_normal(tensor.value.sizes(), ++seed) * 0.2);
+  return model;
+}
+
+Agreement agreement_with_itself(const CausalLm& model) {
+  const Tokenizer tokenizer = tiny_tokenizer();
+  return sampler_trainer_agreement(
+      model, model, tokenizer, tiny_prompts(),
+      {.samples_per_prompt = 16, .max_new_tokens = 24, .stop_at_eos = false, .seed = 5, .top_k = 5}, 512);
+}
+
+TEST(AdapterKeptApart, IsSampledAsItIsTrained) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    CausalLm model = adapted(tiny_model(tiny_config(6, 2, false)), {.rank = 8});
+    model.compute_in(type);
+    EXPECT_TRUE(model.samples_merged());
+    const Agreement merged = agreement_with_itself(model);
+    model.keep_adapter_apart();
+    EXPECT_FALSE(model.samples_merged());
+    const Agreement apart = agreement_with_itself(model);
+    EXPECT_EQ(disagreement(apart, 0, type), std::nullopt);
+    EXPECT_FALSE(model.for_sampling().adapter().empty());
+    // In bf16 merging rounds every weight of the layer again.
+    if (type == at::kBFloat16) {
+      EXPECT_LT(1.5 * apart.mean_difference, merged.mean_difference);
+    }
+    const Agreement without = sampler_trainer_agreement(model, model.without_adapter(), tiny_tokenizer(),
+                                                        tiny_prompts(), {.max_new_tokens = 12}, 512);
+    EXPECT_GT(without.mean_difference, 0.01) << "the adapter matters";
+  }
+}
+
+class RunWithAnAdapter : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "keel_adapter_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    create_directories(folder_ / "base");
+    create_directories(folder_ / "adapter");
+    const LoraOptions options{.rank = 8};
+    write_model_folder(folder_ / "base", warm_model(), make_task(tiny_run("dppo_tv").task)->tokenizer(), Json::object(),
+                       at::kFloat);
+    write_adapter(folder_ / "adapter", adapted(warm_model(), options), to_adapter_json(options));
+  }
+  void TearDown() override { remove_tree(folder_); }
+
+  /// Two steps in bf16 from that adapter.
+  Config config(const std::string& name, double limit) const {
+    Config config = tiny_run("dppo_tv");
+    config.model = {.path = (folder_ / "base").string()};
+    config.lora.adapter = (folder_ / "adapter").string();
+    config.run.precision = "bf16";
+    config.run.dir = folder_ / name;
+    config.rollout.weights = "exact";
+    config.rollout.mismatch_limit = limit;
+    config.train.steps = 2;
+    config.eval.prompts = 0;
+    config.checkpoint.every = 1;
+    return config;
+  }
+
+  /// Goes on with a run, and notes what it says.
+  std::unique_ptr<keel::Run> go(const std::function<std::unique_ptr<keel::Run>(Console&)>& opened) {
+    std::FILE* file = std::tmpfile();
+    std::unique_ptr<keel::Run> run;
+    {
+      Console console(file);
+      run = opened(console);
+      error_ = "";
+      try {
+        EXPECT_EQ(run->run(), ExitCode::kDone);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ExitCode::kHealthGuard);
+        error_ = error.what();
+      }
+    }
+    said_.resize(static_cast<size_t>(std::ftell(file)));
+    std::rewind(file);
+    EXPECT_EQ(std::fread(said_.data(), 1, said_.size(), file), said_.size());
+    std::fclose(file);
+    return run;
+  }
+  std::unique_ptr<keel::Run> start(const Config& config) {
+    return go([&](Console& console) { return keel::Run::start(config, /*replace=*/true, console); });
+  }
+
+  /// The number behind these words.
+  static double number_after(const std::string& text, const std::string& words) {
+    const size_t place = text.find(words);
+    EXPECT_NE(place, std::string::npos) << words << " in: " << text;
+    return place == std::string::npos ? NAN : std::stod(text.substr(place + words.size()));
+  }
+
+  /// A bound that the adapter keeps where it is applied as in training, and not where it is merged.
+  double limit_between() {
+    start(config("none", 1e-9));  // which nothing keeps
+    const std::string average = "|pi - mu| is on average ";
+    const double merged = number_after(said_, "with the adapter merged " + average),
+                 apart = number_after(error_, average);
+    EXPECT_LT(1.2 * apart, merged);
+    return std::sqrt(merged * apart);
+  }
+
+  std::filesystem::path folder_;
+  std::string said_, error_;
+};
+
+constexpr const char* kTold = "the sampler applies it as training does";
+
+TEST_F(RunWithAnAdapter, MergesItToSampleWhereTheSelfTestAllowsIt) {
+  const auto run = start(config("merged", 0));
+  EXPECT_TRUE(run->policy().model.samples_merged());
+  EXPECT_THAT(said_, Not(HasSubstr(kTold)));
+}
+
+TEST_F(RunWithAnAdapter, SamplesUnmergedWhereMergingFailsTheSelfTestAndOnlyIsRefusedWhereBothFail) {
+  const double limit = limit_between();
+  EXPECT_THAT(error_, HasSubstr("sampler and trainer disagree at equal weights"));
+  const auto run = start(config("apart", limit));
+  EXPECT_EQ(error_, "");
+  EXPECT_FALSE(run->policy().model.samples_merged());
+  EXPECT_THAT(said_, HasSubstr(kTold));
+  EXPECT_THAT(said_, HasSubstr("self-test: sampler and trainer agree on"));
+  EXPECT_THAT(read_file(folder_ / "apart" / "log.txt"), HasSubstr(kTold));
+  EXPECT_THAT(read_file(run->last_checkpoint() / "state.json"), HasSubstr("\"adapter_apart\": true"));
+}
+
+TEST_F(RunWithAnAdapter, GoesOnAsItSampledBeforeToTheSameBits) {
+  const double limit = limit_between();
+  const auto whole = start(config("whole", limit)), merged = start(config("merged", 0));
+  Config half = config("parts", limit);
+  half.train.steps = 1;
+  start(half);
+  // With another limit it would not choose so again.
+  const auto parts = go([&](Console& console) { return keel::Run::resume(config("parts", 0), console); });
+  EXPECT_THAT(said_, Not(HasSubstr(kTold)));
+  EXPECT_FALSE(parts->policy().model.samples_merged());
+  const std::vector<NamedTensor> want = whole->policy().model.adapter(), got = parts->policy().model.adapter(),
+                                 other = merged->policy().model.adapter();
+  bool differs = false;
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_TRUE(at::equal(got[i].value, want[i].value)) << want[i].name;
+    differs = differs || !at::equal(other[i].value, want[i].value);
+  }
+  EXPECT_TRUE(differs) << "how it samples is to be seen";
+}
+
+}  // namespace
+}  // namespace keel

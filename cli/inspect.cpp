@@ -217,15 +217,6 @@ fs::path place_of(const std::string& name) {
   return path_exists(name) || extension == ".gguf" || extension == ".safetensors" ? fs::path(name) : find_model(name);
 }
 
-std::string size_text(uint64_t bytes) {
-  std::array<char, 32> text{};
-  if (bytes < 1024 * 1024)
-    std::snprintf(text.data(), text.size(), "%.1f KiB", static_cast<double>(bytes) / 1024);
-  else
-    std::snprintf(text.data(), text.size(), "%.1f MiB", static_cast<double>(bytes) / (1024 * 1024));
-  return text.data();
-}
-
 std::string shape_text(const std::vector<int64_t>& shape) { return Json(shape).dump(); }
 
 struct Total {
@@ -260,7 +251,7 @@ void print_findings(const fs::path& path, const Findings& found, Console& consol
   if (!found.files.empty()) {
     console.heading("files");
     Json sizes = Json::object();
-    for (const auto& [name, bytes] : found.files.items()) sizes[name] = size_text(bytes.get<uint64_t>());
+    for (const auto& [name, bytes] : found.files.items()) sizes[name] = format_bytes(bytes.get<int64_t>());
     print_members(sizes, console);
   }
   if (!found.metadata.empty()) {
@@ -276,7 +267,7 @@ void print_findings(const fs::path& path, const Findings& found, Console& consol
       name.resize(std::max(widest, name.size()), ' ');
       std::array<char, 128> rest{};
       std::snprintf(rest.data(), rest.size(), "  %-8s  %-20s  %12s", row.dtype.c_str(), shape_text(row.shape).c_str(),
-                    size_text(row.bytes).c_str());
+                    format_bytes(static_cast<int64_t>(row.bytes)).c_str());
       console.line("  " + name + rest.data());
     }
   }
@@ -284,13 +275,13 @@ void print_findings(const fs::path& path, const Findings& found, Console& consol
   Total all;
   for (const auto& [dtype, total] : totals_by_dtype(found.tensors)) {
     console.line("  " + dtype + ": " + format_count(total.tensors) + " tensors, " + format_count(total.elements) +
-                 " numbers, " + size_text(total.bytes));
+                 " numbers, " + format_bytes(static_cast<int64_t>(total.bytes)));
     all.tensors += total.tensors;
     all.elements += total.elements;
     all.bytes += total.bytes;
   }
   console.line("  all: " + format_count(all.tensors) + " tensors, " + format_count(all.elements) + " numbers, " +
-               size_text(all.bytes));
+               format_bytes(static_cast<int64_t>(all.bytes)));
   for (const auto& [name, part] : found.parts) {
     console.line("");
     print_findings(path / name, part, console);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
+#include <vector>
 
 #include "keel/core/console.h"
 #include "keel/core/strings.h"
@@ -10,7 +12,9 @@
 #include "keel/core/tensor/precision.h"
 #include "keel/objective/methods.h"
 #include "keel/reward/reward_options.h"
+#include "keel/rollout/cache/block_store.h"
 #include "keel/rollout/sampling_weights.h"
+#include "keel/task/task_table.h"
 #include "keel/train/start/problems.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/update/critic_training.h"
@@ -115,6 +119,26 @@ std::string describe_optimizer(const OptimizerOptions& o) {
                    short_number(o.max_grad_norm));
 }
 
+/// The memory that is planned for keys and values, of training and of evaluations on so many prompts: each call of the
+/// engine takes what its own prompts need of it.
+std::string describe_keys_and_values(const Config& config, const ModelConfig& shape, at::ScalarType type,
+                                     at::Device device, int64_t longest_prompt, int64_t held_out) {
+  const int64_t slots = config.rollout.max_sequences;
+  const auto bytes = [&](int64_t prompts, int64_t sequences) {
+    const std::vector<int64_t> longest(std::min(prompts, sequences), longest_prompt);
+    return BlockStore::bytes(shape, BlockStore::most_blocks(longest, sequences, longest_completion(config)), type,
+                             device);
+  };
+  const int64_t evaluated = std::min(held_out, std::max<int64_t>(1, slots / config.eval.samples));  // in one call
+  const int64_t training = std::min(slots, config.rollouts_per_step()),
+                evaluation = std::min(slots, evaluated * config.eval.samples);
+  const int64_t most = std::max(bytes(config.train.prompts_per_step, training), bytes(evaluated, evaluation));
+  return entry("rollout", format_count(training) + (training == 1 ? " sequence" : " sequences") + " at a time" +
+                              (evaluation > training ? " (" + format_count(evaluation) + " in evaluations)" : "") +
+                              ", at most " + format_bytes(most) + " of keys and values with prompts of up to " +
+                              format_count(longest_prompt) + " tokens");
+}
+
 std::string describe_sampler(const Config& config) {
   const double noise = config.rollout.logit_noise;
   return entry("sampler",
@@ -152,8 +176,9 @@ std::string describe_evaluation(const Config& config, int64_t prompts) {
 }
 
 struct Inputs {
-  std::string read;  // how the files are read
-  int64_t held_out;  // prompts to evaluate on
+  std::string read;        // how the files are read
+  int64_t held_out;        // prompts to evaluate on
+  int64_t longest_prompt;  // in tokens
 };
 
 /// What cannot be opened when the run starts, cannot be explained either.
@@ -161,7 +186,12 @@ Inputs read_inputs(const Config& config) {
   check_model_and_data(config);
   if (config.model.path.empty()) {
     make_reward(config.reward, [](const Prompt&, std::string_view) { return 0.0; });
-    return {.read = "", .held_out = config.eval.prompts};
+    const std::unique_ptr<Task> task = make_task(config.task);
+    const Tokenizer tokenizer = task->tokenizer();
+    const auto encode = [&](const std::string& text) { return tokenizer.encode(text); };
+    return {.read = "",
+            .held_out = config.eval.prompts,
+            .longest_prompt = static_cast<int64_t>(longest_prompt(*task, config.run.seed, encode))};
   }
   LoadedModel policy = starting_model_without_weights(config);
   if (config.lora.rank > 0) policy.model.add_adapter(config.lora, config.run.seed);
@@ -170,7 +200,9 @@ Inputs read_inputs(const Config& config) {
   std::string read = std::to_string(problems.rows()) + " rows";
   for (const std::string& note : problems.notes()) read += "\n" + note;
   const size_t held_out = problems.held_out(config.eval.prompts).prompts.size();
-  return {.read = config.data.files.empty() ? "" : read, .held_out = static_cast<int64_t>(held_out)};
+  return {.read = config.data.files.empty() ? "" : read,
+          .held_out = static_cast<int64_t>(held_out),
+          .longest_prompt = problems.longest_prompt()};
 }
 
 /// What is added to the method's coefficient, and what moves its thresholds.
@@ -224,13 +256,16 @@ std::string describe_run(const Config& config, Run& run) {
   const Problems& problems = run.problems();
   const CausalLm& model = run.policy().model;
   const Objective objective = run.objective();
+  const int64_t held_out = run.held_out_prompts();
   std::string read = std::to_string(problems.rows()) + " rows";
   for (const std::string& note : problems.notes()) read += "\n" + note;
   std::string text = describe_method(objective) + explain_additions(objective, config) +
                      describe_model(config, model.config(), model.compute_type(), describe_device(model.device())) +
                      explain_critic(config, model.config()) + describe_sampler(config) + describe_data(config, read) +
                      describe_reward(config) + describe_sizes(config) +
-                     describe_evaluation(config, run.held_out_prompts()) + entry("run folder", config.run.dir);
+                     describe_keys_and_values(config, model.config(), model.compute_type(), model.device(),
+                                              problems.longest_prompt(), held_out) +
+                     describe_evaluation(config, held_out) + entry("run folder", config.run.dir);
   text.pop_back();  // the last newline
   return text;
 }
@@ -240,16 +275,18 @@ std::string explain(const Config& config) {
   const Objective objective =
       make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
   const Inputs inputs = read_inputs(config);
+  const at::Device device(config.run.device);
+  const at::ScalarType type = compute_type(config.run.precision, device);
   const std::string recomputed =
       objective.requirements().recomputed_logp ? " and the trainer's recomputation of them" : "";
   std::string text = describe_method(objective) + explain_additions(objective, config) +
                      entry("anchor", "the sampler's own log-probabilities" + recomputed + ", temperature " +
                                          short_number(config.rollout.temperature) + ", full support") +
-                     describe_sampler(config) +
-                     describe_model(config, shape, compute_type(config.run.precision, at::Device(config.run.device)),
-                                    config.run.device) +
+                     describe_sampler(config) + describe_model(config, shape, type, config.run.device) +
                      explain_critic(config, shape) + describe_data(config, inputs.read) + describe_reward(config) +
-                     describe_sizes(config) + describe_evaluation(config, inputs.held_out) +
+                     describe_sizes(config) +
+                     describe_keys_and_values(config, shape, type, device, inputs.longest_prompt, inputs.held_out) +
+                     describe_evaluation(config, inputs.held_out) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +
                      entry("run folder", config.run.dir);
   text.pop_back();

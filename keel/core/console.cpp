@@ -313,4 +313,15 @@ std::string format_count(int64_t count) {
   return print_to_string("%.*f %s", decimals, value, unit);
 }
 
+std::string format_bytes(int64_t bytes) {
+  const char* unit = "KiB";
+  double value = static_cast<double>(bytes) / 1024;
+  for (const char* larger : {"MiB", "GiB", "TiB"}) {
+    if (value < 1023.95) break;  // what rounds to at most 1023.9 of its unit
+    value /= 1024;
+    unit = larger;
+  }
+  return print_to_string("%.1f %s", value, unit);
+}
+
 }  // namespace keel

@@ -90,4 +90,7 @@ std::string format_duration(double seconds);
 /// A count for people: exact with separators below a million ("12,345"), then three digits ("1.23 M").
 std::string format_count(int64_t count);
 
+/// Memory for people: "12.3 KiB", "4.0 MiB", "1.5 GiB".
+std::string format_bytes(int64_t bytes);
+
 }  // namespace keel

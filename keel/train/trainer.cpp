@@ -51,7 +51,6 @@ std::vector<Rollout> Trainer::sample_and_score(std::span<const Prompt> prompts, 
                                                StepNumbers& numbers, StepWatcher& watcher) {
   SamplingRequest request = sampling_request();
   request.policy_version = static_cast<uint64_t>(state.updates);
-  request.max_sequences = config_.rollout.max_sequences;
   ScoringQueue queue(problems_.reward(), prompts, policy_.tokenizer, config_.reward.worker_count());
   std::vector<Rollout> rollouts =
       RolloutEngine(sampling_weights(policy_.model, config_.rollout.weights), policy_.tokenizer)
@@ -170,6 +169,7 @@ SamplingRequest Trainer::sampling_request() const {
           .stop_ids = policy_.stop_ids,
           .stop_strings = config_.rollout.stop_strings,
           .seed = config_.run.seed,
+          .max_sequences = config_.rollout.max_sequences,
           .top_k = objective_.requirements().top_k,
           .hidden_states = objective_.requirements().hidden_states};
 }

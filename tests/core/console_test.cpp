@@ -178,5 +178,15 @@ TEST(FormatCount, IsExactBelowAMillionAndThreeDigitsAbove) {
   EXPECT_EQ(format_count(12400000000), "12.4 G");
 }
 
+TEST(FormatBytes, HasTheUnitThatLeavesTheNumberBelow1024) {
+  EXPECT_EQ(format_bytes(0), "0.0 KiB");
+  EXPECT_EQ(format_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(format_bytes(1 << 20), "1.0 MiB");
+  EXPECT_EQ(format_bytes((1 << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(format_bytes((1 << 20) - 100), "1023.9 KiB");
+  EXPECT_EQ(format_bytes(int64_t{3} << 29), "1.5 GiB");
+  EXPECT_EQ(format_bytes(int64_t{5} << 41), "10.0 TiB");
+}
+
 }  // namespace
 }  // namespace keel

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "keel/core/error.h"
 
 namespace keel {
@@ -22,6 +24,14 @@ BlockStore::BlockStore(const ModelConfig& config, int64_t blocks, at::ScalarType
     layers_.push_back({at::empty({blocks, heads, kBlockTokens * width}, options),
                        at::empty({blocks, heads, kBlockTokens * width}, options)});
   for (int64_t block = blocks; block-- > 0;) free_.push_back(static_cast<int32_t>(block));
+}
+
+int64_t BlockStore::most_blocks(std::vector<int64_t> prompt_tokens, int64_t sequences, int64_t max_new_tokens) {
+  std::sort(prompt_tokens.rbegin(), prompt_tokens.rend());
+  if (static_cast<int64_t>(prompt_tokens.size()) > sequences) prompt_tokens.resize(static_cast<size_t>(sequences));
+  int64_t blocks = sequences * blocks_for(max_new_tokens);
+  for (const int64_t tokens : prompt_tokens) blocks += blocks_for(tokens);
+  return blocks;
 }
 
 int64_t BlockStore::bytes(const ModelConfig& config, int64_t blocks, at::ScalarType type, at::Device device) {

@@ -52,11 +52,10 @@ Problems::Problems(PromptStream training, RewardSum reward)
 
 void Problems::open_task(const Config& config, const LoadedModel& policy) {
   task_ = make_task(config.task);
-  if (!config.model.path.empty())
-    check_positions(
-        config,
-        longest_prompt(*task_, config.run.seed, [&](const std::string& text) { return prompt_tokens(policy, text); }),
-        policy.model.config().max_position_embeddings);
+  const size_t longest = keel::longest_prompt(*task_, config.run.seed,
+                                              [&](const std::string& text) { return prompt_tokens(policy, text); });
+  if (!config.model.path.empty()) check_positions(config, longest, policy.model.config().max_position_embeddings);
+  longest_prompt_ = static_cast<int64_t>(longest);
   const auto stream = [&](Split split) {
     return PromptStream([task = task_, policy, name = config.task.name, seed = config.run.seed,
                          split](uint64_t index) -> std::variant<Prompt, SkippedRow> {
@@ -90,7 +89,7 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
             std::to_string(policy.model.config().max_position_embeddings) + ", leaves beside rollout.max_new_tokens, " +
             std::to_string(longest_completion(config)) + ",";
   }
-  prompt_limit_ = options.max_prompt_tokens;
+  prompt_limit_ = longest_prompt_ = options.max_prompt_tokens;
   limit_name_ = limit + (limit.ends_with(",") ? " " : ", ") + std::to_string(prompt_limit_);
   reward_ = std::make_shared<const RewardSum>(make_reward(config.reward));
   OpenedDataset opened = open_dataset(

@@ -66,6 +66,8 @@ class Problems {
 
   /// Longer prompts of files are left out; in tokens.
   int64_t prompt_limit() const { return prompt_limit_; }
+  /// Tokens of the longest prompt that there may be: that limit, or the longest among the first problems of a task.
+  int64_t longest_prompt() const { return longest_prompt_; }
   /// "2 prompts left out: longer than data.max_prompt_tokens, 64"; empty where there are none.
   std::string left_out_sentence(const SkippedCounts& skipped) const;
 
@@ -80,7 +82,7 @@ class Problems {
   std::vector<std::string> notes_, warnings_;
   std::string fingerprint_, eval_fingerprint_;
   uint64_t rows_ = 0;
-  int64_t prompt_limit_ = 0;
+  int64_t prompt_limit_ = 0, longest_prompt_ = 0;
   std::string limit_name_;
 };
 

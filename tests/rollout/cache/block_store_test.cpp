@@ -1,0 +1,26 @@
+#include "keel/rollout/cache/block_store.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/reference_model.h"
+
+namespace keel {
+namespace {
+
+TEST(BlockStore, IsPlannedForTheLongestPromptsThatCanBeTogether) {
+  // Blocks of 16 tokens: two completions of 20 tokens have two each; prompts of 40, 17 and 5 tokens three, two and one.
+  EXPECT_EQ(BlockStore::most_blocks({5, 40, 17}, 2, 20), 4 + 3 + 2);
+  EXPECT_EQ(BlockStore::most_blocks({5, 40, 17}, 1, 20), 2 + 3);
+  EXPECT_EQ(BlockStore::most_blocks({5, 40, 17}, 8, 20), 16 + 3 + 2 + 1);
+  EXPECT_EQ(BlockStore::most_blocks({16}, 1, 16), 2);
+}
+
+TEST(BlockStore, CountsTheBytesOfKeysAndValues) {
+  const ModelConfig config = tiny_config(6, 2, false);  // 2 layers, 2 key-value heads of 4 numbers
+  EXPECT_EQ(BlockStore::bytes(config, 3, at::kFloat, at::kCPU), 3 * 16 * 2 * 2 * 2 * 4 * 4);
+  EXPECT_EQ(BlockStore::bytes(config, 3, at::kBFloat16, at::kCPU), 3 * 16 * 2 * 2 * 2 * 4 * 4);  // float32 on a CPU
+  EXPECT_EQ(BlockStore::bytes(config, 3, at::kBFloat16, at::kCUDA), 3 * 16 * 2 * 2 * 2 * 4 * 2);
+}
+
+}  // namespace
+}  // namespace keel

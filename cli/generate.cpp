@@ -62,6 +62,13 @@ CLI::Validator whole_number() {
   return CLI::Validator(check, "");
 }
 
+CLI::Validator not_empty() {
+  const auto check = [](const std::string& text) {
+    return text.empty() ? std::string("an empty text would end every completion; leave it out") : std::string();
+  };
+  return CLI::Validator(check, "");
+}
+
 /// CLI11's own IsMember has no hint.
 CLI::Validator one_of(const std::vector<std::string>& choices) {
   const auto check = [=](const std::string& text) {
@@ -206,7 +213,8 @@ Action add_generate(CLI::App& app) {
       ->add_option("--stop", request->flags.stop_strings,
                    "A text that ends a completion, which is printed up to it; may be given several times. Without "
                    "it as the file says, else none")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(not_empty());
   command
       ->add_option("--max-new-tokens", request->flags.max_new_tokens,
                    "Longest completion; without it as the file says, else 256, or what the model's positions leave")

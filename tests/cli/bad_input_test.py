@@ -246,6 +246,11 @@ class ImpossibleSettings(support.Test):
         self.assertIn("penalty of 0.1", result.stdout)  # support.SMALL has -0.1
         for word in ("4 steps of 1 epoch", "10 prompts x 1 sample, temperature 1", "weight decay 0", "gradients clipped at 1", "no warm-up"):
             self.assertIn(word, result.stdout)
+        # 16 completions of up to 33 tokens, 3 blocks each, and a block for each of 4 prompts: 52 blocks of 16 tokens, each of keys and
+        # values, 2 layers, 2 heads of 8 numbers, 4 bytes.
+        self.assertIn("16 sequences at a time, at most 208.0 KiB of keys and values with prompts of up to 11 tokens", result.stdout)
+        few = train(self.folder / "run", "--explain", rollout={"max_sequences": 3}, run={"precision": "bf16"})
+        self.assertIn("3 sequences at a time, at most 48.0 KiB", few.stdout)  # 3 x (3 + 1) blocks; in float32 on a CPU
         greedy = train(self.folder / "run", "--explain", eval={"temperature": 0, "samples": 4, "every": 2})
         self.assertIn("10 prompts x 4 samples, greedy; every 2 steps", greedy.stdout)
         self.assertEqual(os.listdir(self.folder), [])
@@ -286,6 +291,12 @@ class Generate(support.Test):
             self.assert_refused(result, 2, f"{count} tokens", "64 positions", "shorten the prompt to at most 63 tokens")
             self.assertNotIn("--max-new-tokens", result.stderr)
         self.assert_exit(self.generate(["1"] * 63, "--max-new-tokens", "1"), 0)
+
+    def test_limits_and_texts_of_nothing(self):
+        for options, parts in ((("--max-new-tokens", "0"), ("--max-new-tokens", "0")), (("--max-new-tokens", "-1"), ("--max-new-tokens", "-1")),
+                               (("-n", "0"), ("-n", "0")), (("--stop", ""), ("--stop", "would end every completion", "leave it out"))):
+            self.assert_refused(self.generate(["1"], *options), 2, *parts)
+        self.assert_refused(self.generate([]), 2, "--prompt is empty", "at least one token")
 
     def test_a_token_that_was_added_without_resizing_the_embedding(self):
         path = self.model / "tokenizer.json"

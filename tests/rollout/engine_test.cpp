@@ -306,13 +306,42 @@ TEST_F(RolloutEngineTest, DrawsOtherCompletionsForOtherSamplesSeedsAndIds) {
 
 TEST_F(RolloutEngineTest, RefusesAnEmptyPromptAndOneThatIsTooLong) {
   prompts_[2].tokens.clear();
-  EXPECT_NE(error_of(3, [&] { engine_.generate(prompts_, request_); }).find("prompt 49"), std::string::npos);
+  EXPECT_NE(error_of(3, [&] { engine_.generate(prompts_, request_); })
+                .find("prompt 49 is empty; a prompt needs at least one token"),
+            std::string::npos);
   prompts_ = tiny_prompts();
   request_.max_new_tokens = 64 - 8;  // the longest prompt has 9 tokens, the model 64 positions
   const std::string message = error_of(2, [&] { engine_.generate(prompts_, request_); });
-  EXPECT_NE(message.find("65"), std::string::npos) << message;
+  for (const char* part : {"prompt 58", "65 tokens", "64 positions", "lower rollout.max_new_tokens"})
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
   request_.max_new_tokens = 64 - 9;
   EXPECT_EQ(engine_.generate(prompts_, request_).size(), 28u);
+}
+
+TEST_F(RolloutEngineTest, StopsAtLogProbsThatAreNotFiniteAndSaysOfWhichTokenOfWhichPrompt) {
+  prompts_.erase(prompts_.begin() + 2);  // the one with an h
+  const std::vector<Rollout> sound = engine_.generate(prompts_, request_);
+  size_t first = request_.max_new_tokens;  // token after an h
+  std::string place;
+  for (const Rollout& rollout : sound)
+    for (size_t t = 1; t < std::min(rollout.tokens.size(), first); ++t)
+      if (rollout.tokens[t - 1] == 10) {
+        first = t;
+        place = "prompt " + std::to_string(prompts_[rollout.prompt].id) + ", token " + std::to_string(t) + " of";
+      }
+  ASSERT_LT(first, 12u);
+  const at::NoGradGuard no_grad;
+  const CausalLm broken = tiny_model(tiny_config(6, 2, false)), overflowing = tiny_model(tiny_config(6, 2, false));
+  for (const NamedTensor& parameter : broken.parameters())
+    if (parameter.name == "model.embed_tokens.weight") parameter.value[10][0].fill_(NAN);
+  const std::string message = error_of(4, [&] { RolloutEngine(broken, tokenizer_).generate(prompts_, request_); });
+  for (const std::string& part : {place, std::string("\"model.embed_tokens.weight\" holds NaN")})
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  overflowing.head().copy_(overflowing.head().sign() * 3e38);  // finite, and no sum of them is
+  const std::string other = error_of(4, [&] { RolloutEngine(overflowing, tokenizer_).generate(prompts_, request_); });
+  EXPECT_NE(other.find("prompt 43, token 0 of a completion: the model's log-probabilities are not finite"),
+            std::string::npos)
+      << other;
 }
 
 TEST_F(RolloutEngineTest, RefusesTokensThatTheModelDoesNotHave) {

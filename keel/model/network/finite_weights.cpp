@@ -6,17 +6,17 @@
 
 namespace keel {
 
-void require_finite(const CausalLm& model) {
+void require_finite(const CausalLm& model, const std::string& place) {
   for (const NamedTensor& weight : model.parameters()) {
     if (weight.value.isfinite().all().item<bool>()) continue;
-    fail(ExitCode::kHealthGuard, "the model is not finite: its tensor \"", weight.name, "\" holds ",
-         weight.value.isnan().any().item<bool>() ? "NaN" : "Inf",
+    fail(ExitCode::kHealthGuard, place, place.empty() ? "" : ": ", "the model is not finite: its tensor \"",
+         weight.name, "\" holds ", weight.value.isnan().any().item<bool>() ? "NaN" : "Inf",
          "; fetch a downloaded model again, or go back to an earlier checkpoint of a run that diverged");
   }
 }
 
 void fail_not_finite(const CausalLm& model, const std::string& place) {
-  require_finite(model);
+  require_finite(model, place);
   fail(
       ExitCode::kHealthGuard, place,
       ": the model's log-probabilities are not finite, though all its weights are: numbers overflow on the way; check ",

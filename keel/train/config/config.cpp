@@ -221,6 +221,8 @@ void check_consistency(const Config& c) {
     refuse("rollout.logit_noise is ", c.rollout.logit_noise, ", but the method ", objective.method.name,
            " measures exact divergences from the sampler's hidden states, which know nothing of noise on the logits; ",
            "choose a binary or top-K divergence, or set rollout.logit_noise to 0");
+  for (const std::string& stop : c.rollout.stop_strings)
+    if (stop.empty()) refuse("rollout.stop_strings has an empty string, which would end every completion; remove it");
   if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value)
     refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
            "; the advantage compares completions of one prompt, so a group needs at least 2");

@@ -194,6 +194,25 @@ TEST(ConfigConsistency, AnEvaluationHasAsManySamplesAsItsKs) {
   EXPECT_THAT(refusal_of({"eval.samples=65536", "eval.prompts=1048576"}), HasSubstr("lower one of the two"));
 }
 
+TEST(ConfigConsistency, RolloutsThatNobodyCouldTrainOnAreRefused) {
+  for (const char* key : {"rollout.samples_per_prompt", "rollout.max_sequences"})
+    for (const char* number : {"0", "-1"})
+      EXPECT_THAT(refusal_of({std::string(key) + "=" + number}),
+                  testing::AllOf(HasSubstr(key), HasSubstr(std::string("got ") + number), HasSubstr("at least 1")));
+  for (const char* key : {"rollout.max_new_tokens", "data.max_prompt_tokens"})
+    EXPECT_THAT(refusal_of({std::string(key) + "=-1"}), testing::AllOf(HasSubstr(key), HasSubstr("at least 0")));
+  for (const char* number : {"0", "-1"})  // the likeliest token alone has no ratio
+    EXPECT_THAT(refusal_of({std::string("rollout.temperature=") + number}),
+                testing::AllOf(HasSubstr("rollout.temperature"), HasSubstr("at least 1e-04")));
+  for (const char* truncation : {"rollout.top_p=0.9", "rollout.top_k=5", "rollout.min_p=0.1"})
+    EXPECT_THAT(refusal_of({truncation}),
+                testing::AllOf(HasSubstr("ratios would be biased"), HasSubstr("remove it"), HasSubstr("eval.top_p")))
+        << truncation;
+  EXPECT_THAT(refusal_of({"rollout.stop_strings=[\"a\", \"\"]"}),
+              testing::AllOf(HasSubstr("command line: rollout.stop_strings has an empty string"),
+                             HasSubstr("end every completion; remove it")));
+}
+
 TEST(ConfigConsistency, NoSizeIsLargeEnoughToOverflowAProduct) {
   for (const char* key :
        {"model.hidden_size", "model.layers", "model.heads", "model.kv_heads", "model.intermediate_size",

@@ -60,6 +60,23 @@ Tokenizer any_tokenizer(int64_t words) {
   return Tokenizer::word_level(names, {.pad = "", .bos = "", .eos = "w0"});
 }
 
+/// The likeliest continuations [sequences, kGreedyTokens] of the packed sequences, all decoded together.
+Tensor greedy_tokens(const CausalLm& model, const Tokenizer& tokenizer, const Packed& packed) {
+  constexpr int64_t kGreedyTokens = 20;
+  std::vector<Prompt> prompts(packed.segments.size());
+  for (size_t s = 0; s < prompts.size(); ++s) {
+    prompts[s].id = s;
+    for (int64_t i = 0; i < packed.segments[s].length; ++i)
+      prompts[s].tokens.push_back(packed.tokens[packed.segments[s].begin + i].item<int32_t>());
+  }
+  std::vector<Tensor> rows;
+  for (const Rollout& rollout :
+       RolloutEngine(model, tokenizer)
+           .generate(prompts, {.temperature = 0, .max_new_tokens = kGreedyTokens, .stop_at_eos = false}))
+    rows.push_back(at::tensor(rollout.tokens, at::kLong));
+  return at::stack(rows);
+}
+
 TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
   const char* folder = std::getenv("KEEL_PARITY_FOLDER");
   if (folder == nullptr) GTEST_SKIP() << "KEEL_PARITY_FOLDER is not set; architectures_parity_test.py sets it";
@@ -87,9 +104,10 @@ TEST(ArchitectureParity, ComputesWhatTransformersJudges) {
       output.emplace_back("logits.bfloat16", narrow.logits(packed_hidden_states(narrow, packed.tokens, packed.positions,
                                                                                 packed.segments)));
     }
+    const Tokenizer tokenizer = any_tokenizer(opened.config.vocab_size);
+    output.emplace_back("greedy", greedy_tokens(model, tokenizer, packed));
     write_safetensors(path / "output.safetensors", output, {});
 
-    const Tokenizer tokenizer = any_tokenizer(opened.config.vocab_size);
     create_directories(path / "saved");
     write_model_folder(path / "saved", model, tokenizer, opened.generation, opened.dtypes);
 

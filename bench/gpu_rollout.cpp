@@ -1,13 +1,14 @@
 // Sampling on a GPU in bf16 with the shape of Qwen2.5-0.5B: milliseconds of a decode step (log-probabilities, entropies
 // and all), what recording the likeliest tokens costs, and what sharing a group's prompt saves.
 //
-//   build/bench/bin/gpu_rollout [SHAPE]
+//   build/bench/bin/gpu_rollout [SHAPE [SEQUENCES]]: with SEQUENCES the step of so many alone, which a profiler can take
 //
 // The floor of a step is the bytes of the weights and of the keys and values at the speed of a copy (read and written).
 
 #include <ATen/ATen.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "bench/bench_shape.h"
 #include "bench/machine_speed.h"
@@ -93,13 +94,15 @@ int main(int argc, char** argv) {
   const double speed = copy_speed(device);
   std::printf("%s in bf16, a copy moves %.2f TB/s\n", shape.c_str(), speed / 1e12);
   constexpr int64_t kContext = 512;
-  for (const int64_t sequences : {1, 64, 256, 1024}) {
+  const std::vector<int64_t> alone_asked = argc > 2 ? std::vector<int64_t>{std::atol(argv[2])} : std::vector<int64_t>{};
+  for (const int64_t sequences : alone_asked.empty() ? std::vector<int64_t>{1, 64, 256, 1024} : alone_asked) {
     const double step = measurement.step(sequences, kContext, 0), floor = measurement.floor(sequences, kContext, speed);
     std::printf("%4ld sequences at context %ld: %6.3f ms a step, %7.0f tokens/s, floor %.2f ms (%.0f %%)\n",
                 static_cast<long>(sequences), static_cast<long>(kContext), 1e3 * step,
                 static_cast<double>(sequences) / step, 1e3 * floor, 100 * floor / step);
     std::fflush(stdout);
   }
+  if (!alone_asked.empty()) return 0;
   const double plain = measurement.step(256, kContext, 0), likeliest = measurement.step(256, kContext, 20);
   std::printf("256 sequences with the 20 likeliest tokens recorded: %.3f ms a step, %+.1f %%\n", 1e3 * likeliest,
               100 * (likeliest / plain - 1));

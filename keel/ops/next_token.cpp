@@ -40,7 +40,12 @@ NextToken::NextToken(const Tensor& logits, double temperature)
   RowNormalizer* const to = normalizers_in(normalizers_);
   for_rows_of(
       logits_, "normalizing",
-      [&](auto stream) { return cuda::normalize_rows(in(logits_), rows, vocab, inverse_temperature_, to, stream); },
+      [&](auto stream) {
+        const Tensor room =
+            at::empty({cuda::normalize_workspace_bytes(rows, vocab)}, logits_.options().dtype(at::kByte));
+        return cuda::normalize_rows(in(logits_), rows, vocab, inverse_temperature_, to, room.mutable_data_ptr(),
+                                    stream);
+      },
       [&](int64_t begin, int64_t count) {
         cpu::normalize_rows(in(logits_) + begin * vocab, count, vocab, inverse_temperature_, to + begin);
       });

@@ -22,8 +22,11 @@ RecordedWork::RecordedWork(const std::function<void()>& work) : graph_(std::make
   // A stream of its own, since the default one cannot be recorded; it begins where the current one is.
   const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(), recording = c10::cuda::getStreamFromPool();
   const c10::cuda::CUDAStreamGuard guard(recording);
-  recording.synchronize();
   current.synchronize();
+  // What is recorded gets memory of its own, and none can be given back meanwhile.
+  constexpr size_t kEnough = size_t{4} << 30;
+  size_t left = 0, all = 0;
+  if (cudaMemGetInfo(&left, &all) != cudaSuccess || left < kEnough) c10::cuda::CUDACachingAllocator::emptyCache();
   graph_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   work();
   graph_->graph.capture_end();

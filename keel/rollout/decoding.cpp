@@ -21,15 +21,12 @@ size_t slots_for(std::span<const Prompt> prompts, const SamplingRequest& request
 
 int64_t blocks_of(const Prompt& prompt) { return BlockStore::blocks_for(static_cast<int64_t>(prompt.tokens.size())); }
 
-/// As many blocks as the sequences can ever hold at a time: the longest prompts, and completions of full length.
+/// Of the sequences that run together, and an idle one.
 int64_t most_blocks(std::span<const Prompt> prompts, const SamplingRequest& request) {
-  const size_t slots = slots_for(prompts, request);
-  std::vector<int64_t> of_prompts;
-  for (const Prompt& prompt : prompts) of_prompts.push_back(blocks_of(prompt));
-  std::sort(of_prompts.rbegin(), of_prompts.rend());
-  int64_t blocks = static_cast<int64_t>(slots) * BlockStore::blocks_for(request.max_new_tokens);
-  for (size_t i = 0; i < std::min(slots, of_prompts.size()); ++i) blocks += of_prompts[i];
-  return blocks + 1;  // an idle one
+  std::vector<int64_t> lengths;
+  for (const Prompt& prompt : prompts) lengths.push_back(static_cast<int64_t>(prompt.tokens.size()));
+  const auto slots = static_cast<int64_t>(slots_for(prompts, request));
+  return BlockStore::most_blocks(std::move(lengths), slots, request.max_new_tokens) + 1;
 }
 
 /// Refuses what a machine cannot hold before it begins.

@@ -1,8 +1,8 @@
 #pragma once
 
-namespace keel::cuda {
+#include "keel/kernels/cuda/row_chunks.cuh"
 
-constexpr int kThreads = 256;  // of a block; one block works on one row
+namespace keel::cuda {
 
 /// Folds `value` over the block by `fold`; every thread gets the result. `shared` has kThreads entries.
 template <class T, class Fold>

@@ -192,11 +192,11 @@ void attend_on_tensor_cores(const Call& call, bool alone) {
   const unsigned int warps = grid.x * grid.y > kEnoughBlocks ? 4 : 8;
   const size_t bytes = warps * 8 * R * (2 + D) * sizeof(float);
   allow(tensor_core_attention<T, D, R>, bytes);
-  tensor_core_attention<T, D, R><<<grid, warps * kLanes, bytes, call.stream>>>(
-      static_cast<T*>(call.layer.keys), static_cast<T*>(call.layer.values), call.shape(), call.rule, call.tables,
-      call.rows, static_cast<const T*>(call.heads.query), call.heads.query_stride,
-      alone ? static_cast<const T*>(call.heads.key) : nullptr, call.heads.key_stride,
-      static_cast<const T*>(call.heads.value), call.heads.value_stride, static_cast<T*>(call.out));
+  launch(tensor_core_attention<T, D, R>, grid, static_cast<int>(warps) * kLanes, bytes, call.stream,
+         static_cast<T*>(call.layer.keys), static_cast<T*>(call.layer.values), call.shape(), call.rule, call.tables,
+         call.rows, static_cast<const T*>(call.heads.query), call.heads.query_stride,
+         alone ? static_cast<const T*>(call.heads.key) : nullptr, call.heads.key_stride,
+         static_cast<const T*>(call.heads.value), call.heads.value_stride, static_cast<T*>(call.out));
 }
 
 /// Whether the widths that tensor cores take include this one; then they did it.

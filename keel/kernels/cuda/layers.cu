@@ -1,4 +1,5 @@
 #include "keel/kernels/cuda/float_types.cuh"
+#include "keel/kernels/cuda/launch.cuh"
 #include "keel/kernels/cuda/layers.h"
 
 namespace keel::cuda {
@@ -25,6 +26,7 @@ template <class T, int N>
 __global__ void rms_norm_kernel(const T* x, const T* added, const T* weight, int width, float eps, T* sum, T* y) {
   using Some = Several<T, N>;
   __shared__ float sums[kWarps];
+  wait_for_what_was_queued();
   const long long begin = static_cast<long long>(blockIdx.x) * width;
   const auto load = [](const T* from) { return *reinterpret_cast<const Some*>(from); };
   const T* const again = added ? sum : x;  // what is normed, when it is read for the second time
@@ -57,6 +59,7 @@ template <class T, int N>
 __global__ void swiglu_kernel(const T* gate, long long gate_stride, const T* up, long long up_stride, long long rows,
                               long long width, T* y) {
   using Some = Several<T, N>;
+  wait_for_what_was_queued();
   const long long at = (static_cast<long long>(blockIdx.x) * kFlatThreads + threadIdx.x) * N;
   if (at >= rows * width) return;
   const long long row = at / width, i = at % width;
@@ -71,6 +74,7 @@ __global__ void swiglu_kernel(const T* gate, long long gate_stride, const T* up,
 
 __global__ void angles_kernel(const int64_t* positions, const float* frequencies, long long rows, int half,
                               float factor, float* cos, float* sin) {
+  wait_for_what_was_queued();
   const long long at = static_cast<long long>(blockIdx.x) * kFlatThreads + threadIdx.x;
   if (at >= rows * half) return;
   const float angle = static_cast<float>(positions[at / half]) * frequencies[at % half];
@@ -81,6 +85,7 @@ __global__ void angles_kernel(const int64_t* positions, const float* frequencies
 template <class T>
 __global__ void rotate_kernel(const T* x, long long stride, const float* cos, const float* sin, int heads, int half,
                               T* y) {
+  wait_for_what_was_queued();
   const long long row = blockIdx.x, to = row * heads * half * 2;
   for (int i = threadIdx.x; i < heads * half; i += blockDim.x) {
     const int head = i / half, d = i % half, first = head * half * 2 + d, second = first + half;
@@ -114,8 +119,8 @@ int rms_norm_rows(const void* x, const void* added, const void* weight, FloatTyp
     const bool several = in_several<T>(x, width, width) && in_several<T>(added, width, width) &&
                          in_several<T>(weight, width, width);
     const auto kernel = several ? rms_norm_kernel<T, kSeveral> : rms_norm_kernel<T, 1>;
-    kernel<<<static_cast<unsigned int>(rows), kRowThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-        in<T>(x), in<T>(added), in<T>(weight), static_cast<int>(width), eps, static_cast<T*>(sum), static_cast<T*>(y));
+    launch(kernel, dim3(static_cast<unsigned int>(rows)), kRowThreads, 0, stream, in<T>(x), in<T>(added), in<T>(weight),
+           static_cast<int>(width), eps, static_cast<T*>(sum), static_cast<T*>(y));
   });
   return static_cast<int>(cudaGetLastError());
 }
@@ -126,8 +131,8 @@ int swiglu_rows(const void* gate, int64_t gate_stride, const void* up, int64_t u
   for_type(type, [&]<class T>(T*) {
     const bool several = in_several<T>(gate, gate_stride, width) && in_several<T>(up, up_stride, width);
     const auto kernel = several ? swiglu_kernel<T, kSeveral> : swiglu_kernel<T, 1>;
-    kernel<<<blocks_for(rows * width / (several ? kSeveral : 1)), kFlatThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-        in<T>(gate), gate_stride, in<T>(up), up_stride, rows, width, static_cast<T*>(y));
+    launch(kernel, dim3(blocks_for(rows * width / (several ? kSeveral : 1))), kFlatThreads, 0, stream, in<T>(gate),
+           gate_stride, in<T>(up), up_stride, rows, width, static_cast<T*>(y));
   });
   return static_cast<int>(cudaGetLastError());
 }
@@ -135,8 +140,8 @@ int swiglu_rows(const void* gate, int64_t gate_stride, const void* up, int64_t u
 int angles(const int64_t* positions, const float* frequencies, int64_t rows, int64_t half, float factor, float* cos,
            float* sin, void* stream) {
   if (rows * half == 0) return 0;
-  angles_kernel<<<blocks_for(rows * half), kFlatThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      positions, frequencies, rows, static_cast<int>(half), factor, cos, sin);
+  launch(angles_kernel, dim3(blocks_for(rows * half)), kFlatThreads, 0, stream, positions, frequencies, rows,
+         static_cast<int>(half), factor, cos, sin);
   return static_cast<int>(cudaGetLastError());
 }
 
@@ -144,8 +149,8 @@ int rotate_heads(const void* x, int64_t stride, const float* cos, const float* s
                  int64_t heads, int64_t width, void* y, void* stream) {
   if (rows == 0) return 0;
   for_type(type, [&]<class T>(T*) {
-    rotate_kernel<<<static_cast<unsigned int>(rows), kFlatThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-        in<T>(x), stride, cos, sin, static_cast<int>(heads), static_cast<int>(width / 2), static_cast<T*>(y));
+    launch(rotate_kernel<T>, dim3(static_cast<unsigned int>(rows)), kFlatThreads, 0, stream, in<T>(x), stride, cos, sin,
+           static_cast<int>(heads), static_cast<int>(width / 2), static_cast<T*>(y));
   });
   return static_cast<int>(cudaGetLastError());
 }

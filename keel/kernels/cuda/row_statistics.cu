@@ -1,35 +1,29 @@
 #include "keel/kernels/cuda/block.cuh"
+#include "keel/kernels/cuda/row_chunks.cuh"
 #include "keel/kernels/cuda/row_statistics.h"
-#include "keel/kernels/cuda/two_largest.cuh"
 
 namespace keel::cuda {
 namespace {
 
 __device__ double plus(double a, double b) { return a + b; }
 
-__global__ void normalize_kernel(const float* logits, long long vocab, double inverse_temperature,
+/// One block of threads for a chunk of a row.
+__global__ void __launch_bounds__(kThreads)
+    look_at_chunk(const float* logits, long long vocab, double inverse_temperature, Chunk* chunks) {
+  wait_for_what_was_queued();
+  const ThreadLogits mine(logits + blockIdx.y * vocab, vocab);
+  const Chunk chunk = mine.chunk(vocab, inverse_temperature);
+  if (threadIdx.x == 0) chunks[blockIdx.y * gridDim.x + blockIdx.x] = chunk;
+}
+
+/// A warp for each row.
+__global__ void normalize_kernel(const Chunk* chunks, int count, long long rows, double inverse_temperature,
                                  RowNormalizer* normalizers) {
-  __shared__ TwoLargest pairs[kThreads];
-  __shared__ double sums[kThreads];
-  const float* row = logits + blockIdx.x * vocab;
-
-  TwoLargest two{-INFINITY, -INFINITY};
-  for (long long token = threadIdx.x; token < vocab; token += kThreads) two = larger_two(two, {row[token], -INFINITY});
-  two = reduce(two, pairs, larger_two);
-
-  const TemperedExp exp(inverse_temperature);
-  const float centre = isinf(two.second) ? two.first : two.second;
-  double total = 0, weighted = 0;
-  for (long long token = threadIdx.x; token < vocab; token += kThreads) {
-    const float x = exp.held(row[token] - centre), term = exp(x);
-    total += term;
-    weighted += term * x;
-  }
-  total = reduce(total, sums, plus);
-  weighted = reduce(weighted, sums, plus);
-  if (threadIdx.x == 0)
-    normalizers[blockIdx.x] =
-        normalizer_of({two.first, two.second, total, weighted * inverse_temperature}, inverse_temperature);
+  wait_for_what_was_queued();
+  const long long row = static_cast<long long>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  if (row >= rows) return;
+  const RowNormalizer n = put_together(chunks + row * count, count, inverse_temperature);
+  if (threadIdx.x % 32 == 0) normalizers[row] = n;
 }
 
 __global__ void log_probability_kernel(const float* logits, const RowNormalizer* normalizers, long long rows,
@@ -79,11 +73,23 @@ cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream);
 
 }  // namespace
 
+int64_t normalize_workspace_bytes(int64_t rows, int64_t vocab) {
+  return rows * chunks_of(vocab) * static_cast<int64_t>(sizeof(Chunk));
+}
+
 int normalize_rows(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature,
-                   RowNormalizer* normalizers, void* stream) {
-  if (rows == 0) return 0;
-  normalize_kernel<<<static_cast<unsigned int>(rows), kThreads, 0, stream_of(stream)>>>(
-      logits, vocab, inverse_temperature, normalizers);
+                   RowNormalizer* normalizers, void* workspace, void* stream) {
+  constexpr int64_t kMostRows = 65535;  // of one launch
+  const int64_t count = chunks_of(vocab);
+  auto* const chunks = static_cast<Chunk*>(workspace);
+  for (int64_t begin = 0; begin < rows; begin += kMostRows) {
+    const int64_t some = rows - begin < kMostRows ? rows - begin : kMostRows;
+    launch(look_at_chunk, dim3(static_cast<unsigned int>(count), static_cast<unsigned int>(some)), kThreads, 0, stream,
+           logits + begin * vocab, vocab, inverse_temperature, chunks + begin * count);
+  }
+  if (rows > 0)
+    launch(normalize_kernel, dim3(static_cast<unsigned int>((rows + kWarps - 1) / kWarps)), kThreads, 0, stream, chunks,
+           static_cast<int>(count), rows, inverse_temperature, normalizers);
   return static_cast<int>(cudaGetLastError());
 }
 

@@ -9,8 +9,11 @@
 
 namespace keel::cuda {
 
+/// Room that normalising needs beside its results.
+int64_t normalize_workspace_bytes(int64_t rows, int64_t vocab);
+
 int normalize_rows(const float* logits, int64_t rows, int64_t vocab, double inverse_temperature,
-                   RowNormalizer* normalizers, void* stream);
+                   RowNormalizer* normalizers, void* workspace, void* stream);
 
 int token_log_probabilities(const float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
                             double inverse_temperature, const int64_t* ids, int64_t count, float* logps,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "keel/kernels/cuda/block_places.cuh"
+#include "keel/kernels/cuda/launch.cuh"
 
 // Attention to blocks with narrow numbers, on tensor cores: products of [16 heads x 16 dimensions] with 8 keys, and of
 // [16 heads x 16 keys] with 8 dimensions. Which dimension stands in which column of a product is free as long as queries
@@ -51,6 +52,7 @@ __global__ void __launch_bounds__(256)
   const int heads_per_key = shape.heads / shape.kv_heads, parts = (heads_per_key + kHeads - 1) / kHeads;
   const int kv_head = blockIdx.y / parts, part = blockIdx.y % parts;
   const int first_head = kv_head * heads_per_key + part * kHeads, some = min(kHeads, heads_per_key - part * kHeads);
+  wait_for_what_was_queued();
   const BlockRow row = rows[blockIdx.x];
   if (key) {
     store_head<true>(keys, values, shape, kv_head, tables, row, key + blockIdx.x * key_stride + kv_head * D,

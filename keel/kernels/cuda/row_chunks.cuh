@@ -1,0 +1,128 @@
+#pragma once
+
+#include "keel/kernels/cuda/launch.cuh"
+#include "keel/kernels/row_math.h"
+
+// Rows of logits as distributions, with one look at every logit: blocks of threads look at chunks of a row, which stay in
+// their registers, and what they find is put together row by row. Trainer and sampler go this way alike, so that equal
+// logits give equal bits.
+
+namespace keel::cuda {
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kFours = 8;                      // groups of four logits that a thread keeps
+constexpr int kChunk = kThreads * kFours * 4;  // logits of a row that a block of threads looks at
+
+struct TwoLargest {
+  float first, second;
+};
+
+__device__ inline TwoLargest larger_two(TwoLargest a, TwoLargest b) {
+  return a.first >= b.first ? TwoLargest{a.first, fmaxf(a.second, b.first)}
+                            : TwoLargest{b.first, fmaxf(b.second, a.first)};
+}
+
+__device__ inline TwoLargest two_of_warp(TwoLargest two) {
+  for (int apart = 16; apart > 0; apart /= 2)
+    two = larger_two(two, {__shfl_xor_sync(~0u, two.first, apart), __shfl_xor_sync(~0u, two.second, apart)});
+  return two;
+}
+
+__device__ inline double sum_of_warp(double sum) {
+  for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(~0u, sum, apart);
+  return sum;
+}
+
+/// What is known of a chunk of a row.
+struct Chunk {
+  TwoLargest two;
+  float centre;
+  double total, weighted;  // as in RowSums, measured from `centre`
+};
+
+inline int64_t chunks_of(int64_t vocab) { return (vocab + kChunk - 1) / kChunk; }
+
+/// The logits of this thread: four neighbours from first_token(i) on. Beyond the vocabulary they are -inf.
+struct ThreadLogits {
+  float z[kFours][4];
+
+  __device__ static long long first_token(int i) {
+    return static_cast<long long>(blockIdx.x) * kChunk + (i * kThreads + threadIdx.x) * 4;
+  }
+  __device__ ThreadLogits(const float* row, long long vocab) {
+    const bool aligned = vocab % 4 == 0;
+#pragma unroll
+    for (int i = 0; i < kFours; ++i) {
+      const long long token = first_token(i);
+      if (aligned && token < vocab) {
+        const float4 four = *reinterpret_cast<const float4*>(row + token);
+        z[i][0] = four.x, z[i][1] = four.y, z[i][2] = four.z, z[i][3] = four.w;
+      } else {
+        for (int j = 0; j < 4; ++j) z[i][j] = token + j < vocab ? row[token + j] : -INFINITY;
+      }
+    }
+  }
+
+  /// What the block's threads know of their chunk together.
+  __device__ Chunk chunk(long long vocab, double inverse_temperature) const {
+    __shared__ TwoLargest two_of[kWarps];
+    __shared__ double total_of[kWarps], weighted_of[kWarps];
+    const int warp = threadIdx.x / 32;
+    TwoLargest two{-INFINITY, -INFINITY};
+#pragma unroll
+    for (int i = 0; i < kFours; ++i)
+      for (int j = 0; j < 4; ++j) two = larger_two(two, {z[i][j], -INFINITY});
+    two = two_of_warp(two);
+    if (threadIdx.x % 32 == 0) two_of[warp] = two;
+    __syncthreads();
+    two = two_of[0];
+    for (int w = 1; w < kWarps; ++w) two = larger_two(two, two_of[w]);
+    // A chunk may have no token that is possible; what is not a number must be seen all the same.
+    const float centre = !isinf(two.second) ? two.second : !isinf(two.first) ? two.first : 0.0f;
+    const TemperedExp exp(inverse_temperature);
+    double total = 0, weighted = 0;
+#pragma unroll
+    for (int i = 0; i < kFours; ++i)
+      for (int j = 0; j < 4; ++j) {
+        if (first_token(i) + j >= vocab) continue;
+        const float x = exp.held(z[i][j] - centre), term = exp(x);
+        total += term;
+        weighted += term * x;
+      }
+    total = sum_of_warp(total);
+    weighted = sum_of_warp(weighted);
+    if (threadIdx.x % 32 == 0) total_of[warp] = total, weighted_of[warp] = weighted;
+    __syncthreads();
+    total = total_of[0], weighted = weighted_of[0];
+    for (int w = 1; w < kWarps; ++w) total += total_of[w], weighted += weighted_of[w];
+    return {two, centre, total, weighted * inverse_temperature};
+  }
+};
+
+/// The distribution of a row from its chunks, by the lanes of one warp; each of them gets it.
+__device__ inline RowNormalizer put_together(const Chunk* chunks, int count, double inverse_temperature) {
+  const int lane = threadIdx.x % 32;
+  TwoLargest two{-INFINITY, -INFINITY};
+  for (int c = lane; c < count; c += 32) two = larger_two(two, chunks[c].two);
+  two = two_of_warp(two);
+  // Measured from the row's second largest logit no term can overflow: no chunk's largest logit is above it, but for the
+  // row's own largest, which counts as 1.
+  const float centre = isinf(two.second) ? two.first : two.second;
+  double total = 0, weighted = 0;
+  for (int c = lane; c < count; c += 32) {
+    const Chunk chunk = chunks[c];
+    // Beside its largest token; a number less itself is 0, or NaN.
+    const bool alone = isinf(chunk.two.second);
+    const double rest = alone ? chunk.total - chunk.total : chunk.total - 1;
+    const double moved = alone ? 0 : (static_cast<double>(chunk.centre) - centre) * inverse_temperature;
+    total += std::exp(moved) * rest;
+    weighted += std::exp(moved) * ((alone ? 0 : chunk.weighted) + rest * moved);
+    if (isinf(chunk.two.first)) continue;
+    const double gap = fmin((static_cast<double>(chunk.two.first) - centre) * inverse_temperature, 0.0);
+    total += std::exp(gap);
+    weighted += std::exp(gap) * gap;
+  }
+  return normalizer_of({two.first, two.second, sum_of_warp(total), sum_of_warp(weighted)}, inverse_temperature);
+}
+
+}  // namespace keel::cuda

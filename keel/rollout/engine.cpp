@@ -97,14 +97,15 @@ std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, co
         if (events.progress) events.progress(decoding.progress());
       }
       return decoding.take();
-    } catch (const c10::OutOfMemoryError&) {
+    } catch (const c10::OutOfMemoryError& error) {
       const int64_t slots = std::min<int64_t>(asked.max_sequences, prompts.size() * asked.samples_per_prompt);
       constexpr double kGiB = 1 << 30;
       const std::string need = fixed(static_cast<double>(Decoding::store_bytes(model_, prompts, asked)) / kGiB, 1);
       if (halved || handed_over || slots < 2)
         fail(ExitCode::kBadConfiguration, "rollout: the memory of ", model_.device().str(), " does not hold ", slots,
              " sequences together, whose keys and values alone take up to ", need,
-             " GiB; lower rollout.max_sequences (sequences decoded together) or rollout.max_new_tokens");
+             " GiB; lower rollout.max_sequences (sequences decoded together) or rollout.max_new_tokens (",
+             std::string_view(error.what_without_backtrace()).substr(0, 300), ")");
       asked.max_sequences = slots / 2;
       if (events.warning)
         events.warning("the device's memory does not hold " + std::to_string(slots) +

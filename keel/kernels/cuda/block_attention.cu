@@ -219,9 +219,9 @@ bool attended_on_tensor_cores(const Call& call, bool alone) {
   }
 }
 
-/// Loads of 8 bytes from rows that begin anywhere else would fail.
+/// Loads of 16 bytes from rows that begin anywhere else would fail.
 bool aligned(const HeadRows& heads) {
-  return reinterpret_cast<uintptr_t>(heads.query) % 8 == 0 && heads.query_stride % 4 == 0;
+  return reinterpret_cast<uintptr_t>(heads.query) % 16 == 0 && heads.query_stride % 8 == 0;
 }
 
 }  // namespace
@@ -229,7 +229,8 @@ bool aligned(const HeadRows& heads) {
 int attend_rows(const BlockLayer& layer, const BlockRule& rule, const int32_t* tables, const BlockRow* rows,
                 int64_t count, const HeadRows& heads, bool alone, void* out, void* stream) {
   if (count == 0) return 0;
-  if (layer.width > kMostDimensions || !aligned(heads)) return static_cast<int>(cudaErrorInvalidValue);
+  if (layer.width > kMostDimensions || (layer.type != FloatType::kFloat32 && layer.width % 8 == 0 && !aligned(heads)))
+    return static_cast<int>(cudaErrorInvalidValue);
   const Call call{layer, rule, tables, rows, count, heads, out, static_cast<cudaStream_t>(stream)};
   for_type(layer.type, [&]<class T>(T*) {
     if constexpr (!std::is_same_v<T, float>)

@@ -15,23 +15,26 @@ __device__ float rounded(float x) {
 
 /// Numbers that a thread loads and stores together.
 template <class T, int N>
-struct alignas(sizeof(T) * N) Several {
+struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Several {
   T of[N];
 };
 
-constexpr int kSeveral = 4;
+constexpr int kSeveral = 8;
+constexpr int kKept = 2;  // times that a thread keeps what it has loaded; of wider rows the rest is read twice
 
-/// N numbers at a time, of a row whose width N divides; the sum is kept between the two passes where it fits.
+/// N numbers at a time, of rows whose width N divides.
 template <class T, int N>
-__global__ void rms_norm_kernel(const T* x, const T* added, const T* weight, int width, float eps, T* sum, T* y) {
+__global__ void __launch_bounds__(kRowThreads)
+    rms_norm_kernel(const T* x, const T* added, const T* weight, int width, float eps, T* sum, T* y) {
   using Some = Several<T, N>;
   __shared__ float sums[kWarps];
   wait_for_what_was_queued();
   const long long begin = static_cast<long long>(blockIdx.x) * width;
   const auto load = [](const T* from) { return *reinterpret_cast<const Some*>(from); };
-  const T* const again = added ? sum : x;  // what is normed, when it is read for the second time
+  const auto place = [](int turn) { return (turn * kRowThreads + static_cast<int>(threadIdx.x)) * N; };
+  Some mine[kKept], factors[kKept];
   float squares = 0;
-  for (int i = threadIdx.x * N; i < width; i += kRowThreads * N) {
+  const auto take = [&](int i) {
     Some some = load(x + begin + i);
     if (added) {
       const Some more = load(added + begin + i);
@@ -39,20 +42,28 @@ __global__ void rms_norm_kernel(const T* x, const T* added, const T* weight, int
       *reinterpret_cast<Some*>(sum + begin + i) = some;
     }
     for (int j = 0; j < N; ++j) squares += to_float(some.of[j]) * to_float(some.of[j]);
-  }
+    return some;
+  };
+#pragma unroll
+  for (int turn = 0; turn < kKept; ++turn)
+    if (place(turn) < width) factors[turn] = load(weight + place(turn)), mine[turn] = take(place(turn));
+  for (int i = place(kKept); i < width; i += kRowThreads * N) take(i);
   for (int half = 16; half > 0; half /= 2) squares += __shfl_xor_sync(~0u, squares, half);
   if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = squares;
   __syncthreads();
   float total = 0;
   for (int warp = 0; warp < kWarps; ++warp) total += sums[warp];
   const float scale = 1.0f / sqrtf(total / static_cast<float>(width) + eps);
-  for (int i = threadIdx.x * N; i < width; i += kRowThreads * N) {
-    Some some = load(again + begin + i);  // this thread's own, in the cache
-    const Some factor = load(weight + i);
+  const auto give = [&](int i, Some some, const Some& factor) {
     for (int j = 0; j < N; ++j)
       some.of[j] = from_float<T>(rounded<T>(to_float(some.of[j]) * scale) * to_float(factor.of[j]));
     *reinterpret_cast<Some*>(y + begin + i) = some;
-  }
+  };
+#pragma unroll
+  for (int turn = 0; turn < kKept; ++turn)
+    if (place(turn) < width) give(place(turn), mine[turn], factors[turn]);
+  const T* const again = added ? sum : x;
+  for (int i = place(kKept); i < width; i += kRowThreads * N) give(i, load(again + begin + i), load(weight + i));
 }
 
 template <class T, int N>
@@ -104,7 +115,7 @@ const T* in(const void* x) {
 /// Whether rows that begin there, `stride` apart and `width` wide, can be read several numbers at a time.
 template <class T>
 bool in_several(const void* begin, int64_t stride, int64_t width) {
-  return reinterpret_cast<uintptr_t>(begin) % (sizeof(T) * kSeveral) == 0 && stride % kSeveral == 0 &&
+  return reinterpret_cast<uintptr_t>(begin) % 16 == 0 && stride % kSeveral == 0 &&
          width % kSeveral == 0;
 }
 

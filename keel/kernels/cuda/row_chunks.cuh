@@ -82,13 +82,17 @@ struct ThreadLogits {
     const TemperedExp exp(inverse_temperature);
     double total = 0, weighted = 0;
 #pragma unroll
-    for (int i = 0; i < kFours; ++i)
+    for (int i = 0; i < kFours; ++i) {
+      float terms[4], moments[4];
       for (int j = 0; j < 4; ++j) {
-        if (first_token(i) + j >= vocab) continue;
-        const float x = exp.held(z[i][j] - centre), term = exp(x);
-        total += term;
-        weighted += term * x;
+        const float x = exp.held(z[i][j] - centre);
+        terms[j] = first_token(i) + j < vocab ? exp(x) : 0.0f;
+        moments[j] = terms[j] * x;
       }
+      // None is above 1, so four of them lose no more than one did.
+      total += (terms[0] + terms[1]) + (terms[2] + terms[3]);
+      weighted += (moments[0] + moments[1]) + (moments[2] + moments[3]);
+    }
     total = sum_of_warp(total);
     weighted = sum_of_warp(weighted);
     if (threadIdx.x % 32 == 0) total_of[warp] = total, weighted_of[warp] = weighted;

@@ -73,32 +73,60 @@ struct ChunkTokens {
   int kept;         // and this many are handed on
 };
 
-/// No noise from the word is larger. It is at most -log u, and u is not below half of the next power of two.
-__device__ float noise_bound(unsigned int word) { return 0.693148f * static_cast<float>(1 + __clz(word)); }
+/// Bounds of the noise from a word with so many leading zeros: u lies between two powers of two, and the noise between
+/// -log u and a little less (-log of -log(1 - u)).
+__device__ float noise_at_most(int zeros) { return 0.693148f * static_cast<float>(1 + zeros); }
+__device__ float noise_at_least(int zeros) { return zeros == 0 ? -3.0f : 0.693147f * static_cast<float>(zeros) - 0.33f; }
 
 __device__ PhiloxBlock noise_of(const DrawRequest& request, int row, long long token) {
   return random_block(request.seed, Stream::kSampling, static_cast<unsigned long long>(request.rollout_ids[row]),
                       static_cast<unsigned int>(request.positions[row]), static_cast<unsigned int>(token / 4));
 }
 
+/// The best of the block's tokens that this thread has.
 __device__ Candidate draw_from(const ThreadLogits& logits, float largest, const DrawRequest& request, int row) {
-  const bool greedy = request.temperature == 0;
-  const float inverse_temperature = greedy ? 1.0f : static_cast<float>(1 / request.temperature);
   Candidate drawn{-INFINITY, -INFINITY, kNoToken};
+  if (request.temperature == 0) {
+#pragma unroll
+    for (int i = 0; i < kFours; ++i)
+      for (int j = 0; j < 4; ++j) {
+        const long long token = ThreadLogits::first_token(i) + j;
+        if (token < request.vocab)
+          drawn = better(drawn, {logits.z[i][j], logits.z[i][j], static_cast<int>(token)});
+      }
+    return drawn;
+  }
+  // First what each token can reach at most and at least, which takes no logarithm; then those few that can still win.
+  const auto inverse_temperature = static_cast<float>(1 / request.temperature);
+  const auto tempered = [&](int i, int j) { return (logits.z[i][j] - largest) * inverse_temperature; };
+  __shared__ float bound_of[kWarps];
+  float bound = -INFINITY;
+  uint32_t zeros[kFours];  // of the four words' leading bits, a byte each
 #pragma unroll
   for (int i = 0; i < kFours; ++i) {
-    const long long token = ThreadLogits::first_token(i);
-    if (token >= request.vocab) continue;
-    PhiloxBlock noise{};
-    if (!greedy) noise = noise_of(request, row, token);
+    const PhiloxBlock noise = noise_of(request, row, ThreadLogits::first_token(i));
+    zeros[i] = 0;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      if (token + j >= request.vocab) continue;
-      const float logit = logits.z[i][j], tempered = greedy ? logit : (logit - largest) * inverse_temperature;
-      if (!greedy && tempered + noise_bound(noise.word[j]) <= drawn.value) continue;  // most: two logarithms saved
-      drawn = better(drawn, {greedy ? tempered : tempered + gumbel(noise.word[j]), logit, static_cast<int>(token) + j});
+      const int leading = __clz(noise.word[j]);
+      zeros[i] |= static_cast<uint32_t>(leading) << 8 * j;
+      bound = fmaxf(bound, tempered(i, j) + noise_at_least(leading));
     }
   }
+  for (int apart = 16; apart > 0; apart /= 2) bound = fmaxf(bound, __shfl_xor_sync(~0u, bound, apart));
+  if (threadIdx.x % 32 == 0) bound_of[threadIdx.x / 32] = bound;
+  __syncthreads();
+  for (int w = 0; w < kWarps; ++w) bound = fmaxf(bound, bound_of[w]);
+#pragma unroll
+  for (int i = 0; i < kFours; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const long long token = ThreadLogits::first_token(i) + j;
+      const float most = tempered(i, j) + noise_at_most(static_cast<int>(zeros[i] >> 8 * j & 0xFF));
+      if (!(most >= bound) || token >= request.vocab) continue;
+      const unsigned int word = noise_of(request, row, token).word[j];
+      drawn = better(drawn, {tempered(i, j) + gumbel(word), logits.z[i][j], static_cast<int>(token)});
+    }
   return drawn;
 }
 
@@ -114,7 +142,7 @@ __device__ void for_ranks(const ThreadLogits& logits, long long vocab, const Bod
 }
 
 /// One block of threads for a chunk of a row.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     look_at_chunk(DrawRequest request, Chunk* chunks, ChunkTokens* found, uint64_t* likely) {
   __shared__ Candidate drawn_of[kWarps];
   __shared__ uint64_t ranks[kMostSorted], least_of[kWarps];

@@ -5,19 +5,20 @@
 
 // Attention to blocks with narrow numbers, on tensor cores: products of [16 heads x 16 dimensions] with 8 keys, and of
 // [16 heads x 16 keys] with 8 dimensions. Which dimension stands in which column of a product is free as long as queries
-// and keys agree, and likewise for keys; it is chosen so that every lane loads 8 bytes at once and needs nobody else's.
+// and keys agree, and likewise for keys; it is chosen so that every lane loads 8 or 16 bytes at once and needs nobody
+// else's.
 
 namespace keel::cuda {
 
 __device__ inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint2 b, const __nv_bfloat16*) {
-  asm volatile(
+  asm(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
 }
 
 __device__ inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint2 b, const __half*) {
-  asm volatile(
+  asm(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
@@ -60,16 +61,17 @@ __global__ void __launch_bounds__(256)
     __syncthreads();
   }
 
-  uint32_t question[kSteps][4] = {};  // dimensions 4 step to 4 step + 3 of this lane's quarter
+  // Of 32 dimensions this lane takes 8, two steps' worth: those from 8 * quarter on.
+  uint32_t question[kSteps][4] = {};
   for (int r = 0; r < R; ++r) {
     const int head = line + 8 * r;
     if (head >= some) continue;
-    const T* const asked = query + blockIdx.x * query_stride + (first_head + head) * D + quarter * (D / 4);
+    const T* const asked = query + blockIdx.x * query_stride + (first_head + head) * D + quarter * 8;
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      const uint2 two = *reinterpret_cast<const uint2*>(asked + 4 * step);
-      question[step][r] = two.x;
-      question[step][2 + r] = two.y;
+    for (int step = 0; step < kSteps; step += 2) {
+      const uint4 eight = *reinterpret_cast<const uint4*>(asked + 16 * step);
+      question[step][r] = eight.x, question[step][2 + r] = eight.y;
+      question[step + 1][r] = eight.z, question[step + 1][2 + r] = eight.w;
     }
   }
 
@@ -81,27 +83,42 @@ __global__ void __launch_bounds__(256)
   float sum[kTiles][4] = {}, total[R] = {}, largest[R];
   for (int r = 0; r < R; ++r) largest[r] = -INFINITY;
   for (int begin = first_block + warp * kBlocks; begin < blocks; begin += warps * kBlocks) {
-    float score[kBlocks][2][4] = {};
-    long long place[kBlocks];
+    // Everything that a run of blocks needs is asked for at once: memory answers late, and together.
+    const T *key_of[kBlocks], *value_of[kBlocks];
     int position[kBlocks], written[kBlocks];  // of the block's first key; keys in it
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
-      const int block = begin + i;
+      const int block = min(begin + i, blocks - 1);
       const bool own = block >= prompt_blocks;
       const int at = own ? block - prompt_blocks : block;
-      written[i] = block < blocks ? min(kTokens, (own ? row.own_keys : row.prompt_keys) - at * kTokens) : 0;
+      written[i] = begin + i < blocks ? min(kTokens, (own ? row.own_keys : row.prompt_keys) - at * kTokens) : 0;
       position[i] = (own ? row.prompt_keys : 0) + at * kTokens;
-      if (written[i] <= 0) continue;
-      place[i] = begin_of(tables[(own ? row.own_table : row.prompt_table) + at], kv_head, shape);
-      // Column c of tile t is key 4 (c / 2) + 2 t + c % 2: a lane's scores are then those of four neighbouring keys.
-#pragma unroll
-      for (int tile = 0; tile < 2; ++tile) {
-        const T* const k = keys + place[i] + (4 * (line / 2) + 2 * tile + line % 2) * D + quarter * (D / 4);
-#pragma unroll
-        for (int step = 0; step < kSteps; ++step)
-          multiply_add(score[i][tile], question[step], *reinterpret_cast<const uint2*>(k + 4 * step), k);
-      }
+      const long long place = begin_of(tables[(own ? row.own_table : row.prompt_table) + at], kv_head, shape);
+      key_of[i] = keys + place + quarter * 8;
+      value_of[i] = values + place + line * kTokens + 4 * quarter;
     }
+    // Column c of tile t is key 4 (c / 2) + 2 t + c % 2: a lane's scores are then those of four neighbouring keys.
+    uint4 some_keys[kBlocks][2][kSteps / 2];
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i)
+      for (int tile = 0; tile < 2; ++tile)
+        for (int step = 0; step < kSteps; step += 2)
+          some_keys[i][tile][step / 2] = *reinterpret_cast<const uint4*>(
+              key_of[i] + (4 * (line / 2) + 2 * tile + line % 2) * D + 16 * step);
+    uint2 some_values[kBlocks][kTiles];
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i)
+      for (int tile = 0; tile < kTiles; ++tile)
+        some_values[i][tile] = *reinterpret_cast<const uint2*>(value_of[i] + tile * 8 * kTokens);
+    float score[kBlocks][2][4] = {};
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i)
+      for (int tile = 0; tile < 2; ++tile)
+        for (int step = 0; step < kSteps; step += 2) {
+          const uint4 eight = some_keys[i][tile][step / 2];
+          multiply_add(score[i][tile], question[step], make_uint2(eight.x, eight.y), keys);
+          multiply_add(score[i][tile], question[step + 1], make_uint2(eight.z, eight.w), keys);
+        }
 #pragma unroll
     for (int r = 0; r < R; ++r) {
       float most = largest[r];
@@ -134,21 +151,19 @@ __global__ void __launch_bounds__(256)
     }
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
-      if (written[i] <= 0) continue;
-      const T* const v = values + place[i] + line * kTokens + 4 * quarter;
       uint32_t weight[4] = {};
       for (int r = 0; r < R; ++r) {
-        weight[r] = packed(score[i][0][2 * r], score[i][0][2 * r + 1], v);
-        weight[2 + r] = packed(score[i][1][2 * r], score[i][1][2 * r + 1], v);
+        weight[r] = packed(score[i][0][2 * r], score[i][0][2 * r + 1], keys);
+        weight[2 + r] = packed(score[i][1][2 * r], score[i][1][2 * r + 1], keys);
       }
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
-        uint2 four = *reinterpret_cast<const uint2*>(v + tile * 8 * kTokens);
+        uint2 four = some_values[i][tile];
         if (written[i] < kTokens) {
           four.x = only_written(four.x, 4 * quarter, written[i]);
           four.y = only_written(four.y, 4 * quarter + 2, written[i]);
         }
-        multiply_add(sum[tile], weight, four, v);
+        multiply_add(sum[tile], weight, four, keys);
       }
     }
   }

@@ -74,7 +74,8 @@ class TemperedExp {
 
   KEEL_HOST_DEVICE float operator()(float held) const {
     const float y = held * high_;
-    const float n = (y + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+    const float shifted = y + 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, which its last bits are
+    const float n = shifted - 12582912.0f;
     const float f = (y - n) + held * low_;
     float p = 1.5353361857767923e-4f;  // 2^f on [-1/2, 1/2], minimax, and 1 at 0
     p = p * f + 1.339887448753736e-3f;
@@ -83,7 +84,9 @@ class TemperedExp {
     p = p * f + 0.24022647913615688f;
     p = p * f + 0.6931472028551707f;
     p = p * f + 1.0f;
-    const int32_t bits = (static_cast<int32_t>(n) + 127) << 23;
+    uint32_t bits;
+    std::memcpy(&bits, &shifted, sizeof(bits));
+    bits = (bits << 23) + (127u << 23);
     float power;
     std::memcpy(&power, &bits, sizeof(power));
     return p * power;

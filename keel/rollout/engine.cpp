@@ -1,6 +1,7 @@
 #include "keel/rollout/engine.h"
 
 #include <ATen/ATen.h>
+#include <ATen/DeviceAccelerator.h>
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
@@ -107,6 +108,7 @@ std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, co
              " GiB; lower rollout.max_sequences (sequences decoded together) or rollout.max_new_tokens (",
              std::string_view(error.what_without_backtrace()).substr(0, 300), ")");
       asked.max_sequences = slots / 2;
+      at::accelerator::emptyCache();  // blocks of another size, of which halves would remain
       if (events.warning)
         events.warning("the device's memory does not hold " + std::to_string(slots) +
                        " sequences together, whose keys and values alone take up to " + need + " GiB: going on with " +

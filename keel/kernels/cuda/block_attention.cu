@@ -188,8 +188,10 @@ template <class T, int D, int R>
 void attend_on_tensor_cores(const Call& call, bool alone) {
   if (!alone) call.store<true, T>();
   const dim3 grid = call.grid(8 * R);
-  constexpr unsigned int kEnoughBlocks = 264;  // two for each multiprocessor: then fewer warps work longer
-  const unsigned int warps = grid.x * grid.y > kEnoughBlocks ? 4 : 8;
+  // Where there are many rows fewer warps work on each, and longer.
+  constexpr unsigned int kMultiprocessors = 132;
+  const unsigned int rows_each = (grid.x * grid.y + kMultiprocessors - 1) / kMultiprocessors;
+  const unsigned int warps = rows_each <= 1 ? kMostWarps<D> : rows_each <= 2 ? 8 : 4;
   const size_t bytes = warps * 8 * R * (2 + D) * sizeof(float);
   allow(tensor_core_attention<T, D, R>, bytes);
   launch(tensor_core_attention<T, D, R>, grid, static_cast<int>(warps) * kLanes, bytes, call.stream,

@@ -71,7 +71,8 @@ struct ThreadLogits {
     TwoLargest two{-INFINITY, -INFINITY};
 #pragma unroll
     for (int i = 0; i < kFours; ++i)
-      for (int j = 0; j < 4; ++j) two = larger_two(two, {z[i][j], -INFINITY});
+      for (int j = 0; j < 4; ++j)
+        two = {fmaxf(two.first, z[i][j]), fmaxf(two.second, fminf(two.first, z[i][j]))};
     two = two_of_warp(two);
     if (threadIdx.x % 32 == 0) two_of[warp] = two;
     __syncthreads();

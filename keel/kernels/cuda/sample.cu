@@ -30,16 +30,16 @@ __device__ void sort_ranks(uint64_t* ranks, int count) {
   __syncthreads();
 }
 
-/// The rank that `larger` of a warp's lanes exceed.
-__device__ uint64_t rank_in_warp(uint64_t rank, int larger) {
+/// The number that `larger` of a warp's lanes exceed.
+__device__ float number_in_warp(float number, int larger) {
   const int lane = threadIdx.x % 32;
   for (int size = 2; size <= 32; size *= 2)
     for (int apart = size / 2; apart > 0; apart /= 2) {
-      const uint64_t other = __shfl_xor_sync(~0u, rank, apart);
+      const float other = __shfl_xor_sync(~0u, number, apart);
       const bool keeps_larger = ((lane & size) == 0) == ((lane & apart) == 0);
-      rank = keeps_larger ? max(rank, other) : min(rank, other);
+      number = keeps_larger ? fmaxf(number, other) : fminf(number, other);
     }
-  return __shfl_sync(~0u, rank, larger);
+  return __shfl_sync(~0u, number, larger);
 }
 
 __device__ int power_of_two(int least) { return least <= 1 ? 1 : 1 << (32 - __clz(least - 1)); }
@@ -73,11 +73,6 @@ struct ChunkTokens {
   int kept;         // and this many are handed on
 };
 
-/// Bounds of the noise from a word with so many leading zeros: u lies between two powers of two, and the noise between
-/// -log u and a little less (-log of -log(1 - u)).
-__device__ float noise_at_most(int zeros) { return 0.693148f * static_cast<float>(1 + zeros); }
-__device__ float noise_at_least(int zeros) { return zeros == 0 ? -3.0f : 0.693147f * static_cast<float>(zeros) - 0.33f; }
-
 __device__ PhiloxBlock noise_of(const DrawRequest& request, int row, long long token) {
   return random_block(request.seed, Stream::kSampling, static_cast<unsigned long long>(request.rollout_ids[row]),
                       static_cast<unsigned int>(request.positions[row]), static_cast<unsigned int>(token / 4));
@@ -96,48 +91,47 @@ __device__ Candidate draw_from(const ThreadLogits& logits, float largest, const 
       }
     return drawn;
   }
-  // First what each token can reach at most and at least, which takes no logarithm; then those few that can still win.
+  // First what each token can reach, by one quick logarithm; then those few that can still win. The noise is at most
+  // -log u, for u up to 1/2 at least that less 0.33, and the quick logarithm is off by far less than 0.01.
   const auto inverse_temperature = static_cast<float>(1 / request.temperature);
-  const auto tempered = [&](int i, int j) { return (logits.z[i][j] - largest) * inverse_temperature; };
   __shared__ float bound_of[kWarps];
-  float bound = -INFINITY;
-  uint32_t zeros[kFours];  // of the four words' leading bits, a byte each
+  float bound = -INFINITY, reach[kFours][4];
 #pragma unroll
   for (int i = 0; i < kFours; ++i) {
     const PhiloxBlock noise = noise_of(request, row, ThreadLogits::first_token(i));
-    zeros[i] = 0;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const int leading = __clz(noise.word[j]);
-      zeros[i] |= static_cast<uint32_t>(leading) << 8 * j;
-      bound = fmaxf(bound, tempered(i, j) + noise_at_least(leading));
+      const float log2_u = __log2f(static_cast<float>(noise.word[j]) + 0.5f) - 32.0f;
+      reach[i][j] = (logits.z[i][j] - largest) * inverse_temperature - 0.6931472f * log2_u;
+      if (noise.word[j] < 0x80000000u) bound = fmaxf(bound, reach[i][j]);
     }
   }
   for (int apart = 16; apart > 0; apart /= 2) bound = fmaxf(bound, __shfl_xor_sync(~0u, bound, apart));
   if (threadIdx.x % 32 == 0) bound_of[threadIdx.x / 32] = bound;
   __syncthreads();
   for (int w = 0; w < kWarps; ++w) bound = fmaxf(bound, bound_of[w]);
+  bound -= 0.35f;
 #pragma unroll
   for (int i = 0; i < kFours; ++i)
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const long long token = ThreadLogits::first_token(i) + j;
-      const float most = tempered(i, j) + noise_at_most(static_cast<int>(zeros[i] >> 8 * j & 0xFF));
-      if (!(most >= bound) || token >= request.vocab) continue;
+      if (!(reach[i][j] >= bound) || token >= request.vocab) continue;
+      const float tempered = (logits.z[i][j] - largest) * inverse_temperature;
       const unsigned int word = noise_of(request, row, token).word[j];
-      drawn = better(drawn, {tempered(i, j) + gumbel(word), logits.z[i][j], static_cast<int>(token)});
+      drawn = better(drawn, {tempered + gumbel(word), logits.z[i][j], static_cast<int>(token)});
     }
   return drawn;
 }
 
-/// Calls body(rank) for each of this thread's tokens.
+/// Calls body(logit, token) for each of this thread's tokens.
 template <class Body>
-__device__ void for_ranks(const ThreadLogits& logits, long long vocab, const Body& body) {
+__device__ void for_tokens(const ThreadLogits& logits, long long vocab, const Body& body) {
 #pragma unroll
   for (int i = 0; i < kFours; ++i)
     for (int j = 0; j < 4; ++j) {
       const long long token = ThreadLogits::first_token(i) + j;
-      if (token < vocab) body(ranked(logits.z[i][j], static_cast<uint32_t>(token)));
+      if (token < vocab) body(logits.z[i][j], static_cast<uint32_t>(token));
     }
 }
 
@@ -145,7 +139,8 @@ __device__ void for_ranks(const ThreadLogits& logits, long long vocab, const Bod
 __global__ void __launch_bounds__(kThreads, 2)
     look_at_chunk(DrawRequest request, Chunk* chunks, ChunkTokens* found, uint64_t* likely) {
   __shared__ Candidate drawn_of[kWarps];
-  __shared__ uint64_t ranks[kMostSorted], least_of[kWarps];
+  __shared__ uint64_t ranks[kMostSorted];
+  __shared__ float least_of[kWarps];
   __shared__ int kept;
   wait_for_what_was_queued();
   const int row = blockIdx.y, warp = threadIdx.x / 32, place = row * gridDim.x + blockIdx.x;
@@ -155,12 +150,15 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (threadIdx.x % 32 == 0) drawn_of[warp] = drawn;
   if (threadIdx.x == 0) kept = 0;
 
-  // Where every warp has K / 8 threads whose largest token has some rank, K tokens have it, and not many more.
+  // Where every warp has K / 8 threads whose largest logit is no smaller than some number, K tokens are not, and not
+  // many more.
   const int top_k = static_cast<int>(request.top_k);
-  uint64_t most = 0;
   if (top_k > 0) {
-    for_ranks(logits, request.vocab, [&](uint64_t rank) { most = max(most, rank); });
-    const uint64_t least_of_warp = rank_in_warp(most, (top_k + kWarps - 1) / kWarps - 1);
+    float most = -INFINITY;
+#pragma unroll
+    for (int i = 0; i < kFours; ++i)
+      for (int j = 0; j < 4; ++j) most = fmaxf(most, logits.z[i][j]);
+    const float least_of_warp = number_in_warp(most, (top_k + kWarps - 1) / kWarps - 1);
     if (threadIdx.x % 32 == 0) least_of[warp] = least_of_warp;
   }
   __syncthreads();
@@ -170,30 +168,34 @@ __global__ void __launch_bounds__(kThreads, 2)
     for (int w = 1; w < kWarps; ++w) found[place].drawn = better(found[place].drawn, drawn_of[w]);
   }
   if (top_k == 0) return;
-  uint64_t least = least_of[0];
-  for (int w = 1; w < kWarps; ++w) least = min(least, least_of[w]);
-  const auto keep = [&](int room) {
-    for_ranks(logits, request.vocab, [&](uint64_t rank) {
-      if (rank < least) return;
-      const int at = atomicAdd(&kept, 1);
-      if (at < room) ranks[at] = rank;
-    });
-    __syncthreads();
-  };
-  keep(kMostKept);
+  float least_logit = least_of[0];
+  for (int w = 1; w < kWarps; ++w) least_logit = fminf(least_logit, least_of[w]);
+  for_tokens(logits, request.vocab, [&](float logit, uint32_t token) {
+    if (!(logit >= least_logit)) return;
+    const int at = atomicAdd(&kept, 1);
+    if (at < kMostKept) ranks[at] = ranked(logit, token);
+  });
+  __syncthreads();
+  uint64_t least = ranked(least_logit, 0xFFFFFFFFu);
   if (kept > kMostKept) {
-    // Unevenly spread. The K-th largest of all threads' largest is a better bound: fewer than K threads are above it.
+    // Unevenly spread, or many alike. Fewer than K threads have a token above the K-th largest of all threads' largest.
+    uint64_t most = 0;
+    for_tokens(logits, request.vocab,
+               [&](float logit, uint32_t token) { most = max(most, ranked(logit, token)); });
     __syncthreads();
     ranks[threadIdx.x] = most;
     if (threadIdx.x == 0) kept = 0;
     sort_ranks(ranks, kThreads);
     least = max(ranks[top_k - 1], uint64_t{1});
     __syncthreads();
-    keep(kMostSorted);
-    const int room = power_of_two(max(kept, top_k));
-    for (int i = kept + threadIdx.x; i < room; i += kThreads) ranks[i] = 0;
+    for_tokens(logits, request.vocab, [&](float logit, uint32_t token) {
+      if (const uint64_t rank = ranked(logit, token); rank >= least) ranks[atomicAdd(&kept, 1)] = rank;
+    });
+    __syncthreads();
+    const int there = kept, room = power_of_two(max(there, top_k));
+    for (int i = there + threadIdx.x; i < room; i += kThreads) ranks[i] = 0;
     sort_ranks(ranks, room);
-    if (threadIdx.x == 0) kept = min(kept, top_k);
+    if (threadIdx.x == 0) kept = min(there, top_k);
     __syncthreads();
   }
   if (threadIdx.x == 0) found[place].least = least, found[place].kept = kept;

@@ -39,14 +39,18 @@ __device__ inline uint32_t only_written(uint32_t word, int first_key, int writte
   return first_key + 1 < written ? word : first_key < written ? word & 0xFFFFu : 0u;
 }
 
+/// Warps that may share a row: what they need of the registers leaves room for so many.
+template <int D>
+constexpr int kMostWarps = D <= 64 ? 16 : 8;
+
 /// One block of threads for a row, a head of keys and up to 8 R query heads that share it. Warps take runs of blocks in
 /// turn, with a softmax that goes along; their results are put together at the end.
 template <class T, int D, int R>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(kMostWarps<D>* kLanes)
     tensor_core_attention(T* keys, T* values, HeadShape shape, BlockRule rule, const int32_t* tables,
                           const BlockRow* rows, const T* query, long long query_stride, const T* key,
                           long long key_stride, const T* value, long long value_stride, T* out) {
-  constexpr int kSteps = D / 16, kTiles = D / 8, kBlocks = D <= 64 ? 4 : D <= 128 ? 2 : 1, kHeads = 8 * R;
+  constexpr int kSteps = D / 16, kTiles = D / 8, kBlocks = D <= 64 ? 2 : 1, kHeads = 8 * R;
   extern __shared__ float shared[];
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
   const int line = lane / 4, quarter = lane % 4;

@@ -9,8 +9,8 @@
 
 namespace keel {
 
-/// Strings that end a completion. The token that completes one of them is the completion's last; its text is what
-/// stands before the string.
+/// Strings that end a completion, in its text or in that with special tokens spelled out ("<|im_end|>"). The token that
+/// completes one of them is the completion's last; its text is what stands before the string, without special tokens.
 class StopStrings {
  public:
   /// None may be empty.
@@ -22,7 +22,7 @@ class StopStrings {
 
  private:
   std::vector<std::string> strings_;
-  size_t window_ = 0;  // tokens at the end in which a string that has just been completed lies
+  size_t window_ = 0;  // bytes at the end in which a string that has just been completed lies
 };
 
 }  // namespace keel

@@ -48,6 +48,23 @@ TEST(StopStrings, AreFoundAtTheEndOfALongText) {
   EXPECT_EQ(text.size(), 800u);  // "a " 400 times
 }
 
+TEST(StopStrings, MayBeSpecialTokensWhichNoTextHas) {
+  const Tokenizer words = tiny_tokenizer();  // 0 to 2 are <pad>, <bos> and <eos>
+  using End = std::pair<size_t, std::string>;
+  EXPECT_EQ(end_of(StopStrings({"<bos>"}), words, {3, 4, 1, 5}), End(3, "a b"));
+  EXPECT_EQ(end_of(StopStrings({"<bos>"}), words, {1, 4}), End(1, ""));
+  EXPECT_EQ(end_of(StopStrings({"<bos> b"}), words, {3, 0, 1, 4, 5}), End(4, "a"));
+  EXPECT_EQ(end_of(StopStrings({"os>"}), words, {3, 1, 4}), End(2, "a"));
+  EXPECT_EQ(end_of(StopStrings({"b c"}), words, {3, 0, 4, 1, 5}), End(5, "a "));
+}
+
+TEST(StopStrings, AreFoundAroundAnyNumberOfTokensWithoutText) {
+  Ids tokens = {3, 4};
+  tokens.insert(tokens.end(), 100, 0);
+  tokens.push_back(5);
+  EXPECT_EQ(end_of(StopStrings({"b c"}), tiny_tokenizer(), tokens), std::pair(size_t{103}, std::string("a ")));
+}
+
 TEST(StopStrings, SeeABytesCharacterWithItsLastByte) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   using End = std::pair<size_t, std::string>;

@@ -317,7 +317,7 @@ def verdict_on(run):
         run()
     except BaseException as error:
         missing = isinstance(error, ModuleNotFoundError) and "original" not in error.__dict__ and (  # here, not in the program
-            error.name.split(".")[0] in PROGRAM.modules or error.name in PROGRAM.texts)
+            str(error.name).split(".")[0] in PROGRAM.modules or error.name in PROGRAM.texts)
         unable = "not judgeable: " if is_about_stand_in(error) else ""
         verdict, why = "cannot" if missing else "fail", f"{unable}{type(error).__name__}: {error}"
     return PROGRAM.broken or (verdict, why)
@@ -343,7 +343,7 @@ def main():
     scope["__builtins__"] = BUILTINS
     operator.is_, operator.is_not = identical, lambda a, b: not identical(a, b)
     PROGRAM.names_called = scope.called
-    PROGRAM.texts = set().union(*(test.texts for test in tests))
+    PROGRAM.texts = {text.strip() for test in tests for text in test.texts}
     PROGRAM.modules = {*MODULES.values(), *LENDERS.values()}.union(*(test.imports for test in tests))
     sys.addaudithook(watch)
     sys.modules["solution"] = SolutionModule("solution")

@@ -2,6 +2,8 @@
 
 import ast
 import builtins
+import itertools
+import operator
 import symtable
 
 # Modules, and names out of them, that tests use without an import: the solutions that they were written for have one. A name that is
@@ -80,7 +82,7 @@ class Rewritten(ast.NodeTransformer):
     def visit_Call(self, node):
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id == "type" and len(node.args) == 1 and not node.keywords:
-            node.func.id = "__type__"
+            return ast.Call(ast.Name("__type__", ast.Load()), [node.func, *node.args], [])  # `type` may be the test's own
         return node
 
 
@@ -132,6 +134,7 @@ class Scope(dict):
             mine |= test.binds - test.borrows
         imported = set().union(*(test.imported for test in tests))
         self.handed_on = [names - imported for names in self.handed_on]
+        self.reached = list(itertools.accumulate((test.reaches for test in tests), operator.or_))  # by each test or an earlier one
         of_python, of_program = set(), set()
         for test, names in zip(tests, self.borrowed):
             of_python |= {name for name in names & test.calls if hasattr(builtins, name)}
@@ -145,7 +148,7 @@ class Scope(dict):
 
     def enter(self, place, test):
         others = {name for name in self.borrowed[place] if not hasattr(builtins, name) and name not in self.modules}
-        alone = len(others) == 1 and others <= LENDERS.keys() & test.calls and not self.handed_on[place] and not test.reaches
+        alone = len(others) == 1 and others <= LENDERS.keys() & test.calls and not self.handed_on[place] and not self.reached[place]
         self.tested = others if alone else set()
 
     def leave(self, test):

@@ -4,7 +4,6 @@ import ast
 import builtins
 import operator
 import sys
-import types
 
 
 class Broken(BaseException):
@@ -15,14 +14,18 @@ class ObjectOfTheProgram:
     """An object of the program's that is no plain value. What is asked of it is asked there, but for comparisons: it is compared here, by
     the plain value that it derives from, or not at all. Nor is a value of the test's an operand there: it may be what is expected."""
 
-    __slots__ = ("_number", "_name")  # the name by which a test came to it
+    __slots__ = ("_number", "_name", "_maker")  # the name by which a test came to it, or of what the test called for it
 
-    def __init__(self, number, name=""):
+    def __init__(self, number):
         object.__setattr__(self, "_number", number)
-        object.__setattr__(self, "_name", name)
+        object.__setattr__(self, "_name", "")
+        object.__setattr__(self, "_maker", "")
 
     def __call__(self, *positional, **named):
-        return PROGRAM.ask("call", self, *positional, **named)
+        made = PROGRAM.ask("call", self, *positional, **named)
+        if type(made) is Remote:
+            object.__setattr__(made, "_maker", object.__getattribute__(self, "_name"))
+        return made
 
     def __getattribute__(self, name):
         if name.startswith("__") and name.endswith("__") and name not in FORWARDED:
@@ -109,29 +112,49 @@ def add_operators():
 def identical(a, b):
     """a is b. Containers are the same here where they are there; of other values, and of the program's objects, only it could say."""
     if type(a) is Remote and type(b) is Remote:
-        PROGRAM.give_up("cannot", "not judgeable: the test asks whether two of the program's objects are the same one")
+        # Names that the test calls, and instances of classes (by the names that classes have) are objects in every program.
+        names, makers = ({object.__getattribute__(x, slot) for x in (a, b)} for slot in ("_name", "_maker"))
+        of_test = names & PROGRAM.names_called or any(maker[:1].isupper() for maker in makers)
+        PROGRAM.give_up("cannot" if of_test else "fail",
+                        "not judgeable: the test asks whether two of the program's objects are the same one")
     if a is b or type(a) is not type(b) or type(a) not in (*SCALARS, tuple, frozenset, range) or a == a != b:
         return a is b
     PROGRAM.give_up("fail", f"not judgeable: the test asks whether two equal values of the type {type(a).__name__} are the same one")
 
 
-def class_of(x):
-    return PROGRAM.cannot_tell(x, "its class") if type(x) is Remote else type(x)
+def class_of(function, *x):
+    """type(x), where `type` is what the test calls so."""
+    return PROGRAM.cannot_tell(x[0], "its class") if function is type and type(x[0]) is Remote else function(*x)
 
 
-def is_arithmetic(text):
+def is_arithmetic(source):
     kinds = (ast.Expression, ast.Constant, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.List, ast.Tuple, ast.Set, ast.Dict,
              ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
     try:
-        return all(isinstance(node, kinds) for node in ast.walk(ast.parse(text.strip(), mode="eval")))
+        tree = source if isinstance(source, ast.AST) else ast.parse(source.strip(), mode="eval")
+        return all(isinstance(node, kinds) for node in ast.walk(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
 
 
-def require_own_text(source, do):
+def as_text(source):
+    """To Python, whatever holds bytes is a text to run."""
+    try:
+        return memoryview(source).tobytes().decode()
+    except TypeError:
+        return source
+
+
+def is_own(source):
+    """Whether it is a text of the tests, or comes from before the program could have written it. A part of a text would not do: a word
+    of a message may be the name of what is expected."""
+    source = as_text(source)
+    return not PROGRAM.answered or isinstance(source, str) and source.strip() in PROGRAM.texts
+
+
+def require_own(source, do):
     """The judge runs what stands in the tests, and nothing that the program may have written."""
-    own = not PROGRAM.answered or isinstance(source, types.CodeType) or any(source in text for text in PROGRAM.texts)
-    if own or do == "eval" and is_arithmetic(source):
+    if is_own(source) or do == "eval" and is_arithmetic(source):
         return
     PROGRAM.give_up("fail" if do == "eval" else "cannot", f"not judgeable: the test gives to {do} a text that the program may have written")
 
@@ -150,9 +173,9 @@ class Locals(dict):
 def running(function):
     """eval or exec, where they are called."""
     def run(source, globals=None, locals=None, /):
-        source = source.decode() if isinstance(source, (bytes, bytearray)) else source
-        if isinstance(source, (str, types.CodeType)):
-            require_own_text(source, function.__name__)
+        source = as_text(source)
+        if isinstance(source, str):
+            require_own(source, function.__name__)
         caller = sys._getframe(1)
         if globals is None:
             globals, locals = caller.f_globals, caller.f_locals if locals is None else locals
@@ -161,10 +184,11 @@ def running(function):
     return run
 
 
-def compiled(source, *rest, **named):
-    if isinstance(source, str):
-        require_own_text(source, "compile")
-    return compile(source, *rest, **named)
+def compiled(source, filename, mode, *rest, **named):
+    source = as_text(source)
+    if isinstance(source, (str, ast.AST)):
+        require_own(source, "eval" if mode == "eval" else "compile")
+    return compile(source, filename, mode, *rest, **named)
 
 
 # What tests have in place of Python's own.
@@ -173,9 +197,38 @@ BUILTINS = {**vars(builtins), "__is__": identical, "__type__": class_of, "eval":
             "id": lambda x: PROGRAM.cannot_tell(x, "its identity") if type(x) is Remote else id(x)}
 
 
+LIBRARIES = tuple(sys.path)
+# They compile no text but their own, and names in it; `ast` makes a tree, which nobody runs, and so does Python to show an exception
+# that ends a thread.
+TRUSTED = ("__main__", "ast", "collections", "dataclasses", "threading", "unittest.mock")
+
+
+def is_of_library(frame, filename):
+    """Whether what is compiled in a frame is a library's: by a trusted one, for an import, or while a library is being imported."""
+    module = frame.f_globals.get("__name__", "")
+    if module.startswith("importlib._bootstrap") and isinstance(filename, str):
+        return filename.startswith(LIBRARIES)
+    while frame and not (importing := frame.f_globals.get("__name__", "").startswith("importlib._bootstrap")):
+        frame = frame.f_back
+    return module in TRUSTED or importing
+
+
+def is_timing(frame, source):
+    """timeit.timeit(function) compiles a text of its own, in which no other stands."""
+    template = frame.f_globals.get("template", "") if frame.f_globals.get("__name__") == "timeit" else ""
+    return source in (b"pass", template.format(stmt="_stmt()", setup="pass", init=", _stmt=_stmt").encode())
+
+
 def watch(event, arguments):
-    """For sys.addaudithook: a text that is unpickled is run."""
-    if event == "pickle.find_class" and PROGRAM.answered:
+    """For sys.addaudithook: code comes to be in more ways than by the functions above, and a text that is unpickled is run."""
+    if not PROGRAM.answered:
+        return
+    if event == "pickle.find_class":
         PROGRAM.give_up("cannot", "not judgeable: the test unpickles what the program may have written")
+    if event in ("compile", "marshal.loads", "code.__new__"):
+        source, *rest = arguments
+        frame = sys._getframe(1)
+        if not (is_of_library(frame, *rest[:1] or [None]) or event == "compile" and (is_own(source) or is_timing(frame, source))):
+            PROGRAM.give_up("cannot", "not judgeable: the test runs a text that the program may have written")
 
 

@@ -14,7 +14,7 @@ from operator import is_
 
 # Containers that change in place. The contents of a dictionary are pairs.
 CONTAINERS = {kind.__name__: kind for kind in (list, dict, set, bytearray, collections.deque, collections.OrderedDict, collections.Counter)}
-WRITTEN_AS = {**{kind: name for name, kind in CONTAINERS.items()}, collections.defaultdict: "dict"}
+WRITTEN_AS = {**{kind: name for name, kind in CONTAINERS.items()}, collections.defaultdict: "defaultdict"}
 SCALARS = (int, float, complex, str, bytes)
 TYPES = {kind.__name__: kind for kind in (*SCALARS, bool, tuple, frozenset, range, list, dict, set, bytearray, object, type(None))}
 # Of other modules: how a value is taken apart, into what its class is called with.
@@ -155,6 +155,10 @@ class Writer:
             if id(x) in self.shared.numbers:
                 return {"same": self.shared.numbers[id(x)]}
             written = self.filled(self.shared.add(x))
+            if kind is collections.defaultdict:
+                return {"defaultdict": [self.maker(x.default_factory), written]}
+            if kind is collections.deque:
+                return {"deque": [x.maxlen, written]}
             return written if kind is list else {WRITTEN_AS[kind]: written}
         if kind in (tuple, frozenset):
             return {kind.__name__: [self(v) for v in x]}
@@ -165,6 +169,11 @@ class Writer:
         if kind in (range, slice):
             return {kind.__name__: [self(v) for v in (x.start, x.stop, x.step)]}
         return self.rare(x, kind)
+
+    def maker(self, function):
+        """Of values for keys that are missing: a plain type, or else what is called on the side that has it."""
+        plain = any(function is kind for kind in (None, *TYPES.values()))
+        return self(function if plain else lambda: function())
 
     def rare(self, x, kind):
         if isinstance(x, type) and TYPES.get(x.__name__) is x:
@@ -198,6 +207,10 @@ class Reader:
         if type(x) is not dict:
             return x
         (key, held), = x.items()
+        if key == "defaultdict":
+            return self.new(collections.defaultdict(self(held[0])), held[1])
+        if key == "deque":
+            return self.new(collections.deque(maxlen=held[0]), held[1])
         if key in CONTAINERS:
             return self.new(CONTAINERS[key](), held)
         return getattr(self, "read_" + key)(held) if hasattr(self, "read_" + key) else self.other(key, held, self)

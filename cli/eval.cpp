@@ -225,6 +225,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   if (const auto first = tally.add(result.scores, result.rollouts.size())) messages.warning(*first);
   for (const std::string& warning : tally.warnings()) messages.warning(warning);
   require_judged(result);
+  if (!arguments.samples.empty()) RunFolder::require_not_of_a_run(arguments.samples);
   if (!arguments.samples.empty()) write_atomically(arguments.samples, sample_lines(result, prompts));
   if (arguments.json)
     print_json(result, request, model, left_out, problems.prompt_limit() > 0 ? Json(problems.prompt_limit()) : Json());

@@ -6,9 +6,11 @@
 
 #include "cli/commands.h"
 #include "keel/core/console.h"
+#include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/record/report/learning_curve_svg.h"
 #include "keel/record/run_data.h"
+#include "keel/record/run_folder.h"
 #include "keel/train/checkpoint/checkpoint.h"
 
 namespace keel::cli {
@@ -25,6 +27,16 @@ void name_apart(std::vector<RunData>& runs, const std::vector<std::string>& fold
   for (const RunData& run : runs) ++count[run.name];
   for (size_t i = 0; i < runs.size(); ++i)
     if (count[runs[i].name] > 1) runs[i].name = folders[i];
+}
+
+/// A picture in the place of the report, or either in that of a run's data, would lose something.
+void require_free_names(const std::filesystem::path& report, const std::filesystem::path& curve) {
+  RunFolder::require_not_of_a_run(report);
+  if (curve.empty()) return;
+  RunFolder::require_not_of_a_run(curve);
+  std::error_code unseen;
+  if (std::filesystem::weakly_canonical(report, unseen) == std::filesystem::weakly_canonical(curve, unseen))
+    fail(ExitCode::kBadConfiguration, "--curve: ", curve.string(), " is where the report goes; give it another name");
 }
 
 }  // namespace
@@ -47,6 +59,7 @@ Action add_report(CLI::App& app) {
     const std::filesystem::path output = arguments->output.empty()
                                              ? std::filesystem::path(arguments->runs[0]) / "report.html"
                                              : std::filesystem::path(arguments->output);
+    require_free_names(output, arguments->curve);
     write_atomically(output, render_report(runs));
     Console().line(output.string());
     if (!arguments->curve.empty()) write_atomically(arguments->curve, learning_curve_svg(runs[0]));

@@ -116,7 +116,19 @@ bool RunFolder::is_checkpoint_name(const std::string& name) {
 
 bool RunFolder::is_checkpoint(const std::filesystem::path& path) {
   return is_checkpoint_name(path.filename().string()) && is_folder(path) &&
-         (path_exists(path / "manifest.json") || path_exists(path / "model.safetensors"));
+         (path_exists(path / "manifest.json") || path_exists(path / "state.json"));
+}
+
+void RunFolder::require_not_of_a_run(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  const std::filesystem::path folder = std::filesystem::path(full_path(path)).parent_path();
+  std::error_code unseen;
+  const bool in_run =
+      std::filesystem::exists(folder / kConfig, unseen) || std::filesystem::exists(folder / kMetrics, unseen);
+  const bool is_own = name == kConfig || name == kMetrics || name == kSamples || name == kLog || name == kUsed;
+  if ((in_run && is_own) || is_checkpoint(folder))
+    fail(ExitCode::kBadConfiguration, "cannot write ", path,
+         ": it is a run's own file, which would be lost; choose another name");
 }
 
 HeldFolder RunFolder::claim(const std::filesystem::path& path) {

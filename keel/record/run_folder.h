@@ -61,6 +61,9 @@ class RunFolder {
   static bool is_checkpoint(const std::filesystem::path& path);
   static bool is_checkpoint_name(const std::string& name);
 
+  /// Refuses (exit code 2) the name of a file that a run has written or reads, or of one in a checkpoint.
+  static void require_not_of_a_run(const std::filesystem::path& path);
+
   /// Adds a row; members that are not finite numbers are left out, for JSON has no word for them.
   void add_metrics(const Json& row);
   void add_sample(const Json& row);

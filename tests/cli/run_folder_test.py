@@ -217,6 +217,32 @@ class Report(support.Test):
         for part in ("metrics.jsonl", "line 3 ", "the report shows the rows as they are now"):
             self.assertIn(part, result.stdout + result.stderr)
 
+    def test_in_the_place_of_a_runs_data_or_of_its_picture_is_refused(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 1}), 0)
+        before = tree(run)
+        model = f"checkpoints/{support.checkpoints(run)[-1]}/model.safetensors"
+        for name in ("metrics.jsonl", "samples.jsonl", "config.yaml", "log.txt", "used.json", model):
+            self.assert_refused(keel("report", run, "-o", run / name), 2, name, "a run's own file")
+            self.assert_refused(keel("report", run, "--curve", run / name), 2, name, "a run's own file")
+        link = self.folder / "link"
+        link.symlink_to(run)
+        self.assert_refused(keel("report", run, "-o", link / "metrics.jsonl"), 2, "a run's own file")
+        self.assert_refused(keel("report", run, "--curve", link / "report.html"), 2, "is where the report goes")
+        self.assertEqual(tree(run), before)
+
+    def test_leaves_what_others_have_beside_it(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 1}), 0)
+        (self.folder / "r.html.partial").write_text("precious")
+        (self.folder / "model.partial").mkdir()
+        (self.folder / "model.partial" / "thesis.txt").write_text("precious")
+        self.assert_exit(keel("report", run, "-o", self.folder / "r.html"), 0)
+        self.assert_exit(keel("convert", run, self.folder / "model"), 0)
+        self.assertEqual((self.folder / "r.html.partial").read_text(), "precious")
+        self.assertEqual((self.folder / "model.partial" / "thesis.txt").read_text(), "precious")
+        self.assertEqual(sorted(os.listdir(self.folder)), ["model", "model.partial", "r.html", "r.html.partial", "run"])
+
     def test_that_cannot_be_written_names_the_path(self):
         run = self.folder / "run"
         run.mkdir()

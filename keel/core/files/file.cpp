@@ -124,6 +124,12 @@ int look_at(const fs::path& path, struct stat& status, int flags = 0) {
   return ::fstatat(place.folder, place.name.c_str(), &status, flags) == 0 ? 0 : errno;
 }
 
+/// Whether something has this name, be it a link to nothing.
+bool has_name(const fs::path& path) {
+  struct stat status{};
+  return look_at(path, status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /// The name itself, to be removed or changed: a held folder's own cannot be reached through the folder.
 Place name_of(const fs::path& path) {
   const Place place = reached(path);
@@ -233,16 +239,26 @@ bool path_exists(const fs::path& path) { return kind_of(path) != 0; }
 
 bool is_folder(const fs::path& path) { return S_ISDIR(kind_of(path)); }
 
-DurableFile::DurableFile(fs::path path) : path_(std::move(path)), partial_(path_.string() + ".partial") {
+fs::path free_partial_name(const fs::path& path) {
+  const std::string usual = path.string() + ".partial";
+  if (!has_name(usual) || (is_held(path) && remove_name(usual) == 0)) return usual;
+  const std::string own = usual + "-" + std::to_string(::getpid()) + "-";
+  int number = 1;
+  while (has_name(own + std::to_string(number))) ++number;
+  return own + std::to_string(number);
+}
+
+DurableFile::DurableFile(fs::path path) : path_(std::move(path)) {
   struct stat status{};
   // Renaming onto /dev/null would replace the device by a file.
   if (look_at(path_, status) == 0 && !S_ISREG(status.st_mode)) {
     fail(ExitCode::kBadConfiguration, "cannot write ", path_, ": ",
          S_ISDIR(status.st_mode) ? "a folder" : "a special file", " has that name; choose another name");
   }
-  remove_name(partial_);  // left by a killed process; O_EXCL then makes sure that no link is written through
-  handle_ = open_file(partial_, O_WRONLY | O_CREAT | O_EXCL);
+  const fs::path partial = free_partial_name(path_);
+  handle_ = open_file(partial, O_WRONLY | O_CREAT | O_EXCL);  // no link is written through
   if (!handle_.is_open()) fail_to_write("write", path_, errno);
+  partial_ = partial;
 }
 
 void DurableFile::write(std::span<const std::byte> bytes) {
@@ -387,10 +403,11 @@ void rename_directory(const fs::path& from, const fs::path& to) {
 }
 
 std::optional<fs::path> make_room_for_file(const fs::path& path) {
-  if (!path_exists(path) || S_ISREG(kind_of(path))) return std::nullopt;
+  struct stat status{};
+  if (!has_name(path) || (look_at(path, status) == 0 && S_ISREG(status.st_mode))) return std::nullopt;
   const std::string name = path.string() + ".other";
   fs::path aside = name;
-  for (int number = 2; path_exists(aside); ++number) aside = name + std::to_string(number);
+  for (int number = 2; has_name(aside); ++number) aside = name + std::to_string(number);
   if (const int error = rename_to(path, aside); error != 0)
     fail_to_write("rename " + path.string() + " to", aside, error);
   sync_directory(folder_of(path));

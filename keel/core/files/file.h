@@ -79,8 +79,8 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = ui
 bool path_exists(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 
-/// A file that appears under its name whole or not at all: it grows as "NAME.partial" until commit(). One writer per
-/// path.
+/// A file that appears under its name whole or not at all: it grows under a partial name until commit(). One writer
+/// per path.
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path path);
@@ -144,7 +144,8 @@ void sync_directory(const std::filesystem::path& path);
 /// Gives a folder another name, durably; the new name must be free or an empty folder.
 void rename_directory(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Gives what has a file's name and is no regular file (a folder, a pipe) another one, NAME.other; where to, if so.
+/// Gives what has a file's name and leads to no regular file (a folder, a pipe, a link to nothing or in a circle)
+/// another one, NAME.other; where to, if so.
 std::optional<std::filesystem::path> make_room_for_file(const std::filesystem::path& path);
 
 /// Exchanges the names of two folders in one move, durably; false where the filesystem cannot.

@@ -38,6 +38,8 @@ Place reached(const fs::path& path) {
   return {AT_FDCWD, text};
 }
 
+bool is_held(const fs::path& path) { return reached(path).folder != AT_FDCWD; }
+
 void hold(const fs::path& path, int folder) {
   const std::lock_guard lock(mutex);
   all_held.push_back({plain_name(path.string()), folder});

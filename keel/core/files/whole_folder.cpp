@@ -9,6 +9,7 @@
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
 #include "keel/core/files/json_file.h"
+#include "keel/core/files/place.h"
 
 namespace keel {
 namespace {
@@ -77,8 +78,8 @@ void publish(const std::filesystem::path& partial, const std::filesystem::path& 
 }  // namespace
 
 void write_whole_folder(const std::filesystem::path& folder, const FillFolder& fill) {
-  const std::filesystem::path partial = folder.string() + ".partial";
-  remove_tree(partial);
+  if (is_held(folder)) remove_tree(folder.string() + ".partial");  // left by a killed process
+  const std::filesystem::path partial = free_partial_name(folder);
   try {
     create_directories(partial);
     fill(partial);

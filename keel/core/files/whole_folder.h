@@ -10,8 +10,8 @@
 
 namespace keel {
 
-/// Makes a folder that a reader sees whole or not at all: `fill` writes its files under the name FOLDER.partial, and
-/// the folder gets its name last; one that has the name is replaced in one move. What `fill` throws leaves nothing
+/// Makes a folder that a reader sees whole or not at all: `fill` writes its files under a partial name, and the
+/// folder gets its own last; one that has the name is replaced in one move. What `fill` throws leaves nothing
 /// behind.
 using FillFolder = std::function<void(const std::filesystem::path& partial)>;
 void write_whole_folder(const std::filesystem::path& folder, const FillFolder& fill);

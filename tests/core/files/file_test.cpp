@@ -8,6 +8,8 @@
 #include <csignal>
 #include <thread>
 
+#include "keel/core/files/held_folder.h"
+#include "keel/core/files/whole_folder.h"
 #include "tests/core/files/file_test.h"
 
 namespace keel {
@@ -63,7 +65,7 @@ TEST_F(FileTest, AFileThatOutgrowsTheLimitLeavesTheOldOneAndNoPartialFile) {
   EXPECT_EQ(names(), std::vector<std::string>{"f"});
 }
 
-TEST_F(FileTest, AWriterThatIsKilledLeavesTheOldFileAndTheNextWriterCleansUp) {
+TEST_F(FileTest, AWriterThatIsKilledLeavesTheOldFileAndTheNextWriterOfAHeldFolderCleansUp) {
   put(at("f"), "old");
   in_child([&]() -> std::string {
     DurableFile file(at("f"));
@@ -72,9 +74,39 @@ TEST_F(FileTest, AWriterThatIsKilledLeavesTheOldFileAndTheNextWriterCleansUp) {
   });
   EXPECT_EQ(get(at("f")), "old");
   EXPECT_EQ(names(), (std::vector<std::string>{"f", "f.partial"}));
+  const auto held = HeldFolder::claim(folder_);
   write_atomically(at("f"), "new");
   EXPECT_EQ(get(at("f")), "new");
   EXPECT_EQ(names(), std::vector<std::string>{"f"});
+  fs::create_directories(at("f.partial/precious"));
+  write_atomically(at("f"), "newer");
+  EXPECT_EQ(get(at("f")), "newer");
+  EXPECT_EQ(names(), (std::vector<std::string>{"f", "f.partial"}));
+  EXPECT_TRUE(fs::exists(at("f.partial/precious")));
+}
+
+TEST_F(FileTest, WhatHasAPartialNameInAFolderOfOthersIsTheirs) {
+  put(at("f.partial"), "precious");
+  fs::create_directories(at("d.partial/precious"));
+  write_atomically(at("f"), "new");
+  write_whole_folder(at("d"), [](const fs::path& partial) { write_atomically(partial / "a", "b"); });
+  EXPECT_EQ(get(at("f")), "new");
+  EXPECT_EQ(get(at("f.partial")), "precious");
+  EXPECT_EQ(get(at("d/a")), "b");
+  EXPECT_EQ(names(), (std::vector<std::string>{"d", "d.partial", "f", "f.partial"}));
+  EXPECT_TRUE(fs::exists(at("d.partial/precious")));
+}
+
+TEST_F(FileTest, WhatLeadsToNoFileIsMovedAside) {
+  fs::create_symlink("circle", at("circle"));
+  fs::create_symlink("/there/is/no/disk", at("gone"));
+  fs::create_symlink("circle.other", at("circle.other2"));
+  fs::create_symlink("circle.other", at("circle.other"));
+  EXPECT_EQ(make_room_for_file(at("circle")), at("circle.other3"));
+  EXPECT_EQ(make_room_for_file(at("gone")), at("gone.other"));
+  EXPECT_EQ(make_room_for_file(at("nothing")), std::nullopt);
+  write_atomically(at("circle"), "x");
+  EXPECT_EQ(make_room_for_file(at("circle")), std::nullopt);
 }
 
 TEST_F(FileTest, AMissingFolderIsAConfigurationError) {

@@ -9,9 +9,11 @@
 #include "keel/core/files/file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
+#include "keel/core/shell_words.h"
 #include "keel/record/charts/terminal_chart.h"
 #include "keel/record/report/report.h"
 #include "keel/record/run_data.h"
+#include "keel/train/checkpoint/checkpoint.h"
 
 namespace keel::cli {
 namespace {
@@ -61,8 +63,18 @@ void print_samples(const RunData& run, bool right_or_wrong, Console& console) {
   }
 }
 
-void print_result(const Config& config, const std::filesystem::path& checkpoint, Console& console) {
-  const RunData run = read_run(config.run.dir);
+/// Rows that somebody spoiled while the run went on take its report away, and not its end.
+std::optional<RunData> readable_run(const std::filesystem::path& folder, Console& console) {
+  try {
+    return read_run(folder);
+  } catch (const Error& error) {
+    console.warning(std::string(error.what()) + "; there is no report until this is mended (keel report " +
+                    shell_word(folder.string()) + "), but the run is whole and its checkpoints are sound");
+    return std::nullopt;
+  }
+}
+
+void print_summary(const RunData& run, const Config& config, Console& console) {
   const RunSummary summary = summarize(run);
   print_curve(run, config, console);
   if (summary.before && summary.after) {
@@ -71,9 +83,16 @@ void print_result(const Config& config, const std::filesystem::path& checkpoint,
     console.line(evaluation_line("after", *summary.after));
     print_samples(run, summary.after->is_accuracy, console);
   }
+}
+
+void print_result(const std::optional<RunData>& run, const Config& config, const std::filesystem::path& checkpoint,
+                  Console& console) {
+  if (run) print_summary(*run, config, console);
   const std::string dir = config.run.dir;
   console.heading("Written");
-  console.line("  " + dir + "/report.html     open it in a browser: curves, and every token shaded by its coefficient");
+  if (run)
+    console.line("  " + dir +
+                 "/report.html     open it in a browser: curves, and every token shaded by its coefficient");
   console.line("  " + dir + "/metrics.jsonl   one line per step");
   console.line("  " + checkpoint.string() + "   a Hugging Face model folder");
 }
@@ -106,9 +125,11 @@ ExitCode run_training(const Config& config, StartMode mode, Console& console, co
   console.line(describe_run(config, *run));
   const ExitCode code = run->run();
   if (code != ExitCode::kDone) return code;
-  const std::filesystem::path report = std::filesystem::path(config.run.dir) / "report.html";
-  write_atomically(report, render_report({read_run(config.run.dir)}));
-  print_result(config, run->last_checkpoint(), console);
+  for (const std::string& change : find_changed_rows(config.run.dir, run->last_checkpoint()))
+    console.warning(change + "; somebody has changed the file while the run went on, and --resume will say so");
+  const std::optional<RunData> data = readable_run(config.run.dir, console);
+  if (data) write_atomically(std::filesystem::path(config.run.dir) / "report.html", render_report({*data}));
+  print_result(data, config, run->last_checkpoint(), console);
   return code;
 }
 

@@ -1,5 +1,8 @@
 #include "keel/train/open_run.h"
 
+#include <cstdio>
+#include <random>
+
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/interrupt.h"
@@ -41,6 +44,13 @@ void warn_of_passing_base(const Config& config, Console& console) {
 
 }  // namespace
 
+std::string new_run_id() {
+  std::random_device noise;
+  char digits[17];
+  snprintf(digits, sizeof(digits), "%08x%08x", noise(), noise());
+  return digits;
+}
+
 OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   throw_if_stopped();
   Config config = with_full_paths(without_runs(given, console));
@@ -72,7 +82,8 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
           .policy = std::move(policy),
           .problems = std::move(problems),
           .folder = std::move(folder),
-          .state = std::move(state)};
+          .state = std::move(state),
+          .id = new_run_id()};
 }
 
 std::string recorded_config(Config config) {

@@ -21,12 +21,16 @@ struct OpenedRun {
   Problems problems;
   RunFolder folder;
   TrainState state;
+  std::string id;                         // by which the run knows its checkpoints
   std::filesystem::path checkpoint = {};  // that it goes on from, with all below; empty: a new run
   Companions companions = {};
   std::vector<NamedTensor> optimizer = {};  // moments
   std::vector<std::string> warnings = {};   // about what the folder had
   std::vector<std::string> changes = {};    // since the checkpoint, of what may change
 };
+
+/// That no other run has.
+std::string new_run_id();
 
 /// A new run in config.run.dir; an existing one is refused unless `replace`. What is refused leaves nothing behind and
 /// replaces nothing.

@@ -188,6 +188,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
           .problems = std::move(problems),
           .folder = std::move(folder),
           .state = std::move(checkpoint.state),
+          .id = checkpoint.run.empty() ? new_run_id() : checkpoint.run,
           .checkpoint = newest,
           .companions = {.reference = std::move(reference), .critic = std::move(checkpoint.critic)},
           .optimizer = std::move(checkpoint.optimizer),

@@ -17,6 +17,16 @@ namespace {
 
 constexpr int64_t kEvaluationSamples = 3;
 
+/// A free name beside the run's; an earlier process of this number may have rescued one, too.
+std::string rescue_folder(const std::filesystem::path& run) {
+  const std::string name = (run / "").parent_path().string() + ".rescued-" + std::to_string(getpid());
+  std::string free = name;
+  std::error_code unseen;
+  for (int number = 2; std::filesystem::exists(std::filesystem::symlink_status(free, unseen)); ++number)
+    free = name + "-" + std::to_string(number);
+  return free;
+}
+
 }  // namespace
 
 std::unique_ptr<Run> Run::start(const Config& config, bool replace, Console& console) {
@@ -35,6 +45,7 @@ Run::Run(OpenedRun opened, Console& console)
       folder_(std::move(opened.folder)),
       log_(console, folder_),
       state_(std::move(opened.state)),
+      id_(std::move(opened.id)),
       last_checkpoint_(std::move(opened.checkpoint)) {
   for (const std::string& warning : problems_.warnings()) console_.warning(warning);
   if (config_.rollout.bitwise) {
@@ -259,13 +270,14 @@ void Run::write_checkpoint() {
   const RunFolder::Lines lines = folder_.sync();
   Checkpoint checkpoint{policy_, warm_up_ ? warm_up_->optimizer_state() : trainer_->optimizer_state(), state_, lines,
                         to_json(config_)};
+  checkpoint.run = id_;
   if (trainer_ && trainer_->critic()) checkpoint.critic = *trainer_->critic();
   // Someone may have tidied up, and a checkpoint without its reference could not be resumed from.
   const std::filesystem::path reference = folder_.path() / kReferenceFolder;
   if (trainer_ && trainer_->reference() && !path_exists(reference))
     save_reference(reference, *trainer_->reference(), policy_);
   last_checkpoint_ = save_checkpoint(folder_.checkpoints(), checkpoint, config_.checkpoint.keep);
-  for (const std::filesystem::path& foreign : foreign_leftovers(folder_.checkpoints()))
+  for (const std::filesystem::path& foreign : foreign_among(folder_.checkpoints(), id_))
     if (named_foreign_.insert(foreign).second)
       log_.warning(foreign.string() + " is not the run's, and was left as it is");
 }
@@ -307,8 +319,7 @@ void Run::end_without_folder(const FolderLost& loss) {
   console_.end_progress();
   std::string command;
   try {
-    const std::string beside = (std::filesystem::path(config_.run.dir) / "").parent_path().string();
-    config_.run.dir = loss.now() ? loss.now()->string() : beside + ".rescued-" + std::to_string(getpid());
+    config_.run.dir = loss.now() ? loss.now()->string() : rescue_folder(config_.run.dir);
     if (!loss.now()) folder_ = folder_.copy_to(config_.run.dir, recorded_config(config_));
     require_finite_weights();
     write_checkpoint();

@@ -82,6 +82,7 @@ class Run : private StepWatcher {
   RunFolder folder_;
   RunLog log_;
   TrainState state_;
+  std::string id_;
   std::optional<WarmUp> warm_up_;     // in the warm-up
   std::optional<Trainer> trainer_;    // after it
   std::optional<SampleNotes> notes_;  // of the present step

@@ -37,7 +37,7 @@ class FolderThatIsLost(support.Test):
         process = support.start(output, "train", support.QUICKSTART, *support.settings(**sections))
         self.addCleanup(process.kill)
         self.assertTrue(support.wait_for(process, lambda: rows(run) >= at_row), process.output.read_text())
-        process.run = run
+        process.run, self.process = run, process
         process.send_signal(signal.SIGSTOP)
         support.wait_for(process, lambda: pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
         lose(run)
@@ -201,6 +201,75 @@ class FolderThatIsLost(support.Test):
         (process.run / "log.txt").mkdir()
         self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
         self.assertTrue((process.run / "log.txt.other2").is_dir() and (process.run / "used.json").is_file())
+
+    def test_links_that_lead_to_no_file_are_moved_aside(self):
+        def link(run):
+            for name, target in {"log.txt": "/there/is/no/disk", **{x: x for x in ("config.yaml", "used.json", "report.html")}}.items():
+                (run / name).unlink(missing_ok=True)
+                (run / name).symlink_to(target)
+            for name in ("config.yaml.partial", "checkpoints/LATEST.partial"):
+                (run / name / "precious").mkdir(parents=True)
+
+        process = self.lose(link)
+        self.assertEqual(process.returncode, 0, process.text)
+        self.assert_same_run(process.run, self.whole())
+        for name in ("log.txt", "config.yaml", "used.json", "report.html"):
+            self.assertTrue((process.run / f"{name}.other").is_symlink(), name)
+        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
+        for name in ("config.yaml.partial", "checkpoints/LATEST.partial"):
+            self.assertTrue((process.run / name / "precious").exists(), name)
+
+    def test_a_rescue_whose_name_is_taken_has_another(self):
+        def take(run):
+            for name in (f"run.rescued-{self.process.pid}", f"run.rescued-{self.process.pid}-2"):
+                (self.folder / name).write_text("mine")
+            shutil.rmtree(run)
+
+        process = self.lose(take)
+        self.assert_rescued(process, self.folder / f"run.rescued-{process.pid}-3")
+        self.assertEqual((self.folder / f"run.rescued-{process.pid}").read_text(), "mine")
+
+    def test_rows_that_were_spoiled_are_told_at_the_end(self):
+        def tear(run):
+            with open(run / "metrics.jsonl", "a") as file:
+                file.write("# a note without an end")
+
+        for number, (lose, name) in enumerate(((tear, "metrics.jsonl"), (lambda run: os.truncate(run / "metrics.jsonl", 0), "metrics.jsonl"),
+                                               (lambda run: os.truncate(run / "samples.jsonl", 50), "samples.jsonl"))):
+            process = self.lose(lose, run=f"run{number}")
+            self.assertEqual(process.returncode, 0, process.text)
+            self.assertRegex(process.text, rf"{name}: (line \d+ is not what was written there|it ends after line \d+)")
+
+    def test_checkpoints_that_are_not_the_runs_are_left_and_named(self):
+        other = self.folder / "other"
+        self.assert_exit(train(other, train={"steps": 1}), 0)
+
+        def put(run):
+            own = run / "checkpoints" / "step-000099"
+            own.mkdir()
+            (own / "model.safetensors").write_text("mine")
+            shutil.copytree(other / "checkpoints" / support.checkpoints(other)[-1], run / "checkpoints" / "step-900000")
+
+        process = self.lose(put, checkpoint={"every": 4})
+        self.assertEqual(process.returncode, 0, process.text)
+        self.assertEqual((process.run / "checkpoints" / "step-000099" / "model.safetensors").read_text(), "mine")
+        self.assertTrue((process.run / "checkpoints" / "step-900000" / "state.json").exists())
+        for name in ("step-000099", "step-900000"):
+            self.assertEqual(process.text.count(f"{name} is not the run's, and was left as it is"), 1, process.text)
+        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
+
+    def test_another_runs_checkpoints_in_place_of_its_own_are_left_alone(self):
+        other = self.folder / "other"
+        self.assert_exit(train(other, train={"steps": 1}), 0)
+        before = tree(other)
+
+        def link(run):
+            (run / "checkpoints").rename(self.folder / "mine")
+            (run / "checkpoints").symlink_to(other / "checkpoints")
+
+        process = self.lose(link, checkpoint={"every": 4})
+        self.assert_rescued(process, self.rescued(process), "is a checkpoint of another run", checkpoint={"every": 4})
+        self.assertEqual(tree(other), before)
 
     def test_what_others_keep_among_the_checkpoints_is_left_and_named_once(self):
         def put(run):

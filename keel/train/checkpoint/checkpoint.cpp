@@ -37,13 +37,50 @@ std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::p
 
 namespace {
 
+constexpr const char* kRun = "run";  // of the manifest
+
+/// The id of the run that a checkpoint is of; empty where it cannot be told, or comes from before runs had one.
+std::string run_of(const std::filesystem::path& checkpoint) {
+  try {
+    return read_json_file(checkpoint / "manifest.json").value(kRun, "");
+  } catch (const Error&) {
+  } catch (const Json::exception&) {
+  }
+  return "";
+}
+
+/// The run that LATEST names a checkpoint of.
+std::string latest_run(const std::filesystem::path& checkpoints) {
+  try {
+    constexpr uint64_t kLongest = 100;
+    const std::string name = read_file(checkpoints / "LATEST", kLongest);
+    return run_of(checkpoints / name.substr(0, name.find('\n')));
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+/// The checkpoints of a folder without those of other runs than the one that LATEST names, where that can be told;
+/// newest first.
+std::vector<std::filesystem::path> own_checkpoints(const std::filesystem::path& checkpoints) {
+  std::vector<std::filesystem::path> paths = finished_checkpoints(checkpoints);
+  const std::string own = latest_run(checkpoints);
+  std::erase_if(paths, [&](const std::filesystem::path& path) {
+    const std::string run = run_of(path);
+    return !own.empty() && !run.empty() && run != own;
+  });
+  return paths;
+}
+
 /// Removes what a checkpoint just saved outlives: older ones beyond `keep`, and later ones, for a run that fell back to
 /// an older checkpoint writes its future anew, and a damaged folder must not be kept in place of a sound one. What is
-/// half removed does not have a checkpoint's name.
-void remove_outlived(const std::filesystem::path& checkpoints, const std::filesystem::path& saved, int64_t keep) {
+/// half removed does not have a checkpoint's name. What is not known for this run's stays.
+void remove_outlived(const std::filesystem::path& checkpoints, const std::filesystem::path& saved,
+                     const std::string& run, int64_t keep) {
   int64_t kept = 0;
   bool later = true;
   for (const auto& path : finished_checkpoints(checkpoints)) {
+    if (run_of(path) != run) continue;
     later = later && path != saved;
     if (!later && ++kept <= keep) continue;
     const std::filesystem::path half_removed = path.string() + ".partial";
@@ -148,21 +185,39 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
   write_atomically(folder / "state.json", state.dump(1));
 }
 
+/// Somebody may have put something there, or another folder in the place of this one.
+void require_room(const std::filesystem::path& checkpoints, const std::filesystem::path& folder,
+                  const std::string& run) {
+  if (path_exists(folder) && !RunFolder::is_checkpoint(folder))
+    fail(ExitCode::kBadConfiguration, folder.string(), " is in the way of a checkpoint, and is none; move it away");
+  bool any_own = false;
+  std::filesystem::path another;
+  for (const auto& path : finished_checkpoints(checkpoints)) {
+    const std::string of = run_of(path);
+    any_own = any_own || of == run;
+    if (!of.empty() && of != run && (another.empty() || path == folder)) another = path;
+  }
+  if (!another.empty() && (another == folder || !any_own))
+    fail(ExitCode::kBadConfiguration, another.string(), " is a checkpoint of another run",
+         another == folder ? ", in the way of one of this run's; move it away"
+                           : ", and none there is of this run; give this run its checkpoints back");
+}
+
 }  // namespace
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
                                       int64_t keep) {
   const std::filesystem::path folder = checkpoints / folder_name(checkpoint.state.step);
-  if (path_exists(folder) && !RunFolder::is_checkpoint(folder))
-    fail(ExitCode::kBadConfiguration, folder.string(), " is in the way of a checkpoint, and is none; move it away");
+  require_room(checkpoints, folder, checkpoint.run);
   const RunFolder::Lines& lines = checkpoint.lines;
   const Json heading = {
       {"format", "keel checkpoint 2"},
+      {kRun, checkpoint.run},
       {"step", checkpoint.state.step},
       {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
   write_whole_folder(folder, heading, [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
   finish_save(folder);
-  remove_outlived(checkpoints, folder, keep);
+  remove_outlived(checkpoints, folder, checkpoint.run, keep);
   return folder;
 }
 
@@ -171,9 +226,9 @@ namespace {
 /// Half-written or half-removed, by its name; other programs (rsync, browsers) have such names, too.
 bool is_leftover(const std::string& name) { return name.ends_with(".partial") || name.ends_with(".replaced"); }
 
-bool is_of_a_save(const std::string& leftover) {
-  const std::string whole = std::filesystem::path(leftover).stem().string();
-  return RunFolder::is_checkpoint_name(whole) || whole == "LATEST";
+bool is_of_a_save(const std::filesystem::path& leftover) {
+  const std::string whole = leftover.stem().string();
+  return RunFolder::is_checkpoint_name(whole) || (whole == "LATEST" && !is_folder(leftover));
 }
 
 }  // namespace
@@ -184,13 +239,17 @@ void finish_save(const std::filesystem::path& checkpoint) {
   if (!is_folder(checkpoints / "LATEST"))
     write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
   for (const std::string& name : list_directory(checkpoints))
-    if (is_leftover(name) && is_of_a_save(name)) remove_tree(checkpoints / name);
+    if (is_leftover(name) && is_of_a_save(checkpoints / name)) remove_tree(checkpoints / name);
 }
 
-std::vector<std::filesystem::path> foreign_leftovers(const std::filesystem::path& checkpoints) {
+std::vector<std::filesystem::path> foreign_among(const std::filesystem::path& checkpoints, const std::string& run) {
   std::vector<std::filesystem::path> foreign;
-  for (const std::string& name : list_directory(checkpoints))
-    if (is_leftover(name) && !is_of_a_save(name)) foreign.push_back(checkpoints / name);
+  for (const std::string& name : list_directory(checkpoints)) {
+    const std::filesystem::path path = checkpoints / name;
+    const bool is_own = RunFolder::is_checkpoint(path) && run_of(path) == run;
+    if (RunFolder::is_checkpoint_name(name) ? !is_own : is_leftover(name) && !is_of_a_save(path))
+      foreign.push_back(path);
+  }
   return foreign;
 }
 
@@ -200,8 +259,8 @@ std::optional<std::string> find_damage(const std::filesystem::path& checkpoint) 
 }
 
 std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes) {
-  // LATEST is a hint for people; what counts is the newest folder that verifies.
-  for (const auto& path : finished_checkpoints(checkpoints)) {
+  // LATEST is a hint for people; what counts is the newest folder that verifies, and is not another run's.
+  for (const auto& path : own_checkpoints(checkpoints)) {
     const std::optional<std::string> damage = find_damage(path);
     if (!damage) return path;
     notes.push_back(path.string() + " is damaged (" + *damage + "); looking for an older one");
@@ -226,16 +285,18 @@ RunFolder::Lines read_lines(const std::filesystem::path& checkpoint) {
 }  // namespace
 
 std::vector<std::string> find_changed_rows(const std::filesystem::path& run) {
+  const std::vector<std::filesystem::path> checkpoints = own_checkpoints(run / "checkpoints");
+  return checkpoints.empty() ? std::vector<std::string>() : find_changed_rows(run, checkpoints.front());
+}
+
+std::vector<std::string> find_changed_rows(const std::filesystem::path& run, const std::filesystem::path& checkpoint) {
   std::vector<std::string> changes;
   try {
-    const std::vector<std::filesystem::path> checkpoints = finished_checkpoints(run / "checkpoints");
-    if (checkpoints.empty()) return {};
-    const RunFolder::Lines lines = read_lines(checkpoints.front());
+    const RunFolder::Lines lines = read_lines(checkpoint);
     for (const auto& [name, remembered] :
          {std::pair{"metrics.jsonl", &lines.metrics}, {"samples.jsonl", &lines.samples}})
       if (const auto change = find_changed_line(run / name, *remembered))
-        changes.push_back((run / name).string() + ": " + *change + ", as " + checkpoints.front().string() +
-                          " remembers it");
+        changes.push_back((run / name).string() + ": " + *change + ", as " + checkpoint.string() + " remembers it");
   } catch (const Error&) {  // nothing to compare with
   } catch (const Json::exception&) {
   }
@@ -261,7 +322,8 @@ Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device d
             .state = state,
             .lines = read_lines(checkpoint),
             .config = config,
-            .critic = std::move(critic)};
+            .critic = std::move(critic),
+            .run = run_of(checkpoint)};
   } catch (const Json::exception& error) {
     fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
   }

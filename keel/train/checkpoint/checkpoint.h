@@ -23,11 +23,13 @@ struct Checkpoint {
   RunFolder::Lines lines;  // of the run's growing files
   Json config;             // the resolved configuration
   std::optional<Critic> critic = {};
+  std::string run = {};  // its id: what has another's is never removed; empty in checkpoints of older programs
 };
 
 /// Writes RUN/checkpoints/step-NNNNNN: all files, then manifest.json with their sizes and checksums and those of the
 /// lines that the run has written, under a partial name; the folder gets its name last, then LATEST is moved. A reader
-/// sees a whole checkpoint or none. Older ones beyond `keep` are removed.
+/// sees a whole checkpoint or none. This run's older ones beyond `keep` are removed. Among nothing but other runs'
+/// checkpoints, and in the place of one, nothing is written (exit code 2).
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
                                       int64_t keep);
 
@@ -35,8 +37,8 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
 /// name of a checkpoint is removed. Part of saving; a run that was killed in between is resumed with it.
 void finish_save(const std::filesystem::path& checkpoint);
 
-/// What looks half-written among the checkpoints and is not a save's; it stays.
-std::vector<std::filesystem::path> foreign_leftovers(const std::filesystem::path& checkpoints);
+/// What has a checkpoint's name, or looks half-written, and is not this run's; it stays.
+std::vector<std::filesystem::path> foreign_among(const std::filesystem::path& checkpoints, const std::string& run);
 
 /// Checks every file of a checkpoint against its manifest; the reason when it does not hold.
 std::optional<std::string> find_damage(const std::filesystem::path& checkpoint);
@@ -44,12 +46,15 @@ std::optional<std::string> find_damage(const std::filesystem::path& checkpoint);
 /// The checkpoints of a run, sound or not, newest first.
 std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints);
 
-/// The newest checkpoint that verifies; notes about damaged newer ones are appended. None: an empty path.
+/// The newest checkpoint that verifies, and is not of another run than the one that LATEST names; notes about damaged
+/// newer ones are appended. None: an empty path.
 std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes);
 
 /// In which rows of metrics and samples a run's files are not what its newest checkpoint remembers: a sentence for each
 /// file.
 std::vector<std::string> find_changed_rows(const std::filesystem::path& run);
+/// The same with a checkpoint of the run.
+std::vector<std::string> find_changed_rows(const std::filesystem::path& run, const std::filesystem::path& checkpoint);
 
 /// The adapter stays merged: put_adapter gives a network that it can be trained on.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);

@@ -38,7 +38,8 @@ class CheckpointTest : public testing::Test {
         .optimizer = {{"a.first_moment", random_normal({3, 2}, 5)}, {"a.updates", at::ones({})}},
         .state = {},
         .lines = {.metrics = {0x0000000a, 0xffffffff}, .samples = {}, .log = {0x12345678}},
-        .config = {{"run", {{"seed", 18446744073709551615u}}}}};
+        .config = {{"run", {{"seed", 18446744073709551615u}}}},
+        .run = "0123456789abcdef"};
     checkpoint.state.phase = Phase::kRl;
     checkpoint.state.step = step;
     checkpoint.state.loss_average = 0.1 + 0.2;  // must come back to the last bit
@@ -203,9 +204,42 @@ TEST_F(CheckpointTest, WhatOnlyLooksLikeAKilledProcessesStays) {
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "film.mkv.partial", "notes.replaced", "step-000003",
                                                         "step-x.partial", "thesis.partial"));
   EXPECT_EQ(read_file(checkpoints_ / "thesis.partial/model.safetensors"), "mine");
-  EXPECT_THAT(foreign_leftovers(checkpoints_),
+  EXPECT_THAT(foreign_among(checkpoints_, at_step(3).run),
               ElementsAre(checkpoints_ / "film.mkv.partial", checkpoints_ / "notes.replaced",
                           checkpoints_ / "step-x.partial", checkpoints_ / "thesis.partial"));
+}
+
+TEST_F(CheckpointTest, WhatIsNotTheRunsStaysAndIsNotResumedFrom) {
+  save(2);
+  Checkpoint another = at_step(900000);
+  another.run = "another";
+  rename_directory(save_checkpoint(folder_ / "other", another, 5), checkpoints_ / "step-900000");
+  another.run = "";  // of an older program
+  rename_directory(save_checkpoint(folder_ / "older", another, 5), checkpoints_ / "step-000001");
+  create_directories(checkpoints_ / "step-000099");
+  write_atomically(checkpoints_ / "step-000099/model.safetensors", "mine");
+  create_directories(checkpoints_ / "LATEST.partial/precious");
+  save(3, /*keep=*/1);
+  EXPECT_THAT(list_directory(checkpoints_),
+              ElementsAre("LATEST", "LATEST.partial", "step-000001", "step-000003", "step-000099", "step-900000"));
+  EXPECT_THAT(foreign_among(checkpoints_, at_step(3).run),
+              ElementsAre(checkpoints_ / "LATEST.partial", checkpoints_ / "step-000001", checkpoints_ / "step-000099",
+                          checkpoints_ / "step-900000"));
+  EXPECT_EQ(newest(), "step-000003");
+  EXPECT_EQ(load_checkpoint(checkpoints_ / "step-000003", at::kCPU).run, at_step(3).run);
+  EXPECT_THAT(error_of(2, [&] { save(99); }), HasSubstr("step-000099 is in the way"));
+  EXPECT_THAT(error_of(2, [&] { save(900000); }), HasSubstr("step-900000 is a checkpoint of another run"));
+  save(1);  // again, and known for this run's from now on
+  EXPECT_EQ(load_checkpoint(checkpoints_ / "step-000001", at::kCPU).run, at_step(1).run);
+}
+
+TEST_F(CheckpointTest, NothingIsWrittenAmongNothingButAnotherRunsCheckpoints) {
+  save(2);
+  Checkpoint another = at_step(5);
+  another.run = "another";
+  EXPECT_THAT(error_of(2, [&] { save_checkpoint(checkpoints_, another, 1); }), HasSubstr("none there is of this run"));
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002"));
+  EXPECT_EQ(read_file(checkpoints_ / "LATEST"), "step-000002\n");
 }
 
 TEST_F(CheckpointTest, ASaveKilledAtItsEndIsFinishedByTheResume) {

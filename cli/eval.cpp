@@ -61,11 +61,20 @@ void refuse_sampling_of_training(const ConfigTree& tree) {
   const std::pair<const char*, const char*> read_instead[] = {
       {"rollout.temperature", "an evaluation samples at eval.temperature; set that"},
       {"rollout.samples_per_prompt", "an evaluation samples eval.samples completions of a prompt; set that"},
-      {"rollout.weights", "an evaluation samples with the model's own weights; remove it"}};
+      {"rollout.weights", "an evaluation samples with the model's own weights; remove it"},
+      {"rollout.logit_noise", "an evaluation puts no noise on the logits; remove it"}};
   for (const auto& [option, way_out] : read_instead)
     if (const std::string name = typed_name(tree, option); !name.empty())
       fail(ExitCode::kBadConfiguration, kCommandLine, ": ", name, " is ",
            name == option ? "" : std::string(option) + ", ", "how training samples: ", way_out);
+}
+
+/// Files to train on are nothing to an evaluation that has its own.
+void refuse_files_of_training(const ConfigTree& tree, const Config& config) {
+  const std::string name = typed_name(tree, "data.files");
+  if (!name.empty() && !config.data.eval_files.empty() && typed_name(tree, "data.eval_files").empty())
+    fail(ExitCode::kBadConfiguration, kCommandLine, ": ", name, " is what training reads, and the configuration has ",
+         "data.eval_files, which an evaluation reads; set data.eval_files");
 }
 
 std::string with_adapter(const std::string& model, const std::string& adapter) {
@@ -201,6 +210,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   std::vector<std::string> notes;
   refuse_sampling_of_training(tree);
   Config config = load_config(tree, notes);
+  refuse_files_of_training(tree, config);
   for (const std::string& note : notes) messages.line(note);
   if (config.eval.prompts == 0)
     fail(ExitCode::kBadConfiguration, "eval.prompts is 0; wanted the number of held-out prompts to evaluate on");

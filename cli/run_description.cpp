@@ -67,7 +67,15 @@ std::string describe_method(const Objective& objective) {
                                 (by_horizon ? " by " + short_number(objective.horizon) : ""));
 }
 
-std::string describe_model(const Config& config, const ModelConfig& shape, at::ScalarType type,
+/// What an adapter's own file says about it, as PEFT writes it.
+std::string describe_adapter(const Json& file) {
+  const Json layers = file.value("target_modules", Json());
+  return "rank " + file.value("r", Json()).dump() + ", alpha " + file.value("lora_alpha", Json()).dump() +
+         (file.value("use_rslora", Json()) == true ? ", rank-stabilised" : "") + ", on " +
+         (layers.is_array() ? joined(layers.get<std::vector<std::string>>()) : layers.dump());
+}
+
+std::string describe_model(const Config& config, const ModelConfig& shape, const Json& adapter, at::ScalarType type,
                            const std::string& device) {
   const ModelOptions& model = config.model;
   const std::string origin = model.path.empty()     ? "made from nothing"
@@ -78,7 +86,8 @@ std::string describe_model(const Config& config, const ModelConfig& shape, at::S
                                         std::to_string(shape.vocab_size) + ": " +
                                         format_count(shape.parameter_count()) + " parameters, " + precision_word(type) +
                                         (is_narrow(type) ? " with float32 masters, " : ", ") + device);
-  if (!config.lora.adapter.empty()) text += entry("adapter", "goes on from " + config.lora.adapter);
+  if (!config.lora.adapter.empty())
+    text += entry("adapter", "goes on from " + config.lora.adapter + "\n" + describe_adapter(adapter));
   if (config.lora.rank > 0)
     text +=
         entry("adapter",
@@ -179,6 +188,7 @@ struct Inputs {
   std::string read;        // how the files are read
   int64_t held_out;        // prompts to evaluate on
   int64_t longest_prompt;  // in tokens
+  Json adapter;            // adapter_config.json; empty: none
 };
 
 /// What cannot be opened when the run starts, cannot be explained either.
@@ -189,12 +199,19 @@ Inputs read_inputs(const Config& config) {
     const std::unique_ptr<Task> task = make_task(config.task);
     const Tokenizer tokenizer = task->tokenizer();
     const auto encode = [&](const std::string& text) { return tokenizer.encode(text); };
+    Json adapter;
+    if (!config.lora.adapter.empty()) {
+      LoadedModel made = starting_model(config, at::kCPU);
+      add_starting_adapter(made, config);
+      adapter = made.adapter;
+    }
     return {.read = "",
             .held_out = config.eval.prompts,
-            .longest_prompt = static_cast<int64_t>(longest_prompt(*task, config.run.seed, encode))};
+            .longest_prompt = static_cast<int64_t>(longest_prompt(*task, config.run.seed, encode)),
+            .adapter = adapter};
   }
   LoadedModel policy = starting_model_without_weights(config);
-  if (config.lora.rank > 0) policy.model.add_adapter(config.lora, config.run.seed);
+  add_starting_adapter(policy, config);
   Problems problems(config, policy);
   problems.training().next(1);
   std::string read = std::to_string(problems.rows()) + " rows";
@@ -202,7 +219,8 @@ Inputs read_inputs(const Config& config) {
   const size_t held_out = problems.held_out(config.eval.prompts).prompts.size();
   return {.read = config.data.files.empty() ? "" : read,
           .held_out = static_cast<int64_t>(held_out),
-          .longest_prompt = problems.longest_prompt()};
+          .longest_prompt = problems.longest_prompt(),
+          .adapter = policy.adapter};
 }
 
 /// What is added to the method's coefficient, and what moves its thresholds.
@@ -260,7 +278,8 @@ std::string describe_run(const Config& config, Run& run) {
   std::string read = std::to_string(problems.rows()) + " rows";
   for (const std::string& note : problems.notes()) read += "\n" + note;
   std::string text = describe_method(objective) + explain_additions(objective, config) +
-                     describe_model(config, model.config(), model.compute_type(), describe_device(model.device())) +
+                     describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
+                                    describe_device(model.device())) +
                      explain_critic(config, model.config()) + describe_sampler(config) + describe_data(config, read) +
                      describe_reward(config) + describe_sizes(config) +
                      describe_keys_and_values(config, model.config(), model.compute_type(), model.device(),
@@ -282,7 +301,7 @@ std::string explain(const Config& config) {
   std::string text = describe_method(objective) + explain_additions(objective, config) +
                      entry("anchor", "the sampler's own log-probabilities" + recomputed + ", temperature " +
                                          short_number(config.rollout.temperature) + ", full support") +
-                     describe_sampler(config) + describe_model(config, shape, type, config.run.device) +
+                     describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, config.run.device) +
                      explain_critic(config, shape) + describe_data(config, inputs.read) + describe_reward(config) +
                      describe_sizes(config) +
                      describe_keys_and_values(config, shape, type, device, inputs.longest_prompt, inputs.held_out) +

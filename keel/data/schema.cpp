@@ -99,7 +99,12 @@ bool is_written_conversation(std::string_view text) {
     return text.find("\"" + std::string(field) + "\"") != std::string_view::npos ||
            text.find("'" + std::string(field) + "'") != std::string_view::npos;
   };
-  return text.starts_with("[{") && text.ends_with("}]") && names("role") && names("content");
+  std::string bare(text);
+  std::erase_if(bare, [](unsigned char c) { return c <= ' '; });
+  const bool of_numpy = bare.starts_with("array([{") && bare.ends_with(')');
+  const bool list = bare.starts_with("[{") && bare.ends_with("}]"),
+             message = bare.starts_with('{') && bare.ends_with('}');
+  return (of_numpy || list || message) && names("role") && names("content");
 }
 
 Json checked_prompt(Json prompt, const Columns& columns, const std::string& place) {
@@ -118,15 +123,18 @@ Json checked_prompt(Json prompt, const Columns& columns, const std::string& plac
 
 /// Files whose rows are there, but not as rows.
 void refuse_other_shapes(const Row& row) {
+  for (const auto& [name, value] : row.value.items())
+    if (value.is_array() && (row.value.size() == 1 || (!value.empty() && value[0].is_object())))
+      throw BadRow(row.place,
+                   "the row has a list, " + printable(name) +
+                       ": is the file an object that has the rows in it? Save the list alone, or JSON lines; " +
+                       "where it is a conversation, name it with data.prompt_key");
   if (row.value.size() != 1) return;
   const std::string name = row.value.begin().key();
   for (const char* separator : {";", "\t", "|"})
     if (name.find(separator) != std::string::npos)
       throw BadRow(row.place, "the only column is " + printable(name) + ": is the file separated by " +
                                   printable(separator) + "? Columns of CSV are separated by commas; save it so");
-  if (row.value.begin()->is_array())
-    throw BadRow(row.place, "the row is one list, " + printable(name) +
-                                ": is the file an object that has the rows in it? Save the list alone, or JSON lines");
 }
 
 const Json& required_column(const Row& row, const std::string& path, const std::string& key) {
@@ -188,6 +196,9 @@ Columns recognise(const Row& row, const DataOptions& options) {
   } else {
     columns = {"the configured columns", "", best_present(row.value, kAnswers), best_present(row.value, kSources)};
   }
+  if (options.prompt_key.empty() && columns.prompt == "input" && row.value.contains("instruction"))
+    throw BadRow(row.place, "the row has an instruction and an input (Alpaca's columns), and a prompt is one column; " +
+                                std::string("write both into one, or name one with data.prompt_key"));
   if (!options.prompt_key.empty()) columns.prompt = options.prompt_key;
   if (!options.answer_key.empty())
     columns.answer = options.answer_key, columns.answer_after_hashes = false, columns.answer_required = true;

@@ -250,12 +250,15 @@ std::vector<std::string> files_of(const std::string& function) {
   return files;
 }
 
-/// What metrics and messages call it: a file by its name alone, wherever it lies.
+}  // namespace
+
 std::string short_name(const std::string& function) {
   return with_files(function, [](const std::string& file) {
     return file.starts_with("/") ? std::filesystem::path(file).filename().string() : file;
   });
 }
+
+namespace {
 
 RewardTerm make_term(const std::string& function, double weight, const RewardOptions& options,
                      const RewardFunction& task, const AnswerReader& reader) {

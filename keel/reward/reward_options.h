@@ -36,6 +36,9 @@ struct RewardOptions {
 /// by their full paths, so that it means the same from any folder.
 std::string with_full_paths(const std::string& function);
 
+/// What metrics and messages call a function: its files by their names alone, wherever they lie.
+std::string short_name(const std::string& function);
+
 /// A built-in task's check: the prompt and the completion with its stop token spelled out.
 using RewardFunction = std::function<double(const Prompt& prompt, std::string_view completion)>;
 

@@ -24,11 +24,16 @@ Config without_runs(Config config, Console& console) {
   return config;
 }
 
-/// A run that starts from what it replaces would lose what it started from.
+/// A run that starts from what it replaces would lose what it started from, also where a link leads there.
 void refuse_to_replace_start(const Config& config) {
-  const std::string folder = full_path(config.run.dir) + "/";
+  const auto real = [](const std::string& path) {
+    std::error_code unseen;
+    const std::filesystem::path followed = std::filesystem::weakly_canonical(path, unseen);
+    return unseen ? full_path(path) : followed.string();
+  };
+  const std::string folder = real(config.run.dir) + "/";
   for (const auto& [key, path] : {std::pair{"model.path", config.model.path}, {"lora.adapter", config.lora.adapter}})
-    if (path.starts_with(folder))
+    if (!path.empty() && real(path).starts_with(folder))
       fail(ExitCode::kBadConfiguration, key, " is ", path, ", which --overwrite would remove with the run in ",
            config.run.dir, "; choose another run.dir, or `keel convert` the model to a folder of its own first");
 }
@@ -64,7 +69,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   if (device.is_cpu()) require_memory(shape, config);
   LoadedModel policy = starting_model(config, device);
   TrainState state{.phase = config.sft.steps > 0 ? Phase::kSft : Phase::kRl};
-  if (config.lora.used()) state.base_checksum = base_checksum(policy.model);
+  if (config.lora.used() || !config.model.path.empty()) state.base_checksum = base_checksum(policy.model);
   add_starting_adapter(policy, config);
   policy.model.compute_in(type);
   Problems problems(config, policy);

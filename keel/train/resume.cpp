@@ -6,6 +6,7 @@
 #include "keel/core/files/file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
+#include "keel/reward/reward_options.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/full_paths.h"
@@ -46,11 +47,7 @@ bool may_change(const std::string& section, const std::string& path) {
   return section == "checkpoint" || section == "record" || kPaths.count(path) > 0;
 }
 
-/// Without its folders: "python:/home/a/r.py:reward" is "python:r.py:reward".
-std::string without_folders(const std::string& name) {
-  const size_t first = name.find('/'), last = name.rfind('/');
-  return first == std::string::npos || name.starts_with("http") ? name : name.substr(0, first) + name.substr(last + 1);
-}
+std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 /// Whether a setting names the same files in another place: a project that was moved or copied. What is in them is
 /// compared where they are read.
@@ -58,8 +55,10 @@ bool has_moved(const std::string& path, const Json& then, const Json& now) {
   static const std::set<std::string> kOfFiles = {"model.path", "lora.adapter", "data.files", "data.eval_files",
                                                  "reward.functions"};
   if (kOfFiles.count(path) == 0) return false;
-  if (then.is_string() && now.is_string())
-    return without_folders(then.get<std::string>()) == without_folders(now.get<std::string>());
+  if (then.is_string() && now.is_string()) {
+    const auto name = path == "reward.functions" ? short_name : last_part;
+    return name(then.get<std::string>()) == name(now.get<std::string>());
+  }
   if (!then.is_array() || then.size() != now.size()) return false;
   for (size_t i = 0; i < then.size(); ++i)
     if (!has_moved(path, then[i], now[i])) return false;
@@ -132,6 +131,18 @@ void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState
   policy.model = std::move(base);
 }
 
+/// All weights were trained, so that the model is needed no more; but it must not be recorded under another's name.
+void require_same_start(const Config& config, const Checkpoint& checkpoint) {
+  const std::string& path = config.model.path;
+  const bool recorded = checkpoint.state.base_checksum != 0;  // a run of an older program has none
+  if (!recorded || path == checkpoint.config.at("model").at("path") || !path_exists(path)) return;
+  if (base_checksum(starting_model(config, at::kCPU).model) != checkpoint.state.base_checksum)
+    fail(ExitCode::kBadConfiguration, "model.path: ", path,
+         " has other weights or another config.json than what the run was started from, ",
+         checkpoint.config.at("model").at("path").get<std::string>(),
+         "; name that, or start a new run with another run.dir");
+}
+
 /// The newest sound checkpoint of the run in this folder.
 std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, Console& console) {
   std::vector<std::string> notes;
@@ -161,7 +172,10 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   keep_checkpoints_of_runs(config, checkpoint.config);
   std::vector<std::string> changes = require_same_config(config, checkpoint.config, newest.string());
   choose_dtype(config.checkpoint, checkpoint.policy);
-  if (config.lora.used()) put_on_its_base(checkpoint.policy, config, checkpoint.state, newest);
+  if (config.lora.used())
+    put_on_its_base(checkpoint.policy, config, checkpoint.state, newest);
+  else
+    require_same_start(config, checkpoint);
   checkpoint.policy.model.compute_in(type);
   if (checkpoint.critic && checkpoint.critic->body) checkpoint.critic->body->compute_in(type);
   Problems problems(config, checkpoint.policy);

@@ -67,7 +67,7 @@ class Eval(support.Test):
     def test_how_training_samples_is_refused_and_how_it_sampled_is_said(self):
         for typed, instead in (("temperature=0.3", "eval.temperature"), ("num_generations=4", "eval.samples"),
                                ("rollout.temperature=0.3", "eval.temperature"), ("rollout.samples_per_prompt=4", "eval.samples"),
-                               ("rollout.weights=exact", "remove it")):
+                               ("rollout.weights=exact", "remove it"), ("rollout.logit_noise=9", "remove it")):
             self.assert_refused(self.evaluate(typed), 2, typed.partition("=")[0], instead)
         hint = self.evaluate("--temperature", "0")
         self.assert_refused(hint, 2, "eval.temperature=VALUE")

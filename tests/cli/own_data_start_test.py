@@ -95,6 +95,7 @@ class OwnDataStart(own_files.Test):
                                    ("b.csv", "prompt,answer\n" + conversation.replace('""', "'"), "b.csv:2", "a conversation written as a text"),
                                    ("c.csv", "prompt;answer\nq;3\n", 'separated by ";"', "commas"),
                                    ("d.json", '{"train": [{"prompt": "q", "answer": "3"}]}', "train", "Save the list alone"),
+                                   ("v.json", '{"version": "1", "data": [{"prompt": "q", "answer": "3"}]}', "data", "Save the list alone"),
                                    ("e.json", '{"prompt": ["a", "b"], "answer": ["1", "2"]}', "not a list for each column")):
             path = self.write(name, text)
             self.assert_refused(self.train("refused", data={"files": [str(path)], "eval_files": []}), 3, *parts)

@@ -301,6 +301,10 @@ def f(completions, data_source, level, ability, **columns):
         mean = sum(sample["reward"] for sample in samples) / 80
         self.assertAlmostEqual(sums["avg@4"]["mean"], mean, places=9)
 
+    def test_files_of_training_are_nothing_to_an_evaluation_that_has_its_own(self):
+        refused = support.keel("eval", self.configuration("run"), "--model", self.model, f'data.files=["{self.data}"]')
+        self.assert_refused(refused, 2, "data.files", "set data.eval_files")
+
     def test_evaluation_needs_no_training_files(self):
         config = self.configuration("run", eval={"prompts": 20, "temperature": 0}, data={"files": []})
         result = support.keel("eval", config, "--model", self.model, "--json")

@@ -249,6 +249,28 @@ class MovedProject(own_files.Test):
                 self.assert_refused(other, 2, "data.files", "other settings")
                 new.rename(project)
 
+    def test_another_reward_is_no_moved_file(self):
+        judge = self.write("judge.py", "import json, sys\nfor line in sys.stdin:\n    print(json.dumps([1] * len(json.loads(line)"
+                           "['completions'])), flush=True)\n")
+        other = shutil.copy(judge, self.folder / "other.py")
+        for then, now in (("pattern:.*</think>.*</answer>", "pattern:.*</b>OTHER</answer>"),
+                          (f"exec:python3 {judge} {self.data}", f"exec:python3 {other} {self.data}"),
+                          (f"exec:python3 {judge} --scale 1 {self.data}", f"exec:python3 {judge} --scale 9 {self.data}")):
+            with self.subTest(then):
+                self.assert_exit(self.train("run", "train.steps=1", "--overwrite", reward={"functions": [then]}), 0)
+                resumed = self.train("run", "train.steps=2", "--resume", reward={"functions": [now]})
+                self.assert_refused(resumed, 2, "reward.functions", "other settings")
+                self.assert_exit(self.train("run", "train.steps=2", "--resume", reward={"functions": [then]}), 0)
+
+    def test_another_model_of_the_same_name_is_no_moved_model(self):
+        self.assert_exit(self.train("run", "train.steps=1"), 0)
+        there = self.folder / "there" / self.model.name
+        shutil.copytree(self.model, there)
+        self.assert_exit(self.train("run", "train.steps=2", f"model.path={there}", "--resume"), 0)
+        other = self.folder / "elsewhere" / self.model.name
+        shutil.copytree(self.folder / "run" / "checkpoints" / support.checkpoints(self.folder / "run")[-1], other)
+        self.assert_refused(self.train("run", "train.steps=3", f"model.path={other}", "--resume"), 2, "model.path", str(other), "other weights")
+
 
 class Rows(support.Test):
     """What a run has written about itself is what it finds again, or it says where it is not."""

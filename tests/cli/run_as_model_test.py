@@ -135,6 +135,11 @@ class RunAsModel(support.Test):
         first = run("first", "lora.rank=2")
         adapter = first / "checkpoints" / support.checkpoints(first)[-1] / "adapter"
         want = run("by adapter", f"lora.adapter={adapter}")
+        explained = keel("train", config, f"lora.adapter={adapter}", "--explain")
+        self.assert_exit(explained, 0)
+        self.assertIn("rank 2, alpha 16.0, on q_proj, k_proj", explained.stdout)
+        for nothing in (self.folder / "nosuch", self.newest):
+            self.assert_exit(keel("train", config, f"lora.adapter={nothing}", "--explain"), 3)
         for name, place in (("by run", first), ("by checkpoint", adapter.parent)):
             got = run(name, f"lora.adapter={place}")
             self.assert_same_run(got, want)
@@ -162,6 +167,16 @@ class RunAsModel(support.Test):
                 self.assert_exit(twice, 2)
                 self.assertIn("it would count twice", twice.stderr)
                 self.assertIn(str(self.newest), twice.stderr)
+        # However its base is spelled, or where it is not named at all.
+        copied = shutil.copytree(adapter, self.folder / "copied")
+        (self.folder / "link").symlink_to(self.newest)
+        described = json.loads((copied / "adapter_config.json").read_text())
+        for base in ("org/base", None, "link", f"{self.newest}/", f"{self.newest.parent}/./{self.newest.name}"):
+            (copied / "adapter_config.json").write_text(json.dumps({**described, "base_model_name_or_path": base}))
+            twice = keel("generate", "--model", first, "--adapter", copied, "--prompt", "<bos> 1 =", cwd=self.folder)
+            self.assert_exit(twice, 2)
+            self.assertIn("it would count twice", twice.stderr)
+            self.assertEqual(self.generate(self.newest, "--adapter", copied).stdout, samples)
         # But the adapter that was trained on those weights goes on them.
         self.assertEqual(self.generate(adapter.parent, "--adapter", self.folder / "on it").stdout, self.generate(self.folder / "on it").stdout)
 
@@ -194,6 +209,10 @@ class RunAsModel(support.Test):
         before = support.tree(self.run)
         self.assert_refused(keel("train", config, "lora.rank=2", "--overwrite"), 2, "model.path", str(self.run), "keel convert")
         self.assert_refused(keel("train", config, "--overwrite"), 2, "model.path")
+        link = self.folder / "link"
+        link.symlink_to(self.run)
+        for setting in (f"model.path={link}", f"run.dir={link}"):
+            self.assert_refused(keel("train", config, setting, "--overwrite"), 2, "model.path", "keel convert")
         self.assertEqual(support.tree(self.run), before)
 
     def test_an_adapter_whose_base_is_gone_is_told_so(self):

@@ -129,6 +129,29 @@ TEST(Schema, SaysWhatARowLacks) {
             std::string::npos);
 }
 
+TEST(Schema, RefusesAConversationThatAProgramWroteDownAsAText) {
+  const Columns columns = recognise(row_of(R"({"prompt": "p", "answer": "a"})"), {});
+  for (const char* text :
+       {R"({"role": "user", "content": "q"})", "{'role': 'user', 'content': 'q'}",
+        R"([ {"content": "q", "role": "user"} ])", "array([{'role': 'user', 'content': 'q'}], dtype=object)"}) {
+    const Json row = {{"prompt", text}, {"answer", "a"}};
+    EXPECT_NE(bad_row_of([&] { example_of(row_of(row.dump().c_str()), columns); }).find("written as a text"),
+              std::string::npos)
+        << text;
+  }
+  const Json plain = {{"prompt", "{x: the role of content in {x}}"}, {"answer", "a"}};
+  EXPECT_EQ(example_of(row_of(plain.dump().c_str()), columns).prompt, plain["prompt"]);
+}
+
+TEST(Schema, RefusesRowsWhosePromptWouldBeHalfOfIt) {
+  const char* alpaca = R"({"instruction": "do", "input": "ctx", "output": "3", "answer": "3"})";
+  EXPECT_NE(bad_row_of([&] { recognise(row_of(alpaca), {}); }).find("instruction"), std::string::npos);
+  DataOptions options;
+  options.prompt_key = "instruction";
+  EXPECT_EQ(recognise(row_of(alpaca), options).prompt, "instruction");
+  EXPECT_EQ(recognise(row_of(R"({"input": "q", "answer": "3"})"), {}).prompt, "input");
+}
+
 TEST(Schema, PassesOverAPromptThatIsNullWhereAnotherIsThere) {
   const Row row = row_of(R"({"prompt": null, "messages": [{"role": "user", "content": "q"}], "answer": null})");
   EXPECT_EQ(recognise(row, {}).sentence(),

@@ -186,6 +186,7 @@ class Loader {
     for (const Refusal& refusal : table_.refusals())
       if (parent_of(refusal.name) == section) here.push_back(refusal.name);
     if (const std::string slip = slip_of_one(path, here); !slip.empty()) return slip;
+    if (const std::string ours = ours_in(section, leaf); !ours.empty()) return ours;
     if (!elsewhere.empty()) return elsewhere;
     if (const std::string alias = alias_ending_in(leaf); !alias.empty()) return alias;
     std::vector<std::string> leaves;
@@ -219,6 +220,17 @@ class Loader {
     for (const Section& section : table_.sections())
       if (leaf_of(section.path) == leaf) texts.push_back(section.path + " (" + first_words(section.help) + ")");
     return texts.empty() ? "" : "what has that name is " + joined(texts, "; ");
+  }
+
+  /// "did you mean critic.lr?" for critic.learning_rate, where another program's learning_rate is the lr of a section;
+  /// empty where this section has none.
+  std::string ours_in(const std::string& section, const std::string& leaf) const {
+    for (const Alias& alias : table_.aliases()) {
+      const std::string ours = section + "." + leaf_of(alias.target);
+      if (leaf_of(alias.name) != leaf || table_.find(ours) == nullptr) continue;
+      return alias.target == ours ? alias_ending_in(leaf) : "did you mean " + ours + "?";
+    }
+    return "";
   }
 
   /// "verl's actor_rollout_ref.actor.clip_ratio is objective.delta_low and objective.delta_high here"

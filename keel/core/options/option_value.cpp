@@ -84,6 +84,12 @@ Json as_list(const Json& value) {
   return list.empty() ? Json::array({value}) : list;
 }
 
+/// float16 is no slip of float32.
+std::string digits_in(std::string text) {
+  std::erase_if(text, [](char c) { return c < '0' || c > '9'; });
+  return text;
+}
+
 /// What to do about a value of the wrong type, where there is something simple to do.
 template <class T>
 std::string way_out(const Json& value, const Limits& limits) {
@@ -93,9 +99,14 @@ std::string way_out(const Json& value, const Limits& limits) {
   } else if constexpr (kIsList<T>) {
     return value.is_array() ? "" : "; write " + yaml_inline(as_list(value));
   } else if constexpr (kIsString<T>) {
-    if (!value.is_string()) return value.is_array() ? "" : "; put it in quotes";
-    const auto choice = nearest_name(value.get_ref<const std::string&>(), limits.choices());
-    return choice ? "; did you mean " + *choice + "?" : "";
+    const auto& choices = limits.choices();
+    if (!value.is_string()) {
+      const bool fits = choices.empty() || std::find(choices.begin(), choices.end(), value.dump()) != choices.end();
+      return value.is_array() || !fits ? "" : "; put it in quotes";
+    }
+    const std::string& text = value.get_ref<const std::string&>();
+    const auto choice = nearest_name(text, choices);
+    return choice && digits_in(text) == digits_in(*choice) ? "; did you mean " + *choice + "?" : "";
   } else if constexpr (std::is_same_v<T, bool>) {
     return "; write true or false";
   } else {

@@ -188,10 +188,14 @@ Settings settings_of(const RunData& run) { return run.used.empty() ? configured(
 /// What runs must have in common for their evaluations to be compared: the measure, and what it was measured on.
 std::string evaluated_on(const RunData& run, const EvalPoint& eval) {
   std::string text = eval.name() + std::string(" ") + std::to_string(eval.count);
-  for (const auto& [path, value] : settings_of(run)) {
+  const Settings settings = settings_of(run);
+  const bool made_by_seed = !settings.contains("data.files") && !settings.contains("data.eval_files");
+  for (const auto& [path, value] : settings) {
     const bool of_rewards = path.starts_with("reward.") && !eval.is_accuracy;
-    if (path.starts_with("task.") || path.starts_with("data.") || (path.starts_with("eval.") && path != "eval.every") ||
-        of_rewards)
+    const bool of_problems =
+        path.starts_with("task.") || path.starts_with("data.") || (made_by_seed && path == "run.seed");
+    const bool of_completions = path == "rollout.max_new_tokens" || path == "rollout.stop_strings";
+    if (of_problems || of_completions || of_rewards || (path.starts_with("eval.") && path != "eval.every"))
       text += "\n" + path + " " + value;
   }
   return text;

@@ -29,11 +29,13 @@ struct Gold {
   std::optional<int64_t> integer;  // where it is one
 };
 
-/// Those of a prompt, any of which is right; none where one is neither text nor number.
+bool is_blank(const Json& value) { return value.is_string() && trimmed(value.get_ref<const std::string&>()).empty(); }
+
+/// Those of a prompt, any of which is right; none where one is neither text nor number, or a text of nothing.
 std::vector<Gold> golds_of(const Json& answer) {
   std::vector<Gold> golds;
   for (const Json& value : answer.is_array() ? answer : Json::array({answer})) {
-    if (!value.is_string() && !value.is_number()) return {};
+    if ((!value.is_string() && !value.is_number()) || is_blank(value)) return {};
     golds.push_back({.text = value.is_string() ? value.get<std::string>() : value.dump(),
                      .integer = value.is_number_integer() ? std::optional(value.get<int64_t>()) : std::nullopt});
   }
@@ -66,6 +68,7 @@ class AnswerReward final : public Reward {
   std::string objection(const Json& answer) const override {
     if (!golds_of(answer).empty()) return "";
     if (answer.is_null()) return "it has no answer";
+    if (is_blank(answer)) return "its answer is empty";
     return "its answer is " + printable(answer.dump()) + "; wanted a text, a number, or a list of such";
   }
 

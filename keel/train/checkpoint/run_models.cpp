@@ -1,7 +1,5 @@
 #include "keel/train/checkpoint/run_models.h"
 
-#include <algorithm>
-
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
@@ -37,6 +35,8 @@ std::string newest_of(const std::string& run, Console* console) {
   return newest.string();
 }
 
+std::string word_of_base(const Json& base) { return base.is_string() ? base.get<std::string>() : "its base"; }
+
 }  // namespace
 
 std::string model_named(const std::string& name, Console* console) {
@@ -58,12 +58,16 @@ void refuse_adapter_twice(const std::string& model, const std::string& adapter, 
   if (!there_is(config)) return;  // not of our making
   const Json merged = read_json_file(config).value(kMergedAdapters, Json::array());
   if (merged.empty()) return;
+  // The base that was merged into may be spelled in many ways, the folder itself is one thing.
   const Json base = read_json_file(fs::path(adapter) / kAdapterConfig).value("base_model_name_or_path", Json());
-  if (std::find(merged.begin(), merged.end(), base) == merged.end()) return;
-  fail(ExitCode::kBadConfiguration, setting, " is ", adapter, ", but the weights of ", model,
-       " come from a run that trained an adapter on ", base.is_string() ? base.get<std::string>() : "its base",
-       ", and have that adapter in them already (", kMergedAdapters, " of its config.json): it would count twice; ",
-       "remove ", setting, ", or name that base as the model");
+  std::error_code unseen;
+  if (base.is_string() && fs::equivalent(base.get<std::string>(), model, unseen)) return;
+  fail(ExitCode::kBadConfiguration, setting, " is ", adapter, ", which is for ",
+       base.is_string() ? base.get<std::string>() : "a base that it does not name", ", but the weights of ", model,
+       " have an adapter in them already, trained on ", word_of_base(merged.front()), " (", kMergedAdapters,
+       " of its config.json): where it is the same, it would count twice; remove ", setting,
+       ", or name that base as the model. Where the adapter was trained on these very weights, set ",
+       "base_model_name_or_path in its ", kAdapterConfig, " to their folder");
 }
 
 bool is_checkpoint_of(const std::string& model, const std::string& run) {

@@ -14,7 +14,7 @@ std::string model_named(const std::string& name, Console* console);
 std::string adapter_named(const std::string& name, Console* console);
 
 /// A checkpoint of a run that trained an adapter has it in its weights, and so has what was made of it. Refuses
-/// (kBadConfiguration) to put it, or another one for the same base, on once more; `setting` is what names the adapter.
+/// (kBadConfiguration) to put on any but one that was trained on that very folder; `setting` is what names the adapter.
 void refuse_adapter_twice(const std::string& model, const std::string& adapter, const std::string& setting);
 
 /// Whether a model's name is that of a checkpoint of this run.

@@ -26,7 +26,7 @@ struct TrainState {
   std::string data = {};                 // fingerprint of the files that prompts come from; empty: there are none
   uint64_t data_rows = 0;                // in those files
   std::string eval_data = {};            // fingerprint of the files to evaluate on; empty: there are none
-  uint32_t base_checksum = 0;            // of the weights that an adapter is trained on; 0: there is none
+  uint32_t base_checksum = 0;            // of the model that the run starts from; 0: it was made from nothing
   bool adapter_apart = false;            // the sampler applies it as training does: merged, the self-test failed
 
   // The warm-up.

@@ -166,7 +166,10 @@ Json target_modules(const Json& value, const ConfigTree&, const OptionTable&) {
 /// A critic's setting, which the program has though its advantages need no critic, and does not read there.
 AliasConverter of_the_critic(std::string advantage) {
   return [=](const Json& value, const ConfigTree& tree, const OptionTable&) -> Json {
-    const std::string word = word_at(tree, advantage);
+    constexpr const char* kOurs = "objective.advantage";
+    const bool ours_holds =
+        said(tree, kOurs) != nullptr && (on_command_line(tree, kOurs) || !on_command_line(tree, advantage));
+    const std::string word = word_at(tree, ours_holds ? kOurs : advantage);
     return word.empty() || word == "gae" ? value : kSetsNothing;
   };
 }

@@ -98,13 +98,49 @@ int64_t Config::sequences_per_update() const {
 
 namespace {
 
-/// What is said about an adapter without a rank would be a wish for one that nobody hears.
+/// Keys of a section that are not at their defaults.
+template <class Options>
+std::vector<std::string> changed_keys(Options options) {
+  Options plain;
+  OptionTable now, before;
+  options.describe(now);
+  plain.describe(before);
+  std::vector<std::string> keys;
+  for (const Option& option : now.options())
+    if (now.get(option.path) != before.get(option.path)) keys.push_back(option.path);
+  return keys;
+}
+
+[[noreturn]] void refuse_beside_adapter(const std::string& place, const std::string& setting, const Config& config) {
+  fail(ExitCode::kBadConfiguration, place, setting, " is set, but lora.adapter is ", config.lora.adapter,
+       ", whose adapter_config.json says rank, alpha and layers; remove one of the two");
+}
+
+/// What is said about an adapter without a rank would be a wish for one that nobody hears, and so is what is typed
+/// beside an adapter that has its own.
 void require_rank(const ConfigTree& tree, const OptionTable& table, const Config& config) {
-  if (config.lora.used() || is_set(tree, table, "lora.rank")) return;
-  for (const Option& option : table.options())
-    if (option.path.starts_with("lora.") && option.path != "lora.adapter" && said(tree, option.path) != nullptr)
+  const bool has_its_own = !config.lora.adapter.empty();
+  if (!has_its_own && (config.lora.used() || is_set(tree, table, "lora.rank"))) return;
+  for (const Option& option : table.options()) {
+    if (!option.path.starts_with("lora.") || option.path == "lora.adapter" || said(tree, option.path) == nullptr)
+      continue;
+    if (!has_its_own)
       fail(ExitCode::kBadConfiguration, place_of(tree, option.path), ": ", option.path,
            " is set, but lora.rank is not: all weights would be trained; set lora.rank (0 says that all are meant)");
+    // The file of a run that was started names every setting; what it changes is looked for with the contradictions.
+    if (on_command_line(tree, option.path) && *said(tree, option.path) != 0)
+      refuse_beside_adapter(place_of(tree, option.path) + ": ", option.path, config);
+  }
+}
+
+/// Settings of what is switched off.
+void note_unread(const Config& config, std::vector<std::string>& notes) {
+  if (config.sft.steps == 0)
+    for (const std::string& key : changed_keys(config.sft))
+      notes.push_back("sft." + key + " does nothing: sft.steps is 0, so there is no warm-up");
+  if (config.reference.kl_coefficient == 0)
+    for (const std::string& key : changed_keys(config.reference))
+      notes.push_back("reference." + key + " does nothing: reference.kl_coefficient is 0");
 }
 
 }  // namespace
@@ -128,6 +164,7 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
     const std::string place = find_value(tree, key) != nullptr ? place_of(tree, key) : tree.file;
     fail(error.code(), place, place.empty() ? "" : ": ", message);
   }
+  note_unread(config, notes);
   return config;
 }
 
@@ -144,19 +181,6 @@ std::string typed_name(const ConfigTree& tree, const std::string& option) {
 namespace {
 
 constexpr int64_t kMaxRolloutsPerStep = int64_t{1} << 24;
-
-/// Keys of a section that are not at their defaults.
-template <class Options>
-std::vector<std::string> changed_keys(Options options) {
-  Options plain;
-  OptionTable now, before;
-  options.describe(now);
-  plain.describe(before);
-  std::vector<std::string> keys;
-  for (const Option& option : now.options())
-    if (now.get(option.path) != before.get(option.path)) keys.push_back(option.path);
-  return keys;
-}
 
 /// A model that is loaded has its own shape, an adapter its own rank, and files have no use for a built-in task.
 void check_sources(const Config& c) {
@@ -183,9 +207,8 @@ void check_sources(const Config& c) {
   if (has_files && c.sft.steps > 0)
     refuse("sft.steps is ", c.sft.steps,
            ", but prompts come from data.files, which have no demonstrations; set sft.steps ", "to 0");
-  if (!c.lora.adapter.empty() && c.lora.rank > 0)
-    refuse("lora.rank is ", c.lora.rank, ", but lora.adapter is ", c.lora.adapter,
-           ", whose adapter_config.json says the rank; remove one of the two");
+  for (const std::string& key : changed_keys(c.lora))
+    if (!c.lora.adapter.empty() && key != "adapter") refuse_beside_adapter("", "lora." + key, c);
 }
 
 /// A critic and an advantage that reads its values come together or not at all.

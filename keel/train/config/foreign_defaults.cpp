@@ -313,12 +313,20 @@ void refuse_typed_mark(const Owner& owner, const ConfigTree& tree, const OptionT
        ") is one of Keel's, whose default method is dppo_tv; set objective.method (`keel methods` lists them)");
 }
 
+/// Whether a name is another program's that Keel does not have, with a value that changes nothing.
+bool changes_nothing(const ConfigTree& tree, const OptionTable& table, const std::string& name) {
+  return std::any_of(table.refusals().begin(), table.refusals().end(), [&](const Refusal& refusal) {
+    return refusal.name == name && !refusal.source.empty() && refusal.allows(*said(tree, name));
+  });
+}
+
 /// Whose names these are, where none of them is about the objective.
 Owner owner_of_other_names(const ConfigTree& tree, const OptionTable& table, const Names& names) {
   Owner owner;
-  std::string shared;
+  std::string shared, without_effect;
   for (const std::string& name : names) {
     if (contains(kOfSeveral, name)) shared = name;
+    if (changes_nothing(tree, table, name)) without_effect = name;
     for (const Program& program : programs())
       if (program.name != "TRL's PPO" && is_theirs(table, program, name)) claim(owner, program, name, tree);
   }
@@ -326,6 +334,10 @@ Owner owner_of_other_names(const ConfigTree& tree, const OptionTable& table, con
     fail(ExitCode::kBadConfiguration, place_of(tree, shared), ": ", shared, " is a name that several programs have, ",
          "and nothing else in the file says whose it is, or which method to train; set objective.method (Keel's ",
          "default is dppo_tv; `keel methods` lists them)");
+  if (owner.program == nullptr && !without_effect.empty())
+    fail(ExitCode::kBadConfiguration, place_of(tree, without_effect), ": ", without_effect, " is another program's ",
+         "name, and nothing else in the file says which method to train; set objective.method (Keel's default is ",
+         "dppo_tv; `keel methods` lists them)");
   return owner;
 }
 

@@ -117,11 +117,26 @@ const std::vector<OtherDefault>& other_defaults() {
   return kDefaults;
 }
 
+/// Whether a configuration gives a setting of ours a value, and does not merely have a name that could.
+bool gets_a_value(const ConfigTree& tree, const OptionTable& table, const std::string& ours) {
+  if (said(tree, ours) != nullptr) return true;
+  return std::any_of(table.aliases().begin(), table.aliases().end(), [&](const Alias& alias) {
+    const Json* value = alias.target == ours ? said(tree, alias.name) : nullptr;
+    if (value == nullptr || !alias.converter) return value != nullptr;
+    try {
+      return !alias.converter(*value, tree, table).is_discarded();
+    } catch (const std::exception&) {  // told where it is read
+      return true;
+    }
+  });
+}
+
 std::string defaults_not_taken(const std::string& program, const ConfigTree& tree, const OptionTable& table) {
   Names texts;
   for (const OtherDefault& entry : other_defaults()) {
     const bool matters = entry.only_with.empty() || is_used(tree, {entry.only_with});
-    const bool unsaid = said(tree, entry.name) == nullptr && (entry.ours.empty() || !is_set(tree, table, entry.ours));
+    const bool unsaid =
+        said(tree, entry.name) == nullptr && (entry.ours.empty() || !gets_a_value(tree, table, entry.ours));
     if (entry.program != program || !matters || !unsaid) continue;
     const std::string here =
         entry.otherwise.empty() ? entry.ours + " " + word_of(table.get(entry.ours)) : entry.otherwise;

@@ -29,6 +29,10 @@ constexpr const char* kCorrections =
 constexpr const char* kNoCov = "no method here clips by covariance; remove it, and choose one with objective.method";
 constexpr const char* kBounds =
     "the trust region's thresholds are objective.delta, or objective.delta_low and objective.delta_high; set those";
+constexpr const char* kCriticUpdates =
+    "a critic is trained in the policy's updates, of train.epochs and train.sequences_per_update; remove it";
+constexpr const char* kSizes =
+    "set train.prompts_per_step, the prompts of a batch, and train.sequences_per_update, the completions of an update";
 constexpr const char* kReference =
     "the reference is the policy when RL starts; remove it, and set reference.kl_coefficient for a pull to it";
 
@@ -153,6 +157,10 @@ const std::vector<Refused>& of_verl() {
       {"trainer.resume_mode", "a run is continued by `keel train FILE --resume`; remove it", {"disable"}},
       {"data.gen_batch_size", "set train.prompts_per_step, the prompts of a batch", {nullptr}},
       {"critic.optim.weight_decay", "a critic's optimizer is the policy's (optimizer) but for critic.lr; remove it"},
+      {"critic.ppo_epochs", kCriticUpdates},
+      {"critic.ppo_mini_batch_size", kCriticUpdates},
+      {"critic.grad_clip", "a critic's optimizer is the policy's (optimizer) but for critic.lr; remove it"},
+      {"reward_model.path", "a reward model is a server; set reward.functions to its address, http://..."},
       {"critic.model.path",
        "a critic starts as a copy of the policy, or reads the policy's states (critic.body); remove "
        "it"}};
@@ -180,20 +188,28 @@ const std::vector<Refused>& of_openrlhf() {
 /// Names that people try, after what they know.
 const std::vector<Refused>& of_nobody() {
   static const std::vector<Refused> kTable = {
-      {"batch_size",
-       "set train.prompts_per_step, the prompts of a batch, and train.sequences_per_update, the completions of an "
-       "update"},
+      {"batch_size", kSizes},
       {"rollout.batch_size", "set train.prompts_per_step, the prompts of a batch"},
+      {"rollout.batch", "set train.prompts_per_step, the prompts of a batch"},
+      {"rollout.prompts", "set train.prompts_per_step, the prompts of a batch; eval.prompts is that of evaluations"},
+      {"rollout.samples", "set rollout.samples_per_prompt, the completions of a prompt"},
       {"max_tokens", "set rollout.max_new_tokens, the longest completion"},
       {"num_samples",
        "set rollout.samples_per_prompt, the completions of a prompt; eval.samples is that of evaluations"},
       {"samples", "set rollout.samples_per_prompt, the completions of a prompt; eval.samples is that of evaluations"},
       {"total_steps", "set train.steps, the rollout batches"},
-      {"train.batch_size",
-       "set train.prompts_per_step, the prompts of a batch, and train.sequences_per_update, the completions of an "
-       "update"},
+      {"train.batch_size", kSizes},
+      {"train.batch", kSizes},
       {"lr", "set optimizer.lr (sft.lr and critic.lr are those of the warm-up and the critic)"},
       {"eps", "set optimizer.eps for AdamW's, objective.delta for a trust region's"},
+      {"optimizer.epsilon", "set optimizer.eps"},
+      {"betas", "set optimizer.beta1 and optimizer.beta2"},
+      {"local_rank", kOneDevice},
+      {"use_lora", "set lora.rank, the adapter's, where 0 trains all weights", {false}},
+      {"lora.path", "set lora.adapter, the folder of an adapter to go on from"},
+      {"reward.path", kNameFunctions},
+      {"checkpoint.path", "checkpoints are kept in run.dir; set that"},
+      {"run.dtype", "set run.precision for what is computed in"},
       {"grad_clip", "set optimizer.max_grad_norm"},
       {"clip", kBounds},
       {"objective.clip", kBounds},

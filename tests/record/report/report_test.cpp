@@ -366,6 +366,24 @@ TEST(Report, RanksOnlyWhatWasMeasuredAlike) {
   EXPECT_TRUE(has(html, "evaluated on the same problems"));
 }
 
+TEST(Report, RunsOnOtherProblemsOrWithOtherLimitsAreNotRanked) {
+  RunData low = small_run("low"), high = small_run("high");
+  high.metrics.back().values["eval/accuracy"] = 0.8;
+  EXPECT_TRUE(has(render_report({low, high}), "<b>80.0 %</b>"));
+  const std::string config = high.config;
+  high.config = "objective:\n  method: dppo_tv\ntask:\n  name: arithmetic\nrun:\n  seed: 2\n";
+  EXPECT_FALSE(has(render_report({low, high}), "<b>80.0 %</b>"));  // the seed makes a task's problems
+  for (const char* setting : {"  max_new_tokens: 24\n", "  stop_strings: [\"x\"]\n"}) {
+    high.config = config + "rollout:\n" + setting;
+    EXPECT_FALSE(has(render_report({low, high}), "<b>80.0 %</b>")) << setting;
+  }
+  // Rows of files are the same whatever the seed.
+  const std::string of_files = "objective:\n  method: dppo_tv\ndata:\n  files: [\"a.jsonl\"]\nrun:\n  seed: ";
+  low.config = of_files + "1\n";
+  high.config = of_files + "2\n";
+  EXPECT_TRUE(has(render_report({low, high}), "<b>80.0 %</b>"));
+}
+
 TEST(Report, RunsSideBySideBeginWithRlWhateverCameBefore) {
   RunData plain = small_run("plain"), warmed = small_run("warmed");
   for (MetricRow& row : warmed.metrics)

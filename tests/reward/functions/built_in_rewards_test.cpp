@@ -151,6 +151,7 @@ TEST(RewardSum, ObjectsToAnAnswerThatAFunctionCannotUse) {
   EXPECT_EQ(sum.objection("3", "a"), "");
   EXPECT_EQ(sum.objection(Json{"3", 3.5}, "a"), "");
   EXPECT_EQ(sum.objection(nullptr, "a"), head + "it has no answer");
+  EXPECT_EQ(sum.objection(" ", "a"), head + "its answer is empty");
   EXPECT_EQ(sum.objection(nullptr, "c"), "");
   const std::string form = "; wanted a text, a number, or a list of such";
   EXPECT_EQ(sum.objection(Json::array(), "a"), head + "its answer is \"[]\"" + form);

@@ -75,6 +75,20 @@ TEST(AdapterAliases, ASectionLoraWithoutARankIsRefused) {
   EXPECT_FALSE(load({"lora.alpha=32", "lora.rank=0"}).config.lora.used());  // said, to switch an adapter off
 }
 
+TEST(AdapterAliases, WhatIsSaidBesideAnAdaptersOwnFileIsRefused) {
+  const auto refused = testing::AllOf(HasSubstr("lora.adapter is peft"), HasSubstr("adapter_config.json"));
+  for (const char* setting : {"lora.alpha=64", "lora.alpha=16", "lora.target_modules=[\"q_proj\"]",
+                              "lora.rank_stabilized=true", "lora.rank=4"})
+    EXPECT_THAT(refusal_of({"lora.adapter=peft", setting}), refused) << setting;
+  EXPECT_THAT(error_of(2, [] { load(parse_config(R"({"lora": {"adapter": "peft", "alpha": 64}})", "run.json"), {}); }),
+              testing::AllOf(testing::StartsWith("run.json:1: lora.alpha"), refused));
+  EXPECT_THAT(refusal_of({"lora.adapter=peft", "use_peft=true", "lora_alpha=64"}), HasSubstr("lora.alpha is set"));
+  // The file of a run that was started so names every setting.
+  Config config;
+  config.lora.adapter = "peft";
+  EXPECT_EQ(load(parse_config(to_yaml(config, "run"), "config.yaml"), {"lora.rank=0"}).config.lora.adapter, "peft");
+}
+
 // verl's and OpenRLHF's own defaults, which say nothing where there is no critic: ray_trainer.py and
 // experience_maker.py read lam for gae alone, and gamma for it and one kind of REINFORCE++.
 TEST(CriticAliases, ACriticsSettingsSayNothingBesideAdvantagesThatNeedNone) {
@@ -85,6 +99,10 @@ TEST(CriticAliases, ACriticsSettingsSayNothingBesideAdvantagesThatNeedNone) {
   EXPECT_THAT(refusal_of({"algorithm.adv_estimator=reinforce_plus_plus", "algorithm.gamma=0.9"}),
               testing::AllOf(HasSubstr("algorithm.gamma"), HasSubstr("set it to 1")));
   EXPECT_THAT(refusal_of({"advantage_estimator=reinforce", "gamma=0.9"}), HasSubstr("set it to 1"));
+  // Ours, typed beside the file, asks for the critic that the other program would not have had.
+  const ConfigTree file = parse_config(R"({"algorithm": {"adv_estimator": "grpo"}})", "run.json");
+  EXPECT_EQ(load(file, {"objective.advantage=gae", "critic.body=separate", "algorithm.lam=0.9"}).config.critic.lambda,
+            0.9);
 }
 
 }  // namespace

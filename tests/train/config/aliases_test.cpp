@@ -397,6 +397,25 @@ TEST(ConfigAliases, AHintNeverNamesAnotherThing) {
       {"objective.method=DPPO", "did you mean dppo_tv?"},
       {"data.files=a.jsonl,b.jsonl", "write [a.jsonl, b.jsonl]"},
       {"task.q=8", "keys of task are"},
+      {"critic.learning_rate=1", "did you mean critic.lr?"},
+      {"sft.learning_rate=1", "did you mean sft.lr?"},
+      {"optimizer.epsilon=1", "set optimizer.eps"},
+      {"optimizer.warmup_steps=1", "warmup_steps is optimizer.warmup_updates here"},
+      {"betas=[0.9, 0.95]", "set optimizer.beta1 and optimizer.beta2"},
+      {"rollout.samples=4", "set rollout.samples_per_prompt"},
+      {"rollout.prompts=4", "set train.prompts_per_step"},
+      {"rollout.batch=4", "set train.prompts_per_step"},
+      {"train.batch=4", "set train.prompts_per_step"},
+      {"local_rank=0", "a run has one device"},
+      {"use_lora=true", "set lora.rank"},
+      {"critic.ppo_epochs=2", "in the policy's updates"},
+      {"critic.ppo_mini_batch_size=2", "in the policy's updates"},
+      {"critic.grad_clip=1", "optimizer is the policy's"},
+      {"reward.path=r.py", "reward.functions"},
+      {"reward_model.path=x", "reward.functions"},
+      {"lora.path=x", "set lora.adapter"},
+      {"checkpoint.path=x", "run.dir"},
+      {"run.dtype=bf16", "set run.precision"},
       {"reward_model.strategy=x", "keys of reward_model are reward_manager, enable"}};
   for (const auto& [setting, hint] : hints) EXPECT_THAT(refusal_of({setting}), HasSubstr(hint)) << setting;
   const std::vector<std::pair<std::string, std::string>> misleading = {{"lr=1", "l2"},
@@ -405,9 +424,11 @@ TEST(ConfigAliases, AHintNeverNamesAnotherThing) {
                                                                        {"mini_batch=1", "micro"},
                                                                        {"samples=4", "max_samples"},
                                                                        {"policy=x", "policy_loss_type"},
+                                                                       {"run.precision=float16", "float32"},
                                                                        {"value_coef=1", "value_clip"}};
   for (const auto& [setting, other] : misleading)
     EXPECT_THAT(refusal_of({setting}), testing::Not(HasSubstr(other + "?"))) << setting;
+  EXPECT_THAT(refusal_of({"data.chat=true"}), testing::AllOf(HasSubstr("always"), testing::Not(HasSubstr("quotes"))));
   EXPECT_THAT(refusal_of({"max_new_tokens=64"}), HasSubstr("rollout.max_new_tokens (Longest completion"));
   EXPECT_THAT(refusal_of({"train.temperature=1"}),
               testing::AllOf(HasSubstr("rollout.temperature ("), HasSubstr("eval.temperature (")));

@@ -146,6 +146,16 @@ TEST(ConfigConsistency, WhatWouldHaveNoEffectIsRefused) {
   EXPECT_THAT(refusal_of({"reference.kl_coefficient=-1"}), HasSubstr("at least 0"));
 }
 
+TEST(ConfigConsistency, WhatIsSaidOfSomethingSwitchedOffIsTold) {
+  using testing::Contains;
+  EXPECT_THAT(load({"reference.estimator=k1"}).notes, Contains(HasSubstr("reference.estimator does nothing")));
+  for (const std::string key : {"lr=0.5", "batch=4", "noisy_steps=3"})
+    EXPECT_THAT(load({"sft." + key}).notes,
+                Contains(HasSubstr("sft." + key.substr(0, key.find('=')) + " does nothing")));
+  EXPECT_THAT(load({"reference.estimator=k1", "reference.kl_coefficient=0.1", "sft.lr=0.5", "sft.steps=2"}).notes,
+              testing::Not(Contains(HasSubstr("does nothing"))));
+}
+
 TEST(ConfigConsistency, WhatTheTaskDoesNotReadIsRefused) {
   EXPECT_THAT(refusal_of({"data.system_prompt=hi"}),
               testing::AllOf(HasSubstr("data.system_prompt"), HasSubstr("chains")));

@@ -300,6 +300,11 @@ TEST(ForeignObjective, NamesThatManyProgramsHaveDoNotSayWhose) {
   EXPECT_THAT(error_of(2, [] { load(parse_config(R"({"learning_rate": 1e-5, "save_path": "x"})", "run.json"), {}); }),
               testing::AllOf(HasSubstr("TRL"), HasSubstr("OpenRLHF"), HasSubstr("set objective.method")));
   EXPECT_EQ(load(parse_config(R"({"model": "x"})", "run.json"), {}).config.objective.method, "dppo_tv");
+  // Settings that change nothing here are another program's all the same.
+  const char* without_effect = R"({"model": "x", "use_vllm": false, "top_p": 1.0, "report_to": "none"})";
+  EXPECT_THAT(error_of(2, [&] { load(parse_config(without_effect, "run.json"), {}); }),
+              testing::AllOf(testing::StartsWith("run.json:1: "), HasSubstr("set objective.method")));
+  EXPECT_EQ(load(parse_config(without_effect, "run.json"), {"train.steps=1"}).config.objective.method, "dppo_tv");
 }
 
 // verl's actor.yaml has 0.2 for all three, and core_algos.py reads clip_ratio only where the other two are null.
@@ -350,6 +355,10 @@ TEST(ForeignObjective, DefaultsThatAreNotTakenOverAreToldUnlessTheyAreSaid) {
        {"optim.weight_decay 0.01 (here: optimizer.weight_decay 0.0)", "rollout.n 1 (",
         "ppo_mini_batch_size 256 prompts", "val_kwargs.temperature 0, greedy (here: eval.temperature"})
     EXPECT_THAT(of_verl, HasSubstr(part));
+  // verl 0.9.1, agent_loop.py: val_kwargs.temperature is 0 by default, whatever do_sample says.
+  EXPECT_THAT(note(verl({kGrpo, "rollout.val_kwargs.do_sample=true"})), HasSubstr("val_kwargs.temperature 0, greedy"));
+  EXPECT_THAT(note(verl({kGrpo, "rollout.val_kwargs.do_sample=false"})),
+              testing::Not(HasSubstr("val_kwargs.temperature")));
   const std::string said = note(verl({kGrpo, "rollout.n=4", "eval.temperature=0", "actor.optim.weight_decay=0.01"}));
   for (const char* part : {"weight_decay", "rollout.n", "temperature"})
     EXPECT_THAT(said, testing::Not(HasSubstr(part)));

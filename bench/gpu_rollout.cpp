@@ -1,7 +1,8 @@
 // Sampling on a GPU in bf16 with the shape of Qwen2.5-0.5B: milliseconds of a decode step (log-probabilities, entropies
 // and all), what recording the likeliest tokens costs, and what sharing a group's prompt saves.
 //
-//   build/bench/bin/gpu_rollout [SHAPE [SEQUENCES]]: with SEQUENCES the step of so many alone, which a profiler can take
+//   build/bench/bin/gpu_rollout [SHAPE [SEQUENCES]]: with SEQUENCES the step of so many alone, which a profiler can
+//   take
 //
 // The floor of a step is the bytes of the weights and of the keys and values at the speed of a copy (read and written).
 
@@ -109,7 +110,8 @@ int main(int argc, char** argv) {
   const std::vector<Prompt> groups = prompts_of(64, 512, false), alone = prompts_of(1024, 512, true);
   const double shared = measurement.seconds(groups, {.samples_per_prompt = 16, .max_new_tokens = 512}),
                apart = measurement.seconds(alone, {.max_new_tokens = 512});
-  std::printf("64 prompts of 512 tokens with 16 completions of 512 each: %.2f s (%.0f tokens/s); prompts not shared: "
-              "%.2f s, %.2f times as long\n",
-              shared, 64 * 16 * 512 / shared, apart, apart / shared);
+  std::printf(
+      "64 prompts of 512 tokens with 16 completions of 512 each: %.2f s (%.0f tokens/s); prompts not shared: "
+      "%.2f s, %.2f times as long\n",
+      shared, 64 * 16 * 512 / shared, apart, apart / shared);
 }

@@ -36,7 +36,8 @@ int main(int argc, char** argv) {
   std::vector<Prompt> prompts(sequences);
   for (int64_t i = 0; i < sequences; ++i) {
     prompts[i].id = static_cast<uint64_t>(i);
-    for (int64_t t = 0; t < prompt_tokens; ++t) prompts[i].tokens.push_back(static_cast<int32_t>(3 + (i * 7 + t * 5) % 50));
+    for (int64_t t = 0; t < prompt_tokens; ++t)
+      prompts[i].tokens.push_back(static_cast<int32_t>(3 + (i * 7 + t * 5) % 50));
   }
   const auto sample = [&](uint64_t seed) {
     // Weights are laid out for sampling inside: training changes them before every batch.

@@ -25,9 +25,7 @@ int64_t most_keys(const Tensor& rows) {
 }
 
 /// Heads [N, heads, D] that follow each other in every row; the rows may be parts of longer ones.
-Tensor whole_heads(const Tensor& x) {
-  return x.stride(2) == 1 && x.stride(1) == x.size(2) ? x : x.contiguous();
-}
+Tensor whole_heads(const Tensor& x) { return x.stride(2) == 1 && x.stride(1) == x.size(2) ? x : x.contiguous(); }
 
 /// Room for scores that a thread keeps: taken once, not for every token.
 float* scores_of_thread(int64_t count) {
@@ -57,10 +55,10 @@ Tensor BlockRows::attend(const BlockTensors& layer, const AttentionRule& rule, c
   if (query.is_cuda()) {
     const Tensor q = whole_heads(query), k = whole_heads(key), v = whole_heads(value);
     launch_on_cuda(q, "attention", [&](auto stream) {
-      return cuda::attend_rows(blocks, how, tables, rows_in(rows_), count,
-                               {q.const_data_ptr(), k.const_data_ptr(), v.const_data_ptr(), q.stride(0), k.stride(0),
-                                v.stride(0), heads},
-                               alone_, result.mutable_data_ptr(), stream);
+      return cuda::attend_rows(
+          blocks, how, tables, rows_in(rows_), count,
+          {q.const_data_ptr(), k.const_data_ptr(), v.const_data_ptr(), q.stride(0), k.stride(0), v.stride(0), heads},
+          alone_, result.mutable_data_ptr(), stream);
     });
     return result;
   }

@@ -88,9 +88,7 @@ struct Gated : torch::autograd::Function<Gated> {
 };
 
 /// Rows [N, heads, D] whose heads follow each other; the rows may be parts of longer ones.
-Tensor whole_heads(const Tensor& x) {
-  return x.stride(2) == 1 && x.stride(1) == x.size(2) ? x : x.contiguous();
-}
+Tensor whole_heads(const Tensor& x) { return x.stride(2) == 1 && x.stride(1) == x.size(2) ? x : x.contiguous(); }
 
 Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
   const int64_t heads = x.size(1), width = x.size(2);

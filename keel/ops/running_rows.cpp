@@ -14,11 +14,10 @@ RunningRows RunningRows::first(int64_t count) const {
 }
 
 void advance(const RunningRows& running, const Tensor& drawn, const Tensor& stop_ids, int64_t limit) {
-  const RunningRowPointers rows{running.tokens.mutable_data_ptr<int64_t>(),
-                                running.positions.mutable_data_ptr<int64_t>(),
-                                running.places.mutable_data_ptr<int64_t>(),
-                                reinterpret_cast<BlockRow*>(running.rows.mutable_data_ptr<int32_t>()),
-                                running.tokens.size(0)};
+  const RunningRowPointers rows{
+      running.tokens.mutable_data_ptr<int64_t>(), running.positions.mutable_data_ptr<int64_t>(),
+      running.places.mutable_data_ptr<int64_t>(), reinterpret_cast<BlockRow*>(running.rows.mutable_data_ptr<int32_t>()),
+      running.tokens.size(0)};
   const DrawnRowPointers what{drawn.const_data_ptr<int64_t>(), stop_ids.const_data_ptr<int64_t>(), stop_ids.size(0),
                               limit};
   if (drawn.is_cuda())

@@ -44,14 +44,13 @@ Drawn gpu_sample(const Tensor& logits, double temperature, uint64_t seed, const 
   }
   launch_on_cuda(logits, "sampling", [&](auto stream) {
     const Tensor room = at::empty({cuda::draw_workspace_bytes(rows, vocab, top_k)}, logits.options().dtype(at::kByte));
-    return cuda::draw_tokens(
-        {from.const_data_ptr<float>(), rows, vocab, temperature, seed, rollout_ids.const_data_ptr<int64_t>(),
-         positions.const_data_ptr<int64_t>(), top_k},
-        {drawn.tokens.mutable_data_ptr<int64_t>(), drawn.logp.mutable_data_ptr<float>(),
-         drawn.other_logp.mutable_data_ptr<float>(), drawn.entropy.mutable_data_ptr<float>(),
-         top_k > 0 ? drawn.topk_ids.mutable_data_ptr<int64_t>() : nullptr,
-         top_k > 0 ? drawn.topk_logp.mutable_data_ptr<float>() : nullptr},
-        room.mutable_data_ptr(), stream);
+    return cuda::draw_tokens({from.const_data_ptr<float>(), rows, vocab, temperature, seed,
+                              rollout_ids.const_data_ptr<int64_t>(), positions.const_data_ptr<int64_t>(), top_k},
+                             {drawn.tokens.mutable_data_ptr<int64_t>(), drawn.logp.mutable_data_ptr<float>(),
+                              drawn.other_logp.mutable_data_ptr<float>(), drawn.entropy.mutable_data_ptr<float>(),
+                              top_k > 0 ? drawn.topk_ids.mutable_data_ptr<int64_t>() : nullptr,
+                              top_k > 0 ? drawn.topk_logp.mutable_data_ptr<float>() : nullptr},
+                             room.mutable_data_ptr(), stream);
   });
   return drawn;
 }

@@ -10,8 +10,8 @@ constexpr double kMinTemperature = 1e-4, kMaxTemperature = 100;
 
 /// One drawn token per row.
 struct Drawn {
-  Tensor tokens;   // [S] int64
-  Tensor numbers;  // [3, S] float32, of the tempered distribution (of the untempered one at temperature 0):
+  Tensor tokens;      // [S] int64
+  Tensor numbers;     // [3, S] float32, of the tempered distribution (of the untempered one at temperature 0):
   Tensor logp;        // [S] of the token
   Tensor other_logp;  // [S] log(1 - p) of it
   Tensor entropy;     // [S] of that distribution
@@ -22,7 +22,8 @@ Drawn drawn_of(const Tensor& tokens, const Tensor& numbers);
 Drawn on_host(const Drawn& drawn, bool wait = true);
 
 /// Draws a token from each row of logits [S, V] float32. `rollout_ids` and `positions` [S] int64, on the logits'
-/// device, key the noise; they are interpreted as unsigned. The `top_k` likeliest tokens are looked for where it is not 0.
+/// device, key the noise; they are interpreted as unsigned. The `top_k` likeliest tokens are looked for where it is not
+/// 0.
 Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
              const Tensor& positions, int64_t top_k = 0);
 

@@ -16,8 +16,8 @@ namespace keel {
 /// Scores finished groups on threads of its own while others are still being sampled:
 ///
 ///   ScoringQueue queue(reward, prompts, tokenizer, threads);
-///   std::vector<Rollout> rollouts = engine.generate(prompts, request, {.group = [&](auto group) { queue.add(group); }});
-///   const ScoreReport report = queue.finish(rollouts);
+///   std::vector<Rollout> rollouts = engine.generate(prompts, request, {.group = [&](auto group) { queue.add(group);
+///   }}); const ScoreReport report = queue.finish(rollouts);
 ///
 /// A group's rewards depend on that group alone, so the order of scoring does not matter. Groups are copied: a
 /// generation that ends in an exception leaves nothing here that points to its rollouts.

@@ -30,8 +30,7 @@ int64_t DecodeStep::rows_for(int64_t sequences) const {
 }
 
 Drawn DecodeStep::draw(const Tensor& states, const Tensor& rollout_ids, const Tensor& places) const {
-  const Tensor logits =
-      with_noise(model_.logits(states), request_.logit_noise, request_.seed, rollout_ids, places);
+  const Tensor logits = with_noise(model_.logits(states), request_.logit_noise, request_.seed, rollout_ids, places);
   return sample(truncated(logits, request_.temperature, request_.truncation), request_.temperature, request_.seed,
                 rollout_ids, places, request_.top_k);
 }

@@ -18,17 +18,17 @@ namespace keel {
 
 /// Where a sequence stands, for the row that decodes it.
 struct RowStart {
-  int32_t token;           // drawn last
-  int64_t position;        // of it, in the sequence
-  int64_t place;           // how many tokens of the completion there are
+  int32_t token;     // drawn last
+  int64_t position;  // of it, in the sequence
+  int64_t place;     // how many tokens of the completion there are
   uint64_t rollout_id;
   std::vector<int32_t> prompt_blocks, own_blocks;
   int64_t prompt_keys;
 };
 
-/// The decode step: a token for each of many sequences, from the newest token to the next one, again and again without a
-/// word from the host. On a GPU it is recorded once for each number of rows, and the host looks at a step's tokens while
-/// the next one is computed.
+/// The decode step: a token for each of many sequences, from the newest token to the next one, again and again without
+/// a word from the host. On a GPU it is recorded once for each number of rows, and the host looks at a step's tokens
+/// while the next one is computed.
 class DecodeStep {
  public:
   /// `table_width`: blocks of the longest prompt and of the longest completion together. `idle_block`: one that no
@@ -73,10 +73,10 @@ class DecodeStep {
   bool recorded_;
   int64_t slots_, table_width_, rows_ = 0;
   int32_t idle_block_;
-  RunningRows running_;        // all slots
-  Tensor rollout_ids_;         // [slots] int64
-  Tensor tables_;              // [slots * table_width] int32
-  Tensor stop_ids_;            // int64
+  RunningRows running_;  // all slots
+  Tensor rollout_ids_;   // [slots] int64
+  Tensor tables_;        // [slots * table_width] int32
+  Tensor stop_ids_;      // int64
   Pass newest_;
   std::map<int64_t, Pass> passes_;  // that were recorded, by their rows
   std::map<int64_t, RecordedWork> records_;

@@ -200,8 +200,7 @@ void Decoding::compute_prompts(const std::vector<int64_t>& groups) {
       [&](int64_t layer, const AttentionRule& rule, const Tensor& query, const Tensor& key, const Tensor& value) {
         return block_rows.attend(store_.layer(layer), rule, query, key, value);
       });
-  for (size_t i = 0; i < groups.size(); ++i)
-    groups_[groups[i]].last_state = states.narrow(0, last_rows[i], 1).clone();
+  for (size_t i = 0; i < groups.size(); ++i) groups_[groups[i]].last_state = states.narrow(0, last_rows[i], 1).clone();
 }
 
 /// Of the sequences that have none: they are drawn from the last states of their prompts.

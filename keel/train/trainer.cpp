@@ -54,8 +54,9 @@ std::vector<Rollout> Trainer::sample_and_score(std::span<const Prompt> prompts, 
   ScoringQueue queue(problems_.reward(), prompts, policy_.tokenizer, config_.reward.worker_count());
   std::vector<Rollout> rollouts =
       RolloutEngine(sampling_weights(policy_.model, config_.rollout.weights), policy_.tokenizer)
-          .generate(prompts, request, {.group = [&](std::span<Rollout> group) { queue.add(group); },
-                                       .warning = [&](const std::string& sentence) { watcher.warning(sentence); }});
+          .generate(prompts, request,
+                    {.group = [&](std::span<Rollout> group) { queue.add(group); },
+                     .warning = [&](const std::string& sentence) { watcher.warning(sentence); }});
   Stopwatch watch(policy_.model.device());
   numbers.scores = queue.finish(rollouts);
   numbers.reward_seconds = watch.lap();

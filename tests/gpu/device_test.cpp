@@ -268,7 +268,8 @@ TEST(Rollouts, AreThoseOfTheCpuWhereverSequencesStandAndHoweverTheyEnd) {
   for (const ModelOptions& shape : kShapes) {
     const ModelConfig config = model_config(shape, tokenizer.size());
     const CausalLm model = CausalLm::random(config, 3, at::kCPU), same = CausalLm::random(config, 3, cuda);
-    SamplingRequest request{.samples_per_prompt = 9, .max_new_tokens = 40, .stop_ids = {4, 7, 9}, .seed = 5, .top_k = 3};
+    SamplingRequest request{
+        .samples_per_prompt = 9, .max_new_tokens = 40, .stop_ids = {4, 7, 9}, .seed = 5, .top_k = 3};
     const std::vector<Rollout> want = RolloutEngine(model, tokenizer).generate(prompts, request);
     for (const int64_t max_sequences : {1, 5, 64, 1024}) {
       request.max_sequences = max_sequences;
@@ -307,8 +308,9 @@ TEST(Rollouts, GoOnWithHalfTheSequencesWhereMemoryDoesNotSuffice) {
   SamplingRequest request{.samples_per_prompt = 1000, .max_new_tokens = 1000, .stop_ids = {}, .max_sequences = 5000};
   for (int32_t token = 0; token < 16; ++token) request.stop_ids.push_back(token);  // they end soon
   const std::vector<Rollout> rollouts =
-      RolloutEngine(model, tokenizer)
-          .generate(prompts, request, {.warning = [&](const std::string& s) { warnings.push_back(s); }});
+      RolloutEngine(model, tokenizer).generate(prompts, request, {.warning = [&](const std::string& s) {
+                                                 warnings.push_back(s);
+                                               }});
   EXPECT_EQ(rollouts.size(), 5000u);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("going on with 2500"), std::string::npos) << warnings[0];

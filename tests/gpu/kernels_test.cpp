@@ -66,7 +66,8 @@ TEST_P(GpuKernels, GateRows) {
             tolerance(GetParam()));
   // Halves of longer rows, as one product gives them.
   const Tensor both = random({37, 96}, 3) * 8;
-  const Tensor wide_gate = both.narrow(1, 0, 48).cpu().to(at::kDouble), wide_up = both.narrow(1, 48, 48).cpu().to(at::kDouble);
+  const Tensor wide_gate = both.narrow(1, 0, 48).cpu().to(at::kDouble),
+               wide_up = both.narrow(1, 48, 48).cpu().to(at::kDouble);
   EXPECT_LT(error(gated(Activation::kSilu, both.narrow(1, 0, 48), both.narrow(1, 48, 48)),
                   wide_gate * wide_gate.sigmoid() * wide_up),
             2 * tolerance(GetParam()));

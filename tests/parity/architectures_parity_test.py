@@ -126,12 +126,12 @@ def judge_bfloat16(name, path, got, logits, tokens, lengths, firsts):
 
 def judge_greedy(name, model, got, tokens, lengths):
     """The continuations by Keel's engine are those of transformers' generate; two tokens that are as likely may change places, and
-    what follows them then is another text."""
+    what follows them then is another text. Without its cache, whose attention differs from its own forward pass in llama-1."""
     ties = 0
     model.generation_config.eos_token_id = None  # neither side ends before the limit
     for ids, ours in zip(tokens.split(lengths), got):
         theirs = model.generate(ids[None], attention_mask=torch.ones_like(ids[None]), max_new_tokens=len(ours), do_sample=False,
-                                output_logits=True, return_dict_in_generate=True)
+                                use_cache=False, output_logits=True, return_dict_in_generate=True)
         different = (theirs.sequences[0, len(ids):] != ours).nonzero()
         if len(different) == 0:
             continue

@@ -106,7 +106,8 @@ std::string way_out(const Json& value, const Limits& limits) {
     }
     const std::string& text = value.get_ref<const std::string&>();
     const auto choice = nearest_name(text, choices);
-    return choice && digits_in(text) == digits_in(*choice) ? "; did you mean " + *choice + "?" : "";
+    const bool other_number = choice && !digits_in(*choice).empty() && digits_in(text) != digits_in(*choice);
+    return choice && !other_number ? "; did you mean " + *choice + "?" : "";
   } else if constexpr (std::is_same_v<T, bool>) {
     return "; write true or false";
   } else {

@@ -16,7 +16,9 @@ struct HeadShape {
 /// neighbouring keys of one dimension of the values; otherwise it is the other way round.
 template <bool tensor_cores>
 struct Places {
-  __device__ static int key(int token, int d, int width) { return tensor_cores ? token * width + d : d * kTokens + token; }
+  __device__ static int key(int token, int d, int width) {
+    return tensor_cores ? token * width + d : d * kTokens + token;
+  }
   __device__ static int value(int token, int d, int width) {
     return tensor_cores ? d * kTokens + token : token * width + d;
   }

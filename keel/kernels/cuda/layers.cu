@@ -115,11 +115,12 @@ const T* in(const void* x) {
 /// Whether rows that begin there, `stride` apart and `width` wide, can be read several numbers at a time.
 template <class T>
 bool in_several(const void* begin, int64_t stride, int64_t width) {
-  return reinterpret_cast<uintptr_t>(begin) % 16 == 0 && stride % kSeveral == 0 &&
-         width % kSeveral == 0;
+  return reinterpret_cast<uintptr_t>(begin) % 16 == 0 && stride % kSeveral == 0 && width % kSeveral == 0;
 }
 
-unsigned int blocks_for(int64_t threads) { return static_cast<unsigned int>((threads + kFlatThreads - 1) / kFlatThreads); }
+unsigned int blocks_for(int64_t threads) {
+  return static_cast<unsigned int>((threads + kFlatThreads - 1) / kFlatThreads);
+}
 
 }  // namespace
 
@@ -127,8 +128,8 @@ int rms_norm_rows(const void* x, const void* added, const void* weight, FloatTyp
                   float eps, void* sum, void* y, void* stream) {
   if (rows == 0) return 0;
   for_type(type, [&]<class T>(T*) {
-    const bool several = in_several<T>(x, width, width) && in_several<T>(added, width, width) &&
-                         in_several<T>(weight, width, width);
+    const bool several =
+        in_several<T>(x, width, width) && in_several<T>(added, width, width) && in_several<T>(weight, width, width);
     const auto kernel = several ? rms_norm_kernel<T, kSeveral> : rms_norm_kernel<T, 1>;
     launch(kernel, dim3(static_cast<unsigned int>(rows)), kRowThreads, 0, stream, in<T>(x), in<T>(added), in<T>(weight),
            static_cast<int>(width), eps, static_cast<T*>(sum), static_cast<T*>(y));

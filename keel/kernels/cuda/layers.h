@@ -5,8 +5,8 @@
 #include "keel/kernels/float_type.h"
 
 // Rows of a layer, one kernel each; what they read and write is of `type`, sums are in float32, and what a chain of
-// operators would round on the way is rounded here too. Strides are from row to row, in numbers; rows without one follow
-// each other. All pointers are the device's; what is returned is a CUDA error code, 0 for none.
+// operators would round on the way is rounded here too. Strides are from row to row, in numbers; rows without one
+// follow each other. All pointers are the device's; what is returned is a CUDA error code, 0 for none.
 
 namespace keel::cuda {
 

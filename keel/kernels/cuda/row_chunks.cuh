@@ -3,9 +3,9 @@
 #include "keel/kernels/cuda/launch.cuh"
 #include "keel/kernels/row_math.h"
 
-// Rows of logits as distributions, with one look at every logit: blocks of threads look at chunks of a row, which stay in
-// their registers, and what they find is put together row by row. Trainer and sampler go this way alike, so that equal
-// logits give equal bits.
+// Rows of logits as distributions, with one look at every logit: blocks of threads look at chunks of a row, which stay
+// in their registers, and what they find is put together row by row. Trainer and sampler go this way alike, so that
+// equal logits give equal bits.
 
 namespace keel::cuda {
 
@@ -71,8 +71,7 @@ struct ThreadLogits {
     TwoLargest two{-INFINITY, -INFINITY};
 #pragma unroll
     for (int i = 0; i < kFours; ++i)
-      for (int j = 0; j < 4; ++j)
-        two = {fmaxf(two.first, z[i][j]), fmaxf(two.second, fminf(two.first, z[i][j]))};
+      for (int j = 0; j < 4; ++j) two = {fmaxf(two.first, z[i][j]), fmaxf(two.second, fminf(two.first, z[i][j]))};
     two = two_of_warp(two);
     if (threadIdx.x % 32 == 0) two_of[warp] = two;
     __syncthreads();
@@ -110,8 +109,8 @@ __device__ inline RowNormalizer put_together(const Chunk* chunks, int count, dou
   TwoLargest two{-INFINITY, -INFINITY};
   for (int c = lane; c < count; c += 32) two = larger_two(two, chunks[c].two);
   two = two_of_warp(two);
-  // Measured from the row's second largest logit no term can overflow: no chunk's largest logit is above it, but for the
-  // row's own largest, which counts as 1.
+  // Measured from the row's second largest logit no term can overflow: no chunk's largest logit is above it, but for
+  // the row's own largest, which counts as 1.
   const float centre = isinf(two.second) ? two.first : two.second;
   double total = 0, weighted = 0;
   for (int c = lane; c < count; c += 32) {

@@ -4,8 +4,8 @@
 namespace keel::cuda {
 namespace {
 
-/// A logit and its token as one number: the larger logit is the larger number, and of equal ones the smaller token. None
-/// is 0.
+/// A logit and its token as one number: the larger logit is the larger number, and of equal ones the smaller token.
+/// None is 0.
 __device__ uint64_t ranked(float logit, uint32_t token) {
   const uint32_t bits = __float_as_uint(logit), ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
   return static_cast<uint64_t>(ordered) << 32 | (0xFFFFFFFFu - token);
@@ -86,8 +86,7 @@ __device__ Candidate draw_from(const ThreadLogits& logits, float largest, const 
     for (int i = 0; i < kFours; ++i)
       for (int j = 0; j < 4; ++j) {
         const long long token = ThreadLogits::first_token(i) + j;
-        if (token < request.vocab)
-          drawn = better(drawn, {logits.z[i][j], logits.z[i][j], static_cast<int>(token)});
+        if (token < request.vocab) drawn = better(drawn, {logits.z[i][j], logits.z[i][j], static_cast<int>(token)});
       }
     return drawn;
   }
@@ -180,8 +179,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (kept > kMostKept) {
     // Unevenly spread, or many alike. Fewer than K threads have a token above the K-th largest of all threads' largest.
     uint64_t most = 0;
-    for_tokens(logits, request.vocab,
-               [&](float logit, uint32_t token) { most = max(most, ranked(logit, token)); });
+    for_tokens(logits, request.vocab, [&](float logit, uint32_t token) { most = max(most, ranked(logit, token)); });
     __syncthreads();
     ranks[threadIdx.x] = most;
     if (threadIdx.x == 0) kept = 0;
@@ -203,9 +201,8 @@ __global__ void __launch_bounds__(kThreads, 2)
 }
 
 /// One block of threads for a row: from its chunks to its token and its likeliest ones.
-__global__ void __launch_bounds__(kThreads)
-    choose(DrawRequest request, const Chunk* chunks, const ChunkTokens* found, const uint64_t* likely, int count,
-           DrawnRows drawn) {
+__global__ void __launch_bounds__(kThreads) choose(DrawRequest request, const Chunk* chunks, const ChunkTokens* found,
+                                                   const uint64_t* likely, int count, DrawnRows drawn) {
   extern __shared__ uint64_t ranks[];
   __shared__ RowNormalizer normalizer;
   __shared__ int kept;
@@ -224,9 +221,8 @@ __global__ void __launch_bounds__(kThreads)
       Candidate candidate = found[c].drawn;
       if (candidate.token == kNoToken) continue;
       if (!greedy)
-        candidate.value =
-            static_cast<float>((static_cast<double>(candidate.logit) - n.largest) * inverse_temperature) +
-            gumbel(noise_of(request, row, candidate.token).word[candidate.token % 4]);
+        candidate.value = static_cast<float>((static_cast<double>(candidate.logit) - n.largest) * inverse_temperature) +
+                          gumbel(noise_of(request, row, candidate.token).word[candidate.token % 4]);
       best = better(best, candidate);
     }
     best = best_of_warp(best);

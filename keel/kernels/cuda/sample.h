@@ -18,10 +18,10 @@ struct DrawRequest {
 
 /// What comes of it.
 struct DrawnRows {
-  int64_t* tokens;                            // [rows]
-  float *logps, *other_logps, *entropies;     // [rows]
-  int64_t* topk_ids;                          // [rows, top_k], the likeliest first
-  float* topk_logps;                          // [rows, top_k]
+  int64_t* tokens;                         // [rows]
+  float *logps, *other_logps, *entropies;  // [rows]
+  int64_t* topk_ids;                       // [rows, top_k], the likeliest first
+  float* topk_logps;                       // [rows, top_k]
 };
 
 constexpr int64_t kMostLikeliest = 64;

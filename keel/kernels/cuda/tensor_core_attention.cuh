@@ -4,22 +4,20 @@
 #include "keel/kernels/cuda/launch.cuh"
 
 // Attention to blocks with narrow numbers, on tensor cores: products of [16 heads x 16 dimensions] with 8 keys, and of
-// [16 heads x 16 keys] with 8 dimensions. Which dimension stands in which column of a product is free as long as queries
-// and keys agree, and likewise for keys; it is chosen so that every lane loads 8 or 16 bytes at once and needs nobody
-// else's.
+// [16 heads x 16 keys] with 8 dimensions. Which dimension stands in which column of a product is free as long as
+// queries and keys agree, and likewise for keys; it is chosen so that every lane loads 8 or 16 bytes at once and needs
+// nobody else's.
 
 namespace keel::cuda {
 
 __device__ inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint2 b, const __nv_bfloat16*) {
-  asm(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
 }
 
 __device__ inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint2 b, const __half*) {
-  asm(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
 }
@@ -83,7 +81,8 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
   const int first = rule.window > 0 && count > rule.window ? count - static_cast<int>(rule.window) : 0;
   const int prompt_blocks = (row.prompt_keys + kTokens - 1) / kTokens;
   const int blocks = prompt_blocks + (row.own_keys + kTokens - 1) / kTokens;
-  const int first_block = first < row.prompt_keys ? first / kTokens : prompt_blocks + (first - row.prompt_keys) / kTokens;
+  const int first_block =
+      first < row.prompt_keys ? first / kTokens : prompt_blocks + (first - row.prompt_keys) / kTokens;
   float sum[kTiles][4] = {}, total[R] = {}, largest[R];
   for (int r = 0; r < R; ++r) largest[r] = -INFINITY;
   for (int begin = first_block + warp * kBlocks; begin < blocks; begin += warps * kBlocks) {
@@ -107,8 +106,8 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
     for (int i = 0; i < kBlocks; ++i)
       for (int tile = 0; tile < 2; ++tile)
         for (int step = 0; step < kSteps; step += 2)
-          some_keys[i][tile][step / 2] = *reinterpret_cast<const uint4*>(
-              key_of[i] + (4 * (line / 2) + 2 * tile + line % 2) * D + 16 * step);
+          some_keys[i][tile][step / 2] =
+              *reinterpret_cast<const uint4*>(key_of[i] + (4 * (line / 2) + 2 * tile + line % 2) * D + 16 * step);
     uint2 some_values[kBlocks][kTiles];
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i)

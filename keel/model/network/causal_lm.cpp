@@ -248,8 +248,8 @@ Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const At
     const Block& block = blocks_[i];
     // What a layer makes of y is added to x, whose norm is what the next one sees.
     const auto add = [&](const Tensor& out, const Parameter& after, const Parameter& next) {
-      const NormedSum both = add_and_norm(x, after.defined() ? norm(out, after) : out, norm_weight(next),
-                                          config_.rms_norm_eps);
+      const NormedSum both =
+          add_and_norm(x, after.defined() ? norm(out, after) : out, norm_weight(next), config_.rms_norm_eps);
       x = both.sum;
       y = both.normed;
     };

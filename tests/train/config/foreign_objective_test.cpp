@@ -356,8 +356,9 @@ TEST(ForeignObjective, DefaultsThatAreNotTakenOverAreToldUnlessTheyAreSaid) {
         "ppo_mini_batch_size 256 prompts", "val_kwargs.temperature 0, greedy (here: eval.temperature"})
     EXPECT_THAT(of_verl, HasSubstr(part));
   // verl 0.9.1, agent_loop.py: val_kwargs.temperature is 0 by default, whatever do_sample says.
-  EXPECT_THAT(note(verl({kGrpo, "rollout.val_kwargs.do_sample=true"})), HasSubstr("val_kwargs.temperature 0, greedy"));
-  EXPECT_THAT(note(verl({kGrpo, "rollout.val_kwargs.do_sample=false"})),
+  EXPECT_THAT(note(verl({kGrpo, "actor_rollout_ref.rollout.val_kwargs.do_sample=true"})),
+              HasSubstr("val_kwargs.temperature 0, greedy"));
+  EXPECT_THAT(note(verl({kGrpo, "actor_rollout_ref.rollout.val_kwargs.do_sample=false"})),
               testing::Not(HasSubstr("val_kwargs.temperature")));
   const std::string said = note(verl({kGrpo, "rollout.n=4", "eval.temperature=0", "actor.optim.weight_decay=0.01"}));
   for (const char* part : {"weight_decay", "rollout.n", "temperature"})

@@ -9,6 +9,7 @@
 #include "keel/kernels/cuda/block_attention.h"
 #include "keel/ops/float_type.h"
 #include "keel/ops/for_rows.h"
+#include "keel/ops/whole_heads.h"
 
 namespace keel {
 namespace {
@@ -23,9 +24,6 @@ int64_t most_keys(const Tensor& rows) {
     most = std::max<int64_t>(most, row.prompt_keys + row.own_keys);
   return most;
 }
-
-/// Heads [N, heads, D] that follow each other in every row; the rows may be parts of longer ones.
-Tensor whole_heads(const Tensor& x) { return x.stride(2) == 1 && x.stride(1) == x.size(2) ? x : x.contiguous(); }
 
 /// Room for scores that a thread keeps: taken once, not for every token.
 float* scores_of_thread(int64_t count) {

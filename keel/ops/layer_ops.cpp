@@ -9,6 +9,7 @@
 #include "keel/kernels/cuda/layers.h"
 #include "keel/ops/float_type.h"
 #include "keel/ops/for_rows.h"
+#include "keel/ops/whole_heads.h"
 
 namespace keel {
 namespace {
@@ -86,9 +87,6 @@ struct Gated : torch::autograd::Function<Gated> {
     return {dgate, dup, Tensor()};
   }
 };
-
-/// Rows [N, heads, D] whose heads follow each other; the rows may be parts of longer ones.
-Tensor whole_heads(const Tensor& x) { return x.stride(2) == 1 && x.stride(1) == x.size(2) ? x : x.contiguous(); }
 
 Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
   const int64_t heads = x.size(1), width = x.size(2);

@@ -42,29 +42,32 @@ Tensor tensor_of(const std::vector<BlockRow>& rows) {
 BlockRows::BlockRows(const std::vector<BlockRow>& rows, const std::vector<int32_t>& tables, at::Device device)
     : rows_(tensor_of(rows).to(device)), tables_(at::tensor(tables, at::kInt).to(device)) {}
 
-Tensor BlockRows::attend(const BlockTensors& layer, const AttentionRule& rule, const Tensor& query, const Tensor& key,
-                         const Tensor& value) const {
-  const int64_t count = query.size(0), heads = query.size(1), kv_heads = key.size(1), width = query.size(2);
+Tensor BlockRows::attend(const BlockTensors& layer, const AttentionRule& rule, const Heads& given) const {
+  const Tensor& query = given.query;
+  const int64_t count = query.size(0), heads = query.size(1), kv_heads = given.key.size(1), width = query.size(2);
   Tensor result = at::empty(query.sizes(), query.options());
   const BlockLayer blocks{layer.keys.mutable_data_ptr(), layer.values.mutable_data_ptr(), float_type(layer.keys),
                           kv_heads, width};
   const BlockRule how{static_cast<float>(rule.scale), static_cast<float>(rule.softcap), rule.window};
   const int32_t* const tables = tables_.const_data_ptr<int32_t>();
   if (query.is_cuda()) {
-    const Tensor q = whole_heads(query), k = whole_heads(key), v = whole_heads(value);
-    launch_on_cuda(q, "attention", [&](auto stream) {
-      return cuda::attend_rows(
-          blocks, how, tables, rows_in(rows_), count,
-          {q.const_data_ptr(), k.const_data_ptr(), v.const_data_ptr(), q.stride(0), k.stride(0), v.stride(0), heads},
-          alone_, result.mutable_data_ptr(), stream);
+    launch_on_cuda(query, "attention", [&](auto stream) {
+      const Heads from = alone_ && cuda::turns_heads(blocks) ? given : given.turned();
+      const Tensor q = whole_heads(from.query), k = whole_heads(from.key), v = whole_heads(from.value);
+      const auto angles = [](const Tensor& x) { return x.defined() ? x.const_data_ptr<float>() : nullptr; };
+      return cuda::attend_rows(blocks, how, tables, rows_in(rows_), count,
+                               {q.const_data_ptr(), k.const_data_ptr(), v.const_data_ptr(), q.stride(0), k.stride(0),
+                                v.stride(0), heads, angles(from.angles.cos), angles(from.angles.sin)},
+                               alone_, result.mutable_data_ptr(), stream);
     });
     return result;
   }
+  const Heads turned = given.turned();
   if (query.scalar_type() != at::kFloat) {  // kept in float32 here, whatever it was rounded to before
     const auto wide = [](const Tensor& x) { return x.to(at::kFloat); };
-    return attend(layer, rule, wide(query), wide(key), wide(value)).to(query.scalar_type());
+    return attend(layer, rule, {wide(turned.query), wide(turned.key), wide(turned.value)}).to(query.scalar_type());
   }
-  const Tensor q = query.contiguous(), k = key.contiguous(), v = value.contiguous();
+  const Tensor q = turned.query.contiguous(), k = turned.key.contiguous(), v = turned.value.contiguous();
   const float *from_q = q.const_data_ptr<float>(), *from_k = k.const_data_ptr<float>(),
               *from_v = v.const_data_ptr<float>();
   float* const to = result.mutable_data_ptr<float>();

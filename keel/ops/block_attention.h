@@ -5,6 +5,7 @@
 #include "keel/core/tensor/tensor.h"
 #include "keel/kernels/block_rows.h"
 #include "keel/ops/attention_rule.h"
+#include "keel/ops/layer_ops.h"
 
 namespace keel {
 
@@ -24,10 +25,8 @@ class BlockRows {
   /// passes.
   BlockRows(Tensor rows, Tensor tables) : rows_(std::move(rows)), tables_(std::move(tables)), alone_(true) {}
 
-  /// Puts the rows' keys and values [N, kv_heads, D] into their blocks, then attends the queries [N, heads, D] to what
-  /// each row sees.
-  Tensor attend(const BlockTensors& layer, const AttentionRule& rule, const Tensor& query, const Tensor& key,
-                const Tensor& value) const;
+  /// Puts the rows' keys and values into their blocks, then attends the queries to what each row sees: [N, heads, D].
+  Tensor attend(const BlockTensors& layer, const AttentionRule& rule, const Heads& heads) const;
 
  private:
   Tensor rows_;    // [N, 4] int32: a BlockRow each

@@ -6,6 +6,7 @@
 
 #include "keel/core/tensor/precision.h"
 #include "keel/kernels/cpu/elementwise.h"
+#include "keel/kernels/cuda/few_rows_product.h"
 #include "keel/kernels/cuda/layers.h"
 #include "keel/ops/float_type.h"
 #include "keel/ops/for_rows.h"
@@ -157,6 +158,26 @@ Tensor gpu_rotated(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   return y;
 }
 
+/// The product where few rows are sampled on a GPU, and cuBLAS waits more than it multiplies; undefined elsewhere.
+Tensor of_few_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, bool swiglu) {
+  Tensor y;
+  if (!samples_on_gpu(x) || x.dim() != 2 || x.stride(1) != 1 || !weight.is_contiguous()) return y;
+  const cuda::FewRows product{x.const_data_ptr(),
+                              x.size(0),
+                              x.stride(0),
+                              x.size(1),
+                              weight.const_data_ptr(),
+                              bias.defined() ? bias.const_data_ptr() : nullptr,
+                              weight.size(0),
+                              float_type(x)};
+  launch_on_cuda(x, "product", [&](auto stream) {
+    if (!cuda::takes_few_rows(product)) return 0;
+    y = at::empty({x.size(0), swiglu ? weight.size(0) / 2 : weight.size(0)}, x.options());
+    return (swiglu ? cuda::swiglu_few_rows : cuda::multiply_few_rows)(product, y.mutable_data_ptr(), stream);
+  });
+  return y;
+}
+
 /// Whether our own norm on a GPU takes these.
 bool norms_on_gpu(const Tensor& x, const Tensor& weight) {
   return samples_on_gpu(x) && weight.scalar_type() == x.scalar_type();
@@ -177,6 +198,18 @@ NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weigh
   if (norms_on_gpu(x, weight)) return gpu_norm(x, added, weight, eps);
   const Tensor sum = x + added;
   return {sum, rms_norm(sum, weight, eps)};
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (const Tensor y = of_few_rows(x, weight, bias, /*swiglu=*/false); y.defined()) return y;
+  return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+}
+
+Tensor gated_linear(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (activation == Activation::kSilu)
+    if (const Tensor y = of_few_rows(x, weight, bias, /*swiglu=*/true); y.defined()) return y;
+  const std::vector<Tensor> both = linear(x, weight, bias).chunk(2, 1);
+  return gated(activation, both[0], both[1]);
 }
 
 Tensor gated(Activation activation, const Tensor& gate, const Tensor& up) {
@@ -215,6 +248,11 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   const Tensor c = cos.unsqueeze(1), s = sin.unsqueeze(1), first = x.narrow(-1, 0, half),
                second = x.narrow(-1, half, half);
   return at::cat({first * c - second * s, second * c + first * s}, -1).to(x.scalar_type());
+}
+
+Heads Heads::turned() const {
+  if (!angles.cos.defined()) return *this;
+  return {rotate(query, angles.cos, angles.sin), rotate(key, angles.cos, angles.sin), value};
 }
 
 }  // namespace keel

@@ -18,8 +18,14 @@ struct NormedSum {
 };
 NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps);
 
+/// x W^T + b of rows [N, in] and a weight [out, in]; b may be undefined.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+
 /// activation(gate) * up.
 Tensor gated(Activation activation, const Tensor& gate, const Tensor& up);
+
+/// The same of one product with the weights [2 out, in] of both, the gate's first.
+Tensor gated_linear(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 /// cos and sin of every position's angles, [N, D / 2] each, times the factor; positions [N] int64 and frequencies [D /
 /// 2].
@@ -31,5 +37,14 @@ Angles angles_at(const Tensor& positions, const Tensor& frequencies, double fact
 /// Rotary position embedding in Hugging Face's layout: the two halves of each head are turned against each other.
 /// x [N, heads, D], cos and sin [N, D / 2] float32.
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin);
+
+/// The heads of a layer's rows: queries [N, heads, D], keys and values [N, kv_heads, D], and the angles that queries
+/// and keys are still to be turned by; undefined: they are.
+struct Heads {
+  Tensor query, key, value;
+  Angles angles = {};
+
+  Heads turned() const;
+};
 
 }  // namespace keel

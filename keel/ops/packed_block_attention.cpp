@@ -49,7 +49,7 @@ Tensor PackedBlockAttention::operator()(const AttentionRule& rule, const Tensor&
     const at::NoGradGuard no_grad;
     const std::vector<int64_t> shape{blocks_, kv_heads, kBlockTokens * width};
     const BlockTensors blocks{at::empty(shape, key.options()), at::empty(shape, key.options())};
-    numbers = rows_.attend(blocks, rule, query, key, value);
+    numbers = rows_.attend(blocks, rule, {query, key, value});
   }
   const bool learns = query.requires_grad() || key.requires_grad() || value.requires_grad();
   if (!learns || !at::GradMode::is_enabled()) return numbers;

@@ -5,8 +5,6 @@
 namespace keel {
 
 /// Rows [N, heads, D] whose heads follow each other, copied where they do not; the rows may be parts of longer ones.
-inline Tensor whole_heads(const Tensor& x) {
-  return x.stride(2) == 1 && x.stride(1) == x.size(2) ? x : x.contiguous();
-}
+inline Tensor whole_heads(const Tensor& x) { return x.stride(2) == 1 && x.stride(1) == x.size(2) ? x : x.contiguous(); }
 
 }  // namespace keel

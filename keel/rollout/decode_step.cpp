@@ -71,10 +71,10 @@ DecodeStep::Pass DecodeStep::pass() const {
   const RunningRows running = running_.first(rows_);
   const BlockRows rows(running.rows, tables_);
   Pass result;
-  result.states =
-      model_.forward(running.tokens, running.positions,
-                     [&](int64_t layer, const AttentionRule& rule, const Tensor& query, const Tensor& key,
-                         const Tensor& value) { return rows.attend(store_.layer(layer), rule, query, key, value); });
+  result.states = model_.forward(running.tokens, running.positions,
+                                 [&](int64_t layer, const AttentionRule& rule, const Heads& heads) {
+                                   return rows.attend(store_.layer(layer), rule, heads);
+                                 });
   result.drawn = draw(result.states, rollout_ids_.narrow(0, 0, rows_), running.places);
   advance(running, result.drawn.tokens, stop_ids_, request_.max_new_tokens);
   return result;

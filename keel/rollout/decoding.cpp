@@ -195,11 +195,10 @@ void Decoding::compute_prompts(const std::vector<int64_t>& groups) {
     last_rows.push_back(static_cast<int64_t>(rows.size()) - 1);
   }
   const BlockRows block_rows(rows, tables, model_.device());
-  const Tensor states = model_.forward(
-      on_device(tokens, model_.device()), on_device(positions, model_.device()),
-      [&](int64_t layer, const AttentionRule& rule, const Tensor& query, const Tensor& key, const Tensor& value) {
-        return block_rows.attend(store_.layer(layer), rule, query, key, value);
-      });
+  const Tensor states = model_.forward(on_device(tokens, model_.device()), on_device(positions, model_.device()),
+                                       [&](int64_t layer, const AttentionRule& rule, const Heads& heads) {
+                                         return block_rows.attend(store_.layer(layer), rule, heads);
+                                       });
   for (size_t i = 0; i < groups.size(); ++i) groups_[groups[i]].last_state = states.narrow(0, last_rows[i], 1).clone();
 }
 

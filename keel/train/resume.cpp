@@ -135,7 +135,7 @@ void put_on_its_base(LoadedModel& policy, const Config& config, const TrainState
 void require_same_start(const Config& config, const Checkpoint& checkpoint) {
   const std::string& path = config.model.path;
   const bool recorded = checkpoint.state.base_checksum != 0;  // a run of an older program has none
-  if (!recorded || path == checkpoint.config.at("model").at("path") || !path_exists(path)) return;
+  if (!recorded || checkpoint.config.at("model").at("path") == path || !path_exists(path)) return;
   if (base_checksum(starting_model(config, at::kCPU).model) != checkpoint.state.base_checksum)
     fail(ExitCode::kBadConfiguration, "model.path: ", path,
          " has other weights or another config.json than what the run was started from, ",

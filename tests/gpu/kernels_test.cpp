@@ -73,6 +73,58 @@ TEST_P(GpuKernels, GateRows) {
             2 * tolerance(GetParam()));
 }
 
+TEST_P(GpuKernels, MultiplyFewRows) {
+  for (const auto& [in, out] :
+       {std::pair<int64_t, int64_t>{64, 8}, {128, 1152}, {896, 896}, {576, 200}, {4864, 896}, {256, 24576}})
+    for (const int64_t rows : {1, 2, 7, 16, 33, 63, 64, 65}) {
+      const Tensor x = random({rows, in + 8}, 1).narrow(1, 0, in), weight = random({out, in}, 2),
+                   bias = random({out}, 3);
+      const auto wide = [](const Tensor& of) { return of.cpu().to(at::kDouble); };
+      const Tensor product = wide(x).matmul(wide(weight).t());
+      EXPECT_LT(error(linear(x, weight, Tensor()), product), tolerance(GetParam()))
+          << rows << ", " << in << " to " << out;
+      EXPECT_LT(error(linear(x, weight, bias), product + wide(bias)), tolerance(GetParam())) << rows;
+      // As two products and the gate after them.
+      const std::vector<Tensor> both = (product + wide(bias)).to(at::kFloat).to(GetParam()).to(cuda_).chunk(2, 1);
+      EXPECT_LT(
+          error(gated_linear(Activation::kSilu, x, weight, bias), wide(gated(Activation::kSilu, both[0], both[1]))),
+          3 * tolerance(GetParam()))
+          << rows << ", " << in << " to " << out;
+    }
+}
+
+TEST_P(GpuKernels, MultiplyARowAlikeAmongOthers) {
+  const Tensor x = random({64, 896}, 1), weight = random({1152, 896}, 2);
+  if (GetParam() == at::kFloat) GTEST_SKIP() << "cuBLAS multiplies float32";
+  for (const int64_t rows : {1, 8, 17}) {
+    const Tensor few = linear(x.narrow(0, 0, rows), weight, Tensor());
+    EXPECT_TRUE(few.equal(linear(x, weight, Tensor()).narrow(0, 0, rows))) << rows;
+  }
+}
+
+TEST_P(GpuKernels, TurnHeadsWhileTheyAttend) {
+  for (const int64_t width : {32, 64, 128, 256}) {
+    const int64_t rows = 5, heads = 6, kv_heads = 2, blocks = 7;
+    const Tensor all = random({rows, heads + 2 * kv_heads, width}, 4);
+    const Heads given{all.narrow(1, 0, heads), all.narrow(1, heads, kv_heads),
+                      all.narrow(1, heads + kv_heads, kv_heads),
+                      angles_at(at::arange(rows, at::TensorOptions(at::kLong).device(cuda_)) * 37 + 3,
+                                at::rand({width / 2}, at::TensorOptions(at::kFloat).device(cuda_)), 1.1)};
+    std::vector<BlockRow> keys;
+    for (int32_t i = 0; i < rows; ++i) keys.push_back({i, 0, i, 1});
+    const Tensor tables = at::arange(blocks, at::TensorOptions(at::kInt).device(cuda_));
+    const auto attend = [&](const Heads& from) {
+      const BlockTensors layer{at::zeros({blocks, kv_heads, kBlockTokens * width}, all.options()),
+                               at::zeros({blocks, kv_heads, kBlockTokens * width}, all.options())};
+      const Tensor out = BlockRows(tensor_of(keys).to(cuda_), tables).attend(layer, {.scale = 0.3}, from);
+      return std::tuple(out, layer.keys, layer.values);
+    };
+    EXPECT_TRUE(std::get<0>(attend(given)).equal(std::get<0>(attend(given.turned())))) << width;
+    EXPECT_TRUE(std::get<1>(attend(given)).equal(std::get<1>(attend(given.turned())))) << width;
+    EXPECT_FALSE(std::get<1>(attend(given)).equal(std::get<1>(attend({given.query, given.key, given.value})))) << width;
+  }
+}
+
 TEST_P(GpuKernels, TurnHeads) {
   for (const int64_t width : {4, 64, 128}) {
     const Tensor x = random({19, 3, width}, 1), angle = random_normal({19, width / 2}, 2);

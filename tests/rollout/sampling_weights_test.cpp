@@ -143,8 +143,8 @@ TEST_F(SamplingWeights, RoundWhatGoesIntoEveryLinearLayerOfABlockAndEveryKeyAndV
   inputs.clear(), keys_and_values.clear();
   const ModelConfig& config = model_.config();
   const Tensor tokens = int64_tensor({1, 4, 5}), positions = int64_tensor({0, 1, 2});
-  const auto values = [](int64_t, const AttentionRule&, const Tensor& query, const Tensor&, const Tensor& value) {
-    return value.repeat({1, query.size(1) / value.size(1), 1});
+  const auto values = [](int64_t, const AttentionRule&, const Heads& heads) {
+    return heads.value.repeat({1, heads.query.size(1) / heads.value.size(1), 1});
   };
   const Tensor plain = model_.forward(tokens, positions, values);
   const CausalLm noted = model_.rounded({same, note_input, note_keys_and_values});

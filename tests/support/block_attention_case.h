@@ -65,7 +65,7 @@ class BlockAttentionCase {
       rows.push_back({0, static_cast<int32_t>(std::min(i + 1, prompt_)), own_table,
                       static_cast<int32_t>(std::max<int64_t>(i + 1 - prompt_, 0))});
     const auto part = [&](const Tensor& x) { return x.narrow(0, begin, end - begin); };
-    return BlockRows(rows, tables, options_.device()).attend(layer_, rule, part(query_), part(key_), part(value_));
+    return BlockRows(rows, tables, options_.device()).attend(layer_, rule, {part(query_), part(key_), part(value_)});
   }
 
  private:

@@ -10,7 +10,7 @@ __global__ void store_kernel(T* keys, T* values, HeadShape shape, const int32_t*
                              const T* key, long long key_stride, const T* value, long long value_stride) {
   const int head = blockIdx.y;
   store_head<tensor_cores>(keys, values, shape, head, tables, rows[blockIdx.x],
-                           key + blockIdx.x * key_stride + head * shape.width,
+                           key + blockIdx.x * key_stride + head * shape.width, RowAngles{},
                            value + blockIdx.x * value_stride + head * shape.width);
 }
 
@@ -113,14 +113,6 @@ __global__ void __launch_bounds__(kWarps* kLanes)
   }
 }
 
-constexpr size_t kUsualSharedBytes = 48 << 10;
-
-template <class Kernel>
-void allow(const Kernel& kernel, size_t shared_bytes) {
-  if (shared_bytes > kUsualSharedBytes)
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
-}
-
 /// All that a launch is given.
 struct Call {
   const BlockLayer& layer;
@@ -156,7 +148,7 @@ void attend(const Call& call) {
   const size_t at_work = (width * G + kWarps * kLanes * G) * sizeof(float) + kWarps * kLanes * sizeof(long long);
   const size_t at_end = (kWarps * G * (2 + width)) * sizeof(float);
   const size_t bytes = at_work > at_end ? at_work : at_end;
-  allow(attend_kernel<T, G, D>, bytes);
+  allow_shared_bytes(attend_kernel<T, G, D>, bytes);
   attend_kernel<T, G, D><<<call.grid(G), kWarps * kLanes, bytes, call.stream>>>(
       static_cast<const T*>(call.layer.keys), static_cast<const T*>(call.layer.values), call.shape(), call.rule,
       call.tables, call.rows, static_cast<const T*>(call.heads.query), call.heads.query_stride,
@@ -189,16 +181,17 @@ void attend_on_tensor_cores(const Call& call, bool alone) {
   if (!alone) call.store<true, T>();
   const dim3 grid = call.grid(8 * R);
   // Where there are many rows fewer warps work on each, and longer.
-  constexpr unsigned int kMultiprocessors = 132;
-  const unsigned int rows_each = (grid.x * grid.y + kMultiprocessors - 1) / kMultiprocessors;
+  const auto processors = static_cast<unsigned int>(multiprocessors());
+  const unsigned int rows_each = (grid.x * grid.y + processors - 1) / processors;
   const unsigned int warps = rows_each <= 1 ? kMostWarps<D> : rows_each <= 2 ? 8 : 4;
   const size_t bytes = warps * 8 * R * (2 + D) * sizeof(float);
-  allow(tensor_core_attention<T, D, R>, bytes);
+  allow_shared_bytes(tensor_core_attention<T, D, R>, bytes);
   launch(tensor_core_attention<T, D, R>, grid, static_cast<int>(warps) * kLanes, bytes, call.stream,
          static_cast<T*>(call.layer.keys), static_cast<T*>(call.layer.values), call.shape(), call.rule, call.tables,
          call.rows, static_cast<const T*>(call.heads.query), call.heads.query_stride,
          alone ? static_cast<const T*>(call.heads.key) : nullptr, call.heads.key_stride,
-         static_cast<const T*>(call.heads.value), call.heads.value_stride, static_cast<T*>(call.out));
+         static_cast<const T*>(call.heads.value), call.heads.value_stride, call.heads.cos, call.heads.sin,
+         static_cast<T*>(call.out));
 }
 
 /// Whether the widths that tensor cores take include this one; then they did it.
@@ -228,10 +221,15 @@ bool aligned(const HeadRows& heads) {
 
 }  // namespace
 
+bool turns_heads(const BlockLayer& layer) {
+  return layer.type != FloatType::kFloat32 && (layer.width == 64 || layer.width == 128 || layer.width == 256);
+}
+
 int attend_rows(const BlockLayer& layer, const BlockRule& rule, const int32_t* tables, const BlockRow* rows,
                 int64_t count, const HeadRows& heads, bool alone, void* out, void* stream) {
   if (count == 0) return 0;
-  if (layer.width > kMostDimensions || (layer.type != FloatType::kFloat32 && layer.width % 8 == 0 && !aligned(heads)))
+  if (layer.width > kMostDimensions || (layer.type != FloatType::kFloat32 && layer.width % 8 == 0 && !aligned(heads)) ||
+      (heads.cos && !(alone && turns_heads(layer))))
     return static_cast<int>(cudaErrorInvalidValue);
   const Call call{layer, rule, tables, rows, count, heads, out, static_cast<cudaStream_t>(stream)};
   for_type(layer.type, [&]<class T>(T*) {

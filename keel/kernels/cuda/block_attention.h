@@ -10,7 +10,11 @@ struct HeadRows {
   const void *query, *key, *value;
   int64_t query_stride, key_stride, value_stride;
   int64_t heads;
+  const float *cos, *sin;  // [rows, width / 2] that queries and keys are still to be turned by; null: they are
 };
+
+/// Whether attend_rows can turn queries and keys itself, where rows are alone.
+bool turns_heads(const BlockLayer& layer);
 
 /// Puts the rows' keys and values into their blocks, then writes out [rows, heads, width]. `alone`: no row sees
 /// another's key, which saves a launch. A head has at most 256 dimensions. Sums are in float32. All pointers are the

@@ -29,16 +29,30 @@ __device__ inline long long begin_of(long long block, int head, const HeadShape&
   return (block * shape.kv_heads + head) * shape.width * kTokens;
 }
 
+/// By how much the two halves of a row's heads are turned against each other, [D / 2] each; null: they are already.
+struct RowAngles {
+  const float *cos, *sin;
+
+  /// Number d of a head whose halves are half long.
+  template <class T>
+  __device__ T turned(const T* head, int d, int half) const {
+    if (!cos) return head[d];
+    const int i = d < half ? d : d - half;
+    const float a = to_float(head[i]), b = to_float(head[i + half]);
+    return from_float<T>(d < half ? a * cos[i] - b * sin[i] : b * cos[i] + a * sin[i]);
+  }
+};
+
 /// Puts the newest key and value of a row's head into their block; the threads of a block share the work.
 template <bool tensor_cores, class T>
 __device__ void store_head(T* keys, T* values, const HeadShape& shape, int head, const int32_t* tables,
-                           const BlockRow& row, const T* key, const T* value) {
+                           const BlockRow& row, const T* key, const RowAngles& angles, const T* value) {
   const bool own = row.own_keys > 0;
   const int place = (own ? row.own_keys : row.prompt_keys) - 1;
   const int32_t block = tables[(own ? row.own_table : row.prompt_table) + place / kTokens];
   const long long begin = begin_of(block, head, shape);
   for (int d = threadIdx.x; d < shape.width; d += blockDim.x) {
-    keys[begin + Places<tensor_cores>::key(place % kTokens, d, shape.width)] = key[d];
+    keys[begin + Places<tensor_cores>::key(place % kTokens, d, shape.width)] = angles.turned(key, d, shape.width / 2);
     values[begin + Places<tensor_cores>::value(place % kTokens, d, shape.width)] = value[d];
   }
 }

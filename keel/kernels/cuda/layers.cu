@@ -28,6 +28,7 @@ __global__ void __launch_bounds__(kRowThreads)
     rms_norm_kernel(const T* x, const T* added, const T* weight, int width, float eps, T* sum, T* y) {
   using Some = Several<T, N>;
   __shared__ float sums[kWarps];
+  start_the_next();
   wait_for_what_was_queued();
   const long long begin = static_cast<long long>(blockIdx.x) * width;
   const auto load = [](const T* from) { return *reinterpret_cast<const Some*>(from); };
@@ -70,6 +71,7 @@ template <class T, int N>
 __global__ void swiglu_kernel(const T* gate, long long gate_stride, const T* up, long long up_stride, long long rows,
                               long long width, T* y) {
   using Some = Several<T, N>;
+  start_the_next();
   wait_for_what_was_queued();
   const long long at = (static_cast<long long>(blockIdx.x) * kFlatThreads + threadIdx.x) * N;
   if (at >= rows * width) return;
@@ -85,6 +87,7 @@ __global__ void swiglu_kernel(const T* gate, long long gate_stride, const T* up,
 
 __global__ void angles_kernel(const int64_t* positions, const float* frequencies, long long rows, int half,
                               float factor, float* cos, float* sin) {
+  start_the_next();
   wait_for_what_was_queued();
   const long long at = static_cast<long long>(blockIdx.x) * kFlatThreads + threadIdx.x;
   if (at >= rows * half) return;
@@ -96,6 +99,7 @@ __global__ void angles_kernel(const int64_t* positions, const float* frequencies
 template <class T>
 __global__ void rotate_kernel(const T* x, long long stride, const float* cos, const float* sin, int heads, int half,
                               T* y) {
+  start_the_next();
   wait_for_what_was_queued();
   const long long row = blockIdx.x, to = row * heads * half * 2;
   for (int i = threadIdx.x; i < heads * half; i += blockDim.x) {

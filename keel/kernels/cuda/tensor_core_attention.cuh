@@ -37,6 +37,25 @@ __device__ inline uint32_t only_written(uint32_t word, int first_key, int writte
   return first_key + 1 < written ? word : first_key < written ? word & 0xFFFFu : 0u;
 }
 
+template <class T>
+union EightNumbers {
+  uint4 all;
+  T of[8];
+  __device__ EightNumbers() {}
+};
+
+/// Turns 8 numbers of a head's first half against those of its second, from number `first` on.
+template <class T>
+__device__ void turn(EightNumbers<T>& low, EightNumbers<T>& high, const RowAngles& angles, int first) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const float c = angles.cos[first + i], s = angles.sin[first + i];
+    const float a = to_float(low.of[i]), b = to_float(high.of[i]);
+    low.of[i] = from_float<T>(a * c - b * s);
+    high.of[i] = from_float<T>(b * c + a * s);
+  }
+}
+
 /// Warps that may share a row: what they need of the registers leaves room for so many.
 template <int D>
 constexpr int kMostWarps = D <= 64 ? 16 : 8;
@@ -47,7 +66,8 @@ template <class T, int D, int R>
 __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
     tensor_core_attention(T* keys, T* values, HeadShape shape, BlockRule rule, const int32_t* tables,
                           const BlockRow* rows, const T* query, long long query_stride, const T* key,
-                          long long key_stride, const T* value, long long value_stride, T* out) {
+                          long long key_stride, const T* value, long long value_stride, const float* cos,
+                          const float* sin, T* out) {
   constexpr int kSteps = D / 16, kTiles = D / 8, kBlocks = D <= 64 ? 2 : 1, kHeads = 8 * R;
   extern __shared__ float shared[];
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
@@ -55,10 +75,13 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
   const int heads_per_key = shape.heads / shape.kv_heads, parts = (heads_per_key + kHeads - 1) / kHeads;
   const int kv_head = blockIdx.y / parts, part = blockIdx.y % parts;
   const int first_head = kv_head * heads_per_key + part * kHeads, some = min(kHeads, heads_per_key - part * kHeads);
+  start_the_next();
   wait_for_what_was_queued();
+  const long long angle = static_cast<long long>(blockIdx.x) * (D / 2);
+  const RowAngles angles{cos ? cos + angle : nullptr, sin + angle};
   const BlockRow row = rows[blockIdx.x];
   if (key) {
-    store_head<true>(keys, values, shape, kv_head, tables, row, key + blockIdx.x * key_stride + kv_head * D,
+    store_head<true>(keys, values, shape, kv_head, tables, row, key + blockIdx.x * key_stride + kv_head * D, angles,
                      value + blockIdx.x * value_stride + kv_head * D);
     __syncthreads();
   }
@@ -70,10 +93,17 @@ __global__ void __launch_bounds__(kMostWarps<D>* kLanes)
     if (head >= some) continue;
     const T* const asked = query + blockIdx.x * query_stride + (first_head + head) * D + quarter * 8;
 #pragma unroll
-    for (int step = 0; step < kSteps; step += 2) {
-      const uint4 eight = *reinterpret_cast<const uint4*>(asked + 16 * step);
-      question[step][r] = eight.x, question[step][2 + r] = eight.y;
-      question[step + 1][r] = eight.z, question[step + 1][2 + r] = eight.w;
+    for (int step = 0; step < kSteps / 2; step += 2) {
+      EightNumbers<T> low, high;  // of the two halves
+      low.all = *reinterpret_cast<const uint4*>(asked + 16 * step);
+      high.all = *reinterpret_cast<const uint4*>(asked + 16 * step + D / 2);
+      if (cos) turn(low, high, angles, 16 * step + quarter * 8);
+      const auto put = [&](int at, const uint4& eight) {
+        question[at][r] = eight.x, question[at][2 + r] = eight.y;
+        question[at + 1][r] = eight.z, question[at + 1][2 + r] = eight.w;
+      };
+      put(step, low.all);
+      put(step + kSteps / 2, high.all);
     }
   }
 

@@ -207,32 +207,24 @@ Tensor CausalLm::attention(int64_t layer, const Tensor& x, const Angles& angles,
   const auto normed = [&](const Tensor& rows, const Parameter& head_norm) {
     return head_norm.defined() ? norm(rows.reshape({-1, width}), head_norm).view(rows.sizes()) : rows;
   };
-  const auto turned = [&](const Tensor& rows) { return rotate(rows, angles.cos, angles.sin); };
-  const auto stored = [&](const Tensor& rows) { return round_keys_and_values_ ? round_keys_and_values_(rows) : rows; };
-  Tensor query, key, value;
+  Heads rows;
   if (block.query_key_value.defined()) {
     const Tensor all = in_heads(block.query_key_value(x));
-    value = all.narrow(1, heads + kv_heads, kv_heads);
-    if (block.query_norm.defined()) {
-      query = turned(normed(all.narrow(1, 0, heads), block.query_norm));
-      key = turned(normed(all.narrow(1, heads, kv_heads), block.key_norm));
-    } else {  // queries and keys stand beside each other, and turn alike
-      const Tensor both = turned(all.narrow(1, 0, heads + kv_heads));
-      query = both.narrow(1, 0, heads);
-      key = both.narrow(1, heads, kv_heads);
-    }
+    rows = {all.narrow(1, 0, heads), all.narrow(1, heads, kv_heads), all.narrow(1, heads + kv_heads, kv_heads)};
   } else {
-    query = turned(normed(in_heads(block.query(x)), block.query_norm));
-    key = turned(normed(in_heads(block.key(x)), block.key_norm));
-    value = in_heads(block.value(x));
+    rows = {in_heads(block.query(x)), in_heads(block.key(x)), in_heads(block.value(x))};
   }
-  return block.output(attend(layer, block.rule, query, stored(key), stored(value)).reshape({-1, heads * width}));
+  rows = {normed(rows.query, block.query_norm), normed(rows.key, block.key_norm), rows.value, angles};
+  if (round_keys_and_values_) {
+    rows = rows.turned();
+    rows = {rows.query, round_keys_and_values_(rows.key), round_keys_and_values_(rows.value)};
+  }
+  return block.output(attend(layer, block.rule, rows).reshape({-1, heads * width}));
 }
 
 Tensor CausalLm::mlp(const Block& block, const Tensor& x) const {
   if (!block.gate_up.defined()) return block.down(gated(config_.activation, block.gate(x), block.up(x)));
-  const std::vector<Tensor> parts = block.gate_up(x).chunk(2, 1);
-  return block.down(gated(config_.activation, parts[0], parts[1]));
+  return block.down(block.gate_up.gated(config_.activation, x));
 }
 
 Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const Attend& attend) const {

@@ -38,10 +38,9 @@ struct WeightSource {
   std::function<Tensor(const std::string& name)> read;
 };
 
-/// How tokens look at each other, in one layer: queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads,
-/// D]. The network is the same for training (packed sequences) and sampling (a key-value cache); only this differs.
-using Attend = std::function<Tensor(int64_t layer, const AttentionRule& rule, const Tensor& query, const Tensor& key,
-                                    const Tensor& value)>;
+/// How tokens look at each other, in one layer: what each head of [N, heads, D] sees. The network is the same for
+/// training (packed sequences) and sampling (a key-value cache); only this differs.
+using Attend = std::function<Tensor(int64_t layer, const AttentionRule& rule, const Heads& heads)>;
 
 /// What a network that samples in a low precision rounds: the linear layers' weights, once; on every pass the
 /// activations that go into them, and keys and values before attention sees them. What is null stays as it is.

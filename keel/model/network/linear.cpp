@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "keel/ops/layer_ops.h"
+
 namespace keel {
 namespace {
 
@@ -25,8 +27,7 @@ Tensor as_one(const std::vector<Tensor>& parts) {
 Tensor Linear::operator()(const Tensor& input) const {
   const Tensor x = round_input ? round_input(input) : input;
   if (!bitwise && !panels.defined()) {
-    const Tensor w = weight.forward();
-    const Tensor y = bias.defined() ? at::linear(x, w, bias.forward()) : at::linear(x, w);
+    const Tensor y = linear(x, weight.forward(), bias.defined() ? bias.forward() : Tensor());
     return lora_a.defined() ? y + at::linear(at::linear(x, lora_a.forward()), lora_b.forward()) * lora_scale : y;
   }
   const auto product = [](const Tensor& rows, const Parameter& of, const PanelWeight& laid_out) {
@@ -60,10 +61,16 @@ JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers) : round_inp
 
 Tensor JoinedLinear::operator()(const Tensor& input) const {
   const Tensor x = round_input_ ? round_input_(input) : input;
-  if (weight_.defined()) return bias_.defined() ? at::linear(x, weight_, bias_) : at::linear(x, weight_);
+  if (weight_.defined()) return linear(x, weight_, bias_);
   Tensor y = panels_(x);
   if (bias_.defined()) y.add_(bias_);
   return y;
+}
+
+Tensor JoinedLinear::gated(Activation activation, const Tensor& input) const {
+  if (weight_.defined()) return gated_linear(activation, round_input_ ? round_input_(input) : input, weight_, bias_);
+  const std::vector<Tensor> both = (*this)(input).chunk(2, 1);
+  return keel::gated(activation, both[0], both[1]);
 }
 
 void join(const std::vector<Linear*>& layers) {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "keel/core/tensor/tensor.h"
+#include "keel/kernels/activation.h"
 #include "keel/ops/panel_linear.h"
 #include "keel/ops/precision.h"
 
@@ -44,6 +45,8 @@ class JoinedLinear {
   bool defined() const { return panels_.defined() || weight_.defined(); }
   /// What each layer makes of the rows [N, in], side by side: [N, out of all].
   Tensor operator()(const Tensor& input) const;
+  /// activation(gate) * up, of two layers of which the first is the gate.
+  Tensor gated(Activation activation, const Tensor& input) const;
 
  private:
   PanelWeight panels_;  // on a CPU in float32

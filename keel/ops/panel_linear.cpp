@@ -6,6 +6,7 @@
 
 #include "keel/kernels/cpu/panel_product.h"
 #include "keel/ops/for_rows.h"
+#include "keel/ops/huge_pages.h"
 
 namespace keel {
 namespace {
@@ -33,6 +34,7 @@ PanelWeight::PanelWeight(const Tensor& weight) : outputs_(weight.size(0)), input
   const at::NoGradGuard no_grad;
   const Tensor from = weight.contiguous();
   panels_ = at::empty({cpu::panel_count(outputs_), inputs_, cpu::kPanel}, from.options());
+  prefer_huge_pages(panels_);
   float* const to = panels_.mutable_data_ptr<float>();
   for_rows(panels_.size(0), inputs_ * cpu::kPanel, [&](int64_t first, int64_t count) {
     cpu::pack_panels(from.const_data_ptr<float>(), outputs_, inputs_, first, count, to);

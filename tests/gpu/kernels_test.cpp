@@ -5,6 +5,7 @@
 
 #include "keel/core/tensor/device.h"
 #include "keel/ops/layer_ops.h"
+#include "keel/ops/packed_flash_attention.h"
 #include "tests/support/block_attention_case.h"
 
 namespace keel {
@@ -133,6 +134,35 @@ TEST_P(GpuKernels, TurnHeads) {
     const Tensor first = wide.narrow(2, 0, width / 2), second = wide.narrow(2, width / 2, width / 2);
     const Tensor want = at::cat({first * c - second * s, second * c + first * s}, 2);
     EXPECT_LT(error(rotate(x, angle.cos().to(cuda_), angle.sin().to(cuda_)), want), tolerance(GetParam())) << width;
+  }
+}
+
+TEST_P(GpuKernels, AttendPackedSegmentsWithSharedPrompts) {
+  if (GetParam() == at::kFloat) GTEST_SKIP() << "flash attention takes narrow numbers";
+  const AttentionRule rule{.scale = 0.2};
+  // Two prompts with completions that come in turn, a prompt that nobody follows, a completion of one token.
+  const std::vector<Segment> segments = {{0, 40, 0, 0},   {40, 33, 0, 40},  {73, 7, 0, 0},  {80, 90, 73, 7},
+                                         {170, 1, 0, 40}, {171, 64, 0, 40}, {235, 5, 0, 0}, {240, 12, 73, 7}};
+  const int64_t tokens = 252, heads = 6, kv_heads = 2;
+  for (const int64_t width : {64, 128, 24}) {
+    ASSERT_TRUE(PackedFlashAttention::takes(rule, cuda_, GetParam(), width));
+    const at::AutoGradMode with_gradients(true);
+    std::vector<Tensor> mine, wide;
+    for (const int64_t count : {heads, kv_heads, kv_heads}) {
+      mine.push_back(random({tokens, count, width}, 5 + mine.size()).requires_grad_());
+      wide.push_back(mine.back().detach().cpu().to(at::kDouble).requires_grad_());
+    }
+    const Tensor got = PackedFlashAttention(segments, cuda_)(rule, mine[0], mine[1], mine[2]);
+    const Tensor want = PackedAttention(segments, tokens, 0, at::kCPU)(rule, wide[0], wide[1], wide[2]);
+    const Tensor direction = random({tokens, heads, width}, 9);
+    got.backward(direction);
+    want.backward(direction.cpu().to(at::kDouble));
+    const auto apart = [](const Tensor& a, const Tensor& b) {
+      return ((a.cpu().to(at::kDouble) - b).norm() / b.norm()).item<double>();
+    };
+    EXPECT_LT(apart(got.detach(), want.detach()), 2 * tolerance(GetParam())) << width;
+    for (size_t i = 0; i < mine.size(); ++i)
+      EXPECT_LT(apart(mine[i].grad(), wide[i].grad()), 3 * tolerance(GetParam())) << width << ", " << i;
   }
 }
 

@@ -68,21 +68,20 @@ __global__ void __launch_bounds__(kRowThreads)
 }
 
 template <class T, int N>
-__global__ void swiglu_kernel(const T* gate, long long gate_stride, const T* up, long long up_stride, long long rows,
-                              long long width, T* y) {
+__global__ void swiglu_kernel(const T* gate, long long gate_stride, const T* up, long long up_stride, int width, T* y) {
   using Some = Several<T, N>;
   start_the_next();
   wait_for_what_was_queued();
-  const long long at = (static_cast<long long>(blockIdx.x) * kFlatThreads + threadIdx.x) * N;
-  if (at >= rows * width) return;
-  const long long row = at / width, i = at % width;
+  const long long row = blockIdx.x;
+  const int i = (static_cast<int>(blockIdx.y) * kFlatThreads + static_cast<int>(threadIdx.x)) * N;
+  if (i >= width) return;
   Some g = *reinterpret_cast<const Some*>(gate + row * gate_stride + i);
   const Some u = *reinterpret_cast<const Some*>(up + row * up_stride + i);
   for (int j = 0; j < N; ++j) {
     const float x = to_float(g.of[j]);
     g.of[j] = from_float<T>(rounded<T>(x / (1.0f + expf(-x))) * to_float(u.of[j]));
   }
-  *reinterpret_cast<Some*>(y + at) = g;
+  *reinterpret_cast<Some*>(y + row * width + i) = g;
 }
 
 __global__ void angles_kernel(const int64_t* positions, const float* frequencies, long long rows, int half,
@@ -147,8 +146,8 @@ int swiglu_rows(const void* gate, int64_t gate_stride, const void* up, int64_t u
   for_type(type, [&]<class T>(T*) {
     const bool several = in_several<T>(gate, gate_stride, width) && in_several<T>(up, up_stride, width);
     const auto kernel = several ? swiglu_kernel<T, kSeveral> : swiglu_kernel<T, 1>;
-    launch(kernel, dim3(blocks_for(rows * width / (several ? kSeveral : 1))), kFlatThreads, 0, stream, in<T>(gate),
-           gate_stride, in<T>(up), up_stride, rows, width, static_cast<T*>(y));
+    launch(kernel, dim3(static_cast<unsigned int>(rows), blocks_for(width / (several ? kSeveral : 1))), kFlatThreads, 0,
+           stream, in<T>(gate), gate_stride, in<T>(up), up_stride, static_cast<int>(width), static_cast<T*>(y));
   });
   return static_cast<int>(cudaGetLastError());
 }

@@ -141,6 +141,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   __shared__ uint64_t ranks[kMostSorted];
   __shared__ float least_of[kWarps];
   __shared__ int kept;
+  start_the_next();
   wait_for_what_was_queued();
   const int row = blockIdx.y, warp = threadIdx.x / 32, place = row * gridDim.x + blockIdx.x;
   const ThreadLogits logits(request.logits + static_cast<long long>(row) * request.vocab, request.vocab);
@@ -206,6 +207,7 @@ __global__ void __launch_bounds__(kThreads) choose(DrawRequest request, const Ch
   extern __shared__ uint64_t ranks[];
   __shared__ RowNormalizer normalizer;
   __shared__ int kept;
+  start_the_next();
   wait_for_what_was_queued();
   const int row = blockIdx.x, lane = threadIdx.x;
   const bool greedy = request.temperature == 0;

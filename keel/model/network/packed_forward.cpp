@@ -1,23 +1,32 @@
 #include "keel/model/network/packed_forward.h"
 
 #include "keel/ops/packed_block_attention.h"
+#include "keel/ops/packed_flash_attention.h"
 
 namespace keel {
 
+namespace {
+
+/// Whether every layer of the network can be trained with flash attention.
+bool attends_by_flash(const CausalLm& model) {
+  const ModelConfig& config = model.config();
+  return PackedFlashAttention::takes({.softcap = config.attention_softcap, .window = config.sliding_window},
+                                     model.device(), model.compute_type(), config.head_dim);
+}
+
+}  // namespace
+
 Tensor packed_hidden_states(const CausalLm& model, const Tensor& tokens, const Tensor& positions,
                             const std::vector<Segment>& segments) {
-  const PackedAttention attention(segments, tokens.size(0), model.config().sliding_window, model.device());
-  if (model.bitwise()) {
-    const PackedBlockAttention by_blocks(segments, tokens.size(0), attention);
+  const auto with = [&](const auto& attention) {
     return model.forward(tokens, positions, [&](int64_t, const AttentionRule& rule, const Heads& heads) {
       const Heads turned = heads.turned();
-      return by_blocks(rule, turned.query, turned.key, turned.value);
+      return attention(rule, turned.query, turned.key, turned.value);
     });
-  }
-  return model.forward(tokens, positions, [&](int64_t, const AttentionRule& rule, const Heads& heads) {
-    const Heads turned = heads.turned();
-    return attention(rule, turned.query, turned.key, turned.value);
-  });
+  };
+  if (attends_by_flash(model)) return with(PackedFlashAttention(segments, model.device()));
+  const PackedAttention attention(segments, tokens.size(0), model.config().sliding_window, model.device());
+  return model.bitwise() ? with(PackedBlockAttention(segments, tokens.size(0), attention)) : with(attention);
 }
 
 }  // namespace keel

@@ -1,8 +1,9 @@
 // Sampling on a GPU in bf16 with the shape of Qwen2.5-0.5B: milliseconds of a decode step (log-probabilities, entropies
-// and all), what recording the likeliest tokens costs, and what sharing a group's prompt saves.
+// and all), what recording the likeliest tokens costs, what sharing a group's prompt saves, and tokens a second where
+// every prompt and every completion has another length.
 //
-//   build/bench/bin/gpu_rollout [SHAPE [SEQUENCES]]: with SEQUENCES the step of so many alone, which a profiler can
-//   take
+//   build/bench/bin/gpu_rollout [SHAPE [SEQUENCES | mixed]]: with SEQUENCES the step of so many alone, which a profiler
+//   can take; with mixed the last alone
 //
 // The floor of a step is the bytes of the weights and of the keys and values at the speed of a copy (read and written).
 
@@ -13,6 +14,7 @@
 
 #include "bench/bench_shape.h"
 #include "bench/machine_speed.h"
+#include "bench/mixed_lengths.h"
 #include "keel/core/tensor/device.h"
 #include "keel/rollout/engine.h"
 
@@ -28,6 +30,13 @@ std::vector<Prompt> prompts_of(int64_t count, int64_t tokens, bool alike) {
     for (int64_t t = 0; t < tokens; ++t)
       prompts[i].tokens.push_back(static_cast<int32_t>(3 + ((alike ? 0 : i * 7919) + t * 31) % 50000));
   }
+  return prompts;
+}
+
+/// Prompts of mixed_lengths.h.
+std::vector<Prompt> mixed_prompts() {
+  std::vector<Prompt> prompts = prompts_of(kMixedPrompts.size(), 1024, false);
+  for (size_t i = 0; i < prompts.size(); ++i) prompts[i].tokens.resize(static_cast<size_t>(kMixedPrompts[i]));
   return prompts;
 }
 
@@ -67,6 +76,17 @@ class Measurement {
     return median(steps);
   }
 
+  /// Of the requests of mixed_lengths.h, all given at once: their prompts and all their tokens.
+  double mixed() const {
+    const std::vector<Prompt> prompts = mixed_prompts();
+    const SamplingRequest request{.temperature = 0.6,
+                                  .prompt_limits = {kMixedCompletions.begin(), kMixedCompletions.end()}};
+    seconds(prompts, request);
+    std::vector<double> times;
+    for (int i = 0; i < 3; ++i) times.push_back(seconds(prompts, request));
+    return median(times);
+  }
+
   double floor(int64_t sequences, int64_t context, double bytes_a_second) const {
     const double weights = 2.0 * static_cast<double>(config_.parameter_count());
     const double cache = 4.0 * static_cast<double>(config_.num_hidden_layers * config_.num_key_value_heads *
@@ -81,6 +101,12 @@ class Measurement {
   CausalLm model_ = CausalLm::random(config_, 0, device_);
 };
 
+void print_mixed(const Measurement& measurement) {
+  const double time = measurement.mixed();
+  std::printf("256 requests of 100 to 1,024 tokens with completions of 100 to 1,024: %.2f s, %.0f output tokens/s\n",
+              time, 133'966 / time);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -94,6 +120,10 @@ int main(int argc, char** argv) {
   const Measurement measurement(shape, device);
   const double speed = copy_speed(device);
   std::printf("%s in bf16, a copy moves %.2f TB/s\n", shape.c_str(), speed / 1e12);
+  if (argc > 2 && std::string(argv[2]) == "mixed") {
+    print_mixed(measurement);
+    return 0;
+  }
   constexpr int64_t kContext = 512;
   const std::vector<int64_t> alone_asked = argc > 2 ? std::vector<int64_t>{std::atol(argv[2])} : std::vector<int64_t>{};
   for (const int64_t sequences : alone_asked.empty() ? std::vector<int64_t>{1, 64, 256, 1024} : alone_asked) {
@@ -114,4 +144,5 @@ int main(int argc, char** argv) {
       "64 prompts of 512 tokens with 16 completions of 512 each: %.2f s (%.0f tokens/s); prompts not shared: "
       "%.2f s, %.2f times as long\n",
       shared, 64 * 16 * 512 / shared, apart, apart / shared);
+  print_mixed(measurement);
 }

@@ -134,9 +134,9 @@ std::string describe_keys_and_values(const Config& config, const ModelConfig& sh
                                      at::Device device, int64_t longest_prompt, int64_t held_out) {
   const int64_t slots = config.rollout.max_sequences;
   const auto bytes = [&](int64_t prompts, int64_t sequences) {
-    const std::vector<int64_t> longest(std::min(prompts, sequences), longest_prompt);
-    return BlockStore::bytes(shape, BlockStore::most_blocks(longest, sequences, longest_completion(config)), type,
-                             device);
+    const std::vector<int64_t> longest(std::min(prompts, sequences), longest_prompt),
+        completions(sequences, longest_completion(config));
+    return BlockStore::bytes(shape, BlockStore::most_blocks(longest, completions, sequences), type, device);
   };
   const int64_t evaluated = std::min(held_out, std::max<int64_t>(1, slots / config.eval.samples));  // in one call
   const int64_t training = std::min(slots, config.rollouts_per_step()),

@@ -8,18 +8,19 @@
 namespace keel {
 
 /// Rows of sequences that are being decoded, [count] each: the newest token, where it stands, how many tokens of its
-/// completion there are, and what the row sees.
+/// completion there are and may be, and what the row sees.
 struct RunningRowPointers {
   int64_t *tokens, *positions, *places;
+  const int64_t* limits;
   BlockRow* rows;
   int64_t count;
 };
 
-/// What was drawn for them, and what ends a completion.
+/// What was drawn for them, and which tokens end a completion.
 struct DrawnRowPointers {
   const int64_t* tokens;    // [count]
   const int64_t* stop_ids;  // [stops]
-  int64_t stops, limit;     // most tokens of a completion
+  int64_t stops;
 };
 
 /// A row goes on with its token. One that has ended, or stands for no sequence, sees no prompt: it looks at a first key
@@ -28,7 +29,7 @@ KEEL_HOST_DEVICE inline void advance_row(const RunningRowPointers& running, cons
   BlockRow& row = running.rows[i];
   if (row.prompt_keys == 0) return;
   const int64_t token = drawn.tokens[i];
-  bool ends = ++running.places[i] >= drawn.limit;
+  bool ends = ++running.places[i] >= running.limits[i];
   for (int64_t s = 0; s < drawn.stops; ++s) ends = ends || token == drawn.stop_ids[s];
   running.tokens[i] = token;
   running.positions[i]++;

@@ -19,7 +19,7 @@ DecodeStep::DecodeStep(const CausalLm& model, const SamplingRequest& request, co
       idle_block_(idle_block) {
   const at::TensorOptions integers = at::TensorOptions(at::kLong).device(model.device());
   const auto room = [&] { return at::zeros({slots_}, integers); };
-  running_ = {room(), room(), room(), at::zeros({slots_, 4}, integers.dtype(at::kInt))};
+  running_ = {room(), room(), room(), room(), at::zeros({slots_, 4}, integers.dtype(at::kInt))};
   rollout_ids_ = room();
   tables_ = at::zeros({slots_ * table_width_}, integers.dtype(at::kInt));
   stop_ids_ = at::tensor(std::vector<int64_t>(stop_ids.begin(), stop_ids.end()), at::kLong).to(model.device());
@@ -39,7 +39,7 @@ void DecodeStep::arrange(const std::vector<RowStart>& sequences) {
   const auto count = static_cast<int64_t>(sequences.size());
   rows_ = rows_for(count);
   // Rows beyond the sequences look at one key of the idle block.
-  std::vector<int64_t> tokens(rows_), positions(rows_), places(rows_), ids(rows_);
+  std::vector<int64_t> tokens(rows_), positions(rows_), places(rows_), limits(rows_), ids(rows_);
   std::vector<int32_t> tables(rows_ * table_width_, idle_block_);
   std::vector<BlockRow> rows;
   for (int64_t i = 0; i < rows_; ++i) {
@@ -49,7 +49,7 @@ void DecodeStep::arrange(const std::vector<RowStart>& sequences) {
       continue;
     }
     const RowStart& from = sequences[i];
-    tokens[i] = from.token, positions[i] = from.position, places[i] = from.place;
+    tokens[i] = from.token, positions[i] = from.position, places[i] = from.place, limits[i] = from.limit;
     ids[i] = static_cast<int64_t>(from.rollout_id);
     const auto own = std::copy(from.prompt_blocks.begin(), from.prompt_blocks.end(), tables.begin() + table);
     std::copy(from.own_blocks.begin(), from.own_blocks.end(), own);
@@ -62,6 +62,7 @@ void DecodeStep::arrange(const std::vector<RowStart>& sequences) {
   put(running_.tokens, at::tensor(tokens, at::kLong));
   put(running_.positions, at::tensor(positions, at::kLong));
   put(running_.places, at::tensor(places, at::kLong));
+  put(running_.limits, at::tensor(limits, at::kLong));
   put(running_.rows, tensor_of(rows));
   put(rollout_ids_, at::tensor(ids, at::kLong));
   put(tables_, at::tensor(tables, at::kInt));
@@ -76,7 +77,7 @@ DecodeStep::Pass DecodeStep::pass() const {
                                    return rows.attend(store_.layer(layer), rule, heads);
                                  });
   result.drawn = draw(result.states, rollout_ids_.narrow(0, 0, rows_), running.places);
-  advance(running, result.drawn.tokens, stop_ids_, request_.max_new_tokens);
+  advance(running, result.drawn.tokens, stop_ids_);
   return result;
 }
 

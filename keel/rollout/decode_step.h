@@ -21,6 +21,7 @@ struct RowStart {
   int32_t token;     // drawn last
   int64_t position;  // of it, in the sequence
   int64_t place;     // how many tokens of the completion there are
+  int64_t limit;     // how many there may be
   uint64_t rollout_id;
   std::vector<int32_t> prompt_blocks, own_blocks;
   int64_t prompt_keys;
@@ -31,7 +32,7 @@ struct RowStart {
 /// while the next one is computed.
 class DecodeStep {
  public:
-  /// `table_width`: blocks of the longest prompt and of the longest completion together. `idle_block`: one that no
+  /// `table_width`: most blocks of a prompt and a completion of it together. `idle_block`: one that no
   /// sequence has.
   DecodeStep(const CausalLm& model, const SamplingRequest& request, const BlockStore& store, int64_t slots,
              int64_t table_width, int32_t idle_block, const std::vector<int32_t>& stop_ids);

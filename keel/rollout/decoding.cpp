@@ -23,10 +23,13 @@ int64_t blocks_of(const Prompt& prompt) { return BlockStore::blocks_for(static_c
 
 /// Of the sequences that run together, and an idle one.
 int64_t most_blocks(std::span<const Prompt> prompts, const SamplingRequest& request) {
-  std::vector<int64_t> lengths;
-  for (const Prompt& prompt : prompts) lengths.push_back(static_cast<int64_t>(prompt.tokens.size()));
+  std::vector<int64_t> lengths, completions;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    lengths.push_back(static_cast<int64_t>(prompts[i].tokens.size()));
+    completions.insert(completions.end(), static_cast<size_t>(request.samples_per_prompt), request.limit_of(i));
+  }
   const auto slots = static_cast<int64_t>(slots_for(prompts, request));
-  return BlockStore::most_blocks(std::move(lengths), slots, request.max_new_tokens) + 1;
+  return BlockStore::most_blocks(std::move(lengths), std::move(completions), slots) + 1;
 }
 
 /// Refuses what a machine cannot hold before it begins.
@@ -42,9 +45,10 @@ int64_t planned_blocks(const CausalLm& model, std::span<const Prompt> prompts, c
 }
 
 int64_t widest_table(std::span<const Prompt> prompts, const SamplingRequest& request) {
-  int64_t prompt_blocks = 0;
-  for (const Prompt& prompt : prompts) prompt_blocks = std::max(prompt_blocks, blocks_of(prompt));
-  return prompt_blocks + BlockStore::blocks_for(request.max_new_tokens);
+  int64_t widest = 0;
+  for (size_t i = 0; i < prompts.size(); ++i)
+    widest = std::max(widest, blocks_of(prompts[i]) + BlockStore::blocks_for(request.limit_of(i)));
+  return widest;
 }
 
 std::vector<int32_t> stop_ids_of(const SamplingRequest& request, const Tokenizer& tokenizer) {
@@ -141,6 +145,7 @@ void Decoding::arrange() {
     starts.push_back({.token = drawn.back(),
                       .position = prompt_keys + place - 1,
                       .place = place,
+                      .limit = request_.limit_of(static_cast<size_t>(sequence.group)),
                       .rollout_id = rollouts_[sequence.rollout].id,
                       .prompt_blocks = groups_[sequence.group].blocks,
                       .own_blocks = sequence.blocks,
@@ -169,7 +174,7 @@ std::vector<int64_t> Decoding::start_sequences() {
     }
     running_.push_back({.rollout = static_cast<int64_t>(next_++),
                         .group = group,
-                        .blocks = store_.take(BlockStore::blocks_for(request_.max_new_tokens))});
+                        .blocks = store_.take(BlockStore::blocks_for(request_.limit_of(static_cast<size_t>(group))))});
     groups_[group].waiting--;
   }
   return new_groups;
@@ -251,8 +256,8 @@ void Decoding::record(Sequence& sequence, const Drawn& drawn, int64_t row) {
       stopped ? std::nullopt : stop_strings_.text_before(tokenizer_, rollout.tokens);
   rollout.text = before.value_or("");
   rollout.finish = stopped ? Finish::kStop : before ? Finish::kStopString : Finish::kLength;
-  if (rollout.finish != Finish::kLength || static_cast<int64_t>(rollout.tokens.size()) == request_.max_new_tokens)
-    finish(sequence);
+  const int64_t limit = request_.limit_of(static_cast<size_t>(sequence.group));
+  if (rollout.finish != Finish::kLength || static_cast<int64_t>(rollout.tokens.size()) == limit) finish(sequence);
 }
 
 bool Decoding::ends(int32_t token) const {

@@ -56,6 +56,20 @@ void check_temperature(double temperature) {
        "; wanted 0, which takes the likeliest token, or ", kMinTemperature, " to ", kMaxTemperature);
 }
 
+void check_counts(std::span<const Prompt> prompts, const SamplingRequest& request) {
+  const auto check = [](int64_t count, const auto&... name) {
+    if (count < 1) fail(ExitCode::kBadConfiguration, name..., " is ", count, "; wanted 1 or more");
+  };
+  check(request.samples_per_prompt, "samples_per_prompt");
+  check(request.max_sequences, "max_sequences, how many are decoded together,");
+  if (!request.prompt_limits.empty() && request.prompt_limits.size() != prompts.size())
+    fail(ExitCode::kBadConfiguration, "there are ", request.prompt_limits.size(), " limits for ", prompts.size(),
+         " prompts; wanted one for each in prompt_limits, or none and max_new_tokens for all");
+  for (size_t i = 0; i < prompts.size(); ++i)
+    check(request.limit_of(i), request.prompt_limits.empty() ? "max_new_tokens" : "the limit in prompt_limits",
+          " of prompt ", prompts[i].id);
+}
+
 void check_tokens(const Prompt& prompt, const Tokenizer& tokenizer, int64_t vocab_size) {
   for (const int32_t token : prompt.tokens)
     if (token < 0 || token >= vocab_size)
@@ -69,11 +83,13 @@ void check_tokens(const Prompt& prompt, const Tokenizer& tokenizer, int64_t voca
 
 Decoding RolloutEngine::submit(std::span<const Prompt> prompts, const SamplingRequest& request) const {
   check_temperature(request.temperature);
-  for (const Prompt& prompt : prompts) {
+  check_counts(prompts, request);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const Prompt& prompt = prompts[i];
     check_tokens(prompt, tokenizer_, model_.config().vocab_size);
     if (prompt.tokens.empty())
       fail(ExitCode::kBadInput, "prompt ", prompt.id, " is empty; a prompt needs at least one token");
-    const int64_t length = static_cast<int64_t>(prompt.tokens.size()) + request.max_new_tokens;
+    const int64_t length = static_cast<int64_t>(prompt.tokens.size()) + request.limit_of(i);
     if (length > model_.config().max_position_embeddings)
       fail(ExitCode::kBadConfiguration, "prompt ", prompt.id, " and a completion may take ", length,
            " tokens, the model has ", model_.config().max_position_embeddings,

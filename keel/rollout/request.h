@@ -18,6 +18,7 @@ struct SamplingRequest {
   double logit_noise = 0;  // deviation of the noise on every logit that is sampled from, and recorded as sampled from
   Truncation truncation = {};  // of the support: for evaluations, never for training
   int64_t max_new_tokens = 1;
+  std::vector<int64_t> prompt_limits = {};  // most new tokens by prompt; none: max_new_tokens for all
   bool stop_at_eos = true;
   std::vector<int32_t> stop_ids = {};          // tokens that end a completion; none: the tokenizer's eos
   std::vector<std::string> stop_strings = {};  // the token that completes one of them ends a completion as well
@@ -26,6 +27,9 @@ struct SamplingRequest {
   int64_t max_sequences = 1024;  // decoded together
   int64_t top_k = 0;             // record this many of the likeliest tokens
   bool hidden_states = false;    // record the states that predicted each token
+
+  /// Most new tokens of a completion of the prompt at this place.
+  int64_t limit_of(size_t prompt) const { return prompt_limits.empty() ? max_new_tokens : prompt_limits[prompt]; }
 };
 
 /// How far the rollouts of a request are.

@@ -268,8 +268,8 @@ TEST(Rollouts, AreThoseOfTheCpuWhereverSequencesStandAndHoweverTheyEnd) {
   for (const ModelOptions& shape : kShapes) {
     const ModelConfig config = model_config(shape, tokenizer.size());
     const CausalLm model = CausalLm::random(config, 3, at::kCPU), same = CausalLm::random(config, 3, cuda);
-    SamplingRequest request{
-        .samples_per_prompt = 9, .max_new_tokens = 40, .stop_ids = {4, 7, 9}, .seed = 5, .top_k = 3};
+    SamplingRequest request{.samples_per_prompt = 9, .stop_ids = {4, 7, 9}, .seed = 5, .top_k = 3};
+    for (int64_t i = 0; i < 11; ++i) request.prompt_limits.push_back(40 - 3 * i);
     const std::vector<Rollout> want = RolloutEngine(model, tokenizer).generate(prompts, request);
     for (const int64_t max_sequences : {1, 5, 64, 1024}) {
       request.max_sequences = max_sequences;

@@ -248,6 +248,35 @@ TEST_F(RolloutEngineTest, CutsAfterOneTokenAndCallsAStopTokenAtTheLimitAStop) {
   EXPECT_GT(stopped, 0);
 }
 
+TEST_F(RolloutEngineTest, GivesEachPromptItsOwnLimitAndTheTokensThatItHasAloneWithIt) {
+  const std::vector<int64_t> limits = {1, 40, 3, 17, 2, 33, 16};  // of seven prompts; blocks have 16 tokens
+  std::map<uint64_t, Rollout> alone;
+  std::set<int64_t> cut_at;
+  for (size_t i = 0; i < prompts_.size(); ++i) {
+    request_.max_new_tokens = limits[i];
+    alone.merge(by_id({prompts_[i]}, request_));
+  }
+  for (const auto& [id, rollout] : alone)
+    if (rollout.finish == Finish::kLength) cut_at.insert(static_cast<int64_t>(rollout.tokens.size()));
+  EXPECT_GT(cut_at.size(), 3u);
+  request_.max_new_tokens = 1;
+  request_.prompt_limits = limits;
+  for (const int64_t max_sequences : {1, 3, 8, 1024}) {
+    request_.max_sequences = max_sequences;
+    expect_same(by_id(prompts_, request_), alone);
+  }
+}
+
+TEST_F(RolloutEngineTest, PlansTheMemoryOfTheLongestCompletionsThatCanBeTogether) {
+  request_.max_new_tokens = 1000;
+  request_.prompt_limits = {1, 40, 3, 17, 2, 33, 16};
+  request_.samples_per_prompt = 1;
+  request_.max_sequences = 2;
+  // Blocks of 16 tokens: three of each of the two longest completions, one of each of two prompts, and an idle one.
+  EXPECT_EQ(Decoding::store_bytes(model_, prompts_, request_),
+            BlockStore::bytes(model_.config(), 3 + 3 + 2 + 1, at::kFloat, at::kCPU));
+}
+
 TEST_F(RolloutEngineTest, NumbersRolloutsByPromptAndHandsOverFinishedGroups) {
   for (const int64_t max_sequences : {1, 8, 1024}) {
     request_.max_sequences = max_sequences;
@@ -316,6 +345,24 @@ TEST_F(RolloutEngineTest, RefusesAnEmptyPromptAndOneThatIsTooLong) {
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
   request_.max_new_tokens = 64 - 9;
   EXPECT_EQ(engine_.generate(prompts_, request_).size(), 28u);
+}
+
+TEST_F(RolloutEngineTest, RefusesCountsThatLeaveNothingToDo) {
+  const auto refusal = [&](const SamplingRequest& request) {
+    return error_of(2, [&] { engine_.generate(prompts_, request); });
+  };
+  const auto expect = [](const std::string& message, std::initializer_list<const char*> parts) {
+    for (const char* part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  };
+  for (const int64_t count : {0, -3}) {
+    const std::string got = " is " + std::to_string(count) + "; wanted 1 or more";
+    expect(refusal({.samples_per_prompt = count}), {"samples_per_prompt", got.c_str()});
+    expect(refusal({.max_new_tokens = count}), {"max_new_tokens of prompt 43", got.c_str()});
+    expect(refusal({.max_sequences = count}), {"max_sequences", got.c_str()});
+    expect(refusal({.prompt_limits = {1, 2, 3, 4, count, 6, 7}}), {"prompt_limits of prompt 55", got.c_str()});
+  }
+  expect(refusal({.prompt_limits = {1, 2}}), {"2 limits for 7 prompts", "one for each", "max_new_tokens for all"});
+  expect(refusal({.prompt_limits = {1, 2, 3, 4, 5, 56, 7}}), {"prompt 58", "65 tokens"});
 }
 
 TEST_F(RolloutEngineTest, StopsAtLogProbsThatAreNotFiniteAndSaysOfWhichTokenOfWhichPrompt) {

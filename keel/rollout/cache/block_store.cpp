@@ -26,11 +26,14 @@ BlockStore::BlockStore(const ModelConfig& config, int64_t blocks, at::ScalarType
   for (int64_t block = blocks; block-- > 0;) free_.push_back(static_cast<int32_t>(block));
 }
 
-int64_t BlockStore::most_blocks(std::vector<int64_t> prompt_tokens, int64_t sequences, int64_t max_new_tokens) {
-  std::sort(prompt_tokens.rbegin(), prompt_tokens.rend());
-  if (static_cast<int64_t>(prompt_tokens.size()) > sequences) prompt_tokens.resize(static_cast<size_t>(sequences));
-  int64_t blocks = sequences * blocks_for(max_new_tokens);
-  for (const int64_t tokens : prompt_tokens) blocks += blocks_for(tokens);
+int64_t BlockStore::most_blocks(std::vector<int64_t> prompt_tokens, std::vector<int64_t> completion_tokens,
+                                int64_t sequences) {
+  int64_t blocks = 0;
+  for (std::vector<int64_t>* lengths : {&prompt_tokens, &completion_tokens}) {
+    std::sort(lengths->rbegin(), lengths->rend());
+    if (static_cast<int64_t>(lengths->size()) > sequences) lengths->resize(static_cast<size_t>(sequences));
+    for (const int64_t tokens : *lengths) blocks += blocks_for(tokens);
+  }
   return blocks;
 }
 

@@ -16,9 +16,10 @@ class BlockStore {
   BlockStore(const ModelConfig& config, int64_t blocks, at::ScalarType type, at::Device device);
 
   static int64_t blocks_for(int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
-  /// As many blocks as sequences can ever hold at a time: `sequences` completions of full length, and beside them the
-  /// longest of the prompts, of which those that are decoded together each have one at most.
-  static int64_t most_blocks(std::vector<int64_t> prompt_tokens, int64_t sequences, int64_t max_new_tokens);
+  /// As many blocks as `sequences` that are decoded together can ever hold: those of the longest completions, and
+  /// beside them those of the longest prompts, of which each has one at most.
+  static int64_t most_blocks(std::vector<int64_t> prompt_tokens, std::vector<int64_t> completion_tokens,
+                             int64_t sequences);
   /// The memory of so many blocks.
   static int64_t bytes(const ModelConfig& config, int64_t blocks, at::ScalarType type, at::Device device);
 

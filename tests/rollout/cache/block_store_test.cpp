@@ -7,12 +7,14 @@
 namespace keel {
 namespace {
 
-TEST(BlockStore, IsPlannedForTheLongestPromptsThatCanBeTogether) {
-  // Blocks of 16 tokens: two completions of 20 tokens have two each; prompts of 40, 17 and 5 tokens three, two and one.
-  EXPECT_EQ(BlockStore::most_blocks({5, 40, 17}, 2, 20), 4 + 3 + 2);
-  EXPECT_EQ(BlockStore::most_blocks({5, 40, 17}, 1, 20), 2 + 3);
-  EXPECT_EQ(BlockStore::most_blocks({5, 40, 17}, 8, 20), 16 + 3 + 2 + 1);
-  EXPECT_EQ(BlockStore::most_blocks({16}, 1, 16), 2);
+TEST(BlockStore, IsPlannedForTheLongestPromptsAndCompletionsThatCanBeTogether) {
+  // Blocks of 16 tokens: completions of 20 tokens have two each; prompts of 40, 17 and 5 tokens three, two and one.
+  const std::vector<int64_t> eight(8, 20);
+  EXPECT_EQ(BlockStore::most_blocks({5, 40, 17}, eight, 2), 4 + 3 + 2);
+  EXPECT_EQ(BlockStore::most_blocks({5, 40, 17}, eight, 1), 2 + 3);
+  EXPECT_EQ(BlockStore::most_blocks({5, 40, 17}, eight, 8), 16 + 3 + 2 + 1);
+  EXPECT_EQ(BlockStore::most_blocks({16}, {16}, 1), 2);
+  EXPECT_EQ(BlockStore::most_blocks({1, 1, 1}, {16, 100, 33}, 2), 2 + 7 + 3);
 }
 
 TEST(BlockStore, CountsTheBytesOfKeysAndValues) {

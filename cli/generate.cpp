@@ -165,7 +165,8 @@ ExitCode generate(const Request& request) {
                                  .max_new_tokens = longest,
                                  .stop_ids = loaded.stop_ids,
                                  .stop_strings = settings.stop_strings,
-                                 .seed = noise_seed(seed, prompt.tokens)};
+                                 .seed = noise_seed(seed, prompt.tokens),
+                                 .way_to_need_less = "lower -n or --max-new-tokens"};
   const std::vector<Rollout> rollouts = RolloutEngine(loaded.model, loaded.tokenizer).generate({&prompt, 1}, sampling);
   for (const std::string& note : settings.notes) messages.line(note);
   const bool random = settings.temperature > 0;

@@ -39,8 +39,7 @@ int64_t planned_blocks(const CausalLm& model, std::span<const Prompt> prompts, c
   if (model.device().is_cpu() && bytes > machine_memory_bytes())
     fail(ExitCode::kBadConfiguration, "rollout: the keys and values of ", slots_for(prompts, request),
          " sequences take up to ", fixed(static_cast<double>(bytes) / kGiB, 1), " GiB, this machine has ",
-         fixed(static_cast<double>(machine_memory_bytes()) / kGiB, 1),
-         " GiB; lower rollout.max_sequences (sequences decoded together) or rollout.max_new_tokens");
+         fixed(static_cast<double>(machine_memory_bytes()) / kGiB, 1), " GiB; ", request.way_to_need_less);
   return most_blocks(prompts, request);
 }
 

@@ -19,7 +19,10 @@ void RolloutOptions::describe(OptionTable& table) {
   table.add("samples_per_prompt", samples_per_prompt, "Completions sampled for each prompt; they form a group.",
             at_least(1).at_most(1 << 16));
   table.add("temperature", temperature, "Softmax temperature of sampling; it is part of the policy that is trained.",
-            at_least(kMinTemperature).at_most(kMaxTemperature));
+            at_least(kMinTemperature,
+                     "towards 0 sampling is greedy, and a token that is drawn for certain has no ratio pi / mu to "
+                     "train with: train at 1, and set eval.temperature=0 where evaluations shall be greedy")
+                .at_most(kMaxTemperature));
   table.add("max_new_tokens", max_new_tokens, "Longest completion in tokens; 0 means the task's own limit.",
             at_least(0).at_most(1 << 27));
   table.add("stop_strings", stop_strings,
@@ -120,9 +123,8 @@ std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, co
       const std::string need = fixed(static_cast<double>(Decoding::store_bytes(model_, prompts, asked)) / kGiB, 1);
       if (halved || handed_over || slots < 2)
         fail(ExitCode::kBadConfiguration, "rollout: the memory of ", model_.device().str(), " does not hold ", slots,
-             " sequences together, whose keys and values alone take up to ", need,
-             " GiB; lower rollout.max_sequences (sequences decoded together) or rollout.max_new_tokens (",
-             std::string_view(error.what_without_backtrace()).substr(0, 300), ")");
+             " sequences together, whose keys and values alone take up to ", need, " GiB; ", asked.way_to_need_less,
+             " (", std::string_view(error.what_without_backtrace()).substr(0, 300), ")");
       asked.max_sequences = slots / 2;
       at::accelerator::emptyCache();  // blocks of another size, of which halves would remain
       if (events.warning)

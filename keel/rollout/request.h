@@ -23,10 +23,12 @@ struct SamplingRequest {
   std::vector<int32_t> stop_ids = {};          // tokens that end a completion; none: the tokenizer's eos
   std::vector<std::string> stop_strings = {};  // the token that completes one of them ends a completion as well
   uint64_t seed = 0;
-  uint64_t policy_version = 0;   // recorded in every rollout
-  int64_t max_sequences = 1024;  // decoded together
-  int64_t top_k = 0;             // record this many of the likeliest tokens
-  bool hidden_states = false;    // record the states that predicted each token
+  uint64_t policy_version = 0;    // recorded in every rollout
+  int64_t max_sequences = 1024;   // decoded together
+  int64_t top_k = 0;              // record this many of the likeliest tokens
+  bool hidden_states = false;     // record the states that predicted each token
+  std::string way_to_need_less =  // said where memory does not suffice
+      "lower rollout.max_sequences (sequences decoded together) or rollout.max_new_tokens";
 
   /// Most new tokens of a completion of the prompt at this place.
   int64_t limit_of(size_t prompt) const { return prompt_limits.empty() ? max_new_tokens : prompt_limits[prompt]; }

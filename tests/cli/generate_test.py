@@ -64,6 +64,15 @@ class Generate(support.Test):
         self.assertGreater(total, 200)
         self.assertLess(agreeing / total, 0.15)
 
+    def test_more_than_the_memory_holds_is_refused_in_the_words_of_this_command(self):
+        config = json.loads((self.model / "config.json").read_text())
+        config["max_position_embeddings"] = 1 << 28
+        (self.model / "config.json").write_text(json.dumps(config))
+        result = self.generate("-n", 1000, tokens=1 << 27)
+        self.assert_refused(result, 2, "the keys and values of 1000 sequences take up to",
+                            "; lower -n or --max-new-tokens\n")
+        self.assertNotIn("rollout.", result.stderr)
+
     def test_the_first_completions_are_the_same_however_many_there_are(self):
         self.say()
         self.assertEqual(self.rows("--seed", 3, "-n", 2), self.rows("--seed", 3, "-n", 5)[:2])

@@ -17,9 +17,9 @@ std::string number_text(double number) {
 
 }  // namespace
 
-Limits Limits::at_least(double bound) const {
+Limits Limits::at_least(double bound, std::string why) const {
   Limits limits = *this;
-  limits.lower_ = Bound{bound, true};
+  limits.lower_ = Bound{bound, true, std::move(why)};
   return limits;
 }
 
@@ -68,6 +68,8 @@ bool Limits::allow(double number) const {
 bool Limits::allow(const std::string& text) const {
   return choices_.empty() || std::find(choices_.begin(), choices_.end(), text) != choices_.end();
 }
+
+std::string Limits::why_too_low(double number) const { return lower_ && number < lower_->value ? lower_->why : ""; }
 
 std::string Limits::bounds_text() const {
   std::string text;

@@ -12,7 +12,8 @@ namespace keel {
 /// every element of a list, not_empty for the list itself.
 class Limits {
  public:
-  Limits at_least(double bound) const;
+  /// `why`: said of a number below it, with a way out.
+  Limits at_least(double bound, std::string why = "") const;
   Limits above(double bound) const;
   Limits at_most(double bound) const;
   Limits below(double bound) const;
@@ -25,6 +26,9 @@ class Limits {
   bool allow(double number) const;
   bool allow(const std::string& text) const;
   bool allow_size(size_t size) const { return size > 0 || !not_empty_; }
+
+  /// Why a number that is too low is, where there is something to say.
+  std::string why_too_low(double number) const;
 
   bool has_bounds() const { return lower_ || upper_; }
   bool has_lower_bound() const { return lower_.has_value(); }
@@ -40,13 +44,14 @@ class Limits {
   struct Bound {
     double value;
     bool included;
+    std::string why = "";
   };
   std::optional<Bound> lower_, upper_;
   std::vector<std::string> choices_;
   bool not_empty_ = false;
 };
 
-inline Limits at_least(double bound) { return Limits().at_least(bound); }
+inline Limits at_least(double bound, std::string why = "") { return Limits().at_least(bound, std::move(why)); }
 inline Limits above(double bound) { return Limits().above(bound); }
 inline Limits at_most(double bound) { return Limits().at_most(bound); }
 inline Limits below(double bound) { return Limits().below(bound); }

@@ -90,7 +90,7 @@ std::string digits_in(std::string text) {
   return text;
 }
 
-/// What to do about a value of the wrong type, where there is something simple to do.
+/// What to do about a value that is refused, where there is something simple to do.
 template <class T>
 std::string way_out(const Json& value, const Limits& limits) {
   if (value.is_null() || value.is_object()) return "";
@@ -111,6 +111,10 @@ std::string way_out(const Json& value, const Limits& limits) {
   } else if constexpr (std::is_same_v<T, bool>) {
     return "; write true or false";
   } else {
+    if (value.is_number()) {
+      const std::string why = limits.why_too_low(value.get<double>());
+      return why.empty() ? "" : "; " + why;
+    }
     if (!value.is_string()) return "";
     std::string text = value;
     const bool is_grouped = std::erase(text, '_') > 0;

@@ -274,6 +274,9 @@ void check_consistency(const Config& c) {
   if (c.eval.prompts * c.eval.samples > kMaxRolloutsPerStep)
     refuse("eval.prompts ", c.eval.prompts, " x eval.samples ", c.eval.samples, " are more than the ",
            kMaxRolloutsPerStep, " completions that are held at once; lower one of the two");
+  if (c.eval.temperature > 0 && c.eval.temperature < kMinTemperature)
+    refuse("eval.temperature is ", c.eval.temperature, "; wanted 0, which takes the likeliest token, or ",
+           kMinTemperature, " to ", kMaxTemperature);
   for (const int64_t k : c.eval.ks)
     if (k > c.eval.samples)
       refuse("eval.ks has ", k, ", but eval.samples is ", c.eval.samples,

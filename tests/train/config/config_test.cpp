@@ -213,7 +213,13 @@ TEST(ConfigConsistency, RolloutsThatNobodyCouldTrainOnAreRefused) {
     EXPECT_THAT(refusal_of({std::string(key) + "=-1"}), testing::AllOf(HasSubstr(key), HasSubstr("at least 0")));
   for (const char* number : {"0", "-1"})  // the likeliest token alone has no ratio
     EXPECT_THAT(refusal_of({std::string("rollout.temperature=") + number}),
-                testing::AllOf(HasSubstr("rollout.temperature"), HasSubstr("at least 1e-04")));
+                testing::AllOf(HasSubstr("rollout.temperature"), HasSubstr("at least 1e-04"), HasSubstr("is greedy"),
+                               HasSubstr("no ratio pi / mu"), HasSubstr("set eval.temperature=0")));
+  EXPECT_THAT(refusal_of({"rollout.temperature=101"}), testing::EndsWith("at most 100"));
+  EXPECT_NO_THROW(load({"eval.temperature=0"}));
+  EXPECT_THAT(
+      refusal_of({"eval.temperature=0.00001"}),
+      testing::AllOf(HasSubstr("eval.temperature is 1e-05"), HasSubstr("wanted 0"), HasSubstr("0.0001 to 100")));
   for (const char* truncation : {"rollout.top_p=0.9", "rollout.top_k=5", "rollout.min_p=0.1"})
     EXPECT_THAT(refusal_of({truncation}),
                 testing::AllOf(HasSubstr("ratios would be biased"), HasSubstr("remove it"), HasSubstr("eval.top_p")))

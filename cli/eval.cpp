@@ -62,7 +62,8 @@ void refuse_sampling_of_training(const ConfigTree& tree) {
       {"rollout.temperature", "an evaluation samples at eval.temperature; set that"},
       {"rollout.samples_per_prompt", "an evaluation samples eval.samples completions of a prompt; set that"},
       {"rollout.weights", "an evaluation samples with the model's own weights; remove it"},
-      {"rollout.logit_noise", "an evaluation puts no noise on the logits; remove it"}};
+      {"rollout.logit_noise", "an evaluation puts no noise on the logits; remove it"},
+      {"rollout.bitwise", "an evaluation has no trainer beside it to be equal to; remove it"}};
   for (const auto& [option, way_out] : read_instead)
     if (const std::string name = typed_name(tree, option); !name.empty())
       fail(ExitCode::kBadConfiguration, kCommandLine, ": ", name, " is ",
@@ -235,8 +236,11 @@ ExitCode evaluate_command(EvalArguments arguments) {
   if (const auto first = tally.add(result.scores, result.rollouts.size())) messages.warning(*first);
   for (const std::string& warning : tally.warnings()) messages.warning(warning);
   require_judged(result);
-  if (!arguments.samples.empty()) RunFolder::require_not_of_a_run(arguments.samples);
-  if (!arguments.samples.empty()) write_atomically(arguments.samples, sample_lines(result, prompts));
+  if (!arguments.samples.empty()) {
+    RunFolder::require_not_of_a_run(arguments.samples);
+    write_atomically(arguments.samples, sample_lines(result, prompts));
+    messages.line("every completion is in the file " + arguments.samples);
+  }
   if (arguments.json)
     print_json(result, request, model, left_out, problems.prompt_limit() > 0 ? Json(problems.prompt_limit()) : Json());
   else

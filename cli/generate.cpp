@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -54,8 +55,8 @@ CLI::Validator number_between(double low, double high, bool or_zero) {
 CLI::Validator whole_number() {
   const auto check = [](const std::string& text) {
     uint64_t value = 0;
-    const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
-    return digits && CLI::detail::lexical_cast(text, value)
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size()
                ? std::string()
                : text + "; wanted a whole number from 0 to 18446744073709551615";
   };

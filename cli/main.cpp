@@ -143,6 +143,18 @@ bool complain_about_dashes(int argc, char** argv) {
   return false;
 }
 
+/// "--stop=" would take the next word as its value, whatever that is.
+bool complain_about_empty_option(int argc, char** argv) {
+  for (int i = 2; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string_view word(argv[i]);
+    if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
+    const auto name = static_cast<int>(word.size() - 1);
+    std::fprintf(stderr, "keel: %s has nothing behind it; write %.*s VALUE, or leave it out\n", argv[i], name, argv[i]);
+    return true;
+  }
+  return false;
+}
+
 /// Runs the chosen command; every way an error can leave it has its exit code.
 int run(const keel::cli::Action& action) {
   try {
@@ -194,6 +206,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\nA subcommand is required\n", app.help().c_str());
     return static_cast<int>(ExitCode::kBadConfiguration);
   }
+  if (complain_about_empty_option(argc, argv)) return static_cast<int>(ExitCode::kBadConfiguration);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -214,7 +214,7 @@ Inputs read_inputs(const Config& config) {
   add_starting_adapter(policy, config);
   Problems problems(config, policy);
   problems.training().next(1);
-  std::string read = std::to_string(problems.rows()) + " rows";
+  std::string read = counted(problems.rows(), "row");
   for (const std::string& note : problems.notes()) read += "\n" + note;
   const size_t held_out = problems.held_out(config.eval.prompts).prompts.size();
   return {.read = config.data.files.empty() ? "" : read,
@@ -275,7 +275,7 @@ std::string describe_run(const Config& config, Run& run) {
   const CausalLm& model = run.policy().model;
   const Objective objective = run.objective();
   const int64_t held_out = run.held_out_prompts();
-  std::string read = std::to_string(problems.rows()) + " rows";
+  std::string read = counted(problems.rows(), "row");
   for (const std::string& note : problems.notes()) read += "\n" + note;
   std::string text = describe_method(objective) + explain_additions(objective, config) +
                      describe_model(config, model.config(), run.policy().adapter, model.compute_type(),

@@ -39,6 +39,11 @@ class CommandLine(support.Test):
             self.assert_exit(result, 2)
             self.assertIn(part, result.stderr)
 
+    def test_an_option_with_nothing_behind_it_does_not_take_the_next_word(self):
+        for option in ("--stop=", "--prompt=", "--min-p="):
+            result = keel("generate", "--model", "x", option, "--json", cwd=self.folder)
+            self.assert_refused(result, 2, f"{option} has nothing behind it; write {option[:-1]} VALUE")
+
     def test_a_gpu_is_called_cuda(self):
         self.assert_refused(train(self.folder / "run", run={"device": "gpu"}), 2, "run.device=gpu", "did you mean cuda?")
         result = keel("generate", "--model", "x", "--prompt", "y", "--device", "gpu")

@@ -42,6 +42,7 @@ class Eval(support.Test):
         result = self.evaluate("--json", "--samples", samples,
                                eval={"prompts": 60, "samples": 4, "ks": "[1, 2, 4]"})
         self.assert_exit(result, 0)
+        self.assertIn(f"every completion is in the file {samples}", result.stderr)
         found = json.loads(result.stdout)["sources"]["chains"]
         rows = read_jsonl(samples)
         self.assertEqual((len(rows), found["prompts"], found["samples"]), (240, 60, 4))
@@ -67,7 +68,8 @@ class Eval(support.Test):
     def test_how_training_samples_is_refused_and_how_it_sampled_is_said(self):
         for typed, instead in (("temperature=0.3", "eval.temperature"), ("num_generations=4", "eval.samples"),
                                ("rollout.temperature=0.3", "eval.temperature"), ("rollout.samples_per_prompt=4", "eval.samples"),
-                               ("rollout.weights=exact", "remove it"), ("rollout.logit_noise=9", "remove it")):
+                               ("rollout.weights=exact", "remove it"), ("rollout.logit_noise=9", "remove it"),
+                               ("rollout.bitwise=true", "remove it")):
             self.assert_refused(self.evaluate(typed), 2, typed.partition("=")[0], instead)
         hint = self.evaluate("--temperature", "0")
         self.assert_refused(hint, 2, "eval.temperature=VALUE")

@@ -347,7 +347,7 @@ class ModelFolder(support.Test):
     def test_options_of_generate_that_mean_nothing_are_refused_by_name(self):
         for option, value, *parts in (("--temperature", "nan", "0.0001 to 100"), ("--temperature", "1e-300", "0.0001 to 100"),
                                       ("--temperature", "-1", "0.0001"), ("--temperature", "101", "100"),
-                                      ("--top-p", "nan", "to 1"), ("--top-p", "0", "to 1"), ("--seed", "-1"),
+                                      ("--top-p", "nan", "to 1"), ("--top-p", "0", "to 1"), ("--seed", "-1"), ("--seed", "18446744073709551616", "to 18446744073709551615"),
                                       ("--device", "foo", "foo", "cpu", "cuda"), ("--system", "x", "--chat")):
             result = self.generate(f"{option}={value}")
             self.assert_exit(result, 2)

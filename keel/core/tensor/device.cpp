@@ -76,7 +76,9 @@ int64_t machine_memory_bytes() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysco
 
 std::string describe_device(at::Device device) {
   if (device.is_cuda()) return "cuda:" + std::to_string(device.index());
-  return "cpu (" + std::to_string(at::get_num_threads()) + " threads, " + at::get_cpu_capability() + ")";
+  const int threads = at::get_num_threads();
+  return "cpu (" + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") + at::get_cpu_capability() +
+         ")";
 }
 
 }  // namespace keel

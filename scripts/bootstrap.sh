@@ -122,8 +122,9 @@ venv_has() {
   [[ -x $venv_python && -f $stamp && $(<"$stamp") == "$*" ]]
 }
 
+# --no-compile: of torch's thousands of files a build reads none, and a program that imports one compiles it.
 pip_install() {
-  "$venv_python" -m pip install --disable-pip-version-check "$@" >&2 || stop "pip could not install $* into $venv." \
+  "$venv_python" -m pip install --disable-pip-version-check --no-compile "$@" >&2 || stop "pip could not install $* into $venv." \
     "If there is no network: for a build set KEEL_TORCH to a torch package folder, for the tests use a python3 that has" \
     "torch ${test_packages[*]}, or leave the Python tests out: ctest --test-dir build -LE 'gpu|python'."
 }

@@ -196,14 +196,14 @@ def add_bombs(compare, pa, pq):
         pq.write_table(table, path, compression="zstd", **options)
         return path.stat().st_size
 
-    many = count(30_000_000, 200_000_000)
+    many = count(17_000_000, 200_000_000)
     nulls = pa.table({"prompt": pa.nulls(many, pa.string())})  # 17 times as many bytes as JSON, of which 256 MiB are harmless
     assert writer("nulls.parquet", is_error("times as many"), nulls, row_group_size=many) < 1_000_000
     same = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000_000, pa.int32()), pa.array(["x" * 10_000]))
     assert writer("same.parquet", is_error("times as many"), pa.table({"prompt": same})) < 100_000
-    # One row of a billion nulls in a list, and 64 rows of 100 MB each: too large for memory, and told as bad rows.
-    counts = pa.array([0, 300_000_000], pa.int32())
-    wide = pa.ListArray.from_arrays(counts, pa.nulls(300_000_000, pa.bool_()))
+    # One row with more than a gigabyte of nulls in a list, and 64 rows of 100 MB each: too large for memory, and told as bad rows.
+    many, kind = count((100_000_000, pa.int64()), (300_000_000, pa.bool_()))
+    wide = pa.ListArray.from_arrays(pa.array([0, many], pa.int32()), pa.nulls(many, kind))
     writer("wide.parquet", one_bad(0, "unreadable"), pa.table({"prompt": wide}))
     heavy = pa.DictionaryArray.from_arrays(pa.array([0] * 64, pa.int32()), pa.array(["x" * 100_000_000]))
     writer("heavy.parquet", lambda lines: None if lines and all("bad" in line for line in lines) else fail(lines),

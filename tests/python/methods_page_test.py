@@ -6,10 +6,12 @@ The page's Python blocks run in order, in one namespace. A comment behind an exp
 """
 
 import ast
+import contextlib
 import decimal
 import io
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -218,8 +220,8 @@ def every_picture_is_shown_and_small():
 
 def the_pictures_are_what_the_script_draws():
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "plot_methods.py"), folder], check=True,
-                       stdout=subprocess.DEVNULL)
+        with contextlib.redirect_stdout(None):
+            runpy.run_path(os.path.join(ROOT, "scripts", "plot_methods.py"))["main"]([folder])
         for name in sorted(set(os.listdir(folder)) | set(os.listdir(PICTURES))):
             contents = []
             for place in (folder, PICTURES):

@@ -3,6 +3,8 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
@@ -60,18 +62,20 @@ std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& 
   return paths;
 }
 
-Dataset Dataset::open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check) {
+Dataset Dataset::open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check,
+                      const std::string& text) {
   Dataset dataset;
   dataset.check_ = std::move(check);
   dataset.options_ = options;
-  for (const std::filesystem::path& path : expand_names(names)) dataset.add_file(path, options);
+  for (const std::filesystem::path& path : expand_names(names)) dataset.add_file(path, options, text);
+  dataset.name_sources();
   if (dataset.rows_ == 0)
     fail(ExitCode::kBadInput, joined(names), ": the dataset is empty, it has no row; give files with rows");
   if (options.check) dataset.check_rows(options);
   return dataset;
 }
 
-void Dataset::add_file(const std::filesystem::path& path, const DataOptions& options) {
+void Dataset::add_file(const std::filesystem::path& path, const DataOptions& options, const std::string& text) {
   if (is_folder(path))
     fail(ExitCode::kBadInput, path.string(), " is a folder; name its files, for instance ",
          (path / "*.jsonl").string());
@@ -79,14 +83,40 @@ void Dataset::add_file(const std::filesystem::path& path, const DataOptions& opt
   if (is_hub_name && !path_exists(path))
     fail(ExitCode::kBadInput, "there is no file ", path.string(), "; a data set of the Hugging Face hub is downloaded ",
          "first, and its files are named: hf download ", path.string(), " --repo-type dataset --local-dir FOLDER");
-  Part part{RowFile::open(path), rows_, std::nullopt, plain_name(path), {}};
+  Part part{RowFile::open(path), rows_, std::nullopt, path, "", {}};
   part.columns = columns_of(part.file, options);
   rows_ += part.file.rows();
   if (part.columns) {
-    const std::string note = part.columns->sentence();
+    const std::string note = part.columns->sentence(text);
     if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
   }
   parts_.push_back(std::move(part));
+}
+
+/// Each by its file's name, and by as many folders in front of it as tell it from the others: gsm8k/test and math/test.
+void Dataset::name_sources() {
+  std::vector<std::filesystem::path> folders;
+  for (Part& part : parts_) {
+    part.source = plain_name(part.path);
+    folders.push_back(std::filesystem::absolute(part.path).lexically_normal().parent_path());
+  }
+  for (bool alike = true; std::exchange(alike, false);) {
+    std::map<std::string, std::set<std::filesystem::path>> places;
+    for (size_t i = 0; i < parts_.size(); ++i) places[parts_[i].source].insert(folders[i]);
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      if (places[parts_[i].source].size() == 1 || !folders[i].has_filename()) continue;
+      parts_[i].source = folders[i].filename().string() + "/" + parts_[i].source;
+      folders[i] = folders[i].parent_path();
+      alike = true;
+    }
+  }
+}
+
+std::vector<std::string> Dataset::files_behind(uint64_t count) const {
+  std::vector<std::string> files;
+  for (const Part& part : parts_)
+    if (part.first_row >= count && part.file.rows() > 0) files.push_back(part.path.string());
+  return files;
 }
 
 void Dataset::check_rows(const DataOptions& options) {

@@ -22,10 +22,13 @@ using AnswerCheck = std::function<std::string(const Json& answer, const std::str
 class Dataset {
  public:
   /// `names` are data.files or data.eval_files. Reads what the first row of each file says; with data.check every row.
-  /// A row whose answer `check` objects to is bad.
-  static Dataset open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check = {});
+  /// A row whose answer `check` objects to is bad. `text` is what notes() call prompts that are texts.
+  static Dataset open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check = {},
+                      const std::string& text = "a text");
 
   uint64_t rows() const { return rows_; }
+  /// The files of which all rows stand behind the first `count` ones.
+  std::vector<std::string> files_behind(uint64_t count) const;
   /// A BadRow where the row cannot be used.
   Example read(uint64_t row) const;
 
@@ -41,11 +44,13 @@ class Dataset {
     RowFile file;
     uint64_t first_row;
     std::optional<Columns> columns;  // none where the file has no row that can be used
-    std::string source;              // for rows that name none: the file
-    ColumnNames names;               // none where its rows were not all read
+    std::filesystem::path path;
+    std::string source;  // for rows that name none: the file
+    ColumnNames names;   // none where its rows were not all read
   };
 
-  void add_file(const std::filesystem::path& path, const DataOptions& options);
+  void add_file(const std::filesystem::path& path, const DataOptions& options, const std::string& text);
+  void name_sources();
   void check_rows(const DataOptions& options);
   Example example(Row row, const Part& part) const;
   BadRow without_columns(const Row& row) const;

@@ -65,7 +65,8 @@ OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Toke
   const std::optional<uint64_t> shuffle_seed = options.shuffle ? std::optional(seed) : std::nullopt;
   const bool splits = options.held_out > 0;
 
-  const auto dataset = std::make_shared<const Dataset>(Dataset::open(options.files, options, check));
+  const std::string text = prompts->word_of_text();
+  const auto dataset = std::make_shared<const Dataset>(Dataset::open(options.files, options, check, text));
   OpenedDataset opened{
       .train = stream_of({dataset, prompts, options, shuffle_seed, splits ? Part::kTraining : Part::kAll, limit}, true),
       .held_out = std::nullopt,
@@ -73,12 +74,14 @@ OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Toke
       .notes = dataset->notes(),
       .sources = dataset->sources(),
       .fingerprint = dataset->fingerprint(),
-      .eval_fingerprint = ""};
+      .eval_fingerprint = "",
+      .eval_files = nullptr};
   if (splits) opened.held_out = stream_of({dataset, prompts, options, std::nullopt, Part::kHeldOut, limit}, false);
   if (!options.eval_files.empty()) {
     const bool same = options.eval_files == options.files;
     const auto evaluation =
-        same ? dataset : std::make_shared<const Dataset>(Dataset::open(options.eval_files, options, check));
+        same ? dataset : std::make_shared<const Dataset>(Dataset::open(options.eval_files, options, check, text));
+    opened.eval_files = evaluation;
     opened.eval_fingerprint = evaluation->fingerprint();
     for (const std::string& note : evaluation->notes())
       if (!same) opened.notes.push_back("eval_files: " + note);

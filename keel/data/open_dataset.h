@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,6 +24,7 @@ struct OpenedDataset {
   std::optional<std::set<std::string>> sources;  // of all rows, those of eval_files too; nothing: not known
   std::string fingerprint;                       // of the training files: changes with every byte of their rows
   std::string eval_fingerprint;                  // the same of eval_files; empty without
+  std::shared_ptr<const Dataset> eval_files;     // none without
 };
 
 /// The i-th prompt depends on the seed, i and the files alone. Errors: kBadInput for files, kBadConfiguration for

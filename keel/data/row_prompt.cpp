@@ -44,7 +44,16 @@ bool RowPrompts::is_chat(const Example& example) const {
            "data.chat to auto or data.prompt_key to a column of texts");
     return true;
   }
-  return chat_ == "always" || (chat_ == "auto" && !system_prompt_.empty());
+  return texts_are_chat();
+}
+
+bool RowPrompts::texts_are_chat() const { return chat_ == "always" || (chat_ == "auto" && !system_prompt_.empty()); }
+
+std::string RowPrompts::word_of_text() const {
+  if (texts_are_chat()) return "a text, as the user's message";
+  if (!encoder_.has_template()) return "a text";
+  return std::string("a text, given as it is") +
+         (chat_ == "auto" ? ": the model has a chat template, which data.chat=always uses" : "");
 }
 
 Prompt RowPrompts::prompt(Example example, uint64_t id) const {

@@ -19,8 +19,12 @@ class RowPrompts {
   /// The row's prompt, rendered and encoded. A BadRow where the chat template or the tokenizer refuses it.
   Prompt prompt(Example example, uint64_t id) const;
 
+  /// What becomes of prompts that are texts: "a text, as the user's message".
+  std::string word_of_text() const;
+
  private:
   bool is_chat(const Example& example) const;
+  bool texts_are_chat() const;
 
   PromptEncoder encoder_;
   std::string chat_, system_prompt_;

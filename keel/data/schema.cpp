@@ -213,14 +213,14 @@ void Columns::complete(const Columns& later) {
   if (source.empty()) source = later.source;
 }
 
-std::string Columns::sentence() const {
-  std::string text = "read as: " + schema;
-  text += answer.empty() ? "; no answer" : "; answer from " + answer;
-  if (answer_after_hashes) text += " (behind ####)";
-  text +=
-      prompt.empty() ? ", no prompt" : ", prompt from " + prompt + (conversation ? " (a conversation)" : " (a text)");
-  if (!source.empty()) text += ", source from " + source;
-  return text;
+std::string Columns::sentence(const std::string& text) const {
+  std::string sentence = "read as: " + schema;
+  sentence += answer.empty() ? "; no answer" : "; answer from " + answer;
+  if (answer_after_hashes) sentence += " (behind ####)";
+  sentence += prompt.empty() ? ", no prompt"
+                             : ", prompt from " + prompt + " (" + (conversation ? "a conversation" : text) + ")";
+  if (!source.empty()) sentence += ", source from " + source;
+  return sentence;
 }
 
 void ColumnNames::add(const Json& row) {

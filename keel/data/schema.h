@@ -37,8 +37,9 @@ struct Columns {
   /// Takes answer and source from a later row of the file where the rows before it have none.
   void complete(const Columns& later);
 
-  /// "read as: verl; answer from reward_model.ground_truth, prompt from prompt (a conversation), ..."
-  std::string sentence() const;
+  /// "read as: verl; answer from reward_model.ground_truth, prompt from prompt (a conversation), ..."; `text` is said
+  /// of prompts that are none.
+  std::string sentence(const std::string& text = "a text") const;
 };
 
 /// The columns of rows like this one; keys of the options come first. A BadRow where there is no prompt.

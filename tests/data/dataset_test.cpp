@@ -35,6 +35,22 @@ TEST(Dataset, PutsFilesBehindEachOther) {
                                  "read as: GSM8K; answer from answer (behind ####), prompt from question (a text)"}));
 }
 
+TEST(Dataset, TellsFilesOfOneNameApartByTheirFolders) {
+  const DataFolder folder;
+  std::vector<std::string> names;
+  for (const char* place : {"gsm8k", "math", "more/math"}) {
+    create_directories(folder.path / place);
+    names.push_back(folder.write(place + std::string("/test.jsonl"), row("p", 1)));
+  }
+  names.push_back(folder.write("gsm8k/train.jsonl", row("p", 1)));
+  names.push_back(names[0]);  // the same file is the same source
+  const Dataset dataset = Dataset::open(names, {});
+  const std::string name = folder.path.filename().string();
+  const std::vector<std::string> wanted = {"gsm8k/test", name + "/math/test", "more/math/test", "train", "gsm8k/test"};
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(dataset.read(i).source, wanted[i]);
+  EXPECT_EQ(dataset.files_behind(3), (std::vector<std::string>{names[3], names[0]}));
+}
+
 TEST(Dataset, StopsAtABadRowOrSkipsAndCountsIt) {
   const DataFolder folder;
   const std::string path =

@@ -1,5 +1,6 @@
 #include "keel/data/open_dataset.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -133,7 +134,15 @@ TEST(OpenDataset, EvaluatesOnFilesOfTheirOwnInOrder) {
   OpenedDataset data = open(options);
   EXPECT_EQ(answers(data.held_out->next(2)), (std::vector<int>{0, 1}));
   EXPECT_EQ(answers(data.held_out->next(2)), (std::vector<int>{2}));
-  EXPECT_EQ(data.notes.back(), "eval_files: read as: TRL; answer from answer, prompt from prompt (a text)");
+  EXPECT_EQ(data.notes.back(),
+            "eval_files: read as: TRL; answer from answer, prompt from prompt (a text, given as it is: the model has a "
+            "chat template, which data.chat=always uses)");
+  EXPECT_EQ(data.eval_files->rows(), 3u);
+  options.chat = "always";
+  EXPECT_THAT(open(options).notes.front(), testing::EndsWith("prompt from prompt (a text, as the user's message)"));
+  options.chat = "never";
+  EXPECT_THAT(open(options).notes.front(), testing::EndsWith("prompt from prompt (a text, given as it is)"));
+  EXPECT_THAT(open(options, 1, {}).notes.front(), testing::EndsWith("prompt from prompt (a text)"));
   options.held_out = 0.1;
   EXPECT_NE(error_of(2, [&] { open(options); }).find("drop one"), std::string::npos);
 }

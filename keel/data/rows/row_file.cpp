@@ -6,6 +6,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "keel/core/strings.h"
 #include "keel/data/rows/parquet_rows.h"
 #include "keel/data/rows/row_json.h"
 
@@ -85,6 +86,11 @@ uint64_t take_number(std::string_view& text) {
   return number;
 }
 
+/// Whether a line looks as if it named the columns of a table.
+bool is_header(std::string_view text) {
+  return !text.empty() && is_letter(text[0]) && text.find(',') != std::string_view::npos;
+}
+
 void refuse_long(const TextLine& line, const std::string& place) {
   if (line.size > kMaxLineBytes)
     throw BadRow(place, "a row of " + std::to_string(line.size) + " bytes; at most " + std::to_string(kMaxLineBytes) +
@@ -148,6 +154,8 @@ Row RowFile::parse(const TextLine& line) const {
   refuse_long(line, row.place);
   std::string_view text = line.text;
   if (line.number == 1 && text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // editors on Windows write it
+  if (line.number == 1 && is_header(text))
+    throw BadRow(row.place, "no JSON; a file of CSV is known by its name, which must end in .csv");
   row.value = parse_row(text, row.place);
   return row;
 }

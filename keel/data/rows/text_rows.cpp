@@ -7,6 +7,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/foreign_text.h"
+#include "keel/core/strings.h"
 
 namespace keel {
 namespace {
@@ -220,10 +221,11 @@ class Csv final : public RowCutter {
       fail(ExitCode::kBadInput, place_, ": its first line is no header: ", length_complaint(bytes_));
     std::unordered_set<std::string> known;
     for (const Json& field : fields_) {
-      const std::string name = field.is_null() ? "" : field.get<std::string>();
+      const std::string name(field.is_null() ? "" : trimmed(field.get_ref<const std::string&>()));
       if (name.empty() || !known.insert(name).second || first_bad_utf8(name))
         fail(ExitCode::kBadInput, place_, ":", first_line_, ": the header has the column ", printable(name),
-             name.empty() ? "" : " twice, or not as UTF-8", "; wanted a name of its own for each column");
+             name.empty() ? "" : " twice, or not as UTF-8", "; wanted a name of its own for each column",
+             name.empty() ? " (pandas' index has none: write it with to_csv(..., index=False))" : "");
       names_.push_back(name);
     }
   }

@@ -121,12 +121,19 @@ TEST(Csv, ABadRecordIsABadRowAndABadHeaderABadFile) {
   for (const char* header : {"a,a\n1,2\n", "a,,b\n1,2,3\n"})
     EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write("header.csv", header)); }).find("the header has the column"),
               std::string::npos);
+  EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write("index.csv", ",prompt\n0,a\n")); }).find("index=False"),
+            std::string::npos);
+  EXPECT_EQ(read_all(folder.write("spaced.csv", "prompt , answer\na, 1\n")).rows,
+            Texts{"{\"prompt\":\"a\",\"answer\":\" 1\"}"});
   EXPECT_EQ(RowFile::open(folder.write("empty.csv", "")).rows(), 0u);
   EXPECT_EQ(RowFile::open(folder.write("header_only.csv", "a,b\n")).rows(), 0u);
 }
 
 TEST(TextFormats, AreKnownByTheirBeginningOrName) {
   const DataFolder folder;
+  const Read unnamed = read_all(folder.write("rows.txt", "prompt,answer\na,1\n"));
+  ASSERT_FALSE(unnamed.bad.empty());
+  EXPECT_NE(unnamed.bad[0].find("must end in .csv"), std::string::npos) << unnamed.bad[0];
   EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write("rows.csv", "{\"prompt\": \"a\"}\n")); }).find("holds JSON"),
             std::string::npos);
   EXPECT_NE(

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "keel/core/foreign_text.h"
+#include "keel/core/json_reader.h"
 #include "keel/core/strings.h"
 #include "keel/math/choice_in.h"
 #include "keel/math/extract.h"
@@ -42,12 +43,29 @@ std::vector<Gold> golds_of(const Json& answer) {
   return golds;
 }
 
+/// Tests of a program as texts of verl's data have them, {"inputs": [...], "outputs": [...]} or assertions: no
+/// completion says the same as these.
+bool is_tests_of_program(std::string_view text) {
+  const auto is_assertion = [](std::string_view line) { return trimmed(line).starts_with("assert "); };
+  text = trimmed(text);
+  if (is_assertion(text)) return true;
+  if (!text.starts_with('{') && !text.starts_with('[')) return false;
+  const Json read = try_parse_json(text, {.depth = kDataDepth}).value_or(Json());
+  if (read.is_object()) return !read.empty();
+  return read.is_array() && std::any_of(read.begin(), read.end(), [&](const Json& item) {
+           return item.is_string() && is_assertion(item.get_ref<const std::string&>());
+         });
+}
+
+enum class Compares { kMeanings, kTexts };
+
 /// A reward of 1 or 0 by a test of the gold answers and a sample, and how the test reads the sample's answer.
 class AnswerReward final : public Reward {
  public:
   using Test = std::function<bool(const Gold& gold, const RewardSample& sample)>;
   using Reader = std::function<FinalAnswer(const std::string& completion)>;
-  AnswerReward(Test test, Reader reader) : test_(std::move(test)), reader_(std::move(reader)) {}
+  AnswerReward(Test test, Reader reader, Compares compares = Compares::kMeanings)
+      : test_(std::move(test)), reader_(std::move(reader)), compares_(compares) {}
 
   std::optional<FinalAnswer> answer(const RewardSample& sample) const override { return reader_(sample.completion); }
   bool right_or_wrong() const override { return true; }
@@ -57,8 +75,8 @@ class AnswerReward final : public Reward {
     for (size_t i = 0; i < samples.size(); ++i) {
       const std::vector<Gold> golds = golds_of(samples[i].prompt.answer);
       const auto equals = [&](const Gold& gold) { return test_(gold, samples[i]); };
-      if (golds.empty())
-        scores.failures[i] = objection(samples[i].prompt.answer);
+      if (const std::string why = objection(samples[i].prompt.answer); !why.empty())
+        scores.failures[i] = why;
       else
         scores.rewards[i] = std::any_of(golds.begin(), golds.end(), equals) ? 1 : 0;
     }
@@ -66,7 +84,11 @@ class AnswerReward final : public Reward {
   }
 
   std::string objection(const Json& answer) const override {
-    if (!golds_of(answer).empty()) return "";
+    const std::vector<Gold> golds = golds_of(answer);
+    const auto is_program = [](const Gold& gold) { return is_tests_of_program(gold.text); };
+    if (compares_ == Compares::kMeanings && std::any_of(golds.begin(), golds.end(), is_program))
+      return "its answer is tests of a program, which reward.functions: [code] runs";
+    if (!golds.empty()) return "";
     if (answer.is_null()) return "it has no answer";
     if (is_blank(answer)) return "its answer is empty";
     return "its answer is " + printable(answer.dump()) + "; wanted a text, a number, or a list of such";
@@ -75,6 +97,7 @@ class AnswerReward final : public Reward {
  private:
   Test test_;
   Reader reader_;
+  Compares compares_;
 };
 
 /// The fewest digits that are this number: "12" for 12.0.
@@ -114,7 +137,8 @@ std::unique_ptr<Reward> exact_reward(bool ignore_case) {
       [form](const Gold& gold, const RewardSample& sample) {
         return form(sample.completion) == form(gold.text) || form(final_answer(sample.completion)) == form(gold.text);
       },
-      [form](const std::string& completion) { return FinalAnswer{.text = form(final_answer(completion))}; });
+      [form](const std::string& completion) { return FinalAnswer{.text = form(final_answer(completion))}; },
+      Compares::kTexts);
 }
 
 std::unique_ptr<Reward> numeric_reward(double tolerance) {

@@ -157,6 +157,13 @@ TEST(RewardSum, ObjectsToAnAnswerThatAFunctionCannotUse) {
   EXPECT_EQ(sum.objection(Json::array(), "a"), head + "its answer is \"[]\"" + form);
   EXPECT_EQ(sum.objection(Json{{"x", 1}}, "a"), head + R"(its answer is "{\"x\":1}")" + form);
   EXPECT_EQ(sum.objection(Json{"3", nullptr}, "a"), head + R"(its answer is "[\"3\",null]")" + form);
+  const std::string tests = head + "its answer is tests of a program, which reward.functions: [code] runs";
+  for (const char* answer :
+       {R"({"inputs": ["1 2\n"], "outputs": ["3\n"]})", R"(["assert add(1,2)==3"])", "assert f(1) == 2"})
+    EXPECT_EQ(sum.objection(answer, "a"), tests) << answer;
+  EXPECT_EQ(sum.objection(Json{"assert f(1) == 2"}, "a"), tests);
+  for (const char* answer : {"{1, 2}", "{}", "[1, 2]", "assertion", R"(["a", "b"])"})
+    EXPECT_EQ(sum.objection(answer, "a"), "") << answer;
   EXPECT_EQ(sum.objection(nullptr, "b"),
             "the reward \"code @b\" cannot judge this row: the prompt's answer holds no tests");
 }

@@ -122,12 +122,15 @@ std::string what_to_evaluate_on(Config& config) {
   DataOptions& data = config.data;
   if (data.files.empty() && data.eval_files.empty()) return "the held-out problems of " + config.task.name;
   if (data.held_out > 0) return "the held-out rows of data.files";
-  if (data.eval_files.empty()) {
-    data.eval_files = data.files;
-    return "all rows of data.files";
-  }
-  data.files = data.eval_files;
-  return "data.eval_files";
+  const bool has_own = !data.eval_files.empty();
+  (has_own ? data.files : data.eval_files) = has_own ? data.eval_files : data.files;
+  return has_own ? "data.eval_files" : "data.files";
+}
+
+/// Of a built-in task there is no end.
+std::string extent_of(const HeldOut& held_out) {
+  if (held_out.rows_behind > 0) return ": " + held_out.extent();
+  return held_out.rows > 0 ? ": all " + counted(static_cast<int64_t>(held_out.rows), "row") : "";
 }
 
 std::string sample_lines(const Evaluation& result, const std::vector<Prompt>& prompts) {
@@ -148,21 +151,25 @@ void require_judged(const Evaluation& result) {
 }
 
 void print_json(const Evaluation& result, const EvaluationRequest& request, const std::string& model,
-                const SkippedCounts& left_out, const Json& prompt_limit) {
-  Json tree = {
-      {"model", model},
-      {"samples", request.samples},
-      {"temperature", request.temperature},
-      {"top_k", request.truncation.top_k},
-      {"top_p", request.truncation.top_p},
-      {"min_p", request.truncation.min_p},
-      {"max_new_tokens", request.max_new_tokens},
-      {"avg_is", result.mean_name()},
-      {"all", to_json(result.statistics.all)},
-      {"sources", Json::object()},
-      {"left_out", {{"too_long", left_out.too_long}, {"bad_rows", left_out.bad}, {"max_prompt_tokens", prompt_limit}}},
-      {"length_mean", result.length_mean},
-      {"truncated", result.truncated}};
+                const HeldOut& held_out, const Json& prompt_limit) {
+  Json tree = {{"model", model},
+               {"samples", request.samples},
+               {"temperature", request.temperature},
+               {"top_k", request.truncation.top_k},
+               {"top_p", request.truncation.top_p},
+               {"min_p", request.truncation.min_p},
+               {"max_new_tokens", request.max_new_tokens},
+               {"avg_is", result.mean_name()},
+               {"all", to_json(result.statistics.all)},
+               {"sources", Json::object()},
+               {"left_out",
+                {{"too_long", held_out.left_out.too_long},
+                 {"bad_rows", held_out.left_out.bad},
+                 {"max_prompt_tokens", prompt_limit},
+                 {"rows_behind_eval_prompts", held_out.rows_behind},
+                 {"files_without", held_out.files_without}}},
+               {"length_mean", result.length_mean},
+               {"truncated", result.truncated}};
   for (const SourceStatistics& source : result.statistics.sources) tree["sources"][source.source] = to_json(source);
   std::printf("%s\n", escape_json_controls(tree.dump(2, ' ', false, Json::error_handler_t::replace)).c_str());
 }
@@ -227,7 +234,8 @@ ExitCode evaluate_command(EvalArguments arguments) {
   Problems problems(config, loaded);
   for (const std::string& note : problems.notes()) messages.line(note);
   for (const std::string& warning : problems.warnings()) messages.warning(warning);
-  const auto [prompts, left_out, limit] = held_out_prompts(problems, config.eval.prompts, messages);
+  const HeldOut held_out = held_out_prompts(problems, config.prompts_per_evaluation(), messages);
+  const std::vector<Prompt>& prompts = held_out.prompts;
   const Evaluation result = evaluate(loaded, prompts, problems.reward(), request, stop_requested);
   if (result.count < static_cast<int64_t>(prompts.size()))
     fail(ExitCode::kInterrupted, "stopped after ", result.count, " of ", prompts.size(),
@@ -242,9 +250,9 @@ ExitCode evaluate_command(EvalArguments arguments) {
     messages.line("every completion is in the file " + arguments.samples);
   }
   if (arguments.json)
-    print_json(result, request, model, left_out, problems.prompt_limit() > 0 ? Json(problems.prompt_limit()) : Json());
+    print_json(result, request, model, held_out, problems.prompt_limit() > 0 ? Json(problems.prompt_limit()) : Json());
   else
-    print_table(result, request, model, problem_set, console);
+    print_table(result, request, model, problem_set + extent_of(held_out), console);
   return ExitCode::kDone;
 }
 

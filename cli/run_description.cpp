@@ -171,7 +171,7 @@ std::string describe_sizes(const Config& config) {
 }
 
 /// How completions are sampled when the policy is evaluated, on so many prompts.
-std::string describe_evaluation(const Config& config, int64_t prompts) {
+std::string describe_evaluation(const Config& config, int64_t prompts, const std::string& extent) {
   const EvalOptions& eval = config.eval;
   if (eval.prompts == 0) return entry("evaluation", "none");
   if (prompts == 0) return entry("evaluation", "none: neither data.eval_files nor data.held_out keeps prompts for it");
@@ -181,12 +181,13 @@ std::string describe_evaluation(const Config& config, int64_t prompts) {
                                  (eval.top_p < 1 ? ", top_p " + short_number(eval.top_p) : "") +
                                  (eval.min_p > 0 ? ", min_p " + short_number(eval.min_p) : "") +
                                  (eval.every > 0 ? "; every " + counted(eval.every, "step") : "") +
-                                 ", before and after");
+                                 ", before and after" + (extent.empty() ? "" : "\n" + extent));
 }
 
 struct Inputs {
   std::string read;        // how the files are read
   int64_t held_out;        // prompts to evaluate on
+  std::string extent;      // what part of all they are; empty: all
   int64_t longest_prompt;  // in tokens
   Json adapter;            // adapter_config.json; empty: none
 };
@@ -206,7 +207,8 @@ Inputs read_inputs(const Config& config) {
       adapter = made.adapter;
     }
     return {.read = "",
-            .held_out = config.eval.prompts,
+            .held_out = config.prompts_per_evaluation(),
+            .extent = "",
             .longest_prompt = static_cast<int64_t>(longest_prompt(*task, config.run.seed, encode)),
             .adapter = adapter};
   }
@@ -216,9 +218,10 @@ Inputs read_inputs(const Config& config) {
   problems.training().next(1);
   std::string read = counted(problems.rows(), "row");
   for (const std::string& note : problems.notes()) read += "\n" + note;
-  const size_t held_out = problems.held_out(config.eval.prompts).prompts.size();
+  const HeldOut held_out = problems.held_out(config.prompts_per_evaluation());
   return {.read = config.data.files.empty() ? "" : read,
-          .held_out = static_cast<int64_t>(held_out),
+          .held_out = static_cast<int64_t>(held_out.prompts.size()),
+          .extent = held_out.extent(),
           .longest_prompt = problems.longest_prompt(),
           .adapter = policy.adapter};
 }
@@ -274,17 +277,19 @@ std::string describe_run(const Config& config, Run& run) {
   const Problems& problems = run.problems();
   const CausalLm& model = run.policy().model;
   const Objective objective = run.objective();
-  const int64_t held_out = run.held_out_prompts();
+  const HeldOut evaluated = run.held_out();
+  const int64_t held_out = static_cast<int64_t>(evaluated.prompts.size());
   std::string read = counted(problems.rows(), "row");
   for (const std::string& note : problems.notes()) read += "\n" + note;
   std::string text = describe_method(objective) + explain_additions(objective, config) +
                      describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
                                     describe_device(model.device())) +
-                     explain_critic(config, model.config()) + describe_sampler(config) + describe_data(config, read) +
-                     describe_reward(config) + describe_sizes(config) +
+                     explain_critic(config, model.config()) +
+                     describe_sampler(config) + describe_data(config, read) + describe_reward(config) +
+                     describe_sizes(config) +
                      describe_keys_and_values(config, model.config(), model.compute_type(), model.device(),
                                               problems.longest_prompt(), held_out) +
-                     describe_evaluation(config, held_out) + entry("run folder", config.run.dir);
+                     describe_evaluation(config, held_out, evaluated.extent()) + entry("run folder", config.run.dir);
   text.pop_back();  // the last newline
   return text;
 }
@@ -294,7 +299,7 @@ std::string explain(const Config& config) {
   const Objective objective =
       make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
   const Inputs inputs = read_inputs(config);
-  const at::Device device(config.run.device);
+  const at::Device device = open_device(config.run.device);
   const at::ScalarType type = compute_type(config.run.precision, device);
   const std::string recomputed =
       objective.requirements().recomputed_logp ? " and the trainer's recomputation of them" : "";
@@ -302,10 +307,10 @@ std::string explain(const Config& config) {
                      entry("anchor", "the sampler's own log-probabilities" + recomputed + ", temperature " +
                                          short_number(config.rollout.temperature) + ", full support") +
                      describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, config.run.device) +
-                     explain_critic(config, shape) + describe_data(config, inputs.read) + describe_reward(config) +
-                     describe_sizes(config) +
+                     explain_critic(config, shape) +
+                     describe_data(config, inputs.read) + describe_reward(config) + describe_sizes(config) +
                      describe_keys_and_values(config, shape, type, device, inputs.longest_prompt, inputs.held_out) +
-                     describe_evaluation(config, inputs.held_out) +
+                     describe_evaluation(config, inputs.held_out, inputs.extent) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +
                      entry("run folder", config.run.dir);
   text.pop_back();

@@ -5,7 +5,11 @@
 namespace keel {
 
 void EvalOptions::describe(OptionTable& table) {
-  table.add("prompts", prompts, "Held-out prompts per evaluation; 0 evaluates nothing.", at_least(0).at_most(1 << 20));
+  table.add(
+      "prompts", prompts,
+      "Held-out prompts per evaluation, the first ones; null means all rows of files, and of a built-in task 512. 0 "
+      "evaluates nothing.",
+      at_least(0).at_most(1 << 20));
   table.add("every", every, "RL steps between evaluations; 0 means only before and after.", at_least(0));
   table.add("samples", samples, "Completions sampled for each prompt of an evaluation.", at_least(1).at_most(1 << 16));
   table.add("temperature", temperature,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace keel {
@@ -9,7 +10,7 @@ class OptionTable;
 
 /// How a policy is evaluated; the section `eval` of a configuration.
 struct EvalOptions {
-  int64_t prompts = 512;
+  std::optional<int64_t> prompts;
   int64_t every = 0;
   int64_t samples = 1;
   double temperature = 1.0;

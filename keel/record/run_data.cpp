@@ -72,6 +72,7 @@ MetricRow read_metric_row(const Json& object) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_number() && key != "step") row.values[key] = value.get<double>();
   }
+  row.extent = text_or_empty(object, "eval/extent");
   return row;
 }
 
@@ -143,8 +144,8 @@ std::optional<EvalPoint> eval_of(const MetricRow& row) {
   if (row.phase != "eval" || !drawable(mean)) return std::nullopt;
   const double count = std::clamp(value("eval/count", 0), 0.0, 1e15);
   return EvalPoint{
-      row.step,          mean, value("eval/low", mean), value("eval/high", mean), static_cast<int64_t>(count),
-      drawable(accuracy)};
+      row.step,           mean,      value("eval/low", mean), value("eval/high", mean), static_cast<int64_t>(count),
+      drawable(accuracy), row.extent};
 }
 
 /// Takes the evaluations from the last one before RL on. The order in the file tells which that is; the step alone

@@ -19,6 +19,7 @@ struct MetricRow {
   std::string phase;  // "sft", "rl" or "eval"
   int64_t step = 0;
   std::map<std::string, double, std::less<>> values;
+  std::string extent = {};  // of an evaluation on a part of its rows: which part
 };
 
 /// One line of samples.jsonl; the per-token vectors are empty where nothing was recorded, NaN where a value is missing.
@@ -61,6 +62,7 @@ struct EvalPoint {
   double mean = 0, low = 0, high = 0;
   int64_t count = 0;
   bool is_accuracy = true;  // the mean is a share of right answers; else it is one of rewards of any kind
+  std::string extent = {};  // "512 of 602 rows (eval.prompts)"; empty: all
 
   const char* name() const { return is_accuracy ? "accuracy" : "reward"; }
 };

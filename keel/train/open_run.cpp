@@ -78,7 +78,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   state.eval_data = problems.eval_fingerprint();
   problems.training().next(1);  // files without a prompt that fits are refused now
   problems.training().seek(0);
-  if (config.eval.prompts > 0) problems.held_out(1);
+  if (config.prompts_per_evaluation() > 0) problems.held_out(1);
   throw_if_stopped();
   wait_for_saving();
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));

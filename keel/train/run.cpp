@@ -211,7 +211,7 @@ bool Run::evaluation_due() const {
 
 void Run::evaluate_if_due() {
   if (!evaluation_due()) return;
-  const HeldOut held_out = problems_.held_out(config_.eval.prompts);
+  const HeldOut held_out = this->held_out();
   const std::vector<Prompt>& prompts = held_out.prompts;
   if (prompts.empty()) return;  // files without a part to evaluate on
   console_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
@@ -227,6 +227,7 @@ void Run::evaluate_if_due() {
     row["eval/max_prompt_tokens"] = problems_.prompt_limit();
   }
   if (held_out.left_out.bad > 0) row["eval/bad_rows"] = held_out.left_out.bad;
+  if (held_out.rows_behind > 0) row["eval/extent"] = held_out.extent();
   folder_.add_metrics(row);
   for (int64_t i = 0; i < std::min(kEvaluationSamples, result.count); ++i) {
     const int64_t first = i * config_.eval.samples;

@@ -36,8 +36,8 @@ class Run : private StepWatcher {
 
   const LoadedModel& policy() const { return policy_; }
   const Problems& problems() const { return problems_; }
-  /// How many prompts an evaluation has.
-  int64_t held_out_prompts() { return static_cast<int64_t>(problems_.held_out(config_.eval.prompts).prompts.size()); }
+  /// What an evaluation is made on.
+  HeldOut held_out() { return problems_.held_out(config_.prompts_per_evaluation()); }
   Objective objective() const { return objective_at(config_, state_); }
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
 

@@ -239,6 +239,7 @@ class ImpossibleSettings(support.Test):
         if "cuda" in keel("--version").stdout:
             self.skipTest("there is one")
         self.refused("run.device", "cuda", "run.device=cpu", run={"device": "cuda"})
+        self.assert_refused(train(self.folder / "run", "--explain", run={"device": "cuda"}), 2, "run.device", "cuda")
 
     def test_settings_are_explained_without_a_run(self):
         result = train(self.folder / "run", "--explain")

@@ -88,6 +88,7 @@ std::string evaluation_tile(const RunSummary& summary) {
   else if (has_interval(last))
     notes.push_back("95 % interval " + interval(last));
   if (last.count > 0) notes.push_back(format_count(last.count) + " problems");
+  if (!last.extent.empty()) notes.push_back(escape_foreign(last.extent));
   const std::string name = last.is_accuracy ? "Accuracy" : "Held-out reward";
   if (!both) return tile(summary.after ? name : name + ", before", format_mean(last), joined(notes));
   return tile(name + ", before → after",

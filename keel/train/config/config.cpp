@@ -92,6 +92,14 @@ void Config::describe(OptionTable& table) {
   add_aliases(table);
 }
 
+constexpr int64_t kMaxRolloutsPerStep = int64_t{1} << 24;
+
+int64_t Config::prompts_per_evaluation() const {
+  constexpr int64_t kOfTask = 512;
+  const bool of_task = data.files.empty() && data.eval_files.empty();
+  return eval.prompts.value_or(of_task ? kOfTask : kMaxRolloutsPerStep / eval.samples);
+}
+
 int64_t Config::sequences_per_update() const {
   return train.sequences_per_update > 0 ? train.sequences_per_update : rollouts_per_step();
 }
@@ -179,8 +187,6 @@ std::string typed_name(const ConfigTree& tree, const std::string& option) {
 }
 
 namespace {
-
-constexpr int64_t kMaxRolloutsPerStep = int64_t{1} << 24;
 
 /// A model that is loaded has its own shape, an adapter its own rank, and files have no use for a built-in task.
 void check_sources(const Config& c) {
@@ -271,8 +277,8 @@ void check_consistency(const Config& c) {
            ", but train.shuffle is prompts, which keeps the ", c.rollout.samples_per_prompt,
            " completions of a prompt (rollout.samples_per_prompt) in one update; choose a ", "multiple of ",
            c.rollout.samples_per_prompt, " that divides ", c.rollouts_per_step(), ", or set train.shuffle=rollouts");
-  if (c.eval.prompts * c.eval.samples > kMaxRolloutsPerStep)
-    refuse("eval.prompts ", c.eval.prompts, " x eval.samples ", c.eval.samples, " are more than the ",
+  if (c.prompts_per_evaluation() * c.eval.samples > kMaxRolloutsPerStep)
+    refuse("eval.prompts ", c.prompts_per_evaluation(), " x eval.samples ", c.eval.samples, " are more than the ",
            kMaxRolloutsPerStep, " completions that are held at once; lower one of the two");
   if (c.eval.temperature > 0 && c.eval.temperature < kMinTemperature)
     refuse("eval.temperature is ", c.eval.temperature, "; wanted 0, which takes the likeliest token, or ",

@@ -96,6 +96,8 @@ struct Config {
   /// Rollouts that are always in the same update: a prompt's, or each by itself.
   int64_t rollouts_kept_together() const { return train.shuffle == "prompts" ? rollout.samples_per_prompt : 1; }
   int64_t updates_per_step() const { return train.epochs * rollouts_per_step() / sequences_per_update(); }
+  /// Prompts of an evaluation, at most: of files all rows, unless eval.prompts says otherwise.
+  int64_t prompts_per_evaluation() const;
 };
 
 /// The names of TRL's, verl's and OpenRLHF's settings that mean one of ours.

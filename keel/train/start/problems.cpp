@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "keel/core/error.h"
+#include "keel/core/strings.h"
 #include "keel/data/open_dataset.h"
 #include "keel/task/task_table.h"
 #include "keel/train/start/task_prompts.h"
@@ -102,6 +103,7 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
   notes_ = std::move(opened.notes);
   fingerprint_ = std::move(opened.fingerprint);
   eval_fingerprint_ = std::move(opened.eval_fingerprint);
+  eval_files_ = std::move(opened.eval_files);
   rows_ = opened.rows;
 }
 
@@ -112,6 +114,12 @@ HeldOut Problems::held_out(int64_t count) {
   HeldOut result{.prompts = held_out_->next(count), .left_out = held_out_->skipped(), .prompt_limit = limit_name_};
   result.left_out.too_long -= before.too_long;
   result.left_out.bad -= before.bad;
+  const uint64_t position = held_out_->position();
+  if (eval_files_) {
+    result.rows = eval_files_->rows();
+    result.files_without = eval_files_->files_behind(position);
+  }
+  if (task_ == nullptr) result.rows_behind = (eval_files_ ? result.rows : rows_) - position;
   if (result.prompts.empty() && !result.note().empty())
     fail(ExitCode::kBadInput, "there is nothing to evaluate on: ", result.note());
   return result;
@@ -120,6 +128,13 @@ HeldOut Problems::held_out(int64_t count) {
 std::string HeldOut::note() const {
   const std::string text = sentence_on(left_out, prompt_limit);
   return text.empty() ? text : text + "; the first is " + left_out.first;
+}
+
+std::string HeldOut::extent() const {
+  if (rows_behind == 0) return "";
+  if (rows == 0) return "the first " + std::to_string(prompts.size()) + " of them (eval.prompts)";
+  return std::to_string(rows - rows_behind) + " of " + std::to_string(rows) + " rows (eval.prompts)" +
+         (files_without.empty() ? "" : "; none of " + joined(files_without));
 }
 
 std::string Problems::left_out_sentence(const SkippedCounts& skipped) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "keel/core/reward_range.h"
+#include "keel/data/dataset.h"
 #include "keel/data/prompt_stream.h"
 #include "keel/model/loaded_model.h"
 #include "keel/reward/reward_options.h"
@@ -17,11 +18,17 @@ namespace keel {
 /// Prompts to evaluate on.
 struct HeldOut {
   std::vector<Prompt> prompts;
-  SkippedCounts left_out;    // rows that were passed over on the way to them
-  std::string prompt_limit;  // what the too long ones are longer than: "data.max_prompt_tokens, 64"
+  SkippedCounts left_out;                       // rows that were passed over on the way to them
+  std::string prompt_limit;                     // what the too long ones are longer than: "data.max_prompt_tokens, 64"
+  uint64_t rows = 0;                            // of data.eval_files; 0: there are none
+  uint64_t rows_behind = 0;                     // the last prompt, in those or, with data.held_out, in data.files
+  std::vector<std::string> files_without = {};  // of which all rows do
 
   /// "2 prompts left out: longer than data.max_prompt_tokens, 64; ..."; empty where none was.
   std::string note() const;
+
+  /// "512 of 602 rows (eval.prompts); none of hard.jsonl"; empty where eval.prompts left none aside.
+  std::string extent() const;
 };
 
 /// Where a run's prompts come from and what their completions are worth: the user's files and reward functions, or a
@@ -81,6 +88,7 @@ class Problems {
   bool task_alone_ = false;  // its check is the whole reward
   std::vector<std::string> notes_, warnings_;
   std::string fingerprint_, eval_fingerprint_;
+  std::shared_ptr<const Dataset> eval_files_;
   uint64_t rows_ = 0;
   int64_t prompt_limit_ = 0, longest_prompt_ = 0;
   std::string limit_name_;

@@ -92,6 +92,8 @@ void use_problems(Settings& used, const Config& config, const Problems& problems
   if (config.reward.weights.empty())
     used["reward.weights"] = std::vector<double>(by_default ? 1 : config.reward.functions.size(), 1.0);
   used["reward.files"] = reward_files(config.reward);
+  if (!config.eval.prompts)
+    used["eval.prompts"] = config.data.files.empty() ? Json(config.prompts_per_evaluation()) : Json("all rows");
   if (config.eval.prompts == 0 || !problems.has_held_out()) used.drop("eval.");
 }
 

@@ -31,7 +31,8 @@ ExitCode convert(const ConvertArguments& arguments) {
   if (is_folder(path)) {
     require_undamaged(path);
     const ModelFolder model = ModelFolder::open(path);
-    write_model_alone(model, arguments.output, dtype);
+    const std::optional<WeightSource> trained = float32_weights(path);
+    write_model_alone(model, trained ? *trained : model.weights(), arguments.output, dtype);
     return tell(model.config.model_type, model.config.parameter_count());
   }
   const GgufModel model = GgufModel::open(path);

@@ -89,7 +89,7 @@ Evaluated named_model(const std::string& name, const EvalArguments& arguments, c
   LoadedModel model = load_whole_model(name, open_device(config.run.device));
   if (arguments.adapter.empty()) return {name, std::move(model)};
   const std::string adapter = adapter_named(arguments.adapter, &messages);
-  refuse_adapter_twice(name, adapter, "--adapter");
+  require_base_of_adapter(name, adapter, "--adapter");
   read_adapter(adapter, model.model);
   return {with_adapter(name, adapter), std::move(model)};
 }

@@ -147,7 +147,7 @@ ExitCode generate(const Request& request) {
   const std::string model = model_named(request.model, &messages), adapter = adapter_named(request.adapter, &messages);
   LoadedModel loaded = load_whole_model(model, open_device(request.device, "--device"));
   if (!adapter.empty()) {
-    refuse_adapter_twice(model, adapter, "--adapter");
+    require_base_of_adapter(model, adapter, "--adapter");
     read_adapter(adapter, loaded.model);
     loaded.model = loaded.model.merged();
   }

@@ -96,6 +96,20 @@ std::string describe_model(const Config& config, const ModelConfig& shape, const
   return text;
 }
 
+/// What folders of checkpoints hold where it is less than what is trained.
+std::string describe_saving(const Config& config, at::ScalarType saved_as) {
+  if (saved_as == at::kFloat || config.lora.used()) return "";
+  return entry("saved as", dtype_name(saved_as) + (config.checkpoint.dtype == "auto" ? ", as model.path is" : "") +
+                               " (checkpoint.dtype); the float32 weights lie beside it, in optimizer.safetensors");
+}
+
+/// The first type of its weights in a folder that is not float32, if there is one.
+at::ScalarType saved_type(const LoadedModel& policy) {
+  for (const NamedTensor& weight : policy.model.parameters())
+    if (const at::ScalarType type = policy.dtypes.of(weight.name); type != at::kFloat) return type;
+  return at::kFloat;
+}
+
 /// `read` says how many rows there are and how they are read, where that is known.
 std::string describe_data(const Config& config, const std::string& read) {
   const std::string limit = "completions of at most " + std::to_string(longest_completion(config)) + " tokens";
@@ -190,6 +204,7 @@ struct Inputs {
   std::string extent;      // what part of all they are; empty: all
   int64_t longest_prompt;  // in tokens
   Json adapter;            // adapter_config.json; empty: none
+  at::ScalarType saved_as;
 };
 
 /// What cannot be opened when the run starts, cannot be explained either.
@@ -206,13 +221,16 @@ Inputs read_inputs(const Config& config) {
       add_starting_adapter(made, config);
       adapter = made.adapter;
     }
+    const std::string& saved_as = config.checkpoint.dtype;
     return {.read = "",
             .held_out = config.prompts_per_evaluation(),
             .extent = "",
             .longest_prompt = static_cast<int64_t>(longest_prompt(*task, config.run.seed, encode)),
-            .adapter = adapter};
+            .adapter = adapter,
+            .saved_as = saved_as == "auto" ? at::kFloat : dtype_named(saved_as, "checkpoint.dtype")};
   }
   LoadedModel policy = starting_model_without_weights(config);
+  choose_dtype(config.checkpoint, policy);
   add_starting_adapter(policy, config);
   Problems problems(config, policy);
   problems.training().next(1);
@@ -223,7 +241,8 @@ Inputs read_inputs(const Config& config) {
           .held_out = static_cast<int64_t>(held_out.prompts.size()),
           .extent = held_out.extent(),
           .longest_prompt = problems.longest_prompt(),
-          .adapter = policy.adapter};
+          .adapter = policy.adapter,
+          .saved_as = saved_type(policy)};
 }
 
 /// What is added to the method's coefficient, and what moves its thresholds.
@@ -284,7 +303,7 @@ std::string describe_run(const Config& config, Run& run) {
   std::string text = describe_method(objective) + explain_additions(objective, config) +
                      describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
                                     describe_device(model.device())) +
-                     explain_critic(config, model.config()) +
+                     describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
                      describe_sampler(config) + describe_data(config, read) + describe_reward(config) +
                      describe_sizes(config) +
                      describe_keys_and_values(config, model.config(), model.compute_type(), model.device(),
@@ -307,7 +326,7 @@ std::string explain(const Config& config) {
                      entry("anchor", "the sampler's own log-probabilities" + recomputed + ", temperature " +
                                          short_number(config.rollout.temperature) + ", full support") +
                      describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, config.run.device) +
-                     explain_critic(config, shape) +
+                     describe_saving(config, inputs.saved_as) + explain_critic(config, shape) +
                      describe_data(config, inputs.read) + describe_reward(config) + describe_sizes(config) +
                      describe_keys_and_values(config, shape, type, device, inputs.longest_prompt, inputs.held_out) +
                      describe_evaluation(config, inputs.held_out, inputs.extent) +

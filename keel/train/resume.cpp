@@ -4,6 +4,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
 #include "keel/reward/reward_options.h"
@@ -143,6 +144,47 @@ void require_same_start(const Config& config, const Checkpoint& checkpoint) {
          "; name that, or start a new run with another run.dir");
 }
 
+/// What used.json says; nothing where it does not say it.
+Json used_before(const std::filesystem::path& run, const char* setting) {
+  try {
+    return read_json_file(run / "used.json").value(setting, Json());
+  } catch (const Error&) {  // it is written anew
+  } catch (const Json::exception&) {
+  }
+  return {};
+}
+
+/// The adapter that training went on from is needed no more, either; nor must it be recorded under another's name.
+void require_same_start_adapter(const Config& config, const Checkpoint& checkpoint) {
+  const std::string& path = config.lora.adapter;
+  const Json then = used_before(config.run.dir, kUsedAdapterWeights);
+  const std::string now = path.empty() ? "" : adapter_fingerprint(path);
+  const std::string started_from = checkpoint.config.at("lora").at("adapter");
+  if (path == started_from || then.is_null() || now.empty() || then == now) return;
+  fail(ExitCode::kBadConfiguration, "lora.adapter: ", path, " has other weights than what the run was started from, ",
+       started_from, "; name that, or start a new run with another run.dir");
+}
+
+/// Of reward files that were moved, a sentence for each that is another one now. (Those in their old place are looked
+/// after by the run's folder.)
+std::vector<std::string> changed_by_moving(const Json& then, const Json& now) {
+  std::vector<std::string> notes;
+  const auto split = [](const std::string& file) {
+    const size_t space = file.rfind(' ');
+    return std::pair(file.substr(0, space), file.substr(space + 1));
+  };
+  if (!then.is_array() || !now.is_array() || then.size() != now.size()) return notes;
+  for (size_t i = 0; i < then.size(); ++i) {
+    if (!then[i].is_string()) continue;
+    const auto [old_path, old_content] = split(then[i].get<std::string>());
+    const auto [path, content] = split(now[i].get<std::string>());
+    if (path != old_path && content != old_content)
+      notes.push_back("reward file " + path + " is another than " + old_path + ": " + old_content +
+                      " when the run was last started, " + content + " now");
+  }
+  return notes;
+}
+
 /// The newest sound checkpoint of the run in this folder.
 std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, Console& console) {
   std::vector<std::string> notes;
@@ -176,6 +218,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
     put_on_its_base(checkpoint.policy, config, checkpoint.state, newest);
   else
     require_same_start(config, checkpoint);
+  require_same_start_adapter(config, checkpoint);
   checkpoint.policy.model.compute_in(type);
   if (checkpoint.critic && checkpoint.critic->body) checkpoint.critic->body->compute_in(type);
   Problems problems(config, checkpoint.policy);
@@ -190,10 +233,13 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   throw_if_stopped();
   wait_for_saving();
   finish_save(newest);
+  const Json used = used_settings(config, checkpoint.policy, problems);
+  const Json reward_files_before = used_before(config.run.dir, "reward.files");
   std::vector<std::string> notes;
   RunFolder folder = RunFolder::reopen(std::move(held), checkpoint.lines, recorded_config(config), notes);
-  for (const std::string& note : folder.note_used(used_settings(config, checkpoint.policy, problems)))
+  for (const std::string& note : changed_by_moving(reward_files_before, used.value("reward.files", Json())))
     notes.push_back(note);
+  for (const std::string& note : folder.note_used(used)) notes.push_back(note);
   // A finished run goes on when it is asked for more steps than it made.
   TrainState& state = checkpoint.state;
   if (state.phase == Phase::kDone && state.rl_steps < config.train.steps) state.phase = Phase::kRl;

@@ -134,6 +134,30 @@ class ModelFolder(support.Test):
         self.assert_exit(self.train("chosen", "--resume", train={"steps": 4}, checkpoint={"dtype": "float32"}, **plan), 0)
         self.assertEqual(set(dtypes(self.last("chosen") / "model.safetensors").values()), {"F32"})
 
+    def test_what_was_trained_is_handed_on_whatever_the_folder_can_hold(self):
+        self.write_weights(lambda name: "BF16")
+        plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0}, train={"steps": 2}, optimizer={"lr": 1e-6})
+        told = self.train("narrow", **plan).stdout
+        self.assert_exit(self.train("wide", checkpoint={"dtype": "float32"}, **plan), 0)
+        for text in (told, self.train("narrow", "--explain", **plan).stdout):
+            self.assertRegex(text, r"saved as +bfloat16, as model.path is \(checkpoint.dtype\)")
+        want = read_weights(self.last("wide") / "model.safetensors")
+        self.assert_exit(keel("convert", self.folder / "narrow", self.folder / "converted", "--dtype", "float32"), 0)
+        self.assertEqual(read_weights(self.folder / "converted" / "model.safetensors"), want)
+        narrow, self.base = self.base, self.folder / "narrow"
+        self.assert_exit(self.train("next", checkpoint={"dtype": "float32"}, **{**plan, "train": {"steps": 0}}), 0)
+        self.assertEqual(read_weights(self.last("next") / "model.safetensors"), want)
+        numbers = self.generate("--temperature", 1).stdout
+        self.base = self.folder / "wide"
+        self.assertEqual(self.generate("--temperature", 1).stdout, numbers)
+        # Who changes the folder's weights, and says so by taking its manifest away, has those.
+        self.base = self.last("narrow")
+        (self.base / "manifest.json").unlink()
+        shutil.copy(narrow / "model.safetensors", self.base / "model.safetensors")
+        changed = self.generate("--temperature", 1).stdout
+        self.base = narrow
+        self.assertEqual(changed, self.generate("--temperature", 1).stdout)
+
     def test_config_json_is_written_back_as_it_was_read(self):
         plan = dict(sft={"steps": 0, "noisy_steps": 0}, eval={"prompts": 0}, train={"steps": 0})
         extra = {"transformers_version": "4.44.0", "_name_or_path": "someone/model", "my_own_key": {"a": [1, None, 0.5]}}

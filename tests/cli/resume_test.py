@@ -262,6 +262,33 @@ class MovedProject(own_files.Test):
                 self.assert_refused(resumed, 2, "reward.functions", "other settings")
                 self.assert_exit(self.train("run", "train.steps=2", "--resume", reward={"functions": [then]}), 0)
 
+    def test_another_reward_file_of_the_same_name_is_told_by_its_content(self):
+        self.assert_exit(self.train("run", "train.steps=1"), 0)
+        there = self.folder / "there"
+        there.mkdir()
+        now = {"functions": [f"python:{shutil.copy(self.reward, there)}:compute_score"]}
+        moved = self.train("run", "train.steps=2", "--resume", reward=now)
+        self.assert_exit(moved, 0)
+        self.assertNotIn("is another than", moved.stderr)
+        (self.folder / "other").mkdir()
+        other = self.write("other/reward.py", self.reward.read_text().replace("/ 10", "/ 20"))
+        changed = self.train("run", "train.steps=3", "--resume", reward={"functions": [f"python:{other}:compute_score"]})
+        self.assert_exit(changed, 0)
+        self.assertRegex(changed.stderr, f"reward file {other} is another than {there}/reward.py: sha256:[0-9a-f]+ when the run was last "
+                                         "started, sha256:[0-9a-f]+ now")
+
+    def test_another_adapter_of_the_same_name_is_no_moved_adapter(self):
+        adapters = []
+        for number, name in enumerate(("one", "two")):
+            self.assert_exit(self.train(name, "train.steps=1", f"run.seed={number}", lora={"rank": 2}), 0)
+            adapter = self.folder / name / "checkpoints" / support.checkpoints(self.folder / name)[-1] / "adapter"
+            adapters.append(shutil.copytree(adapter, self.folder / f"in {name}" / "mine"))
+        self.assert_exit(self.train("run", "train.steps=1", lora={"adapter": str(adapters[0])}), 0)
+        moved = shutil.copytree(adapters[0], self.folder / "moved" / "mine")
+        self.assert_exit(self.train("run", "train.steps=2", "--resume", lora={"adapter": str(moved)}), 0)
+        self.assert_refused(self.train("run", "train.steps=3", "--resume", lora={"adapter": str(adapters[1])}), 2, "lora.adapter",
+                            str(adapters[1]), "other weights than what the run was started from", str(moved))
+
     def test_another_model_of_the_same_name_is_no_moved_model(self):
         self.assert_exit(self.train("run", "train.steps=1"), 0)
         there = self.folder / "there" / self.model.name

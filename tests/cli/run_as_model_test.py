@@ -177,6 +177,26 @@ class RunAsModel(support.Test):
             self.assert_exit(twice, 2)
             self.assertIn("it would count twice", twice.stderr)
             self.assertEqual(self.generate(self.newest, "--adapter", copied).stdout, samples)
+        # Nor is one put on weights that lack what its base has, by an adapter or by training; a copy of the base is the base.
+        for number, base in enumerate((first, self.older)):
+            own = run(f"own {number}", f"model.path={base}", "lora.rank=2")
+            where = json.loads((own / "checkpoints" / support.checkpoints(own)[-1] / "adapter" / "adapter_config.json").read_text())
+            for arguments in (("generate", "--model", self.newest, "--adapter", own, "--prompt", "<bos> 1 ="),
+                              ("eval", config, "--model", self.newest, "--adapter", own, "eval.prompts=2"),
+                              ("train", config, f"model.path={self.newest}", f"lora.adapter={own}", "--explain")):
+                other = keel(*arguments)
+                self.assert_exit(other, 2)
+                self.assertIn(f"which was trained on {where['base_model_name_or_path']}, and the weights of {self.newest} are others", other.stderr)
+            for dtype in ("float32", "bfloat16"):
+                copy = self.folder / f"copy {number} {dtype}"
+                self.assert_exit(keel("convert", base, copy, "--dtype", dtype), 0)
+                self.generate(copy, "--adapter", own)
+        # An adapter is no model.
+        for arguments in (("generate", "--model", adapter, "--prompt", "x"), ("convert", adapter, self.folder / "none"),
+                          ("train", config, f"model.path={adapter}", "--explain")):
+            refused = keel(*arguments)
+            self.assert_exit(refused, 3)
+            self.assertIn(f"{adapter} is an adapter, and no model", refused.stderr)
         # But the adapter that was trained on those weights goes on them.
         self.assertEqual(self.generate(adapter.parent, "--adapter", self.folder / "on it").stdout, self.generate(self.folder / "on it").stdout)
 

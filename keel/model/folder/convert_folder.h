@@ -16,8 +16,8 @@ namespace keel {
 void write_gguf_as_folder(const GgufModel& model, const std::filesystem::path& folder, at::ScalarType dtype);
 
 /// The model of another folder alone, without what training keeps beside it in a checkpoint; without a `dtype` the
-/// weights stay in theirs.
-void write_model_alone(const ModelFolder& from, const std::filesystem::path& folder,
+/// weights stay in theirs. `weights` are the folder's own, or what they were rounded from.
+void write_model_alone(const ModelFolder& from, const WeightSource& weights, const std::filesystem::path& folder,
                        std::optional<at::ScalarType> dtype);
 
 }  // namespace keel

@@ -140,6 +140,9 @@ void require_whole_links(const std::filesystem::path& folder) {
 
 ModelFolder ModelFolder::open(const std::filesystem::path& path) {
   const std::filesystem::path config = path / "config.json", generation = path / "generation_config.json";
+  if (!path_exists(config) && path_exists(path / "adapter_config.json"))
+    fail(ExitCode::kBadInput, path.string(), " is an adapter, and no model: name as the model what its ",
+         "adapter_config.json has as base_model_name_or_path, and the adapter with lora.adapter or --adapter");
   if (!path_exists(config))
     fail(ExitCode::kBadInput, path.string(), ": no config.json; ",
          how_to_finish_download(path).empty() ? "wanted a Hugging Face model folder" : how_to_finish_download(path));

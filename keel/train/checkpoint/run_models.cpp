@@ -1,8 +1,12 @@
 #include "keel/train/checkpoint/run_models.h"
 
+#include <ATen/ATen.h>
+
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
+#include "keel/model/folder/model_folder.h"
+#include "keel/model/formats/safetensors/safetensors.h"
 #include "keel/train/checkpoint/checkpoint.h"
 
 namespace keel {
@@ -37,6 +41,43 @@ std::string newest_of(const std::string& run, Console* console) {
 
 std::string word_of_base(const Json& base) { return base.is_string() ? base.get<std::string>() : "its base"; }
 
+constexpr const char* kWhereMeant =
+    "Where the adapter was trained on these very weights, set base_model_name_or_path in its adapter_config.json to "
+    "their folder";
+constexpr std::string_view kMasterEnding = ".master";  // of the names of float32 weights beside narrower ones
+
+Json merged_adapters(const fs::path& folder) {
+  return read_json_file(folder / "config.json").value(kMergedAdapters, Json::array());
+}
+
+/// The type that keeps least of a number.
+at::ScalarType narrower(at::ScalarType one, at::ScalarType other) {
+  if (one == other || other == at::kFloat) return one;
+  return one == at::kFloat ? other : at::kBFloat16;
+}
+
+/// Whether two folders hold the same weights, one of them perhaps rounded to fewer bits; nothing where the first is
+/// none that can be read.
+std::optional<bool> same_weights(const fs::path& base, const fs::path& model) {
+  std::error_code unseen;
+  if (fs::equivalent(base, model, unseen)) return true;
+  if (!there_is(base / "config.json")) return std::nullopt;
+  try {
+    if (merged_adapters(base) != merged_adapters(model)) return false;
+    const ModelFolder first = ModelFolder::open(base), second = ModelFolder::open(model);
+    const WeightSource left = first.weights(), right = second.weights();
+    for (const auto& [name, shape] : left.shapes) {
+      const auto other = right.shapes.find(name);
+      if (other == right.shapes.end()) continue;  // a tied weight may be stored twice
+      const at::ScalarType type = narrower(first.dtypes.of(name), second.dtypes.of(name));
+      if (shape != other->second || !left.read(name).to(type).equal(right.read(name).to(type))) return false;
+    }
+    return true;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::string model_named(const std::string& name, Console* console) {
@@ -53,21 +94,37 @@ std::string adapter_named(const std::string& name, Console* console) {
   return name;
 }
 
-void refuse_adapter_twice(const std::string& model, const std::string& adapter, const std::string& setting) {
-  const fs::path config = fs::path(model) / "config.json";
-  if (!there_is(config)) return;  // not of our making
-  const Json merged = read_json_file(config).value(kMergedAdapters, Json::array());
-  if (merged.empty()) return;
-  // The base that was merged into may be spelled in many ways, the folder itself is one thing.
-  const Json base = read_json_file(fs::path(adapter) / kAdapterConfig).value("base_model_name_or_path", Json());
-  std::error_code unseen;
-  if (base.is_string() && fs::equivalent(base.get<std::string>(), model, unseen)) return;
-  fail(ExitCode::kBadConfiguration, setting, " is ", adapter, ", which is for ",
-       base.is_string() ? base.get<std::string>() : "a base that it does not name", ", but the weights of ", model,
-       " have an adapter in them already, trained on ", word_of_base(merged.front()), " (", kMergedAdapters,
-       " of its config.json): where it is the same, it would count twice; remove ", setting,
-       ", or name that base as the model. Where the adapter was trained on these very weights, set ",
-       "base_model_name_or_path in its ", kAdapterConfig, " to their folder");
+void require_base_of_adapter(const std::string& model, const std::string& adapter, const std::string& setting) {
+  const fs::path folder = model.empty() ? fs::path() : find_model(model);
+  if (!there_is(folder / "config.json")) return;  // a network from nothing, or a GGUF file
+  const Json said = read_json_file(fs::path(adapter) / kAdapterConfig).value("base_model_name_or_path", Json());
+  const std::string base = said.is_string() ? said.get<std::string>() : "a base that it does not name";
+  // The base may be spelled in many ways, the folder itself is one thing, and so are its weights.
+  const std::optional<bool> same = same_weights(base, folder);
+  if (same == true) return;
+  const Json merged = merged_adapters(folder);
+  if (!merged.empty())
+    fail(ExitCode::kBadConfiguration, setting, " is ", adapter, ", which is for ", base, ", but the weights of ", model,
+         " have an adapter in them already, trained on ", word_of_base(merged.front()), " (", kMergedAdapters,
+         " of its config.json): where it is the same, it would count twice; remove ", setting,
+         ", or name that base as the model. ", kWhereMeant);
+  if (same == false)
+    fail(ExitCode::kBadConfiguration, setting, " is ", adapter, ", which was trained on ", base,
+         ", and the weights of ", model, " are others; name ", base, " as the model. ", kWhereMeant);
+}
+
+std::optional<WeightSource> float32_weights(const fs::path& checkpoint) {
+  // Without a manifest somebody may have changed the folder's own weights, which then are what is meant.
+  const fs::path path = checkpoint / "optimizer.safetensors";
+  if (!there_is(checkpoint / "manifest.json") || !there_is(path)) return std::nullopt;
+  const auto file = std::make_shared<const SafetensorsFile>(SafetensorsFile::open(path));
+  WeightSource source{.place = path.string(), .shapes = {}, .read = [file](const std::string& name) {
+                        return file->read_float32(name + std::string(kMasterEnding));
+                      }};
+  for (const TensorInfo& info : file->tensors())
+    if (info.name.ends_with(kMasterEnding))
+      source.shapes[info.name.substr(0, info.name.size() - kMasterEnding.size())] = info.shape;
+  return source.shapes.empty() ? std::nullopt : std::optional(std::move(source));
 }
 
 bool is_checkpoint_of(const std::string& model, const std::string& run) {

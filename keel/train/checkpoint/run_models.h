@@ -1,8 +1,11 @@
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "keel/core/console.h"
+#include "keel/model/network/causal_lm.h"
 
 namespace keel {
 
@@ -13,9 +16,13 @@ std::string model_named(const std::string& name, Console* console);
 /// The same of an adapter's folder: a run or a checkpoint stands for the adapter in it.
 std::string adapter_named(const std::string& name, Console* console);
 
-/// A checkpoint of a run that trained an adapter has it in its weights, and so has what was made of it. Refuses
-/// (kBadConfiguration) to put on any but one that was trained on that very folder; `setting` is what names the adapter.
-void refuse_adapter_twice(const std::string& model, const std::string& adapter, const std::string& setting);
+/// Refuses (kBadConfiguration) to put an adapter on other weights than those of its base, where that can be looked at.
+/// A checkpoint of a run that trained an adapter has it in its weights, and so has what was made of it: where the base
+/// cannot be looked at, no adapter is put on such weights. `setting` is what names the adapter.
+void require_base_of_adapter(const std::string& model, const std::string& adapter, const std::string& setting);
+
+/// The float32 weights that a checkpoint keeps beside narrower ones: what was trained. Nothing where it has none.
+std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpoint);
 
 /// Whether a model's name is that of a checkpoint of this run.
 bool is_checkpoint_of(const std::string& model, const std::string& run);

@@ -141,6 +141,14 @@ void require_rank(const ConfigTree& tree, const OptionTable& table, const Config
   }
 }
 
+/// PEFT's word for every linear layer, which all of our names are.
+ConfigTree with_all_linear(ConfigTree tree) {
+  const Json* layers = find_value(tree, "lora.target_modules");
+  if (layers != nullptr && (*layers == "all-linear" || *layers == Json::array({"all-linear"})))
+    tree.value["lora"]["target_modules"] = LoraOptions().target_modules;
+  return tree;
+}
+
 /// Settings of what is switched off.
 void note_unread(const Config& config, std::vector<std::string>& notes) {
   if (config.sft.steps == 0)
@@ -157,7 +165,7 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
   Config config;
   OptionTable table;
   config.describe(table);
-  const std::vector<std::string> loaded = table.load(with_foreign_defaults(tree, table, notes));
+  const std::vector<std::string> loaded = table.load(with_all_linear(with_foreign_defaults(tree, table, notes)));
   notes.insert(notes.end(), loaded.begin(), loaded.end());
   require_rank(tree, table, config);
   try {

@@ -80,7 +80,7 @@ void add_starting_adapter(LoadedModel& base, const Config& config) {
     base.adapter = to_adapter_json(lora);
   } else {
     const std::string adapter = adapter_named(lora.adapter, nullptr);
-    refuse_adapter_twice(model_path(config), adapter, "lora.adapter");
+    require_base_of_adapter(model_path(config), adapter, "lora.adapter");
     base.adapter = read_adapter(adapter, base.model);
   }
   base.adapter["base_model_name_or_path"] = config.model.path;
@@ -94,8 +94,15 @@ void require_undamaged(const std::filesystem::path& folder) {
 }
 
 LoadedModel load_whole_model(const std::string& name, at::Device device) {
-  require_undamaged(find_model(name));
-  return load_model(name, device);
+  const std::filesystem::path path = find_model(name);
+  require_undamaged(path);
+  const std::optional<WeightSource> trained = float32_weights(path);
+  return trained ? load_folder(path, device, &*trained) : load_model(name, device);
+}
+
+std::string adapter_fingerprint(const std::filesystem::path& adapter) {
+  const std::filesystem::path weights = adapter / "adapter_model.safetensors";
+  return path_exists(weights) ? "sha256:" + sha256_of_file(weights) : "";
 }
 
 uint32_t base_checksum(const CausalLm& model) {

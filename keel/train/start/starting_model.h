@@ -33,13 +33,17 @@ void require_memory(const ModelConfig& shape, const Config& config);
 /// for.
 void add_starting_adapter(LoadedModel& base, const Config& config);
 
+/// What is in the weights of an adapter's folder: "sha256:..."; empty where there are none.
+std::string adapter_fingerprint(const std::filesystem::path& adapter);
+
 /// A checksum of all weights and of config.json: whether a base model is the one that an adapter was trained on.
 uint32_t base_checksum(const CausalLm& model);
 
 /// Where a model's folder has a manifest (a checkpoint, a reference), every file must be what the manifest says.
 void require_undamaged(const std::filesystem::path& folder);
 
-/// load_model, of a folder that is undamaged.
+/// load_model, of a folder that is undamaged; of a checkpoint with the weights that were trained, whatever their type
+/// in the folder.
 LoadedModel load_whole_model(const std::string& name, at::Device device);
 
 }  // namespace keel

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "keel/reward/reward_files.h"
+#include "keel/train/start/starting_model.h"
 #include "keel/train/update/critic_training.h"
 
 namespace keel {
@@ -70,6 +71,7 @@ void use_model(Settings& used, const Config& config, const LoadedModel& policy) 
   if (config.lora.adapter.empty()) return;
   used.drop("lora.");  // the adapter's own file says what it is
   used["lora.adapter"] = config.lora.adapter;
+  used[kUsedAdapterWeights] = adapter_fingerprint(config.lora.adapter);
   used["lora.parameters"] = count_of(masters_of(policy.model.trainable()));
   for (const auto& [key, name] :
        {std::pair{"r", "rank"}, {"lora_alpha", "alpha"}, {"target_modules", "target_modules"}})

@@ -75,6 +75,13 @@ TEST(AdapterAliases, ASectionLoraWithoutARankIsRefused) {
   EXPECT_FALSE(load({"lora.alpha=32", "lora.rank=0"}).config.lora.used());  // said, to switch an adapter off
 }
 
+TEST(AdapterAliases, AllLinearIsAWordOfOursToo) {
+  for (const char* word : {"all-linear", "[all-linear]"})
+    EXPECT_EQ(load({"lora.rank=2", "lora.target_modules=" + std::string(word)}).config.lora.target_modules,
+              LoraOptions().target_modules);
+  EXPECT_THAT(refusal_of({"lora.rank=2", "lora.target_modules=q_proj"}), HasSubstr("lora.target_modules"));
+}
+
 TEST(AdapterAliases, WhatIsSaidBesideAnAdaptersOwnFileIsRefused) {
   const auto refused = testing::AllOf(HasSubstr("lora.adapter is peft"), HasSubstr("adapter_config.json"));
   for (const char* setting : {"lora.alpha=64", "lora.alpha=16", "lora.target_modules=[\"q_proj\"]",

@@ -308,6 +308,7 @@ def f(completions, data_source, level, ability, **columns):
         whole = self.evaluate(eval={"prompts": None}, **more)
         self.assert_exit(whole, 0)
         self.assertEqual({name: numbers["prompts"] for name, numbers in whole.numbers["sources"].items()}, {"many": 514, "few": 1})
+        more["data"]["files"] = [str(self.data)]
         config = self.configuration("run", eval={"prompts": None}, train={"steps": 1}, **more)
         self.assertIn("on data.eval_files: all 515 rows\n", support.keel("eval", config, "--model", self.model).stdout)
         self.assertIn("515 prompts x 1 sample", support.keel("train", config, "--explain").stdout)
@@ -422,7 +423,8 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         limit = {"max_prompt_tokens": 40}
         result = self.evaluate(data=dict(limit))
         self.assert_exit(result, 0)
-        self.assertEqual(result.numbers["left_out"], {"too_long": 2, "bad_rows": 0, "max_prompt_tokens": 40})
+        self.assertEqual(result.numbers["left_out"], {"too_long": 2, "bad_rows": 0, "max_prompt_tokens": 40, "rows_behind_eval_prompts": 0,
+                                                       "files_without": []})
         self.assertEqual(result.numbers["all"]["prompts"], 4)
         self.assertRegex(result.stderr, r"2 prompts left out: longer than data.max_prompt_tokens, 40;.*rows.jsonl")
         result = self.train("run", train={"steps": 1}, data=dict(limit))

@@ -39,8 +39,15 @@ std::map<std::string, std::string> weight_map(const std::filesystem::path& index
   return files;
 }
 
+void refuse_adapter(const std::filesystem::path& folder) {
+  if (!path_exists(folder / "config.json") && path_exists(folder / "adapter_config.json"))
+    fail(ExitCode::kBadInput, folder.string(), " is an adapter, and no model: name as the model what its ",
+         "adapter_config.json has as base_model_name_or_path, and the adapter with lora.adapter or --adapter");
+}
+
 std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
   if (path_exists(folder / kWeights)) return {folder / kWeights};
+  refuse_adapter(folder);
   const std::string finish = how_to_finish_download(folder);
   if (!path_exists(folder / kIndex)) {
     const bool other_format =
@@ -140,9 +147,7 @@ void require_whole_links(const std::filesystem::path& folder) {
 
 ModelFolder ModelFolder::open(const std::filesystem::path& path) {
   const std::filesystem::path config = path / "config.json", generation = path / "generation_config.json";
-  if (!path_exists(config) && path_exists(path / "adapter_config.json"))
-    fail(ExitCode::kBadInput, path.string(), " is an adapter, and no model: name as the model what its ",
-         "adapter_config.json has as base_model_name_or_path, and the adapter with lora.adapter or --adapter");
+  refuse_adapter(path);
   if (!path_exists(config))
     fail(ExitCode::kBadInput, path.string(), ": no config.json; ",
          how_to_finish_download(path).empty() ? "wanted a Hugging Face model folder" : how_to_finish_download(path));

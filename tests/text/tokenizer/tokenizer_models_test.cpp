@@ -269,6 +269,27 @@ TEST(Tokenizer, GivesThePieceOfTextThatEachTokenStandsFor) {
   EXPECT_EQ(words.pieces(Ids{0, 1, 7, 0}), (Pieces{"so", "2", "", "so"}));  // the space belongs to none of them
 }
 
+TEST(NormalForms, OrderTheMarksOfACharacterInLinearTime) {
+  if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
+  // Canonical combining classes: dot below 220, acute 230; Tibetan vowels 129 and 130, and U+0F73 is the two of them.
+  const auto times = [](int count, const std::string& text) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += text;
+    return all;
+  };
+  constexpr int kMany = 100000;
+  const std::clock_t start = std::clock();
+  for (const auto form :
+       {text::NormalForm::kNfc, text::NormalForm::kNfd, text::NormalForm::kNfkc, text::NormalForm::kNfkd}) {
+    EXPECT_TRUE(text::normalize("1" + times(kMany, "\u0301\u0323") + "a", form) ==
+                "1" + times(kMany, "\u0323") + times(kMany, "\u0301") + "a");
+    EXPECT_TRUE(text::normalize("1" + times(kMany, "\u0F73"), form) ==
+                "1" + times(kMany, "\u0F71") + times(kMany, "\u0F72"));
+  }
+  EXPECT_EQ(text::normalize("a\u0301\u0323", text::NormalForm::kNfc), "\u1EA1\u0301");
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 5);
+}
+
 TEST(AddedTokens, ThatTakeSpacesAlongTakeLinearTime) {
   for (const std::string side : {"lstrip", "rstrip"}) {
     const Tokenizer tokenizer = Tokenizer::from_files({{"tokenizer.json", R"({

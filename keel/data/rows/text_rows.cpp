@@ -236,10 +236,11 @@ class Csv final : public RowCutter {
       fault_ = std::to_string(fields_.size()) + " values, and the header names " + std::to_string(names_.size()) +
                " columns; put values with commas in quotes";
     Json row = Json::object();
+    auto& members = row.get_ref<Json::object_t&>();  // [] would look through all that are there, and names differ
     for (size_t i = 0; fault_.empty() && i < names_.size(); ++i) {
       if (fields_[i].is_string() && first_bad_utf8(fields_[i].get_ref<const std::string&>()))
         fault_ = "column " + printable(names_[i]) + " is not UTF-8; save the file as UTF-8";
-      row[names_[i]] = std::move(fields_[i]);
+      members.emplace_back(names_[i], std::move(fields_[i]));
     }
     if (fault_.empty())
       write_row(first_line_, json_line(row));

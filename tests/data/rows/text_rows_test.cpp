@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "keel/data/rows/byte_source.h"
 #include "keel/data/rows/row_file.h"
 #include "tests/data/data_support.h"
@@ -107,6 +109,19 @@ TEST(Csv, IsReadByItsHeader) {
                               "{\"prompt\":\"\xc3\xa9t\xc3\xa9\",\"answer\":\"00123\",\"a, b\":\" padded \"}",
                               "{\"prompt\":\"last\",\"answer\":\"1\",\"a, b\":\"2\"}"}));
   EXPECT_EQ(read.places, (Texts{"rows.csv:2", "rows.csv:3", "rows.csv:6", "rows.csv:7"}));
+}
+
+TEST(Csv, TakesTimeInProportionToItsColumns) {
+  const DataFolder folder;
+  std::string names = "prompt", values = "a";
+  for (int i = 0; i < 100000; ++i) {
+    names += ",c" + std::to_string(i);
+    values += ",1";
+  }
+  const std::string path = folder.write("wide.csv", names + "\n" + values + "\n");
+  const std::clock_t start = std::clock();
+  EXPECT_EQ(RowFile::open(path).rows(), 1u);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 5);
 }
 
 TEST(Csv, ABadRecordIsABadRowAndABadHeaderABadFile) {

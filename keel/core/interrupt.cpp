@@ -1,5 +1,6 @@
 #include "keel/core/interrupt.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -19,10 +20,29 @@ volatile sig_atomic_t requested = 0;  // the signal that asked to stop
 volatile sig_atomic_t command_begun = 0, saving = 0, resumable = 0;
 int stop_event = -1;  // can be read from once someone asked to stop, by any number of threads: nobody does read
 
-// write(), alarm() and raise() are among the few calls that a signal handler may make.
+// poll(), write(), open(), dup2(), alarm() and raise() are among the few calls that a signal handler may make.
+
+/// Whether something can be written there without waiting for a reader.
+bool has_room(int descriptor) {
+  pollfd end{.fd = descriptor, .events = POLLOUT, .revents = 0};
+  return poll(&end, 1, /*timeout=*/0) == 1;
+}
+
 template <size_t size>
 void say(const char (&note)[size]) {
+  if (!has_room(STDERR_FILENO)) return;
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, note, size - 1);
+}
+
+/// A terminal that was halted, a reader that is stuck: a write to it would wait for ever. It goes to nobody from now
+/// on, and so does one that waits already, for it is begun again when the handler returns.
+void give_up_on_readers() {
+  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (has_room(descriptor)) continue;
+    const int nobody = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(nobody, descriptor);
+    close(nobody);
+  }
 }
 
 /// Inside the handler of that very signal it comes when the handler returns.
@@ -31,7 +51,14 @@ void die_of(int number) {
   raise(number);
 }
 
-void give_up(int) { end_interrupted(); }
+/// The patience is at its end: that with a program that does not stop by itself, or with readers, whom a run that has
+/// something to save waits for no longer.
+void give_up(int) {
+  if (requested == 0) return;  // somebody else's alarm
+  if (saving == 0) end_interrupted();
+  give_up_on_readers();
+  alarm(1);
+}
 
 void request_stop(int number) {
   if (requested != 0) {
@@ -42,8 +69,8 @@ void request_stop(int number) {
   requested = number;
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(stop_event, &one, sizeof(one));
+  alarm(kPatience);
   say("\nstopping; once more to stop at once\n");
-  if (saving == 0) alarm(kPatience);
 }
 
 }  // namespace
@@ -53,6 +80,11 @@ void install_signal_handlers() {
   struct sigaction action = {};
   action.sa_handler = request_stop;
   action.sa_flags = SA_RESTART;
+  sigset_t handled;  // by whoever started the program they may be blocked
+  sigemptyset(&handled);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU, SIGALRM}) sigaddset(&handled, signal);
+  sigprocmask(SIG_UNBLOCK, &handled, nullptr);
+  signal(SIGCHLD, SIG_DFL);  // ignored, programs would end without telling how
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGXCPU}) sigaction(signal, &action, nullptr);
   if (struct sigaction before = {}; sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
     sigaction(SIGHUP, &action, nullptr);
@@ -71,10 +103,7 @@ bool nobody_reads(int descriptor) {
 
 void begin_command() { command_begun = 1; }
 
-void wait_for_saving() {
-  saving = 1;
-  alarm(0);
-}
+void wait_for_saving() { saving = 1; }
 
 void set_resumable() { resumable = 1; }
 

@@ -9,8 +9,8 @@ namespace keel {
 
 /// From here on SIGINT, SIGTERM, SIGHUP (unless it was ignored, as by nohup), SIGUSR1 and SIGXCPU (a scheduler's early
 /// notices) ask the program to stop, a second one ends it at once, and a file-size limit is an error, not a death
-/// (SIGXFSZ). What has not stopped by itself a few seconds after it was asked ends as end_interrupted() does, unless
-/// wait_for_saving() was called.
+/// (SIGXFSZ). What has not stopped by itself a few seconds after it was asked ends as end_interrupted() does; where
+/// wait_for_saving() was called it goes on to its end, but waits no longer for readers of its output.
 void install_signal_handlers();
 
 /// For a program that has nothing to do but print: a reader that is gone (`keel inspect ... | head -1`) ends it without

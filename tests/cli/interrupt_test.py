@@ -2,6 +2,7 @@
 what has nothing to save leaves what is whole, and says so.
 """
 
+import fcntl
 import http.server
 import json
 import os
@@ -309,6 +310,57 @@ class Runs(Interrupt):
         self.assertLessEqual(endings, {75, -signal.SIGTERM})
         self.assertIn(75, endings)
         self.train(self.run, "task", "--resume", checkpoint={"every": 2}, train={"steps": 6})
+
+    def test_outputs_that_nobody_reads_do_not_keep_it(self):
+        """They are full pipes, as behind a halted terminal or a stuck reader; a second signal ends the program at once."""
+        for stuck, signals in ((("stdout", "stderr"), 1), (("stderr",), 1), (("stdout",), 1), (("stdout", "stderr"), 2)):
+            with self.subTest(stuck=stuck, signals=signals):
+                self.forget_calls()
+                shutil.rmtree(self.run, ignore_errors=True)
+                reader, writer = os.pipe()
+                fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+                os.write(writer, b"x" * 4096)
+                outputs = {name: writer if name in stuck else subprocess.DEVNULL for name in ("stdout", "stderr")}
+                process = subprocess.Popen([support.KEEL, *map(str, self.settings(self.run, "task", train={"steps": 100000}))],
+                                           env=support.environment(), stdin=subprocess.DEVNULL, **outputs)
+                self.addCleanup(process.wait)
+                self.addCleanup(process.kill)
+                for end in (reader, writer):
+                    self.addCleanup(os.close, end)
+                log = self.run / "config.yaml"
+                self.assertTrue(support.wait_for(process, log.exists), "it ended by itself")
+                time.sleep(1)  # it has something to say, and waits, or trains
+                begin = time.monotonic()
+                for _ in range(signals):
+                    process.send_signal(signal.SIGTERM)
+                    time.sleep(0.3)
+                process.wait(timeout=60)
+                self.assertLess(time.monotonic() - begin, SECONDS + 2 if signals == 1 else 2)
+                if signals == 1:
+                    self.assertEqual(process.returncode, 75)
+                    support.verify_checkpoint(self.run / "checkpoints" / support.checkpoints(self.run)[-1])
+
+    def test_what_whoever_started_it_blocked_or_ignored(self):
+        """A mask with SIGTERM in it is lifted, programs of rewards are waited for, and an alarm that is not its own is nobody's."""
+        def prepare():
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGALRM])
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+        self.forget_calls()
+        self.hang.touch()
+        process = self.start(*self.settings(self.run, f"python:{self.folder / 'judge.py'}"), preexec_fn=prepare)
+        self.assertTrue(support.wait_for(process, self.mark.exists), "it ended by itself")
+        process.send_signal(signal.SIGALRM)
+        time.sleep(0.5)
+        self.assertIsNone(process.poll())
+        self.stop(process, signal.SIGTERM)
+        self.assertEqual(process.returncode, 75, process.errors)
+        (self.folder / "rows.jsonl").write_text(json.dumps({"prompt": "p", "completion": "c", "answer": "1"}) + "\n")
+        process = self.start("reward", self.folder / "rows.jsonl", f'reward.functions=["exec:{sys.executable} -c exit(3)"]',
+                             preexec_fn=prepare)
+        errors = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 5, errors)
+        self.assertIn("3", errors)
 
     def test_a_terminal_that_is_closed(self):
         self.forget_calls()

@@ -63,11 +63,15 @@ void print_samples(const RunData& run, bool right_or_wrong, Console& console) {
   }
 }
 
-/// Rows that somebody spoiled while the run went on take its report away, and not its end.
-std::optional<RunData> readable_run(const std::filesystem::path& folder, Console& console) {
+/// Rows that somebody spoiled while the run went on, or a folder that nothing may be written to any more, take its
+/// report away, and not its end.
+std::optional<RunData> reported_run(const std::filesystem::path& folder, Console& console) {
   try {
-    return read_run(folder);
+    RunData run = read_run(folder);
+    write_atomically(folder / "report.html", render_report({run}));
+    return run;
   } catch (const Error& error) {
+    if (error.code() == ExitCode::kHealthGuard) throw;  // a full disk, say
     console.warning(std::string(error.what()) + "; there is no report until this is mended (keel report " +
                     shell_word(folder.string()) + "), but the run is whole and its checkpoints are sound");
     return std::nullopt;
@@ -127,8 +131,7 @@ ExitCode run_training(const Config& config, StartMode mode, Console& console, co
   if (code != ExitCode::kDone) return code;
   for (const std::string& change : find_changed_rows(config.run.dir, run->last_checkpoint()))
     console.warning(change + "; somebody has changed the file while the run went on, and --resume will say so");
-  const std::optional<RunData> data = readable_run(config.run.dir, console);
-  if (data) write_atomically(std::filesystem::path(config.run.dir) / "report.html", render_report({*data}));
+  const std::optional<RunData> data = reported_run(config.run.dir, console);
   print_result(data, config, run->last_checkpoint(), console);
   return code;
 }

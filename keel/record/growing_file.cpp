@@ -4,6 +4,7 @@
 #include <charconv>
 #include <functional>
 
+#include "keel/core/error.h"
 #include "keel/core/files/hash.h"
 
 namespace keel {
@@ -51,8 +52,24 @@ GrowingFile GrowingFile::open(const fs::path& path) {
 }
 
 void GrowingFile::add(std::string_view line) {
-  file_.append_line(line);
+  if (!failure_) {
+    try {
+      file_.append_line(line);
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::kHealthGuard) throw;  // a full disk, say
+      failure_ = error.what();
+    }
+  }
+  if (failure_) unwritten_.emplace_back(line);
   checksums_.push_back(crc32c(line));
+}
+
+void GrowingFile::copy_to(const fs::path& path) const {
+  file_.copy_to(path);
+  if (unwritten_.empty()) return;
+  AppendFile copy = AppendFile::open(path);
+  for (const std::string& line : unwritten_) copy.append_line(line);
+  copy.sync();
 }
 
 std::optional<std::string> find_changed_line(const fs::path& path, const LineChecksums& remembered) {

@@ -22,19 +22,25 @@ class GrowingFile {
   /// Opens or creates; a last line without its newline was torn by a crash and is cut off.
   static GrowingFile open(const std::filesystem::path& path);
 
+  /// A line that may not be written (permissions, a read-only disk), and all after it, are kept for copy_to().
   void add(std::string_view line);
+  /// Why lines were not written.
+  const std::optional<std::string>& failure() const { return failure_; }
   /// Returns when everything added is on the disk.
   void sync() { file_.sync(); }
 
   const LineChecksums& checksums() const { return checksums_; }
   bool has_its_name() const { return file_.has_its_name(); }
-  void copy_to(const std::filesystem::path& path) const { file_.copy_to(path); }
+  /// Writes all that was added to another file, also when it has lost its name.
+  void copy_to(const std::filesystem::path& path) const;
 
  private:
   GrowingFile(AppendFile file, LineChecksums checksums) : file_(std::move(file)), checksums_(std::move(checksums)) {}
 
   AppendFile file_;
   LineChecksums checksums_;
+  std::optional<std::string> failure_;
+  std::vector<std::string> unwritten_;
 };
 
 /// In which way a file does not begin with the lines that were remembered: "line 17 is not what was written there".

@@ -1,18 +1,19 @@
 #include "keel/record/run_folder.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
+#include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
+#include "keel/record/own_files.h"
 
 namespace keel {
 namespace {
 
 constexpr const char *kMetrics = "metrics.jsonl", *kSamples = "samples.jsonl", *kLog = "log.txt",
                      *kConfig = "config.yaml", *kUsed = "used.json", *kReport = "report.html",
-                     *kCheckpoints = "checkpoints";
+                     *kCheckpoints = "checkpoints", *kReference = "reference";
 
 /// Whether something other than an empty folder is there; a run that was killed before its configuration had its name
 /// is nothing. What cannot be looked at (no permission, a name too long) is left for the first write to explain.
@@ -24,49 +25,62 @@ bool is_taken(const std::filesystem::path& path) {
   return !names.empty() && names != std::vector<std::string>{"config.yaml.partial"};
 }
 
-/// Whether a name is this one, or that of something half-written, replaced or damaged beside it.
-bool is_or_belongs_to(const std::string& name, const std::string& own) {
-  return name == own || name == own + ".partial" || name == own + ".replaced" || name.starts_with(own + ".damaged");
+/// Whether a run writes a file of this name, or one that is half-written or was damaged.
+bool is_file_of_a_run(std::string name) {
+  constexpr std::string_view kPartial = ".partial", kDamaged = ".damaged";
+  if (name.ends_with(kPartial)) name.resize(name.size() - kPartial.size());
+  for (const char* rows : {kMetrics, kSamples}) {  // leave_unchanged_lines() keeps damaged ones, numbered
+    if (!name.starts_with(rows + std::string(kDamaged))) continue;
+    const std::string number = name.substr(std::string_view(rows).size() + kDamaged.size());
+    return number.empty() || (number.starts_with('-') && number.size() > 1 &&
+                              number.find_first_not_of("0123456789", 1) == std::string::npos);
+  }
+  for (const char* own : {kMetrics, kSamples, kLog, kConfig, kUsed, kReport})
+    if (name == own) return true;
+  return false;
+}
+
+/// Removes a file, and of folders no more than an empty one. Whether nothing has the name any more.
+bool remove_file(const std::filesystem::path& path) {
+  return remove_of_tree(path, [](const std::string&) { return false; });
+}
+
+/// The same; what is a folder of somebody's is moved aside.
+void make_free(const std::filesystem::path& path, std::vector<std::string>& others) {
+  if (!remove_file(path)) others.push_back(move_aside(path, path)->filename().string());
 }
 
 /// Removes the checkpoints of a run, and their folder where nothing else is in it.
-void remove_checkpoints(const std::filesystem::path& checkpoints, std::vector<std::string>& others) {
+void remove_checkpoints(const std::filesystem::path& checkpoints, const std::string& run,
+                        std::vector<std::string>& others) {
+  if (!path_exists(checkpoints)) return;
   if (!is_folder(checkpoints)) return others.push_back(kCheckpoints);
+  remove_leftovers(checkpoints, run);
   for (const std::string& name : list_directory(checkpoints)) {
-    const std::filesystem::path stem = std::filesystem::path(name).stem();  // without .partial
-    std::filesystem::path mine = checkpoints / name;
-    if (RunFolder::is_checkpoint(mine)) {
-      // Half of a checkpoint would not be known for one, where this ends in between.
-      const std::filesystem::path half_removed = mine.string() + ".partial";
-      remove_tree(half_removed);
-      rename_directory(mine, half_removed);
-      mine = half_removed;
-    } else if (name != "LATEST" && name != "LATEST.partial" &&
-               (name == stem.string() || !RunFolder::is_checkpoint_name(stem.string()))) {
-      others.push_back(std::string(kCheckpoints) + "/" + name);
-      continue;
-    }
-    remove_tree(mine);
+    if (is_own_checkpoint(checkpoints / name, run)) remove_own_folder(checkpoints / name, run);
+    if (name == "LATEST" || name == "LATEST.partial") remove_file(checkpoints / name);
   }
-  if (list_directory(checkpoints).empty()) remove_tree(checkpoints);
+  for (const std::string& name : list_directory(checkpoints)) others.push_back(std::string(kCheckpoints) + "/" + name);
+  remove_file(checkpoints);
 }
 
-/// Removes a run from its folder, config.yaml last: by that name a folder is known to hold a run, so that a replacement
-/// that is killed half-way can be asked for again. Returns the names of what is not a run's, and stays.
+/// Removes a run from its folder: first what its id is needed for, which is in used.json, and config.yaml last, for by
+/// that name a folder is known to hold a run, so that a replacement that is killed half-way can be asked for again.
+/// Returns the names of what is not the run's, and stays.
 std::vector<std::string> remove_run(const std::filesystem::path& path) {
+  const std::string run = own_run(path);
   std::vector<std::string> others;
+  remove_checkpoints(path / kCheckpoints, run, others);
+  if (is_own_reference(path / kReference, run)) remove_own_folder(path / kReference, run);
+  remove_leftovers(path, run);
   for (const std::string& name : list_directory(path)) {
-    const auto belongs = [&](const char* own) { return is_or_belongs_to(name, own); };
-    if (name == kConfig) continue;
-    if (name == kCheckpoints)
-      remove_checkpoints(path / name, others);
-    else if (belongs(kMetrics) || belongs(kSamples) || belongs(kLog) || belongs(kUsed) || belongs(kConfig) ||
-             belongs(kReport) || belongs("reference"))
-      remove_tree(path / name);
+    if (name == kCheckpoints || name == kUsed || name == kConfig) continue;
+    if (is_file_of_a_run(name))
+      make_free(path / name, others);
     else
       others.push_back(name);
   }
-  remove_tree(path / kConfig);
+  for (const char* name : {kUsed, kConfig}) make_free(path / name, others);
   return others;
 }
 
@@ -109,24 +123,20 @@ RunFolder RunFolder::create(const std::filesystem::path& path, bool replace, std
   return folder;
 }
 
-bool RunFolder::is_checkpoint_name(const std::string& name) {
-  return name.starts_with("step-") && name.size() > 5 && name.size() < 20 &&
-         std::all_of(name.begin() + 5, name.end(), [](unsigned char c) { return std::isdigit(c); });
-}
-
-bool RunFolder::is_checkpoint(const std::filesystem::path& path) {
-  return is_checkpoint_name(path.filename().string()) && is_folder(path) &&
-         (path_exists(path / "manifest.json") || path_exists(path / "state.json"));
-}
-
 void RunFolder::require_not_of_a_run(const std::filesystem::path& path) {
-  const std::string name = path.filename().string();
-  const std::filesystem::path folder = std::filesystem::path(full_path(path)).parent_path();
   std::error_code unseen;
-  const bool in_run =
-      std::filesystem::exists(folder / kConfig, unseen) || std::filesystem::exists(folder / kMetrics, unseen);
-  const bool is_own = name == kConfig || name == kMetrics || name == kSamples || name == kLog || name == kUsed;
-  if ((in_run && is_own) || is_checkpoint(folder))
+  const std::filesystem::path whole = full_path(path);
+  std::filesystem::path followed = std::filesystem::weakly_canonical(whole.parent_path(), unseen) / whole.filename();
+  bool is_own = false;
+  while (!is_own && followed.has_relative_path()) {
+    const std::string name = followed.filename().string();  // in each folder above the file, what leads to it
+    followed = followed.parent_path();
+    const bool in_run =
+        std::filesystem::exists(followed / kConfig, unseen) || std::filesystem::exists(followed / kMetrics, unseen);
+    const bool of_run = name == kCheckpoints || name == kReference || (name != kReport && is_file_of_a_run(name));
+    is_own = (in_run && of_run) || is_checkpoint(followed);
+  }
+  if (is_own)
     fail(ExitCode::kBadConfiguration, "cannot write ", path,
          ": it is a run's own file, which would be lost; choose another name");
 }
@@ -163,18 +173,32 @@ std::vector<std::string> reward_files_in(const std::filesystem::path& used) {
   }
 }
 
+/// Where the blank before a fingerprint is: "sha256:...", "no file" or "123 bytes".
+size_t fingerprint_in(const std::string& file) {
+  const size_t last = file.rfind(' ');
+  return file.find("sha256:", last) == last + 1 ? last : file.rfind(' ', last - 1);
+}
+
 }  // namespace
 
-std::vector<std::string> RunFolder::note_used(const Json& settings) const {
+std::vector<std::string> RunFolder::note_used(Json settings, const std::string& run) const {
   const std::vector<std::string> before = reward_files_in(path() / kUsed);
-  write_atomically(path() / kUsed, settings.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  settings["run.id"] = run;
+  const std::string text = settings.dump(2, ' ', false, Json::error_handler_t::replace);
+  write_atomically(path() / kUsed, escape_json_controls(text) + "\n");
   std::vector<std::string> notes;
+  const auto name_of = [](const std::string& file) { return file.substr(0, fingerprint_in(file)); };
+  const auto sum_of = [](const std::string& file) { return file.substr(fingerprint_in(file) + 1); };
   for (const std::string& now : reward_files_in(path() / kUsed)) {
-    const std::string name = now.substr(0, now.rfind(' ') + 1);
-    for (const std::string& then : before)
-      if (then.starts_with(name) && then != now)
-        notes.push_back("reward file " + name + "was changed: " + then.substr(name.size()) +
-                        " when the run was last started, " + now.substr(name.size()) + " now");
+    const std::filesystem::path file = name_of(now);
+    auto then = std::find_if(before.begin(), before.end(), [&](const auto& each) { return name_of(each) == file; });
+    if (then == before.end())  // a project that was moved
+      then = std::find_if(before.begin(), before.end(), [&](const auto& each) {
+        return std::filesystem::path(name_of(each)).filename() == file.filename();
+      });
+    if (then != before.end() && sum_of(*then) != sum_of(now))
+      notes.push_back("reward file " + file.string() + " was changed: " + sum_of(*then) +
+                      " when the run was last started, " + sum_of(now) + " now");
   }
   return notes;
 }
@@ -222,7 +246,7 @@ void RunFolder::add_metrics(const Json& row) { metrics_.add(json_line(finite(row
 
 void RunFolder::add_sample(const Json& row) { samples_.add(json_line(finite(row))); }
 
-void RunFolder::log(std::string_view line) { log_.add(line); }
+void RunFolder::log(std::string_view line) { log_.add(escape_controls(line)); }
 
 RunFolder::Lines RunFolder::sync() {
   metrics_.sync();
@@ -242,15 +266,26 @@ void RunFolder::require_own() {
                      gone ? std::nullopt : now);
   }
   if (gone) throw FolderLost((path() / gone).string() + " was removed or replaced while the run went on", std::nullopt);
+  for (const GrowingFile* rows : {&metrics_, &samples_})
+    if (rows->failure()) throw FolderLost("the run cannot write on where it is: " + *rows->failure(), std::nullopt);
+  try {
+    look_after_others();
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kHealthGuard) throw;
+    throw FolderLost(std::string("the run cannot write on where it is: ") + error.what(), std::nullopt);
+  }
+}
+
+void RunFolder::look_after_others() {
   const std::vector<std::string> notes = make_room(path());
   if (!log_.has_its_name()) {
     log_ = GrowingFile::open(path() / kLog);
-    log_.add("the log was removed or replaced while the run went on; it goes on here");
+    log("the log was removed or replaced while the run went on; it goes on here");
   }
-  for (const std::string& note : notes) log_.add(note);
+  for (const std::string& note : notes) log(note);
   if (path_exists(path() / kConfig)) return;
   write_atomically(path() / kConfig, config_yaml_);
-  log_.add("config.yaml was removed while the run went on; it is written again");
+  log("config.yaml was removed while the run went on; it is written again");
 }
 
 RunFolder RunFolder::copy_to(const std::filesystem::path& path, std::string_view config_yaml) const {

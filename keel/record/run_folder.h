@@ -53,27 +53,28 @@ class RunFolder {
   static RunFolder reopen(HeldFolder held, const Lines& lines, std::string_view config_yaml,
                           std::vector<std::string>& notes);
 
-  /// Writes down what the run is made of, for its report. Returns what there is to say of files that rewards come from
-  /// and that are others than when the run was last started.
-  std::vector<std::string> note_used(const Json& settings) const;
+  /// Writes down what the run is made of, for its report, and its id (own_run()). Returns what there is to say of files
+  /// that rewards come from and that are others than when the run was last started.
+  std::vector<std::string> note_used(Json settings, const std::string& run) const;
 
-  /// Whether this is a checkpoint of a run, sound or not: by its name, and by what lies in it.
-  static bool is_checkpoint(const std::filesystem::path& path);
-  static bool is_checkpoint_name(const std::string& name);
-
-  /// Refuses (exit code 2) the name of a file that a run has written or reads, or of one in a checkpoint.
+  /// Refuses (exit code 2) the name of a file that a run has written or reads, or of one in its folders.
   static void require_not_of_a_run(const std::filesystem::path& path);
 
-  /// Adds a row; members that are not finite numbers are left out, for JSON has no word for them.
+  /// Adds a row; members that are not finite numbers are left out, for JSON has no word for them. One that may not be
+  /// written (permissions) is told by require_own(), and is in a copy.
   void add_metrics(const Json& row);
   void add_sample(const Json& row);
+  /// What could steer a terminal becomes visible.
   void log(std::string_view line);
+  /// Why the log does not grow any more; it is nobody's data.
+  const std::optional<std::string>& log_failure() const { return log_.failure(); }
 
   /// Everything added so far is on the disk when this returns.
   Lines sync();
 
-  /// Throws FolderLost when the folder or its rows are no longer found where they were made. A log that is not is begun
-  /// anew, and config.yaml is written again; what is no file and has the name of one of these is moved aside.
+  /// Throws FolderLost when the folder or its rows are no longer found where they were made, or may not be written. A
+  /// log that is not found is begun anew, and config.yaml is written again; what is no file and has the name of one of
+  /// these is moved aside.
   void require_own();
 
   /// A new run in another, free folder, with everything added so far, also when this one is lost.
@@ -84,6 +85,7 @@ class RunFolder {
 
  private:
   RunFolder(HeldFolder held, std::string_view config_yaml);
+  void look_after_others();
 
   HeldFolder held_;
   std::string config_yaml_;

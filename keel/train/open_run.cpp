@@ -7,6 +7,7 @@
 #include "keel/core/files/file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
+#include "keel/record/own_files.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/full_paths.h"
 #include "keel/train/start/starting_model.h"
@@ -40,7 +41,7 @@ void refuse_to_replace_start(const Config& config) {
 
 /// A run's old checkpoints are removed while it goes on, and an adapter is nothing without its base.
 void warn_of_passing_base(const Config& config, Console& console) {
-  if (config.lora.used() && RunFolder::is_checkpoint(config.model.path))
+  if (config.lora.used() && is_checkpoint(config.model.path))
     console.warning(
         config.model.path + " is a checkpoint of a run, which removes it when it goes on (checkpoint.keep). " +
         "The adapter needs it whenever this run is resumed: `keel convert` it to a folder of its own, and " +
@@ -82,13 +83,14 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   throw_if_stopped();
   wait_for_saving();
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
-  folder.note_used(used_settings(config, policy, problems));
+  const std::string id = new_run_id();
+  folder.note_used(used_settings(config, policy, problems), id);
   return {.config = std::move(config),
           .policy = std::move(policy),
           .problems = std::move(problems),
           .folder = std::move(folder),
           .state = std::move(state),
-          .id = new_run_id()};
+          .id = id};
 }
 
 std::string recorded_config(Config config) {

@@ -7,6 +7,7 @@
 #include "keel/core/files/json_file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
+#include "keel/record/own_files.h"
 #include "keel/reward/reward_options.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
@@ -111,7 +112,7 @@ std::vector<const char*> require_same_data(const Problems& problems, const Train
 }
 
 bool names_checkpoint(const std::filesystem::path& path) {
-  return RunFolder::is_checkpoint_name(path.filename().string()) && path.parent_path().filename() == "checkpoints";
+  return is_checkpoint_name(path.filename().string()) && path.parent_path().filename() == "checkpoints";
 }
 
 /// Goes on with a checkpoint's adapter on the network that it was trained on.
@@ -239,7 +240,8 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   RunFolder folder = RunFolder::reopen(std::move(held), checkpoint.lines, recorded_config(config), notes);
   for (const std::string& note : changed_by_moving(reward_files_before, used.value("reward.files", Json())))
     notes.push_back(note);
-  for (const std::string& note : folder.note_used(used)) notes.push_back(note);
+  const std::string id = checkpoint.run.empty() ? new_run_id() : checkpoint.run;
+  for (const std::string& note : folder.note_used(used, id)) notes.push_back(note);
   // A finished run goes on when it is asked for more steps than it made.
   TrainState& state = checkpoint.state;
   if (state.phase == Phase::kDone && state.rl_steps < config.train.steps) state.phase = Phase::kRl;
@@ -248,7 +250,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
           .problems = std::move(problems),
           .folder = std::move(folder),
           .state = std::move(checkpoint.state),
-          .id = checkpoint.run.empty() ? new_run_id() : checkpoint.run,
+          .id = id,
           .checkpoint = newest,
           .companions = {.reference = std::move(reference), .critic = std::move(checkpoint.critic)},
           .optimizer = std::move(checkpoint.optimizer),

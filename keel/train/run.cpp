@@ -8,6 +8,7 @@
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/stopwatch.h"
 #include "keel/model/network/finite_weights.h"
+#include "keel/record/own_files.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/config/evaluation_request.h"
 #include "keel/train/health.h"
@@ -79,8 +80,7 @@ void Run::begin(Phase phase, Companions saved) {
   }
   const bool new_reference = phase == Phase::kRl && !saved.reference;
   trainer_.emplace(config_, policy_, problems_, state_, std::move(saved));
-  if (new_reference && trainer_->reference())
-    write_to_folder([&] { save_reference(folder_.path() / kReferenceFolder, *trainer_->reference(), policy_); });
+  if (new_reference && trainer_->reference()) write_to_folder([&] { write_reference(); });
 }
 
 ExitCode Run::run() {
@@ -273,14 +273,28 @@ void Run::write_checkpoint() {
                         to_json(config_)};
   checkpoint.run = id_;
   if (trainer_ && trainer_->critic()) checkpoint.critic = *trainer_->critic();
-  // Someone may have tidied up, and a checkpoint without its reference could not be resumed from.
-  const std::filesystem::path reference = folder_.path() / kReferenceFolder;
-  if (trainer_ && trainer_->reference() && !path_exists(reference))
-    save_reference(reference, *trainer_->reference(), policy_);
-  last_checkpoint_ = save_checkpoint(folder_.checkpoints(), checkpoint, config_.checkpoint.keep);
+  if (trainer_ && trainer_->reference()) keep_reference();
+  last_checkpoint_ =
+      save_checkpoint(folder_.checkpoints(), checkpoint, config_.checkpoint.keep, /*first=*/last_checkpoint_.empty());
   for (const std::filesystem::path& foreign : foreign_among(folder_.checkpoints(), id_))
     if (named_foreign_.insert(foreign).second)
       log_.warning(foreign.string() + " is not the run's, and was left as it is");
+}
+
+void Run::write_reference() {
+  const std::filesystem::path folder = folder_.path() / kReferenceFolder;
+  if (const auto aside = save_reference(folder, *trainer_->reference(), policy_, id_))
+    log_.warning(folder.string() + " was not the run's; what had the name is " + aside->string() + " now");
+}
+
+/// Someone may have tidied up, and a checkpoint without its reference could not be resumed from.
+void Run::keep_reference() {
+  const std::filesystem::path folder = folder_.path() / kReferenceFolder;
+  const bool own = is_own_reference(folder, id_);
+  const std::optional<std::string> damage = find_reference_damage(folder, policy_);
+  if (own && !damage) return;
+  if (own) log_.warning(folder.string() + " was damaged while the run went on (" + *damage + "); it is written again");
+  write_reference();
 }
 
 /// What fails because the folder is not the run's own any more ends the run for that reason.
@@ -299,6 +313,8 @@ void Run::write_to_folder(const std::function<void()>& write) {
 /// Between steps: a run that writes where nobody looks is ended, and one that could not be resumed is saved.
 void Run::look_after_folder() {
   folder_.require_own();
+  if (folder_.log_failure() && !std::exchange(told_of_log_, true))
+    console_.warning(*folder_.log_failure() + ". The run goes on without its log");
   if (last_checkpoint_.empty() || path_exists(last_checkpoint_)) return;
   console_.warning(last_checkpoint_.string() + " was removed while the run went on; saving again");
   save();

@@ -61,6 +61,8 @@ class Run : private StepWatcher {
   bool checkpoint_due() const;
   void save();
   void write_checkpoint();
+  void write_reference();
+  void keep_reference();
   void require_finite_weights() const;
   void write_to_folder(const std::function<void()>& write);
   void look_after_folder();
@@ -89,6 +91,7 @@ class Run : private StepWatcher {
   double checkpoint_seconds_ = 0;     // of the last save, reported with the next step
   std::filesystem::path last_checkpoint_;
   std::set<std::filesystem::path> named_foreign_;  // among the checkpoints
+  bool told_of_log_ = false;                       // that it does not grow any more
 };
 
 }  // namespace keel

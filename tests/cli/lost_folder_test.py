@@ -281,6 +281,54 @@ class FolderThatIsLost(support.Test):
         self.assertEqual((process.run / "checkpoints" / "thesis.partial" / "chapter").read_text(), "mine")
         self.assertEqual(process.text.count("thesis.partial is not the run's, and was left as it is"), 1, process.text)
 
+    def test_a_reference_policy_that_is_not_what_was_written_is_written_again(self):
+        kl = {"reference": {"kl_coefficient": 0.05}, "checkpoint": {"every": 4}}
+
+        def put_file(run):
+            shutil.rmtree(run / "reference")
+            (run / "reference").write_text("mine")
+
+        def put_folder(run):
+            shutil.rmtree(run / "reference")
+            (run / "reference").mkdir()
+            (run / "reference" / "paper.pdf").write_text("mine")
+
+        def flip(run):
+            data = bytearray((run / "reference" / "model.safetensors").read_bytes())
+            data[-1] ^= 1
+            (run / "reference" / "model.safetensors").write_bytes(data)
+
+        for number, (lose, told) in enumerate(((put_file, "was not the run's"), (put_folder, "was not the run's"), (flip, "was damaged"))):
+            process = self.lose(lose, run=f"run{number}", **kl)
+            self.assertEqual(process.returncode, 0, process.text)
+            self.assertEqual(process.text.count(f"{process.run / 'reference'} {told}"), 1, process.text)
+            if lose != flip:
+                other = process.run / "reference.other"
+                self.assertEqual((other / "paper.pdf" if other.is_dir() else other).read_text(), "mine")
+            self.assert_exit(train(process.run, "--resume", **{**LONG, **kl, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
+
+    def immutable(self, name):
+        """A change to a run after which a file of it, or what is in its folder, may not be written."""
+        def change(run):
+            changed = subprocess.run(["chattr", "+i", run / name], stderr=subprocess.DEVNULL) if shutil.which("chattr") else None
+            if not changed or changed.returncode != 0:
+                self.skipTest("no file can be made immutable here")
+            self.addCleanup(subprocess.run, ["chattr", "-i", run / name])
+
+        return change
+
+    def test_rows_that_may_not_be_written_any_more_are_rescued(self):
+        for number, name in enumerate(("metrics.jsonl", "samples.jsonl")):
+            process = self.lose(self.immutable(name), run=f"run{number}")
+            self.assert_rescued(process, self.rescued(process), name, "Operation not permitted")
+
+    def test_a_log_or_a_report_that_may_not_be_written_takes_nothing_from_the_run(self):
+        for name, told in (("log.txt", "goes on without its log"), (".", "there is no report")):
+            process = self.lose(self.immutable(name), run=f"run {name}")
+            self.assertEqual(process.returncode, 0, process.text)
+            self.assertEqual(process.text.count(told), 1, process.text)
+            self.assert_same_run(process.run, self.whole())
+
     def test_a_removed_log_is_begun_anew(self):
         process = self.lose(lambda run: (run / "log.txt").unlink())
         self.assertEqual(process.returncode, 0, process.text)

@@ -404,8 +404,13 @@ void rename_directory(const fs::path& from, const fs::path& to) {
 
 std::optional<fs::path> make_room_for_file(const fs::path& path) {
   struct stat status{};
-  if (!has_name(path) || (look_at(path, status) == 0 && S_ISREG(status.st_mode))) return std::nullopt;
-  const std::string name = path.string() + ".other";
+  if (look_at(path, status) == 0 && S_ISREG(status.st_mode)) return std::nullopt;
+  return move_aside(path, path);
+}
+
+std::optional<fs::path> move_aside(const fs::path& path, const fs::path& as) {
+  if (!has_name(path)) return std::nullopt;
+  const std::string name = as.string() + ".other";
   fs::path aside = name;
   for (int number = 2; has_name(aside); ++number) aside = name + std::to_string(number);
   if (const int error = rename_to(path, aside); error != 0)
@@ -462,25 +467,35 @@ std::vector<std::string> list_directory(const fs::path& path) {
 
 namespace {
 
-/// Removes what `name` in `folder` (a path, for errors) is; a link is removed, not followed.
-void remove_entry(const fs::path& path) {
+using IsOwn = std::function<bool(const std::string& below)>;
+
+/// Removes what the path is, by its place `below` the top; a link is removed, not followed. Whether it is gone.
+bool remove_entry(const fs::path& path, const std::string& below, const IsOwn& is_own) {
   struct stat status = {};
   int error = look_at(path, status, AT_SYMLINK_NOFOLLOW);
-  if (error == ENOENT) return;
+  if (error == ENOENT) return true;
   if (error != 0) fail_to_write("remove", path, error);
+  bool goes = below.empty() || is_own(below);
   if (S_ISDIR(status.st_mode))
-    for (const std::string& name : list_directory(path)) remove_entry(path / name);
+    for (const std::string& name : list_directory(path))
+      goes = remove_entry(path / name, below.empty() ? name : below + "/" + name, is_own) && goes;
+  if (!goes) return false;
   error = remove_name(path, S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0);
   if (error != 0 && error != ENOENT) fail_to_write("remove", path, error);
+  return true;
 }
 
 }  // namespace
 
 void remove_tree(const fs::path& path) {
+  remove_of_tree(path, [](const std::string&) { return true; });
+}
+
+bool remove_of_tree(const fs::path& path, const IsOwn& is_own) {
   if (path.empty() || !path.has_relative_path()) {
     fail(ExitCode::kInternal, "refused to remove ", path, ": wanted a path below the root folder");
   }
-  remove_entry(without_trailing_slash(path));
+  return remove_entry(without_trailing_slash(path), "", is_own);
 }
 
 }  // namespace keel

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -144,8 +145,11 @@ void sync_directory(const std::filesystem::path& path);
 /// Gives a folder another name, durably; the new name must be free or an empty folder.
 void rename_directory(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Gives what has a file's name and leads to no regular file (a folder, a pipe, a link to nothing or in a circle)
-/// another one, NAME.other; where to, if so.
+/// Gives what has this name, whatever it is, another one: that of `as` with .other; where to, if there was something.
+std::optional<std::filesystem::path> move_aside(const std::filesystem::path& path, const std::filesystem::path& as);
+
+/// The same of what has a file's name and leads to no regular file (a folder, a pipe, a link to nothing or in a
+/// circle).
 std::optional<std::filesystem::path> make_room_for_file(const std::filesystem::path& path);
 
 /// Exchanges the names of two folders in one move, durably; false where the filesystem cannot.
@@ -163,5 +167,9 @@ std::vector<std::string> list_directory(const std::filesystem::path& path);
 
 /// Removes a file or a folder with all it holds (links are removed, not followed); one that does not exist is fine.
 void remove_tree(const std::filesystem::path& path);
+
+/// The same, but what lies in the folder goes only where `is_own`, given its path from there, says so, and the folder
+/// only where nothing is left in it. Whether all went.
+bool remove_of_tree(const std::filesystem::path& path, const std::function<bool(const std::string& below)>& is_own);
 
 }  // namespace keel

@@ -59,27 +59,15 @@ void write_manifest(const std::filesystem::path& folder, Json manifest) {
 }
 
 /// Gives the finished folder its name. When the name is taken (the same step, saved again after an evaluation), the two
-/// are exchanged in one move, so that at every moment one of them has the name.
+/// are exchanged in one move, so that at every moment one of them has the name; the other stays.
 void publish(const std::filesystem::path& partial, const std::filesystem::path& final_name) {
-  if (!path_exists(final_name)) {
-    rename_directory(partial, final_name);
-    return;
-  }
-  if (!exchange_directories(partial, final_name)) {
-    const std::filesystem::path replaced = final_name.string() + ".replaced";
-    rename_directory(final_name, replaced);
-    rename_directory(partial, final_name);
-    remove_tree(replaced);
-    return;
-  }
-  remove_tree(partial);
+  if (path_exists(final_name) && exchange_directories(partial, final_name)) return;
+  if (path_exists(final_name))
+    rename_directory(final_name, std::filesystem::path(partial).replace_extension(".replaced"));
+  rename_directory(partial, final_name);
 }
 
-}  // namespace
-
-void write_whole_folder(const std::filesystem::path& folder, const FillFolder& fill) {
-  if (is_held(folder)) remove_tree(folder.string() + ".partial");  // left by a killed process
-  const std::filesystem::path partial = free_partial_name(folder);
+void write_folder(const std::filesystem::path& folder, const std::filesystem::path& partial, const FillFolder& fill) {
   try {
     create_directories(partial);
     fill(partial);
@@ -94,10 +82,20 @@ void write_whole_folder(const std::filesystem::path& folder, const FillFolder& f
   publish(partial, folder);
 }
 
-void write_whole_folder(const std::filesystem::path& folder, const Json& heading, const FillFolder& fill) {
-  write_whole_folder(folder, [&](const std::filesystem::path& partial) {
-    fill(partial);
-    write_manifest(partial, heading);
+}  // namespace
+
+void write_whole_folder(const std::filesystem::path& folder, const FillFolder& fill) {
+  const std::filesystem::path partial = free_partial_name(folder);
+  write_folder(folder, partial, fill);
+  for (const char* ending : {".partial", ".replaced"})  // the empty folder that had the name
+    remove_of_tree(std::filesystem::path(partial).replace_extension(ending), [](const std::string&) { return false; });
+}
+
+void write_whole_folder(const std::filesystem::path& folder, const std::filesystem::path& partial, const Json& heading,
+                        const FillFolder& fill) {
+  write_folder(folder, partial, [&](const std::filesystem::path& half) {
+    fill(half);
+    write_manifest(half, heading);
   });
 }
 

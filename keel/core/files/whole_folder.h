@@ -16,9 +16,12 @@ namespace keel {
 using FillFolder = std::function<void(const std::filesystem::path& partial)>;
 void write_whole_folder(const std::filesystem::path& folder, const FillFolder& fill);
 
-/// The same with a manifest.json, which gets the files' sizes and checksums (beside the members of `heading`) and its
-/// own.
-void write_whole_folder(const std::filesystem::path& folder, const Json& heading, const FillFolder& fill);
+/// The same under a partial name of the caller's (NAME.partial, and free), with a manifest.json, which gets the files'
+/// sizes and checksums (beside the members of `heading`) and its own. A folder that is replaced is left, as
+/// NAME.partial or, where the filesystem cannot exchange names, NAME.replaced: what of it is to be removed is the
+/// caller's to say.
+void write_whole_folder(const std::filesystem::path& folder, const std::filesystem::path& partial, const Json& heading,
+                        const FillFolder& fill);
 
 /// Checks every file of a folder against its manifest, and that the manifest names the required ones; the reason when
 /// it does not hold.

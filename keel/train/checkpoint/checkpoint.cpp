@@ -11,6 +11,7 @@
 #include "keel/model/folder/critic_folder.h"
 #include "keel/model/folder/model_folder.h"
 #include "keel/model/formats/safetensors/safetensors.h"
+#include "keel/record/own_files.h"
 
 namespace keel {
 namespace {
@@ -26,8 +27,7 @@ std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::p
   std::vector<std::pair<int64_t, std::filesystem::path>> found;
   if (is_folder(checkpoints)) {
     for (const std::string& name : list_directory(checkpoints))
-      if (RunFolder::is_checkpoint(checkpoints / name))
-        found.emplace_back(std::stoll(name.substr(5)), checkpoints / name);
+      if (is_checkpoint(checkpoints / name)) found.emplace_back(std::stoll(name.substr(5)), checkpoints / name);
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<std::filesystem::path> paths;
@@ -39,42 +39,20 @@ namespace {
 
 constexpr const char* kRun = "run";  // of the manifest
 
-/// The id of the run that a checkpoint is of; empty where it cannot be told, or comes from before runs had one.
-std::string run_of(const std::filesystem::path& checkpoint) {
-  try {
-    return read_json_file(checkpoint / "manifest.json").value(kRun, "");
-  } catch (const Error&) {
-  } catch (const Json::exception&) {
-  }
-  return "";
-}
-
-/// The run that LATEST names a checkpoint of.
-std::string latest_run(const std::filesystem::path& checkpoints) {
-  try {
-    constexpr uint64_t kLongest = 100;
-    const std::string name = read_file(checkpoints / "LATEST", kLongest);
-    return run_of(checkpoints / name.substr(0, name.find('\n')));
-  } catch (const Error&) {
-    return "";
-  }
-}
-
-/// The checkpoints of a folder without those of other runs than the one that LATEST names, where that can be told;
-/// newest first.
+/// The checkpoints of a folder without those that are known for another run's, newest first.
 std::vector<std::filesystem::path> own_checkpoints(const std::filesystem::path& checkpoints) {
   std::vector<std::filesystem::path> paths = finished_checkpoints(checkpoints);
-  const std::string own = latest_run(checkpoints);
+  const std::string own = own_run(checkpoints.parent_path());
   std::erase_if(paths, [&](const std::filesystem::path& path) {
     const std::string run = run_of(path);
-    return !own.empty() && !run.empty() && run != own;
+    return !run.empty() && run != own;
   });
   return paths;
 }
 
 /// Removes what a checkpoint just saved outlives: older ones beyond `keep`, and later ones, for a run that fell back to
 /// an older checkpoint writes its future anew, and a damaged folder must not be kept in place of a sound one. What is
-/// half removed does not have a checkpoint's name. What is not known for this run's stays.
+/// not known for this run's stays.
 void remove_outlived(const std::filesystem::path& checkpoints, const std::filesystem::path& saved,
                      const std::string& run, int64_t keep) {
   int64_t kept = 0;
@@ -82,10 +60,7 @@ void remove_outlived(const std::filesystem::path& checkpoints, const std::filesy
   for (const auto& path : finished_checkpoints(checkpoints)) {
     if (run_of(path) != run) continue;
     later = later && path != saved;
-    if (!later && ++kept <= keep) continue;
-    const std::filesystem::path half_removed = path.string() + ".partial";
-    rename_directory(path, half_removed);
-    remove_tree(half_removed);
+    if (later || ++kept > keep) remove_own_folder(path, run);
   }
 }
 
@@ -120,23 +95,32 @@ void write_tensors(const std::filesystem::path& path, const std::vector<NamedTen
 
 std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint) { return checkpoint / "adapter"; }
 
-void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const LoadedModel& policy) {
-  write_whole_folder(folder, {{"format", "keel reference 1"}}, [&](const auto& partial) {
+std::optional<std::filesystem::path> save_reference(const std::filesystem::path& folder, const CausalLm& reference,
+                                                    const LoadedModel& policy, const std::string& run) {
+  std::optional<std::filesystem::path> aside;
+  if (!is_own_reference(folder, run)) aside = move_aside(folder, folder);
+  remove_leftovers(folder.parent_path(), run);
+  const Json heading = {{"format", "keel reference 1"}, {kRun, run}};
+  write_whole_folder(folder, partial_of(folder, run), heading, [&](const auto& partial) {
     if (policy.adapter.empty())
       write_model_folder(partial, reference, policy.tokenizer, policy.generation, at::kFloat);
     else if (!reference.adapter().empty())
       write_adapter(partial, reference, policy.adapter);
   });
-  remove_tree(folder.string() + ".replaced");  // of a process that was killed between two moves
+  remove_leftovers(folder.parent_path(), run);
+  return aside;
+}
+
+std::optional<std::string> find_reference_damage(const std::filesystem::path& folder, const LoadedModel& policy) {
+  constexpr std::array kOfModel{"config.json", "model.safetensors"};
+  return find_damage_in(folder, std::span(kOfModel).first(policy.adapter.empty() ? kOfModel.size() : 0));
 }
 
 CausalLm load_reference(const std::filesystem::path& folder, const LoadedModel& policy) {
-  constexpr std::array kOfModel{"config.json", "model.safetensors"};
-  const bool whole_model = policy.adapter.empty();
-  if (const auto damage = find_damage_in(folder, std::span(kOfModel).first(whole_model ? kOfModel.size() : 0)))
+  if (const auto damage = find_reference_damage(folder, policy))
     fail(ExitCode::kBadInput, folder.string(), ": the reference policy of this run is damaged: ", *damage,
          ". Restore the folder from a copy, or start the run anew with --overwrite");
-  if (whole_model) {
+  if (policy.adapter.empty()) {
     CausalLm reference = read_model_folder(folder, policy.model.device());
     for (const NamedTensor& weight : reference.parameters()) weight.value.set_requires_grad(false);
     reference.compute_in(policy.model.compute_type());
@@ -186,11 +170,11 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
 }
 
 /// Somebody may have put something there, or another folder in the place of this one.
-void require_room(const std::filesystem::path& checkpoints, const std::filesystem::path& folder,
-                  const std::string& run) {
-  if (path_exists(folder) && !RunFolder::is_checkpoint(folder))
+void require_room(const std::filesystem::path& checkpoints, const std::filesystem::path& folder, const std::string& run,
+                  bool first) {
+  if (path_exists(folder) && !is_checkpoint(folder))
     fail(ExitCode::kBadConfiguration, folder.string(), " is in the way of a checkpoint, and is none; move it away");
-  bool any_own = false;
+  bool any_own = first;
   std::filesystem::path another;
   for (const auto& path : finished_checkpoints(checkpoints)) {
     const std::string of = run_of(path);
@@ -206,49 +190,39 @@ void require_room(const std::filesystem::path& checkpoints, const std::filesyste
 }  // namespace
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
-                                      int64_t keep) {
+                                      int64_t keep, bool first) {
   const std::filesystem::path folder = checkpoints / folder_name(checkpoint.state.step);
-  require_room(checkpoints, folder, checkpoint.run);
+  create_directories(checkpoints);
+  require_room(checkpoints, folder, checkpoint.run, first);
+  if (run_of(folder) != checkpoint.run) move_aside(folder, folder);  // whose it is cannot be told
+  remove_leftovers(checkpoints, checkpoint.run);
   const RunFolder::Lines& lines = checkpoint.lines;
   const Json heading = {
       {"format", "keel checkpoint 2"},
       {kRun, checkpoint.run},
       {"step", checkpoint.state.step},
       {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
-  write_whole_folder(folder, heading, [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
+  write_whole_folder(folder, partial_of(folder, checkpoint.run), heading,
+                     [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
   finish_save(folder);
   remove_outlived(checkpoints, folder, checkpoint.run, keep);
   return folder;
 }
-
-namespace {
-
-/// Half-written or half-removed, by its name; other programs (rsync, browsers) have such names, too.
-bool is_leftover(const std::string& name) { return name.ends_with(".partial") || name.ends_with(".replaced"); }
-
-bool is_of_a_save(const std::filesystem::path& leftover) {
-  const std::string whole = leftover.stem().string();
-  return RunFolder::is_checkpoint_name(whole) || (whole == "LATEST" && !is_folder(leftover));
-}
-
-}  // namespace
 
 void finish_save(const std::filesystem::path& checkpoint) {
   const std::filesystem::path checkpoints = checkpoint.parent_path();
   // A hint for people, who may have put a folder there.
   if (!is_folder(checkpoints / "LATEST"))
     write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
-  for (const std::string& name : list_directory(checkpoints))
-    if (is_leftover(name) && is_of_a_save(checkpoints / name)) remove_tree(checkpoints / name);
+  remove_of_tree(checkpoints / "LATEST.partial", [](const std::string&) { return false; });  // a file alone
+  remove_leftovers(checkpoints, run_of(checkpoint));
 }
 
 std::vector<std::filesystem::path> foreign_among(const std::filesystem::path& checkpoints, const std::string& run) {
   std::vector<std::filesystem::path> foreign;
   for (const std::string& name : list_directory(checkpoints)) {
-    const std::filesystem::path path = checkpoints / name;
-    const bool is_own = RunFolder::is_checkpoint(path) && run_of(path) == run;
-    if (RunFolder::is_checkpoint_name(name) ? !is_own : is_leftover(name) && !is_of_a_save(path))
-      foreign.push_back(path);
+    const bool looks_own = name.starts_with("step-") || name.ends_with(".partial") || name.ends_with(".replaced");
+    if (looks_own && !is_own_checkpoint(checkpoints / name, run)) foreign.push_back(checkpoints / name);
   }
   return foreign;
 }
@@ -259,12 +233,17 @@ std::optional<std::string> find_damage(const std::filesystem::path& checkpoint) 
 }
 
 std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes) {
-  // LATEST is a hint for people; what counts is the newest folder that verifies, and is not another run's.
-  for (const auto& path : own_checkpoints(checkpoints)) {
+  const std::vector<std::filesystem::path> own = own_checkpoints(checkpoints);
+  for (const auto& path : own) {
     const std::optional<std::string> damage = find_damage(path);
     if (!damage) return path;
     notes.push_back(path.string() + " is damaged (" + *damage + "); looking for an older one");
   }
+  if (const auto all = finished_checkpoints(checkpoints); own.empty() && !all.empty())
+    fail(ExitCode::kBadInput, checkpoints.string(),
+         " has no checkpoint that is known for this run's: ", all.front().filename().string(), " is of the run ",
+         run_of(all.front()),
+         ", and used.json and LATEST do not name it; put this run's back, and move other runs' away");
   return {};
 }
 

@@ -28,13 +28,14 @@ struct Checkpoint {
 
 /// Writes RUN/checkpoints/step-NNNNNN: all files, then manifest.json with their sizes and checksums and those of the
 /// lines that the run has written, under a partial name; the folder gets its name last, then LATEST is moved. A reader
-/// sees a whole checkpoint or none. This run's older ones beyond `keep` are removed. Among nothing but other runs'
-/// checkpoints, and in the place of one, nothing is written (exit code 2).
+/// sees a whole checkpoint or none. This run's older ones beyond `keep` are removed. In the place of another run's,
+/// and, unless it is the run's first, among nothing but other runs', nothing is written (exit code 2); what has the
+/// name and cannot be told to be anybody's is moved aside.
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
-                                      int64_t keep);
+                                      int64_t keep, bool first = false);
 
-/// What follows once a checkpoint has its name: LATEST says it, and what a killed process left half-written under the
-/// name of a checkpoint is removed. Part of saving; a run that was killed in between is resumed with it.
+/// What follows once a checkpoint has its name: LATEST says it, and what a killed process of its run left half-written
+/// is removed. Part of saving; a run that was killed in between is resumed with it.
 void finish_save(const std::filesystem::path& checkpoint);
 
 /// What has a checkpoint's name, or looks half-written, and is not this run's; it stays.
@@ -46,8 +47,8 @@ std::optional<std::string> find_damage(const std::filesystem::path& checkpoint);
 /// The checkpoints of a run, sound or not, newest first.
 std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints);
 
-/// The newest checkpoint that verifies, and is not of another run than the one that LATEST names; notes about damaged
-/// newer ones are appended. None: an empty path.
+/// The newest checkpoint that verifies, and is not of another run than own_run(); notes about damaged newer ones are
+/// appended. None: an empty path; none but others', or of nobody knows which: an Error (kBadInput).
 std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes);
 
 /// In which rows of metrics and samples a run's files are not what its newest checkpoint remembers: a sentence for each
@@ -72,8 +73,12 @@ inline constexpr const char* kReferenceFolder = "reference";
 
 /// The policy that RL starts from, RUN/reference: a folder with a manifest, whole or not at all, that is there before
 /// the first RL checkpoint. It holds a model, or of a policy with an adapter the adapter alone, and no file where the
-/// reference is the base with the adapter off.
-void save_reference(const std::filesystem::path& folder, const CausalLm& reference, const LoadedModel& policy);
+/// reference is the base with the adapter off. What has the name and is not the run's is moved aside: where to, if so.
+std::optional<std::filesystem::path> save_reference(const std::filesystem::path& folder, const CausalLm& reference,
+                                                    const LoadedModel& policy, const std::string& run);
+
+/// Why the folder is not what was written there, if so.
+std::optional<std::string> find_reference_damage(const std::filesystem::path& folder, const LoadedModel& policy);
 
 /// Shares the base's weights with a policy that has an adapter.
 CausalLm load_reference(const std::filesystem::path& folder, const LoadedModel& policy);

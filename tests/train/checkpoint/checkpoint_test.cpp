@@ -186,7 +186,8 @@ TEST_F(CheckpointTest, ADamagedLaterOneIsNeverKeptInPlaceOfASoundOne) {
 }
 
 TEST_F(CheckpointTest, WhatAKilledProcessLeftIsRemovedByTheNextSave) {
-  for (const char* name : {"step-000002.partial", "step-000001.replaced"}) {
+  for (const std::string name :
+       {"step-000002." + at_step(2).run + ".partial", "step-000001." + at_step(1).run + ".replaced"}) {
     create_directories(checkpoints_ / name);
     write_atomically(checkpoints_ / name / "model.safetensors", "half");
   }
@@ -194,19 +195,44 @@ TEST_F(CheckpointTest, WhatAKilledProcessLeftIsRemovedByTheNextSave) {
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003"));
 }
 
+TEST_F(CheckpointTest, WhatSomebodyPutIntoARunsOwnFolderIsMovedAside) {
+  const std::string half = "step-000001." + at_step(1).run + ".partial";
+  create_directories(checkpoints_ / half / "adapter");
+  write_atomically(checkpoints_ / half / "thesis.txt", "mine");
+  write_atomically(checkpoints_ / half / "adapter/adapter_config.json.partial", "half");
+  write_atomically(save(2) / "notes.txt", "mine");
+  save(3, /*keep=*/1);
+  EXPECT_THAT(list_directory(checkpoints_),
+              ElementsAre("LATEST", "step-000001.other", "step-000002.other", "step-000003"));
+  EXPECT_THAT(list_directory(checkpoints_ / "step-000001.other"), ElementsAre("thesis.txt"));
+  EXPECT_THAT(list_directory(checkpoints_ / "step-000002.other"), ElementsAre("notes.txt"));
+  EXPECT_THAT(foreign_among(checkpoints_, at_step(3).run),
+              ElementsAre(checkpoints_ / "step-000001.other", checkpoints_ / "step-000002.other"));
+}
+
+TEST_F(CheckpointTest, WhatHasTheNameOfOneAndCannotBeToldToBeAnybodysIsMovedAside) {
+  create_directories(checkpoints_ / "step-000003");
+  write_atomically(checkpoints_ / "step-000003/state.json", "mine");
+  save(3);
+  EXPECT_EQ(find_damage(checkpoints_ / "step-000003"), std::nullopt);
+  EXPECT_EQ(read_file(checkpoints_ / "step-000003.other/state.json"), "mine");
+}
+
 TEST_F(CheckpointTest, WhatOnlyLooksLikeAKilledProcessesStays) {
-  for (const char* name : {"thesis.partial", "step-x.partial", "notes.replaced"}) {
+  for (const char* name : {"thesis.partial", "step-x.partial", "notes.replaced", "step-000002.partial"}) {
     create_directories(checkpoints_ / name);
     write_atomically(checkpoints_ / name / "model.safetensors", "mine");
   }
   write_atomically(checkpoints_ / "film.mkv.partial", "mine");
   save(3);
-  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "film.mkv.partial", "notes.replaced", "step-000003",
-                                                        "step-x.partial", "thesis.partial"));
+  EXPECT_THAT(list_directory(checkpoints_),
+              ElementsAre("LATEST", "film.mkv.partial", "notes.replaced", "step-000002.partial", "step-000003",
+                          "step-x.partial", "thesis.partial"));
   EXPECT_EQ(read_file(checkpoints_ / "thesis.partial/model.safetensors"), "mine");
   EXPECT_THAT(foreign_among(checkpoints_, at_step(3).run),
               ElementsAre(checkpoints_ / "film.mkv.partial", checkpoints_ / "notes.replaced",
-                          checkpoints_ / "step-x.partial", checkpoints_ / "thesis.partial"));
+                          checkpoints_ / "step-000002.partial", checkpoints_ / "step-x.partial",
+                          checkpoints_ / "thesis.partial"));
 }
 
 TEST_F(CheckpointTest, WhatIsNotTheRunsStaysAndIsNotResumedFrom) {
@@ -240,6 +266,23 @@ TEST_F(CheckpointTest, NothingIsWrittenAmongNothingButAnotherRunsCheckpoints) {
   EXPECT_THAT(error_of(2, [&] { save_checkpoint(checkpoints_, another, 1); }), HasSubstr("none there is of this run"));
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002"));
   EXPECT_EQ(read_file(checkpoints_ / "LATEST"), "step-000002\n");
+  save_checkpoint(checkpoints_, another, 1, /*first=*/true);  // a new run where another's was left
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002", "step-000005"));
+}
+
+TEST_F(CheckpointTest, WhereNothingTellsWhichRunIsMeantNoneIsTaken) {
+  save(2);
+  Checkpoint another = at_step(5);
+  another.run = "another";
+  rename_directory(save_checkpoint(folder_ / "other", another, 5), checkpoints_ / "step-000005");
+  for (const char* latest : {"", "step-000009", "../other/step-000005"}) {
+    write_atomically(checkpoints_ / "LATEST", latest);
+    EXPECT_THAT(error_of(3, [&] { newest(); }), HasSubstr("no checkpoint that is known for this run's"));
+  }
+  write_atomically(checkpoints_ / "LATEST", "step-000005");
+  EXPECT_EQ(newest(), "step-000005");
+  write_atomically(folder_ / "used.json", R"({"run.id": ")" + at_step(2).run + R"("})");
+  EXPECT_EQ(newest(), "step-000002");
 }
 
 TEST_F(CheckpointTest, ASaveKilledAtItsEndIsFinishedByTheResume) {
@@ -270,7 +313,7 @@ TEST_F(CheckpointTest, ASaveThatFailsLeavesTheOldOnesAndNothingElse) {
   const std::string message = error_of(4, [&] { save(5); });
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, old_handler);
-  EXPECT_THAT(message, HasSubstr("step-000005.partial/model.safetensors"));
+  EXPECT_THAT(message, HasSubstr("step-000005." + at_step(5).run + ".partial/model.safetensors"));
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000003"));
   EXPECT_EQ(newest(), "step-000003");
 }
@@ -292,9 +335,12 @@ TEST_F(CheckpointTest, AReferenceComesBackToTheBitAndADamagedOneIsNamed) {
   const CausalLm model = tiny_model(tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/true), 3);
   const LoadedModel policy = at_step(1).policy;
   const std::filesystem::path folder = folder_ / "reference";
-  save_reference(folder, tiny_model(model.config(), 4), policy);
-  save_reference(folder, model, policy);  // RL starts again: the newer one holds
-  EXPECT_THAT(list_directory(folder_), ElementsAre("reference"));
+  create_directories(folder);
+  write_atomically(folder / "paper.pdf", "mine");
+  EXPECT_EQ(save_reference(folder, tiny_model(model.config(), 4), policy, "0123"), folder_ / "reference.other");
+  EXPECT_EQ(save_reference(folder, model, policy, "0123"), std::nullopt);  // RL starts again: the newer one holds
+  EXPECT_THAT(list_directory(folder_), ElementsAre("reference", "reference.other"));
+  EXPECT_EQ(read_file(folder_ / "reference.other/paper.pdf"), "mine");
   const CausalLm back = load_reference(folder, policy);
   for (size_t i = 0; i < model.parameters().size(); ++i)
     EXPECT_TRUE(at::equal(back.parameters()[i].value, model.parameters()[i].value)) << model.parameters()[i].name;

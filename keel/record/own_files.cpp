@@ -1,0 +1,125 @@
+#include "keel/record/own_files.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
+
+namespace keel {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A member of a JSON file, if it is there and a text.
+std::string text_in(const fs::path& file, const char* member) {
+  try {
+    if (path_exists(file)) return read_json_file(file).value(member, "");
+  } catch (const Error&) {
+  } catch (const Json::exception&) {
+  }
+  return "";
+}
+
+/// What a checkpoint or a reference policy has in it, by its path from the top, or a half-written one.
+bool is_own_name(std::string below) {
+  static const std::set<std::string> kNames = {"added_tokens.json",
+                                               "chat_template.jinja",
+                                               "chat_template.json",
+                                               "config.json",
+                                               "generation_config.json",
+                                               "manifest.json",
+                                               "merges.txt",
+                                               "model.safetensors",
+                                               "optimizer.safetensors",
+                                               "special_tokens_map.json",
+                                               "state.json",
+                                               "tokenizer.json",
+                                               "tokenizer.model",
+                                               "tokenizer_config.json",
+                                               "vocab.json",
+                                               "adapter_config.json",
+                                               "adapter_model.safetensors",
+                                               "adapter",
+                                               "adapter/adapter_config.json",
+                                               "adapter/adapter_model.safetensors",
+                                               "critic.safetensors",
+                                               "critic",
+                                               "critic/config.json",
+                                               "critic/model.safetensors"};
+  constexpr std::string_view kPartial = ".partial";
+  if (below.ends_with(kPartial)) below.resize(below.size() - kPartial.size());
+  return kNames.contains(below);
+}
+
+/// Removes what is the run's of a folder that has its name for half-written ones; the rest is not hidden under it.
+void remove_half(const fs::path& half, const fs::path& folder) {
+  if (!remove_of_tree(half, is_own_name)) move_aside(half, folder);
+}
+
+}  // namespace
+
+bool is_checkpoint_name(const std::string& name) {
+  return name.starts_with("step-") && name.size() > 5 && name.size() < 20 &&
+         std::all_of(name.begin() + 5, name.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+bool is_checkpoint(const fs::path& path) {
+  return is_checkpoint_name(path.filename().string()) && is_folder(path) &&
+         (path_exists(path / "manifest.json") || path_exists(path / "state.json"));
+}
+
+std::string run_of(const fs::path& folder) { return text_in(folder / "manifest.json", "run"); }
+
+std::string own_run(const fs::path& run) {
+  if (const std::string id = text_in(run / "used.json", "run.id"); !id.empty()) return id;
+  const fs::path checkpoints = run / "checkpoints";
+  std::string latest;
+  try {
+    constexpr uint64_t kLongest = 100;
+    if (path_exists(checkpoints / "LATEST")) latest = read_file(checkpoints / "LATEST", kLongest);
+  } catch (const Error&) {  // a folder, say
+  }
+  latest = latest.substr(0, latest.find('\n'));
+  if (is_checkpoint_name(latest))
+    if (const std::string id = run_of(checkpoints / latest); !id.empty()) return id;
+  std::set<std::string> runs;
+  if (is_folder(checkpoints))
+    for (const std::string& name : list_directory(checkpoints))
+      if (is_checkpoint(checkpoints / name)) runs.insert(run_of(checkpoints / name));
+  runs.erase("");
+  return runs.size() == 1 ? *runs.begin() : "";
+}
+
+bool is_own_checkpoint(const fs::path& path, const std::string& run) {
+  return !run.empty() && is_checkpoint(path) && run_of(path) == run;
+}
+
+bool is_own_reference(const fs::path& path, const std::string& run) {
+  const std::string of = run_of(path);
+  return text_in(path / "manifest.json", "format") == "keel reference 1" && (of.empty() || of == run);
+}
+
+fs::path partial_of(const fs::path& folder, const std::string& run) { return folder.string() + "." + run + ".partial"; }
+
+void remove_own_folder(const fs::path& folder, const std::string& run) {
+  // Half of a checkpoint would not be known for one, where this ends in between.
+  const fs::path half = partial_of(folder, run);
+  remove_half(half, folder);
+  rename_directory(folder, half);
+  remove_half(half, folder);
+}
+
+void remove_leftovers(const fs::path& parent, const std::string& run) {
+  if (run.empty()) return;
+  for (const std::string& name : list_directory(parent))
+    for (const std::string& ending : {"." + run + ".partial", "." + run + ".replaced"}) {
+      if (!name.ends_with(ending)) continue;
+      const std::string whole = name.substr(0, name.size() - ending.size());
+      if (is_checkpoint_name(whole) || whole == "reference") remove_half(parent / name, parent / whole);
+    }
+}
+
+}  // namespace keel

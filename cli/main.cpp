@@ -55,8 +55,7 @@ bool complain_about_command(const CLI::App& app, std::string_view word) {
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (word.empty() || word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return false;
   const std::optional<std::string> near = keel::nearest_name(word, names);
-  std::fprintf(stderr, "keel: %.*s is not a command; %s\nRun with --help for more information.\n",
-               static_cast<int>(word.size()), word.data(),
+  std::fprintf(stderr, "keel: %s is not a command; %s\nRun with --help for more information.\n", visible(word).c_str(),
                (near ? "did you mean " + *near + "?" : "commands are " + keel::joined(names)).c_str());
   return true;
 }
@@ -113,8 +112,9 @@ bool complain_about_option(const CLI::App& app, int argc, char** argv) {
       return true;
     }
     const std::optional<std::string> near = keel::nearest_name(name, names);
-    std::fprintf(stderr, "keel: %s is not an option of %s; %s\nRun with --help for more information.\n", name.c_str(),
-                 argv[1], (near ? "did you mean " + *near + "?" : "it has " + keel::joined(names) + settings).c_str());
+    std::fprintf(stderr, "keel: %s is not an option of %s; %s\nRun with --help for more information.\n",
+                 visible(name).c_str(), argv[1],
+                 (near ? "did you mean " + *near + "?" : "it has " + keel::joined(names) + settings).c_str());
     return true;
   }
   return false;
@@ -136,8 +136,8 @@ bool complain_about_dashes(int argc, char** argv) {
     const bool is_setting = word == "--set" || (key.starts_with("--") && key.find('.') != std::string_view::npos);
     if (!is_setting) continue;
     const std::string written = word == "--set" ? "train.steps=5" : std::string(key.substr(2)) + "=VALUE";
-    std::fprintf(stderr, "keel: %.*s is not an option; settings are written without dashes, as %s\n",
-                 static_cast<int>(word.size()), word.data(), written.c_str());
+    std::fprintf(stderr, "keel: %s is not an option; settings are written without dashes, as %s\n",
+                 visible(word).c_str(), visible(written).c_str());
     return true;
   }
   return false;
@@ -191,7 +191,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", keel::cli::version_line);
   app.require_subcommand(1);
   app.failure_message([](const CLI::App* failed, const CLI::Error& error) {
-    return "keel: " + CLI::FailureMessage::simple(failed, error);
+    return visible("keel: " + CLI::FailureMessage::simple(failed, error));
   });
 
   std::vector<std::pair<CLI::App*, keel::cli::Action>> commands;

@@ -273,6 +273,24 @@ class Terminal(support.Test):
         written = self.on_terminal("reward", completions, f'reward.functions=["python:{reward}"]', "reward.on_error=zero")
         self.assertIn("owned", written)
         self.assert_harmless(written)
+        self.assert_exit(support.train(self.folder / "run", train={"steps": 1}, reward={"functions": json.dumps([f"python:{reward}"]),
+                                                                                       "on_error": "zero"}), 0)
+        log = (self.folder / "run" / "log.txt").read_text()
+        self.assertIn("owned", log)
+        self.assert_harmless(log)
+
+    def test_words_of_the_command_line(self):
+        for arguments in ((STEERING,), ("generate", "--" + STEERING), ("doctor", STEERING), ("train", "--a.b" + STEERING)):
+            written = self.on_terminal(*arguments)
+            self.assertIn("owned", written)
+            self.assert_harmless(written)
+
+    def test_paths_in_the_files_that_a_run_leaves(self):
+        run = self.folder / f"a\x9b31m\u202e\U000e0041 b"
+        self.assert_exit(support.train(run, train={"steps": 1}), 0)
+        for name in ("config.yaml", "used.json"):
+            self.assert_harmless((run / name).read_text())
+        self.assert_exit(support.keel("train", run / "config.yaml", "--resume", "train.steps=2"), 0)
 
 
 if __name__ == "__main__":

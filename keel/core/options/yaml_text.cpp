@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/strings.h"
 
@@ -112,9 +113,10 @@ bool needs_quotes(const std::string& text) {
   return among(lower, kYaml11Booleans) || !plain_scalar(lower, "").is_string();
 }
 
-/// A JSON string is a double-quoted YAML string. Bytes that are not UTF-8 become U+FFFD instead of an exception.
+/// A JSON string is a double-quoted YAML string, and so is one whose controls are written as YAML knows them, too.
+/// Bytes that are not UTF-8 become U+FFFD instead of an exception.
 std::string yaml_string(const std::string& text) {
-  return needs_quotes(text) ? Json(text).dump(-1, ' ', false, Json::error_handler_t::replace) : text;
+  return needs_quotes(text) ? escape_controls(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)) : text;
 }
 
 void write_mapping(const Json& mapping, const std::string& indent, std::string& out) {

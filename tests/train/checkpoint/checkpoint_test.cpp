@@ -186,7 +186,7 @@ TEST_F(CheckpointTest, ADamagedLaterOneIsNeverKeptInPlaceOfASoundOne) {
 }
 
 TEST_F(CheckpointTest, WhatAKilledProcessLeftIsRemovedByTheNextSave) {
-  for (const std::string name :
+  for (const std::string& name :
        {"step-000002." + at_step(2).run + ".partial", "step-000001." + at_step(1).run + ".replaced"}) {
     create_directories(checkpoints_ / name);
     write_atomically(checkpoints_ / name / "model.safetensors", "half");

@@ -6,7 +6,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/core/files/json_file.h"
+#include "keel/core/files/json_if_any.h"
 
 namespace keel {
 namespace {
@@ -15,12 +15,8 @@ namespace fs = std::filesystem;
 
 /// A member of a JSON file, if it is there and a text.
 std::string text_in(const fs::path& file, const char* member) {
-  try {
-    if (path_exists(file)) return read_json_file(file).value(member, "");
-  } catch (const Error&) {
-  } catch (const Json::exception&) {
-  }
-  return "";
+  const Json value = json_if_any(file).value(member, Json());
+  return value.is_string() ? value.get<std::string>() : "";
 }
 
 /// What a checkpoint or a reference policy has in it, by its path from the top, or a half-written one.

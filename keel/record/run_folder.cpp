@@ -6,6 +6,7 @@
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
+#include "keel/core/files/json_if_any.h"
 #include "keel/record/own_files.h"
 
 namespace keel {
@@ -163,14 +164,10 @@ namespace {
 
 /// used.json's list of files that rewards come from, "PATH FINGERPRINT" each; nothing where there is none.
 std::vector<std::string> reward_files_in(const std::filesystem::path& used) {
-  try {
-    if (!path_exists(used)) return {};
-    return read_json_file(used).value("reward.files", std::vector<std::string>());
-  } catch (const Error&) {
-    return {};  // it is written anew
-  } catch (const Json::exception&) {
-    return {};
-  }
+  std::vector<std::string> files;
+  for (const Json& file : json_if_any(used).value("reward.files", Json::array()))
+    if (file.is_string()) files.push_back(file.get<std::string>());
+  return files;
 }
 
 /// Where the blank before a fingerprint is: "sha256:...", "no file" or "123 bytes".

@@ -4,7 +4,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/core/files/json_file.h"
+#include "keel/core/files/json_if_any.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
 #include "keel/record/own_files.h"
@@ -147,12 +147,7 @@ void require_same_start(const Config& config, const Checkpoint& checkpoint) {
 
 /// What used.json says; nothing where it does not say it.
 Json used_before(const std::filesystem::path& run, const char* setting) {
-  try {
-    return read_json_file(run / "used.json").value(setting, Json());
-  } catch (const Error&) {  // it is written anew
-  } catch (const Json::exception&) {
-  }
-  return {};
+  return json_if_any(run / "used.json").value(setting, Json());
 }
 
 /// The adapter that training went on from is needed no more, either; nor must it be recorded under another's name.

@@ -70,6 +70,32 @@ class OwnDataStart(own_files.Test):
         told = self.train("three", "--explain", data={"eval_files": [str(three)]}, eval={"prompts": 512}).stdout
         self.assertIn("3 prompts x 1 sample, temperature 1", told)
 
+    def test_all_rows_of_the_files_to_evaluate_on_count_unless_a_number_is_said(self):
+        many = self.write("many.jsonl", "".join(json.dumps({"prompt": f"<bos> {i % 5} + 1 =", "answer": "1"}) + "\n" for i in range(514)))
+        few = self.write("few.jsonl", '{"prompt": "<bos> 1 + 1 =", "answer": "2"}\n')
+        more = {"data": {"eval_files": [str(many), str(few)]}, "rollout": {"max_new_tokens": 1}, "reward": {"functions": ["exact"]}}
+        whole = self.evaluate(eval={"prompts": None}, **more)
+        self.assert_exit(whole, 0)
+        self.assertEqual({name: numbers["prompts"] for name, numbers in whole.numbers["sources"].items()}, {"many": 514, "few": 1})
+        more["data"]["files"] = [str(self.data)]
+        config = self.configuration("run", eval={"prompts": None}, train={"steps": 1}, **more)
+        self.assertIn("on data.eval_files: all 515 rows\n", support.keel("eval", config, "--model", self.model).stdout)
+        self.assertIn("515 prompts x 1 sample", support.keel("train", config, "--explain").stdout)
+
+        part = f"10 of 515 rows (eval.prompts); none of {few}"
+        said = support.keel("eval", config, "--model", self.model, "eval.prompts=10")
+        self.assertIn(f"on data.eval_files: {part}\n", said.stdout)
+        told = json.loads(support.keel("eval", config, "--model", self.model, "eval.prompts=10", "--json").stdout)["left_out"]
+        self.assertEqual((told["rows_behind_eval_prompts"], told["files_without"]), (505, [str(few)]))
+        self.assertIn(part, support.keel("train", config, "eval.prompts=10", "--explain").stdout)
+        trained = support.keel("train", config, "eval.prompts=10")
+        self.assert_exit(trained, 0)
+        self.assertIn(part, trained.stdout)
+        self.assertIn(part, (self.folder / "run" / "report.html").read_text())
+        kept_back = support.keel("eval", config, "--model", self.model, "eval.prompts=2", f'data.files=["{many}"]', "data.eval_files=[]",
+                                 "data.held_out=0.5")
+        self.assertIn("on the held-out rows of data.files: the first 2 of them (eval.prompts)\n", kept_back.stdout)
+
     def test_one_prompt_is_no_reason_to_call_rewards_equal(self):
         one = {"eval": {"prompts": 1, "samples": 4}}
         for told in (support.keel("eval", self.configuration("run", **one)).stdout, self.train("run", train={"steps": 1}, **one).stdout):

@@ -301,32 +301,6 @@ def f(completions, data_source, level, ability, **columns):
         mean = sum(sample["reward"] for sample in samples) / 80
         self.assertAlmostEqual(sums["avg@4"]["mean"], mean, places=9)
 
-    def test_all_rows_of_the_files_to_evaluate_on_count_unless_a_number_is_said(self):
-        many = self.write("many.jsonl", "".join(json.dumps({"prompt": f"<bos> {i % 5} + 1 =", "answer": "1"}) + "\n" for i in range(514)))
-        few = self.write("few.jsonl", '{"prompt": "<bos> 1 + 1 =", "answer": "2"}\n')
-        more = {"data": {"eval_files": [str(many), str(few)]}, "rollout": {"max_new_tokens": 1}, "reward": {"functions": ["exact"]}}
-        whole = self.evaluate(eval={"prompts": None}, **more)
-        self.assert_exit(whole, 0)
-        self.assertEqual({name: numbers["prompts"] for name, numbers in whole.numbers["sources"].items()}, {"many": 514, "few": 1})
-        more["data"]["files"] = [str(self.data)]
-        config = self.configuration("run", eval={"prompts": None}, train={"steps": 1}, **more)
-        self.assertIn("on data.eval_files: all 515 rows\n", support.keel("eval", config, "--model", self.model).stdout)
-        self.assertIn("515 prompts x 1 sample", support.keel("train", config, "--explain").stdout)
-
-        part = f"10 of 515 rows (eval.prompts); none of {few}"
-        said = support.keel("eval", config, "--model", self.model, "eval.prompts=10")
-        self.assertIn(f"on data.eval_files: {part}\n", said.stdout)
-        told = json.loads(support.keel("eval", config, "--model", self.model, "eval.prompts=10", "--json").stdout)["left_out"]
-        self.assertEqual((told["rows_behind_eval_prompts"], told["files_without"]), (505, [str(few)]))
-        self.assertIn(part, support.keel("train", config, "eval.prompts=10", "--explain").stdout)
-        trained = support.keel("train", config, "eval.prompts=10")
-        self.assert_exit(trained, 0)
-        self.assertIn(part, trained.stdout)
-        self.assertIn(part, (self.folder / "run" / "report.html").read_text())
-        kept_back = support.keel("eval", config, "--model", self.model, "eval.prompts=2", f'data.files=["{many}"]', "data.eval_files=[]",
-                                 "data.held_out=0.5")
-        self.assertIn("on the held-out rows of data.files: the first 2 of them (eval.prompts)\n", kept_back.stdout)
-
     def test_files_of_training_are_nothing_to_an_evaluation_that_has_its_own(self):
         refused = support.keel("eval", self.configuration("run"), "--model", self.model, f'data.files=["{self.data}"]')
         self.assert_refused(refused, 2, "data.files", "set data.eval_files")

@@ -236,7 +236,6 @@ std::string read_file(const fs::path& path, uint64_t max_bytes) {
 }
 
 bool path_exists(const fs::path& path) { return kind_of(path) != 0; }
-
 bool is_folder(const fs::path& path) { return S_ISDIR(kind_of(path)); }
 
 fs::path free_partial_name(const fs::path& path) {

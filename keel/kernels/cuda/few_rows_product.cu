@@ -23,10 +23,12 @@ constexpr int kThreads = 128, kMostRows = 64;
 constexpr int kMostParts = 8;  // the most blocks that a cluster may have everywhere
 constexpr int kPad = 4;
 
+__device__ unsigned int shared_address(const void* place) {
+  return static_cast<unsigned int>(__cvta_generic_to_shared(place));
+}
+
 __device__ void copy_chunk(void* to, const void* from) {
-  asm volatile(
-      "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned int>(__cvta_generic_to_shared(to))),
-      "l"(from));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from));
 }
 __device__ void end_copies() { asm volatile("cp.async.commit_group;"); }
 template <int kNewer>
@@ -36,16 +38,11 @@ __device__ void wait_for_copies() {
 
 // Numbers sent to another block of the cluster, and a block's wait for those that are sent to it.
 
-__device__ unsigned int shared_address(const void* place) {
-  return static_cast<unsigned int>(__cvta_generic_to_shared(place));
-}
 __device__ void expect_bytes(uint64_t* arrived, int bytes) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(arrived)));
   asm volatile("fence.mbarrier_init.release.cluster;");
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(arrived)), "r"(bytes));
 }
-/// Lets copies from shared memory see what this thread has put there.
-__device__ void show_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ void send(void* to, const void* from, int bytes, void* arrived) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                    shared_address(to)),
@@ -136,7 +133,7 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(const T* x, long lon
   float sum[kWide / 2] = {};  // rows and outputs that were not loaded spoil only themselves
   for (int stage = 0; stage < count; ++stage) {
     wait_for_copies<kAhead - 2>();
-    show_to_tensor_cores();
+    show_shared_memory();
     __syncthreads();
     const uint64_t tile = tile_at(stages + stage % kAhead * kSize),
                    weights = tile_at(stages + stage % kAhead * kSize + kMostRows * kDepth);
@@ -167,7 +164,7 @@ __global__ void __launch_bounds__(kThreads) few_rows_kernel(const T* x, long lon
           odd ? make_float4(first, second, two[4], two[5]) : make_float4(two[0], two[1], first, second);
     }
   }
-  if constexpr (!alone) show_to_copies();
+  if constexpr (!alone) show_shared_memory();
   __syncthreads();
   if constexpr (!alone) {
     cluster.barrier_wait();

@@ -29,22 +29,17 @@ __device__ inline uint64_t tile_at(const void* begin) {
                ", 1, 1, 1, 0, 0;"                                                                            \
                : __VA_ARGS__                                                                                 \
                : "l"(rows), "l"(weight))
-#define KEEL_R16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define KEEL_R32                                                                                              \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, " \
   "%23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define KEEL_R40 KEEL_R32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define KEEL_R48 KEEL_R40 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define KEEL_R64 KEEL_R48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define KEEL_D16(d) KEEL_EIGHT(d, 0), KEEL_EIGHT(d, 8)
 #define KEEL_D32(d) KEEL_EIGHT(d, 0), KEEL_EIGHT(d, 8), KEEL_EIGHT(d, 16), KEEL_EIGHT(d, 24)
 #define KEEL_D40(d) KEEL_D32(d), KEEL_EIGHT(d, 32)
 #define KEEL_D48(d) KEEL_D40(d), KEEL_EIGHT(d, 40)
 #define KEEL_D64(d) KEEL_D48(d), KEEL_EIGHT(d, 48), KEEL_EIGHT(d, 56)
 #define KEEL_PRODUCTS(T, TYPE)                                                                    \
-  __device__ inline void multiply_add(float (&d)[16], uint64_t rows, uint64_t weight, const T*) { \
-    KEEL_PRODUCT(32, TYPE, KEEL_R16, "%16", "%17", KEEL_D16(d));                                  \
-  }                                                                                               \
   __device__ inline void multiply_add(float (&d)[32], uint64_t rows, uint64_t weight, const T*) { \
     KEEL_PRODUCT(64, TYPE, KEEL_R32, "%32", "%33", KEEL_D32(d));                                  \
   }                                                                                               \
@@ -63,8 +58,8 @@ KEEL_PRODUCTS(__half, "f16")
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ inline void wait_for_products() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-/// Lets the tensor cores see what this thread's copies have put into shared memory.
-__device__ inline void show_to_tensor_cores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/// Lets the tensor cores, and copies to other blocks, see what this thread has put into shared memory.
+__device__ inline void show_shared_memory() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #endif
 
 }  // namespace keel::cuda

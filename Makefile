@@ -3,7 +3,7 @@
 JOBS ?= 2
 compile := cmake --build build --parallel $(JOBS) --target
 
-.PHONY: build quickstart test test-full test-crash test-gpu bench bench-step bench-trl bench-rollout format clean bootstrap bootstrap-tests configure gpu
+.PHONY: build quickstart test test-full test-crash test-gpu bench bench-step bench-trl bench-rollout bench-update format clean bootstrap bootstrap-tests configure gpu
 .NOTPARALLEL:
 
 build: configure
@@ -49,6 +49,11 @@ bench-rollout: configure
 	@$(compile) bench_vs_generate_keel
 	@bench/vs_trl/setup.sh
 	@.deps/trl/bin/python bench/vs_generate/run.py
+
+bench-update: configure
+	@$(compile) bench_vs_update_keel
+	@bench/vs_trl/setup.sh
+	@.deps/trl/bin/python bench/vs_update/run.py
 
 format:
 	@scripts/bootstrap.sh --format

@@ -4,7 +4,8 @@
 Each row is a shape and a number of sequences, temperature 1, no truncation: on a CPU in float32 with prompts of 16 tokens
 and 48 new ones, on a GPU (--device cuda) in bf16 with prompts of 448 and 128 new ones.
 Keel's side lays its weights out anew for each batch and records log-probabilities, log(1 - p) and entropies, as in
-training. A row's `ratio` is the median of the pairs' ratios of seconds; a share is of the floor for one step: the larger
+training; a second ratio does not count the laying out, which a program that only generates does once. A row's `ratio` is the
+median of the pairs' ratios of seconds; a share is of the floor for one step: the larger
 of the weights' bytes at the memory's speed and the products at the speed of a large one, both measured in the same run.
 """
 
@@ -37,7 +38,8 @@ def measure(shape: str, sequences: int, options: argparse.Namespace, cpus: list[
         workers: list[Worker] = []
         try:
             for name, command in commands.items():
-                workers.append(Worker(name, command, environment, {"seconds", "tokens"}))
+                answers = {"seconds", "tokens"} | ({"laying_out"} if name == "keel" else set())
+                workers.append(Worker(name, command, environment, answers))
                 workers[-1].wait_ready()  # one at a time: the second reads what the first wrote
             keel, hf = workers
             pairs = [run_pair(keel, hf, cpus) for _ in range(options.pairs)]
@@ -51,6 +53,9 @@ def measure(shape: str, sequences: int, options: argparse.Namespace, cpus: list[
     mark_noise(pairs)
     clean = [pair for pair in pairs if not pair["noise"]]
     ratio = statistics.median(pair["ratio"] for pair in clean or pairs)
+    laid_out = statistics.median(
+        pair["hf"]["seconds"] / (pair["keel"]["seconds"] - pair["keel"]["laying_out"]) for pair in clean or pairs
+    )
     step = {n: statistics.median(p[n]["seconds"] for p in clean or pairs) / new_tokens for n in commands}
     cpu = {n: statistics.median(p[n]["cpu_seconds"] for p in clean or pairs) / new_tokens for n in commands}
     share = ""
@@ -60,7 +65,7 @@ def measure(shape: str, sequences: int, options: argparse.Namespace, cpus: list[
         products_at_speed = 2 * facts["parameters"] * sequences / facts["operations_a_second"]
         share = f", {max(bytes_at_speed, products_at_speed) / step['keel']:.0%} of the floor"
     print(
-        f"{shape} at {sequences:3d}: ratio {ratio:.2f}   keel {step['keel'] * 1e3:.2f} ms a step ({sequences / step['keel']:.0f} "
+        f"{shape} at {sequences:3d}: ratio {ratio:.2f} ({laid_out:.2f} once laid out)   keel {step['keel'] * 1e3:.2f} ms a step ({sequences / step['keel']:.0f} "
         f"tokens/s, {cpu['keel'] * 1e3:.2f} core ms{share}), generate "
         f"{step['hf'] * 1e3:.2f} ms ({sequences / step['hf']:.0f} tokens/s, {cpu['hf'] * 1e3:.2f} core ms)"
         + ("" if len(clean) * 2 > len(pairs) else f"   NOISY: {len(clean)} of {len(pairs)} pairs are clean"),

@@ -9,7 +9,7 @@
 #include "keel/kernels/cuda/block_attention.h"
 #include "keel/ops/float_type.h"
 #include "keel/ops/for_rows.h"
-#include "keel/ops/whole_heads.h"
+#include "keel/ops/whole_rows.h"
 
 namespace keel {
 namespace {
@@ -41,6 +41,18 @@ Tensor tensor_of(const std::vector<BlockRow>& rows) {
 
 BlockRows::BlockRows(const std::vector<BlockRow>& rows, const std::vector<int32_t>& tables, at::Device device)
     : rows_(tensor_of(rows).to(device)), tables_(at::tensor(tables, at::kInt).to(device)) {}
+
+void BlockRows::store(const BlockTensors& layer, const Heads& turned) const {
+  const Tensor k = whole_heads(turned.key), v = whole_heads(turned.value);
+  const BlockLayer blocks{layer.keys.mutable_data_ptr(), layer.values.mutable_data_ptr(), float_type(layer.keys),
+                          k.size(1), k.size(2)};
+  launch_on_cuda(k, "storing keys", [&](auto stream) {
+    return cuda::store_rows(blocks, tables_.const_data_ptr<int32_t>(), rows_in(rows_), k.size(0),
+                            {nullptr, k.const_data_ptr(), v.const_data_ptr(), 0, k.stride(0), v.stride(0),
+                             turned.query.size(1), nullptr, nullptr},
+                            stream);
+  });
+}
 
 Tensor BlockRows::attend(const BlockTensors& layer, const AttentionRule& rule, const Heads& given) const {
   const Tensor& query = given.query;

@@ -25,6 +25,9 @@ class BlockRows {
   /// passes.
   BlockRows(Tensor rows, Tensor tables) : rows_(std::move(rows)), tables_(std::move(tables)), alone_(true) {}
 
+  /// Puts the rows' keys and values, which are turned, into their blocks on a GPU.
+  void store(const BlockTensors& layer, const Heads& turned) const;
+
   /// Puts the rows' keys and values into their blocks, then attends the queries to what each row sees: [N, heads, D].
   Tensor attend(const BlockTensors& layer, const AttentionRule& rule, const Heads& heads) const;
 

@@ -6,11 +6,9 @@
 
 #include "keel/core/tensor/precision.h"
 #include "keel/kernels/cpu/elementwise.h"
-#include "keel/kernels/cuda/few_rows_product.h"
-#include "keel/kernels/cuda/layers.h"
-#include "keel/ops/float_type.h"
+#include "keel/ops/cuda_layers.h"
 #include "keel/ops/for_rows.h"
-#include "keel/ops/whole_heads.h"
+#include "keel/ops/whole_rows.h"
 
 namespace keel {
 namespace {
@@ -55,11 +53,6 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     return {dx, partial.sum(0), Tensor()};
   }
 };
-
-/// Rows that may be parts of longer ones.
-Tensor whole_rows(const Tensor& x) {
-  return x.dim() == 2 && x.stride(1) == 1 ? x : x.contiguous().view({-1, x.size(-1)});
-}
 
 struct Gated : torch::autograd::Function<Gated> {
   static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up, Activation activation) {
@@ -112,82 +105,19 @@ struct Rotate : torch::autograd::Function<Rotate> {
   }
 };
 
-/// Where nothing is learned a kernel of our own does on a GPU what takes LibTorch several.
-bool samples_on_gpu(const Tensor& x) { return x.is_cuda() && !at::GradMode::is_enabled(); }
-
-/// Of x, or of sum = x + added where there is something to add.
-NormedSum gpu_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
-  const Tensor rows = x.contiguous(), more = added.defined() ? added.contiguous() : added;
-  NormedSum result{added.defined() ? at::empty_like(rows) : Tensor(), at::empty_like(rows)};
-  launch_on_cuda(x, "norm", [&](auto stream) {
-    return cuda::rms_norm_rows(rows.const_data_ptr(), added.defined() ? more.const_data_ptr() : nullptr,
-                               weight.const_data_ptr(), float_type(x), rows.size(0), rows.size(1),
-                               static_cast<float>(eps), added.defined() ? result.sum.mutable_data_ptr() : nullptr,
-                               result.normed.mutable_data_ptr(), stream);
-  });
-  return result;
+/// Whether our own kernels on a GPU take these.
+bool has_gpu_kernel(const Tensor& x) {
+  return x.is_cuda() && (x.scalar_type() == at::kFloat || is_narrow(x.scalar_type()));
 }
-
-Tensor gpu_swiglu(const Tensor& gate, const Tensor& up) {
-  const Tensor g = whole_rows(gate), u = whole_rows(up);
-  Tensor y = at::empty(gate.sizes(), gate.options());
-  launch_on_cuda(g, "SwiGLU", [&](auto stream) {
-    return cuda::swiglu_rows(g.const_data_ptr(), g.stride(0), u.const_data_ptr(), u.stride(0), float_type(g), g.size(0),
-                             g.size(1), y.mutable_data_ptr(), stream);
-  });
-  return y;
-}
-
-Angles gpu_angles(const Tensor& positions, const Tensor& frequencies, double factor) {
-  const int64_t rows = positions.size(0), half = frequencies.size(0);
-  Tensor cos = at::empty({rows, half}, frequencies.options()), sin = at::empty_like(cos);
-  launch_on_cuda(positions, "angles", [&](auto stream) {
-    return cuda::angles(positions.const_data_ptr<int64_t>(), in(frequencies), rows, half, static_cast<float>(factor),
-                        out(cos), out(sin), stream);
-  });
-  return {cos, sin};
-}
-
-Tensor gpu_rotated(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  const Tensor rows = whole_heads(x);
-  Tensor y = at::empty(rows.sizes(), rows.options());
-  launch_on_cuda(x, "rotation", [&](auto stream) {
-    return cuda::rotate_heads(rows.const_data_ptr(), rows.stride(0), in(cos), in(sin), float_type(x), rows.size(0),
-                              rows.size(1), rows.size(2), y.mutable_data_ptr(), stream);
-  });
-  return y;
-}
-
-/// The product where few rows are sampled on a GPU, and cuBLAS waits more than it multiplies; undefined elsewhere.
-Tensor of_few_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, bool swiglu) {
-  Tensor y;
-  if (!samples_on_gpu(x) || x.dim() != 2 || x.stride(1) != 1 || !weight.is_contiguous()) return y;
-  const cuda::FewRows product{x.const_data_ptr(),
-                              x.size(0),
-                              x.stride(0),
-                              x.size(1),
-                              weight.const_data_ptr(),
-                              bias.defined() ? bias.const_data_ptr() : nullptr,
-                              weight.size(0),
-                              float_type(x)};
-  launch_on_cuda(x, "product", [&](auto stream) {
-    if (!cuda::takes_few_rows(product)) return 0;
-    y = at::empty({x.size(0), swiglu ? weight.size(0) / 2 : weight.size(0)}, x.options());
-    return (swiglu ? cuda::swiglu_few_rows : cuda::multiply_few_rows)(product, y.mutable_data_ptr(), stream);
-  });
-  return y;
-}
-
-/// Whether our own norm on a GPU takes these.
 bool norms_on_gpu(const Tensor& x, const Tensor& weight) {
-  return samples_on_gpu(x) && weight.scalar_type() == x.scalar_type();
+  return has_gpu_kernel(x) && weight.scalar_type() == x.scalar_type();
 }
 
 }  // namespace
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (has_kernel(x)) return RmsNorm::apply(x, weight, eps);
-  if (norms_on_gpu(x, weight)) return gpu_norm(x, {}, weight, eps).normed;
+  if (norms_on_gpu(x, weight)) return gpu::norm(x, weight, eps);
   if (!is_narrow(x.scalar_type())) return at::rms_norm(x, x.size(-1), weight, eps);
   // As transformers rounds: once before a narrow weight is multiplied with, once after.
   const Tensor wide = x.to(at::kFloat), normed = wide * (wide.square().mean(-1, /*keepdim=*/true) + eps).rsqrt();
@@ -195,19 +125,20 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
 }
 
 NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
-  if (norms_on_gpu(x, weight)) return gpu_norm(x, added, weight, eps);
+  if (norms_on_gpu(x, weight)) return gpu::add_and_norm(x, added, weight, eps);
   const Tensor sum = x + added;
   return {sum, rms_norm(sum, weight, eps)};
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (const Tensor y = of_few_rows(x, weight, bias, /*swiglu=*/false); y.defined()) return y;
+  if (has_gpu_kernel(x))
+    if (const Tensor y = gpu::linear_of_few_rows(x, weight, bias, /*swiglu=*/false); y.defined()) return y;
   return at::linear(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
 Tensor gated_linear(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (activation == Activation::kSilu)
-    if (const Tensor y = of_few_rows(x, weight, bias, /*swiglu=*/true); y.defined()) return y;
+  if (activation == Activation::kSilu && has_gpu_kernel(x))
+    if (const Tensor y = gpu::linear_of_few_rows(x, weight, bias, /*swiglu=*/true); y.defined()) return y;
   const std::vector<Tensor> both = linear(x, weight, bias).chunk(2, 1);
   return gated(activation, both[0], both[1]);
 }
@@ -222,7 +153,7 @@ Tensor gated(Activation activation, const Tensor& gate, const Tensor& up) {
     case Activation::kSilu:
       break;
   }
-  return samples_on_gpu(gate) ? gpu_swiglu(gate, up) : at::silu(gate) * up;
+  return has_gpu_kernel(gate) ? gpu::swiglu(gate, up) : at::silu(gate) * up;
 }
 
 Angles angles_at(const Tensor& positions, const Tensor& frequencies, double factor) {
@@ -236,14 +167,14 @@ Angles angles_at(const Tensor& positions, const Tensor& frequencies, double fact
     });
     return {cos, sin};
   }
-  if (samples_on_gpu(frequencies)) return gpu_angles(positions, frequencies, factor);
+  if (has_gpu_kernel(frequencies)) return gpu::angles_at(positions, frequencies, factor);
   const Tensor angle = at::outer(positions.to(at::kFloat), frequencies);
   return {angle.cos() * factor, angle.sin() * factor};
 }
 
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   if (has_kernel(x)) return Rotate::apply(x, cos, sin);
-  if (samples_on_gpu(x)) return gpu_rotated(x, cos, sin);
+  if (has_gpu_kernel(x)) return gpu::rotate(x, cos, sin);
   const int64_t half = x.size(-1) / 2;
   const Tensor c = cos.unsqueeze(1), s = sin.unsqueeze(1), first = x.narrow(-1, 0, half),
                second = x.narrow(-1, half, half);

@@ -3,9 +3,8 @@
 #include "keel/core/tensor/tensor.h"
 #include "keel/kernels/activation.h"
 
-// The operations between the matrix products of a block, differentiable. On a CPU in float32, and on a GPU where
-// nothing is learned, each is one pass over memory by our own kernels; elsewhere it is made of the tensor library's
-// operators.
+// The operations between the matrix products of a block, differentiable. On a CPU in float32 and on a GPU each is one
+// pass over memory by our own kernels; elsewhere it is made of the tensor library's operators.
 
 namespace keel {
 

@@ -17,6 +17,16 @@ void accumulate_gradient(const Tensor& weight, const Tensor& gradient_logits, co
 
 }  // namespace
 
+LmHead::LmHead(Parameter weight, const HeadOptions& options) : weight_(std::move(weight)), options_(options) {
+  if (options_.chunk_rows > 0) return;
+  const Tensor& matrix = weight_.compute;
+  const int64_t budget = int64_t{matrix.is_cuda() ? 768 : 64} << 20;
+  const int64_t rows = budget / (matrix.size(0) * static_cast<int64_t>(sizeof(float)));
+  // On an H200 products of 1,280 rows with 152,000 outputs take a fifth less time a row than those of 832.
+  constexpr int64_t kEven = 256;
+  options_.chunk_rows = rows >= kEven ? rows / kEven * kEven : std::max<int64_t>(rows, 1);
+}
+
 Tensor softcapped(const Tensor& x, double cap) { return cap > 0 ? (x / cap).tanh_().mul_(cap) : x; }
 
 /// A run of rows while its logits are alive.
@@ -89,8 +99,13 @@ Tensor LmHead::backward(const Tensor& hidden, const Tensor& targets, Scope scope
       if (all.entropy_coefficient.defined())
         mine.entropy_coefficient = all.entropy_coefficient.narrow(0, begin, chunk.rows);
     }
-    const Tensor gradient_logits = chunk.next.into_gradient(chunk.targets, mine.coefficient, mine.entropy_coefficient);
-    if (chunk.softcap_slope.defined()) gradient_logits.mul_(chunk.softcap_slope);
+    // Narrow as the products take it, where nothing else is done to it.
+    const bool capped = chunk.softcap_slope.defined();
+    const at::ScalarType type =
+        !capped && multiplies_narrow(weight_.compute) ? weight_.compute.scalar_type() : at::kFloat;
+    const Tensor gradient_logits =
+        chunk.next.into_gradient(chunk.targets, mine.coefficient, mine.entropy_coefficient, type);
+    if (capped) gradient_logits.mul_(chunk.softcap_slope);
     Tensor out = gradient_hidden.narrow(0, begin, chunk.rows);
     wide_product_out(out, gradient_logits, weight_.compute);
     accumulate_gradient(weight_.master, gradient_logits, chunk.hidden);

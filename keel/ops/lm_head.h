@@ -40,9 +40,9 @@ Tensor softcapped(const Tensor& x, double cap);
 /// How a head's hidden states become distributions.
 struct HeadOptions {
   double temperature = 1;
-  double softcap = 0;    // of the logits; 0: none
-  bool bitwise = false;  // logits with the bits that the sampler computes
-  int64_t chunk_rows = 2048;
+  double softcap = 0;      // of the logits; 0: none
+  bool bitwise = false;    // logits with the bits that the sampler computes
+  int64_t chunk_rows = 0;  // whose logits are alive at a time; 0: as many as take 768 MiB on a GPU, 64 MiB on a CPU
 };
 
 /// The LM head: from hidden states to the few numbers a method needs and, given coefficients, to gradients. Logits
@@ -50,7 +50,7 @@ struct HeadOptions {
 class LmHead {
  public:
   /// `weight` [V, H]; its gradient is accumulated into that of its master.
-  LmHead(Parameter weight, const HeadOptions& options) : weight_(std::move(weight)), options_(options) {}
+  LmHead(Parameter weight, const HeadOptions& options);
 
   /// The statistics alone; hidden [M, H], targets [M] int64.
   TokenStats statistics(const Tensor& hidden, const Tensor& targets, const BehaviorRows& behavior = {}) const;

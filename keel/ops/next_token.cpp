@@ -5,6 +5,7 @@
 #include "keel/core/error.h"
 #include "keel/kernels/cpu/row_statistics.h"
 #include "keel/kernels/cuda/row_statistics.h"
+#include "keel/ops/float_type.h"
 #include "keel/ops/for_rows.h"
 
 namespace keel {
@@ -104,24 +105,28 @@ NextToken::Divergences NextToken::from(const NextToken& behavior) const {
   return result;
 }
 
-Tensor NextToken::into_gradient(const Tensor& targets, const Tensor& coefficient, const Tensor& entropy_coefficient) {
+Tensor NextToken::into_gradient(const Tensor& targets, const Tensor& coefficient, const Tensor& entropy_coefficient,
+                                at::ScalarType type) {
   const int64_t rows = logits_.size(0), vocab = logits_.size(1);
   check_ids(targets, vocab);
   const Tensor tokens = targets.contiguous(), c = coefficient.contiguous(),
                e = entropy_coefficient.defined() ? entropy_coefficient.contiguous() : entropy_coefficient;
   const LogitLoss loss{ids_in(tokens), in(c), e.defined() ? in(e) : nullptr};
   float* const to = out(logits_);
+  Tensor gradient = type == at::kFloat ? logits_ : logits_.view(type).narrow(1, 0, vocab);
   for_rows_of(
       logits_, "gradient",
       [&](auto stream) {
-        return cuda::logits_to_gradients(to, normalizers(), rows, vocab, inverse_temperature_, loss, stream);
+        return cuda::logits_to_gradients(to, normalizers(), rows, vocab, inverse_temperature_, loss,
+                                         float_type(gradient), stream);
       },
       [&](int64_t begin, int64_t count) {
         const LogitLoss part{loss.targets + begin, loss.coefficients + begin,
                              loss.entropy_coefficients ? loss.entropy_coefficients + begin : nullptr};
         cpu::logits_to_gradients(to + begin * vocab, normalizers() + begin, count, vocab, inverse_temperature_, part);
       });
-  return std::move(logits_);
+  logits_ = Tensor();
+  return gradient;
 }
 
 }  // namespace keel

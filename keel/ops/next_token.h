@@ -30,8 +30,10 @@ class NextToken {
   Divergences from(const NextToken& behavior) const;
 
   /// The gradient [M, V] of a loss -sum c log p(target) - sum e H with respect to the logits, which it overwrites:
-  /// nothing else can be asked afterwards. c and e are [M] float32; e may be undefined.
-  Tensor into_gradient(const Tensor& targets, const Tensor& coefficient, const Tensor& entropy_coefficient);
+  /// nothing else can be asked afterwards. c and e are [M] float32; e may be undefined. Of `type`, which may be narrow
+  /// on a GPU: each row then begins where its logits did.
+  Tensor into_gradient(const Tensor& targets, const Tensor& coefficient, const Tensor& entropy_coefficient,
+                       at::ScalarType type = at::kFloat);
 
   const Tensor& logits() const { return logits_; }
   const RowNormalizer* normalizers() const;  // [M], on the logits' device

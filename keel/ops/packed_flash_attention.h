@@ -27,10 +27,18 @@ class PackedFlashAttention {
     int64_t most_queries = 0, most_keys = 0;
     bool causal = false;
   };
+  /// Packed rows that follow each other, or any.
+  struct Rows {
+    int64_t begin = 0, count = 0;
+    Tensor any = {};  // [count] int64, where there are gaps
+
+    Tensor of(const Tensor& x, int64_t dim = 0) const;
+    void add_to(const Tensor& x, const Tensor& added) const;
+  };
   struct Layout {
-    Runs own;                     // each segment to itself
-    Runs shared;                  // the completions of a prompt to it
-    Tensor query_rows, key_rows;  // of the shared runs, int64; undefined: no token has a prompt elsewhere
+    Runs own;                   // each segment to itself, with its prompt where that is nobody else's
+    Runs shared;                // the completions of a prompt to it
+    Rows query_rows, key_rows;  // of the shared runs; none: no token has a prompt elsewhere
   };
 
  private:

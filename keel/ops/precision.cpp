@@ -19,9 +19,35 @@ struct InPlaceOfMaster : torch::autograd::Function<InPlaceOfMaster> {
   }
 };
 
-bool multiplies_narrow(const Tensor& x) { return x.is_cuda() && is_narrow(x.scalar_type()); }
+/// What would come back for the weight is in its master's gradient already.
+struct LinearIntoMaster : torch::autograd::Function<LinearIntoMaster> {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, const Tensor& master,
+                        const Tensor& compute) {
+    context->save_for_backward({x, compute});
+    context->saved_data["master"] = master;
+    return at::linear(x, compute);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const torch::autograd::variable_list saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &compute = saved[1], &dy = gradients[0];
+    Tensor& gradient = context->saved_data["master"].toTensor().mutable_grad();
+    if (!gradient.defined()) gradient = at::zeros(compute.sizes(), compute.options().dtype(at::kFloat));
+    add_wide_product(gradient, dy.t(), x);
+    return {context->needs_input_grad(0) ? dy.mm(compute) : Tensor(), Tensor(), Tensor()};
+  }
+};
 
 }  // namespace
+
+Tensor trained_linear(const Tensor& x, const Parameter& weight) {
+  if (at::GradMode::is_enabled() && weight.is_rounded() && weight.master.requires_grad() && x.dim() == 2 &&
+      multiplies_narrow(weight.compute))
+    return LinearIntoMaster::apply(x, weight.master, weight.compute);
+  return at::linear(x, weight.forward());
+}
+
+bool multiplies_narrow(const Tensor& x) { return x.is_cuda() && is_narrow(x.scalar_type()); }
 
 Tensor Parameter::forward() const {
   if (!is_rounded() || !at::GradMode::is_enabled() || !master.requires_grad()) return compute;

@@ -34,10 +34,17 @@ struct Parameter {
 /// x W^T of rows [N, in] and a weight [out, in] of the same type.
 Tensor wide_linear(const Tensor& x, const Tensor& weight);
 
-/// out = a b, with out and a in float32.
+/// x W^T of rows [N, in] and a weight [out, in] that is trained, in the weight's compute type. Where a GPU can, the
+/// gradient is added to the master's by the product that computes it, in float32.
+Tensor trained_linear(const Tensor& x, const Parameter& weight);
+
+/// Whether products with this matrix are made of narrow numbers as they are.
+bool multiplies_narrow(const Tensor& x);
+
+/// out = a b, with out in float32.
 void wide_product_out(Tensor& out, const Tensor& a, const Tensor& b);
 
-/// sum += a b, with sum and a in float32.
+/// sum += a b, with sum in float32.
 void add_wide_product(Tensor& sum, const Tensor& a, const Tensor& b);
 
 }  // namespace keel

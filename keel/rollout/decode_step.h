@@ -40,7 +40,7 @@ class DecodeStep {
   /// A token after each of the states [N, H].
   Drawn draw(const Tensor& states, const Tensor& rollout_ids, const Tensor& places) const;
 
-  /// How many rows are computed where so many sequences run: on a GPU a power of two, so that few steps are recorded.
+  /// How many rows are computed where so many sequences run: on a GPU one of few numbers, so that few steps are recorded.
   int64_t rows_for(int64_t sequences) const;
 
   /// From now on these sequences are decoded, in this order. Nothing may be under way.

@@ -9,6 +9,7 @@
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/model/network/finite_weights.h"
+#include "keel/ops/packed_flash_attention.h"
 
 namespace keel {
 namespace {
@@ -65,6 +66,29 @@ std::string token_place(const Prompt& prompt, const Rollout& rollout) {
 Tensor on_device(const std::vector<int64_t>& numbers, at::Device device) {
   return at::tensor(numbers, at::kLong).to(device);
 }
+
+/// Of whole prompts to themselves, whose keys and values go into blocks; by flash attention where that can be.
+class PromptAttention {
+ public:
+  PromptAttention(const std::vector<Segment>& segments, const BlockRows& rows, const BlockStore& store,
+                  at::Device device)
+      : rows_(rows), store_(store) {
+    if (device.is_cuda()) flash_.emplace(segments, device);
+  }
+  Tensor operator()(int64_t layer, const AttentionRule& rule, const Heads& heads) const {
+    const Tensor& query = heads.query;
+    if (!PackedFlashAttention::takes(rule, query.device(), query.scalar_type(), query.size(2)))
+      return rows_.attend(store_.layer(layer), rule, heads);
+    const Heads turned = heads.turned();
+    rows_.store(store_.layer(layer), turned);
+    return (*flash_)(rule, turned.query, turned.key, turned.value);
+  }
+
+ private:
+  const BlockRows& rows_;
+  const BlockStore& store_;
+  std::optional<PackedFlashAttention> flash_;  // on a GPU
+};
 
 }  // namespace
 
@@ -185,9 +209,11 @@ void Decoding::compute_prompts(const std::vector<int64_t>& groups) {
   std::vector<int64_t> tokens, positions, last_rows;
   std::vector<BlockRow> rows;
   std::vector<int32_t> tables;
+  std::vector<Segment> segments;
   for (const int64_t group : groups) {
     const std::span<const int32_t> prompt = prompt_of(group);
     groups_[group].blocks = store_.take(blocks_of(prompts_[group]));
+    segments.push_back({.begin = static_cast<int64_t>(tokens.size()), .length = static_cast<int64_t>(prompt.size())});
     const auto table = static_cast<int32_t>(tables.size());
     tables.insert(tables.end(), groups_[group].blocks.begin(), groups_[group].blocks.end());
     for (size_t i = 0; i < prompt.size(); ++i) {
@@ -199,10 +225,10 @@ void Decoding::compute_prompts(const std::vector<int64_t>& groups) {
     last_rows.push_back(static_cast<int64_t>(rows.size()) - 1);
   }
   const BlockRows block_rows(rows, tables, model_.device());
-  const Tensor states = model_.forward(on_device(tokens, model_.device()), on_device(positions, model_.device()),
-                                       [&](int64_t layer, const AttentionRule& rule, const Heads& heads) {
-                                         return block_rows.attend(store_.layer(layer), rule, heads);
-                                       });
+  const PromptAttention attention(segments, block_rows, store_, model_.device());
+  const Tensor states = model_.forward(
+      on_device(tokens, model_.device()), on_device(positions, model_.device()),
+      [&](int64_t layer, const AttentionRule& rule, const Heads& heads) { return attention(layer, rule, heads); });
   for (size_t i = 0; i < groups.size(); ++i) groups_[groups[i]].last_state = states.narrow(0, last_rows[i], 1).clone();
 }
 

@@ -61,6 +61,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   throw_if_stopped();
   Config config = with_full_paths(without_runs(given, console));
   use_threads(config.run.threads);
+  add_in_one_order(config.run.deterministic && config.run.device != "cpu");
   const at::Device device = open_device(config.run.device);
   const at::ScalarType type = chosen_precision(config.run, device);
   const ModelConfig shape = starting_shape(config);

@@ -33,6 +33,7 @@ void keep_checkpoints_of_runs(Config& config, const Json& saved) {
 bool may_change(const std::string& section, const std::string& path) {
   static const std::set<std::string> kPaths = {"run.dir",
                                                "run.threads",
+                                               "run.deterministic",
                                                "data.bad_rows",
                                                "data.check",
                                                "reward.on_error",
@@ -200,6 +201,7 @@ std::filesystem::path checkpoint_to_resume(const std::filesystem::path& folder, 
 OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, Console& console) {
   Config config = with_full_paths(given);
   use_threads(config.run.threads);
+  add_in_one_order(config.run.deterministic && config.run.device != "cpu");
   const at::Device device = open_device(config.run.device);
   const at::ScalarType type = chosen_precision(config.run, device);
   const std::filesystem::path newest = checkpoint_to_resume(config.run.dir, console);

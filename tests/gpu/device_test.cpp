@@ -15,6 +15,7 @@
 #include "keel/train/update/annotate.h"
 #include "keel/train/update/critic_training.h"
 #include "keel/train/update/gradients.h"
+#include "keel/train/update/optimizer.h"
 #include "keel/train/update/token_advantages.h"
 #include "tests/support/errors.h"
 #include "tests/support/hard_logits.h"
@@ -197,6 +198,69 @@ TEST(Network, GivesTheCpusStatisticsAndGradients) {
     const Tensor want = host_parameters[i].value.grad(), got = device_parameters[i].value.grad().cpu();
     EXPECT_LT(((got - want).norm() / want.norm()).item<double>(), 1e-4) << host_parameters[i].name;
   }
+}
+
+/// Heads of 64, prompts of 9 tokens with four completions each of 3 to 18.
+struct TrainingCase {
+  std::vector<std::vector<int32_t>> prompts, completions;
+  std::vector<TrainingSequence> sequences;
+  ModelConfig shape = model_config(
+      {.hidden_size = 256, .layers = 3, .heads = 4, .kv_heads = 2, .intermediate_size = 512, .max_positions = 64}, 500);
+
+  TrainingCase() {
+    for (int32_t i = 0; i < 4; ++i) {
+      prompts.emplace_back();
+      for (int32_t t = 0; t < 9; ++t) prompts.back().push_back((i * 97 + t * 13) % 500);
+    }
+    for (int32_t i = 0; i < 16; ++i) {
+      completions.emplace_back();
+      for (int32_t t = 0; t < 3 + i; ++t) completions.back().push_back((i * 31 + t * 7) % 500);
+    }
+    for (int64_t i = 0; i < 16; ++i) sequences.push_back({prompts[i / 4], completions[i], i / 4});
+  }
+  void add_gradients(const CausalLm& model) const {
+    for (const PackedBatch& batch : pack(sequences, 120, model.device()))
+      accumulate_gradients(model, batch, 1.0, Scope::kToken, [](const TokenStats& stats, int64_t, int64_t) {
+        return HeadCoefficients{at::ones_like(stats.logp), at::full_like(stats.logp, 0.1)};
+      });
+  }
+};
+
+TEST(Network, GivesTheGradientsOfFloat32InNarrowNumbers) {
+  const TrainingCase given;
+  const CausalLm host = CausalLm::random(given.shape, 3, at::kCPU);
+  given.add_gradients(host);
+  for (const auto& [type, bound] : {std::pair{at::kBFloat16, 0.04}, {at::kHalf, 0.006}}) {
+    CausalLm device = CausalLm::random(given.shape, 3, open_device("cuda"));
+    device.compute_in(type);
+    given.add_gradients(device);
+    const auto host_parameters = host.trainable(), device_parameters = device.trainable();
+    for (size_t i = 0; i < host_parameters.size(); ++i) {
+      const Tensor want = host_parameters[i].value.master.grad(), got = device_parameters[i].value.master.grad();
+      EXPECT_EQ(got.scalar_type(), at::kFloat);
+      EXPECT_LT(((got.cpu() - want).norm() / want.norm()).item<double>(), bound) << host_parameters[i].name;
+    }
+  }
+}
+
+TEST(Training, HasTheSameBitsAgainWhereAskedFor) {
+  const TrainingCase given;
+  add_in_one_order(true);
+  const auto trained = [&] {
+    CausalLm model = CausalLm::random(given.shape, 3, open_device("cuda"));
+    model.compute_in(at::kBFloat16);
+    Optimizer optimizer(model.trainable(), {.lr = 1e-3});
+    for (int update = 0; update < 5; ++update) {
+      given.add_gradients(model);
+      optimizer.step(1e-3);
+    }
+    return model;
+  };
+  const CausalLm once = trained(), again = trained();
+  add_in_one_order(false);
+  const auto first = once.trainable(), second = again.trainable();
+  for (size_t i = 0; i < first.size(); ++i)
+    EXPECT_TRUE(first[i].value.master.equal(second[i].value.master)) << first[i].name;
 }
 
 TEST(Critic, LearnsAsOnTheCpu) {

@@ -1,10 +1,13 @@
-// The kernels of sampling on a GPU against float64, in every type that they take.
+// The kernels of sampling and training on a GPU against float64, in every type that they take.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "keel/core/tensor/device.h"
 #include "keel/ops/layer_ops.h"
+#include "keel/ops/lm_head.h"
 #include "keel/ops/packed_flash_attention.h"
 #include "tests/support/block_attention_case.h"
 
@@ -137,13 +140,105 @@ TEST_P(GpuKernels, TurnHeads) {
   }
 }
 
+/// A function of tensors, and its gradients where `upstream` comes back to its results.
+struct Gradients {
+  std::vector<Tensor> of;
+  Gradients(const std::vector<Tensor>& inputs, const std::vector<Tensor>& upstream,
+            const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& function, at::ScalarType type,
+            at::Device device) {
+    const at::AutoGradMode learning(true);
+    std::vector<Tensor> leaves;
+    for (const Tensor& x : inputs) leaves.push_back(x.detach().to(device, type).clone().requires_grad_());
+    const std::vector<Tensor> results = function(leaves);
+    Tensor sum;
+    for (size_t i = 0; i < results.size(); ++i) {
+      const Tensor part = (results[i] * upstream[i].to(device, type)).sum();
+      sum = sum.defined() ? sum + part : part;
+    }
+    sum.backward();
+    for (const Tensor& leaf : leaves) of.push_back(leaf.grad().cpu().to(at::kDouble));
+  }
+};
+
+TEST_P(GpuKernels, GiveTheGradientsOfLayers) {
+  using Tensors = std::vector<Tensor>;
+  const auto normed = [](const Tensor& x, const Tensor& weight) {
+    return x / (x.square().mean(1, true) + 1e-5).sqrt() * weight;
+  };
+  const auto compare = [&](const char* name, const Tensors& inputs, const Tensors& upstream, const auto& ours,
+                           const auto& plain) {
+    const Gradients got(inputs, upstream, ours, GetParam(), cuda_),
+        want(inputs, upstream, plain, at::kDouble, at::kCPU);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      EXPECT_LT(relative_difference(got.of[i], want.of[i]), 3 * tolerance(GetParam())) << name << ", input " << i;
+  };
+  for (const int64_t width : {33, 64, 896, 4864}) {
+    // More rows than one block of threads takes.
+    const Tensor x = random({1300, width}, 1) * 3, added = random({1300, width}, 2), weight = random({width}, 3);
+    const Tensor first = random({1300, width}, 4), second = random({1300, width}, 5);
+    compare(
+        "norm", {x, weight}, {first}, [](const Tensors& t) { return Tensors{rms_norm(t[0], t[1], 1e-5)}; },
+        [&](const Tensors& t) { return Tensors{normed(t[0], t[1])}; });
+    compare(
+        "norm of a sum", {x, added, weight}, {first, second},
+        [](const Tensors& t) {
+          const NormedSum both = add_and_norm(t[0], t[1], t[2], 1e-5);
+          return Tensors{both.sum, both.normed};
+        },
+        [&](const Tensors& t) {
+          // The norm sees the sum rounded, which no gradient knows of.
+          const Tensor sum = t[0] + t[1], seen = sum + (sum.detach().to(GetParam()).to(at::kDouble) - sum.detach());
+          return Tensors{sum, normed(seen, t[2])};
+        });
+    compare(
+        "SwiGLU", {x, added}, {first}, [](const Tensors& t) { return Tensors{gated(Activation::kSilu, t[0], t[1])}; },
+        [](const Tensors& t) { return Tensors{t[0] * t[0].sigmoid() * t[1]}; });
+  }
+  const Tensor angle = random_normal({1300, 32}, 6), heads = random({1300, 3, 64}, 7);
+  compare(
+      "rotation", {heads}, {random({1300, 3, 64}, 8)},
+      [&](const Tensors& t) { return Tensors{rotate(t[0], angle.cos().to(cuda_), angle.sin().to(cuda_))}; },
+      [&](const Tensors& t) {
+        const Tensor c = angle.to(at::kDouble).cos().unsqueeze(1), s = angle.to(at::kDouble).sin().unsqueeze(1);
+        const Tensor a = t[0].narrow(2, 0, 32), b = t[0].narrow(2, 32, 32);
+        return Tensors{at::cat({a * c - b * s, b * c + a * s}, 2)};
+      });
+}
+
+TEST_P(GpuKernels, GiveTheGradientsOfTheHead) {
+  for (const int64_t vocab : {37, 500, 5000}) {
+    const int64_t rows = 45, width = 64;
+    const Tensor hidden = random({rows, width}, 1), weight = random({vocab, width}, 2);
+    const Tensor targets = (at::arange(rows, at::kLong) * 31 + 7) % vocab, c = random_normal({rows}, 3),
+                 e = random_normal({rows}, 4) * 0.1;
+    const at::AutoGradMode learning(true);
+    const Tensor h = hidden.cpu().to(at::kDouble).requires_grad_(), w = weight.cpu().to(at::kDouble).requires_grad_();
+    const Tensor logp = at::log_softmax(h.matmul(w.t()) / 0.8, 1);
+    const Tensor loss = -(logp.gather(1, targets.unsqueeze(1)).squeeze(1) * c.to(at::kDouble)).sum() +
+                        ((logp.exp() * logp).sum(1) * e.to(at::kDouble)).sum();
+    loss.backward();
+    Parameter parameter(weight.to(at::kFloat).requires_grad_());
+    parameter.compute_in(GetParam());
+    const Tensor got =
+        LmHead(parameter, {.temperature = 0.8, .chunk_rows = 16})
+            .backward(hidden, targets.to(cuda_), Scope::kToken, [&](const TokenStats&, int64_t begin, int64_t end) {
+              const auto part = [&](const Tensor& x) { return x.narrow(0, begin, end - begin).to(cuda_); };
+              return HeadCoefficients{part(c), part(e)};
+            });
+    EXPECT_LT(error(got, h.grad()), tolerance(GetParam())) << vocab;
+    EXPECT_LT(error(parameter.master.grad(), w.grad()), tolerance(GetParam())) << vocab;
+  }
+}
+
 TEST_P(GpuKernels, AttendPackedSegmentsWithSharedPrompts) {
   if (GetParam() == at::kFloat) GTEST_SKIP() << "flash attention takes narrow numbers";
   const AttentionRule rule{.scale = 0.2};
-  // Two prompts with completions that come in turn, a prompt that nobody follows, a completion of one token.
+  // Two prompts with completions that come in turn, a prompt that nobody follows, a completion of one token, one whose
+  // prompt is its own.
   const std::vector<Segment> segments = {{0, 40, 0, 0},   {40, 33, 0, 40},  {73, 7, 0, 0},  {80, 90, 73, 7},
-                                         {170, 1, 0, 40}, {171, 64, 0, 40}, {235, 5, 0, 0}, {240, 12, 73, 7}};
-  const int64_t tokens = 252, heads = 6, kv_heads = 2;
+                                         {170, 1, 0, 40}, {171, 64, 0, 40}, {235, 5, 0, 0}, {240, 12, 73, 7},
+                                         {252, 9, 0, 0},  {261, 30, 252, 9}};
+  const int64_t tokens = 291, heads = 6, kv_heads = 2;
   for (const int64_t width : {64, 128, 24}) {
     ASSERT_TRUE(PackedFlashAttention::takes(rule, cuda_, GetParam(), width));
     const at::AutoGradMode with_gradients(true);

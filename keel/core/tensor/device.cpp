@@ -57,6 +57,13 @@ int64_t use_threads(int64_t threads) {
   return at::get_num_threads();
 }
 
+void add_in_one_order(bool always) {
+  at::globalContext().setDeterministicAlgorithms(always, /*warn_only=*/false);
+  // Without clearing memory that is about to be written.
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+  if (always) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // what cuBLAS asks for
+}
+
 void synchronize(at::Device device) {
   if (device.is_cuda()) c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(device.index());
 }

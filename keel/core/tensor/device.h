@@ -14,6 +14,10 @@ at::Device open_device(const std::string& name, const std::string& setting = "ru
 /// CPU threads of the tensor library; 0 asks for one per core. Returns the number in force.
 int64_t use_threads(int64_t threads);
 
+/// Whether a GPU is to add up in one order whatever it does, so that what is done again has the same bits. Before the
+/// device is used.
+void add_in_one_order(bool always);
+
 /// Waits until the device has done all that was asked of it, so that a clock read afterwards is true.
 void synchronize(at::Device device);
 

@@ -225,6 +225,15 @@ bool turns_heads(const BlockLayer& layer) {
   return layer.type != FloatType::kFloat32 && (layer.width == 64 || layer.width == 128 || layer.width == 256);
 }
 
+int store_rows(const BlockLayer& layer, const int32_t* tables, const BlockRow* rows, int64_t count,
+               const HeadRows& heads, void* stream) {
+  if (count == 0) return 0;
+  const BlockRule any{};
+  const Call call{layer, any, tables, rows, count, heads, nullptr, static_cast<cudaStream_t>(stream)};
+  for_type(layer.type, [&]<class T>(T*) { turns_heads(layer) ? call.store<true, T>() : call.store<false, T>(); });
+  return static_cast<int>(cudaGetLastError());
+}
+
 int attend_rows(const BlockLayer& layer, const BlockRule& rule, const int32_t* tables, const BlockRow* rows,
                 int64_t count, const HeadRows& heads, bool alone, void* out, void* stream) {
   if (count == 0) return 0;

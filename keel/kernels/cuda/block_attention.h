@@ -16,6 +16,11 @@ struct HeadRows {
 /// Whether attend_rows can turn queries and keys itself, where rows are alone.
 bool turns_heads(const BlockLayer& layer);
 
+/// Puts the rows' keys and values, which are turned, into their blocks. All pointers are the device's. Returns a CUDA
+/// error code, 0 for none.
+int store_rows(const BlockLayer& layer, const int32_t* tables, const BlockRow* rows, int64_t count,
+               const HeadRows& heads, void* stream);
+
 /// Puts the rows' keys and values into their blocks, then writes out [rows, heads, width]. `alone`: no row sees
 /// another's key, which saves a launch. A head has at most 256 dimensions. Sums are in float32. All pointers are the
 /// device's. Returns a CUDA error code, 0 for none.

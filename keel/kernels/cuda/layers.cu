@@ -1,25 +1,12 @@
-#include "keel/kernels/cuda/float_types.cuh"
 #include "keel/kernels/cuda/launch.cuh"
 #include "keel/kernels/cuda/layers.h"
+#include "keel/kernels/cuda/several.cuh"
 
 namespace keel::cuda {
 namespace {
 
 constexpr int kRowThreads = 128, kWarps = kRowThreads / 32, kFlatThreads = 256;
 
-/// As the tensor library's operators one after the other round, and the trainer with them.
-template <class T>
-__device__ float rounded(float x) {
-  return to_float(from_float<T>(x));
-}
-
-/// Numbers that a thread loads and stores together.
-template <class T, int N>
-struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Several {
-  T of[N];
-};
-
-constexpr int kSeveral = 8;
 constexpr int kKept = 2;  // times that a thread keeps what it has loaded; of wider rows the rest is read twice
 
 /// N numbers at a time, of rows whose width N divides.
@@ -95,30 +82,34 @@ __global__ void angles_kernel(const int64_t* positions, const float* frequencies
   sin[at] = sinf(angle) * factor;
 }
 
-template <class T>
-__global__ void rotate_kernel(const T* x, long long stride, const float* cos, const float* sin, int heads, int half,
-                              T* y) {
+/// N numbers of a head's first half at a time, with those that they are turned with; N divides the half.
+template <class T, int N>
+__global__ void rotate_kernel(const T* x, long long stride, const float* cos, const float* sin, float direction,
+                              int heads, int half, T* y) {
+  using Some = Several<T, N>;
+  using Angles = Several<float, N>;
   start_the_next();
   wait_for_what_was_queued();
   const long long row = blockIdx.x, to = row * heads * half * 2;
-  for (int i = threadIdx.x; i < heads * half; i += blockDim.x) {
+  for (int i = static_cast<int>(threadIdx.x) * N; i < heads * half; i += static_cast<int>(blockDim.x) * N) {
     const int head = i / half, d = i % half, first = head * half * 2 + d, second = first + half;
-    const float c = cos[row * half + d], s = sin[row * half + d];
-    const float a = to_float(x[row * stride + first]), b = to_float(x[row * stride + second]);
-    y[to + first] = from_float<T>(a * c - b * s);
-    y[to + second] = from_float<T>(b * c + a * s);
+    const Angles c = *reinterpret_cast<const Angles*>(cos + row * half + d),
+                 s = *reinterpret_cast<const Angles*>(sin + row * half + d);
+    Some a = *reinterpret_cast<const Some*>(x + row * stride + first),
+         b = *reinterpret_cast<const Some*>(x + row * stride + second);
+    for (int j = 0; j < N; ++j) {
+      const float one = to_float(a.of[j]), other = to_float(b.of[j]), turn = direction * s.of[j];
+      a.of[j] = from_float<T>(one * c.of[j] - other * turn);
+      b.of[j] = from_float<T>(other * c.of[j] + one * turn);
+    }
+    *reinterpret_cast<Some*>(y + to + first) = a;
+    *reinterpret_cast<Some*>(y + to + second) = b;
   }
 }
 
 template <class T>
 const T* in(const void* x) {
   return static_cast<const T*>(x);
-}
-
-/// Whether rows that begin there, `stride` apart and `width` wide, can be read several numbers at a time.
-template <class T>
-bool in_several(const void* begin, int64_t stride, int64_t width) {
-  return reinterpret_cast<uintptr_t>(begin) % 16 == 0 && stride % kSeveral == 0 && width % kSeveral == 0;
 }
 
 unsigned int blocks_for(int64_t threads) {
@@ -132,7 +123,7 @@ int rms_norm_rows(const void* x, const void* added, const void* weight, FloatTyp
   if (rows == 0) return 0;
   for_type(type, [&]<class T>(T*) {
     const bool several =
-        in_several<T>(x, width, width) && in_several<T>(added, width, width) && in_several<T>(weight, width, width);
+        in_several(x, width, width) && in_several(added, width, width) && in_several(weight, width, width);
     const auto kernel = several ? rms_norm_kernel<T, kSeveral> : rms_norm_kernel<T, 1>;
     launch(kernel, dim3(static_cast<unsigned int>(rows)), kRowThreads, 0, stream, in<T>(x), in<T>(added), in<T>(weight),
            static_cast<int>(width), eps, static_cast<T*>(sum), static_cast<T*>(y));
@@ -144,7 +135,7 @@ int swiglu_rows(const void* gate, int64_t gate_stride, const void* up, int64_t u
                 int64_t width, void* y, void* stream) {
   if (rows * width == 0) return 0;
   for_type(type, [&]<class T>(T*) {
-    const bool several = in_several<T>(gate, gate_stride, width) && in_several<T>(up, up_stride, width);
+    const bool several = in_several(gate, gate_stride, width) && in_several(up, up_stride, width);
     const auto kernel = several ? swiglu_kernel<T, kSeveral> : swiglu_kernel<T, 1>;
     launch(kernel, dim3(static_cast<unsigned int>(rows), blocks_for(width / (several ? kSeveral : 1))), kFlatThreads, 0,
            stream, in<T>(gate), gate_stride, in<T>(up), up_stride, static_cast<int>(width), static_cast<T*>(y));
@@ -160,11 +151,15 @@ int angles(const int64_t* positions, const float* frequencies, int64_t rows, int
   return static_cast<int>(cudaGetLastError());
 }
 
-int rotate_heads(const void* x, int64_t stride, const float* cos, const float* sin, FloatType type, int64_t rows,
-                 int64_t heads, int64_t width, void* y, void* stream) {
+int rotate_heads(const void* x, int64_t stride, const float* cos, const float* sin, float direction, FloatType type,
+                 int64_t rows, int64_t heads, int64_t width, void* y, void* stream) {
   if (rows == 0) return 0;
   for_type(type, [&]<class T>(T*) {
-    launch(rotate_kernel<T>, dim3(static_cast<unsigned int>(rows)), kFlatThreads, 0, stream, in<T>(x), stride, cos, sin,
+    const bool several = in_several(x, stride, width / 2) && in_several(y, width, width);
+    const auto kernel = several ? rotate_kernel<T, kSeveral> : rotate_kernel<T, 1>;
+    const int64_t turns = heads * (width / 2) / (several ? kSeveral : 1);
+    const int threads = turns > kRowThreads ? kFlatThreads : turns > 32 ? kRowThreads : 32;
+    launch(kernel, dim3(static_cast<unsigned int>(rows)), threads, 0, stream, in<T>(x), stride, cos, sin, direction,
            static_cast<int>(heads), static_cast<int>(width / 2), static_cast<T*>(y));
   });
   return static_cast<int>(cudaGetLastError());

@@ -24,8 +24,8 @@ int angles(const int64_t* positions, const float* frequencies, int64_t rows, int
            float* sin, void* stream);
 
 /// Heads [rows, heads, width] turned by the angles [rows, width / 2] of their rows, float32: the first half of a head
-/// is turned with the second.
-int rotate_heads(const void* x, int64_t stride, const float* cos, const float* sin, FloatType type, int64_t rows,
-                 int64_t heads, int64_t width, void* y, void* stream);
+/// is turned with the second. `direction` is 1, or -1 for the gradients.
+int rotate_heads(const void* x, int64_t stride, const float* cos, const float* sin, float direction, FloatType type,
+                 int64_t rows, int64_t heads, int64_t width, void* y, void* stream);
 
 }  // namespace keel::cuda

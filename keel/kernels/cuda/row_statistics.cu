@@ -1,6 +1,7 @@
 #include "keel/kernels/cuda/block.cuh"
 #include "keel/kernels/cuda/row_chunks.cuh"
 #include "keel/kernels/cuda/row_statistics.h"
+#include "keel/kernels/cuda/several.cuh"
 
 namespace keel::cuda {
 namespace {
@@ -46,10 +47,19 @@ __global__ void divergence_kernel(const float* logits, const RowNormalizer* norm
   const float *row = logits + blockIdx.x * vocab, *behavior_row = behavior_logits + blockIdx.x * vocab;
   const TokenDivergences of(normalizers[blockIdx.x], behavior_normalizers[blockIdx.x], inverse_temperature);
   double distance = 0, kl = 0;
-  for (long long token = threadIdx.x; token < vocab; token += kThreads) {
-    distance += of.distance(row[token], behavior_row[token]);
-    kl += of.kl(row[token], behavior_row[token]);
+  const auto add = [&](float logit, float behavior_logit) {
+    distance += of.distance(logit, behavior_logit);
+    kl += of.kl(logit, behavior_logit);
+  };
+  const long long fours = vocab % 4 == 0 ? vocab / 4 : 0;
+#pragma unroll 2
+  for (long long i = threadIdx.x; i < fours; i += kThreads) {
+    const float4 mine = reinterpret_cast<const float4*>(row)[i],
+                 theirs = reinterpret_cast<const float4*>(behavior_row)[i];
+    add(mine.x, theirs.x), add(mine.y, theirs.y), add(mine.z, theirs.z), add(mine.w, theirs.w);
   }
+  for (long long token = 4 * fours + threadIdx.x; token < vocab; token += kThreads)
+    add(row[token], behavior_row[token]);
   distance = reduce(distance, sums, plus);
   kl = reduce(kl, sums, plus);
   if (threadIdx.x == 0) {
@@ -58,15 +68,40 @@ __global__ void divergence_kernel(const float* logits, const RowNormalizer* norm
   }
 }
 
-__global__ void gradient_kernel(float* logits, const RowNormalizer* normalizers, long long vocab,
-                                double inverse_temperature, LogitLoss loss) {
-  float* row = logits + blockIdx.x * vocab;
+/// A block of threads for each row. Narrow gradients stand where the row's logits began: what a turn writes over was
+/// read in that turn or before it, by every thread.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    gradient_kernel(float* logits, const RowNormalizer* normalizers, long long vocab, double inverse_temperature,
+                    LogitLoss loss) {
+  float* const row = logits + blockIdx.x * vocab;
+  T* const to = reinterpret_cast<T*>(row);
   const RowNormalizer n = normalizers[blockIdx.x];
   const LogitGradient gradient(n, loss, blockIdx.x, inverse_temperature);
   const int64_t target = loss.targets[blockIdx.x];
-  for (long long token = threadIdx.x; token < vocab; token += kThreads)
-    row[token] =
-        token == target ? gradient.of_target(n, row[token], inverse_temperature) : gradient.of_other(row[token]);
+  const bool aligned = vocab % 4 == 0;
+  const auto load = [&](long long token) {
+    if (aligned && token < vocab) return *reinterpret_cast<const float4*>(row + token);
+    const auto one = [&](int j) { return token + j < vocab ? row[token + j] : 0.0f; };
+    return make_float4(one(0), one(1), one(2), one(3));
+  };
+  float4 next = load(4 * threadIdx.x);
+  for (long long begin = 0; begin < vocab; begin += 4 * kThreads) {
+    const long long token = begin + 4 * threadIdx.x;
+    const float4 four = next;
+    next = load(token + 4 * kThreads);
+    __syncthreads();
+    const float z[4] = {four.x, four.y, four.z, four.w};
+    Several<T, 4> result;
+    for (int j = 0; j < 4; ++j)
+      result.of[j] = from_float<T>(token + j == target ? gradient.of_target(n, z[j], inverse_temperature)
+                                                       : gradient.of_other(z[j]));
+    if (aligned && token < vocab)
+      *reinterpret_cast<Several<T, 4>*>(to + token) = result;
+    else
+      for (int j = 0; j < 4; ++j)
+        if (token + j < vocab) to[token + j] = result.of[j];
+  }
 }
 
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
@@ -113,10 +148,12 @@ int row_divergences(const float* logits, const RowNormalizer* normalizers, const
 }
 
 int logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
-                        double inverse_temperature, const LogitLoss& loss, void* stream) {
+                        double inverse_temperature, const LogitLoss& loss, FloatType type, void* stream) {
   if (rows == 0) return 0;
-  gradient_kernel<<<static_cast<unsigned int>(rows), kThreads, 0, stream_of(stream)>>>(logits, normalizers, vocab,
-                                                                                       inverse_temperature, loss);
+  for_type(type, [&]<class T>(T*) {
+    gradient_kernel<T><<<static_cast<unsigned int>(rows), kThreads, 0, stream_of(stream)>>>(logits, normalizers, vocab,
+                                                                                            inverse_temperature, loss);
+  });
   return static_cast<int>(cudaGetLastError());
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "keel/kernels/float_type.h"
 #include "keel/kernels/row_math.h"
 
 // The functions of keel/kernels/cpu/row_statistics.h on device pointers, on `stream` (a cudaStream_t). Each returns a
@@ -23,7 +24,8 @@ int row_divergences(const float* logits, const RowNormalizer* normalizers, const
                     const RowNormalizer* behavior_normalizers, int64_t rows, int64_t vocab, double inverse_temperature,
                     float* total_variations, float* kls, void* stream);
 
+/// The gradients are of `type`; those of a row begin where its logits did.
 int logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t rows, int64_t vocab,
-                        double inverse_temperature, const LogitLoss& loss, void* stream);
+                        double inverse_temperature, const LogitLoss& loss, FloatType type, void* stream);
 
 }  // namespace keel::cuda

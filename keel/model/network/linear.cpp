@@ -27,7 +27,9 @@ Tensor as_one(const std::vector<Tensor>& parts) {
 Tensor Linear::operator()(const Tensor& input) const {
   const Tensor x = round_input ? round_input(input) : input;
   if (!bitwise && !panels.defined()) {
-    const Tensor y = linear(x, weight.forward(), bias.defined() ? bias.forward() : Tensor());
+    const Tensor y = bias.defined() || !at::GradMode::is_enabled()
+                         ? linear(x, weight.forward(), bias.defined() ? bias.forward() : Tensor())
+                         : trained_linear(x, weight);
     return lora_a.defined() ? y + at::linear(at::linear(x, lora_a.forward()), lora_b.forward()) * lora_scale : y;
   }
   const auto product = [](const Tensor& rows, const Parameter& of, const PanelWeight& laid_out) {

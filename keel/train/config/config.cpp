@@ -18,6 +18,10 @@ void RunOptions::describe(OptionTable& table) {
       "What the network computes in; its weights are trained and saved from float32 in any case. auto is bf16 on a "
       "GPU and float32 on a CPU, where bf16 and fp16 are slow. fp16 has its loss scaled.",
       one_of({"auto", "float32", "bf16", "fp16"}));
+  table.add(
+      "deterministic", deterministic,
+      "On a GPU: gradients that several tokens give to one row, and those of attention, are added up in one order, so "
+      "that two runs have the same bits, which takes longer. On a CPU they always are.");
   table.add("threads", threads, "CPU threads; 0 means one per core. Bitwise equality needs the same number.",
             at_least(0).at_most(1024));
 }

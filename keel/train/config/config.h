@@ -26,6 +26,7 @@ struct RunOptions {
   uint64_t seed = 0;
   std::string device = "cpu";
   std::string precision = "auto";
+  bool deterministic = false;
   int64_t threads = 0;
   void describe(OptionTable& table);
 };

@@ -2,67 +2,103 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <map>
 
 namespace keel {
 namespace {
+
+/// The last token predicts nothing that is trained, so it is not packed.
+int64_t packed_length(std::span<const int32_t> completion) {
+  return std::max<int64_t>(static_cast<int64_t>(completion.size()) - 1, 0);
+}
 
 /// Collects sequences on the host until the batch is full.
 class Packer {
  public:
   /// How many packed tokens the sequence would add.
   int64_t cost(const TrainingSequence& sequence) const {
-    const int64_t prompt = prompts_.contains(sequence.prompt_key) ? 0 : static_cast<int64_t>(sequence.prompt.size());
-    return prompt + std::max<int64_t>(static_cast<int64_t>(sequence.completion.size()) - 1, 0);
+    const int64_t prompt = group_of_.contains(sequence.prompt_key) ? 0 : static_cast<int64_t>(sequence.prompt.size());
+    return prompt + packed_length(sequence.completion);
   }
 
   void add(const TrainingSequence& sequence, int64_t index) {
-    const Segment prompt = place_prompt(sequence);
-    // The last token predicts nothing that is trained, so it is not packed.
-    const int64_t inputs = std::max<int64_t>(static_cast<int64_t>(sequence.completion.size()) - 1, 0);
-    const Segment own{static_cast<int64_t>(tokens_.size()), inputs, prompt.begin, prompt.length};
-    for (int64_t t = 0; t < static_cast<int64_t>(sequence.completion.size()); ++t) {
-      rows_.push_back(t == 0 ? prompt.begin + prompt.length - 1 : own.begin + t - 1);
-      targets_.push_back(sequence.completion[t]);
-    }
-    for (int64_t t = 0; t < inputs; ++t) place_token(sequence.completion[t], prompt.length + t);
-    segments_.push_back(own);
-    sequences_.push_back(index);
-    lengths_.push_back(static_cast<int64_t>(sequence.completion.size()));
+    size_ += cost(sequence);
+    const auto [found, fresh] = group_of_.try_emplace(sequence.prompt_key, groups_.size());
+    if (fresh) groups_.push_back({.prompt = sequence.prompt});
+    groups_[found->second].members.push_back(completions_.size());
+    completions_.push_back(sequence.completion);
+    indices_.push_back(index);
   }
 
-  int64_t size() const { return static_cast<int64_t>(tokens_.size()); }
+  int64_t size() const { return size_; }
 
-  PackedBatch finish(at::Device device) const {
+  /// Prompts of several completions stand first, then these, so that either are rows without a gap; then come the
+  /// others, each with its completion behind it.
+  PackedBatch finish(at::Device device) {
+    std::stable_partition(groups_.begin(), groups_.end(), [](const Group& group) { return group.members.size() > 1; });
+    for (Group& group : groups_)
+      if (group.members.size() > 1) place_prompt(group);
+    for (Group& group : groups_) {
+      if (group.members.size() == 1) place_prompt(group);
+      for (const size_t member : group.members) place_completion(group, member);
+    }
+    PackedBatch batch;
+    batch.segments = std::move(segments_);
+    batch.sequences = std::move(indices_);
+    std::vector<int64_t> rows, targets;
+    for (size_t i = 0; i < completions_.size(); ++i) {
+      for (size_t t = 0; t < completions_[i].size(); ++t) {
+        rows.push_back(t == 0 ? own_[i].prefix_begin + own_[i].prefix_length - 1
+                              : own_[i].begin + static_cast<int64_t>(t) - 1);
+        targets.push_back(completions_[i][t]);
+      }
+      batch.lengths.push_back(static_cast<int64_t>(completions_[i].size()));
+    }
     const auto on_device = [&](const std::vector<int64_t>& x) { return at::tensor(x, at::kLong).to(device); };
-    return {on_device(tokens_),
-            on_device(positions_),
-            segments_,
-            on_device(rows_),
-            on_device(targets_),
-            sequences_,
-            lengths_};
+    batch.tokens = on_device(tokens_);
+    batch.positions = on_device(positions_);
+    batch.rows = on_device(rows);
+    batch.targets = on_device(targets);
+    return batch;
   }
 
  private:
-  Segment place_prompt(const TrainingSequence& sequence) {
-    const auto [found, fresh] = prompts_.try_emplace(sequence.prompt_key);
-    if (!fresh) return found->second;
-    const int64_t length = static_cast<int64_t>(sequence.prompt.size());
-    found->second = {.begin = size(), .length = length};
-    for (int64_t i = 0; i < length; ++i) place_token(sequence.prompt[i], i);
-    segments_.push_back(found->second);
-    return found->second;
+  /// The sequences of one prompt.
+  struct Group {
+    std::span<const int32_t> prompt;
+    std::vector<size_t> members = {};
+    Segment placed = {};
+  };
+
+  void place_prompt(Group& group) {
+    group.placed = {.begin = placed(), .length = static_cast<int64_t>(group.prompt.size())};
+    for (int64_t i = 0; i < group.placed.length; ++i) place_token(group.prompt[i], i);
+    segments_.push_back(group.placed);
+  }
+
+  void place_completion(const Group& group, size_t member) {
+    const std::span<const int32_t> completion = completions_[member];
+    own_[member] = {placed(), packed_length(completion), group.placed.begin, group.placed.length};
+    for (int64_t t = 0; t < own_[member].length; ++t) place_token(completion[t], group.placed.length + t);
+    segments_.push_back(own_[member]);
   }
 
   void place_token(int32_t token, int64_t position) {
     tokens_.push_back(token);
     positions_.push_back(position);
   }
+  int64_t placed() const { return static_cast<int64_t>(tokens_.size()); }
 
-  std::vector<int64_t> tokens_, positions_, rows_, targets_, sequences_, lengths_;
+  int64_t size_ = 0;
+  std::vector<std::span<const int32_t>> completions_;
+  std::vector<int64_t> indices_;  // of the sequences
+  std::vector<Group> groups_;
+  std::map<int64_t, size_t> group_of_;  // by its key
+  // While it is laid out.
+  std::vector<int64_t> tokens_, positions_;
   std::vector<Segment> segments_;
-  std::map<int64_t, Segment> prompts_;
+  std::map<size_t, Segment> own_;  // of each sequence
 };
 
 }  // namespace

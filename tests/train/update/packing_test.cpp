@@ -51,9 +51,29 @@ TEST(Pack, FindsThePromptAgainWhenGroupsAreInterleaved) {
   const Sequences sequences({{{1, 3}, {4, 5}, 0}, {{1}, {6, 7}, 1}, {{1, 3}, {8, 9}, 0}});
   const std::vector<PackedBatch> batches = pack(sequences.spans, 100, at::kCPU);
   ASSERT_EQ(batches.size(), 1u);
-  EXPECT_EQ(to_vector(batches[0].tokens), (Numbers{1, 3, 4, 1, 6, 8}));
-  EXPECT_EQ(to_vector(batches[0].positions), (Numbers{0, 1, 2, 0, 1, 2}));
-  EXPECT_EQ(to_vector(batches[0].rows), (Numbers{1, 2, 3, 4, 1, 5}));
+  // What shares a prompt stands together; targets stay in the order of the sequences.
+  EXPECT_EQ(to_vector(batches[0].tokens), (Numbers{1, 3, 4, 8, 1, 6}));
+  EXPECT_EQ(to_vector(batches[0].positions), (Numbers{0, 1, 2, 2, 0, 1}));
+  EXPECT_EQ(to_vector(batches[0].rows), (Numbers{1, 2, 4, 5, 1, 3}));
+  EXPECT_EQ(to_vector(batches[0].targets), (Numbers{4, 5, 6, 7, 8, 9}));
+}
+
+TEST(Pack, LaysSharedPromptsBeforeTheirCompletions) {
+  const Sequences sequences(
+      {{{1, 3}, {4, 5}, 0}, {{2}, {6, 7}, 1}, {{8, 9}, {5, 5}, 2}, {{1, 3}, {8, 9}, 0}, {{2}, {3, 4, 5}, 1}});
+  const std::vector<PackedBatch> batches = pack(sequences.spans, 100, at::kCPU);
+  ASSERT_EQ(batches.size(), 1u);
+  EXPECT_EQ(to_vector(batches[0].tokens), (Numbers{1, 3, 2, 4, 8, 6, 3, 4, 8, 9, 5}));
+  EXPECT_EQ(to_vector(batches[0].positions), (Numbers{0, 1, 0, 2, 2, 1, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(to_vector(batches[0].rows), (Numbers{1, 3, 2, 5, 9, 10, 1, 4, 2, 6, 7}));
+  EXPECT_EQ(rows_of(batches[0].segments), (std::vector<std::vector<int64_t>>{{0, 2, 0, 0},
+                                                                             {2, 1, 0, 0},
+                                                                             {3, 1, 0, 2},
+                                                                             {4, 1, 0, 2},
+                                                                             {5, 1, 2, 1},
+                                                                             {6, 2, 2, 1},
+                                                                             {8, 2, 0, 0},
+                                                                             {10, 1, 8, 2}}));
 }
 
 TEST(Pack, DoesNotConfuseEqualPromptsOfDifferentKeys) {

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+
+#include "bench/bench_shape.h"
+#include "keel/core/random.h"
+#include "keel/train/start/problems.h"
+
+// Something to learn for models of random weights: prompts of random tokens, and more reward for more even tokens.
+
+/// The share of even tokens.
+class EvenTokens : public keel::Reward {
+ public:
+  keel::Scores operator()(std::span<const keel::RewardSample> samples) const override {
+    keel::Scores scores;
+    for (const keel::RewardSample& sample : samples) {
+      const std::vector<int32_t>& tokens = sample.tokens.value();
+      const auto even = std::count_if(tokens.begin(), tokens.end(), [](int32_t token) { return token % 2 == 0; });
+      scores.rewards.emplace_back(static_cast<double>(even) / static_cast<double>(tokens.size()));
+    }
+    return scores;
+  }
+};
+
+/// Endlessly many prompts of so many tokens.
+inline keel::Problems random_problems(int64_t vocab_size, int64_t prompt_tokens) {
+  keel::RewardTerm term;
+  term.name = "even";
+  term.reward = std::make_unique<EvenTokens>();
+  std::vector<keel::RewardTerm> terms;
+  terms.push_back(std::move(term));
+  const auto prompt = [=](uint64_t id) {
+    keel::Prompt result;
+    result.id = id;
+    keel::Draws draws(/*seed=*/1, keel::Stream::kTaskProblems, id);
+    for (int64_t i = 0; i < prompt_tokens; ++i)
+      result.tokens.push_back(static_cast<int32_t>(draws.below(static_cast<uint64_t>(vocab_size))));
+    return result;
+  };
+  return {keel::PromptStream(prompt), keel::RewardSum(std::move(terms), keel::OnError::kStop)};
+}
+
+/// Of random weights, and without a token that ends: all completions have the same length.
+inline keel::LoadedModel random_model(const std::string& shape, at::Device device) {
+  const keel::ModelConfig config = bench_shape(shape);
+  std::vector<std::string> words;
+  for (int64_t i = 0; i < config.vocab_size; ++i) words.push_back("w" + std::to_string(i));
+  return {.model = keel::CausalLm::random(config, /*seed=*/0, device),
+          .tokenizer = keel::Tokenizer::word_level(words, {})};
+}

@@ -1,0 +1,167 @@
+// Updates on a GPU in bf16 with the shape of Qwen2.5-0.5B: the LM head alone, a forward and backward pass with clipping
+// and AdamW over 16 sequences of 1,024 tokens, and groups of completions with their prompt computed once or for each.
+//
+//   build/bench/bin/gpu_update [head [ROWS] | sizes | step | long | groups]: one of them alone, which a profiler can
+//   take; ROWS whose logits are alive at a time
+
+#include <ATen/ATen.h>
+#include <ATen/DeviceAccelerator.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "bench/bench_shape.h"
+#include "bench/machine_speed.h"
+#include "keel/core/tensor/device.h"
+#include "keel/model/network/causal_lm.h"
+#include "keel/train/update/gradients.h"
+#include "keel/train/update/optimizer.h"
+
+namespace {
+
+using namespace keel;
+
+struct Cost {
+  double seconds, peak_gib;  // median; above what was there before
+};
+
+template <class Work>
+Cost cost_of(at::Device device, int times, const Work& work) {
+  const auto bytes = [&] { return at::accelerator::getDeviceStats(device.index()).allocated_bytes[0]; };
+  work();
+  synchronize(device);
+  at::accelerator::resetPeakStats(device.index());
+  const int64_t before = bytes().current;
+  std::vector<double> seconds;
+  for (int i = 0; i < times; ++i)
+    seconds.push_back(seconds_of([&] {
+      work();
+      synchronize(device);
+    }));
+  return {median(seconds), static_cast<double>(bytes().peak - before) / (1 << 30)};
+}
+
+HeadCoefficients all_one(const TokenStats& stats, int64_t, int64_t) { return {at::ones_like(stats.logp), {}}; }
+
+void measure_head(at::Device device, int64_t chunk_rows) {
+  constexpr int64_t kRows = 16384, kWidth = 896, kVocab = 151936, kTopK = 20;
+  const auto random = [&](std::vector<int64_t> shape, double scale) {
+    return at::randn(shape, at::TensorOptions(at::kFloat).device(device)) * scale;
+  };
+  Parameter weight(random({kVocab, kWidth}, 0.02));
+  weight.master.requires_grad_();
+  weight.compute_in(at::kBFloat16);
+  const Tensor hidden = random({kRows, kWidth}, 1).to(at::kBFloat16),
+               theirs = hidden + 0.1 * random({kRows, kWidth}, 1);
+  const Tensor targets = at::randint(kVocab, {kRows}, at::TensorOptions(at::kLong).device(device));
+  const Tensor likeliest = at::randint(kVocab, {kRows, kTopK}, targets.options());
+  const BehaviorRows top_k{.topk_ids = likeliest}, whole{.hidden = theirs.to(at::kBFloat16), .weight = weight.compute};
+  const LmHead head(weight, {.chunk_rows = chunk_rows});
+  const auto statistics = [&](const BehaviorRows& behavior) { head.statistics(hidden, targets, behavior); };
+  const auto backward = [&](const BehaviorRows& behavior) {
+    weight.master.mutable_grad() = Tensor();
+    head.backward(hidden, targets, Scope::kToken, all_one, behavior);
+  };
+  // Clocks sink with the heat: what is compared takes turns.
+  const auto compare = [&](const char* name, const auto& work, const char* more, const BehaviorRows& behavior) {
+    std::vector<double> plain, with_more;
+    Cost cost{}, cost_with_more{};
+    for (int i = 0; i < 5; ++i) {
+      plain.push_back((cost = cost_of(device, 3, [&] { work(BehaviorRows{}); })).seconds);
+      with_more.push_back((cost_with_more = cost_of(device, 3, [&] { work(behavior); })).seconds);
+    }
+    std::printf(
+        "head, %s: %.1f ms, %.2f GiB above inputs and the weight's gradient; with %s %.1f ms (%.2f times), %.2f GiB\n",
+        name, 1e3 * median(plain), cost.peak_gib, more, 1e3 * median(with_more), median(with_more) / median(plain),
+        cost_with_more.peak_gib);
+    std::fflush(stdout);
+  };
+  compare("statistics", statistics, "total variation and KL of the whole vocabulary", whole);
+  compare("forward and backward", backward, "the 20 likeliest tokens", top_k);
+}
+
+class Update {
+ public:
+  Update(const std::string& shape, int64_t lora_rank, at::Device device)
+      : model_(CausalLm::random(bench_shape(shape), 0, device)), device_(device) {
+    if (lora_rank > 0) model_.add_adapter({.rank = lora_rank}, 0);
+    model_.compute_in(at::kBFloat16);
+    optimizer_.emplace(model_.trainable(), OptimizerOptions{});
+  }
+
+  /// So many sequences, `samples` of which share a prompt where that is to be shared. Completions are all of the one
+  /// length, or spread between two.
+  Cost of(int64_t count, int64_t samples, int64_t prompt, int64_t completion, bool shared, int64_t tokens_per_batch,
+          int64_t shortest = 0) {
+    std::vector<std::vector<int32_t>> prompts(count), completions(count);
+    std::vector<TrainingSequence> sequences;
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t t = 0; t < prompt; ++t)
+        prompts[i].push_back(static_cast<int32_t>((i / samples * 7919 + t * 31) % 50000));
+      const int64_t length = shortest == 0 ? completion : shortest + i * 7919 % (completion - shortest + 1);
+      for (int64_t t = 0; t < length; ++t) completions[i].push_back(static_cast<int32_t>((i * 101 + t * 37) % 50000));
+      sequences.push_back({prompts[i], completions[i], shared ? i / samples : i});
+    }
+    const std::vector<PackedBatch> batches = pack(sequences, tokens_per_batch, device_);
+    return cost_of(device_, 3, [&] {
+      for (const PackedBatch& batch : batches)
+        accumulate_gradients(model_, batch, /*temperature=*/1, Scope::kToken, all_one);
+      optimizer_->step(1e-6);
+    });
+  }
+
+ private:
+  CausalLm model_;
+  at::Device device_;
+  std::optional<Optimizer> optimizer_;
+};
+
+/// The largest models that one GPU takes, an update each.
+void measure_sizes(at::Device device) {
+  struct Size {
+    const char* shape;
+    int64_t lora_rank;
+  };
+  for (const auto& [shape, rank] : {Size{"7B", 16}, Size{"3B", 0}}) {
+    const Cost cost = Update(shape, rank, device).of(32, 8, 256, 256, true, 8192);
+    std::printf(
+        "%s%s, update on 4 groups of 8 completions, prompts and completions of 256: %.2f s, peak %.1f GiB in all\n",
+        shape, rank > 0 ? " with LoRA of rank 16" : ", all weights", cost.seconds,
+        static_cast<double>(peak_memory_bytes(device)) / (1 << 30));
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!at::hasCUDA()) {
+    std::printf("no GPU: nothing was measured\n");
+    return 0;
+  }
+  const std::string alone = argc > 1 ? argv[1] : "";
+  const at::Device device = open_device("cuda");
+  if (alone.empty() || alone == "head") measure_head(device, argc > 2 ? std::atol(argv[2]) : 0);
+  if (alone == "head") return 0;
+  if (alone.empty() || alone == "sizes") measure_sizes(device);
+  if (alone == "sizes") return 0;
+  Update update("0.5B", 0, device);
+  if (alone.empty() || alone == "step") {
+    const Cost cost = update.of(16, 1, 1, 1023, false, 16384);
+    std::printf("update on 16 sequences of 1,024 tokens: %.1f ms, %.1f GiB beside weights, gradients and moments\n",
+                1e3 * cost.seconds, cost.peak_gib);
+  }
+  if (alone.empty() || alone == "long") {
+    const Cost cost = update.of(128, 8, 512, 8192, true, 32768, 512);
+    std::printf(
+        "update on 16 groups of 8 completions of 512 to 8,192 tokens: %.2f s, %.1f GiB beside weights, gradients "
+        "and moments\n",
+        cost.seconds, cost.peak_gib);
+  }
+  if (!alone.empty() && alone != "groups") return 0;
+  const Cost shared = update.of(256, 16, 512, 512, true, 32768), apart = update.of(256, 16, 512, 512, false, 32768);
+  std::printf(
+      "update on 16 groups of 16 completions, prompts and completions of 512: prompts once %.3f s (%.1f GiB), for "
+      "each completion %.3f s (%.1f GiB), %.2f times as long\n",
+      shared.seconds, shared.peak_gib, apart.seconds, apart.peak_gib, apart.seconds / shared.seconds);
+}

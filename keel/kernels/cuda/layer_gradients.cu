@@ -1,0 +1,143 @@
+#include "keel/kernels/cuda/layer_gradients.h"
+
+#include <algorithm>
+
+#include "keel/kernels/cuda/launch.cuh"
+#include "keel/kernels/cuda/several.cuh"
+
+namespace keel::cuda {
+namespace {
+
+constexpr int kRowThreads = 128, kWarps = kRowThreads / 32, kFlatThreads = 256;
+constexpr int kKept = 2;  // times that a thread keeps what it has loaded; of wider rows the rest is read twice
+constexpr int64_t kMostParts = 1056;
+
+/// A block of threads takes every gridDim.x-th row and adds up what these give the weight.
+template <class T, int N>
+__global__ void __launch_bounds__(kRowThreads)
+    rms_norm_gradient_kernel(const T* x, const T* weight, const T* dy, const T* dsum, long long rows, int width,
+                             float eps, T* dx, float* dweight) {
+  using Some = Several<T, N>;
+  extern __shared__ float of_weight[];  // number j of the N at place i stands at j * (width / N) + i / N
+  __shared__ float2 sums[2][kWarps];
+  const auto load = [](const T* from) { return *reinterpret_cast<const Some*>(from); };
+  const int first = static_cast<int>(threadIdx.x) * N, columns = width / N;
+  constexpr int kStep = kRowThreads * N;
+  for (int i = first; i < width; i += kStep)
+    for (int j = 0; j < N; ++j) of_weight[j * columns + i / N] = 0;
+  int turn_of_sums = 0;
+  for (long long row = blockIdx.x; row < rows; row += gridDim.x, turn_of_sums ^= 1) {
+    const long long begin = row * width;
+    Some kept_x[kKept], kept_dy[kKept];
+    float2 sum = {0, 0};  // of x^2, and of dy weight x
+    const auto add = [&](const Some& some_x, const Some& some_dy, const Some& factor) {
+      for (int j = 0; j < N; ++j) {
+        const float value = to_float(some_x.of[j]);
+        sum.x += value * value;
+        sum.y += to_float(some_dy.of[j]) * to_float(factor.of[j]) * value;
+      }
+    };
+#pragma unroll
+    for (int turn = 0; turn < kKept; ++turn)
+      if (const int i = first + turn * kStep; i < width) {
+        kept_x[turn] = load(x + begin + i), kept_dy[turn] = load(dy + begin + i);
+        add(kept_x[turn], kept_dy[turn], load(weight + i));
+      }
+    for (int i = first + kKept * kStep; i < width; i += kStep)
+      add(load(x + begin + i), load(dy + begin + i), load(weight + i));
+    for (int half = 16; half > 0; half /= 2) {
+      sum.x += __shfl_xor_sync(~0u, sum.x, half);
+      sum.y += __shfl_xor_sync(~0u, sum.y, half);
+    }
+    if (threadIdx.x % 32 == 0) sums[turn_of_sums][threadIdx.x / 32] = sum;
+    __syncthreads();
+    float squares = 0, products = 0;
+    for (int warp = 0; warp < kWarps; ++warp)
+      squares += sums[turn_of_sums][warp].x, products += sums[turn_of_sums][warp].y;
+    const float scale = 1.0f / sqrtf(squares / static_cast<float>(width) + eps);
+    const float along = products * scale * scale / static_cast<float>(width);
+    const auto give = [&](int i, const Some& some_x, const Some& some_dy, const Some& factor) {
+      Some result, more;
+      if (dsum) more = load(dsum + begin + i);
+      for (int j = 0; j < N; ++j) {
+        const float value = to_float(some_x.of[j]), gradient = to_float(some_dy.of[j]);
+        const float mine = scale * (gradient * to_float(factor.of[j]) - value * along);
+        result.of[j] = from_float<T>(dsum ? mine + to_float(more.of[j]) : mine);
+        of_weight[j * columns + i / N] += gradient * rounded<T>(value * scale);
+      }
+      *reinterpret_cast<Some*>(dx + begin + i) = result;
+    };
+#pragma unroll
+    for (int turn = 0; turn < kKept; ++turn)
+      if (const int i = first + turn * kStep; i < width) give(i, kept_x[turn], kept_dy[turn], load(weight + i));
+    for (int i = first + kKept * kStep; i < width; i += kStep)
+      give(i, load(x + begin + i), load(dy + begin + i), load(weight + i));
+  }
+  float* const to = dweight + static_cast<long long>(blockIdx.x) * width;
+  for (int i = first; i < width; i += kStep)
+    for (int j = 0; j < N; ++j) to[i + j] = of_weight[j * columns + i / N];
+}
+
+template <class T, int N>
+__global__ void swiglu_gradient_kernel(const T* gate, long long gate_stride, const T* up, long long up_stride,
+                                       const T* dy, int width, T* dgate, T* dup) {
+  using Some = Several<T, N>;
+  const long long row = blockIdx.x;
+  const int i = (static_cast<int>(blockIdx.y) * kFlatThreads + static_cast<int>(threadIdx.x)) * N;
+  if (i >= width) return;
+  Some g = *reinterpret_cast<const Some*>(gate + row * gate_stride + i);
+  Some u = *reinterpret_cast<const Some*>(up + row * up_stride + i);
+  const Some d = *reinterpret_cast<const Some*>(dy + row * width + i);
+  for (int j = 0; j < N; ++j) {
+    const float x = to_float(g.of[j]), gradient = to_float(d.of[j]), sigmoid = 1.0f / (1.0f + expf(-x));
+    g.of[j] = from_float<T>(gradient * to_float(u.of[j]) * sigmoid * (1.0f + x * (1.0f - sigmoid)));
+    u.of[j] = from_float<T>(gradient * rounded<T>(x * sigmoid));
+  }
+  *reinterpret_cast<Some*>(dgate + row * width + i) = g;
+  *reinterpret_cast<Some*>(dup + row * width + i) = u;
+}
+
+template <class T>
+const T* in(const void* x) {
+  return static_cast<const T*>(x);
+}
+
+}  // namespace
+
+int64_t norm_gradient_parts(int64_t rows) { return std::min(rows, kMostParts); }
+
+int rms_norm_gradients(const void* x, const void* weight, const void* dy, const void* dsum, FloatType type,
+                       int64_t rows, int64_t width, float eps, void* dx, float* dweight, void* stream) {
+  if (rows * width == 0) return 0;
+  for_type(type, [&]<class T>(T*) {
+    const auto whole = [&](const void* begin) { return in_several(begin, width, width); };
+    const bool several = whole(x) && whole(weight) && whole(dy) && whole(dsum) && whole(dx);
+    const auto kernel = several ? rms_norm_gradient_kernel<T, kSeveral> : rms_norm_gradient_kernel<T, 1>;
+    const size_t bytes = static_cast<size_t>(width) * sizeof(float);
+    allow_shared_bytes(kernel, bytes);
+    kernel<<<static_cast<unsigned int>(norm_gradient_parts(rows)), kRowThreads, bytes,
+             static_cast<cudaStream_t>(stream)>>>(in<T>(x), in<T>(weight), in<T>(dy), in<T>(dsum), rows,
+                                                  static_cast<int>(width), eps, static_cast<T*>(dx), dweight);
+  });
+  return static_cast<int>(cudaGetLastError());
+}
+
+int swiglu_gradients(const void* gate, int64_t gate_stride, const void* up, int64_t up_stride, const void* dy,
+                     FloatType type, int64_t rows, int64_t width, void* dgate, void* dup, void* stream) {
+  if (rows * width == 0) return 0;
+  for_type(type, [&]<class T>(T*) {
+    const bool several = in_several(gate, gate_stride, width) && in_several(up, up_stride, width) &&
+                         in_several(dy, width, width) && in_several(dgate, width, width) &&
+                         in_several(dup, width, width);
+    const auto kernel = several ? swiglu_gradient_kernel<T, kSeveral> : swiglu_gradient_kernel<T, 1>;
+    const int64_t threads = width / (several ? kSeveral : 1);
+    const dim3 grid(static_cast<unsigned int>(rows),
+                    static_cast<unsigned int>((threads + kFlatThreads - 1) / kFlatThreads));
+    kernel<<<grid, kFlatThreads, 0, static_cast<cudaStream_t>(stream)>>>(in<T>(gate), gate_stride, in<T>(up), up_stride,
+                                                                         in<T>(dy), static_cast<int>(width),
+                                                                         static_cast<T*>(dgate), static_cast<T*>(dup));
+  });
+  return static_cast<int>(cudaGetLastError());
+}
+
+}  // namespace keel::cuda

@@ -1,0 +1,176 @@
+#include "keel/ops/cuda_layers.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "keel/kernels/cuda/few_rows_product.h"
+#include "keel/kernels/cuda/layer_gradients.h"
+#include "keel/kernels/cuda/layers.h"
+#include "keel/ops/cuda_launch.h"
+#include "keel/ops/float_type.h"
+#include "keel/ops/whole_rows.h"
+
+namespace keel::gpu {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+const void* data_or_null(const Tensor& x) { return x.defined() ? x.const_data_ptr() : nullptr; }
+
+/// Of x, or of sum = x + added where there is something to add.
+NormedSum normed_sum(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
+  const Tensor rows = x.contiguous(), more = added.defined() ? added.contiguous() : added;
+  NormedSum result{added.defined() ? at::empty_like(rows) : Tensor(), at::empty_like(rows)};
+  launch_on_cuda(x, "norm", [&](auto stream) {
+    return cuda::rms_norm_rows(rows.const_data_ptr(), data_or_null(more), weight.const_data_ptr(), float_type(x),
+                               rows.size(0), rows.size(1), static_cast<float>(eps),
+                               added.defined() ? result.sum.mutable_data_ptr() : nullptr,
+                               result.normed.mutable_data_ptr(), stream);
+  });
+  return result;
+}
+
+struct NormGradients {
+  Tensor x, weight;
+};
+
+/// With what reaches x beside its norm; undefined: nothing does.
+NormGradients norm_gradients(const Tensor& x, const Tensor& weight, double eps, const Tensor& dnormed,
+                             const Tensor& dsum) {
+  const int64_t rows = x.size(0), width = x.size(1);
+  Tensor dx = at::empty_like(x), dweight;
+  launch_on_cuda(x, "norm's gradients", [&](auto stream) {
+    const Tensor dy = dnormed.contiguous(), beside = dsum.defined() ? dsum.contiguous() : dsum;
+    Tensor parts = at::empty({cuda::norm_gradient_parts(rows), width}, x.options().dtype(at::kFloat));
+    const int error = cuda::rms_norm_gradients(
+        x.const_data_ptr(), weight.const_data_ptr(), dy.const_data_ptr(), data_or_null(beside), float_type(x), rows,
+        width, static_cast<float>(eps), dx.mutable_data_ptr(), parts.mutable_data_ptr<float>(), stream);
+    dweight = parts.sum(0).to(weight.scalar_type());
+    return error;
+  });
+  return {dx, dweight};
+}
+
+struct Norm : torch::autograd::Function<Norm> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight, double eps) {
+    const Tensor rows = x.contiguous();
+    context->save_for_backward({rows, weight});
+    context->saved_data["eps"] = eps;
+    return normed_sum(rows, {}, weight, eps).normed;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const NormGradients result =
+        norm_gradients(saved[0], saved[1], context->saved_data["eps"].toDouble(), gradients[0], {});
+    return {result.x, result.weight, Tensor()};
+  }
+};
+
+struct AddAndNorm : torch::autograd::Function<AddAndNorm> {
+  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& added, const Tensor& weight,
+                               double eps) {
+    const NormedSum result = normed_sum(x, added, weight, eps);
+    context->set_materialize_grads(false);
+    context->save_for_backward({result.sum, weight});
+    context->saved_data["eps"] = eps;
+    return {result.sum, result.normed};
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &dsum = gradients[0], &dnormed = gradients[1];
+    if (!dnormed.defined()) return {dsum, dsum, Tensor(), Tensor()};
+    const NormGradients result =
+        norm_gradients(saved[0], saved[1], context->saved_data["eps"].toDouble(), dnormed, dsum);
+    return {result.x, result.x, result.weight, Tensor()};
+  }
+};
+
+Tensor gated_rows(const Tensor& gate, const Tensor& up) {
+  const Tensor g = whole_rows(gate), u = whole_rows(up);
+  Tensor y = at::empty(gate.sizes(), gate.options());
+  launch_on_cuda(g, "SwiGLU", [&](auto stream) {
+    return cuda::swiglu_rows(g.const_data_ptr(), g.stride(0), u.const_data_ptr(), u.stride(0), float_type(g), g.size(0),
+                             g.size(1), y.mutable_data_ptr(), stream);
+  });
+  return y;
+}
+
+struct SwiGlu : torch::autograd::Function<SwiGlu> {
+  static Tensor forward(AutogradContext* context, const Tensor& gate, const Tensor& up) {
+    context->save_for_backward({gate, up});
+    return gated_rows(gate, up);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor g = whole_rows(saved[0]), u = whole_rows(saved[1]), dy = gradients[0].contiguous();
+    Tensor dgate = at::empty(saved[0].sizes(), g.options()), dup = at::empty_like(dgate);
+    launch_on_cuda(g, "SwiGLU's gradients", [&](auto stream) {
+      return cuda::swiglu_gradients(g.const_data_ptr(), g.stride(0), u.const_data_ptr(), u.stride(0),
+                                    dy.const_data_ptr(), float_type(g), g.size(0), g.size(1), dgate.mutable_data_ptr(),
+                                    dup.mutable_data_ptr(), stream);
+    });
+    return {dgate, dup};
+  }
+};
+
+Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
+  const Tensor rows = whole_heads(x);
+  Tensor y = at::empty(rows.sizes(), rows.options());
+  launch_on_cuda(x, "rotation", [&](auto stream) {
+    return cuda::rotate_heads(rows.const_data_ptr(), rows.stride(0), cos.const_data_ptr<float>(),
+                              sin.const_data_ptr<float>(), direction, float_type(x), rows.size(0), rows.size(1),
+                              rows.size(2), y.mutable_data_ptr(), stream);
+  });
+  return y;
+}
+
+struct Rotation : torch::autograd::Function<Rotation> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cos, const Tensor& sin) {
+    context->save_for_backward({cos, sin});
+    return rotated(x, cos, sin, 1.0f);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    return {rotated(gradients[0], saved[0], saved[1], -1.0f), Tensor(), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor norm(const Tensor& x, const Tensor& weight, double eps) { return Norm::apply(x, weight, eps); }
+
+NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps) {
+  const variable_list both = AddAndNorm::apply(x, added, weight, eps);
+  return {both[0], both[1]};
+}
+
+Tensor swiglu(const Tensor& gate, const Tensor& up) { return SwiGlu::apply(gate, up); }
+
+Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) { return Rotation::apply(x, cos, sin); }
+
+Angles angles_at(const Tensor& positions, const Tensor& frequencies, double factor) {
+  const int64_t rows = positions.size(0), half = frequencies.size(0);
+  Tensor cos = at::empty({rows, half}, frequencies.options()), sin = at::empty_like(cos);
+  launch_on_cuda(positions, "angles", [&](auto stream) {
+    return cuda::angles(positions.const_data_ptr<int64_t>(), frequencies.const_data_ptr<float>(), rows, half,
+                        static_cast<float>(factor), cos.mutable_data_ptr<float>(), sin.mutable_data_ptr<float>(),
+                        stream);
+  });
+  return {cos, sin};
+}
+
+Tensor linear_of_few_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, bool swiglu) {
+  Tensor y;
+  if (at::GradMode::is_enabled() || x.dim() != 2 || x.stride(1) != 1 || !weight.is_contiguous()) return y;
+  const cuda::FewRows product{x.const_data_ptr(),      x.size(0),          x.stride(0),    x.size(1),
+                              weight.const_data_ptr(), data_or_null(bias), weight.size(0), float_type(x)};
+  launch_on_cuda(x, "product", [&](auto stream) {
+    if (!cuda::takes_few_rows(product)) return 0;
+    y = at::empty({x.size(0), swiglu ? weight.size(0) / 2 : weight.size(0)}, x.options());
+    return (swiglu ? cuda::swiglu_few_rows : cuda::multiply_few_rows)(product, y.mutable_data_ptr(), stream);
+  });
+  return y;
+}
+
+}  // namespace keel::gpu

@@ -1,9 +1,9 @@
 // Sampling with an adapter: merged into the weights once per policy version, or applied on the fly in every layer.
 // build/bench/bin/lora [cpu|cuda]
 
-#include <chrono>
 #include <cstdio>
 
+#include "bench/machine_speed.h"
 #include "bench/median.h"
 #include "keel/core/tensor/device.h"
 #include "keel/rollout/engine.h"
@@ -25,12 +25,6 @@ ModelConfig shape() {
   config.max_position_embeddings = 2048;
   config.tie_word_embeddings = true;
   return config;
-}
-
-double seconds(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
@@ -55,13 +49,13 @@ int main(int argc, char** argv) {
   std::vector<double> merging, merged, on_the_fly;
   sample(model);
   for (int i = 0; i < kRounds; ++i) {
-    on_the_fly.push_back(seconds([&] { sample(apart); }));
+    on_the_fly.push_back(seconds_of([&] { sample(apart); }));
     CausalLm weights = model;
-    merging.push_back(seconds([&] {
+    merging.push_back(seconds_of([&] {
       weights = model.merged();
       if (device.is_cuda()) weights.head().cpu();  // waits for the device
     }));
-    merged.push_back(seconds([&] { sample(weights); }));
+    merged.push_back(seconds_of([&] { sample(weights); }));
   }
   std::printf("%s, 16 completions of 32 tokens, rank 16: on the fly %.2f s; merged %.2f s + %.2f s to merge = %.2fx\n",
               describe_device(device).c_str(), median(on_the_fly), median(merged), median(merging),

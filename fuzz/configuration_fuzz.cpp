@@ -5,19 +5,12 @@
 #include <cstdlib>
 #include <string>
 
-#include "keel/core/error.h"
+#include "fuzz/may_be_refused.h"
 #include "keel/core/options/read_config.h"
 
 namespace {
 
-template <class Action>
-void may_be_refused(const Action& action) {
-  try {
-    action();
-  } catch (const keel::Error& error) {
-    if (error.code() != keel::ExitCode::kBadConfiguration) std::abort();
-  }
-}
+void may_be_refused(const auto& action) { keel::fuzz::may_be_refused(action, keel::ExitCode::kBadConfiguration); }
 
 void look(const keel::ConfigTree& tree) {
   for (const auto& [path, line] : tree.lines) {

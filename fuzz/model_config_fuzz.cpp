@@ -1,9 +1,11 @@
 // Any bytes as config.json or as adapter_config.json: refused with an Error that means bad input, or a shape whose
 // products are numbers and whose layers can be asked for. Build and run: fuzz/README.md.
 
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 
+#include "fuzz/may_be_refused.h"
 #include "keel/core/files/json_file.h"
 #include "keel/model/families/config_json.h"
 #include "keel/model/folder/adapter_config.h"
@@ -15,26 +17,17 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-template <class Action>
-void may_be_refused(const Action& action) {
-  try {
-    action();
-  } catch (const keel::Error& error) {
-    require(error.code() == keel::ExitCode::kBadInput);
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  may_be_refused([&] {
+  keel::fuzz::may_be_refused([&] {
     const keel::ModelConfig config = keel::from_config_json(keel::parse_json_file(text, "config.json"), "config.json");
     require(config.parameter_count() > 0);
     for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) config.slides(layer);
     keel::to_config_json(config, keel::Json::object(), at::kFloat);
   });
-  may_be_refused([&] {
+  keel::fuzz::may_be_refused([&] {
     const std::string place = "adapter_config.json";
     const keel::AdapterConfig config(keel::parse_json_file(text, place), place);
     for (const char* layer : {"model.layers.0.self_attn.q_proj", "model.layers.11.mlp.up_proj", "lm_head"}) {

@@ -20,7 +20,7 @@ struct Term {
 }  // namespace
 
 ArithmeticTask::ArithmeticTask(const TaskOptions& options)
-    : WorkedTask(level_at(kArithmeticLevels, options.difficulty).completion, {"What is "}),
+    : IntegerTask(level_at(kArithmeticLevels, options.difficulty).completion, {"What is "}),
       level_(level_at(kArithmeticLevels, options.difficulty)) {}
 
 Worked ArithmeticTask::draw(Draws& draws) const {

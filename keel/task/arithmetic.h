@@ -5,7 +5,7 @@
 namespace keel {
 
 /// "What is 37 + 12 * 3?": chains of multi-digit numbers, with the usual precedence.
-class ArithmeticTask : public WorkedTask {
+class ArithmeticTask : public IntegerTask {
  public:
   struct Level {
     int64_t numbers, largest, largest_factor;  // no products when the largest factor is 0
@@ -16,8 +16,6 @@ class ArithmeticTask : public WorkedTask {
 
  private:
   Worked draw(Draws& draws) const override;
-  bool accepts(const Json& answer, std::string_view text) const override { return is_integer(answer, text); }
-  std::string normal_form(std::string_view text) const override { return integer_form(text); }
 
   const Level& level_;
 };

@@ -37,7 +37,7 @@ int64_t nonzero(Draws& draws) {
 }  // namespace
 
 EquationsTask::EquationsTask(const TaskOptions& options)
-    : WorkedTask(level_at(kEquationsLevels, options.difficulty).completion, {"Solve ", " for x.", " = "}),
+    : IntegerTask(level_at(kEquationsLevels, options.difficulty).completion, {"Solve ", " for x.", " = "}),
       level_(level_at(kEquationsLevels, options.difficulty)) {}
 
 /// outer(slope x + inner) + constant = right x + rest

@@ -5,7 +5,7 @@
 namespace keel {
 
 /// "Solve 3(2x - 4) + 5 = 2x + 13 for x.": linear equations with a whole solution; the easier ones have fewer parts.
-class EquationsTask : public WorkedTask {
+class EquationsTask : public IntegerTask {
  public:
   struct Level {
     int64_t largest_x;
@@ -17,8 +17,6 @@ class EquationsTask : public WorkedTask {
 
  private:
   Worked draw(Draws& draws) const override;
-  bool accepts(const Json& answer, std::string_view text) const override { return is_integer(answer, text); }
-  std::string normal_form(std::string_view text) const override { return integer_form(text); }
 
   const Level& level_;
 };

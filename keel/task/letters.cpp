@@ -16,8 +16,8 @@ constexpr uint32_t kAbsentPart = 8;  // one question in eight is about a letter 
 }  // namespace
 
 LettersTask::LettersTask(const TaskOptions& options)
-    : WorkedTask(level_at(kLettersLevels, options.difficulty).completion,
-                 {"How many times does the letter \"", "\" appear in \"", "\"?"}),
+    : IntegerTask(level_at(kLettersLevels, options.difficulty).completion,
+                  {"How many times does the letter \"", "\" appear in \"", "\"?"}),
       level_(level_at(kLettersLevels, options.difficulty)) {}
 
 Worked LettersTask::draw(Draws& draws) const {

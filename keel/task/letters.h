@@ -5,7 +5,7 @@
 namespace keel {
 
 /// How many times does the letter "a" appear in "banana"? The words are made of syllables, so letters repeat.
-class LettersTask : public WorkedTask {
+class LettersTask : public IntegerTask {
  public:
   struct Level {
     int64_t words, fewest_syllables, most_syllables;
@@ -16,8 +16,6 @@ class LettersTask : public WorkedTask {
 
  private:
   Worked draw(Draws& draws) const override;
-  bool accepts(const Json& answer, std::string_view text) const override { return is_integer(answer, text); }
-  std::string normal_form(std::string_view text) const override { return integer_form(text); }
 
   const Level& level_;
 };

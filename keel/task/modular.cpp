@@ -25,7 +25,7 @@ int64_t power(int64_t base, int64_t exponent, int64_t modulus, std::vector<std::
 }  // namespace
 
 ModularTask::ModularTask(const TaskOptions& options)
-    : WorkedTask(level_at(kModularLevels, options.difficulty).completion, {"What is (", " mod "}),
+    : IntegerTask(level_at(kModularLevels, options.difficulty).completion, {"What is (", " mod "}),
       level_(level_at(kModularLevels, options.difficulty)) {}
 
 Worked ModularTask::draw(Draws& draws) const {

@@ -5,7 +5,7 @@
 namespace keel {
 
 /// "What is (7 * 8 + 5) mod 6?"; powers at the higher difficulties, "What is (7^5 + 3) mod 11?".
-class ModularTask : public WorkedTask {
+class ModularTask : public IntegerTask {
  public:
   struct Level {
     int64_t largest, largest_modulus, largest_exponent;  // products when the largest exponent is 0
@@ -16,8 +16,6 @@ class ModularTask : public WorkedTask {
 
  private:
   Worked draw(Draws& draws) const override;
-  bool accepts(const Json& answer, std::string_view text) const override { return is_integer(answer, text); }
-  std::string normal_form(std::string_view text) const override { return integer_form(text); }
 
   const Level& level_;
 };

@@ -72,7 +72,7 @@ bool is_integer(const Json& answer, std::string_view text) {
   return value && answer.is_number_integer() && answer.get<int64_t>() == *value;
 }
 
-std::string integer_form(std::string_view text) {
+std::string IntegerTask::normal_form(std::string_view text) const {
   const std::optional<int64_t> value = literal_integer(text);
   return value ? std::to_string(*value) : std::string(text);
 }

@@ -56,6 +56,20 @@ class WorkedTask : public Task {
   std::vector<std::string> phrases_;
 };
 
+/// Whether the text is the integer that `answer` holds.
+bool is_integer(const Json& answer, std::string_view text);
+
+/// One whose answers are integers.
+class IntegerTask : public WorkedTask {
+ protected:
+  using WorkedTask::WorkedTask;
+
+ private:
+  bool accepts(const Json& answer, std::string_view text) const final { return is_integer(answer, text); }
+  /// "12" for "12", "x = 12" and "3 + 9 = 12"; what is no integer stays as it is.
+  std::string normal_form(std::string_view text) const final;
+};
+
 /// The sizes of a difficulty; an Error when it is not 1 to kMaxDifficulty.
 void check_difficulty(int64_t difficulty);
 template <class Level>
@@ -63,12 +77,6 @@ const Level& level_at(const std::array<Level, WorkedTask::kMaxDifficulty>& level
   check_difficulty(difficulty);
   return levels[difficulty - 1];
 }
-
-/// Whether the text is the integer that `answer` holds.
-bool is_integer(const Json& answer, std::string_view text);
-
-/// "12" for "12", "x = 12" and "3 + 9 = 12"; what is no integer stays as it is.
-std::string integer_form(std::string_view text);
 
 /// Uniform in low..high.
 int64_t between(Draws& draws, int64_t low, int64_t high);

@@ -12,28 +12,9 @@
 #include "keel/data/rows/bad_row.h"
 #include "keel/text/tokenizer/byte_alphabet.h"
 #include "keel/text/tokenizer/tokenizer.h"
+#include "tests/support/test_folder.h"
 
 namespace keel {
-
-/// A folder of files for one test.
-class DataFolder {
- public:
-  DataFolder() {
-    const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
-    path = std::filesystem::path(testing::TempDir()) /
-           ("keel_data_" + std::string(test.name()) + "_" + std::to_string(getpid()));
-    create_directories(path);
-  }
-  ~DataFolder() { remove_tree(path); }
-
-  /// Writes a file and returns its path.
-  std::string write(const std::string& name, std::string_view bytes) const {
-    std::ofstream(path / name, std::ios::binary) << bytes;
-    return (path / name).string();
-  }
-
-  std::filesystem::path path;
-};
 
 inline std::string bytes_of_hex(std::string_view hex) {
   std::string bytes;

@@ -20,7 +20,7 @@ DataOptions with(const std::string& bad_rows, bool check = true) {
 }
 
 TEST(Dataset, PutsFilesBehindEachOther) {
-  const DataFolder folder;
+  const TestFolder folder;
   folder.write("b-1.jsonl", row("p0", 0) + row("p1", 1));
   folder.write("b-2.jsonl", "");
   folder.write("b-3.jsonl", row("p2", 2) + row("p3", 3));
@@ -36,7 +36,7 @@ TEST(Dataset, PutsFilesBehindEachOther) {
 }
 
 TEST(Dataset, TellsFilesOfOneNameApartByTheirFolders) {
-  const DataFolder folder;
+  const TestFolder folder;
   std::vector<std::string> names;
   for (const char* place : {"gsm8k", "math", "more/math"}) {
     create_directories(folder.path / place);
@@ -52,7 +52,7 @@ TEST(Dataset, TellsFilesOfOneNameApartByTheirFolders) {
 }
 
 TEST(Dataset, StopsAtABadRowOrSkipsAndCountsIt) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string path =
       folder.write("rows.jsonl", row("a", 1) + "{\"prompt\": \n" + row("b", 2) + "\n{\"answer\": 1}\n");
   EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":2: not valid JSON"),
@@ -68,7 +68,7 @@ TEST(Dataset, StopsAtABadRowOrSkipsAndCountsIt) {
 }
 
 TEST(Dataset, APromptKeyThatNoRowHasIsToldWithTheColumnsThereAre) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string path = folder.write("rows.jsonl", row("a", 1) + row("b", 2));
   for (const char* policy : {"stop", "skip"}) {
     DataOptions options = with(policy);
@@ -86,7 +86,7 @@ TEST(Dataset, APromptKeyThatNoRowHasIsToldWithTheColumnsThereAre) {
 }
 
 TEST(Dataset, EveryRowHasTheColumnsOfAll) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string ragged = folder.write("ragged.jsonl",
                                           "{\"prompt\": \"a\", \"x\": 1}\n"
                                           "{\"prompt\": \"b\", \"y\": [2]}\n");
@@ -98,7 +98,7 @@ TEST(Dataset, EveryRowHasTheColumnsOfAll) {
 }
 
 TEST(Dataset, TheAnswerMayFirstComeInALaterRow) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string path = folder.write("rows.jsonl",
                                         "{\"question\": \"a\"}\n{\"question\": \"b\", \"solution\": \"2\"}\n"
                                         "{\"question\": \"c\", \"source\": \"s\", \"answer\": \"3\"}\n");
@@ -111,7 +111,7 @@ TEST(Dataset, TheAnswerMayFirstComeInALaterRow) {
 }
 
 TEST(Dataset, ASourceThatIsNullOrMissingIsTheFile) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string path = folder.write("rows.jsonl",
                                         "{\"prompt\": \"a\", \"data_source\": null}\n"
                                         "{\"prompt\": \"b\", \"data_source\": \"s\"}\n"
@@ -127,7 +127,7 @@ TEST(Dataset, ASourceThatIsNullOrMissingIsTheFile) {
 }
 
 TEST(Dataset, FindsABadRowWhenItIsDrawnWhereItWasNotChecked) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string path = folder.write("rows.jsonl", row("a", 1) + "nonsense\n");
   const Dataset dataset = Dataset::open({path}, with("stop", /*check=*/false));
   EXPECT_EQ(dataset.read(0).prompt, "a");
@@ -136,7 +136,7 @@ TEST(Dataset, FindsABadRowWhenItIsDrawnWhereItWasNotChecked) {
 
 TEST(Dataset, StopsAtACutOffFileOrTakesWhatIsWhole) {
   if (!can_read(DataFormat::kGzip)) GTEST_SKIP() << "this build reads no gzip";
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string path = folder.write("rows.jsonl.gz", two_gzip_members().substr(0, 50));
   EXPECT_NE(error_of(3, [&] { Dataset::open({path}, with("stop")); }).find(path + ":2: the gzip file is cut off"),
             std::string::npos);
@@ -149,7 +149,7 @@ TEST(Dataset, StopsAtACutOffFileOrTakesWhatIsWhole) {
 /// What Python's zlib.compressobj makes of two rows and a third that is cut in its middle, by its flush in between.
 TEST(Dataset, ARowThatIsCutWithItsFileIsNoRow) {
   if (!can_read(DataFormat::kGzip)) GTEST_SKIP() << "this build reads no gzip";
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string path =
       folder.write("rows.jsonl.gz", bytes_of_hex("1f8b0800000000000203aa562a28cacf2d2851b2524a54d2514acc2b2e4f2d52b232a"
                                                  "ce5aa46c82421c918a1c824436400000000ffff"));
@@ -163,7 +163,7 @@ TEST(Dataset, ARowThatIsCutWithItsFileIsNoRow) {
 }
 
 TEST(Dataset, ARowThatTheRewardsCannotJudgeIsBad) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string path = folder.write("rows.jsonl", row("a", 1) + "{\"prompt\": \"b\"}\n" + row("c", 3));
   const AnswerCheck check = [](const Json& answer, const std::string& source) {
     EXPECT_EQ(source, "rows");
@@ -184,7 +184,7 @@ TEST(Dataset, ARowThatTheRewardsCannotJudgeIsBad) {
 }
 
 TEST(Dataset, KnowsTheSourcesOfItsRowsWhereItHasReadThem) {
-  const DataFolder folder;
+  const TestFolder folder;
   folder.write("a.jsonl", R"({"prompt": "p", "data_source": "x"})"
                           "\n"
                           R"({"prompt": "q", "data_source": "y"})");
@@ -195,7 +195,7 @@ TEST(Dataset, KnowsTheSourcesOfItsRowsWhereItHasReadThem) {
 }
 
 TEST(Dataset, RefusesWhatHasNoRows) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string empty = folder.write("empty.jsonl", "\n\n");
   EXPECT_NE(error_of(3, [&] { Dataset::open({empty}, {}); }).find("the dataset is empty"), std::string::npos);
   EXPECT_NE(error_of(3, [&] { Dataset::open({folder.path.string() + "/*.json"}, {}); }).find("no file is called"),
@@ -211,7 +211,7 @@ TEST(Dataset, RefusesWhatHasNoRows) {
 }
 
 TEST(Dataset, HasAnotherFingerprintWhenAFileChanges) {
-  const DataFolder folder;
+  const TestFolder folder;
   const auto fingerprint = [&](const std::string& text) {
     return Dataset::open({folder.write("rows.jsonl", text)}, {}).fingerprint();
   };

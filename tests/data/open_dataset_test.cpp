@@ -41,7 +41,7 @@ DataOptions options_for(const std::string& file) {
 }
 
 TEST(OpenDataset, GivesEveryRowOncePerPassInAnotherOrder) {
-  const DataFolder folder;
+  const TestFolder folder;
   OpenedDataset data = open(options_for(folder.write("rows.jsonl", numbered_rows(500))));
   EXPECT_EQ(data.rows, 500u);
   const std::vector<int> first = answers(data.train.next(500)), second = answers(data.train.next(500));
@@ -57,7 +57,7 @@ TEST(OpenDataset, GivesEveryRowOncePerPassInAnotherOrder) {
 }
 
 TEST(OpenDataset, GoesOnExactlyWhereItStopped) {
-  const DataFolder folder;
+  const TestFolder folder;
   std::string text = numbered_rows(97);
   text.insert(text.find("{\"prompt\":\"problem 40\""),
               "broken\n{\"prompt\": \"much too long for the limit below\", \"answer\": -1}\n");
@@ -87,7 +87,7 @@ TEST(OpenDataset, GoesOnExactlyWhereItStopped) {
 }
 
 TEST(OpenDataset, StopsAtABadRowUnlessToldToSkip) {
-  const DataFolder folder;
+  const TestFolder folder;
   DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(3) + "broken\n"));
   options.check = false;
   OpenedDataset data = open(options);
@@ -95,7 +95,7 @@ TEST(OpenDataset, StopsAtABadRowUnlessToldToSkip) {
 }
 
 TEST(OpenDataset, LeavesTooLongPromptsOutAndRefusesToRunOnNothing) {
-  const DataFolder folder;
+  const TestFolder folder;
   DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(11)));
   options.max_prompt_tokens = 9;  // "problem 9" fits, "problem 10" does not
   OpenedDataset data = open(options);
@@ -109,7 +109,7 @@ TEST(OpenDataset, LeavesTooLongPromptsOutAndRefusesToRunOnNothing) {
 }
 
 TEST(OpenDataset, HoldsOutAShareByContentThatTrainingNeverSees) {
-  const DataFolder folder;
+  const TestFolder folder;
   // Every problem twice: both copies must fall on the same side.
   DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(1000) + numbered_rows(1000)));
   options.held_out = 0.2;
@@ -128,7 +128,7 @@ TEST(OpenDataset, HoldsOutAShareByContentThatTrainingNeverSees) {
 }
 
 TEST(OpenDataset, EvaluatesOnFilesOfTheirOwnInOrder) {
-  const DataFolder folder;
+  const TestFolder folder;
   DataOptions options = options_for(folder.write("train.jsonl", numbered_rows(10)));
   options.eval_files = {folder.write("eval.jsonl", numbered_rows(3))};
   OpenedDataset data = open(options);
@@ -148,7 +148,7 @@ TEST(OpenDataset, EvaluatesOnFilesOfTheirOwnInOrder) {
 }
 
 TEST(OpenDataset, KeepsAllOtherColumnsForTheReward) {
-  const DataFolder folder;
+  const TestFolder folder;
   const Prompt prompt = open(options_for(folder.write("rows.jsonl", numbered_rows(1)))).train.next(1)[0];
   EXPECT_EQ(prompt.text, "problem 0");
   EXPECT_EQ(prompt.tokens, byte_ids("problem 0"));
@@ -158,7 +158,7 @@ TEST(OpenDataset, KeepsAllOtherColumnsForTheReward) {
 }
 
 TEST(OpenDataset, RendersConversationsAndTextsWhereAsked) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string chat = folder.write("chat.jsonl", R"({"prompt": [{"role": "user", "content": "hi"}]})");
   const std::string text = folder.write("text.jsonl", R"({"prompt": "hi"})");
   const std::string own = folder.write(
@@ -185,7 +185,7 @@ TEST(OpenDataset, RendersConversationsAndTextsWhereAsked) {
 }
 
 TEST(OpenDataset, NeverTakesWordsOfAMessageForSpecialTokens) {
-  const DataFolder folder;
+  const TestFolder folder;
   // The second message is the very text that the template writes after the first.
   const std::string path = folder.write(
       "rows.jsonl", R"({"prompt": [{"role": "system", "content": "a"}, {"role": "user", "content": "<end>"}]})");
@@ -211,7 +211,7 @@ TEST(OpenDataset, NeverTakesWordsOfAMessageForSpecialTokens) {
 }
 
 TEST(OpenDataset, TakesSpecialTokensOfATextForWhatTheyAreUnlessToldNotTo) {
-  const DataFolder folder;
+  const TestFolder folder;
   DataOptions options = options_for(folder.write("rows.jsonl", R"({"prompt": "<turn>user: x<end><turn>"})"));
   std::vector<int32_t> expected = {257};
   for (const int32_t id : byte_ids("user: x")) expected.push_back(id);
@@ -222,7 +222,7 @@ TEST(OpenDataset, TakesSpecialTokensOfATextForWhatTheyAreUnlessToldNotTo) {
 }
 
 TEST(OpenDataset, ARowThatTheTemplateRefusesIsABadRow) {
-  const DataFolder folder;
+  const TestFolder folder;
   const ChatTemplates strict = templates(
       "{% if messages[0].content == 'no' %}{{ raise_exception('not this') }}{% endif %}{{ messages[0].content }}");
   const std::string path = folder.write("rows.jsonl", R"({"prompt": [{"role": "user", "content": "yes"}]})"
@@ -241,7 +241,7 @@ TEST(OpenDataset, ARowThatTheTemplateRefusesIsABadRow) {
 }
 
 TEST(OpenDataset, TellsTemplatesTheConfiguredDate) {
-  const DataFolder folder;
+  const TestFolder folder;
   DataOptions options = options_for(folder.write("rows.jsonl", R"({"prompt": [{"role": "user", "content": "x"}]})"));
   const ChatTemplates dated = templates("{{ strftime_now('%d %b %Y, %A') }}");
   EXPECT_EQ(open(options, 1, dated).train.next(1)[0].text, "26 Jul 2024, Friday");

@@ -23,7 +23,7 @@ bool start_peak() { return static_cast<bool>(std::ofstream("/proc/self/clear_ref
 TEST(Streaming, TakesMemoryThatDoesNotGrowWithTheFile) {
   const char* asked = std::getenv("KEEL_STREAMING_MB");  // 2048: the same with a file of 2 GB
   const uint64_t megabytes = asked != nullptr ? std::stoull(asked) : 64;
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string path = (folder.path / "large.jsonl").string();
   {
     std::ofstream out(path, std::ios::binary);

@@ -2,12 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <string>
+#include <string_view>
 
-#include "keel/core/files/file.h"
-#include "keel/record/run_data.h"
-#include "keel/train/run.h"
+#include "tests/learning/trained.h"
 #include "tests/support/effort.h"
 
 namespace keel {
@@ -23,7 +20,6 @@ TEST_P(PpoWithACritic, ExplainsTheReturnsAndRaisesAccuracy) {
   const auto [body, wanted] = GetParam();
   if (!count(std::string_view(body) == "separate", true)) GTEST_SKIP() << "make test-full trains this one as well";
   Config config = quickstart_config();
-  config.run.dir = (std::filesystem::temp_directory_path() / ("keel_learning_critic_" + std::string(body))).string();
   config.task.steps = 2;
   config.objective.method = "ppo_gae";
   config.critic.body = body;
@@ -33,21 +29,15 @@ TEST_P(PpoWithACritic, ExplainsTheReturnsAndRaisesAccuracy) {
   }
   config.train.steps = 50;
   config.eval.prompts = 500;
-  config.checkpoint.every = 0;
-  Console console(stderr);
-  ASSERT_EQ(Run::start(config, /*replace=*/true, console)->run(), ExitCode::kDone);
-  const RunSummary summary = summarize(read_run(config.run.dir));
-  ASSERT_TRUE(summary.before && summary.after);
-  const double before = summary.before->mean, after = summary.after->mean;
-  EXPECT_LT(before, 0.7);  // or there was little left to learn
-  EXPECT_GE(after - before, 0.2);
-  const std::vector<ChartPoint> explained = metric_curve(read_run(config.run.dir), "rl", "critic/explained_variance");
+  const Trained result = trained(config);
+  EXPECT_LT(result.before, 0.7);  // or there was little left to learn
+  EXPECT_GE(result.after - result.before, 0.2);
+  const std::vector<ChartPoint> explained = metric_curve(result.run, "rl", "critic/explained_variance");
   ASSERT_GE(explained.size(), 40u);
   EXPECT_NEAR(explained.front().y, 0, 1e-9);  // all values start at 0
   double last = 0;
   for (size_t i = explained.size() - 20; i < explained.size(); ++i) last += explained[i].y / 20;
   EXPECT_GE(last, wanted);
-  remove_tree(config.run.dir);
 }
 
 INSTANTIATE_TEST_SUITE_P(Bodies, PpoWithACritic, testing::Values(Case{"shared", 0.05}, Case{"separate", 0.25}));

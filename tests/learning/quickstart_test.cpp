@@ -2,31 +2,19 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <filesystem>
-
-#include "keel/core/files/file.h"
-#include "keel/record/run_data.h"
-#include "keel/train/run.h"
+#include "tests/learning/trained.h"
 
 namespace keel {
 namespace {
 
 TEST(Quickstart, RaisesHeldOutAccuracyByThePromisedMargin) {
   Config config = quickstart_config();
-  config.run.dir = (std::filesystem::temp_directory_path() / "keel_learning_test").string();
   config.run.seed = 1;
-  config.checkpoint.every = 0;
   ASSERT_GE(config.eval.prompts, 500);
-  Console console(stderr);
-  ASSERT_EQ(Run::start(config, /*replace=*/true, console)->run(), ExitCode::kDone);
-  const RunSummary summary = summarize(read_run(config.run.dir));
-  ASSERT_TRUE(summary.before && summary.after);
-  const double before = summary.before->mean, after = summary.after->mean;
-  EXPECT_GE(after, 0.75);
-  EXPECT_GE(after - before, 0.35);
-  EXPECT_LT(before, 0.6);  // or there was little left to learn
-  remove_tree(config.run.dir);
+  const Trained result = trained(config);
+  EXPECT_GE(result.after, 0.75);
+  EXPECT_GE(result.after - result.before, 0.35);
+  EXPECT_LT(result.before, 0.6);  // or there was little left to learn
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ import gguf
 from tokenizers import Tokenizer
 
 # Package, the name that the converter gives its pre-tokenizer.
-MODELS = {"gpt2": "gpt-2", "llama3": "llama-bpe", "qwen2_5": "qwen2", "qwen3": "qwen2", "mistral_nemo": "tekken"}
+MODELS = {"gpt2": "gpt-2", "llama3": "llama-bpe", "qwen2_5": "qwen2", "mistral_nemo": "tekken", **count({}, {"qwen3": "qwen2"})}
 SENTENCEPIECE = "llama2"
 
 

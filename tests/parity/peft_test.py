@@ -9,13 +9,9 @@ import tempfile
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "cli"))
 import support  # noqa: E402
+from packages import skip  # noqa: E402
 
 PROMPT = "<bos> 1 + 2 * 3 ="
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(77)
 
 
 try:

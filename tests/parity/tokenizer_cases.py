@@ -6,6 +6,7 @@ import json
 import random
 import unicodedata
 
+from packages import count
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 SCRIPTS = [
@@ -208,9 +209,12 @@ def synthetic(corpus):
     yield "bpe_merges_as_strings", json.dumps(tree)
     for name, part in pre_tokenizer_list():
         yield make("pre_" + name, {"byte_fallback": True}, pre_tokenizer=part)
-    for name, part in normalizer_list():
-        yield make("normal_" + name, {"byte_fallback": True}, normalizer=part)
-        yield make("normal_first_" + name, {"byte_fallback": True}, normalizer=part, pre_tokenizer=pre_tokenizers.Metaspace("\u2581", "first"))
+    for number, (name, part) in enumerate(normalizer_list()):
+        both = count("-" not in name, True)  # chains of normal forms have one of the two, in turn
+        if both or number % 2:
+            yield make("normal_" + name, {"byte_fallback": True}, normalizer=part)
+        if both or not number % 2:
+            yield make("normal_first_" + name, {"byte_fallback": True}, normalizer=part, pre_tokenizer=pre_tokenizers.Metaspace("\u2581", "first"))
     for number, pattern in enumerate(CLASSES):
         yield make(f"class_{number}", {"byte_fallback": True}, normalizer=normalizers.Replace(Regex(pattern), "~"))
     for name, part in decoder_list():

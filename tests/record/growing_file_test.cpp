@@ -10,6 +10,7 @@
 #include "keel/core/error.h"
 #include "keel/record/run_folder.h"
 #include "tests/support/errors.h"
+#include "tests/support/test_folder.h"
 
 namespace keel {
 namespace {
@@ -20,14 +21,6 @@ using testing::IsEmpty;
 
 class GrowingFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "keel_growing_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    path_ = folder_ / "metrics.jsonl";
-  }
-  void TearDown() override { remove_tree(folder_); }
-
   LineChecksums written(const std::vector<std::string>& lines) const {
     GrowingFile file = GrowingFile::open(path_);
     for (const std::string& line : lines) file.add(line);
@@ -37,7 +30,8 @@ class GrowingFileTest : public testing::Test {
     return find_changed_line(path_, remembered).value_or("none");
   }
 
-  std::filesystem::path folder_, path_;
+  const TestFolder made_;
+  const std::filesystem::path &folder_ = made_.path, path_ = folder_ / "metrics.jsonl";
 };
 
 TEST_F(GrowingFileTest, ChecksumsAreThoseOfTheLines) {

@@ -10,6 +10,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "tests/support/errors.h"
+#include "tests/support/test_folder.h"
 
 namespace keel {
 namespace {
@@ -17,14 +18,10 @@ namespace {
 /// A run folder with the files a test writes.
 class RunDataTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "keel-run-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  void TearDown() override { remove_tree(folder_); }
-  void write(const char* name, const std::string& text) { std::ofstream(folder_ / name) << text; }
+  void write(const char* name, const std::string& text) { made_.write(name, text); }
 
-  std::filesystem::path folder_;
+  const TestFolder made_;
+  const std::filesystem::path& folder_ = made_.path;
 };
 
 TEST_F(RunDataTest, ReadsMetricsSamplesAndConfiguration) {

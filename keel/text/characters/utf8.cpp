@@ -1,14 +1,11 @@
 #include "keel/text/characters/utf8.h"
 
-#include <algorithm>
-
 namespace keel::text {
 namespace {
 
 struct Step {
-  size_t size = 0;         // bytes of the character, or of the maximal part that cannot become one
-  bool valid = false;      // a whole character
-  bool truncated = false;  // the bytes end inside of what could still become one
+  size_t size = 0;     // bytes of the character, or of the maximal part that cannot become one
+  bool valid = false;  // a whole character
 };
 
 /// What lies at byte `at`. The second byte's limits keep out overlong forms, surrogates and values above U+10FFFF.
@@ -21,7 +18,7 @@ Step step_at(std::string_view bytes, size_t at) {
   const unsigned char low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const unsigned char high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
   for (size_t i = 1; i < length; ++i) {
-    if (at + i == bytes.size()) return {.size = i, .truncated = true};
+    if (at + i == bytes.size()) return {.size = i};
     const unsigned char next = byte(i);
     if (next < (i == 1 ? low : 0x80) || next > (i == 1 ? high : 0xBF)) return {.size = i};
   }
@@ -66,14 +63,6 @@ std::string lossy_utf8(std::string_view bytes) {
     at += step.size;
   }
   return text;
-}
-
-size_t incomplete_suffix(std::string_view bytes) {
-  for (size_t size = std::min<size_t>(3, bytes.size()); size > 0; --size) {
-    const Step step = step_at(bytes, bytes.size() - size);
-    if (step.truncated && step.size == size) return size;
-  }
-  return 0;
 }
 
 bool is_white_space(char32_t c) {

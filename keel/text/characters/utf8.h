@@ -24,9 +24,6 @@ void append_utf8(std::string& text, char32_t code_point);
 /// Replaces each maximal part that is no UTF-8 by U+FFFD, as Rust's from_utf8_lossy and Python's "replace" do.
 std::string lossy_utf8(std::string_view bytes);
 
-/// How many bytes at the end begin a character that more bytes could complete: 0 to 3.
-size_t incomplete_suffix(std::string_view bytes);
-
 /// Unicode White_Space, the same 25 characters since Unicode 6.3.
 bool is_white_space(char32_t code_point);
 

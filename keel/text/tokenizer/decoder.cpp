@@ -62,7 +62,8 @@ Decoder Decoder::from_json(const Json& decoder, const std::string& place) {
   flatten(Component(decoder, place), parts);
   check_steps(parts.size(), place);
   for (size_t i = 0; i < parts.size(); ++i) {
-    // Fuse makes one token of the text, and Strip then takes off its beginning: Llama's way, which can be streamed.
+    // Fuse makes one token of the text, and Strip then takes off its beginning: Llama's way. As one stage it can say
+    // what each token stands for.
     const bool at_start = i + 2 == parts.size() && parts[i].type() == "Fuse" && parts[i + 1].type() == "Strip";
     if (at_start && parts[i + 1].at("stop") == Json(0)) {
       parts[i].only({});
@@ -70,16 +71,16 @@ Decoder Decoder::from_json(const Json& decoder, const std::string& place) {
       result.makers_.push_back([strip] { return make_strip_start_stage(strip.content, strip.start); });
       break;
     }
-    result.makers_.push_back(maker(parts[i], i + 1 == parts.size()));
+    result.makers_.push_back(maker(parts[i]));
   }
   return result;
 }
 
-Decoder::Maker Decoder::maker(const Component& fields, bool last) {
+Decoder::Maker Decoder::maker(const Component& fields) {
   const std::string type = fields.type();
   if (type == "ByteLevel") {
     fields.only({"add_prefix_space", "trim_offsets", "use_regex"});
-    return [last] { return make_byte_level_stage(last); };
+    return make_byte_level_stage;
   }
   if (type == "ByteFallback") {
     fields.only({});
@@ -87,7 +88,7 @@ Decoder::Maker Decoder::maker(const Component& fields, bool last) {
   }
   if (type == "Fuse") {
     fields.only({});
-    return [last] { return make_fuse_stage(last); };
+    return make_fuse_stage;
   }
   if (type == "Replace") {
     fields.only({"pattern", "content"});

@@ -19,7 +19,7 @@ class DecoderRun {
   DecoderRun(std::vector<std::unique_ptr<DecoderStage>> stages, std::string place, bool one_by_one);
   void push(std::string_view token);
   void finish();
-  /// The text that became certain since the last call: whole characters only, unless tokens come one by one.
+  /// What came out since the last call.
   std::string take();
 
  private:
@@ -44,7 +44,7 @@ class Decoder {
 
  private:
   using Maker = std::function<std::unique_ptr<DecoderStage>()>;
-  static Maker maker(const Component& fields, bool last);
+  static Maker maker(const Component& fields);
 
   std::string place_;
   std::vector<Maker> makers_;

@@ -21,22 +21,15 @@ struct JoinStage : DecoderStage {
 };
 
 struct ByteLevelStage : DecoderStage {
-  explicit ByteLevelStage(bool is_last) : last(is_last) {}
   void push(std::string_view token) override {
     const std::optional<std::string> meant = bytes_of_characters(token);
     if (one_by_one) return next->push(meant ? std::string_view(*meant) : token);
     bytes += meant ? std::string_view(*meant) : token;  // a token outside of the alphabet is text
-    if (!last) return;
-    const size_t certain = bytes.size() - incomplete_suffix(bytes);
-    if (certain > 0) next->push(lossy_utf8(std::string_view(bytes).substr(0, certain)));
-    bytes.erase(0, certain);
   }
   void finish() override {
     next->push(lossy_utf8(bytes));
-    bytes.clear();
     next->finish();
   }
-  bool last;
   std::string bytes;
 };
 
@@ -81,17 +74,14 @@ struct ByteFallbackStage : DecoderStage {
 };
 
 struct FuseStage : DecoderStage {
-  explicit FuseStage(bool is_last) : last(is_last) {}
   void push(std::string_view token) override {
-    if (last || one_by_one) return next->push(token);
+    if (one_by_one) return next->push(token);
     text += token;
   }
   void finish() override {
-    if (!last && !one_by_one) next->push(text);
-    text.clear();
+    next->push(text);
     next->finish();
   }
-  bool last;
   std::string text;
 };
 
@@ -199,9 +189,9 @@ struct SuffixStage : DecoderStage {
 }  // namespace
 
 StagePointer make_join_stage() { return std::make_unique<JoinStage>(); }
-StagePointer make_byte_level_stage(bool last) { return std::make_unique<ByteLevelStage>(last); }
+StagePointer make_byte_level_stage() { return std::make_unique<ByteLevelStage>(); }
 StagePointer make_byte_fallback_stage() { return std::make_unique<ByteFallbackStage>(); }
-StagePointer make_fuse_stage(bool last) { return std::make_unique<FuseStage>(last); }
+StagePointer make_fuse_stage() { return std::make_unique<FuseStage>(); }
 StagePointer make_strip_start_stage(const std::string& content, size_t count) {
   return std::make_unique<StripStartStage>(content, count);
 }

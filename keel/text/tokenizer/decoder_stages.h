@@ -9,7 +9,7 @@
 namespace keel::text {
 
 /// One stage of decoding: takes the tokens of a text one after the other and hands on what is certain. The same stages
-/// serve a whole text and a stream, so that both give the same text; and the tokens one by one, for people to look at.
+/// serve a whole text, and its tokens one by one, for people to look at.
 class DecoderStage {
  public:
   virtual ~DecoderStage() = default;
@@ -26,14 +26,13 @@ using StagePointer = std::unique_ptr<DecoderStage>;
 
 /// A space between tokens: what happens without a decoder.
 StagePointer make_join_stage();
-/// Characters of GPT-2's alphabet to bytes, bytes to text; what is no UTF-8 becomes U+FFFD. One token comes out in the
-/// end, unless this is the `last` stage: then characters do as they become complete.
-StagePointer make_byte_level_stage(bool last);
+/// Characters of GPT-2's alphabet to bytes, bytes to text, as one token; what is no UTF-8 becomes U+FFFD.
+StagePointer make_byte_level_stage();
 /// A run of tokens "<0x41>" to text, when it is UTF-8 as a whole; else one U+FFFD for each. A run is held back until it
 /// ends, for one bad byte spoils all of it.
 StagePointer make_byte_fallback_stage();
-/// All tokens as one; when this is the `last` stage there is nothing to do.
-StagePointer make_fuse_stage(bool last);
+/// All tokens as one.
+StagePointer make_fuse_stage();
 /// Takes up to `count` times `content` off the beginning of the text as a whole.
 StagePointer make_strip_start_stage(const std::string& content, size_t count);
 /// Takes up to `start` and `stop` times `content` off both ends of each token.

@@ -244,31 +244,4 @@ std::optional<int32_t> Tokenizer::pad_id() const { return parts_->pad_id; }
 std::optional<int32_t> Tokenizer::bos_id() const { return parts_->bos_id; }
 std::optional<int32_t> Tokenizer::eos_id() const { return parts_->eos_id; }
 
-struct StreamDecoder::State {
-  State(const Tokenizer& t, bool skip) : tokenizer(t), skip_special(skip), run(t.parts_->decoder.start()) {}
-  Tokenizer tokenizer;
-  bool skip_special;
-  DecoderRun run;
-};
-
-StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special)
-    : state_(std::make_unique<State>(tokenizer, skip_special)) {}
-StreamDecoder::~StreamDecoder() = default;
-StreamDecoder::StreamDecoder(StreamDecoder&&) noexcept = default;
-StreamDecoder& StreamDecoder::operator=(StreamDecoder&&) noexcept = default;
-
-std::string StreamDecoder::push(int32_t id) {
-  const std::string* text = state_->tokenizer.decoded_token(id, state_->skip_special);
-  if (text == nullptr) return "";
-  state_->run.push(*text);
-  return state_->run.take();
-}
-
-std::string StreamDecoder::finish() {
-  state_->run.finish();
-  std::string rest = state_->run.take();
-  state_->run = state_->tokenizer.parts_->decoder.start();
-  return rest;
-}
-
 }  // namespace keel

@@ -72,7 +72,6 @@ class Tokenizer {
   std::optional<int32_t> eos_id() const;
 
  private:
-  friend class StreamDecoder;
   struct Parts;
   explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
   const std::string* find_token(int64_t id) const;
@@ -80,25 +79,6 @@ class Tokenizer {
   const std::string* decoded_token(int32_t id, bool skip_special) const;
 
   std::shared_ptr<const Parts> parts_;
-};
-
-/// Decodes a text while it is being generated. What push() and finish() return, put together, is what decode() gives
-/// for all ids; every part is whole characters.
-class StreamDecoder {
- public:
-  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special = true);
-  ~StreamDecoder();
-  StreamDecoder(StreamDecoder&&) noexcept;
-  StreamDecoder& operator=(StreamDecoder&&) noexcept;
-
-  /// The text that has become certain with this id; often none.
-  std::string push(int32_t id);
-  /// What was held back; after this the next text may begin.
-  std::string finish();
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
 };
 
 }  // namespace keel

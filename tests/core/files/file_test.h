@@ -20,19 +20,14 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "tests/support/test_folder.h"
 
 namespace keel {
 
 /// Every test gets an empty folder of its own.
 class FileTest : public testing::Test {
  protected:
-  FileTest() {
-    std::string name = testing::TempDir() + "keel_file_test_XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    folder_ = name;
-    std::filesystem::permissions(folder_, std::filesystem::perms(0755));
-  }
-  ~FileTest() override { remove_tree(folder_); }
+  FileTest() { std::filesystem::permissions(folder_, std::filesystem::perms(0755)); }
 
   std::filesystem::path at(const std::string& name) const { return folder_ / name; }
 
@@ -57,7 +52,8 @@ class FileTest : public testing::Test {
   }
   std::vector<std::string> names() const { return names_in(folder_); }
 
-  std::filesystem::path folder_;
+  const TestFolder made_;
+  const std::filesystem::path& folder_ = made_.path;
 };
 
 /// "CODE: message" of the Error that `action` throws, "" if it throws none.

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <sstream>
 
+#include "tests/core/files/file_test.h"
 #include "tests/support/errors.h"
 
 namespace keel {
@@ -16,26 +16,8 @@ namespace fs = std::filesystem;
 
 using testing::HasSubstr;
 
-/// Every test gets an empty folder of its own, and looks into it by names alone.
-class HeldFolderTest : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "keel_held_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { remove_tree(folder_); }
-
-  fs::path at(const std::string& name) const { return folder_ / name; }
-  static void put(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
-  static std::string get(const fs::path& path) {
-    std::ostringstream bytes;
-    bytes << std::ifstream(path, std::ios::binary).rdbuf();
-    return bytes.str();
-  }
-
-  fs::path folder_;
-};
+/// Looks into its folder by names alone.
+class HeldFolderTest : public FileTest {};
 
 TEST_F(HeldFolderTest, AFolderIsClaimedOnceAndAgainWhenItIsLetGoOf) {
   create_directories(at("run"));

@@ -24,7 +24,7 @@ std::string numbered_lines(int count) {
 }
 
 TEST(RowFile, FindsEveryRowAgainByItsNumber) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string text = numbered_lines(3000);  // a dozen blocks of the index
   const RowFile file = RowFile::open(folder.write("rows.jsonl", text));
   ASSERT_EQ(file.rows(), 3000u);
@@ -42,7 +42,7 @@ TEST(RowFile, FindsEveryRowAgainByItsNumber) {
 }
 
 TEST(RowFile, TakesALastLineWithoutItsNewlineAndAByteOrderMarkAtTheStart) {
-  const DataFolder folder;
+  const TestFolder folder;
   const RowFile file = RowFile::open(folder.write("rows.jsonl", "\xef\xbb\xbf{\"n\": 1}\n{\"n\": 2}"));
   ASSERT_EQ(file.rows(), 2u);
   EXPECT_EQ(file.read(0).value["n"], 1);
@@ -50,7 +50,7 @@ TEST(RowFile, TakesALastLineWithoutItsNewlineAndAByteOrderMarkAtTheStart) {
 }
 
 TEST(RowFile, HasNoRowsWhereThereAreNone) {
-  const DataFolder folder;
+  const TestFolder folder;
   EXPECT_EQ(RowFile::open(folder.write("a.jsonl", "")).rows(), 0u);
   EXPECT_EQ(RowFile::open(folder.write("b.jsonl", "\n \n\r\n")).rows(), 0u);
   EXPECT_EQ(RowFile::open(folder.write("c.jsonl", "\xef\xbb\xbf")).rows(), 0u);
@@ -59,7 +59,7 @@ TEST(RowFile, HasNoRowsWhereThereAreNone) {
 }
 
 TEST(RowFile, RefusesALineOfAHundredMegabytesAndReadsTheNext) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string path = (folder.path / "long.jsonl").string();
   {
     std::ofstream out(path, std::ios::binary);
@@ -86,7 +86,7 @@ class CompressedRows : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(CompressedRows, AreThoseOfAllMembers) {
-  const DataFolder folder;
+  const TestFolder folder;
   const RowFile file = RowFile::open(folder.write("rows.jsonl." + GetParam(), bytes()));
   ASSERT_EQ(file.rows(), 3u);
   EXPECT_EQ(file.read(2).value, Json::parse(R"({"prompt": "c", "answer": 3})"));
@@ -97,7 +97,7 @@ TEST_P(CompressedRows, AreThoseOfAllMembers) {
 }
 
 TEST_P(CompressedRows, OfAFileThatIsCutOffEndWithTheDamage) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string path = folder.write("cut.jsonl." + GetParam(), bytes().substr(0, bytes().size() - 6));
   const RowFile file = RowFile::open(path);
   EXPECT_EQ(file.read(0).value["prompt"], "a");  // the first member is whole
@@ -107,7 +107,7 @@ TEST_P(CompressedRows, OfAFileThatIsCutOffEndWithTheDamage) {
 }
 
 TEST_P(CompressedRows, OfADamagedFileEndWithTheDamage) {
-  const DataFolder folder;
+  const TestFolder folder;
   std::string damaged = bytes();
   damaged[is_gzip() ? damaged.size() - 6 : 36] ^= 0x55;  // gzip: the checksum; zstd: the second frame's magic number
   const RowFile file = RowFile::open(folder.write("bad.jsonl." + GetParam(), damaged));
@@ -117,7 +117,7 @@ TEST_P(CompressedRows, OfADamagedFileEndWithTheDamage) {
 
 TEST(RowFile, PassesOverZstdFramesThatHoldNoData) {
   if (!can_read(DataFormat::kZstd)) GTEST_SKIP() << "this build reads no .zst";
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string data = two_zstd_frames();
   // RFC 8878, 3.1.2: 0x184D2A5?, a size of four bytes, so many bytes. pzstd writes the size of the frame that follows.
   const std::string size = bytes_of_hex("502a4d180400000023000000"), empty = bytes_of_hex("5f2a4d1800000000");
@@ -155,7 +155,7 @@ constexpr Packed kManyRows[] = {
 };
 
 TEST(RowFile, RefusesFilesThatUnfoldToManyTimesTheirSizeOrToTooMuch) {
-  const DataFolder folder;
+  const TestFolder folder;
   for (const auto& [name, hex] : kManyRows) {
     const std::string path = folder.write(name, bytes_of_hex(hex));
     if (!can_read(data_format(path))) continue;
@@ -173,7 +173,7 @@ TEST(RowFile, RefusesFilesThatUnfoldToManyTimesTheirSizeOrToTooMuch) {
 
 TEST(RowFile, RefusesAPackedFileThatChangesWhileItIsUnpacked) {
   if (!can_read(DataFormat::kZstd)) GTEST_SKIP() << "this build reads no .zst";
-  const DataFolder folder;
+  const TestFolder folder;
   std::string frames;
   for (int i = 0; i < 1000; ++i) frames += bytes_of_hex(kManyRows[1].hex);  // 15 million rows take a moment
   const std::string path = folder.write("rows.jsonl.zst", frames);
@@ -200,7 +200,7 @@ void overwrite(const std::string& path, std::streamoff at, std::string_view byte
 }
 
 TEST(RowFile, NoticesRowsThatWereOverwrittenInPlace) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string text = numbered_lines(3000);
   for (const bool keep_times : {false, true}) {
     const std::string path = folder.write("rows.jsonl", text);
@@ -221,7 +221,7 @@ TEST(RowFile, NoticesRowsThatWereOverwrittenInPlace) {
 }
 
 TEST(RowFile, GoesOnWhereItsRowsAreWhatTheyWere) {
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string text = numbered_lines(3000), path = folder.write("rows.jsonl", text);
   const RowFile file = RowFile::open(path);
   const auto all_are_there = [&] {
@@ -244,7 +244,7 @@ TEST(RowFile, GoesOnWhereItsRowsAreWhatTheyWere) {
 
 TEST(RowFile, HasTheFingerprintOfItsRows) {
   if (!can_read(DataFormat::kGzip) || !can_read(DataFormat::kZstd)) GTEST_SKIP() << "this build lacks zlib or libzstd";
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string text =
       "{\"prompt\":\"a\",\"answer\":1}\n{\"prompt\":\"b\",\"answer\":2}\n{\"prompt\":\"c\",\"answer\":3}\n";
   const std::string plain = RowFile::open(folder.write("rows.jsonl", text)).fingerprint();
@@ -258,7 +258,7 @@ TEST(RowFile, HasTheFingerprintOfItsRows) {
 INSTANTIATE_TEST_SUITE_P(Formats, CompressedRows, testing::Values("gz", "zst"));
 
 TEST(RowFile, RefusesANameThatPromisesAnotherFormat) {
-  const DataFolder folder;
+  const TestFolder folder;
   for (const char* name : {"a.jsonl.gz", "a.zst", "a.parquet"}) {
     const std::string path = folder.write(name, "{\"prompt\": 1}\n");
     EXPECT_NE(error_of(3, [&] { RowFile::open(path); }).find(path + ": its name ends in"), std::string::npos);
@@ -268,7 +268,7 @@ TEST(RowFile, RefusesANameThatPromisesAnotherFormat) {
 
 TEST(RowFile, RefusesAParquetFileWithoutItsEnd) {
   if (!can_read(DataFormat::kParquet)) GTEST_SKIP() << "this build reads no Parquet";
-  const DataFolder folder;
+  const TestFolder folder;
   const std::string path = folder.write("a.parquet", "PAR1 and then nothing of the kind");
   EXPECT_NE(error_of(3, [&] { RowFile::open(path); }).find(path + ": not a sound Parquet file"), std::string::npos);
 }

@@ -30,7 +30,7 @@ Read read_all(const std::string& path) {
 using Texts = std::vector<std::string>;
 
 TEST(JsonList, IsReadObjectByObjectHoweverItIsWritten) {
-  const DataFolder folder;
+  const TestFolder folder;
   const Texts rows = {R"({"prompt":"a [1] {x}","answer":1})", R"({"prompt":"say \"],\" \\","tags":[1,[2,{"k":"]"}]]})",
                       "{}"};
   const std::string dense = "[" + rows[0] + "," + rows[1] + "," + rows[2] + "]";
@@ -50,7 +50,7 @@ TEST(JsonList, IsReadObjectByObjectHoweverItIsWritten) {
 }
 
 TEST(JsonList, HasTheSameRowsPieceByPiece) {
-  const DataFolder folder;
+  const TestFolder folder;
   std::string text = "[";
   for (int i = 0; i < 30000; ++i)  // more than a megabyte
     text += (i > 0 ? ",\n" : "") + std::string("{\"n\": ") + std::to_string(i) + ", \"pad\": \"" +
@@ -64,7 +64,7 @@ TEST(JsonList, HasTheSameRowsPieceByPiece) {
 }
 
 TEST(JsonList, WhatIsWrongWithARowIsThatRowsAlone) {
-  const DataFolder folder;
+  const TestFolder folder;
   const Read read = read_all(folder.write("odd.json",
                                           "[{\"a\": 1},\n 7,\n{\"a\": tru},\n\"text, with ]\",\n{\"b\": \"x\ny\"},\n"
                                           "{\"a\": 2} {\"a\": 3},\n,{\"a\": 4}]"));
@@ -81,7 +81,7 @@ TEST(JsonList, WhatIsWrongWithARowIsThatRowsAlone) {
 }
 
 TEST(JsonList, ThatIsNotWholeSaysSo) {
-  const DataFolder folder;
+  const TestFolder folder;
   for (const char* text : {"[{\"a\": 1},", "[{\"a\": 1}", "[{\"a\": 1}, {\"a\": ", "["}) {
     const Read read = read_all(folder.write("cut.json", text));
     ASSERT_EQ(read.bad.size(), 1u) << text;
@@ -95,7 +95,7 @@ TEST(JsonList, ThatIsNotWholeSaysSo) {
 
 // What Python's csv.DictReader makes of the same text, but for empty values, which are null here.
 TEST(Csv, IsReadByItsHeader) {
-  const DataFolder folder;
+  const TestFolder folder;
   const Read read = read_all(folder.write("rows.csv",
                                           "\xef\xbb\xbfprompt,answer,\"a, b\"\r\n"
                                           "What is 2 + 2?,4,x\r\n"
@@ -112,7 +112,7 @@ TEST(Csv, IsReadByItsHeader) {
 }
 
 TEST(Csv, TakesTimeInProportionToItsColumns) {
-  const DataFolder folder;
+  const TestFolder folder;
   std::string names = "prompt", values = "a";
   for (int i = 0; i < 100000; ++i) {
     names += ",c" + std::to_string(i);
@@ -125,7 +125,7 @@ TEST(Csv, TakesTimeInProportionToItsColumns) {
 }
 
 TEST(Csv, ABadRecordIsABadRowAndABadHeaderABadFile) {
-  const DataFolder folder;
+  const TestFolder folder;
   const Read read = read_all(folder.write("rows.csv", "prompt,answer\na,1,2\nb\n\"c\"d,3\n\xff,4\ngood,5\n\"open,6\n"));
   EXPECT_EQ(read.rows, Texts{"{\"prompt\":\"good\",\"answer\":\"5\"}"});
   ASSERT_EQ(read.bad.size(), 5u);
@@ -145,7 +145,7 @@ TEST(Csv, ABadRecordIsABadRowAndABadHeaderABadFile) {
 }
 
 TEST(TextFormats, AreKnownByTheirBeginningOrName) {
-  const DataFolder folder;
+  const TestFolder folder;
   const Read unnamed = read_all(folder.write("rows.txt", "prompt,answer\na,1\n"));
   ASSERT_FALSE(unnamed.bad.empty());
   EXPECT_NE(unnamed.bad[0].find("must end in .csv"), std::string::npos) << unnamed.bad[0];
@@ -161,7 +161,7 @@ TEST(TextFormats, AreKnownByTheirBeginningOrName) {
 // gzip of "prompt,answer\na,1\n" and of [{"prompt":"a"},{"prompt":"b"}], by Python's gzip.compress(text, mtime=0).
 TEST(TextFormats, AreTheSameWhenPacked) {
   if (!can_read(DataFormat::kGzip)) GTEST_SKIP() << "this build reads no gzip";
-  const DataFolder folder;
+  const TestFolder folder;
   EXPECT_EQ(read_all(folder.write(
                          "rows.csv.gz",
                          bytes_of_hex("1f8b08000000000002032b28cacf2d28d149cc2b2e4f2de24ad431e4020008e727ea12000000")))

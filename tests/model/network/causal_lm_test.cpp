@@ -5,20 +5,13 @@
 
 #include <set>
 
-#include "keel/model/network/packed_forward.h"
+#include "tests/model/network/hidden_of.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/tensors.h"
 
 namespace keel {
 namespace {
-
-/// The hidden states of one sequence, the way training computes them.
-Tensor hidden_of(const CausalLm& model, const std::vector<int64_t>& tokens) {
-  const int64_t length = static_cast<int64_t>(tokens.size());
-  return packed_hidden_states(model, int64_tensor(tokens), at::arange(length, at::kLong),
-                              {{.begin = 0, .length = length}});
-}
 
 struct Shape {
   int64_t heads, kv_heads, width;

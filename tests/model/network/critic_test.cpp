@@ -12,6 +12,7 @@
 #include "keel/model/network/packed_forward.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
+#include "tests/support/test_folder.h"
 
 namespace keel {
 namespace {
@@ -72,13 +73,8 @@ TEST(Critic, WithoutABodyIsAHeadOnThePolicys) {
 
 class SavedCritic : public testing::TestWithParam<std::pair<bool, bool>> {  // with a body of its own; tied embeddings
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "keel_critic_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { remove_tree(folder_); }
-  std::filesystem::path folder_;
+  const TestFolder made_;
+  const std::filesystem::path& folder_ = made_.path;
 };
 
 TEST_P(SavedCritic, ComesBackToTheBit) {

@@ -10,21 +10,16 @@
 #include "keel/model/folder/adapter_config.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/formats/safetensors/safetensors.h"
-#include "keel/model/network/packed_forward.h"
+#include "tests/model/network/hidden_of.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/tensors.h"
+#include "tests/support/test_folder.h"
 
 namespace keel {
 namespace {
 
 using testing::HasSubstr;
-
-Tensor states_of(const CausalLm& model, const std::vector<int64_t>& tokens) {
-  const int64_t length = static_cast<int64_t>(tokens.size());
-  return packed_hidden_states(model, int64_tensor(tokens), at::arange(length, at::kLong),
-                              {{.begin = 0, .length = length}});
-}
 
 const std::vector<int64_t> kTokens{3, 1, 4, 1, 5, 9, 2, 6};
 
@@ -39,18 +34,11 @@ CausalLm adapted(const LoraOptions& options) {
   return model;
 }
 
-std::filesystem::path fresh_folder() {
-  const std::filesystem::path path = std::filesystem::temp_directory_path() / "keel_lora_test";
-  remove_tree(path);
-  create_directories(path);
-  return path;
-}
-
 TEST(Lora, ChangesNothingBeforeItIsTrained) {
   CausalLm model = tiny_model(tiny_config(4, 2, false));
-  const Tensor before = states_of(model, kTokens).detach();
+  const Tensor before = hidden_of(model, kTokens).detach();
   model.add_adapter({.rank = 3}, 1);
-  EXPECT_TRUE(states_of(model, kTokens).detach().equal(before));
+  EXPECT_TRUE(hidden_of(model, kTokens).detach().equal(before));
 }
 
 TEST(Lora, MergedEqualsAppliedOnTheFly) {
@@ -58,7 +46,7 @@ TEST(Lora, MergedEqualsAppliedOnTheFly) {
     const CausalLm model = adapted({.rank = 3, .alpha = 7, .rank_stabilized = stabilized});
     const CausalLm merged = model.merged();
     EXPECT_TRUE(merged.adapter().empty());
-    EXPECT_LT(relative_difference(states_of(merged, kTokens), states_of(model, kTokens).to(at::kDouble)), 2e-6);
+    EXPECT_LT(relative_difference(hidden_of(merged, kTokens), hidden_of(model, kTokens).to(at::kDouble)), 2e-6);
     // By hand, for one layer: W + alpha / rank (or sqrt(rank)) B A.
     const auto find = [](const std::vector<NamedTensor>& tensors, const std::string& name) {
       for (const NamedTensor& tensor : tensors)
@@ -91,45 +79,45 @@ void train_a_bit(const CausalLm& model) {
 TEST(Lora, AFrozenPolicyStaysAsItWasAndSharesTheBase) {
   const CausalLm model = adapted({.rank = 3, .target_modules = {"q_proj", "down_proj"}});
   const CausalLm frozen = model.frozen();
-  const Tensor before = states_of(model, kTokens).detach(), merged = states_of(model.merged(), kTokens).detach();
-  EXPECT_TRUE(states_of(frozen, kTokens).detach().equal(before));
+  const Tensor before = hidden_of(model, kTokens).detach(), merged = hidden_of(model.merged(), kTokens).detach();
+  EXPECT_TRUE(hidden_of(frozen, kTokens).detach().equal(before));
   EXPECT_TRUE(share_weights(frozen, model));
   train_a_bit(model);
-  EXPECT_GT(largest_difference(states_of(model, kTokens).detach(), before), 0.01);
-  EXPECT_TRUE(states_of(frozen, kTokens).equal(before));
-  EXPECT_LT(relative_difference(states_of(frozen, kTokens), merged.to(at::kDouble)), 2e-6);  // a whole model of it
+  EXPECT_GT(largest_difference(hidden_of(model, kTokens).detach(), before), 0.01);
+  EXPECT_TRUE(hidden_of(frozen, kTokens).equal(before));
+  EXPECT_LT(relative_difference(hidden_of(frozen, kTokens), merged.to(at::kDouble)), 2e-6);  // a whole model of it
   for (const NamedTensor& weight : frozen.adapter()) EXPECT_FALSE(weight.value.requires_grad()) << weight.name;
 }
 
 TEST(Lora, AFrozenFreshAdapterIsTheBaseWithTheAdapterOff) {
   CausalLm model = tiny_model(tiny_config(4, 2, false));
-  const Tensor base = states_of(model, kTokens).detach();
+  const Tensor base = hidden_of(model, kTokens).detach();
   model.add_adapter({.rank = 3}, 1);
   const CausalLm frozen = model.frozen();
   EXPECT_TRUE(frozen.adapter().empty());
   EXPECT_TRUE(share_weights(frozen, model));
   train_a_bit(model);
-  EXPECT_TRUE(states_of(frozen, kTokens).equal(base));
+  EXPECT_TRUE(hidden_of(frozen, kTokens).equal(base));
 }
 
 TEST(Lora, AFrozenPolicyWithoutAnAdapterIsACopy) {
   const CausalLm model = tiny_model(tiny_config(4, 2, true));
   const CausalLm frozen = model.frozen();
-  const Tensor before = states_of(model, kTokens).detach();
+  const Tensor before = hidden_of(model, kTokens).detach();
   for (size_t i = 0; i < model.parameters().size(); ++i)
     EXPECT_NE(model.parameters()[i].value.const_data_ptr(), frozen.parameters()[i].value.const_data_ptr());
   train_a_bit(model);
-  EXPECT_TRUE(states_of(frozen, kTokens).equal(before));
+  EXPECT_TRUE(hidden_of(frozen, kTokens).equal(before));
 }
 
 TEST(Lora, InLowPrecisionHoldsTheBaseOnceAndIsMergedBeforeRounding) {
   CausalLm model = adapted({.rank = 2, .alpha = 3, .target_modules = {"q_proj"}});
-  const Tensor exact = states_of(model, kTokens).detach();
+  const Tensor exact = hidden_of(model, kTokens).detach();
   model.compute_in(at::kBFloat16);
   for (const NamedTensor& weight : model.parameters()) EXPECT_EQ(weight.value.scalar_type(), at::kBFloat16);
   for (const NamedTensor& weight : model.adapter()) EXPECT_EQ(weight.value.scalar_type(), at::kFloat);
-  EXPECT_LT(relative_difference(states_of(model, kTokens), exact), 10 * 0x1p-8);
-  states_of(model, kTokens).sum().backward();
+  EXPECT_LT(relative_difference(hidden_of(model, kTokens), exact), 10 * 0x1p-8);
+  hidden_of(model, kTokens).sum().backward();
   for (const NamedTensor& weight : model.adapter()) EXPECT_EQ(weight.value.grad().scalar_type(), at::kFloat);
 
   const std::string layer = "model.layers.1.self_attn.q_proj";
@@ -149,7 +137,7 @@ TEST(Lora, TrainsItsOwnTensorsAndNoOther) {
   const CausalLm model = adapted({.rank = 2, .target_modules = {"q_proj", "v_proj"}});
   EXPECT_EQ(model.adapter().size(), 2u * 2 * 2);  // A and B of two modules in two blocks
   EXPECT_EQ(model.trainable().size(), model.adapter().size());
-  states_of(model, kTokens).sum().backward();
+  hidden_of(model, kTokens).sum().backward();
   for (const NamedTensor& weight : model.parameters()) EXPECT_FALSE(weight.value.grad().defined()) << weight.name;
   for (const NamedTensor& weight : model.adapter())
     EXPECT_GT(weight.value.grad().abs().sum().item<double>(), 0) << weight.name;
@@ -171,21 +159,22 @@ TEST(Lora, StartsAsPeftDoes) {
 }
 
 TEST(Lora, IsTheSameAfterWritingAndReading) {
-  const std::filesystem::path folder = fresh_folder();
+  const TestFolder made;
+  const std::filesystem::path& folder = made.path;
   const LoraOptions options{.rank = 3, .alpha = 5, .target_modules = {"k_proj", "up_proj"}};
   const CausalLm model = adapted(options);
   write_adapter(folder, model, to_adapter_json(options));
   CausalLm other = tiny_model(tiny_config(4, 2, false));
   EXPECT_EQ(read_adapter(folder, other), to_adapter_json(options));
-  EXPECT_TRUE(states_of(other, kTokens).equal(states_of(model, kTokens)));
-  remove_tree(folder);
+  EXPECT_TRUE(hidden_of(other, kTokens).equal(hidden_of(model, kTokens)));
 }
 
 TEST(Lora, NamesTheWayOutWhereTheHeadOrTheEmbeddingIsAdapted) {
   for (const char* name : {"base_model.model.lm_head.lora_A.weight", "base_model.model.lm_head.weight",
                            "base_model.model.model.embed_tokens.lora_embedding_A"}) {
     for (const bool alone : {false, true}) {
-      const std::filesystem::path folder = fresh_folder();
+      const TestFolder made;
+      const std::filesystem::path& folder = made.path;
       const LoraOptions options{.rank = 3, .target_modules = {"k_proj"}};
       write_adapter(folder, adapted(options), to_adapter_json(options));
       std::vector<std::pair<std::string, Tensor>> tensors{{name, at::zeros({3, 8})}};
@@ -199,7 +188,6 @@ TEST(Lora, NamesTheWayOutWhereTheHeadOrTheEmbeddingIsAdapted) {
       CausalLm model = tiny_model(tiny_config(4, 2, false));
       EXPECT_THAT(error_of(3, [&] { read_adapter(folder, model); }),
                   AllOf(HasSubstr(name), HasSubstr("merge_and_unload")));
-      remove_tree(folder);
     }
   }
 }
@@ -282,7 +270,8 @@ TEST(Lora, TakesOnlyConfigurationsWhoseResultItComputes) {
 }
 
 TEST(Lora, NamesTensorsThatDoNotFit) {
-  const std::filesystem::path folder = fresh_folder();
+  const TestFolder made;
+  const std::filesystem::path& folder = made.path;
   const LoraOptions options{.rank = 3, .target_modules = {"q_proj"}};
   const CausalLm model = adapted(options);
   const auto refusal = [&](const auto& change) {
@@ -301,7 +290,6 @@ TEST(Lora, NamesTensorsThatDoNotFit) {
   EXPECT_THAT(refusal([](auto& tensors) { tensors.pop_back(); }), names("layers.1.self_attn.q_proj.lora_B.weight"));
   EXPECT_THAT(refusal([](auto& tensors) { tensors[0].second = at::zeros({2, 12}); }), names("[2, 12]"));
   EXPECT_THAT(refusal([](auto& tensors) { tensors.emplace_back("stray", at::zeros({1})); }), names("stray"));
-  remove_tree(folder);
 }
 
 }  // namespace

@@ -258,17 +258,25 @@ TEST(Drpo, WithAnotherDivergenceKeepsTheSampledTokensDirection) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(g[i], want[i], 1e-12) << i;
 }
 
-/// The weight g/(r A) of one token whose distribution has moved: the sampler gave (0.4, 0.3) to the two likeliest
+/// The weights g/(r A) of tokens whose distributions have moved: the sampler gave (0.4, 0.3) to the two likeliest
 /// tokens and mu to the sampled one, the policy now gives (0.1, 0.3) and pi. Exact divergences: 0.35, like them.
-double drpo_weight(const TrustRegion& region, const Tensor& logp, const Tensor& behavior_logp, double advantage) {
-  const auto row = [&](std::vector<double> x) { return at::tensor(x, at::kDouble).log().to(logp.scalar_type()); };
+std::vector<double> drpo_weights(const TrustRegion& region, const Tensor& logp, const Tensor& behavior_logp,
+                                 double advantage) {
+  const int64_t tokens = logp.numel();
+  const auto rows = [&](std::vector<double> x) {
+    return at::tensor(x, at::kDouble).log().to(logp.scalar_type()).expand({tokens, 2});
+  };
   TokenPolicy policy{logp, behavior_logp, at::full_like(logp, advantage)};
-  policy.topk_behavior_logp = row({0.4, 0.3}).unsqueeze(0);
-  policy.topk_logp = row({0.1, 0.3}).unsqueeze(0);
-  policy.sampled_in_topk = at::zeros({1}, at::kBool);
+  policy.topk_behavior_logp = rows({0.4, 0.3});
+  policy.topk_logp = rows({0.1, 0.3});
+  policy.sampled_in_topk = at::zeros({tokens}, at::kBool);
   policy.divergence = at::full_like(logp, 0.35);
-  const double g = token_coefficients(region, policy).coefficient.item<double>();
-  return g / (std::exp((logp - behavior_logp).item<double>()) * advantage);
+  const Tensor g = token_coefficients(region, policy).coefficient.to(at::kDouble);
+  return to_vector(g / ((logp - behavior_logp).to(at::kDouble).exp() * advantage));
+}
+
+double drpo_weight(const TrustRegion& region, const Tensor& logp, const Tensor& behavior_logp, double advantage) {
+  return drpo_weights(region, logp, behavior_logp, advantage).at(0);
 }
 
 TEST(Drpo, HasAWeightThatPassesOneContinuouslyWherePiPassesMu) {
@@ -282,15 +290,12 @@ TEST(Drpo, HasAWeightThatPassesOneContinuouslyWherePiPassesMu) {
         EXPECT_NEAR(drpo_weight(region, at::full({1}, next, at::kFloat), at::full({1}, mu, at::kFloat), advantage), 1,
                     2e-6);
       // And everywhere: over 0.01 <= pi <= 0.29 in steps of 1e-4 it never changes by more than a slope of 60 allows.
-      double before = 0;
-      for (int i = 0; i <= 2800; ++i) {
-        const double pi = 0.01 + 1e-4 * i;
-        const double weight = drpo_weight(region, log_of({pi}), log_of({0.2}), advantage);
-        if (i > 0) {
-          EXPECT_LE(std::abs(weight - before), 60 * 1e-4) << pi;
-          EXPECT_LE((weight - before) * advantage, 1e-12) << pi;  // the further from mu, the smaller, or turned round
-        }
-        before = weight;
+      const Tensor pi = 0.01 + 1e-4 * at::arange(2801, at::kDouble);
+      const std::vector<double> weights = drpo_weights(region, pi.log(), at::full_like(pi, 0.2).log(), advantage);
+      for (size_t i = 1; i < weights.size(); ++i) {
+        const double change = weights[i] - weights[i - 1];
+        EXPECT_LE(std::abs(change), 60 * 1e-4) << i;
+        EXPECT_LE(change * advantage, 1e-12) << i;  // the further from mu, the smaller, or turned round
       }
     }
   }

@@ -6,17 +6,12 @@
 #include <limits>
 
 #include "keel/record/report/learning_curve_svg.h"
+#include "tests/record/occurrences.h"
 
 namespace keel {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
-  return found;
-}
 
 /// The data of the first curve's path.
 std::string path_of(const std::string& svg) {
@@ -41,8 +36,8 @@ TEST(SvgChart, PutsTheEndsOfALineIntoTheCornersOfThePlot) {
 
 TEST(SvgChart, BreaksALineAtAGapAndDrawsALonelyValueAsADot) {
   const std::string svg = svg_chart(chart_with({{1, 1}, {2, 2}, {3, kNan}, {4, 3}, {5, INFINITY}, {6, 1}, {7, 2}}));
-  EXPECT_EQ(count(path_of(svg), "M"), 2u);
-  EXPECT_EQ(count(svg, "<circle"), 1u);
+  EXPECT_EQ(occurrences(path_of(svg), "M"), 2u);
+  EXPECT_EQ(occurrences(svg, "<circle"), 1u);
 }
 
 TEST(SvgChart, NeverWritesANumberThatIsNone) {
@@ -65,7 +60,7 @@ TEST(SvgChart, NeverWritesANumberThatIsNone) {
 
 TEST(SvgChart, DrawsASingleValueAsADot) {
   const std::string svg = svg_chart(chart_with({{5, 0.5}}));
-  EXPECT_EQ(count(svg, "<circle"), 1u);
+  EXPECT_EQ(occurrences(svg, "<circle"), 1u);
   EXPECT_EQ(path_of(svg), "");
 }
 

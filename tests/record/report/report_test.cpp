@@ -5,17 +5,12 @@
 #include <cmath>
 
 #include "keel/core/error.h"
+#include "tests/record/occurrences.h"
 
 namespace keel {
 namespace {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++found;
-  return found;
-}
 
 RunData small_run(const std::string& name, int steps = 3) {
   RunData run;
@@ -92,7 +87,7 @@ TEST(Report, NeedsNoNetworkAndForbidsIt) {
   for (const char* forbidden : {"src=", "<link", "@import", "url(", "https://"})
     EXPECT_FALSE(has(html, forbidden)) << forbidden;
   // The one address in the page is the name of the SVG namespace, which is never fetched.
-  EXPECT_EQ(count(html, "http://"), count(html, "http://www.w3.org/2000/svg"));
+  EXPECT_EQ(occurrences(html, "http://"), occurrences(html, "http://www.w3.org/2000/svg"));
 }
 
 TEST(Report, NeutralisesWhatAModelMightWrite) {
@@ -108,8 +103,8 @@ TEST(Report, NeutralisesWhatAModelMightWrite) {
   plain.completion = "\" onmouseover='x' \x1b[31m <img onerror=1> \xE2\x80\xAE";
   run.samples.push_back(plain);
   const std::string html = render_report({run, small_run("other")}) + render_report({run});
-  EXPECT_EQ(count(html, "<script>"), 2u);  // one per page: the page's own
-  EXPECT_EQ(count(html, "</script>"), 2u);
+  EXPECT_EQ(occurrences(html, "<script>"), 2u);  // one per page: the page's own
+  EXPECT_EQ(occurrences(html, "</script>"), 2u);
   EXPECT_FALSE(has(html, "<img"));
   EXPECT_FALSE(has(html, "<b>name"));
   EXPECT_FALSE(has(html, "\xE2\x80\xAE"));
@@ -273,8 +268,8 @@ TEST(Report, ComparesValuesInForceAndNeverNull) {
 
 TEST(Report, SmoothsRunsSideBySideAlike) {
   const std::string html = render_report({small_run("short", 100), small_run("long", 1000)});
-  EXPECT_GT(count(html, "data-window=\"5\""), 4u);  // 100 steps: a window of 5
-  EXPECT_EQ(count(html, "data-window="), count(html, "data-window=\"5\""));
+  EXPECT_GT(occurrences(html, "data-window=\"5\""), 4u);  // 100 steps: a window of 5
+  EXPECT_EQ(occurrences(html, "data-window="), occurrences(html, "data-window=\"5\""));
   EXPECT_TRUE(has(html, "moving average over 5 steps"));
   EXPECT_TRUE(has(render_report({small_run("long", 1000)}), "moving average over 41 steps"));
   const std::string begun = render_report({small_run("begun", 10), small_run("long", 1000)});
@@ -339,7 +334,7 @@ TEST(Report, ShowsNothingButTheLastEvaluationUnderItsName) {
     run.samples.push_back(sample);
   }
   const std::string html = render_report({run});
-  EXPECT_EQ(count(html, "evaluation at step 3"), 2u);
+  EXPECT_EQ(occurrences(html, "evaluation at step 3"), 2u);
   EXPECT_FALSE(has(html, "evaluation at step 0"));
 }
 
@@ -414,7 +409,7 @@ TEST(Report, UsesEveryIdOnce) {
   const std::string html = render_report({run, small_run("other")});
   for (size_t at = 0; (at = html.find(" id=\"", at)) != std::string::npos; ++at) {
     const std::string id = html.substr(at, html.find('"', at + 5) - at + 1);
-    EXPECT_EQ(count(html, id), 1u) << id;
+    EXPECT_EQ(occurrences(html, id), 1u) << id;
   }
 }
 

@@ -7,6 +7,7 @@
 #include "keel/text/characters/unicode.h"
 #include "tests/support/errors.h"
 #include "tests/support/reward_samples.h"
+#include "tests/support/test_folder.h"
 
 namespace keel {
 namespace {
@@ -258,16 +259,13 @@ TEST(RewardOptions, RefuseWhatMeansNothing) {
 /// Runs `action` in a new folder that holds files of these names.
 void in_folder_with(const std::string& name, const std::vector<std::string>& files,
                     const std::function<void()>& action) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "keel_rewards_XXXXXX").string();
-  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-  const std::filesystem::path before = std::filesystem::current_path(),
-                              folder = std::filesystem::canonical(pattern) / name;
+  const TestFolder made;
+  const std::filesystem::path before = std::filesystem::current_path(), folder = made.path / name;
   create_directories(folder);
   for (const std::string& file : files) write_atomically(folder / file, "def reward(completions, **k): return [1.0]\n");
   std::filesystem::current_path(folder);
   action();
   std::filesystem::current_path(before);
-  remove_tree(pattern);
 }
 
 TEST(RewardFiles, AreRecordedByTheirFullPaths) {

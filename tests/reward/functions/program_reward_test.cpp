@@ -11,6 +11,7 @@
 #include "tests/support/effort.h"
 #include "tests/support/errors.h"
 #include "tests/support/reward_samples.h"
+#include "tests/support/test_folder.h"
 
 namespace keel {
 namespace {
@@ -34,14 +35,11 @@ bool is_running(pid_t process) {
 class UserReward : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "keel_reward_" + std::to_string(getpid());
-    create_directories(folder_);
     files_before_ = open_files();
     options_.workers = 2;
     options_.timeout = 20;
   }
   void TearDown() override {
-    remove_tree(folder_);
     EXPECT_EQ(open_files(), files_before_);
     const bool none_left = waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD;
     EXPECT_TRUE(none_left) << "a child is left";
@@ -54,7 +52,8 @@ class UserReward : public testing::Test {
   void python(const std::string& text) { options_.functions = {"python:" + file("user.py", text)}; }
   void shell(const std::string& text) { options_.functions = {"exec:sh " + file("user.sh", text)}; }
 
-  std::string folder_;
+  const TestFolder made_;
+  const std::string folder_ = made_.path.string();
   size_t files_before_ = 0;
   RewardOptions options_;
   SampleBatch batch_;

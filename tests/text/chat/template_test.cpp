@@ -8,6 +8,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "tests/support/test_folder.h"
 
 namespace keel {
 namespace {
@@ -381,24 +382,9 @@ TEST(ChatTemplate, RefusesWhatIsNoConversation) {
   }
 }
 
-class ModelFolder {
- public:
-  ModelFolder() : path(made()) { create_directories(path / "additional_chat_templates"); }
-  ~ModelFolder() { remove_tree(path); }
-  void write(const std::string& name, const std::string& bytes) const { std::ofstream(path / name) << bytes; }
-  const std::filesystem::path path;
-
- private:
-  /// One that nobody else has.
-  static std::filesystem::path made() {
-    std::string name = testing::TempDir() + "keel_template_XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    return name;
-  }
-};
-
 TEST(ChatTemplates, AreFoundInTheConfigurationOrInFilesWhichWin) {
-  const ModelFolder folder;
+  const TestFolder folder;
+  create_directories(folder.path / "additional_chat_templates");
   EXPECT_TRUE(ChatTemplates::load(folder.path).empty());
   EXPECT_THROW(ChatTemplates::load(folder.path).choose(false), Error);
   folder.write("tokenizer_config.json", R"({"chat_template": "one"})");

@@ -9,6 +9,7 @@
 #include "keel/text/characters/utf8.h"
 #include "keel/text/regex/regex.h"
 #include "keel/text/tokenizer/tokenizer.h"
+#include "tests/support/test_folder.h"
 
 // Expected ids and texts are those of the tokenizers package 0.23 on the same files; many more files and texts are
 // compared by tests/parity/tokenizer_parity_test.py.
@@ -59,21 +60,13 @@ Tokenizer unigram() {
                                "unigram");
 }
 
-/// Each part that a stream gives, what finish() gives last.
-std::vector<std::string> stream(const Tokenizer& tokenizer, const Ids& ids) {
-  StreamDecoder decoder(tokenizer);
-  std::vector<std::string> parts;
-  for (const int32_t id : ids) parts.push_back(decoder.push(id));
-  parts.push_back(decoder.finish());
-  return parts;
-}
-
 TEST(Bpe, MergesBytesOfWords) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   EXPECT_EQ(byte_level().encode("abc a\u00E9"), (Ids{4, 6, 7, 8}));
   EXPECT_EQ(byte_level().encode("aab"), (Ids{0, 3}));
   EXPECT_EQ(byte_level().decode(Ids{9, 4, 6, 7, 8, 10, 7, 7, 8}), "abc a\u00E9<t>\uFFFD\u00E9");
   EXPECT_EQ(byte_level().decode(Ids{9, 4, 6, 7}, /*skip_special=*/false), "<s>abc a\uFFFD");
+  EXPECT_EQ(byte_level().decode(Ids{8, 9, 99, 7, 7}), "\uFFFD\uFFFD\uFFFD");
 }
 
 TEST(Bpe, FallsBackToBytesAndThenToOneUnknownToken) {
@@ -82,6 +75,7 @@ TEST(Bpe, FallsBackToBytesAndThenToOneUnknownToken) {
   EXPECT_EQ(byte_fallback().encode("xyza"), (Ids{3, 0, 4}));
   EXPECT_EQ(byte_fallback().decode(Ids{5, 3, 1, 2, 4}), "a \u00E9a");
   EXPECT_EQ(byte_fallback().decode(Ids{5, 6, 1, 2, 4}), "a\uFFFD\uFFFD\uFFFDa");  // one bad byte spoils the run
+  EXPECT_EQ(byte_fallback().decode(Ids{3, 5, 1, 2, 6}), " a\uFFFD\uFFFD\uFFFD");
 }
 
 TEST(Unigram, TakesThePiecesWithTheHighestScore) {
@@ -161,45 +155,18 @@ TEST(SpecialTokens, AreFoundInATextOnlyWhenAskedFor) {
   EXPECT_EQ(tokenizer.size(), 11);
 }
 
-TEST(StreamDecoder, HoldsBackAnIncompleteCharacter) {
-  if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
-  EXPECT_EQ(stream(byte_level(), {0, 7, 8, 1}), (std::vector<std::string>{"a", "", "\u00E9", "b", ""}));
-  EXPECT_EQ(stream(byte_level(), {7, 7}), (std::vector<std::string>{"", "\uFFFD", "\uFFFD"}));
-  EXPECT_EQ(stream(byte_level(), {8, 9, 99, 7}), (std::vector<std::string>{"\uFFFD", "", "", "", "\uFFFD"}));
-}
-
-TEST(StreamDecoder, HoldsBackARunOfByteTokensUntilItEnds) {
-  if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
-  EXPECT_EQ(stream(byte_fallback(), {5, 1, 2, 4}), (std::vector<std::string>{"a", "", "", "\u00E9a", ""}));
-  EXPECT_EQ(stream(byte_fallback(), {3, 5, 1, 2, 6}),
-            (std::vector<std::string>{"", " a", "", "", "", "\uFFFD\uFFFD\uFFFD"}));
-}
-
-TEST(StreamDecoder, BeginsANewTextAfterFinish) {
-  if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
-  StreamDecoder decoder(unigram());
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(decoder.push(4), "a");
-    EXPECT_EQ(decoder.push(4), " a");
-    EXPECT_EQ(decoder.finish(), "");
-  }
-}
-
 TEST(Tokenizer, GivesBackItsFilesByteForByte) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
-  const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / ("keel_files_" + std::to_string(::getpid()));
-  create_directories(folder);
+  const TestFolder folder;
   const std::map<std::string, std::string> files = {
       {"tokenizer.json", byte_level().files().at("tokenizer.json") + "\n \n"},
       {"special_tokens_map.json", R"({ "eos_token": {"content": "b"}, "bos_token": "a" })"},
       {"chat_template.jinja", "{{ bos_token }}\r\n"}};
-  for (const auto& [name, bytes] : files) write_atomically(folder / name, bytes);
-  const Tokenizer tokenizer = Tokenizer::load(folder);
+  for (const auto& [name, bytes] : files) folder.write(name, bytes);
+  const Tokenizer tokenizer = Tokenizer::load(folder.path);
   EXPECT_EQ(tokenizer.files(), files);
   EXPECT_EQ(tokenizer.bos_id(), 0);
   EXPECT_EQ(tokenizer.eos_id(), 1);
-  remove_tree(folder);
 }
 
 TEST(Tokenizer, KeepsSpacesBeforePunctuationAsTheModelWroteThem) {
@@ -231,10 +198,6 @@ TEST(Utf8, FindsWhatIsInvalidAndReplacesMaximalParts) {
     EXPECT_EQ(text::lossy_utf8(bytes), lossy);
     EXPECT_EQ(first_bad_utf8(bytes).has_value(), lossy.find("\uFFFD") != std::string::npos);
   }
-  EXPECT_EQ(text::incomplete_suffix("a\xF0\x9F\x98"), 3u);
-  EXPECT_EQ(text::incomplete_suffix("a\xE2\x82"), 2u);
-  EXPECT_EQ(text::incomplete_suffix("a\xE0\x80"), 0u);  // no character begins so
-  EXPECT_EQ(text::incomplete_suffix("\u00E9"), 0u);
 }
 
 TEST(PreTokenizer, SplitsAtAnEmptyPatternIntoCharacters) {

@@ -5,38 +5,17 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/core/foreign_text.h"
-#include "keel/text/characters/utf8.h"
 #include "keel/text/tokenizer/tokenizer.h"
 
 namespace keel {
 namespace {
-
-/// What a stream gives for these ids; every part must be whole characters.
-std::string streamed(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool skip_special) {
-  StreamDecoder decoder(tokenizer, skip_special);
-  std::string text;
-  const auto add = [&](const std::string& part) {
-    EXPECT_EQ(first_bad_utf8(part), std::nullopt);
-    text += part;
-  };
-  for (const int32_t id : ids) add(decoder.push(id));
-  add(decoder.finish());
-  return text;
-}
-
-std::string decoded(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool skip_special) {
-  const std::string text = tokenizer.decode(ids, skip_special);
-  EXPECT_EQ(streamed(tokenizer, ids, skip_special), text);
-  return text;
-}
 
 Json encoded(const Tokenizer& tokenizer, const std::string& text) {
   try {
     const std::vector<int32_t> plain = tokenizer.encode(text);
     const std::vector<int32_t> parsed = tokenizer.encode(text, {.parse_special = true});
     const std::vector<int32_t> wrapped = tokenizer.encode(text, {.add_special_tokens = true, .parse_special = true});
-    return {plain, parsed, wrapped, decoded(tokenizer, parsed, true), decoded(tokenizer, wrapped, false)};
+    return {plain, parsed, wrapped, tokenizer.decode(parsed), tokenizer.decode(wrapped, /*skip_special=*/false)};
   } catch (const Error& error) {
     return error.what();
   }
@@ -51,7 +30,7 @@ void answer(const Json& request) {
     for (const Json& text : work.at("texts")) answers << encoded(tokenizer, text.get<std::string>()).dump() << "\n";
     for (const Json& list : work.at("ids")) {
       const auto ids = list.get<std::vector<int32_t>>();
-      answers << Json{decoded(tokenizer, ids, true), decoded(tokenizer, ids, false)}.dump() << "\n";
+      answers << Json{tokenizer.decode(ids), tokenizer.decode(ids, /*skip_special=*/false)}.dump() << "\n";
     }
   } catch (const Error& error) {
     answers << Json(error.what()).dump() << "\n";

@@ -7,6 +7,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "tests/support/test_folder.h"
 #include "tests/text/expect_error.h"
 #include "tests/text/parity_rows.h"
 
@@ -22,16 +23,6 @@ Tokenizer colours() {
 
 Json tokenizer_tree() { return Json::parse(colours().files().at("tokenizer.json")); }
 Json config_tree() { return Json::parse(colours().files().at("tokenizer_config.json")); }
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path(std::filesystem::path(testing::TempDir()) / ("keel_tokenizer_" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(path);
-  }
-  ~TemporaryFolder() { remove_tree(path); }
-  void write(const std::string& name, const std::string& bytes) const { std::ofstream(path / name) << bytes; }
-  const std::filesystem::path path;
-};
 
 TEST(Tokenizer, GivesEveryWordTheIdOfItsPlace) {
   const Tokenizer tokenizer = colours();
@@ -104,7 +95,7 @@ TEST(Tokenizer, RefusesAVocabularyThatCannotRoundTrip) {
 }
 
 TEST(Tokenizer, IsTheSameAfterWritingAndLoadingAndItsFilesAreTheSameBytes) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   for (const auto& [name, bytes] : colours().files()) folder.write(name, bytes);
   // Bytes, not meaning: a space more must survive.
   folder.write("tokenizer_config.json", " " + colours().files().at("tokenizer_config.json"));
@@ -130,7 +121,7 @@ TEST(Tokenizer, NeitherCutsNorPadsWhateverTheFileSaysAndWritesItBack) {
 }
 
 TEST(Tokenizer, NamesTheFileThatIsMissingOrBroken) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   expect_error(ExitCode::kBadInput, {"tokenizer.json"}, [&] { Tokenizer::load(folder.path); });
   folder.write("tokenizer.json", "{\n\"model\": }");
   folder.write("tokenizer_config.json", "{}");
@@ -179,7 +170,7 @@ TEST(Tokenizer, AppendsAddedTokensThatTheModelDoesNotHave) {
 TEST(Tokenizer, LoadsAVocabularyOfAHundredThousandWordsInAMoment) {
   std::vector<std::string> words;
   for (int i = 0; i < 100000; ++i) words.push_back("w" + std::to_string(i));
-  const TemporaryFolder folder;
+  const TestFolder folder;
   for (const auto& [name, bytes] : Tokenizer::word_level(words, {}).files()) folder.write(name, bytes);
   EXPECT_EQ(Tokenizer::load(folder.path).encode("w0 w99999 w4711"), (Ids{0, 99999, 4711}));
 }

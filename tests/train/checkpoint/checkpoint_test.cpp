@@ -11,6 +11,7 @@
 #include "keel/core/files/file.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
+#include "tests/support/test_folder.h"
 
 namespace keel {
 namespace {
@@ -21,14 +22,6 @@ using testing::IsEmpty;
 
 class CheckpointTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "keel_checkpoint_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    checkpoints_ = folder_ / "checkpoints";
-  }
-  void TearDown() override { remove_tree(folder_); }
-
   /// A checkpoint of a small network whose numbers depend on the step.
   static Checkpoint at_step(int64_t step) {
     const ModelConfig config = tiny_config(/*heads=*/2, /*kv_heads=*/1, /*tied=*/false);
@@ -61,7 +54,8 @@ class CheckpointTest : public testing::Test {
     return newest(notes);
   }
 
-  std::filesystem::path folder_, checkpoints_;
+  const TestFolder made_;
+  const std::filesystem::path &folder_ = made_.path, checkpoints_ = folder_ / "checkpoints";
 };
 
 TEST_F(CheckpointTest, ComesBackToTheBit) {

@@ -14,6 +14,7 @@
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/run.h"
 #include "tests/support/errors.h"
+#include "tests/support/test_folder.h"
 #include "tests/support/tiny_training.h"
 
 namespace keel {
@@ -24,14 +25,9 @@ using testing::HasSubstr;
 class StartingModel : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "keel_starting_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    base_ = folder_ / "base";
     create_directories(base_);
     write_base(at::kBFloat16);
   }
-  void TearDown() override { remove_tree(folder_); }
 
   void write_base(at::ScalarType dtype) const {
     write_model_folder(base_, warm_model(), make_task(run_config().task)->tokenizer(), Json::object(), dtype);
@@ -70,7 +66,8 @@ class StartingModel : public testing::Test {
     for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i].value, b[i].value)) << a[i].name;
   }
 
-  std::filesystem::path folder_, base_;
+  const TestFolder made_;
+  const std::filesystem::path &folder_ = made_.path, base_ = folder_ / "base";
   Console console_{stderr};
 };
 

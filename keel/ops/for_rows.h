@@ -7,9 +7,6 @@
 
 #include "keel/ops/cuda_launch.h"
 
-// For files that are compiled with OpenMP alone (CMakeLists.txt names them): in any other at::parallel_for is a plain
-// loop.
-
 namespace keel {
 
 /// Calls body(first row, rows) from several threads.

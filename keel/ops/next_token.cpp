@@ -13,9 +13,9 @@ namespace {
 
 constexpr int64_t kNumbers = sizeof(RowNormalizer) / sizeof(double);
 
-const float* in(const Tensor& x) { return x.const_data_ptr<float>(); }
+const float* floats_in(const Tensor& x) { return x.const_data_ptr<float>(); }
 const int64_t* ids_in(const Tensor& x) { return x.const_data_ptr<int64_t>(); }
-float* out(const Tensor& x) { return x.defined() ? x.mutable_data_ptr<float>() : nullptr; }
+float* floats_out(const Tensor& x) { return x.defined() ? x.mutable_data_ptr<float>() : nullptr; }
 
 RowNormalizer* normalizers_in(const Tensor& x) {
   return reinterpret_cast<RowNormalizer*>(x.mutable_data_ptr<double>());
@@ -44,11 +44,11 @@ NextToken::NextToken(const Tensor& logits, double temperature)
       [&](auto stream) {
         const Tensor room =
             at::empty({cuda::normalize_workspace_bytes(rows, vocab)}, logits_.options().dtype(at::kByte));
-        return cuda::normalize_rows(in(logits_), rows, vocab, inverse_temperature_, to, room.mutable_data_ptr(),
+        return cuda::normalize_rows(floats_in(logits_), rows, vocab, inverse_temperature_, to, room.mutable_data_ptr(),
                                     stream);
       },
       [&](int64_t begin, int64_t count) {
-        cpu::normalize_rows(in(logits_) + begin * vocab, count, vocab, inverse_temperature_, to + begin);
+        cpu::normalize_rows(floats_in(logits_) + begin * vocab, count, vocab, inverse_temperature_, to + begin);
       });
 }
 
@@ -60,15 +60,15 @@ void NextToken::log_probabilities(const Tensor& ids, const Tensor& logp, const T
   const int64_t rows = logits_.size(0), vocab = logits_.size(1), k = rows == 0 ? 0 : ids.numel() / rows;
   check_ids(ids, vocab);
   const int64_t* const tokens = ids_in(ids);
-  float *const logps = out(logp), *const others = out(other_logp);
+  float *const logps = floats_out(logp), *const others = floats_out(other_logp);
   for_rows_of(
       logits_, "log-probability",
       [&](auto stream) {
-        return cuda::token_log_probabilities(in(logits_), normalizers(), rows, vocab, inverse_temperature_, tokens, k,
-                                             logps, others, stream);
+        return cuda::token_log_probabilities(floats_in(logits_), normalizers(), rows, vocab, inverse_temperature_,
+                                             tokens, k, logps, others, stream);
       },
       [&](int64_t begin, int64_t count) {
-        cpu::token_log_probabilities(in(logits_) + begin * vocab, normalizers() + begin, count, vocab,
+        cpu::token_log_probabilities(floats_in(logits_) + begin * vocab, normalizers() + begin, count, vocab,
                                      inverse_temperature_, tokens + begin * k, k, logps + begin * k,
                                      others ? others + begin * k : nullptr);
       });
@@ -89,8 +89,8 @@ Tensor NextToken::logp_of(const Tensor& ids) const {
 NextToken::Divergences NextToken::from(const NextToken& behavior) const {
   const int64_t rows = logits_.size(0), vocab = logits_.size(1);
   const Divergences result{at::empty({rows}, logits_.options()), at::empty({rows}, logits_.options())};
-  const float *const mine = in(logits_), *const theirs = in(behavior.logits_);
-  float *const tv = out(result.tv), *const kl = out(result.kl);
+  const float *const mine = floats_in(logits_), *const theirs = floats_in(behavior.logits_);
+  float *const tv = floats_out(result.tv), *const kl = floats_out(result.kl);
   for_rows_of(
       logits_, "divergence",
       [&](auto stream) {
@@ -111,8 +111,8 @@ Tensor NextToken::into_gradient(const Tensor& targets, const Tensor& coefficient
   check_ids(targets, vocab);
   const Tensor tokens = targets.contiguous(), c = coefficient.contiguous(),
                e = entropy_coefficient.defined() ? entropy_coefficient.contiguous() : entropy_coefficient;
-  const LogitLoss loss{ids_in(tokens), in(c), e.defined() ? in(e) : nullptr};
-  float* const to = out(logits_);
+  const LogitLoss loss{ids_in(tokens), floats_in(c), e.defined() ? floats_in(e) : nullptr};
+  float* const to = floats_out(logits_);
   Tensor gradient = type == at::kFloat ? logits_ : logits_.view(type).narrow(1, 0, vocab);
   for_rows_of(
       logits_, "gradient",

@@ -221,7 +221,7 @@ Json trl_upper_bound(const Json& value, const ConfigTree& tree, const OptionTabl
 
 // Other parameters --------------------------------------------------------------------------------------------------
 
-struct NamedParameter {
+struct MappedParameter {
   std::string name, parameter;  // the other program's, and ours
 };
 
@@ -239,7 +239,7 @@ void require_loss(const Readers& readers, const ConfigTree& tree) {
 }
 
 /// objective.parameters is one list: the first of the names that is there gives all of them.
-AliasConverter together(std::vector<NamedParameter> all, size_t mine, Readers readers) {
+AliasConverter together(std::vector<MappedParameter> all, size_t mine, Readers readers) {
   return [=](const Json&, const ConfigTree& tree, const OptionTable&) -> Json {
     Json list = Json::array();
     for (size_t i = 0; i < all.size(); ++i) {
@@ -288,7 +288,7 @@ Json unless_null(const Json& value, const ConfigTree&, const OptionTable&) {
   return value.is_null() ? kSetsNothing : value;
 }
 
-void add_together(OptionTable& t, const std::vector<NamedParameter>& all, const char* source, const Readers& readers) {
+void add_together(OptionTable& t, const std::vector<MappedParameter>& all, const char* source, const Readers& readers) {
   for (size_t i = 0; i < all.size(); ++i)
     t.alias(all[i].name, "objective.parameters", source, together(all, i, readers), all[i].parameter + "=VALUE");
 }

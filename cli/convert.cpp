@@ -6,6 +6,7 @@
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
 #include "keel/model/folder/convert_folder.h"
+#include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/start/starting_model.h"
 

@@ -8,6 +8,9 @@ namespace keel {
 // What of a run's folder the run itself wrote, by its id and by the names of its files: a save and --overwrite remove
 // that and nothing else.
 
+/// The link, beside a run's checkpoints, to the one with the best evaluation.
+inline constexpr const char* kBestCheckpoint = "best";
+
 /// Whether this is a checkpoint of a run, sound or not: by its name, and by what lies in it.
 bool is_checkpoint(const std::filesystem::path& path);
 bool is_checkpoint_name(const std::string& name);

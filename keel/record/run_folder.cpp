@@ -7,6 +7,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/json_if_any.h"
+#include "keel/core/files/link.h"
 #include "keel/record/own_files.h"
 
 namespace keel {
@@ -59,7 +60,10 @@ void remove_checkpoints(const std::filesystem::path& checkpoints, const std::str
   remove_leftovers(checkpoints, run);
   for (const std::string& name : list_directory(checkpoints)) {
     if (is_own_checkpoint(checkpoints / name, run)) remove_own_folder(checkpoints / name, run);
-    if (name == "LATEST" || name == "LATEST.partial") remove_file(checkpoints / name);
+    const bool is_latest = name == "LATEST" || name == "LATEST.partial";
+    const bool is_best = name == kBestCheckpoint || name == std::string(kBestCheckpoint) + ".partial";
+    if (is_latest || (is_best && is_checkpoint_name(link_target(checkpoints / name).value_or(""))))
+      remove_file(checkpoints / name);
   }
   for (const std::string& name : list_directory(checkpoints)) others.push_back(std::string(kCheckpoints) + "/" + name);
   remove_file(checkpoints);

@@ -230,7 +230,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   if (!accepted.damaged_rows) RunFolder::require_unchanged(held, checkpoint.lines);
   throw_if_stopped();
   wait_for_saving();
-  finish_save(newest);
+  finish_save(newest, checkpoint.state.best_step);
   const Json used = used_settings(config, checkpoint.policy, problems);
   const Json reward_files_before = used_before(config.run.dir, "reward.files");
   std::vector<std::string> notes;

@@ -3,12 +3,14 @@
 #include <ATen/ATen.h>
 #include <unistd.h>
 
+#include <chrono>
+
 #include "keel/core/interrupt.h"
 #include "keel/core/shell_words.h"
+#include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/stopwatch.h"
 #include "keel/model/network/finite_weights.h"
-#include "keel/record/own_files.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/config/evaluation_request.h"
 #include "keel/train/health.h"
@@ -49,6 +51,7 @@ Run::Run(OpenedRun opened, Console& console)
       id_(std::move(opened.id)),
       last_checkpoint_(std::move(opened.checkpoint)) {
   for (const std::string& warning : problems_.warnings()) console_.warning(warning);
+  if (!config_.checkpoint.keep_best) state_.best_step = -1;
   if (config_.rollout.bitwise) {
     policy_.model.make_bitwise();
     if (opened.companions.reference) opened.companions.reference->make_bitwise();
@@ -80,7 +83,11 @@ void Run::begin(Phase phase, Companions saved) {
   }
   const bool new_reference = phase == Phase::kRl && !saved.reference;
   trainer_.emplace(config_, policy_, problems_, state_, std::move(saved));
-  if (new_reference && trainer_->reference()) write_to_folder([&] { write_reference(); });
+  if (!new_reference || !trainer_->reference()) return;
+  wait_for_save();
+  write_to_folder([&] {
+    if (const auto moved = write_reference(folder_.path(), *trainer_->reference(), policy_, id_)) log_.warning(*moved);
+  });
 }
 
 ExitCode Run::run() {
@@ -117,7 +124,10 @@ bool Run::warm_up() {
     warm_up_step();
     look_after_folder();
     if (saved_for_interrupt()) return false;
-    if (state_.phase != Phase::kSft || checkpoint_due()) save();
+    if (state_.phase != Phase::kSft)
+      save();
+    else if (checkpoint_due())
+      save(Saving::kBesideSteps);
   }
   return true;
 }
@@ -125,14 +135,19 @@ bool Run::warm_up() {
 /// False when someone asked to stop.
 bool Run::learn() {
   self_test();
+  bool due = false;
   while (true) {
-    evaluate_if_due();
+    const bool best = evaluate_if_due();
     look_after_folder();
     if (saved_for_interrupt()) return false;
     if (state_.rl_steps >= config_.train.steps) break;
+    if (due || best) save(Saving::kBesideSteps);
     rl_step();
-    // Asked to stop, it is saved in a moment anyway.
-    if (state_.rl_steps < config_.train.steps && checkpoint_due() && !stop_requested()) save();
+    due = state_.rl_steps < config_.train.steps && checkpoint_due();
+    // Asked to stop, it is saved in a moment anyway; and so it is after an evaluation that may be the best.
+    if (!due || stop_requested() || (config_.checkpoint.keep_best && evaluation_due())) continue;
+    save(Saving::kBesideSteps);
+    due = false;
   }
   state_.phase = Phase::kDone;
   save();
@@ -209,15 +224,16 @@ bool Run::evaluation_due() const {
   return done == 0 || done >= config_.train.steps || (every > 0 && done % every == 0);
 }
 
-void Run::evaluate_if_due() {
-  if (!evaluation_due()) return;
+/// Whether it was the best so far, where that is kept.
+bool Run::evaluate_if_due() {
+  if (!evaluation_due()) return false;
   const HeldOut held_out = this->held_out();
   const std::vector<Prompt>& prompts = held_out.prompts;
-  if (prompts.empty()) return;  // files without a part to evaluate on
+  if (prompts.empty()) return false;  // files without a part to evaluate on
   console_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
   const Evaluation result = evaluate(policy_, prompts, problems_.reward(), evaluation_request(config_), stop_requested);
   if (result.count < static_cast<int64_t>(prompts.size()))
-    return;  // told to stop: measured again when the run is resumed
+    return false;  // told to stop: measured again when the run is resumed
   log_.scored(result.scores, result.rollouts.size(), state_.step, config_.reward.on_error);
   state_.last_evaluation = state_.step;
   Json row = row_of("eval");
@@ -236,6 +252,10 @@ void Run::evaluate_if_due() {
     folder_.add_sample(sample);
   }
   log_.evaluation(result, held_out, state_.step);
+  if (!config_.checkpoint.keep_best || !state_.note_evaluation(row, config_.checkpoint.best_metric)) return false;
+  folder_.log("step " + std::to_string(state_.step) + " is the best so far, by checkpoint.best_metric=" +
+              state_.best_metric + ": " + fixed(state_.best_value, 4));
+  return true;
 }
 
 /// How every row of metrics begins.
@@ -248,53 +268,79 @@ void Run::record_step(const char* phase, const Json& numbers, double seconds) {
   row.update(numbers);
   row["time/step"] = seconds;
   row["time/checkpoint"] = std::exchange(checkpoint_seconds_, 0);
+  row["time/checkpoint_write"] = std::exchange(write_seconds_, 0);
   row["memory/peak_bytes"] = peak_memory_bytes(policy_.model.device());
   folder_.add_metrics(row);
 }
 
 bool Run::checkpoint_due() const { return config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0; }
 
-void Run::save() {
+/// Now: returns when the checkpoint is on the disk. Beside steps: when what it holds is copied; the rest is done on
+/// another thread, one save at a time, and what goes wrong there is told by wait_for_save().
+void Run::save(Saving how) {
   Stopwatch watch(policy_.model.device());
+  wait_for_save();
   require_finite_weights();
-  write_to_folder([&] { write_checkpoint(); });
-  set_resumable();
+  write_to_folder([&] {
+    Save save = next_save();
+    if (how == Saving::kNow || !can_copy(save.checkpoint)) return note_saved(write_save(save));
+    save.checkpoint = copied_to_host(std::move(save.checkpoint));
+    has_copied_ = true;
+    // Deferred where there can be no more threads: written when it is waited for.
+    writing_ =
+        std::async(std::launch::async | std::launch::deferred, [save = std::move(save)] { return write_save(save); });
+  });
   checkpoint_seconds_ += watch.lap();
+}
+
+/// The run as it is now, with all rows that it has written on the disk.
+Save Run::next_save() {
+  const RunFolder::Lines lines = folder_.sync();
+  LoadedModel policy = policy_;
+  policy.model = policy_.model.merged();
+  Save save{.checkpoint = {.policy = std::move(policy),
+                           .optimizer = warm_up_ ? warm_up_->optimizer_state() : trainer_->optimizer_state(),
+                           .state = state_,
+                           .lines = lines,
+                           .config = to_json(config_),
+                           .run = id_,
+                           .adapter = policy_.model.adapter()},
+            .run = folder_.path(),
+            .keep = config_.checkpoint.keep,
+            .first = last_checkpoint_.empty()};
+  if (trainer_ && trainer_->critic()) save.checkpoint.critic = *trainer_->critic();
+  if (trainer_ && trainer_->reference()) save.reference = &*trainer_->reference();
+  return save;
+}
+
+/// Whether another set of weights and moments fits into host memory, and is wanted there.
+bool Run::can_copy(const Checkpoint& checkpoint) {
+  if (!config_.checkpoint.background) return false;
+  const int64_t bytes = bytes_to_copy(checkpoint), peak = peak_memory_bytes(at::kCPU), memory = machine_memory_bytes();
+  if (has_room_for_copy(has_copied_ ? 0 : bytes, peak, memory)) return true;
+  if (!std::exchange(told_of_memory_, true))
+    console_.line("checkpoints are written while the run waits: a copy of " + format_bytes(bytes) +
+                  " has no room beside the " + format_bytes(peak) + " that it has held, of " + format_bytes(memory));
+  return false;
+}
+
+/// Of the save under way, if there is one. What it could not do is told as if it had been done here.
+void Run::wait_for_save() {
+  if (writing_.valid()) write_to_folder([&] { note_saved(writing_.get()); });
+}
+
+void Run::note_saved(const Saved& saved) {
+  last_checkpoint_ = saved.checkpoint;
+  write_seconds_ += saved.seconds;
+  for (const std::string& warning : saved.warnings) log_.warning(warning);
+  for (const std::filesystem::path& foreign : saved.foreign)
+    if (named_foreign_.insert(foreign).second)
+      log_.warning(foreign.string() + " is not the run's, and was left as it is");
 }
 
 void Run::require_finite_weights() const {
   keel::require_finite_weights(policy_.model, trainer_ ? trainer_->critic() : nullptr, state_, config_,
                                folder_.checkpoints());
-}
-
-void Run::write_checkpoint() {
-  const RunFolder::Lines lines = folder_.sync();
-  Checkpoint checkpoint{policy_, warm_up_ ? warm_up_->optimizer_state() : trainer_->optimizer_state(), state_, lines,
-                        to_json(config_)};
-  checkpoint.run = id_;
-  if (trainer_ && trainer_->critic()) checkpoint.critic = *trainer_->critic();
-  if (trainer_ && trainer_->reference()) keep_reference();
-  last_checkpoint_ =
-      save_checkpoint(folder_.checkpoints(), checkpoint, config_.checkpoint.keep, /*first=*/last_checkpoint_.empty());
-  for (const std::filesystem::path& foreign : foreign_among(folder_.checkpoints(), id_))
-    if (named_foreign_.insert(foreign).second)
-      log_.warning(foreign.string() + " is not the run's, and was left as it is");
-}
-
-void Run::write_reference() {
-  const std::filesystem::path folder = folder_.path() / kReferenceFolder;
-  if (const auto aside = save_reference(folder, *trainer_->reference(), policy_, id_))
-    log_.warning(folder.string() + " was not the run's; what had the name is " + aside->string() + " now");
-}
-
-/// Someone may have tidied up, and a checkpoint without its reference could not be resumed from.
-void Run::keep_reference() {
-  const std::filesystem::path folder = folder_.path() / kReferenceFolder;
-  const bool own = is_own_reference(folder, id_);
-  const std::optional<std::string> damage = find_reference_damage(folder, policy_);
-  if (own && !damage) return;
-  if (own) log_.warning(folder.string() + " was damaged while the run went on (" + *damage + "); it is written again");
-  write_reference();
 }
 
 /// What fails because the folder is not the run's own any more ends the run for that reason.
@@ -315,7 +361,10 @@ void Run::look_after_folder() {
   folder_.require_own();
   if (folder_.log_failure() && !std::exchange(told_of_log_, true))
     console_.warning(*folder_.log_failure() + ". The run goes on without its log");
-  if (last_checkpoint_.empty() || path_exists(last_checkpoint_)) return;
+  const bool writes = writing_.valid() && writing_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
+  if (!writes) wait_for_save();
+  // A save under way may remove the one before.
+  if (writes || last_checkpoint_.empty() || path_exists(last_checkpoint_)) return;
   console_.warning(last_checkpoint_.string() + " was removed while the run went on; saving again");
   save();
 }
@@ -334,12 +383,16 @@ bool Run::saved_for_interrupt() {
 /// Saves what the run knows where it still can: in the folder, wherever that is now, or in a new one beside its name.
 void Run::end_without_folder(const FolderLost& loss) {
   console_.end_progress();
+  try {
+    if (writing_.valid()) note_saved(writing_.get());
+  } catch (const std::exception&) {  // all is saved below
+  }
   std::string command;
   try {
     config_.run.dir = loss.now() ? loss.now()->string() : rescue_folder(config_.run.dir);
     if (!loss.now()) folder_ = folder_.copy_to(config_.run.dir, recorded_config(config_));
     require_finite_weights();
-    write_checkpoint();
+    note_saved(write_save(next_save()));
     command = "keel train " + shell_word((std::filesystem::path(config_.run.dir) / "config.yaml").string()) +
               " --resume" + (loss.now() ? " run.dir=" + shell_word(config_.run.dir) : "");
   } catch (const std::exception& error) {

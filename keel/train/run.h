@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/record/run_folder.h"
+#include "keel/train/checkpoint/save.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
 #include "keel/train/metrics/sample_notes.h"
@@ -53,16 +55,18 @@ class Run : private StepWatcher {
   void warm_up_step();
   void rl_step();
   void self_test();
-  void evaluate_if_due();
+  bool evaluate_if_due();
   bool evaluation_due() const;
   Json row_of(const char* phase) const;
   void record_step(const char* phase, const Json& numbers, double seconds);
 
   bool checkpoint_due() const;
-  void save();
-  void write_checkpoint();
-  void write_reference();
-  void keep_reference();
+  enum class Saving { kNow, kBesideSteps };
+  void save(Saving how = Saving::kNow);
+  Save next_save();
+  bool can_copy(const Checkpoint& checkpoint);
+  void wait_for_save();
+  void note_saved(const Saved& saved);
   void require_finite_weights() const;
   void write_to_folder(const std::function<void()>& write);
   void look_after_folder();
@@ -88,10 +92,14 @@ class Run : private StepWatcher {
   std::optional<WarmUp> warm_up_;     // in the warm-up
   std::optional<Trainer> trainer_;    // after it
   std::optional<SampleNotes> notes_;  // of the present step
-  double checkpoint_seconds_ = 0;     // of the last save, reported with the next step
+  double checkpoint_seconds_ = 0;     // that the run waited for saves, reported with the next step
+  double write_seconds_ = 0;          // that their writes took, whoever waited
   std::filesystem::path last_checkpoint_;
   std::set<std::filesystem::path> named_foreign_;  // among the checkpoints
   bool told_of_log_ = false;                       // that it does not grow any more
+  bool has_copied_ = false;                        // so that the memory's peak has a copy in it
+  bool told_of_memory_ = false;                    // that a copy has no room in it
+  std::future<Saved> writing_;                     // the save under way; last, to be waited for before all else ends
 };
 
 }  // namespace keel

@@ -7,6 +7,7 @@ order of the calls of a save is such that a power cut between any two of them wo
 
 import collections
 import itertools
+import json
 import os
 import pathlib
 import random
@@ -20,20 +21,21 @@ from trials import require, support
 
 # Which of a family a machine has is its own: ARM has no rename, mkdir and unlink without "at".
 CALLS = ("openat", "close", "read", "pread64", "write", "fsync", "ftruncate", "rename", "renameat", "renameat2", "mkdir",
-         "mkdirat", "unlink", "unlinkat", "rmdir", "getdents64")
+         "mkdirat", "unlink", "unlinkat", "rmdir", "getdents64", "symlink", "symlinkat")
 KILL, FULL, BROKEN, INTERRUPTED = "signal=KILL", "error=ENOSPC", "error=EIO", "error=EINTR"
 WORDS = {FULL: "No space left on device", BROKEN: "Input/output error", INTERRUPTED: "Interrupted system call"}
 # What may happen to which call; "create" is an openat that does. Killed where it only reads, a run is killed anywhere.
 FAULTS = {"write": (KILL, FULL, BROKEN, INTERRUPTED), "fsync": (KILL, FULL, BROKEN, INTERRUPTED),
           "ftruncate": (KILL, FULL, BROKEN, INTERRUPTED), "create": (KILL, FULL, BROKEN, INTERRUPTED),
-          "rename": (KILL, FULL, BROKEN), "mkdir": (KILL, FULL, BROKEN), "unlink": (KILL, BROKEN),
+          "rename": (KILL, FULL, BROKEN), "symlink": (KILL, FULL, BROKEN), "mkdir": (KILL, FULL, BROKEN), "unlink": (KILL, BROKEN),
           "rmdir": (KILL, BROKEN), "openat": (BROKEN, INTERRUPTED), "read": (BROKEN, INTERRUPTED),
           "pread64": (BROKEN, INTERRUPTED), "getdents64": (BROKEN,), "close": (BROKEN, INTERRUPTED)}
-WRITING = ("write", "fsync", "ftruncate", "create", "rename", "mkdir")  # what must never fail without a word
+WRITING = ("write", "fsync", "ftruncate", "create", "rename", "symlink", "mkdir")  # what must never fail without a word
 READING, RECORDED = ("openat", "read", "pread64"), (".jsonl", "/config.yaml", "/used.json")  # nor this of what was recorded
-# A step or two of three, their saves, an evaluation and the report.
+# A step or two of three, their saves, two evaluations and the report.
 TRAIN = {"sft": {"steps": 2, "noisy_steps": 0}, "train": {"steps": 3}, "eval": {"prompts": 4},
-         "checkpoint": {"every": 1, "keep": 2}}
+         "checkpoint": {"every": 1, "keep": 2, "keep_best": "true", "background": "false"}}
+BESIDE = {**TRAIN, "checkpoint": {**TRAIN["checkpoint"], "background": "true"}}  # saves are written by another thread
 
 
 def strace(log, *options):
@@ -44,6 +46,17 @@ def require_strace():
     if not shutil.which("strace") or subprocess.run(
             [*strace("/dev/null"), "true"], stderr=subprocess.DEVNULL).returncode != 0:
         raise trials.Skipped("no strace, or it may not trace here")
+
+
+def lines_of(log):
+    """The calls of a trace, each in one line where it ended: strace cuts what another thread came between."""
+    begun = {}
+    for line in log.read_text(errors="replace").splitlines():
+        thread, resumed = line.split(" ", 1)[0], re.search(r"<\.\.\. \w+ resumed>(.*)", line)
+        if line.endswith("<unfinished ...>"):
+            begun[thread] = line.removesuffix("<unfinished ...>")
+        else:
+            yield begun.pop(thread, "") + resumed[1] if resumed else line
 
 
 def followed(line):
@@ -62,23 +75,24 @@ def kind_of(name):
 
 class Call(typing.NamedTuple):
     name: str
-    number: int  # how many of this name came before, plus 1
+    number: int  # how many of this name came before in its thread, plus 1: so strace counts
     path: str
     kind: str  # the word for it in FAULTS
+    thread: str
 
 
-def calls_on(folder, log):
-    """The calls of a trace that touch a folder."""
+def calls_on(folder, lines):
+    """The calls in the lines of a trace that touch a folder."""
     seen, found = collections.Counter(), []
-    for line in log.read_text(errors="replace").splitlines():
-        name, line = followed(line)
+    for line in lines:
+        thread, (name, line) = line.split()[0], followed(line)
         if not name:
             continue
-        seen[name] += 1
+        seen[thread, name] += 1
         path = re.search(rf'{re.escape(str(folder))}(?=[/">])[^">]*', line)
         if path:
             kind = "create" if name == "openat" and "O_CREAT" in line else kind_of(name)
-            found.append(Call(name, seen[name], path[0], kind))
+            found.append(Call(name, seen[thread, name], path[0], kind, thread))
     return found
 
 
@@ -94,8 +108,8 @@ def without_repetitions(calls):
 class Scenario:
     """What the program is asked to do while its calls fail: with a copy of a folder as it lies there before."""
 
-    def __init__(self, folder, flag, before=None):
-        self.folder, self.flag, self.before = folder, flag, before
+    def __init__(self, folder, flag, before=None, settings=TRAIN):
+        self.folder, self.flag, self.before, self.settings = folder, flag, before, settings
         self.whole, self.log = folder / "run", folder / "log"
 
     def copy_to(self, run):
@@ -104,7 +118,7 @@ class Scenario:
 
     def train(self, run, log, *options):
         flags = [self.flag] if self.flag else []
-        return support.train(run, *flags, prefix=strace(log, *options), **TRAIN)
+        return support.train(run, *flags, prefix=strace(log, *options), **self.settings)
 
     def play(self):
         """Without a fault: what the others are compared with, and where they may be."""
@@ -114,8 +128,14 @@ class Scenario:
         require(result.returncode == 0, trials.output(result))
 
     def calls(self):
-        found = calls_on(self.whole, self.log)
-        require({"write", "fsync", "rename", "create"} <= {call.kind for call in found}, "calls not seen:", found)
+        found = calls_on(self.whole, lines_of(self.log))
+        require({"write", "fsync", "rename", "symlink", "create"} <= {call.kind for call in found}, "calls not seen:", found)
+        if self.settings is BESIDE:
+            # What fails is the call of that number in each thread. Of files the first thread opens, reads and closes so
+            # many at its start that it would fail at one of those.
+            save = [call for call in found if call.thread != found[0].thread and call.kind in (*WRITING, "unlink", "rmdir")]
+            require(save, "no call of another thread")
+            return [call for call in save if call.kind != "create"]
         if self.flag == "--resume":
             return found
         # What follows is the same in a run that goes on: here the start, there what is removed before it.
@@ -130,33 +150,35 @@ def fault_trial(scenario, fault, call):
             run, log = trial.folder / f"run{attempt}", trial.folder / "log"
             scenario.copy_to(run)
             result = scenario.train(run, log, "-e", f"inject={call.name}:{fault}:when={call.number}")
-            line = next((line for line in log.read_text(errors="replace").splitlines() if "(INJECTED)" in line), "")
+            lines = [line for line in lines_of(log) if "(INJECTED)" in line]
+            hit = calls_on(run, lines)
             # How often the program prints depends on the clock, so that it may have been a write to its output.
-            if str(run) in line or (fault == KILL and result.returncode == -9):
+            if hit or (fault == KILL and result.returncode == -9):
                 break
         else:
             trial.seen["missed"] += 1
             return
         try:
-            bear(trial, scenario, fault, call, run, result)
+            bear(trial, scenario, fault, hit, run, result)
         except AssertionError as error:
-            where = f"{scenario.folder.name}, {fault} at {call.name} number {call.number} ({call.path}) {line}"
+            where = f"{scenario.folder.name}, {fault} at {call.name} number {call.number} ({call.path}) {lines}"
             raise AssertionError(f"{where}\n{error}\n{trials.output(result)}") from None
     return inject
 
 
-def bear(trial, scenario, fault, call, run, result):
-    """Judges how the program bore a fault, and lets it go on."""
+def bear(trial, scenario, fault, hit, run, result):
+    """Judges how the program bore a fault of the calls that were hit, and lets it go on."""
     code = result.returncode
     if fault == KILL:
         require(code == -9, "not killed")
     elif fault == INTERRUPTED:
         require(code == 0, "an interrupted call is to be made again")
-    elif call.kind in WRITING:
+    elif any(call.kind in WRITING for call in hit):
         require(code == 4, "wanted 4")
     else:  # a file that cannot be read is a damaged one; one that cannot be removed may stay
         require(code in (0, 3, 4), "wanted 0, 3 or 4")
-        require(code != 0 or call.kind not in READING or not call.path.endswith(RECORDED), "read in part without a word")
+        recorded = [call for call in hit if call.kind in READING and call.path.endswith(RECORDED)]
+        require(code != 0 or not recorded, "read in part without a word")
     if code in (3, 4):
         require(result.stderr.startswith("keel: "), "no message")
         require(str(run) in result.stderr and WORDS[fault] in result.stderr, "neither the path nor the system's words")
@@ -166,7 +188,7 @@ def bear(trial, scenario, fault, call, run, result):
         require(not scenario.before or trials.newest(run) >= trials.newest(scenario.before), "a checkpoint is gone")
         flag = trials.how_to_go_on(run)
     if code != 0:
-        again = support.train(run, flag, **TRAIN)
+        again = support.train(run, flag, **scenario.settings)
         require(again.returncode == 0, f"and then {flag}:", trials.output(again))
     trials.require_finished(run, scenario.whole)
     trial.seen[f"{fault.partition('=')[2]} {'borne' if code == 0 else 'stopped'}"] += 1
@@ -175,8 +197,10 @@ def bear(trial, scenario, fault, call, run, result):
 def scenarios(folder):
     require_strace()
     half = trials.stopped(folder / "half", 1, support.QUICKSTART, *support.settings(**TRAIN))
+    (half / "checkpoints" / "best").unlink()  # so that one that goes on makes the link
     found = [Scenario(folder / "a run that starts", None), Scenario(folder / "a run that goes on", "--resume", half),
-             Scenario(folder / "a run that replaces one", "--overwrite", half)]
+             Scenario(folder / "a run that replaces one", "--overwrite", half),
+             Scenario(folder / "a run that saves beside its steps", "--resume", half, BESIDE)]
     for scenario in found:
         scenario.play()
     return found
@@ -206,22 +230,36 @@ class Order:
 
     def __init__(self, run, log):
         self.run, self.renames = str(run), 0
+        self.rows, self.synced = collections.Counter(), {}  # writes to each file of rows; those up to its last fsync
+        self.at_save = {}  # the latter, when a checkpoint got its name
         self.unsynced = set()  # files with bytes, and folders with names, that a power cut may undo
         self.new_names = set()  # of these, what was renamed
-        for line in log.read_text(errors="replace").splitlines():
+        for line in lines_of(log):
             name, line = followed(line)
             if name and self.run in line and not re.search(r"= -1 E", line):
                 self.follow(kind_of(name), line.partition("(")[2], line)
         require(self.renames > 0, "no renames in", log)
         require(not self.new_names, "names that a power cut may undo:", self.new_names)
+        self.check_rows(pathlib.Path(run))
+
+    def check_rows(self, run):
+        """A checkpoint counts on rows that were on the disk before it: one write each, and later ones may follow."""
+        for name, synced in self.at_save.items():
+            manifest = trials.read(run / "checkpoints" / name / "manifest.json")
+            for key, digits in json.loads(manifest)["lines_crc32c"].items() if manifest else ():
+                path = run / ("log.txt" if key == "log" else f"{key}.jsonl")
+                later = self.rows[str(path)] - synced.get(str(path), 0)
+                require(len(digits) // 8 <= path.read_bytes().count(b"\n") - later, path, "was not on the disk before", name)
 
     def follow(self, call, rest, line):
         descriptor = re.match(r"\d+<([^>]*)>", rest)
         paths = [path for path in re.findall(r'"([^"]*)"', rest) if path.startswith(self.run)]
         if call in ("write", "ftruncate") and descriptor:
             self.unsynced.add(descriptor[1])
+            self.rows[descriptor[1]] += call == "write"
         elif call == "fsync":
             self.unsynced.discard(descriptor[1])
+            self.synced[descriptor[1]] = self.rows[descriptor[1]]
             self.new_names = {path for path in self.new_names if os.path.dirname(path) != descriptor[1]}
         elif call == "mkdir" or (call == "openat" and "O_CREAT" in rest):
             self.unsynced.add(os.path.dirname(paths[0]))
@@ -232,9 +270,8 @@ class Order:
         inside = {path for path in self.unsynced if f"{path}/".startswith(f"{source}/")}
         require(not inside, "not on the disk before it gets its name:", inside, line)
         require(not self.new_names, "a name that a power cut may undo before the next is given:", self.new_names, line)
-        if re.search(r"/step-\d+$", target):  # a checkpoint counts on the rows that were written before it
-            rows = {path for path in self.unsynced if path.endswith((".jsonl", "log.txt"))}
-            require(not rows, "not on the disk before the checkpoint is:", rows, line)
+        if re.search(r"/step-\d+$", target):
+            self.at_save[os.path.basename(target)] = dict(self.synced)
         self.renames += 1
         self.unsynced |= {os.path.dirname(source), os.path.dirname(target)}
         self.new_names.add(target)
@@ -252,14 +289,14 @@ def compiled_stingy(folder):
 
 def short_calls(folder, count):
     """A trial is a run all of whose reads and writes do less than asked for, or nothing at first (EINTR)."""
-    library, whole = compiled_stingy(folder), trials.unbroken(folder / "whole", **TRAIN)
+    library, whole = compiled_stingy(folder), trials.unbroken(folder / "whole", **BESIDE)
 
     def starve(trial):
         run, report = trial.folder / "run", trial.folder / "report"
         for flags, steps in (((), 1), (("--resume",), TRAIN["train"]["steps"])):
             prefix = ["env", f"LD_PRELOAD={library}", f"STINGY_FOLDER={run}", f"STINGY_REPORT={report}",
                       f"STINGY_SEED={trial.draws.randrange(1 << 30)}"]
-            result = support.train(run, *flags, prefix=prefix, **{**TRAIN, "train": {"steps": steps}})
+            result = support.train(run, *flags, prefix=prefix, **{**BESIDE, "train": {"steps": steps}})
             require(result.returncode == 0, trials.output(result))
             for line in report.read_text().splitlines():
                 name, times = line.split()

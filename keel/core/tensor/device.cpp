@@ -9,7 +9,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <thread>
 
 #include "keel/core/error.h"
@@ -79,7 +81,14 @@ int64_t peak_memory_bytes(at::Device device) {
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
-int64_t machine_memory_bytes() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE); }
+int64_t machine_memory_bytes() {
+  int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
+  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::ifstream file(path);
+    if (int64_t limit = 0; file >> limit && limit > 0) bytes = std::min(bytes, limit);  // "max" is no number
+  }
+  return bytes;
+}
 
 std::string describe_device(at::Device device) {
   if (device.is_cuda()) return "cuda:" + std::to_string(device.index());

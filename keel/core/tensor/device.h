@@ -24,7 +24,7 @@ void synchronize(at::Device device);
 /// The most memory held so far: of the device, or of this process on a CPU.
 int64_t peak_memory_bytes(at::Device device);
 
-/// What this machine has, used or not.
+/// What this machine has, used or not, or what a container allows of it.
 int64_t machine_memory_bytes();
 
 /// One line on what computes: "cpu (2 threads, AVX512)" or "cuda:0".

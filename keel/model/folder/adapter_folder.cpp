@@ -43,9 +43,9 @@ bool is_of_the_ends(const std::string& tensor) {
 
 }  // namespace
 
-void write_adapter(const std::filesystem::path& folder, const CausalLm& model, const Json& config) {
+void write_adapter(const std::filesystem::path& folder, const std::vector<NamedTensor>& adapter, const Json& config) {
   std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const NamedTensor& weight : model.adapter()) tensors.emplace_back(kPrefix + weight.name, weight.value.detach());
+  for (const NamedTensor& weight : adapter) tensors.emplace_back(kPrefix + weight.name, weight.value.detach());
   write_safetensors(folder / kTensors, tensors, {{"format", "pt"}});
   write_atomically(folder / kConfig, config.dump(2) + "\n");
 }

@@ -8,6 +8,7 @@
 #include "keel/core/error.h"
 #include "keel/core/philox.h"
 #include "keel/core/tensor/device.h"
+#include "keel/core/tensor/host_copy.h"
 
 namespace keel {
 namespace {
@@ -384,6 +385,17 @@ CausalLm CausalLm::frozen() const {
     own(layer.lora_a), own(layer.lora_b);
   });
   return adds ? copy : without_adapter();
+}
+
+CausalLm CausalLm::copied_to_host() const {
+  const auto own = [](Parameter& parameter) {
+    const Tensor& master = parameter.master;
+    if (master.defined()) parameter = master.is_cpu() && !master.requires_grad() ? master.detach() : host_copy(master);
+  };
+  CausalLm copy = *this;
+  copy.visit([&](const std::string&, Parameter& weight, const std::vector<int64_t>&) { own(weight); });
+  copy.visit_linears([&](const std::string&, Linear& layer) { own(layer.lora_a), own(layer.lora_b); });
+  return copy;
 }
 
 CausalLm CausalLm::merged() const {

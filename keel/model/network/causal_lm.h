@@ -130,6 +130,10 @@ class CausalLm {
   /// An adapter that adds nothing yet (all B are 0) is off.
   CausalLm frozen() const;
 
+  /// The masters as they are now in host memory, to be saved while training goes on: what it changes is copied, and so
+  /// is what lies on another device.
+  CausalLm copied_to_host() const;
+
   const ModelConfig& config() const { return config_; }
   at::Device device() const { return embedding_.compute.device(); }
 

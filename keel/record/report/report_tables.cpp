@@ -19,7 +19,7 @@ struct NamedMetric {
   Unit unit;
 };
 
-constexpr std::array<NamedMetric, 29> kMetrics{{
+constexpr std::array<NamedMetric, 30> kMetrics{{
     {"reward/mean", "Reward, mean", Unit::kNumber},
     {"reward/std", "Reward, standard deviation", Unit::kNumber},
     {"reward/zero_std_groups", "Groups with equal rewards", Unit::kShare},
@@ -46,6 +46,7 @@ constexpr std::array<NamedMetric, 29> kMetrics{{
     {"time/reward", "Time, rewards", Unit::kSeconds},
     {"time/train", "Time, training", Unit::kSeconds},
     {"time/checkpoint", "Time, checkpoint", Unit::kSeconds},
+    {"time/checkpoint_write", "Time, writing checkpoints", Unit::kSeconds},
     {"throughput/rollout_tokens_per_s", "Rollout tokens per second", Unit::kCount},
     {"throughput/train_tokens_per_s", "Training tokens per second", Unit::kCount},
     {"memory/peak_bytes", "Peak memory", Unit::kBytes},

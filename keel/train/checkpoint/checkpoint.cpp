@@ -1,12 +1,18 @@
 #include "keel/train/checkpoint/checkpoint.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "keel/core/files/free_space.h"
 #include "keel/core/files/json_file.h"
+#include "keel/core/files/link.h"
 #include "keel/core/files/whole_folder.h"
+#include "keel/core/tensor/host_copy.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/folder/critic_folder.h"
 #include "keel/model/folder/model_folder.h"
@@ -39,6 +45,11 @@ namespace {
 
 constexpr const char* kRun = "run";  // of the manifest
 
+/// Or a file, and of folders no more than an empty one.
+void remove_link(const std::filesystem::path& path) {
+  remove_of_tree(path, [](const std::string&) { return false; });
+}
+
 /// The checkpoints of a folder without those that are known for another run's, newest first.
 std::vector<std::filesystem::path> own_checkpoints(const std::filesystem::path& checkpoints) {
   std::vector<std::filesystem::path> paths = finished_checkpoints(checkpoints);
@@ -52,15 +63,17 @@ std::vector<std::filesystem::path> own_checkpoints(const std::filesystem::path& 
 
 /// Removes what a checkpoint just saved outlives: older ones beyond `keep`, and later ones, for a run that fell back to
 /// an older checkpoint writes its future anew, and a damaged folder must not be kept in place of a sound one. What is
-/// not known for this run's stays.
-void remove_outlived(const std::filesystem::path& checkpoints, const std::filesystem::path& saved,
-                     const std::string& run, int64_t keep) {
+/// not known for this run's stays, and so does the best one.
+void remove_outlived(const std::filesystem::path& checkpoints, const Checkpoint& saved, int64_t keep) {
   int64_t kept = 0;
-  bool later = true;
   for (const auto& path : finished_checkpoints(checkpoints)) {
-    if (run_of(path) != run) continue;
-    later = later && path != saved;
-    if (later || ++kept > keep) remove_own_folder(path, run);
+    if (run_of(path) != saved.run) continue;
+    const std::string name = path.filename().string();
+    const bool is_later = std::stoll(name.substr(5)) > saved.state.step;
+    if (!is_later && (++kept <= keep || name == folder_name(saved.state.best_step))) continue;
+    if (link_target(checkpoints / kBestCheckpoint) == name)
+      remove_link(checkpoints / kBestCheckpoint);  // or to nothing
+    remove_own_folder(path, saved.run);
   }
 }
 
@@ -72,17 +85,6 @@ std::vector<NamedTensor> read_moments(const SafetensorsFile& file) {
   for (const TensorInfo& info : file.tensors())
     if (!info.name.ends_with(kMaster)) tensors.push_back({info.name, file.read(info.name)});
   return tensors;
-}
-
-/// The float32 weights in optimizer.safetensors; without shapes where the folder's own are as wide.
-WeightSource master_weights(const SafetensorsFile& file, const std::string& place) {
-  WeightSource source{.place = place, .shapes = {}, .read = [&file](const std::string& name) {
-                        return file.read_float32(name + std::string(kMaster));
-                      }};
-  for (const TensorInfo& info : file.tensors())
-    if (info.name.ends_with(kMaster))
-      source.shapes[info.name.substr(0, info.name.size() - kMaster.size())] = info.shape;
-  return source;
 }
 
 void write_tensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors) {
@@ -105,7 +107,7 @@ std::optional<std::filesystem::path> save_reference(const std::filesystem::path&
     if (policy.adapter.empty())
       write_model_folder(partial, reference, policy.tokenizer, policy.generation, at::kFloat);
     else if (!reference.adapter().empty())
-      write_adapter(partial, reference, policy.adapter);
+      write_adapter(partial, reference.adapter(), policy.adapter);
   });
   remove_leftovers(folder.parent_path(), run);
   return aside;
@@ -151,20 +153,41 @@ void note_merged_adapter(const std::filesystem::path& folder, const Json& base) 
   write_atomically(path, config.dump(2) + "\n");
 }
 
-void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
+/// What optimizer.safetensors holds: moments, and the masters of weights that the folder has narrower ones of.
+std::vector<NamedTensor> beside_weights(const Checkpoint& checkpoint) {
   const LoadedModel& policy = checkpoint.policy;
-  write_model_folder(folder, policy.model.merged(), policy.tokenizer, policy.generation, policy.dtypes);
   std::vector<NamedTensor> kept = checkpoint.optimizer;
-  if (!policy.adapter.empty()) {
-    create_directories(adapter_folder(folder));
-    write_adapter(adapter_folder(folder), policy.model, policy.adapter);
-    note_merged_adapter(folder, policy.adapter.value("base_model_name_or_path", Json()));
-  } else if (narrows(policy)) {
+  if (policy.adapter.empty() && narrows(policy))
     for (const NamedTensor& weight : policy.model.parameters())
       kept.push_back({weight.name + std::string(kMaster), weight.value});
+  return kept;
+}
+
+uint64_t bytes_in(const std::vector<NamedTensor>& tensors) {
+  uint64_t bytes = 0;
+  for (const NamedTensor& tensor : tensors) bytes += tensor.value.nbytes();
+  return bytes;
+}
+
+/// All tensors as the files have them; headers, tokenizer and state come on top.
+uint64_t bytes_on_disk(const Checkpoint& checkpoint) {
+  uint64_t bytes = bytes_in(beside_weights(checkpoint)) + bytes_in(checkpoint.adapter);
+  if (checkpoint.critic) bytes += bytes_in(checkpoint.critic->parameters());
+  for (const NamedTensor& weight : checkpoint.policy.model.parameters())
+    bytes += weight.value.numel() * c10::elementSize(checkpoint.policy.dtypes.of(weight.name));
+  return bytes;
+}
+
+void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoint& checkpoint) {
+  const LoadedModel& policy = checkpoint.policy;
+  write_model_folder(folder, policy.model, policy.tokenizer, policy.generation, policy.dtypes);
+  if (!policy.adapter.empty()) {
+    create_directories(adapter_folder(folder));
+    write_adapter(adapter_folder(folder), checkpoint.adapter, policy.adapter);
+    note_merged_adapter(folder, policy.adapter.value("base_model_name_or_path", Json()));
   }
   if (checkpoint.critic) write_critic(folder, *checkpoint.critic);
-  write_tensors(folder / "optimizer.safetensors", kept);
+  write_tensors(folder / "optimizer.safetensors", beside_weights(checkpoint));
   const Json state = {{"state", to_json(checkpoint.state)}, {"config", checkpoint.config}};
   write_atomically(folder / "state.json", state.dump(1));
 }
@@ -189,6 +212,26 @@ void require_room(const std::filesystem::path& checkpoints, const std::filesyste
 
 }  // namespace
 
+Checkpoint copied_to_host(Checkpoint checkpoint) {
+  checkpoint.policy.model = checkpoint.policy.model.copied_to_host();
+  for (std::vector<NamedTensor>* tensors : {&checkpoint.optimizer, &checkpoint.adapter})
+    for (NamedTensor& tensor : *tensors) tensor.value = host_copy(tensor.value);
+  if (std::optional<Critic>& critic = checkpoint.critic) {
+    const std::vector<NamedTensor> head = critic->head.parameters();
+    critic->head = ValueHead(host_copy(head[0].value), host_copy(head[1].value));
+    if (critic->body) critic->body = critic->body->copied_to_host();
+  }
+  return checkpoint;
+}
+
+int64_t bytes_to_copy(const Checkpoint& checkpoint) {
+  uint64_t bytes = bytes_in(checkpoint.optimizer) + bytes_in(checkpoint.adapter);
+  if (checkpoint.critic) bytes += bytes_in(checkpoint.critic->parameters());
+  for (const NamedTensor& weight : checkpoint.policy.model.parameters())
+    if (!weight.value.is_cpu() || weight.value.requires_grad()) bytes += weight.value.nbytes();
+  return static_cast<int64_t>(bytes);
+}
+
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
                                       int64_t keep, bool first) {
   const std::filesystem::path folder = checkpoints / folder_name(checkpoint.state.step);
@@ -196,6 +239,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
   require_room(checkpoints, folder, checkpoint.run, first);
   if (run_of(folder) != checkpoint.run) move_aside(folder, folder);  // whose it is cannot be told
   remove_leftovers(checkpoints, checkpoint.run);
+  require_free_space(checkpoints, bytes_on_disk(checkpoint));
   const RunFolder::Lines& lines = checkpoint.lines;
   const Json heading = {
       {"format", "keel checkpoint 2"},
@@ -204,17 +248,21 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
       {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
   write_whole_folder(folder, partial_of(folder, checkpoint.run), heading,
                      [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
-  finish_save(folder);
-  remove_outlived(checkpoints, folder, checkpoint.run, keep);
+  finish_save(folder, checkpoint.state.best_step);
+  remove_outlived(checkpoints, checkpoint, keep);
   return folder;
 }
 
-void finish_save(const std::filesystem::path& checkpoint) {
+void finish_save(const std::filesystem::path& checkpoint, int64_t best_step) {
   const std::filesystem::path checkpoints = checkpoint.parent_path();
   // A hint for people, who may have put a folder there.
   if (!is_folder(checkpoints / "LATEST"))
     write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
-  remove_of_tree(checkpoints / "LATEST.partial", [](const std::string&) { return false; });  // a file alone
+  remove_link(checkpoints / "LATEST.partial");
+  const std::filesystem::path half_link = checkpoints / (std::string(kBestCheckpoint) + ".partial");
+  if (link_target(half_link)) remove_link(half_link);
+  if (best_step >= 0 && is_checkpoint(checkpoints / folder_name(best_step)))
+    point_link(checkpoints / kBestCheckpoint, folder_name(best_step));
   remove_leftovers(checkpoints, run_of(checkpoint));
 }
 
@@ -282,6 +330,20 @@ std::vector<std::string> find_changed_rows(const std::filesystem::path& run, con
   return changes;
 }
 
+std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpoint) {
+  // Without a manifest somebody may have changed the folder's own weights, which then are what is meant.
+  const std::filesystem::path path = checkpoint / "optimizer.safetensors";
+  if (!path_exists(checkpoint / "manifest.json") || !path_exists(path)) return std::nullopt;
+  const auto file = std::make_shared<const SafetensorsFile>(SafetensorsFile::open(path));
+  WeightSource source{.place = path.string(), .shapes = {}, .read = [file](const std::string& name) {
+                        return file->read_float32(name + std::string(kMaster));
+                      }};
+  for (const TensorInfo& info : file->tensors())
+    if (info.name.ends_with(kMaster))
+      source.shapes[info.name.substr(0, info.name.size() - kMaster.size())] = info.shape;
+  return source.shapes.empty() ? std::nullopt : std::optional(std::move(source));
+}
+
 Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base) {
   return read_adapter(adapter_folder(checkpoint), base);
 }
@@ -290,11 +352,11 @@ Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device d
   const std::string place = (checkpoint / "state.json").string();
   const Json json = read_json_file(place);
   const SafetensorsFile optimizer = SafetensorsFile::open(checkpoint / "optimizer.safetensors");
-  const WeightSource masters = master_weights(optimizer, (checkpoint / "optimizer.safetensors").string());
+  const std::optional<WeightSource> masters = float32_weights(checkpoint);
   try {
     const TrainState state = state_from_json(json.at("state"), place);
     const Json config = json.at("config");
-    LoadedModel policy = load_folder(checkpoint, device, masters.shapes.empty() ? nullptr : &masters);
+    LoadedModel policy = load_folder(checkpoint, device, masters ? &*masters : nullptr);
     std::optional<Critic> critic = read_critic(checkpoint, policy.model.config().hidden_size, device);
     return {.policy = std::move(policy),
             .optimizer = read_moments(optimizer),

@@ -17,26 +17,34 @@ namespace keel {
 /// weights are narrower than float32, the masters are beside the optimizer's moments. An adapter is merged into the
 /// folder's weights and lies, in PEFT's files, in the folder `adapter`.
 struct Checkpoint {
-  LoadedModel policy;
+  LoadedModel policy;                  // an adapter is merged into its weights
   std::vector<NamedTensor> optimizer;  // of the policy and the critic
   TrainState state;
   RunFolder::Lines lines;  // of the run's growing files
   Json config;             // the resolved configuration
   std::optional<Critic> critic = {};
   std::string run = {};  // its id: what has another's is never removed; empty in checkpoints of older programs
+  std::vector<NamedTensor> adapter = {};  // the masters; where it is loaded, put_adapter() reads them
 };
+
+/// The same in host memory, apart from all that training changes: to be written while it goes on.
+Checkpoint copied_to_host(Checkpoint checkpoint);
+/// How much more memory that takes.
+int64_t bytes_to_copy(const Checkpoint& checkpoint);
 
 /// Writes RUN/checkpoints/step-NNNNNN: all files, then manifest.json with their sizes and checksums and those of the
 /// lines that the run has written, under a partial name; the folder gets its name last, then LATEST is moved. A reader
-/// sees a whole checkpoint or none. This run's older ones beyond `keep` are removed. In the place of another run's,
-/// and, unless it is the run's first, among nothing but other runs', nothing is written (exit code 2); what has the
-/// name and cannot be told to be anybody's is moved aside.
+/// sees a whole checkpoint or none. This run's older ones beyond `keep` are removed, but
+/// for the best one. A disk that has no room for it is told before anything is written (exit code 4). In the place of
+/// another run's, and, unless it is the run's first, among nothing but other runs', nothing is written (exit code 2);
+/// what has the name and cannot be told to be anybody's is moved aside.
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
                                       int64_t keep, bool first = false);
 
-/// What follows once a checkpoint has its name: LATEST says it, and what a killed process of its run left half-written
-/// is removed. Part of saving; a run that was killed in between is resumed with it.
-void finish_save(const std::filesystem::path& checkpoint);
+/// What follows once a checkpoint has its name: LATEST says it, the link `best` leads to the checkpoint of the best
+/// step, where there is one, and what a killed process of its run left half-written is removed. Part of saving; a run
+/// that was killed in between is resumed with it.
+void finish_save(const std::filesystem::path& checkpoint, int64_t best_step = -1);
 
 /// What has a checkpoint's name, or looks half-written, and is not this run's; it stays.
 std::vector<std::filesystem::path> foreign_among(const std::filesystem::path& checkpoints, const std::string& run);
@@ -59,6 +67,9 @@ std::vector<std::string> find_changed_rows(const std::filesystem::path& run, con
 
 /// The adapter stays merged: put_adapter gives a network that it can be trained on.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
+
+/// The float32 weights that a checkpoint keeps beside narrower ones: what was trained. Nothing where it has none.
+std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpoint);
 
 /// The key of config.json that lists the bases whose adapters the weights have in them.
 constexpr const char* kMergedAdapters = "merged_adapters";

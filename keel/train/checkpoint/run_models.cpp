@@ -5,8 +5,9 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
+#include "keel/core/files/link.h"
 #include "keel/model/folder/model_folder.h"
-#include "keel/model/formats/safetensors/safetensors.h"
+#include "keel/record/own_files.h"
 #include "keel/train/checkpoint/checkpoint.h"
 
 namespace keel {
@@ -27,6 +28,22 @@ bool is_run(const fs::path& folder) {
          (there_is(folder / kCheckpoints) || there_is(folder / "config.yaml"));
 }
 
+/// The folder of the run whose best checkpoint is named: RUN of RUN/checkpoints/best; nothing where that is not named.
+fs::path run_of_best(const std::string& name) {
+  const fs::path path = full_path(name);
+  const bool named = path.filename() == kBestCheckpoint && path.parent_path().filename() == kCheckpoints;
+  return named ? path.parent_path().parent_path() : fs::path();
+}
+
+/// The link may lead elsewhere tomorrow; what it leads to today has a name of its own.
+std::string best_of(const fs::path& run, const std::string& name, Console* console) {
+  const fs::path checkpoints = run / kCheckpoints;
+  const std::optional<std::string> target = link_target(checkpoints / kBestCheckpoint);
+  if (!target || !is_checkpoint_name(*target)) return name;  // somebody's own folder, or nothing
+  if (console != nullptr) console->line(name + " is " + *target);
+  return (checkpoints / *target).string();
+}
+
 std::string newest_of(const std::string& run, Console* console) {
   std::vector<std::string> notes;
   const fs::path newest = newest_checkpoint(fs::path(run) / kCheckpoints, notes);
@@ -44,7 +61,6 @@ std::string word_of_base(const Json& base) { return base.is_string() ? base.get<
 constexpr const char* kWhereMeant =
     "Where the adapter was trained on these very weights, set base_model_name_or_path in its adapter_config.json to "
     "their folder";
-constexpr std::string_view kMasterEnding = ".master";  // of the names of float32 weights beside narrower ones
 
 Json merged_adapters(const fs::path& folder) {
   return read_json_file(folder / "config.json").value(kMergedAdapters, Json::array());
@@ -81,7 +97,9 @@ std::optional<bool> same_weights(const fs::path& base, const fs::path& model) {
 }  // namespace
 
 std::string model_named(const std::string& name, Console* console) {
-  return !name.empty() && is_run(name) ? newest_of(name, console) : name;
+  if (name.empty()) return name;
+  if (const fs::path run = run_of_best(name); !run.empty()) return best_of(run, name, console);
+  return is_run(name) ? newest_of(name, console) : name;
 }
 
 std::string adapter_named(const std::string& name, Console* console) {
@@ -113,24 +131,12 @@ void require_base_of_adapter(const std::string& model, const std::string& adapte
          ", and the weights of ", model, " are others; name ", base, " as the model. ", kWhereMeant);
 }
 
-std::optional<WeightSource> float32_weights(const fs::path& checkpoint) {
-  // Without a manifest somebody may have changed the folder's own weights, which then are what is meant.
-  const fs::path path = checkpoint / "optimizer.safetensors";
-  if (!there_is(checkpoint / "manifest.json") || !there_is(path)) return std::nullopt;
-  const auto file = std::make_shared<const SafetensorsFile>(SafetensorsFile::open(path));
-  WeightSource source{.place = path.string(), .shapes = {}, .read = [file](const std::string& name) {
-                        return file->read_float32(name + std::string(kMasterEnding));
-                      }};
-  for (const TensorInfo& info : file->tensors())
-    if (info.name.ends_with(kMasterEnding))
-      source.shapes[info.name.substr(0, info.name.size() - kMasterEnding.size())] = info.shape;
-  return source.shapes.empty() ? std::nullopt : std::optional(std::move(source));
-}
-
 bool is_checkpoint_of(const std::string& model, const std::string& run) {
   if (model.empty() || run.empty()) return false;
   const fs::path checkpoints = fs::path(full_path(model)).parent_path();
-  return checkpoints.filename() == kCheckpoints && checkpoints.parent_path() == full_path(run);
+  const fs::path of_best = run_of_best(run);
+  return checkpoints.filename() == kCheckpoints &&
+         checkpoints.parent_path() == (of_best.empty() ? fs::path(full_path(run)) : of_best);
 }
 
 }  // namespace keel

@@ -1,16 +1,14 @@
 #pragma once
 
-#include <filesystem>
-#include <optional>
 #include <string>
 
 #include "keel/core/console.h"
-#include "keel/model/network/causal_lm.h"
 
 namespace keel {
 
-/// The name of a model where a run may be named as well: a run's folder stands for its newest sound checkpoint. Which
-/// one that is, and which ones are damaged, is told on the console, if there is one. Any other name stays as it is.
+/// The name of a model where a run may be named as well: a run's folder stands for its newest sound checkpoint, and
+/// RUN/checkpoints/best for the one it leads to now. Which one that is, and which ones are damaged, is told on the
+/// console, if there is one. Any other name stays as it is.
 std::string model_named(const std::string& name, Console* console);
 
 /// The same of an adapter's folder: a run or a checkpoint stands for the adapter in it.
@@ -21,10 +19,7 @@ std::string adapter_named(const std::string& name, Console* console);
 /// cannot be looked at, no adapter is put on such weights. `setting` is what names the adapter.
 void require_base_of_adapter(const std::string& model, const std::string& adapter, const std::string& setting);
 
-/// The float32 weights that a checkpoint keeps beside narrower ones: what was trained. Nothing where it has none.
-std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpoint);
-
-/// Whether a model's name is that of a checkpoint of this run.
+/// Whether a model's name is that of a checkpoint of this run, which may be named by its best one.
 bool is_checkpoint_of(const std::string& model, const std::string& run);
 
 }  // namespace keel

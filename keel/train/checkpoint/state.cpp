@@ -1,11 +1,15 @@
 #include "keel/train/checkpoint/state.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
+#include "keel/core/strings.h"
 
 namespace keel {
 namespace {
@@ -28,6 +32,9 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("delta_high", s.delta_high);
   visitor("base_checksum", s.base_checksum);
   visitor("adapter_apart", s.adapter_apart);
+  visitor("best_metric", s.best_metric);
+  visitor("best_value", s.best_value);
+  visitor("best_step", s.best_step);
   visitor("data", s.data);
   visitor("data_rows", s.data_rows);
   visitor("eval_data", s.eval_data);
@@ -56,6 +63,26 @@ void TrainState::count_update(bool made, bool overflowed) {
   if (!overflowed) skipped_in_a_row = made ? 0 : skipped_in_a_row + 1;
 }
 
+bool TrainState::note_evaluation(const Json& row, const std::string& metric) {
+  constexpr const char *kAccuracy = "eval/accuracy", *kReward = "eval/reward";
+  const std::string main = row.contains(kAccuracy) ? kAccuracy : kReward;
+  if (!row.contains(main)) return false;
+  const auto found = row.find(metric == "auto" ? main : metric);
+  if (found == row.end() || !found->is_number()) {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : row.items())
+      if (key.starts_with("eval/") && value.is_number()) keys.push_back(key);
+    fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is ", metric, ", which this evaluation does not have; ",
+         "it has ", joined(keys));
+  }
+  const double value = found->get<double>();
+  if (!std::isfinite(value) || (best_metric == metric && best_step >= 0 && value <= best_value)) return false;
+  best_metric = metric;
+  best_value = value;
+  best_step = step;
+  return true;
+}
+
 Json to_json(const TrainState& state) {
   Json json = {{"phase", kPhaseNames[static_cast<int>(state.phase)]}};
   visit_fields(state, [&](const char* name, const auto& value) { json[name] = value; });
@@ -69,7 +96,10 @@ TrainState state_from_json(const Json& json, const std::string& place) {
     const auto found = std::find(std::begin(kPhaseNames), std::end(kPhaseNames), phase);
     if (found == std::end(kPhaseNames)) fail(ExitCode::kBadInput, place, ": unknown phase \"", phase, "\"");
     state.phase = static_cast<Phase>(found - std::begin(kPhaseNames));
-    visit_fields(state, [&](const char* name, auto& value) { read_field(json.at(name), name, place, value); });
+    visit_fields(state, [&](const char* name, auto& value) {
+      const bool may_miss = std::string_view(name).starts_with("best_");  // in a checkpoint of an older program
+      if (!may_miss || json.contains(name)) read_field(json.at(name), name, place, value);
+    });
   } catch (const Json::exception& error) {
     fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
   }

@@ -28,6 +28,9 @@ struct TrainState {
   std::string eval_data = {};            // fingerprint of the files to evaluate on; empty: there are none
   uint32_t base_checksum = 0;            // of the model that the run starts from; 0: it was made from nothing
   bool adapter_apart = false;            // the sampler applies it as training does: merged, the self-test failed
+  std::string best_metric = {};          // by which the best evaluation is chosen; empty: there was none to choose from
+  double best_value = 0;                 // of it
+  int64_t best_step = -1;                // of it: the checkpoint that is kept; below 0: none
 
   // The warm-up.
   int64_t sft_steps = 0;
@@ -38,6 +41,11 @@ struct TrainState {
   /// Counts an update that was made, or one that was skipped because a gradient was not finite, which a loss scale may
   /// have made overflow.
   void count_update(bool made, bool overflowed = false);
+
+  /// Notes the row of an evaluation of this step, by checkpoint.best_metric, and tells whether it is better than all
+  /// before: of equal ones the first stays the best. A row where nothing was judged is none; one where something was,
+  /// but not what is asked for, is an Error (kBadConfiguration).
+  bool note_evaluation(const Json& row, const std::string& metric);
 };
 
 Json to_json(const TrainState& state);

@@ -82,6 +82,16 @@ Json never_below_zero(const Json& value, const ConfigTree&, const OptionTable&) 
   return value == -1 ? Json(0) : value;
 }
 
+/// For a name that means a little more or less than ours.
+Json as_it_is(const Json& value, const ConfigTree&, const OptionTable&) { return value; }
+
+/// The Trainer's names of what an evaluation measures, with its prefix or without.
+Json evaluation_key(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (!value.is_string()) return value.is_null() ? kSetsNothing : value;
+  const std::string name = value.get<std::string>();
+  return name.starts_with("eval/") ? name : "eval/" + (name.starts_with("eval_") ? name.substr(5) : name);
+}
+
 /// verl names a file and a function apart: the function's name is at `name`.
 AliasConverter custom_reward(std::string name) {
   return [=](const Json& value, const ConfigTree& tree, const OptionTable&) -> Json {
@@ -282,6 +292,9 @@ void add_aliases(OptionTable& t) {
   t.alias("entropy_coef", "objective.entropy_coefficient", "TRL");
   t.alias("reward_weights", "reward.weights", "TRL");
   t.alias("save_total_limit", "checkpoint.keep", "TRL");
+  t.alias("load_best_model_at_end", "checkpoint.keep_best", "TRL", as_it_is,
+          "kept as checkpoints/best; a run still stands for its newest checkpoint");
+  t.alias("metric_for_best_model", "checkpoint.best_metric", "TRL", evaluation_key, "eval_reward is eval/reward");
   // and PPOConfig
   t.alias("num_ppo_epochs", "train.epochs", "TRL");
   t.alias("cliprange_value", "critic.value_clip", "TRL");

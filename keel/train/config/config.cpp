@@ -1,6 +1,7 @@
 #include "keel/train/config/config.h"
 
 #include <algorithm>
+#include <set>
 
 #include "keel/core/error.h"
 #include "keel/task/task_table.h"
@@ -60,6 +61,16 @@ void TrainOptions::describe(OptionTable& table) {
 void CheckpointOptions::describe(OptionTable& table) {
   table.add("every", every, "Steps between checkpoints; 0 saves only between the phases and at the end.", at_least(0));
   table.add("keep", keep, "Newest checkpoints that are kept.", at_least(1));
+  table.add("keep_best", keep_best,
+            "Keeps the checkpoint of the best evaluation as well, as checkpoints/best: an evaluation that is better "
+            "than all before is saved.");
+  table.add("best_metric", best_metric,
+            "By which it is the best, a key of evaluation rows of which more is better, such as eval/pass@4; auto is "
+            "eval/accuracy or eval/reward.",
+            not_empty());
+  table.add("background", background,
+            "Writes checkpoints from a copy in memory while the next step goes on; where the copy has no room, or "
+            "with false, the run waits for the disk.");
   table.add("dtype", dtype,
             "Of the saved model's weights; auto is that of model.path (float32 for a GGUF file). Training goes on from "
             "float32 weights in any case.",
@@ -250,6 +261,20 @@ void check_critic(const Config& c, const Objective& objective) {
            ", so that the policy would never learn; lower the one or raise the other");
 }
 
+/// The best checkpoint is that of an evaluation, by something of which more is better.
+void check_best(const Config& c) {
+  static const std::set<std::string> kOthers = {"eval/count",    "eval/length_mean", "eval/truncated",
+                                                "eval/unjudged", "eval/too_long",    "eval/max_prompt_tokens",
+                                                "eval/bad_rows", "eval/extent"};
+  const std::string& metric = c.checkpoint.best_metric;
+  if (metric != "auto" && (!metric.starts_with("eval/") || kOthers.contains(metric)))
+    fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is \"", metric, "\"; wanted auto, or a key of ",
+         "evaluation rows of which more is better: eval/accuracy, eval/reward, eval/pass@4 ...");
+  if (c.checkpoint.keep_best && c.prompts_per_evaluation() == 0)
+    fail(ExitCode::kBadConfiguration, "checkpoint.keep_best is true, but eval.prompts is 0, so that nothing tells ",
+         "which checkpoint is the best; set eval.prompts, and eval.every, or remove checkpoint.keep_best");
+}
+
 }  // namespace
 
 void check_consistency(const Config& c) {
@@ -299,6 +324,7 @@ void check_consistency(const Config& c) {
     if (k > c.eval.samples)
       refuse("eval.ks has ", k, ", but eval.samples is ", c.eval.samples,
              "; pass@k and maj@k need at least k samples of a prompt, raise eval.samples");
+  check_best(c);
   if (!c.model.path.empty()) return;  // what the model and its tokenizer say is checked when they are loaded
   const std::unique_ptr<Task> task = make_task(c.task);
   const Tokenizer tokenizer = task->tokenizer();

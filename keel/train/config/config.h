@@ -60,6 +60,9 @@ struct TrainOptions {
 struct CheckpointOptions {
   int64_t every = 100;
   int64_t keep = 2;
+  bool keep_best = false;
+  std::string best_metric = "auto";
+  bool background = true;
   std::string dtype = "auto";
   void describe(OptionTable& table);
 };

@@ -49,6 +49,9 @@ const std::vector<Refused>& of_trl() {
        "TRL counts optimizer updates, Keel counts rollout batches; set train.steps to max_steps divided by the updates "
        "per batch"},
       {"save_steps", "TRL counts optimizer updates, Keel counts rollout batches; set checkpoint.every"},
+      {"greater_is_better",
+       "of what checkpoint.best_metric can name more is better; remove it, and name another measure",
+       {true}},
       {"eval_steps", "TRL counts optimizer updates, Keel counts rollout batches; set eval.every"},
       {"per_device_train_batch_size",
        "it bounds memory and, with gradient_accumulation_steps, the size of an update at once; set "

@@ -14,6 +14,7 @@
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/folder/model_folder.h"
 #include "keel/task/task_table.h"
+#include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 
 namespace keel {

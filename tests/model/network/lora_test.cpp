@@ -163,7 +163,7 @@ TEST(Lora, IsTheSameAfterWritingAndReading) {
   const std::filesystem::path& folder = made.path;
   const LoraOptions options{.rank = 3, .alpha = 5, .target_modules = {"k_proj", "up_proj"}};
   const CausalLm model = adapted(options);
-  write_adapter(folder, model, to_adapter_json(options));
+  write_adapter(folder, model.adapter(), to_adapter_json(options));
   CausalLm other = tiny_model(tiny_config(4, 2, false));
   EXPECT_EQ(read_adapter(folder, other), to_adapter_json(options));
   EXPECT_TRUE(hidden_of(other, kTokens).equal(hidden_of(model, kTokens)));
@@ -176,7 +176,7 @@ TEST(Lora, NamesTheWayOutWhereTheHeadOrTheEmbeddingIsAdapted) {
       const TestFolder made;
       const std::filesystem::path& folder = made.path;
       const LoraOptions options{.rank = 3, .target_modules = {"k_proj"}};
-      write_adapter(folder, adapted(options), to_adapter_json(options));
+      write_adapter(folder, adapted(options).adapter(), to_adapter_json(options));
       std::vector<std::pair<std::string, Tensor>> tensors{{name, at::zeros({3, 8})}};
       const SafetensorsFile file = SafetensorsFile::open(folder / "adapter_model.safetensors");
       for (const TensorInfo& info : file.tensors())
@@ -275,7 +275,7 @@ TEST(Lora, NamesTensorsThatDoNotFit) {
   const LoraOptions options{.rank = 3, .target_modules = {"q_proj"}};
   const CausalLm model = adapted(options);
   const auto refusal = [&](const auto& change) {
-    write_adapter(folder, model, to_adapter_json(options));
+    write_adapter(folder, model.adapter(), to_adapter_json(options));
     std::vector<std::pair<std::string, Tensor>> tensors;
     for (const NamedTensor& weight : model.adapter())
       tensors.emplace_back("base_model.model." + weight.name, weight.value.detach());

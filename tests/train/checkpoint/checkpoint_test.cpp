@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "keel/core/files/file.h"
+#include "keel/train/checkpoint/save.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/test_folder.h"
@@ -168,6 +169,63 @@ TEST_F(CheckpointTest, OnlyTheNewestAreKept) {
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002", "step-000003"));
   save(4, /*keep=*/1);
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000004"));
+}
+
+TEST_F(CheckpointTest, TheBestOneIsKeptBesideTheNewestAndIsNamed) {
+  const auto save_with_best = [&](int64_t step, int64_t best) {
+    Checkpoint checkpoint = at_step(step);
+    checkpoint.state.best_step = best;
+    save_checkpoint(checkpoints_, checkpoint, /*keep=*/1);
+    return std::filesystem::read_symlink(checkpoints_ / "best").string();
+  };
+  EXPECT_EQ(save_with_best(1, 1), "step-000001");
+  EXPECT_EQ(save_with_best(2, 1), "step-000001");
+  EXPECT_EQ(save_with_best(3, 1), "step-000001");
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "best", "step-000001", "step-000003"));
+  EXPECT_EQ(load_checkpoint(checkpoints_ / "best", at::kCPU).state.step, 1);
+  EXPECT_EQ(newest(), "step-000003");
+  EXPECT_THAT(foreign_among(checkpoints_, at_step(3).run), IsEmpty());
+  EXPECT_EQ(save_with_best(4, 4), "step-000004");
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "best", "step-000004"));
+  // A process that was killed before it moved the link; the resumed run moves it.
+  std::filesystem::remove(checkpoints_ / "best");
+  std::filesystem::create_symlink("step-000002", checkpoints_ / "best");
+  std::filesystem::create_symlink("step-000004", checkpoints_ / "best.partial");
+  finish_save(checkpoints_ / "step-000004", /*best_step=*/4);
+  EXPECT_EQ(std::filesystem::read_symlink(checkpoints_ / "best"), "step-000004");
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "best", "step-000004"));
+  save(5, /*keep=*/1);  // a run that keeps no best one any more
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000005"));
+}
+
+TEST_F(CheckpointTest, ACopyIsApartFromWhatTrainingChanges) {
+  Checkpoint checkpoint = at_step(7);
+  checkpoint.critic = Critic::of(checkpoint.policy.model, /*own_body=*/true);
+  const auto all_of = [](const Checkpoint& c) {
+    std::vector<NamedTensor> all = c.policy.model.parameters();
+    for (const NamedTensor& tensor : c.optimizer) all.push_back(tensor);
+    for (const NamedTensor& tensor : c.critic->parameters()) all.push_back(tensor);
+    return all;
+  };
+  std::vector<Tensor> before;
+  int64_t bytes = 0;
+  for (const NamedTensor& tensor : all_of(checkpoint)) {
+    before.push_back(tensor.value.detach().clone());
+    bytes += tensor.value.numel() * 4;
+  }
+  EXPECT_EQ(bytes_to_copy(checkpoint), bytes);
+  const Checkpoint copy = copied_to_host(checkpoint);
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& tensor : all_of(checkpoint)) tensor.value.add_(1);
+  const std::vector<NamedTensor> after = all_of(copy);
+  ASSERT_EQ(after.size(), before.size());
+  for (size_t i = 0; i < after.size(); ++i) EXPECT_TRUE(at::equal(after[i].value, before[i])) << after[i].name;
+}
+
+TEST_F(CheckpointTest, ACopyMustFitIntoMemory) {
+  EXPECT_TRUE(has_room_for_copy(/*bytes=*/300, /*peak=*/600, /*memory=*/1000));
+  EXPECT_FALSE(has_room_for_copy(301, 600, 1000));  // a tenth is to spare
+  EXPECT_FALSE(has_room_for_copy(0, 901, 1000));
 }
 
 TEST_F(CheckpointTest, ADamagedLaterOneIsNeverKeptInPlaceOfASoundOne) {

@@ -29,6 +29,7 @@ inline const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"max_prompt_length", "data.max_prompt_tokens"},
     {"save_steps", "checkpoint.every"},
     {"eval_steps", "eval.every"},
+    {"greater_is_better", "checkpoint.best_metric"},
     {"per_device_train_batch_size", "train.tokens_per_batch"},
     {"gradient_accumulation_steps", "train.sequences_per_update"},
     {"kl_coef", "reference.kl_coefficient"},

@@ -74,7 +74,7 @@ class RunWithAnAdapter : public testing::Test {
     const LoraOptions options{.rank = 8};
     write_model_folder(folder_ / "base", warm_model(), make_task(tiny_run("dppo_tv").task)->tokenizer(), Json::object(),
                        at::kFloat);
-    write_adapter(folder_ / "adapter", adapted(warm_model(), options), to_adapter_json(options));
+    write_adapter(folder_ / "adapter", adapted(warm_model(), options).adapter(), to_adapter_json(options));
   }
   void TearDown() override { remove_tree(folder_); }
 

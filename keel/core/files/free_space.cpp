@@ -1,0 +1,28 @@
+#include "keel/core/files/free_space.h"
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+
+#include "keel/core/console.h"
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/place.h"
+#include "keel/core/files/system_call.h"
+
+namespace keel {
+
+void require_free_space(const std::filesystem::path& folder, uint64_t bytes) {
+  const Place place = reached(folder);
+  const FileHandle handle(
+      uninterrupted([&] { return ::openat(place.folder, place.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  struct statvfs disk{};
+  if (!handle.is_open() || uninterrupted([&] { return ::fstatvfs(handle.get(), &disk); }) != 0) return;
+  if (disk.f_blocks == 0) return;  // some filesystems of other machines count nothing
+  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (free < bytes)
+    fail(ExitCode::kHealthGuard, "cannot write to ", folder, ": No space left on device, for it takes ",
+         format_bytes(static_cast<int64_t>(bytes)), " and the disk has ", format_bytes(static_cast<int64_t>(free)),
+         " left; free some space or choose a folder on another disk");
+}
+
+}  // namespace keel

@@ -1,0 +1,38 @@
+#include "keel/core/files/link.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+
+#include "keel/core/files/file.h"
+#include "keel/core/files/place.h"
+
+namespace keel {
+
+std::optional<std::string> link_target(const std::filesystem::path& link) {
+  const Place place = reached(link);
+  std::string target(PATH_MAX, '\0');
+  const ssize_t length = ::readlinkat(place.folder, place.name.c_str(), target.data(), target.size());
+  if (length < 0) return std::nullopt;
+  target.resize(static_cast<size_t>(length));
+  return target;
+}
+
+void point_link(const std::filesystem::path& link, const std::string& target) {
+  const std::optional<std::string> before = link_target(link);
+  if (before == target) return;
+  if (!before) move_aside(link, link);
+  const std::filesystem::path partial = free_partial_name(link);
+  const Place half = reached(partial), whole = reached(link);
+  if (::symlinkat(target.c_str(), half.folder, half.name.c_str()) != 0) fail_to_write("make the link", link, errno);
+  if (::renameat(half.folder, half.name.c_str(), whole.folder, whole.name.c_str()) != 0) {
+    const int error = errno;
+    ::unlinkat(half.folder, half.name.c_str(), 0);
+    fail_to_write("make the link", link, error);
+  }
+  sync_directory(link.parent_path());
+}
+
+}  // namespace keel

@@ -1,0 +1,47 @@
+#include "keel/train/checkpoint/save.h"
+
+#include "keel/core/interrupt.h"
+#include "keel/core/tensor/stopwatch.h"
+#include "keel/record/own_files.h"
+
+namespace keel {
+namespace {
+
+/// Someone may have tidied up while the run went on.
+void keep_reference(const Save& save, std::vector<std::string>& warnings) {
+  const LoadedModel& policy = save.checkpoint.policy;
+  const std::filesystem::path folder = save.run / kReferenceFolder;
+  const bool own = is_own_reference(folder, save.checkpoint.run);
+  const std::optional<std::string> damage = find_reference_damage(folder, policy);
+  if (own && !damage) return;
+  if (own)
+    warnings.push_back(folder.string() + " was damaged while the run went on (" + *damage + "); it is written again");
+  if (const auto moved = write_reference(save.run, *save.reference, policy, save.checkpoint.run))
+    warnings.push_back(*moved);
+}
+
+}  // namespace
+
+std::optional<std::string> write_reference(const std::filesystem::path& run, const CausalLm& reference,
+                                           const LoadedModel& policy, const std::string& id) {
+  const std::filesystem::path folder = run / kReferenceFolder;
+  const std::optional<std::filesystem::path> aside = save_reference(folder, reference, policy, id);
+  if (!aside) return std::nullopt;
+  return folder.string() + " was not the run's; what had the name is " + aside->string() + " now";
+}
+
+Saved write_save(const Save& save) {
+  Stopwatch watch(at::kCPU);
+  const std::filesystem::path checkpoints = save.run / "checkpoints";
+  Saved saved;
+  if (save.reference != nullptr) keep_reference(save, saved.warnings);
+  saved.checkpoint = save_checkpoint(checkpoints, save.checkpoint, save.keep, save.first);
+  set_resumable();
+  saved.foreign = foreign_among(checkpoints, save.checkpoint.run);
+  saved.seconds = watch.lap();
+  return saved;
+}
+
+bool has_room_for_copy(int64_t bytes, int64_t peak, int64_t memory) { return peak + bytes <= memory / 10 * 9; }
+
+}  // namespace keel

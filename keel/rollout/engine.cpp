@@ -49,6 +49,18 @@ void RolloutOptions::describe(OptionTable& table) {
   table.add("max_sequences", max_sequences,
             "Sequences decoded together: the next one starts when one has ended. Bounds the memory of keys and values.",
             at_least(1));
+  table.add("staleness", staleness,
+            "Steps that the sampler is behind, exactly: each batch is sampled beside the training, with the weights "
+            "from so many steps before the ones that it is trained on. 0 samples and trains in turn; each step more "
+            "costs a copy of what is trained.",
+            at_least(0).at_most(64));
+  table.add("dynamic_sampling", dynamic_sampling,
+            "Groups whose rewards are all equal are dropped, and further prompts sampled, until a step has "
+            "train.prompts_per_step groups (DAPO).");
+  table.add("max_batches", max_batches,
+            "Batches of prompts that dynamic_sampling samples for a step at the most; it goes on with the groups that "
+            "there are then.",
+            at_least(1).at_most(1 << 16));
 }
 
 namespace {

@@ -25,6 +25,9 @@ struct RolloutOptions {
   bool bitwise = false;
   double mismatch_limit = 0;
   int64_t max_sequences = 1024;
+  int64_t staleness = 0;
+  bool dynamic_sampling = false;
+  int64_t max_batches = 10;
 
   void describe(OptionTable& table);
 };

@@ -186,6 +186,7 @@ void Run::scored(const ScoreReport& report, size_t completions) {
 
 void Run::ready(const Experience& experience) {
   notes_.emplace(experience.worth.advantages, config_.record.samples_per_step);
+  behind_prompts_ = experience.position;
 }
 
 void Run::decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) {
@@ -195,7 +196,7 @@ void Run::decided(const DecidedTokens& tokens, std::span<const int64_t> minibatc
 void Run::skipped_update(bool overflowed) {
   if (overflowed) return log_.overflowed_update(state_.step + 1);
   if (state_.updates == 0) require_finite(policy_.model);  // no update is to blame: it came so
-  log_.skipped_update(state_.step + 1, state_.prompts, problems_.training().position());
+  log_.skipped_update(state_.step + 1, state_.prompts, behind_prompts_);
   require_sound_updates(state_, config_);
 }
 

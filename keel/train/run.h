@@ -92,6 +92,7 @@ class Run : private StepWatcher {
   std::optional<WarmUp> warm_up_;     // in the warm-up
   std::optional<Trainer> trainer_;    // after it
   std::optional<SampleNotes> notes_;  // of the present step
+  uint64_t behind_prompts_ = 0;       // of the present step, in the prompt stream
   double checkpoint_seconds_ = 0;     // that the run waited for saves, reported with the next step
   double write_seconds_ = 0;          // that their writes took, whoever waited
   std::filesystem::path last_checkpoint_;

@@ -22,6 +22,7 @@ struct Experience {
   std::vector<std::optional<int64_t>> places = {};  // of everything that was sampled among them
   TokenWorth worth = {};
   Tensor behavior_head = {};  // of the weights that sampled, where their hidden states were recorded
+  uint64_t position = 0;      // of the prompt stream, behind the prompts
 
   ScoredRollouts scored() const { return {prompts, rollouts, worth.advantages, behavior_head, worth.returns}; }
 };

@@ -2,25 +2,33 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <map>
+
+#include "keel/core/error.h"
 #include "keel/core/tensor/stopwatch.h"
-#include "keel/reward/scoring_queue.h"
-#include "keel/rollout/sampling_weights.h"
 #include "keel/train/update/annotate.h"
 #include "keel/train/update/minibatches.h"
 #include "keel/train/update/token_advantages.h"
 #include "keel/train/update/unjudged.h"
 
 namespace keel {
+namespace {
+
+// Names of past policies among the optimizer's state: "past.STEP.WEIGHT" and "past.STEP.updates".
+constexpr const char *kPast = "past.", *kUpdates = "updates";
+
+}  // namespace
 
 StepOutcome Trainer::step(TrainState& state, StepWatcher& watcher) {
   Stopwatch watch(policy_.model.device());
   StepNumbers numbers;
-  Experience experience{.prompts = next_prompts(numbers, watcher), .rollouts = {}};
-  experience.rollouts = sample_and_score(experience.prompts, state, numbers, watcher);
-  numbers.rollout_seconds = watch.lap() - numbers.reward_seconds;
+  RolloutBatch batch = next_batch(state);
+  const double waited = watch.lap();
+  if (ahead_) numbers.wait_seconds = waited;
+  note(batch, state, numbers, watcher);
 
-  experience.places = leave_out_unjudged(experience.rollouts);
-  annotate(experience);
+  Experience experience = experience_of(std::move(batch));
   experience.worth = token_worth(objective_.method.advantage, experience.rollouts, config_.critic);
   numbers.values = value_numbers(experience.rollouts, experience.worth);
   watcher.ready(experience);
@@ -29,51 +37,81 @@ StepOutcome Trainer::step(TrainState& state, StepWatcher& watcher) {
 
   certify(experience, state, numbers);
   adapt_thresholds(state, numbers);
-  state.prompts = problems_.training().position();
+  state.prompts = experience.position;
+  problems_.training().seek(state.prompts);
   state.rl_steps++;
   return {std::move(experience), std::move(numbers)};
 }
 
-std::vector<Prompt> Trainer::next_prompts(StepNumbers& numbers, StepWatcher& watcher) {
-  PromptStream& stream = problems_.training();
-  const SkippedCounts before = stream.skipped();
-  std::vector<Prompt> prompts = stream.next(config_.train.prompts_per_step);
-  numbers.passed_over = stream.skipped();
-  numbers.passed_over.bad -= before.bad;
-  numbers.passed_over.too_long -= before.too_long;
-  numbers.prompt_limit = problems_.prompt_limit();
-  watcher.passed_over(numbers.passed_over);
-  return prompts;
+RolloutBatch Trainer::next_batch(const TrainState& state) {
+  if (ahead_) return next_stale_batch(state);
+  sampler_.seek(state.prompts);
+  return sampler_.sample(policy_.model, static_cast<uint64_t>(state.updates));
 }
 
-/// Rewards are computed beside generation: a group is judged while others are still being sampled.
-std::vector<Rollout> Trainer::sample_and_score(std::span<const Prompt> prompts, const TrainState& state,
-                                               StepNumbers& numbers, StepWatcher& watcher) {
-  SamplingRequest request = sampling_request();
-  request.policy_version = static_cast<uint64_t>(state.updates);
-  ScoringQueue queue(problems_.reward(), prompts, policy_.tokenizer, config_.reward.worker_count());
-  std::vector<Rollout> rollouts =
-      RolloutEngine(sampling_weights(policy_.model, config_.rollout.weights), policy_.tokenizer)
-          .generate(prompts, request,
-                    {.group = [&](std::span<Rollout> group) { queue.add(group); },
-                     .warning = [&](const std::string& sentence) { watcher.warning(sentence); }});
-  Stopwatch watch(policy_.model.device());
-  numbers.scores = queue.finish(rollouts);
-  numbers.reward_seconds = watch.lap();
-  watcher.scored(numbers.scores, rollouts.size());
+/// Step n (from 0) learns from what the policy sampled that step n - staleness began with, or the first one. It was
+/// asked for so many steps ago; now the batch that is so many steps ahead is, with the policy of now.
+RolloutBatch Trainer::next_stale_batch(const TrainState& state) {
+  const int64_t staleness = config_.rollout.staleness;
+  if (past_.empty()) remember_policy(state);
+  if (ahead_->count() == 0) {  // the run begins, or goes on
+    sampler_.seek(state.prompts);
+    next_asked_ = state.rl_steps;
+  }
+  ask_for_batches(state, state.rl_steps + staleness - 1);
+  RolloutBatch batch = ahead_->take();
+  std::erase_if(past_, [&](const PastPolicy& past) { return past.step <= state.rl_steps - staleness; });
+  if (past_.empty() || past_.back().step < state.rl_steps) remember_policy(state);
+  ask_for_batches(state, state.rl_steps + staleness);
+  return batch;
+}
+
+/// Those of the steps up to `last`, as long as the run has so many.
+void Trainer::ask_for_batches(const TrainState& state, int64_t last) {
+  last = std::min(last, std::max(config_.train.steps - 1, state.rl_steps));
+  for (; next_asked_ <= last; ++next_asked_) {
+    const int64_t began_with = std::max<int64_t>(next_asked_ - config_.rollout.staleness, 0);
+    const PastPolicy& policy = past_.at(static_cast<size_t>(began_with - past_.front().step));
+    ahead_->ask_for(policy.weights, static_cast<uint64_t>(policy.updates));
+  }
+}
+
+void Trainer::remember_policy(const TrainState& state) { past_.push_back({state.rl_steps, state.updates, snapshot()}); }
+
+CausalLm Trainer::snapshot() const {
+  const bool sampled_from_masters = !policy_.model.adapter().empty() || config_.rollout.weights != "exact";
+  return policy_.model.snapshot(sampled_from_masters);
+}
+
+void Trainer::note(const RolloutBatch& batch, const TrainState& state, StepNumbers& numbers,
+                   StepWatcher& watcher) const {
+  numbers.passed_over = batch.passed_over;
+  numbers.prompt_limit = problems_.prompt_limit();
+  numbers.scores = batch.scores;
   numbers.sampling_weights = config_.rollout.weights;
   numbers.logit_noise = config_.rollout.logit_noise;
-  numbers.rollouts = rollout_numbers(rollouts, config_.rollout.samples_per_prompt);
-  numbers.sampled_tokens = static_cast<double>(token_count(rollouts));
-  return rollouts;
+  numbers.rollouts = batch.numbers;
+  if (config_.rollout.dynamic_sampling) numbers.groups = batch.groups;
+  if (ahead_) numbers.staleness = state.updates - static_cast<int64_t>(batch.policy_version);
+  numbers.sampled_tokens = static_cast<double>(batch.tokens);
+  numbers.reward_seconds = batch.reward_seconds;
+  numbers.rollout_seconds = batch.rollout_seconds;
+  watcher.passed_over(batch.passed_over);
+  for (const std::string& warning : batch.warnings) watcher.warning(warning);
+  watcher.scored(batch.scores, batch.completions);
 }
 
 /// Adds what only the trainer knows.
-void Trainer::annotate(Experience& experience) const {
+Experience Trainer::experience_of(RolloutBatch batch) const {
+  Experience experience{.prompts = std::move(batch.prompts), .rollouts = std::move(batch.rollouts)};
+  experience.position = batch.position;
+  experience.places = leave_out_unjudged(experience.rollouts);
+  experience.places.resize(static_cast<size_t>(config_.rollouts_per_step()));  // of groups that there are not, nowhere
   const Requirements needs = objective_.requirements();
-  if (needs.hidden_states) experience.behavior_head = policy_.model.head().detach().clone();
-  keel::annotate(experience.rollouts, experience.prompts, policy_.model, reference(), critic(), needs,
-                 config_.rollout.temperature, config_.train.tokens_per_batch);
+  if (needs.hidden_states) experience.behavior_head = batch.weights.head().detach().clone();
+  annotate(experience.rollouts, experience.prompts, policy_.model, batch.weights, reference(), critic(), needs,
+           config_.rollout.temperature, config_.train.tokens_per_batch);
+  return experience;
 }
 
 void Trainer::learn_from(const Experience& experience, TrainState& state, StepNumbers& numbers, StepWatcher& watcher) {
@@ -203,8 +241,11 @@ Trainer::Trainer(const Config& config, const LoadedModel& policy, Problems& prob
       problems_(problems),
       objective_(objective_at(config, state)),
       reference_(std::move(saved.reference)),
-      optimizer_(policy.model.trainable(), config.optimizer) {
+      optimizer_(policy.model.trainable(), config.optimizer),
+      sampler_(config, policy, problems, sampling_request()) {
   problems_.training().seek(state.prompts);
+  if (config.rollout.staleness > 0)
+    ahead_ = std::make_unique<SamplingAhead>(sampler_, policy.model.device(), config.run.threads);
   if (!reference_ && objective_.requirements().reference_logp) reference_ = policy.model.frozen();
   if (!config.critic.exists()) return;
   critic_.emplace(saved.critic ? std::move(*saved.critic) : Critic::of(policy.model.merged(), config.critic.own_body()),
@@ -220,12 +261,41 @@ std::vector<NamedTensor> Trainer::optimizer_state() const {
   std::vector<NamedTensor> state = optimizer_.state();
   if (critic_)
     for (NamedTensor& moment : critic_->state()) state.push_back(std::move(moment));
+  for (const PastPolicy& past : past_) {
+    const std::string place = kPast + std::to_string(past.step) + ".";
+    state.push_back({place + kUpdates, at::full({1}, past.updates, at::kLong)});
+    for (const NamedTensor& weight : masters_of(past.weights.trainable()))
+      state.push_back({place + weight.name, weight.value});
+  }
   return state;
 }
 
 void Trainer::load_optimizer(const std::vector<NamedTensor>& state, const std::string& place) {
   optimizer_.load(state, place);
   if (critic_) critic_->load(state, place);
+  load_past_policies(state, place);
+}
+
+void Trainer::load_past_policies(const std::vector<NamedTensor>& state, const std::string& place) {
+  const at::NoGradGuard no_grad;
+  std::map<int64_t, std::map<std::string, Tensor>> saved;  // by step and name
+  for (const NamedTensor& tensor : state) {
+    if (!tensor.name.starts_with(kPast)) continue;
+    const size_t digits = std::string_view(kPast).size(), dot = tensor.name.find('.', digits);
+    saved[std::stoll(tensor.name.substr(digits))][tensor.name.substr(dot + 1)] = tensor.value;
+  }
+  for (const auto& [step, tensors] : saved) {
+    PastPolicy past{step, tensors.at(kUpdates).item<int64_t>(), snapshot()};
+    for (const NamedParameter& weight : past.weights.trainable()) {
+      const auto found = tensors.find(weight.name);
+      if (found == tensors.end() || found->second.sizes() != weight.value.master.sizes())
+        fail(ExitCode::kBadInput, place, ": tensor \"", kPast, step, ".", weight.name,
+             "\" is missing or has another shape; the checkpoint belongs to another model");
+      weight.value.master.copy_(found->second);
+      weight.value.compute.copy_(weight.value.master);
+    }
+    past_.push_back(std::move(past));
+  }
 }
 
 }  // namespace keel

@@ -1,14 +1,17 @@
 #pragma once
 
+#include <deque>
+#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "keel/model/loaded_model.h"
+#include "keel/train/batch_sampler.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
 #include "keel/train/metrics/step_row.h"
+#include "keel/train/sampling_ahead.h"
 #include "keel/train/start/agreement.h"
 #include "keel/train/start/problems.h"
 #include "keel/train/step_watcher.h"
@@ -50,15 +53,26 @@ class Trainer {
   const CausalLm* reference() const { return reference_ ? &*reference_ : nullptr; }  // where the objective asks for it
   const Critic* critic() const { return critic_ ? &critic_->critic() : nullptr; }    // where the advantage asks for it
 
-  /// The optimizers' moments, of the policy and the critic.
+  /// The optimizers' moments, of the policy and the critic, and the past weights that batches under way are sampled
+  /// with: sampled again, they are the same.
   std::vector<NamedTensor> optimizer_state() const;
   void load_optimizer(const std::vector<NamedTensor>& state, const std::string& place);
 
  private:
-  std::vector<Prompt> next_prompts(StepNumbers& numbers, StepWatcher& watcher);
-  std::vector<Rollout> sample_and_score(std::span<const Prompt> prompts, const TrainState& state, StepNumbers& numbers,
-                                        StepWatcher& watcher);
-  void annotate(Experience& experience) const;
+  /// The policy as a step left it.
+  struct PastPolicy {
+    int64_t step, updates;  // in the RL phase; over all phases
+    CausalLm weights;
+  };
+
+  RolloutBatch next_batch(const TrainState& state);
+  RolloutBatch next_stale_batch(const TrainState& state);
+  void ask_for_batches(const TrainState& state, int64_t last);
+  void remember_policy(const TrainState& state);
+  CausalLm snapshot() const;
+  void note(const RolloutBatch& batch, const TrainState& state, StepNumbers& numbers, StepWatcher& watcher) const;
+  Experience experience_of(RolloutBatch batch) const;
+  void load_past_policies(const std::vector<NamedTensor>& state, const std::string& place);
   void learn_from(const Experience& experience, TrainState& state, StepNumbers& numbers, StepWatcher& watcher);
   void update(TrainState& state, StepNumbers& numbers, GradientNorms& norms, StepWatcher& watcher);
   void certify(const Experience& experience, const TrainState& state, StepNumbers& numbers) const;
@@ -74,6 +88,10 @@ class Trainer {
   std::optional<CausalLm> reference_;  // the policy when RL started
   Optimizer optimizer_;
   std::optional<CriticTraining> critic_;
+  BatchSampler sampler_;
+  std::deque<PastPolicy> past_;           // that batches not yet trained on are sampled with, oldest first
+  int64_t next_asked_ = 0;                // the step whose batch is asked for next
+  std::unique_ptr<SamplingAhead> ahead_;  // with rollout.staleness
 };
 
 }  // namespace keel

@@ -189,6 +189,15 @@ class Runs(Interrupt):
                 self.assert_same_run(self.run, self.whole)
                 shutil.rmtree(self.run)
 
+    def test_a_sampler_that_works_beside_the_training_is_interrupted_as_well(self):
+        """Its batch is sampled and judged again."""
+        judge, behind = f"python:{self.folder / 'judge.py'}", {"rollout": {"staleness": 1}}
+        self.forget_calls()
+        self.train(self.whole, judge, **behind)
+        self.stop_in_third_step(judge, signal.SIGTERM, **behind)
+        self.train(self.run, judge, "--resume", **behind)
+        self.assert_same_run(self.run, self.whole)
+
     def test_every_signal_does_it_and_repeated_notices_of_the_kernel_count_once(self):
         for numbers in ((signal.SIGINT,), (signal.SIGHUP,), (signal.SIGUSR1,), (signal.SIGXCPU, signal.SIGXCPU, signal.SIGXCPU)):
             with self.subTest(numbers):

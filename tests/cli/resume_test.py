@@ -126,6 +126,43 @@ class WithMoreThanWeights(support.Test):
         self.assertFalse((run / "reference").exists())
 
 
+class WithASamplerBehind(support.Test):
+    """Batches that are under way at a checkpoint are sampled again, with the weights that they were sampled with. The warm-up is long
+    enough for rewards that differ."""
+
+    EXTRA = {"task": {"steps": 1, "modulus": 2}, "sft": {"steps": 60, "noisy_steps": 3, "lr": 0.01}, "eval": {"prompts": 0},
+             "optimizer": {"lr": 0.01}, "checkpoint": {"every": 31}}
+
+    def trained(self, run, *flags, steps, **more):
+        self.assert_exit(train(run, *flags, **{**self.EXTRA, **more, "train": {"steps": steps}}), 0)
+
+    def test_it_goes_on_to_the_same_bits(self):
+        for name, more in (("all weights", {"rollout": {"staleness": 1}, "objective": {"method": "tis"}}),
+                           ("an adapter", {"rollout": {"staleness": 1}, "lora": {"rank": 2}}),
+                           ("groups dropped", {"rollout": {"staleness": 2, "dynamic_sampling": True, "max_batches": 2}})):
+            whole = self.folder / name
+            self.trained(whole, steps=5, **more)
+            rl = [row for row in support.metrics(whole) if row["phase"] == "rl"]
+            self.assertTrue(any(row["policy/kl_behavior"] > 1e-4 for row in rl))
+            if name == "groups dropped":
+                self.assertGreater(sum(row["rollout/groups_dropped"] for row in rl), 0)
+                self.assertGreater(min(row["rollout/groups"] for row in rl), 0)
+            else:  # two updates in a step
+                self.assertEqual([row["rollout/staleness"] for row in rl], [0, 2, 2, 2, 2])
+            for steps in support.count((1, 3), range(5)):
+                run = self.folder / f"{name} after {steps}"
+                self.trained(run, steps=steps, **more)
+                self.trained(run, "--resume", steps=5, **more)
+                self.assert_same_run(run, whole)
+                shutil.rmtree(run)
+
+    def test_another_staleness_would_be_another_run(self):
+        run = self.folder / "run"
+        self.trained(run, steps=1, rollout={"staleness": 1})
+        result = train(run, "--resume", **self.EXTRA, rollout={"staleness": 2}, train={"steps": 2})
+        self.assert_refused(result, 2, "rollout.staleness: 1 then, 2 now")
+
+
 class WithCritic(support.Test):
     """The critic, its moments and its count of updates come back too; the policy waits for it for two of six steps. A
     critic learns from rewards, so the warm-up is long enough for some."""

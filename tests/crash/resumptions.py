@@ -9,6 +9,8 @@ from trials import require, support
 
 STEPS = 6
 SMALL = {"sft": {"steps": 2, "noisy_steps": 0}, "eval": {"prompts": 0}, "checkpoint": {"every": 2, "keep": 2}}
+# A warm-up after which rewards differ.
+LEARNED = {"task": {"steps": 1, "modulus": 2}, "sft": {"steps": 60, "noisy_steps": 0, "lr": 0.01}}
 # What a run of the built-in task must remember beside its weights.
 TASKS = {
     "dppo_tv": {},
@@ -18,6 +20,10 @@ TASKS = {
     "gradients of many small batches": {"train": {"tokens_per_batch": 40}},
     "a critic": {"objective": {"method": "ppo_gae"}, "critic": {"body": "separate"}},
     "top-K divergences and weights of 8 bits": {"objective": {"method": "dppo_topk_kl"}, "rollout": {"weights": "fp8"}},
+    "a sampler one step behind": {"rollout": {"staleness": 1}, "optimizer": {"lr": 0.01}, **LEARNED},
+    "an adapter, and a sampler one step behind": {"lora": {"rank": 2}, "rollout": {"staleness": 1}, "optimizer": {"lr": 0.01}},
+    "groups dropped, and a sampler two steps behind":
+        {"rollout": {"staleness": 2, "dynamic_sampling": True, "max_batches": 2}, "optimizer": {"lr": 0.01}, **LEARNED},
     "a sampler of 8 bits throughout, with noise": {"rollout": {"weights": "fp8_full", "logit_noise": 0.5}},
 }
 # Rows of data, of which a step takes 4: passes that end with a step, just before and just after the end of one, and two

@@ -280,7 +280,7 @@ TEST(Critic, LearnsAsOnTheCpu) {
     CriticTraining training(Critic::of(policy, options.own_body()), options, {.lr = 1e-3});
     std::vector<Rollout> judged = rollouts;
     for (int64_t update = 0; update < 5; ++update) {
-      annotate(judged, prompts, policy, nullptr, &training.critic(), {.value = true}, 1.0, 100);
+      annotate(judged, prompts, policy, policy, nullptr, &training.critic(), {.value = true}, 1.0, 100);
       const TokenWorth worth = token_worth("gae", judged, options);
       training.accumulate_gradients({prompts, judged, worth.advantages, {}, worth.returns}, all, 100);
       EXPECT_FALSE(training.update(update).skipped);

@@ -67,7 +67,9 @@ void add_in_one_order(bool always) {
 }
 
 void synchronize(at::Device device) {
-  if (device.is_cuda()) c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(device.index());
+  if (!device.is_cuda()) return;
+  const c10::impl::VirtualGuardImpl cuda(at::kCUDA);
+  cuda.synchronizeStream(cuda.getStream(device));  // the whole device may not be waited for while a thread records work
 }
 
 int64_t peak_memory_bytes(at::Device device) {

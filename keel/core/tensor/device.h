@@ -18,7 +18,7 @@ int64_t use_threads(int64_t threads);
 /// device is used.
 void add_in_one_order(bool always);
 
-/// Waits until the device has done all that was asked of it, so that a clock read afterwards is true.
+/// Waits until the device has done all that this thread asked of it, so that a clock read afterwards is true.
 void synchronize(at::Device device);
 
 /// The most memory held so far: of the device, or of this process on a CPU.

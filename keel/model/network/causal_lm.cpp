@@ -371,20 +371,32 @@ CausalLm CausalLm::without_adapter() const {
   return copy;
 }
 
-CausalLm CausalLm::frozen() const {
-  const auto own = [](Parameter& parameter) { parameter = parameter.compute.detach().clone(); };
+/// A copy in which `own` makes its own of what training changes.
+CausalLm CausalLm::with_own(const std::function<void(Parameter& trained)>& own) const {
   CausalLm copy = *this;
-  if (adapter().empty()) {
+  if (adapter().empty())
     copy.visit([&](const std::string&, Parameter& weight, const std::vector<int64_t>&) { own(weight); });
-    return copy;
-  }
-  bool adds = false;
-  copy.visit_linears([&](const std::string&, Linear& layer) {
-    if (!layer.lora_a.defined()) return;
-    adds = adds || layer.lora_b.compute.any().item<bool>();
-    own(layer.lora_a), own(layer.lora_b);
+  else
+    copy.visit_linears([&](const std::string&, Linear& layer) {
+      if (layer.lora_a.defined()) own(layer.lora_a), own(layer.lora_b);
+    });
+  return copy;
+}
+
+CausalLm CausalLm::frozen() const {
+  bool adds = adapter().empty();
+  for (const NamedParameter& part : adapter_parameters())
+    adds = adds || (part.name.ends_with("lora_B.weight") && part.value.compute.any().item<bool>());
+  return adds ? with_own([](Parameter& parameter) { parameter = parameter.compute.detach().clone(); })
+              : without_adapter();
+}
+
+CausalLm CausalLm::snapshot(bool with_masters) const {
+  return with_own([&](Parameter& parameter) {
+    const Parameter now = parameter;
+    parameter = now.compute.detach().clone();
+    if (with_masters && now.is_rounded()) parameter.master = now.master.detach().clone();
   });
-  return adds ? copy : without_adapter();
 }
 
 CausalLm CausalLm::copied_to_host() const {

@@ -134,6 +134,10 @@ class CausalLm {
   /// is what lies on another device.
   CausalLm copied_to_host() const;
 
+  /// The same for sampling later what would be sampled now, adapters included. The float32 masters are copied where
+  /// the sampler is made from them: `with_masters`.
+  CausalLm snapshot(bool with_masters) const;
+
   const ModelConfig& config() const { return config_; }
   at::Device device() const { return embedding_.compute.device(); }
 
@@ -153,6 +157,7 @@ class CausalLm {
   void visit_linears(const LinearVisitor& visitor);
   const Parameter& head_parameter() const { return config_.tie_word_embeddings ? embedding_ : head_; }
   std::vector<NamedParameter> network_parameters() const;
+  CausalLm with_own(const std::function<void(Parameter& trained)>& own) const;
   std::vector<NamedParameter> adapter_parameters() const;
   Tensor norm_weight(const Parameter& weight) const;
   Tensor norm(const Tensor& x, const Parameter& weight) const;

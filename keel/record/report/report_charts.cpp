@@ -58,7 +58,8 @@ const std::vector<Figure>& rl_figures() {
        true},
       {"rl",
        "Mismatch |π − μ|",
-       "Trainer against sampler at equal parameters: rounding error, unless the sampler uses rounded weights.",
+       "Trainer against sampler before the first update of each step: rounding error, unless the sampler uses rounded "
+       "weights or is some steps behind.",
        {{"mismatch/abs_prob_mean", "mean", "Mismatch |π − μ|, mean"},
         {"mismatch/abs_prob_max", "largest", "Mismatch |π − μ|, largest"}},
        false,

@@ -247,6 +247,33 @@ Json weights_type(const Json& value, const ConfigTree& tree, const OptionTable& 
   return flagged || type == "float32" ? kSetsNothing : type;
 }
 
+constexpr const char* kFilterGroups = "algorithm.filter_groups.enable";
+
+/// verl reads it only where groups are filtered.
+AliasConverter of_filtered_groups(AliasConverter converter) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
+    const Json* enabled = said(tree, kFilterGroups);
+    return enabled != nullptr && *enabled == true ? converter(value, tree, table) : kSetsNothing;
+  };
+}
+
+Json most_batches(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (value.is_number() && value <= 0)
+    fail(
+        ExitCode::kBadConfiguration, "got ", value.dump(),
+        ", which is no limit there: a model that solves everything would be sampled for ever; set rollout.max_batches");
+  return value;
+}
+
+/// Groups are compared by the rewards that they are trained on.
+Json metric_of_groups(const Json& value, const ConfigTree&, const OptionTable&) {
+  const std::string word = word_of(value);
+  if (value.is_null() || word == "seq_reward" || word == "seq_final_reward" || word == "score") return kSetsNothing;
+  fail(ExitCode::kBadConfiguration, "got ", word,
+       ", but groups are dropped where their rewards are all equal, everything in reward.functions added up; ",
+       "set it to seq_reward, or remove it");
+}
+
 /// Read with the file it belongs to.
 Json part_of_another(const Json&, const ConfigTree&, const OptionTable&) { return kSetsNothing; }
 
@@ -354,6 +381,11 @@ void add_aliases(OptionTable& t) {
   t.alias(kUseKlInReward, "reference.kl_coefficient", "verl", kl_in_reward, "false is none; true is refused");
   t.alias("algorithm.kl_ctrl.kl_coef", "reference.kl_coefficient", "verl", kl_of_reward,
           "nothing where use_kl_in_reward is not true");
+  t.alias(kFilterGroups, "rollout.dynamic_sampling", "verl");
+  t.alias("algorithm.filter_groups.max_num_gen_batches", "rollout.max_batches", "verl",
+          of_filtered_groups(most_batches), "where enable is true; 0, no limit, is refused");
+  t.alias("algorithm.filter_groups.metric", "rollout.dynamic_sampling", "verl", of_filtered_groups(metric_of_groups),
+          "seq_reward, seq_final_reward and score say what holds anyway; others are refused where enable is true");
   t.alias("algorithm.gamma", "critic.gamma", "verl", discount(kAdvEstimator, "reinforce_plus_plus"), with_critic);
   t.alias("algorithm.lam", "critic.lambda", "verl", of_the_critic(kAdvEstimator), with_critic);
   t.alias("critic.cliprange_value", "critic.value_clip", "verl", of_the_critic(kAdvEstimator), with_critic);
@@ -382,6 +414,7 @@ void add_aliases(OptionTable& t) {
   t.alias("kl_estimator", "reference.estimator", "OpenRLHF");
   t.alias("eval_temperature", "eval.temperature", "OpenRLHF");
   t.alias("eval_n_samples_per_prompt", "eval.samples", "OpenRLHF");
+  t.alias("dynamic_filtering", "rollout.dynamic_sampling", "OpenRLHF");
   t.alias("lambd", "critic.lambda", "OpenRLHF", of_the_critic("advantage_estimator"), with_critic);
   t.alias("value_clip", "critic.value_clip", "OpenRLHF", of_the_critic("advantage_estimator"), with_critic);
 

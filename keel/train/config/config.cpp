@@ -169,6 +169,8 @@ void note_unread(const Config& config, std::vector<std::string>& notes) {
   if (config.sft.steps == 0)
     for (const std::string& key : changed_keys(config.sft))
       notes.push_back("sft." + key + " does nothing: sft.steps is 0, so there is no warm-up");
+  if (!config.rollout.dynamic_sampling && config.rollout.max_batches != RolloutOptions().max_batches)
+    notes.push_back("rollout.max_batches does nothing: rollout.dynamic_sampling is false");
   if (config.reference.kl_coefficient == 0)
     for (const std::string& key : changed_keys(config.reference))
       notes.push_back("reference." + key + " does nothing: reference.kl_coefficient is 0");
@@ -292,6 +294,10 @@ void check_consistency(const Config& c) {
   if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value)
     refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
            "; the advantage compares completions of one prompt, so a group needs at least 2");
+  if (c.rollout.dynamic_sampling && c.rollout.samples_per_prompt < 2)
+    refuse("rollout.dynamic_sampling is true and rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
+           "; rewards of one completion are all equal, so that every group would be dropped: raise it to at least 2, ",
+           "or set rollout.dynamic_sampling=false");
   if (c.rollout.bitwise && c.rollout.weights != "exact")
     refuse("rollout.bitwise is true and rollout.weights is ", c.rollout.weights,
            "; rounded weights give the sampler other bits than the trainer: set rollout.weights=exact, or ",

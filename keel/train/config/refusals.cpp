@@ -93,6 +93,11 @@ const std::vector<Refused>& of_trl() {
       {"multi_objective_aggregation",
        "the reward is the weighted sum of reward.functions; remove it",
        {"sum_then_normalize"}},
+      {"max_staleness",
+       "TRL throws away what is older than so many updates; here nothing is thrown away, since the sampler is behind "
+       "by "
+       "a fixed number of steps: set rollout.staleness",
+       {0}},
       {"top_p", kNoTruncation, {1}},
       {"top_k", kNoTruncation, {0, -1, nullptr}},
       {"min_p", kNoTruncation, {0, nullptr}}};
@@ -117,9 +122,10 @@ const std::vector<Refused>& of_verl() {
       {"data.truncation",
        "Keel never cuts a prompt; one that is longer than data.max_prompt_tokens is left out and counted; remove it"},
       {"algorithm.rollout_correction", kCorrections},
-      {"algorithm.filter_groups",
-       "groups of equal rewards have no gradient and are counted as reward/zero_std_groups; remove it",
-       {Json::object({{"enable", false}})}},
+      {"async_training.staleness_threshold",
+       "it is a share of samples that may be stale, whichever they are; set rollout.staleness, the steps that the "
+       "sampler is behind, exactly",
+       {0}},
       {"actor_rollout_ref.actor.fsdp_config.model_dtype",
        "it is the type of the weights that the optimizer changes, which is float32 here; set run.precision for what is "
        "computed in, or remove it",
@@ -179,6 +185,12 @@ const std::vector<Refused>& of_openrlhf() {
       {"max_samples", kSetSteps},
       {"micro_train_batch_size", kMicroBatches},
       {"micro_rollout_batch_size", "completions are sampled rollout.max_sequences at once; set that"},
+      {"async_train",
+       "set rollout.staleness, the steps that the sampler is behind; 1 samples beside the training",
+       {false}},
+      {"dynamic_filtering_reward_range",
+       "groups are dropped whose rewards are all equal, whatever they are; remove it, and set rollout.dynamic_sampling",
+       {Json::array({0, 1})}},
       {"aux_loss_coef", "no loss for balancing experts is added; remove it", {0}},
       {"max_len", "set data.max_prompt_tokens and rollout.max_new_tokens"},
       {"num_episodes", kSetSteps},
@@ -195,6 +207,8 @@ const std::vector<Refused>& of_nobody() {
       {"rollout.batch_size", "set train.prompts_per_step, the prompts of a batch"},
       {"rollout.batch", "set train.prompts_per_step, the prompts of a batch"},
       {"rollout.prompts", "set train.prompts_per_step, the prompts of a batch; eval.prompts is that of evaluations"},
+      {"train.staleness", "set rollout.staleness, the steps that the sampler is behind"},
+      {"staleness", "set rollout.staleness, the steps that the sampler is behind"},
       {"rollout.samples", "set rollout.samples_per_prompt, the completions of a prompt"},
       {"max_tokens", "set rollout.max_new_tokens, the longest completion"},
       {"num_samples",

@@ -38,6 +38,11 @@ double sample_deviation(const std::vector<double>& values) {
 
 }  // namespace
 
+bool equal_rewards(std::span<const Rollout> group) {
+  const std::vector<double> rewards = rewards_of(group);
+  return std::adjacent_find(rewards.begin(), rewards.end(), std::not_equal_to<>()) == rewards.end();
+}
+
 RolloutNumbers rollout_numbers(std::span<const Rollout> rollouts, int64_t group) {
   const double count = static_cast<double>(rollouts.size());
   RolloutNumbers numbers;
@@ -46,10 +51,8 @@ RolloutNumbers rollout_numbers(std::span<const Rollout> rollouts, int64_t group)
     numbers.reward_std = sample_deviation(rewards);
   }
   double flat_groups = 0, truncated = 0;
-  for (size_t begin = 0; begin < rollouts.size(); begin += group) {
-    const std::vector<double> mine = rewards_of(rollouts.subspan(begin, group));
-    flat_groups += std::adjacent_find(mine.begin(), mine.end(), std::not_equal_to<>()) == mine.end();
-  }
+  for (size_t begin = 0; begin < rollouts.size(); begin += group)
+    flat_groups += equal_rewards(rollouts.subspan(begin, group)) ? 1 : 0;
   for (const Rollout& rollout : rollouts) {
     numbers.length_max = std::max(numbers.length_max, static_cast<double>(rollout.tokens.size()));
     truncated += rollout.finish == Finish::kLength ? 1 : 0;

@@ -16,6 +16,16 @@ struct RolloutNumbers {
   double truncated = 0;                                     // share of the completions
 };
 
+/// What dynamic sampling did.
+struct GroupNumbers {
+  int64_t batches = 0, sampled = 0;
+  int64_t dropped = 0;  // because their rewards are all equal
+  int64_t kept = 0;     // for the step to learn from
+};
+
+/// Of those that were judged: nothing can be learned from comparing them.
+bool equal_rewards(std::span<const Rollout> group);
+
 /// `group` completions of one prompt lie side by side.
 RolloutNumbers rollout_numbers(std::span<const Rollout> rollouts, int64_t group);
 

@@ -35,6 +35,13 @@ void put_rollouts(Json& row, const RolloutNumbers& numbers) {
   row["completion/truncated"] = numbers.truncated;
 }
 
+void put_groups(Json& row, const GroupNumbers& numbers) {
+  row["rollout/batches"] = numbers.batches;
+  row["rollout/groups_sampled"] = numbers.sampled;
+  row["rollout/groups_dropped"] = numbers.dropped;
+  row["rollout/groups"] = numbers.kept;
+}
+
 void put_values(Json& row, const ValueNumbers& numbers) {
   row["critic/value_mean"] = numbers.value_mean;
   row["critic/return_mean"] = numbers.return_mean;
@@ -101,6 +108,8 @@ Json step_row(const StepNumbers& numbers) {
   row["mismatch/weights"] = numbers.sampling_weights;
   if (numbers.logit_noise > 0) row["mismatch/logit_noise"] = numbers.logit_noise;
   put_rollouts(row, numbers.rollouts);
+  if (numbers.groups) put_groups(row, *numbers.groups);
+  if (numbers.staleness) row["rollout/staleness"] = *numbers.staleness;
   if (numbers.values) put_values(row, *numbers.values);
   put(row, "optimizer/lr", numbers.lr);
   if (numbers.critic) row["critic/lr"] = numbers.critic->lr;
@@ -116,6 +125,7 @@ Json step_row(const StepNumbers& numbers) {
   }
   row["skipped_steps"] = numbers.skipped_updates;
   row["time/rollout"] = numbers.rollout_seconds;
+  put(row, "time/rollout_wait", numbers.wait_seconds);
   row["time/train"] = numbers.train_seconds;
   row["throughput/rollout_tokens_per_s"] = numbers.sampled_tokens / numbers.rollout_seconds;
   row["throughput/train_tokens_per_s"] = numbers.trained_tokens / numbers.train_seconds;

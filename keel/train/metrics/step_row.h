@@ -24,6 +24,8 @@ struct StepNumbers {
   std::string sampling_weights = "exact";  // rollout.weights
   double logit_noise = 0;
   RolloutNumbers rollouts = {};
+  std::optional<GroupNumbers> groups = {};        // with dynamic sampling
+  std::optional<int64_t> staleness = {};          // updates since the weights that sampled, where the sampler is behind
   std::optional<ValueNumbers> values = {};        // with a critic
   std::optional<double> lr = {};                  // of the policy's last update
   std::optional<TokenNumbers> tokens = {};        // of all updates
@@ -36,6 +38,7 @@ struct StepNumbers {
   double sampled_tokens = 0, trained_tokens = 0;  // a token counts in every epoch
   double reward_seconds = 0;                      // that scoring took longer than sampling
   double rollout_seconds = 0, train_seconds = 0;
+  std::optional<double> wait_seconds = {};         // for a sampler that works beside the training
   std::optional<double> certificate_seconds = {};  // where one was due
 };
 

@@ -89,6 +89,7 @@ void use_problems(Settings& used, const Config& config, const Problems& problems
     used["data.max_prompt_tokens"] = problems.prompt_limit();
   }
   if (config.sft.steps == 0) used.drop("sft.");
+  if (!config.rollout.dynamic_sampling) used.drop("rollout.max_batches");
   const bool by_default = config.reward.functions.empty();
   if (by_default) used["reward.functions"] = Json::array({config.data.files.empty() ? "task" : "math"});
   if (config.reward.weights.empty())

@@ -21,8 +21,8 @@ void add(std::span<Rollout> rollouts, const PackedBatch& batch, Member member, c
 }  // namespace
 
 void annotate(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const CausalLm& model,
-              const CausalLm* reference, const Critic* critic, const Requirements& requirements, double temperature,
-              int64_t tokens_per_batch) {
+              const CausalLm& behavior, const CausalLm* reference, const Critic* critic,
+              const Requirements& requirements, double temperature, int64_t tokens_per_batch) {
   if (!requirements.recomputed_logp && !requirements.reference_logp && !requirements.value) return;
   if (requirements.reference_logp && reference == nullptr)
     fail(ExitCode::kInternal, "reference log-probs are required, but there is no reference");
@@ -34,15 +34,14 @@ void annotate(std::span<Rollout> rollouts, std::span<const Prompt> prompts, cons
   const at::NoGradGuard no_grad;
   for (const PackedBatch& batch : batches) {
     if (requirements.recomputed_logp) {
-      const TokenStats stats = token_statistics(model, batch, temperature);
+      const TokenStats stats = token_statistics(behavior, batch, temperature);
       add(rollouts, batch, &Rollout::recomputed_logp, stats.logp);
       add(rollouts, batch, &Rollout::recomputed_other_logp, stats.other_logp);
     }
     if (requirements.reference_logp)
       add(rollouts, batch, &Rollout::reference_logp, token_statistics(*reference, batch, temperature).logp);
     if (requirements.value)
-      add(rollouts, batch, &Rollout::values,
-          critic->head.values(predicting_states(critic->body_or(model), batch)));
+      add(rollouts, batch, &Rollout::values, critic->head.values(predicting_states(critic->body_or(model), batch)));
   }
 }
 

@@ -11,10 +11,11 @@
 namespace keel {
 
 /// Adds to the rollouts what the method requires and only the trainer knows: the log-probabilities that the trainer's
-/// own weights give the tokens before any update (the recomputed policy), those of the reference policy, and the
-/// critic's value of the state before each token. `reference` and `critic` may be null when they are not required.
+/// own forward pass gives the tokens at the weights that sampled them, `behavior` (the recomputed policy), those of the
+/// reference policy, and the critic's value of the state before each token; `model` is the policy as it is now, whose
+/// body a critic may share. `reference` and `critic` may be null when they are not required.
 void annotate(std::span<Rollout> rollouts, std::span<const Prompt> prompts, const CausalLm& model,
-              const CausalLm* reference, const Critic* critic, const Requirements& requirements, double temperature,
-              int64_t tokens_per_batch);
+              const CausalLm& behavior, const CausalLm* reference, const Critic* critic,
+              const Requirements& requirements, double temperature, int64_t tokens_per_batch);
 
 }  // namespace keel

@@ -121,6 +121,8 @@ const std::vector<AliasCase> kAliases = {
     {"kl_estimator", "k2", "reference.estimator", "k2"},
     {"eval_temperature", "0.6", "eval.temperature", 0.6},
     {"eval_n_samples_per_prompt", "4", "eval.samples", 4},
+    {"algorithm.filter_groups.enable", "true", "rollout.dynamic_sampling", true},
+    {"dynamic_filtering", "true", "rollout.dynamic_sampling", true},
     {"lambd", "0.9", "critic.lambda", 0.9},
     {"value_clip", "0.3", "critic.value_clip", 0.3},
 };
@@ -197,8 +199,6 @@ TEST(ConfigAliases, AValueThatChangesNothingIsAcceptedUnderANameThatIsRefused) {
     SCOPED_TRACE(setting);
     EXPECT_EQ(to_json(load({setting, "objective.method=dppo_tv"}).config), to_json(plain));
   }
-  EXPECT_THAT(refusal_of({"algorithm.filter_groups={\"enable\": true}", "objective.method=dppo_tv"}),
-              HasSubstr("zero_std_groups"));
 }
 
 TEST(ConfigAliases, AreRefusedWithTheWayOutWhereTheMeaningDiffers) {
@@ -228,6 +228,8 @@ TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   for (const char* name : {"actor_rollout_ref.actor.kl_loss_coef", "algorithm.use_kl_in_reward",
                            "algorithm.kl_ctrl.kl_coef"})  // those of TheKlOfVerl
     tested.insert(name);
+  for (const char* name : {"algorithm.filter_groups.metric", "algorithm.filter_groups.max_num_gen_batches"})
+    tested.insert(name);  // those of TheFilterOfVerl
   OptionTable objective;  // those of foreign_objective_test.cpp
   add_objective_aliases(objective);
   for (const Alias& alias : objective.aliases()) tested.insert(alias.name);

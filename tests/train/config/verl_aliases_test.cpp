@@ -55,5 +55,24 @@ TEST(ConfigAliases, TheKlOfVerlIsOnlyThereWhereItIsUsed) {
   EXPECT_EQ(load({coefficient, grpo}).config.reference.kl_coefficient, 0);
 }
 
+TEST(ConfigAliases, TheFilterOfVerlIsReadWhereItIsOn) {
+  const std::string filter = "algorithm.filter_groups.", on = filter + "enable=true",
+                    grpo = "algorithm.adv_estimator=grpo";
+  const auto rollout = [&](std::vector<std::string> settings) {
+    settings.push_back(grpo);
+    return load(settings).config.rollout;
+  };
+  const RolloutOptions dapo = rollout({on, filter + "metric=seq_reward", filter + "max_num_gen_batches=7"});
+  EXPECT_TRUE(dapo.dynamic_sampling);
+  EXPECT_EQ(dapo.max_batches, 7);
+  const RolloutOptions off =
+      rollout({filter + "enable=false", filter + "metric=acc", filter + "max_num_gen_batches=0"});
+  EXPECT_FALSE(off.dynamic_sampling);
+  EXPECT_EQ(off.max_batches, RolloutOptions().max_batches);
+  EXPECT_FALSE(rollout({filter + "max_num_gen_batches=7"}).dynamic_sampling);  // verl's default: off
+  EXPECT_THAT(refusal_of({on, filter + "metric=acc", grpo}), HasSubstr("set it to seq_reward"));
+  EXPECT_THAT(refusal_of({on, filter + "max_num_gen_batches=0", grpo}), HasSubstr("set rollout.max_batches"));
+}
+
 }  // namespace
 }  // namespace keel

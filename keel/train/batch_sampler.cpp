@@ -1,0 +1,115 @@
+#include "keel/train/batch_sampler.h"
+
+#include <utility>
+
+#include "keel/core/tensor/stopwatch.h"
+#include "keel/rollout/sampling_weights.h"
+
+namespace keel {
+namespace {
+
+/// What counts of a completion that is not learned from.
+Rollout seen_of(const Rollout& rollout) {
+  Rollout seen;
+  seen.tokens = rollout.tokens;
+  seen.finish = rollout.finish;
+  seen.reward = rollout.reward;
+  seen.judged = rollout.judged;
+  return seen;
+}
+
+}  // namespace
+
+BatchSampler::BatchSampler(const Config& config, const LoadedModel& policy, Problems& problems, SamplingRequest request)
+    : config_(config),
+      policy_(policy),
+      reward_(problems.reward()),
+      stream_(problems.training()),
+      request_(std::move(request)) {}
+
+RolloutBatch BatchSampler::sample(const CausalLm& weights, uint64_t policy_version,
+                                  const std::function<void()>& keep_on) {
+  Stopwatch watch(weights.device());
+  RolloutBatch batch{.weights = weights, .policy_version = policy_version};
+  const SkippedCounts before = stream_.skipped();
+  const RolloutEngine engine(sampling_weights(weights, config_.rollout.weights), policy_.tokenizer);
+  if (config_.rollout.dynamic_sampling) {
+    fill(engine, batch, keep_on);
+  } else {
+    batch.prompts = stream_.next(config_.train.prompts_per_step);
+    batch.rollouts = draw(engine, batch.prompts, batch, keep_on);
+    batch.numbers = rollout_numbers(batch.rollouts, request_.samples_per_prompt);
+  }
+  batch.position = stream_.position();
+  batch.passed_over = stream_.skipped();
+  batch.passed_over.bad -= before.bad;
+  batch.passed_over.too_long -= before.too_long;
+  batch.rollout_seconds = watch.lap() - batch.reward_seconds;
+  return batch;
+}
+
+/// Rewards are computed beside generation: a group is judged while others are still being sampled.
+std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<const Prompt> prompts,
+                                        RolloutBatch& batch, const std::function<void()>& keep_on) const {
+  SamplingRequest request = request_;
+  request.policy_version = batch.policy_version;
+  ScoringQueue queue(reward_, prompts, policy_.tokenizer, config_.reward.worker_count());
+  RolloutEvents events{.group = [&](std::span<Rollout> group) { queue.add(group); },
+                       .warning = [&](const std::string& sentence) { batch.warnings.push_back(sentence); }};
+  if (keep_on) events.progress = [&](const RolloutProgress&) { keep_on(); };
+  std::vector<Rollout> rollouts = engine.generate(prompts, request, events);
+  Stopwatch watch(policy_.model.device());
+  batch.scores.add(queue.finish(rollouts));
+  batch.reward_seconds += watch.lap();
+  batch.completions += rollouts.size();
+  batch.tokens += token_count(rollouts);
+  return rollouts;
+}
+
+/// DAPO's dynamic sampling: groups of equal rewards, which teach nothing, are dropped, and further prompts are sampled
+/// in their place, a batch at a time. What comes of a prompt decides about it alone, so the prompts are those in the
+/// order of the stream whose rewards differ; prompts behind the last one that is taken are the next step's.
+void BatchSampler::fill(const RolloutEngine& engine, RolloutBatch& batch, const std::function<void()>& keep_on) {
+  const auto wanted = static_cast<size_t>(config_.train.prompts_per_step);
+  const auto samples = static_cast<size_t>(request_.samples_per_prompt);
+  std::vector<Rollout> seen;
+  while (batch.prompts.size() < wanted && batch.groups.batches < config_.rollout.max_batches) {
+    std::vector<Prompt> prompts;
+    std::vector<uint64_t> behind;  // each prompt, the position of the stream
+    while (prompts.size() < wanted) {
+      std::vector<Prompt> next = stream_.next(1);
+      if (next.empty()) break;  // the end of a stream that does not repeat
+      prompts.push_back(std::move(next.front()));
+      behind.push_back(stream_.position());
+    }
+    if (prompts.empty()) break;
+    std::vector<Rollout> rollouts = draw(engine, prompts, batch, keep_on);
+    batch.groups.batches++;
+    for (const Rollout& rollout : rollouts) seen.push_back(seen_of(rollout));
+    for (size_t i = 0; i < prompts.size() && batch.prompts.size() < wanted; ++i) {
+      const std::span<Rollout> group = std::span(rollouts).subspan(i * samples, samples);
+      if (equal_rewards(group)) {
+        batch.groups.dropped++;
+        continue;
+      }
+      for (Rollout& rollout : group) {
+        rollout.prompt = static_cast<int64_t>(batch.prompts.size());
+        batch.rollouts.push_back(std::move(rollout));
+      }
+      batch.prompts.push_back(std::move(prompts[i]));
+      stream_.seek(behind[i]);
+    }
+    if (batch.prompts.size() < wanted) stream_.seek(behind.back());
+  }
+  batch.groups.sampled = static_cast<int64_t>(seen.size() / samples);
+  batch.groups.kept = static_cast<int64_t>(batch.prompts.size());
+  batch.numbers = rollout_numbers(seen, request_.samples_per_prompt);
+  if (batch.prompts.size() < wanted && !std::exchange(told_of_few_, true))
+    batch.warnings.push_back(
+        "dynamic sampling: the rewards of " + std::to_string(batch.prompts.size()) + " of " +
+        std::to_string(batch.groups.sampled) + " groups differ, and a step wants " + std::to_string(wanted) +
+        "; it goes on with those, after " + std::to_string(batch.groups.batches) +
+        " batches (rollout.max_batches). Told once; rollout/groups in metrics.jsonl has every step");
+}
+
+}  // namespace keel

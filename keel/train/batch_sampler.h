@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "keel/model/loaded_model.h"
+#include "keel/reward/scoring_queue.h"
+#include "keel/train/config/config.h"
+#include "keel/train/metrics/rollout_metrics.h"
+#include "keel/train/start/problems.h"
+
+namespace keel {
+
+/// The completions that a step learns from, with their rewards, and what was seen on the way to them.
+struct RolloutBatch {
+  CausalLm weights;  // that sampled it
+  std::vector<Prompt> prompts = {};
+  std::vector<Rollout> rollouts = {};  // in the order of the prompts, samples_per_prompt each
+  uint64_t policy_version = 0;         // of every token
+  uint64_t position = 0;               // of the prompt stream: where the next batch begins
+  SkippedCounts passed_over = {};      // rows that gave no prompt
+  ScoreReport scores = {};             // these and all below: of everything that was sampled, also what was dropped
+  RolloutNumbers numbers = {};
+  GroupNumbers groups = {};
+  size_t completions = 0;
+  int64_t tokens = 0;
+  std::vector<std::string> warnings = {};  // sentences
+  double reward_seconds = 0;               // that scoring took longer than sampling
+  double rollout_seconds = 0;              // all the rest
+};
+
+/// Samples the batches of a run one after the other and has them scored. It has its own place in the prompts and looks
+/// at nothing that training changes but the weights it is given, so it may work on a thread of its own.
+class BatchSampler {
+ public:
+  /// Everything must outlive it. `request` is what every completion is sampled by.
+  BatchSampler(const Config& config, const LoadedModel& policy, Problems& problems, SamplingRequest request);
+
+  /// The next batch begins at this position of the prompt stream.
+  void seek(uint64_t position) { stream_.seek(position); }
+
+  /// The next batch, with these weights. `keep_on` is called after every token and may end it all by throwing.
+  RolloutBatch sample(const CausalLm& weights, uint64_t policy_version, const std::function<void()>& keep_on = {});
+
+ private:
+  std::vector<Rollout> draw(const RolloutEngine& engine, std::span<const Prompt> prompts, RolloutBatch& batch,
+                            const std::function<void()>& keep_on) const;
+  void fill(const RolloutEngine& engine, RolloutBatch& batch, const std::function<void()>& keep_on);
+
+  const Config& config_;
+  const LoadedModel& policy_;
+  const RewardSum& reward_;
+  PromptStream stream_;
+  SamplingRequest request_;
+  bool told_of_few_ = false;  // groups that a step goes on with
+};
+
+}  // namespace keel

@@ -1,0 +1,90 @@
+#include "keel/train/sampling_ahead.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <exception>
+#include <optional>
+
+#include "keel/core/tensor/device.h"
+
+namespace keel {
+namespace {
+
+/// Ends a batch that nobody waits for.
+struct GivenUp : std::exception {
+  const char* what() const noexcept override { return "nobody waits for this batch any more"; }
+};
+
+}  // namespace
+
+SamplingAhead::SamplingAhead(BatchSampler& sampler, at::Device device, int64_t threads)
+    : sampler_(sampler), device_(device), thread_([this, device, threads] { work(device, threads); }) {}
+
+SamplingAhead::~SamplingAhead() {
+  {
+    const std::scoped_lock lock(mutex_);
+    given_up_ = ended_ = true;
+    waiting_.clear();
+  }
+  changed_.notify_all();
+}
+
+void SamplingAhead::ask_for(const CausalLm& weights, uint64_t policy_version) {
+  synchronize(device_);  // the other thread's stream does not wait for the copy by itself
+  const auto keep_on = [this] {
+    const std::scoped_lock lock(mutex_);
+    if (given_up_) throw GivenUp();
+  };
+  Task task([=, this] {
+    try {
+      keep_on();
+      return sampler_.sample(weights, policy_version, keep_on);
+    } catch (...) {
+      const std::scoped_lock lock(mutex_);
+      given_up_ = true;
+      throw;
+    }
+  });
+  asked_for_.push_back(task.get_future());
+  {
+    const std::scoped_lock lock(mutex_);
+    waiting_.push_back(std::move(task));
+  }
+  changed_.notify_all();
+}
+
+RolloutBatch SamplingAhead::take() {
+  std::future<RolloutBatch> oldest = std::move(asked_for_.front());
+  asked_for_.pop_front();
+  try {
+    return oldest.get();
+  } catch (...) {
+    for (const std::future<RolloutBatch>& behind : asked_for_) behind.wait();  // each gives up as soon as it begins
+    asked_for_.clear();
+    const std::scoped_lock lock(mutex_);
+    given_up_ = false;
+    throw;
+  }
+}
+
+void SamplingAhead::work(at::Device device, int64_t threads) {
+  use_threads(threads);  // a thread has its own number of helpers, and sums depend on it
+  std::optional<c10::StreamGuard> stream;
+  if (device.is_cuda())
+    stream.emplace(c10::impl::VirtualGuardImpl(at::kCUDA).getStreamFromGlobalPool(device, /*isHighPriority=*/false));
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return ended_ || !waiting_.empty(); });
+    if (ended_) return;
+    Task task = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    task();
+    task = {};  // and its weights
+    lock.lock();
+  }
+}
+
+}  // namespace keel

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "keel/core/tensor/tensor.h"
+#include "keel/train/batch_sampler.h"
+
+namespace keel {
+
+/// Samples batches on a thread of its own while others are trained on: one after the other, in the order in which they
+/// are asked for, each with weights that nobody changes any more. Which batch has which weights is therefore the same
+/// whoever is faster.
+class SamplingAhead {
+ public:
+  /// The sampler must outlive it, and is this thread's alone as long as batches are waited for.
+  SamplingAhead(BatchSampler& sampler, at::Device device, int64_t threads);
+  /// Gives up what is being sampled.
+  ~SamplingAhead();
+  SamplingAhead(const SamplingAhead&) = delete;
+  SamplingAhead& operator=(const SamplingAhead&) = delete;
+
+  void ask_for(const CausalLm& weights, uint64_t policy_version);
+
+  /// Batches that were asked for and not taken.
+  size_t count() const { return asked_for_.size(); }
+
+  /// Waits for the oldest of them. What it failed with is thrown here; those behind it are forgotten then, for where
+  /// they would begin is not known.
+  RolloutBatch take();
+
+ private:
+  using Task = std::packaged_task<RolloutBatch()>;
+  void work(at::Device device, int64_t threads);
+
+  BatchSampler& sampler_;
+  at::Device device_;
+  std::deque<std::future<RolloutBatch>> asked_for_;  // of whoever asks
+  std::mutex mutex_;                                 // for all below
+  std::condition_variable changed_;
+  std::deque<Task> waiting_;
+  bool given_up_ = false;  // one has failed: those behind it are not begun
+  bool ended_ = false;
+  std::jthread thread_;
+};
+
+}  // namespace keel

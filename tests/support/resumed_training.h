@@ -1,0 +1,63 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "keel/train/trainer.h"
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+
+/// What a checkpoint holds of a trainer.
+struct SavedTraining {
+  CausalLm weights;
+  TrainState state = {.phase = Phase::kRl};
+  std::vector<NamedTensor> optimizer = {};
+};
+
+/// A trainer of its own policy, from the start or from what was saved of another one.
+class ResumedTraining {
+ public:
+  explicit ResumedTraining(const Config& config, const SavedTraining& from = {warm_model()})
+      : ResumedTraining(config, from,
+                        [](const Config& of, const LoadedModel& policy) { return Problems(of, policy); }) {}
+  template <class MakeProblems>
+  ResumedTraining(const Config& config, const SavedTraining& from, const MakeProblems& make_problems)
+      : config_(config),
+        policy_(starting_with(config, from.weights)),
+        problems_(make_problems(config_, policy_)),
+        state_(from.state),
+        trainer_(config_, policy_, problems_, state_) {
+    if (!from.optimizer.empty()) trainer_.load_optimizer(from.optimizer, "a test");
+  }
+  ResumedTraining(const ResumedTraining&) = delete;
+
+  StepOutcome step() { return trainer_.step(state_); }
+  StepOutcome step(StepWatcher& watcher) { return trainer_.step(state_, watcher); }
+
+  SavedTraining saved() const {
+    SavedTraining copy{copy_of(policy_.model), state_};
+    for (const NamedTensor& tensor : trainer_.optimizer_state())
+      copy.optimizer.push_back({tensor.name, tensor.value.detach().clone()});
+    return copy;
+  }
+  const CausalLm& model() const { return policy_.model; }
+  const TrainState& state() const { return state_; }
+
+ private:
+  Config config_;
+  LoadedModel policy_;
+  Problems problems_;
+  TrainState state_;
+  Trainer trainer_;
+};
+
+/// Whether two networks have the same bits.
+inline bool same_weights(const CausalLm& one, const CausalLm& other) {
+  const std::vector<NamedTensor> left = one.parameters(), right = other.parameters();
+  for (size_t i = 0; i < left.size(); ++i)
+    if (!left[i].value.equal(right[i].value)) return false;
+  return left.size() == right.size();
+}
+
+}  // namespace keel

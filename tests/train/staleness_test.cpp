@@ -1,0 +1,210 @@
+// A sampler that is behind by a fixed number of steps and works beside the training.
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "keel/reward/reward_options.h"
+#include "keel/train/update/annotate.h"
+#include "keel/train/update/minibatches.h"
+#include "tests/support/errors.h"
+#include "tests/support/resumed_training.h"
+#include "tests/support/score_in_order.h"
+
+namespace keel {
+namespace {
+
+using testing::HasSubstr;
+
+Config stale_run(const std::string& method, int64_t staleness) {
+  Config config = tiny_run(method);
+  config.rollout.staleness = staleness;
+  return config;
+}
+
+/// One step of the loop that is written by hand below.
+struct HandWrittenStep {
+  std::vector<Rollout> rollouts;
+  Tensor behavior_head;  // of the weights that sampled
+  CausalLm left;         // the weights after it
+};
+
+/// The loop of training in one thread, out of its parts: step t samples with a copy of the weights that step t - 1 -
+/// staleness left.
+std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
+  const LoadedModel policy = starting_with(config, warm_model());
+  Problems problems(config, policy);
+  const Objective objective = objective_at(config, {});
+  const Requirements needs = objective.requirements();
+  Optimizer optimizer(policy.model.trainable(), config.optimizer);
+  std::vector<HandWrittenStep> done;
+  std::vector<uint64_t> updates{0};  // when each step began
+  for (int64_t step = 0; step < steps; ++step) {
+    const int64_t began_with = std::max<int64_t>(step - config.rollout.staleness, 0);
+    const CausalLm behavior = began_with == 0 ? copy_of(warm_model()) : copy_of(done[began_with - 1].left);
+    const std::vector<Prompt> prompts = problems.training().next(config.train.prompts_per_step);
+    std::vector<Rollout> rollouts = RolloutEngine(sampling_weights(behavior, config.rollout.weights), policy.tokenizer)
+                                        .generate(prompts, {.samples_per_prompt = config.rollout.samples_per_prompt,
+                                                            .temperature = config.rollout.temperature,
+                                                            .max_new_tokens = longest_completion(config),
+                                                            .stop_ids = policy.stop_ids,
+                                                            .seed = config.run.seed,
+                                                            .policy_version = updates[began_with],
+                                                            .top_k = needs.top_k,
+                                                            .hidden_states = needs.hidden_states});
+    score_in_order(rollouts, prompts, policy.tokenizer, problems.reward());
+    annotate(rollouts, prompts, policy.model, behavior, nullptr, nullptr, needs, config.rollout.temperature,
+             config.train.tokens_per_batch);
+    const TokenWorth worth = token_worth(objective.method.advantage, rollouts, config.critic);
+    const ScoredRollouts scored{prompts, rollouts, worth.advantages, behavior.head()};
+    updates.push_back(updates.back());
+    for (int64_t epoch = 0; epoch < config.train.epochs; ++epoch) {
+      const auto pass = static_cast<uint64_t>(step * config.train.epochs + epoch);
+      for (const std::vector<int64_t>& minibatch :
+           minibatches(config.rollouts_per_step(), config.sequences_per_update(), config.rollouts_kept_together(),
+                       Draws(config.run.seed, Stream::kShuffle, pass))) {
+        accumulate_policy_gradients(policy.model, objective, config.rollout.temperature, config.train.tokens_per_batch,
+                                    scored, minibatch, [](const DecidedTokens&) {});
+        optimizer.step(config.optimizer.lr_at(static_cast<int64_t>(updates.back())));
+        updates.back()++;
+      }
+    }
+    done.push_back({rollouts, behavior.head(), copy_of(policy.model)});
+  }
+  return done;
+}
+
+/// The method, and what it takes from the weights that sampled: nothing but mu, the trainer's own log-probabilities of
+/// them, the likeliest tokens, or the whole distribution.
+class StaleMethod : public testing::TestWithParam<std::tuple<const char*, int64_t>> {};
+
+TEST_P(StaleMethod, IsTheHandWrittenLoopToTheBit) {
+  const auto& [method, staleness] = GetParam();
+  const Config config = stale_run(method, staleness);
+  constexpr int64_t kSteps = 5;
+  const std::vector<HandWrittenStep> expected = hand_written(config, kSteps);
+  ResumedTraining run(config);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    SCOPED_TRACE("step " + std::to_string(step));
+    const StepOutcome outcome = run.step();
+    const std::vector<Rollout>& rollouts = outcome.experience.rollouts;
+    ASSERT_EQ(rollouts.size(), expected[step].rollouts.size());
+    for (size_t i = 0; i < rollouts.size(); ++i) {
+      const Rollout& of_hand = expected[step].rollouts[i];
+      EXPECT_EQ(rollouts[i].tokens, of_hand.tokens);
+      EXPECT_EQ(rollouts[i].behavior_logp, of_hand.behavior_logp);
+      EXPECT_EQ(rollouts[i].policy_version, of_hand.policy_version);
+      EXPECT_EQ(rollouts[i].recomputed_logp, of_hand.recomputed_logp);
+      EXPECT_EQ(rollouts[i].reward, of_hand.reward);
+    }
+    EXPECT_TRUE(same_weights(run.model(), expected[step].left));
+    if (outcome.experience.behavior_head.defined()) {
+      EXPECT_TRUE(outcome.experience.behavior_head.equal(expected[step].behavior_head));
+    }
+    // Two updates in a step; the first steps are behind by fewer.
+    if (staleness > 0) {
+      EXPECT_EQ(outcome.numbers.staleness, 2 * std::min(step, staleness));
+      EXPECT_TRUE(outcome.numbers.wait_seconds);
+    } else {
+      EXPECT_FALSE(outcome.numbers.staleness);
+    }
+  }
+  EXPECT_FALSE(same_weights(expected.back().left, expected.front().left));
+}
+
+INSTANTIATE_TEST_SUITE_P(, StaleMethod,
+                         testing::Combine(testing::Values("dppo_tv", "tis", "dppo_topk_kl", "dppo_full_tv"),
+                                          testing::Values(0, 1, 2)));
+
+/// Everything that a run with a sampler behind it must remember: one step behind, two, of masters that are rounded,
+/// with groups that are dropped.
+std::vector<Config> runs_to_resume() {
+  Config rounded = stale_run("dppo_tv", 1), dynamic = stale_run("dppo_tv", 2);
+  rounded.run.precision = "bf16";
+  rounded.rollout.weights = "int8";
+  dynamic.rollout.dynamic_sampling = true;
+  return {stale_run("dppo_tv", 1), stale_run("tis", 2), rounded, dynamic};
+}
+
+TEST(Staleness, ARunGoesOnToTheSameBitsAfterEveryStep) {
+  constexpr int64_t kSteps = 4;
+  for (const Config& config : runs_to_resume()) {
+    std::vector<SavedTraining> saved;
+    std::vector<std::vector<Rollout>> rollouts;
+    ResumedTraining whole(config);
+    for (int64_t step = 0; step < kSteps; ++step) {
+      saved.push_back(whole.saved());
+      rollouts.push_back(whole.step().experience.rollouts);
+    }
+    for (int64_t from = 0; from < kSteps; ++from) {
+      SCOPED_TRACE(config.objective.method + " after step " + std::to_string(from));
+      ResumedTraining resumed(config, saved[from]);
+      for (int64_t step = from; step < kSteps; ++step) {
+        const StepOutcome outcome = resumed.step();
+        ASSERT_EQ(outcome.experience.rollouts.size(), rollouts[step].size());
+        for (size_t i = 0; i < rollouts[step].size(); ++i) {
+          EXPECT_EQ(outcome.experience.rollouts[i].tokens, rollouts[step][i].tokens);
+          EXPECT_EQ(outcome.experience.rollouts[i].behavior_logp, rollouts[step][i].behavior_logp);
+          EXPECT_EQ(outcome.experience.rollouts[i].policy_version, rollouts[step][i].policy_version);
+        }
+      }
+      EXPECT_TRUE(same_weights(resumed.model(), whole.model()));
+      EXPECT_EQ(resumed.state().prompts, whole.state().prompts);
+    }
+  }
+}
+
+TEST(Staleness, KeepsOneCopyOfThePolicyForEachStepThatTheSamplerIsBehind) {
+  ResumedTraining run(stale_run("dppo_tv", 2));
+  const size_t weights = warm_model().parameters().size();
+  for (int64_t step = 1; step <= 4; ++step) {
+    run.step();
+    size_t past = 0;
+    for (const NamedTensor& tensor : run.saved().optimizer)
+      past += tensor.name.starts_with("past.") && !tensor.name.ends_with(".updates") ? 1 : 0;
+    EXPECT_EQ(past, weights * std::min<int64_t>(step, 2)) << "after step " << step;
+  }
+}
+
+/// Problems of the task, whose reward fails where a prompt's place is `bad`.
+auto failing_at(uint64_t bad) {
+  return [bad](const Config& config, const LoadedModel& policy) {
+    Problems of_task(config, policy);
+    std::vector<RewardTerm> terms;
+    terms.push_back({.name = "mine",
+                     .weight = 1,
+                     .sources = {},
+                     .reward = function_reward([bad](const Prompt& prompt, std::string_view text) -> double {
+                       if (prompt.id == bad) fail(ExitCode::kRewardProgramFailed, "prompt ", bad, " is cursed");
+                       return static_cast<double>(text.size() % 2);
+                     })});
+    return Problems(of_task.training(), RewardSum(std::move(terms), OnError::kStop));
+  };
+}
+
+TEST(Staleness, AFailureOfTheSamplersThreadIsThatOfTheStepWhoseBatchItIs) {
+  // Three prompts in a step: prompt 7 is of the third, which is sampled while the second is trained on.
+  ResumedTraining run(stale_run("dppo_tv", 1), {warm_model()}, failing_at(7));
+  run.step();
+  run.step();
+  const SavedTraining before = run.saved();
+  EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }),
+              HasSubstr("prompt 7 is cursed"));
+  EXPECT_EQ(run.state().rl_steps, 2);  // it has not happened, and can be tried again
+  EXPECT_TRUE(same_weights(run.model(), before.weights));
+  EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }),
+              HasSubstr("prompt 7 is cursed"));
+}
+
+TEST(Staleness, SamplesNoBatchBeyondTheLastStep) {
+  Config config = stale_run("dppo_tv", 2);
+  config.train.steps = 3;
+  // Prompt 9 would be of the fourth step; a failure there is nobody's.
+  ResumedTraining run(config, {warm_model()}, failing_at(9));
+  for (int step = 0; step < 3; ++step) run.step();
+  EXPECT_EQ(run.state().prompts, 9);
+  EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }), HasSubstr("cursed"));
+}
+
+}  // namespace
+}  // namespace keel

@@ -211,7 +211,7 @@ struct Inputs {
 Inputs read_inputs(const Config& config) {
   check_model_and_data(config);
   if (config.model.path.empty()) {
-    make_reward(config.reward, [](const Prompt&, std::string_view) { return 0.0; });
+    make_reward(config.reward, [](const Prompt&, std::string_view) { return 0.0; }, {}, longest_completion(config));
     const std::unique_ptr<Task> task = make_task(config.task);
     const Tokenizer tokenizer = task->tokenizer();
     const auto encode = [&](const std::string& text) { return tokenizer.encode(text); };
@@ -251,6 +251,10 @@ std::string explain_additions(const Objective& objective, const Config& config) 
   if (objective.kl_coefficient > 0)
     text += "  reference   the policy when RL starts, " + short_number(objective.kl_coefficient) + " x KL by " +
             config.reference.estimator + "\n";
+  if (const RewardKl& kl = objective.reward_kl; kl.coefficient > 0)
+    text += "  reference   the policy when RL starts; rewards lose " + short_number(kl.coefficient) + " x KL by " +
+            config.reference.kl_in_reward_estimator +
+            (kl.target ? ", which moves to keep a KL of " + short_number(*kl.target) : "") + "\n";
   if (objective.entropy_coefficient != 0)
     text += (objective.entropy_coefficient > 0 ? "  entropy     bonus of " : "  entropy     penalty of ") +
             short_number(std::abs(objective.entropy_coefficient)) + "\n";

@@ -118,11 +118,17 @@ void refuse_contradictions(const Method& method, const std::map<std::string, std
 }
 
 /// Advantages that the method cannot use, or settings that it would not read.
-void refuse_what_has_no_effect(const Method& method, const ObjectiveOptions& options) {
+void refuse_what_has_no_effect(const Method& method, const ObjectiveOptions& options, const RewardKl& reward_kl) {
   if (method.advantage == "gae" && requirements(method.region).scope == Scope::kSequence)
     fail(ExitCode::kBadConfiguration, "objective.advantage is \"gae\", which gives every token its own advantage, but ",
          "the method ", method.name, " judges whole sequences; choose group_mean, grpo, rloo, reinforce_pp or ",
          "reinforce_pp_baseline, or a method that judges tokens, such as ppo_gae or dppo_tv");
+  if (method.advantage == "reinforce_pp" && reward_kl.coefficient > 0 &&
+      requirements(method.region).scope == Scope::kSequence)
+    fail(ExitCode::kBadConfiguration, "reference.kl_in_reward is ", reward_kl.coefficient,
+         ", with which the advantage reinforce_pp gives every token its own, but the method ", method.name,
+         " judges whole sequences; choose objective.advantage=reinforce_pp_baseline, group_mean, grpo or rloo, or set ",
+         "reference.kl_coefficient, which adds the KL to the loss");
   if (options.horizon && method.aggregation != "seq_mean_token_sum_norm")
     fail(ExitCode::kBadConfiguration, "objective.horizon is ", *options.horizon, ", but the aggregation ",
          method.aggregation, " of ", options.aggregation ? "objective.aggregation" : "the method " + method.name,
@@ -168,6 +174,19 @@ void ReferenceOptions::describe(OptionTable& table) {
             "How the KL is estimated from the sampled token, with gradient as written; k3 is never negative, k1 has no "
             "pull on average.",
             one_of({"k1", "k2", "k3"}));
+  table.add("kl_in_reward", kl_in_reward,
+            "Weight of the same KL in the rewards instead: this much of it is taken off the reward of every token, as "
+            "estimated before the step's updates; 0 means none.",
+            at_least(0));
+  table.add("kl_in_reward_estimator", kl_in_reward_estimator, "How that KL is estimated.", one_of({"k1", "k2", "k3"}));
+  table.add("kl_in_reward_target", kl_in_reward_target,
+            "KL of a token that kl_in_reward is moved to keep: after each step it grows where the KL was above, and "
+            "shrinks where it was below; null means that it stays.",
+            above(0));
+  table.add("kl_in_reward_horizon", kl_in_reward_horizon,
+            "How slowly it moves: completions in which it changes by as much as the KL is off, which counts as 20 % at "
+            "most; null means 10000.",
+            above(0));
 }
 
 void ObjectiveOptions::describe(OptionTable& table) {
@@ -250,6 +269,10 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
   objective.entropy_coefficient = options.entropy_coefficient;
   objective.kl_coefficient = reference.kl_coefficient;
   objective.kl_estimator = kl_estimator(reference.estimator);
+  objective.reward_kl = {.coefficient = reference.kl_in_reward,
+                         .estimator = kl_estimator(reference.kl_in_reward_estimator),
+                         .target = reference.kl_in_reward_target,
+                         .horizon = reference.kl_in_reward_horizon.value_or(RewardKl().horizon)};
   objective.adapt_target_kept = options.adapt_target_kept;
   objective.adapt_rate = options.adapt_rate.value_or(1);
   Method& method = objective.method;
@@ -264,14 +287,15 @@ Objective make_objective(const ObjectiveOptions& options, double default_horizon
   refuse_contradictions(method, keys, default_horizon);
   if (options.advantage) method.advantage = *options.advantage;
   if (options.aggregation) method.aggregation = *options.aggregation;
-  refuse_what_has_no_effect(method, options);
+  refuse_what_has_no_effect(method, options, objective.reward_kl);
   check_adaptation(method, options);
   return objective;
 }
 
 Requirements Objective::requirements() const {
   Requirements needs = keel::requirements(method.region);
-  needs.reference_logp = needs.reference_logp || kl_coefficient > 0;
+  needs.reference_logp = needs.reference_logp || kl_coefficient > 0 || reward_kl.coefficient > 0;
+  needs.recomputed_logp = needs.recomputed_logp || reward_kl.coefficient > 0;
   needs.value = needs.value || method.advantage == "gae";
   return needs;
 }

@@ -34,8 +34,13 @@ struct ObjectiveOptions {
 struct ReferenceOptions {
   double kl_coefficient = 0;
   std::string estimator = "k3";
+  double kl_in_reward = 0;
+  std::string kl_in_reward_estimator = "k1";
+  std::optional<double> kl_in_reward_target = {}, kl_in_reward_horizon = {};
 
   void describe(OptionTable& table);
+
+  bool used() const { return kl_coefficient > 0 || kl_in_reward > 0; }
 };
 
 /// A row with the options applied, and what is added to it.
@@ -45,6 +50,7 @@ struct Objective {
   double entropy_coefficient = 0;                // of grad H, for every token
   double kl_coefficient = 0;                     // beta of the KL to the reference; 0: there is none
   KlEstimator kl_estimator = KlEstimator::kK3;   // of that KL
+  RewardKl reward_kl = {};                       // what the rewards lose to the same reference
   std::optional<double> adapt_target_kept = {};  // share of tokens to keep, when the thresholds move by themselves
   double adapt_rate = 1;                         // how fast they do
   Requirements requirements() const;

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "keel/core/error.h"
 #include "keel/objective/regions/divergence.h"
 
@@ -18,6 +20,12 @@ Tensor log_ratio(const Tensor& logp, const Tensor& reference_logp, const Tensor&
 Tensor excess(const Tensor& d) { return (-d).clamp(-kMaxLogRatio, kMaxLogRatio).expm1(); }
 
 }  // namespace
+
+double next_coefficient(const RewardKl& kl, double observed, int64_t completions) {
+  if (!kl.target) return kl.coefficient;
+  const double error = std::clamp(observed / *kl.target - 1, -0.2, 0.2);
+  return kl.coefficient * (1 + error * static_cast<double>(completions) / kl.horizon);
+}
 
 KlEstimator kl_estimator(const std::string& word) {
   if (word == "k1") return KlEstimator::kK1;

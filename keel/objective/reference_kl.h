@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "keel/core/tensor/tensor.h"
@@ -19,6 +21,18 @@ KlEstimator kl_estimator(const std::string& word);
 // Tensors are [N], of one float type. The mask [N], bool, may be left out: every token is then valid. A masked token
 // gives 0 whatever its log-probs are. The clamp of a ratio, goldens/README.md, is inside exp alone, and the coefficient
 // does not vanish there. Tokens sampled from another policy are not reweighted.
+
+/// The KL to the reference taken off the rewards: every token's reward loses beta k (arXiv 1909.08593).
+struct RewardKl {
+  double coefficient = 0;  // beta; 0: nothing is taken off
+  KlEstimator estimator = KlEstimator::kK1;
+  std::optional<double> target = {};  // the KL of a token that beta is moved to keep; none: it stays
+  double horizon = 10000;             // how slowly it moves, in completions
+};
+
+/// beta after a step of that many completions whose KL was `observed`, where there is a target, by the paper's rule:
+/// beta (1 + clip(observed / target - 1, -0.2, 0.2) completions / horizon).
+double next_coefficient(const RewardKl& kl, double observed, int64_t completions);
 
 /// The estimate for each token.
 Tensor reference_kl(KlEstimator estimator, const Tensor& logp, const Tensor& reference_logp, const Tensor& mask = {});

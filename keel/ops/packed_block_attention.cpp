@@ -38,8 +38,8 @@ BlockRows rows_of(const std::vector<Segment>& segments, int64_t tokens, int64_t&
 }  // namespace
 
 PackedBlockAttention::PackedBlockAttention(const std::vector<Segment>& segments, int64_t tokens,
-                                           const PackedAttention& plain)
-    : plain_(plain), rows_(rows_of(segments, tokens, blocks_)) {}
+                                           std::shared_ptr<const PackedAttention> plain)
+    : plain_(std::move(plain)), rows_(rows_of(segments, tokens, blocks_)) {}
 
 Tensor PackedBlockAttention::operator()(const AttentionRule& rule, const Tensor& query, const Tensor& key,
                                         const Tensor& value) const {
@@ -54,7 +54,7 @@ Tensor PackedBlockAttention::operator()(const AttentionRule& rule, const Tensor&
   const bool learns = query.requires_grad() || key.requires_grad() || value.requires_grad();
   if (!learns || !at::GradMode::is_enabled()) return numbers;
   // The plain way knows the gradients; of its result, which none of them needs, only the place in the graph is kept.
-  const Tensor result = plain_(rule, query, key, value);
+  const Tensor result = (*plain_)(rule, query, key, value);
   result.detach().copy_(numbers);
   return result;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "keel/ops/block_attention.h"
@@ -13,13 +14,14 @@ namespace keel {
 class PackedBlockAttention {
  public:
   /// `plain`: of the same segments.
-  PackedBlockAttention(const std::vector<Segment>& segments, int64_t tokens, const PackedAttention& plain);
+  PackedBlockAttention(const std::vector<Segment>& segments, int64_t tokens,
+                       std::shared_ptr<const PackedAttention> plain);
 
   /// Queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D].
   Tensor operator()(const AttentionRule& rule, const Tensor& query, const Tensor& key, const Tensor& value) const;
 
  private:
-  const PackedAttention& plain_;
+  std::shared_ptr<const PackedAttention> plain_;
   int64_t blocks_ = 0;
   BlockRows rows_;
 };

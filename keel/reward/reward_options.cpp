@@ -30,6 +30,11 @@ void RewardOptions::describe(OptionTable& table) {
             "The functions whose weighted sum is the reward, as NAME, NAME:ARGUMENT or NAME:ARGUMENT @SOURCE,SOURCE "
             "(only for prompts from these); docs/rewards.md lists them. None: task for a built-in task, else math.");
   table.add("weights", weights, "One weight per function; none: all 1.");
+  table.add("overlong_buffer", overlong_buffer,
+            "The last tokens before rollout.max_new_tokens, in which DAPO's soft penalty of a completion grows from 0 "
+            "in a straight line; it is added as one more function, overlong. 0 means none.",
+            at_least(0));
+  table.add("overlong_penalty", overlong_penalty, "What that penalty grows to; it is the function's weight.", above(0));
   table.add("on_error", on_error,
             "What happens when a function fails on a completion, after a second try: the run stops (exit code 5), the "
             "function counts as 0, or it is left out for that completion.",
@@ -333,7 +338,8 @@ std::unique_ptr<Reward> function_reward(RewardFunction function, AnswerReader re
   return std::make_unique<FunctionReward>(std::move(function), std::move(reader));
 }
 
-RewardSum make_reward(const RewardOptions& options, const RewardFunction& task, const AnswerReader& reader) {
+RewardSum make_reward(const RewardOptions& options, const RewardFunction& task, const AnswerReader& reader,
+                      int64_t longest_completion) {
   std::vector<std::string> functions = options.functions;
   if (functions.empty()) functions = {task ? "task" : "math"};
   if (!options.weights.empty() && options.weights.size() != functions.size())
@@ -342,6 +348,17 @@ RewardSum make_reward(const RewardOptions& options, const RewardFunction& task, 
   std::vector<RewardTerm> terms;
   for (size_t i = 0; i < functions.size(); ++i)
     terms.push_back(make_term(functions[i], options.weights.empty() ? 1 : options.weights[i], options, task, reader));
+  if (options.overlong_buffer > 0) {
+    if (longest_completion == 0)
+      fail(ExitCode::kBadConfiguration, "reward.overlong_buffer is ", options.overlong_buffer,
+           ", but there is no longest completion here; write overlong:LONGEST,BUFFER into reward.functions");
+    const double longest = static_cast<double>(longest_completion),
+                 buffer = static_cast<double>(options.overlong_buffer);
+    terms.push_back({.name = "overlong",
+                     .weight = options.overlong_penalty,
+                     .sources = {},
+                     .reward = overlong_reward(longest, buffer)});
+  }
   make_names_distinct(terms);
   const OnError on_error = options.on_error == "zero"   ? OnError::kZero
                            : options.on_error == "skip" ? OnError::kSkip

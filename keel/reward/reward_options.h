@@ -17,6 +17,8 @@ class OptionTable;
 struct RewardOptions {
   std::vector<std::string> functions;
   std::vector<double> weights;
+  int64_t overlong_buffer = 0;
+  double overlong_penalty = 1;
   std::string on_error = "stop";
   double timeout = 60;
   int64_t workers = 0;
@@ -46,9 +48,10 @@ using RewardFunction = std::function<double(const Prompt& prompt, std::string_vi
 using AnswerReader = std::function<std::string(std::string_view completion)>;
 
 /// The sum that the options describe. `task` is the reward called "task", where a built-in task runs; it is also the
-/// default there, and "math" elsewhere. User programs are started and the sandbox is tried out: what cannot work is an
-/// Error now and not after the first rollouts.
-RewardSum make_reward(const RewardOptions& options, const RewardFunction& task = {}, const AnswerReader& reader = {});
+/// default there, and "math" elsewhere. `longest_completion` is what overlong_buffer ends at. User programs are started
+/// and the sandbox is tried out: what cannot work is an Error now and not after the first rollouts.
+RewardSum make_reward(const RewardOptions& options, const RewardFunction& task = {}, const AnswerReader& reader = {},
+                      int64_t longest_completion = 0);
 
 /// The function as a reward; with a reader it judges final answers.
 std::unique_ptr<Reward> function_reward(RewardFunction function, AnswerReader reader = {});

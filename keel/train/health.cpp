@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "keel/core/error.h"
 
 namespace keel {
@@ -11,6 +14,35 @@ namespace {
 const char* lr_option(Phase phase, const Config& config) {
   if (phase == Phase::kSft) return "sft.lr";
   return config.critic.exists() ? "optimizer.lr or critic.lr" : "optimizer.lr";
+}
+
+template <class... Parts>
+std::string sentence(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  return text.str();
+}
+
+/// The largest mean |pi - mu| at equal weights; nothing where they are meant to differ.
+std::optional<double> mismatch_bound(const Config& config) {
+  constexpr double kWithExactWeights = 0.01;
+  if (config.health.max_mismatch) return config.health.max_mismatch;
+  const bool exact = config.rollout.weights == "exact" && config.rollout.logit_noise == 0;
+  return exact ? std::optional(kWithExactWeights) : std::nullopt;
+}
+
+/// Windows of health.steps steps follow one another; the mean reward of one that is full is compared with the best.
+std::optional<std::string> reward_collapse(double reward, const HealthOptions& options, HealthCounts& counts) {
+  counts.reward_sum += reward;
+  if (++counts.reward_steps < options.steps) return std::nullopt;
+  const double mean = counts.reward_sum / static_cast<double>(counts.reward_steps), best = counts.best_reward;
+  counts.reward_sum = 0;
+  counts.reward_steps = 0;
+  counts.best_reward = std::max(best, mean);
+  if (!options.min_reward_share || best <= 0 || mean >= *options.min_reward_share * best) return std::nullopt;
+  return sentence("the mean reward of the last ", options.steps, " steps is ", mean, ", and was ", best,
+                  " before: less than health.min_reward_share, ", *options.min_reward_share,
+                  ", of it. A lower optimizer.lr or a smaller trust region would have changed the policy less");
 }
 
 }  // namespace
@@ -34,6 +66,37 @@ void require_finite_weights(const CausalLm& policy, const Critic* critic, const 
       fail(ExitCode::kHealthGuard, "step ", state.step, ": ", parameter.name, " holds numbers that are not finite, so ",
            "nothing was saved; the checkpoints in ", checkpoints.string(), " are sound. Lower ",
            lr_option(state.phase, config), " in a new run; it may start from one of them (model.path)");
+}
+
+std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config& config, HealthCounts& counts) {
+  const HealthOptions& options = config.health;
+  std::vector<std::string> alarms;
+  const auto count = [&](bool ill, int64_t& steps, const auto&... what) {
+    steps = ill ? steps + 1 : 0;
+    if (ill && steps % options.steps == 0) alarms.push_back(sentence("for ", steps, " steps in a row ", what...));
+  };
+  if (numbers.tokens && options.min_entropy)
+    count(numbers.tokens->entropy < *options.min_entropy, counts.low_entropy,
+          "policy/entropy has been below health.min_entropy, ", *options.min_entropy, " (", numbers.tokens->entropy,
+          " now): completions hardly differ any more, so that there is little left to choose from. A lower "
+          "optimizer.lr, a smaller trust region or objective.entropy_coefficient would have kept it up");
+  if (const std::optional<double> bound = mismatch_bound(config); numbers.tokens && bound)
+    count(numbers.tokens->mismatch_mean > *bound, counts.high_mismatch, "mismatch/abs_prob_mean has been above ",
+          config.health.max_mismatch ? "health.max_mismatch, " : "", *bound, " (", numbers.tokens->mismatch_mean,
+          " now): sampler and trainer are further apart than rounding explains");
+  if (numbers.rollouts.reward_mean) {
+    const bool equal =
+        config.critic.exists() ? numbers.rollouts.reward_std == 0.0 : numbers.rollouts.zero_std_groups == 1;
+    count(equal, counts.equal_rewards, "all rewards of ", config.critic.exists() ? "the step" : "every prompt",
+          " have been equal (mean ", *numbers.rollouts.reward_mean, " now): there is nothing to learn from them. The ",
+          "prompts are too hard or too easy for the model, or the reward function judges all alike");
+    if (auto collapse = reward_collapse(*numbers.rollouts.reward_mean, options, counts))
+      alarms.push_back(*std::move(collapse));
+  }
+  count(numbers.rollouts.truncated == 1, counts.all_truncated,
+        "every completion has been cut off at the longest length: raise rollout.max_new_tokens, or check that the "
+        "model knows its stop token");
+  return alarms;
 }
 
 }  // namespace keel

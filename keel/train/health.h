@@ -1,10 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "keel/model/network/critic.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
+#include "keel/train/metrics/step_row.h"
 
 namespace keel {
 
@@ -15,5 +18,9 @@ void require_sound_updates(const TrainState& state, const Config& config);
 /// by, push the sound ones out. `critic` may be null.
 void require_finite_weights(const CausalLm& policy, const Critic* critic, const TrainState& state, const Config& config,
                             const std::filesystem::path& checkpoints);
+
+/// Counts a step's signs of a run that has stopped learning or unlearns, and answers a sentence for each that has
+/// lasted health.steps steps, or twice, three times as many.
+std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config& config, HealthCounts& counts);
 
 }  // namespace keel

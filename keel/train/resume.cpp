@@ -46,8 +46,9 @@ bool may_change(const std::string& section, const std::string& path) {
                                                "rollout.max_sequences",
                                                "train.tokens_per_batch",
                                                "train.max_skipped_updates",
+                                               "train.recompute_activations",
                                                "rollout.mismatch_limit"};
-  return section == "checkpoint" || section == "record" || kPaths.count(path) > 0;
+  return section == "checkpoint" || section == "record" || section == "health" || kPaths.count(path) > 0;
 }
 
 std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }

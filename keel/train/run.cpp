@@ -52,6 +52,11 @@ Run::Run(OpenedRun opened, Console& console)
       last_checkpoint_(std::move(opened.checkpoint)) {
   for (const std::string& warning : problems_.warnings()) console_.warning(warning);
   if (!config_.checkpoint.keep_best) state_.best_step = -1;
+  if (config_.train.recompute_activations) {
+    policy_.model.recompute_activations();
+    if (opened.companions.critic && opened.companions.critic->body)
+      opened.companions.critic->body->recompute_activations();
+  }
   if (config_.rollout.bitwise) {
     policy_.model.make_bitwise();
     if (opened.companions.reference) opened.companions.reference->make_bitwise();
@@ -174,6 +179,19 @@ void Run::rl_step() {
   const double seconds = watch.lap();
   record_step("rl", step_row(numbers), seconds);
   log_.step(numbers, state_.rl_steps, config_.train.steps, seconds);
+  look_after_health(numbers);
+}
+
+/// A run that is to stop is saved first, and counts on when it is resumed.
+void Run::look_after_health(const StepNumbers& numbers) {
+  const std::vector<std::string> alarms = health_alarms(numbers, config_, state_.health);
+  for (const std::string& alarm : alarms) log_.warning("step " + std::to_string(state_.step) + ": " + alarm);
+  if (alarms.empty() || config_.health.on_alarm != "stop") return;
+  save();
+  fail(ExitCode::kHealthGuard, "step ", state_.step, ": ", alarms.front(), ". The run is saved in ",
+       last_checkpoint_.string(), " (health.on_alarm is stop); `keel train ",
+       shell_word((folder_.path() / "config.yaml").string()),
+       " --resume` goes on with it, health.on_alarm=warn beside ", "it lets it go on");
 }
 
 void Run::passed_over(const SkippedCounts& rows) { log_.passed_over(rows); }

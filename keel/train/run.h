@@ -54,6 +54,7 @@ class Run : private StepWatcher {
   bool learn();
   void warm_up_step();
   void rl_step();
+  void look_after_health(const StepNumbers& numbers);
   void self_test();
   bool evaluate_if_due();
   bool evaluation_due() const;

@@ -19,7 +19,7 @@ namespace keel {
 struct Experience {
   std::vector<Prompt> prompts;
   std::vector<Rollout> rollouts;                    // those that were judged
-  std::vector<std::optional<int64_t>> places = {};  // of everything that was sampled among them
+  std::vector<std::optional<int64_t>> places = {};  // among them of all that was sampled and is learned from
   TokenWorth worth = {};
   Tensor behavior_head = {};  // of the weights that sampled, where their hidden states were recorded
   uint64_t position = 0;      // of the prompt stream, behind the prompts

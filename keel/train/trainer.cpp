@@ -9,7 +9,9 @@
 #include "keel/core/tensor/stopwatch.h"
 #include "keel/train/update/annotate.h"
 #include "keel/train/update/minibatches.h"
+#include "keel/train/update/reward_penalty.h"
 #include "keel/train/update/token_advantages.h"
+#include "keel/train/update/truncated.h"
 #include "keel/train/update/unjudged.h"
 
 namespace keel {
@@ -29,7 +31,8 @@ StepOutcome Trainer::step(TrainState& state, StepWatcher& watcher) {
   note(batch, state, numbers, watcher);
 
   Experience experience = experience_of(std::move(batch));
-  experience.worth = token_worth(objective_.method.advantage, experience.rollouts, config_.critic);
+  find_worth(experience, state, numbers);
+  if (config_.train.mask_truncated) numbers.masked = leave_out_truncated(experience.rollouts, experience.places);
   numbers.values = value_numbers(experience.rollouts, experience.worth);
   watcher.ready(experience);
   learn_from(experience, state, numbers, watcher);
@@ -114,16 +117,32 @@ Experience Trainer::experience_of(RolloutBatch batch) const {
   return experience;
 }
 
+/// What the tokens are worth, after what the KL to the reference takes off their rewards; its weight moves for the next
+/// step where it is to keep a target.
+void Trainer::find_worth(Experience& experience, TrainState& state, StepNumbers& numbers) {
+  RewardKl& kl = objective_.reward_kl;
+  const std::optional<RewardPenalty> penalty = reward_penalty(kl, experience.rollouts);
+  experience.worth = token_worth(objective_.method.advantage, experience.rollouts, config_.critic,
+                                 penalty ? penalty->tokens : std::vector<std::vector<double>>{});
+  if (!penalty) return;
+  numbers.reward_kl = {.kl = penalty->kl, .coefficient = penalty->coefficient};
+  if (!kl.target) return;
+  kl.coefficient = next_coefficient(kl, penalty->kl, static_cast<int64_t>(experience.rollouts.size()));
+  state.reward_kl_coefficient = kl.coefficient;
+}
+
 void Trainer::learn_from(const Experience& experience, TrainState& state, StepNumbers& numbers, StepWatcher& watcher) {
   const ScoredRollouts scored = experience.scored();
   const int64_t tokens_per_batch = config_.train.tokens_per_batch;
   TokenMetrics tokens;
+  int64_t trained_tokens = 0;
   GradientNorms norms;
   bool equal_parameters = true;  // until the first update, |pi - mu| is the mismatch between sampler and trainer
   for (int64_t epoch = 0; epoch < config_.train.epochs; ++epoch) {
     for (const std::vector<int64_t>& planned : minibatches(state, epoch)) {
       const std::vector<int64_t> minibatch = places_now(planned, experience.places);
-      if (minibatch.empty()) continue;  // nobody could judge any of it
+      if (minibatch.empty()) continue;  // nobody could judge any of it, or all of it was cut off
+      for (const int64_t place : minibatch) trained_tokens += token_count({&experience.rollouts[place], 1});
       const auto observe = [&](const DecidedTokens& t) {
         tokens.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
         watcher.decided(t, minibatch);
@@ -142,8 +161,7 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
   numbers.loss_scale = optimizer_.loss_scale();
   if (critic_) numbers.critic = critic_->take_numbers();
   numbers.skipped_updates = state.skipped;
-  numbers.trained_tokens =
-      static_cast<double>(token_count(experience.rollouts)) * static_cast<double>(config_.train.epochs);
+  numbers.trained_tokens = static_cast<double>(trained_tokens);
 }
 
 /// Of the policy and the critic, with what was accumulated. While the critic warms up, the policy's gradients serve the
@@ -231,6 +249,8 @@ Objective objective_at(const Config& config, const TrainState& state) {
       make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
   if (objective.adapt_target_kept && state.delta_low > 0)
     set_thresholds(objective, {state.delta_low, state.delta_high});
+  if (objective.reward_kl.target && state.reward_kl_coefficient > 0)
+    objective.reward_kl.coefficient = state.reward_kl_coefficient;
   return objective;
 }
 

@@ -73,6 +73,7 @@ class Trainer {
   void note(const RolloutBatch& batch, const TrainState& state, StepNumbers& numbers, StepWatcher& watcher) const;
   Experience experience_of(RolloutBatch batch) const;
   void load_past_policies(const std::vector<NamedTensor>& state, const std::string& place);
+  void find_worth(Experience& experience, TrainState& state, StepNumbers& numbers);
   void learn_from(const Experience& experience, TrainState& state, StepNumbers& numbers, StepWatcher& watcher);
   void update(TrainState& state, StepNumbers& numbers, GradientNorms& norms, StepWatcher& watcher);
   void certify(const Experience& experience, const TrainState& state, StepNumbers& numbers) const;

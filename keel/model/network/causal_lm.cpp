@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <memory>
 #include <numbers>
 #include <set>
 
@@ -228,6 +229,21 @@ Tensor CausalLm::mlp(const Block& block, const Tensor& x) const {
   return block.down(block.gate_up.gated(config_.activation, x));
 }
 
+Residual CausalLm::layer(size_t index, const Residual& in, const Angles& angles, const Attend& attend) const {
+  const Block& block = blocks_[index];
+  // What a part makes of the norm is added to the sum, whose norm is what the next one sees.
+  const auto add = [&](const Residual& to, const Tensor& out, const Parameter& after,
+                       const Parameter& next) -> Residual {
+    const NormedSum both =
+        add_and_norm(to.sum, after.defined() ? norm(out, after) : out, norm_weight(next), config_.rms_norm_eps);
+    return {both.sum, both.normed};
+  };
+  const Residual attended =
+      add(in, attention(static_cast<int64_t>(index), in.normed, angles, attend), block.attention_norm, block.mlp_norm);
+  return add(attended, mlp(block, attended.normed), block.output_norm,
+             index + 1 < blocks_.size() ? blocks_[index + 1].input_norm : final_norm_);
+}
+
 Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const Attend& attend) const {
   const Angles angles = angles_at(positions, frequencies_, config_.rope.attention_factor);
   Angles sliding_angles = angles;
@@ -237,20 +253,15 @@ Tensor CausalLm::forward(const Tensor& tokens, const Tensor& positions, const At
   Tensor x = at::embedding(embedding_.master, tokens, padding_row(config_)).to(compute_type());
   if (config_.scaled_embedding) x = x * number_in(std::sqrt(static_cast<double>(config_.hidden_size)), compute_type());
   Tensor y = norm(x, blocks_.empty() ? final_norm_ : blocks_[0].input_norm);
+  Residual stream{std::move(x), std::move(y)};
+  const bool again = recompute_activations_ && at::GradMode::is_enabled();
+  const auto self = again ? std::make_shared<const CausalLm>(*this) : nullptr;  // for when the layers are called again
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    const Block& block = blocks_[i];
-    // What a layer makes of y is added to x, whose norm is what the next one sees.
-    const auto add = [&](const Tensor& out, const Parameter& after, const Parameter& next) {
-      const NormedSum both =
-          add_and_norm(x, after.defined() ? norm(out, after) : out, norm_weight(next), config_.rms_norm_eps);
-      x = both.sum;
-      y = both.normed;
-    };
-    add(attention(static_cast<int64_t>(i), y, block.slides ? sliding_angles : angles, attend), block.attention_norm,
-        block.mlp_norm);
-    add(mlp(block, y), block.output_norm, i + 1 < blocks_.size() ? blocks_[i + 1].input_norm : final_norm_);
+    const Angles& turned_by = blocks_[i].slides ? sliding_angles : angles;
+    stream = again ? recomputed([=](const Residual& in) { return self->layer(i, in, turned_by, attend); }, stream)
+                   : layer(i, stream, turned_by, attend);
   }
-  return y;
+  return stream.normed;
 }
 
 LmHead CausalLm::lm_head(double temperature) const {

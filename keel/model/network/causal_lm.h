@@ -10,6 +10,7 @@
 #include "keel/model/network/linear.h"
 #include "keel/model/network/lora_options.h"
 #include "keel/model/network/model_config.h"
+#include "keel/model/network/recompute.h"
 #include "keel/model/network/rope.h"
 #include "keel/ops/attention_rule.h"
 #include "keel/ops/layer_ops.h"
@@ -39,7 +40,8 @@ struct WeightSource {
 };
 
 /// How tokens look at each other, in one layer: what each head of [N, heads, D] sees. The network is the same for
-/// training (packed sequences) and sampling (a key-value cache); only this differs.
+/// training (packed sequences) and sampling (a key-value cache); only this differs. Where activations are recomputed, a
+/// copy is called again in the backward pass, and must have all that it needs.
 using Attend = std::function<Tensor(int64_t layer, const AttentionRule& rule, const Heads& heads)>;
 
 /// What a network that samples in a low precision rounds: the linear layers' weights, once; on every pass the
@@ -114,6 +116,10 @@ class CausalLm {
   void make_bitwise();
   bool bitwise() const { return bitwise_; }
 
+  /// From now on a backward pass computes each layer again from its input, and nothing else of a layer is kept.
+  void recompute_activations() { recompute_activations_ = true; }
+  bool recomputes_activations() const { return recompute_activations_; }
+
   /// From now on an adapter is applied in sampling as in training, for where merging rounds away too much of it.
   void keep_adapter_apart() { adapter_apart_ = true; }
   /// Whether sampling merges an adapter that training applies on the way.
@@ -163,12 +169,13 @@ class CausalLm {
   Tensor norm(const Tensor& x, const Parameter& weight) const;
   Tensor attention(int64_t layer, const Tensor& x, const Angles& angles, const Attend& attend) const;
   Tensor mlp(const Block& block, const Tensor& x) const;
+  Residual layer(size_t index, const Residual& in, const Angles& angles, const Attend& attend) const;
   Tensor raw_logits(const Tensor& hidden) const;
 
   ModelConfig config_;
   Parameter embedding_, final_norm_, head_;
   std::vector<Block> blocks_;
-  bool bitwise_ = false, adapter_apart_ = false;
+  bool bitwise_ = false, adapter_apart_ = false, recompute_activations_ = false;
   PanelWeight head_panels_;  // of the head, where the network only samples
   Round round_keys_and_values_ = nullptr;
   Tensor frequencies_, sliding_frequencies_;  // [D / 2] of the rotary embedding; the latter where it differs

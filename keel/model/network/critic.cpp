@@ -14,6 +14,7 @@ Critic Critic::of(const CausalLm& policy, bool own_body) {
   std::erase_if(weights, [](const NamedTensor& weight) { return weight.name == "lm_head.weight"; });
   critic.body = CausalLm::from_tensors(shape, weights, policy.device(), "the critic's body");
   critic.body->compute_in(policy.compute_type());
+  if (policy.recomputes_activations()) critic.body->recompute_activations();
   return critic;
 }
 

@@ -30,6 +30,14 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("last_evaluation", s.last_evaluation);
   visitor("delta_low", s.delta_low);
   visitor("delta_high", s.delta_high);
+  visitor("reward_kl_coefficient", s.reward_kl_coefficient);
+  visitor("low_entropy_steps", s.health.low_entropy);
+  visitor("equal_rewards_steps", s.health.equal_rewards);
+  visitor("all_truncated_steps", s.health.all_truncated);
+  visitor("high_mismatch_steps", s.health.high_mismatch);
+  visitor("reward_window_steps", s.health.reward_steps);
+  visitor("reward_window_sum", s.health.reward_sum);
+  visitor("best_reward", s.health.best_reward);
   visitor("base_checksum", s.base_checksum);
   visitor("adapter_apart", s.adapter_apart);
   visitor("best_metric", s.best_metric);

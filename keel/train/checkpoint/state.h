@@ -9,6 +9,14 @@ namespace keel {
 
 enum class Phase { kSft, kRl, kDone };
 
+/// For how many steps in a row something has not been as it should (keel/train/health.h).
+struct HealthCounts {
+  int64_t low_entropy = 0, equal_rewards = 0, all_truncated = 0, high_mismatch = 0;
+  int64_t reward_steps = 0;  // of the window of rewards that is being filled
+  double reward_sum = 0;     // of their mean rewards
+  double best_reward = 0;    // the largest mean of a window so far; 0 where none was above
+};
+
 /// Where a run stands: with the weights, the optimizer's moments and the configuration, all that is needed to go on to
 /// the same bits.
 struct TrainState {
@@ -23,6 +31,8 @@ struct TrainState {
   int64_t skipped_in_a_row = 0;          // but for those that a smaller loss scale may have saved
   int64_t last_evaluation = -1;          // the step of the last evaluation
   double delta_low = 0, delta_high = 0;  // thresholds of an adaptive trust region; 0: those of the configuration
+  double reward_kl_coefficient = 0;      // beta of a KL in the rewards that moves; 0: that of the configuration
+  HealthCounts health = {};
   std::string data = {};                 // fingerprint of the files that prompts come from; empty: there are none
   uint64_t data_rows = 0;                // in those files
   std::string eval_data = {};            // fingerprint of the files to evaluate on; empty: there are none

@@ -2,6 +2,7 @@
 #include "keel/train/config/config.h"
 #include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
+#include "keel/train/config/foreign_reward.h"
 
 namespace keel {
 namespace {
@@ -54,27 +55,14 @@ Json use_kl_loss(const Json& value, const ConfigTree& tree, const OptionTable&) 
   return !value.get<bool>() || said_elsewhere ? kSetsNothing : Json(kVerlsDefault);
 }
 
-constexpr const char* kUseKlInReward = "algorithm.use_kl_in_reward";
-
-Json kl_in_reward(const Json& value, const ConfigTree&, const OptionTable&) {
-  if (value == false) return kSetsNothing;
-  fail(ExitCode::kBadConfiguration, "Keel adds the KL to the loss and takes nothing off the reward; set ",
-       "reference.kl_coefficient");
-}
-
-Json kl_of_reward(const Json&, const ConfigTree& tree, const OptionTable& table) {
-  const Json* used = find_value(tree, kUseKlInReward);
-  return used == nullptr ? kSetsNothing : kl_in_reward(*used, tree, table);
-}
-
-/// verl's words for the estimators; "abs" is none of ours.
-Json kl_estimator_word(const Json& value, const ConfigTree&, const OptionTable&) {
-  const std::string word = value.is_string() ? value.get<std::string>() : value.dump();
-  if (word == "kl" || word == "k1") return "k1";
-  if (word == "mse" || word == "k2") return "k2";
-  if (word == "low_var_kl" || word == "k3") return "k3";
-  fail(ExitCode::kBadConfiguration, "got \"", word, "\", wanted kl, mse or low_var_kl; set reference.estimator to k1, ",
-       "k2 or k3");
+/// Hugging Face's and verl's words for AdamW, and for one with 8-bit moments.
+Json optimizer_word(const Json& value, const ConfigTree&, const OptionTable&) {
+  const std::string word = word_of(value);
+  if (contains({"adamw_torch", "adamw_torch_fused", "adamw_hf", "AdamW"}, word)) return "float32";
+  if (contains({"adamw_8bit", "adamw_bnb_8bit", "AdamW8bit"}, word)) return "8bit";
+  fail(ExitCode::kBadConfiguration, "got ", value.dump(),
+       ", and the optimizer is AdamW, with 8-bit moments where it is ",
+       "adamw_8bit; remove it, or set optimizer.moments");
 }
 
 /// verl's -1 is never, which is 0 here.
@@ -318,6 +306,9 @@ void add_aliases(OptionTable& t) {
   t.alias("beta", "reference.kl_coefficient", "TRL");
   t.alias("entropy_coef", "objective.entropy_coefficient", "TRL");
   t.alias("reward_weights", "reward.weights", "TRL");
+  t.alias("mask_truncated_completions", "train.mask_truncated", "TRL");
+  t.alias("gradient_checkpointing", "train.recompute_activations", "TRL");
+  t.alias("optim", "optimizer.moments", "TRL", optimizer_word, "adamw_8bit and adamw_bnb_8bit are 8bit");
   t.alias("save_total_limit", "checkpoint.keep", "TRL");
   t.alias("load_best_model_at_end", "checkpoint.keep_best", "TRL", as_it_is,
           "kept as checkpoints/best; a run still stands for its newest checkpoint");
@@ -329,6 +320,7 @@ void add_aliases(OptionTable& t) {
   t.alias("gamma", "critic.gamma", "TRL", discount("advantage_estimator", "reinforce"), with_critic);
   t.alias("lam", "critic.lambda", "TRL");
   t.alias("vf_coef", "critic.loss_weight", "TRL");
+  t.alias("kl_coef", "reference.kl_in_reward", "TRL");
 
   // verl
   t.alias("trainer.default_local_dir", "run.dir", "verl");
@@ -366,6 +358,8 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.actor.optim.weight_decay", "optimizer.weight_decay", "verl");
   t.alias("actor_rollout_ref.actor.optim.betas", "optimizer.beta1", "verl", element(0), "the first");
   t.alias("actor_rollout_ref.actor.optim.betas", "optimizer.beta2", "verl", element(1), "the second");
+  t.alias("actor_rollout_ref.actor.optim.optimizer", "optimizer.moments", "verl", optimizer_word, "AdamW8bit is 8bit");
+  t.alias("actor_rollout_ref.model.enable_gradient_checkpointing", "train.recompute_activations", "verl");
   t.alias("actor_rollout_ref.actor.grad_clip", "optimizer.max_grad_norm", "verl");
   t.alias("actor_rollout_ref.actor.ppo_epochs", "train.epochs", "verl");
   t.alias("actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update", "verl", prompts_to_completions,
@@ -378,9 +372,6 @@ void add_aliases(OptionTable& t) {
           "where use_kl_loss is true; nothing where it is false");
   t.alias("actor_rollout_ref.actor.kl_loss_type", "reference.estimator", "verl", kl_estimator_word,
           "kl is k1, mse is k2, low_var_kl is k3");
-  t.alias(kUseKlInReward, "reference.kl_coefficient", "verl", kl_in_reward, "false is none; true is refused");
-  t.alias("algorithm.kl_ctrl.kl_coef", "reference.kl_coefficient", "verl", kl_of_reward,
-          "nothing where use_kl_in_reward is not true");
   t.alias(kFilterGroups, "rollout.dynamic_sampling", "verl");
   t.alias("algorithm.filter_groups.max_num_gen_batches", "rollout.max_batches", "verl",
           of_filtered_groups(most_batches), "where enable is true; 0, no limit, is refused");
@@ -419,6 +410,7 @@ void add_aliases(OptionTable& t) {
   t.alias("value_clip", "critic.value_clip", "OpenRLHF", of_the_critic("advantage_estimator"), with_critic);
 
   add_objective_aliases(t);
+  add_reward_aliases(t);
   add_refusals(t);
 }
 

@@ -54,8 +54,34 @@ void TrainOptions::describe(OptionTable& table) {
   table.add("epochs", epochs, "Passes over a rollout batch.", at_least(1).at_most(1 << 16));
   table.add("tokens_per_batch", tokens_per_batch,
             "Packed tokens in one forward and backward; bounds memory and changes no gradient.", at_least(1));
+  table.add("mask_truncated", mask_truncated,
+            "Whether completions that were cut off at the longest length are left out of the updates; their rewards "
+            "count in the advantages of the others all the same.");
+  table.add("recompute_activations", recompute_activations,
+            "Whether a backward pass computes each layer again from its input, so that only the inputs are kept: less "
+            "memory for about a third more work, and the same gradients.");
   table.add("max_skipped_updates", max_skipped_updates,
             "Updates in a row that may be skipped for a non-finite gradient before the run stops.", at_least(0));
+}
+
+void HealthOptions::describe(OptionTable& table) {
+  table.add("on_alarm", on_alarm,
+            "What happens when something below has lasted: a warning, or the run is saved and stops (exit code 4).",
+            one_of({"warn", "stop"}));
+  table.add("steps", steps,
+            "RL steps in a row after which it counts. That all rewards of every prompt are equal (with a critic: all "
+            "of the step), and that every completion is cut off, always counts.",
+            at_least(1));
+  table.add("min_entropy", min_entropy, "policy/entropy below this, in nats, is a collapse; null means never.",
+            above(0));
+  table.add("min_reward_share", min_reward_share,
+            "A mean reward over that many steps below this share of the best such mean, where that is above 0, is a "
+            "collapse; null means never.",
+            above(0).at_most(1));
+  table.add("max_mismatch", max_mismatch,
+            "mismatch/abs_prob_mean above this is too much; null means 0.01 where the sampler has exact weights and no "
+            "noise, and never where it does not.",
+            above(0).at_most(1));
 }
 
 void CheckpointOptions::describe(OptionTable& table) {
@@ -101,6 +127,7 @@ void Config::describe(OptionTable& table) {
                 critic);
   table.section("optimizer", "AdamW in the RL phase.", optimizer);
   table.section("train", "The RL phase.", train);
+  table.section("health", "Signs that a run has stopped learning, or unlearns.", health);
   table.section("eval", "Accuracy on held-out prompts.", eval);
   table.section("checkpoint", "What is saved, and when.", checkpoint);
   table.section("record", "What is written down about the tokens.", record);
@@ -171,9 +198,15 @@ void note_unread(const Config& config, std::vector<std::string>& notes) {
       notes.push_back("sft." + key + " does nothing: sft.steps is 0, so there is no warm-up");
   if (!config.rollout.dynamic_sampling && config.rollout.max_batches != RolloutOptions().max_batches)
     notes.push_back("rollout.max_batches does nothing: rollout.dynamic_sampling is false");
-  if (config.reference.kl_coefficient == 0)
-    for (const std::string& key : changed_keys(config.reference))
-      notes.push_back("reference." + key + " does nothing: reference.kl_coefficient is 0");
+  const ReferenceOptions& reference = config.reference;
+  for (const std::string& key : changed_keys(reference)) {
+    const bool of_reward = key.starts_with("kl_in_reward");
+    const char* weight = of_reward ? "kl_in_reward" : "kl_coefficient";
+    if ((of_reward ? reference.kl_in_reward : reference.kl_coefficient) == 0)
+      notes.push_back("reference." + key + " does nothing: reference." + weight + " is 0");
+    else if (key == "kl_in_reward_horizon" && !reference.kl_in_reward_target)
+      notes.push_back("reference." + key + " does nothing: there is no reference.kl_in_reward_target");
+  }
 }
 
 }  // namespace
@@ -277,6 +310,19 @@ void check_best(const Config& c) {
          "which checkpoint is the best; set eval.prompts, and eval.every, or remove checkpoint.keep_best");
 }
 
+/// What rewards lose to the reference and to length.
+void check_reward_penalties(const Config& c, const Objective& objective) {
+  const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
+  const double fastest = 0.2 * static_cast<double>(c.rollouts_per_step());
+  if (objective.reward_kl.coefficient > 0 && objective.reward_kl.target && objective.reward_kl.horizon <= fastest)
+    refuse("reference.kl_in_reward_horizon is ", objective.reward_kl.horizon, ", but a step has ",
+           c.rollouts_per_step(), " completions, with which the weight could fall to 0 at once; wanted: above ",
+           fastest);
+  if (c.reward.overlong_buffer > longest_completion(c))
+    refuse("reward.overlong_buffer is ", c.reward.overlong_buffer, ", but no completion is longer than ",
+           longest_completion(c), " tokens (rollout.max_new_tokens); lower it");
+}
+
 }  // namespace
 
 void check_consistency(const Config& c) {
@@ -289,6 +335,7 @@ void check_consistency(const Config& c) {
     refuse("rollout.logit_noise is ", c.rollout.logit_noise, ", but the method ", objective.method.name,
            " measures exact divergences from the sampler's hidden states, which know nothing of noise on the logits; ",
            "choose a binary or top-K divergence, or set rollout.logit_noise to 0");
+  check_reward_penalties(c, objective);
   for (const std::string& stop : c.rollout.stop_strings)
     if (stop.empty()) refuse("rollout.stop_strings has an empty string, which would end every completion; remove it");
   if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value)

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,17 @@ struct TrainOptions {
   std::string shuffle = "prompts";
   int64_t epochs = 1;
   int64_t tokens_per_batch = 16384;
+  bool mask_truncated = false;
+  bool recompute_activations = false;
   int64_t max_skipped_updates = 3;
+  void describe(OptionTable& table);
+};
+
+/// When a run counts as sick, and what is done about it.
+struct HealthOptions {
+  std::string on_alarm = "warn";
+  int64_t steps = 20;
+  std::optional<double> min_entropy = 0.01, min_reward_share = 0.5, max_mismatch = {};
   void describe(OptionTable& table);
 };
 
@@ -88,6 +99,7 @@ struct Config {
   CriticOptions critic;
   OptimizerOptions optimizer;
   TrainOptions train;
+  HealthOptions health;
   EvalOptions eval;
   CheckpointOptions checkpoint;
   RecordOptions record;

@@ -46,9 +46,6 @@ const std::vector<Remark>& remarks() {
          return temperature != nullptr && *temperature != 1 && said(tree, "eval.temperature") == nullptr;
        },
        "temperature: TRL evaluates at it too, Keel at eval.temperature"},
-      {"TRL's PPO", [](const ConfigTree& tree) { return said(tree, "kl_coef") == nullptr; },
-       "TRL also takes 0.05 times the KL to the starting policy off the rewards, Keel does not "
-       "(reference.kl_coefficient adds one to the loss)"},
       {"verl",
        [](const ConfigTree& tree) {
          return contains(kBySequences, word_at(tree, kLossMode)) &&
@@ -69,7 +66,7 @@ const std::vector<Remark>& remarks() {
        "algorithm.kl_ctrl.kl_coef does nothing: verl reads it only where algorithm.use_kl_in_reward is true"},
       {"OpenRLHF", [](const ConfigTree& tree) { return said(tree, "init_kl_coef") == nullptr; },
        "OpenRLHF also takes 0.01 times the KL to the starting policy off the rewards, Keel does not "
-       "(reference.kl_coefficient adds one to the loss)"}};
+       "(reference.kl_in_reward does)"}};
   return kRemarks;
 }
 

@@ -7,6 +7,8 @@ namespace {
 constexpr const char* kNameFunctions =
     "functions are named in reward.functions: \"python:FILE.py:FUNCTION\" for your own, or a built-in one";
 constexpr const char* kSetSteps = "Keel counts rollout batches; set train.steps";
+constexpr const char* kManager = "which signature a function has is read off it; set reward.functions";
+constexpr const char* kLongest = "a completion has at most rollout.max_new_tokens; set that, and remove it";
 constexpr const char* kLoggedAnyway = "every step is in metrics.jsonl of run.dir; remove it";
 constexpr const char* kSetWeights =
     "set rollout.weights: fp8 rounds the weights of the linear layers, fp8_full what goes into them and the keys and "
@@ -44,7 +46,6 @@ struct Refused {
 
 const std::vector<Refused>& of_trl() {
   static const std::vector<Refused> kTable = {
-      {"kl_coef", "TRL's PPO takes the KL off the reward, Keel adds it to the loss; set reference.kl_coefficient", {0}},
       {"max_steps",
        "TRL counts optimizer updates, Keel counts rollout batches; set train.steps to max_steps divided by the updates "
        "per batch"},
@@ -64,7 +65,6 @@ const std::vector<Refused>& of_trl() {
       {"dataset_name", "Keel reads files; name them in data.files, and those to evaluate on in data.eval_files"},
       {"num_train_epochs", kSetSteps},
       {"use_vllm", "Keel samples itself, rollout.max_sequences completions at once; remove it", {false}},
-      {"gradient_checkpointing", "memory is bounded by train.tokens_per_batch; remove it", {false}},
       {"logging_steps", kLoggedAnyway},
       {"report_to", kLoggedAnyway, {"none", Json::array()}},
       {"lr_scheduler_type", kConstantRate, {"constant", "constant_with_warmup"}},
@@ -77,15 +77,11 @@ const std::vector<Refused>& of_trl() {
       {"off_policy_mask_threshold",
        "the method ds_v32 has this mask; set objective.method=ds_v32 and its delta through objective.parameters",
        {nullptr}},
-      {"mask_truncated_completions",
-       "completions that were cut off count; what they are worth is the reward's, see overlong in reward.functions",
-       {false}},
       {"top_entropy_quantile", "no method here leaves tokens out by their entropy; remove it", {1}},
       {"vllm_importance_sampling_correction", kCorrections, {false}},
       {"steps_per_generation",
        "it is the number of updates that a batch is cut into; set train.sequences_per_update, the completions of one"},
       {"per_device_eval_batch_size", "evaluations are sampled rollout.max_sequences at once; remove it"},
-      {"optim", "the optimizer is AdamW; remove it", {"adamw_torch", "adamw_torch_fused", "adamw_hf"}},
       {"attn_implementation", "attention is Keel's own; remove it"},
       {"disable_dropout", "there is no dropout here; remove it", {true, false}},
       {"eval_strategy", "set eval.every, the rollout batches between evaluations", {"no"}},
@@ -107,7 +103,13 @@ const std::vector<Refused>& of_trl() {
 const std::vector<Refused>& of_verl() {
   static const std::vector<Refused> kTable = {
       {"reward_fn", kNameFunctions},
-      {"reward_model.reward_manager", "which signature a function has is read off it; set reward.functions"},
+      {"reward_model.reward_manager", kManager, {"naive", "dapo"}},
+      {"reward.reward_manager.name", kManager, {"naive", "dapo"}},
+      {"reward_model.reward_kwargs.max_resp_len", kLongest},
+      {"reward.reward_kwargs.max_resp_len", kLongest},
+      {"reward_model.overlong_buffer.log", kLoggedAnyway, {true, false}},
+      {"reward_model.reward_kwargs.overlong_buffer_cfg.log", kLoggedAnyway, {true, false}},
+      {"reward.reward_kwargs.overlong_buffer_cfg.log", kLoggedAnyway, {true, false}},
       {"reward_model.enable", "a reward model is a server; set reward.functions to its address, http://...", {false}},
       {"trainer.total_epochs", kSetSteps},
       {"trainer.n_gpus_per_node", kOneDevice, {1}},
@@ -158,9 +160,6 @@ const std::vector<Refused>& of_verl() {
       {"actor_rollout_ref.ref.fsdp_config", kNoShards},
       {"actor_rollout_ref.hybrid_engine", "sampler and trainer are one program here; remove it", {true}},
       {"actor_rollout_ref.model.use_remove_padding", "sequences are always packed; remove it", {true, false}},
-      {"actor_rollout_ref.model.enable_gradient_checkpointing",
-       "memory is bounded by train.tokens_per_batch; remove it",
-       {true, false}},
       {"trainer.val_before_train", "a run is evaluated before and after; eval.prompts=0 leaves both out", {true}},
       {"trainer.balance_batch", kNoShards, {true, false}},
       {"trainer.resume_mode", "a run is continued by `keel train FILE --resume`; remove it", {"disable"}},
@@ -180,7 +179,8 @@ const std::vector<Refused>& of_openrlhf() {
   static const std::vector<Refused> kTable = {
       {"prompt_max_len", "set data.max_prompt_tokens: longer prompts are left out and counted, not cut"},
       {"init_kl_coef",
-       "OpenRLHF takes the KL off the reward, Keel adds it to the loss; set reference.kl_coefficient",
+       "set reference.kl_in_reward, which takes the KL off the rewards as verl does, or reference.kl_coefficient for "
+       "one in the loss",
        {0}},
       {"max_samples", kSetSteps},
       {"micro_train_batch_size", kMicroBatches},

@@ -109,11 +109,13 @@ std::vector<Json> SampleNotes::rows(int64_t step, std::span<const Prompt> prompt
     Json row = sample_row("rl", step, prompts[rollouts[index].prompt], rollouts[index], tokenizer);
     row["advantage"] = shared_or_each(advantages[index]);
     if (!rollouts[index].values.empty()) row["value"] = finite(rollouts[index].values);
-    row["logp"] = finite(notes.logp);
-    row["coefficient"] = finite(notes.coefficient);
-    row["kept"] = notes.keep;
-    row["divergence"] = finite(notes.divergence);
-    row["threshold"] = finite(notes.threshold);
+    if (!notes.logp.empty()) {  // else no update saw it
+      row["logp"] = finite(notes.logp);
+      row["coefficient"] = finite(notes.coefficient);
+      row["kept"] = notes.keep;
+      row["divergence"] = finite(notes.divergence);
+      row["threshold"] = finite(notes.threshold);
+    }
     rows.push_back(std::move(row));
   }
   return rows;

@@ -110,6 +110,11 @@ Json step_row(const StepNumbers& numbers) {
   put_rollouts(row, numbers.rollouts);
   if (numbers.groups) put_groups(row, *numbers.groups);
   if (numbers.staleness) row["rollout/staleness"] = *numbers.staleness;
+  put(row, "completion/masked", numbers.masked);
+  if (numbers.reward_kl) {
+    row["reward/kl"] = numbers.reward_kl->kl;
+    row["reward/kl_coefficient"] = numbers.reward_kl->coefficient;
+  }
   if (numbers.values) put_values(row, *numbers.values);
   put(row, "optimizer/lr", numbers.lr);
   if (numbers.critic) row["critic/lr"] = numbers.critic->lr;

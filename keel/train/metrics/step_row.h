@@ -16,6 +16,12 @@
 
 namespace keel {
 
+/// The KL to the reference that was taken off the rewards.
+struct RewardKlNumbers {
+  double kl = 0;           // mean over completions of the mean over their tokens
+  double coefficient = 0;  // its weight in this step
+};
+
 /// What is known of an RL step, in the order in which it comes to be known.
 struct StepNumbers {
   SkippedCounts passed_over = {};  // rows that gave no prompt
@@ -26,6 +32,8 @@ struct StepNumbers {
   RolloutNumbers rollouts = {};
   std::optional<GroupNumbers> groups = {};        // with dynamic sampling
   std::optional<int64_t> staleness = {};          // updates since the weights that sampled, where the sampler is behind
+  std::optional<double> masked = {};              // share of the completions that the updates leave out
+  std::optional<RewardKlNumbers> reward_kl = {};  // with a KL in the rewards
   std::optional<ValueNumbers> values = {};        // with a critic
   std::optional<double> lr = {};                  // of the policy's last update
   std::optional<TokenNumbers> tokens = {};        // of all updates

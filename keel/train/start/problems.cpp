@@ -71,9 +71,10 @@ void Problems::open_task(const Config& config, const LoadedModel& policy) {
       [task = task_, respelled](const Prompt& prompt, std::string_view completion) {
         return task->check({prompt.text, prompt.answer}, respelled(completion));
       },
-      [task = task_, respelled](std::string_view completion) { return task->answer(respelled(completion)); }));
+      [task = task_, respelled](std::string_view completion) { return task->answer(respelled(completion)); },
+      longest_completion(config)));
   warnings_ = reward_->source_warnings({config.task.name});
-  task_alone_ = config.reward.functions.empty();
+  task_alone_ = config.reward.functions.empty() && config.reward.overlong_buffer == 0;
 }
 
 void Problems::open_files(const Config& config, const LoadedModel& policy) {
@@ -92,7 +93,7 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
   }
   prompt_limit_ = longest_prompt_ = options.max_prompt_tokens;
   limit_name_ = limit + (limit.ends_with(",") ? " " : ", ") + std::to_string(prompt_limit_);
-  reward_ = std::make_shared<const RewardSum>(make_reward(config.reward));
+  reward_ = std::make_shared<const RewardSum>(make_reward(config.reward, {}, {}, longest_completion(config)));
   OpenedDataset opened = open_dataset(
       options, config.run.seed, policy.tokenizer, policy.templates,
       [reward = reward_](const Json& answer, const std::string& source) { return reward->objection(answer, source); },

@@ -118,12 +118,14 @@ uint32_t base_checksum(const CausalLm& model) {
 
 void require_memory(const ModelConfig& shape, const Config& config) {
   constexpr double kGiB = 1 << 30;
-  // Weight, gradient, two moments, of which an adapter needs the last three for itself alone; the weight again, as the
-  // sampler has it or as it computes; the first four of a critic's own body; the weights of the reference and of the
-  // steps that a sampler is behind, which an adapter shares with its base.
+  // Weight, gradient, two moments (in 8 bits after no warm-up), of which an adapter needs the last three for itself
+  // alone; the weight again, as the sampler has it or as it computes; the first four of a critic's own body; the weights
+  // of the reference and of the steps that a sampler is behind, which an adapter shares with its base.
   const double copy = is_narrow(compute_type(config.run.precision, at::kCPU)) ? 0.5 : 1;
-  const int64_t copies = (config.reference.kl_coefficient > 0 ? 1 : 0) + config.rollout.staleness;
-  const double floats_per_parameter = (config.lora.used() ? 1 : 4) + copy + (config.critic.own_body() ? 4 : 0) +
+  const double moments = config.optimizer.moments == "8bit" && config.sft.steps == 0 ? 0.5 : 2, trained = 2 + moments;
+  const int64_t copies = (config.reference.used() ? 1 : 0) + config.rollout.staleness;
+  const double floats_per_parameter = (config.lora.used() ? 1 : trained) + copy +
+                                      (config.critic.own_body() ? trained : 0) +
                                       (config.lora.used() ? 0 : copy * static_cast<double>(copies));
   const double parameters = static_cast<double>(shape.parameter_count());
   const double wanted = sizeof(float) * floats_per_parameter * parameters;

@@ -94,6 +94,7 @@ void use_problems(Settings& used, const Config& config, const Problems& problems
   if (by_default) used["reward.functions"] = Json::array({config.data.files.empty() ? "task" : "math"});
   if (config.reward.weights.empty())
     used["reward.weights"] = std::vector<double>(by_default ? 1 : config.reward.functions.size(), 1.0);
+  if (config.reward.overlong_buffer == 0) used.drop_all({"reward.overlong_buffer", "reward.overlong_penalty"});
   used["reward.files"] = reward_files(config.reward);
   if (!config.eval.prompts)
     used["eval.prompts"] = config.data.files.empty() ? Json(config.prompts_per_evaluation()) : Json("all rows");
@@ -120,6 +121,11 @@ void use_objective(Settings& used, const Config& config) {
   if (objective.method.aggregation == "seq_mean_token_sum_norm") used["objective.horizon"] = objective.horizon;
   if (objective.adapt_target_kept) used["objective.adapt_rate"] = objective.adapt_rate;
   if (config.reference.kl_coefficient == 0) used.drop("reference.estimator");
+  if (config.reference.kl_in_reward == 0) used.drop("reference.kl_in_reward_estimator");
+  if (objective.reward_kl.coefficient > 0 && objective.reward_kl.target)
+    used["reference.kl_in_reward_horizon"] = objective.reward_kl.horizon;
+  else
+    used.drop_all({"reference.kl_in_reward_target", "reference.kl_in_reward_horizon"});
 }
 
 void use_critic(Settings& used, const Config& config) {

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "keel/core/error.h"
@@ -17,59 +19,123 @@ void OptimizerOptions::describe(OptionTable& table) {
   table.add("weight_decay", weight_decay, "Decoupled weight decay of matrices; norms are spared.", at_least(0));
   table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.", above(0));
   table.add("warmup_updates", warmup_updates, "Updates over which the learning rate rises from 0.", at_least(0));
+  table.add(
+      "moments", moments,
+      "What AdamW's two moments are kept in. 8bit takes a quarter of the memory: codes for blocks of 256 numbers, "
+      "as bitsandbytes has them; weights of fewer than 4096 numbers stay in float32.",
+      one_of({"float32", "8bit"}));
 }
 
 double OptimizerOptions::lr_at(int64_t update) const {
   return update < warmup_updates ? lr * static_cast<double>(update + 1) / static_cast<double>(warmup_updates) : lr;
 }
 
+namespace {
+
+constexpr int64_t kFewest = 4096;  // numbers of a parameter whose moments are worth 8 bits, as in bitsandbytes
+constexpr int64_t kAtOnce = int64_t{1} << 24;  // numbers whose 8-bit moments are read, moved and stored together
+
+double decay_of(const OptimizerOptions& options, const Tensor& master) {
+  return master.dim() > 1 ? options.weight_decay : 0;
+}
+
+}  // namespace
+
 Optimizer::Optimizer(std::vector<NamedParameter> parameters, const OptimizerOptions& options, std::string prefix)
     : parameters_(std::move(parameters)), options_(options), prefix_(std::move(prefix)) {
-  // Matrices first, so that the two kinds are two contiguous ranges for the fused update.
   std::stable_partition(parameters_.begin(), parameters_.end(),
                         [](const NamedParameter& p) { return p.value.master.dim() > 1; });
   const at::NoGradGuard no_grad;
   for (const NamedParameter& parameter : parameters_) {
-    const Tensor& master = parameter.value.master;
-    first_moments_.push_back(at::zeros_like(master));
-    second_moments_.push_back(at::zeros_like(master));
-    update_counts_.push_back(at::zeros({}, master.options().requires_grad(false)));
+    moments_.push_back(no_moments(parameter.value.master));
     if (parameter.value.compute.scalar_type() == at::kHalf && !loss_scale_) loss_scale_.emplace();
   }
   clear_gradients();
 }
 
+Optimizer::Moments Optimizer::no_moments(const Tensor& master) const {
+  Moments moments;
+  moments.updates = at::zeros({}, master.options().requires_grad(false));
+  if (options_.moments == "8bit" && master.numel() >= kFewest) {
+    moments.small_first.emplace(master.numel(), /*is_signed=*/true, master.device());
+    moments.small_second.emplace(master.numel(), /*is_signed=*/false, master.device());
+  } else {
+    moments.first = at::zeros_like(master);
+    moments.second = at::zeros_like(master);
+  }
+  return moments;
+}
+
+/// The gradients are divided by the loss scale and clipped in the update itself, by a number on the device: nothing
+/// waits for the norm before the update is under way, but for 8-bit moments, which are not the same when stored again.
 Optimizer::Outcome Optimizer::step(double lr) {
   const at::NoGradGuard no_grad;
-  std::vector<Tensor> weights, gradients;
-  for (const NamedParameter& parameter : parameters_) {
-    weights.push_back(parameter.value.master);
-    gradients.push_back(parameter.value.master.grad());
+  std::vector<Tensor> gradients, updates;
+  bool small = false;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    gradients.push_back(parameters_[i].value.master.grad());
+    updates.push_back(moments_[i].updates);
+    small = small || moments_[i].small_first;
   }
-  if (loss_scale_) at::_foreach_mul_(gradients, 1 / loss_scale_->value());
-  const double norm = at::stack(at::_foreach_norm(gradients)).norm().item<double>();
-  if (!std::isfinite(norm)) {
-    clear_gradients();
-    return {.grad_norm = norm, .skipped = true, .overflowed = loss_scale_ && loss_scale_->halve()};
-  }
-  const bool clipped = norm > options_.max_grad_norm;
-  if (clipped) at::_foreach_mul_(gradients, options_.max_grad_norm / norm);
-  at::_foreach_add_(update_counts_, 1);
-
-  const size_t matrices = std::count_if(weights.begin(), weights.end(), [](const Tensor& w) { return w.dim() > 1; });
-  const auto update = [&](size_t begin, size_t end, double decay) {
-    const auto range = [&](std::vector<Tensor>& x) { return at::TensorList(x.data() + begin, end - begin); };
-    if (begin < end)
-      at::_fused_adamw_(range(weights), range(gradients), range(first_moments_), range(second_moments_), {},
-                        range(update_counts_), lr, options_.beta1, options_.beta2, decay, options_.eps,
-                        /*amsgrad=*/false, /*maximize=*/false);
-  };
-  update(0, matrices, options_.weight_decay);
-  update(matrices, weights.size(), 0.0);
+  const double loss_scale = this->loss_scale().value_or(1);
+  const Tensor norm = at::stack(at::_foreach_norm(gradients)).norm() / loss_scale;
+  const Update update{.lr = lr,
+                      .divisor = (norm / options_.max_grad_norm).clamp_min(1) * loss_scale,
+                      .not_finite = norm.isfinite().logical_not().to(at::kFloat)};
+  if (small && !std::isfinite(norm.item<double>())) return skip(norm.item<double>());
+  at::_foreach_add_(updates, 1 - update.not_finite);
+  update_wide(update, /*matrices=*/true);
+  update_wide(update, /*matrices=*/false);
+  update_small(update);
   round_to_compute_types();
+  const double told = norm.item<double>();
+  if (!std::isfinite(told)) return skip(told);
   if (loss_scale_) loss_scale_->count_finite();
   clear_gradients();
-  return {.grad_norm = norm, .clipped = clipped};
+  return {.grad_norm = told, .clipped = told > options_.max_grad_norm};
+}
+
+Optimizer::Outcome Optimizer::skip(double norm) {
+  clear_gradients();
+  return {.grad_norm = norm, .skipped = true, .overflowed = loss_scale_ && loss_scale_->halve()};
+}
+
+void Optimizer::adamw(const Update& update, double decay, at::TensorList weights, at::TensorList gradients,
+                      at::TensorList first, at::TensorList second, at::TensorList updates) const {
+  at::_fused_adamw_(weights, gradients, first, second, /*max_exp_avg_sqs=*/{}, updates, update.lr, options_.beta1,
+                    options_.beta2, decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false, update.divisor,
+                    update.not_finite);
+}
+
+void Optimizer::update_wide(const Update& update, bool matrices) {
+  std::vector<Tensor> weights, gradients, first, second, updates;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& master = parameters_[i].value.master;
+    if (moments_[i].small_first || (master.dim() > 1) != matrices) continue;
+    weights.push_back(master);
+    gradients.push_back(master.grad());
+    first.push_back(moments_[i].first);
+    second.push_back(moments_[i].second);
+    updates.push_back(moments_[i].updates);
+  }
+  if (!weights.empty()) adamw(update, decay_of(options_, weights[0]), weights, gradients, first, second, updates);
+}
+
+void Optimizer::update_small(const Update& update) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    Moments& moments = moments_[i];
+    if (!moments.small_first) continue;
+    const Tensor& master = parameters_[i].value.master;
+    const Tensor weights = master.detach().view({-1}), gradients = master.grad().view({-1});
+    for (int64_t begin = 0; begin < master.numel(); begin += kAtOnce) {
+      const int64_t count = std::min(kAtOnce, master.numel() - begin);
+      const Tensor first = moments.small_first->read(begin, count), second = moments.small_second->read(begin, count);
+      adamw(update, decay_of(options_, master), weights.narrow(0, begin, count), gradients.narrow(0, begin, count),
+            first, second, moments.updates);
+      moments.small_first->write(begin, first);
+      moments.small_second->write(begin, second);
+    }
+  }
 }
 
 void Optimizer::round_to_compute_types() {
@@ -100,9 +166,17 @@ std::vector<NamedTensor> Optimizer::state() const {
   std::vector<NamedTensor> result;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const std::string name = prefix_ + parameters_[i].name;
-    result.push_back({name + ".first_moment", first_moments_[i]});
-    result.push_back({name + ".second_moment", second_moments_[i]});
-    result.push_back({name + ".updates", update_counts_[i]});
+    const Moments& moments = moments_[i];
+    if (moments.small_first) {
+      result.push_back({name + ".first_moment", moments.small_first->codes()});
+      result.push_back({name + ".first_moment_largest", moments.small_first->largest()});
+      result.push_back({name + ".second_moment", moments.small_second->codes()});
+      result.push_back({name + ".second_moment_largest", moments.small_second->largest()});
+    } else {
+      result.push_back({name + ".first_moment", moments.first});
+      result.push_back({name + ".second_moment", moments.second});
+    }
+    result.push_back({name + ".updates", moments.updates});
   }
   if (loss_scale_) result.push_back({prefix_ + "loss_scale", loss_scale_->state()});
   return result;
@@ -114,9 +188,10 @@ void Optimizer::load(const std::vector<NamedTensor>& state, const std::string& p
   for (const NamedTensor& tensor : state) by_name[tensor.name] = tensor.value;
   for (const NamedTensor& mine : this->state()) {
     const auto found = by_name.find(mine.name);
-    if (found == by_name.end() || found->second.sizes() != mine.value.sizes())
+    if (found == by_name.end() || found->second.sizes() != mine.value.sizes() ||
+        found->second.scalar_type() != mine.value.scalar_type())
       fail(ExitCode::kBadInput, place, ": tensor \"", mine.name,
-           "\" is missing or has another shape; the checkpoint belongs ", "to another model");
+           "\" is missing or has another shape or type; the checkpoint belongs ", "to another model");
     mine.value.copy_(found->second);
   }
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "keel/model/network/causal_lm.h"
+#include "keel/train/update/eight_bit.h"
 #include "keel/train/update/loss_scale.h"
 
 namespace keel {
@@ -20,6 +21,7 @@ struct OptimizerOptions {
   double weight_decay = 0.0;
   double max_grad_norm = 1.0;
   int64_t warmup_updates = 0;
+  std::string moments = "float32";
 
   void describe(OptionTable& table);
 
@@ -28,7 +30,8 @@ struct OptimizerOptions {
 };
 
 /// AdamW with gradient clipping by the global norm, on the parameters' masters; their compute tensors follow. Weight
-/// decay spares vectors (norms), as is usual.
+/// decay spares vectors (norms), as is usual. With 8-bit moments these are read, moved and stored again a part of a
+/// parameter at a time, so that little memory is needed besides.
 class Optimizer {
  public:
   /// `prefix` begins the names of its state.
@@ -55,13 +58,30 @@ class Optimizer {
   void load(const std::vector<NamedTensor>& state, const std::string& place);
 
  private:
+  /// Of a parameter; either of the two kinds.
+  struct Moments {
+    Tensor first, second;
+    std::optional<EightBitNumbers> small_first, small_second;
+    Tensor updates;
+  };
+  /// What an update needs besides the parameters: `divisor` and `not_finite` are numbers on the device.
+  struct Update {
+    double lr;
+    Tensor divisor, not_finite;
+  };
+  Moments no_moments(const Tensor& master) const;
+  void adamw(const Update& update, double decay, at::TensorList weights, at::TensorList gradients, at::TensorList first,
+             at::TensorList second, at::TensorList updates) const;
+  void update_wide(const Update& update, bool matrices);
+  void update_small(const Update& update);
+  Outcome skip(double norm);
   void round_to_compute_types();
 
   std::vector<NamedParameter> parameters_;
   OptimizerOptions options_;
   std::string prefix_;
   std::optional<LossScale> loss_scale_;
-  std::vector<Tensor> first_moments_, second_moments_, update_counts_;
+  std::vector<Moments> moments_;  // of each parameter
 };
 
 /// What is told of the gradient norms of several updates, before clipping.

@@ -1,5 +1,7 @@
 #include "keel/train/update/token_advantages.h"
 
+#include <numeric>
+
 #include "keel/objective/advantage.h"
 #include "keel/objective/aggregation.h"
 
@@ -17,8 +19,9 @@ std::vector<std::vector<float>> by_sequence(const std::vector<double>& tokens, s
 
 }  // namespace
 
-TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> rollouts, const CriticOptions& critic) {
-  std::vector<double> rewards, values;
+TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> rollouts, const CriticOptions& critic,
+                       std::span<const std::vector<double>> penalties) {
+  std::vector<double> rewards, token_rewards, values;
   std::vector<int64_t> groups, lengths;
   for (const Rollout& rollout : rollouts) {
     rewards.push_back(rollout.reward);
@@ -26,16 +29,29 @@ TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> ro
     lengths.push_back(static_cast<int64_t>(rollout.tokens.size()));
     values.insert(values.end(), rollout.values.begin(), rollout.values.end());
   }
+  for (size_t i = 0; i < penalties.size(); ++i) {
+    for (const double penalty : penalties[i]) token_rewards.push_back(-penalty);
+    token_rewards.back() += rewards[i];
+    rewards[i] -= std::accumulate(penalties[i].begin(), penalties[i].end(), 0.0);
+  }
   TokenWorth worth;
-  if (advantage != "gae") {
+  const bool of_tokens = advantage == "gae" || (advantage == "reinforce_pp" && !penalties.empty());
+  if (!of_tokens) {
     const std::vector<double> of_rollout = advantages(advantage, rewards, groups, lengths);
     for (size_t i = 0; i < rollouts.size(); ++i)
       worth.advantages.emplace_back(rollouts[i].tokens.size(), static_cast<float>(of_rollout[i]));
     return worth;
   }
-  const std::vector<uint8_t> mask(values.size(), 1);
+  const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  const std::vector<uint8_t> mask(static_cast<size_t>(tokens), 1);
+  if (advantage == "reinforce_pp") {  // the sum of the rewards to come is GAE against values of 0 with lambda 1
+    values.assign(mask.size(), 0.0);
+    std::vector<double> returns = gae_advantages({rewards, groups, lengths, mask, token_rewards, values}, 1, 1).returns;
+    whiten(returns, mask);
+    return {by_sequence(returns, lengths), {}};
+  }
   AdvantagesAndReturns gae =
-      gae_advantages({rewards, groups, lengths, mask, /*token_rewards=*/{}, values}, critic.gamma, critic.lambda);
+      gae_advantages({rewards, groups, lengths, mask, token_rewards, values}, critic.gamma, critic.lambda);
   if (critic.whiten) whiten(gae.advantages, mask);
   return {by_sequence(gae.advantages, lengths), by_sequence(gae.returns, lengths)};
 }

@@ -17,6 +17,10 @@ struct TokenWorth {
 
 /// Rewards by group, or rewards and the critic's values, become advantages. With "gae" every token has its own: its
 /// reward is the rollout's at the last token and 0 before, the value after the end is 0, cut off or not.
-TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> rollouts, const CriticOptions& critic);
+///
+/// `penalties` are taken off the rewards of the tokens: a rollout's reward loses their sum, but with "gae" and
+/// "reinforce_pp", whose returns are sums over the tokens that follow, each token's own loses its own.
+TokenWorth token_worth(const std::string& advantage, std::span<const Rollout> rollouts, const CriticOptions& critic,
+                       std::span<const std::vector<double>> penalties = {});
 
 }  // namespace keel

@@ -121,6 +121,22 @@ TEST(BuiltInRewards, LengthsCostWhatDapoSays) {
   }
 }
 
+// verl 0.9.1, workers/reward_manager/dapo.py: score + min(-(length - (longest - len)) / len * penalty_factor, 0).
+TEST(BuiltInRewards, ABufferBeforeTheLongestCompletionIsOneMoreFunctionWithItsPenaltyAsWeight) {
+  SampleBatch batch;
+  for (const int tokens : {60, 80, 90, 100}) batch.add("3", "3", "test", tokens);
+  RewardOptions options;
+  options.overlong_buffer = 20;
+  options.overlong_penalty = 0.5;
+  const RewardSum sum = make_reward(options, {}, {}, /*longest_completion=*/100);
+  EXPECT_EQ(sum.judge(batch.samples()).totals, (Rewards{1, 1, 0.75, 0.5}));
+  ASSERT_EQ(sum.terms().size(), 2u);
+  EXPECT_EQ(sum.terms()[0].name, "math");  // of data by default, as ever
+  EXPECT_EQ(sum.terms()[1].name, "overlong");
+  EXPECT_FALSE(sum.right_or_wrong());
+  EXPECT_NE(error_of(2, [&] { make_reward(options); }).find("write overlong:LONGEST,BUFFER"), std::string::npos);
+}
+
 TEST(BuiltInRewards, AnyOfSeveralAnswersIsRight) {
   SampleBatch batch;
   const Json words = {"3", "three"}, mixed = {3.5, 4};

@@ -9,6 +9,7 @@
 #include "keel/core/options/read_config.h"
 #include "keel/train/config/config.h"
 #include "keel/train/config/foreign_objective.h"
+#include "keel/train/config/foreign_reward.h"
 #include "tests/train/config/loaded_settings.h"
 #include "tests/train/config/refused_names.h"
 
@@ -67,6 +68,14 @@ const std::vector<AliasCase> kAliases = {
     {"gamma", "0.99", "critic.gamma", 0.99},
     {"lam", "0.9", "critic.lambda", 0.9},
     {"vf_coef", "0.5", "critic.loss_weight", 0.5},
+    {"kl_coef", "0.04", "reference.kl_in_reward", 0.04},
+    {"mask_truncated_completions", "true", "train.mask_truncated", true},
+    {"gradient_checkpointing", "true", "train.recompute_activations", true},
+    {"actor_rollout_ref.model.enable_gradient_checkpointing", "true", "train.recompute_activations", true},
+    {"optim", "adamw_8bit", "optimizer.moments", "8bit"},
+    {"optim", "adamw_bnb_8bit", "optimizer.moments", "8bit"},
+    {"optim", "adamw_torch_fused", "optimizer.moments", "float32"},
+    {"actor_rollout_ref.actor.optim.optimizer", "AdamW8bit", "optimizer.moments", "8bit"},
     {"trainer.default_local_dir", "out/b", "run.dir", "out/b"},
     {"trainer.total_training_steps", "12", "train.steps", 12},
     {"trainer.save_freq", "20", "checkpoint.every", 20},
@@ -181,7 +190,7 @@ const std::vector<std::string> kHarmless = {"top_p=1.0",
                                             "top_k=-1",
                                             "use_vllm=false",
                                             "greater_is_better=true",
-                                            "mask_truncated_completions=false",
+                                            "reward_model.reward_manager=dapo",
                                             "use_bias_correction_kl=false",
                                             "report_to=none",
                                             "lr_scheduler_type=constant",
@@ -225,9 +234,10 @@ TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
                            "target_modules"})  // TheAdapterOfVerlAndOpenRlhf
     tested.insert(name);
   for (const char* name : {"actor_rollout_ref.actor.optim.betas", "adam_betas"}) tested.insert(name);  // TheBetas
-  for (const char* name : {"actor_rollout_ref.actor.kl_loss_coef", "algorithm.use_kl_in_reward",
-                           "algorithm.kl_ctrl.kl_coef"})  // those of TheKlOfVerl
-    tested.insert(name);
+  tested.insert("actor_rollout_ref.actor.kl_loss_coef");                                               // TheKlOfVerl
+  OptionTable reward;  // those of verl_aliases_test.cpp
+  add_reward_aliases(reward);
+  for (const Alias& alias : reward.aliases()) tested.insert(alias.name);
   for (const char* name : {"algorithm.filter_groups.metric", "algorithm.filter_groups.max_num_gen_batches"})
     tested.insert(name);  // those of TheFilterOfVerl
   OptionTable objective;  // those of foreign_objective_test.cpp
@@ -283,7 +293,7 @@ TEST(ConfigAliases, AHintNeverNamesAnotherThing) {
       {"lora.path=x", "set lora.adapter"},
       {"checkpoint.path=x", "run.dir"},
       {"run.dtype=bf16", "set run.precision"},
-      {"reward_model.strategy=x", "keys of reward_model are reward_manager, enable"}};
+      {"reward_model.strategy=x", "keys of reward_model are overlong_buffer, reward_kwargs"}};
   for (const auto& [setting, hint] : hints) EXPECT_THAT(refusal_of({setting}), HasSubstr(hint)) << setting;
   const std::vector<std::pair<std::string, std::string>> misleading = {{"lr=1", "l2"},
                                                                        {"grad_clip=1", "dual_clip"},

@@ -144,11 +144,25 @@ TEST(ConfigConsistency, WhatWouldHaveNoEffectIsRefused) {
   EXPECT_THAT(refusal_of({"objective.adapt_target_kept=1.5"}), HasSubstr("at most 1"));
   EXPECT_THAT(refusal_of({"reference.estimator=k4"}), HasSubstr("one of k1, k2, k3"));
   EXPECT_THAT(refusal_of({"reference.kl_coefficient=-1"}), HasSubstr("at least 0"));
+  // 16 prompts x 8 completions: a fifth of them is 25.6.
+  EXPECT_THAT(refusal_of({"reference.kl_in_reward=0.1", "reference.kl_in_reward_target=0.1",
+                          "reference.kl_in_reward_horizon=25"}),
+              testing::AllOf(HasSubstr("reference.kl_in_reward_horizon is 25"), HasSubstr("above 25.6")));
+  EXPECT_THAT(refusal_of({"objective.method=gspo", "objective.advantage=reinforce_pp", "reference.kl_in_reward=0.1"}),
+              HasSubstr("reference.kl_in_reward is 0.1"));
+  EXPECT_THAT(refusal_of({"reward.overlong_buffer=41", "rollout.max_new_tokens=40"}),
+              HasSubstr("reward.overlong_buffer is 41, but no completion is longer than 40"));
 }
 
 TEST(ConfigConsistency, WhatIsSaidOfSomethingSwitchedOffIsTold) {
   using testing::Contains;
   EXPECT_THAT(load({"reference.estimator=k1"}).notes, Contains(HasSubstr("reference.estimator does nothing")));
+  EXPECT_THAT(load({"reference.estimator=k1", "reference.kl_in_reward=0.1"}).notes,
+              Contains(HasSubstr("reference.estimator does nothing: reference.kl_coefficient is 0")));
+  EXPECT_THAT(load({"reference.kl_in_reward_target=1"}).notes,
+              Contains(HasSubstr("reference.kl_in_reward_target does nothing: reference.kl_in_reward is 0")));
+  EXPECT_THAT(load({"reference.kl_in_reward=0.1", "reference.kl_in_reward_horizon=300"}).notes,
+              Contains(HasSubstr("reference.kl_in_reward_horizon does nothing")));
   for (const std::string key : {"lr=0.5", "batch=4", "noisy_steps=3"})
     EXPECT_THAT(load({"sft." + key}).notes,
                 Contains(HasSubstr("sft." + key.substr(0, key.find('=')) + " does nothing")));

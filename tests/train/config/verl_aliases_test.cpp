@@ -48,11 +48,58 @@ TEST(ConfigAliases, TheKlOfVerlIsOnlyThereWhereItIsUsed) {
   EXPECT_THAT(refusal(actor + "kl_loss_type=abs"), HasSubstr("reference.estimator"));
   EXPECT_THAT(refusal(actor + "use_kl_loss=2"), HasSubstr("true or false"));
   EXPECT_THAT(refusal(actor + "kl_loss_coef=0.5"), HasSubstr("use_kl_loss is true"));  // verl's default: false
-  EXPECT_THAT(refusal("algorithm.use_kl_in_reward=true"), HasSubstr("reference.kl_coefficient"));
-  const std::string coefficient = "algorithm.kl_ctrl.kl_coef=0.5",
-                    used = "algorithm.use_kl_in_reward=", grpo = "algorithm.adv_estimator=grpo";
-  EXPECT_EQ(load({used + "false", coefficient, grpo}).config.reference.kl_coefficient, 0);
-  EXPECT_EQ(load({coefficient, grpo}).config.reference.kl_coefficient, 0);
+}
+
+// verl 0.9.1, trainer/config/algorithm.py: use_kl_in_reward False, kl_penalty "kl"; KLControlConfig: type "fixed",
+// kl_coef 0.001, horizon 10000, target_kl 0.1.
+TEST(ConfigAliases, TheKlInTheRewardOfVerlIsThereWhereItIsUsed) {
+  const auto reference = [](std::vector<std::string> settings) {
+    for (std::string& setting : settings) setting = "algorithm." + setting;
+    settings.push_back("algorithm.adv_estimator=grpo");
+    return load(settings).config.reference;
+  };
+  const std::string used = "use_kl_in_reward=true";
+  EXPECT_EQ(reference({"use_kl_in_reward=false", "kl_ctrl.kl_coef=0.5"}).kl_in_reward, 0);
+  EXPECT_EQ(reference({"kl_ctrl.kl_coef=0.5", "kl_ctrl.type=adaptive"}).kl_in_reward, 0);
+  EXPECT_EQ(reference({used}).kl_in_reward, 0.001);
+  EXPECT_EQ(reference({used}).kl_coefficient, 0);
+  EXPECT_EQ(reference({used}).kl_in_reward_estimator, "k1");
+  EXPECT_EQ(reference({used}).kl_in_reward_target, std::nullopt);
+  EXPECT_EQ(reference({used, "kl_ctrl.kl_coef=0.5", "kl_penalty=low_var_kl"}).kl_in_reward, 0.5);
+  EXPECT_EQ(reference({used, "kl_penalty=low_var_kl"}).kl_in_reward_estimator, "k3");
+  EXPECT_EQ(reference({used, "kl_ctrl.type=fixed", "kl_ctrl.target_kl=0.2"}).kl_in_reward_target, std::nullopt);
+  EXPECT_EQ(reference({used, "kl_ctrl.type=adaptive"}).kl_in_reward_target, 0.1);
+  const ReferenceOptions moving =
+      reference({used, "kl_ctrl.type=adaptive", "kl_ctrl.target_kl=0.2", "kl_ctrl.horizon=500"});
+  EXPECT_EQ(moving.kl_in_reward_target, 0.2);
+  EXPECT_EQ(moving.kl_in_reward_horizon, 500);
+  const auto refusal = [&](const std::string& setting) {
+    return refusal_of({"algorithm." + used, "algorithm.adv_estimator=grpo", setting});
+  };
+  EXPECT_THAT(refusal("algorithm.kl_penalty=abs"), HasSubstr("reference.kl_in_reward_estimator"));
+  EXPECT_THAT(refusal("algorithm.kl_ctrl.type=cosine"), HasSubstr("wanted fixed or adaptive"));
+  EXPECT_THAT(refusal_of({"algorithm.use_kl_in_reward=2", "algorithm.adv_estimator=grpo"}), HasSubstr("true or false"));
+}
+
+TEST(ConfigAliases, TheSoftPenaltyOfVerlIsThereWhereItIsEnabled) {
+  for (const std::string section : {"reward_model.overlong_buffer", "reward_model.reward_kwargs.overlong_buffer_cfg",
+                                    "reward.reward_kwargs.overlong_buffer_cfg"}) {
+    SCOPED_TRACE(section);
+    const auto reward = [&](std::vector<std::string> settings) {
+      for (std::string& setting : settings) setting = section + "." + setting;
+      settings.push_back("algorithm.adv_estimator=grpo");
+      settings.push_back("data.max_response_length=64");
+      return load(settings).config.reward;
+    };
+    const RewardOptions on = reward({"enable=true", "len=16", "penalty_factor=0.5", "log=true"});
+    EXPECT_EQ(on.overlong_buffer, 16);
+    EXPECT_EQ(on.overlong_penalty, 0.5);
+    const RewardOptions off = reward({"enable=false", "len=16", "penalty_factor=0.5"});
+    EXPECT_EQ(off.overlong_buffer, 0);
+    EXPECT_EQ(off.overlong_penalty, 1);
+    EXPECT_EQ(reward({"len=16"}).overlong_buffer, 0);  // verl's default: not enabled
+    EXPECT_THAT(refusal_of({section + ".enable=true", "algorithm.adv_estimator=grpo"}), HasSubstr(section + ".len"));
+  }
 }
 
 TEST(ConfigAliases, TheFilterOfVerlIsReadWhereItIsOn) {

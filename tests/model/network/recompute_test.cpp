@@ -1,0 +1,150 @@
+#include "keel/model/network/recompute.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "keel/model/network/critic.h"
+#include "keel/model/network/packed_forward.h"
+#include "tests/support/reference_model.h"
+
+namespace keel {
+namespace {
+
+// A prompt of four tokens and two completions that share it, then a sequence alone.
+const std::vector<int64_t> kPackedTokens{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7};
+const std::vector<int64_t> kPositions{0, 1, 2, 3, 4, 5, 6, 4, 5, 0, 1, 2, 3, 4};
+const std::vector<Segment> kSegments{{.begin = 0, .length = 4},
+                                     {.begin = 4, .length = 3, .prefix_begin = 0, .prefix_length = 4},
+                                     {.begin = 7, .length = 2, .prefix_begin = 0, .prefix_length = 4},
+                                     {.begin = 9, .length = 5}};
+
+struct Pass {
+  Tensor hidden;
+  std::vector<Tensor> gradients;
+};
+
+/// Forward and backward; gradients of everything that is trained.
+Pass pass_of(const CausalLm& model, double weight = 1) {
+  const std::vector<NamedTensor> trained = masters_of(model.trainable());
+  for (const NamedTensor& parameter : trained) parameter.value.mutable_grad() = at::zeros_like(parameter.value);
+  const Tensor hidden = packed_hidden_states(model, int64_tensor(kPackedTokens), int64_tensor(kPositions), kSegments);
+  hidden.backward((random_normal(hidden.sizes(), 9) * weight).to(hidden.scalar_type()));
+  Pass pass{hidden.detach(), {}};
+  for (const NamedTensor& parameter : trained) pass.gradients.push_back(parameter.value.grad().clone());
+  return pass;
+}
+
+void expect_the_same_bits(CausalLm model, const std::string& what) {
+  SCOPED_TRACE(what);
+  const Pass plain = pass_of(model);
+  model.recompute_activations();
+  const Pass again = pass_of(model);
+  EXPECT_TRUE(again.hidden.equal(plain.hidden));
+  ASSERT_EQ(again.gradients.size(), plain.gradients.size());
+  bool any = false;
+  for (size_t i = 0; i < plain.gradients.size(); ++i) {
+    EXPECT_TRUE(again.gradients[i].equal(plain.gradients[i])) << model.trainable()[i].name;
+    any = any || plain.gradients[i].any().item<bool>();
+  }
+  EXPECT_TRUE(any);
+}
+
+ModelConfig like_gemma() {
+  ModelConfig config = tiny_config(4, 2, true);
+  config.norm_plus_one = config.norm_after = config.scaled_embedding = config.query_key_norm = true;
+  config.attention_softcap = 5;
+  config.sliding_window = 3;
+  config.sliding = {true, false};
+  config.sliding_rope = Rope{.theta = 50};
+  return config;
+}
+
+TEST(Recompute, GivesTheGradientsOfThePlainPassToTheBit) {
+  expect_the_same_bits(tiny_model(tiny_config(4, 2, false)), "llama");
+  ModelConfig qwen = tiny_config(4, 2, true);
+  qwen.attention_bias = qwen.query_key_norm = true;
+  expect_the_same_bits(tiny_model(qwen), "qwen");
+  expect_the_same_bits(tiny_model(like_gemma()), "gemma");
+  CausalLm narrow = tiny_model(tiny_config(4, 2, false));
+  narrow.compute_in(at::kBFloat16);
+  expect_the_same_bits(narrow, "bf16");
+  CausalLm bitwise = tiny_model(tiny_config(4, 2, false));
+  bitwise.make_bitwise();
+  expect_the_same_bits(bitwise, "bitwise");
+}
+
+// The embedding does not learn here, so that the first layer has no input that does.
+TEST(Recompute, ReachesAnAdapterOfEveryLayer) {
+  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  model.add_adapter({.rank = 3}, 1);
+  {
+    const at::NoGradGuard no_grad;
+    for (const NamedTensor& weight : model.adapter()) Tensor(weight.value).add_(random_normal(weight.value.sizes(), 7));
+  }
+  expect_the_same_bits(model, "adapter");
+  model.recompute_activations();
+  for (const Tensor& gradient : pass_of(model).gradients) EXPECT_TRUE(gradient.any().item<bool>());
+}
+
+TEST(Recompute, IsACriticsToo) {
+  CausalLm policy = tiny_model(tiny_config(4, 2, false));
+  expect_the_same_bits(*Critic::of(policy, /*own_body=*/true).body, "critic");
+  policy.recompute_activations();
+  EXPECT_TRUE(Critic::of(policy, /*own_body=*/true).body->recomputes_activations());
+}
+
+TEST(Recompute, AddsToGradientsThatAreThere) {
+  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  model.recompute_activations();
+  const Pass once = pass_of(model);
+  const Tensor hidden = packed_hidden_states(model, int64_tensor(kPackedTokens), int64_tensor(kPositions), kSegments);
+  hidden.backward(random_normal(hidden.sizes(), 9));
+  const std::vector<NamedTensor> parameters = model.parameters();
+  for (size_t i = 0; i < parameters.size(); ++i)
+    EXPECT_TRUE(parameters[i].value.grad().equal(once.gradients[i] * 2)) << parameters[i].name;
+}
+
+/// Bytes of tensors on the CPU, held now and at most.
+struct Meter : c10::MemoryReportingInfoBase {
+  int64_t now = 0, most = 0;
+  void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
+    now += bytes;
+    most = std::max(most, now);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+};
+
+TEST(Recompute, KeepsTheInputsOfLayersAndLittleElse) {
+  ModelConfig config = tiny_config(4, 4, true);
+  config.hidden_size = 32;
+  config.head_dim = 8;
+  config.intermediate_size = 128;
+  config.num_hidden_layers = 12;
+  config.max_position_embeddings = 256;
+  CausalLm model = tiny_model(config);
+  const int64_t length = 200;
+  const Tensor tokens = at::arange(length, at::kLong).remainder(11), positions = at::arange(length, at::kLong);
+  const auto bytes = [&](bool after_forward) {
+    const auto meter = std::make_shared<Meter>();
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
+    const Tensor hidden = packed_hidden_states(model, tokens, positions, {{.begin = 0, .length = length}});
+    const int64_t kept = meter->now;
+    hidden.sum().backward();
+    return after_forward ? kept : meter->most;
+  };
+  bytes(true);  // the gradients are there from now on
+  const int64_t kept = bytes(true), most = bytes(false);
+  model.recompute_activations();
+  const int64_t kept_again = bytes(true), most_again = bytes(false);
+  const int64_t stream = length * config.hidden_size * 4;
+  EXPECT_LT(kept_again, (2 * config.num_hidden_layers + 10) * stream);  // sum and norm of each layer
+  EXPECT_GT(kept, 4 * kept_again);
+  EXPECT_LT(most_again, most / 2);
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,57 @@
+#include "keel/train/update/truncated.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+TEST(Truncated, LoseTheirPlacesInTheUpdatesAndNothingElse) {
+  std::vector<Rollout> rollouts(4);
+  rollouts[1].finish = Finish::kLength;
+  rollouts[2].finish = Finish::kStopString;
+  rollouts[3].finish = Finish::kLength;
+  std::vector<std::optional<int64_t>> places{0, std::nullopt, 1, 2, 3};
+  EXPECT_EQ(leave_out_truncated(rollouts, places), 0.5);
+  EXPECT_THAT(places, testing::ElementsAre(0, std::nullopt, std::nullopt, 2, std::nullopt));
+  EXPECT_EQ(leave_out_truncated({}, {}), 0);
+}
+
+// As TRL's mask_truncated_completions: advantages are made of all rewards, the loss of the tokens that are left.
+TEST(Truncated, CountInTheAdvantagesOfOthersAndInNoUpdate) {
+  Config config = tiny_run("dppo_tv");
+  config.rollout.max_new_tokens = 8;  // a network that has learned nothing stops at any token
+  config.reward.functions = {"length:10"};
+  TinyTraining plain(config);
+  config.train.mask_truncated = true;
+  TinyTraining masked(config);
+  int64_t decided = 0, of_finished = 0;
+  masked.when_decided = [&](const DecidedTokens& tokens) { decided += tokens.policy.logp.size(0); };
+  const StepNumbers numbers = masked.step(), before = plain.step();
+  for (const Rollout& rollout : masked.rollouts())
+    if (rollout.finish != Finish::kLength) of_finished += static_cast<int64_t>(rollout.tokens.size());
+  ASSERT_GT(before.rollouts.truncated, 0);
+  ASSERT_LT(before.rollouts.truncated, 1);
+  ASSERT_GT(before.rollouts.reward_std.value(), 0);
+  EXPECT_EQ(numbers.masked, before.rollouts.truncated);
+  EXPECT_EQ(before.masked, std::nullopt);
+  EXPECT_EQ(masked.advantages(), plain.advantages());
+  EXPECT_EQ(decided, of_finished * config.train.epochs);
+  EXPECT_EQ(numbers.trained_tokens, static_cast<double>(decided));
+  EXPECT_EQ(step_row(numbers).at("completion/masked"), before.rollouts.truncated);
+}
+
+TEST(Truncated, AreNoUpdateWhereNothingElseIsThere) {
+  Config config = tiny_run("dppo_tv");
+  config.objective.entropy_coefficient = 0.1;  // there is a gradient, whatever the rewards are
+  config.rollout.max_new_tokens = 1;
+  config.train.mask_truncated = true;
+  TinyTraining run(config, warm_model());
+  EXPECT_EQ(run.step().masked, 1.0);
+  EXPECT_EQ(run.state().updates, 0);
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,7 +1,7 @@
 // Updates on a GPU in bf16 with the shape of Qwen2.5-0.5B: the LM head alone, a forward and backward pass with clipping
 // and AdamW over 16 sequences of 1,024 tokens, and groups of completions with their prompt computed once or for each.
 //
-//   build/bench/bin/gpu_update [head [ROWS] | sizes | step | long | groups]: one of them alone, which a profiler can
+//   build/bench/bin/gpu_update [head [ROWS] | step | long | groups]: one of them alone, which a profiler can
 //   take; ROWS whose logits are alive at a time
 
 #include <ATen/ATen.h>
@@ -82,9 +82,7 @@ void measure_head(at::Device device, int64_t chunk_rows) {
 
 class Update {
  public:
-  Update(const std::string& shape, int64_t lora_rank, at::Device device)
-      : model_(CausalLm::random(bench_shape(shape), 0, device)), device_(device) {
-    if (lora_rank > 0) model_.add_adapter({.rank = lora_rank}, 0);
+  explicit Update(at::Device device) : model_(CausalLm::random(bench_shape("0.5B"), 0, device)), device_(device) {
     model_.compute_in(at::kBFloat16);
     optimizer_.emplace(model_.trainable(), OptimizerOptions{});
   }
@@ -116,22 +114,6 @@ class Update {
   std::optional<Optimizer> optimizer_;
 };
 
-/// The largest models that one GPU takes, an update each.
-void measure_sizes(at::Device device) {
-  struct Size {
-    const char* shape;
-    int64_t lora_rank;
-  };
-  for (const auto& [shape, rank] : {Size{"7B", 16}, Size{"3B", 0}}) {
-    const Cost cost = Update(shape, rank, device).of(32, 8, 256, 256, true, 8192);
-    std::printf(
-        "%s%s, update on 4 groups of 8 completions, prompts and completions of 256: %.2f s, peak %.1f GiB in all\n",
-        shape, rank > 0 ? " with LoRA of rank 16" : ", all weights", cost.seconds,
-        static_cast<double>(peak_memory_bytes(device)) / (1 << 30));
-    std::fflush(stdout);
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -143,9 +125,7 @@ int main(int argc, char** argv) {
   const at::Device device = open_device("cuda");
   if (alone.empty() || alone == "head") measure_head(device, argc > 2 ? std::atol(argv[2]) : 0);
   if (alone == "head") return 0;
-  if (alone.empty() || alone == "sizes") measure_sizes(device);
-  if (alone == "sizes") return 0;
-  Update update("0.5B", 0, device);
+  Update update(device);
   if (alone.empty() || alone == "step") {
     const Cost cost = update.of(16, 1, 1, 1023, false, 16384);
     std::printf("update on 16 sequences of 1,024 tokens: %.1f ms, %.1f GiB beside weights, gradients and moments\n",

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "keel/core/error.h"
 #include "keel/objective/regions/divergence.h"
@@ -22,7 +23,7 @@ Tensor excess(const Tensor& d) { return (-d).clamp(-kMaxLogRatio, kMaxLogRatio).
 }  // namespace
 
 double next_coefficient(const RewardKl& kl, double observed, int64_t completions) {
-  if (!kl.target) return kl.coefficient;
+  if (!kl.target || !std::isfinite(observed)) return kl.coefficient;
   const double error = std::clamp(observed / *kl.target - 1, -0.2, 0.2);
   return kl.coefficient * (1 + error * static_cast<double>(completions) / kl.horizon);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "keel/ops/layer_ops.h"
+#include "keel/ops/layer_results.h"
 
 // The operations of layer_ops.h by our own kernels on a GPU, differentiable: one pass over memory each, and one for the
 // gradients. Everything is of one type, angles and frequencies are float32.

@@ -2,6 +2,7 @@
 
 #include "keel/core/tensor/tensor.h"
 #include "keel/kernels/activation.h"
+#include "keel/ops/layer_results.h"
 
 // The operations between the matrix products of a block, differentiable. On a CPU in float32 and on a GPU each is one
 // pass over memory by our own kernels; elsewhere it is made of the tensor library's operators.
@@ -11,10 +12,7 @@ namespace keel {
 /// x / sqrt(mean(x^2) + eps) * weight over the last dimension; x [N, H], weight [H] of the same type or float32.
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 
-/// sum = x + added and its norm, which every layer goes on with.
-struct NormedSum {
-  Tensor sum, normed;
-};
+/// The norm of x + added, and that sum.
 NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weight, double eps);
 
 /// x W^T + b of rows [N, in] and a weight [out, in]; b may be undefined.
@@ -26,11 +24,7 @@ Tensor gated(Activation activation, const Tensor& gate, const Tensor& up);
 /// The same of one product with the weights [2 out, in] of both, the gate's first.
 Tensor gated_linear(Activation activation, const Tensor& x, const Tensor& weight, const Tensor& bias);
 
-/// cos and sin of every position's angles, [N, D / 2] each, times the factor; positions [N] int64 and frequencies [D /
-/// 2].
-struct Angles {
-  Tensor cos, sin;
-};
+/// The angles of positions [N] int64 at frequencies [D / 2], their cos and sin times the factor.
 Angles angles_at(const Tensor& positions, const Tensor& frequencies, double factor);
 
 /// Rotary position embedding in Hugging Face's layout: the two halves of each head are turned against each other.

@@ -19,8 +19,11 @@ struct RecordedWork::Graph {
 bool RecordedWork::possible(at::Device device) { return device.is_cuda(); }
 
 RecordedWork::RecordedWork(const std::function<void()>& work) : graph_(std::make_unique<Graph>()) {
-  // A stream of its own, since the default one cannot be recorded; it begins where the current one is.
-  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(), recording = c10::cuda::getStreamFromPool();
+  // A stream of its own, since the default one cannot be recorded; it begins where the current one is. Of those with a
+  // high priority, among which no other thread has the one that it works on.
+  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(),
+                              recording = c10::cuda::getStreamFromPool(/*isHighPriority=*/true);
+  const std::scoped_lock lock(while_recording());
   const c10::cuda::CUDAStreamGuard guard(recording);
   current.synchronize();
   // What is recorded gets memory of its own, and none can be given back meanwhile.
@@ -28,7 +31,15 @@ RecordedWork::RecordedWork(const std::function<void()>& work) : graph_(std::make
   size_t left = 0, all = 0;
   if (cudaMemGetInfo(&left, &all) != cudaSuccess || left < kEnough) c10::cuda::CUDACachingAllocator::emptyCache();
   graph_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
-  work();
+  try {
+    work();
+  } catch (...) {  // or nobody could record or give memory back any more
+    try {
+      graph_->graph.capture_end();
+    } catch (const std::exception&) {  // what was thrown first says why
+    }
+    throw;
+  }
   graph_->graph.capture_end();
 }
 
@@ -47,6 +58,11 @@ RecordedWork::RecordedWork(const std::function<void()>&) {
 void RecordedWork::queue() {}
 
 #endif
+
+std::mutex& while_recording() {
+  static std::mutex one;
+  return one;
+}
 
 RecordedWork::~RecordedWork() = default;
 RecordedWork::RecordedWork(RecordedWork&&) noexcept = default;

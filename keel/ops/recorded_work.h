@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "keel/core/tensor/tensor.h"
 
@@ -26,5 +27,8 @@ class RecordedWork {
   struct Graph;
   std::unique_ptr<Graph> graph_;
 };
+
+/// Held while work is recorded, by whatever thread. A device's cached memory may be given back under it alone.
+std::mutex& while_recording();
 
 }  // namespace keel

@@ -6,8 +6,8 @@
 namespace keel {
 
 ScoringQueue::ScoringQueue(const RewardSum& reward, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
-                           size_t threads)
-    : reward_(reward), prompts_(prompts), tokenizer_(tokenizer) {
+                           size_t threads, std::function<void()> keep_on)
+    : reward_(reward), prompts_(prompts), tokenizer_(tokenizer), keep_on_(std::move(keep_on)) {
   for (size_t i = 0; i < thread_count(threads); ++i) threads_.emplace_back([this] { work(); });
 }
 
@@ -57,6 +57,7 @@ void ScoringQueue::work() {
     std::exception_ptr failure;
     try {
       throw_if_stopped();
+      if (keep_on_) keep_on_();
       score = score_group(group.samples, reward_);
     } catch (...) {
       failure = std::current_exception();

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -23,8 +24,10 @@ namespace keel {
 /// generation that ends in an exception leaves nothing here that points to its rollouts.
 class ScoringQueue {
  public:
-  /// Everything must outlive the queue. `threads` 0 means one per core.
-  ScoringQueue(const RewardSum& reward, std::span<const Prompt> prompts, const Tokenizer& tokenizer, size_t threads);
+  /// Everything must outlive the queue. `threads` 0 means one per core. `keep_on` is called before each group, by any
+  /// thread, and throws where nobody wants the scores any more.
+  ScoringQueue(const RewardSum& reward, std::span<const Prompt> prompts, const Tokenizer& tokenizer, size_t threads,
+               std::function<void()> keep_on = {});
   /// Waits for the groups being scored and forgets the rest.
   ~ScoringQueue();
   ScoringQueue(const ScoringQueue&) = delete;
@@ -44,6 +47,7 @@ class ScoringQueue {
   const RewardSum& reward_;
   std::span<const Prompt> prompts_;
   const Tokenizer& tokenizer_;
+  std::function<void()> keep_on_;
   std::mutex mutex_;
   std::condition_variable changed_;
   struct Group {

@@ -9,6 +9,7 @@
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/model/network/finite_weights.h"
+#include "keel/model/network/packed_forward.h"
 #include "keel/ops/packed_flash_attention.h"
 
 namespace keel {
@@ -67,18 +68,17 @@ Tensor on_device(const std::vector<int64_t>& numbers, at::Device device) {
   return at::tensor(numbers, at::kLong).to(device);
 }
 
-/// Of whole prompts to themselves, whose keys and values go into blocks; by flash attention where that can be.
+/// Of whole prompts to themselves, whose keys and values go into blocks; by flash attention where the
+/// trainer's layers are.
 class PromptAttention {
  public:
-  PromptAttention(const std::vector<Segment>& segments, const BlockRows& rows, const BlockStore& store,
-                  at::Device device)
+  PromptAttention(const CausalLm& model, const std::vector<Segment>& segments, const BlockRows& rows,
+                  const BlockStore& store)
       : rows_(rows), store_(store) {
-    if (device.is_cuda()) flash_.emplace(segments, device);
+    if (attends_by_flash(model)) flash_.emplace(segments, model.device());
   }
   Tensor operator()(int64_t layer, const AttentionRule& rule, const Heads& heads) const {
-    const Tensor& query = heads.query;
-    if (!PackedFlashAttention::takes(rule, query.device(), query.scalar_type(), query.size(2)))
-      return rows_.attend(store_.layer(layer), rule, heads);
+    if (!flash_) return rows_.attend(store_.layer(layer), rule, heads);
     const Heads turned = heads.turned();
     rows_.store(store_.layer(layer), turned);
     return (*flash_)(rule, turned.query, turned.key, turned.value);
@@ -87,7 +87,7 @@ class PromptAttention {
  private:
   const BlockRows& rows_;
   const BlockStore& store_;
-  std::optional<PackedFlashAttention> flash_;  // on a GPU
+  std::optional<PackedFlashAttention> flash_;
 };
 
 }  // namespace
@@ -225,7 +225,7 @@ void Decoding::compute_prompts(const std::vector<int64_t>& groups) {
     last_rows.push_back(static_cast<int64_t>(rows.size()) - 1);
   }
   const BlockRows block_rows(rows, tables, model_.device());
-  const PromptAttention attention(segments, block_rows, store_, model_.device());
+  const PromptAttention attention(model_, segments, block_rows, store_);
   const Tensor states = model_.forward(
       on_device(tokens, model_.device()), on_device(positions, model_.device()),
       [&](int64_t layer, const AttentionRule& rule, const Heads& heads) { return attention(layer, rule, heads); });

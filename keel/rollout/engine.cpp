@@ -8,6 +8,7 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/options/options.h"
 #include "keel/core/strings.h"
+#include "keel/ops/recorded_work.h"
 #include "keel/ops/sampler.h"
 #include "keel/rollout/sampling_weights.h"
 
@@ -138,7 +139,10 @@ std::vector<Rollout> RolloutEngine::generate(std::span<const Prompt> prompts, co
              " sequences together, whose keys and values alone take up to ", need, " GiB; ", asked.way_to_need_less,
              " (", std::string_view(error.what_without_backtrace()).substr(0, 300), ")");
       asked.max_sequences = slots / 2;
-      at::accelerator::emptyCache();  // blocks of another size, of which halves would remain
+      {
+        const std::scoped_lock lock(while_recording());
+        at::accelerator::emptyCache();  // blocks of another size, of which halves would remain
+      }
       if (events.warning)
         events.warning("the device's memory does not hold " + std::to_string(slots) +
                        " sequences together, whose keys and values alone take up to " + need + " GiB: going on with " +

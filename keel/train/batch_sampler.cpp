@@ -53,7 +53,7 @@ std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<c
                                         RolloutBatch& batch, const std::function<void()>& keep_on) const {
   SamplingRequest request = request_;
   request.policy_version = batch.policy_version;
-  ScoringQueue queue(reward_, prompts, policy_.tokenizer, config_.reward.worker_count());
+  ScoringQueue queue(reward_, prompts, policy_.tokenizer, config_.reward.worker_count(), keep_on);
   RolloutEvents events{.group = [&](std::span<Rollout> group) { queue.add(group); },
                        .warning = [&](const std::string& sentence) { batch.warnings.push_back(sentence); }};
   if (keep_on) events.progress = [&](const RolloutProgress&) { keep_on(); };

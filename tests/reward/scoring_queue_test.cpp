@@ -89,6 +89,18 @@ TEST_F(ScoringQueueTest, AFailureEndsTheScoringAndNamesTheSample) {
   EXPECT_NE(error.find("of prompt 49 (test)"), std::string::npos) << error;
 }
 
+TEST_F(ScoringQueueTest, BeginsNoGroupThatNobodyWantsAnyMore) {
+  std::atomic<int> scored = 0;
+  const RewardSum reward = sum_of([&](const Prompt&, std::string_view) { return static_cast<double>(++scored); });
+  std::vector<Rollout> rollouts = sampled();
+  ScoringQueue queue(reward, prompts_, tokenizer_, 1, [&] {
+    if (scored >= 8) throw std::logic_error("enough");
+  });
+  for (size_t begin = 0; begin < rollouts.size(); begin += 4) queue.add(std::span(rollouts).subspan(begin, 4));
+  EXPECT_THROW(queue.finish(rollouts), std::logic_error);
+  EXPECT_EQ(scored, 8);
+}
+
 TEST_F(ScoringQueueTest, CanBeAbandoned) {
   std::atomic<int> scored = 0;
   const RewardSum reward = sum_of([&](const Prompt&, std::string_view) { return static_cast<double>(++scored); });

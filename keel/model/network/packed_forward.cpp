@@ -7,16 +7,11 @@
 
 namespace keel {
 
-namespace {
-
-/// Whether every layer of the network can be trained with flash attention.
 bool attends_by_flash(const CausalLm& model) {
   const ModelConfig& config = model.config();
   return PackedFlashAttention::takes({.softcap = config.attention_softcap, .window = config.sliding_window},
                                      model.device(), model.compute_type(), config.head_dim);
 }
-
-}  // namespace
 
 Tensor packed_hidden_states(const CausalLm& model, const Tensor& tokens, const Tensor& positions,
                             const std::vector<Segment>& segments) {

@@ -7,6 +7,9 @@
 
 namespace keel {
 
+/// Whether the network's layers are trained with flash attention, and prompts sampled from with it.
+bool attends_by_flash(const CausalLm& model);
+
 /// Hidden states [N, H] of packed tokens [N] at their positions [N], the way training computes them.
 Tensor packed_hidden_states(const CausalLm& model, const Tensor& tokens, const Tensor& positions,
                             const std::vector<Segment>& segments);

@@ -37,9 +37,9 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
       const at::AutoGradMode with_gradients(true);
       out = static_cast<const KeptLayer&>(*kept).layer(in);
     }
-    variable_list results, theirs;  // what nobody used has no gradient
+    variable_list results, theirs;  // what nobody used has no gradient, and below the first adapter nothing learns
     for (const auto& [result, gradient] : {std::pair{out.sum, gradients[0]}, {out.normed, gradients[1]}})
-      if (gradient.defined()) results.push_back(result), theirs.push_back(gradient);
+      if (gradient.defined() && result.requires_grad()) results.push_back(result), theirs.push_back(gradient);
     if (!results.empty()) torch::autograd::backward(results, theirs);  // the parameters' gradients are added here
     return {in.sum.grad(), in.normed.grad(), Tensor(), Tensor()};
   }

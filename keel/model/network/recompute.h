@@ -15,7 +15,8 @@ struct Residual {
 using Layer = std::function<Residual(const Residual& in)>;
 
 /// The layer's result, of which only the input is kept for the backward pass, which calls the layer again (activation
-/// checkpointing, arXiv 1604.06174). Its gradients are those of the plain call, to the bit.
+/// checkpointing, arXiv 1604.06174). On a CPU its gradients are those of the plain
+/// call, to the bit.
 Residual recomputed(const Layer& layer, const Residual& in);
 
 }  // namespace keel

@@ -78,10 +78,11 @@ void HealthOptions::describe(OptionTable& table) {
             "A mean reward over that many steps below this share of the best such mean, where that is above 0, is a "
             "collapse; null means never.",
             above(0).at_most(1));
-  table.add("max_mismatch", max_mismatch,
-            "mismatch/abs_prob_mean above this is too much; null means 0.01 where the sampler has exact weights and no "
-            "noise, and never where it does not.",
-            above(0).at_most(1));
+  table.add(
+      "max_mismatch", max_mismatch,
+      "mismatch/abs_prob_mean above this is too much; null means 0.01 where the sampler has exact weights, no noise "
+      "and no staleness, and never where it has not.",
+      above(0).at_most(1));
 }
 
 void CheckpointOptions::describe(OptionTable& table) {

@@ -90,6 +90,13 @@ TEST(Recompute, ReachesAnAdapterOfEveryLayer) {
   for (const Tensor& gradient : pass_of(model).gradients) EXPECT_TRUE(gradient.any().item<bool>());
 }
 
+// Below the first adapter nothing learns.
+TEST(Recompute, LeavesLayersBelowAnAdapterAlone) {
+  CausalLm model = tiny_model(tiny_config(4, 2, false));
+  model.add_adapter({.rank = 3, .target_modules = {"model.layers.1.mlp.down_proj"}}, 1);
+  expect_the_same_bits(model, "adapter of the last layer");
+}
+
 TEST(Recompute, IsACriticsToo) {
   CausalLm policy = tiny_model(tiny_config(4, 2, false));
   expect_the_same_bits(*Critic::of(policy, /*own_body=*/true).body, "critic");

@@ -258,6 +258,14 @@ TEST(ConfigAliases, PutVerlsRewardFileAndFunctionTogether) {
               testing::IsEmpty());
 }
 
+TEST(ConfigAliases, TheKlInTheRewardIsThereInTrlsPpoUnlessItSaysOtherwise) {
+  // PPOConfig: kl_coef 0.05.
+  EXPECT_EQ(load({"cliprange=0.2", "critic.body=shared"}).config.reference.kl_in_reward, 0.05);
+  EXPECT_EQ(load({"cliprange=0.2", "critic.body=shared", "kl_coef=0"}).config.reference.kl_in_reward, 0);
+  EXPECT_EQ(load({"cliprange=0.2", "critic.body=shared", "reference.kl_in_reward=0.1"}).config.reference.kl_in_reward,
+            0.1);
+}
+
 TEST(ConfigAliases, TheBetasOfOthersAreTwoInAList) {
   for (const std::string name : {"actor_rollout_ref.actor.optim.betas", "adam_betas"}) {
     const OptimizerOptions optimizer = load({name + "=[0.8, 0.95]", "objective.method=dppo_tv"}).config.optimizer;

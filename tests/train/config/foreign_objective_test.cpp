@@ -221,11 +221,6 @@ TEST(ForeignObjective, TheCriticOfAnotherProgramHasItsNumbers) {
   EXPECT_EQ(kept.critic.lambda, 0.9);
   EXPECT_EQ(load({"cliprange=0.2", "critic.body=shared"}).config.critic.lambda, 0.95);
   EXPECT_EQ(load({"eps_clip=0.2", "critic.body=shared"}).config.critic.lambda, 1.0);
-  // TRL's PPOConfig: kl_coef 0.05, which its rewards lose.
-  EXPECT_EQ(load({"cliprange=0.2", "critic.body=shared"}).config.reference.kl_in_reward, 0.05);
-  EXPECT_EQ(load({"cliprange=0.2", "critic.body=shared", "kl_coef=0"}).config.reference.kl_in_reward, 0);
-  EXPECT_EQ(load({"cliprange=0.2", "critic.body=shared", "reference.kl_in_reward=0.1"}).config.reference.kl_in_reward,
-            0.1);
   // Nobody gets a critic, or its cost, unasked.
   EXPECT_THAT(refusal_of(verl({"rollout.n=4"})),
               testing::AllOf(HasSubstr("algorithm.adv_estimator is not set"), HasSubstr("algorithm.adv_estimator=grpo"),

@@ -84,6 +84,7 @@ TEST(RewardPenalty, IsMovedToItsTargetAsInVerl) {
     kl.coefficient = next_coefficient(kl, observed, 24);
     EXPECT_NEAR(kl.coefficient, next, 1e-15);
   }
+  EXPECT_EQ(next_coefficient(kl, NAN, 24), kl.coefficient);  // a batch that overflowed moves nothing
   kl.target = std::nullopt;
   EXPECT_EQ(next_coefficient(kl, 5, 24), kl.coefficient);
 }

@@ -4,6 +4,7 @@ A worker is a process that prepares itself, prints "ready" and perhaps a JSON ob
 "step" with one line of JSON. Between steps it sleeps.
 """
 
+import argparse
 import datetime
 import hashlib
 import json
@@ -11,9 +12,11 @@ import os
 import platform
 import select
 import subprocess
+import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 STARTUP_SECONDS = 300.0
@@ -238,3 +241,30 @@ def describe_machine(cpus: list[int]) -> dict:
         "python": platform.python_version(),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     }
+
+
+def compare(
+    description: str, program: Path, devices: list[str], measure: Callable[[argparse.Namespace, list[int]], None]
+) -> int:
+    """The command line of a comparison of Keel's worker `program` with transformers: measures, and says on what."""
+    root = Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keel", type=Path, default=program, help="Keel's worker program")
+    parser.add_argument("--python", type=Path, default=root / ".deps/trl/bin/python", help="one with transformers")
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=devices, default=devices[0])
+    options = parser.parse_args()
+    for needed, remedy in ((options.keel, "build it"), (options.python, "run bench/vs_trl/setup.sh")):
+        if not os.access(needed, os.X_OK):
+            parser.error(f"{needed} is not an executable file; {remedy} first")
+    cpus = physical_cores(options.threads)
+    os.sched_setaffinity(0, cpus)  # inherited by both workers
+    machine = describe_machine(cpus)
+    print(f"{machine['cpu']} ({machine['architecture']}), {options.threads} threads, {machine['date']}", flush=True)
+    try:
+        measure(options, cpus)
+    except WorkerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -10,7 +10,6 @@ of the weights' bytes at the memory's speed and the products at the speed of a l
 """
 
 import argparse
-import os
 import statistics
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent))
-from pairs import Worker, WorkerError, describe_machine, mark_noise, physical_cores, run_pair, worker_environment  # noqa: E402
+from pairs import Worker, WorkerError, compare, mark_noise, run_pair, worker_environment  # noqa: E402
 
 ROWS = {"cpu": [("3.2M", 64), ("3.2M", 256), ("135M", 1), ("135M", 8)], "cuda": [("0.5B", 64), ("0.5B", 256)]}
 PROMPT_TOKENS = {"cpu": 16, "cuda": 448}
@@ -73,29 +72,10 @@ def measure(shape: str, sequences: int, options: argparse.Namespace, cpus: list[
     )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keel", type=Path, default=ROOT / "build/bench/vs_generate_keel", help="Keel's worker program")
-    parser.add_argument("--python", type=Path, default=ROOT / ".deps/trl/bin/python", help="one with transformers")
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--device", choices=list(ROWS), default="cpu")
-    options = parser.parse_args()
-    for program, remedy in ((options.keel, "build it"), (options.python, "run bench/vs_trl/setup.sh")):
-        if not os.access(program, os.X_OK):
-            parser.error(f"{program} is not an executable file; {remedy} first")
-    cpus = physical_cores(options.threads)
-    os.sched_setaffinity(0, cpus)  # inherited by both workers
-    machine = describe_machine(cpus)
-    print(f"{machine['cpu']} ({machine['architecture']}), {options.threads} threads, {machine['date']}")
-    try:
-        for shape, sequences in ROWS[options.device]:
-            measure(shape, sequences, options, cpus)
-    except WorkerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+def measure_rows(options: argparse.Namespace, cpus: list[int]) -> None:
+    for shape, sequences in ROWS[options.device]:
+        measure(shape, sequences, options, cpus)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare(__doc__, ROOT / "build/bench/vs_generate_keel", list(ROWS), measure_rows))

@@ -7,7 +7,6 @@ masters and products in bf16, 16 sequences of 1,024 tokens of Qwen2.5-0.5B's sha
 """
 
 import argparse
-import os
 import statistics
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent))
-from pairs import Worker, WorkerError, describe_machine, mark_noise, physical_cores, run_pair, worker_environment  # noqa: E402
+from pairs import Worker, WorkerError, compare, mark_noise, run_pair, worker_environment  # noqa: E402
 
 ROWS = {"cpu": ("3.2M", 64, 56), "cuda": ("0.5B", 16, 1024)}
 
@@ -60,28 +59,5 @@ def measure(options: argparse.Namespace, cpus: list[int]) -> None:
     )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keel", type=Path, default=ROOT / "build/bench/vs_update_keel", help="Keel's worker program")
-    parser.add_argument("--python", type=Path, default=ROOT / ".deps/trl/bin/python", help="one with transformers")
-    parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--device", choices=list(ROWS), default="cpu")
-    options = parser.parse_args()
-    for program, remedy in ((options.keel, "build it"), (options.python, "run bench/vs_trl/setup.sh")):
-        if not os.access(program, os.X_OK):
-            parser.error(f"{program} is not an executable file; {remedy} first")
-    cpus = physical_cores(options.threads)
-    os.sched_setaffinity(0, cpus)  # inherited by both workers
-    machine = describe_machine(cpus)
-    print(f"{machine['cpu']} ({machine['architecture']}), {options.threads} threads, {machine['date']}")
-    try:
-        measure(options, cpus)
-    except WorkerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare(__doc__, ROOT / "build/bench/vs_update_keel", list(ROWS), measure))

@@ -114,28 +114,6 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
   }
 };
 
-Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
-  const Tensor rows = whole_heads(x);
-  Tensor y = at::empty(rows.sizes(), rows.options());
-  launch_on_cuda(x, "rotation", [&](auto stream) {
-    return cuda::rotate_heads(rows.const_data_ptr(), rows.stride(0), cos.const_data_ptr<float>(),
-                              sin.const_data_ptr<float>(), direction, float_type(x), rows.size(0), rows.size(1),
-                              rows.size(2), y.mutable_data_ptr(), stream);
-  });
-  return y;
-}
-
-struct Rotation : torch::autograd::Function<Rotation> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cos, const Tensor& sin) {
-    context->save_for_backward({cos, sin});
-    return rotated(x, cos, sin, 1.0f);
-  }
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
-    return {rotated(gradients[0], saved[0], saved[1], -1.0f), Tensor(), Tensor()};
-  }
-};
-
 }  // namespace
 
 Tensor norm(const Tensor& x, const Tensor& weight, double eps) { return Norm::apply(x, weight, eps); }
@@ -147,7 +125,16 @@ NormedSum add_and_norm(const Tensor& x, const Tensor& added, const Tensor& weigh
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return SwiGlu::apply(gate, up); }
 
-Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) { return Rotation::apply(x, cos, sin); }
+Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
+  const Tensor rows = whole_heads(x);
+  Tensor y = at::empty(rows.sizes(), rows.options());
+  launch_on_cuda(x, "rotation", [&](auto stream) {
+    return cuda::rotate_heads(rows.const_data_ptr(), rows.stride(0), cos.const_data_ptr<float>(),
+                              sin.const_data_ptr<float>(), direction, float_type(x), rows.size(0), rows.size(1),
+                              rows.size(2), y.mutable_data_ptr(), stream);
+  });
+  return y;
+}
 
 Angles angles_at(const Tensor& positions, const Tensor& frequencies, double factor) {
   const int64_t rows = positions.size(0), half = frequencies.size(0);

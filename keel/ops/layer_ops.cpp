@@ -82,7 +82,13 @@ struct Gated : torch::autograd::Function<Gated> {
   }
 };
 
+/// Whether our own kernels on a GPU take these.
+bool has_gpu_kernel(const Tensor& x) {
+  return x.is_cuda() && (x.scalar_type() == at::kFloat || is_narrow(x.scalar_type()));
+}
+
 Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, float direction) {
+  if (x.is_cuda()) return gpu::rotated(x, cos, sin, direction);
   const int64_t heads = x.size(1), width = x.size(2);
   const Tensor rows = whole_heads(x);
   Tensor y = at::empty(rows.sizes(), rows.options());
@@ -105,10 +111,6 @@ struct Rotate : torch::autograd::Function<Rotate> {
   }
 };
 
-/// Whether our own kernels on a GPU take these.
-bool has_gpu_kernel(const Tensor& x) {
-  return x.is_cuda() && (x.scalar_type() == at::kFloat || is_narrow(x.scalar_type()));
-}
 bool norms_on_gpu(const Tensor& x, const Tensor& weight) {
   return has_gpu_kernel(x) && weight.scalar_type() == x.scalar_type();
 }
@@ -173,8 +175,7 @@ Angles angles_at(const Tensor& positions, const Tensor& frequencies, double fact
 }
 
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  if (has_kernel(x)) return Rotate::apply(x, cos, sin);
-  if (has_gpu_kernel(x)) return gpu::rotate(x, cos, sin);
+  if (has_kernel(x) || has_gpu_kernel(x)) return Rotate::apply(x, cos, sin);
   const int64_t half = x.size(-1) / 2;
   const Tensor c = cos.unsqueeze(1), s = sin.unsqueeze(1), first = x.narrow(-1, 0, half),
                second = x.narrow(-1, half, half);

@@ -9,7 +9,7 @@
 #include "keel/core/error.h"
 #include "keel/core/philox.h"
 #include "keel/core/tensor/device.h"
-#include "keel/core/tensor/host_copy.h"
+#include "keel/core/tensor/in_host_memory.h"
 
 namespace keel {
 namespace {
@@ -413,7 +413,8 @@ CausalLm CausalLm::snapshot(bool with_masters) const {
 CausalLm CausalLm::copied_to_host() const {
   const auto own = [](Parameter& parameter) {
     const Tensor& master = parameter.master;
-    if (master.defined()) parameter = master.is_cpu() && !master.requires_grad() ? master.detach() : host_copy(master);
+    if (master.defined())
+      parameter = master.is_cpu() && !master.requires_grad() ? master.detach() : in_host_memory(master);
   };
   CausalLm copy = *this;
   copy.visit([&](const std::string&, Parameter& weight, const std::vector<int64_t>&) { own(weight); });

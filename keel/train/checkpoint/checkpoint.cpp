@@ -12,7 +12,7 @@
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/link.h"
 #include "keel/core/files/whole_folder.h"
-#include "keel/core/tensor/host_copy.h"
+#include "keel/core/tensor/in_host_memory.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/folder/critic_folder.h"
 #include "keel/model/folder/model_folder.h"
@@ -215,10 +215,10 @@ void require_room(const std::filesystem::path& checkpoints, const std::filesyste
 Checkpoint copied_to_host(Checkpoint checkpoint) {
   checkpoint.policy.model = checkpoint.policy.model.copied_to_host();
   for (std::vector<NamedTensor>* tensors : {&checkpoint.optimizer, &checkpoint.adapter})
-    for (NamedTensor& tensor : *tensors) tensor.value = host_copy(tensor.value);
+    for (NamedTensor& tensor : *tensors) tensor.value = in_host_memory(tensor.value);
   if (std::optional<Critic>& critic = checkpoint.critic) {
     const std::vector<NamedTensor> head = critic->head.parameters();
-    critic->head = ValueHead(host_copy(head[0].value), host_copy(head[1].value));
+    critic->head = ValueHead(in_host_memory(head[0].value), in_host_memory(head[1].value));
     if (critic->body) critic->body = critic->body->copied_to_host();
   }
   return checkpoint;

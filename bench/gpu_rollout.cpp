@@ -2,8 +2,8 @@
 // and all), what recording the likeliest tokens costs, what sharing a group's prompt saves, and tokens a second where
 // every prompt and every completion has another length.
 //
-//   build/bench/bin/gpu_rollout [SHAPE [SEQUENCES | mixed]]: with SEQUENCES the step of so many alone, which a profiler
-//   can take; with mixed the last alone
+//   build/bench/bin/gpu_rollout [SHAPE [SEQUENCES | mixed [bitwise]]]: with SEQUENCES the step of so many alone, which
+//   a profiler can take; with mixed the last alone; with the bits of training
 //
 // The floor of a step is the bytes of the weights and of the keys and values at the speed of a copy (read and written).
 
@@ -53,9 +53,10 @@ double copy_speed(at::Device device) {
 
 class Measurement {
  public:
-  Measurement(const std::string& shape, at::Device device)
+  Measurement(const std::string& shape, at::Device device, bool bitwise)
       : config_(bench_shape(shape)), tokenizer_(bench_vocabulary(config_.vocab_size)), device_(device) {
     model_.compute_in(at::kBFloat16);
+    if (bitwise) model_.make_bitwise();
   }
 
   double seconds(std::span<const Prompt> prompts, SamplingRequest request) const {
@@ -119,7 +120,7 @@ int main(int argc, char** argv) {
   const at::NoGradGuard no_grad;
   const std::string shape = argc > 1 ? argv[1] : "0.5B";
   const at::Device device = open_device("cuda");
-  const Measurement measurement(shape, device);
+  const Measurement measurement(shape, device, argc > 3 && std::string(argv[3]) == "bitwise");
   const double speed = copy_speed(device);
   std::printf("%s in bf16, a copy moves %.2f TB/s\n", shape.c_str(), speed / 1e12);
   if (argc > 2 && std::string(argv[2]) == "mixed") {

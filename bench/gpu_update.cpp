@@ -1,8 +1,8 @@
 // Updates on a GPU in bf16 with the shape of Qwen2.5-0.5B: the LM head alone, a forward and backward pass with clipping
 // and AdamW over 16 sequences of 1,024 tokens, and groups of completions with their prompt computed once or for each.
 //
-//   build/bench/bin/gpu_update [head [ROWS] | step | long | groups]: one of them alone, which a profiler can
-//   take; ROWS whose logits are alive at a time
+//   build/bench/bin/gpu_update [head [ROWS] | step [bitwise] | long | groups]: one of them alone, which a profiler can
+//   take; ROWS whose logits are alive at a time; with the bits of sampling
 
 #include <ATen/ATen.h>
 #include <ATen/DeviceAccelerator.h>
@@ -13,7 +13,7 @@
 #include "bench/bench_shape.h"
 #include "bench/machine_speed.h"
 #include "keel/core/tensor/device.h"
-#include "keel/model/network/causal_lm.h"
+#include "keel/model/network/packed_forward.h"
 #include "keel/train/update/gradients.h"
 #include "keel/train/update/optimizer.h"
 
@@ -82,8 +82,10 @@ void measure_head(at::Device device, int64_t chunk_rows) {
 
 class Update {
  public:
-  explicit Update(at::Device device) : model_(CausalLm::random(bench_shape("0.5B"), 0, device)), device_(device) {
+  explicit Update(at::Device device, bool bitwise)
+      : model_(CausalLm::random(bench_shape("0.5B"), 0, device)), device_(device) {
     model_.compute_in(at::kBFloat16);
+    if (bitwise) model_.make_bitwise();
     optimizer_.emplace(model_.trainable(), OptimizerOptions{});
   }
 
@@ -100,11 +102,21 @@ class Update {
       for (int64_t t = 0; t < length; ++t) completions[i].push_back(static_cast<int32_t>((i * 101 + t * 37) % 50000));
       sequences.push_back({prompts[i], completions[i], shared ? i / samples : i});
     }
-    const std::vector<PackedBatch> batches = pack(sequences, tokens_per_batch, device_);
+    batches_ = pack(sequences, tokens_per_batch, device_);
     return cost_of(device_, 3, [&] {
-      for (const PackedBatch& batch : batches)
+      for (const PackedBatch& batch : batches_)
         accumulate_gradients(model_, batch, /*temperature=*/1, Scope::kToken, all_one);
       optimizer_->step(1e-6);
+    });
+  }
+
+  /// Of the layers alone, forward and backward, on the same tokens.
+  Cost of_layers() {
+    return cost_of(device_, 3, [&] {
+      for (const PackedBatch& batch : batches_) {
+        const Tensor states = packed_hidden_states(model_, batch.tokens, batch.positions, batch.segments);
+        states.backward(at::ones_like(states));
+      }
     });
   }
 
@@ -112,6 +124,7 @@ class Update {
   CausalLm model_;
   at::Device device_;
   std::optional<Optimizer> optimizer_;
+  std::vector<PackedBatch> batches_;
 };
 
 }  // namespace
@@ -125,7 +138,7 @@ int main(int argc, char** argv) {
   const at::Device device = open_device("cuda");
   if (alone.empty() || alone == "head") measure_head(device, argc > 2 ? std::atol(argv[2]) : 0);
   if (alone == "head") return 0;
-  Update update(device);
+  Update update(device, argc > 2 && std::string(argv[2]) == "bitwise");
   if (alone.empty() || alone == "step") {
     const Cost cost = update.of(16, 1, 1, 1023, false, 16384);
     std::printf("update on 16 sequences of 1,024 tokens: %.1f ms, %.1f GiB beside weights, gradients and moments\n",
@@ -139,9 +152,11 @@ int main(int argc, char** argv) {
         cost.seconds, cost.peak_gib);
   }
   if (!alone.empty() && alone != "groups") return 0;
-  const Cost shared = update.of(256, 16, 512, 512, true, 32768), apart = update.of(256, 16, 512, 512, false, 32768);
+  const Cost shared = update.of(256, 16, 512, 512, true, 32768), shared_layers = update.of_layers(),
+             apart = update.of(256, 16, 512, 512, false, 32768), apart_layers = update.of_layers();
   std::printf(
       "update on 16 groups of 16 completions, prompts and completions of 512: prompts once %.3f s (%.1f GiB), for "
-      "each completion %.3f s (%.1f GiB), %.2f times as long\n",
-      shared.seconds, shared.peak_gib, apart.seconds, apart.peak_gib, apart.seconds / shared.seconds);
+      "each completion %.3f s (%.1f GiB), %.2f times as long; layers alone %.3f s and %.3f s, %.2f times\n",
+      shared.seconds, shared.peak_gib, apart.seconds, apart.peak_gib, apart.seconds / shared.seconds,
+      shared_layers.seconds, apart_layers.seconds, apart_layers.seconds / shared_layers.seconds);
 }

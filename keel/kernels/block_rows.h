@@ -30,6 +30,7 @@ struct BlockRow {
 struct BlockRule {
   float scale, softcap;  // no cap: 0
   int64_t window;        // of the latest keys that are seen; all: 0
+  bool one_order;        // added up in the same order whatever rows there are beside it; a CPU always does
 };
 
 }  // namespace keel

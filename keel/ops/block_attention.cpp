@@ -39,8 +39,9 @@ Tensor tensor_of(const std::vector<BlockRow>& rows) {
   return at::from_blob(const_cast<BlockRow*>(rows.data()), {count, 4}, at::kInt).clone();
 }
 
-BlockRows::BlockRows(const std::vector<BlockRow>& rows, const std::vector<int32_t>& tables, at::Device device)
-    : rows_(tensor_of(rows).to(device)), tables_(at::tensor(tables, at::kInt).to(device)) {}
+BlockRows::BlockRows(const std::vector<BlockRow>& rows, const std::vector<int32_t>& tables, at::Device device,
+                     bool one_order)
+    : rows_(tensor_of(rows).to(device)), tables_(at::tensor(tables, at::kInt).to(device)), one_order_(one_order) {}
 
 void BlockRows::store(const BlockTensors& layer, const Heads& turned) const {
   const Tensor k = whole_heads(turned.key), v = whole_heads(turned.value);
@@ -60,11 +61,12 @@ Tensor BlockRows::attend(const BlockTensors& layer, const AttentionRule& rule, c
   Tensor result = at::empty(query.sizes(), query.options());
   const BlockLayer blocks{layer.keys.mutable_data_ptr(), layer.values.mutable_data_ptr(), float_type(layer.keys),
                           kv_heads, width};
-  const BlockRule how{static_cast<float>(rule.scale), static_cast<float>(rule.softcap), rule.window};
+  const BlockRule how{static_cast<float>(rule.scale), static_cast<float>(rule.softcap), rule.window, one_order_};
   const int32_t* const tables = tables_.const_data_ptr<int32_t>();
   if (query.is_cuda()) {
     launch_on_cuda(query, "attention", [&](auto stream) {
-      const Heads from = alone_ && cuda::turns_heads(blocks) ? given : given.turned();
+      // In one order they are turned by the kernel that training turns them with.
+      const Heads from = alone_ && !one_order_ && cuda::turns_heads(blocks) ? given : given.turned();
       const Tensor q = whole_heads(from.query), k = whole_heads(from.key), v = whole_heads(from.value);
       const auto angles = [](const Tensor& x) { return x.defined() ? x.const_data_ptr<float>() : nullptr; };
       return cuda::attend_rows(blocks, how, tables, rows_in(rows_), count,

@@ -16,14 +16,16 @@ struct BlockTensors {
 };
 
 /// The rows of one forward pass over sequences whose keys and values stand in blocks; tokens of prompts and newly drawn
-/// tokens may stand beside each other.
+/// tokens may stand beside each other. `one_order`: a row's bits depend on its own keys alone (a CPU's always do).
 class BlockRows {
  public:
   /// Of a pass whose rows may see each other's keys.
-  BlockRows(const std::vector<BlockRow>& rows, const std::vector<int32_t>& tables, at::Device device);
+  BlockRows(const std::vector<BlockRow>& rows, const std::vector<int32_t>& tables, at::Device device,
+            bool one_order = false);
   /// Of a pass in which each row is of another sequence: rows [N, 4] and tables [M], int32, which may change between
   /// passes.
-  BlockRows(Tensor rows, Tensor tables) : rows_(std::move(rows)), tables_(std::move(tables)), alone_(true) {}
+  BlockRows(Tensor rows, Tensor tables, bool one_order = false)
+      : rows_(std::move(rows)), tables_(std::move(tables)), alone_(true), one_order_(one_order) {}
 
   /// Puts the rows' keys and values, which are turned, into their blocks on a GPU.
   void store(const BlockTensors& layer, const Heads& turned) const;
@@ -34,7 +36,7 @@ class BlockRows {
  private:
   Tensor rows_;    // [N, 4] int32: a BlockRow each
   Tensor tables_;  // [M] int32
-  bool alone_ = false;
+  bool alone_ = false, one_order_ = false;
 };
 
 /// Rows as a tensor [N, 4] int32 of the CPU.

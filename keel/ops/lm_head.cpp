@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "keel/ops/next_token.h"
-#include "keel/ops/panel_linear.h"
+#include "keel/ops/ordered_linear.h"
 
 namespace keel {
 namespace {
@@ -43,7 +43,7 @@ LmHead::Chunk LmHead::make_chunk(const Tensor& hidden, const Tensor& targets, co
   const int64_t rows = std::min(options_.chunk_rows, hidden.size(0) - begin);
   const auto part = [&](const Tensor& x) { return x.defined() ? x.narrow(0, begin, rows) : x; };
   const auto next_token = [&](const Tensor& states, const Tensor& weight) {
-    const Tensor logits = options_.bitwise ? panel_linear(states, weight) : wide_linear(states, weight);
+    const Tensor logits = options_.bitwise ? ordered_wide_linear(states, weight) : wide_linear(states, weight);
     return NextToken(softcapped(logits, options_.softcap), options_.temperature);
   };
   Chunk chunk{begin, rows, part(hidden), part(targets), next_token(part(hidden), weight_.compute)};

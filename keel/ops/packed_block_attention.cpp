@@ -1,6 +1,7 @@
 #include "keel/ops/packed_block_attention.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <map>
@@ -11,7 +12,7 @@ namespace keel {
 namespace {
 
 /// Blocks of one layer for all segments, one after the other, and each token's keys in them.
-BlockRows rows_of(const std::vector<Segment>& segments, int64_t tokens, int64_t& blocks) {
+BlockRows rows_of(const std::vector<Segment>& segments, int64_t tokens, at::Device device, int64_t& blocks) {
   std::vector<BlockRow> rows(tokens);
   std::vector<int32_t> tables;
   std::map<int64_t, int32_t> table_of;  // of the segment that begins at a token
@@ -32,14 +33,25 @@ BlockRows rows_of(const std::vector<Segment>& segments, int64_t tokens, int64_t&
                                  .own_table = own,
                                  .own_keys = static_cast<int32_t>(i + 1)};
   }
-  return BlockRows(rows, tables, at::kCPU);
+  return BlockRows(rows, tables, device, /*one_order=*/true);
 }
+
+/// Other numbers in the place of a result whose way back knows the gradients.
+struct WithNumbers : torch::autograd::Function<WithNumbers> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor&, const Tensor& numbers) {
+    return numbers.detach();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list gradients) {
+    return {gradients[0], Tensor()};
+  }
+};
 
 }  // namespace
 
-PackedBlockAttention::PackedBlockAttention(const std::vector<Segment>& segments, int64_t tokens,
-                                           std::shared_ptr<const PackedAttention> plain)
-    : plain_(std::move(plain)), rows_(rows_of(segments, tokens, blocks_)) {}
+PackedBlockAttention::PackedBlockAttention(const std::vector<Segment>& segments, int64_t tokens, at::Device device,
+                                           PackedAttend plain)
+    : plain_(std::move(plain)), rows_(rows_of(segments, tokens, device, blocks_)) {}
 
 Tensor PackedBlockAttention::operator()(const AttentionRule& rule, const Tensor& query, const Tensor& key,
                                         const Tensor& value) const {
@@ -53,10 +65,7 @@ Tensor PackedBlockAttention::operator()(const AttentionRule& rule, const Tensor&
   }
   const bool learns = query.requires_grad() || key.requires_grad() || value.requires_grad();
   if (!learns || !at::GradMode::is_enabled()) return numbers;
-  // The plain way knows the gradients; of its result, which none of them needs, only the place in the graph is kept.
-  const Tensor result = (*plain_)(rule, query, key, value);
-  result.detach().copy_(numbers);
-  return result;
+  return WithNumbers::apply(plain_(rule, query, key, value), numbers);
 }
 
 }  // namespace keel

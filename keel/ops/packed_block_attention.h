@@ -1,6 +1,6 @@
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <vector>
 
 #include "keel/ops/block_attention.h"
@@ -8,20 +8,21 @@
 
 namespace keel {
 
+/// From queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D].
+using PackedAttend = std::function<Tensor(const AttentionRule&, const Tensor&, const Tensor&, const Tensor&)>;
+
 /// Attention over packed segments with the bits of sampling: every token looks at its keys through the kernel that the
-/// sampler's tokens look through, which adds up in the order of the keys. Gradients are those of PackedAttention. For
-/// float32 on a CPU.
+/// sampler's tokens look through, which adds up in the order of the keys. Gradients are those of the plain way.
 class PackedBlockAttention {
  public:
   /// `plain`: of the same segments.
-  PackedBlockAttention(const std::vector<Segment>& segments, int64_t tokens,
-                       std::shared_ptr<const PackedAttention> plain);
+  PackedBlockAttention(const std::vector<Segment>& segments, int64_t tokens, at::Device device, PackedAttend plain);
 
   /// Queries [N, heads, D], keys and values [N, kv_heads, D] to [N, heads, D].
   Tensor operator()(const AttentionRule& rule, const Tensor& query, const Tensor& key, const Tensor& value) const;
 
  private:
-  std::shared_ptr<const PackedAttention> plain_;
+  PackedAttend plain_;
   int64_t blocks_ = 0;
   BlockRows rows_;
 };

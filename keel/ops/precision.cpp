@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "keel/core/tensor/precision.h"
+#include "keel/ops/ordered_linear.h"
 
 namespace keel {
 namespace {
@@ -19,13 +20,17 @@ struct InPlaceOfMaster : torch::autograd::Function<InPlaceOfMaster> {
   }
 };
 
+Tensor product(const Tensor& x, const Tensor& weight, bool ordered) {
+  return ordered ? ordered_linear(x, weight) : at::linear(x, weight);
+}
+
 /// What would come back for the weight is in its master's gradient already.
 struct LinearIntoMaster : torch::autograd::Function<LinearIntoMaster> {
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x, const Tensor& master,
-                        const Tensor& compute) {
+                        const Tensor& compute, bool ordered) {
     context->save_for_backward({x, compute});
     context->saved_data["master"] = master;
-    return at::linear(x, compute);
+    return product(x, compute, ordered);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
@@ -34,17 +39,17 @@ struct LinearIntoMaster : torch::autograd::Function<LinearIntoMaster> {
     Tensor& gradient = context->saved_data["master"].toTensor().mutable_grad();
     if (!gradient.defined()) gradient = at::zeros(compute.sizes(), compute.options().dtype(at::kFloat));
     add_wide_product(gradient, dy.t(), x);
-    return {context->needs_input_grad(0) ? dy.mm(compute) : Tensor(), Tensor(), Tensor()};
+    return {context->needs_input_grad(0) ? dy.mm(compute) : Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor trained_linear(const Tensor& x, const Parameter& weight) {
+Tensor trained_linear(const Tensor& x, const Parameter& weight, bool ordered) {
   if (at::GradMode::is_enabled() && weight.is_rounded() && weight.master.requires_grad() && x.dim() == 2 &&
       multiplies_narrow(weight.compute))
-    return LinearIntoMaster::apply(x, weight.master, weight.compute);
-  return at::linear(x, weight.forward());
+    return LinearIntoMaster::apply(x, weight.master, weight.compute, ordered);
+  return product(x, weight.forward(), ordered);
 }
 
 bool multiplies_narrow(const Tensor& x) { return x.is_cuda() && is_narrow(x.scalar_type()); }

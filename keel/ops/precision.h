@@ -35,8 +35,8 @@ struct Parameter {
 Tensor wide_linear(const Tensor& x, const Tensor& weight);
 
 /// x W^T of rows [N, in] and a weight [out, in] that is trained, in the weight's compute type. Where a GPU can, the
-/// gradient is added to the master's by the product that computes it, in float32.
-Tensor trained_linear(const Tensor& x, const Parameter& weight);
+/// gradient is added to the master's by the product that computes it, in float32. `ordered`: as ordered_linear adds up.
+Tensor trained_linear(const Tensor& x, const Parameter& weight, bool ordered = false);
 
 /// Whether products with this matrix are made of narrow numbers as they are.
 bool multiplies_narrow(const Tensor& x);

@@ -68,14 +68,14 @@ Tensor on_device(const std::vector<int64_t>& numbers, at::Device device) {
   return at::tensor(numbers, at::kLong).to(device);
 }
 
-/// Of whole prompts to themselves, whose keys and values go into blocks; by flash attention where the
-/// trainer's layers are.
+/// Of whole prompts to themselves, whose keys and values go into blocks; by flash attention where the trainer's
+/// layers are, unless both are to have the bits of blocks.
 class PromptAttention {
  public:
   PromptAttention(const CausalLm& model, const std::vector<Segment>& segments, const BlockRows& rows,
                   const BlockStore& store)
       : rows_(rows), store_(store) {
-    if (attends_by_flash(model)) flash_.emplace(segments, model.device());
+    if (attends_by_flash(model) && !model.bitwise()) flash_.emplace(segments, model.device());
   }
   Tensor operator()(int64_t layer, const AttentionRule& rule, const Heads& heads) const {
     if (!flash_) return rows_.attend(store_.layer(layer), rule, heads);
@@ -224,7 +224,7 @@ void Decoding::compute_prompts(const std::vector<int64_t>& groups) {
     }
     last_rows.push_back(static_cast<int64_t>(rows.size()) - 1);
   }
-  const BlockRows block_rows(rows, tables, model_.device());
+  const BlockRows block_rows(rows, tables, model_.device(), model_.bitwise());
   const PromptAttention attention(model_, segments, block_rows, store_);
   const Tensor states = model_.forward(
       on_device(tokens, model_.device()), on_device(positions, model_.device()),

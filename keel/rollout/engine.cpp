@@ -41,7 +41,7 @@ void RolloutOptions::describe(OptionTable& table) {
   table.add(
       "bitwise", bitwise,
       "Sampler and trainer add up in one order, so that their log-probabilities are equal to the last bit at equal "
-      "weights; on a CPU, with exact weights.");
+      "weights: in float32 on a CPU, in bf16 and fp16 on a GPU; with exact weights.");
   table.add(
       "mismatch_limit", mismatch_limit,
       "Largest |pi - mu| between trainer and sampler, at equal and exact weights, with which a run may start: of any "

@@ -30,11 +30,11 @@ inline ModelConfig tiny_config(int64_t heads, int64_t kv_heads, bool tied, int64
 }
 
 /// A model with weights that matter: large enough to make attention uneven, and norms that are not 1.
-inline CausalLm tiny_model(const ModelConfig& config, uint64_t seed = 1) {
-  const CausalLm model = CausalLm::random(config, seed, at::kCPU);
+inline CausalLm tiny_model(const ModelConfig& config, uint64_t seed = 1, at::Device device = at::kCPU) {
+  const CausalLm model = CausalLm::random(config, seed, device);
   const at::NoGradGuard no_grad;
   for (const NamedTensor& parameter : model.parameters()) {
-    const Tensor noise = random_normal(parameter.value.sizes(), ++seed);
+    const Tensor noise = random_normal(parameter.value.sizes(), ++seed).to(device);
     if (parameter.value.dim() == 1)
       parameter.value.add_(noise, 0.3);
     else

@@ -180,10 +180,10 @@ template <class T, int D, int R>
 void attend_on_tensor_cores(const Call& call, bool alone) {
   if (!alone) call.store<true, T>();
   const dim3 grid = call.grid(8 * R);
-  // Where there are many rows fewer warps work on each, and longer.
+  // Where there are many rows fewer warps work on each, and longer; in one order always as few.
   const auto processors = static_cast<unsigned int>(multiprocessors());
   const unsigned int rows_each = (grid.x * grid.y + processors - 1) / processors;
-  const unsigned int warps = rows_each <= 1 ? kMostWarps<D> : rows_each <= 2 ? 8 : 4;
+  const unsigned int warps = call.rule.one_order || rows_each > 2 ? 4 : rows_each == 2 ? 8 : kMostWarps<D>;
   const size_t bytes = warps * 8 * R * (2 + D) * sizeof(float);
   allow_shared_bytes(tensor_core_attention<T, D, R>, bytes);
   launch(tensor_core_attention<T, D, R>, grid, static_cast<int>(warps) * kLanes, bytes, call.stream,

@@ -2,6 +2,7 @@
 
 #include "keel/kernels/cuda/block_places.cuh"
 #include "keel/kernels/cuda/launch.cuh"
+#include "keel/kernels/cuda/multiply_add.cuh"
 
 // Attention to blocks with narrow numbers, on tensor cores: products of [16 heads x 16 dimensions] with 8 keys, and of
 // [16 heads x 16 keys] with 8 dimensions. Which dimension stands in which column of a product is free as long as
@@ -9,18 +10,6 @@
 // nobody else's.
 
 namespace keel::cuda {
-
-__device__ inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint2 b, const __nv_bfloat16*) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
-}
-
-__device__ inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint2 b, const __half*) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
-}
 
 __device__ inline uint32_t packed(float low, float high, const __nv_bfloat16*) {
   const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);

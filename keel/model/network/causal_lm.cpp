@@ -10,6 +10,7 @@
 #include "keel/core/philox.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/in_host_memory.h"
+#include "keel/ops/ordered_linear.h"
 
 namespace keel {
 namespace {
@@ -269,7 +270,8 @@ LmHead CausalLm::lm_head(double temperature) const {
 }
 
 Tensor CausalLm::raw_logits(const Tensor& hidden) const {
-  return head_panels_.defined() ? head_panels_(hidden) : wide_linear(hidden, head());
+  if (head_panels_.defined()) return head_panels_(hidden);
+  return bitwise_ ? ordered_wide_linear(hidden, head()) : wide_linear(hidden, head());
 }
 
 std::vector<NamedParameter> CausalLm::network_parameters() const {
@@ -428,10 +430,11 @@ CausalLm CausalLm::merged() const {
 }
 
 void CausalLm::make_bitwise() {
-  if (!device().is_cpu() || compute_type() != at::kFloat)
-    fail(ExitCode::kBadConfiguration,
-         "rollout.bitwise is true, but only on a CPU in float32 sampler and trainer have a ",
-         "common order of additions: set run.device=cpu and run.precision=float32, or rollout.bitwise=false");
+  if (!has_ordered_products(device(), compute_type()))
+    fail(ExitCode::kBadConfiguration, "rollout.bitwise is true, but on a ", device().is_cpu() ? "CPU" : "GPU",
+         " sampler and trainer have a common order of additions only in ",
+         device().is_cpu() ? "float32: set run.precision=float32" : "bf16 and fp16: set run.precision=bf16",
+         ", or rollout.bitwise=false");
   bitwise_ = true;
   visit_linears([](const std::string&, Linear& layer) { layer.bitwise = true; });
 }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "keel/ops/layer_ops.h"
+#include "keel/ops/ordered_linear.h"
 
 namespace keel {
 namespace {
@@ -33,7 +34,7 @@ Tensor Linear::operator()(const Tensor& input) const {
     return lora_a.defined() ? y + at::linear(at::linear(x, lora_a.forward()), lora_b.forward()) * lora_scale : y;
   }
   const auto product = [](const Tensor& rows, const Parameter& of, const PanelWeight& laid_out) {
-    return laid_out.defined() ? laid_out(rows) : panel_linear(rows, of.forward());
+    return laid_out.defined() ? laid_out(rows) : trained_linear(rows, of, /*ordered=*/true);
   };
   Tensor y = product(x, weight, panels);
   if (bias.defined()) y = y + bias.forward();
@@ -47,7 +48,8 @@ void Linear::make_panels() {
   panels_b = PanelWeight(lora_b.compute);
 }
 
-JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers) : round_input_(layers[0]->round_input) {
+JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers)
+    : bitwise_(layers[0]->bitwise), round_input_(layers[0]->round_input) {
   std::vector<Tensor> weights, biases;
   for (const Linear* layer : layers) {
     weights.push_back(layer->weight.compute.detach());
@@ -63,14 +65,15 @@ JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers) : round_inp
 
 Tensor JoinedLinear::operator()(const Tensor& input) const {
   const Tensor x = round_input_ ? round_input_(input) : input;
-  if (weight_.defined()) return linear(x, weight_, bias_);
-  Tensor y = panels_(x);
+  if (weight_.defined() && !bitwise_) return linear(x, weight_, bias_);
+  Tensor y = weight_.defined() ? ordered_linear(x, weight_) : panels_(x);
   if (bias_.defined()) y.add_(bias_);
   return y;
 }
 
 Tensor JoinedLinear::gated(Activation activation, const Tensor& input) const {
-  if (weight_.defined()) return gated_linear(activation, round_input_ ? round_input_(input) : input, weight_, bias_);
+  if (weight_.defined() && !bitwise_)
+    return gated_linear(activation, round_input_ ? round_input_(input) : input, weight_, bias_);
   const std::vector<Tensor> both = (*this)(input).chunk(2, 1);
   return keel::gated(activation, both[0], both[1]);
 }

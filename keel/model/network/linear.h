@@ -4,7 +4,7 @@
 
 #include "keel/core/tensor/tensor.h"
 #include "keel/kernels/activation.h"
-#include "keel/ops/panel_linear.h"
+#include "keel/ops/panel_weight.h"
 #include "keel/ops/precision.h"
 
 namespace keel {
@@ -23,7 +23,7 @@ struct Linear {
   Parameter weight, bias;    // [out, in], [out] or undefined
   Parameter lora_a, lora_b;  // [rank, in], [out, rank]; undefined: no adapter
   double lora_scale = 0;
-  bool bitwise = false;         // products add up in the order of panels, in training as in sampling
+  bool bitwise = false;         // products add up in one order, in training as in sampling
   Round round_input = nullptr;  // before the product, where there is one
   PanelWeight panels = {}, panels_a = {}, panels_b = {};  // the weights again where they only sample, on a CPU
 
@@ -52,6 +52,7 @@ class JoinedLinear {
   PanelWeight panels_;  // on a CPU in float32
   Tensor weight_;       // elsewhere
   Tensor bias_;
+  bool bitwise_ = false;
   Round round_input_ = nullptr;
 };
 

@@ -6,6 +6,17 @@
 #include "keel/ops/packed_flash_attention.h"
 
 namespace keel {
+namespace {
+
+/// What a backward pass may look at again.
+template <class Attention>
+PackedAttend kept(Attention attention) {
+  return [shared = std::make_shared<const Attention>(std::move(attention))](const auto&... heads) {
+    return (*shared)(heads...);
+  };
+}
+
+}  // namespace
 
 bool attends_by_flash(const CausalLm& model) {
   const ModelConfig& config = model.config();
@@ -15,17 +26,15 @@ bool attends_by_flash(const CausalLm& model) {
 
 Tensor packed_hidden_states(const CausalLm& model, const Tensor& tokens, const Tensor& positions,
                             const std::vector<Segment>& segments) {
-  const auto with = [&](const auto& attention) {  // shared: a backward pass may look at it again
-    return model.forward(tokens, positions, [attention](int64_t, const AttentionRule& rule, const Heads& heads) {
-      const Heads turned = heads.turned();
-      return (*attention)(rule, turned.query, turned.key, turned.value);
-    });
-  };
-  if (attends_by_flash(model)) return with(std::make_shared<const PackedFlashAttention>(segments, model.device()));
-  const auto plain =
-      std::make_shared<const PackedAttention>(segments, tokens.size(0), model.config().sliding_window, model.device());
-  if (!model.bitwise()) return with(plain);
-  return with(std::make_shared<const PackedBlockAttention>(segments, tokens.size(0), plain));
+  const int64_t count = tokens.size(0);
+  PackedAttend attend = attends_by_flash(model)
+                            ? kept(PackedFlashAttention(segments, model.device()))
+                            : kept(PackedAttention(segments, count, model.config().sliding_window, model.device()));
+  if (model.bitwise()) attend = kept(PackedBlockAttention(segments, count, model.device(), attend));
+  return model.forward(tokens, positions, [attend](int64_t, const AttentionRule& rule, const Heads& heads) {
+    const Heads turned = heads.turned();
+    return attend(rule, turned.query, turned.key, turned.value);
+  });
 }
 
 }  // namespace keel

@@ -20,7 +20,4 @@ class PanelWeight {
   int64_t outputs_ = 0, inputs_ = 0;
 };
 
-/// x W^T, differentiable, with a row's product added up in PanelWeight's order: the sampler's bits in training.
-Tensor panel_linear(const Tensor& x, const Tensor& weight);
-
 }  // namespace keel

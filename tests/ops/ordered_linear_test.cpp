@@ -1,15 +1,16 @@
-#include "keel/ops/panel_linear.h"
+#include "keel/ops/ordered_linear.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include "keel/ops/panel_weight.h"
 #include "tests/support/tensors.h"
 
 namespace keel {
 namespace {
 
-TEST(PanelLinear, IsTheProductWithTheWeightInFloat64) {
+TEST(PanelWeight, IsTheProductWithTheWeightInFloat64) {
   for (const int64_t inputs : {1, 7, 64, 513, 1500})
     for (const int64_t outputs : {1, 31, 32, 33, 200}) {
       const Tensor weight = random_normal({outputs, inputs}, 1);
@@ -24,7 +25,7 @@ TEST(PanelLinear, IsTheProductWithTheWeightInFloat64) {
     }
 }
 
-TEST(PanelLinear, GivesARowTheSameBitsWhateverStandsBesideItAndHoweverManyThreadsThereAre) {
+TEST(PanelWeight, GivesARowTheSameBitsWhateverStandsBesideItAndHoweverManyThreadsThereAre) {
   const Tensor weight = random_normal({300, 700}, 3), x = random_normal({260, 700}, 4);
   const PanelWeight panels(weight);
   const int threads = at::get_num_threads();
@@ -38,7 +39,7 @@ TEST(PanelLinear, GivesARowTheSameBitsWhateverStandsBesideItAndHoweverManyThread
   at::set_num_threads(threads);
 }
 
-TEST(PanelLinear, KeepsTheWeightsThatItWasMadeOf) {
+TEST(PanelWeight, KeepsTheWeightsThatItWasMadeOf) {
   const Tensor weight = random_normal({40, 20}, 5), x = random_normal({3, 20}, 6);
   const PanelWeight panels(weight);
   const Tensor before = panels(x);

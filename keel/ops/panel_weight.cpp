@@ -1,34 +1,12 @@
-#include "keel/ops/panel_linear.h"
+#include "keel/ops/panel_weight.h"
 
 #include <ATen/ATen.h>
-
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "keel/kernels/cpu/panel_product.h"
 #include "keel/ops/for_rows.h"
 #include "keel/ops/huge_pages.h"
 
 namespace keel {
-namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct PanelLinear : torch::autograd::Function<PanelLinear> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight) {
-    context->save_for_backward({x, weight});
-    return PanelWeight(weight)(x);
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1], &dy = gradients[0];
-    return {context->needs_input_grad(0) ? dy.mm(weight) : Tensor(),
-            context->needs_input_grad(1) ? dy.t().mm(x) : Tensor()};
-  }
-};
-
-}  // namespace
 
 PanelWeight::PanelWeight(const Tensor& weight) : outputs_(weight.size(0)), inputs_(weight.size(1)) {
   const at::NoGradGuard no_grad;
@@ -51,7 +29,5 @@ Tensor PanelWeight::operator()(const Tensor& x) const {
   });
   return y;
 }
-
-Tensor panel_linear(const Tensor& x, const Tensor& weight) { return PanelLinear::apply(x, weight); }
 
 }  // namespace keel

@@ -1,0 +1,55 @@
+#include "keel/ops/ordered_linear.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "keel/core/tensor/precision.h"
+#include "keel/kernels/cuda/ordered_product.h"
+#include "keel/ops/cuda_launch.h"
+#include "keel/ops/float_type.h"
+#include "keel/ops/panel_weight.h"
+#include "keel/ops/whole_rows.h"
+
+namespace keel {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor ordered_product(const Tensor& x, const Tensor& weight, bool wide) {
+  if (x.is_cpu()) return PanelWeight(weight)(x);
+  const Tensor rows = whole_rows(x), from = weight.contiguous();
+  Tensor y = at::empty({rows.size(0), from.size(0)}, wide ? rows.options().dtype(at::kFloat) : rows.options());
+  launch_on_cuda(rows, "ordered product", [&](auto stream) {
+    return cuda::multiply_in_order({rows.const_data_ptr(), rows.size(0), rows.stride(0), rows.size(1),
+                                    from.const_data_ptr(), from.size(0), float_type(rows)},
+                                   wide, y.mutable_data_ptr(), stream);
+  });
+  return y;
+}
+
+struct OrderedLinear : torch::autograd::Function<OrderedLinear> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight) {
+    context->save_for_backward({x, weight});
+    return ordered_product(x, weight, /*wide=*/false);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &dy = gradients[0];
+    return {context->needs_input_grad(0) ? dy.mm(weight) : Tensor(),
+            context->needs_input_grad(1) ? dy.t().mm(x) : Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor ordered_linear(const Tensor& x, const Tensor& weight) { return OrderedLinear::apply(x, weight); }
+
+Tensor ordered_wide_linear(const Tensor& x, const Tensor& weight) { return ordered_product(x, weight, /*wide=*/true); }
+
+bool has_ordered_products(at::Device device, at::ScalarType type) {
+  return device.is_cpu() ? type == at::kFloat : is_narrow(type);
+}
+
+}  // namespace keel

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "keel/core/tensor/tensor.h"
+
+// Products in which every number is added up in one order, that of the inputs, whatever rows and outputs there are
+// beside it: few rows at a time give the bits of many, and so the sampler those of the trainer. For float32 on a CPU
+// and narrow types on a GPU.
+
+namespace keel {
+
+/// x W^T of rows [N, in] and a weight [out, in], differentiable.
+Tensor ordered_linear(const Tensor& x, const Tensor& weight);
+
+/// The same in float32, not differentiable.
+Tensor ordered_wide_linear(const Tensor& x, const Tensor& weight);
+
+/// Whether there is such an order.
+bool has_ordered_products(at::Device device, at::ScalarType type);
+
+}  // namespace keel

@@ -1,0 +1,119 @@
+// rollout.bitwise on a GPU: the numbers of sampling are those of training, to the last bit.
+
+#include <gtest/gtest.h>
+
+#include "keel/core/tensor/device.h"
+#include "keel/model/network/packed_forward.h"
+#include "keel/ops/ordered_linear.h"
+#include "tests/support/bitwise_case.h"
+
+namespace keel {
+namespace {
+
+class GpuBitwise : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  CausalLm model(const ModelConfig& config) const {
+    CausalLm result = tiny_model(config, 1, cuda_);
+    result.compute_in(GetParam());
+    return result;
+  }
+  Tensor random(std::vector<int64_t> shape, uint64_t seed) const {
+    return random_normal(shape, seed).to(cuda_).to(GetParam());
+  }
+
+  at::Device cuda_ = open_device("cuda");
+};
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuBitwise, testing::Values(at::kBFloat16, at::kHalf));
+
+TEST_P(GpuBitwise, MultipliesAsFloat64Does) {
+  for (const int64_t inputs : {1, 7, 64, 200, 896})
+    for (const int64_t outputs : {1, 33, 128, 1000})
+      for (const int64_t rows : {1, 16, 130, 2000}) {
+        const Tensor x = random({rows, inputs}, 1), weight = random({outputs, inputs}, 2);
+        const Tensor want = at::linear(x.to(at::kDouble), weight.to(at::kDouble)),
+                     sizes = at::linear(x.abs().to(at::kDouble), weight.abs().to(at::kDouble));
+        const Tensor wide = ordered_wide_linear(x, weight);
+        EXPECT_LT(((wide - want).abs() / sizes).max().item<double>(), 2e-6)
+            << rows << " x " << inputs << " x " << outputs;
+        EXPECT_TRUE(ordered_linear(x, weight).equal(wide.to(GetParam())))
+            << rows << " x " << inputs << " x " << outputs;
+      }
+}
+
+TEST_P(GpuBitwise, MultipliesARowAlikeAmongOthers) {
+  for (const int64_t inputs : {20, 896, 4864}) {
+    const Tensor x = random({3000, inputs}, 3), weight = random({1500, inputs}, 4);
+    const Tensor all = ordered_linear(x, weight), wide = ordered_wide_linear(x, weight);
+    EXPECT_TRUE(wide.to(GetParam()).equal(all));
+    for (const int64_t rows : {1, 31, 64, 257})
+      for (const int64_t begin : {int64_t{0}, int64_t{1001}, 3000 - rows}) {
+        const Tensor some = x.narrow(0, begin, rows);
+        EXPECT_TRUE(ordered_wide_linear(some, weight).equal(wide.narrow(0, begin, rows))) << rows << " from " << begin;
+        EXPECT_TRUE(
+            ordered_linear(some, weight.narrow(0, 512, 40)).equal(all.narrow(0, begin, rows).narrow(1, 512, 40)))
+            << rows << " from " << begin;
+      }
+  }
+}
+
+TEST_P(GpuBitwise, TrainerAndSamplerHaveTheSameBitsForEveryFamily) {
+  std::vector<std::pair<const char*, ModelConfig>> shapes = bitwise_families();
+  ModelConfig wide = tiny_config(14, 2, true, 64);  // heads that tensor cores attend to
+  wide.hidden_size = 896;
+  wide.attention_bias = true;
+  ModelConfig wider = tiny_config(4, 1, false, 128);
+  wider.hidden_size = 256;
+  shapes.insert(shapes.end(), {{"heads of 64", wide}, {"heads of 128", wider}});
+  int64_t plainly_different = 0;
+  for (const auto& [name, config] : shapes) {
+    const CausalLm plain = model(config);
+    const auto [different, all] = different_bits(bitwise(plain), bitwise(plain));
+    EXPECT_EQ(different, 0) << name;
+    EXPECT_GT(all, 300) << name;
+    plainly_different += different_bits(plain, plain).first;
+  }
+  EXPECT_GT(plainly_different, 0) << "without it the bits differ";
+}
+
+TEST_P(GpuBitwise, AnAdapterIsAppliedAsInTraining) {
+  CausalLm adapted = model(tiny_config(6, 2, false));
+  adapted.add_adapter({.rank = 3, .target_modules = {"q_proj", "v_proj", "down_proj"}}, 4);
+  {
+    const at::NoGradGuard no_grad;
+    for (const NamedParameter& part : adapted.trainable()) {
+      part.value.master.copy_(random_normal(part.value.master.sizes(), 9) * 0.5);
+      part.value.compute.copy_(part.value.master);
+    }
+  }
+  EXPECT_EQ(different_bits(bitwise(adapted), bitwise(adapted)).first, 0);
+  EXPECT_GT(different_bits(bitwise(adapted), bitwise(adapted.without_adapter())).first, 300) << "the adapter matters";
+}
+
+TEST_P(GpuBitwise, GradientsAreThoseOfTheUsualWay) {
+  const std::vector<Prompt> prompts = tiny_prompts();
+  ModelConfig config = tiny_config(14, 2, true, 64);
+  config.hidden_size = 896;
+  const std::vector<Rollout> rollouts = bitwise_rollouts(CausalLm::random(config, 1, cuda_), prompts);
+  const auto gradients = [&](bool same_bits) {
+    CausalLm trained = CausalLm::random(config, 1, cuda_);
+    trained.compute_in(GetParam());
+    if (same_bits) trained.make_bitwise();
+    for (const PackedBatch& batch : pack(training_sequences(prompts, rollouts), 150, cuda_)) {
+      const Tensor hidden = packed_hidden_states(trained, batch.tokens, batch.positions, batch.segments);
+      (hidden * random_normal(hidden.sizes(), 5).to(cuda_)).sum().backward();
+    }
+    std::vector<Tensor> result;
+    for (const NamedTensor& parameter : trained.parameters())
+      if (parameter.value.grad().defined()) result.push_back(parameter.value.grad());
+    return result;
+  };
+  const std::vector<Tensor> ours = gradients(true), usual = gradients(false);
+  ASSERT_EQ(ours.size(), usual.size());
+  ASSERT_GT(ours.size(), 15u);
+  for (size_t i = 0; i < ours.size(); ++i)
+    EXPECT_LT(((ours[i] - usual[i]).norm() / usual[i].norm()).item<double>(), 3e-2) << i;
+}
+
+}  // namespace
+}  // namespace keel

@@ -7,7 +7,8 @@
 #include "keel/model/network/model_config.h"
 #include "keel/text/tokenizer/tokenizer.h"
 
-/// Shapes that rollouts are measured with: "3.2M", the workload against TRL, "135M", SmolLM2's, and "0.5B", Qwen2.5's.
+/// Shapes that rollouts are measured with: "3.2M", the workload against TRL, "135M", SmolLM2's, and
+/// "0.5B", "3B" and "7B", Qwen2.5's (without its biases).
 inline keel::ModelConfig bench_shape(const std::string& name) {
   if (name == "3.2M")
     return keel::model_config({.hidden_size = 256,
@@ -36,7 +37,24 @@ inline keel::ModelConfig bench_shape(const std::string& name) {
                                .tie_embeddings = true,
                                .max_positions = 4096},
                               151936);
-  keel::fail(keel::ExitCode::kBadConfiguration, "no shape is called ", name, "; known: 3.2M, 135M, 0.5B");
+  if (name == "3B")
+    return keel::model_config({.hidden_size = 2048,
+                               .layers = 36,
+                               .heads = 16,
+                               .kv_heads = 2,
+                               .intermediate_size = 11008,
+                               .tie_embeddings = true,
+                               .max_positions = 4096},
+                              151936);
+  if (name == "7B")
+    return keel::model_config({.hidden_size = 3584,
+                               .layers = 28,
+                               .heads = 28,
+                               .kv_heads = 4,
+                               .intermediate_size = 18944,
+                               .max_positions = 4096},
+                              152064);
+  keel::fail(keel::ExitCode::kBadConfiguration, "no shape is called ", name, "; known: 3.2M, 135M, 0.5B, 3B, 7B");
 }
 
 inline keel::Tokenizer bench_vocabulary(int64_t size) {

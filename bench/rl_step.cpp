@@ -1,41 +1,60 @@
-// One whole RL step of DPPO with the top 20 tokens: sampling, scoring, one update. On a GPU in bf16 with the shape of
-// Qwen2.5-0.5B, 64 prompts of 512 tokens and 16 completions of 512 each; on a CPU the small workload against TRL:
-// build/bench/bin/rl_step [STALENESS], how many steps the sampler is behind
+// One whole RL step of DPPO with the top 20 tokens: sampling, scoring, one update. On a GPU in bf16, on a CPU in
+// float32:
+//   build/bench/bin/rl_step [STALENESS]   the shape of Qwen2.5-0.5B, 64 prompts of 512 tokens and 16 completions of 512
+//                                         each, the sampler so many steps behind; on a CPU the small workload against
+//                                         TRL
+//   build/bench/bin/rl_step sizes         the shapes of Qwen2.5-3B, trained whole, and of Qwen2.5-7B with an adapter of
+//                                         rank 16 on all linear layers, layers computed again in the backward pass; on
+//                                         a CPU the small workload both ways
 
 #include <ATen/ATen.h>
+#include <ATen/DeviceAccelerator.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "bench/even_tokens.h"
 #include "bench/median.h"
+#include "keel/core/console.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/stopwatch.h"
 #include "keel/train/trainer.h"
 
-int main(int argc, char** argv) {
-  using namespace keel;
-  const bool on_gpu = at::hasCUDA();
-  const at::Device device = open_device(on_gpu ? "cuda" : "cpu");
-  const std::string shape = on_gpu ? "0.5B" : "3.2M";
-  const int64_t prompts = on_gpu ? 64 : 8, samples = on_gpu ? 16 : 8, prompt_tokens = on_gpu ? 512 : 16,
-                new_tokens = on_gpu ? 512 : 40;
+namespace {
+
+using namespace keel;
+
+struct Workload {
+  std::string shape;
+  int64_t prompts, samples, prompt_tokens, new_tokens;
+  int64_t lora_rank = 0;
+  bool recompute = false;
+  int64_t staleness = 0;
+  int steps = 3;  // that are measured, after one that is not
+};
+
+void measure(const Workload& workload, at::Device device) {
+  if (device.is_cuda()) at::accelerator::resetPeakStats(device.index());
   Config config;
-  config.rollout.samples_per_prompt = samples;
-  config.rollout.max_new_tokens = new_tokens;
-  config.rollout.staleness = argc > 1 ? std::atol(argv[1]) : 0;
+  config.rollout.samples_per_prompt = workload.samples;
+  config.rollout.max_new_tokens = workload.new_tokens;
+  config.rollout.staleness = workload.staleness;
   config.objective = {.method = "dppo_topk_tv"};
-  config.train.prompts_per_step = prompts;
+  config.train.prompts_per_step = workload.prompts;
   config.train.tokens_per_batch = 32768;
   config.record.certificate_every = 0;
-  LoadedModel policy = random_model(shape, device);
-  if (on_gpu) policy.model.compute_in(at::kBFloat16);
-  Problems problems = random_problems(policy.model.config().vocab_size, prompt_tokens);
+  Stopwatch watch(device);
+  LoadedModel policy =
+      random_model(workload.shape, device, device.is_cuda() ? at::kBFloat16 : at::kFloat, workload.lora_rank);
+  if (workload.recompute) policy.model.recompute_activations();
+  const double drawn = watch.lap();
+  Problems problems = random_problems(policy.model.config().vocab_size, workload.prompt_tokens);
   TrainState state;
   Trainer trainer(config, policy, problems, state);
   std::vector<double> rollout, train, whole;
-  for (int i = 0; i < 4; ++i) {
-    Stopwatch watch(device);
+  for (int i = 0; i <= workload.steps; ++i) {
+    watch.lap();
     const StepNumbers numbers = trainer.step(state).numbers;
     if (i == 0) continue;
     whole.push_back(watch.lap());
@@ -43,9 +62,39 @@ int main(int argc, char** argv) {
     train.push_back(numbers.train_seconds);
   }
   std::printf(
-      "%s, %s, %ld x %ld completions of %ld tokens: step %.3f s, of which rollout %.3f, update %.3f; peak %.1f GiB "
-      "(median of 3)\n",
-      describe_device(device).c_str(), shape.c_str(), static_cast<long>(prompts), static_cast<long>(samples),
-      static_cast<long>(new_tokens), median(whole), median(rollout), median(train),
-      static_cast<double>(peak_memory_bytes(device)) / (1 << 30));
+      "%s, %s (%s parameters, weights drawn in %.1f s), %s, %ld x %ld completions of %ld tokens: step %.3f s, of which "
+      "rollout %.3f, update %.3f; peak %.1f GiB (median of %d)\n",
+      describe_device(device).c_str(), workload.shape.c_str(),
+      format_count(policy.model.config().parameter_count()).c_str(), drawn,
+      workload.lora_rank > 0 ? ("LoRA of rank " + std::to_string(workload.lora_rank)).c_str() : "trained whole",
+      static_cast<long>(workload.prompts), static_cast<long>(workload.samples), static_cast<long>(workload.new_tokens),
+      median(whole), median(rollout), median(train), static_cast<double>(peak_memory_bytes(device)) / (1 << 30),
+      workload.steps);
+  std::fflush(stdout);  // what follows may not fit
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool on_gpu = at::hasCUDA();
+  const at::Device device = open_device(on_gpu ? "cuda" : "cpu");
+  const std::string word = argc > 1 ? argv[1] : "0";
+  Workload workload{.shape = on_gpu ? "0.5B" : "3.2M",
+                    .prompts = on_gpu ? 64 : 8,
+                    .samples = on_gpu ? 16 : 8,
+                    .prompt_tokens = on_gpu ? 512 : 16,
+                    .new_tokens = on_gpu ? 512 : 40};
+  if (word != "sizes") {
+    workload.staleness = std::atol(word.c_str());
+    measure(workload, device);
+    return 0;
+  }
+  workload.recompute = true;
+  workload.steps = 1;
+  if (on_gpu) workload.prompts = workload.samples = 8, workload.prompt_tokens = workload.new_tokens = 256;
+  workload.shape = on_gpu ? "3B" : "3.2M";
+  measure(workload, device);
+  workload.shape = on_gpu ? "7B" : "3.2M";
+  workload.lora_rank = 16;
+  measure(workload, device);
 }

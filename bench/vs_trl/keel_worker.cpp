@@ -33,7 +33,7 @@ Config workload() {
 int main() {
   use_threads(2);
   const Config config = workload();
-  const LoadedModel policy = random_model("3.2M", open_device("cpu"));
+  const LoadedModel policy = random_model("3.2M", open_device("cpu"), at::kFloat);
   Problems problems = random_problems(policy.model.config().vocab_size, kPromptTokens);
   TrainState state;
   Trainer trainer(config, policy, problems, state);

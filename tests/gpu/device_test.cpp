@@ -171,6 +171,19 @@ TEST(Sampling, DrawsRareTokensWhereTheCpuDoes) {
   }
 }
 
+TEST(Network, HasTheCpusInitialWeights) {
+  const ModelConfig shape = model_config({.hidden_size = 96, .layers = 2, .heads = 3, .max_positions = 16}, 5001);
+  const CausalLm host = CausalLm::random(shape, 3, at::kCPU), device = CausalLm::random(shape, 3, open_device("cuda"));
+  const auto want = host.parameters(), got = device.parameters();
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_TRUE(got[i].value.is_cuda() && got[i].value.requires_grad());
+    // Their logarithms, sines and cosines may differ in the last bit of float64, which float32 seldom sees.
+    const Tensor difference = (got[i].value.detach().cpu() - want[i].value.detach()).abs();
+    EXPECT_LT(difference.max().item<double>(), 1e-8) << want[i].name;
+    EXPECT_LT(difference.ne(0).to(at::kDouble).mean().item<double>(), 1e-4) << want[i].name;
+  }
+}
+
 TEST(Network, GivesTheCpusStatisticsAndGradients) {
   const at::Device cuda = open_device("cuda");
   const auto task = make_task({});

@@ -3,13 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <memory>
-#include <numbers>
 #include <set>
 
 #include "keel/core/error.h"
 #include "keel/core/philox.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/in_host_memory.h"
+#include "keel/ops/initial_weights.h"
 #include "keel/ops/ordered_linear.h"
 
 namespace keel {
@@ -20,24 +20,7 @@ constexpr const char* kHead = "lm_head.weight";
 // Two files, of which one is of another model or of another version of it.
 constexpr const char* kOfOneModel = "; fetch the config.json and the weights of one model";
 
-/// Normal numbers by Box and Muller from the counter-based generator, so that initial weights do not depend on the
-/// device.
-Tensor normal(std::vector<int64_t> shape, double standard_deviation, uint64_t seed, uint64_t parameter) {
-  Tensor result = at::empty(shape, at::kFloat);
-  float* data = result.data_ptr<float>();
-  const int64_t count = result.numel();
-  for (int64_t i = 0; i < count; i += 2) {
-    const PhiloxBlock block = random_block(seed, Stream::kInitialWeights, parameter, static_cast<uint32_t>(i / 2),
-                                           static_cast<uint32_t>(i >> 33));
-    const double radius = standard_deviation * std::sqrt(-2.0 * std::log((block.word[0] + 0.5) * 0x1p-32));
-    const double angle = 2.0 * std::numbers::pi * (block.word[1] * 0x1p-32);
-    data[i] = static_cast<float>(radius * std::cos(angle));
-    if (i + 1 < count) data[i + 1] = static_cast<float>(radius * std::sin(angle));
-  }
-  return result;
-}
-
-/// Uniform numbers in (-bound, bound), likewise.
+/// Uniform numbers in (-bound, bound) from the counter-based generator, so that they do not depend on the device.
 Tensor uniform(std::vector<int64_t> shape, double bound, uint64_t seed, uint64_t parameter) {
   Tensor result = at::empty(shape, at::kFloat);
   float* data = result.data_ptr<float>();
@@ -138,15 +121,25 @@ void CausalLm::visit(const Visitor& visitor) {
 }
 
 CausalLm CausalLm::random(const ModelConfig& config, uint64_t seed, at::Device device) {
+  return random_with(config, seed, device, [](const Tensor& start) { return start.requires_grad_(); });
+}
+
+CausalLm CausalLm::random_frozen(const ModelConfig& config, uint64_t seed, at::Device device, at::ScalarType type) {
+  return random_with(config, seed, device, [type](const Tensor& start) { return start.to(type); });
+}
+
+CausalLm CausalLm::random_with(const ModelConfig& config, uint64_t seed, at::Device device,
+                               const std::function<Tensor(const Tensor&)>& weight_of) {
   if (device.is_cpu()) require_memory_for(config);
   CausalLm model(config, device);
   uint64_t parameter = 0;
   model.visit([&](const std::string& name, Parameter& weight, std::vector<int64_t> shape) {
     const bool norm = shape.size() == 1 && name.ends_with(".weight");
-    const Tensor start = shape.size() > 1 ? normal(shape, config.initializer_range, seed, parameter)
-                                          : at::full(shape, norm && !config.norm_plus_one ? 1.0 : 0.0, at::kFloat);
+    const auto on_device = at::TensorOptions(at::kFloat).device(device);
+    const Tensor start = shape.size() > 1 ? initial_weights(shape, config.initializer_range, seed, parameter, device)
+                                          : at::full(shape, norm && !config.norm_plus_one ? 1.0 : 0.0, on_device);
     if (name == kEmbedding && padding_row(config) >= 0) start[padding_row(config)].zero_();
-    weight = start.to(device).requires_grad_();
+    weight = weight_of(start);
     ++parameter;
   });
   return model;

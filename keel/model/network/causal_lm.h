@@ -57,8 +57,12 @@ struct Rounding {
 class CausalLm {
  public:
   /// Random weights: normal with the configuration's initializer_range, norms at 1, biases at 0; a function of the seed
-  /// alone.
+  /// alone, drawn on the device.
   static CausalLm random(const ModelConfig& config, uint64_t seed, at::Device device);
+
+  /// The same, rounded to a compute type, of which nothing is to be trained but an adapter: one parameter at a time is
+  /// there in float32.
+  static CausalLm random_frozen(const ModelConfig& config, uint64_t seed, at::Device device, at::ScalarType type);
 
   /// Takes the weights by their checkpoint names; missing, surplus and misshapen ones are errors (exit code 3).
   static CausalLm load(const ModelConfig& config, const WeightSource& source, at::Device device);
@@ -159,6 +163,8 @@ class CausalLm {
   using LinearVisitor = std::function<void(const std::string& name, Linear& layer)>;
 
   explicit CausalLm(const ModelConfig& config, at::Device device);
+  static CausalLm random_with(const ModelConfig& config, uint64_t seed, at::Device device,
+                              const std::function<Tensor(const Tensor& start)>& weight_of);
   void visit(const Visitor& visitor);
   void visit_linears(const LinearVisitor& visitor);
   const Parameter& head_parameter() const { return config_.tie_word_embeddings ? embedding_ : head_; }

@@ -107,6 +107,30 @@ TEST(CausalLmRandom, IsAFunctionOfTheSeedWithTheConfiguredSpread) {
   EXPECT_NEAR((embedding.abs() > 0.05).to(at::kDouble).mean().item<double>(), 0.3173, 0.015);  // beyond one sigma
   EXPECT_FALSE(one[2].value.flatten().narrow(0, 0, 8).equal(one[3].value.flatten().narrow(0, 0, 8)))
       << "two parameters draw the same numbers";
+  // Philox4x32-10 of counter (parameter, 0, pair, 2 << 24) and key (7, 0), Box and Muller: by another program.
+  const Tensor first = embedding.flatten().to(at::kDouble);
+  const std::vector<std::pair<int64_t, double>> want{{0, 0.031076840100507475}, {1, 0.05543907739667275},
+                                                     {2, -0.01346870060055565}, {3, 0.005157178197291515},
+                                                     {10, 0.05260591243844438}, {11, 0.045687577504435375}};
+  for (const auto& [place, number] : want) EXPECT_EQ(first[place].item<double>(), static_cast<float>(number));
+}
+
+TEST(CausalLmRandom, FrozenIsTheSameRoundedAndWithoutMasters) {
+  ModelConfig config = tiny_config(4, 2, false);
+  CausalLm trained = CausalLm::random(config, 7, at::kCPU);
+  CausalLm frozen = CausalLm::random_frozen(config, 7, at::kCPU, at::kBFloat16);
+  for (CausalLm* model : {&trained, &frozen}) {
+    model->add_adapter({.rank = 2}, 3);
+    model->compute_in(at::kBFloat16);
+  }
+  const auto want = trained.parameters(), got = frozen.parameters();
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(got[i].value.scalar_type(), at::kBFloat16);
+    EXPECT_FALSE(got[i].value.requires_grad());
+    EXPECT_TRUE(got[i].value.equal(want[i].value)) << want[i].name;
+  }
+  EXPECT_EQ(frozen.trainable().size(), 2 * 7 * config.num_hidden_layers);
+  EXPECT_EQ(frozen.trainable()[0].value.master.scalar_type(), at::kFloat);
 }
 
 TEST(CausalLmFromTensors, TakesACopyOfEveryTensor) {

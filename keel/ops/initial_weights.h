@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "keel/core/tensor/tensor.h"
+
+namespace keel {
+
+/// A parameter's initial weights, float32: normal with this deviation, a function of the seed and the parameter's
+/// number (keel/kernels/initial_weights.h). Drawn on the device where they are to live.
+Tensor initial_weights(const std::vector<int64_t>& shape, double deviation, uint64_t seed, uint64_t parameter,
+                       at::Device device);
+
+}  // namespace keel

@@ -122,7 +122,10 @@ class Ready:
             return result
 
 
-_ready = []  # one of these, made by the first call
+_ready = []  # one of these, made by the first call of this process
+
+
+os.register_at_fork(after_in_child=_ready.clear)  # which has one of its own
 
 
 def call(arguments, cwd=None, env=None, timeout=120):
@@ -149,7 +152,7 @@ def keel(*arguments, cwd=None, env=None, timeout=120, **options):
 
 def train(run, /, *flags, config=QUICKSTART, prefix=(), cwd=None, **sections):
     """keel train of a small run in the folder `run`; `prefix` is a program that starts it."""
-    sections.setdefault("run", {})["dir"] = run
+    sections["run"] = {**sections.get("run", {}), "dir": run}
     arguments = ["train", str(config), *settings(**sections), *flags]
     if not prefix:
         return call(arguments, cwd)
@@ -168,7 +171,7 @@ def start(output, *arguments):
 
 def start_train(run, /, *flags, **sections):
     """The same as train() in the background, with its output in a file beside the run."""
-    sections.setdefault("run", {})["dir"] = run
+    sections["run"] = {**sections.get("run", {}), "dir": run}
     return start(f"{run}.output", "train", QUICKSTART, *settings(**sections), *flags)
 
 

@@ -10,9 +10,9 @@ import itertools
 import json
 import os
 import pathlib
-import queue
 import re
 import shutil
+import tempfile
 
 import trials
 from trials import require, support
@@ -160,34 +160,30 @@ class ResumedOwn(Resumed):
 
 
 class Slots:
-    """A set of scenes for each trial that may run at the same time; slots_in() makes them once for all ways of damage."""
+    """A set of scenes for each process that tries; slots_in() makes the first once for all ways of damage."""
 
     def __init__(self, folder):
         folder.mkdir()
-        self.folder, self.free, self.made = folder, queue.SimpleQueue(), itertools.count()
-        self.scenes = self.make()
-        self.names = [(i, name) for i, scene in enumerate(self.scenes) for name in scene.files()]
-        self.free.put(self.scenes)
+        self.folder, self.scenes = folder, {}  # by process
+        self.names = [(i, name) for i, scene in enumerate(self.mine()) for name in scene.files()]
+
+    def mine(self):
+        if os.getpid() not in self.scenes:
+            self.scenes[os.getpid()] = self.make()
+        return self.scenes[os.getpid()]
 
     def make(self):
-        folder = self.folder / f"slot{next(self.made)}"
-        folder.mkdir()
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="slot", dir=self.folder))
         run = Resumed(folder / "task")
         model = run.whole / "run" / "checkpoints" / trials.newest(run.whole / "run")
         return run, ResumedOwn(folder / "own", model), Loaded(folder / "load", model)
 
     def trial_of(self, scene, name, damage):
         def trial_damage(trial):
-            try:
-                scenes = self.free.get_nowait()
-            except queue.Empty:
-                scenes = self.make()
+            mine = self.mine()[scene]
             # Where a run was stopped differs from slot to slot.
-            here = dict(zip((n for i, n in self.names if i == scene), scenes[scene].files()))[name]
-            try:
-                trial.seen[scenes[scene].try_damage(here, lambda path: damage(path, trial.draws))] += 1
-            finally:
-                self.free.put(scenes)
+            here = dict(zip((n for i, n in self.names if i == scene), mine.files()))[name]
+            trial.seen[mine.try_damage(here, lambda path: damage(path, trial.draws))] += 1
         return trial_damage
 
 

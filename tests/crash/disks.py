@@ -39,7 +39,7 @@ def namespace():
 def small_disk(trial, unshare, whole, options):
     disk = trial.folder / "disk"
     disk.mkdir()
-    command = [support.KEEL, "train", support.QUICKSTART, *support.settings(**trials.RUN, run={"dir": disk / "run"})]
+    command = [support.KEEL, "train", support.QUICKSTART, *support.settings(**trials.RUN), f"run.dir={disk / 'run'}"]
     again = subprocess.run([*unshare, "bash", "-c", SCRIPT, "bash", disk, options, LARGE, *map(str, command)],
                            env=support.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
     require(again.returncode != 77, "cannot mount:", again.stderr)

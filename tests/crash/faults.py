@@ -35,7 +35,8 @@ READING, RECORDED = ("openat", "read", "pread64"), (".jsonl", "/config.yaml", "/
 # A step or two of three, their saves, two evaluations and the report.
 TRAIN = {"sft": {"steps": 2, "noisy_steps": 0}, "train": {"steps": 3}, "eval": {"prompts": 4},
          "checkpoint": {"every": 1, "keep": 2, "keep_best": "true", "background": "false"}}
-BESIDE = {**TRAIN, "checkpoint": {**TRAIN["checkpoint"], "background": "true"}}  # saves are written by another thread
+# Saves are written by another thread, and a third one samples a step behind.
+BESIDE = {**TRAIN, "checkpoint": {**TRAIN["checkpoint"], "background": "true"}, "rollout": {"staleness": 1}}
 
 
 def strace(log, *options):
@@ -196,11 +197,13 @@ def bear(trial, scenario, fault, hit, run, result):
 
 def scenarios(folder):
     require_strace()
-    half = trials.stopped(folder / "half", 1, support.QUICKSTART, *support.settings(**TRAIN))
-    (half / "checkpoints" / "best").unlink()  # so that one that goes on makes the link
+    half, beside = (trials.stopped(folder / name, 1, support.QUICKSTART, *support.settings(**settings))
+                    for name, settings in (("half", TRAIN), ("half beside", BESIDE)))
+    for run in (half, beside):
+        (run / "checkpoints" / "best").unlink()  # so that one that goes on makes the link
     found = [Scenario(folder / "a run that starts", None), Scenario(folder / "a run that goes on", "--resume", half),
              Scenario(folder / "a run that replaces one", "--overwrite", half),
-             Scenario(folder / "a run that saves beside its steps", "--resume", half, BESIDE)]
+             Scenario(folder / "a run that saves beside its steps", "--resume", beside, BESIDE)]
     for scenario in found:
         scenario.play()
     return found

@@ -28,6 +28,8 @@ TASKS = {
     "an adapter, and a sampler one step behind": {"lora": {"rank": 2}, "rollout": {"staleness": 1}, "optimizer": {"lr": 0.01}},
     "groups dropped, and a sampler two steps behind":
         {"rollout": {"staleness": 2, "dynamic_sampling": True, "max_batches": 2}, "optimizer": {"lr": 0.01}, **LEARNED},
+    "float16, whose loss scale has to follow": {"run": {"precision": "fp16"}, "objective": {"entropy_coefficient": -1000},
+                                                "optimizer": {"lr": 0.01}},
     "a sampler of 8 bits throughout, with noise": {"rollout": {"weights": "fp8_full", "logit_noise": 0.5}},
 }
 # Rows of data, of which a step takes 4: passes that end with a step, just before and just after the end of one, and two

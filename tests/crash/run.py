@@ -3,6 +3,7 @@
     make test-crash                                   the whole: up to two hours on 2 busy cores, a quarter of one on 16
     make test-crash JOBS=16                           so many trials at the same time
     make test-crash KINDS="kills flips" KILLS=900     some kinds, other counts
+    make test-crash KINDS=kills DEVICE=cuda           kills and signals of runs on a GPU, in bf16; PRECISION=fp16 in fp16
     tests/crash/run.py --short                        what `make test` runs
     tests/crash/run.py --trial 137 flips              one trial again; SEED=... where it was not 1
 
@@ -13,6 +14,9 @@ failures that n trials give with 95 % confidence (3/n). The end is 0 where nothi
 import argparse
 import collections
 import concurrent.futures
+import contextlib
+import functools
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -42,18 +46,21 @@ KINDS = {
     "losses": (damage.losses, None, 4),
     "disks": (disks.disks, 60, 3),
 }
+ON_A_GPU = ("kills", "signals")  # the others are about files, whatever computes
 SHOWN = 10  # failures of a kind that are printed in full
+_found = []  # the trials of a kind, for the processes that are forked to try them
 
 
-def attempt(kind, number, trial_function, seed, folder):
+def attempt(kind, number, seed, folder):
+    """What a trial saw, the longest it waited, and what went wrong."""
     trial = trials.Trial(tempfile.mkdtemp(prefix=f"{kind}_{number}_", dir=folder), f"{seed} {kind} {number}")
     problem = None
     try:
-        trial_function(trial)
+        _found[number](trial)
     except Exception as error:  # a failure of the harness is one too
         problem = f"{kind} {number}: {type(error).__name__ if not isinstance(error, AssertionError) else ''} {error}"
     shutil.rmtree(trial.folder, ignore_errors=True)
-    return trial, problem
+    return trial.seen, trial.seconds, problem
 
 
 def try_kind(name, count, options, folder):
@@ -61,20 +68,25 @@ def try_kind(name, count, options, folder):
     started = time.monotonic()
     (folder / name).mkdir()
     try:
-        found = list(enumerate(KINDS[name][0](folder / name, count)))
+        _found[:] = KINDS[name][0](folder / name, count)
     except trials.Skipped as reason:
         print(f"{name:12} skipped: {reason}", flush=True)
         return True
     except AssertionError as error:
         print(f"{name:12} not begun: {error}", flush=True)
         return False
-    if options.trial is not None:
-        found = [found[options.trial]]
+    numbers = range(len(_found)) if options.trial is None else [options.trial]
     seen, problems, slowest = collections.Counter(), [], 0.0
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for trial, problem in pool.map(lambda item: attempt(name, *item, options.seed, folder), found):
-            seen += trial.seen
-            slowest = max(slowest, trial.seconds)
+    with contextlib.ExitStack() as stack:
+        side_by_side = map
+        if options.jobs > 1:
+            # Processes, which watch their runs without waiting for each other; forked, so that they have the trials.
+            pool = concurrent.futures.ProcessPoolExecutor(options.jobs, multiprocessing.get_context("fork"))
+            side_by_side = stack.enter_context(pool).map
+        one = functools.partial(attempt, name, seed=options.seed, folder=folder)
+        for saw, seconds, problem in side_by_side(one, numbers):
+            seen += saw
+            slowest = max(slowest, seconds)
             if problem:
                 problems.append(problem)
                 if len(problems) <= SHOWN:
@@ -99,16 +111,24 @@ def main(arguments):
     parser.add_argument("--trial", type=int, help="only the trial of this number")
     parser.add_argument("--seed", default=os.environ.get("SEED", "1"))
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS", "2")), help="trials at the same time")
+    parser.add_argument("--device", default=os.environ.get("DEVICE", "cpu"), choices=("cpu", "cuda"), help="of kills and signals")
+    parser.add_argument("--precision", default=os.environ.get("PRECISION", "auto"), help="of kills and signals: run.precision")
     options = parser.parse_args(arguments)
+    if options.device != "cpu" and options.kinds == list(KINDS):
+        options.kinds = list(ON_A_GPU)
     unknown = [kind for kind in options.kinds if kind not in KINDS]
     if unknown:
         parser.error(f"{unknown[0]} is no kind of trial; known are {', '.join(KINDS)}")
+    elsewhere = [kind for kind in options.kinds if kind not in ON_A_GPU]
+    if elsewhere and (options.device, options.precision) != ("cpu", "auto"):
+        parser.error(f"{elsewhere[0]} is tried on a CPU in float32 alone; with --device or --precision name {' or '.join(ON_A_GPU)}")
+    trials.compute_with(options.device, options.precision)
     if not os.access(support.KEEL, os.X_OK):
         print(f"{support.KEEL} is not there; build it, or set KEEL_BINARY")
         return 77
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # by nohup, and the runs would inherit it
         signal.signal(signal.SIGHUP, lambda *_: None)
-    print(f"seed {options.seed}, {options.jobs} at a time\nkind               n  failures   95 % of      time  what was seen")
+    print(f"seed {options.seed}, {options.jobs} at a time, {options.device}\nkind               n  failures   95 % of      time  what was seen")
     well = True
     with tempfile.TemporaryDirectory(prefix="keel_crash_") as folder:
         for kind in options.kinds:

@@ -15,10 +15,19 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import support  # noqa: E402 (it lies with the other tests of the program)
 
-# A run of some two seconds: 6 steps of warm-up, 8 of RL with a pull to a reference, and a checkpoint after each. How so
-# small a run learns anything is said with support.SMALL.
+# A run of some two seconds: 6 steps of warm-up, 8 of RL with a pull to a reference and a sampler that is a step behind,
+# and a checkpoint after each, written beside the next. How so small a run learns anything is said with support.SMALL.
 RUN = {"sft": {"steps": 6, "noisy_steps": 2}, "train": {"steps": 8}, "eval": {"every": 3, "prompts": 20},
-       "checkpoint": {"every": 1, "keep": 2}, "reference": {"kl_coefficient": 0.05}, "record": {"samples_per_step": 2}}
+       "checkpoint": {"every": 1, "keep": 2, "background": "true"}, "reference": {"kl_coefficient": 0.05},
+       "record": {"samples_per_step": 2}, "rollout": {"staleness": 1}}
+
+
+def compute_with(device, precision):
+    """From now on RUN computes there and in that; on a GPU it adds up in one order, so that there are bits to compare."""
+    chosen = {"device": device, "precision": precision}
+    if device != "cpu":
+        chosen["deterministic"] = "true"
+    RUN["run"] = chosen
 
 
 # A run on what does not lie in its folder: a model, an adapter on it, and data files.

@@ -1,0 +1,189 @@
+"""Whether a real model learns on real problems: SmolLM2-135M-Instruct on GSM8K, without a network.
+
+    python3 bench/gsm8k_learning.py MODEL.gguf train.jsonl OUT [--device cuda] [--steps 100] ...
+
+1. samples 8 completions of each of the first 1,500 problems (`keel eval`) and keeps the problems of which at least one of
+   the 8 is right, in OUT/kept.jsonl;
+2. trains on those (`keel train`): DPPO on all weights, 32 problems x 8 completions a step;
+3. writes OUT/curve.csv and OUT/summary.txt: the mean reward of the first and of the last 20 steps with their standard
+   errors, and whether the last exceed the first by 3 standard errors of the difference.
+
+What is large (the run with its checkpoints, every completion) goes to --work, OUT has kilobytes. A stage that is over its
+time is asked to stop, and the next goes on with what there is; called again, a stage whose result is there is not repeated
+and a run is resumed. The end is 0 where the reward rose by that much, 1 where it did not, 2 where a stage failed.
+"""
+
+import argparse
+import csv
+import json
+import math
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+KEEL = os.environ.get("KEEL_BINARY", str(ROOT / "build" / "keel"))
+CURVE = ("step", "reward/mean", "reward/std", "completion/length_mean", "completion/truncated", "policy/entropy", "time/step")
+
+
+def run(words, seconds, output):
+    """Calls the program with its output in a file; it is asked to stop when the time is over. Returns its exit code."""
+    began = time.monotonic()
+    with open(output, "w", encoding="utf-8") as file:
+        process = subprocess.Popen([KEEL, *map(str, words)], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
+        try:
+            process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            print(f"{words[0]}: stopped after {seconds} s", flush=True)
+            process.send_signal(signal.SIGTERM)  # it saves what it has
+            try:
+                process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+    print(f"{words[0]}: {time.monotonic() - began:.0f} s, exit code {process.returncode}", flush=True)
+    if process.returncode not in (0, 75):
+        print(output.read_text(encoding="utf-8", errors="replace")[-3000:], flush=True)
+    return process.returncode
+
+
+def configuration(options):
+    return {
+        "model": {"path": str(options.model)},
+        # Longer problems there are none, and so less room need be kept for keys and values.
+        "data": {"files": [str(options.out / "kept.jsonl")], "chat": "always", "max_prompt_tokens": 512},
+        "reward": {"functions": ["math"]},
+        "objective": {"method": options.method},
+        "rollout": {"samples_per_prompt": options.samples, "max_new_tokens": options.max_new_tokens},
+        "optimizer": {"lr": options.lr, "warmup_updates": 5},
+        "train": {"steps": options.steps, "prompts_per_step": options.prompts, "tokens_per_batch": 32768,
+                  "sequences_per_update": options.prompts * options.samples // options.updates},
+        "eval": {"prompts": 0},
+        "checkpoint": {"every": 50, "keep": 1},
+        "record": {"certificate_every": 0},
+        "run": {"dir": str(options.work / "run"), "device": options.device, "seed": options.seed},
+    }
+
+
+def solved_shares(options, rows, seconds):
+    """The share of each row's completions that are right; None where that could not be found out in time."""
+    data, samples, config = (options.work / name for name in ("rows.jsonl", "samples.jsonl", "eval.json"))
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    tree = configuration(options)
+    tree["data"] = {**tree["data"], "files": [], "eval_files": [str(data)]}
+    tree["eval"] = {"samples": options.samples, "temperature": 1.0}
+    config.write_text(json.dumps(tree))
+    if run(["eval", config, "--model", options.model, "--samples", samples], seconds, options.out / "eval.txt") != 0:
+        return None
+    shares = [0.0] * len(rows)
+    for line in samples.read_text(encoding="utf-8").splitlines():
+        sample = json.loads(line)
+        row = sample["prompt_id"]
+        assert rows[row]["question"] in sample["prompt"], f"the sample of row {row} has another prompt: {sample['prompt']}"
+        shares[row] += (sample["reward"] or 0) / options.samples
+    return shares
+
+
+def keep_solvable(options):
+    """Writes OUT/kept.jsonl; False where that could not be done."""
+    kept = options.out / "kept.jsonl"
+    if kept.exists():
+        print(f"{kept} is there: {len(kept.read_text(encoding='utf-8').splitlines())} problems", flush=True)
+        return True
+    rows = [json.loads(line) for line in options.data.read_text(encoding="utf-8").splitlines()[:options.problems]]
+    chosen, tried, end = [], [], time.monotonic() + options.eval_seconds
+    for first in range(0, len(rows), options.part):  # in parts: an evaluation that is stopped has no result
+        part = rows[first:first + options.part]
+        shares = solved_shares(options, part, max(end - time.monotonic(), 1))
+        if shares is None:
+            break
+        tried += shares
+        chosen += [row for row, share in zip(part, shares) if share > 0]
+    if not chosen:
+        print(f"none of {len(tried)} problems is solvable")
+        return False
+    print(f"{len(tried)} problems x {options.samples}: {statistics.fmean(tried):.4f} right; of {len(chosen)} problems at least one",
+          flush=True)
+    partial = kept.with_suffix(".partial")
+    partial.write_text("".join(json.dumps(row) + "\n" for row in chosen), encoding="utf-8")
+    partial.rename(kept)
+    return True
+
+
+def train(options):
+    config, folder = options.work / "train.json", options.work / "run"
+    config.write_text(json.dumps(configuration(options), indent=1))
+    flags = []
+    if folder.exists():
+        flags = ["--resume"] if list((folder / "checkpoints").glob("step-*")) else ["--overwrite"]
+    return run(["train", config, *flags], options.train_seconds, options.out / "train.txt")
+
+
+def mean_and_error(numbers):
+    return statistics.fmean(numbers), statistics.stdev(numbers) / math.sqrt(len(numbers)) if len(numbers) > 1 else math.nan
+
+
+def tell(options):
+    """Writes the curve and the summary; True where the reward rose by 3 standard errors."""
+    metrics = options.work / "run" / "metrics.jsonl"
+    rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()] if metrics.exists() else []
+    rows = [row for row in rows if row["phase"] == "rl" and "reward/mean" in row]
+    with open(options.out / "curve.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(CURVE)
+        for row in rows:
+            writer.writerow([f"{row[key]:.6g}" if isinstance(row.get(key), float) else row.get(key, "") for key in CURVE])
+    rewards, few = [row["reward/mean"] for row in rows], options.window
+    if len(rewards) < 2 * few:
+        text = f"{len(rewards)} steps: too few to compare the first {few} with the last {few}"
+        rose = False
+    else:
+        (first, first_error), (last, last_error) = mean_and_error(rewards[:few]), mean_and_error(rewards[-few:])
+        error = math.hypot(first_error, last_error)
+        rose = last - first > 3 * error
+        text = (f"{len(rewards)} steps: reward {first:.4f} +- {first_error:.4f} in the first {few}, {last:.4f} +- {last_error:.4f} in the "
+                f"last {few}; the difference is {last - first:.4f}, {(last - first) / error if error else math.inf:.1f} standard errors "
+                f"of it: {'more than 3' if rose else 'NOT more than 3'}")
+    (options.out / "summary.txt").write_text(text + "\n", encoding="utf-8")
+    print(text, flush=True)
+    return rose
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=pathlib.Path, help="SmolLM2-135M-Instruct as a GGUF file")
+    parser.add_argument("data", type=pathlib.Path, help="train.jsonl of GSM8K")
+    parser.add_argument("out", type=pathlib.Path, help="folder for what is small")
+    parser.add_argument("--work", type=pathlib.Path, help="folder for what is large; OUT/work where none is named")
+    parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
+    parser.add_argument("--method", default="dppo_tv")
+    parser.add_argument("--problems", type=int, default=1500, help="that are tried")
+    parser.add_argument("--part", type=int, default=500, help="of them at a time")
+    parser.add_argument("--samples", type=int, default=8, help="completions of a problem")
+    parser.add_argument("--prompts", type=int, default=32, help="problems in a step")
+    parser.add_argument("--updates", type=int, default=2, help="in a step")
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--max-new-tokens", type=int, default=256)
+    parser.add_argument("--lr", type=float, default=1e-5)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--window", type=int, default=20, help="steps at either end that are compared")
+    parser.add_argument("--eval-seconds", type=float, default=120)
+    parser.add_argument("--train-seconds", type=float, default=300)
+    options = parser.parse_args()
+    options.work = (options.work or options.out / "work").resolve()
+    options.out, options.model, options.data = (path.resolve() for path in (options.out, options.model, options.data))
+    for folder in (options.out, options.work):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not keep_solvable(options):
+        return 2
+    code = train(options)
+    rose = tell(options)
+    return 2 if code not in (0, 75) else 0 if rose else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

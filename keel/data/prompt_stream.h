@@ -45,6 +45,18 @@ class PromptStream {
   void seek(uint64_t position) { position_ = position; }
   const SkippedCounts& skipped() const { return skipped_; }
 
+  /// Where the stream stands, with what it has passed over up to there.
+  struct Place {
+    uint64_t position = 0;
+    SkippedCounts skipped = {};
+  };
+  Place place() const { return {position_, skipped_}; }
+  /// As if nothing behind that place had been looked at.
+  void go_back_to(const Place& place) {
+    position_ = place.position;
+    skipped_ = place.skipped;
+  }
+
  private:
   void count(const SkippedRow& row);
   [[noreturn]] void refuse_empty_pass() const;

@@ -35,18 +35,20 @@ struct NormGradients {
   Tensor x, weight;
 };
 
-/// With what reaches x beside its norm; undefined: nothing does.
-NormGradients norm_gradients(const Tensor& x, const Tensor& weight, double eps, const Tensor& dnormed,
-                             const Tensor& dsum) {
+/// With what reaches x beside its norm; undefined: nothing does. The weight's where it learns.
+NormGradients norm_gradients(const Tensor& x, const Tensor& weight, bool weight_learns, double eps,
+                             const Tensor& dnormed, const Tensor& dsum) {
   const int64_t rows = x.size(0), width = x.size(1);
   Tensor dx = at::empty_like(x), dweight;
   launch_on_cuda(x, "norm's gradients", [&](auto stream) {
     const Tensor dy = dnormed.contiguous(), beside = dsum.defined() ? dsum.contiguous() : dsum;
-    Tensor parts = at::empty({cuda::norm_gradient_parts(rows), width}, x.options().dtype(at::kFloat));
-    const int error = cuda::rms_norm_gradients(
-        x.const_data_ptr(), weight.const_data_ptr(), dy.const_data_ptr(), data_or_null(beside), float_type(x), rows,
-        width, static_cast<float>(eps), dx.mutable_data_ptr(), parts.mutable_data_ptr<float>(), stream);
-    dweight = parts.sum(0).to(weight.scalar_type());
+    Tensor parts;
+    if (weight_learns) parts = at::empty({cuda::norm_gradient_parts(rows), width}, x.options().dtype(at::kFloat));
+    const int error =
+        cuda::rms_norm_gradients(x.const_data_ptr(), weight.const_data_ptr(), dy.const_data_ptr(), data_or_null(beside),
+                                 float_type(x), rows, width, static_cast<float>(eps), dx.mutable_data_ptr(),
+                                 weight_learns ? parts.mutable_data_ptr<float>() : nullptr, stream);
+    if (weight_learns) dweight = parts.sum(0).to(weight.scalar_type());
     return error;
   });
   return {dx, dweight};
@@ -61,8 +63,8 @@ struct Norm : torch::autograd::Function<Norm> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    const NormGradients result =
-        norm_gradients(saved[0], saved[1], context->saved_data["eps"].toDouble(), gradients[0], {});
+    const NormGradients result = norm_gradients(saved[0], saved[1], context->needs_input_grad(1),
+                                                context->saved_data["eps"].toDouble(), gradients[0], {});
     return {result.x, result.weight, Tensor()};
   }
 };
@@ -80,8 +82,8 @@ struct AddAndNorm : torch::autograd::Function<AddAndNorm> {
     const variable_list saved = context->get_saved_variables();
     const Tensor &dsum = gradients[0], &dnormed = gradients[1];
     if (!dnormed.defined()) return {dsum, dsum, Tensor(), Tensor()};
-    const NormGradients result =
-        norm_gradients(saved[0], saved[1], context->saved_data["eps"].toDouble(), dnormed, dsum);
+    const NormGradients result = norm_gradients(saved[0], saved[1], context->needs_input_grad(2),
+                                                context->saved_data["eps"].toDouble(), dnormed, dsum);
     return {result.x, result.x, result.weight, Tensor()};
   }
 };

@@ -40,17 +40,19 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1], &scale = saved[2], dy = gradients[0].contiguous();
     const int64_t rows = x.size(0), width = x.size(1);
-    Tensor dx = at::empty_like(x), partial = at::zeros({kWeightBlocks, width}, x.options());
+    const bool weight_learns = context->needs_input_grad(1);
+    Tensor dx = at::empty_like(x), partial;
+    if (weight_learns) partial = at::zeros({kWeightBlocks, width}, x.options());
     // A fixed number of blocks, each with its own sum, added in order: the same bits for any number of threads.
     const int64_t block = (rows + kWeightBlocks - 1) / kWeightBlocks;
     at::parallel_for(0, kWeightBlocks, 1, [&](int64_t first, int64_t last) {
       for (int64_t b = first; b < last; ++b) {
         const int64_t begin = std::min(b * block, rows), count = std::min(block, rows - begin);
         cpu::rms_norm_backward(in(x) + begin * width, in(weight), in(scale) + begin, in(dy) + begin * width, count,
-                               width, out(dx) + begin * width, out(partial) + b * width);
+                               width, out(dx) + begin * width, weight_learns ? out(partial) + b * width : nullptr);
       }
     });
-    return {dx, partial.sum(0), Tensor()};
+    return {dx, weight_learns ? partial.sum(0) : Tensor(), Tensor()};
   }
 };
 

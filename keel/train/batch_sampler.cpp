@@ -75,12 +75,12 @@ void BatchSampler::fill(const RolloutEngine& engine, RolloutBatch& batch, const 
   std::vector<Rollout> seen;
   while (batch.prompts.size() < wanted && batch.groups.batches < config_.rollout.max_batches) {
     std::vector<Prompt> prompts;
-    std::vector<uint64_t> behind;  // each prompt, the position of the stream
+    std::vector<PromptStream::Place> behind;  // each prompt
     while (prompts.size() < wanted) {
       std::vector<Prompt> next = stream_.next(1);
       if (next.empty()) break;  // the end of a stream that does not repeat
       prompts.push_back(std::move(next.front()));
-      behind.push_back(stream_.position());
+      behind.push_back(stream_.place());
     }
     if (prompts.empty()) break;
     std::vector<Rollout> rollouts = draw(engine, prompts, batch, keep_on);
@@ -97,9 +97,9 @@ void BatchSampler::fill(const RolloutEngine& engine, RolloutBatch& batch, const 
         batch.rollouts.push_back(std::move(rollout));
       }
       batch.prompts.push_back(std::move(prompts[i]));
-      stream_.seek(behind[i]);
+      stream_.go_back_to(behind[i]);
     }
-    if (batch.prompts.size() < wanted) stream_.seek(behind.back());
+    if (batch.prompts.size() < wanted) stream_.go_back_to(behind.back());
   }
   batch.groups.sampled = static_cast<int64_t>(seen.size() / samples);
   batch.groups.kept = static_cast<int64_t>(batch.prompts.size());

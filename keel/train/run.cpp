@@ -302,9 +302,8 @@ void Run::save(Saving how) {
   require_finite_weights();
   write_to_folder([&] {
     Save save = next_save();
-    if (how == Saving::kNow || !can_copy(save.checkpoint)) return note_saved(write_save(save));
-    save.checkpoint = copied_to_host(std::move(save.checkpoint));
-    has_copied_ = true;
+    saved_state_ = to_json(state_);
+    if (how == Saving::kNow || !copied(save.checkpoint)) return note_saved(write_save(save));
     // Deferred where there can be no more threads: written when it is waited for.
     writing_ =
         std::async(std::launch::async | std::launch::deferred, [save = std::move(save)] { return write_save(save); });
@@ -332,14 +331,17 @@ Save Run::next_save() {
   return save;
 }
 
-/// Whether another set of weights and moments fits into host memory, and is wanted there.
-bool Run::can_copy(const Checkpoint& checkpoint) {
+/// Makes another set of weights and moments in host memory; false where it is not wanted or does not fit.
+bool Run::copied(Checkpoint& checkpoint) {
   if (!config_.checkpoint.background) return false;
-  const int64_t bytes = bytes_to_copy(checkpoint), peak = peak_memory_bytes(at::kCPU), memory = machine_memory_bytes();
-  if (has_room_for_copy(has_copied_ ? 0 : bytes, peak, memory)) return true;
+  const int64_t bytes = bytes_to_copy(checkpoint), available = available_memory_bytes();
+  const int64_t again = std::max<int64_t>(peak_memory_bytes(at::kCPU) - held_memory_bytes(), 0);
+  if (has_room_for_copy(has_copied_ ? 0 : bytes, again, available) && copy_to_host(checkpoint))
+    return has_copied_ = true;
   if (!std::exchange(told_of_memory_, true))
-    console_.line("checkpoints are written while the run waits: a copy of " + format_bytes(bytes) +
-                  " has no room beside the " + format_bytes(peak) + " that it has held, of " + format_bytes(memory));
+    console_.line("a checkpoint is written while the run waits: of the " + format_bytes(available) +
+                  " of memory that are free, a copy takes " + format_bytes(bytes) + ", and a step may need " +
+                  format_bytes(again) + " again. Told once; checkpoint.background=false makes no copies");
   return false;
 }
 
@@ -391,7 +393,9 @@ void Run::look_after_folder() {
 /// When someone asked to stop: saves, says how to go on, and answers true.
 bool Run::saved_for_interrupt() {
   if (!stop_requested()) return false;
-  save();
+  wait_for_save();
+  const bool saved = to_json(state_) == saved_state_ && path_exists(last_checkpoint_);
+  if (!saved) save();
   console_.end_progress();
   log_.at_the_end(problems_);
   console_.line("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint_.string() +

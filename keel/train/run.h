@@ -65,7 +65,7 @@ class Run : private StepWatcher {
   enum class Saving { kNow, kBesideSteps };
   void save(Saving how = Saving::kNow);
   Save next_save();
-  bool can_copy(const Checkpoint& checkpoint);
+  bool copied(Checkpoint& checkpoint);
   void wait_for_save();
   void note_saved(const Saved& saved);
   void require_finite_weights() const;
@@ -97,6 +97,7 @@ class Run : private StepWatcher {
   double checkpoint_seconds_ = 0;     // that the run waited for saves, reported with the next step
   double write_seconds_ = 0;          // that their writes took, whoever waited
   std::filesystem::path last_checkpoint_;
+  Json saved_state_;                               // that this process saved last
   std::set<std::filesystem::path> named_foreign_;  // among the checkpoints
   bool told_of_log_ = false;                       // that it does not grow any more
   bool has_copied_ = false;                        // so that the memory's peak has a copy in it

@@ -198,6 +198,25 @@ class Runs(Interrupt):
         self.train(self.run, judge, "--resume", **behind)
         self.assert_same_run(self.run, self.whole)
 
+    def test_what_is_saved_already_is_not_written_again(self):
+        """The save beside the third step had the run as it is left."""
+        saved = self.run / "checkpoints" / "step-000010" / "manifest.json"
+        written = []
+
+        def note():
+            if self.mark.exists() and saved.exists():
+                written.append(saved.stat().st_ino)
+            return bool(written)
+
+        self.forget_calls()
+        self.hang.touch()
+        process = self.start(*self.settings(self.run, f"python:{self.folder / 'judge.py'}", checkpoint={"every": 1}))
+        self.assertTrue(support.wait_for(process, note), "it ended by itself")
+        self.stop(process, signal.SIGTERM)
+        self.assertEqual(process.returncode, 75, process.errors)
+        self.assertIn(f"interrupted at step 10; saved {saved.parent}\n", process.output)
+        self.assertEqual(saved.stat().st_ino, written[0])
+
     def test_every_signal_does_it_and_repeated_notices_of_the_kernel_count_once(self):
         for numbers in ((signal.SIGINT,), (signal.SIGHUP,), (signal.SIGUSR1,), (signal.SIGXCPU, signal.SIGXCPU, signal.SIGXCPU)):
             with self.subTest(numbers):

@@ -205,6 +205,19 @@ TEST_P(GpuKernels, GiveTheGradientsOfLayers) {
       });
 }
 
+TEST_P(GpuKernels, GiveTheSameGradientsOfRowsWhereANormsWeightIsFrozen) {
+  const Tensor x = random({300, 896}, 1), added = random({300, 896}, 2), weight = random({896}, 3),
+               direction = random({300, 896}, 4);
+  const auto gradients = [&](bool learns) {
+    const Tensor rows = x.clone().requires_grad_(), more = added.clone().requires_grad_(),
+                 factor = weight.clone().requires_grad_(learns);
+    rms_norm(add_and_norm(rows, more, factor, 1e-5).normed, factor, 1e-5).backward(direction);
+    EXPECT_EQ(factor.grad().defined(), learns);
+    return at::cat({rows.grad(), more.grad()});
+  };
+  EXPECT_TRUE(gradients(false).equal(gradients(true)));
+}
+
 TEST_P(GpuKernels, GiveTheGradientsOfTheHead) {
   for (const int64_t vocab : {37, 500, 5000}) {
     const int64_t rows = 45, width = 64;

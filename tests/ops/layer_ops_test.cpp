@@ -32,6 +32,17 @@ void expect_equal(const Inputs& inputs, const Operation& ours, const Operation& 
   }
 }
 
+TEST(LayerOps, ANormWhoseWeightIsFrozenGivesTheSameGradientOfItsRows) {
+  const Tensor x = at::randn({37, 40}), weight = at::randn({40}), direction = at::randn({37, 40});
+  const auto gradient = [&](bool learns) {
+    const Tensor rows = x.clone().requires_grad_(), factor = weight.clone().requires_grad_(learns);
+    rms_norm(rows, factor, 1e-5).backward(direction);
+    EXPECT_EQ(factor.grad().defined(), learns);
+    return rows.grad();
+  };
+  EXPECT_TRUE(gradient(false).equal(gradient(true)));
+}
+
 TEST(LayerOps, RmsNormIsTheRootMeanSquareNorm) {
   for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{1, 5}, {3, 7}, {37, 64}, {500, 257}}) {
     expect_equal(

@@ -97,11 +97,37 @@ TEST(DynamicSampling, LearnsWhatARunOnThosePromptsAloneWouldLearn) {
   }
 }
 
-/// Remembers what it is warned of.
+/// Remembers what it is warned of, and what was passed over.
 struct Warned : StepWatcher {
   std::vector<std::string> sentences;
+  std::vector<uint64_t> bad_rows;  // of each step
   void warning(const std::string& sentence) override { sentences.push_back(sentence); }
+  void passed_over(const SkippedCounts& rows) override { bad_rows.push_back(rows.bad); }
 };
+
+TEST(DynamicSampling, CountsARowThatIsPassedOverOnceThoughItIsReadTwice) {
+  const auto every_second_row = [](const Config& config, const LoadedModel& policy) {
+    PromptStream all = Problems(config, policy).training();
+    const auto prompt_at = [all](uint64_t place) mutable -> std::variant<Prompt, SkippedRow> {
+      if (place % 2 == 1) return SkippedRow{SkippedRow::Why::kBad, "odd"};
+      all.seek(place / 2);
+      return all.next(1).at(0);
+    };
+    std::vector<RewardTerm> terms;
+    terms.push_back(
+        {.name = "mine", .weight = 1, .sources = {}, .reward = std::make_unique<FirstWins>(std::set<uint64_t>{0})});
+    return Problems(PromptStream(prompt_at), RewardSum(std::move(terms), OnError::kStop));
+  };
+  ResumedTraining run(dynamic_run(), {warm_model()}, every_second_row);
+  Warned watcher;
+  // The prompts of rows 0 2 4 give two, and that of row 6 the third: rows 8 and 10 were read as well, and 7 and 9 on
+  // the way to them. They are the next step's, which takes 8 10 12.
+  run.step(watcher);
+  EXPECT_EQ(run.state().prompts, 7);
+  run.step(watcher);
+  EXPECT_EQ(run.state().prompts, 13);
+  EXPECT_THAT(watcher.bad_rows, ElementsAre(3, 3));  // 1 3 5, and 7 9 11
+}
 
 TEST(DynamicSampling, GoesOnWithFewerGroupsWhenTheBatchesAreUsedUp) {
   Config config = dynamic_run();

@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
+#include <string>
 #include <thread>
 
 #include "keel/core/error.h"
@@ -26,6 +28,18 @@ void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 64 << 20);
+}
+
+/// The number behind a name ("MemAvailable:") in a file of lines "NAME NUMBER"; none: -1.
+int64_t number_in_file(const char* path, const std::string& name) {
+  std::ifstream file(path);
+  std::string found;
+  int64_t number = 0;
+  while (file >> found) {
+    if (found == name) return file >> number ? number : -1;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return -1;
 }
 
 /// On ARM, LibTorch's oneDNN tells a profiler of every kernel it makes, in a file /tmp/perf-PID.map that nobody takes
@@ -90,6 +104,30 @@ int64_t machine_memory_bytes() {
     if (int64_t limit = 0; file >> limit && limit > 0) bytes = std::min(bytes, limit);  // "max" is no number
   }
   return bytes;
+}
+
+int64_t held_memory_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t whole = 0, resident = 0;
+  return file >> whole >> resident ? resident * sysconf(_SC_PAGE_SIZE) : 0;
+}
+
+int64_t available_memory_bytes() {
+  const int64_t machine = number_in_file("/proc/meminfo", "MemAvailable:");
+  int64_t bytes = machine >= 0 ? machine * 1024 : machine_memory_bytes();
+  struct Group {
+    const char *limit, *used, *statistics, *of_files;
+  };
+  for (const Group& group :
+       {Group{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat",
+              "inactive_file"},
+        Group{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+              "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file"}}) {
+    int64_t limit = 0, used = 0;
+    if (!(std::ifstream(group.limit) >> limit) || !(std::ifstream(group.used) >> used)) continue;
+    bytes = std::min(bytes, limit - used + std::max<int64_t>(number_in_file(group.statistics, group.of_files), 0));
+  }
+  return std::max<int64_t>(bytes, 0);
 }
 
 std::string describe_device(at::Device device) {

@@ -24,8 +24,14 @@ void synchronize(at::Device device);
 /// The most memory held so far: of the device, or of this process on a CPU.
 int64_t peak_memory_bytes(at::Device device);
 
+/// What this process holds now.
+int64_t held_memory_bytes();
+
 /// What this machine has, used or not, or what a container allows of it.
 int64_t machine_memory_bytes();
+
+/// What of that could be had now: what is free, or holds copies of files that the system would give up for it.
+int64_t available_memory_bytes();
 
 /// One line on what computes: "cpu (2 threads, AVX512)" or "cuda:0".
 std::string describe_device(at::Device device);

@@ -71,10 +71,10 @@ KEEL_CPU_KERNEL void rms_norm_backward(const float* x, const float* weight, cons
     const float dot = lane_sum(width, [&](int64_t i) { return dy[i] * weight[i] * x[i]; });
     const float pull = dot * s * s * s / static_cast<float>(width);
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      dx[i] = dy[i] * weight[i] * s - x[i] * pull;
-      dweight[i] += dy[i] * x[i] * s;
-    }
+    for (int64_t i = 0; i < width; ++i) dx[i] = dy[i] * weight[i] * s - x[i] * pull;
+    if (dweight == nullptr) continue;
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) dweight[i] += dy[i] * x[i] * s;
   }
 }
 

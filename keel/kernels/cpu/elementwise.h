@@ -18,7 +18,7 @@ void angles(const int64_t* positions, const float* frequencies, int64_t rows, in
 void rms_norm_forward(const float* x, const float* weight, int64_t rows, int64_t width, float eps, float* y,
                       float* scale);
 
-/// dx [rows, width]; adds the rows' contribution to dweight [width].
+/// dx [rows, width]; adds the rows' contribution to dweight [width], or to nothing where that is null.
 void rms_norm_backward(const float* x, const float* weight, const float* scale, const float* dy, int64_t rows,
                        int64_t width, float* dx, float* dweight);
 

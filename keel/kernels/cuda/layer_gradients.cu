@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kRowThreads)
   const auto load = [](const T* from) { return *reinterpret_cast<const Some*>(from); };
   const int first = static_cast<int>(threadIdx.x) * N, columns = width / N;
   constexpr int kStep = kRowThreads * N;
-  for (int i = first; i < width; i += kStep)
+  for (int i = first; dweight && i < width; i += kStep)
     for (int j = 0; j < N; ++j) of_weight[j * columns + i / N] = 0;
   int turn_of_sums = 0;
   for (long long row = blockIdx.x; row < rows; row += gridDim.x, turn_of_sums ^= 1) {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kRowThreads)
         const float value = to_float(some_x.of[j]), gradient = to_float(some_dy.of[j]);
         const float mine = scale * (gradient * to_float(factor.of[j]) - value * along);
         result.of[j] = from_float<T>(dsum ? mine + to_float(more.of[j]) : mine);
-        of_weight[j * columns + i / N] += gradient * rounded<T>(value * scale);
+        if (dweight) of_weight[j * columns + i / N] += gradient * rounded<T>(value * scale);
       }
       *reinterpret_cast<Some*>(dx + begin + i) = result;
     };
@@ -73,6 +73,7 @@ __global__ void __launch_bounds__(kRowThreads)
     for (int i = first + kKept * kStep; i < width; i += kStep)
       give(i, load(x + begin + i), load(dy + begin + i), load(weight + i));
   }
+  if (!dweight) return;
   float* const to = dweight + static_cast<long long>(blockIdx.x) * width;
   for (int i = first; i < width; i += kStep)
     for (int j = 0; j < N; ++j) to[i + j] = of_weight[j * columns + i / N];
@@ -113,7 +114,7 @@ int rms_norm_gradients(const void* x, const void* weight, const void* dy, const 
     const auto whole = [&](const void* begin) { return in_several(begin, width, width); };
     const bool several = whole(x) && whole(weight) && whole(dy) && whole(dsum) && whole(dx);
     const auto kernel = several ? rms_norm_gradient_kernel<T, kSeveral> : rms_norm_gradient_kernel<T, 1>;
-    const size_t bytes = static_cast<size_t>(width) * sizeof(float);
+    const size_t bytes = dweight ? static_cast<size_t>(width) * sizeof(float) : 0;
     allow_shared_bytes(kernel, bytes);
     kernel<<<static_cast<unsigned int>(norm_gradient_parts(rows)), kRowThreads, bytes,
              static_cast<cudaStream_t>(stream)>>>(in<T>(x), in<T>(weight), in<T>(dy), in<T>(dsum), rows,

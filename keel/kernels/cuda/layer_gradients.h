@@ -13,7 +13,7 @@ namespace keel::cuda {
 int64_t norm_gradient_parts(int64_t rows);
 
 /// Of y = x / sqrt(mean x^2 + eps) * weight: dx, to which `dsum` is added, what reaches x by another way (or null), and
-/// the weight's gradient in parts, dweight [norm_gradient_parts, width] float32.
+/// the weight's gradient in parts, dweight [norm_gradient_parts, width] float32 (or null: it is not wanted).
 int rms_norm_gradients(const void* x, const void* weight, const void* dy, const void* dsum, FloatType type,
                        int64_t rows, int64_t width, float eps, void* dx, float* dweight, void* stream);
 

@@ -12,7 +12,8 @@ void LoraOptions::describe(OptionTable& table) {
   table.add("alpha", alpha, "The adapters' product is scaled by alpha / rank.", above(0).at_most(kMostLoraAlpha));
   table.add("rank_stabilized", rank_stabilized, "Scale by alpha / sqrt(rank) instead (arXiv 2312.03732).");
   table.add("target_modules", target_modules,
-            "Linear layers that get an adapter: their names, or the ends of their names, as PEFT matches them.",
+            "Linear layers that get an adapter: their names, or the ends of their names, as PEFT matches them; or "
+            "all-linear.",
             not_empty());
   table.add(
       "adapter", adapter,

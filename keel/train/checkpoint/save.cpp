@@ -1,5 +1,9 @@
 #include "keel/train/checkpoint/save.h"
 
+#include <c10/util/Exception.h>
+
+#include <new>
+
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/stopwatch.h"
 #include "keel/record/own_files.h"
@@ -42,6 +46,19 @@ Saved write_save(const Save& save) {
   return saved;
 }
 
-bool has_room_for_copy(int64_t bytes, int64_t peak, int64_t memory) { return peak + bytes <= memory / 10 * 9; }
+bool has_room_for_copy(int64_t bytes, int64_t needed_again, int64_t available) {
+  return bytes + needed_again <= available / 10 * 9;
+}
+
+bool copy_to_host(Checkpoint& checkpoint) {
+  try {
+    checkpoint = copied_to_host(checkpoint);
+    return true;
+  } catch (const c10::Error&) {  // what LibTorch has no memory for
+    return false;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
 
 }  // namespace keel

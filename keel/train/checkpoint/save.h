@@ -35,7 +35,12 @@ Saved write_save(const Save& save);
 std::optional<std::string> write_reference(const std::filesystem::path& run, const CausalLm& reference,
                                            const LoadedModel& policy, const std::string& id);
 
-/// Whether a copy fits into memory beside the most that the process has held so far, with some to spare.
-bool has_room_for_copy(int64_t bytes, int64_t peak, int64_t memory);
+/// Whether a copy of so many bytes fits into the memory that is available now, beside what the process may need again
+/// (the most that it has held less what it holds), with some to spare.
+bool has_room_for_copy(int64_t bytes, int64_t needed_again, int64_t available);
+
+/// Puts what is to be saved into host memory that training does not change. False, with everything as it was, where
+/// there is no memory for it.
+bool copy_to_host(Checkpoint& checkpoint);
 
 }  // namespace keel

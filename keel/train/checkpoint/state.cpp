@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -104,10 +103,7 @@ TrainState state_from_json(const Json& json, const std::string& place) {
     const auto found = std::find(std::begin(kPhaseNames), std::end(kPhaseNames), phase);
     if (found == std::end(kPhaseNames)) fail(ExitCode::kBadInput, place, ": unknown phase \"", phase, "\"");
     state.phase = static_cast<Phase>(found - std::begin(kPhaseNames));
-    visit_fields(state, [&](const char* name, auto& value) {
-      const bool may_miss = std::string_view(name).starts_with("best_");  // in a checkpoint of an older program
-      if (!may_miss || json.contains(name)) read_field(json.at(name), name, place, value);
-    });
+    visit_fields(state, [&](const char* name, auto& value) { read_field(json.at(name), name, place, value); });
   } catch (const Json::exception& error) {
     fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
   }

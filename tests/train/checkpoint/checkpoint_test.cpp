@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "keel/core/files/file.h"
+#include "keel/core/tensor/device.h"
 #include "keel/train/checkpoint/save.h"
 #include "tests/support/errors.h"
 #include "tests/support/reference_model.h"
@@ -223,9 +225,37 @@ TEST_F(CheckpointTest, ACopyIsApartFromWhatTrainingChanges) {
 }
 
 TEST_F(CheckpointTest, ACopyMustFitIntoMemory) {
-  EXPECT_TRUE(has_room_for_copy(/*bytes=*/300, /*peak=*/600, /*memory=*/1000));
+  EXPECT_TRUE(has_room_for_copy(/*bytes=*/300, /*needed_again=*/600, /*available=*/1000));
   EXPECT_FALSE(has_room_for_copy(301, 600, 1000));  // a tenth is to spare
   EXPECT_FALSE(has_room_for_copy(0, 901, 1000));
+  EXPECT_GT(available_memory_bytes(), 0);
+  EXPECT_LE(available_memory_bytes(), machine_memory_bytes());
+  constexpr int64_t kBytes = 100 << 20;
+  const int64_t before = held_memory_bytes();
+  const Tensor more = at::ones({kBytes}, at::kByte);
+  EXPECT_NEAR(static_cast<double>(held_memory_bytes() - before), kBytes, 10 << 20);
+}
+
+TEST_F(CheckpointTest, ACopyThatFindsNoMemoryLeavesAllAsItWas) {
+  Checkpoint checkpoint = at_step(7);
+  constexpr int64_t kNumbers = int64_t{1} << 30;  // 4 GiB as a tensor of its own; here one number
+  checkpoint.optimizer.push_back({"large", at::zeros({1}).expand({kNumbers})});
+  const std::vector<NamedTensor> before = checkpoint.optimizer;
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  std::ifstream statm("/proc/self/statm");
+  rlim_t pages = 0;
+  statm >> pages;
+  const rlimit less{pages * static_cast<rlim_t>(sysconf(_SC_PAGE_SIZE)) + (rlim_t{1} << 30), limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &less), 0);
+  const bool copied = copy_to_host(checkpoint);
+  setrlimit(RLIMIT_AS, &limit);
+  EXPECT_FALSE(copied);
+  ASSERT_EQ(checkpoint.optimizer.size(), before.size());
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(checkpoint.optimizer[i].value.is_same(before[i].value));
+  checkpoint.optimizer.pop_back();
+  EXPECT_TRUE(copy_to_host(checkpoint));
+  EXPECT_FALSE(checkpoint.optimizer[0].value.is_same(before[0].value));
 }
 
 TEST_F(CheckpointTest, ADamagedLaterOneIsNeverKeptInPlaceOfASoundOne) {

@@ -208,6 +208,7 @@ TEST_P(GpuKernels, GiveTheGradientsOfLayers) {
 TEST_P(GpuKernels, GiveTheSameGradientsOfRowsWhereANormsWeightIsFrozen) {
   const Tensor x = random({300, 896}, 1), added = random({300, 896}, 2), weight = random({896}, 3),
                direction = random({300, 896}, 4);
+  const at::AutoGradMode learning(true);
   const auto gradients = [&](bool learns) {
     const Tensor rows = x.clone().requires_grad_(), more = added.clone().requires_grad_(),
                  factor = weight.clone().requires_grad_(learns);

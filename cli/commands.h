@@ -1,10 +1,9 @@
 #pragma once
 
-#include <CLI/App.hpp>
 #include <functional>
 #include <string>
-#include <vector>
 
+#include "cli/command_line.h"
 #include "keel/core/error.h"
 
 namespace keel::cli {
@@ -13,18 +12,18 @@ namespace keel::cli {
 using Action = std::function<ExitCode()>;
 
 // One function per command, each in its own file: adds the command and returns what runs when it was chosen.
-Action add_quickstart(CLI::App& app);
-Action add_train(CLI::App& app);
-Action add_eval(CLI::App& app);
-Action add_report(CLI::App& app);
-Action add_generate(CLI::App& app);
-Action add_methods(CLI::App& app);
-Action add_tasks(CLI::App& app);
-Action add_verify(CLI::App& app);
-Action add_reward(CLI::App& app);
-Action add_inspect(CLI::App& app);
-Action add_convert(CLI::App& app);
-Action add_doctor(CLI::App& app);
+Action add_quickstart(CommandLine& line);
+Action add_train(CommandLine& line);
+Action add_eval(CommandLine& line);
+Action add_report(CommandLine& line);
+Action add_generate(CommandLine& line);
+Action add_methods(CommandLine& line);
+Action add_tasks(CommandLine& line);
+Action add_verify(CommandLine& line);
+Action add_reward(CommandLine& line);
+Action add_inspect(CommandLine& line);
+Action add_convert(CommandLine& line);
+Action add_doctor(CommandLine& line);
 
 /// "keel 0.1.0 (commit ...), LibTorch ..., device ..."
 std::string version_line();

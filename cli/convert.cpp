@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 
@@ -44,20 +43,20 @@ ExitCode convert(const ConvertArguments& arguments) {
 
 }  // namespace
 
-Action add_convert(CLI::App& app) {
+Action add_convert(CommandLine& line) {
   const auto arguments = std::make_shared<ConvertArguments>();
-  CLI::App* command = app.add_subcommand("convert", "A Hugging Face folder from a GGUF file or a run");
+  Command command = line.add("convert", "A Hugging Face folder from a GGUF file or a run");
   command
-      ->add_option("IN", arguments->input,
-                   "A GGUF file of a llama, qwen2 or qwen3 model, the folder of a run (its newest sound checkpoint) or "
-                   "of a model, or owner/name in the local cache")
-      ->required();
-  command->add_option("OUT", arguments->output, "The folder to write; must not exist, or be empty")->required();
+      .option("IN", arguments->input,
+              "A GGUF file of a llama, qwen2 or qwen3 model, the folder of a run (its newest sound checkpoint) or "
+              "of a model, or owner/name in the local cache")
+      .required();
+  command.option("OUT", arguments->output, "The folder to write; must not exist, or be empty").required();
   command
-      ->add_option("--dtype", arguments->dtype,
-                   "Of the weights: float32, float16 or bfloat16; else a folder's stay as they are, and a GGUF file's "
-                   "become float32")
-      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+      .option("--dtype", arguments->dtype,
+              "Of the weights: float32, float16 or bfloat16; else a folder's stay as they are, and a GGUF file's "
+              "become float32")
+      .among({"float32", "float16", "bfloat16"});
   return [arguments] { return convert(*arguments); };
 }
 

@@ -6,7 +6,6 @@
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <thread>
@@ -55,8 +54,8 @@ std::string version_line() {
          ", device " + (cuda_usable() ? "cuda" : "cpu");
 }
 
-Action add_doctor(CLI::App& app) {
-  app.add_subcommand("doctor", "Machine, libraries, devices, what is on and off and why");
+Action add_doctor(CommandLine& line) {
+  line.add("doctor", "Machine, libraries, devices, what is on and off and why");
   return [] {
     const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
     const auto space = std::filesystem::space(".");

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -258,22 +257,22 @@ ExitCode evaluate_command(EvalArguments arguments) {
 
 }  // namespace
 
-Action add_eval(CLI::App& app) {
+Action add_eval(CommandLine& line) {
   const auto arguments = std::make_shared<EvalArguments>();
-  CLI::App* command = app.add_subcommand("eval", "pass@k, avg@k and maj@k on held-out problems");
+  Command command = line.add("eval", "pass@k, avg@k and maj@k on held-out problems");
   command
-      ->add_option("CONFIG", arguments->config,
-                   "Configuration file, YAML or JSON; the sections data or task, reward and eval")
-      ->required();
-  command->add_option("OVERRIDES", arguments->overrides, "key=value settings that win over the file");
-  command->add_option(
+      .option("CONFIG", arguments->config,
+              "Configuration file, YAML or JSON; the sections data or task, reward and eval")
+      .required();
+  command.option("OVERRIDES", arguments->overrides, "key=value settings that win over the file");
+  command.option(
       "--model", arguments->model,
       "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run; else "
       "the newest checkpoint in run.dir, else model.path");
-  command->add_option("--adapter", arguments->adapter,
-                      "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one");
-  command->add_option("--samples", arguments->samples, "Write every completion to this file, one JSON object per line");
-  command->add_flag("--json", arguments->json, "The numbers as one JSON object");
+  command.option("--adapter", arguments->adapter,
+                 "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one");
+  command.option("--samples", arguments->samples, "Write every completion to this file, one JSON object per line");
+  command.flag("--json", arguments->json, "The numbers as one JSON object");
   return [arguments] { return evaluate_command(*arguments); };
 }
 

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -39,45 +38,40 @@ struct Request {
 };
 
 /// CLI11's own Range lets nan pass.
-CLI::Validator number_between(double low, double high, bool or_zero) {
-  const auto check = [=](const std::string& text) {
-    double value = 0;
-    const bool fits =
-        CLI::detail::lexical_cast(text, value) && ((value >= low && value <= high) || (or_zero && value == 0));
+Check number_between(double low, double high, bool or_zero) {
+  return [=](const std::string& text) {
+    const std::optional<double> value = number_in(text);
+    const bool fits = value && ((*value >= low && *value <= high) || (or_zero && *value == 0));
     std::ostringstream wanted;
     if (!fits) wanted << text << "; wanted " << (or_zero ? "0, or " : "") << "a number from " << low << " to " << high;
     return wanted.str();
   };
-  return CLI::Validator(check, "");
 }
 
 /// CLI11's own words name a range of 309 digits.
-CLI::Validator whole_number() {
-  const auto check = [](const std::string& text) {
+Check whole_number() {
+  return [](const std::string& text) {
     uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc() && end == text.data() + text.size()
                ? std::string()
                : text + "; wanted a whole number from 0 to 18446744073709551615";
   };
-  return CLI::Validator(check, "");
 }
 
-CLI::Validator not_empty() {
-  const auto check = [](const std::string& text) {
+Check not_empty() {
+  return [](const std::string& text) {
     return text.empty() ? std::string("an empty text would end every completion; leave it out") : std::string();
   };
-  return CLI::Validator(check, "");
 }
 
 /// CLI11's own IsMember has no hint.
-CLI::Validator one_of(const std::vector<std::string>& choices) {
-  const auto check = [=](const std::string& text) {
+Check one_of(const std::vector<std::string>& choices) {
+  return [=](const std::string& text) {
     if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string();
     const std::optional<std::string> near = nearest_name(text, choices);
     return text + "; wanted " + joined(choices, " or ") + (near ? "; did you mean " + *near + "?" : "");
   };
-  return CLI::Validator(check, "");
 }
 
 std::vector<int32_t> prompt_tokens(const LoadedModel& loaded, const Request& request) {
@@ -178,69 +172,66 @@ ExitCode generate(const Request& request) {
 
 }  // namespace
 
-Action add_generate(CLI::App& app) {
+Action add_generate(CommandLine& line) {
   const auto request = std::make_shared<Request>();
-  CLI::App* command = app.add_subcommand("generate", "Sample from a model, with log-probs");
+  Command command = line.add("generate", "Sample from a model, with log-probs");
   command
-      ->add_option(
-          "--model", request->model,
-          "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run: its "
-          "newest sound checkpoint")
-      ->required();
-  command->add_option("--adapter", request->adapter,
-                      "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one");
-  command->add_option("--prompt", request->prompt, "The text to go on from, or the user's message with --chat")
-      ->required();
-  command->add_option("--system", request->system, "A system message, with --chat");
-  command->add_option("-n", request->samples, "Completions")->check(CLI::Range(1, 1 << 16));
+      .option("--model", request->model,
+              "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run: its "
+              "newest sound checkpoint")
+      .required();
+  command.option("--adapter", request->adapter,
+                 "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one");
+  command.option("--prompt", request->prompt, "The text to go on from, or the user's message with --chat").required();
+  command.option("--system", request->system, "A system message, with --chat");
+  command.option("-n", request->samples, "Completions").between(1, 1 << 16);
   command
-      ->add_option("--temperature", request->flags.temperature,
-                   "0 takes the likeliest token and reports untempered log-probs; otherwise 0.0001 to 100. Without it "
-                   "the model's generation_config.json decides, else 1")
-      ->check(number_between(kMinTemperature, kMaxTemperature, /*or_zero=*/true));
+      .option("--temperature", request->flags.temperature,
+              "0 takes the likeliest token and reports untempered log-probs; otherwise 0.0001 to 100. Without it "
+              "the model's generation_config.json decides, else 1")
+      .check(number_between(kMinTemperature, kMaxTemperature, /*or_zero=*/true));
   command
-      ->add_option("--top-p", request->flags.top_p,
-                   "Sample from the likeliest tokens with this much probability; without it as the file says, else 1")
-      ->check(number_between(1e-9, 1.0, /*or_zero=*/false));
+      .option("--top-p", request->flags.top_p,
+              "Sample from the likeliest tokens with this much probability; without it as the file says, else 1")
+      .check(number_between(1e-9, 1.0, /*or_zero=*/false));
   command
-      ->add_option("--top-k", request->flags.top_k,
-                   "Sample from this many of the likeliest tokens, 0 from all; without it as the file says, else 0")
-      ->check(CLI::Range(0, 1 << 27));
+      .option("--top-k", request->flags.top_k,
+              "Sample from this many of the likeliest tokens, 0 from all; without it as the file says, else 0")
+      .between(0, 1 << 27);
   command
-      ->add_option("--min-p", request->flags.min_p,
-                   "Leave out tokens with less than this share of the likeliest one's probability; without it as the "
-                   "file says, else 0")
-      ->check(number_between(0, 1, /*or_zero=*/false));
+      .option("--min-p", request->flags.min_p,
+              "Leave out tokens with less than this share of the likeliest one's probability; without it as the "
+              "file says, else 0")
+      .check(number_between(0, 1, /*or_zero=*/false));
   command
-      ->add_option("--stop", request->flags.stop_strings,
-                   "A text that ends a completion, which is printed up to it; may be given several times. Without "
-                   "it as the file says, else none")
-      ->allow_extra_args(false)
-      ->check(not_empty());
+      .option("--stop", request->flags.stop_strings,
+              "A text that ends a completion, which is printed up to it; may be given several times. Without "
+              "it as the file says, else none")
+      .one_at_a_time()
+      .check(not_empty());
   command
-      ->add_option("--max-new-tokens", request->flags.max_new_tokens,
-                   "Longest completion; without it as the file says, else 256, or what the model's positions leave")
-      ->check(CLI::Range(1, 1 << 27));
+      .option("--max-new-tokens", request->flags.max_new_tokens,
+              "Longest completion; without it as the file says, else 256, or what the model's positions leave")
+      .between(1, 1 << 27);
   command
-      ->add_option("--seed", request->seed,
-                   "Of the sampling noise, a whole number from 0 on; without it one is drawn and printed")
-      ->check(whole_number());
-  command->add_option("--device", request->device, "cpu or cuda")->check(one_of({"cpu", "cuda"}));
+      .option("--seed", request->seed,
+              "Of the sampling noise, a whole number from 0 on; without it one is drawn and printed")
+      .check(whole_number());
+  command.option("--device", request->device, "cpu or cuda").check(one_of({"cpu", "cuda"}));
   command
-      ->add_option("--precision", request->precision,
-                   "What the network computes in; auto is bf16 on a GPU and float32 on a CPU")
-      ->check(one_of({"auto", "float32", "bf16", "fp16"}));
-  command->add_option("--threads", request->threads, "CPU threads; 0 means one per core")
-      ->check(CLI::Range(0, 1 << 12));
-  command->add_flag("--chat", request->chat, "Put the prompt through the model's chat template");
-  CLI::Option* json = command->add_flag("--json", request->json,
-                                        "One object per line and sample: tokens, logprobs, text, finish_reason, "
-                                        "and the seed where the temperature is above 0");
+      .option("--precision", request->precision,
+              "What the network computes in; auto is bf16 on a GPU and float32 on a CPU")
+      .check(one_of({"auto", "float32", "bf16", "fp16"}));
+  command.option("--threads", request->threads, "CPU threads; 0 means one per core").between(0, 1 << 12);
+  command.flag("--chat", request->chat, "Put the prompt through the model's chat template");
+  const Argument json = command.flag("--json", request->json,
+                                     "One object per line and sample: tokens, logprobs, text, finish_reason, "
+                                     "and the seed where the temperature is above 0");
   command
-      ->add_flag("--raw", request->raw,
-                 "The text byte for byte; without it control characters other than newlines and tabs are shown as "
-                 "\\x1b and so on")
-      ->excludes(json);
+      .flag("--raw", request->raw,
+            "The text byte for byte; without it control characters other than newlines and tabs are shown as "
+            "\\x1b and so on")
+      .excludes(json);
   return [request] { return generate(*request); };
 }
 

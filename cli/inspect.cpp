@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -309,18 +308,17 @@ Json to_json(const fs::path& path, const Findings& found) {
 
 }  // namespace
 
-Action add_inspect(CLI::App& app) {
+Action add_inspect(CommandLine& line) {
   const auto name = std::make_shared<std::string>();
   const auto as_json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand(
-      "inspect", "What is in a GGUF or safetensors file, or in the folder of a model, an adapter or a run");
+  Command command =
+      line.add("inspect", "What is in a GGUF or safetensors file, or in the folder of a model, an adapter or a run");
   command
-      ->add_option(
-          "PATH", *name,
-          "A .gguf or .safetensors file, a folder (a checkpoint's checksums are verified), or owner/name in the "
-          "local Hugging Face cache")
-      ->required();
-  command->add_flag("--json", *as_json, "One JSON object instead of tables");
+      .option("PATH", *name,
+              "A .gguf or .safetensors file, a folder (a checkpoint's checksums are verified), or owner/name in the "
+              "local Hugging Face cache")
+      .required();
+  command.flag("--json", *as_json, "One JSON object instead of tables");
   return [name, as_json] {
     Console console;
     const fs::path path = place_of(*name);

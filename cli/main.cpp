@@ -2,14 +2,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "cli/commands.h"
 #include "keel/core/console.h"
@@ -21,6 +23,10 @@
 namespace {
 
 using keel::ExitCode;
+using keel::cli::Argument;
+using keel::cli::Command;
+using keel::cli::CommandLine;
+using keel::cli::Reading;
 
 /// A closed standard stream is a free descriptor: the next file opened would get it, and printed lines would end up
 /// there.
@@ -50,18 +56,15 @@ bool is_out_of_memory(const std::exception& error) {
 }
 
 /// The library's word for a first argument that is no command is that a command is missing; this one names it.
-bool complain_about_command(const CLI::App& app, std::string_view word) {
+bool complain_about_command(const CommandLine& line, std::string_view word) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  for (const Command& command : line.commands()) names.push_back(command.name());
   if (word.empty() || word.starts_with('-') || std::find(names.begin(), names.end(), word) != names.end()) return false;
   const std::optional<std::string> near = keel::nearest_name(word, names);
   std::fprintf(stderr, "keel: %s is not a command; %s\nRun with --help for more information.\n", visible(word).c_str(),
                (near ? "did you mean " + *near + "?" : "commands are " + keel::joined(names)).c_str());
   return true;
 }
-
-/// Whether an option of the command takes the next word of the command line.
-bool takes_value(const CLI::Option& option) { return option.get_items_expected_min() > 0; }
 
 /// The settings of a configuration that an option's name may mean: "rollout.temperature=VALUE". An evaluation's own
 /// come before those of training.
@@ -85,28 +88,26 @@ std::string settings_called(const std::string& name, const std::string& command)
 
 /// An option that the command does not have is named before one that is missing is asked for: most likely the one is
 /// the other, misspelt.
-bool complain_about_option(const CLI::App& app, int argc, char** argv) {
-  const CLI::App* command = nullptr;
-  for (const CLI::App* each : app.get_subcommands({}))
-    if (argc > 1 && each->get_name() == argv[1]) command = each;
-  if (command == nullptr) return false;
+bool complain_about_option(const CommandLine& line, int argc, char** argv) {
+  std::optional<Command> command;
+  for (const Command& each : line.commands())
+    if (argc > 1 && each.name() == argv[1]) command = each;
+  if (!command) return false;
   for (int i = 2; i < argc; ++i) {
     const std::string word(argv[i]);
     if (word == "--") return false;
     const bool is_number = word.size() > 1 && (std::isdigit(static_cast<unsigned char>(word[1])) || word[1] == '.');
     if (!word.starts_with('-') || word == "-" || is_number) continue;
     const std::string name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);  // -n4
-    if (const CLI::Option* known = command->get_option_no_throw(name)) {
-      i += takes_value(*known) && word == name ? 1 : 0;
+    if (const std::optional<Argument> known = command->find(name)) {
+      i += known->takes_value() && word == name ? 1 : 0;
       continue;
     }
-    std::vector<std::string> names;
-    for (const CLI::Option* option : command->get_options())
-      for (const std::string& known : option->get_lnames()) names.push_back("--" + known);
-    const bool has_settings = command->get_option_no_throw("OVERRIDES") != nullptr && name.starts_with("--");
+    const std::vector<std::string> names = command->long_names();
+    const bool has_settings = command->find("OVERRIDES") && name.starts_with("--");
     const std::string settings =
         has_settings ? "; settings are written without dashes, as " + settings_called(name.substr(2), argv[1]) : "";
-    if (name == "--config" && command->get_option_no_throw("CONFIG") != nullptr) {
+    if (name == "--config" && command->find("CONFIG")) {
       std::fprintf(stderr, "keel: --config is not an option of %s; the file is named alone: keel %s FILE\n", argv[1],
                    argv[1]);
       return true;
@@ -187,40 +188,30 @@ int run(const keel::cli::Action& action) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Keel fine-tunes language models with reinforcement learning under a divergence trust region.", "keel");
-  app.set_version_flag("--version", keel::cli::version_line);
-  app.require_subcommand(1);
-  app.failure_message([](const CLI::App* failed, const CLI::Error& error) {
-    return visible("keel: " + CLI::FailureMessage::simple(failed, error));
-  });
-
-  std::vector<std::pair<CLI::App*, keel::cli::Action>> commands;
+  CommandLine line("Keel fine-tunes language models with reinforcement learning under a divergence trust region.",
+                   "keel", keel::cli::version_line, visible);
+  std::vector<std::pair<Command, keel::cli::Action>> commands;
   for (const auto add :
        {keel::cli::add_quickstart, keel::cli::add_train, keel::cli::add_eval, keel::cli::add_report,
         keel::cli::add_generate, keel::cli::add_methods, keel::cli::add_tasks, keel::cli::add_verify,
         keel::cli::add_reward, keel::cli::add_inspect, keel::cli::add_convert, keel::cli::add_doctor}) {
-    const keel::cli::Action action = add(app);
-    commands.emplace_back(app.get_subcommands({}).back(), action);
+    const keel::cli::Action action = add(line);
+    commands.emplace_back(line.commands().back(), action);
   }
   if (argc == 1) {
-    std::fprintf(stderr, "%s\nA subcommand is required\n", app.help().c_str());
+    std::fprintf(stderr, "%s\nA subcommand is required\n", line.help().c_str());
     return static_cast<int>(ExitCode::kBadConfiguration);
   }
   if (complain_about_empty_option(argc, argv)) return static_cast<int>(ExitCode::kBadConfiguration);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const bool explained =
-        error.get_exit_code() != 0 && (complain_about_command(app, argc > 1 ? argv[1] : "") ||
-                                       complain_about_dashes(argc, argv) || complain_about_option(app, argc, argv));
-    if (explained) return static_cast<int>(ExitCode::kBadConfiguration);
-    const int code = app.exit(error);  // prints help, version or the mistake
-    return code == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
-  }
+  const Reading reading = line.parse(argc, argv, [&] {
+    return complain_about_command(line, argc > 1 ? argv[1] : "") || complain_about_dashes(argc, argv) ||
+           complain_about_option(line, argc, argv);
+  });
+  if (reading == Reading::kHelp) return static_cast<int>(ExitCode::kDone);
   for (const auto& [command, action] : commands) {
-    if (!command->parsed()) continue;
-    if (!has_work_to_finish(command->get_name())) keel::end_when_nobody_reads();
-    if (!makes_a_run(command->get_name())) keel::begin_command();
+    if (reading == Reading::kMistake || !command.chosen()) continue;
+    if (!has_work_to_finish(command.name())) keel::end_when_nobody_reads();
+    if (!makes_a_run(command.name())) keel::begin_command();
     return run(action);
   }
   return static_cast<int>(ExitCode::kBadConfiguration);

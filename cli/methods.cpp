@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -25,10 +24,10 @@ void print_method(const Method& method) {
 
 }  // namespace
 
-Action add_methods(CLI::App& app) {
+Action add_methods(CommandLine& line) {
   const auto name = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("methods", "The table of objectives: equation, defaults, source");
-  command->add_option("NAME", *name, "One method in full");
+  Command command = line.add("methods", "The table of objectives: equation, defaults, source");
+  command.option("NAME", *name, "One method in full");
   return [name] {
     if (!name->empty()) print_method(method_named(*name, "no method"));
     for (const Method& method : methods())

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands.h"
@@ -39,13 +38,13 @@ StartMode start_mode(const Config& config, bool overwrite) {
 
 }  // namespace
 
-Action add_quickstart(CLI::App& app) {
+Action add_quickstart(CommandLine& line) {
   const auto overrides = std::make_shared<std::vector<std::string>>();
   const auto overwrite = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand(
+  Command command = line.add(
       "quickstart", "The whole loop on a tiny built-in model and task; replaces its last run in runs/quickstart");
-  command->add_option("OVERRIDES", *overrides, "key=value settings, for example run.seed=1 or objective.method=grpo");
-  command->add_flag("--overwrite", *overwrite, "Replace whatever run is in run.dir");
+  command.option("OVERRIDES", *overrides, "key=value settings, for example run.seed=1 or objective.method=grpo");
+  command.flag("--overwrite", *overwrite, "Replace whatever run is in run.dir");
   return [overrides, overwrite] {
     Console console;
     ConfigTree tree{.value = to_json(quickstart_config()), .lines = {}, .file = "quickstart"};

@@ -1,6 +1,5 @@
 #include "keel/record/report/report.h"
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <memory>
 
@@ -41,13 +40,13 @@ void require_free_names(const std::filesystem::path& report, const std::filesyst
 
 }  // namespace
 
-Action add_report(CLI::App& app) {
+Action add_report(CommandLine& line) {
   const auto arguments = std::make_shared<ReportArguments>();
-  CLI::App* command = app.add_subcommand("report", "report.html for one run, or several side by side");
-  command->add_option("RUN", arguments->runs, "Run folders")->required();
-  command->add_option("-o,--output", arguments->output,
-                      "Where to write it (default: report.html in the first run's folder)");
-  command->add_option("--curve", arguments->curve, "Also write the first run's learning curve as an SVG picture");
+  Command command = line.add("report", "report.html for one run, or several side by side");
+  command.option("RUN", arguments->runs, "Run folders").required();
+  command.option("-o,--output", arguments->output,
+                 "Where to write it (default: report.html in the first run's folder)");
+  command.option("--curve", arguments->curve, "Also write the first run's learning curve as an SVG picture");
   return [arguments] {
     std::vector<RunData> runs;
     for (const std::string& folder : arguments->runs) {

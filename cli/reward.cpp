@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands.h"
@@ -78,15 +77,15 @@ ExitCode reward_rows(const std::string& path, const Settings& settings) {
 
 }  // namespace
 
-Action add_reward(CLI::App& app) {
+Action add_reward(CommandLine& line) {
   const auto arguments = std::make_shared<RewardArguments>();
-  CLI::App* command = app.add_subcommand("reward", "Try reward functions on completions, before a run does");
+  Command command = line.add("reward", "Try reward functions on completions, before a run does");
   command
-      ->add_option("ROWS", arguments->rows,
-                   "JSONL rows {prompt, completion, answer, source, completion_ids, ...}, or as verl, TRL and others "
-                   "have them; printed with \"reward\"; - is standard input")
-      ->required();
-  command->add_option(
+      .option("ROWS", arguments->rows,
+              "JSONL rows {prompt, completion, answer, source, completion_ids, ...}, or as verl, TRL and others "
+              "have them; printed with \"reward\"; - is standard input")
+      .required();
+  command.option(
       "SETTINGS", arguments->settings,
       "As in a configuration: reward.functions='[\"math\", \"tags:think,answer\"]' reward.weights='[1, 0.1]'");
   return [arguments] { return reward_rows(arguments->rows, read_settings(arguments->settings)); };

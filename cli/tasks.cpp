@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -79,16 +78,16 @@ ExitCode show_tasks(const TasksRequest& request) {
 
 }  // namespace
 
-Action add_tasks(CLI::App& app) {
+Action add_tasks(CommandLine& line) {
   const auto request = std::make_shared<TasksRequest>();
-  CLI::App* command = app.add_subcommand("tasks", "The built-in tasks, with samples");
-  command->add_option("NAME", request->task.name, "Samples of one task, with answers and demonstrations");
-  command->add_option("--seed", request->seed, "Of the samples");
-  command->add_option("-n", request->count, "Number of samples")->check(CLI::Range(1, 1 << 24));
-  command->add_option("--difficulty", request->task.difficulty, "1 to 5; all tasks but chains have it")
-      ->check(CLI::Range(int64_t{1}, WorkedTask::kMaxDifficulty));
-  command->add_flag("--held-out", request->held_out, "Problems that training never shows; they have no demonstration");
-  command->add_flag("--json", request->json, "One object per line: prompt, answer, demonstration");
+  Command command = line.add("tasks", "The built-in tasks, with samples");
+  command.option("NAME", request->task.name, "Samples of one task, with answers and demonstrations");
+  command.option("--seed", request->seed, "Of the samples");
+  command.option("-n", request->count, "Number of samples").between(1, 1 << 24);
+  command.option("--difficulty", request->task.difficulty, "1 to 5; all tasks but chains have it")
+      .between(1, WorkedTask::kMaxDifficulty);
+  command.flag("--held-out", request->held_out, "Problems that training never shows; they have no demonstration");
+  command.flag("--json", request->json, "One object per line: prompt, answer, demonstration");
   return [request] { return show_tasks(*request); };
 }
 

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands.h"
@@ -17,26 +16,26 @@ struct TrainArguments {
 
 }  // namespace
 
-Action add_train(CLI::App& app) {
+Action add_train(CommandLine& line) {
   const auto arguments = std::make_shared<TrainArguments>();
-  CLI::App* command = app.add_subcommand("train", "RL (after a supervised warm-up, if the configuration has one)");
-  command->add_option("CONFIG", arguments->config, "Configuration file, YAML or JSON")->required();
-  command->add_option("OVERRIDES", arguments->overrides, "key=value settings that win over the file");
-  CLI::Option* resume =
-      command->add_flag("--resume", arguments->resume, "Continue the run in run.dir from its last checkpoint");
+  Command command = line.add("train", "RL (after a supervised warm-up, if the configuration has one)");
+  command.option("CONFIG", arguments->config, "Configuration file, YAML or JSON").required();
+  command.option("OVERRIDES", arguments->overrides, "key=value settings that win over the file");
+  const Argument resume =
+      command.flag("--resume", arguments->resume, "Continue the run in run.dir from its last checkpoint");
   command
-      ->add_flag(
+      .flag(
           "--changed-data", arguments->changed_data,
           "With --resume: go on although rows of data.files or data.eval_files were changed, to mend them for instance")
-      ->needs(resume);
+      .needs(resume);
   command
-      ->add_flag("--damaged-rows", arguments->damaged_rows,
-                 "With --resume: go on although rows of the run's own metrics.jsonl or samples.jsonl are missing or "
-                 "damaged; the file is kept as it is beside a new one with the others")
-      ->needs(resume);
-  command->add_flag("--overwrite", arguments->overwrite, "Replace the run in run.dir")->excludes(resume);
-  command->add_flag("--explain", arguments->explain, "Print every derived number and stop");
-  command->footer([] {
+      .flag("--damaged-rows", arguments->damaged_rows,
+            "With --resume: go on although rows of the run's own metrics.jsonl or samples.jsonl are missing or "
+            "damaged; the file is kept as it is beside a new one with the others")
+      .needs(resume);
+  command.flag("--overwrite", arguments->overwrite, "Replace the run in run.dir").excludes(resume);
+  command.flag("--explain", arguments->explain, "Print every derived number and stop");
+  command.footer([] {
     Config config;
     OptionTable table;
     config.describe(table);

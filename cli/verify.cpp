@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -12,7 +11,7 @@ namespace {
 
 struct VerifyArguments {
   std::string gold, answer, batch;
-  const CLI::Option *gold_option = nullptr, *answer_option = nullptr;
+  Argument gold_option, answer_option;
 };
 
 /// Sees that a row has a gold answer and an answer.
@@ -43,15 +42,15 @@ ExitCode verify_batch(const std::string& path) {
 
 }  // namespace
 
-Action add_verify(CLI::App& app) {
+Action add_verify(CommandLine& line) {
   const auto arguments = std::make_shared<VerifyArguments>();
-  CLI::App* command = app.add_subcommand("verify", "The math verifier: does an answer say the same as the gold one?");
-  arguments->gold_option = command->add_option("--gold", arguments->gold, "The reference answer or solution");
-  arguments->answer_option = command->add_option("--answer", arguments->answer, "The answer or completion to judge");
-  command->add_option("--batch", arguments->batch,
-                      "JSONL rows {gold, answer}; printed with \"correct\"; - is standard input");
+  Command command = line.add("verify", "The math verifier: does an answer say the same as the gold one?");
+  arguments->gold_option = command.option("--gold", arguments->gold, "The reference answer or solution");
+  arguments->answer_option = command.option("--answer", arguments->answer, "The answer or completion to judge");
+  command.option("--batch", arguments->batch,
+                 "JSONL rows {gold, answer}; printed with \"correct\"; - is standard input");
   return [arguments] {
-    const bool has_gold = arguments->gold_option->count() > 0, has_answer = arguments->answer_option->count() > 0;
+    const bool has_gold = arguments->gold_option.given(), has_answer = arguments->answer_option.given();
     if (!arguments->batch.empty()) {
       if (has_gold || has_answer)
         fail(ExitCode::kBadConfiguration, "verify: --batch brings its own gold answers; leave out --gold and --answer");

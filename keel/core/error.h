@@ -1,12 +1,15 @@
 #pragma once
 
-#include <sstream>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 
+#include "keel/core/written.h"
+
 namespace keel {
 
-/// What a process of Keel's says when it ends. Documented in docs/exit-codes.md; 0 means that everything planned happened.
+/// What a process of Keel's says when it ends. Documented in docs/exit-codes.md; 0 means that everything planned
+/// happened.
 enum class ExitCode : int {
   kDone = 0,
   kAnsweredNo = 1,           // a check (verify, inspect) answered no
@@ -28,12 +31,12 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
+[[noreturn]] void throw_error(ExitCode code, std::initializer_list<WrittenPart> parts);
+
 /// Throws an Error whose message is the parts written one after the other.
 template <class... Parts>
 [[noreturn]] void fail(ExitCode code, const Parts&... parts) {
-  std::ostringstream message;
-  (message << ... << parts);
-  throw Error(code, message.str());
+  throw_error(code, {parts...});
 }
 
 }  // namespace keel

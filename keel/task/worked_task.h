@@ -1,12 +1,12 @@
 #pragma once
 
 #include <array>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "keel/core/random.h"
+#include "keel/core/written.h"
 #include "keel/task/task.h"
 
 namespace keel {
@@ -83,14 +83,6 @@ int64_t between(Draws& draws, int64_t low, int64_t high);
 
 /// A word of `syllables` pairs of a consonant and a vowel, such as "banana".
 std::string draw_word(Draws& draws, int64_t syllables);
-
-/// The parts, one after the other.
-template <class... Parts>
-std::string written(const Parts&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  return text.str();
-}
 
 /// "3 + 4 = 7".
 std::string calculation(int64_t left, char op, int64_t right, int64_t result);

@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "keel/core/error.h"
+#include "keel/core/written.h"
 
 namespace keel {
 namespace {
@@ -14,13 +14,6 @@ namespace {
 const char* lr_option(Phase phase, const Config& config) {
   if (phase == Phase::kSft) return "sft.lr";
   return config.critic.exists() ? "optimizer.lr or critic.lr" : "optimizer.lr";
-}
-
-template <class... Parts>
-std::string sentence(const Parts&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  return text.str();
 }
 
 /// The largest mean |pi - mu| at equal weights; nothing where they are meant to differ.
@@ -41,9 +34,9 @@ std::optional<std::string> reward_collapse(double reward, const HealthOptions& o
   counts.reward_steps = 0;
   counts.best_reward = std::max(best, mean);
   if (!options.min_reward_share || best <= 0 || mean >= *options.min_reward_share * best) return std::nullopt;
-  return sentence("the mean reward of the last ", options.steps, " steps is ", mean, ", and was ", best,
-                  " before: less than health.min_reward_share, ", *options.min_reward_share,
-                  ", of it. A lower optimizer.lr or a smaller trust region would have changed the policy less");
+  return written("the mean reward of the last ", options.steps, " steps is ", mean, ", and was ", best,
+                 " before: less than health.min_reward_share, ", *options.min_reward_share,
+                 ", of it. A lower optimizer.lr or a smaller trust region would have changed the policy less");
 }
 
 }  // namespace
@@ -74,7 +67,7 @@ std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config&
   std::vector<std::string> alarms;
   const auto count = [&](bool ill, int64_t& steps, const auto&... what) {
     steps = ill ? steps + 1 : 0;
-    if (ill && steps % options.steps == 0) alarms.push_back(sentence("for ", steps, " steps in a row ", what...));
+    if (ill && steps % options.steps == 0) alarms.push_back(written("for ", steps, " steps in a row ", what...));
   };
   if (numbers.tokens && options.min_entropy)
     count(numbers.tokens->entropy < *options.min_entropy, counts.low_entropy,

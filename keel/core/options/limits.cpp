@@ -17,6 +17,13 @@ std::string number_text(double number) {
 
 }  // namespace
 
+Limits::Limits() = default;
+Limits::Limits(const Limits& other) = default;
+Limits::Limits(Limits&& other) noexcept = default;
+Limits& Limits::operator=(const Limits& other) = default;
+Limits& Limits::operator=(Limits&& other) noexcept = default;
+Limits::~Limits() = default;
+
 Limits Limits::at_least(double bound, std::string why) const {
   Limits limits = *this;
   limits.lower_ = Bound{bound, true, std::move(why)};
@@ -80,5 +87,12 @@ std::string Limits::bounds_text() const {
 }
 
 std::string Limits::choices_text() const { return choices_.empty() ? "" : "one of " + joined(choices_); }
+
+Limits at_least(double bound, std::string why) { return Limits().at_least(bound, std::move(why)); }
+Limits above(double bound) { return Limits().above(bound); }
+Limits at_most(double bound) { return Limits().at_most(bound); }
+Limits below(double bound) { return Limits().below(bound); }
+Limits one_of(std::vector<std::string> choices) { return Limits().one_of(std::move(choices)); }
+Limits not_empty() { return Limits().not_empty(); }
 
 }  // namespace keel

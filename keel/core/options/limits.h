@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace keel {
@@ -12,6 +11,14 @@ namespace keel {
 /// every element of a list, not_empty for the list itself.
 class Limits {
  public:
+  // Not written by the compiler wherever an option is described.
+  Limits();
+  Limits(const Limits& other);
+  Limits(Limits&& other) noexcept;
+  Limits& operator=(const Limits& other);
+  Limits& operator=(Limits&& other) noexcept;
+  ~Limits();
+
   /// `why`: said of a number below it, with a way out.
   Limits at_least(double bound, std::string why = "") const;
   Limits above(double bound) const;
@@ -51,11 +58,11 @@ class Limits {
   bool not_empty_ = false;
 };
 
-inline Limits at_least(double bound, std::string why = "") { return Limits().at_least(bound, std::move(why)); }
-inline Limits above(double bound) { return Limits().above(bound); }
-inline Limits at_most(double bound) { return Limits().at_most(bound); }
-inline Limits below(double bound) { return Limits().below(bound); }
-inline Limits one_of(std::vector<std::string> choices) { return Limits().one_of(std::move(choices)); }
-inline Limits not_empty() { return Limits().not_empty(); }
+Limits at_least(double bound, std::string why = "");
+Limits above(double bound);
+Limits at_most(double bound);
+Limits below(double bound);
+Limits one_of(std::vector<std::string> choices);
+Limits not_empty();
 
 }  // namespace keel

@@ -15,30 +15,30 @@ std::string OptionTable::path_of(std::string_view key) const {
   return open_section_.empty() ? std::string(key) : open_section_ + "." + std::string(key);
 }
 
-void OptionTable::add_option(std::string_view key, OptionTarget target, std::string help, Limits limits) {
+void OptionTable::add_option(std::string_view key, OptionTarget target, std::string_view help, const Limits& limits) {
   const std::string path = path_of(key);
   if (find(path)) fail(ExitCode::kInternal, "option table: ", path, " is described twice");
   if (!limits_fit(target, limits)) fail(ExitCode::kInternal, "option table: ", path, " has limits of another type");
-  options_.push_back({path, std::move(help), std::move(limits), target, read_target(target)});
+  options_.push_back({path, std::string(help), limits, target, read_target(target)});
 }
 
-std::string OptionTable::begin_section(std::string_view key, std::string help) {
+std::string OptionTable::begin_section(std::string_view key, std::string_view help) {
   const std::string path = path_of(key);
   for (const Section& section : sections_) {
     if (section.path == path) fail(ExitCode::kInternal, "option table: section ", path, " is described twice");
   }
-  sections_.push_back({path, std::move(help)});
+  sections_.push_back({path, std::string(help)});
   return std::exchange(open_section_, path);
 }
 
-void OptionTable::alias(std::string name, std::string target, std::string source, AliasConverter converter,
-                        std::string conversion) {
-  aliases_.push_back(
-      {std::move(name), std::move(target), std::move(source), std::move(converter), std::move(conversion)});
+void OptionTable::alias(std::string_view name, std::string_view target, std::string_view source,
+                        const AliasConverter& converter, std::string_view conversion) {
+  aliases_.push_back({std::string(name), std::string(target), std::string(source), converter, std::string(conversion)});
 }
 
-void OptionTable::refuse(std::string name, std::string source, std::string reason, std::vector<Json> harmless) {
-  refusals_.push_back({std::move(name), std::move(source), std::move(reason), std::move(harmless)});
+void OptionTable::refuse(std::string_view name, std::string_view source, std::string_view reason,
+                         const std::vector<Json>& harmless) {
+  refusals_.push_back({std::string(name), std::string(source), std::string(reason), harmless});
 }
 
 bool Refusal::allows(const Json& value) const {

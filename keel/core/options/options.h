@@ -58,35 +58,37 @@ struct Refusal {
 ///     t.add("temperature", temperature, "Softmax temperature of sampling.", above(0).at_most(100));
 ///   }
 ///
+/// Texts are views: they stand here by the hundred, and each would be a std::string made and destroyed by its own code.
 /// The value a variable has at that moment is its default. The table points into the structs: they must outlive it and
 /// stay where they are.
 class OptionTable {
  public:
   /// Adds an option to the section being described.
   template <class T>
-  void add(std::string_view key, T& variable, std::string help, Limits limits = {}) {
+  void add(std::string_view key, T& variable, std::string_view help, const Limits& limits = {}) {
     static_assert(std::is_constructible_v<OptionTarget, T*>,
                   "an option is a bool, int64_t, uint64_t, double, std::string, a std::optional of one of those, or a "
                   "std::vector of std::string, double or int64_t");
-    add_option(key, &variable, std::move(help), std::move(limits));
+    add_option(key, &variable, help, limits);
   }
 
   /// Adds a section and everything its struct describes; sections nest.
   template <class Options>
-  void section(std::string_view key, std::string help, Options& options) {
-    const std::string outer = begin_section(key, std::move(help));
+  void section(std::string_view key, std::string_view help, Options& options) {
+    const std::string outer = begin_section(key, help);
     options.describe(*this);
     open_section_ = outer;
   }
 
   /// Accepts another program's name for an option. Both are full dotted paths, wherever this is called. A name may be
   /// given several targets. The name of a section may stand for one of its options.
-  void alias(std::string name, std::string target, std::string source, AliasConverter converter = nullptr,
-             std::string conversion = "");
+  void alias(std::string_view name, std::string_view target, std::string_view source,
+             const AliasConverter& converter = nullptr, std::string_view conversion = "");
 
   /// Refuses another program's name (and everything below it) with a reason that says what to do instead; a value that
   /// changes nothing is accepted. Without a source it is a name that people try.
-  void refuse(std::string name, std::string source, std::string reason, std::vector<Json> harmless = {});
+  void refuse(std::string_view name, std::string_view source, std::string_view reason,
+              const std::vector<Json>& harmless = {});
 
   /// Assigns what the tree says and returns notes to print, one for each alias used. All mistakes are thrown together
   /// as one Error; the structs are then half assigned and of no use.
@@ -111,8 +113,8 @@ class OptionTable {
   const Option* find(std::string_view path) const;
 
  private:
-  void add_option(std::string_view key, OptionTarget target, std::string help, Limits limits);
-  std::string begin_section(std::string_view key, std::string help);
+  void add_option(std::string_view key, OptionTarget target, std::string_view help, const Limits& limits);
+  std::string begin_section(std::string_view key, std::string_view help);
   std::string path_of(std::string_view key) const;
   /// Fails (kInternal) when a default breaks its own limits or a name leads nowhere or to two things.
   void check() const;

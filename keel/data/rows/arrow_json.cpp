@@ -2,7 +2,10 @@
 
 #include "keel/data/rows/arrow_json.h"
 
-#include <arrow/api.h>
+#include <arrow/array.h>
+#include <arrow/extension_type.h>
+#include <arrow/scalar.h>
+#include <arrow/type.h>
 #include <arrow/util/float16.h>
 
 #include <cmath>

@@ -3,9 +3,9 @@
 #include "keel/data/rows/byte_source.h"
 
 #ifdef KEEL_HAS_PARQUET
-#include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <arrow/memory_pool.h>
+#include <arrow/record_batch.h>
 #include <parquet/arrow/reader.h>
 
 #include "keel/core/error.h"

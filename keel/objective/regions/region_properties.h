@@ -1,9 +1,10 @@
 #pragma once
 
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "keel/core/written.h"
 
 namespace keel {
 
@@ -27,9 +28,7 @@ struct Contradiction {
 /// With the parts, written one after the other, as the reason.
 template <class... Parts>
 Contradiction contradicting(std::string parameter, const Parts&... parts) {
-  std::ostringstream reason;
-  (reason << ... << parts);
-  return {std::move(parameter), reason.str()};
+  return {std::move(parameter), written(parts...)};
 }
 
 }  // namespace keel

@@ -19,7 +19,7 @@ struct NamedMetric {
   Unit unit;
 };
 
-constexpr std::array<NamedMetric, 30> kMetrics{{
+constexpr std::array<NamedMetric, 30> kNamedMetrics{{
     {"reward/mean", "Reward, mean", Unit::kNumber},
     {"reward/std", "Reward, standard deviation", Unit::kNumber},
     {"reward/zero_std_groups", "Groups with equal rewards", Unit::kShare},
@@ -370,7 +370,7 @@ std::string numbers_table(const RunData& run) {
   }
   unnamed.erase("updates");
   std::string rows;
-  for (const NamedMetric& metric : kMetrics) {
+  for (const NamedMetric& metric : kNamedMetrics) {
     rows += metric_row(run, metric.key, metric.name, metric.unit);
     unnamed.erase(metric.key);
   }

@@ -9,7 +9,7 @@
 namespace keel {
 namespace {
 
-constexpr size_t kMaxHead = size_t{64} << 10, kMaxLine = size_t{4} << 10;
+constexpr size_t kMaxHead = size_t{64} << 10, kMaxSizeLine = size_t{4} << 10;
 
 std::optional<size_t> parse_size(std::string_view text, int base) {
   size_t value = 0;
@@ -113,10 +113,10 @@ bool HttpResponse::read_head() {
 
 bool HttpResponse::read_chunk_size() {
   const size_t end = rest().find("\r\n");
-  if (end == std::string_view::npos && rest().size() < kMaxLine) return false;
+  if (end == std::string_view::npos && rest().size() < kMaxSizeLine) return false;
   const std::optional<size_t> size = parse_size(rest().substr(0, end), 16);
   if (!size || end == std::string_view::npos || *size > max_bytes_)
-    throw BadAnswer("the answer has a chunk of " + printable(rest().substr(0, std::min(end, kMaxLine))) + " bytes");
+    throw BadAnswer("the answer has a chunk of " + printable(rest().substr(0, std::min(end, kMaxSizeLine))) + " bytes");
   at_ += end + 2;
   wanted_ = *size;
   stage_ = wanted_ == 0 ? Stage::kTrailer : Stage::kChunk;

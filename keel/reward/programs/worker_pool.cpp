@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "keel/core/error.h"
 #include "keel/core/files/hash.h"

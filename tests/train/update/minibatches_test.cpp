@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <sstream>
 
 #include "keel/core/files/file.h"
 #include "keel/train/run.h"

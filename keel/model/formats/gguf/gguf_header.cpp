@@ -18,7 +18,7 @@ namespace keel {
 namespace {
 
 // Far above what real models have, far below what would hurt: a file of 14 MB could otherwise claim a gigabyte.
-constexpr uint64_t kMaxTensors = 65'536, kMaxKeys = 65'536;
+constexpr uint64_t kMaxGgufTensors = 65'536, kMaxGgufKeys = 65'536;
 constexpr uint64_t kMaxKeyBytes = 65'535, kMaxNameBytes = 64;  // the format's own limits
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 24;
 constexpr uint64_t kMaxElements = uint64_t{1} << 22;  // of all lists together
@@ -139,9 +139,9 @@ class Cursor {
   std::vector<std::byte> window_;
 };
 
-class HeaderReader {
+class GgufHeaderReader {
  public:
-  explicit HeaderReader(const InputFile& file) : file_(file), path_(file.path()), cursor_(file) {}
+  explicit GgufHeaderReader(const InputFile& file) : file_(file), path_(file.path()), cursor_(file) {}
 
   GgufHeader read() {
     read_front();
@@ -164,8 +164,8 @@ class HeaderReader {
     }
     if (version != 2 && version != 3) refuse(path_, "its version is ", version, "; versions 2 and 3 are read");
     header_.version = version;
-    tensor_count_ = read_count("tensors", kMaxTensors, kLeastTensorEntry);
-    key_count_ = read_count("keys", kMaxKeys, kLeastKeyEntry);
+    tensor_count_ = read_count("tensors", kMaxGgufTensors, kLeastTensorEntry);
+    key_count_ = read_count("keys", kMaxGgufKeys, kLeastKeyEntry);
   }
 
   uint64_t read_count(const char* what, uint64_t most, uint64_t least_bytes) {
@@ -381,7 +381,7 @@ class HeaderReader {
   uint64_t elements_ = 0;  // of all lists so far
 };
 
-std::string shown(const Json& value) {
+std::string metadata_text(const Json& value) {
   if (value.is_array()) return "a list of " + std::to_string(value.size());
   if (value.is_string()) return "the text " + printable(value.get_ref<const std::string&>());
   return value.dump();
@@ -393,7 +393,7 @@ int64_t GgufTensor::elements() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-GgufHeader read_gguf_header(const InputFile& file) { return HeaderReader(file).read(); }
+GgufHeader read_gguf_header(const InputFile& file) { return GgufHeaderReader(file).read(); }
 
 const Json* GgufMetadata::find(std::string_view key) const {
   const auto found = tree_.find(key);
@@ -401,7 +401,7 @@ const Json* GgufMetadata::find(std::string_view key) const {
 }
 
 void GgufMetadata::wrong_kind(std::string_view key, const Json& got, const char* wanted) const {
-  fail(ExitCode::kBadInput, path_, ": the key ", printable(key), " is ", shown(got), "; wanted ", wanted,
+  fail(ExitCode::kBadInput, path_, ": the key ", printable(key), " is ", metadata_text(got), "; wanted ", wanted,
        "; convert the model to GGUF again");
 }
 

@@ -43,9 +43,9 @@ std::optional<uint64_t> checked_bytes(const std::vector<int64_t>& shape, at::Sca
 
 /// Takes the header's JSON event by event. Only the shape that the format prescribes is accepted, so nesting is refused
 /// at its first level too many and nothing is built for it; a tree would also have lost duplicate keys.
-class HeaderReader final : public JsonListener {
+class SafetensorsHeaderReader final : public JsonListener {
  public:
-  explicit HeaderReader(const std::filesystem::path& path) : JsonListener(kFileDepth), path_(path) {}
+  explicit SafetensorsHeaderReader(const std::filesystem::path& path) : JsonListener(kFileDepth), path_(path) {}
   std::vector<TensorInfo> tensors;
   std::map<std::string, std::string> metadata;
 
@@ -245,7 +245,7 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   SafetensorsFile result(InputFile::open(path));
   const std::string header = read_header(result.file_);
   result.data_begin_ = 8 + header.size();
-  HeaderReader reader(path);
+  SafetensorsHeaderReader reader(path);
   hear_json(header, reader);
   result.tensors_ = std::move(reader.tensors);
   result.metadata_ = std::move(reader.metadata);

@@ -1,0 +1,119 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+namespace keel::cli {
+
+Argument& Argument::required() {
+  option_->required();
+  return *this;
+}
+
+Argument& Argument::between(int64_t low, int64_t high) {
+  option_->check(CLI::Range(low, high));
+  return *this;
+}
+
+Argument& Argument::among(const std::vector<std::string>& choices) {
+  option_->check(CLI::IsMember(choices));
+  return *this;
+}
+
+Argument& Argument::check(const Check& check) {
+  option_->check(CLI::Validator(check, ""));
+  return *this;
+}
+
+Argument& Argument::one_at_a_time() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+Argument& Argument::needs(const Argument& other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
+Argument& Argument::excludes(const Argument& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+bool Argument::given() const { return option_->count() > 0; }
+
+bool Argument::takes_value() const { return option_->get_items_expected_min() > 0; }
+
+template <class T>
+Argument Command::option(const char* name, T& value, const char* help) {
+  return Argument(app_->add_option(name, value, help));
+}
+template Argument Command::option(const char*, std::string&, const char*);
+template Argument Command::option(const char*, int64_t&, const char*);
+template Argument Command::option(const char*, uint64_t&, const char*);
+template Argument Command::option(const char*, std::vector<std::string>&, const char*);
+template Argument Command::option(const char*, std::optional<double>&, const char*);
+template Argument Command::option(const char*, std::optional<int64_t>&, const char*);
+template Argument Command::option(const char*, std::optional<uint64_t>&, const char*);
+template Argument Command::option(const char*, std::optional<std::vector<std::string>>&, const char*);
+
+Argument Command::flag(const char* name, bool& value, const char* help) {
+  return Argument(app_->add_flag(name, value, help));
+}
+
+void Command::footer(std::function<std::string()> text) { app_->footer(std::move(text)); }
+
+std::string Command::name() const { return app_->get_name(); }
+
+bool Command::chosen() const { return app_->parsed(); }
+
+std::optional<Argument> Command::find(const std::string& argument) const {
+  CLI::Option* found = app_->get_option_no_throw(argument);
+  return found != nullptr ? std::optional(Argument(found)) : std::nullopt;
+}
+
+std::vector<std::string> Command::long_names() const {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : std::as_const(*app_).get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+CommandLine::CommandLine(const std::string& description, const std::string& program,
+                         std::function<std::string()> version, std::function<std::string(std::string)> visible)
+    : app_(std::make_unique<CLI::App>(description, program)) {
+  app_->set_version_flag("--version", std::move(version));
+  app_->require_subcommand(1);
+  app_->failure_message([visible, program](const CLI::App* failed, const CLI::Error& error) {
+    return visible(program + ": " + CLI::FailureMessage::simple(failed, error));
+  });
+}
+
+CommandLine::~CommandLine() = default;
+
+Command CommandLine::add(const char* name, const char* help) { return Command(app_->add_subcommand(name, help)); }
+
+std::vector<Command> CommandLine::commands() const {
+  std::vector<Command> list;
+  for (CLI::App* command : app_->get_subcommands({})) list.emplace_back(command);
+  return list;
+}
+
+std::string CommandLine::help() const { return app_->help(); }
+
+Reading CommandLine::parse(int argc, char** argv, const std::function<bool()>& explained) {
+  try {
+    app_->parse(argc, argv);
+    return Reading::kCommand;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0 && explained()) return Reading::kMistake;
+    return app_->exit(error) == 0 ? Reading::kHelp : Reading::kMistake;
+  }
+}
+
+std::optional<double> number_in(const std::string& text) {
+  double value = 0;
+  return CLI::detail::lexical_cast(text, value) ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace keel::cli

@@ -1,0 +1,91 @@
+#pragma once
+
+// The command line without the library that reads it, whose headers take the compiler longer than all commands
+// together.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace keel::cli {
+
+/// What is wrong with a value; empty where nothing is.
+using Check = std::function<std::string(const std::string& value)>;
+
+/// One argument of a command. The functions that say more about it return it.
+class Argument {
+ public:
+  explicit Argument(CLI::Option* option = nullptr) : option_(option) {}
+
+  Argument& required();
+  Argument& between(int64_t low, int64_t high);
+  Argument& among(const std::vector<std::string>& choices);
+  Argument& check(const Check& check);
+  /// A list that gets one value each time its name is written.
+  Argument& one_at_a_time();
+  Argument& needs(const Argument& other);
+  Argument& excludes(const Argument& other);
+
+  bool given() const;
+  /// Whether it takes the next word of the command line.
+  bool takes_value() const;
+
+ private:
+  CLI::Option* option_;
+};
+
+class Command {
+ public:
+  explicit Command(CLI::App* app) : app_(app) {}
+
+  /// An argument with its name ("--model"; "CONFIG" for one that has its place), where its value goes, and a line of
+  /// help. T is a text, a list of texts or a number, optional where not giving it means something.
+  template <class T>
+  Argument option(const char* name, T& value, const char* help);
+  Argument flag(const char* name, bool& value, const char* help);
+  /// Behind the help; asked for when that is printed.
+  void footer(std::function<std::string()> text);
+
+  std::string name() const;
+  bool chosen() const;
+  std::optional<Argument> find(const std::string& argument) const;
+  /// "--model", "--json", ...: all that are written with two dashes.
+  std::vector<std::string> long_names() const;
+
+ private:
+  CLI::App* app_;
+};
+
+/// What a command line turned out to be: a command that can begin, a wish for help or the version, or a mistake.
+enum class Reading { kCommand, kHelp, kMistake };
+
+class CommandLine {
+ public:
+  /// `version` is asked for when it is printed, `visible` when something that was typed is.
+  CommandLine(const std::string& description, const std::string& program, std::function<std::string()> version,
+              std::function<std::string(std::string)> visible);
+  ~CommandLine();
+
+  Command add(const char* name, const char* help);
+  std::vector<Command> commands() const;
+  std::string help() const;
+
+  /// Prints help, the version or the mistake; not the mistake if `explained` returns true, which has then printed it.
+  Reading parse(int argc, char** argv, const std::function<bool()>& explained);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+};
+
+/// A number as an argument of type double is read.
+std::optional<double> number_in(const std::string& text);
+
+}  // namespace keel::cli

@@ -1,11 +1,5 @@
 #include "keel/ops/recorded_work.h"
 
-#include <c10/core/Event.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-
-#include <deque>
-
 #include "keel/core/error.h"
 
 #ifdef KEEL_HAS_CUDA
@@ -64,23 +58,6 @@ RecordedWork::RecordedWork(const std::function<void()>&) {
 void RecordedWork::queue() {}
 
 #endif
-
-void RecordedWork::side_by_side(at::Device device, int64_t parts, const std::function<void(int64_t)>& work) {
-  const c10::impl::VirtualGuardImpl streams(device.type());
-  const c10::Stream current = streams.getStream(device);
-  c10::Event before(device.type());
-  before.record(current);
-  std::deque<c10::Event> ends;
-  for (int64_t part = 0; part < parts; ++part) {
-    // Of those with a high priority, which only recordings use, one at a time.
-    const c10::Stream own = streams.getStreamFromGlobalPool(device, /*isHighPriority=*/true);
-    const c10::StreamGuard guard(own);
-    before.block(own);
-    work(part);
-    ends.emplace_back(device.type()).record(own);
-  }
-  for (const c10::Event& end : ends) end.block(current);
-}
 
 std::mutex& while_recording() {
   static std::mutex one;

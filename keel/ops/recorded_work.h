@@ -23,10 +23,6 @@ class RecordedWork {
 
   void queue();
 
-  /// Calls work(0) to work(parts - 1) while work is recorded: what each of them queues will run beside the others,
-  /// after all that was recorded before and before all that is recorded after.
-  static void side_by_side(at::Device device, int64_t parts, const std::function<void(int64_t)>& work);
-
  private:
   struct Graph;
   std::unique_ptr<Graph> graph_;

@@ -8,9 +8,9 @@
 
 namespace keel {
 
-RunningRows RunningRows::part(int64_t begin, int64_t count) const {
-  const auto some = [&](const Tensor& x) { return x.narrow(0, begin, count); };
-  return {some(tokens), some(positions), some(places), some(limits), some(rows)};
+RunningRows RunningRows::first(int64_t count) const {
+  const auto part = [&](const Tensor& x) { return x.narrow(0, 0, count); };
+  return {part(tokens), part(positions), part(places), part(limits), part(rows)};
 }
 
 void advance(const RunningRows& running, const Tensor& drawn, const Tensor& stop_ids) {

@@ -12,7 +12,7 @@ struct RunningRows {
   Tensor places, limits;     // [N] int64: how many tokens of its completion there are, and may be
   Tensor rows;               // [N, 4] int32: a BlockRow each
 
-  RunningRows part(int64_t begin, int64_t count) const;
+  RunningRows first(int64_t count) const;
 };
 
 /// The rows go on with the tokens [N] that were drawn for them. A row whose token is one of `stop_ids`, or whose

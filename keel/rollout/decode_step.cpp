@@ -33,12 +33,6 @@ int64_t DecodeStep::rows_for(int64_t sequences) const {
   return sequences <= doubled / 4 * 3 ? doubled / 4 * 3 : doubled;
 }
 
-int64_t DecodeStep::parts_for(int64_t rows) const {
-  // What waits for memory in one half runs beside what multiplies in the other. On an H200 (Qwen2.5-0.5B's shape) 96,
-  // 128 and 256 rows take 4 to 5 % less time so; 192 and 512 take more, as do four parts.
-  return recorded_ && ((rows > 64 && rows <= 128) || rows == 256) ? 2 : 1;
-}
-
 Drawn DecodeStep::draw(const Tensor& states, const Tensor& rollout_ids, const Tensor& places) const {
   const Tensor logits = with_noise(model_.logits(states), request_.logit_noise, request_.seed, rollout_ids, places);
   return sample(truncated(logits, request_.temperature, request_.truncation), request_.temperature, request_.seed,
@@ -78,25 +72,14 @@ void DecodeStep::arrange(const std::vector<RowStart>& sequences) {
   put(tables_, at::tensor(tables, at::kInt));
 }
 
-DecodeStep::Pass DecodeStep::pass(bool recording) const {
-  const RunningRows running = running_.part(0, rows_);
-  const int64_t parts = parts_for(rows_);
-  std::vector<Tensor> states(parts);
-  const auto compute = [&](int64_t part) {
-    const int64_t begin = rows_ * part / parts, count = rows_ * (part + 1) / parts - begin;
-    const RunningRows some = running.part(begin, count);
-    const BlockRows rows(some.rows, tables_, model_.bitwise());
-    states[part] =
-        model_.forward(some.tokens, some.positions, [&](int64_t layer, const AttentionRule& rule, const Heads& heads) {
-          return rows.attend(store_.layer(layer), rule, heads);
-        });
-  };
-  if (recording && parts > 1)
-    RecordedWork::side_by_side(model_.device(), parts, compute);
-  else
-    for (int64_t part = 0; part < parts; ++part) compute(part);
+DecodeStep::Pass DecodeStep::pass() const {
+  const RunningRows running = running_.first(rows_);
+  const BlockRows rows(running.rows, tables_, model_.bitwise());
   Pass result;
-  result.states = parts == 1 ? states[0] : at::cat(states);
+  result.states = model_.forward(running.tokens, running.positions,
+                                 [&](int64_t layer, const AttentionRule& rule, const Heads& heads) {
+                                   return rows.attend(store_.layer(layer), rule, heads);
+                                 });
   result.drawn = draw(result.states, rollout_ids_.narrow(0, 0, rows_), running.places);
   advance(running, result.drawn.tokens, stop_ids_);
   return result;
@@ -108,12 +91,12 @@ const Tensor& DecodeStep::queue() {
     found->second.queue();
     newest_ = passes_[rows_];
   } else if (recorded_ && passes_.contains(rows_)) {  // done once: what a first time prepares is there
-    RecordedWork work([&] { passes_[rows_] = pass(/*recording=*/true); });
+    RecordedWork work([&] { passes_[rows_] = pass(); });
     work.queue();
     records_.emplace(rows_, std::move(work));
     newest_ = passes_[rows_];
   } else {
-    newest_ = pass(/*recording=*/false);
+    newest_ = pass();
     if (recorded_) passes_[rows_] = {};
   }
   UnderWay step{newest_.drawn, std::nullopt};

@@ -66,9 +66,7 @@ class DecodeStep {
     Drawn drawn;
     std::optional<c10::Event> done;
   };
-  Pass pass(bool recording) const;
-  /// In how many parts the layers take so many rows, beside each other.
-  int64_t parts_for(int64_t rows) const;
+  Pass pass() const;
 
   const CausalLm& model_;
   const SamplingRequest& request_;

@@ -79,7 +79,8 @@ void Dataset::add_file(const std::filesystem::path& path, const DataOptions& opt
   if (is_folder(path))
     fail(ExitCode::kBadInput, path.string(), " is a folder; name its files, for instance ",
          (path / "*.jsonl").string());
-  const bool is_hub_name = path.is_relative() && path.has_parent_path() && !path.has_extension();
+  const bool is_hub_name =
+      path.is_relative() && path.has_parent_path() && !path.has_extension() && !path.string().starts_with('~');
   if (is_hub_name && !path_exists(path))
     fail(ExitCode::kBadInput, "there is no file ", path.string(), "; a data set of the Hugging Face hub is downloaded ",
          "first, and its files are named: hf download ", path.string(), " --repo-type dataset --local-dir FOLDER");

@@ -10,12 +10,6 @@
 namespace keel {
 namespace {
 
-std::vector<int64_t> ks_of(const EvaluationRequest& request) {
-  std::vector<int64_t> ks = request.ks;
-  for (int64_t k = 1; request.ks.empty() && k <= request.samples; k *= 2) ks.push_back(k);
-  return ks;
-}
-
 /// Judges all groups of a batch; false when it was told to stop before the last.
 bool judge_batch(std::span<const Rollout> rollouts, std::span<const Prompt> batch, const Tokenizer& tokenizer,
                  const RewardSum& reward, const EvaluationRequest& request, const std::function<bool()>& stop,
@@ -60,7 +54,8 @@ void summarize(Evaluation& result, std::span<const Prompt> prompts, const Evalua
   const double count = static_cast<double>(result.rollouts.size());
   result.length_mean = length / count;
   result.truncated = truncated / count;
-  result.statistics = evaluation_statistics(judged_prompts(prompts, result), ks_of(request), result.is_accuracy);
+  result.statistics = evaluation_statistics(judged_prompts(prompts, result), ks_in_force(request.ks, request.samples),
+                                            result.is_accuracy);
   result.mean = result.statistics.all.measures.front().estimate.mean;
 }
 

@@ -120,6 +120,18 @@ SourceStatistics summarize(const std::string& source, const Rows& rows, int64_t 
 
 }  // namespace
 
+std::vector<int64_t> ks_in_force(std::vector<int64_t> asked, int64_t samples) {
+  if (asked.empty())
+    for (int64_t k = 1; k <= samples; k *= 2) asked.push_back(k);
+  return asked;
+}
+
+std::vector<std::string> measure_names(int64_t samples, std::span<const int64_t> ks) {
+  std::vector<std::string> names;
+  for (const NamedMeasure& measure : measures_of(samples, ks)) names.push_back(measure.name);
+  return names;
+}
+
 double pass_at_k(int64_t samples, int64_t solved, int64_t k) {
   if (samples - solved < k) return 1;
   double none = 1;  // C(n-c, k) / C(n, k), factor by factor: nothing overflows

@@ -52,6 +52,11 @@ struct EvaluationStatistics {
   std::vector<SourceStatistics> sources;  // in order of first appearance
 };
 
+/// The k of pass@k and maj@k: those that are asked for, else 1, 2, 4, ... up to `samples`.
+std::vector<int64_t> ks_in_force(std::vector<int64_t> asked, int64_t samples);
+/// avg@n, pass@k and maj@k, as they are called everywhere.
+std::vector<std::string> measure_names(int64_t samples, std::span<const int64_t> ks);
+
 /// `solved` of `samples` are; 1 <= k <= samples.
 double pass_at_k(int64_t samples, int64_t solved, int64_t k);
 

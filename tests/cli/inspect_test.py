@@ -120,6 +120,10 @@ class Inspect(support.Test):
         missing = keel("inspect", "some/other", env=cached)
         self.assert_exit(missing, 3)
         self.assertIn("hf download some/other", missing.stderr)
+        for name in ("~/model", "hf://model"):
+            missing = keel("inspect", name, env=cached)
+            self.assert_exit(missing, 3)
+            self.assertNotIn("hf download", missing.stderr)
         missing = keel("inspect", "other.gguf", env=cached)
         self.assert_exit(missing, 3)
         self.assertNotIn("hf download", missing.stderr)

@@ -20,7 +20,11 @@ std::string parent_of(const std::string& path) {
 std::string leaf_of(const std::string& path) { return path.substr(path.find_last_of('.') + 1); }
 
 /// A sentence up to its first stop, without it: enough to tell a setting from another of its name.
-std::string first_words(const std::string& help) { return help.substr(0, help.find_first_of(".;:")); }
+std::string first_words(const std::string& help) {
+  size_t end = help.find_first_of(".;:");
+  while (end + 1 < help.size() && help[end + 1] != ' ') end = help.find_first_of(".;:", end + 1);  // rollout.seed
+  return help.substr(0, end);
+}
 
 /// One load: walks over the tree, assigns what it finds and collects what is wrong.
 class Loader {
@@ -189,6 +193,7 @@ class Loader {
     if (const std::string ours = ours_in(section, leaf); !ours.empty()) return ours;
     if (!elsewhere.empty()) return elsewhere;
     if (const std::string alias = alias_ending_in(leaf); !alias.empty()) return alias;
+    if (const std::string whole = sections_ending_in(leaf); !whole.empty()) return whole;
     std::vector<std::string> leaves;
     for (const Alias& alias : table_.aliases())
       if (is_slip_of(leaf, leaf_of(alias.name))) leaves.push_back(leaf_of(alias.name));
@@ -243,6 +248,14 @@ class Loader {
       targets.push_back(alias.target);
     }
     return found == nullptr ? "" : found->source + "'s " + found->name + " is " + joined(targets, " and ") + " here";
+  }
+
+  /// "did you mean algorithm.kl_ctrl?" for kl_ctrl; empty where no section ends in that name.
+  std::string sections_ending_in(const std::string& leaf) const {
+    std::vector<std::string> found;
+    for (const std::string& path : prefixes_)
+      if (leaf_of(path) == leaf) found.push_back(path);
+    return found.empty() ? "" : "did you mean " + joined(found, " or ") + "?";
   }
 
   /// Known options, aliases and sections directly below `section`.

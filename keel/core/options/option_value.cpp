@@ -70,15 +70,16 @@ std::string wanted(const Limits& limits) {
   }
 }
 
-/// What someone meant who wrote one value for a list: a text with commas is several.
-Json as_list(const Json& value) {
+/// What someone meant who wrote one value for a list: a text with commas is several, and of numbers one with spaces.
+Json as_list(const Json& value, bool of_numbers) {
   if (!value.is_string()) return Json::array({value});
   Json list = Json::array();
   const std::string& text = value.get_ref<const std::string&>();
   for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    if (const std::string_view part = trimmed(std::string_view(text).substr(begin, end - begin)); !part.empty())
-      list.push_back(part);
+    const size_t end = std::min(text.find_first_of(of_numbers ? ", " : ",", begin), text.size());
+    const std::string_view part = trimmed(std::string_view(text).substr(begin, end - begin));
+    const Json number = of_numbers ? Json::parse(part, nullptr, /*allow_exceptions=*/false) : Json();
+    if (!part.empty()) list.push_back(number.is_number() ? number : Json(part));
     begin = end + 1;
   }
   return list.empty() ? Json::array({value}) : list;
@@ -97,7 +98,7 @@ std::string way_out(const Json& value, const Limits& limits) {
   if constexpr (kIsOptional<T>) {
     return way_out<Element<T>>(value, limits);
   } else if constexpr (kIsList<T>) {
-    return value.is_array() ? "" : "; write " + yaml_inline(as_list(value));
+    return value.is_array() ? "" : "; write " + yaml_inline(as_list(value, kIsNumber<Element<T>>));
   } else if constexpr (kIsString<T>) {
     const auto& choices = limits.choices();
     if (!value.is_string()) {

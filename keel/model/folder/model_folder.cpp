@@ -172,8 +172,11 @@ std::filesystem::path find_model(const std::string& name) {
     fail(ExitCode::kBadInput, "the model's name is empty; wanted a Hugging Face folder, a GGUF file, or owner/name in ",
          "the local Hugging Face cache (", hub_cache().string(), ")");
   if (path_exists(name)) return name;
-  const bool repository =
-      std::count(name.begin(), name.end(), '/') <= 1 && !name.starts_with(".") && !name.starts_with("/");
+  if (name.starts_with("~"))
+    fail(ExitCode::kBadInput, "model \"", name, "\" does not exist: only a shell knows what ~ stands for, and it ",
+         "leaves it alone behind a = or in a file; write the whole path, or $HOME");
+  const bool repository = std::count(name.begin(), name.end(), '/') <= 1 && !name.starts_with(".") &&
+                          !name.starts_with("/") && name.find(':') == std::string::npos;
   if (repository) {
     const std::filesystem::path snapshot = cached_snapshot(name);
     if (!snapshot.empty()) return snapshot;

@@ -78,7 +78,7 @@ bool TrainState::note_evaluation(const Json& row, const std::string& metric) {
   if (found == row.end() || !found->is_number()) {
     std::vector<std::string> keys;
     for (const auto& [key, value] : row.items())
-      if (key.starts_with("eval/") && value.is_number()) keys.push_back(key);
+      if (key == main || (key.starts_with("eval/") && key.find('@') != std::string::npos)) keys.push_back(key);
     fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is ", metric, ", which this evaluation does not have; ",
          "it has ", joined(keys));
   }

@@ -70,6 +70,14 @@ Json never_below_zero(const Json& value, const ConfigTree&, const OptionTable&) 
   return value == -1 ? Json(0) : value;
 }
 
+/// Others keep all checkpoints where nothing is said.
+Json number_kept(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (value.is_null())
+    fail(ExitCode::kBadConfiguration, "got null, which keeps all checkpoints there; set checkpoint.keep to as many as ",
+         "the run may have");
+  return value;
+}
+
 /// For a name that means a little more or less than ours.
 Json as_it_is(const Json& value, const ConfigTree&, const OptionTable&) { return value; }
 
@@ -235,33 +243,6 @@ Json weights_type(const Json& value, const ConfigTree& tree, const OptionTable& 
   return flagged || type == "float32" ? kSetsNothing : type;
 }
 
-constexpr const char* kFilterGroups = "algorithm.filter_groups.enable";
-
-/// verl reads it only where groups are filtered.
-AliasConverter of_filtered_groups(AliasConverter converter) {
-  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
-    const Json* enabled = said(tree, kFilterGroups);
-    return enabled != nullptr && *enabled == true ? converter(value, tree, table) : kSetsNothing;
-  };
-}
-
-Json most_batches(const Json& value, const ConfigTree&, const OptionTable&) {
-  if (value.is_number() && value <= 0)
-    fail(
-        ExitCode::kBadConfiguration, "got ", value.dump(),
-        ", which is no limit there: a model that solves everything would be sampled for ever; set rollout.max_batches");
-  return value;
-}
-
-/// Groups are compared by the rewards that they are trained on.
-Json metric_of_groups(const Json& value, const ConfigTree&, const OptionTable&) {
-  const std::string word = word_of(value);
-  if (value.is_null() || word == "seq_reward" || word == "seq_final_reward" || word == "score") return kSetsNothing;
-  fail(ExitCode::kBadConfiguration, "got ", word,
-       ", but groups are dropped where their rewards are all equal, everything in reward.functions added up; ",
-       "set it to seq_reward, or remove it");
-}
-
 /// Read with the file it belongs to.
 Json part_of_another(const Json&, const ConfigTree&, const OptionTable&) { return kSetsNothing; }
 
@@ -271,6 +252,7 @@ void add_aliases(OptionTable& t) {
   // Hugging Face TRL (GRPOConfig)
   t.alias("output_dir", "run.dir", "TRL");
   t.alias("seed", "run.seed", "TRL");
+  t.alias("full_determinism", "run.deterministic", "TRL");
   t.alias("bf16", "run.precision", "TRL", bf16_flag, "true is bf16; false is float32, unless fp16 is true");
   t.alias("fp16", "run.precision", "TRL", fp16_flag, "true is fp16");
   for (const char* name : {"torch_dtype", "dtype"})
@@ -309,7 +291,7 @@ void add_aliases(OptionTable& t) {
   t.alias("mask_truncated_completions", "train.mask_truncated", "TRL");
   t.alias("gradient_checkpointing", "train.recompute_activations", "TRL");
   t.alias("optim", "optimizer.moments", "TRL", optimizer_word, "adamw_8bit and adamw_bnb_8bit are 8bit");
-  t.alias("save_total_limit", "checkpoint.keep", "TRL");
+  t.alias("save_total_limit", "checkpoint.keep", "TRL", number_kept, "null, all of them, is refused");
   t.alias("load_best_model_at_end", "checkpoint.keep_best", "TRL", as_it_is,
           "kept as checkpoints/best; a run still stands for its newest checkpoint");
   t.alias("metric_for_best_model", "checkpoint.best_metric", "TRL", evaluation_key, "eval_reward is eval/reward");
@@ -326,6 +308,7 @@ void add_aliases(OptionTable& t) {
   t.alias("trainer.default_local_dir", "run.dir", "verl");
   t.alias("trainer.total_training_steps", "train.steps", "verl");
   t.alias("trainer.save_freq", "checkpoint.every", "verl", never_below_zero, "-1 is 0, never");
+  t.alias("trainer.max_actor_ckpt_to_keep", "checkpoint.keep", "verl", number_kept, "null, all of them, is refused");
   t.alias("trainer.test_freq", "eval.every", "verl", never_below_zero, "-1 is 0, never");
   t.alias("actor_rollout_ref.model.path", "model.path", "verl");
   const std::string with_rank = "where lora_rank is above 0";
@@ -347,6 +330,7 @@ void add_aliases(OptionTable& t) {
   for (const char* name : {"actor_rollout_ref.rollout.dtype", "actor_rollout_ref.actor.fsdp_config.dtype",
                            "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype"})
     t.alias(name, "run.precision", "verl", type_word, "bfloat16 is bf16, float16 is fp16");
+  t.alias("actor_rollout_ref.actor.fsdp_config.full_determinism", "run.deterministic", "verl");
   t.alias("actor_rollout_ref.rollout.n", "rollout.samples_per_prompt", "verl");
   t.alias("actor_rollout_ref.rollout.temperature", "rollout.temperature", "verl");
   t.alias("actor_rollout_ref.rollout.val_kwargs.n", "eval.samples", "verl");
@@ -372,11 +356,6 @@ void add_aliases(OptionTable& t) {
           "where use_kl_loss is true; nothing where it is false");
   t.alias("actor_rollout_ref.actor.kl_loss_type", "reference.estimator", "verl", kl_estimator_word,
           "kl is k1, mse is k2, low_var_kl is k3");
-  t.alias(kFilterGroups, "rollout.dynamic_sampling", "verl");
-  t.alias("algorithm.filter_groups.max_num_gen_batches", "rollout.max_batches", "verl",
-          of_filtered_groups(most_batches), "where enable is true; 0, no limit, is refused");
-  t.alias("algorithm.filter_groups.metric", "rollout.dynamic_sampling", "verl", of_filtered_groups(metric_of_groups),
-          "seq_reward, seq_final_reward and score say what holds anyway; others are refused where enable is true");
   t.alias("algorithm.gamma", "critic.gamma", "verl", discount(kAdvEstimator, "reinforce_plus_plus"), with_critic);
   t.alias("algorithm.lam", "critic.lambda", "verl", of_the_critic(kAdvEstimator), with_critic);
   t.alias("critic.cliprange_value", "critic.value_clip", "verl", of_the_critic(kAdvEstimator), with_critic);
@@ -402,10 +381,8 @@ void add_aliases(OptionTable& t) {
   t.alias("adam_betas", "optimizer.beta2", "OpenRLHF", element(1), "the second");
   t.alias("l2", "optimizer.weight_decay", "OpenRLHF");
   t.alias("max_norm", "optimizer.max_grad_norm", "OpenRLHF");
-  t.alias("kl_estimator", "reference.estimator", "OpenRLHF");
   t.alias("eval_temperature", "eval.temperature", "OpenRLHF");
   t.alias("eval_n_samples_per_prompt", "eval.samples", "OpenRLHF");
-  t.alias("dynamic_filtering", "rollout.dynamic_sampling", "OpenRLHF");
   t.alias("lambd", "critic.lambda", "OpenRLHF", of_the_critic("advantage_estimator"), with_critic);
   t.alias("value_clip", "critic.value_clip", "OpenRLHF", of_the_critic("advantage_estimator"), with_critic);
 

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "keel/core/error.h"
+#include "keel/core/strings.h"
+#include "keel/evaluation/statistics.h"
 #include "keel/task/task_table.h"
 #include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
@@ -199,6 +201,10 @@ void note_unread(const Config& config, std::vector<std::string>& notes) {
       notes.push_back("sft." + key + " does nothing: sft.steps is 0, so there is no warm-up");
   if (!config.rollout.dynamic_sampling && config.rollout.max_batches != RolloutOptions().max_batches)
     notes.push_back("rollout.max_batches does nothing: rollout.dynamic_sampling is false");
+  if (config.reward.overlong_buffer == 0 && config.reward.overlong_penalty != RewardOptions().overlong_penalty)
+    notes.push_back("reward.overlong_penalty does nothing: reward.overlong_buffer is 0");
+  if (!config.checkpoint.keep_best && config.checkpoint.best_metric != CheckpointOptions().best_metric)
+    notes.push_back("checkpoint.best_metric does nothing: checkpoint.keep_best is false");
   const ReferenceOptions& reference = config.reference;
   for (const std::string& key : changed_keys(reference)) {
     const bool of_reward = key.starts_with("kl_in_reward");
@@ -274,6 +280,10 @@ void check_sources(const Config& c) {
            ", but prompts come from data.files, which have no demonstrations; set sft.steps ", "to 0");
   for (const std::string& key : changed_keys(c.lora))
     if (!c.lora.adapter.empty() && key != "adapter") refuse_beside_adapter("", "lora." + key, c);
+  const std::vector<std::string>& layers = c.lora.target_modules;
+  for (auto layer = layers.begin(); layer != layers.end(); ++layer)
+    if (std::find(layers.begin(), layer, *layer) != layer)
+      refuse("lora.target_modules has ", *layer, " twice; name it once");
 }
 
 /// A critic and an advantage that reads its values come together or not at all.
@@ -299,16 +309,28 @@ void check_critic(const Config& c, const Objective& objective) {
 
 /// The best checkpoint is that of an evaluation, by something of which more is better.
 void check_best(const Config& c) {
-  static const std::set<std::string> kOthers = {"eval/count",    "eval/length_mean", "eval/truncated",
-                                                "eval/unjudged", "eval/too_long",    "eval/max_prompt_tokens",
-                                                "eval/bad_rows", "eval/extent"};
   const std::string& metric = c.checkpoint.best_metric;
-  if (metric != "auto" && (!metric.starts_with("eval/") || kOthers.contains(metric)))
+  const std::vector<std::string> measures = measure_names(c.eval.samples, ks_in_force(c.eval.ks, c.eval.samples));
+  std::vector<std::string> keys = {"eval/accuracy", "eval/reward", "eval/low", "eval/high"};
+  if (c.eval.samples > 1)
+    for (const std::string& measure : measures) keys.push_back("eval/" + measure);
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const bool of_source = metric.starts_with("eval/") && metric.find('/', 5) != std::string::npos &&
+                         has(measures, metric.substr(metric.find_last_of('/') + 1));
+  if (metric != "auto" && !has(keys, metric) && !of_source)
     fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is \"", metric, "\"; wanted auto, or a key of ",
-         "evaluation rows of which more is better: eval/accuracy, eval/reward, eval/pass@4 ...");
+         "evaluation rows of which more is better, with eval.samples ", c.eval.samples, ": ", joined(keys));
   if (c.checkpoint.keep_best && c.prompts_per_evaluation() == 0)
     fail(ExitCode::kBadConfiguration, "checkpoint.keep_best is true, but eval.prompts is 0, so that nothing tells ",
          "which checkpoint is the best; set eval.prompts, and eval.every, or remove checkpoint.keep_best");
+  const bool holds_out = c.data.files.empty() || !c.data.eval_files.empty() || c.data.held_out > 0;
+  if (c.checkpoint.keep_best && !holds_out)
+    fail(
+        ExitCode::kBadConfiguration, "checkpoint.keep_best is true, but neither data.eval_files nor data.held_out ",
+        "keeps prompts to evaluate on, so that nothing tells which checkpoint is the best; set one of them, or remove ",
+        "checkpoint.keep_best");
 }
 
 /// What rewards lose to the reference and to length.

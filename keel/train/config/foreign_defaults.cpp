@@ -118,7 +118,7 @@ const std::vector<Program>& programs() {
        .loss = "policy_loss_type",
        .marks = {"policy_loss_type", "advantage_estimator", "eps_clip", "eps_clip_low_high", "dual_clip", "pretrain",
                  "prompt_data", "remote_rm_url", "n_samples_per_prompt", "generate_max_len", "rollout_batch_size",
-                 "actor_learning_rate", "critic_learning_rate"},
+                 "actor_learning_rate", "critic_learning_rate", "dynamic_filtering"},
        .advantage = "advantage_estimator",
        .no_critic = "group_norm",
        .defaults = {{"policy_loss_type", "ppo"},
@@ -271,7 +271,7 @@ void claim(Owner& owner, const Program& program, const std::string& mark, const 
 
 /// Names that Keel has as well as another program: they say nothing about whose configuration it is.
 const Names kOfBoth = {"model", "model.path", "data.prompt_key", "data.shuffle"};
-const Names kOfSeveral = {"seed", "temperature", "gamma", "lora_alpha"};  // of several programs
+const Names kOfSeveral = {"seed", "temperature", "gamma", "lora_alpha", "kl_estimator"};  // of several programs
 
 bool is_ours(const OptionTable& table, const std::string& name) {
   return table.find(name) != nullptr && !contains(kOfBoth, name);

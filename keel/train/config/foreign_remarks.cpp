@@ -19,6 +19,8 @@ bool is_used(const ConfigTree& tree, const Names& names) {
   });
 }
 
+constexpr const char* kFiltered = "algorithm.filter_groups.enable";
+
 struct Remark {
   std::string program;
   std::function<bool(const ConfigTree& tree)> holds;
@@ -46,6 +48,23 @@ const std::vector<Remark>& remarks() {
          return temperature != nullptr && *temperature != 1 && said(tree, "eval.temperature") == nullptr;
        },
        "temperature: TRL evaluates at it too, Keel at eval.temperature"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         const std::string loss = word_at(tree, "loss_type");
+         return is_used(tree, {"mask_truncated_completions"}) && !loss.empty() && !contains(kByTokens, loss);
+       },
+       "mask_truncated_completions: with this loss_type TRL divides by all completions, Keel by those that are not cut "
+       "off, so that the gradient is larger here the more are; max_grad_norm may clip more of it"},
+      {"TRL", [](const ConfigTree& tree) { return is_used(tree, {"load_best_model_at_end"}); },
+       "load_best_model_at_end: a run stands for its newest checkpoint all the same; RUN/checkpoints/best is the best "
+       "one, and a model wherever one is named"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         return is_used(tree, {"load_best_model_at_end"}) && said(tree, "metric_for_best_model") == nullptr &&
+                said(tree, "checkpoint.best_metric") == nullptr;
+       },
+       "metric_for_best_model: TRL's default is eval_loss, of which less is better, Keel's eval/accuracy or "
+       "eval/reward, of which more is"},
       {"verl",
        [](const ConfigTree& tree) {
          return contains(kBySequences, word_at(tree, kLossMode)) &&
@@ -59,15 +78,30 @@ const std::vector<Remark>& remarks() {
        },
        "loss_mode gspo: verl 0.9.1, which is meant here, averages by loss_agg_mode (token-mean where it is not set); "
        "verl 0.7.1 to 0.9.0 always average as seq-mean-token-mean: set loss_agg_mode to it for theirs"},
-      {"verl",
-       [](const ConfigTree& tree) {
-         return said(tree, "algorithm.kl_ctrl.kl_coef") != nullptr && !is_used(tree, {"algorithm.use_kl_in_reward"});
-       },
-       "algorithm.kl_ctrl.kl_coef does nothing: verl reads it only where algorithm.use_kl_in_reward is true"},
+      {"verl", [](const ConfigTree& tree) { return is_used(tree, {kFiltered}); },
+       "algorithm.filter_groups: verl ends with an error where max_num_gen_batches did not fill a step, Keel makes it "
+       "with the groups that there are"},
       {"OpenRLHF", [](const ConfigTree& tree) { return said(tree, "init_kl_coef") == nullptr; },
        "OpenRLHF also takes 0.01 times the KL to the starting policy off the rewards, Keel does not "
-       "(reference.kl_in_reward does)"}};
+       "(reference.kl_in_reward does)"},
+      {"OpenRLHF", [](const ConfigTree& tree) { return is_used(tree, {"dynamic_filtering"}); },
+       "dynamic_filtering: OpenRLHF keeps groups whose mean reward is between 0 and 1 "
+       "(dynamic_filtering_reward_range), "
+       "Keel those whose rewards differ: the same where rewards are 0 and 1"}};
   return kRemarks;
+}
+
+/// What verl reads only where a switch is on, and by default it is off.
+void note_switched_off(const ConfigTree& tree, std::vector<std::string>& notes) {
+  const std::string algorithm = "algorithm.", buffer = "reward_model.overlong_buffer.",
+                    used = algorithm + "use_kl_in_reward";
+  for (const auto& [name, its_switch] : {std::pair{algorithm + "kl_ctrl.kl_coef", used},
+                                         {algorithm + "kl_ctrl.type", used},
+                                         {algorithm + "filter_groups.metric", std::string(kFiltered)},
+                                         {algorithm + "filter_groups.max_num_gen_batches", std::string(kFiltered)},
+                                         {buffer + "len", buffer + "enable"}})
+    if (said(tree, name) != nullptr && !is_used(tree, {its_switch}))
+      notes.push_back(name + " does nothing: verl reads it only where " + its_switch + " is true");
 }
 
 // Of all else -------------------------------------------------------------------------------------------------------
@@ -93,11 +127,14 @@ const std::vector<OtherDefault>& other_defaults() {
       {"verl", "actor_rollout_ref.actor.optim.weight_decay", "0.01", "optimizer.weight_decay"},
       {"verl", "actor_rollout_ref.rollout.val_kwargs.temperature", "0, greedy", "eval.temperature"},
       {"verl", "critic.optim.lr", "1e-5", "critic.lr", kCriticRate, "critic.body"},
+      {"verl", "algorithm.filter_groups.max_num_gen_batches", "0, no limit", "rollout.max_batches", "", kFiltered},
+      {"verl", "trainer.max_actor_ckpt_to_keep", "null, all of them", "checkpoint.keep"},
       {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
       {"TRL", "generation_batch_size", "8 completions for each GPU", "train.prompts_per_step"},
       {"TRL", "steps_per_generation", "generation_batch_size / 8 updates on one GPU", "train.sequences_per_update",
        kOneUpdate, "generation_batch_size"},
       {"TRL", "num_generations_eval", "as num_generations", "eval.samples"},
+      {"TRL", "save_total_limit", "null, all of them", "checkpoint.keep"},
       {"TRL", "lora_dropout", "0.05", "", "no dropout", "use_peft"},
       {"TRL's PPO", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
       {"TRL's PPO", "learning_rate", "3e-6", "optimizer.lr"},
@@ -148,6 +185,7 @@ void add_foreign_remarks(const std::string& program, const ConfigTree& tree, con
                          std::vector<std::string>& notes) {
   for (const Remark& remark : remarks())
     if (remark.program == program && remark.holds(tree)) notes.push_back(remark.text);
+  if (program == "verl") note_switched_off(tree, notes);
   if (const std::string rest = defaults_not_taken(program, tree, table); !rest.empty())
     notes.push_back("not as " + program + " would, where nothing is said: " + rest);
 }

@@ -1,5 +1,7 @@
 #include "keel/train/config/foreign_reward.h"
 
+#include <algorithm>
+
 #include "keel/core/error.h"
 #include "keel/train/config/foreign_names.h"
 
@@ -10,6 +12,7 @@ constexpr const char* kUsed = "algorithm.use_kl_in_reward";
 constexpr const char* kCoefficient = "algorithm.kl_ctrl.kl_coef";
 constexpr const char* kType = "algorithm.kl_ctrl.type";
 constexpr const char* kTarget = "algorithm.kl_ctrl.target_kl";
+constexpr const char *kOurRewardWeight = "reference.kl_in_reward", *kOurLossWeight = "reference.kl_coefficient";
 constexpr double kVerlsCoefficient = 0.001, kVerlsTarget = 0.1;
 
 bool is_true(const ConfigTree& tree, const std::string& name) {
@@ -57,11 +60,78 @@ AliasConverter where_enabled(std::string section) {
 AliasConverter enabled(std::string section) {
   return [=](const Json& value, const ConfigTree& tree, const OptionTable&) -> Json {
     require_flag(value);
+    if (const Json* length = said(tree, section + ".len"); value == true && length != nullptr && *length == 0)
+      fail(ExitCode::kBadConfiguration, "got true, but ", section,
+           ".len, the tokens in which the penalty grows, is 0; ", "raise it, or set this to false");
     if (value == true && said(tree, section + ".len") == nullptr)
       fail(ExitCode::kBadConfiguration, "got true, but ", section, ".len, the tokens in which the penalty grows, is ",
            "not set; set it, or reward.overlong_buffer");
     return kSetsNothing;
   };
+}
+
+// The estimator of the KL, one name for both places ------------------------------------------------------------------
+
+/// Of TRL's PPO and of OpenRLHF, whose KL is in the rewards unless it is said to be in the loss.
+AliasConverter estimator_of_kl(bool of_reward) {
+  return [=](const Json& value, const ConfigTree&, const OptionTable& table) -> Json {
+    const bool in_reward = table.get(kOurRewardWeight) != 0, in_loss = table.get(kOurLossWeight) != 0;
+    return (of_reward ? in_reward : in_loss || !in_reward) ? value : kSetsNothing;
+  };
+}
+
+// Groups that are dropped --------------------------------------------------------------------------------------------
+
+constexpr const char* kFilterGroups = "algorithm.filter_groups.enable";
+const Names kOverlong = {"reward_model.overlong_buffer", "reward_model.reward_kwargs.overlong_buffer_cfg",
+                         "reward.reward_kwargs.overlong_buffer_cfg"};  // DAPO's recipe, and verl since
+
+/// verl reads it only where groups are filtered.
+AliasConverter of_filtered_groups(AliasConverter converter) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
+    return is_true(tree, kFilterGroups) ? converter(value, tree, table) : kSetsNothing;
+  };
+}
+
+Json most_batches(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (value.is_number() && value <= 0)
+    fail(
+        ExitCode::kBadConfiguration, "got ", value.dump(),
+        ", which is no limit there: a model that solves everything would be sampled for ever; set rollout.max_batches");
+  return value;
+}
+
+bool takes_kl_off(const ConfigTree& tree, const OptionTable& table) {
+  if (on_command_line(tree, kOurRewardWeight) || !is_true(tree, kUsed)) return table.get(kOurRewardWeight) != 0;
+  const Json* coefficient = said(tree, kCoefficient);
+  return coefficient == nullptr || *coefficient != 0;
+}
+
+/// Whether the reward is more than what one function says.
+bool is_a_sum(const ConfigTree& tree, const OptionTable& table) {
+  return table.get("reward.overlong_buffer") != 0 || table.get("reward.functions").size() > 1 ||
+         std::any_of(kOverlong.begin(), kOverlong.end(),
+                     [&](const std::string& section) { return is_true(tree, section + ".enable"); });
+}
+
+/// Groups are compared by the rewards of all functions together: verl's seq_reward. Its seq_final_reward is after the
+/// KL, its score before the penalty.
+Json metric_of_groups(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  const std::string word = word_of(value);
+  if (value.is_null() || word == "seq_reward" || (word == "seq_final_reward" && !takes_kl_off(tree, table)) ||
+      (word == "score" && !is_a_sum(tree, table)))
+    return kSetsNothing;
+  fail(ExitCode::kBadConfiguration, "got ", word, ", but groups are dropped where their rewards are all equal: ",
+       "everything in reward.functions added up, with the overlong penalty, before the KL; set it to seq_reward, or ",
+       "remove it");
+}
+
+/// verl's may be larger than what a step learns from.
+Json prompts_sampled(const Json& value, const ConfigTree&, const OptionTable& table) {
+  const Json prompts = table.get("train.prompts_per_step");
+  if (value.is_null() || value == prompts) return kSetsNothing;
+  fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", but every batch that is sampled for a step has ",
+       "train.prompts_per_step prompts, ", prompts.dump(), ", further ones in place of dropped groups too; remove it");
 }
 
 }  // namespace
@@ -87,13 +157,25 @@ void add_reward_aliases(OptionTable& t) {
           where + "; adaptive without target_kl is verl's default, 0.1");
   t.alias(kTarget, "reference.kl_in_reward_target", "verl", where_used(of_adaptive), adaptive);
   t.alias("algorithm.kl_ctrl.horizon", "reference.kl_in_reward_horizon", "verl", where_used(of_adaptive), adaptive);
-  for (const std::string section : {"reward_model.overlong_buffer", "reward_model.reward_kwargs.overlong_buffer_cfg",
-                                    "reward.reward_kwargs.overlong_buffer_cfg"}) {  // DAPO's recipe, and verl since
+  for (const std::string& section : kOverlong) {
     t.alias(section + ".enable", "reward.overlong_buffer", "verl", enabled(section), "see " + section + ".len");
     t.alias(section + ".len", "reward.overlong_buffer", "verl", where_enabled(section), "where enable is true");
     t.alias(section + ".penalty_factor", "reward.overlong_penalty", "verl", where_enabled(section),
             "where enable is true");
   }
+  t.alias(kFilterGroups, "rollout.dynamic_sampling", "verl");
+  t.alias("algorithm.filter_groups.max_num_gen_batches", "rollout.max_batches", "verl",
+          of_filtered_groups(most_batches), "where enable is true; 0, no limit, is refused");
+  t.alias("algorithm.filter_groups.metric", "rollout.dynamic_sampling", "verl", of_filtered_groups(metric_of_groups),
+          "seq_reward says what holds anyway, and so do seq_final_reward without a KL in the reward and score with one "
+          "function and no penalty; all else is refused where enable is true");
+  t.alias("data.gen_batch_size", "train.prompts_per_step", "verl", prompts_sampled,
+          "sets nothing where it is train_batch_size; all else is refused");
+  t.alias("dynamic_filtering", "rollout.dynamic_sampling", "OpenRLHF");
+  t.alias("kl_estimator", "reference.kl_in_reward_estimator", "TRL, OpenRLHF", estimator_of_kl(/*of_reward=*/true),
+          "where reference.kl_in_reward is above 0");
+  t.alias("kl_estimator", "reference.estimator", "TRL, OpenRLHF", estimator_of_kl(/*of_reward=*/false),
+          "where reference.kl_coefficient is above 0, or neither is");
 }
 
 }  // namespace keel

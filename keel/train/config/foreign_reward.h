@@ -4,7 +4,8 @@
 
 namespace keel {
 
-/// verl's names for what rewards lose: to the KL to the reference, and to length.
+/// Others' names for what rewards lose, to the KL to the reference and to length, and for the groups that are dropped
+/// by their rewards.
 void add_reward_aliases(OptionTable& table);
 
 /// verl's words for the estimators of a KL.

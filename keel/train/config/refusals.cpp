@@ -28,6 +28,16 @@ constexpr const char* kMicroBatches =
 constexpr const char* kCorrections =
     "Keel samples with the weights that it trains; objective.method=tis, mis or icepop corrects a rounded sampler";
 
+constexpr const char* kBehind =
+    "it is a share of samples that may be stale, whichever they are; set rollout.staleness, the steps that the sampler "
+    "is behind, exactly";
+constexpr const char* kBeside =
+    "set rollout.staleness, the steps that the sampler is behind; 1 samples beside the training";
+constexpr const char* kTemplate =
+    "chat templates are rendered with data.system_prompt and data.date and no other words; remove it, or write the "
+    "prompts as text";
+constexpr const char* kAdapterFolder = "set lora.adapter, the folder of an adapter to go on from";
+constexpr const char* kOwnSampler = "Keel samples itself; remove it";
 constexpr const char* kNoCov = "no method here clips by covariance; remove it, and choose one with objective.method";
 constexpr const char* kBounds =
     "the trust region's thresholds are objective.delta, or objective.delta_low and objective.delta_high; set those";
@@ -53,6 +63,15 @@ const std::vector<Refused>& of_trl() {
       {"greater_is_better",
        "of what checkpoint.best_metric can name more is better; remove it, and name another measure",
        {true}},
+      {"save_strategy", "set checkpoint.every, the rollout batches between checkpoints (0: none in between)"},
+      {"save_only_model", "a checkpoint holds what --resume needs as well; remove it", {false}},
+      {"gradient_checkpointing_kwargs", "there is one way of it; remove it, and set train.recompute_activations"},
+      {"missing_eos_penalty",
+       "set reward.overlong_buffer for a penalty that grows with length, or add stopped to reward.functions",
+       {nullptr}},
+      {"whiten_rewards", "rewards are never whitened, advantages are (critic.whiten); remove it", {false}},
+      {"chat_template_kwargs", kTemplate},
+      {"shuffle_dataset", "set data.shuffle"},
       {"eval_steps", "TRL counts optimizer updates, Keel counts rollout batches; set eval.every"},
       {"per_device_train_batch_size",
        "it bounds memory and, with gradient_accumulation_steps, the size of an update at once; set "
@@ -124,15 +143,27 @@ const std::vector<Refused>& of_verl() {
       {"data.truncation",
        "Keel never cuts a prompt; one that is longer than data.max_prompt_tokens is left out and counted; remove it"},
       {"algorithm.rollout_correction", kCorrections},
-      {"async_training.staleness_threshold",
-       "it is a share of samples that may be stale, whichever they are; set rollout.staleness, the steps that the "
-       "sampler is behind, exactly",
-       {0}},
+      {"async_training.staleness_threshold", kBehind, {0}},
+      {"async_training.partial_rollout",
+       "every completion is finished before the step that learns from it; set it to false, or remove it",
+       {false}},
       {"actor_rollout_ref.actor.fsdp_config.model_dtype",
        "it is the type of the weights that the optimizer changes, which is float32 here; set run.precision for what is "
        "computed in, or remove it",
        {"fp32", "float32"}},
-      {"actor_rollout_ref.rollout.name", "Keel samples itself; remove it"},
+      {"actor_rollout_ref.rollout.name", kOwnSampler},
+      {"actor_rollout_ref.rollout.mode", kOwnSampler, {"sync", "async"}},
+      {"actor_rollout_ref.rollout.enable_chunked_prefill", kOwnSampler, {true, false}},
+      {"actor_rollout_ref.rollout.response_length", kLongest},
+      {"actor_rollout_ref.rollout.log_prob_use_dynamic_bsz", kMicroBatches, {true, false}},
+      {"actor_rollout_ref.ref.log_prob_use_dynamic_bsz", kMicroBatches, {true, false}},
+      {"actor_rollout_ref.actor.ulysses_sequence_parallel_size", kOneDevice, {1}},
+      {"actor_rollout_ref.actor.fsdp_config.param_offload", kNoShards, {false}},
+      {"actor_rollout_ref.actor.fsdp_config.optimizer_offload", kNoShards, {false}},
+      {"actor_rollout_ref.actor.optim.optimizer_impl", "the optimizer is Keel's own AdamW; remove it", {"torch.optim"}},
+      {"actor_rollout_ref.model.lora_adapter_path", kAdapterFolder, {nullptr}},
+      {"data.apply_chat_template_kwargs", kTemplate, {Json::object()}},
+      {"data.val_max_samples", "set eval.prompts, the number of prompts to evaluate on", {-1}},
       {"actor_rollout_ref.rollout.gpu_memory_utilization", "memory is bounded by rollout.max_sequences; remove it"},
       {"actor_rollout_ref.rollout.tensor_model_parallel_size", kOneDevice, {1}},
       {"actor_rollout_ref.rollout.quantization", kSetWeights, {nullptr, "none", false}},
@@ -163,7 +194,6 @@ const std::vector<Refused>& of_verl() {
       {"trainer.val_before_train", "a run is evaluated before and after; eval.prompts=0 leaves both out", {true}},
       {"trainer.balance_batch", kNoShards, {true, false}},
       {"trainer.resume_mode", "a run is continued by `keel train FILE --resume`; remove it", {"disable"}},
-      {"data.gen_batch_size", "set train.prompts_per_step, the prompts of a batch", {nullptr}},
       {"critic.optim.weight_decay", "a critic's optimizer is the policy's (optimizer) but for critic.lr; remove it"},
       {"critic.ppo_epochs", kCriticUpdates},
       {"critic.ppo_mini_batch_size", kCriticUpdates},
@@ -185,9 +215,11 @@ const std::vector<Refused>& of_openrlhf() {
       {"max_samples", kSetSteps},
       {"micro_train_batch_size", kMicroBatches},
       {"micro_rollout_batch_size", "completions are sampled rollout.max_sequences at once; set that"},
-      {"async_train",
-       "set rollout.staleness, the steps that the sampler is behind; 1 samples beside the training",
-       {false}},
+      {"async_train", kBeside, {false}},
+      {"overlong_buffer_len", "set reward.overlong_buffer, the last tokens in which the penalty grows", {nullptr}},
+      {"overlong_penalty_factor", "set reward.overlong_penalty, beside reward.overlong_buffer"},
+      {"kl_target", "set reference.kl_in_reward_target, beside reference.kl_in_reward", {nullptr}},
+      {"kl_horizon", "set reference.kl_in_reward_horizon, beside reference.kl_in_reward_target"},
       {"dynamic_filtering_reward_range",
        "groups are dropped whose rewards are all equal, whatever they are; remove it, and set rollout.dynamic_sampling",
        {Json::array({0, 1})}},
@@ -209,6 +241,14 @@ const std::vector<Refused>& of_nobody() {
       {"rollout.prompts", "set train.prompts_per_step, the prompts of a batch; eval.prompts is that of evaluations"},
       {"train.staleness", "set rollout.staleness, the steps that the sampler is behind"},
       {"staleness", "set rollout.staleness, the steps that the sampler is behind"},
+      {"staleness_threshold", kBehind},
+      {"async", kBeside, {false}},
+      {"horizon",
+       "set reference.kl_in_reward_horizon for the KL that adapts, objective.horizon for the divisor of an "
+       "aggregation"},
+      {"adap_kl_ctrl",
+       "set reference.kl_in_reward_target, the KL that the weight of reference.kl_in_reward keeps to",
+       {false}},
       {"rollout.samples", "set rollout.samples_per_prompt, the completions of a prompt"},
       {"max_tokens", "set rollout.max_new_tokens, the longest completion"},
       {"num_samples",
@@ -223,7 +263,7 @@ const std::vector<Refused>& of_nobody() {
       {"betas", "set optimizer.beta1 and optimizer.beta2"},
       {"local_rank", kOneDevice},
       {"use_lora", "set lora.rank, the adapter's, where 0 trains all weights", {false}},
-      {"lora.path", "set lora.adapter, the folder of an adapter to go on from"},
+      {"lora.path", kAdapterFolder},
       {"reward.path", kNameFunctions},
       {"checkpoint.path", "checkpoints are kept in run.dir; set that"},
       {"run.dtype", "set run.precision for what is computed in"},

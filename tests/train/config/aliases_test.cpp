@@ -78,6 +78,9 @@ const std::vector<AliasCase> kAliases = {
     {"actor_rollout_ref.actor.optim.optimizer", "AdamW8bit", "optimizer.moments", "8bit"},
     {"trainer.default_local_dir", "out/b", "run.dir", "out/b"},
     {"trainer.total_training_steps", "12", "train.steps", 12},
+    {"trainer.max_actor_ckpt_to_keep", "3", "checkpoint.keep", 3},
+    {"full_determinism", "true", "run.deterministic", true},
+    {"actor_rollout_ref.actor.fsdp_config.full_determinism", "true", "run.deterministic", true},
     {"trainer.save_freq", "20", "checkpoint.every", 20},
     {"trainer.test_freq", "-1", "eval.every", 0},  // never
     {"actor_rollout_ref.model.path", "some/model", "model.path", "some/model"},
@@ -200,6 +203,9 @@ const std::vector<std::string> kHarmless = {"top_p=1.0",
                                             "actor_rollout_ref.rollout.top_k=-1",
                                             "reward_model.enable=false",
                                             "trainer.nnodes=1",
+                                            "actor_rollout_ref.rollout.mode=async",
+                                            "data.val_max_samples=-1",
+                                            "kl_target=null",
                                             "init_kl_coef=0"};
 
 TEST(ConfigAliases, AValueThatChangesNothingIsAcceptedUnderANameThatIsRefused) {
@@ -266,6 +272,32 @@ TEST(ConfigAliases, TheKlInTheRewardIsThereInTrlsPpoUnlessItSaysOtherwise) {
             0.1);
 }
 
+// TRL 0.17, ppo_trainer.py: the KL of kl_estimator is taken off the rewards; OpenRLHF 0.8 too, without use_kl_loss.
+TEST(ConfigAliases, TheEstimatorOfAKlIsThatOfTheKlThatThereIs) {
+  const auto estimators = [](const std::vector<std::string>& settings) {
+    const ReferenceOptions reference = load(settings).config.reference;
+    return std::pair{reference.kl_in_reward_estimator, reference.estimator};
+  };
+  const std::string k2 = "kl_estimator=k2";
+  const std::pair<std::string, std::string> in_reward = {"k2", "k3"}, in_loss = {"k1", "k2"};
+  const std::vector<std::string> ppo = {k2, "kl_coef=0.05", "critic.body=shared"};
+  EXPECT_EQ(estimators(ppo), in_reward);
+  EXPECT_EQ(estimators({k2, "cliprange=0.2", "critic.body=shared"}), in_reward);  // by TRL's default, 0.05
+  EXPECT_THAT(load(ppo).notes,
+              testing::Contains("kl_estimator (TRL, OpenRLHF) is reference.kl_in_reward_estimator = \"k2\""));
+  const std::vector<std::string> theirs = {k2, "n_samples_per_prompt=4", "advantage_estimator=group_norm"};
+  const auto with = [&](std::vector<std::string> settings) {
+    settings.insert(settings.end(), theirs.begin(), theirs.end());
+    return settings;
+  };
+  EXPECT_EQ(estimators(with({"reference.kl_in_reward=0.01"})), in_reward);
+  EXPECT_EQ(estimators(with({"reference.kl_coefficient=0.01"})), in_loss);
+  EXPECT_EQ(estimators(with({"reference.kl_coefficient=0.01", "reference.kl_in_reward=0.01"})),
+            (std::pair<std::string, std::string>{"k2", "k2"}));
+  EXPECT_THAT(load(with({"reference.kl_coefficient=0.01"})).notes,
+              testing::Contains(HasSubstr("kl_estimator (TRL, OpenRLHF) is reference.estimator")));
+}
+
 TEST(ConfigAliases, TheBetasOfOthersAreTwoInAList) {
   for (const std::string name : {"actor_rollout_ref.actor.optim.betas", "adam_betas"}) {
     const OptimizerOptions optimizer = load({name + "=[0.8, 0.95]", "objective.method=dppo_tv"}).config.optimizer;
@@ -301,16 +333,26 @@ TEST(ConfigAliases, AHintNeverNamesAnotherThing) {
       {"lora.path=x", "set lora.adapter"},
       {"checkpoint.path=x", "run.dir"},
       {"run.dtype=bf16", "set run.precision"},
+      {"filter_groups.enable=true", "did you mean algorithm.filter_groups?"},
+      {"kl_ctrl.type=fixed", "did you mean algorithm.kl_ctrl?"},
+      {"horizon=10000", "set reference.kl_in_reward_horizon"},
+      {"actor_rollout_ref.rollout.mode=batch", "Keel samples itself"},
+      {"lora.overlong_buffer=4", "before rollout.max_new_tokens, in which"},  // up to the end of a sentence
+      {"reward.weights=1,2", "write [1, 2]"},
+      {"eval.ks=1, 2", "write [1, 2]"},
+      {"reward_weights=1.0 0.5", "write [1.0, 0.5]"},
       {"reward_model.strategy=x", "keys of reward_model are overlong_buffer, reward_kwargs"}};
   for (const auto& [setting, hint] : hints) EXPECT_THAT(refusal_of({setting}), HasSubstr(hint)) << setting;
-  const std::vector<std::pair<std::string, std::string>> misleading = {{"lr=1", "l2"},
-                                                                       {"grad_clip=1", "dual_clip"},
-                                                                       {"max_new_tokens=64", "max_tokens"},
-                                                                       {"mini_batch=1", "micro"},
-                                                                       {"samples=4", "max_samples"},
-                                                                       {"policy=x", "policy_loss_type"},
-                                                                       {"run.precision=float16", "float32"},
-                                                                       {"value_coef=1", "value_clip"}};
+  const std::vector<std::pair<std::string, std::string>> misleading = {
+      {"lr=1", "l2"},
+      {"grad_clip=1", "dual_clip"},
+      {"max_new_tokens=64", "max_tokens"},
+      {"mini_batch=1", "micro"},
+      {"samples=4", "max_samples"},
+      {"policy=x", "policy_loss_type"},
+      {"run.precision=float16", "float32"},
+      {"value_coef=1", "value_clip"},
+      {"actor_rollout_ref.rollout.mode=batch", "task.mode (Chains)"}};
   for (const auto& [setting, other] : misleading)
     EXPECT_THAT(refusal_of({setting}), testing::Not(HasSubstr(other + "?"))) << setting;
   EXPECT_THAT(refusal_of({"data.chat=true"}), testing::AllOf(HasSubstr("always"), testing::Not(HasSubstr("quotes"))));

@@ -150,6 +150,7 @@ TEST(ConfigConsistency, WhatWouldHaveNoEffectIsRefused) {
               testing::AllOf(HasSubstr("reference.kl_in_reward_horizon is 25"), HasSubstr("above 25.6")));
   EXPECT_THAT(refusal_of({"objective.method=gspo", "objective.advantage=reinforce_pp", "reference.kl_in_reward=0.1"}),
               HasSubstr("reference.kl_in_reward is 0.1"));
+  EXPECT_THAT(refusal_of({"lora.target_modules=[q_proj, q_proj]", "lora.rank=4"}), HasSubstr("has q_proj twice"));
   EXPECT_THAT(refusal_of({"reward.overlong_buffer=41", "rollout.max_new_tokens=40"}),
               HasSubstr("reward.overlong_buffer is 41, but no completion is longer than 40"));
 }
@@ -166,8 +167,32 @@ TEST(ConfigConsistency, WhatIsSaidOfSomethingSwitchedOffIsTold) {
   for (const std::string key : {"lr=0.5", "batch=4", "noisy_steps=3"})
     EXPECT_THAT(load({"sft." + key}).notes,
                 Contains(HasSubstr("sft." + key.substr(0, key.find('=')) + " does nothing")));
+  EXPECT_THAT(load({"reward.overlong_penalty=3"}).notes,
+              Contains("reward.overlong_penalty does nothing: reward.overlong_buffer is 0"));
+  EXPECT_THAT(load({"checkpoint.best_metric=eval/accuracy"}).notes,
+              Contains("checkpoint.best_metric does nothing: checkpoint.keep_best is false"));
+  EXPECT_THAT(load({"reward.overlong_penalty=3", "reward.overlong_buffer=4", "checkpoint.best_metric=eval/accuracy",
+                    "checkpoint.keep_best=true"})
+                  .notes,
+              testing::IsEmpty());
   EXPECT_THAT(load({"reference.estimator=k1", "reference.kl_coefficient=0.1", "sft.lr=0.5", "sft.steps=2"}).notes,
               testing::Not(Contains(HasSubstr("does nothing"))));
+}
+
+TEST(ConfigConsistency, WhatNoEvaluationWritesOrNoPromptsAreForCannotBeTheBest) {
+  const std::string keep = "checkpoint.keep_best=true", metric = "checkpoint.best_metric=eval/";
+  EXPECT_THAT(refusal_of({keep, "data.files=[a.jsonl]", "rollout.max_new_tokens=8"}),
+              testing::AllOf(HasSubstr("checkpoint.keep_best is true"), HasSubstr("data.held_out")));
+  for (const std::string held_out : {"data.held_out=0.1", "data.eval_files=[b.jsonl]"})
+    EXPECT_TRUE(load({keep, held_out, "data.files=[a.jsonl]", "rollout.max_new_tokens=8"}).config.checkpoint.keep_best);
+  for (const std::string unwritten : {"loss", "pass@4", "count", "avg@1"})
+    EXPECT_THAT(refusal_of({keep, metric + unwritten}), HasSubstr("eval.samples 1: eval/accuracy, eval/reward"));
+  EXPECT_THAT(refusal_of({keep, metric + "pass@3", "eval.samples=4"}),
+              HasSubstr("eval/avg@4, eval/pass@1, eval/pass@2"));
+  EXPECT_THAT(refusal_of({keep, metric + "sums/loss"}), HasSubstr("eval.samples 1"));
+  for (const std::string written : {"accuracy", "pass@4", "maj@2", "avg@4", "sums/maj@4"})
+    EXPECT_EQ(load({keep, metric + written, "eval.samples=4"}).config.checkpoint.best_metric, "eval/" + written);
+  EXPECT_EQ(load({keep, metric + "sums/avg@1"}).config.checkpoint.best_metric, "eval/sums/avg@1");
 }
 
 TEST(ConfigConsistency, WhatTheTaskDoesNotReadIsRefused) {

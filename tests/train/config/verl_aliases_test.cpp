@@ -99,6 +99,8 @@ TEST(ConfigAliases, TheSoftPenaltyOfVerlIsThereWhereItIsEnabled) {
     EXPECT_EQ(off.overlong_penalty, 1);
     EXPECT_EQ(reward({"len=16"}).overlong_buffer, 0);  // verl's default: not enabled
     EXPECT_THAT(refusal_of({section + ".enable=true", "algorithm.adv_estimator=grpo"}), HasSubstr(section + ".len"));
+    EXPECT_THAT(refusal_of({section + ".enable=true", section + ".len=0", "algorithm.adv_estimator=grpo"}),
+                HasSubstr("is 0; raise it"));
   }
 }
 
@@ -119,6 +121,46 @@ TEST(ConfigAliases, TheFilterOfVerlIsReadWhereItIsOn) {
   EXPECT_FALSE(rollout({filter + "max_num_gen_batches=7"}).dynamic_sampling);  // verl's default: off
   EXPECT_THAT(refusal_of({on, filter + "metric=acc", grpo}), HasSubstr("set it to seq_reward"));
   EXPECT_THAT(refusal_of({on, filter + "max_num_gen_batches=0", grpo}), HasSubstr("set rollout.max_batches"));
+}
+
+// verl, recipe/dapo/dapo_ray_trainer.py: seq_final_reward is token_level_rewards, after the KL; seq_reward
+// token_level_scores; reward_manager/dapo.py: score is what compute_score says, before the overlong penalty.
+TEST(ConfigAliases, TheMetricOfVerlsFilterIsRefusedWhereItIsAnother) {
+  const std::string metric = "algorithm.filter_groups.metric=", kl = "algorithm.use_kl_in_reward=true",
+                    no_kl = "algorithm.kl_ctrl.kl_coef=0", buffer = "reward_model.overlong_buffer.";
+  const auto with = [&](std::vector<std::string> settings) {
+    settings.insert(settings.end(), {"algorithm.filter_groups.enable=true", "algorithm.adv_estimator=grpo"});
+    return settings;
+  };
+  const std::vector<std::string> penalty = {buffer + "enable=true", buffer + "len=4", "data.max_response_length=16"};
+  const auto penalised = [&](const std::string& setting) {
+    std::vector<std::string> settings = penalty;
+    settings.push_back(setting);
+    return with(settings);
+  };
+  for (const std::vector<std::string>& same :
+       {with({metric + "seq_final_reward"}), with({metric + "seq_final_reward", kl, no_kl}), with({metric + "score"}),
+        with({metric + "seq_reward", kl}), penalised(metric + "seq_reward"), penalised(metric + "seq_final_reward")})
+    EXPECT_TRUE(load(same).config.rollout.dynamic_sampling) << same[0];
+  const std::string functions = R"(reward.functions=["math", "stopped"])";
+  for (const std::vector<std::string>& other :
+       {with({metric + "seq_final_reward", kl}), with({metric + "seq_final_reward", "reference.kl_in_reward=0.1"}),
+        penalised(metric + "score"), with({metric + "score", "reward.overlong_buffer=4", "rollout.max_new_tokens=16"}),
+        with({metric + "score", functions})})
+    EXPECT_THAT(refusal_of(other), testing::AllOf(HasSubstr("with the overlong penalty, before the KL"),
+                                                  HasSubstr("set it to seq_reward")))
+        << other[0];
+}
+
+// verl, recipe/dapo: gen_batch_size is train_batch_size by default, and may be larger.
+TEST(ConfigAliases, TheBatchesThatVerlSamplesAreThoseOfAStep) {
+  const std::string batch = "data.train_batch_size=4",
+                    sampled = "data.gen_batch_size=", grpo = "algorithm.adv_estimator=grpo";
+  EXPECT_EQ(load({batch, sampled + "4", grpo}).config.train.prompts_per_step, 4);
+  EXPECT_EQ(load({batch, sampled + "null", grpo}).config.train.prompts_per_step, 4);
+  const std::string refused = refusal_of({batch, sampled + "12", grpo});
+  EXPECT_THAT(refused, testing::AllOf(HasSubstr("train.prompts_per_step prompts, 4"), HasSubstr("remove it"),
+                                      testing::Not(HasSubstr("set train.prompts_per_step"))));
 }
 
 }  // namespace

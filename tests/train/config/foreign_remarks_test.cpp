@@ -1,0 +1,91 @@
+// What is told of other programs' names that mean a little more or less than ours.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "keel/core/options/read_config.h"
+#include "tests/train/config/loaded_settings.h"
+
+namespace keel {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kVerlsGrpo = "algorithm.adv_estimator=grpo", kFilter = "algorithm.filter_groups.";
+
+std::vector<std::string> notes(const std::vector<std::string>& settings) { return load(settings).notes; }
+
+// OpenRLHF 0.8, dynamic_filtering: a group is kept where dynamic_filtering_reward_range[0] < mean < [1].
+TEST(ForeignRemarks, OpenRlhfFiltersByTheMean) {
+  const std::vector<std::string> file = {"n_samples_per_prompt=4", "advantage_estimator=group_norm"};
+  std::vector<std::string> filtered = file;
+  filtered.push_back("dynamic_filtering=true");
+  EXPECT_THAT(notes(filtered), Contains(HasSubstr("mean reward is between 0 and 1")));
+  EXPECT_THAT(notes(file), Not(Contains(HasSubstr("mean reward"))));
+  // Typed beside a file of ours it asks for the method, as verl's name for it does.
+  const ConfigTree ours = parse_config(R"({"train": {"steps": 5}})", "run.json");
+  for (const std::string typed : {"dynamic_filtering=true", "algorithm.filter_groups.enable=true"})
+    EXPECT_THAT(error_of(2, [&] { load(ours, {typed}); }), HasSubstr("set objective.method")) << typed;
+}
+
+// TRL, grpo_trainer.py: grpo, sapo and dr_grpo divide by all rows of the batch, bnpo, dapo and cispo by unmasked
+// tokens.
+TEST(ForeignRemarks, TrlCountsMaskedCompletionsInItsMeansOverSequences) {
+  const std::string masked = "mask_truncated_completions=true";
+  for (const std::string loss : {"grpo", "dr_grpo", "sapo"}) {
+    EXPECT_THAT(notes({"loss_type=" + loss, masked}), Contains(HasSubstr("TRL divides by all completions"))) << loss;
+    EXPECT_THAT(notes({"loss_type=" + loss}), Not(Contains(HasSubstr("divides by all")))) << loss;
+  }
+  for (const std::string loss : {"dapo", "bnpo", "cispo"})
+    EXPECT_THAT(notes({"loss_type=" + loss, masked, "epsilon_high=5"}), Not(Contains(HasSubstr("divides by all"))))
+        << loss;
+}
+
+// transformers: load_best_model_at_end; metric_for_best_model "loss" where it is not set, less of which is better.
+TEST(ForeignRemarks, TrlsBestModelIsNotWhatTheRunStandsFor) {
+  const std::string best = "load_best_model_at_end=true", grpo = "loss_type=grpo";
+  EXPECT_THAT(notes({grpo, best}), testing::AllOf(Contains(HasSubstr("RUN/checkpoints/best is the best one")),
+                                                  Contains(HasSubstr("TRL's default is eval_loss"))));
+  EXPECT_THAT(notes({grpo, best, "metric_for_best_model=reward"}), Not(Contains(HasSubstr("eval_loss"))));
+  EXPECT_THAT(notes({grpo, "load_best_model_at_end=false"}), Not(Contains(HasSubstr("checkpoints/best"))));
+}
+
+// verl, recipe/dapo: max_num_gen_batches 0 is no limit; used up, it raises a ValueError.
+TEST(ForeignRemarks, VerlsFilterHasNoLimitAndStopsAtOne) {
+  const std::string on = kFilter + "enable=true";
+  EXPECT_THAT(notes({kVerlsGrpo, on}),
+              testing::AllOf(Contains(HasSubstr("max_num_gen_batches 0, no limit (here: rollout.max_batches 10)")),
+                             Contains(HasSubstr("verl ends with an error"))));
+  for (const std::string& limit : {kFilter + "max_num_gen_batches=5", std::string("rollout.max_batches=5")})
+    EXPECT_THAT(notes({kVerlsGrpo, on, limit}), Not(Contains(HasSubstr("no limit")))) << limit;
+  EXPECT_THAT(notes({kVerlsGrpo}), Not(Contains(HasSubstr("max_num_gen_batches"))));
+}
+
+TEST(ForeignRemarks, WhatVerlReadsOnlyBesideASwitchIsTold) {
+  const std::string buffer = "reward_model.overlong_buffer.";
+  for (const auto& [setting, its_switch] :
+       {std::pair<std::string, std::string>{kFilter + "metric=acc", kFilter + "enable"},
+        {kFilter + "max_num_gen_batches=3", kFilter + "enable"},
+        {buffer + "len=4", buffer + "enable"},
+        {"algorithm.kl_ctrl.type=adaptive", "algorithm.use_kl_in_reward"}}) {
+    const std::string name = setting.substr(0, setting.find('='));
+    EXPECT_THAT(notes({kVerlsGrpo, setting}),
+                Contains(name + " does nothing: verl reads it only where " + its_switch + " is true"));
+    EXPECT_THAT(notes({kVerlsGrpo}), Not(Contains(HasSubstr(name + " does nothing"))));
+  }
+}
+
+TEST(ForeignRemarks, KeepingAllCheckpointsIsNotTakenOver) {
+  EXPECT_THAT(notes({"num_generations=4"}),
+              Contains(HasSubstr("save_total_limit null, all of them (here: checkpoint.keep 2)")));
+  EXPECT_THAT(notes({kVerlsGrpo}), Contains(HasSubstr("max_actor_ckpt_to_keep null, all of them")));
+  for (const std::string name : {"save_total_limit", "trainer.max_actor_ckpt_to_keep"}) {
+    EXPECT_EQ(load({name + "=5", "objective.method=dppo_tv"}).config.checkpoint.keep, 5);
+    EXPECT_THAT(refusal_of({name + "=null", "objective.method=dppo_tv"}), HasSubstr("set checkpoint.keep")) << name;
+  }
+}
+
+}  // namespace
+}  // namespace keel

@@ -62,6 +62,9 @@ void refuse_sampling_of_training(const ConfigTree& tree) {
       {"rollout.samples_per_prompt", "an evaluation samples eval.samples completions of a prompt; set that"},
       {"rollout.weights", "an evaluation samples with the model's own weights; remove it"},
       {"rollout.logit_noise", "an evaluation puts no noise on the logits; remove it"},
+      {"rollout.staleness", "an evaluation samples with the model as it is; remove it"},
+      {"rollout.dynamic_sampling", "an evaluation counts every prompt, whatever its rewards; remove it"},
+      {"rollout.max_batches", "an evaluation samples every prompt once; remove it"},
       {"rollout.bitwise", "an evaluation has no trainer beside it to be equal to; remove it"}};
   for (const auto& [option, way_out] : read_instead)
     if (const std::string name = typed_name(tree, option); !name.empty())

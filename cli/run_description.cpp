@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "keel/core/console.h"
@@ -103,6 +104,12 @@ std::string describe_saving(const Config& config, at::ScalarType saved_as) {
                                " (checkpoint.dtype); the float32 weights lie beside it, in optimizer.safetensors");
 }
 
+int64_t largest_of(const CausalLm& model) {
+  int64_t largest = 0;
+  for (const NamedTensor& weight : masters_of(model.trainable())) largest = std::max(largest, weight.value.numel());
+  return largest;
+}
+
 /// The first type of its weights in a folder that is not float32, if there is one.
 at::ScalarType saved_type(const LoadedModel& policy) {
   for (const NamedTensor& weight : policy.model.parameters())
@@ -129,17 +136,28 @@ std::string describe_reward(const Config& config) {
   std::vector<std::string> weighted;
   for (size_t i = 0; i < functions.size(); ++i)
     weighted.push_back(short_number(i < reward.weights.size() ? reward.weights[i] : 1) + " x " + functions[i]);
+  if (reward.overlong_buffer > 0)
+    weighted.push_back(short_number(reward.overlong_penalty) + " x overlong (the last " +
+                       std::to_string(reward.overlong_buffer) + " of " + counted(longest_completion(config), "token") +
+                       ")");
   return entry("reward",
                joined(weighted, " + ") + (reward.on_error == "stop" ? "" : "; where one fails: " + reward.on_error));
 }
 
-std::string describe_optimizer(const OptimizerOptions& o) {
+/// `largest` is the number of numbers in the largest parameter that is trained, where it is known.
+std::string describe_optimizer(const OptimizerOptions& o, std::optional<int64_t> largest) {
+  const bool too_small = largest && *largest < kFewestFor8Bit;
+  const std::string moments = o.moments != "8bit" ? ""
+                              : !too_small ? ", moments in 8 bits"
+                                           : "\nmoments in float32 all the same: optimizer.moments=8bit is for " +
+                                                 std::to_string(kFewestFor8Bit) + " numbers and more, and no " +
+                                                 "weight that is trained has so many";
   return entry("optimizer",
                "learning rate " + short_number(o.lr) +
                    (o.warmup_updates > 0 ? " after a warm-up of " + std::to_string(o.warmup_updates) + " updates"
                                          : ", no warm-up") +
                    ", weight decay " + short_number(o.weight_decay) + ", gradients clipped at " +
-                   short_number(o.max_grad_norm));
+                   short_number(o.max_grad_norm) + moments);
 }
 
 /// The memory that is planned for keys and values, of training and of evaluations on so many prompts: each call of the
@@ -164,12 +182,25 @@ std::string describe_keys_and_values(const Config& config, const ModelConfig& sh
 
 std::string describe_sampler(const Config& config) {
   const double noise = config.rollout.logit_noise;
+  const int64_t behind = config.rollout.staleness;
   return entry("sampler",
                config.rollout.weights + ": " + sampling_precision(config.rollout.weights).sentence +
-                   (noise > 0 ? "\nnormal noise of deviation " + short_number(noise) + " on every logit" : ""));
+                   (noise > 0 ? "\nnormal noise of deviation " + short_number(noise) + " on every logit" : "") +
+                   (behind > 0 ? "\n" + counted(behind, "step") + " behind the policy that is trained" : ""));
 }
 
-std::string describe_sizes(const Config& config) {
+/// What a step does not learn from.
+std::string describe_what_is_dropped(const Config& config) {
+  std::vector<std::string> parts;
+  if (config.rollout.dynamic_sampling)
+    parts.push_back("groups of equal rewards dropped and others sampled, in at most " +
+                    std::to_string(config.rollout.max_batches) +
+                    (config.rollout.max_batches == 1 ? " batch" : " batches"));
+  if (config.train.mask_truncated) parts.push_back("cut-off completions left out of the updates");
+  return parts.empty() ? "" : "\n" + joined(parts, "; ");
+}
+
+std::string describe_sizes(const Config& config, std::optional<int64_t> largest = std::nullopt) {
   std::string text;
   if (config.sft.steps > 0)
     text += entry("warm-up", "at most " + std::to_string(config.sft.steps) + " supervised updates");
@@ -180,8 +211,9 @@ std::string describe_sizes(const Config& config) {
                            counted(config.updates_per_step(), "update") + " of " +
                            counted(config.sequences_per_update(), "completion") + "\n" +
                            counted(config.train.steps, "step") + " of " + counted(config.train.epochs, "epoch") +
-                           ", temperature " + short_number(config.rollout.temperature)) +
-         describe_optimizer(config.optimizer);
+                           ", temperature " + short_number(config.rollout.temperature) +
+                           describe_what_is_dropped(config)) +
+         describe_optimizer(config.optimizer, largest);
 }
 
 /// How completions are sampled when the policy is evaluated, on so many prompts.
@@ -190,12 +222,22 @@ std::string describe_evaluation(const Config& config, int64_t prompts, const std
   if (eval.prompts == 0) return entry("evaluation", "none");
   if (prompts == 0) return entry("evaluation", "none: neither data.eval_files nor data.held_out keeps prompts for it");
   const std::string sampling = eval.temperature == 0 ? "greedy" : "temperature " + short_number(eval.temperature);
-  return entry("evaluation", counted(prompts, "prompt") + " x " + counted(eval.samples, "sample") + ", " + sampling +
-                                 (eval.top_k > 0 ? ", top_k " + std::to_string(eval.top_k) : "") +
-                                 (eval.top_p < 1 ? ", top_p " + short_number(eval.top_p) : "") +
-                                 (eval.min_p > 0 ? ", min_p " + short_number(eval.min_p) : "") +
-                                 (eval.every > 0 ? "; every " + counted(eval.every, "step") : "") +
-                                 ", before and after" + (extent.empty() ? "" : "\n" + extent));
+  const std::string& metric = config.checkpoint.best_metric;
+  const std::string best = metric == "auto" ? "eval/accuracy or eval/reward" : metric;
+  return entry("evaluation",
+               counted(prompts, "prompt") + " x " + counted(eval.samples, "sample") + ", " + sampling +
+                   (eval.top_k > 0 ? ", top_k " + std::to_string(eval.top_k) : "") +
+                   (eval.top_p < 1 ? ", top_p " + short_number(eval.top_p) : "") +
+                   (eval.min_p > 0 ? ", min_p " + short_number(eval.min_p) : "") +
+                   (eval.every > 0 ? "; every " + counted(eval.every, "step") : "") + ", before and after" +
+                   (extent.empty() ? "" : "\n" + extent) +
+                   (config.checkpoint.keep_best ? "\nthe best one is kept as checkpoints/best, by " + best : ""));
+}
+
+/// A run that ends itself says so before.
+std::string describe_health(const HealthOptions& health) {
+  if (health.on_alarm != "stop") return "";
+  return entry("health", "an alarm that lasts " + counted(health.steps, "step") + " saves the run and ends it");
 }
 
 struct Inputs {
@@ -309,10 +351,11 @@ std::string describe_run(const Config& config, Run& run) {
                                     describe_device(model.device())) +
                      describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
                      describe_sampler(config) + describe_data(config, read) + describe_reward(config) +
-                     describe_sizes(config) +
+                     describe_sizes(config, largest_of(model)) +
                      describe_keys_and_values(config, model.config(), model.compute_type(), model.device(),
                                               problems.longest_prompt(), held_out) +
-                     describe_evaluation(config, held_out, evaluated.extent()) + entry("run folder", config.run.dir);
+                     describe_evaluation(config, held_out, evaluated.extent()) + describe_health(config.health) +
+                     entry("run folder", config.run.dir);
   text.pop_back();  // the last newline
   return text;
 }
@@ -333,7 +376,7 @@ std::string explain(const Config& config) {
                      describe_saving(config, inputs.saved_as) + explain_critic(config, shape) +
                      describe_data(config, inputs.read) + describe_reward(config) + describe_sizes(config) +
                      describe_keys_and_values(config, shape, type, device, inputs.longest_prompt, inputs.held_out) +
-                     describe_evaluation(config, inputs.held_out, inputs.extent) +
+                     describe_evaluation(config, inputs.held_out, inputs.extent) + describe_health(config.health) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +
                      entry("run folder", config.run.dir);
   text.pop_back();

@@ -99,6 +99,12 @@ void print_result(const std::optional<RunData>& run, const Config& config, const
                  "/report.html     open it in a browser: curves, and every token shaded by its coefficient");
   console.line("  " + dir + "/metrics.jsonl   one line per step");
   console.line("  " + checkpoint.string() + "   a Hugging Face model folder");
+  const std::filesystem::path best = std::filesystem::path(dir) / "checkpoints" / "best";
+  std::error_code none;
+  if (const std::filesystem::path kept = std::filesystem::read_symlink(best, none);
+      config.checkpoint.keep_best && !none)
+    console.line("  " + best.string() + "   the best evaluation's, " + kept.filename().string() +
+                 (kept.filename() == checkpoint.filename() ? "" : "; the run itself stands for its newest checkpoint"));
 }
 
 }  // namespace

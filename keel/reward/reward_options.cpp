@@ -357,7 +357,8 @@ RewardSum make_reward(const RewardOptions& options, const RewardFunction& task, 
     terms.push_back({.name = "overlong",
                      .weight = options.overlong_penalty,
                      .sources = {},
-                     .reward = overlong_reward(longest, buffer)});
+                     .reward = overlong_reward(longest, buffer),
+                     .of_training = true});
   }
   make_names_distinct(terms);
   const OnError on_error = options.on_error == "zero"   ? OnError::kZero

@@ -81,13 +81,15 @@ void RewardSum::require_finite_sums(std::span<const RewardSample> samples, Judge
 
 bool RewardSum::right_or_wrong() const {
   std::set<std::string> taken;
+  const auto judges = std::count_if(terms_.begin(), terms_.end(), [](const auto& term) { return !term.of_training; });
   for (const RewardTerm& term : terms_) {
+    if (term.of_training) continue;
     if (!term.reward->right_or_wrong() || term.weight != 1) return false;
-    if (term.sources.empty() && terms_.size() > 1) return false;
+    if (term.sources.empty() && judges > 1) return false;
     for (const std::string& source : std::set(term.sources.begin(), term.sources.end()))
       if (!taken.insert(source).second) return false;
   }
-  return !terms_.empty();
+  return judges > 0;
 }
 
 std::string RewardSum::objection(const Json& answer, const std::string& source) const {

@@ -20,6 +20,7 @@ struct RewardTerm {
   double weight = 1;
   std::vector<std::string> sources;  // only prompts from these; none: all
   std::unique_ptr<Reward> reward;
+  bool of_training = false;  // a penalty that shapes what is learned and judges nothing: evaluations leave it out
 
   bool applies_to(const std::string& source) const;
 };
@@ -51,7 +52,7 @@ class RewardSum {
   std::vector<std::string> source_warnings(const std::set<std::string>& sources) const;
 
   /// Whether every sum is 1 for a right answer or 0 for a wrong one, so that a mean of them is an accuracy: no prompt
-  /// has more than one function, and each is a judge of answers with weight 1.
+  /// has more than one function, and each is a judge of answers with weight 1. Penalties of training are left out.
   bool right_or_wrong() const;
 
   const std::vector<RewardTerm>& terms() const { return terms_; }

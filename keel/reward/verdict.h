@@ -9,7 +9,7 @@ namespace keel {
 constexpr double kSolved = 0.5;
 
 struct Verdict {
-  std::optional<double> reward;  // the weighted sum; nothing: who should have judged it did not
+  std::optional<double> reward;  // the weighted sum but for penalties of training; nothing: who should judge did not
   bool solved = false;
   FinalAnswer answer;
 };

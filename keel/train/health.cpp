@@ -67,7 +67,8 @@ std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config&
   std::vector<std::string> alarms;
   const auto count = [&](bool ill, int64_t& steps, const auto&... what) {
     steps = ill ? steps + 1 : 0;
-    if (ill && steps % options.steps == 0) alarms.push_back(written("for ", steps, " steps in a row ", what...));
+    if (ill && steps % options.steps == 0)
+      alarms.push_back(written("for ", steps, steps == 1 ? " step " : " steps in a row ", what...));
   };
   if (numbers.tokens && options.min_entropy)
     count(numbers.tokens->entropy < *options.min_entropy, counts.low_entropy,
@@ -79,8 +80,10 @@ std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config&
           config.health.max_mismatch ? "health.max_mismatch, " : "", *bound, " (", numbers.tokens->mismatch_mean,
           " now): sampler and trainer are further apart than rounding explains");
   if (numbers.rollouts.reward_mean) {
+    // With a KL in the rewards equal ones still differ by it.
     const bool equal =
-        config.critic.exists() ? numbers.rollouts.reward_std == 0.0 : numbers.rollouts.zero_std_groups == 1;
+        config.reference.kl_in_reward == 0 &&
+        (config.critic.exists() ? numbers.rollouts.reward_std == 0.0 : numbers.rollouts.zero_std_groups == 1);
     count(equal, counts.equal_rewards, "all rewards of ", config.critic.exists() ? "the step" : "every prompt",
           " have been equal (mean ", *numbers.rollouts.reward_mean, " now): there is nothing to learn from them. The ",
           "prompts are too hard or too easy for the model, or the reward function judges all alike");

@@ -69,7 +69,8 @@ class Eval(support.Test):
         for typed, instead in (("temperature=0.3", "eval.temperature"), ("num_generations=4", "eval.samples"),
                                ("rollout.temperature=0.3", "eval.temperature"), ("rollout.samples_per_prompt=4", "eval.samples"),
                                ("rollout.weights=exact", "remove it"), ("rollout.logit_noise=9", "remove it"),
-                               ("rollout.bitwise=true", "remove it")):
+                               ("rollout.staleness=1", "remove it"), ("rollout.dynamic_sampling=true", "remove it"),
+                               ("rollout.max_batches=3", "remove it"), ("rollout.bitwise=true", "remove it")):
             self.assert_refused(self.evaluate(typed), 2, typed.partition("=")[0], instead)
         hint = self.evaluate("--temperature", "0")
         self.assert_refused(hint, 2, "eval.temperature=VALUE")

@@ -57,9 +57,13 @@ class TheBest(support.Test):
     def test_the_best_checkpoint_stays_and_is_named(self):
         run = self.folder / "run"
         settings = with_checkpoint(every=100, keep=1, keep_best="true")
-        self.assert_exit(train(run, **settings), 0)
+        trained = train(run, **settings)
+        self.assert_exit(trained, 0)
         best = f"step-{self.best_of(run):06}"
         link = run / "checkpoints" / "best"
+        self.assertIn(f"{link}   the best evaluation's, {best}", trained.stdout)
+        self.assertEqual("the run itself stands for its newest" in trained.stdout, best != "step-000012")
+        self.assertIn("the best one is kept as checkpoints/best, by eval/accuracy", trained.stdout)
         self.assertEqual(os.readlink(link), best)
         self.assertEqual(support.checkpoints(run), sorted({best, "step-000012"}))
         support.verify_checkpoint(run / "checkpoints" / best)
@@ -113,8 +117,8 @@ class TheBest(support.Test):
                 ({"best_metric": "eval/truncated"}, {"prompts": 4}, ("checkpoint.best_metric", "more is better"))):
             result = train(run, **{**RUN, "checkpoint": checkpoint, "eval": evaluation})
             self.assert_refused(result, 2, *parts)
-        result = train(run, **{**RUN, "checkpoint": {"keep_best": "true", "best_metric": "eval/pass@4"}, "sft": {"steps": 0}})
-        self.assert_refused(result, 2, "checkpoint.best_metric is eval/pass@4", "it has eval/accuracy")
+        result = train(run, **{**RUN, "checkpoint": {"keep_best": "true", "best_metric": "eval/reward"}, "sft": {"steps": 0}})
+        self.assert_refused(result, 2, "checkpoint.best_metric is eval/reward", "it has eval/accuracy\n")
 
 
 if __name__ == "__main__":

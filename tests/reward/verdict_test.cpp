@@ -79,6 +79,36 @@ TEST(Verdict, IsTheJudgesAloneWhateverTheWeights) {
   EXPECT_EQ(solved(verdicts_of(batch, options)), (std::vector<bool>(4, false)));
 }
 
+// A penalty that training adds says nothing about what is right, and is not in an evaluation's mean.
+TEST(Verdict, LeavesThePenaltyOfTrainingOut) {
+  SampleBatch batch;
+  batch.add("\\boxed{7}", "7", "test", 20).add("\\boxed{8}", "7", "test", 20).add("\\boxed{7}", "7", "test", 2);
+  RewardOptions options;
+  options.overlong_buffer = 10;
+  options.overlong_penalty = 0.9;
+  const auto judged = [&](std::vector<std::string> functions) {
+    options.functions = std::move(functions);
+    const RewardSum reward = make_reward(options, {}, {}, /*longest_completion=*/20);
+    return verdicts(reward, batch.samples(), reward.judge(batch.samples()));
+  };
+  const auto rewards = [](const std::vector<Verdict>& result) {
+    std::vector<double> values;
+    for (const Verdict& verdict : result) values.push_back(verdict.reward.value());
+    return values;
+  };
+  EXPECT_EQ(solved(judged({"stopped"})), (std::vector<bool>{true, true, true}));  // nobody judges answers
+  EXPECT_EQ(rewards(judged({"stopped"})), (std::vector<double>{1, 1, 1}));
+  EXPECT_EQ(solved(judged({"math"})), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(rewards(judged({"math"})), (std::vector<double>{1, 0, 1}));
+  for (const Verdict& verdict : judged({"stopped @elsewhere"})) EXPECT_FALSE(verdict.reward);  // it alone is no judge
+  options.functions = {"math"};
+  EXPECT_TRUE(make_reward(options, {}, {}, 20).right_or_wrong());
+  options.functions = {"overlong:20,10"};  // of the user's own
+  options.overlong_buffer = 0;
+  EXPECT_EQ(make_reward(options).judge(batch.samples()).totals[0], -1);
+  EXPECT_EQ(verdicts_of(batch, options)[0].reward, -1);
+}
+
 TEST(Verdict, IsThatOfAnyJudgeThatAppliesToTheSource) {
   SampleBatch batch;
   batch.add("B", "B", "quiz").add("1/2", "0.5", "sums").add("C", "B", "quiz").add("0.5", "0.25", "sums");

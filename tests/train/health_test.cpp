@@ -67,6 +67,9 @@ TEST_F(HealthAlarms, TellOfRewardsThatAreAllEqual) {
   StepNumbers ill = sound_step();
   ill.rollouts.zero_std_groups = 1;
   expect_told_after_three(ill, "all rewards of every prompt have been equal (mean 0.5 now)");
+  config_.reference.kl_in_reward = 0.1;  // by which equal ones differ
+  for (int step = 0; step < 3; ++step) EXPECT_THAT(after(ill), IsEmpty());
+  config_.reference.kl_in_reward = 0;
   // A critic learns from rewards that differ between prompts.
   config_.critic.body = "separate";
   for (int step = 0; step < 3; ++step) EXPECT_THAT(after(ill), IsEmpty());

@@ -22,6 +22,23 @@ std::string as_count(const std::string& number) {
   return digits ? format_count(std::stoll(number)) : number;
 }
 
+/// Which evaluation checkpoints/best is of: the first of the largest.
+std::string best_evaluation(const RunData& run) {
+  const std::string asked = setting(run, "checkpoint.best_metric");
+  const MetricRow* best = nullptr;
+  std::string key;
+  for (const MetricRow& row : run.metrics) {
+    const bool is_auto = asked.empty() || asked == "auto";
+    const std::string mine = !is_auto ? asked : row.values.contains("eval/accuracy") ? "eval/accuracy" : "eval/reward";
+    const auto value = row.values.find(mine);
+    if (row.phase != "eval" || value == row.values.end()) continue;
+    if (best != nullptr && value->second <= best->values.find(key)->second) continue;
+    best = &row;
+    key = mine;
+  }
+  return best == nullptr ? "none yet" : "step " + format_count(best->step) + ", by " + key;
+}
+
 /// What was run: the user's model, data and rewards, or the built-in task and the network made for it.
 std::string facts_of(const RunData& run) {
   std::string out;
@@ -34,6 +51,19 @@ std::string facts_of(const RunData& run) {
   add("data", setting(run, "data.files"));
   add("reward", setting(run, "reward.functions"));
   add("weights", setting(run, "reward.weights"));
+  const auto on = [&](const char* path) {
+    const std::string value = setting(run, path);
+    return !value.empty() && value != "0" && value != "false";
+  };
+  if (on("reward.overlong_buffer"))
+    add("overlong penalty",
+        setting(run, "reward.overlong_penalty") + " in the last " + setting(run, "reward.overlong_buffer") + " tokens");
+  if (on("rollout.dynamic_sampling"))
+    add("groups of equal rewards", "dropped, at most " + setting(run, "rollout.max_batches") + " batches a step");
+  if (on("train.mask_truncated")) add("cut-off completions", "left out of updates");
+  if (on("rollout.staleness")) add("sampler", steps_behind(run));
+  if (setting(run, "optimizer.moments") == "8bit") add("moments", "in 8 bits");
+  if (on("checkpoint.keep_best")) add("best checkpoint", best_evaluation(run));
   add("model", setting(run, "model.path"));
   add("family", setting(run, "model.type"));
   add("layers", setting(run, "model.layers"));

@@ -30,6 +30,9 @@ std::string format_signed(double value);
 /// The value of a setting of the run, "" where it has none or the setting is without effect.
 std::string setting(const RunData& run, const std::string& path);
 
+/// "2 steps behind", the sampler of a run with rollout.staleness; "" for one without.
+std::string steps_behind(const RunData& run);
+
 std::string headline_tiles(const RunData& run);
 std::string comparison_table(const std::vector<RunData>& runs);
 std::string differing_settings(const std::vector<RunData>& runs);

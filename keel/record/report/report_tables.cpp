@@ -31,8 +31,8 @@ constexpr std::array<NamedMetric, 30> kNamedMetrics{{
     {"trust_region/divergence_mean", "Divergence, mean", Unit::kNumber},
     {"trust_region/divergence_max", "Divergence, largest", Unit::kNumber},
     {"trust_region/divergence_infinite", "Divergence, infinite", Unit::kNumber},
-    {"mismatch/abs_prob_mean", "|π − μ| at equal parameters, mean", Unit::kNumber},
-    {"mismatch/abs_prob_max", "|π − μ| at equal parameters, largest", Unit::kNumber},
+    {"mismatch/abs_prob_mean", "|π − μ| before the first update, mean", Unit::kNumber},
+    {"mismatch/abs_prob_max", "|π − μ| before the first update, largest", Unit::kNumber},
     {"ratio/mean", "Ratio π/μ, mean", Unit::kNumber},
     {"ratio/max", "Ratio π/μ, largest", Unit::kNumber},
     {"ratio/clamped", "Ratio, clamped", Unit::kNumber},
@@ -66,6 +66,8 @@ std::string tile(const std::string& name, const std::string& value, const std::s
   return "<div class=\"tile\"><dt>" + name + "</dt><dd><b>" + value + "</b>" +
          (below.empty() ? "" : "<span>" + below + "</span>") + "</dd></div>";
 }
+
+std::string after_comma(const std::string& text) { return text.empty() ? "" : ", " + text; }
 
 std::string plural(int64_t count, const std::string& noun) {
   return format_count(count) + " " + noun + (count == 1 ? "" : "s");
@@ -275,6 +277,11 @@ std::string setting(const RunData& run, const std::string& path) {
   return found == settings.end() ? "" : found->second;
 }
 
+std::string steps_behind(const RunData& run) {
+  const std::string steps = setting(run, "rollout.staleness");
+  return steps.empty() || steps == "0" ? "" : escape_foreign(steps) + (steps == "1" ? " step behind" : " steps behind");
+}
+
 std::string headline_tiles(const RunData& run) {
   const RunSummary summary = summarize(run);
   std::string out = evaluation_tile(summary);
@@ -286,7 +293,8 @@ std::string headline_tiles(const RunData& run) {
   if (drawable(summary.masked))
     out += tile("Blocked tokens", format_percent(summary.masked), "by the trust region, mean over steps");
   if (drawable(summary.mismatch)) {
-    out += tile("Mean |π − μ|", as_power(summary.mismatch), "trainer against sampler, equal parameters");
+    out += tile("Mean |π − μ|", as_power(summary.mismatch),
+                "trainer against sampler, before a step's first update" + after_comma(steps_behind(run)));
   }
   if (drawable(summary.rollout_tokens_per_s)) {
     out += tile("Rollout tokens/s", format_value(summary.rollout_tokens_per_s, Unit::kCount),
@@ -323,9 +331,9 @@ std::string comparison_table(const std::vector<RunData>& runs) {
         "<i class=\"key s" + std::to_string(i % 7) + "\"></i>" + escape_foreign(runs[i].name),
         {s.before ? format_mean(*s.before) : "–", is_best ? "<b>" + after + "</b>" : after,
          s.after ? interval(*s.after) : "–", format_value(s.best_reward, Unit::kNumber),
-         format_value(s.last_reward, Unit::kNumber), format_value(s.masked, Unit::kShare), as_power(s.mismatch),
-         format_value(s.entropy_last, Unit::kNumber), format_value(s.rollout_tokens_per_s, Unit::kCount),
-         s.seconds > 0 ? format_duration(s.seconds) : "–"});
+         format_value(s.last_reward, Unit::kNumber), format_value(s.masked, Unit::kShare),
+         as_power(s.mismatch) + after_comma(steps_behind(runs[i])), format_value(s.entropy_last, Unit::kNumber),
+         format_value(s.rollout_tokens_per_s, Unit::kCount), s.seconds > 0 ? format_duration(s.seconds) : "–"});
   }
   return out + "</tbody></table></div><p class=\"note\">Bold: the highest held-out " + measure +
          " among runs that were evaluated on the same problems in the same way. The intervals cover the choice of "

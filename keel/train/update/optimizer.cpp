@@ -32,7 +32,6 @@ double OptimizerOptions::lr_at(int64_t update) const {
 
 namespace {
 
-constexpr int64_t kFewest = 4096;  // numbers of a parameter whose moments are worth 8 bits, as in bitsandbytes
 constexpr int64_t kAtOnce = int64_t{1} << 24;  // numbers whose 8-bit moments are read, moved and stored together
 
 double decay_of(const OptimizerOptions& options, const Tensor& master) {
@@ -56,7 +55,7 @@ Optimizer::Optimizer(std::vector<NamedParameter> parameters, const OptimizerOpti
 Optimizer::Moments Optimizer::no_moments(const Tensor& master) const {
   Moments moments;
   moments.updates = at::zeros({}, master.options().requires_grad(false));
-  if (options_.moments == "8bit" && master.numel() >= kFewest) {
+  if (options_.moments == "8bit" && master.numel() >= kFewestFor8Bit) {
     moments.small_first.emplace(master.numel(), /*is_signed=*/true, master.device());
     moments.small_second.emplace(master.numel(), /*is_signed=*/false, master.device());
   } else {

@@ -12,6 +12,9 @@ namespace keel {
 
 class OptionTable;
 
+/// Numbers of a parameter whose moments are worth 8 bits, as in bitsandbytes; below they stay in float32.
+inline constexpr int64_t kFewestFor8Bit = 4096;
+
 /// AdamW and its learning rate; the section `optimizer` of a configuration.
 struct OptimizerOptions {
   double lr = 1e-6;

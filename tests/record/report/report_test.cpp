@@ -236,6 +236,44 @@ TEST(Report, NamesTheModelDataAndRewardsThatWereUsed) {
   EXPECT_FALSE(has(header, "<b>64</b>"));
 }
 
+TEST(Report, NamesWhatChangesWhatIsLearnedFrom) {
+  RunData run = own_run("mine");
+  const char* const chips[] = {"overlong penalty <b>0.5 in the last 4 tokens</b>",
+                               "groups of equal rewards <b>dropped, at most 3 batches a step</b>",
+                               "cut-off completions <b>left out of updates</b>",
+                               "sampler <b>1 step behind</b>",
+                               "moments <b>in 8 bits</b>",
+                               "best checkpoint <b>step 3, by eval/accuracy</b>"};
+  for (const char* chip : chips) {
+    const std::string name(chip, std::string(chip).find(" <b>"));
+    EXPECT_FALSE(has(header_of(render_report({run})), name + " <b>")) << name;
+  }
+  run.used.insert({{"reward.overlong_buffer", "4"},
+                   {"reward.overlong_penalty", "0.5"},
+                   {"rollout.dynamic_sampling", "true"},
+                   {"rollout.max_batches", "3"},
+                   {"train.mask_truncated", "true"},
+                   {"rollout.staleness", "1"},
+                   {"optimizer.moments", "8bit"},
+                   {"checkpoint.keep_best", "true"},
+                   {"checkpoint.best_metric", "auto"}});
+  for (const int step : {5, 6}) run.metrics.push_back({"eval", step, {{"eval/accuracy", 0.75}, {"eval/count", 400}}});
+  const std::string header = header_of(render_report({run}));  // of equal evaluations the first is the best
+  for (const char* chip : chips) EXPECT_TRUE(has(header, chip)) << chip << " is not in " << header;
+}
+
+TEST(Report, SaysHowFarTheSamplerIsBehindWhereItComparesItWithTheTrainer) {
+  RunData behind = own_run("behind");
+  behind.used["rollout.staleness"] = "2";
+  const std::string html = render_report({behind});
+  EXPECT_FALSE(has(html, "equal parameters"));
+  EXPECT_TRUE(has(html, "trainer against sampler, before a step's first update, 2 steps behind"));
+  EXPECT_TRUE(has(html, "|π − μ| before the first update, mean"));
+  EXPECT_FALSE(has(render_report({own_run("mine")}), " behind</"));
+  const std::string both = render_report({own_run("mine"), behind});
+  EXPECT_EQ(occurrences(both, "</sup>, 2 steps behind</td>"), 1);
+}
+
 TEST(Report, OfAnOlderFolderClaimsNothingThatItsConfigurationDoesNotSay) {
   RunData run = own_run("old");
   run.used.clear();

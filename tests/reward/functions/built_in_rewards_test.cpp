@@ -133,7 +133,7 @@ TEST(BuiltInRewards, ABufferBeforeTheLongestCompletionIsOneMoreFunctionWithItsPe
   ASSERT_EQ(sum.terms().size(), 2u);
   EXPECT_EQ(sum.terms()[0].name, "math");  // of data by default, as ever
   EXPECT_EQ(sum.terms()[1].name, "overlong");
-  EXPECT_FALSE(sum.right_or_wrong());
+  EXPECT_TRUE(sum.right_or_wrong());  // math is; the penalty is one of training
   EXPECT_NE(error_of(2, [&] { make_reward(options); }).find("write overlong:LONGEST,BUFFER"), std::string::npos);
 }
 

@@ -213,8 +213,17 @@ HeldOut held_out_prompts(Problems& problems, int64_t count, Console& messages) {
   return held_out;
 }
 
+/// A bare number behind --samples is meant as how many.
+void require_file_of_samples(const std::string& samples) {
+  if (!samples.empty() && samples.find_first_not_of("0123456789") == std::string::npos)
+    fail(ExitCode::kBadConfiguration, "--samples ", samples,
+         ": it names the file that every completion is written to; ", "set eval.samples=", samples,
+         " for the number of completions, or write ./", samples, " for a file");
+}
+
 ExitCode evaluate_command(EvalArguments arguments) {
   Console console, messages(stderr);
+  require_file_of_samples(arguments.samples);
   ConfigTree tree = read_config(arguments.config);
   apply_overrides(tree, arguments.overrides);
   std::vector<std::string> notes;

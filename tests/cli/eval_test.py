@@ -75,6 +75,7 @@ class Eval(support.Test):
         hint = self.evaluate("--temperature", "0")
         self.assert_refused(hint, 2, "eval.temperature=VALUE")
         self.assertNotIn("rollout.temperature", hint.stderr)
+        self.assert_refused(self.evaluate("--samples", "4"), 2, "--samples 4", "eval.samples=4")
         greedy = {"eval": {"prompts": 5, "temperature": 0}}
         self.assertIn("1 sample of each prompt, greedy, at most ", self.evaluate(**greedy).stdout)
         self.assertIn("2 samples of each prompt, temperature 0.3, top_p 0.9", self.evaluate(

@@ -70,19 +70,19 @@ std::string wanted(const Limits& limits) {
   }
 }
 
-/// What someone meant who wrote one value for a list: a text with commas is several, and of numbers one with spaces.
-Json as_list(const Json& value, bool of_numbers) {
-  if (!value.is_string()) return Json::array({value});
-  Json list = Json::array();
+/// A list as someone meant it who wrote one value: a text with commas is several, and of numbers one with spaces.
+std::string list_meant(const Json& value, bool of_numbers) {
+  if (!value.is_string()) return yaml_inline(Json::array({value}));
+  std::vector<std::string> parts;
   const std::string& text = value.get_ref<const std::string&>();
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find_first_of(of_numbers ? ", " : ",", begin), text.size());
-    const std::string_view part = trimmed(std::string_view(text).substr(begin, end - begin));
-    const Json number = of_numbers ? Json::parse(part, nullptr, /*allow_exceptions=*/false) : Json();
-    if (!part.empty()) list.push_back(number.is_number() ? number : Json(part));
+    if (const std::string_view part = trimmed(std::string_view(text).substr(begin, end - begin)); !part.empty())
+      parts.emplace_back(part);
     begin = end + 1;
   }
-  return list.empty() ? Json::array({value}) : list;
+  if (of_numbers && std::all_of(parts.begin(), parts.end(), is_number_text)) return "[" + joined(parts) + "]";
+  return yaml_inline(parts.empty() ? Json::array({value}) : Json(parts));
 }
 
 /// float16 is no slip of float32.
@@ -98,7 +98,7 @@ std::string way_out(const Json& value, const Limits& limits) {
   if constexpr (kIsOptional<T>) {
     return way_out<Element<T>>(value, limits);
   } else if constexpr (kIsList<T>) {
-    return value.is_array() ? "" : "; write " + yaml_inline(as_list(value, kIsNumber<Element<T>>));
+    return value.is_array() ? "" : "; write " + list_meant(value, kIsNumber<Element<T>>);
   } else if constexpr (kIsString<T>) {
     const auto& choices = limits.choices();
     if (!value.is_string()) {

@@ -78,7 +78,10 @@ def solved_shares(options, rows, seconds):
     tree["data"] = {**tree["data"], "files": [], "eval_files": [str(data)]}
     tree["eval"] = {"samples": options.samples, "temperature": options.temperature}
     config.write_text(json.dumps(tree))
-    if run(["eval", config, "--model", options.model, "--samples", samples], seconds, options.out / "eval.txt") != 0:
+    code = run(["eval", config, "--model", options.model, "--samples", samples], seconds, options.out / "eval.txt")
+    if code not in (0, 75):
+        raise SystemExit(2)
+    if code == 75:
         return None
     shares = [0.0] * len(rows)
     for line in samples.read_text(encoding="utf-8").splitlines():

@@ -85,6 +85,10 @@ int main(int argc, char** argv) {
                     .prompt_tokens = on_gpu ? 512 : 16,
                     .new_tokens = on_gpu ? 512 : 40};
   if (word != "sizes") {
+    if (word.find_first_not_of("0123456789") != std::string::npos) {
+      std::fprintf(stderr, "%s: wanted a number of steps, or sizes\n", word.c_str());
+      return 2;
+    }
     workload.staleness = std::atol(word.c_str());
     measure(workload, device);
     return 0;

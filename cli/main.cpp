@@ -1,4 +1,3 @@
-#include <c10/util/Exception.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,7 +6,6 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <new>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/nearest.h"
 #include "keel/core/strings.h"
+#include "keel/core/tensor/device.h"
 #include "keel/train/config/config.h"
 
 namespace {
@@ -46,14 +45,6 @@ void begin() {
   keel::install_signal_handlers();
 }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)() = begin;
-
-/// LibTorch has a type of its own for a GPU that is full, and none for the CPU.
-bool is_out_of_memory(const std::exception& error) {
-  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
-         dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-         std::string_view(error.what()).find("DefaultCPUAllocator") !=
-             std::string_view::npos;  // words differ by machine
-}
 
 /// The library's word for a first argument that is no command is that a command is missing; this one names it.
 bool complain_about_command(const CommandLine& line, std::string_view word) {
@@ -174,7 +165,7 @@ int run(const keel::cli::Action& action) {
     std::fprintf(stderr, "keel: %s; check the path and its permissions\n", visible(error.what()).c_str());
     return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const std::exception& error) {
-    if (is_out_of_memory(error)) {
+    if (keel::is_out_of_memory(error)) {
       std::fprintf(stderr,
                    "keel: out of memory; lower train.tokens_per_batch, rollout.max_sequences or the model's "
                    "sizes. The last checkpoint is sound\n");

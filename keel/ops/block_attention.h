@@ -16,7 +16,8 @@ struct BlockTensors {
 };
 
 /// The rows of one forward pass over sequences whose keys and values stand in blocks; tokens of prompts and newly drawn
-/// tokens may stand beside each other. `one_order`: a row's bits depend on its own keys alone (a CPU's always do).
+/// tokens may stand beside each other. `one_order`: a row's bits depend on its own keys alone and on where their prompt
+/// ends, which training cuts as sampling does (a CPU's always do).
 class BlockRows {
  public:
   /// Of a pass whose rows may see each other's keys.

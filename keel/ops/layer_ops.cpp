@@ -122,6 +122,10 @@ bool norms_on_gpu(const Tensor& x, const Tensor& weight) {
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (has_kernel(x)) return RmsNorm::apply(x, weight, eps);
   if (norms_on_gpu(x, weight)) return gpu::norm(x, weight, eps);
+  // Gemma's weights are float32: the kernel for it rounds nothing in between, and a row's bits depend on that row
+  // alone.
+  if (has_gpu_kernel(x) && weight.scalar_type() == at::kFloat)
+    return gpu::norm(x.to(at::kFloat), weight, eps).to(x.scalar_type());
   if (!is_narrow(x.scalar_type())) return at::rms_norm(x, x.size(-1), weight, eps);
   // As transformers rounds: once before a narrow weight is multiplied with, once after.
   const Tensor wide = x.to(at::kFloat), normed = wide * (wide.square().mean(-1, /*keepdim=*/true) + eps).rsqrt();

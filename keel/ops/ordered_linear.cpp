@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "keel/core/error.h"
 #include "keel/core/tensor/precision.h"
 #include "keel/kernels/cuda/ordered_product.h"
 #include "keel/ops/cuda_launch.h"
@@ -17,6 +18,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 Tensor ordered_product(const Tensor& x, const Tensor& weight, bool wide) {
+  if (x.scalar_type() != weight.scalar_type() || x.size(-1) != weight.size(1))
+    fail(ExitCode::kInternal, "a product of ", c10::toString(x.scalar_type()), " rows of ", x.size(-1), " and a ",
+         c10::toString(weight.scalar_type()), " weight for ", weight.size(1));
   if (x.is_cpu()) return PanelWeight(weight)(x);
   const Tensor rows = whole_rows(x), from = weight.contiguous();
   Tensor y = at::empty({rows.size(0), from.size(0)}, wide ? rows.options().dtype(at::kFloat) : rows.options());
@@ -30,7 +34,7 @@ Tensor ordered_product(const Tensor& x, const Tensor& weight, bool wide) {
 
 struct OrderedLinear : torch::autograd::Function<OrderedLinear> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight) {
-    context->save_for_backward({x, weight});
+    context->save_for_backward({weight.requires_grad() ? x : Tensor(), weight});
     return ordered_product(x, weight, /*wide=*/false);
   }
 

@@ -12,7 +12,7 @@ namespace keel {
 using PackedAttend = std::function<Tensor(const AttentionRule&, const Tensor&, const Tensor&, const Tensor&)>;
 
 /// Attention over packed segments with the bits of sampling: every token looks at its keys through the kernel that the
-/// sampler's tokens look through, which adds up in the order of the keys. Gradients are those of the plain way.
+/// sampler's tokens look through, which adds up in one order of the keys. Gradients are those of the plain way.
 class PackedBlockAttention {
  public:
   /// `plain`: of the same segments.

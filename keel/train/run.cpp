@@ -336,8 +336,10 @@ bool Run::copied(Checkpoint& checkpoint) {
   if (!config_.checkpoint.background) return false;
   const int64_t bytes = bytes_to_copy(checkpoint), available = available_memory_bytes();
   const int64_t again = std::max<int64_t>(peak_memory_bytes(at::kCPU) - held_memory_bytes(), 0);
-  if (has_room_for_copy(has_copied_ ? 0 : bytes, again, available) && copy_to_host(checkpoint))
-    return has_copied_ = true;
+  if (has_room_for_copy(std::max<int64_t>(bytes - copied_bytes_, 0), again, available) && copy_to_host(checkpoint)) {
+    copied_bytes_ = std::max(copied_bytes_, bytes);
+    return true;
+  }
   if (!std::exchange(told_of_memory_, true))
     console_.line("a checkpoint is written while the run waits: of the " + format_bytes(available) +
                   " of memory that are free, a copy takes " + format_bytes(bytes) + ", and a step may need " +

@@ -100,7 +100,7 @@ class Run : private StepWatcher {
   Json saved_state_;                               // that this process saved last
   std::set<std::filesystem::path> named_foreign_;  // among the checkpoints
   bool told_of_log_ = false;                       // that it does not grow any more
-  bool has_copied_ = false;                        // so that the memory's peak has a copy in it
+  int64_t copied_bytes_ = 0;                       // of the largest copy; the memory's peak has it in it
   bool told_of_memory_ = false;                    // that a copy has no room in it
   std::future<Saved> writing_;                     // the save under way; last, to be waited for before all else ends
 };

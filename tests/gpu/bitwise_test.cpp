@@ -64,7 +64,12 @@ TEST_P(GpuBitwise, TrainerAndSamplerHaveTheSameBitsForEveryFamily) {
   wide.attention_bias = true;
   ModelConfig wider = tiny_config(4, 1, false, 128);
   wider.hidden_size = 256;
-  shapes.insert(shapes.end(), {{"heads of 64", wide}, {"heads of 128", wider}});
+  ModelConfig many = tiny_config(16, 1, false, 64);  // more heads for a key than one tile takes
+  many.hidden_size = 192;
+  ModelConfig gemma = shapes.back().second;  // norms of float32 weights, a window and wide heads
+  gemma.num_attention_heads = 4, gemma.num_key_value_heads = 1, gemma.head_dim = 256, gemma.hidden_size = 640;
+  shapes.insert(shapes.end(),
+                {{"heads of 64", wide}, {"heads of 128", wider}, {"16 heads of 64", many}, {"wide Gemma", gemma}});
   int64_t plainly_different = 0;
   for (const auto& [name, config] : shapes) {
     const CausalLm plain = model(config);
@@ -77,17 +82,19 @@ TEST_P(GpuBitwise, TrainerAndSamplerHaveTheSameBitsForEveryFamily) {
 }
 
 TEST_P(GpuBitwise, AnAdapterIsAppliedAsInTraining) {
-  CausalLm adapted = model(tiny_config(6, 2, false));
-  adapted.add_adapter({.rank = 3, .target_modules = {"q_proj", "v_proj", "down_proj"}}, 4);
-  {
-    const at::NoGradGuard no_grad;
+  ModelConfig wide = tiny_config(14, 2, true, 64);
+  wide.hidden_size = 896;
+  for (const ModelConfig& config : {tiny_config(6, 2, false), wide}) {
+    CausalLm adapted = model(config);
+    adapted.add_adapter({.rank = 3, .target_modules = {"q_proj", "v_proj", "down_proj"}}, 4);
     for (const NamedParameter& part : adapted.trainable()) {
+      const at::NoGradGuard no_grad;
       part.value.master.copy_(random_normal(part.value.master.sizes(), 9) * 0.5);
       part.value.compute.copy_(part.value.master);
     }
+    EXPECT_EQ(different_bits(bitwise(adapted), bitwise(adapted)).first, 0);
+    EXPECT_GT(different_bits(bitwise(adapted), bitwise(adapted.without_adapter())).first, 300) << "the adapter matters";
   }
-  EXPECT_EQ(different_bits(bitwise(adapted), bitwise(adapted)).first, 0);
-  EXPECT_GT(different_bits(bitwise(adapted), bitwise(adapted.without_adapter())).first, 300) << "the adapter matters";
 }
 
 TEST_P(GpuBitwise, GradientsAreThoseOfTheUsualWay) {

@@ -5,6 +5,7 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -13,7 +14,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <new>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "keel/core/error.h"
@@ -128,6 +131,13 @@ int64_t available_memory_bytes() {
     bytes = std::min(bytes, limit - used + std::max<int64_t>(number_in_file(group.statistics, group.of_files), 0));
   }
   return std::max<int64_t>(bytes, 0);
+}
+
+bool is_out_of_memory(const std::exception& error) {
+  // LibTorch has a type of its own for a GPU that is full, and none for the CPU, where words differ by machine.
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         std::string_view(error.what()).find("DefaultCPUAllocator") != std::string_view::npos;
 }
 
 std::string describe_device(at::Device device) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 
 #include "keel/core/tensor/tensor.h"
@@ -32,6 +33,9 @@ int64_t machine_memory_bytes();
 
 /// What of that could be had now: what is free, or holds copies of files that the system would give up for it.
 int64_t available_memory_bytes();
+
+/// Whether it says that a device, or this machine, had no memory left.
+bool is_out_of_memory(const std::exception& error);
 
 /// One line on what computes: "cpu (2 threads, AVX512)" or "cuda:0".
 std::string describe_device(at::Device device);

@@ -57,7 +57,7 @@ struct Rounding {
 class CausalLm {
  public:
   /// Random weights: normal with the configuration's initializer_range, norms at 1, biases at 0; a function of the seed
-  /// alone, drawn on the device.
+  /// (and, in a last bit, of the device), drawn on the device.
   static CausalLm random(const ModelConfig& config, uint64_t seed, at::Device device);
 
   /// The same, rounded to a compute type, of which nothing is to be trained but an adapter: one parameter at a time is

@@ -15,6 +15,7 @@ Critic Critic::of(const CausalLm& policy, bool own_body) {
   critic.body = CausalLm::from_tensors(shape, weights, policy.device(), "the critic's body");
   critic.body->compute_in(policy.compute_type());
   if (policy.recomputes_activations()) critic.body->recompute_activations();
+  if (policy.bitwise()) critic.body->make_bitwise();  // as a resumed run's is
   return critic;
 }
 

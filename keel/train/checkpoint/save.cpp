@@ -1,10 +1,7 @@
 #include "keel/train/checkpoint/save.h"
 
-#include <c10/util/Exception.h>
-
-#include <new>
-
 #include "keel/core/interrupt.h"
+#include "keel/core/tensor/device.h"
 #include "keel/core/tensor/stopwatch.h"
 #include "keel/record/own_files.h"
 
@@ -54,9 +51,8 @@ bool copy_to_host(Checkpoint& checkpoint) {
   try {
     checkpoint = copied_to_host(checkpoint);
     return true;
-  } catch (const c10::Error&) {  // what LibTorch has no memory for
-    return false;
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
     return false;
   }
 }

@@ -45,7 +45,7 @@ TEST(TheBestEvaluation, IsByTheMetricThatIsNamed) {
   // A run that is resumed with another one begins to look anew.
   EXPECT_TRUE(note(state, 3, {{"eval/accuracy", 0.1}, {"eval/pass@4", 0.0}}, "eval/accuracy"));
   EXPECT_THAT(error_of(2, [&] { note(state, 4, {{"eval/accuracy", 0.5}, {"eval/count", 8}}, "eval/maj@4"); }),
-              AllOf(HasSubstr("checkpoint.best_metric is eval/maj@4"), HasSubstr("eval/accuracy, eval/count")));
+              AllOf(HasSubstr("checkpoint.best_metric is eval/maj@4"), testing::EndsWith("it has eval/accuracy")));
   EXPECT_EQ(state.best_step, 3);
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "keel/core/console.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/nearest.h"
+#include "keel/core/parallel.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/train/config/config.h"
@@ -169,6 +171,12 @@ int run(const keel::cli::Action& action) {
       std::fprintf(stderr,
                    "keel: out of memory; lower train.tokens_per_batch, rollout.max_sequences or the model's "
                    "sizes. The last checkpoint is sound\n");
+      return static_cast<int>(ExitCode::kHealthGuard);
+    }
+    const auto* const system = dynamic_cast<const std::system_error*>(&error);
+    if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
+      std::fprintf(stderr, "keel: no more threads could be made. %s. The last checkpoint is sound\n",
+                   keel::kThreadLimits);
       return static_cast<int>(ExitCode::kHealthGuard);
     }
     std::fprintf(stderr, "keel: internal error: %s\n", visible(error.what()).c_str());

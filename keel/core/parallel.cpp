@@ -4,13 +4,24 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <thread>
-#include <vector>
+#include <new>
+#include <system_error>
 
 namespace keel {
 
 size_t thread_count(size_t threads) {
   return threads > 0 ? threads : std::max<size_t>(1, std::thread::hardware_concurrency());
+}
+
+std::vector<std::jthread> begin_threads(size_t count, const std::function<void()>& work) {
+  std::vector<std::jthread> threads;
+  threads.reserve(count);
+  try {
+    while (threads.size() < count) threads.emplace_back(work);
+  } catch (const std::system_error&) {  // a limit of the user's or the container's
+  } catch (const std::bad_alloc&) {
+  }
+  return threads;
 }
 
 void parallel_for(size_t count, size_t threads, const std::function<void(size_t)>& work) {
@@ -31,8 +42,8 @@ void parallel_for(size_t count, size_t threads, const std::function<void(size_t)
     }
   };
   {
-    std::vector<std::jthread> helpers;
-    for (size_t t = 1; t < std::min(thread_count(threads), count); ++t) helpers.emplace_back(run);
+    const size_t wanted = std::min(thread_count(threads), count);
+    const std::vector<std::jthread> helpers = begin_threads(wanted > 0 ? wanted - 1 : 0, run);
     run();
   }
   if (failure) std::rethrow_exception(failure);

@@ -8,7 +8,7 @@ namespace keel {
 ScoringQueue::ScoringQueue(const RewardSum& reward, std::span<const Prompt> prompts, const Tokenizer& tokenizer,
                            size_t threads, std::function<void()> keep_on)
     : reward_(reward), prompts_(prompts), tokenizer_(tokenizer), keep_on_(std::move(keep_on)) {
-  for (size_t i = 0; i < thread_count(threads); ++i) threads_.emplace_back([this] { work(); });
+  threads_ = begin_threads(thread_count(threads), [this] { work(); });
 }
 
 ScoringQueue::~ScoringQueue() {
@@ -35,6 +35,7 @@ ScoreReport ScoringQueue::finish(std::span<Rollout> rollouts) {
     closed_ = true;
   }
   changed_.notify_all();
+  if (threads_.empty()) work();
   threads_.clear();  // joins
   if (!failures_.empty()) throw_if_stopped();
   if (!failures_.empty()) std::rethrow_exception(failures_.begin()->second);

@@ -25,13 +25,17 @@ namespace keel {
 class ScoringQueue {
  public:
   /// Everything must outlive the queue. `threads` 0 means one per core. `keep_on` is called before each group, by any
-  /// thread, and throws where nobody wants the scores any more.
+  /// thread, and throws where nobody wants the scores any more. Where the system gives fewer threads they do it all,
+  /// and where it gives none finish() does.
   ScoringQueue(const RewardSum& reward, std::span<const Prompt> prompts, const Tokenizer& tokenizer, size_t threads,
                std::function<void()> keep_on = {});
   /// Waits for the groups being scored and forgets the rest.
   ~ScoringQueue();
   ScoringQueue(const ScoringQueue&) = delete;
   ScoringQueue& operator=(const ScoringQueue&) = delete;
+
+  /// That it has got; before finish().
+  size_t threads() const { return threads_.size(); }
 
   /// Takes the rollouts of one prompt and returns at once.
   void add(std::span<const Rollout> group);

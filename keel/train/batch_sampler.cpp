@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "keel/core/parallel.h"
 #include "keel/core/tensor/stopwatch.h"
 #include "keel/rollout/sampling_weights.h"
 
@@ -50,10 +51,15 @@ RolloutBatch BatchSampler::sample(const CausalLm& weights, uint64_t policy_versi
 
 /// Rewards are computed beside generation: a group is judged while others are still being sampled.
 std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<const Prompt> prompts,
-                                        RolloutBatch& batch, const std::function<void()>& keep_on) const {
+                                        RolloutBatch& batch, const std::function<void()>& keep_on) {
   SamplingRequest request = request_;
   request.policy_version = batch.policy_version;
-  ScoringQueue queue(reward_, prompts, policy_.tokenizer, config_.reward.worker_count(), keep_on);
+  const size_t workers = thread_count(config_.reward.worker_count());
+  ScoringQueue queue(reward_, prompts, policy_.tokenizer, workers, keep_on);
+  if (queue.threads() < workers && !std::exchange(told_of_threads_, true))
+    batch.warnings.push_back("of " + std::to_string(workers) + " threads that score completions " +
+                             std::to_string(queue.threads()) + " could be made; the run goes on, slower. " +
+                             kThreadLimits + ", or lower reward.workers");
   RolloutEvents events{.group = [&](std::span<Rollout> group) { queue.add(group); },
                        .warning = [&](const std::string& sentence) { batch.warnings.push_back(sentence); }};
   if (keep_on) events.progress = [&](const RolloutProgress&) { keep_on(); };

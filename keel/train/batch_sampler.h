@@ -47,7 +47,7 @@ class BatchSampler {
 
  private:
   std::vector<Rollout> draw(const RolloutEngine& engine, std::span<const Prompt> prompts, RolloutBatch& batch,
-                            const std::function<void()>& keep_on) const;
+                            const std::function<void()>& keep_on);
   void fill(const RolloutEngine& engine, RolloutBatch& batch, const std::function<void()>& keep_on);
 
   const Config& config_;
@@ -55,7 +55,8 @@ class BatchSampler {
   const RewardSum& reward_;
   PromptStream stream_;
   SamplingRequest request_;
-  bool told_of_few_ = false;  // groups that a step goes on with
+  bool told_of_few_ = false;      // groups that a step goes on with
+  bool told_of_threads_ = false;  // that there are fewer than wanted
 };
 
 }  // namespace keel

@@ -6,7 +6,10 @@
 
 #include <exception>
 #include <optional>
+#include <string>
+#include <utility>
 
+#include "keel/core/parallel.h"
 #include "keel/core/tensor/device.h"
 
 namespace keel {
@@ -20,7 +23,9 @@ struct GivenUp : std::exception {
 }  // namespace
 
 SamplingAhead::SamplingAhead(BatchSampler& sampler, at::Device device, int64_t threads)
-    : sampler_(sampler), device_(device), thread_([this, device, threads] { work(device, threads); }) {}
+    : sampler_(sampler),
+      device_(device),
+      thread_(begin_threads(1, [this, device, threads] { work(device, threads); })) {}
 
 SamplingAhead::~SamplingAhead() {
   {
@@ -58,10 +63,22 @@ void SamplingAhead::ask_for(const CausalLm& weights, uint64_t policy_version) {
 RolloutBatch SamplingAhead::take() {
   std::future<RolloutBatch> oldest = std::move(asked_for_.front());
   asked_for_.pop_front();
+  if (thread_.empty()) {
+    Task task = std::move(waiting_.front());
+    waiting_.pop_front();
+    task();
+  }
   try {
-    return oldest.get();
+    RolloutBatch batch = oldest.get();
+    if (thread_.empty() && !std::exchange(told_, true))
+      batch.warnings.push_back(std::string("no thread could be made that samples beside the training, so that each ") +
+                               "waits for the other. " + kThreadLimits);
+    return batch;
   } catch (...) {
-    for (const std::future<RolloutBatch>& behind : asked_for_) behind.wait();  // each gives up as soon as it begins
+    if (thread_.empty())
+      waiting_.clear();
+    else
+      for (const std::future<RolloutBatch>& behind : asked_for_) behind.wait();  // each gives up as soon as it begins
     asked_for_.clear();
     const std::scoped_lock lock(mutex_);
     given_up_ = false;

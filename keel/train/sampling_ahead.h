@@ -6,6 +6,7 @@
 #include <future>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "keel/core/tensor/tensor.h"
 #include "keel/train/batch_sampler.h"
@@ -14,7 +15,7 @@ namespace keel {
 
 /// Samples batches on a thread of its own while others are trained on: one after the other, in the order in which they
 /// are asked for, each with weights that nobody changes any more. Which batch has which weights is therefore the same
-/// whoever is faster.
+/// whoever is faster, and where there can be no more threads: take() samples then.
 class SamplingAhead {
  public:
   /// The sampler must outlive it, and is this thread's alone as long as batches are waited for.
@@ -45,7 +46,8 @@ class SamplingAhead {
   std::deque<Task> waiting_;
   bool given_up_ = false;  // one has failed: those behind it are not begun
   bool ended_ = false;
-  std::jthread thread_;
+  bool told_ = false;  // that there is no thread
+  std::vector<std::jthread> thread_;
 };
 
 }  // namespace keel

@@ -1,10 +1,15 @@
 #include "keel/core/parallel.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
 
 #include <atomic>
+#include <fstream>
 #include <stdexcept>
 #include <vector>
+
+#include "tests/support/no_threads.h"
 
 namespace keel {
 namespace {
@@ -30,6 +35,44 @@ TEST(ParallelFor, GivesTheExceptionOfTheLowestIndexAndRunsTheRest) {
     EXPECT_STREQ(error.what(), "7");
   }
   EXPECT_EQ(calls, 20);
+}
+
+TEST(ParallelFor, NeedsNoOtherThread) {
+  const NoThreads limit;
+  EXPECT_THROW(std::thread([] {}), std::system_error);
+  std::vector<std::atomic<int>> calls(37);
+  parallel_for(calls.size(), 4, [&](size_t i) { ++calls[i]; });
+  for (const auto& count : calls) EXPECT_EQ(count, 1);
+}
+
+TEST(BeginThreads, MakesAsManyAsThereCanBe) {
+  std::atomic<size_t> begun = 0;
+  EXPECT_EQ(begin_threads(3, [&] { ++begun; }).size(), 3u);  // the end of them is waited for
+  EXPECT_EQ(begun, 3u);
+  {
+    const NoThreads limit;
+    EXPECT_EQ(begin_threads(3, [&] { ++begun; }).size(), 0u);
+  }
+  // Memory for some: stacks of 256 MiB, of which there can be no more than 3 in 800.
+  pthread_attr_t before, large;
+  pthread_getattr_default_np(&before);
+  large = before;
+  pthread_attr_setstacksize(&large, size_t{256} << 20);
+  pthread_setattr_default_np(&large);
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit memory{};
+  getrlimit(RLIMIT_AS, &memory);
+  const rlimit some{pages * 4096 + (size_t{800} << 20), memory.rlim_max};
+  setrlimit(RLIMIT_AS, &some);
+  begun = 0;
+  const size_t made = begin_threads(20, [&] { ++begun; }).size();
+  setrlimit(RLIMIT_AS, &memory);
+  pthread_setattr_default_np(&before);
+  pthread_attr_destroy(&before);
+  EXPECT_GE(made, 1u);
+  EXPECT_LT(made, 20u);
+  EXPECT_EQ(begun, made);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "keel/reward/reward_options.h"
 #include "keel/rollout/engine.h"
 #include "tests/support/errors.h"
+#include "tests/support/no_threads.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/score_in_order.h"
 #include "tests/support/tiny_rollouts.h"
@@ -57,6 +58,18 @@ TEST_F(ScoringQueueTest, GivesTheRewardsThatScoringAfterwardsGives) {
     EXPECT_EQ(report.functions.at(0).count, 28);
     EXPECT_EQ(report.functions.at(0).sum, after.functions.at(0).sum);  // in the order of prompts, not of time
   }
+}
+
+TEST_F(ScoringQueueTest, WithoutThreadsItIsScoredAtTheEnd) {
+  const RewardSum reward = sum_of(check_sum);
+  std::vector<Rollout> rollouts = sampled();
+  const NoThreads limit;
+  ScoringQueue queue(reward, prompts_, tokenizer_, 4);
+  EXPECT_EQ(queue.threads(), 0u);
+  for (size_t begin = 0; begin < rollouts.size(); begin += 4) queue.add(std::span(rollouts).subspan(begin, 4));
+  EXPECT_EQ(queue.finish(rollouts).functions.at(0).count, 28);
+  for (const Rollout& rollout : rollouts)
+    EXPECT_EQ(rollout.reward, check_sum(prompts_[rollout.prompt], tokenizer_.decode(rollout.tokens, false)));
 }
 
 TEST_F(ScoringQueueTest, GroupsArriveWholeAndWhileOthersAreDecoded) {

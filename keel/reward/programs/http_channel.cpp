@@ -12,6 +12,7 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include "keel/core/error.h"
@@ -45,7 +46,11 @@ Addresses look_up(const std::string& host, const std::string& port) {
 Addresses look_up(const std::string& host, const std::string& port, Deadline deadline) {
   std::packaged_task<Addresses()> task([host, port] { return look_up(host, port); });
   std::future<Addresses> found = task.get_future();
-  std::thread(std::move(task)).detach();
+  try {
+    std::thread(std::move(task)).detach();
+  } catch (const std::system_error& error) {
+    throw ChannelError("looking up " + host + " takes a thread, and none could be made: " + error.what());
+  }
   while (found.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
     throw_if_stopped();
     if (Clock::now() >= deadline) throw ChannelError("looking up " + host + " took too long");

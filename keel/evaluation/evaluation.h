@@ -25,6 +25,9 @@ struct EvaluationRequest {
   size_t reward_threads = 1;     // that score groups at once
 };
 
+/// What the mean of rewards is called.
+inline const char* mean_name(bool is_accuracy) { return is_accuracy ? "accuracy" : "reward"; }
+
 struct Evaluation {
   int64_t count = 0;         // prompts: fewer than asked for when it was told to stop
   double mean = 0;           // of the rewards; its interval is that of the first measure
@@ -36,7 +39,7 @@ struct Evaluation {
   std::vector<Verdict> verdicts;  // of each rollout
 
   const std::optional<Interval>& interval() const { return statistics.all.measures.front().estimate.interval; }
-  const char* mean_name() const { return is_accuracy ? "accuracy" : "reward"; }
+  const char* mean_name() const { return keel::mean_name(is_accuracy); }
   /// Whether any completion was judged: the mean and the measures mean something.
   bool judged() const { return statistics.all.unjudged < static_cast<int64_t>(verdicts.size()); }
 };

@@ -8,6 +8,7 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
 #include "keel/record/own_files.h"
+#include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/full_paths.h"
 #include "keel/train/start/starting_model.h"
@@ -75,6 +76,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   add_starting_adapter(policy, config);
   policy.model.compute_in(type);
   Problems problems(config, policy);
+  require_best_metric(config, problems);
   state.data = problems.fingerprint();
   state.data_rows = problems.rows();
   state.eval_data = problems.eval_fingerprint();

@@ -9,6 +9,7 @@
 #include "keel/core/tensor/device.h"
 #include "keel/record/own_files.h"
 #include "keel/reward/reward_options.h"
+#include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/full_paths.h"
@@ -221,6 +222,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   checkpoint.policy.model.compute_in(type);
   if (checkpoint.critic && checkpoint.critic->body) checkpoint.critic->body->compute_in(type);
   Problems problems(config, checkpoint.policy);
+  require_best_metric(config, problems);
   for (const char* changed : require_same_data(problems, checkpoint.state, accepted.data, newest))
     changes.push_back(std::string(changed) + ": the rows are not those of before (--changed-data)");
   checkpoint.state.data = problems.fingerprint();
@@ -231,17 +233,19 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   if (!accepted.damaged_rows) RunFolder::require_unchanged(held, checkpoint.lines);
   throw_if_stopped();
   wait_for_saving();
-  finish_save(newest, checkpoint.state.best_step);
+  const std::optional<std::string> moved = finish_save(newest, checkpoint.state.best_step);
   const Json used = used_settings(config, checkpoint.policy, problems);
   const Json reward_files_before = used_before(config.run.dir, "reward.files");
   std::vector<std::string> notes;
   RunFolder folder = RunFolder::reopen(std::move(held), checkpoint.lines, recorded_config(config), notes);
+  if (moved) notes.push_back(*moved);
   for (const std::string& note : changed_by_moving(reward_files_before, used.value("reward.files", Json())))
     notes.push_back(note);
   const std::string id = checkpoint.run.empty() ? new_run_id() : checkpoint.run;
   for (const std::string& note : folder.note_used(used, id)) notes.push_back(note);
-  // A finished run goes on when it is asked for more steps than it made.
   TrainState& state = checkpoint.state;
+  if (state.best_metric == "auto") state.best_metric = best_metric_key("auto", problems);  // as older programs wrote it
+  // A finished run goes on when it is asked for more steps than it made.
   if (state.phase == Phase::kDone && state.rl_steps < config.train.steps) state.phase = Phase::kRl;
   return {.config = std::move(config),
           .policy = std::move(checkpoint.policy),

@@ -11,6 +11,7 @@
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/stopwatch.h"
 #include "keel/model/network/finite_weights.h"
+#include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/config/evaluation_request.h"
 #include "keel/train/health.h"
@@ -49,9 +50,9 @@ Run::Run(OpenedRun opened, Console& console)
       log_(console, folder_),
       state_(std::move(opened.state)),
       id_(std::move(opened.id)),
-      last_checkpoint_(std::move(opened.checkpoint)) {
+      last_checkpoint_(std::move(opened.checkpoint)),
+      best_metric_(best_metric_key(config_.checkpoint.best_metric, problems_)) {
   for (const std::string& warning : problems_.warnings()) console_.warning(warning);
-  if (!config_.checkpoint.keep_best) state_.best_step = -1;
   if (config_.train.recompute_activations) {
     policy_.model.recompute_activations();
     if (opened.companions.critic && opened.companions.critic->body)
@@ -68,13 +69,41 @@ Run::Run(OpenedRun opened, Console& console)
   if (warm_up_)
     warm_up_->load_optimizer(opened.optimizer, last_checkpoint_.string());
   else
-    trainer_->load_optimizer(opened.optimizer, last_checkpoint_.string());
+    trainer_->load_optimizer(opened.optimizer, state_, last_checkpoint_.string());
   console_.line("resumed from " + last_checkpoint_.string());
   for (const std::string& warning : opened.warnings) log_.warning(warning);
   for (const std::string& change : opened.changes) {  // config.yaml says what holds now, log.txt from when on
     console_.line("  " + change);
     folder_.log("resumed at step " + std::to_string(state_.step) + " with " + change);
   }
+  look_for_best();
+}
+
+/// A resumed run says what becomes of the best checkpoint that it had: it stays where no other one is looked for, a
+/// damaged one stays for its owner to mend, and one that is gone makes room for the next.
+void Run::look_for_best() {
+  if (state_.best_step < 0) return;
+  const std::filesystem::path best = folder_.checkpoints() / checkpoint_name(state_.best_step);
+  const std::string name = best.string() + ", the best by " + state_.best_metric + ",";
+  if (!path_exists(best)) {
+    log_.warning(name + " is gone" + (config_.checkpoint.keep_best ? "; the next evaluation takes its place" : ""));
+    state_.best_step = -1;
+    return;
+  }
+  tell_of_damaged_best();
+  if (!config_.checkpoint.keep_best)
+    log_.warning(name + " is kept, but checkpoint.keep_best is false now: no better one will take its place");
+  else if (state_.best_metric != best_metric_)
+    log_.warning(name + " is kept until the next evaluation, which is the first by " + best_metric_ +
+                 " (checkpoint.best_metric); copy it to keep it for longer");
+}
+
+void Run::tell_of_damaged_best() {
+  const std::filesystem::path best = folder_.checkpoints() / checkpoint_name(state_.best_step);
+  if (state_.best_step < 0 || best.filename() == last_checkpoint_.filename()) return;  // that one was looked at
+  if (const auto damage = find_damage(best))
+    log_.warning(best.string() + ", the best by " + state_.best_metric + ", is damaged (" + *damage +
+                 "); restore it, or remove it, so that the next evaluation after a --resume takes its place");
 }
 
 /// A reference is the policy as it is when RL starts, and must be beside the checkpoints before the first of them that
@@ -109,7 +138,31 @@ ExitCode Run::run_to_the_end() {
   } catch (const Interrupted&) {  // in a step that had learned nothing yet: the run is where the step before left it
     saved_for_interrupt();
     return ExitCode::kInterrupted;
+  } catch (const Error& error) {
+    // Numbers that are not finite, or a full disk: what would be saved is in doubt, or cannot be.
+    if (!drawing_ || error.code() == ExitCode::kHealthGuard) throw;
+    throw Error(error.code(), error.what() + saved_after_failure());
+  } catch (const std::exception&) {  // out of memory, say
+    if (drawing_) console_.line("stopped by an error" + saved_after_failure());
+    throw;
   }
+}
+
+/// A failure while nothing was learned yet leaves the run as the step before did: it is saved as it would be for an
+/// interrupt. The sentence to add to what is told.
+std::string Run::saved_after_failure() {
+  if (state_.step == 0) return "";  // nothing is lost
+  console_.end_progress();
+  try {
+    wait_for_save();
+    if (last_checkpoint_.filename() != checkpoint_name(state_.step)) save();
+  } catch (const FolderLost&) {
+    throw;
+  } catch (const std::exception& error) {
+    return std::string(". The steps since the last checkpoint could not be saved: ") + error.what();
+  }
+  return ". The run is saved up to step " + std::to_string(state_.step) + " in " + last_checkpoint_.string() +
+         "; continue with: keel train " + shell_word((folder_.path() / "config.yaml").string()) + " --resume";
 }
 
 ExitCode Run::run_phases() {
@@ -118,6 +171,7 @@ ExitCode Run::run_phases() {
   if (state_.phase == Phase::kRl && !learn()) return ExitCode::kInterrupted;
   if (const auto damage = find_damage(last_checkpoint_))
     fail(ExitCode::kHealthGuard, last_checkpoint_.string(), ": the last checkpoint does not verify: ", *damage);
+  tell_of_damaged_best();
   console_.end_progress();
   log_.at_the_end(problems_);
   return ExitCode::kDone;
@@ -171,6 +225,7 @@ void Run::warm_up_step() {
 
 void Run::rl_step() {
   Stopwatch watch(policy_.model.device());
+  drawing_ = true;  // until scored()
   const auto [experience, numbers] = trainer_->step(state_, *this);
   state_.step++;
   for (const Json& sample : notes_->rows(state_.step, experience.prompts, experience.rollouts,
@@ -199,6 +254,7 @@ void Run::passed_over(const SkippedCounts& rows) { log_.passed_over(rows); }
 void Run::warning(const std::string& sentence) { log_.warning(sentence); }
 
 void Run::scored(const ScoreReport& report, size_t completions) {
+  drawing_ = false;
   log_.scored(report, completions, state_.step + 1, config_.reward.on_error);
 }
 
@@ -246,11 +302,13 @@ bool Run::evaluation_due() const {
 /// Whether it was the best so far, where that is kept.
 bool Run::evaluate_if_due() {
   if (!evaluation_due()) return false;
+  drawing_ = true;
   const HeldOut held_out = this->held_out();
   const std::vector<Prompt>& prompts = held_out.prompts;
   if (prompts.empty()) return false;  // files without a part to evaluate on
   console_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
   const Evaluation result = evaluate(policy_, prompts, problems_.reward(), evaluation_request(config_), stop_requested);
+  drawing_ = false;
   if (result.count < static_cast<int64_t>(prompts.size()))
     return false;  // told to stop: measured again when the run is resumed
   log_.scored(result.scores, result.rollouts.size(), state_.step, config_.reward.on_error);
@@ -271,7 +329,11 @@ bool Run::evaluate_if_due() {
     folder_.add_sample(sample);
   }
   log_.evaluation(result, held_out, state_.step);
-  if (!config_.checkpoint.keep_best || !state_.note_evaluation(row, config_.checkpoint.best_metric)) return false;
+  if (!config_.checkpoint.keep_best) return false;
+  if (!row.contains(best_metric_))
+    log_.warning("step " + std::to_string(state_.step) + ": this evaluation has no " + best_metric_ +
+                 " (checkpoint.best_metric), and is not compared with the best one");
+  if (!state_.note_evaluation(row, best_metric_)) return false;
   folder_.log("step " + std::to_string(state_.step) + " is the best so far, by checkpoint.best_metric=" +
               state_.best_metric + ": " + fixed(state_.best_value, 4));
   return true;
@@ -304,9 +366,10 @@ void Run::save(Saving how) {
     Save save = next_save();
     saved_state_ = to_json(state_);
     if (how == Saving::kNow || !copied(save.checkpoint)) return note_saved(write_save(save));
-    // Deferred where there can be no more threads: written when it is waited for.
-    writing_ =
-        std::async(std::launch::async | std::launch::deferred, [save = std::move(save)] { return write_save(save); });
+    // Deferred where there can be no more threads: written when it is waited for. What is given to both must be copied,
+    // for the library would move it into the thread that was not made.
+    const auto write = [copy = std::make_shared<const Save>(std::move(save))] { return write_save(*copy); };
+    writing_ = std::async(std::launch::async | std::launch::deferred, write);
   });
   checkpoint_seconds_ += watch.lap();
 }

@@ -48,7 +48,10 @@ class Run : private StepWatcher {
   Run(const Run&) = delete;  // its parts refer to each other
 
   void begin(Phase phase, Companions saved = {});
+  void look_for_best();
+  void tell_of_damaged_best();
   ExitCode run_to_the_end();
+  std::string saved_after_failure();
   ExitCode run_phases();
   bool warm_up();
   bool learn();
@@ -98,6 +101,8 @@ class Run : private StepWatcher {
   double write_seconds_ = 0;          // that their writes took, whoever waited
   std::filesystem::path last_checkpoint_;
   Json saved_state_;                               // that this process saved last
+  std::string best_metric_;  // the key that checkpoint.best_metric stands for
+  bool drawing_ = false;     // samples, or waits for rewards: the run is as the step before left it
   std::set<std::filesystem::path> named_foreign_;  // among the checkpoints
   bool told_of_log_ = false;                       // that it does not grow any more
   int64_t copied_bytes_ = 0;                       // of the largest copy; the memory's peak has it in it

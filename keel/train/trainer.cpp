@@ -3,9 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
+#include <string_view>
 
 #include "keel/core/error.h"
+#include "keel/core/strings.h"
 #include "keel/core/tensor/stopwatch.h"
 #include "keel/train/update/annotate.h"
 #include "keel/train/update/minibatches.h"
@@ -19,6 +22,55 @@ namespace {
 
 // Names of past policies among the optimizer's state: "past.STEP.WEIGHT" and "past.STEP.updates".
 constexpr const char *kPast = "past.", *kUpdates = "updates";
+using PastTensors = std::map<int64_t, std::map<std::string, Tensor>>;  // by step, and by what follows it
+
+template <class... Parts>
+[[noreturn]] void refuse_past(const std::string& place, const Parts&... parts) {
+  fail(ExitCode::kBadInput, place, ": ", parts...,
+       "; the checkpoint is damaged or belongs to another run. Move it away ", "to resume from an older one");
+}
+
+PastTensors past_tensors(const std::vector<NamedTensor>& state, const std::string& place) {
+  PastTensors saved;
+  for (const NamedTensor& tensor : state) {
+    if (!tensor.name.starts_with(kPast)) continue;
+    const char *const digits = tensor.name.data() + std::string_view(kPast).size(), *const end = tensor.name.data() +
+                                                                                                 tensor.name.size();
+    int64_t step = 0;
+    const auto [rest, error] = std::from_chars(digits, end, step);
+    if (error != std::errc() || rest == end || *rest != '.')
+      refuse_past(place, "tensor \"", tensor.name, "\" is of no step");
+    saved[step][std::string(rest + 1, end)] = tensor.value;
+  }
+  return saved;
+}
+
+/// They are those that the batches under way are sampled with. A first step that was given up has remembered the policy
+/// that it began with.
+void require_past_steps(const PastTensors& saved, int64_t rl_steps, int64_t staleness, const std::string& place) {
+  const int64_t first = std::max<int64_t>(rl_steps - staleness, 0);
+  const int64_t end = staleness > 0 && rl_steps == 0 && !saved.empty() ? 1 : rl_steps;
+  if (std::ssize(saved) == end - first &&
+      (saved.empty() || (saved.begin()->first == first && saved.rbegin()->first == end - 1)))
+    return;
+  std::vector<std::string> steps;
+  for (const auto& [step, tensors] : saved) steps.push_back(std::to_string(step));
+  refuse_past(place, "after ", rl_steps, " RL steps, with rollout.staleness ", staleness,
+              ", it must have the past policies of ", end - first, " steps from ", first, " on, and has those of ",
+              steps.empty() ? "none" : joined(steps));
+}
+
+int64_t past_updates(const std::map<std::string, Tensor>& tensors, int64_t now, int64_t step,
+                     const std::string& place) {
+  const auto found = tensors.find(kUpdates);
+  const bool is_count =
+      found != tensors.end() && found->second.scalar_type() == at::kLong && found->second.numel() == 1;
+  const int64_t updates = is_count ? found->second.item<int64_t>() : -1;
+  if (updates < 0 || updates > now)
+    refuse_past(place, "tensor \"", kPast, step, ".", kUpdates, "\" is missing or no number of updates from 0 to ",
+                now);
+  return updates;
+}
 
 }  // namespace
 
@@ -290,30 +342,31 @@ std::vector<NamedTensor> Trainer::optimizer_state() const {
   return state;
 }
 
-void Trainer::load_optimizer(const std::vector<NamedTensor>& state, const std::string& place) {
+void Trainer::load_optimizer(const std::vector<NamedTensor>& state, const TrainState& at, const std::string& place) {
   optimizer_.load(state, place);
   if (critic_) critic_->load(state, place);
-  load_past_policies(state, place);
+  load_past_policies(state, at, place);
 }
 
-void Trainer::load_past_policies(const std::vector<NamedTensor>& state, const std::string& place) {
+void Trainer::load_past_policies(const std::vector<NamedTensor>& state, const TrainState& at,
+                                 const std::string& place) {
   const at::NoGradGuard no_grad;
-  std::map<int64_t, std::map<std::string, Tensor>> saved;  // by step and name
-  for (const NamedTensor& tensor : state) {
-    if (!tensor.name.starts_with(kPast)) continue;
-    const size_t digits = std::string_view(kPast).size(), dot = tensor.name.find('.', digits);
-    saved[std::stoll(tensor.name.substr(digits))][tensor.name.substr(dot + 1)] = tensor.value;
-  }
+  const PastTensors saved = past_tensors(state, place);
+  require_past_steps(saved, at.rl_steps, config_.rollout.staleness, place);
   for (const auto& [step, tensors] : saved) {
-    PastPolicy past{step, tensors.at(kUpdates).item<int64_t>(), snapshot()};
-    for (const NamedParameter& weight : past.weights.trainable()) {
+    PastPolicy past{step, past_updates(tensors, at.updates, step, place), snapshot()};
+    const std::vector<NamedParameter> weights = past.weights.trainable();
+    for (const NamedParameter& weight : weights) {
+      const Tensor& master = weight.value.master;
       const auto found = tensors.find(weight.name);
-      if (found == tensors.end() || found->second.sizes() != weight.value.master.sizes())
-        fail(ExitCode::kBadInput, place, ": tensor \"", kPast, step, ".", weight.name,
-             "\" is missing or has another shape; the checkpoint belongs to another model");
-      weight.value.master.copy_(found->second);
-      weight.value.compute.copy_(weight.value.master);
+      if (found == tensors.end() || found->second.sizes() != master.sizes() ||
+          found->second.scalar_type() != master.scalar_type())
+        refuse_past(place, "tensor \"", kPast, step, ".", weight.name, "\" is missing or has another shape or type");
+      master.copy_(found->second);
+      weight.value.compute.copy_(master);
     }
+    if (tensors.size() != weights.size() + 1)
+      refuse_past(place, "\"", kPast, step, "\" has tensors of no weight of the model");
     past_.push_back(std::move(past));
   }
 }

@@ -56,7 +56,8 @@ class Trainer {
   /// The optimizers' moments, of the policy and the critic, and the past weights that batches under way are sampled
   /// with: sampled again, they are the same.
   std::vector<NamedTensor> optimizer_state() const;
-  void load_optimizer(const std::vector<NamedTensor>& state, const std::string& place);
+  /// `at` is where the run stood; what does not fit to it, or to the policy, is an Error (kBadInput).
+  void load_optimizer(const std::vector<NamedTensor>& state, const TrainState& at, const std::string& place);
 
  private:
   /// The policy as a step left it.
@@ -72,7 +73,7 @@ class Trainer {
   CausalLm snapshot() const;
   void note(const RolloutBatch& batch, const TrainState& state, StepNumbers& numbers, StepWatcher& watcher) const;
   Experience experience_of(RolloutBatch batch) const;
-  void load_past_policies(const std::vector<NamedTensor>& state, const std::string& place);
+  void load_past_policies(const std::vector<NamedTensor>& state, const TrainState& at, const std::string& place);
   void find_worth(Experience& experience, TrainState& state, StepNumbers& numbers);
   void learn_from(const Experience& experience, TrainState& state, StepNumbers& numbers, StepWatcher& watcher);
   void update(TrainState& state, StepNumbers& numbers, GradientNorms& norms, StepWatcher& watcher);

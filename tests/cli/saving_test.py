@@ -2,12 +2,38 @@
 
 import json
 import os
+import shutil
+import sys
 
 import support
 from support import keel, train
 
 RUN = {"sft": {"steps": 6, "noisy_steps": 2}, "train": {"steps": 6}, "eval": {"every": 1, "prompts": 12},
        "checkpoint": {"every": 1, "keep": 2}, "reference": {"kl_coefficient": 0.05}}
+
+
+# Counts the prompts of evaluations, which have four samples.
+OUTAGE = """
+seen = 0
+def reward(completions, **columns):
+    global seen
+    seen += len(completions) == 4
+    rewards = [len(text) % 3 for text in completions]
+    return [None, *rewards[1:]] if len(completions) == 4 and seen > 4 else rewards
+"""
+
+# Fails, as long as there is the file, in the third step: the calls before are for four prompts each, and ten to evaluate on.
+FAILING = """
+import os
+calls = 0
+def reward(completions, **columns):
+    global calls
+    calls += 1
+    if os.path.exists("BAD") and (calls > 10 + 8 + 1 or os.path.getsize("BAD")):
+        open("BAD", "w").write("also when it is started again")
+        raise RuntimeError("out of order")
+    return [len(text) % 3 for text in completions]
+"""
 
 
 def with_checkpoint(**options):
@@ -117,8 +143,128 @@ class TheBest(support.Test):
                 ({"best_metric": "eval/truncated"}, {"prompts": 4}, ("checkpoint.best_metric", "more is better"))):
             result = train(run, **{**RUN, "checkpoint": checkpoint, "eval": evaluation})
             self.assert_refused(result, 2, *parts)
-        result = train(run, **{**RUN, "checkpoint": {"keep_best": "true", "best_metric": "eval/reward"}, "sft": {"steps": 0}})
-        self.assert_refused(result, 2, "checkpoint.best_metric is eval/reward", "it has eval/accuracy\n")
+        result = train(run, **{**RUN, "checkpoint": {"keep_best": "true", "best_metric": "eval/reward"}})
+        self.assert_refused(result, 2, "checkpoint.best_metric is eval/reward", "wanted eval/accuracy")
+        named = {**RUN, "checkpoint": {"keep_best": "true", "best_metric": "eval/pass@4"}}
+        parts = ('checkpoint.best_metric is "eval/pass@4"', "eval/accuracy, eval/reward", "eval.samples 1")
+        self.assert_refused(train(run, **named), 2, *parts)
+        self.assertFalse(run.exists())  # before the warm-up
+        self.assert_exit(train(run, **{**with_checkpoint(keep_best="true"), "train": {"steps": 0}}), 0)
+        self.assert_refused(train(run, "--resume", **named), 2, *parts)
+
+    def test_a_metric_is_the_same_under_its_own_name(self):
+        whole, run = self.folder / "whole", self.folder / "run"
+        settings = with_checkpoint(keep=1, keep_best="true")
+        self.assert_exit(train(whole, **settings), 0)
+        self.assert_exit(train(run, **{**settings, "train": {"steps": 3}}), 0)
+        last = run / "checkpoints" / "step-000009"
+        self.assertEqual(json.loads((last / "state.json").read_text())["state"]["best_metric"], "eval/accuracy")
+        support.change_state(last, best_metric="auto")  # as older programs wrote it
+        result = train(run, "--resume", **with_checkpoint(keep=1, keep_best="true", best_metric="eval/accuracy"))
+        self.assert_exit(result, 0)
+        self.assertNotIn("is kept until", result.stdout)
+        self.assert_same_run(run, whole)
+        best = os.readlink(whole / "checkpoints" / "best")
+        self.assertLess(best, "step-000010")  # or nothing was tried here
+        self.assertEqual(os.readlink(run / "checkpoints" / "best"), best)
+        self.assertEqual(support.checkpoints(run), support.checkpoints(whole))
+
+    def test_what_becomes_of_the_best_one_is_told(self):
+        first, run = self.folder / "first", self.folder / "run"
+        settings, further = with_checkpoint(keep=1, keep_best="true"), {"train": {"steps": 6}}
+        self.assert_exit(train(first, **{**settings, "train": {"steps": 3}}), 0)
+        best = first / "checkpoints" / os.readlink(first / "checkpoints" / "best")
+        self.assertNotEqual(best.name, "step-000009")
+
+        def resumed(change, **options):
+            shutil.rmtree(run, ignore_errors=True)
+            shutil.copytree(first, run, symlinks=True)
+            change(run / "checkpoints" / best.name)
+            result = train(run, "--resume", **{**with_checkpoint(keep=1, **options), **further})
+            self.assert_exit(result, 0)
+            return result.stdout
+
+        text = resumed(lambda folder: None, keep_best="false")
+        self.assertIn(f"{best.name}, the best by eval/accuracy, is kept, but checkpoint.keep_best is false now", text)
+        self.assertEqual(support.checkpoints(run), [best.name, "step-000012"])
+        self.assertEqual(os.readlink(run / "checkpoints" / "best"), best.name)
+        support.verify_checkpoint(run / "checkpoints" / "best")
+
+        text = resumed(lambda folder: None, keep_best="true", best_metric="eval/high")
+        self.assertIn(f"{best.name}, the best by eval/accuracy, is kept until the next evaluation", text)
+
+        text = resumed(shutil.rmtree, keep_best="true")
+        self.assertIn(f"{best.name}, the best by eval/accuracy, is gone; the next evaluation", text)
+        self.assertGreater(os.readlink(run / "checkpoints" / "best"), "step-000009")
+
+        def damage(folder):
+            data = (folder / "optimizer.safetensors").read_bytes()
+            (folder / "optimizer.safetensors").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+        text = resumed(damage, keep_best="true")
+        self.assertEqual(text.count(f"{best.name}, the best by eval/accuracy, is damaged (optimizer.safetensors has"), 2)
+        self.assertEqual(os.readlink(run / "checkpoints" / "best"), best.name)  # its weights may be all that is wanted
+
+    def test_an_evaluation_without_the_metric_is_not_compared(self):
+        """From the second evaluation on, one of a prompt's four samples is judged by nobody."""
+        (self.folder / "outage.py").write_text(OUTAGE)
+        run = self.folder / "run"
+        result = train(run, sft={"steps": 2, "noisy_steps": 1}, train={"steps": 2}, rollout={"samples_per_prompt": 2},
+                       eval={"prompts": 4, "samples": 4, "every": 1}, checkpoint={"every": 100, "keep_best": "true", "best_metric": "eval/pass@4"},
+                       reward={"functions": json.dumps([f"python:{self.folder / 'outage.py'}"]), "workers": 1, "python": sys.executable})
+        self.assert_exit(result, 0)
+        rows = [row for row in support.read_jsonl(run / "metrics.jsonl") if row["phase"] == "eval"]
+        self.assertEqual(["eval/pass@4" in row for row in rows], [True, False, False])
+        self.assertIn("step 3: this evaluation has no eval/pass@4", result.stdout)
+        self.assertEqual(os.readlink(run / "checkpoints" / "best"), "step-000002")
+
+
+class Failures(support.Test):
+    """What fails while a step is sampled and judged costs no step before it."""
+
+    def assert_failed(self, result, part):
+        """By the reward, whose own words stand before the program's."""
+        self.assert_exit(result, 5)
+        self.assertIn(part, result.stderr.partition("keel: ")[2])
+
+    def test_the_last_whole_step_is_saved_and_gone_on_from_to_the_same_bits(self):
+        judge, bad = self.folder / "judge.py", self.folder / "bad"
+        judge.write_text(FAILING.replace("BAD", str(bad)))
+        for staleness, background in ((0, "true"), (1, "false")):
+            settings = {"reward": {"functions": json.dumps([f"python:{judge}"]), "workers": 1, "python": sys.executable},
+                        "rollout": {"staleness": staleness}, "checkpoint": {"every": 100, "background": background}}
+            whole, run = self.folder / f"whole {staleness}", self.folder / f"run {staleness}"
+            self.assert_exit(train(whole, **settings), 0)
+            bad.touch()
+            result = train(run, **settings)
+            last, command = run / "checkpoints" / "step-000010", f"keel train '{run / 'config.yaml'}' --resume"
+            self.assert_failed(result, f"The run is saved up to step 10 in {last}; continue with: {command}")
+            support.verify_checkpoint(last)
+            again = train(run, "--resume", **settings)  # nothing is saved anew
+            self.assert_failed(again, f"The run is saved up to step 10 in {last}")
+            bad.unlink()
+            self.assert_exit(train(run, "--resume", **settings), 0)
+            self.assert_same_run(run, whole)
+
+    def test_a_run_that_has_learned_nothing_saves_nothing(self):
+        judge = self.folder / "judge.py"
+        judge.write_text("def reward(completions, **columns):\n    raise RuntimeError('out of order')\n")
+        result = train(self.folder / "run", sft={"steps": 0},
+                       reward={"functions": json.dumps([f"python:{judge}"]), "workers": 1, "python": sys.executable})
+        self.assert_failed(result, "out of order")
+        self.assertNotIn("saved", result.stderr)
+        self.assertEqual(support.checkpoints(self.folder / "run"), [])
+
+    def test_without_threads_it_is_the_same_run(self):
+        """The stack of a new thread is as large as the limit on stacks: larger than any memory."""
+        settings = {**RUN, "rollout": {"staleness": 2}, "train": {"steps": 3}}
+        whole, run = self.folder / "whole", self.folder / "run"
+        self.assert_exit(train(whole, **settings), 0)
+        result = train(run, prefix=["prlimit", f"--stack={1 << 50}:{1 << 50}"], **settings)
+        self.assert_exit(result, 0)
+        self.assertIn("no thread could be made that samples beside the training", result.stdout)
+        self.assertIn("0 could be made", result.stdout)
+        self.assert_same_run(run, whole)
 
 
 if __name__ == "__main__":

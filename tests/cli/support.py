@@ -296,6 +296,20 @@ def verify_checkpoint(folder):
         assert crc32c(data) == entry["crc32c"], (folder, name)
 
 
+def change_state(checkpoint, **fields):
+    """Writes other values into a checkpoint's state, and a manifest that fits."""
+    checkpoint = pathlib.Path(checkpoint)
+    state = json.loads((checkpoint / "state.json").read_text())
+    state["state"].update(fields)
+    (checkpoint / "state.json").write_text(json.dumps(state))
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    data = (checkpoint / "state.json").read_bytes()
+    manifest["files"]["state.json"] = {"bytes": len(data), "crc32c": crc32c(data)}
+    del manifest["crc32c"]
+    manifest["crc32c"] = crc32c(json.dumps(manifest, separators=(",", ":"), ensure_ascii=False).encode())
+    (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+
+
 class Test(unittest.TestCase):
     """A test with a folder of its own."""
 

@@ -28,7 +28,7 @@ class ResumedTraining {
         problems_(make_problems(config_, policy_)),
         state_(from.state),
         trainer_(config_, policy_, problems_, state_) {
-    if (!from.optimizer.empty()) trainer_.load_optimizer(from.optimizer, "a test");
+    if (!from.optimizer.empty()) trainer_.load_optimizer(from.optimizer, state_, "a test");
   }
   ResumedTraining(const ResumedTraining&) = delete;
 

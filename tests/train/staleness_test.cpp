@@ -4,10 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <optional>
+
 #include "keel/reward/reward_options.h"
 #include "keel/train/update/annotate.h"
 #include "keel/train/update/minibatches.h"
 #include "tests/support/errors.h"
+#include "tests/support/no_threads.h"
 #include "tests/support/resumed_training.h"
 #include "tests/support/score_in_order.h"
 
@@ -204,6 +208,100 @@ TEST(Staleness, SamplesNoBatchBeyondTheLastStep) {
   for (int step = 0; step < 3; ++step) run.step();
   EXPECT_EQ(run.state().prompts, 9);
   EXPECT_THAT(error_of(static_cast<int>(ExitCode::kRewardProgramFailed), [&] { run.step(); }), HasSubstr("cursed"));
+}
+
+TEST(Staleness, WithoutAThreadForTheSamplerItIsTheSameRunAndSaysSo) {
+  struct Warnings : StepWatcher {
+    void warning(const std::string& sentence) override { said.push_back(sentence); }
+    std::vector<std::string> said;
+  } warnings;
+  const Config config = stale_run("dppo_tv", 2);
+  ResumedTraining beside(config);
+  std::optional<ResumedTraining> alone;
+  {
+    const NoThreads limit;
+    alone.emplace(config);
+  }
+  for (int step = 0; step < 3; ++step) {
+    beside.step();
+    alone->step(warnings);
+    EXPECT_TRUE(same_weights(alone->model(), beside.model())) << step;
+  }
+  EXPECT_THAT(warnings.said, testing::ElementsAre(HasSubstr("ulimit -u")));
+  {
+    const NoThreads limit;
+    alone.emplace(stale_run("dppo_tv", 1), SavedTraining{warm_model()}, failing_at(7));
+  }
+  alone->step();
+  alone->step();
+  for (int attempt = 0; attempt < 2; ++attempt)
+    EXPECT_THAT(error_of(5, [&] { alone->step(); }), HasSubstr("prompt 7 is cursed"));
+}
+
+/// Changes what a checkpoint has of a run that is two steps behind: past.3 and past.4, after five steps.
+struct PastChange {
+  const char* name;
+  std::function<void(SavedTraining&)> make;
+};
+
+void rename_tensors(SavedTraining& saved, const std::string& from, const std::string& to) {
+  for (NamedTensor& tensor : saved.optimizer)
+    if (tensor.name.starts_with(from)) tensor.name.replace(0, from.size(), to);
+}
+void drop_tensors(SavedTraining& saved, const std::string& start) {
+  std::erase_if(saved.optimizer, [&](const NamedTensor& tensor) { return tensor.name.starts_with(start); });
+}
+void set_past_updates(SavedTraining& saved, const Tensor& value) {
+  for (NamedTensor& tensor : saved.optimizer)
+    if (tensor.name == "past.4.updates") tensor.value = value;
+}
+
+TEST(Staleness, PastPoliciesThatDoNotFitAreABadInputFile) {
+  const Config config = stale_run("dppo_tv", 2);
+  ResumedTraining run(config);
+  for (int step = 0; step < 5; ++step) run.step();
+  const SavedTraining sound = run.saved();
+  const std::string weight = "past.4." + warm_model().parameters().front().name;
+  const PastChange changes[] = {
+      {"all gone", [](SavedTraining& s) { drop_tensors(s, "past."); }},
+      {"the first gone", [](SavedTraining& s) { drop_tensors(s, "past.3."); }},
+      {"the last gone", [](SavedTraining& s) { drop_tensors(s, "past.4."); }},
+      {"updates gone", [](SavedTraining& s) { drop_tensors(s, "past.4.updates"); }},
+      {"a weight gone", [&](SavedTraining& s) { drop_tensors(s, weight); }},
+      {"a weight of no name", [](SavedTraining& s) { s.optimizer.push_back({"past.4.novel", at::ones({1})}); }},
+      {"no name", [](SavedTraining& s) { rename_tensors(s, "past.4.updates", "past.4"); }},
+      {"a word", [](SavedTraining& s) { rename_tensors(s, "past.4.", "past.x."); }},
+      {"huge", [](SavedTraining& s) { rename_tensors(s, "past.4.", "past.99999999999999999999."); }},
+      {"negative", [](SavedTraining& s) { rename_tensors(s, "past.4.", "past.-4."); }},
+      {"later", [](SavedTraining& s) { rename_tensors(s, "past.4.", "past.20."); }},
+      {"one more",
+       [](SavedTraining& s) {
+         SavedTraining more = s;
+         rename_tensors(more, "past.4.", "past.5.");
+         for (const NamedTensor& tensor : more.optimizer)
+           if (tensor.name.starts_with("past.5.")) s.optimizer.push_back(tensor);
+       }},
+      {"negative updates", [](SavedTraining& s) { set_past_updates(s, at::full({1}, -5, at::kLong)); }},
+      {"updates to come", [](SavedTraining& s) { set_past_updates(s, at::full({1}, s.state.updates + 1, at::kLong)); }},
+      {"half updates", [](SavedTraining& s) { set_past_updates(s, at::full({1}, 2.0, at::kDouble)); }},
+      {"integer weights",
+       [&](SavedTraining& s) {
+         for (NamedTensor& tensor : s.optimizer)
+           if (tensor.name == weight) tensor.value = tensor.value.to(at::kInt);
+       }},
+      {"another count of steps", [](SavedTraining& s) { s.state.rl_steps = 12; }},
+  };
+  for (const PastChange& change : changes) {
+    SCOPED_TRACE(change.name);
+    SavedTraining saved = sound;
+    change.make(saved);
+    EXPECT_THAT(error_of(3, [&] { ResumedTraining(config, saved); }),
+                testing::AllOf(HasSubstr("a test: "), HasSubstr("past"), HasSubstr("Move it away")));
+  }
+  Config further = config;
+  further.rollout.staleness = 3;
+  error_of(3, [&] { ResumedTraining(further, sound); });
+  ResumedTraining(config, sound).step();
 }
 
 }  // namespace

@@ -20,14 +20,15 @@
 #include "keel/record/own_files.h"
 
 namespace keel {
-namespace {
 
-std::string folder_name(int64_t step) {
+std::string checkpoint_name(int64_t step) {
   std::string digits = std::to_string(step);
   return "step-" + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
 }
 
-}  // namespace
+std::string moved_sentence(const std::filesystem::path& path, const std::filesystem::path& aside) {
+  return path.string() + " was not the run's; what had the name is " + aside.string() + " now";
+}
 
 std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::path& checkpoints) {
   std::vector<std::pair<int64_t, std::filesystem::path>> found;
@@ -70,7 +71,7 @@ void remove_outlived(const std::filesystem::path& checkpoints, const Checkpoint&
     if (run_of(path) != saved.run) continue;
     const std::string name = path.filename().string();
     const bool is_later = std::stoll(name.substr(5)) > saved.state.step;
-    if (!is_later && (++kept <= keep || name == folder_name(saved.state.best_step))) continue;
+    if (!is_later && (++kept <= keep || name == checkpoint_name(saved.state.best_step))) continue;
     if (link_target(checkpoints / kBestCheckpoint) == name)
       remove_link(checkpoints / kBestCheckpoint);  // or to nothing
     remove_own_folder(path, saved.run);
@@ -233,8 +234,8 @@ int64_t bytes_to_copy(const Checkpoint& checkpoint) {
 }
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
-                                      int64_t keep, bool first) {
-  const std::filesystem::path folder = checkpoints / folder_name(checkpoint.state.step);
+                                      int64_t keep, bool first, std::vector<std::string>* warnings) {
+  const std::filesystem::path folder = checkpoints / checkpoint_name(checkpoint.state.step);
   create_directories(checkpoints);
   require_room(checkpoints, folder, checkpoint.run, first);
   if (run_of(folder) != checkpoint.run) move_aside(folder, folder);  // whose it is cannot be told
@@ -248,22 +249,29 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
       {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
   write_whole_folder(folder, partial_of(folder, checkpoint.run), heading,
                      [&](const auto& partial) { write_checkpoint_files(partial, checkpoint); });
-  finish_save(folder, checkpoint.state.best_step);
+  const std::optional<std::string> moved = finish_save(folder, checkpoint.state.best_step);
+  if (moved && warnings != nullptr) warnings->push_back(*moved);
   remove_outlived(checkpoints, checkpoint, keep);
   return folder;
 }
 
-void finish_save(const std::filesystem::path& checkpoint, int64_t best_step) {
+std::optional<std::string> finish_save(const std::filesystem::path& checkpoint, int64_t best_step) {
   const std::filesystem::path checkpoints = checkpoint.parent_path();
   // A hint for people, who may have put a folder there.
   if (!is_folder(checkpoints / "LATEST"))
     write_atomically(checkpoints / "LATEST", checkpoint.filename().string() + "\n");
   remove_link(checkpoints / "LATEST.partial");
-  const std::filesystem::path half_link = checkpoints / (std::string(kBestCheckpoint) + ".partial");
+  const std::filesystem::path best = checkpoints / kBestCheckpoint, half_link = best.string() + ".partial";
   if (link_target(half_link)) remove_link(half_link);
-  if (best_step >= 0 && is_checkpoint(checkpoints / folder_name(best_step)))
-    point_link(checkpoints / kBestCheckpoint, folder_name(best_step));
+  const std::optional<std::string> target = link_target(best);
+  if (target && is_checkpoint_name(*target) && !path_exists(checkpoints / *target)) remove_link(best);
+  std::optional<std::filesystem::path> aside;
+  if (best_step >= 0 && is_checkpoint(checkpoints / checkpoint_name(best_step))) {
+    if (!target || !is_checkpoint_name(*target)) aside = move_aside(best, best);
+    point_link(best, checkpoint_name(best_step));
+  }
   remove_leftovers(checkpoints, run_of(checkpoint));
+  return aside ? std::optional(moved_sentence(best, *aside)) : std::nullopt;
 }
 
 std::vector<std::filesystem::path> foreign_among(const std::filesystem::path& checkpoints, const std::string& run) {

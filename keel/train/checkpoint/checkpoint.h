@@ -27,6 +27,12 @@ struct Checkpoint {
   std::vector<NamedTensor> adapter = {};  // the masters; where it is loaded, put_adapter() reads them
 };
 
+/// The name of a step's folder.
+std::string checkpoint_name(int64_t step);
+
+/// The sentence to warn with where something had the name of what a run writes.
+std::string moved_sentence(const std::filesystem::path& path, const std::filesystem::path& aside);
+
 /// The same in host memory, apart from all that training changes: to be written while it goes on.
 Checkpoint copied_to_host(Checkpoint checkpoint);
 /// How much more memory that takes.
@@ -37,14 +43,15 @@ int64_t bytes_to_copy(const Checkpoint& checkpoint);
 /// sees a whole checkpoint or none. This run's older ones beyond `keep` are removed, but
 /// for the best one. A disk that has no room for it is told before anything is written (exit code 4). In the place of
 /// another run's, and, unless it is the run's first, among nothing but other runs', nothing is written (exit code 2);
-/// what has the name and cannot be told to be anybody's is moved aside.
+/// what has the name and cannot be told to be anybody's is moved aside. What finish_save() says is added to `warnings`.
 std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, const Checkpoint& checkpoint,
-                                      int64_t keep, bool first = false);
+                                      int64_t keep, bool first = false, std::vector<std::string>* warnings = nullptr);
 
 /// What follows once a checkpoint has its name: LATEST says it, the link `best` leads to the checkpoint of the best
 /// step, where there is one, and what a killed process of its run left half-written is removed. Part of saving; a run
-/// that was killed in between is resumed with it.
-void finish_save(const std::filesystem::path& checkpoint, int64_t best_step = -1);
+/// that was killed in between is resumed with it. The sentence to warn with where something else had the link's name,
+/// which is moved aside.
+std::optional<std::string> finish_save(const std::filesystem::path& checkpoint, int64_t best_step = -1);
 
 /// What has a checkpoint's name, or looks half-written, and is not this run's; it stays.
 std::vector<std::filesystem::path> foreign_among(const std::filesystem::path& checkpoints, const std::string& run);

@@ -27,8 +27,7 @@ std::optional<std::string> write_reference(const std::filesystem::path& run, con
                                            const LoadedModel& policy, const std::string& id) {
   const std::filesystem::path folder = run / kReferenceFolder;
   const std::optional<std::filesystem::path> aside = save_reference(folder, reference, policy, id);
-  if (!aside) return std::nullopt;
-  return folder.string() + " was not the run's; what had the name is " + aside->string() + " now";
+  return aside ? std::optional(moved_sentence(folder, *aside)) : std::nullopt;
 }
 
 Saved write_save(const Save& save) {
@@ -36,7 +35,7 @@ Saved write_save(const Save& save) {
   const std::filesystem::path checkpoints = save.run / "checkpoints";
   Saved saved;
   if (save.reference != nullptr) keep_reference(save, saved.warnings);
-  saved.checkpoint = save_checkpoint(checkpoints, save.checkpoint, save.keep, save.first);
+  saved.checkpoint = save_checkpoint(checkpoints, save.checkpoint, save.keep, save.first, &saved.warnings);
   set_resumable();
   saved.foreign = foreign_among(checkpoints, save.checkpoint.run);
   saved.seconds = watch.lap();

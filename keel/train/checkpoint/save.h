@@ -24,7 +24,7 @@ struct Save {
 struct Saved {
   std::filesystem::path checkpoint;
   double seconds = 0;                          // that the write took
-  std::vector<std::string> warnings = {};      // about the reference
+  std::vector<std::string> warnings = {};      // about what was in the way, or damaged
   std::vector<std::filesystem::path> foreign;  // among the checkpoints, and not the run's
 };
 

@@ -4,11 +4,9 @@
 #include <cmath>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
-#include "keel/core/strings.h"
 
 namespace keel {
 namespace {
@@ -54,13 +52,35 @@ void visit_fields(State& s, const Visitor& visitor) {
 /// The library would cut a number that does not fit, or wrap it around.
 template <class Value>
 void read_field(const Json& stored, const char* name, const std::string& place, Value& value) {
-  if constexpr (std::is_integral_v<Value> && !std::is_same_v<Value, bool>) {
-    const bool fits = stored.is_number_unsigned()
-                          ? std::in_range<Value>(stored.get<uint64_t>())
-                          : stored.is_number_integer() && std::in_range<Value>(stored.get<int64_t>());
-    if (!fits) fail(ExitCode::kBadInput, place, ": ", name, " is ", shown_json(stored), "; wanted a count");
+  const auto require = [&](bool fits, const char* wanted) {
+    if (!fits) fail(ExitCode::kBadInput, place, ": ", name, " is ", shown_json(stored), "; wanted ", wanted);
+  };
+  if constexpr (std::is_same_v<Value, bool>) {
+    require(stored.is_boolean(), "true or false");
+  } else if constexpr (std::is_integral_v<Value>) {
+    const bool may_be_none = std::string_view(name) == "last_evaluation" || std::string_view(name) == "best_step";
+    const int64_t lowest = may_be_none ? -1 : 0;
+    const bool is_count = stored.is_number_unsigned() ? std::in_range<int64_t>(stored.get<uint64_t>())
+                                                      : stored.is_number_integer() && stored.get<int64_t>() >= lowest;
+    require(is_count && std::in_range<Value>(stored.get<int64_t>()), "a count");
+  } else if constexpr (std::is_floating_point_v<Value>) {
+    require(stored.is_number(), "a number");
+  } else {
+    require(stored.is_string(), "a text");
   }
   stored.get_to(value);
+}
+
+/// What was written by hand, or of two states.
+void require_consistent(const TrainState& s, const std::string& place) {
+  if (s.step - s.sft_steps != s.rl_steps)
+    fail(ExitCode::kBadInput, place, ": step is ", s.step, ", but sft_steps and rl_steps are ", s.sft_steps, " and ",
+         s.rl_steps,
+         "; wanted their sum. Restore the file, or resume from an older checkpoint by moving this one away");
+  for (const auto& [name, of] : {std::pair{"best_step", s.best_step}, {"last_evaluation", s.last_evaluation}})
+    if (of > s.step)
+      fail(ExitCode::kBadInput, place, ": ", name, " is ", of, ", later than step, which is ", s.step,
+           "; restore the file");
 }
 
 }  // namespace
@@ -71,17 +91,8 @@ void TrainState::count_update(bool made, bool overflowed) {
 }
 
 bool TrainState::note_evaluation(const Json& row, const std::string& metric) {
-  constexpr const char *kAccuracy = "eval/accuracy", *kReward = "eval/reward";
-  const std::string main = row.contains(kAccuracy) ? kAccuracy : kReward;
-  if (!row.contains(main)) return false;
-  const auto found = row.find(metric == "auto" ? main : metric);
-  if (found == row.end() || !found->is_number()) {
-    std::vector<std::string> keys;
-    for (const auto& [key, value] : row.items())
-      if (key == main || (key.starts_with("eval/") && key.find('@') != std::string::npos)) keys.push_back(key);
-    fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is ", metric, ", which this evaluation does not have; ",
-         "it has ", joined(keys));
-  }
+  const auto found = row.find(metric);
+  if (found == row.end() || !found->is_number()) return false;
   const double value = found->get<double>();
   if (!std::isfinite(value) || (best_metric == metric && best_step >= 0 && value <= best_value)) return false;
   best_metric = metric;
@@ -99,14 +110,20 @@ Json to_json(const TrainState& state) {
 TrainState state_from_json(const Json& json, const std::string& place) {
   TrainState state;
   try {
-    const std::string phase = json.at("phase");
+    const Json& stored = json.at("phase");
+    const std::string phase = stored.is_string() ? stored.get<std::string>() : shown_json(stored);
     const auto found = std::find(std::begin(kPhaseNames), std::end(kPhaseNames), phase);
     if (found == std::end(kPhaseNames)) fail(ExitCode::kBadInput, place, ": unknown phase \"", phase, "\"");
     state.phase = static_cast<Phase>(found - std::begin(kPhaseNames));
-    visit_fields(state, [&](const char* name, auto& value) { read_field(json.at(name), name, place, value); });
+    visit_fields(state, [&](const char* name, auto& value) {
+      if (!json.contains(name))
+        fail(ExitCode::kBadInput, place, ": ", name, " is missing; the checkpoint was written by another version");
+      read_field(json.at(name), name, place, value);
+    });
   } catch (const Json::exception& error) {
     fail(ExitCode::kBadInput, place, ": ", error.what(), "; the checkpoint was written by another version");
   }
+  require_consistent(state, place);
   return state;
 }
 

@@ -33,14 +33,14 @@ struct TrainState {
   double delta_low = 0, delta_high = 0;  // thresholds of an adaptive trust region; 0: those of the configuration
   double reward_kl_coefficient = 0;      // beta of a KL in the rewards that moves; 0: that of the configuration
   HealthCounts health = {};
-  std::string data = {};                 // fingerprint of the files that prompts come from; empty: there are none
-  uint64_t data_rows = 0;                // in those files
-  std::string eval_data = {};            // fingerprint of the files to evaluate on; empty: there are none
-  uint32_t base_checksum = 0;            // of the model that the run starts from; 0: it was made from nothing
-  bool adapter_apart = false;            // the sampler applies it as training does: merged, the self-test failed
-  std::string best_metric = {};          // by which the best evaluation is chosen; empty: there was none to choose from
-  double best_value = 0;                 // of it
-  int64_t best_step = -1;                // of it: the checkpoint that is kept; below 0: none
+  std::string data = {};         // fingerprint of the files that prompts come from; empty: there are none
+  uint64_t data_rows = 0;        // in those files
+  std::string eval_data = {};    // fingerprint of the files to evaluate on; empty: there are none
+  uint32_t base_checksum = 0;    // of the model that the run starts from; 0: it was made from nothing
+  bool adapter_apart = false;    // the sampler applies it as training does: merged, the self-test failed
+  std::string best_metric = {};  // by which the best evaluation is chosen; empty: there was none to choose from
+  double best_value = 0;         // of it
+  int64_t best_step = -1;        // of it: the checkpoint that is kept; below 0: none
 
   // The warm-up.
   int64_t sft_steps = 0;
@@ -52,9 +52,8 @@ struct TrainState {
   /// have made overflow.
   void count_update(bool made, bool overflowed = false);
 
-  /// Notes the row of an evaluation of this step, by checkpoint.best_metric, and tells whether it is better than all
-  /// before: of equal ones the first stays the best. A row where nothing was judged is none; one where something was,
-  /// but not what is asked for, is an Error (kBadConfiguration).
+  /// Notes the row of an evaluation of this step, by the key that best_metric_key() gives, and tells whether it is
+  /// better than all before: of equal ones the first stays the best. A row without a number there is not compared.
   bool note_evaluation(const Json& row, const std::string& metric);
 };
 

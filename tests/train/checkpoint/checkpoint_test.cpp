@@ -19,6 +19,7 @@
 namespace keel {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -37,7 +38,7 @@ class CheckpointTest : public testing::Test {
         .config = {{"run", {{"seed", 18446744073709551615u}}}},
         .run = "0123456789abcdef"};
     checkpoint.state.phase = Phase::kRl;
-    checkpoint.state.step = step;
+    checkpoint.state.step = checkpoint.state.rl_steps = step;
     checkpoint.state.loss_average = 0.1 + 0.2;  // must come back to the last bit
     checkpoint.state.delta_low = 0.15 * 1.1;
     checkpoint.state.delta_high = 1e-4 / 3;
@@ -198,6 +199,30 @@ TEST_F(CheckpointTest, TheBestOneIsKeptBesideTheNewestAndIsNamed) {
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "best", "step-000004"));
   save(5, /*keep=*/1);  // a run that keeps no best one any more
   EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000005"));
+}
+
+TEST_F(CheckpointTest, WhatSomebodyCalledBestIsMovedAsideAndTold) {
+  const std::filesystem::path best = checkpoints_ / "best";
+  create_directories(best / "thesis");
+  Checkpoint checkpoint = at_step(1);
+  checkpoint.state.best_step = 1;
+  std::vector<std::string> warnings;
+  save_checkpoint(checkpoints_, checkpoint, /*keep=*/1, /*first=*/true, &warnings);
+  EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr("best was not the run's"), HasSubstr("best.other now"))));
+  EXPECT_TRUE(path_exists(checkpoints_ / "best.other/thesis"));
+  std::filesystem::remove(best);
+  std::filesystem::create_symlink("../elsewhere", best);
+  EXPECT_THAT(finish_save(checkpoints_ / "step-000001", 1).value_or("nothing"), HasSubstr("best.other2 now"));
+  EXPECT_EQ(std::filesystem::read_symlink(checkpoints_ / "best.other2"), "../elsewhere");
+  EXPECT_EQ(std::filesystem::read_symlink(best), "step-000001");
+  EXPECT_EQ(finish_save(checkpoints_ / "step-000001", 1), std::nullopt);
+}
+
+TEST_F(CheckpointTest, NoLinkLeadsToACheckpointThatIsGone) {
+  const std::filesystem::path last = save(2);
+  std::filesystem::create_symlink("step-000001", checkpoints_ / "best");
+  EXPECT_EQ(finish_save(last, /*best_step=*/1), std::nullopt);
+  EXPECT_THAT(list_directory(checkpoints_), ElementsAre("LATEST", "step-000002"));
 }
 
 TEST_F(CheckpointTest, ACopyIsApartFromWhatTrainingChanges) {

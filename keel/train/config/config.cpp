@@ -317,7 +317,8 @@ void check_best(const Config& c) {
   const auto has = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  const bool of_source = !c.data.files.empty() && metric.starts_with("eval/") && metric.find('/', 5) != std::string::npos &&
+  const bool of_source = !c.data.files.empty() && metric.starts_with("eval/") &&
+                         metric.find('/', 5) != std::string::npos &&
                          has(measures, metric.substr(metric.find_last_of('/') + 1));
   if (metric != "auto" && !has(keys, metric) && !of_source)
     fail(ExitCode::kBadConfiguration, "checkpoint.best_metric is \"", metric, "\"; wanted auto, or a key of ",

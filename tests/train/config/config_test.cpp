@@ -190,9 +190,13 @@ TEST(ConfigConsistency, WhatNoEvaluationWritesOrNoPromptsAreForCannotBeTheBest) 
   EXPECT_THAT(refusal_of({keep, metric + "pass@3", "eval.samples=4"}),
               HasSubstr("eval/avg@4, eval/pass@1, eval/pass@2"));
   EXPECT_THAT(refusal_of({keep, metric + "sums/loss"}), HasSubstr("eval.samples 1"));
-  for (const std::string written : {"accuracy", "pass@4", "maj@2", "avg@4", "sums/maj@4"})
+  for (const std::string written : {"accuracy", "pass@4", "maj@2", "avg@4"})
     EXPECT_EQ(load({keep, metric + written, "eval.samples=4"}).config.checkpoint.best_metric, "eval/" + written);
-  EXPECT_EQ(load({keep, metric + "sums/avg@1"}).config.checkpoint.best_metric, "eval/sums/avg@1");
+  // Files have sources, tasks have none.
+  EXPECT_THAT(refusal_of({keep, metric + "sums/avg@1"}), HasSubstr("eval.samples 1"));
+  EXPECT_EQ(load({keep, metric + "sums/avg@1", "data.files=[a.jsonl]", "data.held_out=0.1", "rollout.max_new_tokens=8"})
+                .config.checkpoint.best_metric,
+            "eval/sums/avg@1");
 }
 
 TEST(ConfigConsistency, WhatTheTaskDoesNotReadIsRefused) {

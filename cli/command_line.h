@@ -23,7 +23,7 @@ using Check = std::function<std::string(const std::string& value)>;
 /// One argument of a command. The functions that say more about it return it.
 class Argument {
  public:
-  explicit Argument(CLI::Option* option) : option_(option) {}
+  explicit Argument(CLI::Option* option = nullptr) : option_(option) {}
 
   Argument& required();
   Argument& between(int64_t low, int64_t high);

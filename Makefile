@@ -3,7 +3,7 @@
 JOBS ?= 2
 compile := cmake --build build --parallel $(JOBS) --target
 
-.PHONY: build quickstart test test-full test-crash test-gpu bench bench-step bench-trl bench-rollout bench-update format clean bootstrap bootstrap-tests configure gpu
+.PHONY: build quickstart test test-full test-crash test-gpu bench bench-step bench-trl bench-rollout bench-update bench-head format clean bootstrap bootstrap-tests configure gpu
 .NOTPARALLEL:
 
 build: configure
@@ -55,6 +55,12 @@ bench-update: configure
 	@$(compile) bench_vs_update_keel
 	@bench/vs_trl/setup.sh
 	@.deps/trl/bin/python bench/vs_update/run.py
+
+# The LM head beside plain PyTorch and Liger.
+bench-head: configure
+	@$(compile) bench_vs_head_keel
+	@bench/vs_trl/setup.sh
+	@.deps/trl/bin/python bench/vs_head/run.py
 
 format:
 	@scripts/bootstrap.sh --format

@@ -123,6 +123,11 @@ class Worker:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / CLOCK_TICK
 
+    def peak_bytes(self) -> int:
+        """The most memory the worker has held so far, from its start on."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
     def failure(self, what: str) -> WorkerError:
         """An error that ends the worker and carries the end of its standard error."""
         try:

@@ -80,6 +80,7 @@ def compare(options: argparse.Namespace) -> dict:
                 if pairs[-1][name]["completion_tokens"] != COMPLETION_TOKENS:
                     raise WorkerError(f"{name}: sampled another number of tokens than the workload's {COMPLETION_TOKENS}")
             print_pair(number, pairs[-1])
+        peak = {worker.name: worker.peak_bytes() for worker in workers}
     finally:
         for worker in workers:
             worker.close()
@@ -94,6 +95,7 @@ def compare(options: argparse.Namespace) -> dict:
         "wait_policy": options.wait_policy,
         "completion_tokens": COMPLETION_TOKENS,
         "pairs": pairs,
+        "peak_bytes": peak,
         "all": summarize(pairs),
         "clean": summarize(clean) if clean else None,
         "noisy": len(clean) < MIN_CLEAN_PAIRS,
@@ -112,6 +114,8 @@ def print_result(result: dict) -> None:
     print_summary("all pairs", result["all"])
     if result["clean"] and result["clean"]["pairs"] < result["all"]["pairs"]:
         print_summary("clean pairs", result["clean"])
+    keel, trl = (result["peak_bytes"][side] / 2**20 for side in ("keel", "trl"))
+    print(f"peak memory keel {keel:.0f} MiB, trl {trl:.0f} MiB, ratio {trl / keel:.2f}")
     if result["noisy"]:
         print(f"NOISY RUN: fewer than {MIN_CLEAN_PAIRS} clean pairs; do not quote it, run again on an idle machine")
 

@@ -24,11 +24,13 @@ class Bitwise(support.Test):
         self.assertEqual(self.mismatches(self.folder / "run", steps=4, **settings), [0.0] * 4)
 
     def test_a_resumed_run_has_the_same_bits(self):
-        settings = {"reference": {"kl_coefficient": 0.05}}
-        self.mismatches(self.folder / "whole", steps=4, **settings)
-        self.mismatches(self.folder / "run", steps=2, **settings)
-        self.mismatches(self.folder / "run", "--resume", steps=4, **settings)
-        self.assert_same_run(self.folder / "run", self.folder / "whole")
+        for name, settings in (("reference", {"reference": {"kl_coefficient": 0.05}}),
+                               ("critic", {"objective": {"method": "ppo_gae"}, "critic": {"body": "separate"}})):
+            whole, run = self.folder / f"whole {name}", self.folder / f"run {name}"
+            self.mismatches(whole, steps=4, **settings)
+            self.mismatches(run, steps=2, **settings)
+            self.mismatches(run, "--resume", steps=4, **settings)
+            self.assert_same_run(run, whole)
 
     def test_what_contradicts_it_is_refused(self):
         for rollout, wanted in (({"weights": "fp8"}, "rollout.weights=exact"), ({"logit_noise": 0.5}, "logit_noise")):

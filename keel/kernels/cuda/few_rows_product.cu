@@ -23,10 +23,6 @@ constexpr int kThreads = 128, kMostRows = 64;
 constexpr int kMostParts = 8;  // the most blocks that a cluster may have everywhere
 constexpr int kPad = 4;
 
-__device__ unsigned int shared_address(const void* place) {
-  return static_cast<unsigned int>(__cvta_generic_to_shared(place));
-}
-
 __device__ void copy_chunk(void* to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from));
 }

@@ -1,6 +1,7 @@
 #include "keel/kernels/cuda/launch.cuh"
 #include "keel/kernels/cuda/multiply_add.cuh"
 #include "keel/kernels/cuda/ordered_product.h"
+#include "keel/kernels/cuda/shared_tile.cuh"
 
 // A block of threads takes a tile of rows and outputs through all inputs. Whatever the tile's size, a number is the sum
 // of products of 16 inputs at a time, one after the other, by the same instruction: so the size may follow the number
@@ -9,20 +10,11 @@
 namespace keel::cuda {
 namespace {
 
-constexpr int kDepth = 64, kEight = 8, kEights = kDepth / kEight;  // inputs of a stage, in chunks of 16 bytes
-
-/// Chunks of neighbouring rows stand in different banks.
-__device__ int chunk_place(int row, int chunk) { return row * kDepth + (chunk ^ (row % kEights)) * kEight; }
-
-__device__ unsigned int address_of(const void* place) {
-  return static_cast<unsigned int>(__cvta_generic_to_shared(place));
-}
-
 /// Four matrices of [8 rows x 16 bytes], a lane's row each, to the lanes as the tensor cores want them.
 __device__ void load_four(uint32_t (&to)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(address_of(row)));
+               : "r"(shared_address(row)));
 }
 
 /// Lines of `inputs` numbers, of which a stage's chunks go to shared memory; beyond their end they are 0.
@@ -38,11 +30,11 @@ struct Lines {
     const T* const from = begin + (there ? line : 0) * stride;
     if (by_chunks) {
       const bool inside = there && input < inputs;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address_of(to)),
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
                    "l"(from + (inside ? input : 0)), "r"(inside ? 16 : 0));
       return;
     }
-    for (int i = 0; i < kEight; ++i) to[i] = there && input + i < inputs ? from[input + i] : from_float<T>(0.0f);
+    for (int i = 0; i < kChunk; ++i) to[i] = there && input + i < inputs ? from[input + i] : from_float<T>(0.0f);
   }
 };
 
@@ -73,8 +65,8 @@ __global__ void __launch_bounds__(Shape::kThreads) ordered_kernel(Operands<T> fr
     if (stage < count) {
       T* const to = stages + stage % Shape::kStages * Shape::kStage;
 #pragma unroll
-      for (int i = threadIdx.x; i < (Shape::kRows + Shape::kOutputs) * kEights; i += Shape::kThreads) {
-        const int line = i / kEights, chunk = i % kEights, input = stage * kDepth + chunk * kEight;
+      for (int i = threadIdx.x; i < (Shape::kRows + Shape::kOutputs) * kChunks; i += Shape::kThreads) {
+        const int line = i / kChunks, chunk = i % kChunks, input = stage * kDepth + chunk * kChunk;
         if (line < Shape::kRows)
           from.rows.copy(to + chunk_place(line, chunk), first_row + line, input);
         else
@@ -170,7 +162,7 @@ int multiply_in_order(const OrderedProduct& product, bool wide, void* y, void* s
       const int inputs = static_cast<int>(product.inputs);
       const auto lines = [&](const void* begin, int64_t count, int64_t stride) {
         const bool by_chunks =
-            reinterpret_cast<uintptr_t>(begin) % 16 == 0 && stride % kEight == 0 && inputs % kEight == 0;
+            reinterpret_cast<uintptr_t>(begin) % 16 == 0 && stride % kChunk == 0 && inputs % kChunk == 0;
         return Lines<T>{static_cast<const T*>(begin), count, stride, inputs, by_chunks};
       };
       const Operands<T> from{lines(product.x, product.rows, product.stride),

@@ -3,15 +3,12 @@
 #include <cstdint>
 
 #include "keel/kernels/cuda/float_types.cuh"
+#include "keel/kernels/cuda/shared_tile.cuh"
 
-// Products of four warps on Hopper's tensor cores: [64 x 16] of rows times [16 x N] of a weight, both read from shared
-// memory, where a row has 64 narrow numbers (128 bytes, 8 chunks) and chunk c of row r stands at c ^ (r % 8).
+// Products of four warps on Hopper's tensor cores: [64 x 16] of rows times [16 x N] of a weight, both read from tiles in
+// shared memory.
 
 namespace keel::cuda {
-
-constexpr int kDepth = 64, kChunk = 8, kChunks = kDepth / kChunk;
-
-__device__ inline int chunk_place(int row, int chunk) { return row * kDepth + (chunk ^ (row & 7)) * kChunk; }
 
 /// What tells the tensor cores where a tile begins (at a multiple of 1024 bytes) and how it is laid out.
 __device__ inline uint64_t tile_at(const void* begin) {

@@ -1,8 +1,8 @@
 // Updates on a GPU in bf16 with the shape of Qwen2.5-0.5B: the LM head alone, a forward and backward pass with clipping
 // and AdamW over 16 sequences of 1,024 tokens, and groups of completions with their prompt computed once or for each.
 //
-//   build/bench/bin/gpu_update [head [ROWS] | step [bitwise] | long | groups]: one of them alone, which a profiler can
-//   take; ROWS whose logits are alive at a time; with the bits of sampling
+//   build/bench/bin/gpu_update [head [ROWS] | step [bitwise | deterministic] | long | groups]: one of them alone, which
+//   a profiler can take; ROWS whose logits are alive at a time; with the bits of sampling; with run.deterministic
 
 #include <ATen/ATen.h>
 #include <ATen/DeviceAccelerator.h>
@@ -138,7 +138,9 @@ int main(int argc, char** argv) {
   const at::Device device = open_device("cuda");
   if (alone.empty() || alone == "head") measure_head(device, argc > 2 ? std::atol(argv[2]) : 0);
   if (alone == "head") return 0;
-  Update update(device, argc > 2 && std::string(argv[2]) == "bitwise");
+  const std::string mode = argc > 2 ? argv[2] : "";
+  add_in_one_order(mode == "deterministic");
+  Update update(device, mode == "bitwise");
   if (alone.empty() || alone == "step") {
     const Cost cost = update.of(16, 1, 1, 1023, false, 16384);
     std::printf("update on 16 sequences of 1,024 tokens: %.1f ms, %.1f GiB beside weights, gradients and moments\n",

@@ -16,13 +16,20 @@ struct PhiloxBlock {
   unsigned int word[4];
 };
 
+/// The upper half of a product of 64 bits.
+KEEL_HOST_DEVICE inline unsigned int high_product(unsigned int a, unsigned int b) {
+#ifdef __CUDA_ARCH__
+  return __umulhi(a, b);  // of the other way nvcc makes products of 64 bits, which are three
+#else
+  return static_cast<unsigned int>(static_cast<unsigned long long>(a) * b >> 32);
+#endif
+}
+
 KEEL_HOST_DEVICE inline PhiloxBlock philox(PhiloxBlock counter, unsigned int key0, unsigned int key1) {
+  constexpr unsigned int kFirst = 0xD2511F53u, kSecond = 0xCD9E8D57u;
   for (int round = 0; round < 10; ++round) {
-    const unsigned long long product0 = 0xD2511F53ull * counter.word[0];
-    const unsigned long long product1 = 0xCD9E8D57ull * counter.word[2];
-    counter = {{static_cast<unsigned int>(product1 >> 32) ^ counter.word[1] ^ key0, static_cast<unsigned int>(product1),
-                static_cast<unsigned int>(product0 >> 32) ^ counter.word[3] ^ key1,
-                static_cast<unsigned int>(product0)}};
+    const auto [a, b, c, d] = counter.word;
+    counter = {{high_product(kSecond, c) ^ b ^ key0, kSecond * c, high_product(kFirst, a) ^ d ^ key1, kFirst * a}};
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }

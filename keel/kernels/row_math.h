@@ -52,7 +52,7 @@ KEEL_HOST_DEVICE inline double other_log_probability(const RowNormalizer& n, dou
   return other > 0 ? 0 : other;
 }
 
-/// exp(x / T) for differences of logits x <= 0, in float32, with an error of about 1e-7 of it that favours no sign.
+/// exp(x / T) for differences of logits x <= 0, in float32, with an error of about 2e-7 of it that favours no sign.
 /// Without a call and without a branch, so that loops over it vectorise; NaN stays NaN.
 class TemperedExp {
  public:
@@ -73,6 +73,12 @@ class TemperedExp {
   KEEL_HOST_DEVICE bool is_nothing(float held) const { return held <= least_; }
 
   KEEL_HOST_DEVICE float operator()(float held) const {
+#if defined(__CUDA_ARCH__)
+    // The GPU's own power of two is off by 2^-22 at most, and needs one instruction where the sum below needs a dozen.
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(fmaf(held, high_, held * low_)));
+    return power;
+#else
     const float y = held * high_;
     const float shifted = y + 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, which its last bits are
     const float n = shifted - 12582912.0f;
@@ -90,6 +96,7 @@ class TemperedExp {
     float power;
     std::memcpy(&power, &bits, sizeof(power));
     return p * power;
+#endif
   }
 
  private:

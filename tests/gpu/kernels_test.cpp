@@ -80,7 +80,7 @@ TEST_P(GpuKernels, GateRows) {
 TEST_P(GpuKernels, MultiplyFewRows) {
   for (const auto& [in, out] :
        {std::pair<int64_t, int64_t>{64, 8}, {128, 1152}, {896, 896}, {576, 200}, {4864, 896}, {256, 24576}})
-    for (const int64_t rows : {1, 2, 7, 16, 33, 63, 64, 65}) {
+    for (const int64_t rows : {1, 2, 7, 16, 33, 63, 64, 65, 100, 128, 150, 192, 193, 255, 256, 257}) {
       const Tensor x = random({rows, in + 8}, 1).narrow(1, 0, in), weight = random({out, in}, 2),
                    bias = random({out}, 3);
       const auto wide = [](const Tensor& of) { return of.cpu().to(at::kDouble); };
@@ -98,11 +98,12 @@ TEST_P(GpuKernels, MultiplyFewRows) {
 }
 
 TEST_P(GpuKernels, MultiplyARowAlikeAmongOthers) {
-  const Tensor x = random({64, 896}, 1), weight = random({1152, 896}, 2);
+  const Tensor x = random({256, 896}, 1), weight = random({1152, 896}, 2);
   if (GetParam() == at::kFloat) GTEST_SKIP() << "cuBLAS multiplies float32";
-  for (const int64_t rows : {1, 8, 17}) {
-    const Tensor few = linear(x.narrow(0, 0, rows), weight, Tensor());
-    EXPECT_TRUE(few.equal(linear(x, weight, Tensor()).narrow(0, 0, rows))) << rows;
+  for (const int64_t most : {64, 128, 192, 256}) {
+    const Tensor all = linear(x.narrow(0, 0, most), weight, Tensor());
+    for (const int64_t rows : {most - 63, most - 20, most - 1})
+      EXPECT_TRUE(linear(x.narrow(0, 0, rows), weight, Tensor()).equal(all.narrow(0, 0, rows))) << rows;
   }
 }
 

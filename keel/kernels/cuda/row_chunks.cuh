@@ -10,7 +10,7 @@
 namespace keel::cuda {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kFours = 8;                      // groups of four logits that a thread keeps
+constexpr int kFours = 4;                      // groups of four logits that a thread keeps
 constexpr int kChunk = kThreads * kFours * 4;  // logits of a row that a block of threads looks at
 
 struct TwoLargest {
@@ -64,7 +64,7 @@ struct ThreadLogits {
   }
 
   /// What the block's threads know of their chunk together.
-  __device__ Chunk chunk(long long vocab, double inverse_temperature) const {
+  __device__ Chunk chunk(double inverse_temperature) const {
     __shared__ TwoLargest two_of[kWarps];
     __shared__ double total_of[kWarps], weighted_of[kWarps];
     const int warp = threadIdx.x / 32;
@@ -82,16 +82,20 @@ struct ThreadLogits {
     const TemperedExp exp(inverse_temperature);
     double total = 0, weighted = 0;
 #pragma unroll
-    for (int i = 0; i < kFours; ++i) {
-      float terms[4], moments[4];
-      for (int j = 0; j < 4; ++j) {
-        const float x = exp.held(z[i][j] - centre);
-        terms[j] = first_token(i) + j < vocab ? exp(x) : 0.0f;
+    for (int i = 0; i < kFours; i += 2) {
+      float terms[8], moments[8];
+      for (int j = 0; j < 8; ++j) {
+        // Beyond the vocabulary a term is 2^-64, as for all that is nothing beside 1.
+        const float x = exp.held(z[i + j / 4][j % 4] - centre);
+        terms[j] = exp(x);
         moments[j] = terms[j] * x;
       }
-      // None is above 1, so four of them lose no more than one did.
-      total += (terms[0] + terms[1]) + (terms[2] + terms[3]);
-      weighted += (moments[0] + moments[1]) + (moments[2] + moments[3]);
+      // None is above 1, so eight of them lose no more than one did.
+      const auto sum = [](const float(&of)[8]) {
+        return ((of[0] + of[1]) + (of[2] + of[3])) + ((of[4] + of[5]) + (of[6] + of[7]));
+      };
+      total += sum(terms);
+      weighted += sum(moments);
     }
     total = sum_of_warp(total);
     weighted = sum_of_warp(weighted);

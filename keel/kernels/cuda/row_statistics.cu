@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(kThreads)
     look_at_chunk(const float* logits, long long vocab, double inverse_temperature, Chunk* chunks) {
   wait_for_what_was_queued();
   const ThreadLogits mine(logits + blockIdx.y * vocab, vocab);
-  const Chunk chunk = mine.chunk(vocab, inverse_temperature);
+  const Chunk chunk = mine.chunk(inverse_temperature);
   if (threadIdx.x == 0) chunks[blockIdx.y * gridDim.x + blockIdx.x] = chunk;
 }
 
@@ -68,10 +68,13 @@ __global__ void divergence_kernel(const float* logits, const RowNormalizer* norm
   }
 }
 
+constexpr int kGradientThreads = 1024;  // few rows at a time, so that none begins when all others have ended
+constexpr int kAhead = 2;               // groups of four logits that a thread asks for at once
+
 /// A block of threads for each row. Narrow gradients stand where the row's logits began: what a turn writes over was
 /// read in that turn or before it, by every thread.
 template <class T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kGradientThreads)
     gradient_kernel(float* logits, const RowNormalizer* normalizers, long long vocab, double inverse_temperature,
                     LogitLoss loss) {
   float* const row = logits + blockIdx.x * vocab;
@@ -80,27 +83,34 @@ __global__ void __launch_bounds__(kThreads)
   const LogitGradient gradient(n, loss, blockIdx.x, inverse_temperature);
   const int64_t target = loss.targets[blockIdx.x];
   const bool aligned = vocab % 4 == 0;
+  const auto token_of = [&](long long begin, int i) { return begin + 4 * (i * kGradientThreads + threadIdx.x); };
   const auto load = [&](long long token) {
     if (aligned && token < vocab) return *reinterpret_cast<const float4*>(row + token);
     const auto one = [&](int j) { return token + j < vocab ? row[token + j] : 0.0f; };
     return make_float4(one(0), one(1), one(2), one(3));
   };
-  float4 next = load(4 * threadIdx.x);
-  for (long long begin = 0; begin < vocab; begin += 4 * kThreads) {
-    const long long token = begin + 4 * threadIdx.x;
-    const float4 four = next;
-    next = load(token + 4 * kThreads);
+  float4 next[kAhead];
+  for (int i = 0; i < kAhead; ++i) next[i] = load(token_of(0, i));
+  for (long long begin = 0; begin < vocab; begin += 4 * kAhead * kGradientThreads) {
+    float4 fours[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i)
+      fours[i] = next[i], next[i] = load(token_of(begin + 4 * kAhead * kGradientThreads, i));
     __syncthreads();
-    const float z[4] = {four.x, four.y, four.z, four.w};
-    Several<T, 4> result;
-    for (int j = 0; j < 4; ++j)
-      result.of[j] = from_float<T>(token + j == target ? gradient.of_target(n, z[j], inverse_temperature)
-                                                       : gradient.of_other(z[j]));
-    if (aligned && token < vocab)
-      *reinterpret_cast<Several<T, 4>*>(to + token) = result;
-    else
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const long long token = token_of(begin, i);
+      const float z[4] = {fours[i].x, fours[i].y, fours[i].z, fours[i].w};
+      Several<T, 4> result;
       for (int j = 0; j < 4; ++j)
-        if (token + j < vocab) to[token + j] = result.of[j];
+        result.of[j] = from_float<T>(token + j == target ? gradient.of_target(n, z[j], inverse_temperature)
+                                                         : gradient.of_other(z[j]));
+      if (aligned && token < vocab)
+        *reinterpret_cast<Several<T, 4>*>(to + token) = result;
+      else
+        for (int j = 0; j < 4; ++j)
+          if (token + j < vocab) to[token + j] = result.of[j];
+    }
   }
 }
 
@@ -151,8 +161,8 @@ int logits_to_gradients(float* logits, const RowNormalizer* normalizers, int64_t
                         double inverse_temperature, const LogitLoss& loss, FloatType type, void* stream) {
   if (rows == 0) return 0;
   for_type(type, [&]<class T>(T*) {
-    gradient_kernel<T><<<static_cast<unsigned int>(rows), kThreads, 0, stream_of(stream)>>>(logits, normalizers, vocab,
-                                                                                            inverse_temperature, loss);
+    gradient_kernel<T><<<static_cast<unsigned int>(rows), kGradientThreads, 0, stream_of(stream)>>>(
+        logits, normalizers, vocab, inverse_temperature, loss);
   });
   return static_cast<int>(cudaGetLastError());
 }

@@ -63,7 +63,7 @@ __device__ Candidate best_of_warp(Candidate best) {
   return best;
 }
 
-constexpr int kMostKept = 256;  // likely tokens of a chunk that are handed on
+constexpr int kMostKept = 32 * kFours;  // likely tokens of a chunk that are handed on
 constexpr int kMostSorted = static_cast<int>(kMostLikeliest) * kFours * 4;
 
 /// What is known of a chunk beside its distribution.
@@ -76,6 +76,10 @@ struct ChunkTokens {
 __device__ PhiloxBlock noise_of(const DrawRequest& request, int row, long long token) {
   return random_block(request.seed, Stream::kSampling, static_cast<unsigned long long>(request.rollout_ids[row]),
                       static_cast<unsigned int>(request.positions[row]), static_cast<unsigned int>(token / 4));
+}
+
+__device__ float noise_on(const DrawRequest& request, int row, long long token) {
+  return gumbel(noise_of(request, row, token).word[token % 4]);
 }
 
 /// The best of the block's tokens that this thread has.
@@ -110,16 +114,19 @@ __device__ Candidate draw_from(const ThreadLogits& logits, float largest, const 
   __syncthreads();
   for (int w = 0; w < kWarps; ++w) bound = fmaxf(bound, bound_of[w]);
   bound -= 0.35f;
+  uint32_t worth = 0;
 #pragma unroll
   for (int i = 0; i < kFours; ++i)
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const long long token = ThreadLogits::first_token(i) + j;
-      if (!(reach[i][j] >= bound) || token >= request.vocab) continue;
-      const float tempered = (logits.z[i][j] - largest) * inverse_temperature;
-      const unsigned int word = noise_of(request, row, token).word[j];
-      drawn = better(drawn, {tempered + gumbel(word), logits.z[i][j], static_cast<int>(token)});
-    }
+    for (int j = 0; j < 4; ++j) worth |= reach[i][j] >= bound ? 1u << (4 * i + j) : 0u;
+  for (; worth != 0; worth &= worth - 1) {
+    const int place = __ffs(static_cast<int>(worth)) - 1;
+    const long long token = ThreadLogits::first_token(place / 4) + place % 4;
+    if (token >= request.vocab) continue;
+    const float logit = request.logits[row * request.vocab + token];
+    const float tempered = (logit - largest) * inverse_temperature;
+    drawn = better(drawn, {tempered + noise_on(request, row, token), logit, static_cast<int>(token)});
+  }
   return drawn;
 }
 
@@ -135,7 +142,7 @@ __device__ void for_tokens(const ThreadLogits& logits, long long vocab, const Bo
 }
 
 /// One block of threads for a chunk of a row.
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kThreads, 4)
     look_at_chunk(DrawRequest request, Chunk* chunks, ChunkTokens* found, uint64_t* likely) {
   __shared__ Candidate drawn_of[kWarps];
   __shared__ uint64_t ranks[kMostSorted];
@@ -145,7 +152,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   wait_for_what_was_queued();
   const int row = blockIdx.y, warp = threadIdx.x / 32, place = row * gridDim.x + blockIdx.x;
   const ThreadLogits logits(request.logits + static_cast<long long>(row) * request.vocab, request.vocab);
-  const Chunk chunk = logits.chunk(request.vocab, request.temperature == 0 ? 1 : 1 / request.temperature);
+  const Chunk chunk = logits.chunk(request.temperature == 0 ? 1 : 1 / request.temperature);
   const Candidate drawn = best_of_warp(draw_from(logits, chunk.two.first, request, row));
   if (threadIdx.x % 32 == 0) drawn_of[warp] = drawn;
   if (threadIdx.x == 0) kept = 0;
@@ -224,7 +231,7 @@ __global__ void __launch_bounds__(kThreads) choose(DrawRequest request, const Ch
       if (candidate.token == kNoToken) continue;
       if (!greedy)
         candidate.value = static_cast<float>((static_cast<double>(candidate.logit) - n.largest) * inverse_temperature) +
-                          gumbel(noise_of(request, row, candidate.token).word[candidate.token % 4]);
+                          noise_on(request, row, candidate.token);
       best = better(best, candidate);
     }
     best = best_of_warp(best);

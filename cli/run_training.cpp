@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cli/run_description.h"
+#include "keel/core/files/failed_call.h"
 #include "keel/core/files/file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
@@ -64,16 +65,22 @@ void print_samples(const RunData& run, bool right_or_wrong, Console& console) {
 }
 
 /// Rows that somebody spoiled while the run went on, or a folder that nothing may be written to any more, take its
-/// report away, and not its end.
-std::optional<RunData> reported_run(const std::filesystem::path& folder, Console& console) {
+/// report away, and not its end. A disk that is full or cannot be read is an error all the same.
+std::optional<RunData> reported_run(const std::filesystem::path& folder, const std::filesystem::path& checkpoint,
+                                    Console& console) {
   try {
+    for (const std::string& change : find_changed_rows(folder, checkpoint))
+      console.warning(change + "; somebody has changed the file while the run went on, and --resume will say so");
     RunData run = read_run(folder);
     write_atomically(folder / "report.html", render_report({run}));
     return run;
   } catch (const Error& error) {
-    if (error.code() == ExitCode::kHealthGuard) throw;  // a full disk, say
-    console.warning(std::string(error.what()) + "; there is no report until this is mended (keel report " +
-                    shell_word(folder.string()) + "), but the run is whole and its checkpoints are sound");
+    const std::string told = std::string(error.what()) + "; there is no report until this is mended (keel report " +
+                             shell_word(folder.string()) + "), but the run is whole and its checkpoints are sound";
+    const bool machine_failed =
+        error.code() == ExitCode::kHealthGuard || dynamic_cast<const ReadFailure*>(&error) != nullptr;
+    if (machine_failed) fail(error.code(), told);
+    console.warning(told);
     return std::nullopt;
   }
 }
@@ -135,9 +142,7 @@ ExitCode run_training(const Config& config, StartMode mode, Console& console, co
   console.line(describe_run(config, *run));
   const ExitCode code = run->run();
   if (code != ExitCode::kDone) return code;
-  for (const std::string& change : find_changed_rows(config.run.dir, run->last_checkpoint()))
-    console.warning(change + "; somebody has changed the file while the run went on, and --resume will say so");
-  const std::optional<RunData> data = reported_run(config.run.dir, console);
+  const std::optional<RunData> data = reported_run(config.run.dir, run->last_checkpoint(), console);
   print_result(data, config, run->last_checkpoint(), console);
   return code;
 }

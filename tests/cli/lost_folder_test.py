@@ -240,6 +240,27 @@ class FolderThatIsLost(support.Test):
             self.assertEqual(process.returncode, 0, process.text)
             self.assertRegex(process.text, rf"{name}: (line \d+ is not what was written there|it ends after line \d+)")
 
+    def require_strace(self):
+        probe = ["strace", "-f", "-e", "trace=none", "true"]
+        if not shutil.which("strace") or subprocess.run(probe, stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no strace, or it may not trace here")
+
+    def test_what_the_disk_cannot_read_at_the_end_is_told(self):
+        """A new run reads these for its end alone: rows are compared with what was written, then all is read for the report."""
+        self.require_strace()
+        for name, number in (("metrics.jsonl", 1), ("metrics.jsonl", 2), ("samples.jsonl", 1), ("config.yaml", 1)):
+            run = self.folder / f"{name} {number}"
+            result = train(run, prefix=["strace", "-f", "-o", "/dev/null", "-P", str(run / name), "-e", "trace=pread64",
+                                        "-e", f"inject=pread64:error=EIO:when={number}"])
+            self.assert_exit(result, 3)
+            self.assertIn(f'keel: cannot read "{run / name}": Input/output error; check the disk', result.stderr)
+            self.assertIn("but the run is whole", result.stderr)
+            self.assertFalse((run / "report.html").exists())
+            way_out = re.search(r"\(keel (report .*?)\), but", result.stderr)
+            self.assertTrue(way_out, result.stderr)
+            self.assert_exit(keel(*shlex.split(way_out[1])), 0)
+            self.assertTrue((run / "report.html").exists())
+
     def test_checkpoints_that_are_not_the_runs_are_left_and_named(self):
         other = self.folder / "other"
         self.assert_exit(train(other, train={"steps": 1}), 0)
@@ -347,9 +368,7 @@ class FolderThatIsLost(support.Test):
 
     def test_at_any_call_of_a_save_the_other_folder_stays_as_it_is(self):
         """The folder is swapped while a system call of a save waits: neither what comes before nor after touches it."""
-        probe = ["strace", "-f", "-e", "trace=none", "true"]
-        if not shutil.which("strace") or subprocess.run(probe, stderr=subprocess.DEVNULL).returncode != 0:
-            self.skipTest("no strace, or it may not trace here")
+        self.require_strace()
         other = self.folder / "other"
         self.assert_exit(train(other, train={"steps": 2}), 0)
         moments = [("mkdirat,mkdir", 2), ("renameat,renameat2,rename", 3), ("unlinkat,unlink", 6), ("fsync", 12)]

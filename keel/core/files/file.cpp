@@ -13,6 +13,7 @@
 
 #include "keel/core/console.h"
 #include "keel/core/error.h"
+#include "keel/core/files/failed_call.h"
 #include "keel/core/files/place.h"
 #include "keel/core/files/system_call.h"
 
@@ -21,64 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string words(int error) { return std::generic_category().message(error); }
-
 int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
 
 const char* special_kind(mode_t mode) { return S_ISFIFO(mode) ? "pipe" : S_ISSOCK(mode) ? "socket" : "device"; }
-
-}  // namespace
-
-void fail_to_read(const fs::path& path, int error) {
-  const char* way_out = error == ENOENT || error == ENOTDIR ? "check the path"
-                        : error == EACCES || error == EPERM ? "change its permissions or run as a user who may read it"
-                        : error == EISDIR                   ? "give a file, not a folder"
-                        : error == ENAMETOOLONG             ? "check the path, or give it shorter names"
-                                                            : "check the disk and the path";
-  constexpr size_t kShown = 400;  // one that is too long for the system is too long for a line
-  fail(ExitCode::kBadInput, "cannot read \"", shorten(path.string(), kShown), "\": ", words(error), "; ", way_out);
-}
-
-void fail_to_write(std::string_view action, const fs::path& path, int error) {
-  ExitCode code = ExitCode::kBadConfiguration;
-  const char* way_out = "choose another path";
-  switch (error) {
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      way_out = "change the permissions or choose a folder that may be written to";
-      break;
-    case ENOENT:
-    case ENOTDIR:
-      way_out = "create the folder first or correct the path";
-      break;
-    case EEXIST:
-    case ENOTEMPTY:
-      way_out = "remove what is there or choose another name";
-      break;
-    case EISDIR:
-    case ELOOP:
-    case ENAMETOOLONG:
-    case EXDEV:
-    case EINVAL:
-      break;
-    case ENOSPC:
-    case EDQUOT:
-      code = ExitCode::kHealthGuard;
-      way_out = "free some space or choose a folder on another disk";
-      break;
-    case EFBIG:
-      code = ExitCode::kHealthGuard;
-      way_out = "raise the file-size limit (ulimit -f) or choose another filesystem";
-      break;
-    default:  // EIO, ENOMEM, EMFILE, ESTALE ...: the machine's condition, not the user's path
-      code = ExitCode::kHealthGuard;
-      way_out = "check the disk and the system log";
-  }
-  fail(code, "cannot ", action, " ", path, ": ", words(error), "; ", way_out);
-}
-
-namespace {
 
 /// Writes everything; returns 0 or the error number.
 int write_all(int descriptor, const char* bytes, size_t size) {

@@ -19,12 +19,6 @@
 
 namespace keel {
 
-/// Throws the Error of a call that failed to read: "cannot read PATH: ..." and the way out.
-[[noreturn]] void fail_to_read(const std::filesystem::path& path, int error);
-
-/// Throws the Error of a call that failed to write: "cannot ACTION PATH: ..." and the way out.
-[[noreturn]] void fail_to_write(std::string_view action, const std::filesystem::path& path, int error);
-
 /// Owns one file descriptor and closes it at the end.
 class FileHandle {
  public:

@@ -10,6 +10,7 @@
 #include <climits>
 
 #include "keel/core/error.h"
+#include "keel/core/files/failed_call.h"
 #include "keel/core/files/place.h"
 #include "keel/core/files/system_call.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "keel/core/files/failed_call.h"
 #include "keel/core/files/system_call.h"
 
 namespace keel {

@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstdio>
 
+#include "keel/core/files/failed_call.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/place.h"
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "keel/core/error.h"
+#include "keel/core/files/failed_call.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/free_space.h"
 #include "keel/core/files/json_file.h"
@@ -332,6 +333,8 @@ std::vector<std::string> find_changed_rows(const std::filesystem::path& run, con
          {std::pair{"metrics.jsonl", &lines.metrics}, {"samples.jsonl", &lines.samples}})
       if (const auto change = find_changed_line(run / name, *remembered))
         changes.push_back((run / name).string() + ": " + *change + ", as " + checkpoint.string() + " remembers it");
+  } catch (const ReadFailure&) {  // whether they were changed is not known
+    throw;
   } catch (const Error&) {  // nothing to compare with
   } catch (const Json::exception&) {
   }

@@ -67,7 +67,7 @@ std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::p
 std::filesystem::path newest_checkpoint(const std::filesystem::path& checkpoints, std::vector<std::string>& notes);
 
 /// In which rows of metrics and samples a run's files are not what its newest checkpoint remembers: a sentence for each
-/// file.
+/// file. None without a checkpoint that remembers any; where the machine cannot read them a ReadFailure.
 std::vector<std::string> find_changed_rows(const std::filesystem::path& run);
 /// The same with a checkpoint of the run.
 std::vector<std::string> find_changed_rows(const std::filesystem::path& run, const std::filesystem::path& checkpoint);

@@ -205,7 +205,8 @@ void expect_norms(const Json& row, const std::vector<double>& norms, double max_
   EXPECT_EQ(row.at("optimizer/grad_clipped").get<double>(), static_cast<double>(clipped) / count);
 }
 
-/// Steps of two updates each, the second one off-policy: every update's gradient of every parameter is autograd's.
+/// Steps of two updates each, the second one off-policy: every update's gradient of every parameter is autograd's. So
+/// many steps, or more where tight thresholds let nothing pass at first.
 void expect_steps_of_autograd(const Config& config, int steps = count(2, 3)) {
   TinyTraining run(config, warm_model(), /*reference=*/starting_model(config, at::kCPU).model);
   std::optional<PlainPolicy> plain;
@@ -222,7 +223,7 @@ void expect_steps_of_autograd(const Config& config, int steps = count(2, 3)) {
     }
     norms.push_back(std::sqrt(squares));
   };
-  for (int step = 0; step < steps; ++step) {
+  for (int step = 0; step < steps || (moved <= 1 && step < 3); ++step) {
     norms.clear();
     const Json row = step_row(run.step());
     ASSERT_EQ(static_cast<int64_t>(norms.size()), config.train.epochs);

@@ -9,6 +9,7 @@
 # A step that was interrupted is done again by the next call: what is finished has a stamp in .deps/venv.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+unset PYTHONDONTWRITEBYTECODE  # as in scripts/python.sh
 
 readonly required=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git)
 readonly optional=(ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev)

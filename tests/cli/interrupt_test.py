@@ -79,9 +79,16 @@ class Interrupt(support.Test):
         super().setUp()
         self.mark = self.folder / "mark"
 
-    def start(self, *arguments, **options):
-        process = subprocess.Popen([support.KEEL, *map(str, arguments)], env=support.environment(), text=True, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    def start(self, *arguments):
+        return self.ended_with_the_test(support.begin(arguments))
+
+    def load(self, *arguments, **options):
+        """The same, loaded by the system as for a user."""
+        return self.ended_with_the_test(subprocess.Popen(
+            [support.KEEL, *map(str, arguments)], env=support.environment(), text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, **options))
+
+    def ended_with_the_test(self, process):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
@@ -287,7 +294,7 @@ class Runs(Interrupt):
         endings = set()
         for i in range(0, 24, support.count(3, 1)):
             shutil.rmtree(self.run, ignore_errors=True)
-            process = self.start(*self.settings(self.run, "task"))
+            process = self.load(*self.settings(self.run, "task"))
             if i % 2 == 0:  # as soon as there is something of it
                 support.wait_for(process, self.run.exists, pause=0)
             else:
@@ -306,7 +313,7 @@ class Runs(Interrupt):
         self.assertLessEqual({75, -signal.SIGTERM}, endings)
 
     def test_while_the_system_still_loads_the_program(self):
-        process = self.start(*self.settings(self.run, "task"), preexec_fn=lambda: os.nice(19))  # so that this test is not late
+        process = self.load(*self.settings(self.run, "task"), preexec_fn=lambda: os.nice(19))  # so that this test is not late
         self.assertTrue(support.wait_for(process, lambda: has_begun(process), pause=0))
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGSTOP)  # a machine so busy that loading takes longer than the program's patience
@@ -330,7 +337,7 @@ class Runs(Interrupt):
         self.train(self.run, "task", checkpoint={"every": 2})
         endings = set()
         for pause in (0, 0.2, 0.4, 0.6):
-            process = self.start(*self.settings(self.run, "task", checkpoint={"every": 2}, train={"steps": 500}), "--resume")
+            process = self.load(*self.settings(self.run, "task", checkpoint={"every": 2}, train={"steps": 500}), "--resume")
             support.wait_for(process, lambda: has_begun(process))
             time.sleep(pause)
             self.stop(process, signal.SIGTERM)
@@ -376,7 +383,7 @@ class Runs(Interrupt):
 
         self.forget_calls()
         self.hang.touch()
-        process = self.start(*self.settings(self.run, f"python:{self.folder / 'judge.py'}"), preexec_fn=prepare)
+        process = self.load(*self.settings(self.run, f"python:{self.folder / 'judge.py'}"), preexec_fn=prepare)
         self.assertTrue(support.wait_for(process, self.mark.exists), "it ended by itself")
         process.send_signal(signal.SIGALRM)
         time.sleep(0.5)
@@ -384,7 +391,7 @@ class Runs(Interrupt):
         self.stop(process, signal.SIGTERM)
         self.assertEqual(process.returncode, 75, process.errors)
         (self.folder / "rows.jsonl").write_text(json.dumps({"prompt": "p", "completion": "c", "answer": "1"}) + "\n")
-        process = self.start("reward", self.folder / "rows.jsonl", f'reward.functions=["exec:{sys.executable} -c exit(3)"]',
+        process = self.load("reward", self.folder / "rows.jsonl", f'reward.functions=["exec:{sys.executable} -c exit(3)"]',
                              preexec_fn=prepare)
         errors = process.communicate(timeout=60)[1]
         self.assertEqual(process.returncode, 5, errors)
@@ -409,7 +416,7 @@ class Runs(Interrupt):
         self.assertEqual(support.checkpoints(self.run)[-1], "step-000010")
 
     def test_nohup_is_heeded(self):
-        process = self.start(*self.settings(self.run, "task"), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        process = self.load(*self.settings(self.run, "task"), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         self.assertTrue(support.wait_for(process, self.run.exists))
         process.send_signal(signal.SIGHUP)
         process.communicate(timeout=60)
@@ -418,7 +425,7 @@ class Runs(Interrupt):
     def test_a_limit_on_the_time_of_the_processor(self):
         """The kernel's own signal, which comes again every second until the hard limit kills."""
         limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (3, 30))
-        process = self.start(*self.settings(self.run, "task", train={"steps": 100000}), preexec_fn=limit)
+        process = self.load(*self.settings(self.run, "task", train={"steps": 100000}), preexec_fn=limit)
         process.communicate(timeout=120)
         self.assertEqual(process.returncode, 75)
         support.verify_checkpoint(self.run / "checkpoints" / support.checkpoints(self.run)[-1])

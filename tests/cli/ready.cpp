@@ -1,12 +1,14 @@
 // Loaded before a program (LD_PRELOAD), this makes it one that stands ready: its libraries are loaded once, and each
-// request on the socket READY_SOCKET is a call of its main() in a process forked off from there. A start of Keel is a fifth of a
-// second of LibTorch's, and the tests of the command line make a thousand.
+// request on the socket READY_SOCKET is a call of its main() in a process forked off from there. A start of Keel is a
+// fifth of a second of LibTorch's, and the tests of the command line make a thousand.
 //
-// A request: one message with the folder to work in and the arguments, each ended by a zero byte, and the three standard
-// streams as descriptors. The answer: the process id, and, once it has ended, its status and the most memory it held, as
-// wait4 has them.
+// A request: one message with the folder to work in and the arguments, each ended by a zero byte, and as descriptors
+// the three standard streams and where the answer goes: the process id, and, once it has ended, its status and the most
+// memory it held, as wait4 has them. Calls run side by side: each has a process of its own that waits for it.
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -16,6 +18,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -26,12 +30,12 @@ int requests;
 
 struct Request {
   std::vector<char> text;
-  int streams[3];
+  int descriptors[4];  // standard input, output, errors; the answer
 };
 
 bool receive(Request& request) {
   request.text.resize(1 << 20);
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof request.streams)];
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof request.descriptors)];
   iovec part{request.text.data(), request.text.size()};
   msghdr message{};
   message.msg_iov = &part;
@@ -41,20 +45,34 @@ bool receive(Request& request) {
   ssize_t size = 0;
   while ((size = recvmsg(requests, &message, MSG_CMSG_CLOEXEC)) == -1 && errno == EINTR) {
   }
-  const cmsghdr* streams = CMSG_FIRSTHDR(&message);
-  if (size <= 0 || streams == nullptr) return false;
-  std::memcpy(request.streams, CMSG_DATA(streams), sizeof request.streams);
+  const cmsghdr* descriptors = CMSG_FIRSTHDR(&message);
+  if (size <= 0 || descriptors == nullptr) return false;
+  std::memcpy(request.descriptors, CMSG_DATA(descriptors), sizeof request.descriptors);
   request.text.resize(static_cast<size_t>(size));
   return true;
 }
 
+/// Gives this process an event of its own in place of the one that the program made before its libraries, with which it
+/// would tell all others that it was asked to stop.
+void own_events() {
+  char kind[32] = {};
+  for (int i = 3; i < 64; ++i) {
+    const ssize_t size = readlink(("/proc/self/fd/" + std::to_string(i)).c_str(), kind, sizeof kind);
+    if (std::string_view(kind, size > 0 ? static_cast<size_t>(size) : 0) != "anon_inode:[eventfd]") continue;
+    const int fresh = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    dup3(fresh, i, O_CLOEXEC);
+    close(fresh);
+  }
+}
+
 [[noreturn]] void call(const Request& request, char* name, char** environment) {
-  for (int i = 0; i < 3; ++i) dup2(request.streams[i], i);
-  for (const int stream : request.streams) close(stream);
-  close(requests);
+  own_events();
+  for (int i = 0; i < 3; ++i) dup2(request.descriptors[i], i);
+  for (const int descriptor : request.descriptors) close(descriptor);
   std::vector<char> text = request.text;
   std::vector<char*> arguments{name};
-  for (char* word = text.data() + std::strlen(text.data()) + 1; word < text.data() + text.size(); word += std::strlen(word) + 1)
+  for (char* word = text.data() + std::strlen(text.data()) + 1; word < text.data() + text.size();
+       word += std::strlen(word) + 1)
     arguments.push_back(word);
   const int count = static_cast<int>(arguments.size());
   arguments.push_back(nullptr);
@@ -64,21 +82,33 @@ bool receive(Request& request) {
   _exit(code);  // LibTorch would forget its operators one by one
 }
 
+/// Calls the program, waits for it and answers.
+[[noreturn]] void keep(const Request& request, char* name, char** environment) {
+  close(requests);
+  const pid_t child = fork();
+  if (child == 0) call(request, name, environment);
+  for (int i = 0; i < 3; ++i) close(request.descriptors[i]);
+  const int answers = request.descriptors[3];
+  if (write(answers, &child, sizeof child) < 0) _exit(1);
+  int status = 0;
+  rusage usage{};
+  while (wait4(child, &status, 0, &usage) == -1 && errno == EINTR) {
+  }
+  const long answer[] = {status, usage.ru_maxrss};
+  _exit(write(answers, answer, sizeof answer) < 0);
+}
+
 int serve(int, char** arguments, char** environment) {
   requests = std::atoi(std::getenv("READY_SOCKET"));
   unsetenv("READY_SOCKET");
   unsetenv("LD_PRELOAD");
   for (Request request; receive(request);) {
-    const pid_t child = fork();
-    if (child == 0) call(request, arguments[0], environment);
-    for (const int stream : request.streams) close(stream);
-    if (write(requests, &child, sizeof child) < 0) return 1;
-    int status = 0;
-    rusage usage{};
-    while (wait4(child, &status, 0, &usage) == -1 && errno == EINTR) {
+    if (fork() == 0) keep(request, arguments[0], environment);
+    for (const int descriptor : request.descriptors) close(descriptor);
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {  // those that have answered
     }
-    const long answer[] = {status, usage.ru_maxrss};
-    if (write(requests, answer, sizeof answer) < 0) return 1;
+  }
+  while (wait(nullptr) > 0) {
   }
   return 0;
 }

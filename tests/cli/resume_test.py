@@ -3,15 +3,29 @@
 That it does, wherever it was interrupted, is in tests/crash.
 """
 
+import functools
 import json
+import pathlib
 import random
 import shutil
 import signal
 import sys
+import tempfile
 
 import own_files
 import support
 from support import keel, start_train, train, wait_for
+
+
+def stops(*steps):
+    """After which steps a run is stopped: one run after each of these in turn, or one run for each."""
+    return support.count([steps], [(step,) for step in steps])
+
+
+def train_in_parts(trained, steps, last):
+    """Calls trained(*flags, steps=...) for each part of a run that is stopped after these steps and goes on to the last."""
+    for number, step in enumerate((*steps, last)):
+        trained(*(["--resume"] if number else []), steps=step)
 
 
 class AskedToStop(support.Test):
@@ -56,10 +70,9 @@ class WithMoreThanWeights(support.Test):
         self.assertEqual(len(set(deltas)), 6)  # they moved, every time
         self.assertTrue(all(row["optimizer/grad_norm"] > 0 and row["policy/kl_reference"] > 0 for row in rl))
         self.assertGreater(rl[-1]["policy/kl_reference"], 0.01)
-        for steps in (0, 1, 4):  # 0: only the warm-up
+        for steps in stops(0, 1, 4):  # 0: only the warm-up
             run = self.folder / f"after {steps}"
-            self.trained(run, steps=steps)
-            self.trained(run, "--resume", steps=6)
+            train_in_parts(functools.partial(self.trained, run), steps, 6)
             self.assert_same_run(run, whole)
             self.assertEqual((run / "reference" / "model.safetensors").read_bytes(), reference)
             self.assertEqual([p.name for p in run.rglob("*.partial")], [])
@@ -101,10 +114,9 @@ class WithMoreThanWeights(support.Test):
             pulls = self.first_pull(whole)
             self.assertEqual(pulls[0], 0)  # one update in a step: the first sees the policy that RL starts from
             self.assertGreater(min(pulls[1:]), 0)
-            for steps in support.count((0, 3), (0, 1, 3)):
+            for steps in stops(0, 1, 3):
                 run = self.folder / f"{name} after {steps}"
-                self.adapted(run, steps=steps, **more)
-                self.adapted(run, "--resume", steps=4, **more)
+                train_in_parts(functools.partial(self.adapted, run, **more), steps, 4)
                 self.assert_same_run(run, whole)
 
     def test_a_damaged_reference_of_an_adapter_is_refused(self):
@@ -149,10 +161,9 @@ class WithASamplerBehind(support.Test):
                 self.assertGreater(min(row["rollout/groups"] for row in rl), 0)
             else:  # two updates in a step
                 self.assertEqual([row["rollout/staleness"] for row in rl], [0, 2, 2, 2, 2])
-            for steps in support.count((1, 3), range(5)):
+            for steps in stops(*support.count((1, 3), range(5))):
                 run = self.folder / f"{name} after {steps}"
-                self.trained(run, steps=steps, **more)
-                self.trained(run, "--resume", steps=5, **more)
+                train_in_parts(functools.partial(self.trained, run, **more), steps, 5)
                 self.assert_same_run(run, whole)
                 shutil.rmtree(run)
 
@@ -188,10 +199,9 @@ class WithCritic(support.Test):
             self.assertTrue(all(row["critic/grad_norm"] > 0 and row["critic/lr"] == 0.01 for row in rl))
             self.assertEqual([row["updates"] for row in rl], [70, 70, 72, 74, 76, 78])  # 70 of the supervised warm-up
             self.assertNotEqual(rl[-1]["critic/value_mean"], 0)
-            for steps in support.count((0, 3), (0, 3, 4)):  # 0: only the supervised warm-up
+            for steps in stops(0, 3, 4):  # 0: only the supervised warm-up
                 run = self.folder / f"{body} after {steps}"
-                self.trained(run, body, steps=steps)
-                self.trained(run, body, "--resume", steps=6)
+                train_in_parts(functools.partial(self.trained, run, body), steps, 6)
                 self.assert_same_run(run, whole)
 
     def test_a_damaged_critic_is_a_damaged_checkpoint(self):
@@ -339,11 +349,18 @@ class MovedProject(own_files.Test):
 class Rows(support.Test):
     """What a run has written about itself is what it finds again, or it says where it is not."""
 
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="keel_cli_")
+        cls.addClassCleanup(folder.cleanup)
+        cls.whole, cls.run_of_two = (pathlib.Path(folder.name) / name for name in ("whole", "run"))
+        for run, steps in ((cls.whole, 4), (cls.run_of_two, 2)):
+            result = train(run, train={"steps": steps})
+            assert result.returncode == 0, result.stderr
+
     def setUp(self):
         super().setUp()
-        self.whole, self.run = self.folder / "whole", self.folder / "run"
-        self.assert_exit(train(self.whole, train={"steps": 4}), 0)
-        self.assert_exit(train(self.run, train={"steps": 2}), 0)
+        self.run = shutil.copytree(self.run_of_two, self.folder / "run", symlinks=True)
         self.sound = support.tree(self.run)
 
     def resumed(self, *flags):

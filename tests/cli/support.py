@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -18,7 +19,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
@@ -76,15 +76,50 @@ def environment(**changes):
     return result
 
 
+class Started:
+    """A call of the program that stands ready, with what the tests use of subprocess.Popen; once it has ended, memory is the most
+    it held in MiB."""
+
+    def __init__(self, command, answers, texts):
+        self.args, self.answers, self.texts, self.returncode = command, answers, texts, None
+        (self.pid,) = struct.unpack("i", os.read(answers, 4))
+
+    def wait(self, timeout=None):
+        if self.returncode is None:
+            if not select.select([self.answers], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            status, memory = struct.unpack("ll", os.read(self.answers, 16))
+            os.close(self.answers)
+            self.returncode, self.memory = os.waitstatus_to_exitcode(status), memory / 1024
+        return self.returncode
+
+    def poll(self):
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def communicate(self, timeout=None):
+        self.wait(timeout)
+        return tuple(text.result(timeout) for text in self.texts)
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
 class Ready:
     """The program with its libraries loaded (ready.cpp): a call is a process forked off from it, in the environment that
-    this had when it was made. One call at a time."""
+    this had when it was made."""
 
     LIBRARY = pathlib.Path(KEEL).parent / "tests" / "libkeel_ready.so"
     LONGEST = 150_000  # bytes of a request: a socket takes no more than some 200,000 at once
 
     def __init__(self):
-        self.environment, self.lock, self.pool = environment(), threading.Lock(), concurrent.futures.ThreadPoolExecutor(2)
+        self.environment, self.pool = environment(), concurrent.futures.ThreadPoolExecutor(32)
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         loaded = {"LD_PRELOAD": str(self.LIBRARY), "READY_SOCKET": str(theirs.fileno())}
         self.process = subprocess.Popen([KEEL], env={**self.environment, **loaded}, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
@@ -95,31 +130,18 @@ class Ready:
         self.socket.close()
         self.process.wait()
 
-    def takes(self, request, env):
-        return len(request) < self.LONGEST and env == self.environment
-
-    def run(self, request, command, timeout):
-        with self.lock:
-            (out, out_end), (err, err_end), nothing = os.pipe(), os.pipe(), os.open(os.devnull, os.O_RDONLY)
-            streams = [nothing, out_end, err_end]
-            socket.send_fds(self.socket, [request], streams)
-            for stream in streams:
-                os.close(stream)
-            texts = [self.pool.submit(lambda end: open(end).read(), end) for end in (out, err)]
-            (process,) = struct.unpack("i", self.socket.recv(4))
-            self.socket.settimeout(timeout)
-            try:
-                answer = self.socket.recv(16)
-            except TimeoutError:
-                os.kill(process, signal.SIGKILL)
-                self.socket.settimeout(None)
-                self.socket.recv(16)
-                raise subprocess.TimeoutExpired(command, timeout) from None
-            self.socket.settimeout(None)
-            status, memory = struct.unpack("ll", answer)
-            result = subprocess.CompletedProcess(command, os.waitstatus_to_exitcode(status), *(text.result(timeout) for text in texts))
-            result.memory = memory / 1024
-            return result
+    def start(self, request, command, output):
+        """With its output in that file, or else as texts of communicate()."""
+        answers, answers_end = os.pipe()
+        ends, texts = [], []
+        if output is None:
+            (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+            ends, texts = [out_end, err_end], [self.pool.submit(lambda end: open(end).read(), end) for end in (out, err)]
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        socket.send_fds(self.socket, [request], [nothing, *(ends or 2 * [output.fileno()]), answers_end])
+        for end in (nothing, *ends, answers_end):
+            os.close(end)
+        return Started(command, answers, texts)
 
 
 _ready = []  # one of these, made by the first call of this process
@@ -128,17 +150,30 @@ _ready = []  # one of these, made by the first call of this process
 os.register_at_fork(after_in_child=_ready.clear)  # which has one of its own
 
 
-def call(arguments, cwd=None, env=None, timeout=120):
-    """Runs the program: the result has returncode, stdout and stderr (text), and memory, the most it held in MiB."""
+def begin(arguments, cwd=None, env=None, output=None):
+    """Starts the program, with its output in that file or, of both kinds, as the texts of communicate()."""
     command, env = [KEEL, *map(str, arguments)], env or environment()
     request = b"".join(os.fsencode(word) + b"\0" for word in (cwd or os.getcwd(), *command[1:]))
     if not _ready and Ready.LIBRARY.exists():
         _ready.append(Ready())
-    if _ready and _ready[0].takes(request, env):
-        return _ready[0].run(request, command, timeout)
-    result = subprocess.run(command, cwd=cwd, env=env, timeout=timeout, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)
-    result.memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # or of one before it
+    if _ready and len(request) < Ready.LONGEST and env == _ready[0].environment:
+        return _ready[0].start(request, command, output)
+    return subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output or subprocess.PIPE,
+                            stderr=output or subprocess.PIPE, text=True)
+
+
+def call(arguments, cwd=None, env=None, timeout=120):
+    """Runs the program: the result has returncode, stdout and stderr (text), and memory, the most it held in MiB."""
+    process = begin(arguments, cwd, env)
+    try:
+        texts = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+    result = subprocess.CompletedProcess(process.args, process.returncode, *texts)
+    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # or of one before it
+    result.memory = getattr(process, "memory", most)
     return result
 
 
@@ -163,8 +198,7 @@ def train(run, /, *flags, config=QUICKSTART, prefix=(), cwd=None, **sections):
 def start(output, *arguments):
     """Starts the program in the background, with its output in a file; returns the process."""
     with open(output, "w") as file:
-        process = subprocess.Popen([KEEL, *map(str, arguments)], env=environment(), stdin=subprocess.DEVNULL, stdout=file,
-                                   stderr=subprocess.STDOUT)
+        process = begin(arguments, output=file)
     process.output = pathlib.Path(output)
     return process
 

@@ -6,6 +6,7 @@ order of the calls of a save is such that a power cut between any two of them wo
 """
 
 import collections
+import functools
 import itertools
 import json
 import os
@@ -197,8 +198,10 @@ def bear(trial, scenario, fault, hit, run, result, heard):
     trial.seen[f"{fault.partition('=')[2]} {'borne' if code == 0 else 'stopped'}"] += 1
 
 
+@functools.cache
 def scenarios(folder):
     require_strace()
+    folder.mkdir()
     half, beside = (trials.stopped(folder / name, 1, support.QUICKSTART, *support.settings(**settings))
                     for name, settings in (("half", TRAIN), ("half beside", BESIDE)))
     for run in (half, beside):
@@ -212,7 +215,7 @@ def scenarios(folder):
 
 
 def faults(folder, count):
-    places = [(scenario, fault, call) for scenario in scenarios(folder)
+    places = [(scenario, fault, call) for scenario in scenarios(folder.parent / "scenarios")
               for call in without_repetitions(scenario.calls()) for fault in FAULTS[call.kind]]
     if count and count < len(places):
         places = random.Random(0).sample(places, count)
@@ -227,7 +230,7 @@ def order(folder, count):
             trial.seen["renames"] += Order(scenario.whole, scenario.log).renames
         return read
 
-    return [check(scenario) for scenario in scenarios(folder)][:count]
+    return [check(scenario) for scenario in scenarios(folder.parent / "scenarios")][:count]
 
 
 class Order:

@@ -69,10 +69,9 @@ def resumptions(folder, count):
     for rows in ROWS:
         (folder / f"{rows} rows").mkdir()
         runs[f"{rows} rows"] = [trials.own_configuration(folder / f"{rows} rows", model, rows)]
-    places = []
-    for name, arguments in runs.items():
-        whole = folder / f"{name} whole"
-        result = support.keel("train", *arguments, f"run.dir={whole}", f"train.steps={STEPS}")
+    places = trials.spread([(name, at) for name in runs for at in stops()], count)
+    wholes = {name: folder / f"{name} whole" for name, _ in places}
+    for name, whole in wholes.items():
+        result = support.keel("train", *runs[name], f"run.dir={whole}", f"train.steps={STEPS}")
         require(result.returncode == 0, trials.output(result))
-        places += [(name, arguments, whole, at) for at in stops()]
-    return [trial_of(*place) for place in trials.spread(places, count)]
+    return [trial_of(name, runs[name], wholes[name], at) for name, at in places]

@@ -12,7 +12,7 @@ namespace {
 
 struct Case {
   const char* body;
-  double explained;  // of the returns' variance, at least, at the end
+  double explained;  // of the returns' variance, at least, at the end; half of it by the small network of make test
 };
 class PpoWithACritic : public testing::TestWithParam<Case> {};
 
@@ -21,14 +21,16 @@ TEST_P(PpoWithACritic, ExplainsTheReturnsAndRaisesAccuracy) {
   if (!count(std::string_view(body) == "separate", true)) GTEST_SKIP() << "make test-full trains this one as well";
   Config config = quickstart_config();
   config.task.steps = 2;
+  config.model.hidden_size = count(32, 64);
+  config.model.heads = count(2, 4);
   config.objective.method = "ppo_gae";
   config.critic.body = body;
   if (!config.critic.own_body()) {  // the policy's small body was not made for values, and has to give way
     config.critic.lr = 2e-2;
     config.critic.loss_weight = 1;
   }
-  config.train.steps = 50;
-  config.eval.prompts = 500;
+  config.train.steps = count(40, 50);
+  config.eval.prompts = count(250, 500);
   const Trained result = trained(config);
   EXPECT_LT(result.before, 0.7);  // or there was little left to learn
   EXPECT_GE(result.after - result.before, 0.2);
@@ -37,7 +39,7 @@ TEST_P(PpoWithACritic, ExplainsTheReturnsAndRaisesAccuracy) {
   EXPECT_NEAR(explained.front().y, 0, 1e-9);  // all values start at 0
   double last = 0;
   for (size_t i = explained.size() - 20; i < explained.size(); ++i) last += explained[i].y / 20;
-  EXPECT_GE(last, wanted);
+  EXPECT_GE(last, count(wanted / 2, wanted));
 }
 
 INSTANTIATE_TEST_SUITE_P(Bodies, PpoWithACritic, testing::Values(Case{"shared", 0.05}, Case{"separate", 0.25}));

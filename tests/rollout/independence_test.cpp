@@ -1,5 +1,6 @@
-// A rollout does not know its neighbours: 1,000 of them, each alone and among 63 others that end and are followed by
-// the next at other times, with a prompt that its samples share and with one that each computes for itself.
+// A rollout does not know its neighbours: 1,000 of them (400 in make test), each alone and among 63 others that end and
+// are followed by the next at other times, with a prompt that its samples share and with one that each computes for
+// itself.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -15,13 +16,15 @@
 #include "keel/kernels/row_math.h"
 #include "keel/model/network/packed_forward.h"
 #include "keel/rollout/engine.h"
+#include "tests/support/effort.h"
 #include "tests/support/reference_model.h"
 #include "tests/support/tiny_rollouts.h"
 
 namespace keel {
 namespace {
 
-constexpr int64_t kPrompts = 125, kSamples = 8, kVocabulary = 1024;
+constexpr int64_t kSamples = 8, kVocabulary = 1024;
+const int64_t kPrompts = count(50, 125), kRollouts = kPrompts * kSamples;
 constexpr double kSampledAt = 0.9, kNearTie = 1e-4;
 constexpr uint64_t kSeed = 11;
 
@@ -140,7 +143,7 @@ class Independence : public testing::Test {
   /// Compares every way with a rollout that is alone with its prompt.
   void compare(const CausalLm& model, const std::function<void(const char* way, const Differences&)>& judge) {
     const std::vector<Rollout> alone = sampled(model, /*shared=*/false, 1);
-    ASSERT_EQ(alone.size(), 1000u);
+    ASSERT_EQ(static_cast<int64_t>(alone.size()), kRollouts);
     std::set<size_t> lengths;
     for (const Rollout& rollout : alone) lengths.insert(rollout.tokens.size());
     EXPECT_GT(lengths.size(), 15u) << "sequences end at different times";
@@ -151,7 +154,7 @@ class Independence : public testing::Test {
     } ways[] = {{"among_63_others", false, 64}, {"sharing_its_prompt", true, 1}, {"both", true, 64}};
     for (const auto& [way, shared, together] : ways) {
       const Differences found = differences(model, alone, sampled(model, shared, together));
-      EXPECT_GT(found.compared, 7000);
+      EXPECT_GT(found.compared, 7 * kRollouts);
       const std::string text = std::to_string(found.tokens) + " of " + std::to_string(found.compared) +
                                " tokens differ, " + std::to_string(found.bits) + " other bits, log-probs apart by " +
                                in_short(found.logp);
@@ -162,7 +165,7 @@ class Independence : public testing::Test {
   }
 };
 
-TEST_F(Independence, OfAThousandRolloutsFromTheirNeighboursButForNearTies) {
+TEST_F(Independence, OfRolloutsFromTheirNeighboursButForNearTies) {
   compare(model_of_independence(), [](const char* way, const Differences& found) {
     EXPECT_LT(found.gap, kNearTie) << way;
     EXPECT_LT(found.logp, 1e-4) << way;
@@ -170,7 +173,7 @@ TEST_F(Independence, OfAThousandRolloutsFromTheirNeighboursButForNearTies) {
   });
 }
 
-TEST_F(Independence, OfAThousandRolloutsIsToTheLastBitWhereSamplerAndTrainerAre) {
+TEST_F(Independence, OfRolloutsIsToTheLastBitWhereSamplerAndTrainerAre) {
   CausalLm model = model_of_independence();
   model.make_bitwise();
   compare(model, [](const char* way, const Differences& found) {
@@ -198,7 +201,7 @@ TEST_F(Independence, IsMeasuredByTheNoiseThatTheSamplerAdds) {
       far += perturbed_gap(logits, other, t) > 0.1;
     }
   }
-  EXPECT_GT(tokens, 1400);
+  EXPECT_GT(tokens, 1.4 * kRollouts);
   EXPECT_GT(far, tokens * 9 / 10);
   EXPECT_LT(logp, 1e-4);
   std::printf("  log-probs of %ld tokens and of a full forward pass are apart by %s\n", static_cast<long>(tokens),

@@ -4,6 +4,7 @@
 
 #include "keel/core/error.h"
 #include "keel/text/chat/chat_template.h"
+#include "tests/support/effort.h"
 
 // A template comes with a downloaded model and its texts from anywhere: whatever they ask for has to end. Each
 // expression below is evaluated without end on long texts, so that it ends only where every part of it counts
@@ -202,7 +203,7 @@ std::string cost_error_of(const std::string& body) {
   std::tm time{};
   time.tm_year = 126, time.tm_mday = 1;
   TemplateLimits limits;
-  limits.steps = 600'000;  // a thirtieth of what there is, so that all of these take seconds
+  limits.steps = count(300'000, 600'000);  // a thirtieth of what there is at most, so that all of these take seconds
   try {
     ChatTemplate::parse(kSetting + body, "t").render(cost_messages(), Json::object(), {.now = time, .limits = limits});
   } catch (const Error& error) {
@@ -218,7 +219,7 @@ bool is_limit(const std::string& error) {
 }
 
 /// Of the thread's own time, and many times what it takes.
-constexpr double kSeconds = 4;
+const double kSeconds = count(2, 4);
 
 TEST(TemplateCost, OfEveryOperationIsCounted) {
   ASSERT_EQ(cost_error_of(""), "no error");  // what they start from is within the limits
@@ -226,7 +227,7 @@ TEST(TemplateCost, OfEveryOperationIsCounted) {
     SCOPED_TRACE(expression);
     const double start = cpu_seconds();
     const std::string error = cost_error_of("{%- for i in range(100000) %}{% for j in range(100000) %}{% set x = (" +
-                                       expression + ") %}{% endfor %}{% endfor %}");
+                                            expression + ") %}{% endfor %}{% endfor %}");
     const double seconds = cpu_seconds() - start;
     EXPECT_TRUE(is_limit(error)) << error;
     EXPECT_LT(seconds, kSeconds) << error;
@@ -273,8 +274,7 @@ TEST(TemplateCost, AllowsALongConversation) {
   // A hundred turns of 50 KB each, through what the templates in use do with a message.
   Json chat = Json::array();
   const std::string content = std::string(50000, 'x').append(" \u00e9 ");
-  for (int i = 0; i < 100; ++i)
-    chat.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", content}});
+  for (int i = 0; i < 100; ++i) chat.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", content}});
   const RenderedChat rendered = ChatTemplate::parse(R"({%- for m in messages %}
 {%- set content = m.content %}
 {%- if '</think>' in content %}{% set content = content.split('</think>')[-1].lstrip('\n') %}{% endif %}

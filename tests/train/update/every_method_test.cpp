@@ -205,8 +205,9 @@ void expect_norms(const Json& row, const std::vector<double>& norms, double max_
   EXPECT_EQ(row.at("optimizer/grad_clipped").get<double>(), static_cast<double>(clipped) / count);
 }
 
-/// Steps of two updates each: every update's gradient of every parameter is autograd's.
-void expect_steps_of_autograd(const Config& config) {
+/// Steps of two updates each, the second one off-policy: every update's gradient of every parameter is autograd's. So
+/// many steps, or more where tight thresholds let nothing pass at first.
+void expect_steps_of_autograd(const Config& config, int steps = count(2, 3)) {
   TinyTraining run(config, warm_model(), /*reference=*/starting_model(config, at::kCPU).model);
   std::optional<PlainPolicy> plain;
   std::vector<double> norms;  // of each update's gradient, by autograd
@@ -222,7 +223,7 @@ void expect_steps_of_autograd(const Config& config) {
     }
     norms.push_back(std::sqrt(squares));
   };
-  for (int step = 0; step < count(2, 3); ++step) {
+  for (int step = 0; step < steps || (moved <= 1 && step < 3); ++step) {
     norms.clear();
     const Json row = step_row(run.step());
     ASSERT_EQ(static_cast<int64_t>(norms.size()), config.train.epochs);
@@ -238,7 +239,7 @@ void expect_steps_of_autograd(const Config& config) {
 TEST(EveryMethod, FollowsTheGradientOfPlainAutogradOnFullLogits) {
   for (const Method& row : methods()) {
     SCOPED_TRACE(row.name);
-    expect_steps_of_autograd(tiny_run(row.name));
+    expect_steps_of_autograd(tiny_run(row.name), count(1, 3));
   }
 }
 

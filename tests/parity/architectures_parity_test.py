@@ -126,14 +126,19 @@ def judge_bfloat16(name, path, got, logits, tokens, lengths, firsts):
 
 def judge_greedy(name, model, got, tokens, lengths):
     """Every token of the continuations by Keel's engine is the likeliest after what comes before it; two that are as likely may
-    change places. In one pass over each, which is what transformers' generate does without its cache: the attention of that
-    differs from its own forward pass in llama-1."""
+    change places. In one pass over each, which is what transformers' generate does without its cache (the attention of that
+    differs from its own forward pass in llama-1); make test-full asks generate as well."""
     ties = 0
     for ids, ours in zip(tokens.split(lengths), got):
         with torch.no_grad():
             logits = model(torch.cat([ids, ours])[None], use_cache=False).logits[0, len(ids) - 1:-1]
         gaps = logits.max(1).values - logits.gather(1, ours[:, None])[:, 0]
         assert gaps.max() < 1e-4, (name, "greedy", gaps.argmax().item(), gaps.max().item())
+        if count(False, True) and gaps.max() == 0:
+            model.generation_config.eos_token_id = None  # neither side ends before the limit
+            theirs = model.generate(ids[None], attention_mask=torch.ones_like(ids[None]), max_new_tokens=len(ours), do_sample=False,
+                                    use_cache=False)
+            assert theirs[0, len(ids):].equal(ours), (name, "generate")
         ties += int((gaps > 0).sum())
     return ties
 

@@ -1,5 +1,7 @@
 #include "keel/objective/methods.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -164,6 +166,31 @@ void add_family(std::vector<Method>& table, const std::vector<MethodRow<Family>>
   }
 }
 
+std::string in_lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// What is said of known methods that are not in the table; their names are a letter away from others.
+std::string word_on_absent(const std::string& name) {
+  for (const char* of_preferences : {"dpo", "kto", "orpo", "rpo", "cpo", "simpo"})
+    if (name == of_preferences) return "it learns from preferences, and the methods here from rewards; ";
+  for (const char* other : {"trpo", "vapo", "opo", "remax"})
+    if (name == other) return "it is a method of its own, which is not here; ";
+  return "";
+}
+
+/// Nearly all short names are a letter or two and "po": another letter is another method. Slips are letters that were
+/// left out or changed places.
+std::optional<std::string> nearest_method(const std::string& name, std::vector<std::string> names) {
+  constexpr size_t kShort = 4;
+  const auto is_another = [&](const std::string& known) {
+    return known.size() <= name.size() && !std::is_permutation(known.begin(), known.end(), name.begin(), name.end());
+  };
+  if (name.size() <= kShort) std::erase_if(names, is_another);
+  return nearest_name(name, names);
+}
+
 }  // namespace
 
 void ReferenceOptions::describe(OptionTable& table) {
@@ -244,8 +271,11 @@ const Method& method_named(const std::string& name, const std::string& what) {
   }
   for (const auto& [other, row] : same) names.push_back(other);
   const auto elsewhere = similar.find(name);
-  const std::optional<std::string> near = elsewhere == similar.end() ? nearest_name(name, names) : elsewhere->second;
-  fail(ExitCode::kBadConfiguration, what, " \"", name, "\"; ", near ? "did you mean " + *near + "? " : "",
+  const std::optional<std::string> near =
+      elsewhere == similar.end() ? nearest_method(in_lower_case(name), names) : elsewhere->second;
+  std::string hint = word_on_absent(in_lower_case(name));
+  if (hint.empty() && near) hint = "did you mean " + *near + "? ";
+  fail(ExitCode::kBadConfiguration, what, " \"", name, "\"; ", hint,
        "`keel methods`, in Python keel.methods(), lists the known ones");
 }
 

@@ -398,6 +398,20 @@ TEST(MakeObjective, RefusesAnUnknownMethod) {
   EXPECT_NE(error_of(2, [] { make_objective({.method = "dpo"}, 1); }).find("\"dpo\""), std::string::npos);
 }
 
+// TRPO, VAPO and OPO are methods of their own, and the five after them learn from preferences.
+TEST(MakeObjective, DoesNotTakeAnotherMethodForASlip) {
+  for (const char* other : {"trpo", "vapo", "opo", "dpo", "DPO", "kto", "orpo", "rpo", "xpo", "bspo"}) {
+    const std::string message = error_of(2, [&] { make_objective({.method = other}, 1); });
+    EXPECT_EQ(message.find("did you mean"), std::string::npos) << message;
+    EXPECT_NE(message.find("`keel methods`"), std::string::npos) << message;
+  }
+  for (const auto& [slip, meant] : {std::pair("gpro", "grpo"), {"GRPO", "grpo"}, {"gsp", "gspo"}, {"ggrpo", "grpo"}})
+    EXPECT_NE(error_of(2, [&, slip = slip] { make_objective({.method = slip}, 1); })
+                  .find("did you mean " + std::string(meant) + "?"),
+              std::string::npos)
+        << slip;
+}
+
 TEST(MakeObjective, SuggestsTheMethodThatWasMeant) {
   EXPECT_NE(error_of(2, [] { make_objective({.method = "dpo_tv"}, 1); }).find("did you mean dppo_tv"),
             std::string::npos);

@@ -202,6 +202,15 @@ TEST(OpenDataset, RemembersTheFormThatTheRowHas) {
   EXPECT_EQ(chat.row_text, "");
 }
 
+TEST(OpenDataset, NamesTheFirstRowOfAFaultThatAllHave) {
+  const TestFolder folder;
+  std::string rows;
+  for (int i = 0; i < 50; ++i) rows += R"({"prompt": [{"role": "user", "content": ")" + std::to_string(i) + "\"}]}\n";
+  DataOptions options = options_for(folder.write("rows.jsonl", rows));
+  options.chat = "never";
+  EXPECT_THAT(error_of(2, [&] { open(options).train.next(1); }), testing::HasSubstr("rows.jsonl:1: the prompt is a"));
+}
+
 TEST(OpenDataset, NeverTakesWordsOfAMessageForSpecialTokens) {
   const TestFolder folder;
   // The second message is the very text that the template writes after the first.

@@ -179,11 +179,10 @@ void print_json(const Evaluation& result, const EvaluationRequest& request, cons
 /// How the completions were sampled: numbers of one temperature say little about another.
 std::string sampling_text(const EvaluationRequest& request) {
   const auto& [top_k, top_p, min_p] = request.truncation;
-  const std::string sampling = request.temperature == 0 ? (request.samples > 1 ? "greedy (all alike)" : "greedy")
-                                                        : "temperature " + short_number(request.temperature);
-  return counted(request.samples, "sample") + " of each prompt, " + sampling +
-         (top_k > 0 ? ", top_k " + std::to_string(top_k) : "") + (top_p < 1 ? ", top_p " + short_number(top_p) : "") +
-         (min_p > 0 ? ", min_p " + short_number(min_p) : "") + ", at most " + counted(request.max_new_tokens, "token");
+  return counted(request.samples, "sample") + " of each prompt, " +
+         sampling_words(request.temperature, request.samples) + (top_k > 0 ? ", top_k " + std::to_string(top_k) : "") +
+         (top_p < 1 ? ", top_p " + short_number(top_p) : "") + (min_p > 0 ? ", min_p " + short_number(min_p) : "") +
+         ", at most " + counted(request.max_new_tokens, "token");
 }
 
 void print_table(const Evaluation& result, const EvaluationRequest& request, const std::string& model,

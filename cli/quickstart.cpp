@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 
 #include "cli/commands.h"
@@ -8,12 +9,28 @@
 namespace keel::cli {
 namespace {
 
+bool holds_run(const std::filesystem::path& folder) { return path_exists(folder / "config.yaml"); }
+
+/// The ratio clip beside the run that was made; or, where that was the ratio clip, the run of before beside it.
 void print_next_steps(const Config& config, Console& console) {
+  const std::string run = config.run.dir, first = quickstart_config().run.dir, clip = "runs/grpo";
+  const auto print = [&](std::string command, const std::string& what = "") {
+    if (!what.empty()) command.resize(std::max<size_t>(command.size() + 2, 64), ' ');
+    console.line("  " + command + what);
+  };
+  const auto print_report = [&](const std::string& one, const std::string& other) {
+    print("keel report " + one + " " + other + " -o compare.html", "the two side by side");
+  };
   console.heading("Try next");
-  console.line("  keel quickstart objective.method=grpo run.dir=runs/grpo           the ratio clip on the same task");
-  console.line("  keel report " + config.run.dir + " runs/grpo -o compare.html        the two side by side");
-  console.line("  keel train examples/quickstart.yaml run.dir=runs/tight objective.delta=0.02");
-  console.line("  keel methods                                                      the table of methods");
+  if (config.objective.method == "grpo" || full_path(run) == full_path(clip)) {
+    if (holds_run(first) && full_path(run) != full_path(first)) print_report(first, run);
+  } else {
+    if (!holds_run(clip))
+      print("keel quickstart objective.method=grpo run.dir=" + clip, "the ratio clip on the same task");
+    print_report(run, clip);
+  }
+  print("keel train examples/quickstart.yaml run.dir=runs/tight objective.delta=0.02");
+  print("keel methods", "the table of methods");
   console.line("  (. scripts/env.sh puts keel on your PATH; the program is build/keel)");
 }
 
@@ -30,7 +47,7 @@ bool is_quickstart(const std::filesystem::path& run) {
 StartMode start_mode(const Config& config, bool overwrite) {
   const std::filesystem::path run = full_path(config.run.dir);
   if (overwrite) return StartMode::kReplace;
-  if (!path_exists(run / "config.yaml")) return StartMode::kNew;
+  if (!holds_run(run)) return StartMode::kNew;
   if (run == full_path(quickstart_config().run.dir) && is_quickstart(run)) return StartMode::kReplace;
   fail(ExitCode::kBadConfiguration, "run.dir: ", config.run.dir,
        " holds another run, which would be lost; choose another run.dir, or replace it with --overwrite");

@@ -28,6 +28,17 @@ void name_apart(std::vector<RunData>& runs, const std::vector<std::string>& fold
     if (count[runs[i].name] > 1) runs[i].name = folders[i];
 }
 
+/// A run beside itself would look like two that agree.
+void require_apart(const std::vector<std::string>& folders) {
+  std::map<std::filesystem::path, std::string> seen;
+  for (const std::string& folder : folders) {
+    std::error_code unseen;
+    const auto [first, fresh] = seen.emplace(std::filesystem::weakly_canonical(folder, unseen), folder);
+    if (!fresh)
+      fail(ExitCode::kBadConfiguration, "RUN: ", folder, " is the same run as ", first->second, "; name each run once");
+  }
+}
+
 /// A picture in the place of the report, or either in that of a run's data, would lose something.
 void require_free_names(const std::filesystem::path& report, const std::filesystem::path& curve) {
   RunFolder::require_not_of_a_run(report);
@@ -48,6 +59,7 @@ Action add_report(CommandLine& line) {
                  "Where to write it (default: report.html in the first run's folder)");
   command.option("--curve", arguments->curve, "Also write the first run's learning curve as an SVG picture");
   return [arguments] {
+    require_apart(arguments->runs);
     std::vector<RunData> runs;
     for (const std::string& folder : arguments->runs) {
       runs.push_back(read_run(folder));

@@ -144,20 +144,28 @@ std::string describe_reward(const Config& config) {
                joined(weighted, " + ") + (reward.on_error == "stop" ? "" : "; where one fails: " + reward.on_error));
 }
 
+/// The learning rate, and how far a warm-up gets that is longer than the run.
+std::string describe_rate(const OptimizerOptions& o, int64_t updates) {
+  const std::string rate = "learning rate " + short_number(o.lr);
+  if (o.warmup_updates == 0) return rate + ", no warm-up";
+  return rate + " after a warm-up of " + counted(o.warmup_updates, "update") +
+         (updates > 0 && updates < o.warmup_updates ? ", of which the run has " + std::to_string(updates) +
+                                                          ": it ends at " + short_number(o.lr_at(updates - 1))
+                                                    : "");
+}
+
 /// `largest` is the number of numbers in the largest parameter that is trained, where it is known.
-std::string describe_optimizer(const OptimizerOptions& o, std::optional<int64_t> largest) {
+std::string describe_optimizer(const Config& config, std::optional<int64_t> largest) {
+  const OptimizerOptions& o = config.optimizer;
   const bool too_small = largest && *largest < kFewestFor8Bit;
   const std::string moments = o.moments != "8bit" ? ""
                               : !too_small ? ", moments in 8 bits"
                                            : "\nmoments in float32 all the same: optimizer.moments=8bit is for " +
                                                  std::to_string(kFewestFor8Bit) + " numbers and more, and no " +
                                                  "weight that is trained has so many";
-  return entry("optimizer",
-               "learning rate " + short_number(o.lr) +
-                   (o.warmup_updates > 0 ? " after a warm-up of " + std::to_string(o.warmup_updates) + " updates"
-                                         : ", no warm-up") +
-                   ", weight decay " + short_number(o.weight_decay) + ", gradients clipped at " +
-                   short_number(o.max_grad_norm) + moments);
+  return entry("optimizer", describe_rate(o, config.train.steps * config.updates_per_step()) + ", weight decay " +
+                                short_number(o.weight_decay) + ", gradients clipped at " +
+                                short_number(o.max_grad_norm) + moments);
 }
 
 /// The memory that is planned for keys and values, of training and of evaluations on so many prompts: each call of the
@@ -213,19 +221,22 @@ std::string describe_sizes(const Config& config, std::optional<int64_t> largest 
                            counted(config.train.steps, "step") + " of " + counted(config.train.epochs, "epoch") +
                            ", temperature " + short_number(config.rollout.temperature) +
                            describe_what_is_dropped(config)) +
-         describe_optimizer(config.optimizer, largest);
+         describe_optimizer(config, largest);
 }
 
 /// How completions are sampled when the policy is evaluated, on so many prompts.
 std::string describe_evaluation(const Config& config, int64_t prompts, const std::string& extent) {
   const EvalOptions& eval = config.eval;
   if (eval.prompts == 0) return entry("evaluation", "none");
+  if (prompts == 0 && config.data.held_out > 0)
+    return entry("evaluation", "none: data.held_out, " + short_number(config.data.held_out) +
+                                   ", is so small a share that no row is held out; raise it");
   if (prompts == 0) return entry("evaluation", "none: neither data.eval_files nor data.held_out keeps prompts for it");
-  const std::string sampling = eval.temperature == 0 ? "greedy" : "temperature " + short_number(eval.temperature);
   const std::string& metric = config.checkpoint.best_metric;
   const std::string best = metric == "auto" ? "eval/accuracy or eval/reward" : metric;
   return entry("evaluation",
-               counted(prompts, "prompt") + " x " + counted(eval.samples, "sample") + ", " + sampling +
+               counted(prompts, "prompt") + " x " + counted(eval.samples, "sample") + ", " +
+                   sampling_words(eval.temperature, eval.samples) +
                    (eval.top_k > 0 ? ", top_k " + std::to_string(eval.top_k) : "") +
                    (eval.top_p < 1 ? ", top_p " + short_number(eval.top_p) : "") +
                    (eval.min_p > 0 ? ", min_p " + short_number(eval.min_p) : "") +
@@ -337,6 +348,11 @@ std::string explain_scope(Scope scope) {
 }
 
 }  // namespace
+
+std::string sampling_words(double temperature, int64_t samples) {
+  if (temperature > 0) return "temperature " + short_number(temperature);
+  return samples > 1 ? "greedy (all alike)" : "greedy";
+}
 
 std::string describe_run(const Config& config, Run& run) {
   const Problems& problems = run.problems();

@@ -13,6 +13,9 @@ std::string short_number(double value);
 /// "1 sample", "2 samples".
 std::string counted(int64_t count, const std::string& what);
 
+/// "temperature 0.7", "greedy", "greedy (all alike)" for several samples.
+std::string sampling_words(double temperature, int64_t samples);
+
 /// What a run does, in a few lines, out of what it has loaded: method and thresholds, model, data, reward, sizes.
 std::string describe_run(const Config& config, Run& run);
 

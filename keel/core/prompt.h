@@ -15,7 +15,8 @@ struct Prompt {
   std::string text;             // the same, as text
   std::string source;           // the task or data set it came from
   Json answer;                  // what the checker needs to judge a completion
-  Json messages = nullptr;      // the conversation `text` was rendered from; null for a plain text
+  Json messages = nullptr;      // the conversation that is its row's prompt; null where that is a text
+  std::string row_text = "";    // its row's text, where a conversation was made of that; empty where it is `text`
   Json extra = nullptr;         // the other columns of its row, for rewards; null for a built-in task
 };
 

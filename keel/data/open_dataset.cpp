@@ -54,6 +54,13 @@ PromptStream stream_of(RowSource source, bool repeats) {
   return PromptStream([shared](uint64_t position) { return shared->at(position); }, rows, repeats);
 }
 
+/// Of a fault that all rows have the first row is told, and not the one that happens to be drawn first.
+void try_first_row(const RowSource& source) {
+  RowSource in_order = source;
+  in_order.shuffle_seed = std::nullopt, in_order.part = Part::kAll;
+  if (source.options.check) in_order.at(0);
+}
+
 }  // namespace
 
 OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Tokenizer& tokenizer,
@@ -67,15 +74,16 @@ OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Toke
 
   const std::string text = prompts->word_of_text();
   const auto dataset = std::make_shared<const Dataset>(Dataset::open(options.files, options, check, text));
-  OpenedDataset opened{
-      .train = stream_of({dataset, prompts, options, shuffle_seed, splits ? Part::kTraining : Part::kAll, limit}, true),
-      .held_out = std::nullopt,
-      .rows = dataset->rows(),
-      .notes = dataset->notes(),
-      .sources = dataset->sources(),
-      .fingerprint = dataset->fingerprint(),
-      .eval_fingerprint = "",
-      .eval_files = nullptr};
+  const RowSource training{dataset, prompts, options, shuffle_seed, splits ? Part::kTraining : Part::kAll, limit};
+  try_first_row(training);
+  OpenedDataset opened{.train = stream_of(training, true),
+                       .held_out = std::nullopt,
+                       .rows = dataset->rows(),
+                       .notes = dataset->notes(),
+                       .sources = dataset->sources(),
+                       .fingerprint = dataset->fingerprint(),
+                       .eval_fingerprint = "",
+                       .eval_files = nullptr};
   if (splits) opened.held_out = stream_of({dataset, prompts, options, std::nullopt, Part::kHeldOut, limit}, false);
   if (!options.eval_files.empty()) {
     const bool same = options.eval_files == options.files;

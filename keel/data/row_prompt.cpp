@@ -62,19 +62,22 @@ Prompt RowPrompts::prompt(Example example, uint64_t id) const {
   prompt.source = std::move(example.source);
   prompt.answer = std::move(example.answer);
   prompt.extra = std::move(example.extra);
-  if (is_chat(example)) {
+  const bool as_chat = is_chat(example);
+  if (as_chat) {
     if (!encoder_.has_template())
       fail(ExitCode::kBadConfiguration, example.place, ": the prompt is to be rendered as a conversation, and the ",
            "model has no chat template; take a model that has one, or texts with data.chat=never");
-    if (example.prompt.is_string()) example.prompt = Json::array({{{"role", "user"}, {"content", example.prompt}}});
+    if (example.prompt.is_string()) {
+      prompt.row_text = example.prompt;
+      example.prompt = Json::array({{{"role", "user"}, {"content", prompt.row_text}}});
+    }
     if (!system_prompt_.empty() && !has_system_message(example.prompt))
       example.prompt.insert(example.prompt.begin(), Json{{"role", "system"}, {"content", system_prompt_}});
-    prompt.messages = example.prompt;
+    if (prompt.row_text.empty()) prompt.messages = example.prompt;
   }
   try {
-    EncodedPrompt encoded = prompt.messages.is_null()
-                                ? encoder_.text(example.prompt.get<std::string>(), special_tokens_)
-                                : encoder_.chat(prompt.messages, now_);
+    EncodedPrompt encoded = as_chat ? encoder_.chat(example.prompt, now_)
+                                    : encoder_.text(example.prompt.get<std::string>(), special_tokens_);
     prompt.text = std::move(encoded.text);
     prompt.tokens = std::move(encoded.tokens);
   } catch (const Error& error) {

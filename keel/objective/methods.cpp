@@ -1,5 +1,7 @@
 #include "keel/objective/methods.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <sstream>
@@ -10,6 +12,7 @@
 #include "keel/core/options/limits.h"
 #include "keel/core/options/options.h"
 #include "keel/core/strings.h"
+#include "keel/core/written.h"
 
 namespace keel {
 namespace {
@@ -17,6 +20,13 @@ namespace {
 bool has_number(const TrustRegion& region, const std::string& parameter) {
   for (const auto& [name, value] : parameters(region))
     if (name == parameter) return true;
+  return false;
+}
+
+/// Whether the region has this bound and sets no value for it.
+bool is_open(const TrustRegion& region, const std::string& parameter) {
+  for (const auto& [name, value] : parameters(region))
+    if (name == parameter) return value == kUnlimited;
   return false;
 }
 
@@ -51,18 +61,27 @@ void set_number(Method& method, const char* option, const std::string& parameter
   set_by_key(method, option, parameter, *value);
 }
 
-/// `delta` is the region's one threshold, or both of two.
+/// `delta` is the region's one threshold, or both of two. One that the method leaves open (cispo's low) stays open
+/// unless its own key sets it.
 void set_delta(Method& method, const ObjectiveOptions& options) {
   if (has_number(method.region, "delta")) return set_number(method, "delta", "delta", options.delta);
-  if (options.delta && options.delta_low && options.delta_high)
-    fail(ExitCode::kBadConfiguration, "objective.delta is ", *options.delta,
-         " and would have no effect: objective.delta_low, ", *options.delta_low, ", and objective.delta_high, ",
-         *options.delta_high, ", set both thresholds of ", method.name, ". Remove one of the three");
-  if (options.delta && !has_number(method.region, "low") && !has_number(method.region, "high"))
+  if (!options.delta) return;
+  bool has_any = false, sets_any = false;
+  for (const auto& [threshold, own] : {std::pair("low", options.delta_low), std::pair("high", options.delta_high)}) {
+    if (!has_number(method.region, threshold)) continue;
+    has_any = true;
+    if (own || is_open(method.region, threshold)) continue;
+    set_number(method, "delta", threshold, options.delta);
+    sets_any = true;
+  }
+  if (!has_any)
     fail(ExitCode::kBadConfiguration, "objective.delta is ", *options.delta, ", but the method ", method.name,
          " has no threshold \"delta\", \"low\" or \"high\"", way_out(method, "delta", *options.delta));
-  for (const char* threshold : {"low", "high"})
-    if (has_number(method.region, threshold)) set_number(method, "delta", threshold, options.delta);
+  if (!sets_any)
+    fail(ExitCode::kBadConfiguration, "objective.delta is ", *options.delta, " and would have no effect: ",
+         options.delta_low ? written("objective.delta_low, ", *options.delta_low, ", ") : "",
+         options.delta_high ? written("objective.delta_high, ", *options.delta_high, ", ") : "", "already set what it ",
+         "would set of ", method.name, ". Remove one of them");
 }
 
 void set_anchor(Method& method, const std::string& word) {
@@ -77,7 +96,9 @@ void set_anchor(Method& method, const std::string& word) {
 std::map<std::string, std::string> set_by_keys(const Method& method, const ObjectiveOptions& options) {
   std::map<std::string, std::string> keys;
   if (options.delta && has_number(method.region, "delta")) keys["delta"] = "delta";
-  if (options.delta && !has_number(method.region, "delta")) keys["low"] = keys["high"] = "delta";
+  for (const char* threshold : {"low", "high"})
+    if (options.delta && !has_number(method.region, "delta") && !is_open(method.region, threshold))
+      keys[threshold] = "delta";
   if (options.delta_low) keys["low"] = "delta_low";
   if (options.delta_high) keys["high"] = "delta_high";
   if (options.anchor) keys["anchor"] = "anchor";
@@ -164,6 +185,31 @@ void add_family(std::vector<Method>& table, const std::vector<MethodRow<Family>>
   }
 }
 
+std::string in_lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// What is said of known methods that are not in the table; their names are a letter away from others.
+std::string word_on_absent(const std::string& name) {
+  for (const char* of_preferences : {"dpo", "kto", "orpo", "rpo", "cpo", "simpo"})
+    if (name == of_preferences) return "it learns from preferences, and the methods here from rewards; ";
+  for (const char* other : {"trpo", "vapo", "opo", "remax"})
+    if (name == other) return "it is a method of its own, which is not here; ";
+  return "";
+}
+
+/// Nearly all short names are a letter or two and "po": another letter is another method. Slips are letters that were
+/// left out or changed places.
+std::optional<std::string> nearest_method(const std::string& name, std::vector<std::string> names) {
+  constexpr size_t kShort = 4;
+  const auto is_another = [&](const std::string& known) {
+    return known.size() <= name.size() && !std::is_permutation(known.begin(), known.end(), name.begin(), name.end());
+  };
+  if (name.size() <= kShort) std::erase_if(names, is_another);
+  return nearest_name(name, names);
+}
+
 }  // namespace
 
 void ReferenceOptions::describe(OptionTable& table) {
@@ -191,8 +237,11 @@ void ReferenceOptions::describe(OptionTable& table) {
 
 void ObjectiveOptions::describe(OptionTable& table) {
   table.add("method", method, "The row of the table of methods to train with; `keel methods` lists them.", not_empty());
-  table.add("delta", delta, "The trust region's threshold, or both of two at once; null means the method's own.",
-            above(0));
+  table.add(
+      "delta", delta,
+      "The trust region's threshold, or both of two at once, but for one that the method leaves open (cispo's low); "
+      "null means the method's own.",
+      above(0));
   table.add("delta_low", delta_low, "Threshold for negative advantages; null means delta.", above(0));
   table.add("delta_high", delta_high, "Threshold for positive advantages; null means delta.", above(0));
   table.add(
@@ -244,8 +293,11 @@ const Method& method_named(const std::string& name, const std::string& what) {
   }
   for (const auto& [other, row] : same) names.push_back(other);
   const auto elsewhere = similar.find(name);
-  const std::optional<std::string> near = elsewhere == similar.end() ? nearest_name(name, names) : elsewhere->second;
-  fail(ExitCode::kBadConfiguration, what, " \"", name, "\"; ", near ? "did you mean " + *near + "? " : "",
+  const std::optional<std::string> near =
+      elsewhere == similar.end() ? nearest_method(in_lower_case(name), names) : elsewhere->second;
+  std::string hint = word_on_absent(in_lower_case(name));
+  if (hint.empty() && near) hint = "did you mean " + *near + "? ";
+  fail(ExitCode::kBadConfiguration, what, " \"", name, "\"; ", hint,
        "`keel methods`, in Python keel.methods(), lists the known ones");
 }
 

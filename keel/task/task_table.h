@@ -22,6 +22,7 @@ struct TaskRow {
   std::string sentence;
   std::vector<TaskPreset> presets;
   std::unique_ptr<Task> (*make)(const TaskOptions&);
+  bool own_vocabulary = false;  // its prompts and answers are words of its own, and mean nothing to other models
 };
 
 /// All built-in tasks; a new task is a new row.

@@ -80,11 +80,11 @@ std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config&
           config.health.max_mismatch ? "health.max_mismatch, " : "", *bound, " (", numbers.tokens->mismatch_mean,
           " now): sampler and trainer are further apart than rounding explains");
   if (numbers.rollouts.reward_mean) {
+    const bool of_step = config.critic.exists() || config.objective.advantage == "reinforce_pp";  // are compared
     // With a KL in the rewards equal ones still differ by it.
-    const bool equal =
-        config.reference.kl_in_reward == 0 &&
-        (config.critic.exists() ? numbers.rollouts.reward_std == 0.0 : numbers.rollouts.zero_std_groups == 1);
-    count(equal, counts.equal_rewards, "all rewards of ", config.critic.exists() ? "the step" : "every prompt",
+    const bool equal = config.reference.kl_in_reward == 0 &&
+                       (of_step ? numbers.rollouts.reward_std == 0.0 : numbers.rollouts.zero_std_groups == 1);
+    count(equal, counts.equal_rewards, "all rewards of ", of_step ? "the step" : "every prompt",
           " have been equal (mean ", *numbers.rollouts.reward_mean, " now): there is nothing to learn from them. The ",
           "prompts are too hard or too easy for the model, or the reward function judges all alike");
     if (auto collapse = reward_collapse(*numbers.rollouts.reward_mean, options, counts))

@@ -258,7 +258,9 @@ class ImpossibleSettings(support.Test):
         few = train(self.folder / "run", "--explain", rollout={"max_sequences": 3}, run={"precision": "bf16"})
         self.assertIn("3 sequences at a time, at most 48.0 KiB", few.stdout)  # 3 x (3 + 1) blocks; in float32 on a CPU
         greedy = train(self.folder / "run", "--explain", eval={"temperature": 0, "samples": 4, "every": 2})
-        self.assertIn("10 prompts x 4 samples, greedy; every 2 steps", greedy.stdout)
+        self.assertIn("10 prompts x 4 samples, greedy (all alike); every 2 steps", greedy.stdout)
+        slow = train(self.folder / "run", "--explain", optimizer={"lr": 0.01, "warmup_updates": 80})
+        self.assertIn("learning rate 0.01 after a warm-up of 80 updates, of which the run has 8: it ends at 0.001", slow.stdout)
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_what_cannot_run_is_not_explained(self):

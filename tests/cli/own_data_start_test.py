@@ -83,6 +83,8 @@ class OwnDataStart(own_files.Test):
             told = self.train("none", *flags, data={"eval_files": []}, train={"steps": 1}).stdout
             self.assertRegex(told, r"evaluation +none: neither data.eval_files nor data.held_out")
             self.assertNotIn("before and after", told)
+        told = self.train("none", "--explain", data={"eval_files": [], "held_out": 1e-6}, train={"steps": 1}).stdout
+        self.assertRegex(told, r"evaluation +none: data.held_out, 1e-06, is so small a share that no row is held out")
         self.assertNotIn("eval.prompts", json.loads((self.folder / "none" / "used.json").read_text()))
         three = self.write("three.jsonl", "".join(self.data.read_text().splitlines(keepends=True)[:3]))
         told = self.train("three", "--explain", data={"eval_files": [str(three)]}, eval={"prompts": 512}).stdout

@@ -45,8 +45,17 @@ class FolderOfARun(support.Test):
         self.assert_refused(quickstart(), 2, "runs/quickstart", "another run")
         self.assertEqual(tree(own), before)
         self.assert_exit(quickstart("--overwrite", "run.seed=1"), 0)
-        self.assert_exit(quickstart("run.seed=2"), 0)  # of its own kind
+        again = quickstart("run.seed=2")  # of its own kind
+        self.assert_exit(again, 0)
         self.assertIn("seed: 2", (own / "config.yaml").read_text())
+        self.assertIn("keel quickstart objective.method=grpo run.dir=runs/grpo ", again.stdout)
+        self.assertIn("keel report runs/quickstart runs/grpo ", again.stdout)
+
+        clip = quickstart("objective.method=grpo", "run.dir=runs/grpo")  # which leads back to the first
+        self.assert_exit(clip, 0)
+        self.assertNotIn("keel quickstart", clip.stdout)
+        self.assertIn("keel report runs/quickstart runs/grpo ", clip.stdout)
+        self.assert_refused(keel("report", "runs/grpo", "runs/quickstart/../grpo", cwd=self.folder), 2, "the same run", "once")
 
     def test_a_refused_overwrite_leaves_the_old_run(self):
         run = self.folder / "run"

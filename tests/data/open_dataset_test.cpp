@@ -184,6 +184,33 @@ TEST(OpenDataset, RendersConversationsAndTextsWhereAsked) {
             std::string::npos);
 }
 
+// TRL's is_conversational asks the data set, not the model.
+TEST(OpenDataset, RemembersTheFormThatTheRowHas) {
+  const TestFolder folder;
+  const auto first = [&](const std::string& row, const std::string& system) {
+    DataOptions options = options_for(folder.write("rows.jsonl", row));
+    options.chat = system.empty() ? "always" : "auto", options.system_prompt = system;
+    return open(options).train.next(1)[0];
+  };
+  for (const char* system : {"", "Be brief."}) {
+    const Prompt text = first(R"({"prompt": "hi"})", system);
+    EXPECT_TRUE(text.messages.is_null());
+    EXPECT_EQ(text.row_text, "hi");
+  }
+  const Prompt chat = first(R"({"prompt": [{"role": "user", "content": "hi"}]})", "Be brief.");
+  EXPECT_EQ(chat.messages.back(), (Json{{"role", "user"}, {"content", "hi"}}));
+  EXPECT_EQ(chat.row_text, "");
+}
+
+TEST(OpenDataset, NamesTheFirstRowOfAFaultThatAllHave) {
+  const TestFolder folder;
+  std::string rows;
+  for (int i = 0; i < 50; ++i) rows += R"({"prompt": [{"role": "user", "content": ")" + std::to_string(i) + "\"}]}\n";
+  DataOptions options = options_for(folder.write("rows.jsonl", rows));
+  options.chat = "never";
+  EXPECT_THAT(error_of(2, [&] { open(options).train.next(1); }), testing::HasSubstr("rows.jsonl:1: the prompt is a"));
+}
+
 TEST(OpenDataset, NeverTakesWordsOfAMessageForSpecialTokens) {
   const TestFolder folder;
   // The second message is the very text that the template writes after the first.

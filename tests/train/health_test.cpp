@@ -70,7 +70,10 @@ TEST_F(HealthAlarms, TellOfRewardsThatAreAllEqual) {
   config_.reference.kl_in_reward = 0.1;  // by which equal ones differ
   for (int step = 0; step < 3; ++step) EXPECT_THAT(after(ill), IsEmpty());
   config_.reference.kl_in_reward = 0;
-  // A critic learns from rewards that differ between prompts.
+  // These learn from rewards that differ between prompts.
+  config_.objective.advantage = "reinforce_pp";
+  for (int step = 0; step < 3; ++step) EXPECT_THAT(after(ill), IsEmpty());
+  config_.objective.advantage = std::nullopt;
   config_.critic.body = "separate";
   for (int step = 0; step < 3; ++step) EXPECT_THAT(after(ill), IsEmpty());
   ill.rollouts.reward_std = 0;

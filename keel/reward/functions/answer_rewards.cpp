@@ -59,13 +59,19 @@ bool is_tests_of_program(std::string_view text) {
 
 enum class Compares { kMeanings, kTexts };
 
+/// Which gold answers a test can ever find right; of others a run would learn nothing, whatever is written.
+struct Usable {
+  std::function<bool(const Gold& gold)> test = [](const Gold&) { return true; };
+  std::string what_else;  // said of an answer that the test refuses
+};
+
 /// A reward of 1 or 0 by a test of the gold answers and a sample, and how the test reads the sample's answer.
 class AnswerReward final : public Reward {
  public:
   using Test = std::function<bool(const Gold& gold, const RewardSample& sample)>;
   using Reader = std::function<FinalAnswer(const std::string& completion)>;
-  AnswerReward(Test test, Reader reader, Compares compares = Compares::kMeanings)
-      : test_(std::move(test)), reader_(std::move(reader)), compares_(compares) {}
+  AnswerReward(Test test, Reader reader, Usable usable = {}, Compares compares = Compares::kMeanings)
+      : test_(std::move(test)), reader_(std::move(reader)), usable_(std::move(usable)), compares_(compares) {}
 
   std::optional<FinalAnswer> answer(const RewardSample& sample) const override { return reader_(sample.completion); }
   bool right_or_wrong() const override { return true; }
@@ -88,7 +94,9 @@ class AnswerReward final : public Reward {
     const auto is_program = [](const Gold& gold) { return is_tests_of_program(gold.text); };
     if (compares_ == Compares::kMeanings && std::any_of(golds.begin(), golds.end(), is_program))
       return "its answer is tests of a program, which reward.functions: [code] runs";
-    if (!golds.empty()) return "";
+    if (std::any_of(golds.begin(), golds.end(), usable_.test)) return "";
+    if (!golds.empty())
+      return "its answer is " + printable(answer.is_string() ? golds[0].text : answer.dump()) + usable_.what_else;
     if (answer.is_null()) return "it has no answer";
     if (is_blank(answer)) return "its answer is empty";
     return "its answer is " + printable(answer.dump()) + "; wanted a text, a number, or a list of such";
@@ -97,6 +105,7 @@ class AnswerReward final : public Reward {
  private:
   Test test_;
   Reader reader_;
+  Usable usable_;
   Compares compares_;
 };
 
@@ -106,19 +115,29 @@ std::string shortest(double number) {
   return {text, std::to_chars(text, text + sizeof(text), number + 0.0).ptr};  // 0 has no sign
 }
 
+std::optional<double> number_of(std::string_view text) { return number_in(final_answer(text)); }
+
 bool numerically_equal(double tolerance, const Gold& gold, const RewardSample& sample) {
-  const std::optional<double> want = number_in(final_answer(gold.text)),
-                              got = number_in(final_answer(sample.completion));
+  const std::optional<double> want = number_of(gold.text), got = number_of(sample.completion);
   return want && got && std::abs(*got - *want) <= tolerance * std::max(1.0, std::abs(*want));
 }
 
+/// The index of a choice; a file of CSV, where all values are texts, can say it in digits only.
+std::optional<int64_t> index_of(const Gold& gold) {
+  if (gold.integer) return gold.integer;
+  const std::string_view text = trimmed(gold.text);
+  int64_t index = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+  return error == std::errc() && rest == text.data() + text.size() ? std::optional(index) : std::nullopt;
+}
+
 std::optional<char> gold_letter(const Gold& gold) {
-  if (!gold.integer) {
-    const std::optional<char> plain = choice_in(gold.text);
-    return plain ? plain : choice_in(final_answer(gold.text));
+  if (const std::optional<int64_t> index = index_of(gold)) {
+    if (*index < 0 || *index > 25) return std::nullopt;
+    return static_cast<char>('A' + *index);
   }
-  if (*gold.integer < 0 || *gold.integer > 25) return std::nullopt;
-  return static_cast<char>('A' + *gold.integer);
+  const std::optional<char> plain = choice_in(gold.text);
+  return plain ? plain : choice_in(final_answer(gold.text));
 }
 
 }  // namespace
@@ -137,7 +156,7 @@ std::unique_ptr<Reward> exact_reward(bool ignore_case) {
       [form](const Gold& gold, const RewardSample& sample) {
         return form(sample.completion) == form(gold.text) || form(final_answer(sample.completion)) == form(gold.text);
       },
-      [form](const std::string& completion) { return FinalAnswer{.text = form(final_answer(completion))}; },
+      [form](const std::string& completion) { return FinalAnswer{.text = form(final_answer(completion))}; }, Usable{},
       Compares::kTexts);
 }
 
@@ -145,9 +164,10 @@ std::unique_ptr<Reward> numeric_reward(double tolerance) {
   return std::make_unique<AnswerReward>(
       [tolerance](const Gold& gold, const RewardSample& sample) { return numerically_equal(tolerance, gold, sample); },
       [](const std::string& completion) {
-        const std::optional<double> number = number_in(final_answer(completion));
+        const std::optional<double> number = number_of(completion);
         return FinalAnswer{.text = number ? shortest(*number) : ""};
-      });
+      },
+      Usable{[](const Gold& gold) { return number_of(gold.text).has_value(); }, ", which is no number; wanted one"});
 }
 
 std::unique_ptr<Reward> choice_reward() {
@@ -159,7 +179,9 @@ std::unique_ptr<Reward> choice_reward() {
       [](const std::string& completion) {
         const std::optional<char> letter = choice_in(final_answer(completion));
         return FinalAnswer{.text = letter ? std::string(1, *letter) : ""};
-      });
+      },
+      Usable{[](const Gold& gold) { return gold_letter(gold).has_value(); },
+             ", which names no choice; wanted a letter, or a whole number from 0 to 25 that counts from A = 0"});
 }
 
 }  // namespace keel

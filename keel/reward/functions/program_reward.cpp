@@ -11,14 +11,21 @@
 namespace keel {
 namespace {
 
+/// The row's own prompt where it is a text; null where it is a conversation.
+Json text_of_row(const Prompt& prompt) {
+  if (!prompt.messages.is_null()) return nullptr;
+  return prompt.row_text.empty() ? prompt.text : prompt.row_text;
+}
+
 std::string request_text(std::span<const RewardSample> samples, uint64_t id) {
   Json request = {{"id", id}};
-  for (const char* key : {"prompts", "messages", "completions", "answers", "sources", "extra", "completion_ids",
-                          "stopped", "steps", "query", "labels"})
+  for (const char* key : {"prompts", "texts", "messages", "completions", "answers", "sources", "extra",
+                          "completion_ids", "stopped", "steps", "query", "labels"})
     request[key] = Json::array();
   for (const RewardSample& sample : samples) {
     const Prompt& prompt = sample.prompt;
     request["prompts"].push_back(prompt.text);
+    request["texts"].push_back(text_of_row(prompt));
     request["messages"].push_back(prompt.messages);
     request["completions"].push_back(sample.completion);
     request["answers"].push_back(prompt.answer);

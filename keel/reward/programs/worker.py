@@ -99,7 +99,8 @@ def call_trl(function, request):
     named["trainer_state"] = types.SimpleNamespace(global_step=max(request["steps"], default=0))
     named["log_extra"] = named["log_metric"] = lambda *arguments, **ignored: None
     prompts, completions = [], []
-    for text, messages, completion in zip(request["prompts"], request["messages"], request["completions"]):
+    # As in TRL the row's own form decides, whatever the model was given.
+    for text, messages, completion in zip(request["texts"], request["messages"], request["completions"]):
         prompts.append(text if messages is None else messages)
         completions.append(completion if messages is None else [{"role": "assistant", "content": completion}])
     named["prompts"], named["completions"] = prompts, completions

@@ -71,8 +71,8 @@ void HealthOptions::describe(OptionTable& table) {
             "What happens when something below has lasted: a warning, or the run is saved and stops (exit code 4).",
             one_of({"warn", "stop"}));
   table.add("steps", steps,
-            "RL steps in a row after which it counts. That all rewards of every prompt are equal (with a critic: all "
-            "of the step), and that every completion is cut off, always counts.",
+            "RL steps in a row after which it counts. That all rewards of every prompt are equal (with a critic "
+            "or reinforce_pp: all of the step), and that every completion is cut off, always counts.",
             at_least(1));
   table.add("min_entropy", min_entropy, "policy/entropy below this, in nats, is a collapse; null means never.",
             above(0));
@@ -362,9 +362,14 @@ void check_consistency(const Config& c) {
   check_reward_penalties(c, objective);
   for (const std::string& stop : c.rollout.stop_strings)
     if (stop.empty()) refuse("rollout.stop_strings has an empty string, which would end every completion; remove it");
-  if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value)
-    refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
-           "; the advantage compares completions of one prompt, so a group needs at least 2");
+  const bool of_step = objective.method.advantage == "reinforce_pp";
+  if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value && !of_step)
+    refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt, "; the advantage ",
+           objective.method.advantage, " compares completions of one prompt, so a group needs at least 2 ",
+           "(objective.advantage=reinforce_pp compares those of a step)");
+  if (c.train.steps > 0 && c.rollouts_per_step() < 2 && of_step)
+    refuse("train.prompts_per_step x rollout.samples_per_prompt is 1; the advantage reinforce_pp compares the ",
+           "completions of a step, so it needs at least 2");
   if (c.rollout.dynamic_sampling && c.rollout.samples_per_prompt < 2)
     refuse("rollout.dynamic_sampling is true and rollout.samples_per_prompt is ", c.rollout.samples_per_prompt,
            "; rewards of one completion are all equal, so that every group would be dropped: raise it to at least 2, ",

@@ -1,5 +1,6 @@
 #include "keel/train/start/problems.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "keel/core/error.h"
@@ -29,6 +30,26 @@ std::function<std::string(std::string_view)> with_task_stop(const LoadedModel& p
   };
 }
 
+/// Whether the model reads a prompt word by word, as the task's own tokenizer does.
+bool knows_words(const LoadedModel& policy, const Tokenizer& own, const std::string& prompt) try {
+  const std::vector<int32_t> words = own.encode(prompt), tokens = encode_text(policy, prompt);
+  return std::equal(words.begin(), words.end(), tokens.begin(), tokens.end(),
+                    [&](int32_t word, int32_t token) { return own.token(word) == policy.tokenizer.token(token); });
+} catch (const Error&) {  // a vocabulary without an unknown token
+  return false;
+}
+
+/// To a model that speaks another language the prompts say nothing, and none of its answers is right.
+void check_vocabulary(const Config& config, const Task& task, const LoadedModel& policy) {
+  if (!task_row(config.task.name).own_vocabulary) return;
+  const std::string prompt = task.problem(config.run.seed, 0, Split::kTrain).prompt;
+  if (!knows_words(policy, task.tokenizer(), prompt))
+    fail(ExitCode::kBadConfiguration, "the task ", config.task.name, " (task.name) speaks a vocabulary of its own, in ",
+         "which a prompt is \"", prompt,
+         "\", and the model has another; set data.files, or another task (`keel tasks` ",
+         "lists them), or take a model that was made for ", config.task.name, " of this size");
+}
+
 std::string sentence_on(const SkippedCounts& skipped, const std::string& prompt_limit) {
   const auto counted = [](uint64_t count, const char* what) {
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s") + " left out: ";
@@ -53,6 +74,7 @@ Problems::Problems(PromptStream training, RewardSum reward)
 
 void Problems::open_task(const Config& config, const LoadedModel& policy) {
   task_ = make_task(config.task);
+  check_vocabulary(config, *task_, policy);
   const size_t longest = keel::longest_prompt(*task_, config.run.seed,
                                               [&](const std::string& text) { return prompt_tokens(policy, text); });
   if (!config.model.path.empty()) check_positions(config, longest, policy.model.config().max_position_embeddings);

@@ -71,6 +71,13 @@ TEST(BuiltInRewards, ChoiceReadsTheLetterInItsUsualSpellings) {
   EXPECT_EQ(judge(batch, "choice"), (Rewards{1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 0}));
 }
 
+// Values of CSV are texts, so that an index there is one of digits.
+TEST(BuiltInRewards, AnIndexOfAChoiceMayBeAText) {
+  SampleBatch batch;
+  batch.add("C", 2).add("C", "2").add("C", " 2 ").add("B", "2").add("C", Json{"2", "A"});
+  EXPECT_EQ(judge(batch, "choice"), (Rewards{1, 1, 1, 0, 1}));
+}
+
 TEST(BuiltInRewards, AnAnswerThatIsNoTextIsReportedAndNotGuessed) {
   SampleBatch batch;
   batch.add("1", Json{{"a", 1}});
@@ -183,6 +190,31 @@ TEST(RewardSum, ObjectsToAnAnswerThatAFunctionCannotUse) {
     EXPECT_EQ(sum.objection(answer, "a"), "") << answer;
   EXPECT_EQ(sum.objection(nullptr, "b"),
             "the reward \"code @b\" cannot judge this row: the prompt's answer holds no tests");
+}
+
+TEST(RewardSum, ObjectsToAnAnswerThatNoCompletionCanMatch) {
+  RewardOptions options;
+  options.functions = {"choice @letters", "numeric @numbers", "exact @texts", "math @texts"};
+  const RewardSum sum = make_reward(options);
+  const std::string letters = R"(the reward "choice @letters" cannot judge this row: its answer is )",
+                    no_letter =
+                        ", which names no choice; wanted a letter, or a whole number from 0 to 25 that counts "
+                        "from A = 0",
+                    numbers = R"(the reward "numeric @numbers" cannot judge this row: its answer is )",
+                    no_number = ", which is no number; wanted one";
+  for (const char* answer : {"Paris", "4.0", "A or B", "26", "-1"})
+    EXPECT_EQ(sum.objection(answer, "letters"), letters + '"' + answer + '"' + no_letter);
+  EXPECT_EQ(sum.objection(26, "letters"), letters + "\"26\"" + no_letter);
+  EXPECT_EQ(sum.objection(Json{"Paris", "Rome"}, "letters"), letters + R"("[\"Paris\",\"Rome\"]")" + no_letter);
+  for (const Json& answer : {Json("B"), Json("(B)"), Json("B."), Json("b"), Json("The answer is B"), Json("0"),
+                             Json(25), Json("\\boxed{B}"), Json{"Paris", "B"}})
+    EXPECT_EQ(sum.objection(answer, "letters"), "") << answer;
+  for (const char* answer : {"hello", "(1, 2)", "3x"})
+    EXPECT_EQ(sum.objection(answer, "numbers"), numbers + '"' + answer + '"' + no_number);
+  for (const Json& answer : {Json("1,234"), Json("$5"), Json("50%"), Json(3.5), Json("so she has 3 cats\n#### 3"),
+                             Json("-1/2"), Json("5 cm"), Json("\\boxed{\\frac12}"), Json{"three or so", "3"}})
+    EXPECT_EQ(sum.objection(answer, "numbers"), "") << answer;
+  for (const char* answer : {"Paris", "(1, 2)"}) EXPECT_EQ(sum.objection(answer, "texts"), "");
 }
 
 TEST(RewardSum, NoticesSourcesThatDoNotMeet) {

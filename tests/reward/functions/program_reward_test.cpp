@@ -88,6 +88,21 @@ TEST_F(UserReward, TakesTrlsConversations) {
   EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
 }
 
+TEST_F(UserReward, GivesTrlsFunctionsTextsWhereTheRowHasOne) {
+  python(
+      "def reward(completions, prompts, **kwargs): return [float(prompts == ['hi'] and completions == ['hello'])]\n");
+  batch_.add("hello");
+  batch_.last_prompt().text = "<turn>user: hi<end><turn>assistant: ";
+  batch_.last_prompt().row_text = "hi";
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+}
+
+TEST_F(UserReward, GivesOpenRlhfsFunctionsWhatTheModelIsGiven) {
+  python("def reward_func(queries, prompts, labels): return [float(queries[0] == prompts[0] + 'hello<eos>')]\n");
+  batch_.add("hello").last_prompt().row_text = "hi";
+  EXPECT_EQ(judge(batch_, options_).totals, (Rewards{1}));
+}
+
 TEST_F(UserReward, TakesVerlsFunctionsAndTheirDictionaries) {
   python(
       "def helper(x): return x\n"

@@ -118,9 +118,18 @@ TEST(ConfigConsistency, NoiseThatAnExactDivergenceWouldNotSeeIsRefused) {
   EXPECT_EQ(load({"rollout.logit_noise=0.5", "objective.method=dppo_topk_kl"}).config.rollout.logit_noise, 0.5);
 }
 
-TEST(ConfigConsistency, AGroupOfOneIsRefusedUnlessThereIsNoRl) {
+TEST(ConfigConsistency, AGroupOfOneIsRefusedWhereCompletionsOfOnePromptAreCompared) {
   EXPECT_THAT(refusal_of({"rollout.samples_per_prompt=1"}), HasSubstr("a group needs at least 2"));
   EXPECT_NO_THROW(load({"rollout.samples_per_prompt=1", "train.steps=0"}));
+  // What verl (rollout.n) and OpenRLHF (n_samples_per_prompt) have by default.
+  const std::vector<std::string> one = {"rollout.samples_per_prompt=1", "objective.method=ppo",
+                                        "objective.advantage=reinforce_pp"};
+  EXPECT_NO_THROW(load(one));
+  std::vector<std::string> alone = one;
+  alone.push_back("train.prompts_per_step=1");
+  EXPECT_THAT(refusal_of(alone), HasSubstr("completions of a step, so it needs at least 2"));
+  EXPECT_THAT(refusal_of({"rollout.samples_per_prompt=1", "objective.advantage=reinforce_pp_baseline"}),
+              HasSubstr("a group needs at least 2"));
 }
 
 TEST(ConfigConsistency, AStepMayNotHoldMoreCompletionsThanFitAnIndex) {

@@ -1,0 +1,33 @@
+#include "keel/train/start/problems.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/data/data_support.h"
+#include "tests/support/errors.h"
+#include "tests/support/tiny_training.h"
+
+namespace keel {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(TheProblems, AreRefusedToAModelThatDoesNotSpeakTheTasksVocabulary) {
+  const Config config = tiny_run("dppo_tv");
+  LoadedModel policy = starting_with(config, warm_model());
+  EXPECT_NO_THROW(Problems(config, policy));
+  TaskOptions larger = config.task;
+  larger.modulus = 7, larger.words = 24;
+  policy.tokenizer = make_task(larger)->tokenizer();
+  EXPECT_NO_THROW(Problems(config, policy));
+  // The first reads any text, byte by byte; the second refuses <bos>.
+  for (const Tokenizer& other : {byte_tokenizer(), make_task({.name = "countdown"})->tokenizer()}) {
+    policy.tokenizer = other;
+    EXPECT_THAT(error_of(2, [&] { Problems(config, policy); }),
+                AllOf(HasSubstr("the task chains"), HasSubstr("\"<bos> "), HasSubstr("set data.files")));
+  }
+}
+
+}  // namespace
+}  // namespace keel

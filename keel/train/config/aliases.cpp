@@ -316,8 +316,7 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.model.lora_alpha", "lora.alpha", "verl", of_rank(kVerlRank), with_rank);
   t.alias("actor_rollout_ref.model.target_modules", "lora.target_modules", "verl", of_rank(kVerlRank, target_modules),
           with_rank);
-  for (const std::string section :
-       {"custom_reward_function", "reward.custom_reward_function"}) {  // before 0.9, and since
+  for (const std::string& section : kVerlRewardFunction) {
     t.alias(section + ".path", "reward.functions", "verl", custom_reward(section + ".name"), "python:PATH:NAME");
     t.alias(section + ".name", "reward.functions", "verl", part_of_another, "see " + section + ".path");
   }

@@ -91,17 +91,37 @@ const std::vector<Remark>& remarks() {
   return kRemarks;
 }
 
-/// What verl reads only where a switch is on, and by default it is off.
-void note_switched_off(const ConfigTree& tree, std::vector<std::string>& notes) {
-  const std::string algorithm = "algorithm.", buffer = "reward_model.overlong_buffer.",
-                    used = algorithm + "use_kl_in_reward";
-  for (const auto& [name, its_switch] : {std::pair{algorithm + "kl_ctrl.kl_coef", used},
-                                         {algorithm + "kl_ctrl.type", used},
-                                         {algorithm + "filter_groups.metric", std::string(kFiltered)},
-                                         {algorithm + "filter_groups.max_num_gen_batches", std::string(kFiltered)},
-                                         {buffer + "len", buffer + "enable"}})
-    if (said(tree, name) != nullptr && !is_used(tree, {its_switch}))
-      notes.push_back(name + " does nothing: verl reads it only where " + its_switch + " is true");
+struct Need {
+  std::string name, value;  // "set": any that is one
+};
+
+bool is_met(const ConfigTree& tree, const Need& need) {
+  const std::string word = word_at(tree, need.name);
+  return need.value == "set" ? !word.empty() : word == need.value;
+}
+
+/// What verl reads only beside something else, which by default is not so.
+void note_unread(const ConfigTree& tree, std::vector<std::string>& notes) {
+  const std::string algorithm = "algorithm.", kl = algorithm + "kl_ctrl.", groups = algorithm + "filter_groups.";
+  const Need in_reward = {algorithm + "use_kl_in_reward", "true"}, adaptive = {kl + "type", "adaptive"},
+             filtered = {kFiltered, "true"};
+  std::vector<std::pair<std::string, std::vector<Need>>> parts = {{algorithm + "kl_penalty", {in_reward}},
+                                                                  {kl + "kl_coef", {in_reward}},
+                                                                  {kl + "type", {in_reward}},
+                                                                  {kl + "target_kl", {in_reward, adaptive}},
+                                                                  {kl + "horizon", {in_reward, adaptive}},
+                                                                  {groups + "metric", {filtered}},
+                                                                  {groups + "max_num_gen_batches", {filtered}}};
+  for (const std::string& section : kVerlOverlong)
+    for (const char* part : {".len", ".penalty_factor"})
+      parts.push_back({section + part, {{section + ".enable", "true"}}});
+  for (const std::string& section : kVerlRewardFunction)
+    parts.push_back({section + ".name", {{section + ".path", "set"}}});
+  for (const auto& [name, needs] : parts) {
+    const auto unmet = std::find_if(needs.begin(), needs.end(), [&](const Need& need) { return !is_met(tree, need); });
+    if (said(tree, name) != nullptr && unmet != needs.end())
+      notes.push_back(name + " does nothing: verl reads it only where " + unmet->name + " is " + unmet->value);
+  }
 }
 
 // Of all else -------------------------------------------------------------------------------------------------------
@@ -185,7 +205,7 @@ void add_foreign_remarks(const std::string& program, const ConfigTree& tree, con
                          std::vector<std::string>& notes) {
   for (const Remark& remark : remarks())
     if (remark.program == program && remark.holds(tree)) notes.push_back(remark.text);
-  if (program == "verl") note_switched_off(tree, notes);
+  if (program == "verl") note_unread(tree, notes);
   if (const std::string rest = defaults_not_taken(program, tree, table); !rest.empty())
     notes.push_back("not as " + program + " would, where nothing is said: " + rest);
 }

@@ -64,16 +64,37 @@ TEST(ForeignRemarks, VerlsFilterHasNoLimitAndStopsAtOne) {
 }
 
 TEST(ForeignRemarks, WhatVerlReadsOnlyBesideASwitchIsTold) {
-  const std::string buffer = "reward_model.overlong_buffer.";
+  const std::string buffer = "reward_model.overlong_buffer.", since = "reward.reward_kwargs.overlong_buffer_cfg.",
+                    between = "reward_model.reward_kwargs.overlong_buffer_cfg.";
   for (const auto& [setting, its_switch] :
        {std::pair<std::string, std::string>{kFilter + "metric=acc", kFilter + "enable"},
         {kFilter + "max_num_gen_batches=3", kFilter + "enable"},
         {buffer + "len=4", buffer + "enable"},
+        {between + "penalty_factor=2.0", between + "enable"},
+        {since + "len=4", since + "enable"},
+        {"algorithm.kl_penalty=low_var_kl", "algorithm.use_kl_in_reward"},
+        {"algorithm.kl_ctrl.target_kl=0.1", "algorithm.use_kl_in_reward"},
+        {"algorithm.kl_ctrl.horizon=500", "algorithm.use_kl_in_reward"},
         {"algorithm.kl_ctrl.type=adaptive", "algorithm.use_kl_in_reward"}}) {
     const std::string name = setting.substr(0, setting.find('='));
     EXPECT_THAT(notes({kVerlsGrpo, setting}),
                 Contains(name + " does nothing: verl reads it only where " + its_switch + " is true"));
     EXPECT_THAT(notes({kVerlsGrpo}), Not(Contains(HasSubstr(name + " does nothing"))));
+  }
+}
+
+// verl, core_algos.py: a fixed controller has no target. reward/reward_manager: without a path there is no function.
+TEST(ForeignRemarks, WhatVerlReadsOnlyBesideAnotherValueIsTold) {
+  const std::string used = "algorithm.use_kl_in_reward=true", target = "algorithm.kl_ctrl.target_kl";
+  EXPECT_THAT(notes({kVerlsGrpo, used, target + "=0.2"}),
+              Contains(target + " does nothing: verl reads it only where algorithm.kl_ctrl.type is adaptive"));
+  EXPECT_THAT(notes({kVerlsGrpo, used, target + "=0.2", "algorithm.kl_ctrl.type=adaptive"}),
+              Not(Contains(HasSubstr("does nothing"))));
+  for (const std::string section : {"custom_reward_function.", "reward.custom_reward_function."}) {
+    EXPECT_THAT(notes({kVerlsGrpo, section + "name=f"}),
+                Contains(section + "name does nothing: verl reads it only where " + section + "path is set"));
+    EXPECT_THAT(notes({kVerlsGrpo, section + "name=f", section + "path=a.py"}),
+                Not(Contains(HasSubstr("does nothing"))));
   }
 }
 

@@ -185,6 +185,15 @@ bool gets_a_value(const ConfigTree& tree, const OptionTable& table, const std::s
   });
 }
 
+/// verl has a judge for each data_source it knows (utils/reward_score), and no other default.
+void note_judges(const ConfigTree& tree, const OptionTable& table, std::vector<std::string>& notes) {
+  if (!gets_a_value(tree, table, "data.files") || gets_a_value(tree, table, "reward.functions")) return;
+  notes.push_back(
+      "reward: without a custom_reward_function verl judges a row by its data_source (openai/gsm8k: the number behind "
+      "####; lighteval/MATH: what is boxed; math_dapo and aime: 1 or -1, by \"Answer:\"; apps and taco: by running "
+      "it), Keel every row by math, which is 1 or 0 and asks for no form; reward.functions chooses another");
+}
+
 std::string defaults_not_taken(const std::string& program, const ConfigTree& tree, const OptionTable& table) {
   Names texts;
   for (const OtherDefault& entry : other_defaults()) {
@@ -205,7 +214,10 @@ void add_foreign_remarks(const std::string& program, const ConfigTree& tree, con
                          std::vector<std::string>& notes) {
   for (const Remark& remark : remarks())
     if (remark.program == program && remark.holds(tree)) notes.push_back(remark.text);
-  if (program == "verl") note_unread(tree, notes);
+  if (program == "verl") {
+    note_unread(tree, notes);
+    note_judges(tree, table, notes);
+  }
   if (const std::string rest = defaults_not_taken(program, tree, table); !rest.empty())
     notes.push_back("not as " + program + " would, where nothing is said: " + rest);
 }

@@ -98,6 +98,18 @@ TEST(ForeignRemarks, WhatVerlReadsOnlyBesideAnotherValueIsTold) {
   }
 }
 
+// verl 0.9.1, utils/reward_score/__init__.py, default_compute_score.
+TEST(ForeignRemarks, VerlsJudgesOfSourcesAreNotTakenOver) {
+  const std::string rows = "data.train_files=rows.parquet", length = "data.max_response_length=8";
+  const auto judges = Contains(HasSubstr("verl judges a row by its data_source"));
+  EXPECT_THAT(notes({kVerlsGrpo, rows, length}), judges);
+  EXPECT_THAT(notes({kVerlsGrpo, rows, length, "custom_reward_function.path=null"}), judges);
+  EXPECT_THAT(notes({kVerlsGrpo}), Not(judges)) << "a task has its own reward";
+  for (const std::string chosen :
+       {"custom_reward_function.path=a.py", "reward.custom_reward_function.path=a.py", R"(reward.functions=["math"])"})
+    EXPECT_THAT(notes({kVerlsGrpo, rows, length, chosen}), Not(judges)) << chosen;
+}
+
 TEST(ForeignRemarks, KeepingAllCheckpointsIsNotTakenOver) {
   EXPECT_THAT(notes({"num_generations=4"}),
               Contains(HasSubstr("save_total_limit null, all of them (here: checkpoint.keep 2)")));

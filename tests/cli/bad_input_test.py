@@ -250,7 +250,7 @@ class ImpossibleSettings(support.Test):
         corrected = train(self.folder / "run", "--explain", objective={"method": "mis", "parameters": '["level=sequence"]'})
         self.assertIn("level = sequence", corrected.stdout)
         self.assertIn("penalty of 0.1", result.stdout)  # support.SMALL has -0.1
-        for word in ("4 steps of 1 epoch", "10 prompts x 1 sample, temperature 1", "weight decay 0", "gradients clipped at 1", "no warm-up"):
+        for word in ("4 steps, 1 pass over each batch", "10 prompts x 1 sample, temperature 1", "weight decay 0", "gradients clipped at 1", "no warm-up"):
             self.assertIn(word, result.stdout)
         # 16 completions of up to 33 tokens, 3 blocks each, and a block for each of 4 prompts: 52 blocks of 16 tokens, each of keys and
         # values, 2 layers, 2 heads of 8 numbers, 4 bytes.

@@ -141,6 +141,7 @@ const std::string kConstantHere = "constant after optimizer.warmup_updates", kOn
 // OpenRLHF 0.8 (cli/train_ppo_ray.py).
 const std::vector<OtherDefault>& other_defaults() {
   static const std::vector<OtherDefault> kDefaults = {
+      {"verl", "trainer.total_epochs", "30 passes over the data", "train.steps"},
       {"verl", "data.train_batch_size", "1024", "train.prompts_per_step"},
       {"verl", "actor_rollout_ref.rollout.n", "1", "rollout.samples_per_prompt"},
       {"verl", "actor_rollout_ref.actor.ppo_mini_batch_size", "256 prompts", "train.sequences_per_update", kOneUpdate},
@@ -149,6 +150,7 @@ const std::vector<OtherDefault>& other_defaults() {
       {"verl", "critic.optim.lr", "1e-5", "critic.lr", kCriticRate, "critic.body"},
       {"verl", "algorithm.filter_groups.max_num_gen_batches", "0, no limit", "rollout.max_batches", "", kFiltered},
       {"verl", "trainer.max_actor_ckpt_to_keep", "null, all of them", "checkpoint.keep"},
+      {"TRL", "num_train_epochs", "3 passes over the data", "train.steps"},
       {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
       {"TRL", "generation_batch_size", "8 completions for each GPU", "train.prompts_per_step"},
       {"TRL", "steps_per_generation", "generation_batch_size / 8 updates on one GPU", "train.sequences_per_update",
@@ -156,10 +158,12 @@ const std::vector<OtherDefault>& other_defaults() {
       {"TRL", "num_generations_eval", "as num_generations", "eval.samples"},
       {"TRL", "save_total_limit", "null, all of them", "checkpoint.keep"},
       {"TRL", "lora_dropout", "0.05", "", "no dropout", "use_peft"},
+      {"TRL's PPO", "num_train_epochs", "3 passes over the data", "train.steps"},
       {"TRL's PPO", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
       {"TRL's PPO", "learning_rate", "3e-6", "optimizer.lr"},
       {"TRL's PPO", "num_ppo_epochs", "4", "train.epochs"},
       {"TRL's PPO", "temperature", "0.7", "rollout.temperature"},
+      {"OpenRLHF", "num_episodes", "1 pass over the data", "train.steps"},
       {"OpenRLHF", "lr_scheduler", "cosine_with_min_lr after a warm-up of 3 %", "", kConstantHere},
       {"OpenRLHF", "adam_betas", "0.9, 0.95", "optimizer.beta2"},
       {"OpenRLHF", "rollout_batch_size", "1024", "train.prompts_per_step"},

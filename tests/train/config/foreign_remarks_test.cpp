@@ -110,6 +110,18 @@ TEST(ForeignRemarks, VerlsJudgesOfSourcesAreNotTakenOver) {
     EXPECT_THAT(notes({kVerlsGrpo, rows, length, chosen}), Not(judges)) << chosen;
 }
 
+// transformers' TrainingArguments: num_train_epochs 3.0; verl, ppo_trainer.yaml: total_epochs 30, total_training_steps
+// null; OpenRLHF: --num_episodes 1.
+TEST(ForeignRemarks, HowLongARunIsIsNotTakenOver) {
+  EXPECT_THAT(notes({"num_generations=4"}),
+              Contains(HasSubstr("num_train_epochs 3 passes over the data (here: train.steps 100)")));
+  EXPECT_THAT(notes({kVerlsGrpo}), Contains(HasSubstr("trainer.total_epochs 30 passes over the data")));
+  EXPECT_THAT(notes({"n_samples_per_prompt=4", "advantage_estimator=group_norm"}),
+              Contains(HasSubstr("num_episodes 1 pass over the data")));
+  for (const std::string steps : {"trainer.total_training_steps=5", "train.steps=5"})
+    EXPECT_THAT(notes({kVerlsGrpo, steps}), Not(Contains(HasSubstr("over the data")))) << steps;
+}
+
 TEST(ForeignRemarks, KeepingAllCheckpointsIsNotTakenOver) {
   EXPECT_THAT(notes({"num_generations=4"}),
               Contains(HasSubstr("save_total_limit null, all of them (here: checkpoint.keep 2)")));

@@ -224,6 +224,14 @@ TEST(ConfigAliases, AreRefusedWithTheWayOutWhereTheMeaningDiffers) {
   }
 }
 
+TEST(ConfigAliases, AnEmptySectionThatChangesNothingIsAcceptedAndNoOther) {
+  for (const std::string name : {"custom_reward_function.reward_kwargs", "reward.custom_reward_function.reward_kwargs",
+                                 "data.apply_chat_template_kwargs"}) {
+    EXPECT_NO_THROW(load({name + "={}", "objective.method=dppo_tv"})) << name;
+    EXPECT_THAT(refusal_of({name + ".x=1", "objective.method=dppo_tv"}), HasSubstr("remove it")) << name;
+  }
+}
+
 TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   Config config;
   OptionTable table;

@@ -232,6 +232,13 @@ TEST(ConfigAliases, AnEmptySectionThatChangesNothingIsAcceptedAndNoOther) {
   }
 }
 
+TEST(ConfigAliases, NullInPlaceOfNamesSetsNothing) {
+  EXPECT_THAT(load({"data.val_files=null", "objective.method=dppo_tv"}).config.data.eval_files, testing::IsEmpty());
+  const std::vector<std::string> pefts = {"q_proj", "v_proj"};
+  EXPECT_EQ(load({"use_peft=true", "lora_target_modules=null", "objective.method=dppo_tv"}).config.lora.target_modules,
+            pefts);
+}
+
 TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   Config config;
   OptionTable table;

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import support
@@ -240,6 +241,12 @@ class ImpossibleSettings(support.Test):
             self.skipTest("there is one")
         self.refused("run.device", "cuda", "run.device=cpu", run={"device": "cuda"})
         self.assert_refused(train(self.folder / "run", "--explain", run={"device": "cuda"}), 2, "run.device", "cuda")
+
+    def test_doctor_names_the_threads_that_a_run_would_have(self):
+        """run.threads 0 is one for each core, whatever OpenMP was told."""
+        told = support.keel("doctor", env=support.environment(OMP_NUM_THREADS="1"), check=False).stdout
+        cores = re.search(r"cores +(\d+)", told)[1]
+        self.assertRegex(told, rf"CPU kernels .*, {cores} threads?\n")
 
     def test_settings_are_explained_without_a_run(self):
         result = train(self.folder / "run", "--explain")

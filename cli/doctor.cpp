@@ -1,5 +1,4 @@
 #include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <keel_commit.h>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "cli/commands.h"
+#include "cli/run_description.h"
 #include "keel/core/console.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/tensor/device.h"
@@ -61,7 +61,8 @@ Action add_doctor(CommandLine& line) {
     const auto space = std::filesystem::space(".");
     std::printf("%s\n", version_line().c_str());
     std::printf("  cores        %u\n", std::thread::hardware_concurrency());
-    std::printf("  CPU kernels  %s, %d threads\n", at::get_cpu_capability().c_str(), at::get_num_threads());
+    std::printf("  CPU kernels  %s, %s\n", at::get_cpu_capability().c_str(),
+                counted(use_threads(0), "thread").c_str());  // as a run has it, where run.threads is not set
     std::printf("  memory       %.1f GiB\n", static_cast<double>(pages) * static_cast<double>(page) / (1 << 30));
     std::printf("  disk free    %.1f GiB here\n", static_cast<double>(space.available) / (1 << 30));
     std::printf("  CUDA         %s\n", cuda_state().c_str());

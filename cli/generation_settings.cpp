@@ -131,9 +131,10 @@ GenerationSettings generation_settings(const Json& file, const GenerationFlags& 
   std::vector<std::string> taken;
   take(settings.temperature, flags.temperature, [&] { return temperature_of(file); }, "temperature", taken);
   auto& [top_k, top_p, min_p] = settings.truncation;
-  take(top_p, flags.top_p, [&] { return number_of(file, "top_p", 1e-9, 1, "--top-p"); }, "top_p", taken);
-  take(top_k, flags.top_k, [&] { return count_of(file, "top_k", -1, "--top-k"); }, "top_k", taken);
-  take(min_p, flags.min_p, [&] { return number_of(file, "min_p", 0, 1, "--min-p"); }, "min_p", taken);
+  const Json cuts = settings.temperature > 0 ? file : Json::object();  // which the likeliest token passes anyway
+  take(top_p, flags.top_p, [&] { return number_of(cuts, "top_p", 1e-9, 1, "--top-p"); }, "top_p", taken);
+  take(top_k, flags.top_k, [&] { return count_of(cuts, "top_k", -1, "--top-k"); }, "top_k", taken);
+  take(min_p, flags.min_p, [&] { return number_of(cuts, "min_p", 0, 1, "--min-p"); }, "min_p", taken);
   top_k = std::max<int64_t>(top_k, 0);  // vLLM's -1 is all tokens too
   take(settings.stop_strings, flags.stop_strings, [&] { return stop_strings_of(file); }, "stop_strings", taken);
   int64_t longest = 0;

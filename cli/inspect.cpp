@@ -244,6 +244,20 @@ void print_members(const Json& members, Console& console) {
   }
 }
 
+void print_totals(const std::vector<TableRow>& tensors, Console& console) {
+  console.heading("totals");
+  Total all;
+  for (const auto& [dtype, total] : totals_by_dtype(tensors)) {
+    console.line("  " + dtype + ": " + format_count(total.tensors) + " tensors, " + format_count(total.elements) +
+                 " numbers, " + format_bytes(static_cast<int64_t>(total.bytes)));
+    all.tensors += total.tensors;
+    all.elements += total.elements;
+    all.bytes += total.bytes;
+  }
+  console.line("  all: " + format_count(all.tensors) + " tensors, " + format_count(all.elements) + " numbers, " +
+               format_bytes(static_cast<int64_t>(all.bytes)));
+}
+
 void print_findings(const fs::path& path, const Findings& found, Console& console) {
   console.line(escape_controls(path.string()));
   print_members(found.summary, console);
@@ -270,17 +284,7 @@ void print_findings(const fs::path& path, const Findings& found, Console& consol
       console.line("  " + name + rest.data());
     }
   }
-  console.heading("totals");
-  Total all;
-  for (const auto& [dtype, total] : totals_by_dtype(found.tensors)) {
-    console.line("  " + dtype + ": " + format_count(total.tensors) + " tensors, " + format_count(total.elements) +
-                 " numbers, " + format_bytes(static_cast<int64_t>(total.bytes)));
-    all.tensors += total.tensors;
-    all.elements += total.elements;
-    all.bytes += total.bytes;
-  }
-  console.line("  all: " + format_count(all.tensors) + " tensors, " + format_count(all.elements) + " numbers, " +
-               format_bytes(static_cast<int64_t>(all.bytes)));
+  if (found.summary.value("kind", "") != "run") print_totals(found.tensors, console);  // whose tensors are in its parts
   for (const auto& [name, part] : found.parts) {
     console.line("");
     print_findings(path / name, part, console);

@@ -218,9 +218,9 @@ std::string describe_sizes(const Config& config, std::optional<int64_t> largest 
                            " samples = " + std::to_string(config.rollouts_per_step()) + " completions; " +
                            counted(config.updates_per_step(), "update") + " of " +
                            counted(config.sequences_per_update(), "completion") + "\n" +
-                           counted(config.train.steps, "step") + " of " + counted(config.train.epochs, "epoch") +
-                           ", temperature " + short_number(config.rollout.temperature) +
-                           describe_what_is_dropped(config)) +
+                           counted(config.train.steps, "step") + ", " + std::to_string(config.train.epochs) +
+                           (config.train.epochs == 1 ? " pass" : " passes") + " over each batch, temperature " +
+                           short_number(config.rollout.temperature) + describe_what_is_dropped(config)) +
          describe_optimizer(config, largest);
 }
 

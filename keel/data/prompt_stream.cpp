@@ -22,14 +22,22 @@ std::vector<Prompt> PromptStream::next(int64_t count) {
 }
 
 void PromptStream::count(const SkippedRow& row) {
-  if (row.why == SkippedRow::Why::kOtherSplit) return;
+  if (row.why == SkippedRow::Why::kOtherSplit) {
+    skipped_.other_split += row.rows;
+    return;
+  }
   (row.why == SkippedRow::Why::kBad ? skipped_.bad : skipped_.too_long) += row.rows;
   if (skipped_.first.empty()) skipped_.first = row.reason;
 }
 
 void PromptStream::refuse_empty_pass() const {
+  const std::string kept = skipped_.other_split == 0
+                               ? ""
+                               : ", " + std::to_string(skipped_.other_split) +
+                                     " are kept for evaluation (data.held_out, by the prompt, so that rows of one "
+                                     "prompt stay together); lower it, or name data.eval_files in its place";
   fail(ExitCode::kBadInput, "none of the ", pass_, " rows gives a prompt; ", skipped_.too_long, " are too long, ",
-       skipped_.bad, " are bad", skipped_.first.empty() ? "" : "; the first: ", skipped_.first);
+       skipped_.bad, " are bad", kept, skipped_.first.empty() ? "" : "; the first: ", skipped_.first);
 }
 
 }  // namespace keel

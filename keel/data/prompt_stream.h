@@ -22,7 +22,8 @@ struct SkippedRow {
 /// What was passed over since the stream was opened.
 struct SkippedCounts {
   uint64_t bad = 0, too_long = 0;
-  std::string first;  // reason
+  uint64_t other_split = 0;  // as they should be, and worth a word only where nothing else is there
+  std::string first;         // reason of those that are bad or too long
 };
 
 /// Prompts in a fixed order. The position is one global counter, so a resumed run goes on with exactly the next prompt;

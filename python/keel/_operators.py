@@ -10,6 +10,8 @@ from ._built_with import TORCH_VERSION
 
 def load():
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libkeel_ops.so")
+    if not os.path.exists(path):
+        raise ImportError(f"keel has no operators yet, {path}: build them with `make build` or `pip install .`")
     try:
         torch.ops.load_library(path)
     except OSError as error:

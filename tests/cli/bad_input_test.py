@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import support
@@ -241,6 +242,12 @@ class ImpossibleSettings(support.Test):
         self.refused("run.device", "cuda", "run.device=cpu", run={"device": "cuda"})
         self.assert_refused(train(self.folder / "run", "--explain", run={"device": "cuda"}), 2, "run.device", "cuda")
 
+    def test_doctor_names_the_threads_that_a_run_would_have(self):
+        """run.threads 0 is one for each core, whatever OpenMP was told."""
+        told = support.keel("doctor", env=support.environment(OMP_NUM_THREADS="1"), check=False).stdout
+        cores = re.search(r"cores +(\d+)", told)[1]
+        self.assertRegex(told, rf"CPU kernels .*, {cores} threads?\n")
+
     def test_settings_are_explained_without_a_run(self):
         result = train(self.folder / "run", "--explain")
         self.assert_exit(result, 0)
@@ -250,7 +257,7 @@ class ImpossibleSettings(support.Test):
         corrected = train(self.folder / "run", "--explain", objective={"method": "mis", "parameters": '["level=sequence"]'})
         self.assertIn("level = sequence", corrected.stdout)
         self.assertIn("penalty of 0.1", result.stdout)  # support.SMALL has -0.1
-        for word in ("4 steps of 1 epoch", "10 prompts x 1 sample, temperature 1", "weight decay 0", "gradients clipped at 1", "no warm-up"):
+        for word in ("4 steps, 1 pass over each batch", "10 prompts x 1 sample, temperature 1", "weight decay 0", "gradients clipped at 1", "no warm-up"):
             self.assertIn(word, result.stdout)
         # 16 completions of up to 33 tokens, 3 blocks each, and a block for each of 4 prompts: 52 blocks of 16 tokens, each of keys and
         # values, 2 layers, 2 heads of 8 numbers, 4 bytes.

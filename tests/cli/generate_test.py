@@ -103,6 +103,8 @@ class Generate(support.Test):
         greedy = self.rows("--temperature", 0, "--seed", 1)
         self.say(do_sample=False, temperature=0.7, top_k=3)
         self.assertEqual(self.rows("--seed", 1), greedy)
+        self.say(do_sample=True, top_p=0.8, top_k=3)  # which have no part in it
+        self.assertNotIn("generation_config.json", self.generate("--temperature", 0, "--seed", 1).stderr)
 
     def test_top_k_keeps_the_likeliest_and_renormalises(self):
         """Log-probs under top-k are those of all tokens less the log of what the likeliest k have together."""

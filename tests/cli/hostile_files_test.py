@@ -211,6 +211,11 @@ class HostileFiles(support.Test):
             for command in ("eval", "train"):
                 self.assert_bad_input(self.with_model(command, "model.random_weights=true"), "hidden_size 1048576", "GiB", "this machine has", code=2)
 
+    def test_an_adapter_of_a_network_made_from_nothing_has_a_base_with_a_name(self):
+        checkpoint = self.run_folder / "checkpoints" / support.checkpoints(self.run_folder)[-1]
+        result = measured("generate", "--model", checkpoint, "--adapter", checkpoint / "adapter", "--prompt", "1 +")
+        self.assert_bad_input(result, "which is for a network made from nothing, but", "trained on a network made from nothing (", code=2)
+
     def test_adapters_of_absurd_strength_and_rank(self):
         self.assertEqual(self.eval_adapter()[0], 0)
         for key, value in (("lora_alpha", 1e308), ("lora_alpha", -1e30), ("r", 1 << 40), ("r", (1 << 64) - 1), ("r", 0),

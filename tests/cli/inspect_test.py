@@ -161,6 +161,7 @@ class Inspect(support.Test):
         self.assertEqual((whole["kind"], whole["checkpoints"][-1]), ("run", checkpoint.name))
         self.assertEqual(whole["parts"], {f"checkpoints/{checkpoint.name}": found})
         text = keel("inspect", run).stdout
+        self.assertNotIn("all: 0 tensors", text)  # a run has none of its own
         for part in ("adapter_config.json", "lora_alpha", "q_proj.lora_A.weight", "LlamaForTokenClassification", "checksums"):
             self.assertIn(part, text)
 

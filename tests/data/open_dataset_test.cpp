@@ -108,6 +108,18 @@ TEST(OpenDataset, LeavesTooLongPromptsOutAndRefusesToRunOnNothing) {
             std::string::npos);
 }
 
+TEST(OpenDataset, SaysWhereAllRowsAreHeldOut) {
+  const TestFolder folder;
+  const std::string row = R"({"prompt": "problem 0", "answer": 0})"
+                          "\n";
+  DataOptions options = options_for(folder.write("rows.jsonl", row + row + row));
+  options.held_out = 0.9999;
+  OpenedDataset data = open(options);
+  EXPECT_THAT(error_of(3, [&] { data.train.next(1); }),
+              testing::AllOf(testing::HasSubstr("0 are bad, 3 are kept for evaluation (data.held_out"),
+                             testing::HasSubstr("lower it, or name data.eval_files")));
+}
+
 TEST(OpenDataset, HoldsOutAShareByContentThatTrainingNeverSees) {
   const TestFolder folder;
   // Every problem twice: both copies must fall on the same side.

@@ -2,7 +2,12 @@
 
 import decimal
 import fractions
+import os
+import pathlib
+import shutil
+import subprocess
 import sys
+import tempfile
 
 import torch
 
@@ -403,6 +408,15 @@ def clamps_are_counted():
     assert decision.clamped.item() == 1  # the third is beyond too, and masked
 
 
+def a_module_without_its_operators_says_how_they_are_built():
+    """As it stands in build/python after `make quickstart`."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(pathlib.Path(keel.__file__).parent, pathlib.Path(folder) / "keel", ignore=shutil.ignore_patterns("*.so"))
+        result = subprocess.run([sys.executable, "-c", "import keel"], cwd=folder, capture_output=True, text=True,
+                                env={**os.environ, "PYTHONPATH": folder})
+        assert result.returncode == 1 and "ImportError" in result.stderr and "make build" in result.stderr, result.stderr
+
+
 if __name__ == "__main__":
     sys.exit(run([values_that_are_no_log_probs_name_their_place, numbers_that_cannot_be_are_named,
                   shapes_and_types_name_the_argument,
@@ -414,4 +428,4 @@ if __name__ == "__main__":
                   a_tensor_without_numbers_does_not_mix_with_others, nothing_wrong_is_taken_in_silence,
                   sequences_have_one_advantage_where_the_method_has_one_weight, the_horizon_of_cppo_bears_its_weights,
                   certificates_name_what_they_lack, rows_of_likeliest_tokens_are_no_wider_than_k, messages_speak_of_arguments_and_not_of_configurations,
-                  clamps_are_counted]))
+                  clamps_are_counted, a_module_without_its_operators_says_how_they_are_built]))

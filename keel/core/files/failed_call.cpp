@@ -1,6 +1,8 @@
 #include "keel/core/files/failed_call.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <initializer_list>
 #include <system_error>
 
 #include "keel/core/console.h"
@@ -11,6 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string words(int error) { return std::generic_category().message(error); }
+
+constexpr const char* kMoreFiles = "raise the limit of open files (ulimit -n)";
 
 }  // namespace
 
@@ -23,47 +27,27 @@ void fail_to_read(const fs::path& path, int error) {
                                                             : nullptr;
   constexpr size_t kShown = 400;  // one that is too long for the system is too long for a line
   const std::string what = written("cannot read \"", shorten(path.string(), kShown), "\": ", words(error), "; ");
-  if (way_out == nullptr) throw ReadFailure(what + "check the disk and the path");
+  if (way_out == nullptr) throw ReadFailure(what + (error == EMFILE ? kMoreFiles : "check the disk and the path"));
   fail(ExitCode::kBadInput, what, way_out);
 }
 
 void fail_to_write(std::string_view action, const fs::path& path, int error) {
-  ExitCode code = ExitCode::kBadConfiguration;
-  const char* way_out = "choose another path";
-  switch (error) {
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      way_out = "change the permissions or choose a folder that may be written to";
-      break;
-    case ENOENT:
-    case ENOTDIR:
-      way_out = "create the folder first or correct the path";
-      break;
-    case EEXIST:
-    case ENOTEMPTY:
-      way_out = "remove what is there or choose another name";
-      break;
-    case EISDIR:
-    case ELOOP:
-    case ENAMETOOLONG:
-    case EXDEV:
-    case EINVAL:
-      break;
-    case ENOSPC:
-    case EDQUOT:
-      code = ExitCode::kHealthGuard;
-      way_out = "free some space or choose a folder on another disk";
-      break;
-    case EFBIG:
-      code = ExitCode::kHealthGuard;
-      way_out = "raise the file-size limit (ulimit -f) or choose another filesystem";
-      break;
-    default:  // EIO, ENOMEM, EMFILE, ESTALE ...: the machine's condition, not the user's path
-      code = ExitCode::kHealthGuard;
-      way_out = "check the disk and the system log";
-  }
-  fail(code, "cannot ", action, " ", path, ": ", words(error), "; ", way_out);
+  constexpr ExitCode kPath = ExitCode::kBadConfiguration, kMachine = ExitCode::kHealthGuard;
+  const auto where = [&](std::initializer_list<int> errors, ExitCode code, const char* way_out) {
+    if (std::find(errors.begin(), errors.end(), error) != errors.end())
+      fail(code, "cannot ", action, " ", path, ": ", words(error), "; ", way_out);
+  };
+  where({EACCES, EPERM, EROFS}, kPath, "change the permissions or choose a folder that may be written to");
+  where({ENOENT, ENOTDIR}, kPath, "create the folder first or correct the path");
+  where({EEXIST, ENOTEMPTY}, kPath, "remove what is there or choose another name");
+  where({EISDIR, ELOOP, ENAMETOOLONG, EXDEV, EINVAL}, kPath, "choose another path");
+  where({ENOSPC, EDQUOT}, kMachine, "free some space or choose a folder on another disk");
+  where({EFBIG}, kMachine, "raise the file-size limit (ulimit -f) or choose another filesystem");
+  where({EMFILE}, kMachine, kMoreFiles);
+  where({ENFILE}, kMachine, "raise the system's limit of open files (fs.file-max) or end other programs");
+  where({ENOMEM}, kMachine, "free some memory");
+  // EIO, ESTALE ...: the machine's condition too, and not the user's path
+  fail(kMachine, "cannot ", action, " ", path, ": ", words(error), "; check the disk and the system log");
 }
 
 }  // namespace keel

@@ -48,7 +48,7 @@ struct Refusal {
   std::string reason;
   std::vector<Json> harmless = {};  // values that change nothing, and are accepted
 
-  /// Whether a value is one of those; of a section, whether it has the keys of one.
+  /// Whether a value is one of those.
   bool allows(const Json& value) const;
 };
 

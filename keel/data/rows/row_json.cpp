@@ -2,9 +2,17 @@
 
 #include "keel/core/foreign_text.h"
 #include "keel/core/json_reader.h"
+#include "keel/core/strings.h"
 #include "keel/data/rows/bad_row.h"
 
 namespace keel {
+namespace {
+
+constexpr const char* kOverLines =
+    "; does the row go on in the next line? Wanted is one object per line, or a list of objects; is the file an object "
+    "that has the rows in it? Save the list alone";
+
+}  // namespace
 
 Json parse_row(std::string_view text, const std::string& place) {
   // Asked first: the library would pass over a byte order mark, and the lexer's words for a bad byte are many.
@@ -15,7 +23,9 @@ Json parse_row(std::string_view text, const std::string& place) {
   try {
     row = parse_json(text, {.depth = kDataDepth, .repeated_keys = false, .exact = true, .nul = false});
   } catch (const JsonFault& fault) {
-    throw BadRow(place, fault.what());
+    const std::string_view seen = trimmed(text);
+    const bool goes_on = !seen.empty() && std::string_view("{[,").find(seen.back()) != std::string_view::npos;
+    throw BadRow(place, std::string(fault.what()) + (goes_on ? kOverLines : ""));
   }
   if (!row.is_object())
     throw BadRow(place, std::string("a row is an object, {...}; got ") + row.type_name() +

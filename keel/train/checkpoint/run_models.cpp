@@ -56,7 +56,11 @@ std::string newest_of(const std::string& run, Console* console) {
   return newest.string();
 }
 
-std::string word_of_base(const Json& base) { return base.is_string() ? base.get<std::string>() : "its base"; }
+/// Of what an adapter was trained on, as its configuration names it.
+std::string word_of_base(const Json& base) {
+  if (!base.is_string()) return "a base that it does not name";
+  return base == "" ? "a network made from nothing" : base.get<std::string>();
+}
 
 constexpr const char* kWhereMeant =
     "Where the adapter was trained on these very weights, set base_model_name_or_path in its adapter_config.json to "
@@ -116,9 +120,10 @@ void require_base_of_adapter(const std::string& model, const std::string& adapte
   const fs::path folder = model.empty() ? fs::path() : find_model(model);
   if (!there_is(folder / "config.json")) return;  // a network from nothing, or a GGUF file
   const Json said = read_json_file(fs::path(adapter) / kAdapterConfig).value("base_model_name_or_path", Json());
-  const std::string base = said.is_string() ? said.get<std::string>() : "a base that it does not name";
+  const std::string base = word_of_base(said);
   // The base may be spelled in many ways, the folder itself is one thing, and so are its weights.
-  const std::optional<bool> same = same_weights(base, folder);
+  const bool named = said.is_string() && said != "";
+  const std::optional<bool> same = named ? same_weights(base, folder) : std::nullopt;
   if (same == true) return;
   const Json merged = merged_adapters(folder);
   if (!merged.empty())

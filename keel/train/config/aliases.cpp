@@ -14,8 +14,9 @@ int64_t count_of(const Json& value) {
   return count < 0 || count > kMaxCount ? 0 : count;
 }
 
-/// verl's files are a name or a list of names.
+/// verl's files are a name or a list of names, or null where there are none.
 Json list_of_names(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (value.is_null()) return kSetsNothing;
   return value.is_array() ? value : Json::array({value});
 }
 
@@ -164,8 +165,8 @@ AliasConverter default_of_adapter(std::string name, std::string ours, Json by_de
 }
 
 /// A list of names or one, and PEFT's word for every linear layer.
-Json target_modules(const Json& value, const ConfigTree&, const OptionTable&) {
-  const Json list = value.is_array() ? value : Json::array({value});
+Json target_modules(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  const Json list = list_of_names(value, tree, table);
   return list == Json::array({"all-linear"}) ? Json(LoraOptions().target_modules) : list;
 }
 
@@ -316,8 +317,7 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.model.lora_alpha", "lora.alpha", "verl", of_rank(kVerlRank), with_rank);
   t.alias("actor_rollout_ref.model.target_modules", "lora.target_modules", "verl", of_rank(kVerlRank, target_modules),
           with_rank);
-  for (const std::string section :
-       {"custom_reward_function", "reward.custom_reward_function"}) {  // before 0.9, and since
+  for (const std::string& section : kVerlRewardFunction) {
     t.alias(section + ".path", "reward.functions", "verl", custom_reward(section + ".name"), "python:PATH:NAME");
     t.alias(section + ".name", "reward.functions", "verl", part_of_another, "see " + section + ".path");
   }

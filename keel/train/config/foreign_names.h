@@ -40,6 +40,11 @@ inline constexpr const char* kClipRatioHigh = "actor_rollout_ref.actor.clip_rati
 inline constexpr const char* kClipRatioC = "actor_rollout_ref.actor.clip_ratio_c";
 inline constexpr const char* kTauPositive = "actor_rollout_ref.actor.tau_pos";
 inline constexpr const char* kTauNegative = "actor_rollout_ref.actor.tau_neg";
+// The sections of DAPO's soft penalty, in its recipe and in verl since; those of a reward function, before 0.9 and
+// since.
+inline const Names kVerlOverlong = {"reward_model.overlong_buffer", "reward_model.reward_kwargs.overlong_buffer_cfg",
+                                    "reward.reward_kwargs.overlong_buffer_cfg"};
+inline const Names kVerlRewardFunction = {"custom_reward_function", "reward.custom_reward_function"};
 inline const Names kVerlBounded = {"vanilla", "dppo_tv", "dppo_kl", "gspo", "geo_mean", "cispo"};
 inline const Names kVerlWithC = {"vanilla", "dppo_tv", "dppo_kl"};
 

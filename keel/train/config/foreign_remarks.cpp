@@ -91,17 +91,37 @@ const std::vector<Remark>& remarks() {
   return kRemarks;
 }
 
-/// What verl reads only where a switch is on, and by default it is off.
-void note_switched_off(const ConfigTree& tree, std::vector<std::string>& notes) {
-  const std::string algorithm = "algorithm.", buffer = "reward_model.overlong_buffer.",
-                    used = algorithm + "use_kl_in_reward";
-  for (const auto& [name, its_switch] : {std::pair{algorithm + "kl_ctrl.kl_coef", used},
-                                         {algorithm + "kl_ctrl.type", used},
-                                         {algorithm + "filter_groups.metric", std::string(kFiltered)},
-                                         {algorithm + "filter_groups.max_num_gen_batches", std::string(kFiltered)},
-                                         {buffer + "len", buffer + "enable"}})
-    if (said(tree, name) != nullptr && !is_used(tree, {its_switch}))
-      notes.push_back(name + " does nothing: verl reads it only where " + its_switch + " is true");
+struct Need {
+  std::string name, value;  // "set": any that is one
+};
+
+bool is_met(const ConfigTree& tree, const Need& need) {
+  const std::string word = word_at(tree, need.name);
+  return need.value == "set" ? !word.empty() : word == need.value;
+}
+
+/// What verl reads only beside something else, which by default is not so.
+void note_unread(const ConfigTree& tree, std::vector<std::string>& notes) {
+  const std::string algorithm = "algorithm.", kl = algorithm + "kl_ctrl.", groups = algorithm + "filter_groups.";
+  const Need in_reward = {algorithm + "use_kl_in_reward", "true"}, adaptive = {kl + "type", "adaptive"},
+             filtered = {kFiltered, "true"};
+  std::vector<std::pair<std::string, std::vector<Need>>> parts = {{algorithm + "kl_penalty", {in_reward}},
+                                                                  {kl + "kl_coef", {in_reward}},
+                                                                  {kl + "type", {in_reward}},
+                                                                  {kl + "target_kl", {in_reward, adaptive}},
+                                                                  {kl + "horizon", {in_reward, adaptive}},
+                                                                  {groups + "metric", {filtered}},
+                                                                  {groups + "max_num_gen_batches", {filtered}}};
+  for (const std::string& section : kVerlOverlong)
+    for (const char* part : {".len", ".penalty_factor"})
+      parts.push_back({section + part, {{section + ".enable", "true"}}});
+  for (const std::string& section : kVerlRewardFunction)
+    parts.push_back({section + ".name", {{section + ".path", "set"}}});
+  for (const auto& [name, needs] : parts) {
+    const auto unmet = std::find_if(needs.begin(), needs.end(), [&](const Need& need) { return !is_met(tree, need); });
+    if (said(tree, name) != nullptr && unmet != needs.end())
+      notes.push_back(name + " does nothing: verl reads it only where " + unmet->name + " is " + unmet->value);
+  }
 }
 
 // Of all else -------------------------------------------------------------------------------------------------------
@@ -121,6 +141,7 @@ const std::string kConstantHere = "constant after optimizer.warmup_updates", kOn
 // OpenRLHF 0.8 (cli/train_ppo_ray.py).
 const std::vector<OtherDefault>& other_defaults() {
   static const std::vector<OtherDefault> kDefaults = {
+      {"verl", "trainer.total_epochs", "30 passes over the data", "train.steps"},
       {"verl", "data.train_batch_size", "1024", "train.prompts_per_step"},
       {"verl", "actor_rollout_ref.rollout.n", "1", "rollout.samples_per_prompt"},
       {"verl", "actor_rollout_ref.actor.ppo_mini_batch_size", "256 prompts", "train.sequences_per_update", kOneUpdate},
@@ -129,6 +150,7 @@ const std::vector<OtherDefault>& other_defaults() {
       {"verl", "critic.optim.lr", "1e-5", "critic.lr", kCriticRate, "critic.body"},
       {"verl", "algorithm.filter_groups.max_num_gen_batches", "0, no limit", "rollout.max_batches", "", kFiltered},
       {"verl", "trainer.max_actor_ckpt_to_keep", "null, all of them", "checkpoint.keep"},
+      {"TRL", "num_train_epochs", "3 passes over the data", "train.steps"},
       {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
       {"TRL", "generation_batch_size", "8 completions for each GPU", "train.prompts_per_step"},
       {"TRL", "steps_per_generation", "generation_batch_size / 8 updates on one GPU", "train.sequences_per_update",
@@ -136,10 +158,12 @@ const std::vector<OtherDefault>& other_defaults() {
       {"TRL", "num_generations_eval", "as num_generations", "eval.samples"},
       {"TRL", "save_total_limit", "null, all of them", "checkpoint.keep"},
       {"TRL", "lora_dropout", "0.05", "", "no dropout", "use_peft"},
+      {"TRL's PPO", "num_train_epochs", "3 passes over the data", "train.steps"},
       {"TRL's PPO", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
       {"TRL's PPO", "learning_rate", "3e-6", "optimizer.lr"},
       {"TRL's PPO", "num_ppo_epochs", "4", "train.epochs"},
       {"TRL's PPO", "temperature", "0.7", "rollout.temperature"},
+      {"OpenRLHF", "num_episodes", "1 pass over the data", "train.steps"},
       {"OpenRLHF", "lr_scheduler", "cosine_with_min_lr after a warm-up of 3 %", "", kConstantHere},
       {"OpenRLHF", "adam_betas", "0.9, 0.95", "optimizer.beta2"},
       {"OpenRLHF", "rollout_batch_size", "1024", "train.prompts_per_step"},
@@ -165,6 +189,15 @@ bool gets_a_value(const ConfigTree& tree, const OptionTable& table, const std::s
   });
 }
 
+/// verl has a judge for each data_source it knows (utils/reward_score), and no other default.
+void note_judges(const ConfigTree& tree, const OptionTable& table, std::vector<std::string>& notes) {
+  if (!gets_a_value(tree, table, "data.files") || gets_a_value(tree, table, "reward.functions")) return;
+  notes.push_back(
+      "reward: without a custom_reward_function verl judges a row by its data_source (openai/gsm8k: the number behind "
+      "####; lighteval/MATH: what is boxed; math_dapo and aime: 1 or -1, by \"Answer:\"; apps and taco: by running "
+      "it), Keel every row by math, which is 1 or 0 and asks for no form; reward.functions chooses another");
+}
+
 std::string defaults_not_taken(const std::string& program, const ConfigTree& tree, const OptionTable& table) {
   Names texts;
   for (const OtherDefault& entry : other_defaults()) {
@@ -185,7 +218,10 @@ void add_foreign_remarks(const std::string& program, const ConfigTree& tree, con
                          std::vector<std::string>& notes) {
   for (const Remark& remark : remarks())
     if (remark.program == program && remark.holds(tree)) notes.push_back(remark.text);
-  if (program == "verl") note_switched_off(tree, notes);
+  if (program == "verl") {
+    note_unread(tree, notes);
+    note_judges(tree, table, notes);
+  }
   if (const std::string rest = defaults_not_taken(program, tree, table); !rest.empty())
     notes.push_back("not as " + program + " would, where nothing is said: " + rest);
 }

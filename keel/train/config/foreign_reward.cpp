@@ -83,8 +83,6 @@ AliasConverter estimator_of_kl(bool of_reward) {
 // Groups that are dropped --------------------------------------------------------------------------------------------
 
 constexpr const char* kFilterGroups = "algorithm.filter_groups.enable";
-const Names kOverlong = {"reward_model.overlong_buffer", "reward_model.reward_kwargs.overlong_buffer_cfg",
-                         "reward.reward_kwargs.overlong_buffer_cfg"};  // DAPO's recipe, and verl since
 
 /// verl reads it only where groups are filtered.
 AliasConverter of_filtered_groups(AliasConverter converter) {
@@ -110,7 +108,7 @@ bool takes_kl_off(const ConfigTree& tree, const OptionTable& table) {
 /// Whether the reward is more than what one function says.
 bool is_a_sum(const ConfigTree& tree, const OptionTable& table) {
   return table.get("reward.overlong_buffer") != 0 || table.get("reward.functions").size() > 1 ||
-         std::any_of(kOverlong.begin(), kOverlong.end(),
+         std::any_of(kVerlOverlong.begin(), kVerlOverlong.end(),
                      [&](const std::string& section) { return is_true(tree, section + ".enable"); });
 }
 
@@ -157,7 +155,7 @@ void add_reward_aliases(OptionTable& t) {
           where + "; adaptive without target_kl is verl's default, 0.1");
   t.alias(kTarget, "reference.kl_in_reward_target", "verl", where_used(of_adaptive), adaptive);
   t.alias("algorithm.kl_ctrl.horizon", "reference.kl_in_reward_horizon", "verl", where_used(of_adaptive), adaptive);
-  for (const std::string& section : kOverlong) {
+  for (const std::string& section : kVerlOverlong) {
     t.alias(section + ".enable", "reward.overlong_buffer", "verl", enabled(section), "see " + section + ".len");
     t.alias(section + ".len", "reward.overlong_buffer", "verl", where_enabled(section), "where enable is true");
     t.alias(section + ".penalty_factor", "reward.overlong_penalty", "verl", where_enabled(section),

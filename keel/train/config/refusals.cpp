@@ -8,6 +8,8 @@ constexpr const char* kNameFunctions =
     "functions are named in reward.functions: \"python:FILE.py:FUNCTION\" for your own, or a built-in one";
 constexpr const char* kSetSteps = "Keel counts rollout batches; set train.steps";
 constexpr const char* kManager = "which signature a function has is read off it; set reward.functions";
+constexpr const char* kIntoFunction =
+    "a function gets the row and the completion and no other arguments; write them into the function, and remove it";
 constexpr const char* kLongest = "a completion has at most rollout.max_new_tokens; set that, and remove it";
 constexpr const char* kLoggedAnyway = "every step is in metrics.jsonl of run.dir; remove it";
 constexpr const char* kSetWeights =
@@ -124,6 +126,8 @@ const std::vector<Refused>& of_verl() {
       {"reward_fn", kNameFunctions},
       {"reward_model.reward_manager", kManager, {"naive", "dapo"}},
       {"reward.reward_manager.name", kManager, {"naive", "dapo"}},
+      {"custom_reward_function.reward_kwargs", kIntoFunction, {Json::object(), nullptr}},
+      {"reward.custom_reward_function.reward_kwargs", kIntoFunction, {Json::object(), nullptr}},
       {"reward_model.reward_kwargs.max_resp_len", kLongest},
       {"reward.reward_kwargs.max_resp_len", kLongest},
       {"reward_model.overlong_buffer.log", kLoggedAnyway, {true, false}},

@@ -38,6 +38,23 @@ double decay_of(const OptimizerOptions& options, const Tensor& master) {
   return master.dim() > 1 ? options.weight_decay : 0;
 }
 
+/// What no update leaves behind: it would be carried on from checkpoint to checkpoint, or stop all weights unseen.
+void require_possible(const NamedTensor& tensor, const std::string& place) {
+  constexpr double kMostUpdates = 1 << 24;                                     // a float32 counts no further
+  if (!tensor.value.is_floating_point() || tensor.value.numel() == 0) return;  // codes of 8 bits
+  const auto [least, most] = at::aminmax(tensor.value);                        // NaN where one is
+  const double low = least.item<double>(), high = most.item<double>();
+  const bool is_count = tensor.name.ends_with(".updates"), may_be_negative = tensor.name.ends_with(".first_moment");
+  const bool possible = std::isfinite(low) && std::isfinite(high) && (may_be_negative || low >= 0) &&
+                        (!is_count || (high <= kMostUpdates && high == std::floor(high)));
+  if (!possible)
+    fail(ExitCode::kBadInput, place, ": tensor \"", tensor.name, "\" has numbers from ", low, " to ", high, "; wanted ",
+         is_count          ? "a whole number of updates"
+         : may_be_negative ? "finite ones"
+                           : "finite ones, none below 0",
+         ". No run leaves such a state: remove this checkpoint to go on from the one before");
+}
+
 }  // namespace
 
 Optimizer::Optimizer(std::vector<NamedParameter> parameters, const OptimizerOptions& options, std::string prefix)
@@ -191,6 +208,7 @@ void Optimizer::load(const std::vector<NamedTensor>& state, const std::string& p
         found->second.scalar_type() != mine.value.scalar_type())
       fail(ExitCode::kBadInput, place, ": tensor \"", mine.name,
            "\" is missing or has another shape or type; the checkpoint belongs ", "to another model");
+    require_possible({mine.name, found->second}, place);
     mine.value.copy_(found->second);
   }
 }

@@ -124,6 +124,15 @@ TEST_F(FileTest, AFolderWithoutPermissionIsAConfigurationError) {
   expect_error(got, ExitCode::kBadConfiguration, {at("f"), at("d"), "Permission denied", "change the permissions"});
 }
 
+TEST_F(FileTest, ALackOfFilesOrMemoryIsNotLaidToTheDisk) {
+  for (const auto& [error, wanted] : {std::pair{EMFILE, "ulimit -n"}, {ENFILE, "fs.file-max"}, {ENOMEM, "memory"}}) {
+    const int number = error;
+    expect_error(error_of([&] { fail_to_write("open the folder", at("f"), number); }), ExitCode::kHealthGuard,
+                 {at("f"), wanted});
+  }
+  expect_error(error_of([&] { fail_to_read(at("f"), EMFILE); }), ExitCode::kBadInput, {at("f"), "ulimit -n"});
+}
+
 TEST_F(FileTest, AFolderOrADeviceIsNeverReplacedByAFile) {
   fs::create_directory(at("d"));
   expect_error(error_of([&] { write_atomically(at("d"), "x"); }), ExitCode::kBadConfiguration, {at("d"), "a folder"});

@@ -47,6 +47,13 @@ TEST(RowJson, NamesThePlaceAndWhatIsWrong) {
   }
 }
 
+// What json.dump(..., indent=1) and a list in an object begin with; a row that was cut off is something else.
+TEST(RowJson, AsksAboutRowsOverSeveralLines) {
+  for (const char* line : {"{", " {\r", "{\"data\": [", "{\"a\": 1,"})
+    EXPECT_NE(refusal(line).find("is the file an object that has the rows in it?"), std::string::npos) << line;
+  EXPECT_EQ(refusal("{\"a\": 1").find("next line"), std::string::npos);
+}
+
 TEST(RowJson, FindsADuplicateAmongManyKeys) {
   std::string text = "{";
   for (int i = 0; i < 2000; ++i) text += "\"k" + std::to_string(i) + "\": 0, ";

@@ -224,6 +224,21 @@ TEST(ConfigAliases, AreRefusedWithTheWayOutWhereTheMeaningDiffers) {
   }
 }
 
+TEST(ConfigAliases, AnEmptySectionThatChangesNothingIsAcceptedAndNoOther) {
+  for (const std::string name : {"custom_reward_function.reward_kwargs", "reward.custom_reward_function.reward_kwargs",
+                                 "data.apply_chat_template_kwargs"}) {
+    EXPECT_NO_THROW(load({name + "={}", "objective.method=dppo_tv"})) << name;
+    EXPECT_THAT(refusal_of({name + ".x=1", "objective.method=dppo_tv"}), HasSubstr("remove it")) << name;
+  }
+}
+
+TEST(ConfigAliases, NullInPlaceOfNamesSetsNothing) {
+  EXPECT_THAT(load({"data.val_files=null", "objective.method=dppo_tv"}).config.data.eval_files, testing::IsEmpty());
+  const std::vector<std::string> pefts = {"q_proj", "v_proj"};
+  EXPECT_EQ(load({"use_peft=true", "lora_target_modules=null", "objective.method=dppo_tv"}).config.lora.target_modules,
+            pefts);
+}
+
 TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   Config config;
   OptionTable table;

@@ -365,7 +365,7 @@ TEST(ForeignObjective, DefaultsThatAreNotTakenOverAreToldUnlessTheyAreSaid) {
     EXPECT_THAT(said, testing::Not(HasSubstr(part)));
   EXPECT_THAT(note({"num_generations=4"}), testing::AllOf(HasSubstr("not as TRL would"), HasSubstr("linear")));
   EXPECT_THAT(note({"num_generations=4", "lr_scheduler_type=constant", "generation_batch_size=8",
-                    "train.sequences_per_update=8", "eval.samples=4", "checkpoint.keep=3"}),
+                    "train.sequences_per_update=8", "eval.samples=4", "checkpoint.keep=3", "train.steps=5"}),
               "");
   // TRL 1.16.0, grpo_config.py: steps_per_generation is generation_batch_size over per_device_train_batch_size, 8.
   EXPECT_THAT(note({"num_generations=4", "generation_batch_size=32"}), HasSubstr("generation_batch_size / 8 updates"));

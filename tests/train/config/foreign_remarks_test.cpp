@@ -64,17 +64,62 @@ TEST(ForeignRemarks, VerlsFilterHasNoLimitAndStopsAtOne) {
 }
 
 TEST(ForeignRemarks, WhatVerlReadsOnlyBesideASwitchIsTold) {
-  const std::string buffer = "reward_model.overlong_buffer.";
+  const std::string buffer = "reward_model.overlong_buffer.", since = "reward.reward_kwargs.overlong_buffer_cfg.",
+                    between = "reward_model.reward_kwargs.overlong_buffer_cfg.";
   for (const auto& [setting, its_switch] :
        {std::pair<std::string, std::string>{kFilter + "metric=acc", kFilter + "enable"},
         {kFilter + "max_num_gen_batches=3", kFilter + "enable"},
         {buffer + "len=4", buffer + "enable"},
+        {between + "penalty_factor=2.0", between + "enable"},
+        {since + "len=4", since + "enable"},
+        {"algorithm.kl_penalty=low_var_kl", "algorithm.use_kl_in_reward"},
+        {"algorithm.kl_ctrl.target_kl=0.1", "algorithm.use_kl_in_reward"},
+        {"algorithm.kl_ctrl.horizon=500", "algorithm.use_kl_in_reward"},
         {"algorithm.kl_ctrl.type=adaptive", "algorithm.use_kl_in_reward"}}) {
     const std::string name = setting.substr(0, setting.find('='));
     EXPECT_THAT(notes({kVerlsGrpo, setting}),
                 Contains(name + " does nothing: verl reads it only where " + its_switch + " is true"));
     EXPECT_THAT(notes({kVerlsGrpo}), Not(Contains(HasSubstr(name + " does nothing"))));
   }
+}
+
+// verl, core_algos.py: a fixed controller has no target. reward/reward_manager: without a path there is no function.
+TEST(ForeignRemarks, WhatVerlReadsOnlyBesideAnotherValueIsTold) {
+  const std::string used = "algorithm.use_kl_in_reward=true", target = "algorithm.kl_ctrl.target_kl";
+  EXPECT_THAT(notes({kVerlsGrpo, used, target + "=0.2"}),
+              Contains(target + " does nothing: verl reads it only where algorithm.kl_ctrl.type is adaptive"));
+  EXPECT_THAT(notes({kVerlsGrpo, used, target + "=0.2", "algorithm.kl_ctrl.type=adaptive"}),
+              Not(Contains(HasSubstr("does nothing"))));
+  for (const std::string section : {"custom_reward_function.", "reward.custom_reward_function."}) {
+    EXPECT_THAT(notes({kVerlsGrpo, section + "name=f"}),
+                Contains(section + "name does nothing: verl reads it only where " + section + "path is set"));
+    EXPECT_THAT(notes({kVerlsGrpo, section + "name=f", section + "path=a.py"}),
+                Not(Contains(HasSubstr("does nothing"))));
+  }
+}
+
+// verl 0.9.1, utils/reward_score/__init__.py, default_compute_score.
+TEST(ForeignRemarks, VerlsJudgesOfSourcesAreNotTakenOver) {
+  const std::string rows = "data.train_files=rows.parquet", length = "data.max_response_length=8";
+  const auto judges = Contains(HasSubstr("verl judges a row by its data_source"));
+  EXPECT_THAT(notes({kVerlsGrpo, rows, length}), judges);
+  EXPECT_THAT(notes({kVerlsGrpo, rows, length, "custom_reward_function.path=null"}), judges);
+  EXPECT_THAT(notes({kVerlsGrpo}), Not(judges)) << "a task has its own reward";
+  for (const std::string chosen :
+       {"custom_reward_function.path=a.py", "reward.custom_reward_function.path=a.py", R"(reward.functions=["math"])"})
+    EXPECT_THAT(notes({kVerlsGrpo, rows, length, chosen}), Not(judges)) << chosen;
+}
+
+// transformers' TrainingArguments: num_train_epochs 3.0; verl, ppo_trainer.yaml: total_epochs 30, total_training_steps
+// null; OpenRLHF: --num_episodes 1.
+TEST(ForeignRemarks, HowLongARunIsIsNotTakenOver) {
+  EXPECT_THAT(notes({"num_generations=4"}),
+              Contains(HasSubstr("num_train_epochs 3 passes over the data (here: train.steps 100)")));
+  EXPECT_THAT(notes({kVerlsGrpo}), Contains(HasSubstr("trainer.total_epochs 30 passes over the data")));
+  EXPECT_THAT(notes({"n_samples_per_prompt=4", "advantage_estimator=group_norm"}),
+              Contains(HasSubstr("num_episodes 1 pass over the data")));
+  for (const std::string steps : {"trainer.total_training_steps=5", "train.steps=5"})
+    EXPECT_THAT(notes({kVerlsGrpo, steps}), Not(Contains(HasSubstr("over the data")))) << steps;
 }
 
 TEST(ForeignRemarks, KeepingAllCheckpointsIsNotTakenOver) {

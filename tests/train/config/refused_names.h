@@ -55,6 +55,8 @@ inline const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"reward_model.reward_manager", "reward.functions"},
     {"reward_model.enable", "reward.functions"},
     {"reward.reward_manager.name", "reward.functions"},
+    {"custom_reward_function.reward_kwargs", "write them into the function"},
+    {"reward.custom_reward_function.reward_kwargs", "write them into the function"},
     {"reward_model.reward_kwargs.max_resp_len", "rollout.max_new_tokens"},
     {"reward.reward_kwargs.max_resp_len", "rollout.max_new_tokens"},
     {"reward_model.overlong_buffer.log", "run.dir"},

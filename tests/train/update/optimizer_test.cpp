@@ -132,6 +132,30 @@ TEST(Optimizer, GoesOnToTheSameBitsFromASavedState) {
   expect_bitwise(other.state(), one.state());
 }
 
+TEST(Optimizer, RefusesAStateThatNoUpdateLeaves) {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const Weights weights;
+  Optimizer optimizer(weights.trained(), kOptions);
+  weights.set_gradients(0);
+  optimizer.step(0.1);
+  const std::vector<NamedTensor> sound = copy_of(optimizer.state());
+  EXPECT_NO_THROW(optimizer.load(sound, "here"));
+  for (const auto& [name, number] : std::vector<std::pair<std::string, float>>{{"matrix.first_moment", nan},
+                                                                               {"matrix.first_moment", -infinity},
+                                                                               {"vector.second_moment", infinity},
+                                                                               {"vector.second_moment", -1e-9f},
+                                                                               {"matrix.updates", infinity},
+                                                                               {"matrix.updates", 1e30f},
+                                                                               {"matrix.updates", 0.5f},
+                                                                               {"vector.updates", -1}}) {
+    std::vector<NamedTensor> forged = copy_of(sound);
+    for (const NamedTensor& tensor : forged)
+      if (tensor.name == name) tensor.value.view({-1})[0] = number;
+    const std::string message = error_of(3, [&] { optimizer.load(forged, "step-7/optimizer.safetensors"); });
+    EXPECT_NE(message.find("step-7/optimizer.safetensors: tensor \"" + name + "\""), std::string::npos) << message;
+  }
+}
+
 TEST(Optimizer, NamesItsStateAfterTheParametersAndRefusesThatOfAnotherModel) {
   const Weights weights;
   Optimizer optimizer(weights.trained(), kOptions);

@@ -30,9 +30,9 @@ Limits Limits::at_least(double bound, std::string why) const {
   return limits;
 }
 
-Limits Limits::above(double bound) const {
+Limits Limits::above(double bound, std::string why) const {
   Limits limits = *this;
-  limits.lower_ = Bound{bound, false};
+  limits.lower_ = Bound{bound, false, std::move(why)};
   return limits;
 }
 
@@ -76,7 +76,10 @@ bool Limits::allow(const std::string& text) const {
   return choices_.empty() || std::find(choices_.begin(), choices_.end(), text) != choices_.end();
 }
 
-std::string Limits::why_too_low(double number) const { return lower_ && number < lower_->value ? lower_->why : ""; }
+std::string Limits::why_too_low(double number) const {
+  const bool too_low = lower_ && (lower_->included ? number < lower_->value : number <= lower_->value);
+  return too_low ? lower_->why : "";
+}
 
 std::string Limits::bounds_text() const {
   std::string text;
@@ -89,7 +92,7 @@ std::string Limits::bounds_text() const {
 std::string Limits::choices_text() const { return choices_.empty() ? "" : "one of " + joined(choices_); }
 
 Limits at_least(double bound, std::string why) { return Limits().at_least(bound, std::move(why)); }
-Limits above(double bound) { return Limits().above(bound); }
+Limits above(double bound, std::string why) { return Limits().above(bound, std::move(why)); }
 Limits at_most(double bound) { return Limits().at_most(bound); }
 Limits below(double bound) { return Limits().below(bound); }
 Limits one_of(std::vector<std::string> choices) { return Limits().one_of(std::move(choices)); }

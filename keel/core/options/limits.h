@@ -19,9 +19,9 @@ class Limits {
   Limits& operator=(Limits&& other) noexcept;
   ~Limits();
 
-  /// `why`: said of a number below it, with a way out.
+  /// `why`: said of a number that is too low, with a way out.
   Limits at_least(double bound, std::string why = "") const;
-  Limits above(double bound) const;
+  Limits above(double bound, std::string why = "") const;
   Limits at_most(double bound) const;
   Limits below(double bound) const;
   Limits one_of(std::vector<std::string> choices) const;
@@ -59,7 +59,7 @@ class Limits {
 };
 
 Limits at_least(double bound, std::string why = "");
-Limits above(double bound);
+Limits above(double bound, std::string why = "");
 Limits at_most(double bound);
 Limits below(double bound);
 Limits one_of(std::vector<std::string> choices);

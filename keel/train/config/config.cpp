@@ -41,7 +41,8 @@ void SftOptions::describe(OptionTable& table) {
   table.add("noisy_lr", noisy_lr, "Learning rate at the first noisy update.", at_least(0));
   table.add("noisy_lr_end", noisy_lr_end, "Learning rate at the last noisy update; linear in between.", at_least(0));
   table.add("beta2", beta2, "AdamW's second-moment decay in the warm-up.", at_least(0).below(1));
-  table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.", above(0));
+  table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.",
+            above(0, "a norm that no gradient has, such as 1e9, clips nothing"));
 }
 
 void TrainOptions::describe(OptionTable& table) {

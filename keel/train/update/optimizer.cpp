@@ -17,7 +17,8 @@ void OptimizerOptions::describe(OptionTable& table) {
   table.add("beta2", beta2, "Decay of the second moment.", at_least(0).below(1));
   table.add("eps", eps, "Added to the root of the second moment.", above(0));
   table.add("weight_decay", weight_decay, "Decoupled weight decay of matrices; norms are spared.", at_least(0));
-  table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.", above(0));
+  table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.",
+            above(0, "a norm that no gradient has, such as 1e9, clips nothing"));
   table.add("warmup_updates", warmup_updates, "Updates over which the learning rate rises from 0.", at_least(0));
   table.add(
       "moments", moments,

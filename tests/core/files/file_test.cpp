@@ -8,6 +8,7 @@
 #include <csignal>
 #include <thread>
 
+#include "keel/core/files/failed_call.h"
 #include "keel/core/files/held_folder.h"
 #include "keel/core/files/whole_folder.h"
 #include "tests/core/files/file_test.h"

@@ -256,7 +256,7 @@ RunFolder::Lines RunFolder::sync() {
   return {metrics_.checksums(), samples_.checksums(), log_.checksums()};
 }
 
-void RunFolder::require_own() {
+void RunFolder::require_found() const {
   const char* gone = !metrics_.has_its_name() ? kMetrics : !samples_.has_its_name() ? kSamples : nullptr;
   if (!held_.is_at_its_path()) {
     const std::optional<std::filesystem::path> now = held_.whereabouts();
@@ -267,12 +267,17 @@ void RunFolder::require_own() {
                      gone ? std::nullopt : now);
   }
   if (gone) throw FolderLost((path() / gone).string() + " was removed or replaced while the run went on", std::nullopt);
+}
+
+void RunFolder::require_own() {
+  require_found();
   for (const GrowingFile* rows : {&metrics_, &samples_})
     if (rows->failure()) throw FolderLost("the run cannot write on where it is: " + *rows->failure(), std::nullopt);
   try {
     look_after_others();
   } catch (const Error& error) {
     if (error.code() == ExitCode::kHealthGuard) throw;
+    require_found();  // it may have gone in between
     throw FolderLost(std::string("the run cannot write on where it is: ") + error.what(), std::nullopt);
   }
 }

@@ -85,6 +85,7 @@ class RunFolder {
 
  private:
   RunFolder(HeldFolder held, std::string_view config_yaml);
+  void require_found() const;
   void look_after_others();
 
   HeldFolder held_;

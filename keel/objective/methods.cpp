@@ -12,7 +12,6 @@
 #include "keel/core/options/limits.h"
 #include "keel/core/options/options.h"
 #include "keel/core/strings.h"
-#include "keel/core/written.h"
 
 namespace keel {
 namespace {
@@ -20,13 +19,6 @@ namespace {
 bool has_number(const TrustRegion& region, const std::string& parameter) {
   for (const auto& [name, value] : parameters(region))
     if (name == parameter) return true;
-  return false;
-}
-
-/// Whether the region has this bound and sets no value for it.
-bool is_open(const TrustRegion& region, const std::string& parameter) {
-  for (const auto& [name, value] : parameters(region))
-    if (name == parameter) return value == kUnlimited;
   return false;
 }
 
@@ -61,27 +53,18 @@ void set_number(Method& method, const char* option, const std::string& parameter
   set_by_key(method, option, parameter, *value);
 }
 
-/// `delta` is the region's one threshold, or both of two. One that the method leaves open (cispo's low) stays open
-/// unless its own key sets it.
+/// `delta` is the region's one threshold, or both of two.
 void set_delta(Method& method, const ObjectiveOptions& options) {
   if (has_number(method.region, "delta")) return set_number(method, "delta", "delta", options.delta);
-  if (!options.delta) return;
-  bool has_any = false, sets_any = false;
-  for (const auto& [threshold, own] : {std::pair("low", options.delta_low), std::pair("high", options.delta_high)}) {
-    if (!has_number(method.region, threshold)) continue;
-    has_any = true;
-    if (own || is_open(method.region, threshold)) continue;
-    set_number(method, "delta", threshold, options.delta);
-    sets_any = true;
-  }
-  if (!has_any)
+  if (options.delta && options.delta_low && options.delta_high)
+    fail(ExitCode::kBadConfiguration, "objective.delta is ", *options.delta,
+         " and would have no effect: objective.delta_low, ", *options.delta_low, ", and objective.delta_high, ",
+         *options.delta_high, ", set both thresholds of ", method.name, ". Remove one of the three");
+  if (options.delta && !has_number(method.region, "low") && !has_number(method.region, "high"))
     fail(ExitCode::kBadConfiguration, "objective.delta is ", *options.delta, ", but the method ", method.name,
          " has no threshold \"delta\", \"low\" or \"high\"", way_out(method, "delta", *options.delta));
-  if (!sets_any)
-    fail(ExitCode::kBadConfiguration, "objective.delta is ", *options.delta, " and would have no effect: ",
-         options.delta_low ? written("objective.delta_low, ", *options.delta_low, ", ") : "",
-         options.delta_high ? written("objective.delta_high, ", *options.delta_high, ", ") : "", "already set what it ",
-         "would set of ", method.name, ". Remove one of them");
+  for (const char* threshold : {"low", "high"})
+    if (has_number(method.region, threshold)) set_number(method, "delta", threshold, options.delta);
 }
 
 void set_anchor(Method& method, const std::string& word) {
@@ -96,9 +79,7 @@ void set_anchor(Method& method, const std::string& word) {
 std::map<std::string, std::string> set_by_keys(const Method& method, const ObjectiveOptions& options) {
   std::map<std::string, std::string> keys;
   if (options.delta && has_number(method.region, "delta")) keys["delta"] = "delta";
-  for (const char* threshold : {"low", "high"})
-    if (options.delta && !has_number(method.region, "delta") && !is_open(method.region, threshold))
-      keys[threshold] = "delta";
+  if (options.delta && !has_number(method.region, "delta")) keys["low"] = keys["high"] = "delta";
   if (options.delta_low) keys["low"] = "delta_low";
   if (options.delta_high) keys["high"] = "delta_high";
   if (options.anchor) keys["anchor"] = "anchor";
@@ -237,11 +218,8 @@ void ReferenceOptions::describe(OptionTable& table) {
 
 void ObjectiveOptions::describe(OptionTable& table) {
   table.add("method", method, "The row of the table of methods to train with; `keel methods` lists them.", not_empty());
-  table.add(
-      "delta", delta,
-      "The trust region's threshold, or both of two at once, but for one that the method leaves open (cispo's low); "
-      "null means the method's own.",
-      above(0));
+  table.add("delta", delta, "The trust region's threshold, or both of two at once; null means the method's own.",
+            above(0));
   table.add("delta_low", delta_low, "Threshold for negative advantages; null means delta.", above(0));
   table.add("delta_high", delta_high, "Threshold for positive advantages; null means delta.", above(0));
   table.add(

@@ -172,8 +172,6 @@ TEST(MakeObjective, RefusesSettingsThatWouldHaveNoEffect) {
   };
   expect_words(refusal({.method = "dppo_tv", .delta = 0.3, .delta_low = 0.1, .delta_high = 0.2}),
                {"objective.delta is 0.3", "delta_low, 0.1", "delta_high, 0.2", "Remove one"});
-  expect_words(refusal({.method = "cispo", .delta = 0.3, .delta_high = 0.2}),
-               {"objective.delta is 0.3", "no effect", "delta_high, 0.2", "Remove one"});
   // ds_v32 has low and high, and a delta of its own.
   const Objective three = make_objective({.method = "ds_v32", .delta = 0.3, .delta_low = 0.1, .delta_high = 0.2}, 1);
   EXPECT_EQ(parameter_map(three.method.region).at("delta"), 0.3);
@@ -260,18 +258,6 @@ TEST(MakeObjective, SaysWhichSettingWorksInPlaceOfOneThatDoesNot) {
   EXPECT_EQ(cap.find("objective.parameters"), std::string::npos) << cap;  // nothing there is what a cap would be
   const Objective one_sided = make_objective({.method = "up_grpo", .delta = 0.5}, 1);  // it has low alone
   EXPECT_EQ(parameter_map(one_sided.method.region).at("low"), 0.5);
-}
-
-// arXiv 2506.13585 has an upper bound alone.
-TEST(MakeObjective, LeavesABoundOpenThatTheMethodLeavesOpen) {
-  const auto bounds = [](const ObjectiveOptions& options) {
-    const auto region = parameter_map(make_objective(options, 1).method.region);
-    return std::pair(region.at("low"), region.at("high"));
-  };
-  EXPECT_EQ(bounds({.method = "cispo", .delta = 0.3}), std::pair(kUnlimited, 0.3));
-  EXPECT_EQ(bounds({.method = "cispo", .delta = 0.3, .delta_low = 0.1}), std::pair(0.1, 0.3));
-  EXPECT_EQ(bounds({.method = "cispo", .delta = 0.3, .parameters = {"low=0.1"}}), std::pair(0.1, 0.3));
-  EXPECT_EQ(bounds({.method = "grpo", .delta = 0.3}), std::pair(0.3, 0.3));
 }
 
 TEST(MakeObjective, KnowsThePapersNamesOfItsRows) {

@@ -33,7 +33,9 @@ void require_apart(const std::vector<std::string>& folders) {
   std::map<std::filesystem::path, std::string> seen;
   for (const std::string& folder : folders) {
     std::error_code unseen;
-    const auto [first, fresh] = seen.emplace(std::filesystem::weakly_canonical(folder, unseen), folder);
+    const std::filesystem::path place = std::filesystem::weakly_canonical(folder, unseen);
+    if (unseen) continue;  // reading it will tell
+    const auto [first, fresh] = seen.emplace(place, folder);
     if (!fresh)
       fail(ExitCode::kBadConfiguration, "RUN: ", folder, " is the same run as ", first->second, "; name each run once");
   }

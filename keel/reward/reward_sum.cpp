@@ -97,7 +97,15 @@ std::string RewardSum::objection(const Json& answer, const std::string& source) 
     const std::string why = term.applies_to(source) ? term.reward->objection(answer) : "";
     if (!why.empty()) return "the reward \"" + term.name + "\" cannot judge this row: " + why;
   }
-  return "";
+  // Of several judges of answers one that could find some completion right is enough.
+  std::string never;
+  for (const RewardTerm& term : terms_) {
+    if (!term.reward->right_or_wrong() || !term.applies_to(source)) continue;
+    const std::string why = term.reward->never_right(answer);
+    if (why.empty()) return "";
+    if (never.empty()) never = "by the reward \"" + term.name + "\" no completion of this row could be right: " + why;
+  }
+  return never;
 }
 
 std::vector<std::string> RewardSum::source_warnings(const std::set<std::string>& sources) const {

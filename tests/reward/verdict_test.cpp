@@ -45,14 +45,12 @@ TEST(RewardSum, AMeanIsAnAccuracyWhereOneJudgeOfAnswersHasEachPromptToItself) {
 }
 
 TEST(Verdict, ReadsTheAnswerAsTheFunctionDoesThatJudgesIt) {
-  SampleBatch batch, numbers;  // with answers that the functions can use
-  for (const char* text : {"So it is\n\\boxed{(B)}", "#### 1,200.50", "The answer is \\frac{1}{2}.", " \n"}) {
+  SampleBatch batch;
+  for (const char* text : {"So it is\n\\boxed{(B)}", "#### 1,200.50", "The answer is \\frac{1}{2}.", " \n"})
     batch.add(text, "B");
-    numbers.add(text, "7");
-  }
   EXPECT_EQ(answers_by("math", batch), (std::vector<std::string>{"(B)", "1,200.50", "\\frac{1}{2}", ""}));
   EXPECT_EQ(answers_by("exact:ignore_case", batch), (std::vector<std::string>{"(b)", "1,200.50", "\\frac{1}{2}", ""}));
-  EXPECT_EQ(answers_by("numeric", numbers), (std::vector<std::string>{"", "1200.5", "0.5", ""}));
+  EXPECT_EQ(answers_by("numeric", batch), (std::vector<std::string>{"", "1200.5", "0.5", ""}));
   EXPECT_EQ(answers_by("choice", batch), (std::vector<std::string>{"B", "", "", ""}));
   // Functions that judge no answers leave it to the verifier's rule.
   EXPECT_EQ(answers_by("stopped", batch), answers_by("math", batch));

@@ -14,7 +14,13 @@ namespace fs = std::filesystem;
 
 std::string words(int error) { return std::generic_category().message(error); }
 
-constexpr const char* kMoreFiles = "raise the limit of open files (ulimit -n)";
+/// The way out of a lack that is the machine's and not the disk's; null for any other error.
+const char* way_out_of_lack(int error) {
+  return error == EMFILE   ? "raise the limit of open files (ulimit -n)"
+         : error == ENFILE ? "raise the system's limit of open files (fs.file-max) or end other programs"
+         : error == ENOMEM ? "free some memory"
+                           : nullptr;
+}
 
 }  // namespace
 
@@ -27,7 +33,8 @@ void fail_to_read(const fs::path& path, int error) {
                                                             : nullptr;
   constexpr size_t kShown = 400;  // one that is too long for the system is too long for a line
   const std::string what = written("cannot read \"", shorten(path.string(), kShown), "\": ", words(error), "; ");
-  if (way_out == nullptr) throw ReadFailure(what + (error == EMFILE ? kMoreFiles : "check the disk and the path"));
+  const char* lack = way_out_of_lack(error);
+  if (way_out == nullptr) throw ReadFailure(what + (lack ? lack : "check the disk and the path"));
   fail(ExitCode::kBadInput, what, way_out);
 }
 
@@ -43,11 +50,10 @@ void fail_to_write(std::string_view action, const fs::path& path, int error) {
   where({EISDIR, ELOOP, ENAMETOOLONG, EXDEV, EINVAL}, kPath, "choose another path");
   where({ENOSPC, EDQUOT}, kMachine, "free some space or choose a folder on another disk");
   where({EFBIG}, kMachine, "raise the file-size limit (ulimit -f) or choose another filesystem");
-  where({EMFILE}, kMachine, kMoreFiles);
-  where({ENFILE}, kMachine, "raise the system's limit of open files (fs.file-max) or end other programs");
-  where({ENOMEM}, kMachine, "free some memory");
   // EIO, ESTALE ...: the machine's condition too, and not the user's path
-  fail(kMachine, "cannot ", action, " ", path, ": ", words(error), "; check the disk and the system log");
+  const char* lack = way_out_of_lack(error);
+  fail(kMachine, "cannot ", action, " ", path, ": ", words(error), "; ",
+       lack ? lack : "check the disk and the system log");
 }
 
 }  // namespace keel

@@ -63,7 +63,7 @@ __device__ Candidate best_of_warp(Candidate best) {
   return best;
 }
 
-constexpr int kMostKept = 32 * kFours;  // likely tokens of a chunk that are handed on
+constexpr int kMostKept = 48 * kFours;  // likely tokens of a chunk that are handed on
 constexpr int kMostSorted = static_cast<int>(kMostLikeliest) * kFours * 4;
 
 /// What is known of a chunk beside its distribution.

@@ -94,12 +94,16 @@ class AnswerReward final : public Reward {
     const auto is_program = [](const Gold& gold) { return is_tests_of_program(gold.text); };
     if (compares_ == Compares::kMeanings && std::any_of(golds.begin(), golds.end(), is_program))
       return "its answer is tests of a program, which reward.functions: [code] runs";
-    if (std::any_of(golds.begin(), golds.end(), usable_.test)) return "";
-    if (!golds.empty())
-      return "its answer is " + printable(answer.is_string() ? golds[0].text : answer.dump()) + usable_.what_else;
+    if (!golds.empty()) return "";
     if (answer.is_null()) return "it has no answer";
     if (is_blank(answer)) return "its answer is empty";
     return "its answer is " + printable(answer.dump()) + "; wanted a text, a number, or a list of such";
+  }
+
+  std::string never_right(const Json& answer) const override {
+    const std::vector<Gold> golds = golds_of(answer);
+    if (golds.empty() || std::any_of(golds.begin(), golds.end(), usable_.test)) return "";
+    return "its answer is " + printable(answer.is_string() ? golds[0].text : answer.dump()) + usable_.what_else;
   }
 
  private:
@@ -122,19 +126,11 @@ bool numerically_equal(double tolerance, const Gold& gold, const RewardSample& s
   return want && got && std::abs(*got - *want) <= tolerance * std::max(1.0, std::abs(*want));
 }
 
-/// The index of a choice; a file of CSV, where all values are texts, can say it in digits only.
-std::optional<int64_t> index_of(const Gold& gold) {
-  if (gold.integer) return gold.integer;
-  const std::string_view text = trimmed(gold.text);
-  int64_t index = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-  return error == std::errc() && rest == text.data() + text.size() ? std::optional(index) : std::nullopt;
-}
-
+/// A text of digits names no choice: some data sets count from 0 and some from 1.
 std::optional<char> gold_letter(const Gold& gold) {
-  if (const std::optional<int64_t> index = index_of(gold)) {
-    if (*index < 0 || *index > 25) return std::nullopt;
-    return static_cast<char>('A' + *index);
+  if (gold.integer) {
+    if (*gold.integer < 0 || *gold.integer > 25) return std::nullopt;
+    return static_cast<char>('A' + *gold.integer);
   }
   const std::optional<char> plain = choice_in(gold.text);
   return plain ? plain : choice_in(final_answer(gold.text));
@@ -181,7 +177,7 @@ std::unique_ptr<Reward> choice_reward() {
         return FinalAnswer{.text = letter ? std::string(1, *letter) : ""};
       },
       Usable{[](const Gold& gold) { return gold_letter(gold).has_value(); },
-             ", which names no choice; wanted a letter, or a whole number from 0 to 25 that counts from A = 0"});
+             ", which names no choice; wanted a letter, or an integer (no text) from 0 to 25, counted from A = 0"});
 }
 
 }  // namespace keel

@@ -45,6 +45,8 @@ class Reward {
   virtual Scores operator()(std::span<const RewardSample> samples) const = 0;
   /// Why it cannot judge completions by this answer of a prompt; empty: it can.
   virtual std::string objection(const Json& /*answer*/) const { return ""; }
+  /// Why no completion could be right by this answer, which it can judge; empty: one could.
+  virtual std::string never_right(const Json& /*answer*/) const { return ""; }
   /// How a function that judges final answers reads one; nothing: it judges something else.
   virtual std::optional<FinalAnswer> answer(const RewardSample& /*sample*/) const { return std::nullopt; }
   /// Whether it judges final answers and knows two rewards only, 1 for a right one and 0 for a wrong one.

@@ -72,10 +72,10 @@ TEST(BuiltInRewards, ChoiceReadsTheLetterInItsUsualSpellings) {
 }
 
 // Values of CSV are texts, so that an index there is one of digits.
-TEST(BuiltInRewards, AnIndexOfAChoiceMayBeAText) {
+TEST(BuiltInRewards, AnIndexOfAChoiceIsANumberAndNoText) {
   SampleBatch batch;
-  batch.add("C", 2).add("C", "2").add("C", " 2 ").add("B", "2").add("C", Json{"2", "A"});
-  EXPECT_EQ(judge(batch, "choice"), (Rewards{1, 1, 1, 0, 1}));
+  batch.add("C", 2).add("C", "2").add("B", "2").add("A", Json{"2", "A"});
+  EXPECT_EQ(judge(batch, "choice"), (Rewards{1, 0, 0, 1}));
 }
 
 TEST(BuiltInRewards, AnAnswerThatIsNoTextIsReportedAndNotGuessed) {
@@ -196,18 +196,20 @@ TEST(RewardSum, ObjectsToAnAnswerThatNoCompletionCanMatch) {
   RewardOptions options;
   options.functions = {"choice @letters", "numeric @numbers", "exact @texts", "math @texts"};
   const RewardSum sum = make_reward(options);
-  const std::string letters = R"(the reward "choice @letters" cannot judge this row: its answer is )",
+  const std::string letters =
+                        R"(by the reward "choice @letters" no completion of this row could be right: its answer is )",
                     no_letter =
-                        ", which names no choice; wanted a letter, or a whole number from 0 to 25 that counts "
+                        ", which names no choice; wanted a letter, or an integer (no text) from 0 to 25, counted "
                         "from A = 0",
-                    numbers = R"(the reward "numeric @numbers" cannot judge this row: its answer is )",
+                    numbers =
+                        R"(by the reward "numeric @numbers" no completion of this row could be right: its answer is )",
                     no_number = ", which is no number; wanted one";
-  for (const char* answer : {"Paris", "4.0", "A or B", "26", "-1"})
+  for (const char* answer : {"Paris", "4.0", "A or B", "2", "26", "-1"})
     EXPECT_EQ(sum.objection(answer, "letters"), letters + '"' + answer + '"' + no_letter);
   EXPECT_EQ(sum.objection(26, "letters"), letters + "\"26\"" + no_letter);
   EXPECT_EQ(sum.objection(Json{"Paris", "Rome"}, "letters"), letters + R"("[\"Paris\",\"Rome\"]")" + no_letter);
-  for (const Json& answer : {Json("B"), Json("(B)"), Json("B."), Json("b"), Json("The answer is B"), Json("0"),
-                             Json(25), Json("\\boxed{B}"), Json{"Paris", "B"}})
+  for (const Json& answer : {Json("B"), Json("(B)"), Json("B."), Json("b"), Json("The answer is B"), Json(0), Json(25),
+                             Json("\\boxed{B}"), Json{"Paris", "B"}})
     EXPECT_EQ(sum.objection(answer, "letters"), "") << answer;
   for (const char* answer : {"hello", "(1, 2)", "3x"})
     EXPECT_EQ(sum.objection(answer, "numbers"), numbers + '"' + answer + '"' + no_number);
@@ -215,6 +217,12 @@ TEST(RewardSum, ObjectsToAnAnswerThatNoCompletionCanMatch) {
                              Json("-1/2"), Json("5 cm"), Json("\\boxed{\\frac12}"), Json{"three or so", "3"}})
     EXPECT_EQ(sum.objection(answer, "numbers"), "") << answer;
   for (const char* answer : {"Paris", "(1, 2)"}) EXPECT_EQ(sum.objection(answer, "texts"), "");
+  // One judge that can find something right is enough; what judges no answer is none.
+  options.functions = {"numeric", "choice", "exact"};
+  EXPECT_EQ(make_reward(options).objection("Paris", ""), "");
+  options.functions = {"numeric", "choice", "stopped"};
+  EXPECT_EQ(make_reward(options).objection("B", ""), "");
+  EXPECT_NE(make_reward(options).objection("Paris", "").find("reward \"numeric\""), std::string::npos);
 }
 
 TEST(RewardSum, NoticesSourcesThatDoNotMeet) {

@@ -67,8 +67,14 @@ class TemperedExp {
   /// nothing beside 1, stands for all that is less. (Subnormal numbers, and products that are, cost a hundred times as
   /// much.)
   KEEL_HOST_DEVICE float held(float x) const {
+#if defined(__CUDA_ARCH__)
+    asm("min.NaN.f32 %0, %1, 0f00000000;" : "=f"(x) : "f"(x));  // one instruction, where a choice takes two
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(least_));
+    return x;
+#else
     x = x > 0 ? 0 : x;
     return x < least_ ? least_ : x;
+#endif
   }
   KEEL_HOST_DEVICE bool is_nothing(float held) const { return held <= least_; }
 

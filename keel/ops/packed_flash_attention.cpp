@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "keel/core/tensor/device.h"
 #include "keel/core/tensor/precision.h"
 #include "keel/kernels/cuda/merge_attention.h"
 #include "keel/ops/cuda_launch.h"
@@ -32,7 +33,7 @@ struct RunLengths {
     most_keys = std::max(most_keys, keys);
   }
   Runs on(at::Device device, bool causal) const {
-    const auto tensor = [&](const std::vector<int32_t>& begins) { return at::tensor(begins, at::kInt).to(device); };
+    const auto tensor = [&](const std::vector<int32_t>& begins) { return sent(at::tensor(begins, at::kInt), device); };
     return {tensor(query_begins), tensor(key_begins), most_queries, most_keys, causal};
   }
 };
@@ -47,7 +48,7 @@ Rows rows_on(at::Device device, const std::vector<int64_t>& rows) {
   Rows result{rows.front(), static_cast<int64_t>(rows.size())};
   for (size_t i = 0; i < rows.size(); ++i)
     if (rows[i] != result.begin + static_cast<int64_t>(i)) {
-      result.any = at::tensor(rows, at::kLong).to(device);
+      result.any = sent(at::tensor(rows, at::kLong), device);
       break;
     }
   return result;

@@ -18,19 +18,19 @@ struct RecordedWork::Graph {
 
 bool RecordedWork::possible(at::Device device) { return device.is_cuda(); }
 
-RecordedWork::RecordedWork(const std::function<void()>& work) : graph_(std::make_unique<Graph>()) {
-  // A stream of its own, since the default one cannot be recorded; it begins where the current one is. Of those with a
-  // high priority, among which no other thread has the one that it works on.
-  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(),
-                              recording = c10::cuda::getStreamFromPool(/*isHighPriority=*/true);
+RecordedWork::RecordedWork(const std::function<void()>& work, const RecordedWork* neighbour)
+    : graph_(std::make_unique<Graph>()) {
+  // A stream of its own, since the default one cannot be recorded: one for all that this thread records, so that cuBLAS
+  // takes memory for it once. Of those with a high priority, among which no other thread has the one that it works on.
+  static thread_local const c10::cuda::CUDAStream recording = c10::cuda::getStreamFromPool(/*isHighPriority=*/true);
   const std::scoped_lock lock(while_recording());
   const c10::cuda::CUDAStreamGuard guard(recording);
-  current.synchronize();
   // What is recorded gets memory of its own, and none can be given back meanwhile.
   constexpr size_t kEnough = size_t{4} << 30;
   size_t left = 0, all = 0;
   if (cudaMemGetInfo(&left, &all) != cudaSuccess || left < kEnough) c10::cuda::CUDACachingAllocator::emptyCache();
-  graph_->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  graph_->graph.capture_begin(neighbour ? neighbour->graph_->graph.pool() : c10::MempoolId_t{0, 0},
+                              cudaStreamCaptureModeThreadLocal);
   try {
     work();
   } catch (...) {  // or nobody could record or give memory back any more
@@ -51,7 +51,7 @@ struct RecordedWork::Graph {};
 
 bool RecordedWork::possible(at::Device) { return false; }
 
-RecordedWork::RecordedWork(const std::function<void()>&) {
+RecordedWork::RecordedWork(const std::function<void()>&, const RecordedWork*) {
   fail(ExitCode::kInternal, "this build has no CUDA kernels, and nothing to record");
 }
 

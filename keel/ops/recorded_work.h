@@ -15,9 +15,10 @@ class RecordedWork {
   /// Whether work of this device can be recorded.
   static bool possible(at::Device device);
 
-  /// Records what `work` queues, without doing it. It must have been done once before, must not wait for the device,
-  /// and must keep no tensor that it makes, but those that are read between two calls of queue().
-  explicit RecordedWork(const std::function<void()>& work);
+  /// Records what `work` queues, without doing it. It must not wait for the device, must keep no tensor that it makes but
+  /// those that are read before anything recorded is queued again, and the device must have done such work before.
+  /// `neighbour`: work that is never done at the same time, whose memory is used for this too.
+  explicit RecordedWork(const std::function<void()>& work, const RecordedWork* neighbour = nullptr);
   ~RecordedWork();
   RecordedWork(RecordedWork&&) noexcept;
 

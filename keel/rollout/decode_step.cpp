@@ -13,7 +13,7 @@ DecodeStep::DecodeStep(const CausalLm& model, const SamplingRequest& request, co
     : model_(model),
       request_(request),
       store_(store),
-      recorded_(RecordedWork::possible(model.device())),
+      records_(RecordedWork::possible(model.device())),
       slots_(rows_for(slots)),
       table_width_(table_width),
       idle_block_(idle_block) {
@@ -26,7 +26,7 @@ DecodeStep::DecodeStep(const CausalLm& model, const SamplingRequest& request, co
 }
 
 int64_t DecodeStep::rows_for(int64_t sequences) const {
-  if (!recorded_) return sequences;
+  if (!records_) return sequences;
   const auto doubled = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(sequences)));
   // A step of few rows takes hardly longer than one of a single row: 1, 4, 16, 64.
   if (doubled <= 64) return std::countr_zero(static_cast<uint64_t>(doubled)) % 2 == 0 ? doubled : 2 * doubled;
@@ -72,35 +72,45 @@ void DecodeStep::arrange(const std::vector<RowStart>& sequences) {
   put(tables_, at::tensor(tables, at::kInt));
 }
 
-DecodeStep::Pass DecodeStep::pass() const {
-  const RunningRows running = running_.first(rows_);
-  const BlockRows rows(running.rows, tables_, model_.bitwise());
+DecodeStep::Pass DecodeStep::pass(int64_t rows) const {
+  const RunningRows running = running_.first(rows);
+  const BlockRows block_rows(running.rows, tables_, model_.bitwise());
   Pass result;
   result.states = model_.forward(running.tokens, running.positions,
                                  [&](int64_t layer, const AttentionRule& rule, const Heads& heads) {
-                                   return rows.attend(store_.layer(layer), rule, heads);
+                                   return block_rows.attend(store_.layer(layer), rule, heads);
                                  });
-  result.drawn = draw(result.states, rollout_ids_.narrow(0, 0, rows_), running.places);
+  result.drawn = draw(result.states, rollout_ids_.narrow(0, 0, rows), running.places);
   advance(running, result.drawn.tokens, stop_ids_);
   return result;
 }
 
+/// Prompts were computed before, and with them all that the device prepares at its first work.
+DecodeStep::RecordedPass& DecodeStep::recorded(int64_t rows) {
+  const auto found = passes_.find(rows);
+  if (found != passes_.end()) return found->second;
+  Pass made;
+  RecordedWork work([&] { made = pass(rows); }, passes_.empty() ? nullptr : &passes_.begin()->second.work);
+  return passes_.emplace(rows, RecordedPass{std::move(work), std::move(made)}).first->second;
+}
+
+void DecodeStep::prepare() {
+  if (!records_) return;
+  int64_t rows = slots_;
+  while (rows > 0 && (rows_for(rows) != rows || passes_.contains(rows))) --rows;
+  if (rows > 0) recorded(rows);
+}
+
 const Tensor& DecodeStep::queue() {
-  const auto found = records_.find(rows_);
-  if (found != records_.end()) {
-    found->second.queue();
-    newest_ = passes_[rows_];
-  } else if (recorded_ && passes_.contains(rows_)) {  // done once: what a first time prepares is there
-    RecordedWork work([&] { passes_[rows_] = pass(); });
-    work.queue();
-    records_.emplace(rows_, std::move(work));
-    newest_ = passes_[rows_];
+  if (records_) {
+    RecordedPass& step = recorded(rows_);
+    step.work.queue();
+    newest_ = step.pass;
   } else {
-    newest_ = pass();
-    if (recorded_) passes_[rows_] = {};
+    newest_ = pass(rows_);
   }
   UnderWay step{newest_.drawn, std::nullopt};
-  if (recorded_) {
+  if (records_) {
     step.drawn = on_host(newest_.drawn, /*wait=*/false);
     step.done.emplace(at::kCUDA);
     step.done->record(c10::impl::VirtualGuardImpl(at::kCUDA).getStream(model_.device()));

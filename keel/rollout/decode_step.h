@@ -43,6 +43,9 @@ class DecodeStep {
   /// How many rows are computed where so many sequences run: on a GPU one of few numbers, so that few steps are recorded.
   int64_t rows_for(int64_t sequences) const;
 
+  /// Readies the step for one more number of rows, if it can be recorded: for when the host would wait for the device.
+  void prepare();
+
   /// From now on these sequences are decoded, in this order. Nothing may be under way.
   void arrange(const std::vector<RowStart>& sequences);
 
@@ -53,7 +56,7 @@ class DecodeStep {
   /// Steps that were queued and not looked at.
   size_t under_way() const { return under_way_.size(); }
   /// Whether another step should be queued before the oldest is looked at.
-  bool looks_late() const { return recorded_; }
+  bool looks_late() const { return records_; }
   /// The tokens of the oldest, on the host. Waits for them.
   Drawn look();
 
@@ -62,16 +65,21 @@ class DecodeStep {
     Tensor states;
     Drawn drawn;
   };
+  struct RecordedPass {
+    RecordedWork work;
+    Pass pass;
+  };
   struct UnderWay {
     Drawn drawn;
     std::optional<c10::Event> done;
   };
-  Pass pass() const;
+  Pass pass(int64_t rows) const;
+  RecordedPass& recorded(int64_t rows);
 
   const CausalLm& model_;
   const SamplingRequest& request_;
   const BlockStore& store_;
-  bool recorded_;
+  bool records_;  // its passes, by which they take one call
   int64_t slots_, table_width_, rows_ = 0;
   int32_t idle_block_;
   RunningRows running_;  // all slots
@@ -79,8 +87,7 @@ class DecodeStep {
   Tensor tables_;        // [slots * table_width] int32
   Tensor stop_ids_;      // int64
   Pass newest_;
-  std::map<int64_t, Pass> passes_;  // that were recorded, by their rows
-  std::map<int64_t, RecordedWork> records_;
+  std::map<int64_t, RecordedPass> passes_;  // by their rows
   std::deque<UnderWay> under_way_;
 };
 

@@ -65,7 +65,7 @@ std::string token_place(const Prompt& prompt, const Rollout& rollout) {
 }
 
 Tensor on_device(const std::vector<int64_t>& numbers, at::Device device) {
-  return at::tensor(numbers, at::kLong).to(device);
+  return sent(at::tensor(numbers, at::kLong), device);
 }
 
 /// Of whole prompts to themselves, whose keys and values go into blocks; by flash attention where the trainer's
@@ -154,8 +154,12 @@ bool Decoding::wants_arrangement() const {
 /// Fills the free slots and deals out the rows. Sequences may end with their first token.
 void Decoding::arrange() {
   drop_ended();
-  while (running_.size() < slots_ && next_ < rollouts_.size()) {
-    compute_prompts(start_sequences());
+  const auto room = [&] { return running_.size() < slots_ && next_ < rollouts_.size(); };
+  while (room()) {
+    while (room()) {
+      compute_prompts(start_sequences());
+      step_.prepare();
+    }
     draw_first_tokens();
     drop_ended();
   }

@@ -160,30 +160,31 @@ def fault_trial(scenario, fault, call):
         else:
             trial.seen["missed"] += 1
             return
-        # strace counts the calls of each thread by itself: the write of the message may have had the number, too.
-        heard = not any(re.match(r"\d+\s+write\(2<", line) for line in lines)
+        # strace counts the calls of each thread by itself: a write of what is printed may have had the number, too.
+        unprinted = {int(found[1]) for line in lines if (found := re.match(r"\d+\s+write\(([12])<", line))}
         try:
-            bear(trial, scenario, fault, hit, run, result, heard)
+            bear(trial, scenario, fault, hit, run, result, unprinted)
         except AssertionError as error:
             where = f"{scenario.folder.name}, {fault} at {call.name} number {call.number} ({call.path}) {lines}"
             raise AssertionError(f"{where}\n{error}\n{trials.output(result)}") from None
     return inject
 
 
-def bear(trial, scenario, fault, hit, run, result, heard):
-    """Judges how the program bore a fault of the calls that were hit, and lets it go on. Not heard: its message failed, too."""
+def bear(trial, scenario, fault, hit, run, result, unprinted):
+    """Judges how the program bore a fault of the calls that were hit, and lets it go on. Unprinted: outputs that failed, too."""
     code = result.returncode
     if fault == KILL:
         require(code == -9, "not killed")
     elif fault == INTERRUPTED:
-        require(code == 0, "an interrupted call is to be made again")
+        # Writes of the output are the system's to make again (SA_RESTART): the program would tell that it is not whole.
+        require(code == 0 or (unprinted and code == 4), "an interrupted call is to be made again")
     elif any(call.kind in WRITING for call in hit):
         require(code == 4, "wanted 4")
     else:  # a file that cannot be read is a damaged one; one that cannot be removed may stay
         require(code in (0, 3, 4), "wanted 0, 3 or 4")
         recorded = [call for call in hit if call.kind in READING and call.path.endswith(RECORDED)]
         require(code != 0 or not recorded, "read in part without a word")
-    if code in (3, 4) and heard:
+    if code in (3, 4) and fault != INTERRUPTED and 2 not in unprinted:
         require(result.stderr.startswith("keel: "), "no message")
         require(str(run) in result.stderr and WORDS[fault] in result.stderr, "neither the path nor the system's words")
     flag = "--overwrite"

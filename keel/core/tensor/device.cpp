@@ -89,6 +89,10 @@ void synchronize(at::Device device) {
   cuda.synchronizeStream(cuda.getStream(device));  // the whole device may not be waited for while a thread records work
 }
 
+Tensor sent(const Tensor& tensor, at::Device device) {
+  return device.is_cuda() ? tensor.pin_memory().to(device, /*non_blocking=*/true) : tensor;
+}
+
 int64_t peak_memory_bytes(at::Device device) {
   if (device.is_cuda()) {
     const auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(at::kCUDA));

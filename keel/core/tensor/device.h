@@ -22,6 +22,9 @@ void add_in_one_order(bool always);
 /// Waits until the device has done all that this thread asked of it, so that a clock read afterwards is true.
 void synchronize(at::Device device);
 
+/// A tensor of the host on its way to the device: a GPU fetches it in turn with its other work, and nobody waits.
+Tensor sent(const Tensor& tensor, at::Device device);
+
 /// The most memory held so far: of the device, or of this process on a CPU.
 int64_t peak_memory_bytes(at::Device device);
 

@@ -82,6 +82,15 @@ __device__ float noise_on(const DrawRequest& request, int row, long long token) 
   return gumbel(noise_of(request, row, token).word[token % 4]);
 }
 
+constexpr float kLog2 = 0.6931472f;
+
+/// Without the care for subnormal numbers.
+__device__ float quick_log2(float number) {
+  float log2;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(log2) : "f"(number));
+  return log2;
+}
+
 /// The best of the block's tokens that this thread has.
 __device__ Candidate draw_from(const ThreadLogits& logits, float largest, const DrawRequest& request, int row) {
   Candidate drawn{-INFINITY, -INFINITY, kNoToken};
@@ -104,8 +113,8 @@ __device__ Candidate draw_from(const ThreadLogits& logits, float largest, const 
     const PhiloxBlock noise = noise_of(request, row, ThreadLogits::first_token(i));
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const float log2_u = __log2f(static_cast<float>(noise.word[j]) + 0.5f) - 32.0f;
-      reach[i][j] = (logits.z[i][j] - largest) * inverse_temperature - 0.6931472f * log2_u;
+      const float tempered = fmaf(logits.z[i][j] - largest, inverse_temperature, 32 * kLog2);
+      reach[i][j] = fmaf(quick_log2(static_cast<float>(noise.word[j]) + 0.5f), -kLog2, tempered);
       if (noise.word[j] < 0x80000000u) bound = fmaxf(bound, reach[i][j]);
     }
   }

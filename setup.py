@@ -1,4 +1,4 @@
-"""`pip install .` builds the module `keel` with CMake against the torch of the Python that installs it."""
+"""`pip install .` builds the program `keel` and the module `keel` with CMake against the torch of the Python that installs it."""
 
 import os
 import shutil
@@ -29,12 +29,15 @@ class BuildWithCMake(build_py):
         for tool in ("cmake", "ninja"):
             if not shutil.which(tool):
                 sys.exit(f"{tool} was not found; scripts/bootstrap.sh installs what a build needs.")
-        subprocess.run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DKEEL_PROGRAM=OFF",
-                        f"-DKEEL_TORCH={torch_folder()}"], check=True)
-        subprocess.run(["cmake", "--build", BUILD, "--parallel", os.environ.get("JOBS", "2"), "--target", "keel_python"],
-                       check=True)
+        subprocess.run(["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DKEEL_TESTS=OFF",
+                        "-DKEEL_BENCH=OFF", f"-DKEEL_TORCH={torch_folder()}"], check=True)
+        subprocess.run(["cmake", "--build", BUILD, "--parallel", os.environ.get("JOBS", "2"), "--target", "keel_python",
+                        "keel_cli"], check=True)
         for name in ("libkeel_ops.so", "_built_with.py"):
             self.copy_file(os.path.join(BUILD, "python", "keel", name), os.path.join(self.build_lib, "keel", name))
+        programs = os.path.join(self.build_lib, "keel", "bin")
+        self.mkpath(programs)
+        self.copy_file(os.path.join(BUILD, "keel"), os.path.join(programs, "keel"))
 
 
 class CompiledDistribution(Distribution):
@@ -42,6 +45,8 @@ class CompiledDistribution(Distribution):
         return True
 
 
+if not {"sdist", "egg_info"} & set(sys.argv):
+    torch_folder()  # what is missing is told at once, and not after minutes of compilation
 os.makedirs(BUILD, exist_ok=True)
 setup(cmdclass={"build_py": BuildWithCMake}, distclass=CompiledDistribution,
       options={"build": {"build_base": os.path.join(BUILD, "setuptools")}, "egg_info": {"egg_base": BUILD}})

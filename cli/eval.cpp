@@ -246,7 +246,12 @@ ExitCode evaluate_command(EvalArguments arguments) {
   for (const std::string& warning : problems.warnings()) messages.warning(warning);
   const HeldOut held_out = held_out_prompts(problems, config.prompts_per_evaluation(), messages);
   const std::vector<Prompt>& prompts = held_out.prompts;
-  const Evaluation result = evaluate(loaded, prompts, problems.reward(), request, stop_requested);
+  StageMeter meter;
+  const Evaluation result = [&, &loaded = loaded] {
+    const LiveLine live(messages, [&] { return meter.text(); });
+    return evaluate(loaded, prompts, problems.reward(), request, stop_requested, &meter);
+  }();
+  messages.end_progress();
   if (result.count < static_cast<int64_t>(prompts.size()))
     fail(ExitCode::kInterrupted, "stopped after ", result.count, " of ", prompts.size(),
          " prompts; nothing was written");

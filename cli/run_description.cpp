@@ -18,6 +18,7 @@
 #include "keel/task/task_table.h"
 #include "keel/train/start/problems.h"
 #include "keel/train/start/starting_model.h"
+#include "keel/train/start/step_estimate.h"
 #include "keel/train/update/critic_training.h"
 
 namespace keel::cli {
@@ -159,7 +160,7 @@ std::string describe_optimizer(const Config& config, std::optional<int64_t> larg
   const OptimizerOptions& o = config.optimizer;
   const bool too_small = largest && *largest < kFewestFor8Bit;
   const std::string moments = o.moments != "8bit" ? ""
-                              : !too_small ? ", moments in 8 bits"
+                              : !too_small        ? ", moments in 8 bits"
                                            : "\nmoments in float32 all the same: optimizer.moments=8bit is for " +
                                                  std::to_string(kFewestFor8Bit) + " numbers and more, and no " +
                                                  "weight that is trained has so many";
@@ -168,10 +169,14 @@ std::string describe_optimizer(const Config& config, std::optional<int64_t> larg
                                 short_number(o.max_grad_norm) + moments);
 }
 
-/// The memory that is planned for keys and values, of training and of evaluations on so many prompts: each call of the
-/// engine takes what its own prompts need of it.
-std::string describe_keys_and_values(const Config& config, const ModelConfig& shape, at::ScalarType type,
-                                     at::Device device, int64_t longest_prompt, int64_t held_out) {
+/// How many sequences are decoded together, of training and of evaluations on so many prompts, and the memory that is
+/// planned for their keys and values: each call of the engine takes what its own prompts need of it.
+struct PlannedRollout {
+  int64_t training, evaluation, bytes;
+};
+
+PlannedRollout planned_rollout(const Config& config, const ModelConfig& shape, at::ScalarType type, at::Device device,
+                               int64_t longest_prompt, int64_t held_out) {
   const int64_t slots = config.rollout.max_sequences;
   const auto bytes = [&](int64_t prompts, int64_t sequences) {
     const std::vector<int64_t> longest(std::min(prompts, sequences), longest_prompt),
@@ -181,11 +186,33 @@ std::string describe_keys_and_values(const Config& config, const ModelConfig& sh
   const int64_t evaluated = std::min(held_out, std::max<int64_t>(1, slots / config.eval.samples));  // in one call
   const int64_t training = std::min(slots, config.rollouts_per_step()),
                 evaluation = std::min(slots, evaluated * config.eval.samples);
-  const int64_t most = std::max(bytes(config.train.prompts_per_step, training), bytes(evaluated, evaluation));
+  return {training, evaluation, std::max(bytes(config.train.prompts_per_step, training), bytes(evaluated, evaluation))};
+}
+
+std::string describe_rollout(const PlannedRollout& planned, int64_t longest_prompt) {
+  const auto [training, evaluation, bytes] = planned;
   return entry("rollout", format_count(training) + (training == 1 ? " sequence" : " sequences") + " at a time" +
                               (evaluation > training ? " (" + format_count(evaluation) + " in evaluations)" : "") +
-                              ", at most " + format_bytes(most) + " of keys and values with prompts of up to " +
+                              ", at most " + format_bytes(bytes) + " of keys and values with prompts of up to " +
                               format_count(longest_prompt) + " tokens");
+}
+
+/// Of people's time and of memory, before anything is loaded.
+std::string describe_estimate(const StepEstimate& e, const Config& config) {
+  const double step = e.rollout_seconds + e.update_seconds;
+  const auto part = [](int64_t bytes, const char* of) { return format_bytes(bytes) + " " + of; };
+  return entry("memory",
+               "about " + format_bytes(e.bytes()) + ": " +
+                   joined({part(e.weights, "weights"), part(e.learning, "gradients and moments"),
+                           part(e.copies, "other sets of weights"), part(e.keys_and_values, "keys and values"),
+                           part(e.activations, "activations of one batch")}) +
+                   (config.run.device == "cpu" ? "; beside the program itself" : "")) +
+         entry("time", "a step of about " + format_duration(step) + " here (rollout " +
+                           format_duration(e.rollout_seconds) + ", update " + format_duration(e.update_seconds) +
+                           "), all " + std::to_string(config.train.steps) + " about " +
+                           format_duration(step * static_cast<double>(config.train.steps)) +
+                           "\nwhere completions have their full length and rewards take no time; a guess from sizes "
+                           "and this machine's speed, good to a factor of two");
 }
 
 std::string describe_sampler(const Config& config) {
@@ -264,7 +291,8 @@ struct Inputs {
 Inputs read_inputs(const Config& config) {
   check_model_and_data(config);
   if (config.model.path.empty()) {
-    make_reward(config.reward, [](const Prompt&, std::string_view) { return 0.0; }, {}, longest_completion(config));
+    make_reward(
+        config.reward, [](const Prompt&, std::string_view) { return 0.0; }, {}, longest_completion(config));
     const std::unique_ptr<Task> task = make_task(config.task);
     const Tokenizer tokenizer = task->tokenizer();
     const auto encode = [&](const std::string& text) { return tokenizer.encode(text); };
@@ -368,8 +396,9 @@ std::string describe_run(const Config& config, Run& run) {
                      describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
                      describe_sampler(config) + describe_data(config, read) + describe_reward(config) +
                      describe_sizes(config, largest_of(model)) +
-                     describe_keys_and_values(config, model.config(), model.compute_type(), model.device(),
-                                              problems.longest_prompt(), held_out) +
+                     describe_rollout(planned_rollout(config, model.config(), model.compute_type(), model.device(),
+                                                      problems.longest_prompt(), held_out),
+                                      problems.longest_prompt()) +
                      describe_evaluation(config, held_out, evaluated.extent()) + describe_health(config.health) +
                      entry("run folder", config.run.dir);
   text.pop_back();  // the last newline
@@ -383,6 +412,9 @@ std::string explain(const Config& config) {
   const Inputs inputs = read_inputs(config);
   const at::Device device = open_device(config.run.device);
   const at::ScalarType type = compute_type(config.run.precision, device);
+  const PlannedRollout planned = planned_rollout(config, shape, type, device, inputs.longest_prompt, inputs.held_out);
+  const StepEstimate estimate = estimate_step(config, shape, type, objective.requirements(), inputs.longest_prompt,
+                                              planned.bytes, measured_speed(device, type));
   const std::string recomputed =
       objective.requirements().recomputed_logp ? " and the trainer's recomputation of them" : "";
   std::string text = describe_method(objective) + explain_additions(objective, config) +
@@ -391,10 +423,10 @@ std::string explain(const Config& config) {
                      describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, config.run.device) +
                      describe_saving(config, inputs.saved_as) + explain_critic(config, shape) +
                      describe_data(config, inputs.read) + describe_reward(config) + describe_sizes(config) +
-                     describe_keys_and_values(config, shape, type, device, inputs.longest_prompt, inputs.held_out) +
+                     describe_rollout(planned, inputs.longest_prompt) +
                      describe_evaluation(config, inputs.held_out, inputs.extent) + describe_health(config.health) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +
-                     entry("run folder", config.run.dir);
+                     describe_estimate(estimate, config) + entry("run folder", config.run.dir);
   text.pop_back();
   return text;
 }

@@ -71,9 +71,7 @@ std::optional<RunData> reported_run(const std::filesystem::path& folder, const s
   try {
     for (const std::string& change : find_changed_rows(folder, checkpoint))
       console.warning(change + "; somebody has changed the file while the run went on, and --resume will say so");
-    RunData run = read_run(folder);
-    write_atomically(folder / "report.html", render_report({run}));
-    return run;
+    return write_report(folder);
   } catch (const Error& error) {
     const std::string told = std::string(error.what()) + "; there is no report until this is mended (keel report " +
                              shell_word(folder.string()) + "), but the run is whole and its checkpoints are sound";
@@ -141,9 +139,8 @@ ExitCode run_training(const Config& config, StartMode mode, Console& console, co
                                        : Run::start(config, mode == StartMode::kReplace, console);
   console.line(describe_run(config, *run));
   const ExitCode code = run->run();
-  if (code != ExitCode::kDone) return code;
   const std::optional<RunData> data = reported_run(config.run.dir, run->last_checkpoint(), console);
-  print_result(data, config, run->last_checkpoint(), console);
+  if (code == ExitCode::kDone) print_result(data, config, run->last_checkpoint(), console);
   return code;
 }
 

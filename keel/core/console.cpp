@@ -129,19 +129,44 @@ void Console::progress(std::string_view text) {
   const std::lock_guard lock(mutex_);
   progress_ = escape_controls(text);  // a newline inside would leave half of it behind at the next rewrite
   if (options_.terminal) {
-    // One column short of the edge: a full line makes some terminals wrap.
-    std::fprintf(out_, "\r%s\x1b[K", clip_to_width(progress_, width() - 1).c_str());
-    std::fflush(out_);
-    progress_shown_ = true;
+    rewrite_line(progress_);
+    live_shown_ = false;
     return;
   }
   progress_waits_ = true;
   if (!ever_printed_ || now() - printed_at_ >= options_.plain_interval) print_plain_progress();
 }
 
+void Console::live(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  if (options_.terminal) {
+    rewrite_line(escape_controls(text));
+    live_shown_ = true;
+  } else if (now() - last_print_ >= options_.plain_interval) {
+    std::fprintf(out_, "%s\n", escape_controls(text).c_str());
+    std::fflush(out_);
+    last_print_ = now();
+  }
+}
+
+void Console::keep(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  progress_waits_ = false;
+  print_line(escape_controls(text));
+  ever_printed_ = true;
+  printed_at_ = now();
+}
+
+/// One column short of the edge: a full line makes some terminals wrap.
+void Console::rewrite_line(std::string_view text) {
+  std::fprintf(out_, "\r%s\x1b[K", clip_to_width(text, width() - 1).c_str());
+  std::fflush(out_);
+  progress_shown_ = true;
+}
+
 void Console::end_progress() {
   const std::lock_guard lock(mutex_);
-  if (progress_shown_) std::fputs("\n", out_);
+  if (progress_shown_) std::fputs(live_shown_ ? "\r\x1b[K" : "\n", out_);
   if (progress_waits_) print_plain_progress();
   std::fflush(out_);
   progress_shown_ = false;
@@ -206,6 +231,7 @@ void Console::print_line(std::string_view text) {
   std::fprintf(out_, "%s\n", visible(text).c_str());
   std::fflush(out_);
   progress_shown_ = false;
+  last_print_ = now();
 }
 
 void Console::print_plain_progress() {
@@ -213,7 +239,7 @@ void Console::print_plain_progress() {
   std::fflush(out_);
   progress_waits_ = false;
   ever_printed_ = true;
-  printed_at_ = now();
+  printed_at_ = last_print_ = now();
 }
 
 std::string escape_controls(std::string_view text, Newlines newlines) {

@@ -27,13 +27,18 @@ enum class Paint { kBold, kDim, kRed, kGreen, kYellow, kBlue };
 class Console {
  public:
   explicit Console(std::FILE* out = stdout) : Console(out, detect_console(out)) {}
-  Console(std::FILE* out, ConsoleOptions options) : out_(out), options_(std::move(options)) {}
+  Console(std::FILE* out, ConsoleOptions options) : out_(out), options_(std::move(options)) { last_print_ = now(); }
   ~Console() { end_progress(); }
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
   /// Shows where things stand: rewrites the progress line, or prints it now and then where there is no terminal.
   void progress(std::string_view text);
+  /// The same of what is under way, which is soon no longer true: without a terminal it is printed only where nothing
+  /// else was for a while, and it never stays on a terminal.
+  void live(std::string_view text);
+  /// A progress line that stays, in the place of the one before.
+  void keep(std::string_view text);
   /// Leaves the last progress line standing and starts a new one next time.
   void end_progress();
   /// Prints the text and a newline. Newlines and tabs in it stay; what could steer the terminal becomes visible, as by
@@ -55,15 +60,18 @@ class Console {
   std::string visible(std::string_view text) const;
   void print_line(std::string_view text);
   void print_plain_progress();
+  void rewrite_line(std::string_view text);
 
   std::FILE* out_;
   ConsoleOptions options_;
   std::mutex mutex_;
   std::string progress_;         // the latest text given to progress()
   bool progress_shown_ = false;  // terminal: a progress line stands at the cursor
+  bool live_shown_ = false;      // terminal: and it is one of live()
   bool progress_waits_ = false;  // no terminal: progress_ has not been printed yet
   bool ever_printed_ = false;    // no terminal: printed_at_ holds a time
   double printed_at_ = 0;
+  double last_print_ = 0;  // of anything
 };
 
 enum class Newlines { kEscape, kKeep };

@@ -61,6 +61,15 @@ void try_first_row(const RowSource& source) {
   if (source.options.check) in_order.at(0);
 }
 
+/// As the first row does, if it can be read.
+bool misses_template(const Dataset& dataset, const RowPrompts& prompts) {
+  try {
+    return prompts.misses_template(dataset.read(0));
+  } catch (const BadRow&) {  // is told where it is met
+    return false;
+  }
+}
+
 }  // namespace
 
 OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Tokenizer& tokenizer,
@@ -80,6 +89,7 @@ OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Toke
                        .held_out = std::nullopt,
                        .rows = dataset->rows(),
                        .notes = dataset->notes(),
+                       .misses_template = misses_template(*dataset, *prompts),
                        .sources = dataset->sources(),
                        .fingerprint = dataset->fingerprint(),
                        .eval_fingerprint = "",

@@ -21,6 +21,7 @@ struct OpenedDataset {
   std::optional<PromptStream> held_out;          // one pass, in the files' order; none without eval_files and held_out
   uint64_t rows = 0;                             // of the training files
   std::vector<std::string> notes;                // to print: "read as: verl; ..."
+  bool misses_template = false;                  // RowPrompts::misses_template()
   std::optional<std::set<std::string>> sources;  // of all rows, those of eval_files too; nothing: not known
   std::string fingerprint;                       // of the training files: changes with every byte of their rows
   std::string eval_fingerprint;                  // the same of eval_files; empty without

@@ -49,11 +49,15 @@ bool RowPrompts::is_chat(const Example& example) const {
 
 bool RowPrompts::texts_are_chat() const { return chat_ == "always" || (chat_ == "auto" && !system_prompt_.empty()); }
 
+bool RowPrompts::misses_template(const Example& example) const {
+  if (chat_ != "auto" || !encoder_.has_template() || !example.prompt.is_string() || texts_are_chat()) return false;
+  const auto text = example.prompt.get<std::string>();
+  return encoder_.text(text, /*parse_special=*/true).tokens == encoder_.text(text).tokens;
+}
+
 std::string RowPrompts::word_of_text() const {
   if (texts_are_chat()) return "a text, as the user's message";
-  if (!encoder_.has_template()) return "a text";
-  return std::string("a text, given as it is") +
-         (chat_ == "auto" ? ": the model has a chat template, which data.chat=always uses" : "");
+  return encoder_.has_template() ? "a text, given as it is" : "a text";
 }
 
 Prompt RowPrompts::prompt(Example example, uint64_t id) const {

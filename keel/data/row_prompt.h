@@ -19,6 +19,10 @@ class RowPrompts {
   /// The row's prompt, rendered and encoded. A BadRow where the chat template or the tokenizer refuses it.
   Prompt prompt(Example example, uint64_t id) const;
 
+  /// Whether the row goes to the model without the chat template that it has, and nobody has said that it should: a text
+  /// that does not spell out its special tokens either.
+  bool misses_template(const Example& example) const;
+
   /// What becomes of prompts that are texts: "a text, as the user's message".
   std::string word_of_text() const;
 

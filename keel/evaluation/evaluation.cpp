@@ -62,7 +62,7 @@ void summarize(Evaluation& result, std::span<const Prompt> prompts, const Evalua
 }  // namespace
 
 Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, const RewardSum& reward,
-                    const EvaluationRequest& request, const std::function<bool()>& stop) {
+                    const EvaluationRequest& request, const std::function<bool()>& stop, StageMeter* meter) {
   const SamplingRequest sampling{
       .samples_per_prompt = request.samples,
       .temperature = request.temperature,
@@ -74,18 +74,25 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
       .max_sequences = request.max_sequences};
   const RolloutEngine engine(policy.model, policy.tokenizer);
   const size_t at_once = static_cast<size_t>(std::max<int64_t>(1, request.max_sequences / request.samples));
+  StageMeter unseen;
+  Stage stage(meter ? *meter : unseen, "evaluation", static_cast<int64_t>(prompts.size()) * request.samples);
   Evaluation result;
+  int64_t tokens = 0;  // of the batches before
+  const auto follow = [&](const RolloutProgress& progress) {
+    stage.set(static_cast<int64_t>(result.rollouts.size()) + progress.finished, tokens + progress.tokens);
+  };
   result.is_accuracy = reward.right_or_wrong();
   for (size_t begin = 0; begin < prompts.size() && !(stop && stop()); begin += at_once) {
     const std::span<const Prompt> batch = prompts.subspan(begin, std::min(at_once, prompts.size() - begin));
     std::vector<Rollout> rollouts;
     try {
-      rollouts = engine.generate(batch, sampling);
+      rollouts = engine.generate(batch, sampling, {.progress = follow});
       if (!judge_batch(rollouts, batch, policy.tokenizer, reward, request, stop, result)) break;
     } catch (const Interrupted&) {
       break;
     }
     for (Rollout& rollout : rollouts) {
+      tokens += static_cast<int64_t>(rollout.tokens.size());
       rollout.prompt += static_cast<int64_t>(begin);
       rollout.reward = result.verdicts[result.rollouts.size()].reward.value_or(0);
       result.rollouts.push_back(std::move(rollout));

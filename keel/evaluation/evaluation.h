@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "keel/core/live_progress.h"
 #include "keel/core/prompt.h"
 #include "keel/evaluation/statistics.h"
 #include "keel/model/loaded_model.h"
@@ -46,9 +47,10 @@ struct Evaluation {
 
 /// Samples and judges. The numbers depend on the prompts, their ids and the request alone. `stop` is asked between
 /// batches of about `max_sequences` completions and, while these are judged, between prompts; of a batch that is not
-/// judged to its end nothing is kept.
+/// judged to its end nothing is kept. `meter` says how far it is.
 Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, const RewardSum& reward,
-                    const EvaluationRequest& request, const std::function<bool()>& stop = {});
+                    const EvaluationRequest& request, const std::function<bool()>& stop = {},
+                    StageMeter* meter = nullptr);
 
 /// The keys of metrics.jsonl: eval/accuracy (eval/reward where the mean is none) and so on; with several samples
 /// eval/pass@k and eval/maj@k, and with several sources the same as eval/SOURCE/pass@k. What was not measured is left

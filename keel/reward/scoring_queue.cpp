@@ -29,10 +29,12 @@ void ScoringQueue::add(std::span<const Rollout> group) {
   changed_.notify_one();
 }
 
-ScoreReport ScoringQueue::finish(std::span<Rollout> rollouts) {
+ScoreReport ScoringQueue::finish(std::span<Rollout> rollouts, std::function<void(size_t)> scored) {
   {
     const std::scoped_lock lock(mutex_);
     closed_ = true;
+    scored_ = std::move(scored);
+    if (scored_) scored_(scores_.size());
   }
   changed_.notify_all();
   if (threads_.empty()) work();
@@ -69,6 +71,7 @@ void ScoringQueue::work() {
       waiting_.clear();
     } else {
       scores_[group.prompt] = std::move(score);
+      if (scored_) scored_(scores_.size());
     }
   }
 }

@@ -43,7 +43,8 @@ class ScoringQueue {
   /// Waits until all groups are scored and sets the rewards of `rollouts`, which are all that were added. After a
   /// failure no further group is begun, and the failure of the first prompt that has one is thrown here; Interrupted
   /// where someone asked to stop before all were scored.
-  ScoreReport finish(std::span<Rollout> rollouts);
+  /// `scored` is told how many groups are, while it waits, by any thread.
+  ScoreReport finish(std::span<Rollout> rollouts, std::function<void(size_t groups)> scored = {});
 
  private:
   void work();
@@ -62,6 +63,7 @@ class ScoringQueue {
   std::map<int64_t, GroupScore> scores_;  // by prompt
   std::map<int64_t, std::exception_ptr> failures_;
   bool closed_ = false;
+  std::function<void(size_t)> scored_;
   std::vector<std::jthread> threads_;
 };
 

@@ -28,17 +28,16 @@ BatchSampler::BatchSampler(const Config& config, const LoadedModel& policy, Prob
       stream_(problems.training()),
       request_(std::move(request)) {}
 
-RolloutBatch BatchSampler::sample(const CausalLm& weights, uint64_t policy_version,
-                                  const std::function<void()>& keep_on) {
+RolloutBatch BatchSampler::sample(const CausalLm& weights, uint64_t policy_version, const Events& events) {
   Stopwatch watch(weights.device());
   RolloutBatch batch{.weights = weights, .policy_version = policy_version};
   const SkippedCounts before = stream_.skipped();
   const RolloutEngine engine(sampling_weights(weights, config_.rollout.weights), policy_.tokenizer);
   if (config_.rollout.dynamic_sampling) {
-    fill(engine, batch, keep_on);
+    fill(engine, batch, events);
   } else {
     batch.prompts = stream_.next(config_.train.prompts_per_step);
-    batch.rollouts = draw(engine, batch.prompts, batch, keep_on);
+    batch.rollouts = draw(engine, batch.prompts, batch, events);
     batch.numbers = rollout_numbers(batch.rollouts, request_.samples_per_prompt);
   }
   batch.position = stream_.position();
@@ -51,21 +50,30 @@ RolloutBatch BatchSampler::sample(const CausalLm& weights, uint64_t policy_versi
 
 /// Rewards are computed beside generation: a group is judged while others are still being sampled.
 std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<const Prompt> prompts,
-                                        RolloutBatch& batch, const std::function<void()>& keep_on) {
+                                        RolloutBatch& batch, const Events& events) {
   SamplingRequest request = request_;
   request.policy_version = batch.policy_version;
   const size_t workers = thread_count(config_.reward.worker_count());
-  ScoringQueue queue(reward_, prompts, policy_.tokenizer, workers, keep_on);
+  const auto all = static_cast<int64_t>(prompts.size()) * request.samples_per_prompt;
+  Stage stage(events.meter, "rollout", all);
+  ScoringQueue queue(reward_, prompts, policy_.tokenizer, workers, events.keep_on);
   if (queue.threads() < workers && !std::exchange(told_of_threads_, true))
     batch.warnings.push_back("of " + std::to_string(workers) + " threads that score completions " +
                              std::to_string(queue.threads()) + " could be made; the run goes on, slower. " +
                              kThreadLimits + ", or lower reward.workers");
-  RolloutEvents events{.group = [&](std::span<Rollout> group) { queue.add(group); },
-                       .warning = [&](const std::string& sentence) { batch.warnings.push_back(sentence); }};
-  if (keep_on) events.progress = [&](const RolloutProgress&) { keep_on(); };
-  std::vector<Rollout> rollouts = engine.generate(prompts, request, events);
+  const auto follow = [&](const RolloutProgress& progress) {
+    stage.set(progress.finished, progress.tokens);
+    if (events.keep_on) events.keep_on();
+  };
+  std::vector<Rollout> rollouts =
+      engine.generate(prompts, request,
+                      {.group = [&](std::span<Rollout> group) { queue.add(group); },
+                       .progress = follow,
+                       .warning = [&](const std::string& sentence) { batch.warnings.push_back(sentence); }});
   Stopwatch watch(policy_.model.device());
-  batch.scores.add(queue.finish(rollouts));
+  events.meter.begin("scoring", all);
+  batch.scores.add(queue.finish(
+      rollouts, [&](size_t groups) { stage.set(static_cast<int64_t>(groups) * request.samples_per_prompt); }));
   batch.reward_seconds += watch.lap();
   batch.completions += rollouts.size();
   batch.tokens += token_count(rollouts);
@@ -75,7 +83,7 @@ std::vector<Rollout> BatchSampler::draw(const RolloutEngine& engine, std::span<c
 /// DAPO's dynamic sampling: groups of equal rewards, which teach nothing, are dropped, and further prompts are sampled
 /// in their place, a batch at a time. What comes of a prompt decides about it alone, so the prompts are those in the
 /// order of the stream whose rewards differ; prompts behind the last one that is taken are the next step's.
-void BatchSampler::fill(const RolloutEngine& engine, RolloutBatch& batch, const std::function<void()>& keep_on) {
+void BatchSampler::fill(const RolloutEngine& engine, RolloutBatch& batch, const Events& events) {
   const auto wanted = static_cast<size_t>(config_.train.prompts_per_step);
   const auto samples = static_cast<size_t>(request_.samples_per_prompt);
   std::vector<Rollout> seen;
@@ -89,7 +97,7 @@ void BatchSampler::fill(const RolloutEngine& engine, RolloutBatch& batch, const 
       behind.push_back(stream_.place());
     }
     if (prompts.empty()) break;
-    std::vector<Rollout> rollouts = draw(engine, prompts, batch, keep_on);
+    std::vector<Rollout> rollouts = draw(engine, prompts, batch, events);
     batch.groups.batches++;
     for (const Rollout& rollout : rollouts) seen.push_back(seen_of(rollout));
     for (size_t i = 0; i < prompts.size() && batch.prompts.size() < wanted; ++i) {

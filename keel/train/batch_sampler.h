@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/live_progress.h"
 #include "keel/model/loaded_model.h"
 #include "keel/reward/scoring_queue.h"
 #include "keel/train/config/config.h"
@@ -42,13 +43,20 @@ class BatchSampler {
   /// The next batch begins at this position of the prompt stream.
   void seek(uint64_t position) { stream_.seek(position); }
 
-  /// The next batch, with these weights. `keep_on` is called after every token and may end it all by throwing.
-  RolloutBatch sample(const CausalLm& weights, uint64_t policy_version, const std::function<void()>& keep_on = {});
+  /// What a batch is told of while it is sampled: how far it is, and `keep_on` after every token, which may end it all
+  /// by throwing.
+  struct Events {
+    StageMeter& meter;
+    std::function<void()> keep_on = {};
+  };
+
+  /// The next batch, with these weights.
+  RolloutBatch sample(const CausalLm& weights, uint64_t policy_version, const Events& events);
 
  private:
   std::vector<Rollout> draw(const RolloutEngine& engine, std::span<const Prompt> prompts, RolloutBatch& batch,
-                            const std::function<void()>& keep_on);
-  void fill(const RolloutEngine& engine, RolloutBatch& batch, const std::function<void()>& keep_on);
+                            const Events& events);
+  void fill(const RolloutEngine& engine, RolloutBatch& batch, const Events& events);
 
   const Config& config_;
   const LoadedModel& policy_;

@@ -20,6 +20,7 @@ namespace keel {
 namespace {
 
 constexpr int64_t kEvaluationSamples = 3;
+constexpr std::chrono::minutes kBetweenReports(1);  // which take a second or two of a long run
 
 /// A free name beside the run's; an earlier process of this number may have rescued one, too.
 std::string rescue_folder(const std::filesystem::path& run) {
@@ -47,7 +48,7 @@ Run::Run(OpenedRun opened, Console& console)
       policy_(std::move(opened.policy)),
       problems_(std::move(opened.problems)),
       folder_(std::move(opened.folder)),
-      log_(console, folder_),
+      log_(console, folder_, config_.record),
       state_(std::move(opened.state)),
       id_(std::move(opened.id)),
       last_checkpoint_(std::move(opened.checkpoint)),
@@ -133,6 +134,7 @@ ExitCode Run::run() {
 }
 
 ExitCode Run::run_to_the_end() {
+  const LiveLine live(console_, [this] { return log_.live_text(meters->text()); });
   try {
     return run_phases();
   } catch (const Interrupted&) {  // in a step that had learned nothing yet: the run is where the step before left it
@@ -193,6 +195,7 @@ bool Run::warm_up() {
 
 /// False when someone asked to stop.
 bool Run::learn() {
+  log_.begin_rl(state_.rl_steps, config_.train.steps);
   self_test();
   bool due = false;
   while (true) {
@@ -307,7 +310,8 @@ bool Run::evaluate_if_due() {
   const std::vector<Prompt>& prompts = held_out.prompts;
   if (prompts.empty()) return false;  // files without a part to evaluate on
   console_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
-  const Evaluation result = evaluate(policy_, prompts, problems_.reward(), evaluation_request(config_), stop_requested);
+  const Evaluation result =
+      evaluate(policy_, prompts, problems_.reward(), evaluation_request(config_), stop_requested, &meters->training);
   drawing_ = false;
   if (result.count < static_cast<int64_t>(prompts.size()))
     return false;  // told to stop: measured again when the run is resumed
@@ -388,7 +392,9 @@ Save Run::next_save() {
                            .adapter = policy_.model.adapter()},
             .run = folder_.path(),
             .keep = config_.checkpoint.keep,
-            .first = last_checkpoint_.empty()};
+            .first = last_checkpoint_.empty(),
+            .report = std::chrono::steady_clock::now() - reported_at_ >= kBetweenReports};
+  if (save.report) reported_at_ = std::chrono::steady_clock::now();
   if (trainer_ && trainer_->critic()) save.checkpoint.critic = *trainer_->critic();
   if (trainer_ && trainer_->reference()) save.reference = &*trainer_->reference();
   return save;
@@ -419,6 +425,8 @@ void Run::note_saved(const Saved& saved) {
   last_checkpoint_ = saved.checkpoint;
   write_seconds_ += saved.seconds;
   for (const std::string& warning : saved.warnings) log_.warning(warning);
+  if (saved.report_failure && !std::exchange(told_of_report_, true))
+    log_.warning(*saved.report_failure + "; there is no new report until this is mended");
   for (const std::filesystem::path& foreign : saved.foreign)
     if (named_foreign_.insert(foreign).second)
       log_.warning(foreign.string() + " is not the run's, and was left as it is");

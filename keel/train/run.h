@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -100,14 +101,16 @@ class Run : private StepWatcher {
   double checkpoint_seconds_ = 0;     // that the run waited for saves, reported with the next step
   double write_seconds_ = 0;          // that their writes took, whoever waited
   std::filesystem::path last_checkpoint_;
-  Json saved_state_;                               // that this process saved last
+  Json saved_state_;         // that this process saved last
   std::string best_metric_;  // the key that checkpoint.best_metric stands for
   bool drawing_ = false;     // samples, or waits for rewards: the run is as the step before left it
   std::set<std::filesystem::path> named_foreign_;  // among the checkpoints
-  bool told_of_log_ = false;                       // that it does not grow any more
-  int64_t copied_bytes_ = 0;                       // of the largest copy; the memory's peak has it in it
-  bool told_of_memory_ = false;                    // that a copy has no room in it
-  std::future<Saved> writing_;                     // the save under way; last, to be waited for before all else ends
+  std::chrono::steady_clock::time_point reported_at_ = std::chrono::steady_clock::now();
+  bool told_of_report_ = false;  // that there cannot be one
+  bool told_of_log_ = false;     // that it does not grow any more
+  int64_t copied_bytes_ = 0;     // of the largest copy; the memory's peak has it in it
+  bool told_of_memory_ = false;  // that a copy has no room in it
+  std::future<Saved> writing_;   // the save under way; last, to be waited for before all else ends
 };
 
 }  // namespace keel

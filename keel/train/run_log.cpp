@@ -1,5 +1,7 @@
 #include "keel/train/run_log.h"
 
+#include <chrono>
+#include <numeric>
 #include <utility>
 
 #include "keel/core/strings.h"
@@ -12,6 +14,10 @@ std::string shown(const std::optional<double>& number, int digits) { return numb
 std::string interval_text(const std::optional<Interval>& interval, int64_t prompts) {
   if (interval) return "[" + fixed(interval->first, 3) + ", " + fixed(interval->second, 3) + "]";
   return prompts == 1 ? "no interval: there is one prompt" : "no interval: all rewards are equal";
+}
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -39,19 +45,52 @@ void RunLog::overflowed_update(int64_t step) {
               "halved (optimizer/loss_scale in metrics.jsonl)");
 }
 
+void RunLog::begin_rl(int64_t done, int64_t steps) {
+  const std::scoped_lock lock(mutex_);
+  standing_ = "RL " + std::to_string(done) + "/" + std::to_string(steps);
+}
+
 void RunLog::warm_up_step(const WarmUpNumbers& numbers, int64_t done) {
-  progress("warm-up " + std::to_string(done) + "  loss " + fixed(numbers.loss_average, 3) +
-           (numbers.noisy ? "  noisy demonstrations" : ""));
+  const std::string line = "warm-up " + std::to_string(done) + "  loss " + fixed(numbers.loss_average, 3) +
+                           (numbers.noisy ? "  noisy demonstrations" : "");
+  console_.progress(line);
+  folder_.log(line);
+  const std::scoped_lock lock(mutex_);
+  standing_ = line;
 }
 
 void RunLog::step(const StepNumbers& numbers, int64_t done, int64_t steps, double seconds) {
-  const auto of_tokens = [&](double TokenNumbers::* number, int digits) {
+  const auto of_tokens = [&](double TokenNumbers::*number, int digits) {
     return numbers.tokens ? fixed((*numbers.tokens).*number, digits) : "-";
   };
-  progress("RL " + std::to_string(done) + "/" + std::to_string(steps) + "  reward " +
-           shown(numbers.rollouts.reward_mean, 3) + "  entropy " + of_tokens(&TokenNumbers::entropy, 3) + "  blocked " +
-           of_tokens(&TokenNumbers::masked, 4) + "  |pi-mu| " + of_tokens(&TokenNumbers::mismatch_mean, 5) +
-           "  length " + fixed(numbers.rollouts.length_mean, 1) + "  " + fixed(seconds, 2) + " s");
+  const std::string standing =
+      "RL " + std::to_string(done) + "/" + std::to_string(steps) + "  reward " + shown(numbers.rollouts.reward_mean, 3);
+  const std::string line = standing + "  entropy " + of_tokens(&TokenNumbers::entropy, 3) + "  blocked " +
+                           of_tokens(&TokenNumbers::masked, 4) + "  |pi-mu| " +
+                           of_tokens(&TokenNumbers::mismatch_mean, 5) + "  length " +
+                           fixed(numbers.rollouts.length_mean, 1) + "  " + fixed(seconds, 2) + " s";
+  if (done == steps || (kept_every_ > 0 && done % kept_every_ == 0))
+    console_.keep(line);
+  else
+    console_.progress(line);
+  folder_.log(line);
+  constexpr size_t kLately = 10;
+  const std::scoped_lock lock(mutex_);
+  standing_ = standing;
+  steps_left_ = steps - done;
+  ended_at_ = seconds_now();
+  lately_.push_back(seconds);
+  if (lately_.size() > kLately) lately_.pop_front();
+}
+
+std::string RunLog::live_text(const std::string& stage) const {
+  const std::scoped_lock lock(mutex_);
+  std::string text = standing_;
+  if (!stage.empty()) text += (text.empty() ? "" : "  ") + stage;
+  if (lately_.empty() || text.empty()) return text;
+  const double mean = std::accumulate(lately_.begin(), lately_.end(), 0.0) / static_cast<double>(lately_.size());
+  const double left = mean * static_cast<double>(steps_left_) - std::min(seconds_now() - ended_at_, mean);
+  return left < 1 ? text : text + ", " + format_duration(left) + " left";
 }
 
 void RunLog::evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step) {
@@ -71,11 +110,6 @@ void RunLog::at_the_end(const Problems& problems) {
   for (const std::string& sentence : tally_.warnings()) warning(sentence);
   const std::string left_out = problems.left_out_sentence(passed_over_);
   if (!left_out.empty()) warning("training: " + left_out);
-}
-
-void RunLog::progress(const std::string& line) {
-  console_.progress(line);
-  folder_.log(line);
 }
 
 void RunLog::warning(const std::string& sentence) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <deque>
+#include <mutex>
 #include <string>
 
 #include "keel/core/console.h"
@@ -7,6 +9,7 @@
 #include "keel/evaluation/evaluation.h"
 #include "keel/record/run_folder.h"
 #include "keel/reward/score.h"
+#include "keel/train/config/config.h"
 #include "keel/train/metrics/step_row.h"
 #include "keel/train/start/problems.h"
 
@@ -16,7 +19,8 @@ namespace keel {
 class RunLog {
  public:
   /// Both must outlive it.
-  RunLog(Console& console, RunFolder& folder) : console_(console), folder_(folder) {}
+  RunLog(Console& console, RunFolder& folder, const RecordOptions& options)
+      : console_(console), folder_(folder), kept_every_(options.print_every) {}
 
   void warning(const std::string& sentence);
 
@@ -27,21 +31,30 @@ class RunLog {
   void skipped_update(int64_t step, uint64_t first_prompt, uint64_t end_prompt);
   void overflowed_update(int64_t step);
 
+  void begin_rl(int64_t done, int64_t steps);
   void warm_up_step(const WarmUpNumbers& numbers, int64_t done);
   void step(const StepNumbers& numbers, int64_t done, int64_t steps, double seconds);
   void evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step);
+
+  /// One line on where the run stands: the step, the `stage` that is under way, the time left. By any thread.
+  std::string live_text(const std::string& stage) const;
 
   /// What was counted.
   void at_the_end(const Problems& problems);
 
  private:
-  void progress(const std::string& line);
-
   Console& console_;
   RunFolder& folder_;
   SkippedCounts passed_over_;
   bool told_of_passed_over_ = false, told_of_left_out_ = false;  // rows of the training data, of the evaluation's
   ScoreTally tally_;
+  int64_t kept_every_;  // steps between lines that stay on the screen
+
+  mutable std::mutex mutex_;  // for all below, which live_text() reads
+  std::string standing_;      // "RL 12/100  reward 0.512"
+  int64_t steps_left_ = 0;
+  std::deque<double> lately_;  // seconds of the last steps
+  double ended_at_ = 0;        // the last one, on the steady clock
 };
 
 }  // namespace keel

@@ -36,7 +36,7 @@ SamplingAhead::~SamplingAhead() {
   changed_.notify_all();
 }
 
-void SamplingAhead::ask_for(const CausalLm& weights, uint64_t policy_version) {
+void SamplingAhead::ask_for(const CausalLm& weights, uint64_t policy_version, std::shared_ptr<StepMeters> meters) {
   synchronize(device_);  // the other thread's stream does not wait for the copy by itself
   const auto keep_on = [this] {
     const std::scoped_lock lock(mutex_);
@@ -45,7 +45,7 @@ void SamplingAhead::ask_for(const CausalLm& weights, uint64_t policy_version) {
   Task task([=, this] {
     try {
       keep_on();
-      return sampler_.sample(weights, policy_version, keep_on);
+      return sampler_.sample(weights, policy_version, {meters->sampling, keep_on});
     } catch (...) {
       const std::scoped_lock lock(mutex_);
       given_up_ = true;

@@ -4,12 +4,14 @@
 #include <deque>
 #include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "keel/core/tensor/tensor.h"
 #include "keel/train/batch_sampler.h"
+#include "keel/train/step_watcher.h"
 
 namespace keel {
 
@@ -25,7 +27,8 @@ class SamplingAhead {
   SamplingAhead(const SamplingAhead&) = delete;
   SamplingAhead& operator=(const SamplingAhead&) = delete;
 
-  void ask_for(const CausalLm& weights, uint64_t policy_version);
+  /// The meters say how far it is, when it is its turn.
+  void ask_for(const CausalLm& weights, uint64_t policy_version, std::shared_ptr<StepMeters> meters);
 
   /// Batches that were asked for and not taken.
   size_t count() const { return asked_for_.size(); }

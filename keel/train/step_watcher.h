@@ -1,10 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "keel/core/live_progress.h"
 #include "keel/core/prompt.h"
 #include "keel/core/tensor/rollout.h"
 #include "keel/data/prompt_stream.h"
@@ -27,10 +29,23 @@ struct Experience {
   ScoredRollouts scored() const { return {prompts, rollouts, worth.advantages, behavior_head, worth.returns}; }
 };
 
+/// How far the sampler and the trainer are with what they are doing.
+struct StepMeters {
+  StageMeter sampling, training;
+
+  /// What a step waits for.
+  std::string text() const {
+    const std::string trained = training.text();
+    return trained.empty() ? sampling.text() : trained;
+  }
+};
+
 /// Told what happens in a step, when it happens: a run tells its user and its log, a test looks between the stages.
 class StepWatcher {
  public:
   virtual ~StepWatcher() = default;
+  /// For whoever shows it meanwhile, on another thread; a sampler beside the training has them, too.
+  const std::shared_ptr<StepMeters> meters = std::make_shared<StepMeters>();
   virtual void passed_over(const SkippedCounts& /*rows*/) {}
   /// Something was done differently from what was asked for; a sentence.
   virtual void warning(const std::string& /*sentence*/) {}

@@ -77,12 +77,12 @@ int64_t past_updates(const std::map<std::string, Tensor>& tensors, int64_t now, 
 StepOutcome Trainer::step(TrainState& state, StepWatcher& watcher) {
   Stopwatch watch(policy_.model.device());
   StepNumbers numbers;
-  RolloutBatch batch = next_batch(state);
+  RolloutBatch batch = next_batch(state, watcher);
   const double waited = watch.lap();
   if (ahead_) numbers.wait_seconds = waited;
   note(batch, state, numbers, watcher);
 
-  Experience experience = experience_of(std::move(batch));
+  Experience experience = experience_of(std::move(batch), watcher);
   find_worth(experience, state, numbers);
   if (config_.train.mask_truncated) numbers.masked = leave_out_truncated(experience.rollouts, experience.places);
   numbers.values = value_numbers(experience.rollouts, experience.worth);
@@ -98,36 +98,36 @@ StepOutcome Trainer::step(TrainState& state, StepWatcher& watcher) {
   return {std::move(experience), std::move(numbers)};
 }
 
-RolloutBatch Trainer::next_batch(const TrainState& state) {
-  if (ahead_) return next_stale_batch(state);
+RolloutBatch Trainer::next_batch(const TrainState& state, const StepWatcher& watcher) {
+  if (ahead_) return next_stale_batch(state, watcher);
   sampler_.seek(state.prompts);
-  return sampler_.sample(policy_.model, static_cast<uint64_t>(state.updates));
+  return sampler_.sample(policy_.model, static_cast<uint64_t>(state.updates), {watcher.meters->sampling});
 }
 
 /// Step n (from 0) learns from what the policy sampled that step n - staleness began with, or the first one. It was
 /// asked for so many steps ago; now the batch that is so many steps ahead is, with the policy of now.
-RolloutBatch Trainer::next_stale_batch(const TrainState& state) {
+RolloutBatch Trainer::next_stale_batch(const TrainState& state, const StepWatcher& watcher) {
   const int64_t staleness = config_.rollout.staleness;
   if (past_.empty()) remember_policy(state);
   if (ahead_->count() == 0) {  // the run begins, or goes on
     sampler_.seek(state.prompts);
     next_asked_ = state.rl_steps;
   }
-  ask_for_batches(state, state.rl_steps + staleness - 1);
+  ask_for_batches(state, state.rl_steps + staleness - 1, watcher);
   RolloutBatch batch = ahead_->take();
   std::erase_if(past_, [&](const PastPolicy& past) { return past.step <= state.rl_steps - staleness; });
   if (past_.empty() || past_.back().step < state.rl_steps) remember_policy(state);
-  ask_for_batches(state, state.rl_steps + staleness);
+  ask_for_batches(state, state.rl_steps + staleness, watcher);
   return batch;
 }
 
 /// Those of the steps up to `last`, as long as the run has so many.
-void Trainer::ask_for_batches(const TrainState& state, int64_t last) {
+void Trainer::ask_for_batches(const TrainState& state, int64_t last, const StepWatcher& watcher) {
   last = std::min(last, std::max(config_.train.steps - 1, state.rl_steps));
   for (; next_asked_ <= last; ++next_asked_) {
     const int64_t began_with = std::max<int64_t>(next_asked_ - config_.rollout.staleness, 0);
     const PastPolicy& policy = past_.at(static_cast<size_t>(began_with - past_.front().step));
-    ahead_->ask_for(policy.weights, static_cast<uint64_t>(policy.updates));
+    ahead_->ask_for(policy.weights, static_cast<uint64_t>(policy.updates), watcher.meters);
   }
 }
 
@@ -157,13 +157,14 @@ void Trainer::note(const RolloutBatch& batch, const TrainState& state, StepNumbe
 }
 
 /// Adds what only the trainer knows.
-Experience Trainer::experience_of(RolloutBatch batch) const {
+Experience Trainer::experience_of(RolloutBatch batch, const StepWatcher& watcher) const {
   Experience experience{.prompts = std::move(batch.prompts), .rollouts = std::move(batch.rollouts)};
   experience.position = batch.position;
   experience.places = leave_out_unjudged(experience.rollouts);
   experience.places.resize(static_cast<size_t>(config_.rollouts_per_step()));  // of groups that there are not, nowhere
   const Requirements needs = objective_.requirements();
   if (needs.hidden_states) experience.behavior_head = batch.weights.head().detach().clone();
+  Stage stage(watcher.meters->training, "log-probabilities", static_cast<int64_t>(experience.rollouts.size()));
   annotate(experience.rollouts, experience.prompts, policy_.model, batch.weights, reference(), critic(), needs,
            config_.rollout.temperature, config_.train.tokens_per_batch);
   return experience;
@@ -189,6 +190,9 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
   TokenMetrics tokens;
   int64_t trained_tokens = 0;
   GradientNorms norms;
+  Stage stage(watcher.meters->training, "update",
+              config_.train.epochs * static_cast<int64_t>(experience.rollouts.size()));
+  int64_t done = 0, seen_tokens = 0;
   bool equal_parameters = true;  // until the first update, |pi - mu| is the mismatch between sampler and trainer
   for (int64_t epoch = 0; epoch < config_.train.epochs; ++epoch) {
     for (const std::vector<int64_t>& planned : minibatches(state, epoch)) {
@@ -198,6 +202,7 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
       const auto observe = [&](const DecidedTokens& t) {
         tokens.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
         watcher.decided(t, minibatch);
+        stage.set(done, seen_tokens += t.policy.logp.size(0));
       };
       accumulate_policy_gradients(policy_.model, objective_, config_.rollout.temperature, tokens_per_batch, scored,
                                   minibatch, observe, critic_ ? critic_->shared_loss(scored, minibatch) : HiddenLoss{},
@@ -206,6 +211,7 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
       watcher.before_update(minibatch);
       update(state, numbers, norms, watcher);
       equal_parameters = equal_parameters && !policy_learns(state);
+      stage.set(done += static_cast<int64_t>(minibatch.size()), seen_tokens);
     }
   }
   numbers.tokens = tokens.numbers();

@@ -66,13 +66,13 @@ class Trainer {
     CausalLm weights;
   };
 
-  RolloutBatch next_batch(const TrainState& state);
-  RolloutBatch next_stale_batch(const TrainState& state);
-  void ask_for_batches(const TrainState& state, int64_t last);
+  RolloutBatch next_batch(const TrainState& state, const StepWatcher& watcher);
+  RolloutBatch next_stale_batch(const TrainState& state, const StepWatcher& watcher);
+  void ask_for_batches(const TrainState& state, int64_t last, const StepWatcher& watcher);
   void remember_policy(const TrainState& state);
   CausalLm snapshot() const;
   void note(const RolloutBatch& batch, const TrainState& state, StepNumbers& numbers, StepWatcher& watcher) const;
-  Experience experience_of(RolloutBatch batch) const;
+  Experience experience_of(RolloutBatch batch, const StepWatcher& watcher) const;
   void load_past_policies(const std::vector<NamedTensor>& state, const TrainState& at, const std::string& place);
   void find_worth(Experience& experience, TrainState& state, StepNumbers& numbers);
   void learn_from(const Experience& experience, TrainState& state, StepNumbers& numbers, StepWatcher& watcher);

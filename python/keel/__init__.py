@@ -5,7 +5,8 @@
     loss.backward()
 
 Tensors are flat, one number per token, the sequences one after another; `lengths` says how long each is (masked tokens
-included), `groups` which prompt each sequence answers. float32 or float64, CPU or GPU. `keel.methods()` is the table of
+included), `groups` which prompt each sequence answers. token_coefficients and policy_loss take padded tensors [B, T] with
+a mask, too. float32 or float64, CPU or GPU. `keel.methods()` is the table of
 methods; docs/methods.md explains each. Wrong arguments raise ValueError.
 """
 
@@ -85,7 +86,17 @@ def token_coefficients(
     `other_logp`, `behavior_other_logp` and `old_other_logp` [N] are log(1 - p) beside logp, behavior_logp and old_logp.
     A binary KL needs them. Left out, they are made from the log-probs, and a logp that was rounded to 0 beside a
     behavior_logp below 0 is infinitely far from it; take them from the logits where tokens may be that sure.
+    Padded tensors [B, T] (top-K ones [B, T, K], advantages also [B]) give padded ones; `mask` [B, T] says which tokens
+    are there.
     """
+    if isinstance(logp, torch.Tensor) and logp.dim() == 2:
+        flat, row_lengths = take.rows_as_sequences(logp.shape, dict(
+            logp=logp, behavior_logp=behavior_logp, advantages=advantages, mask=mask, old_logp=old_logp,
+            other_logp=other_logp, behavior_other_logp=behavior_other_logp, old_other_logp=old_other_logp,
+            topk_behavior_logp=topk_behavior_logp, topk_logp=topk_logp, sampled_in_topk=sampled_in_topk,
+            divergence=divergence), lengths)
+        *per_token, clamped = token_coefficients(region, params, lengths=row_lengths, groups=groups, **flat)
+        return Decision(*(numbers.reshape(logp.shape) for numbers in per_token), clamped)
     logp = take.tensor("logp", logp)
     return Decision(*_ops.token_coefficients(
         take.word("region", region, "the name of a method"), *take.parameters(params), logp,
@@ -188,7 +199,12 @@ def policy_loss(
     """A scalar to minimise: -sum_t w_t g_t log pi_t with g (token_coefficients) and w (aggregate) held constant, so that
     d loss / d logp_t = -w_t g_t. `aggregation` defaults to the method's own row; where that is seq_mean_token_sum_norm
     it divides by `horizon`, usually the longest completion, which must then be given. `known` is what else
-    token_coefficients takes (old_logp, other_logp, topk_..., divergence)."""
+    token_coefficients takes (old_logp, other_logp, topk_..., divergence). Padded tensors [B, T] with a mask are taken as
+    there."""
+    if isinstance(logp, torch.Tensor) and logp.dim() == 2:
+        flat, lengths = take.rows_as_sequences(logp.shape, dict(
+            logp=logp, behavior_logp=behavior_logp, advantages=advantages, mask=mask, **known), lengths)
+        return policy_loss(region, params, lengths=lengths, groups=groups, aggregation=aggregation, horizon=horizon, **flat)
     decision = token_coefficients(region, params, logp=logp, behavior_logp=behavior_logp, advantages=advantages,
                                   mask=mask, lengths=lengths, groups=groups, **known)
     if aggregation is None:

@@ -31,6 +31,27 @@ def tensor(name, value):
     return value.detach()
 
 
+def rows_as_sequences(shape, given, lengths):
+    """Padded tensors [B, T] as the flat ones of B sequences of T tokens, of which a mask says what is padding: the same
+    tensors by name, and the lengths. Advantages may be one per row, [B] or [B, 1]; top-K log-probs are [B, T, K]."""
+    if lengths is not None:
+        raise ValueError("lengths go with flat tensors; of padded ones [B, T] the mask says which tokens are there")
+    rows, width = shape
+
+    def flat(name, value):
+        if not isinstance(value, torch.Tensor):
+            value = _as_tensor(name, value, "a tensor [B, T]")
+        if name == "advantages" and value.dim() < 3 and value.shape in ((rows,), (rows, 1)):
+            value = value.reshape(rows, 1).expand(rows, width)
+        if value.shape[:2] != shape:
+            raise ValueError(f"{name} is {list(value.shape)} beside a logp of {list(shape)}; wanted the same [B, T]"
+                             + (", or one number per row" if name == "advantages" else ""))
+        return value.reshape(rows * width, *value.shape[2:])
+
+    flattened = {name: None if value is None else flat(name, value) for name, value in given.items()}
+    return flattened, torch.full((rows,), width, dtype=torch.int64)
+
+
 def optional_tensor(name, value):
     return None if value is None else tensor(name, value)
 

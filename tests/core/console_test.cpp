@@ -67,6 +67,49 @@ TEST(Console, WithoutATerminalTheLatestProgressComesBeforeALineThatFollowsIt) {
   EXPECT_EQ(out.text(), "step 1\nstep 2\nevaluation: 0.5\n");
 }
 
+TEST(Console, OnATerminalWhatIsUnderWayIsRewrittenAndNeverStays) {
+  Recording out;
+  {
+    Console console(out.file, out.options(true));
+    console.live("rollout 1/8");
+    console.live("rollout 2/8");
+  }
+  EXPECT_EQ(out.text(), "\rrollout 1/8\x1b[K\rrollout 2/8\x1b[K\r\x1b[K");
+}
+
+TEST(Console, WithoutATerminalWhatIsUnderWayIsPrintedOnlyAfterAWhileOfSilence) {
+  Recording out;
+  {
+    Console console(out.file, out.options(false));
+    for (int second = 0; second <= 25; ++second) {
+      out.time = second;
+      if (second == 13) console.line("evaluation: 0.5");
+      console.live("rollout " + std::to_string(second));
+    }
+  }
+  EXPECT_EQ(out.text(), "rollout 10\nevaluation: 0.5\nrollout 23\n");
+}
+
+TEST(Console, ALineThatIsKeptStandsForTheProgressBeforeIt) {
+  Recording out;
+  {
+    Console console(out.file, out.options(false));
+    for (int step = 1; step <= 6; ++step) {
+      out.time = step;
+      if (step == 4)
+        console.keep("step 4");
+      else
+        console.progress("step " + std::to_string(step));
+    }
+  }
+  EXPECT_EQ(out.text(), "step 1\nstep 4\nstep 6\n");
+  Recording terminal;
+  Console console(terminal.file, terminal.options(true));
+  console.progress("step 1");
+  console.keep("step 2");
+  EXPECT_EQ(terminal.text(), "\rstep 1\x1b[K\r\x1b[Kstep 2\n");
+}
+
 TEST(Console, WithoutColoursNothingButThePlainTextIsWritten) {
   Recording out;
   Console console(out.file, out.options(false));

@@ -147,8 +147,7 @@ TEST(OpenDataset, EvaluatesOnFilesOfTheirOwnInOrder) {
   EXPECT_EQ(answers(data.held_out->next(2)), (std::vector<int>{0, 1}));
   EXPECT_EQ(answers(data.held_out->next(2)), (std::vector<int>{2}));
   EXPECT_EQ(data.notes.back(),
-            "eval_files: read as: TRL; answer from answer, prompt from prompt (a text, given as it is: the model has a "
-            "chat template, which data.chat=always uses)");
+            "eval_files: read as: TRL; answer from answer, prompt from prompt (a text, given as it is)");
   EXPECT_EQ(data.eval_files->rows(), 3u);
   options.chat = "always";
   EXPECT_THAT(open(options).notes.front(), testing::EndsWith("prompt from prompt (a text, as the user's message)"));
@@ -157,6 +156,20 @@ TEST(OpenDataset, EvaluatesOnFilesOfTheirOwnInOrder) {
   EXPECT_THAT(open(options, 1, {}).notes.front(), testing::EndsWith("prompt from prompt (a text)"));
   options.held_out = 0.1;
   EXPECT_NE(error_of(2, [&] { open(options); }).find("drop one"), std::string::npos);
+}
+
+TEST(OpenDataset, NoticesTextsThatMissTheModelsChatTemplate) {
+  const TestFolder folder;
+  DataOptions options = options_for(folder.write("rows.jsonl", numbered_rows(2)));
+  EXPECT_TRUE(open(options).misses_template);
+  EXPECT_FALSE(open(options, 1, {}).misses_template);  // it has none
+  for (const char* chosen : {"always", "never"}) {
+    options.chat = chosen;
+    EXPECT_FALSE(open(options).misses_template) << chosen;
+  }
+  options.chat = "auto";
+  options.files = {folder.write("chat.jsonl", R"({"prompt": [{"role": "user", "content": "hi"}]})")};
+  EXPECT_FALSE(open(options).misses_template);
 }
 
 TEST(OpenDataset, KeepsAllOtherColumnsForTheReward) {

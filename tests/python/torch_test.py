@@ -156,6 +156,42 @@ def a_token_that_is_sure_is_not_infinitely_far():
         assert keel.policy_loss(region, params, **inputs, **others, aggregation="token_mean").isfinite(), region
 
 
+def padded_tensors_are_the_flat_ones():
+    flat = batch(torch.float64)
+    lengths, groups = flat.pop("lengths"), flat.pop("groups")
+    padded = {name: tensor.reshape(3, 4) for name, tensor in flat.items()}
+    generator = torch.Generator().manual_seed(8)
+    def others(logp):  # five other tokens, with half of what the sampled one leaves
+        shares = torch.softmax(torch.randn(12, 5, generator=generator, dtype=torch.float64), -1)
+        return (shares * (1 - logp.exp())[:, None] / 2).log().reshape(3, 4, 5)
+
+    padded_top = {"topk_logp": others(flat["logp"]), "topk_behavior_logp": others(flat["behavior_logp"]),
+                  "sampled_in_topk": torch.zeros(3, 4, dtype=torch.bool)}
+    flat_top = {name: tensor.reshape(12, *tensor.shape[2:]) for name, tensor in padded_top.items()}
+    for region in (*REGIONS, "dppo_topk_tv"):
+        more, wide_more = (flat_top, padded_top) if "topk" in region else ({}, {})
+        want = keel.token_coefficients(region, **flat, **more, lengths=lengths, groups=groups)
+        for advantages in (padded["advantages"], padded["advantages"][:, 0], padded["advantages"][:, :1]):
+            got = keel.token_coefficients(region, **{**padded, "advantages": advantages}, **wide_more, groups=groups)
+            assert got.coefficient.shape == (3, 4)
+            for name in ("coefficient", "keep", "outside", "divergence", "threshold"):
+                assert torch.equal(getattr(got, name).reshape(-1), getattr(want, name)), (region, name)
+        logp = padded["logp"].clone().requires_grad_()
+        loss = keel.policy_loss(region, **{**padded, "logp": logp}, **wide_more, groups=groups, aggregation="token_mean")
+        same = keel.policy_loss(region, **flat, **more, lengths=lengths, groups=groups, aggregation="token_mean")
+        assert torch.equal(loss.detach(), same), region
+        (gradient,) = torch.autograd.grad(loss, logp)
+        assert torch.allclose(gradient.reshape(-1), -want.coefficient / 9, rtol=1e-12, atol=0), region
+    for wrong, words in ((dict(lengths=[4, 4, 4]), "lengths go with flat tensors"), (dict(behavior_logp=flat["logp"]), "behavior_logp is [12]"),
+                         (dict(advantages=flat["advantages"]), "or one number per row")):
+        try:
+            keel.policy_loss("dppo_tv", **{**padded, **wrong}, aggregation="token_mean")
+        except ValueError as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(f"{words}: not refused")
+
+
 def the_gpu_agrees():
     if not torch.cuda.is_available():
         return "skipped, there is no GPU"
@@ -170,4 +206,5 @@ def the_gpu_agrees():
 if __name__ == "__main__":
     sys.exit(run([a_hand_computed_case, the_gradient_of_the_loss_is_the_coefficient, compiled_is_the_same,
                   the_default_compiler_takes_it_too, a_parameter_may_change_between_calls_of_compiled_code, torch_checks_the_operators, nothing_valid_gives_zero,
-                  garbage_behind_the_mask_stays_there, a_token_that_is_sure_is_not_infinitely_far, the_gpu_agrees]))
+                  garbage_behind_the_mask_stays_there, a_token_that_is_sure_is_not_infinitely_far,
+                  padded_tensors_are_the_flat_ones, the_gpu_agrees]))

@@ -1,5 +1,6 @@
 #include "keel/record/report/report.h"
 
+#include "keel/core/files/file.h"
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/hash.h"
@@ -133,6 +134,12 @@ std::string render_report(const std::vector<RunData>& runs) {
          "</style></head><body><main>" + header(runs) + (runs.size() == 1 ? one_run(runs[0]) : several_runs(runs)) +
          "<footer>π: the policy being trained. μ: the policy that sampled the tokens.</footer></main><script>" +
          report_script() + "</script></body></html>\n";
+}
+
+RunData write_report(const std::filesystem::path& folder) {
+  RunData run = read_run(folder);
+  write_atomically(folder / "report.html", render_report({run}));
+  return run;
 }
 
 }  // namespace keel

@@ -1,9 +1,11 @@
 #include "keel/train/checkpoint/save.h"
 
+#include "keel/core/files/failed_call.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/stopwatch.h"
 #include "keel/record/own_files.h"
+#include "keel/record/report/report.h"
 
 namespace keel {
 namespace {
@@ -19,6 +21,18 @@ void keep_reference(const Save& save, std::vector<std::string>& warnings) {
     warnings.push_back(folder.string() + " was damaged while the run went on (" + *damage + "); it is written again");
   if (const auto moved = write_reference(save.run, *save.reference, policy, save.checkpoint.run))
     warnings.push_back(*moved);
+}
+
+/// What is wrong with its rows keeps a run from its report, and from nothing else. A disk that is full or cannot be
+/// read is an error all the same.
+std::optional<std::string> refresh_report(const std::filesystem::path& run) {
+  try {
+    write_report(run);
+    return std::nullopt;
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kHealthGuard || dynamic_cast<const ReadFailure*>(&error) != nullptr) throw;
+    return error.what();
+  }
 }
 
 }  // namespace
@@ -38,6 +52,7 @@ Saved write_save(const Save& save) {
   saved.checkpoint = save_checkpoint(checkpoints, save.checkpoint, save.keep, save.first, &saved.warnings);
   set_resumable();
   saved.foreign = foreign_among(checkpoints, save.checkpoint.run);
+  if (save.report) saved.report_failure = refresh_report(save.run);
   saved.seconds = watch.lap();
   return saved;
 }

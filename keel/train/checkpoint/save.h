@@ -17,6 +17,7 @@ struct Save {
   std::filesystem::path run;            // its folder
   int64_t keep = 1;                     // newest checkpoints
   bool first = false;                   // of the run
+  bool report = false;                  // report.html is to say how far the run is
   const CausalLm* reference = nullptr;  // which nothing changes, and which outlives the save; null: none
 };
 
@@ -25,6 +26,7 @@ struct Saved {
   std::filesystem::path checkpoint;
   double seconds = 0;                          // that the write took
   std::vector<std::string> warnings = {};      // about what was in the way, or damaged
+  std::optional<std::string> report_failure;   // rows that somebody spoiled, say
   std::vector<std::filesystem::path> foreign;  // among the checkpoints, and not the run's
 };
 

@@ -114,6 +114,10 @@ void RecordOptions::describe(OptionTable& table) {
             "RL steps between certificates of improvement in metrics.jsonl, from the first step on; each costs one "
             "forward pass over the step's completions. 0 means none.",
             at_least(0));
+  table.add("print_every", print_every,
+            "RL steps between the lines on the screen that stay; a terminal shows the others in passing. log.txt has "
+            "all. 0: only the last stays.",
+            at_least(0));
 }
 
 void Config::describe(OptionTable& table) {

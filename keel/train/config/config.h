@@ -81,6 +81,7 @@ struct CheckpointOptions {
 struct RecordOptions {
   int64_t samples_per_step = 2;
   int64_t certificate_every = 10;
+  int64_t print_every = 10;
   void describe(OptionTable& table);
 };
 

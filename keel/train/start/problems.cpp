@@ -121,6 +121,10 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
       [reward = reward_](const Json& answer, const std::string& source) { return reward->objection(answer, source); },
       limit);
   if (opened.sources) warnings_ = reward_->source_warnings(*opened.sources);
+  if (opened.misses_template)
+    warnings_.push_back(
+        "data: the prompts are texts, which the model is given as they are, without the chat template that it has; "
+        "data.chat=always makes each the user's message, data.chat=never says that this is meant");
   training_ = std::move(opened.train);
   held_out_ = std::move(opened.held_out);
   notes_ = std::move(opened.notes);

@@ -1,0 +1,64 @@
+#include "keel/core/live_progress.h"
+
+#include <chrono>
+
+#include "keel/core/parallel.h"
+
+namespace keel {
+
+double StageMeter::now() const {
+  if (clock_) return clock_();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void StageMeter::begin(std::string name, int64_t all) {
+  const std::scoped_lock lock(mutex_);
+  name_ = std::move(name);
+  all_ = all;
+  done_ = tokens_ = 0;
+  began_ = now();
+}
+
+void StageMeter::set(int64_t done, int64_t tokens) {
+  const std::scoped_lock lock(mutex_);
+  done_ = done;
+  tokens_ = tokens;
+}
+
+void StageMeter::end() {
+  const std::scoped_lock lock(mutex_);
+  name_.clear();
+}
+
+std::string StageMeter::text() const {
+  const std::scoped_lock lock(mutex_);
+  if (name_.empty()) return "";
+  std::string text = name_ + " " + std::to_string(done_) + "/" + std::to_string(all_);
+  const double seconds = now() - began_;
+  if (tokens_ > 0 && seconds > 0)
+    text += ", " + format_count(static_cast<int64_t>(static_cast<double>(tokens_) / seconds + 0.5)) + " tokens/s";
+  return text;
+}
+
+LiveLine::LiveLine(Console& console, std::function<std::string()> text)
+    : console_(console), text_(std::move(text)), thread_(begin_threads(1, [this] { work(); })) {}
+
+LiveLine::~LiveLine() {
+  {
+    const std::scoped_lock lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_all();
+}
+
+void LiveLine::work() {
+  const auto pause = std::chrono::milliseconds(console_.terminal() ? 200 : 1000);
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, pause, [&] { return ended_; })) {
+    lock.unlock();
+    if (const std::string text = text_(); !text.empty()) console_.live(text);
+    lock.lock();
+  }
+}
+
+}  // namespace keel

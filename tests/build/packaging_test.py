@@ -1,0 +1,89 @@
+"""What is handed out: one version everywhere, a Dockerfile that can be read, and `pip install .`, which says at once where torch is
+missing. `make test-full` installs it, runs the program and the module, and does `cmake --install`."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import venv
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from effort import count  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "ENTRYPOINT"}
+
+
+def text_of(name):
+    return (ROOT / name).read_text()
+
+
+def run(*command, **options):
+    return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+
+
+class Packaging(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def python_with(self, *folders):
+        """A new environment whose Python finds what is in these folders beside its own packages."""
+        place = self.folder / "venv"
+        venv.create(place, with_pip=True)
+        site = next(place.glob("lib/python3*/site-packages"))
+        (site / "others.pth").write_text("".join(f"{folder}\n" for folder in folders))
+        return place / "bin"
+
+    def test_the_version_is_one(self):
+        version = re.search(r"^version = \"(.+)\"", text_of("pyproject.toml"), re.M)[1]
+        self.assertIn(f"project(keel VERSION {version} ", text_of("CMakeLists.txt"))
+        self.assertRegex(text_of("CHANGELOG.md"), rf"^## {re.escape(version)}$|\n## {re.escape(version)}\n")
+        result = run(os.environ["KEEL_BINARY"], "--version")
+        self.assertTrue(result.stdout.startswith(f"keel {version} "), result.stdout)
+
+    def test_the_dockerfile_can_be_read(self):
+        lines = re.sub(r"\\\n\s*", " ", re.sub(r"^#.*\n", "", text_of("Dockerfile"), flags=re.M)).splitlines()
+        words = [line.split() for line in lines if line.strip()]
+        self.assertEqual(words[0][0], "FROM")
+        self.assertLessEqual({line[0] for line in words}, INSTRUCTIONS)
+        self.assertEqual(words[-1][0], "ENTRYPOINT")
+        stages = {line[3] for line in words if line[0] == "FROM" and len(line) > 3}
+        for line in words:
+            if line[0] == "COPY" and line[1].startswith("--from="):
+                self.assertIn(line[1].removeprefix("--from="), stages)
+
+    def test_without_torch_an_installation_says_so_at_once(self):
+        programs = self.python_with()
+        result = run(programs / "pip", "install", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", ROOT)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stdout, r"has no torch\. Install one first \(pip install 'torch>=2\.11'\)")
+
+    @unittest.skipUnless(count(False, True), "it compiles everything anew: make test-full")
+    def test_pip_installs_the_program_and_the_module(self):
+        torch = pathlib.Path(os.environ["KEEL_TORCH"])
+        programs = self.python_with(torch.parent)
+        result = run(programs / "pip", "install", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", ROOT)
+        self.assertEqual(result.returncode, 0, result.stdout)
+        result = run(programs / "keel", "methods", "dppo_tv", cwd=self.folder)
+        self.assertIn("blocked", result.stdout)
+        result = run(programs / "python", "-c", "import keel; print(len(keel.methods()))", cwd=self.folder)
+        self.assertGreater(int(result.stdout.split()[-1]), 50, result.stdout)
+
+    @unittest.skipUnless(count(False, True), "with the installation: make test-full")
+    def test_cmake_installs_them_too(self):
+        result = run("cmake", "--install", pathlib.Path(os.environ["KEEL_BINARY"]).parent, "--prefix", self.folder / "there")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        result = run(self.folder / "there" / "bin" / "keel", "methods", "drpo")
+        self.assertIn("delta", result.stdout)
+        result = run(os.environ["KEEL_PYTHON"], "-c", "import keel; print(keel.__file__)",
+                     env={**os.environ, "PYTHONPATH": str(self.folder / "there" / "lib" / "keel" / "python")})
+        self.assertIn(str(self.folder), result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

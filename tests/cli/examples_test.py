@@ -1,0 +1,108 @@
+"""Every example runs, in a small size: with a tiny network of random weights in place of the model, and few and short completions."""
+
+import json
+import pathlib
+import shutil
+import socket
+import subprocess
+import time
+
+import support
+
+EXAMPLES = support.ROOT / "examples"
+PYTHON = support.ROOT / "scripts" / "python.sh"
+SMALL = ["train.steps=2", "rollout.max_new_tokens=6", "run.threads=1", "model.random_weights=true"]
+TEMPLATE = ("{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+            "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+
+
+def write_model(folder):
+    """A Llama of random weights with one token for each byte, and a chat template."""
+    folder.mkdir()
+    kept = [*range(33, 127), *range(161, 173), *range(174, 256)]  # bytes that GPT-2's alphabet writes as themselves
+    others = [byte for byte in range(256) if byte not in kept]
+    alphabet = {byte: chr(byte) for byte in kept} | {byte: chr(256 + i) for i, byte in enumerate(others)}
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    tokens = [alphabet[byte] for byte in range(256)] + special
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "normalizer": None, "post_processor": None,
+        "added_tokens": [{"id": 256 + i, "content": token, "single_word": False, "lstrip": False, "rstrip": False,
+                          "normalized": False, "special": True} for i, token in enumerate(special)],
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+                  "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
+                  "vocab": {token: i for i, token in enumerate(tokens)}, "merges": []}}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>", "chat_template": TEMPLATE}))
+    (folder / "config.json").write_text(json.dumps({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 16, "intermediate_size": 32,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": len(tokens),
+        "max_position_embeddings": 1024, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": True,
+        "hidden_act": "silu", "eos_token_id": 258, "torch_dtype": "float32"}))
+    return folder
+
+
+class Examples(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.model = write_model(self.folder / "model")
+        self.place = pathlib.Path(shutil.copytree(EXAMPLES, self.folder / "examples"))
+
+    def train(self, config, *settings, model="model"):
+        """In the folder of the configuration, as its own first lines say."""
+        path = self.place / config
+        result = support.keel("train", path.name, f"{model}={self.model}", f"run.dir={self.folder / 'run'}", *settings, cwd=path.parent)
+        self.assert_exit(result, 0)
+        steps = [row for row in support.metrics(self.folder / "run") if row["phase"] == "rl"]
+        self.assertEqual(len(steps), 2)
+        return result, steps
+
+    def test_gsm8k_with_an_adapter(self):
+        rows = [{"question": f"Ann has {a} pens and finds {a + 1} more. How many?", "answer": f"{a} + {a + 1} = {2 * a + 1}\n#### {2 * a + 1}"}
+                for a in range(2, 10)]
+        data = self.folder / "train.jsonl"
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        result, _ = self.train("smollm2_gsm8k.yaml", *SMALL, f"data.files=[{data}]", f"data.eval_files=[{data}]", "eval.prompts=2",
+                                   "train.prompts_per_step=2", "train.sequences_per_update=16", "rollout.max_batches=1")
+        self.assertIn("read as: GSM8K", result.stdout)
+        self.assertTrue((self.folder / "run" / "checkpoints" / "step-000002" / "adapter").is_dir())
+
+    def test_a_data_set_and_rewards_of_trl(self):
+        result, _ = self.train("trl_reward/config.yaml", *SMALL)
+        self.assertIn("1 x python:rewards.py:answer_reward + 0.2 x python:rewards.py:form_reward", result.stdout)
+
+    def test_a_parquet_file_and_a_score_of_verl(self):
+        made = subprocess.run([PYTHON, "make_data.py", "train.parquet"], cwd=self.place / "verl_parquet")
+        if made.returncode != 0:
+            self.skipTest("pyarrow is not there")
+        result, _ = self.train("verl_parquet/config.yaml", "trainer.total_training_steps=2", "data.max_response_length=6",
+                                   "model.random_weights=true", model="actor_rollout_ref.model.path")
+        self.assertIn("read as: verl", result.stdout)
+        self.assertIn("method      ppo", result.stdout)
+
+    def test_rewards_of_a_server(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        server = subprocess.Popen([PYTHON, "server.py", str(port)], cwd=self.place / "http_reward")
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        for _ in range(200):
+            with socket.socket() as client:
+                if client.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        _, steps = self.train("http_reward/config.yaml", *SMALL, f"reward.functions=[http://127.0.0.1:{port}/score]")
+        self.assertGreater(steps[0]["reward/mean"], 0)
+
+    def test_a_loop_of_ones_own(self):
+        result = subprocess.run([PYTHON, EXAMPLES / "policy_loss_loop.py", "--steps", "25"], stdout=subprocess.PIPE, text=True,
+                                env=support.environment(PYTHONPATH=str(pathlib.Path(support.KEEL).parent / "python")))
+        self.assertEqual(result.returncode, 0)
+        first, last = result.stdout.splitlines()
+        self.assertRegex(first, r"^step 25: reward 0\.\d\d$")
+        self.assertGreater(float(last.split()[2]), 0.4, result.stdout)  # 0.3 at first
+
+
+if __name__ == "__main__":
+    support.main()

@@ -212,7 +212,7 @@ std::string describe_estimate(const StepEstimate& e, const Config& config) {
                            "), all " + std::to_string(config.train.steps) + " about " +
                            format_duration(step * static_cast<double>(config.train.steps)) +
                            "\nwhere completions have their full length and rewards take no time; a guess from sizes "
-                           "and this machine's speed, good to a factor of two");
+                           "and this machine's speed");
 }
 
 std::string describe_sampler(const Config& config) {

@@ -1,5 +1,7 @@
 #include "keel/record/run_folder.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -292,6 +294,15 @@ void RunFolder::look_after_others() {
   if (path_exists(path() / kConfig)) return;
   write_atomically(path() / kConfig, config_yaml_);
   log("config.yaml was removed while the run went on; it is written again");
+}
+
+std::string RunFolder::free_name_beside(const std::filesystem::path& run) {
+  const std::string name = (run / "").parent_path().string() + ".rescued-" + std::to_string(getpid());
+  std::string free = name;
+  std::error_code unseen;
+  for (int number = 2; std::filesystem::exists(std::filesystem::symlink_status(free, unseen)); ++number)
+    free = name + "-" + std::to_string(number);
+  return free;
 }
 
 RunFolder RunFolder::copy_to(const std::filesystem::path& path, std::string_view config_yaml) const {

@@ -77,6 +77,9 @@ class RunFolder {
   /// these is moved aside.
   void require_own();
 
+  /// Where to save a run whose folder is lost; an earlier process of this number may have rescued one, too.
+  static std::string free_name_beside(const std::filesystem::path& run);
+
   /// A new run in another, free folder, with everything added so far, also when this one is lost.
   RunFolder copy_to(const std::filesystem::path& path, std::string_view config_yaml) const;
 

@@ -1,7 +1,6 @@
 #include "keel/train/run.h"
 
 #include <ATen/ATen.h>
-#include <unistd.h>
 
 #include <chrono>
 
@@ -21,16 +20,6 @@ namespace {
 
 constexpr int64_t kEvaluationSamples = 3;
 constexpr std::chrono::minutes kBetweenReports(1);  // which take a second or two of a long run
-
-/// A free name beside the run's; an earlier process of this number may have rescued one, too.
-std::string rescue_folder(const std::filesystem::path& run) {
-  const std::string name = (run / "").parent_path().string() + ".rescued-" + std::to_string(getpid());
-  std::string free = name;
-  std::error_code unseen;
-  for (int number = 2; std::filesystem::exists(std::filesystem::symlink_status(free, unseen)); ++number)
-    free = name + "-" + std::to_string(number);
-  return free;
-}
 
 }  // namespace
 
@@ -485,7 +474,7 @@ void Run::end_without_folder(const FolderLost& loss) {
   }
   std::string command;
   try {
-    config_.run.dir = loss.now() ? loss.now()->string() : rescue_folder(config_.run.dir);
+    config_.run.dir = loss.now() ? loss.now()->string() : RunFolder::free_name_beside(config_.run.dir);
     if (!loss.now()) folder_ = folder_.copy_to(config_.run.dir, recorded_config(config_));
     require_finite_weights();
     note_saved(write_save(next_save()));

@@ -66,7 +66,7 @@ ROOMS = {
     "train/update": "core core/options core/tensor ops objective objective/regions model/network distributed",
     "train/metrics": "core core/tensor data reward text/tokenizer ops objective/regions train/update",
     "train/config": "core core/files core/options data task reward objective model model/network rollout evaluation train/update",
-    "train/checkpoint": "core core/files core/tensor record model model/*",
+    "train/checkpoint": "core core/files core/tensor record record/report model model/*",
     "train/start": "core core/files core/tensor data task reward text/tokenizer text/chat model model/* rollout train/checkpoint "
                    "train/config train/update",
     "train": "*",

@@ -98,13 +98,19 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
   const double step = std::max(2 * weight_count * static_cast<double>(slots) / speed.operations,
                                (weight_bytes + 0.5 * static_cast<double>(keys_and_values)) / speed.bytes);
   const double steps = static_cast<double>(completion) * static_cast<double>(rollouts) / static_cast<double>(slots);
-  estimate.rollout_seconds = steps * step + 2 * weight_count * static_cast<double>(prompts) / speed.operations;
+  // Small networks wait for whoever calls their operations, of which a layer has a dozen.
+  const double calls = (on_cpu ? 5e-6 : 1e-6) * 12 * static_cast<double>(shape.num_hidden_layers + 1);
+  estimate.rollout_seconds =
+      steps * (step + calls) + 2 * weight_count * static_cast<double>(prompts) / speed.operations;
   // Forward, and backward to the activations and to the weights; other passes forward.
   double passes =
       static_cast<double>(config.train.epochs) * (lora ? 2 : 3 + (config.train.recompute_activations ? 1 : 0));
   passes += (needs.reference_logp ? 1 : 0) + (needs.recomputed_logp ? 1 : 0) + (config.critic.own_body() ? 4 : 0);
   constexpr double kReached = 0.7;  // of the speed of one large product
-  estimate.update_seconds = 2 * weight_count * passes * static_cast<double>(tokens) / (kReached * speed.operations);
+  const double batches = static_cast<double>(std::max<int64_t>(
+      config.train.epochs * config.updates_per_step(), tokens / std::max<int64_t>(1, config.train.tokens_per_batch)));
+  estimate.update_seconds = 2 * weight_count * passes * static_cast<double>(tokens) / (kReached * speed.operations) +
+                            3 * batches * (on_cpu ? calls : 10 * calls);
   return estimate;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "keel/kernels/cpu/logit_noise.h"
 #include "keel/kernels/cpu/sample.h"
@@ -31,19 +32,34 @@ Tensor draw(const NextToken& next, double temperature, uint64_t seed, const Tens
   return tokens;
 }
 
+/// Room for `rows` tokens and their `top_k` likeliest ones, or what lies in such bytes.
+Drawn drawn_in(const Tensor& together, int64_t rows, int64_t top_k) {
+  int64_t behind = 0;
+  const auto next = [&](at::ScalarType type, int64_t columns) {
+    const int64_t bytes = rows * columns * static_cast<int64_t>(c10::elementSize(type));
+    return together.narrow(0, std::exchange(behind, behind + bytes), bytes).view(type).view({rows, columns});
+  };
+  Drawn drawn{.tokens = next(at::kLong, 1).squeeze(1), .logp = {}, .other_logp = {}, .entropy = {}};
+  if (top_k > 0) drawn.topk_ids = next(at::kLong, top_k);
+  if (top_k > 0) drawn.topk_logp = next(at::kFloat, top_k);
+  drawn.logp = next(at::kFloat, 1).squeeze(1);
+  drawn.other_logp = next(at::kFloat, 1).squeeze(1);
+  drawn.entropy = next(at::kFloat, 1).squeeze(1);
+  drawn.together = together;
+  return drawn;
+}
+
+int64_t bytes_together(int64_t rows, int64_t top_k) { return rows * (8 + 3 * 4 + top_k * (8 + 4)); }
+
 /// Where the logits are looked at once for everything.
 Drawn gpu_sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
                  const Tensor& positions, int64_t top_k) {
   const int64_t rows = logits.size(0), vocab = logits.size(1);
-  const at::TensorOptions integers = logits.options().dtype(at::kLong);
-  const Tensor from = logits.contiguous(), numbers = at::empty({3, rows}, logits.options());
-  Drawn drawn = drawn_of(at::empty({rows}, integers), numbers);
-  if (top_k > 0) {
-    drawn.topk_ids = at::empty({rows, top_k}, integers);
-    drawn.topk_logp = at::empty({rows, top_k}, logits.options());
-  }
+  const at::TensorOptions bytes = logits.options().dtype(at::kByte);
+  const Tensor from = logits.contiguous();
+  Drawn drawn = drawn_in(at::empty({bytes_together(rows, top_k)}, bytes), rows, top_k);
   launch_on_cuda(logits, "sampling", [&](auto stream) {
-    const Tensor room = at::empty({cuda::draw_workspace_bytes(rows, vocab, top_k)}, logits.options().dtype(at::kByte));
+    const Tensor room = at::empty({cuda::draw_workspace_bytes(rows, vocab, top_k)}, bytes);
     return cuda::draw_tokens({from.const_data_ptr<float>(), rows, vocab, temperature, seed,
                               rollout_ids.const_data_ptr<int64_t>(), positions.const_data_ptr<int64_t>(), top_k},
                              {drawn.tokens.mutable_data_ptr<int64_t>(), drawn.logp.mutable_data_ptr<float>(),
@@ -56,6 +72,7 @@ Drawn gpu_sample(const Tensor& logits, double temperature, uint64_t seed, const 
 }
 
 void add_likeliest(Drawn& drawn, const NextToken& next, int64_t top_k) {
+  drawn.together = Tensor();
   drawn.topk_ids = std::get<1>(next.logits().topk(top_k, -1));
   drawn.topk_logp = next.logp_of(drawn.topk_ids);
 }
@@ -84,16 +101,12 @@ Tensor without_unlikely(const Tensor& logits, double temperature, double min_p) 
 
 }  // namespace
 
-Drawn drawn_of(const Tensor& tokens, const Tensor& numbers) {
-  return {tokens, numbers, numbers[0], numbers[1], numbers[2]};
-}
-
 Drawn on_host(const Drawn& drawn, bool wait) {
   const auto copy = [&](const Tensor& x) { return x.defined() ? x.to(at::kCPU, /*non_blocking=*/!wait) : x; };
-  Drawn result = drawn_of(copy(drawn.tokens), copy(drawn.numbers));
-  result.topk_ids = copy(drawn.topk_ids);
-  result.topk_logp = copy(drawn.topk_logp);
-  return result;
+  if (drawn.together.defined())
+    return drawn_in(copy(drawn.together), drawn.tokens.size(0), drawn.topk_ids.defined() ? drawn.topk_ids.size(1) : 0);
+  return {copy(drawn.tokens),  copy(drawn.logp),     copy(drawn.other_logp),
+          copy(drawn.entropy), copy(drawn.topk_ids), copy(drawn.topk_logp)};
 }
 
 Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tensor& rollout_ids,
@@ -108,7 +121,7 @@ Drawn sample(const Tensor& logits, double temperature, uint64_t seed, const Tens
   const NextToken next(logits, temperature);
   const Tensor tokens = draw(next, temperature, seed, rollout_ids, positions);
   const auto [logp, other_logp] = next.of(tokens);
-  Drawn drawn = drawn_of(tokens, at::stack({logp, other_logp, next.entropy()}));
+  Drawn drawn{tokens, logp, other_logp, next.entropy()};
   if (top_k > 0) add_likeliest(drawn, next, top_k);
   return drawn;
 }

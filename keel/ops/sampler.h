@@ -10,14 +10,13 @@ constexpr double kMinTemperature = 1e-4, kMaxTemperature = 100;
 
 /// One drawn token per row.
 struct Drawn {
-  Tensor tokens;      // [S] int64
-  Tensor numbers;     // [3, S] float32, of the tempered distribution (of the untempered one at temperature 0):
+  Tensor tokens;      // [S] int64; all others are float32, of the tempered distribution (the untempered one at 0):
   Tensor logp;        // [S] of the token
   Tensor other_logp;  // [S] log(1 - p) of it
   Tensor entropy;     // [S] of that distribution
   Tensor topk_ids = {}, topk_logp = {};  // [S, K] int64 and float32: its K likeliest tokens, the first one first
+  Tensor together = {};                  // bytes in which all of these lie, where a GPU drew: one copy fetches them
 };
-Drawn drawn_of(const Tensor& tokens, const Tensor& numbers);
 /// The same on the CPU; as soon as the device has done what is queued where it is not waited for.
 Drawn on_host(const Drawn& drawn, bool wait = true);
 

@@ -160,6 +160,7 @@ ExitCode Run::run_phases() {
   if (saved_for_interrupt()) return ExitCode::kInterrupted;
   if (state_.phase == Phase::kSft && !warm_up()) return ExitCode::kInterrupted;
   if (state_.phase == Phase::kRl && !learn()) return ExitCode::kInterrupted;
+  folder_.require_own();  // what follows is read and written by its name
   if (const auto damage = find_damage(last_checkpoint_))
     fail(ExitCode::kHealthGuard, last_checkpoint_.string(), ": the last checkpoint does not verify: ", *damage);
   tell_of_damaged_best();

@@ -82,16 +82,19 @@ def own_configuration(folder, model, rows):
     return config
 
 
-def stopped(run, steps, *arguments):
-    """A run that was asked to stop after at least so many steps of RL, and has more to do."""
-    for _ in range(20):  # on a busy machine a run may be over before the signal is on its way
+def stopped(run, steps, *arguments, most=None):
+    """A run that was asked to stop after at least so many steps of RL, and `most`, and has more to do."""
+    def done():
+        return read(run / "metrics.jsonl").count(b'"phase":"rl"')
+
+    for _ in range(20):  # a run may be over, or further, before the signal is on its way
         shutil.rmtree(run, ignore_errors=True)
         process = support.start(f"{run}.output", "train", *arguments, f"run.dir={run}")
-        support.wait_for(process, lambda: read(run / "metrics.jsonl").count(b'"phase":"rl"') >= steps)
+        support.wait_for(process, lambda: done() >= steps)
         process.send_signal(signal.SIGTERM)
-        if process.wait() == 75:
+        if process.wait() == 75 and done() <= (most or done()):
             break
-    require(process.returncode == 75, "wanted an interrupted run:", process.output.read_text())
+    require(process.returncode == 75 and done() <= (most or done()), "wanted an interrupted run:", process.output.read_text())
     process.output.unlink()
     return run
 

@@ -79,7 +79,8 @@ def main():
             compare_ids(name, folder / name, originals[name], texts)
         # The package's file puts a space before every piece of text, also after a special token and before another
         # space; transformers' own conversion, which ours follows, only at the beginning.
-        plain = [text for text in texts if text[:1] not in ("", " ", "▁") and "<s>" not in text and "</s>" not in text]
+        plain = [text for text in texts if text[:1] not in ("", " ", "▁")
+                 and not any(special in text for special in ("<unk>", "<s>", "</s>"))]
         compare_ids(SENTENCEPIECE, folder / SENTENCEPIECE, originals[SENTENCEPIECE], plain)
 
 

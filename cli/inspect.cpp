@@ -38,6 +38,7 @@ struct Findings {
   Json metadata = Json::object();
   std::vector<TableRow> tensors;
   std::vector<std::pair<std::string, Findings>> parts;  // folders inside a folder
+  std::string why_not;                                  // why it is no model that can be used, where it could be one
   std::string fault;                                    // why the answer is no, where it is
 };
 
@@ -72,7 +73,7 @@ Findings inspect_gguf(const fs::path& path) {
     found.summary["model"] = model.config()["architectures"][0];
   } catch (const Error& error) {
     found.summary["model"] = nullptr;  // sound as a file, but not a model that can be trained
-    found.summary["why_not"] = error.what();
+    found.why_not = error.what();
   }
   return found;
 }
@@ -103,11 +104,20 @@ void add_facts(const fs::path& path, std::span<const char* const> keys, Findings
 
 void add_files(const fs::path& path, Findings& found) {
   for (const std::string& name : list_directory(path)) {
-    if (!fs::is_regular_file(path / name)) continue;
-    found.files[name] = fs::file_size(path / name);
-    const bool weights = name.ends_with(".safetensors") && name != "optimizer.safetensors";
-    if (weights) add_tensors(SafetensorsFile::open(path / name), found);
+    std::error_code unknown;  // of a link that leads nowhere
+    if (fs::is_regular_file(path / name, unknown)) found.files[name] = fs::file_size(path / name);
   }
+}
+
+/// Of the files that a model is loaded from, which may not be all that there are.
+void add_weights(const fs::path& path, Findings& found) {
+  std::vector<fs::path> files;
+  try {
+    files = weight_files(path);
+  } catch (const Error& error) {
+    found.why_not = error.what();
+  }
+  for (const fs::path& file : files) add_tensors(SafetensorsFile::open(file), found);
 }
 
 Findings inspect_adapter(const fs::path& path) {
@@ -128,6 +138,8 @@ Findings inspect_adapter(const fs::path& path) {
                              "bias"};
   add_facts(path / "adapter_config.json", kKeys, found);
   add_files(path, found);
+  if (const fs::path weights = path / "adapter_model.safetensors"; path_exists(weights))
+    add_tensors(SafetensorsFile::open(weights), found);
   return found;
 }
 
@@ -142,6 +154,7 @@ Findings inspect_model(const fs::path& path) {
                              "rope_parameters",     "quantization_config"};
   add_facts(path / "config.json", kKeys, found);
   add_files(path, found);
+  add_weights(path, found);
   if (found.files.contains("manifest.json")) {
     constexpr std::array kOfReference{"config.json", "model.safetensors"};
     const bool checkpoint = found.files.contains("state.json");
@@ -182,7 +195,7 @@ void say_why_not(const fs::path& path, Findings& found) {
     ModelFolder::open(path).weights();
     Tokenizer::load(path);
   } catch (const Error& error) {
-    found.summary["why_not"] = error.what();
+    found.why_not = error.what();
   }
 }
 
@@ -285,6 +298,7 @@ void print_findings(const fs::path& path, const Findings& found, Console& consol
     }
   }
   if (found.summary.value("kind", "") != "run") print_totals(found.tensors, console);  // whose tensors are in its parts
+  if (!found.why_not.empty()) console.line("  cannot be used as a model: " + escape_controls(found.why_not));
   for (const auto& [name, part] : found.parts) {
     console.line("");
     print_findings(path / name, part, console);
@@ -294,6 +308,7 @@ void print_findings(const fs::path& path, const Findings& found, Console& consol
 Json to_json(const fs::path& path, const Findings& found) {
   Json json = {{"path", path.string()}};
   json.update(found.summary);
+  if (!found.why_not.empty()) json["why_not"] = found.why_not;
   if (!found.files.empty()) json["files"] = found.files;
   json["metadata"] = found.metadata;
   json["tensors"] = Json::array();

@@ -143,6 +143,29 @@ class Inspect(support.Test):
         self.assert_exit(keel("convert", str(self.file), str(out), "--dtype", "int8"), 2)
         self.assertEqual([path.name for path in (self.folder / "made").iterdir()], ["model"])
 
+    def test_a_folder_is_described_by_what_a_model_would_be_loaded_from(self):
+        folder = self.folder / "model"
+        self.assert_exit(keel("convert", self.file, folder), 0)
+        weights, kept = folder / "model.safetensors", folder / "consolidated.safetensors"
+        kept.write_bytes(weights.read_bytes())  # which nobody reads
+        self.assertEqual(len(json.loads(keel("inspect", folder, "--json").stdout)["tensors"]), 11)
+        weights.unlink()
+        for make, remove, part in ((weights.mkdir, weights.rmdir, "Is a directory"), (lambda: os.mkfifo(weights), weights.unlink, "a pipe")):
+            make()
+            self.assert_refused(keel("inspect", folder), 3, f'cannot read "{weights}"', part)
+            remove()
+        weights.symlink_to(weights)
+        result = keel("inspect", folder)
+        self.assert_exit(result, 0)
+        self.assertIn(f'cannot be used as a model: cannot read "{weights}": Too many levels of symbolic links', result.stdout)
+        weights.unlink()
+        index = folder / "model.safetensors.index.json"
+        index.write_text(json.dumps({"weight_map": {"a": "consolidated.safetensors", "b": "b.safetensors"}}))
+        result = keel("inspect", folder)
+        self.assert_exit(result, 0)
+        self.assertIn(f"cannot be used as a model: {index}: names b.safetensors, which is not there; was the download interrupted?",
+                      result.stdout)
+
     def test_a_run_its_checkpoint_and_its_adapter_are_described_with_all_their_parts(self):
         run = self.folder / "run"
         self.assert_exit(train(run, lora={"rank": 3, "alpha": 6, "target_modules": '["q_proj"]'},

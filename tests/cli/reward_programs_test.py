@@ -68,6 +68,20 @@ def reward(completions, **columns):
 """
 
 
+class WithoutProc(support.Test):
+    def test_programs_are_refused_by_what_is_missing(self):
+        hidden = ["unshare", "-m", "sh", "-c", 'umount -l /proc && exec "$0" "$@"']
+        if os.geteuid() != 0 or subprocess.run([*hidden, "true"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("needs root and unshare")
+        rows, file = self.folder / "rows.jsonl", self.folder / "reward.py"
+        rows.write_text(json.dumps({"prompt": "p", "completion": "def f(x): return x", "answer": ["assert f(2) == 2"]}) + "\n")
+        file.write_text("def reward(completions, **columns): return [1.0] * len(completions)\n")
+        for function in ("code", f"python:{file}", "exec:cat"):
+            result = subprocess.run([*hidden, support.KEEL, "reward", rows, f'reward.functions=["{function}"]',
+                                     f"reward.python={sys.executable}"], env=support.environment(), capture_output=True, text=True)
+            self.assert_refused(result, 2, "keel: the rewards code, python: and exec: need /proc, which is not mounted here")
+
+
 class ProgramsThatAreNotToBeTrusted(support.Test):
     def refuse(self, *functions, **options):
         data = "".join(json.dumps({"prompt": f"p{i}", "completion": str(i), "answer": "3"}) + "\n" for i in range(6))

@@ -45,38 +45,6 @@ void refuse_adapter(const std::filesystem::path& folder) {
          "adapter_config.json has as base_model_name_or_path, and the adapter with lora.adapter or --adapter");
 }
 
-std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
-  if (path_exists(folder / kWeights)) return {folder / kWeights};
-  refuse_adapter(folder);
-  const std::string finish = how_to_finish_download(folder);
-  if (!path_exists(folder / kIndex)) {
-    const bool other_format =
-        path_exists(folder / "pytorch_model.bin") || path_exists(folder / "pytorch_model.bin.index.json");
-    const std::vector<std::string> names = list_directory(folder);
-    const auto shard = std::find_if(names.begin(), names.end(), [](const std::string& name) {
-      return name.starts_with("model-") && name.ends_with(".safetensors");
-    });
-    if (shard != names.end() && finish.empty())
-      fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, ", and ", *shard,
-           " is one of several files, whose ", kIndex, " is missing; fetch it too");
-    fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, " and no ", kIndex, "; ",
-         !finish.empty() && !other_format
-             ? finish
-             : "convert other formats (pytorch_model.bin runs code when it is loaded) with transformers' "
-               "save_pretrained(..., safe_serialization=True)");
-  }
-  std::set<std::string> names;
-  for (const auto& [tensor, name] : weight_map(folder / kIndex)) names.insert(name);
-  std::vector<std::filesystem::path> files;
-  for (const std::string& name : names) {
-    if (!path_exists(folder / name))
-      fail(ExitCode::kBadInput, (folder / kIndex).string(), ": names ", name, ", which is not there; ",
-           finish.empty() ? "was the download interrupted?" : finish);
-    files.push_back(folder / name);
-  }
-  return files;
-}
-
 /// What the weights are written back as: float64 is narrowed.
 WeightDtypes dtypes_of(const std::filesystem::path& folder) {
   std::map<std::string, at::ScalarType> each;
@@ -185,6 +153,38 @@ std::filesystem::path find_model(const std::string& name) {
          " (pip install huggingface_hub), or give the path of its folder");
   }
   fail(ExitCode::kBadInput, "model \"", name, "\" does not exist; wanted the path of a model folder");
+}
+
+std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
+  if (path_exists(folder / kWeights)) return {folder / kWeights};
+  refuse_adapter(folder);
+  const std::string finish = how_to_finish_download(folder);
+  if (!path_exists(folder / kIndex)) {
+    const bool other_format =
+        path_exists(folder / "pytorch_model.bin") || path_exists(folder / "pytorch_model.bin.index.json");
+    const std::vector<std::string> names = list_directory(folder);
+    const auto shard = std::find_if(names.begin(), names.end(), [](const std::string& name) {
+      return name.starts_with("model-") && name.ends_with(".safetensors");
+    });
+    if (shard != names.end() && finish.empty())
+      fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, ", and ", *shard,
+           " is one of several files, whose ", kIndex, " is missing; fetch it too");
+    fail(ExitCode::kBadInput, folder.string(), ": no ", kWeights, " and no ", kIndex, "; ",
+         !finish.empty() && !other_format
+             ? finish
+             : "convert other formats (pytorch_model.bin runs code when it is loaded) with transformers' "
+               "save_pretrained(..., safe_serialization=True)");
+  }
+  std::set<std::string> names;
+  for (const auto& [tensor, name] : weight_map(folder / kIndex)) names.insert(name);
+  std::vector<std::filesystem::path> files;
+  for (const std::string& name : names) {
+    if (!path_exists(folder / name))
+      fail(ExitCode::kBadInput, (folder / kIndex).string(), ": names ", name, ", which is not there; ",
+           finish.empty() ? "was the download interrupted?" : finish);
+    files.push_back(folder / name);
+  }
+  return files;
 }
 
 WeightSource safetensors_weights(const std::filesystem::path& folder) {

@@ -31,6 +31,9 @@ struct ModelFolder {
 /// error (exit code 3) that shows how to download it.
 std::filesystem::path find_model(const std::string& name);
 
+/// The files that a folder's weights are read from: model.safetensors, or else the shards that its index names.
+std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder);
+
 /// The safetensors files of a folder as one source, whatever their number; each tensor is read as float32. Weights that
 /// are no floating-point numbers of 16 bits or more are refused.
 WeightSource safetensors_weights(const std::filesystem::path& folder);

@@ -346,6 +346,7 @@ def main():
     PROGRAM.texts = {text.strip() for test in tests for text in test.texts}
     PROGRAM.modules = {*MODULES.values(), *LENDERS.values()}.union(*(test.imports for test in tests))
     sys.addaudithook(watch)
+    sys.meta_path.insert(0, StrictLibraries())
     sys.modules["solution"] = SolutionModule("solution")
     try:
         PROGRAM.ask("load")

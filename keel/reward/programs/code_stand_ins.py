@@ -2,6 +2,9 @@
 
 import ast
 import builtins
+import functools
+import importlib.machinery
+import itertools
 import operator
 import sys
 
@@ -232,3 +235,59 @@ def watch(event, arguments):
             PROGRAM.give_up("cannot", "not judgeable: the test runs a text that the program may have written")
 
 
+# NumPy stretches what is empty to the shape of what it is compared with, and all of nothing is true: `[]` would be close to every number.
+# These compare so; others call them, or look at shapes first.
+COMPARING = {
+    "numpy": "allclose array_equiv isclose",
+    "numpy.testing": "assert_allclose assert_array_almost_equal assert_array_almost_equal_nulp assert_array_equal assert_array_less "
+                     "assert_array_max_ulp"}
+
+
+def strict(function):
+    """A comparing function of NumPy's for which what is empty is like nothing but what is empty."""
+    import inspect
+    import numpy
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def compare(*positional, **named):
+        call = signature.bind(*positional, **named)
+        operands = {name: plain_of(x) for name, x in itertools.islice(call.arguments.items(), 2)}
+        # Arrays are made once: an object in a list could have another length the next time. Numbers would become more precise as arrays.
+        operands = {name: x if type(x) in SCALARS else numpy.asanyarray(x) for name, x in operands.items()}
+        sizes = [numpy.size(x) for x in operands.values()]
+        if 0 in sizes and any(sizes):
+            if function.__name__.startswith("assert"):
+                raise AssertionError("what is empty is compared with what is not")
+            return numpy.False_
+        call.arguments.update(operands)
+        return function(*call.args, **call.kwargs)
+    return compare
+
+
+def make_strict(module):
+    if module.__name__ == "pytest":  # for which an array is a number where all that it holds are
+        scalar = type(module.approx(0.0))
+        equal = scalar.__eq__
+        scalar.__eq__ = lambda self, x: getattr(plain_of(x), "size", 1) != 0 and equal(self, plain_of(x))
+        return
+    for name in vars(module).keys() & COMPARING[module.__name__].split():  # versions differ in what they have
+        function = getattr(module, name)
+        wrapped = strict(function)
+        setattr(module, name, wrapped)
+        if module.__name__ == "numpy.testing":  # for assert_equal and the like, which call it where it is defined
+            function.__globals__[name] = wrapped
+
+
+class StrictLibraries:
+    """For sys.meta_path: a library whose comparing takes what is empty for anything is made strict as soon as a test, or a value,
+    has it imported."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "pytest" and name not in COMPARING:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec:
+            load = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: (load(module), make_strict(module))
+        return spec

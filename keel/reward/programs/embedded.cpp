@@ -54,6 +54,9 @@ FileHandle file_in_memory(const char* name, std::string_view bytes) {
 }
 
 std::string path_for_children(const FileHandle& file) {
+  if (access("/proc/self/fd", F_OK) != 0)
+    fail(ExitCode::kBadConfiguration, "the rewards code, python: and exec: need /proc, which is not mounted here; ",
+         "mount it (mount -t proc proc /proc), or use rewards that run no program");
   return "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file.get());
 }
 

@@ -32,7 +32,7 @@ class HttpResponse {
   bool advance();
   bool read_head();
   bool read_chunk_size();
-  bool take_body(size_t with_line_end, Stage next);
+  bool take_body(std::string_view ending, Stage next);
   std::string_view rest() const { return std::string_view(received_).substr(at_); }
 
   size_t max_bytes_, count_ = 0;

@@ -39,7 +39,9 @@ std::string find_program(const std::string& name) {
 }  // namespace
 
 PythonSandbox::PythonSandbox(const std::string& python, const SandboxLimits& limits)
-    : limits_(limits), executable_(file_in_memory("keel-sandbox", sandbox_program())) {
+    : limits_(limits),
+      executable_(file_in_memory("keel-sandbox", sandbox_program())),
+      executable_path_(path_for_children(executable_)) {
   const Json answer = ask_python(python);
   python_ = answer["executable"];
   for (const Json& folder : answer["folders"]) folders_.push_back(folder);
@@ -73,7 +75,7 @@ std::string PythonSandbox::why_not() const {
 std::unique_ptr<ChildProcess> PythonSandbox::start(std::string_view program,
                                                    const std::vector<std::string>& arguments) const {
   const FileHandle source = file_in_memory("program", program);
-  std::vector<std::string> command = {path_for_children(executable_)};
+  std::vector<std::string> command = {executable_path_};
   command.push_back("cpu=" + std::to_string(static_cast<int64_t>(std::ceil(limits_.seconds))));
   command.push_back("memory=" + std::to_string(limits_.memory_mib << 20));
   command.push_back("processes=" + std::to_string(limits_.processes));

@@ -56,7 +56,7 @@ class PythonSandbox {
 
   SandboxLimits limits_;
   FileHandle executable_;  // keel-sandbox, in memory
-  std::string python_, bwrap_;
+  std::string executable_path_, python_, bwrap_;
   std::vector<std::string> folders_;  // that Python needs
 };
 

@@ -348,5 +348,63 @@ TEST_F(CodeTricks, WhatAProgramDoesIsNotTheRowsFault) {
   for (const Lender& blame : kBlames) EXPECT_EQ(reward(blame.program, blame.tests), 0) << blame.name;
 }
 
+/// NumPy and pytest take what is empty for whatever it is compared with.
+const char* const kEmpty =
+    "import numpy as np\nclass Longer:\n    n = 0\n    def __len__(self): self.n += 1; return self.n == 1\n"
+    "    def __getitem__(self, i):\n        if i: raise IndexError\n        return 7.0\n"
+    "values = {'list': [], 'tuple': (), 'lists': [[]], 'array': np.zeros(0), 'column': np.zeros((0, 1)),\n"
+    "          'rows': np.zeros((2, 0)), 'object': Longer()}\ndef f(x): return values[x]";
+const Json kEmptyComparedWithNumbers = {
+    "assert np.allclose(f('list'), 4.0)",
+    "assert np.allclose(f('tuple'), 4.0)",
+    "assert np.allclose(f('lists'), 4.0)",
+    "assert np.allclose(b=4.0, a=f('array'))",
+    "assert np.allclose(f('column'), [4.0, 5.0])",
+    "assert np.allclose([4.0, 5.0], f('column'), atol=1e-6)",
+    "assert np.allclose(f('object'), 4.0)",
+    "from numpy import isclose as near\nassert near(f('list'), 4.0).all()",
+    "import importlib\nassert importlib.import_module('numpy').array_equiv(f('column'), [4.0, 5.0])",
+    "np.testing.assert_allclose(f('list'), 4.0)",
+    "np.testing.assert_allclose(actual=f('array'), desired=4.0, rtol=1e-9)",
+    "np.testing.assert_equal(f('array'), 4.0)",
+    "np.testing.assert_almost_equal(f('list'), 4.0)",
+    "np.testing.assert_array_equal(f('array'), 4.0)",
+    "np.testing.assert_array_almost_equal(4.0, f('array'))",
+    "np.testing.assert_array_almost_equal_nulp(f('array'), np.array(4.0))",
+    "np.testing.assert_array_max_ulp(f('array'), np.array(4.0))",
+    "np.testing.assert_array_less(f('array'), 4.0)",
+    "from numpy.testing import *\nassert_array_equal(f('array'), 4.0)",
+    "assert_allclose(f('array'), 4.0)",
+    "import pytest\nassert f('array') == pytest.approx(4.0)",
+    "assert f('rows') == approx([4.0, 5.0])",
+    "assert {'x': f('array')} == approx({'x': 4.0})"};
+const Json kComparedWithItsLike = {
+    "assert np.allclose(f('list'), []) and np.allclose(f('array'), np.zeros(0)) and np.isclose(f('lists'), []).all()",
+    "assert np.array_equal(f('array'), []) and np.array_equiv(f('rows'), np.zeros((2, 0)))",
+    "np.testing.assert_allclose(f('array'), [])\nnp.testing.assert_equal(f('list'), [])\n"
+    "np.testing.assert_array_equal(f('column'), np.zeros((0, 1)))",
+    "assert f('array') == approx(np.zeros(0)) and f('list') == approx([])",
+    "assert not np.allclose(f('list'), 4.0) and np.allclose([1.0, 1.0], 1.0, equal_nan=True)",
+    "assert np.allclose(np.float32([0.1]), 0.1, rtol=0, atol=0) and f('tuple') == ()",  // a number has no precision
+    "assert np.array([4.0, 4.0]) == approx(4.0) and 4.0 == approx(4.0) != 5.0 and f('tuple') == ()"};
+const Json kOfEvalPlus = {
+    {"test",
+     "import numpy as np\ndef assertion(out, exp, atol):\n    if out != exp and atol != 0:\n"
+     "        assert np.allclose(out, exp, rtol=1e-07, atol=atol)\n    else:\n        assert out == exp\n"
+     "def check(candidate):\n    for inp, exp in zip([3.5, 1.25], [0.5, 0.25]): assertion(candidate(inp), exp, 1e-6)"},
+    {"entry_point", "f"}};
+
+TEST_F(CodeTricks, WhatIsEmptyIsLikeNothingElse) {
+  try {
+    reward("def f(x): return x", {"import numpy, pytest\nassert f(1) == 1"});
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  EXPECT_EQ(reward(kEmpty, kEmptyComparedWithNumbers), 0);
+  EXPECT_EQ(reward(kEmpty, kComparedWithItsLike), 1);
+  EXPECT_EQ(reward("def f(x): return []", kOfEvalPlus), 0);
+  EXPECT_EQ(reward("def f(x): return x % 1.0 + 1e-9", kOfEvalPlus), 1);
+}
+
 }  // namespace
 }  // namespace keel

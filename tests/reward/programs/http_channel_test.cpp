@@ -141,11 +141,12 @@ TEST(HttpReward, TakesAnAnswerNestedTooDeepForNoAnswer) {
   EXPECT_NE(judgement.failures.at(0).find("nested deeper than 512 levels"), std::string::npos);
 }
 
-TEST(HttpReward, ReadsChunksAndBodiesWithoutALength) {
-  Server server({"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n[0.2\r\n2;x=y\r\n5]\r\n0\r\n\r\n",
-                 "HTTP/1.0 200 OK\r\n\r\n[1]"});
+TEST(HttpReward, ReadsChunksAndBodiesWithAndWithoutALength) {
+  Server server({"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4 \r\n[0.2\r\n2;x=y\r\n5]\r\n0\r\n\r\n",
+                 "HTTP/1.1 200\r\nContent-Length: \t3 \r\n\r\n[2]", "HTTP/1.0 200 OK\r\n\r\n[1]"});
   HttpChannel channel(quick(server));
   EXPECT_EQ(answer_of(channel), "[0.25]");
+  EXPECT_EQ(answer_of(channel), "[2]");
   EXPECT_EQ(answer_of(channel), "[1]");
 }
 
@@ -206,12 +207,19 @@ TEST(HttpReward, RefusesAnswersThatAreNoneOrTooLong) {
   };
   const Case cases[] = {
       {"hello", "no HTTP", 1},
-      {"HTTP/1.1 100 Continue\r\n\r\n", "no HTTP", 1},
+      {"HTTP/1.1\r\n\r\n", "no HTTP: \"HTTP/1.1\\r\\n\"", 1},
+      {"HTTP/1.1 OK\r\n\r\n", "no HTTP", 1},
+      {"HTT", "before the end of the answer's head", 3},
+      {"HTTP/1.1 200 OK\r\nContent-Lengt", "before the end of the answer's head", 3},
+      {"HTTP/1.1 100 Continue\r\n\r\n", "before the end of the answer's head", 3},
+      {"HTTP/1.1 200 OK\r\nContent-Length: 3 zzz\r\n\r\n[1]", "announced \"3 zzz\" bytes", 1},
       {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n[1]", "announced 10", 3},
       {"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n", "announced 3000", 1},
       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nx", "middle of a chunk", 3},
       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx", "chunk of \"ffff", 1},
       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nx", "chunk of \"-5", 1},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3g\r\n[1]\r\n0\r\n\r\n", "chunk of \"3g", 1},
+      {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n[1]XX0\r\n\r\n", "not end after the 3 bytes", 1},
       {"HTTP/1.1 200 OK\r\n\r\n" + std::string(3000, ' '), "more than 2000 bytes", 1},
   };
   for (const Case& each : cases) {

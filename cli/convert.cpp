@@ -47,7 +47,7 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
   const ModelConfig& config = loaded.model.config();
   write_gguf(loaded, arguments.output, format, name, path.string());
   if (const int64_t context = gguf_context(config, path.string()); context < config.max_position_embeddings)
-    messages.line("keel: its layers see " + format_count(context) + " tokens back, which GGUF cannot say of a " +
+    messages.line("its layers see " + format_count(context) + " tokens back, which GGUF cannot say of a " +
                   config.model_type + ": the file has this as its longest context, where it was " +
                   format_count(config.max_position_embeddings));
   Console().line(arguments.output + ": " + config.model_type + ", " + format_count(config.parameter_count()) +

@@ -92,7 +92,7 @@ class RunAsModel(support.Test):
         self.assertIn("is damaged", refused.stderr)
         self.assertFalse((self.folder / "damaged").exists())
         # Words have no name in a GGUF file.
-        refused = keel("convert", self.run, self.folder / "words.gguf")
+        refused = keel("convert", out, self.folder / "words.gguf")
         self.assert_refused(refused, 3, "WordLevel", "GGUF", "Hugging Face folder")
         self.assertFalse((self.folder / "words.gguf").exists())
         again = keel("convert", self.run, out)

@@ -5,6 +5,7 @@
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
 #include "keel/model/folder/convert_folder.h"
+#include "keel/model/gguf_export.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/start/starting_model.h"
@@ -16,11 +17,52 @@ struct ConvertArguments {
   std::string input, output, dtype;
 };
 
+constexpr const char* kQuantised = "q8_0";
+
+bool is_gguf_name(const std::filesystem::path& path) { return path.extension() == ".gguf"; }
+
+/// What a GGUF file calls a dtype; without one, that of the embedding.
+const GgufFormat& format_of(const std::string& dtype, const LoadedModel& loaded) {
+  const std::string wanted = dtype.empty() ? dtype_name(loaded.dtypes.of("model.embed_tokens.weight")) : dtype;
+  return *find_gguf_format(wanted == kQuantised   ? std::string_view("Q8_0")
+                           : wanted == "float16"  ? "F16"
+                           : wanted == "bfloat16" ? "BF16"
+                                                  : "F32");
+}
+
+ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesystem::path& path, Console& messages) {
+  if (path_exists(arguments.output))
+    fail(ExitCode::kBadConfiguration, "cannot write ", arguments.output,
+         ": it exists; remove it or choose another name");
+  std::string name = std::filesystem::path(full_path(arguments.input)).filename().string();
+  std::optional<WeightSource> trained;
+  if (is_folder(path)) {
+    require_undamaged(path);
+    trained = float32_weights(path);
+  } else {
+    name = GgufFile::open(path).metadata().text("general.name").value_or(path.stem().string());
+  }
+  const LoadedModel loaded = trained ? load_folder(path, at::kCPU, &*trained) : load_model(path.string(), at::kCPU);
+  const GgufFormat& format = format_of(arguments.dtype, loaded);
+  const ModelConfig& config = loaded.model.config();
+  write_gguf(loaded, arguments.output, format, name, path.string());
+  if (const int64_t context = gguf_context(config, path.string()); context < config.max_position_embeddings)
+    messages.line("its layers see " + format_count(context) + " tokens back, which GGUF cannot say of a " +
+                  config.model_type + ": the file has this as its longest context, where it was " +
+                  format_count(config.max_position_embeddings));
+  Console().line(arguments.output + ": " + config.model_type + ", " + format_count(config.parameter_count()) +
+                 " parameters in " + std::string(format.name));
+  return ExitCode::kDone;
+}
+
 ExitCode convert(const ConvertArguments& arguments) {
   Console messages(stderr);
   const std::string name = model_named(arguments.input, &messages);
-  const bool is_file = std::filesystem::path(name).extension() == ".gguf";
-  const std::filesystem::path path = is_file ? std::filesystem::path(name) : find_model(name);
+  const std::filesystem::path path = is_gguf_name(name) ? std::filesystem::path(name) : find_model(name);
+  if (is_gguf_name(arguments.output)) return convert_to_gguf(arguments, path, messages);
+  if (arguments.dtype == kQuantised)
+    fail(ExitCode::kBadConfiguration, "--dtype ", kQuantised, " is for GGUF files, and OUT is the folder ",
+         arguments.output, "; let its name end in .gguf, or choose float32, float16 or bfloat16");
   std::optional<at::ScalarType> dtype;
   if (!arguments.dtype.empty()) dtype = dtype_named(arguments.dtype, "--dtype");
   const auto tell = [&](const std::string& architecture, int64_t parameters) {
@@ -45,18 +87,22 @@ ExitCode convert(const ConvertArguments& arguments) {
 
 Action add_convert(CommandLine& line) {
   const auto arguments = std::make_shared<ConvertArguments>();
-  Command command = line.add("convert", "A Hugging Face folder from a GGUF file or a run");
+  Command command = line.add("convert", "A Hugging Face folder or a GGUF file from a run, a folder or a GGUF file");
   command
       .option("IN", arguments->input,
-              "A GGUF file of a llama, qwen2 or qwen3 model, the folder of a run (its newest sound checkpoint) or "
-              "of a model, or owner/name in the local cache")
+              "A GGUF file of a llama, qwen2, qwen3, gemma2 or gemma3 model, the folder of a run (its newest sound "
+              "checkpoint) or of a model, or owner/name in the local cache")
       .required();
-  command.option("OUT", arguments->output, "The folder to write; must not exist, or be empty").required();
+  command
+      .option("OUT", arguments->output,
+              "What to write: NAME.gguf, a GGUF file, which must not exist, or else a folder, which must not exist or "
+              "be empty")
+      .required();
   command
       .option("--dtype", arguments->dtype,
-              "Of the weights: float32, float16 or bfloat16; else a folder's stay as they are, and a GGUF file's "
-              "become float32")
-      .among({"float32", "float16", "bfloat16"});
+              "Of the weights: float32, float16, bfloat16 or, in a GGUF file, q8_0; else a folder's stay as they are, "
+              "and a GGUF file's become float32. In a GGUF file norms and biases are float32")
+      .among({"float32", "float16", "bfloat16", kQuantised});
   return [arguments] { return convert(*arguments); };
 }
 

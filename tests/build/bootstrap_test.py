@@ -195,7 +195,7 @@ def a_wrong_keel_torch_stops_and_says_so(folder):
 
 
 def this_repository_once_set_up_needs_nothing(folder):
-    stamps = [".deps/venv/keel-tests.stamp", *(f".deps/peers/{peer}/keel.stamp" for peer in ("gguf", "math-verify", "tokenizers", "trl", "verl"))]
+    stamps = [".deps/venv/keel-tests.stamp", *(f".deps/peers/{peer}/keel.stamp" for peer in ("gguf", "llama-cpp", "math-verify", "tokenizers", "trl", "verl"))]
     if not all((ROOT / stamp).exists() for stamp in stamps):
         return
     machine = Machine(folder)  # for its loud stand-ins, in front of the real programs

@@ -128,6 +128,21 @@ class Inspect(support.Test):
         self.assert_exit(missing, 3)
         self.assertNotIn("hf download", missing.stderr)
 
+    def test_a_gguf_file_becomes_another_that_says_the_same(self):
+        def says(path):
+            result = keel("generate", "--model", path, "--prompt", "a", "--temperature", "0", "--max-new-tokens", "3")
+            self.assert_exit(result, 0)
+            return result.stdout
+
+        for dtype, written in (("float32", "F32"), ("bfloat16", "BF16"), ("q8_0", "F16")):  # rows of 2 are no blocks of 32
+            out = self.folder / f"{dtype}.gguf"
+            self.assert_exit(keel("convert", self.file, out, "--dtype", dtype), 0)
+            found = json.loads(keel("inspect", out, "--json").stdout)
+            for tensor in found["tensors"]:
+                self.assertEqual(tensor["dtype"], written if len(tensor["shape"]) > 1 else "F32", tensor["name"])
+            self.assertEqual(says(out), says(self.file))
+            self.assert_refused(keel("convert", self.file, out), 2, str(out), "exists")
+
     def test_convert_writes_a_folder_once(self):
         out = self.folder / "made" / "model"
         result = keel("convert", str(self.file), str(out), "--dtype", "float16")

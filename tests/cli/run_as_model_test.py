@@ -91,6 +91,10 @@ class RunAsModel(support.Test):
         self.assert_exit(refused, 3)
         self.assertIn("is damaged", refused.stderr)
         self.assertFalse((self.folder / "damaged").exists())
+        # Words have no name in a GGUF file.
+        refused = keel("convert", out, self.folder / "words.gguf")
+        self.assert_refused(refused, 3, "WordLevel", "GGUF", "Hugging Face folder")
+        self.assertFalse((self.folder / "words.gguf").exists())
         again = keel("convert", self.run, out)
         self.assert_exit(again, 2)
         self.assertIn("not empty", again.stderr)

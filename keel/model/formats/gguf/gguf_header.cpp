@@ -13,6 +13,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
+#include "keel/model/formats/gguf/gguf_keys.h"
 
 namespace keel {
 namespace {
@@ -30,21 +31,7 @@ constexpr uint64_t kLargest = uint64_t{std::numeric_limits<int64_t>::max()};
 // The least bytes that one of these can take: counts above what the file has room for are refused at once.
 constexpr uint64_t kLeastKeyEntry = 8 + 1 + 4 + 1, kLeastTensorEntry = 8 + 1 + 4 + 8 + 4 + 8;
 
-enum ValueType : uint32_t {
-  kUint8 = 0,
-  kInt8 = 1,
-  kUint16 = 2,
-  kInt16 = 3,
-  kUint32 = 4,
-  kInt32 = 5,
-  kFloat32 = 6,
-  kBool = 7,
-  kText = 8,
-  kList = 9,
-  kUint64 = 10,
-  kInt64 = 11,
-  kFloat64 = 12,
-};
+using enum gguf::ValueType;
 constexpr std::array<uint64_t, 13> kLeastValueBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
 template <class... Parts>

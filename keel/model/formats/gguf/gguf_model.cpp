@@ -3,33 +3,18 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
 #include "keel/core/strings.h"
+#include "keel/model/formats/gguf/gguf_keys.h"
 #include "keel/model/formats/gguf/gguf_rope.h"
 
 namespace keel {
 namespace {
 
-enum class Bias { kIfThere, kQueryKeyValue };
-
-/// What differs between the architectures.
-struct Architecture {
-  std::string_view name;  // general.architecture and model_type alike
-  const char* class_name;
-  Bias bias;               // of the attention
-  bool interleaved_heads;  // queries and keys were reordered for ggml's older way to rotate pairs
-  bool query_key_norm;
-};
-constexpr std::array<Architecture, 3> kArchitectures = {
-    {{"llama", "LlamaForCausalLM", Bias::kIfThere, true, false},
-     {"qwen2", "Qwen2ForCausalLM", Bias::kQueryKeyValue, false, false},
-     {"qwen3", "Qwen3ForCausalLM", Bias::kIfThere, false, true}}};
-
-constexpr const char* kRopeFactors = "rope_freqs.weight";
+using Bias = GgufArchitecture::Bias;
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::vector<std::string> sizes;
@@ -41,13 +26,13 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 class ModelReader {
  public:
   explicit ModelReader(const GgufFile& file) : file_(file), metadata_(file.metadata()) {
-    const std::string name = metadata_.required_text("general.architecture");
-    const auto* found =
-        std::find_if(kArchitectures.begin(), kArchitectures.end(), [&](const auto& a) { return a.name == name; });
-    if (found == kArchitectures.end()) {
-      std::vector<std::string> known;
-      for (const Architecture& each : kArchitectures) known.emplace_back(each.name);
-      refuse("general.architecture is ", printable(name), "; known are ", joined(known));
+    const std::string name = metadata_.required_text(gguf::kArchitecture);
+    const std::span<const GgufArchitecture> known = gguf_architectures();
+    const auto found = std::find_if(known.begin(), known.end(), [&](const auto& a) { return a.name == name; });
+    if (found == known.end()) {
+      std::vector<std::string> names;
+      for (const GgufArchitecture& each : known) names.emplace_back(each.name);
+      refuse(gguf::kArchitecture, " is ", printable(name), "; known are ", joined(names));
     }
     architecture_ = *found;
     check_supported();
@@ -59,46 +44,39 @@ class ModelReader {
     Json config = {{"architectures", {architecture_.class_name}},
                    {"attention_dropout", 0.0},
                    {"dtype", "float32"},
-                   {"head_dim", head_dim_},
+                   {"head_dim", shape_.head_dim},
                    {"hidden_act", "silu"},
-                   {"hidden_size", hidden_},
+                   {"hidden_size", shape_.hidden},
                    {"initializer_range", 0.02},
-                   {"intermediate_size", intermediate_},
+                   {"intermediate_size", shape_.intermediate},
                    {"max_position_embeddings", context_},
-                   {"model_type", architecture_.name},
-                   {"num_attention_heads", heads_},
-                   {"num_hidden_layers", layers_},
-                   {"num_key_value_heads", kv_heads_},
-                   {"rms_norm_eps", metadata_.required_number(key("attention.layer_norm_rms_epsilon"))},
+                   {"model_type", architecture_.model_type},
+                   {"num_attention_heads", shape_.heads},
+                   {"num_hidden_layers", shape_.layers},
+                   {"num_key_value_heads", shape_.kv_heads},
+                   {"rms_norm_eps", metadata_.required_number(key(gguf::kNormEpsilon))},
                    {"rope_scaling", rope_scaling()},
                    {"rope_theta", rope_theta()},
-                   {"tie_word_embeddings", !file_.contains("output.weight")},
+                   {"tie_word_embeddings", shape_.tied},
                    {"torch_dtype", "float32"},  // the older spelling of dtype
                    {"use_cache", true},
-                   {"vocab_size", vocabulary_}};
+                   {"vocab_size", shape_.vocabulary}};
     // Qwen2 has no such switch: queries, keys and values always have a bias, the output never.
-    if (architecture_.bias == Bias::kIfThere) config["attention_bias"] = attention_bias_;
-    if (is_llama) config["mlp_bias"] = mlp_bias_;
-    if (!is_llama) config["use_sliding_window"] = false;
-    for (const auto& [role, source] : {std::pair{"bos_token_id", "bos_token_id"},
-                                       {"eos_token_id", "eos_token_id"},
-                                       {"pad_token_id", "padding_token_id"}}) {
-      if (const auto id = metadata_.integer(std::string("tokenizer.ggml.") + source)) config[role] = *id;
+    if (architecture_.bias != Bias::kQueryKeyValue) config["attention_bias"] = shape_.attention_bias;
+    if (is_llama) config["mlp_bias"] = shape_.mlp_bias;
+    if (architecture_.is_gemma) add_gemma(config);
+    if (!is_llama && !architecture_.is_gemma) config["use_sliding_window"] = false;
+    for (const auto& [role, source] :
+         {std::pair{"bos_token_id", gguf::kBos}, {"eos_token_id", gguf::kEos}, {"pad_token_id", gguf::kPad}}) {
+      if (const auto id = metadata_.integer(source)) config[role] = *id;
     }
     return config;
   }
 
-  std::vector<GgufParameter> parameters() const {
-    std::vector<GgufParameter> list;
-    list.push_back({"model.embed_tokens.weight", "token_embd.weight", {vocabulary_, hidden_}});
-    for (int64_t layer = 0; layer < layers_; ++layer) add_layer(list, layer);
-    list.push_back({"model.norm.weight", "output_norm.weight", {hidden_}});
-    if (file_.contains("output.weight")) list.push_back({"lm_head.weight", "output.weight", {vocabulary_, hidden_}});
-    return list;
-  }
+  std::vector<GgufParameter> parameters() const { return gguf_parameters(architecture_, shape_); }
 
  private:
-  std::string key(const char* name) const { return std::string(architecture_.name) + "." + name; }
+  std::string key(const char* name) const { return architecture_.key(name); }
 
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
@@ -111,8 +89,9 @@ class ModelReader {
     }
     if (metadata_.integer(key("expert_count")).value_or(0) > 0)
       refuse("it has experts (expert_count); wanted a dense model");
-    const int64_t window = metadata_.integer(key("attention.sliding_window")).value_or(0);
-    if (window > 0 && window < metadata_.integer(key("context_length")).value_or(0)) {
+    const int64_t window = metadata_.integer(key(gguf::kSlidingWindow)).value_or(0);
+    if (architecture_.sliding_period == 0 && window > 0 &&
+        window < metadata_.integer(key(gguf::kContextLength)).value_or(0)) {
       refuse("it attends through a sliding window, which is not read from GGUF; use the model's own folder");
     }
   }
@@ -138,103 +117,119 @@ class ModelReader {
   void read_sizes() {
     const GgufTensor* embedding = file_.find("token_embd.weight");
     if (embedding == nullptr) refuse("it has no tensor \"token_embd.weight\"; is it a whole model?");
-    vocabulary_ = embedding->shape.front();
-    layers_ = size("block_count");
-    if (static_cast<size_t>(layers_) > file_.tensors().size()) {
-      refuse(key("block_count"), " is ", layers_, ", but the file has only ", file_.tensors().size(), " tensors");
+    shape_.vocabulary = embedding->shape.front();
+    shape_.layers = size(gguf::kBlockCount);
+    if (static_cast<size_t>(shape_.layers) > file_.tensors().size()) {
+      refuse(key(gguf::kBlockCount), " is ", shape_.layers, ", but the file has only ", file_.tensors().size(),
+             " tensors");
     }
-    hidden_ = size("embedding_length");
-    intermediate_ = size("feed_forward_length");
-    context_ = size("context_length");
-    heads_ = size("attention.head_count");
-    kv_heads_ = size("attention.head_count_kv", heads_);
-    if (heads_ % kv_heads_ != 0) refuse(heads_, " heads cannot share ", kv_heads_, " key-value heads evenly");
+    shape_.hidden = size(gguf::kEmbeddingLength);
+    shape_.intermediate = size(gguf::kFeedForwardLength);
+    context_ = size(gguf::kContextLength);
+    shape_.heads = size(gguf::kHeadCount);
+    shape_.kv_heads = size(gguf::kHeadCountKv, shape_.heads);
+    if (shape_.heads % shape_.kv_heads != 0)
+      refuse(shape_.heads, " heads cannot share ", shape_.kv_heads, " key-value heads evenly");
     read_head_size();
-    attention_bias_ = architecture_.bias == Bias::kQueryKeyValue || file_.contains("blk.0.attn_q.bias");
-    mlp_bias_ = architecture_.name == "llama" && file_.contains("blk.0.ffn_gate.bias");
-    const auto tokens = metadata_.find("tokenizer.ggml.tokens");
-    if (tokens != nullptr && tokens->is_array() && static_cast<int64_t>(tokens->size()) > vocabulary_) {
-      refuse("it has ", tokens->size(), " tokens, but embeddings for only ", vocabulary_);
+    shape_.attention_bias = architecture_.bias == Bias::kQueryKeyValue ||
+                            (architecture_.bias == Bias::kIfThere && file_.contains("blk.0.attn_q.bias"));
+    shape_.tied = !file_.contains("output.weight");
+    shape_.mlp_bias = architecture_.name == "llama" && file_.contains("blk.0.ffn_gate.bias");
+    const auto tokens = metadata_.find(gguf::kTokens);
+    if (tokens != nullptr && tokens->is_array() && static_cast<int64_t>(tokens->size()) > shape_.vocabulary) {
+      refuse("it has ", tokens->size(), " tokens, but embeddings for only ", shape_.vocabulary);
     }
   }
 
   void read_head_size() {
-    if (hidden_ % heads_ != 0 && metadata_.find(key("attention.key_length")) == nullptr) {
-      refuse(key("embedding_length"), " is ", hidden_, ", which ", heads_, " heads do not divide");
+    if (shape_.hidden % shape_.heads != 0 && metadata_.find(key(gguf::kKeyLength)) == nullptr) {
+      refuse(key(gguf::kEmbeddingLength), " is ", shape_.hidden, ", which ", shape_.heads, " heads do not divide");
     }
-    head_dim_ = size("attention.key_length", hidden_ / heads_);
-    const int64_t values = size("attention.value_length", head_dim_), rotated = size("rope.dimension_count", head_dim_);
-    if (values != head_dim_ || rotated != head_dim_ || head_dim_ % 2 != 0) {
-      refuse("its heads have ", head_dim_, " numbers per key, ", values, " per value, and rotate ", rotated,
+    shape_.head_dim = size(gguf::kKeyLength, shape_.hidden / shape_.heads);
+    const int64_t values = size(gguf::kValueLength, shape_.head_dim),
+                  rotated = size((std::string("rope.") + gguf::kRopeDimensions).c_str(), shape_.head_dim);
+    if (values != shape_.head_dim || rotated != shape_.head_dim || shape_.head_dim % 2 != 0) {
+      refuse("its heads have ", shape_.head_dim, " numbers per key, ", values, " per value, and rotate ", rotated,
              "; wanted three times the same even number");
     }
   }
 
-  double rope_theta() const {
-    const double theta = metadata_.number(key("rope.freq_base")).value_or(10000.0);
-    if (theta <= 1) refuse(key("rope.freq_base"), " is ", theta, "; wanted a number above 1");
+  double rope_theta(const char* name = gguf::kRopeBase) const {
+    const std::string full = architecture_.rope_key(name);
+    const double theta = metadata_.number(full).value_or(10000.0);
+    if (theta <= 1) refuse(full, " is ", theta, "; wanted a number above 1");
     return theta;
+  }
+
+  /// Which layers slide: the architecture's rule, another period, or a list.
+  Json layer_types() const {
+    int64_t period = architecture_.sliding_period;
+    const Json* pattern = metadata_.find(key(gguf::kSlidingPattern));
+    const bool listed = pattern != nullptr && pattern->is_array();
+    if (pattern != nullptr && !listed) period = metadata_.required_integer(key(gguf::kSlidingPattern));
+    const auto count = static_cast<size_t>(shape_.layers);
+    const auto is_flag = [](const Json& v) { return v.is_boolean(); };
+    if (period < 0 || (listed && (pattern->size() != count || !std::all_of(pattern->begin(), pattern->end(), is_flag))))
+      refuse(key(gguf::kSlidingPattern), " is neither a number of layers nor true or false for each of the ", count);
+    Json types = Json::array();
+    for (int64_t layer = 0; layer < shape_.layers; ++layer) {
+      const bool slides =
+          listed ? (*pattern)[static_cast<size_t>(layer)].get<bool>() : period == 0 || layer % period < period - 1;
+      types.push_back(window() > 0 && slides ? "sliding_attention" : "full_attention");
+    }
+    return types;
+  }
+
+  /// Gemma 2 without the key has 4096, Gemma 3 none.
+  int64_t window() const {
+    return metadata_.integer(key(gguf::kSlidingWindow)).value_or(architecture_.name == "gemma2" ? 4096 : 0);
+  }
+
+  void add_gemma(Json& config) const {
+    const bool caps_scores = architecture_.name == "gemma2";
+    config.erase("hidden_act");
+    config["hidden_activation"] = "gelu_pytorch_tanh";
+    config["query_pre_attn_scalar"] = gguf_query_scalar(architecture_, shape_);
+    config["sliding_window"] = std::max<int64_t>(window(), 1);
+    config["layer_types"] = layer_types();
+    const auto cap = [&](const char* name, double otherwise) {
+      const double value = metadata_.number(key(name)).value_or(otherwise);
+      return value == 0 ? Json() : Json(value);
+    };
+    config["attn_logit_softcapping"] = caps_scores ? cap(gguf::kAttentionCap, 50) : Json();
+    config["final_logit_softcapping"] = cap(gguf::kLogitCap, caps_scores ? 30 : 0);
+    if (caps_scores) return;
+    config["rope_local_base_freq"] = rope_theta(gguf::kRopeBaseSliding);
+    if (config["rope_scaling"].is_object() && config["rope_scaling"]["rope_type"] != "linear")
+      refuse("its rope scaling is ", config["rope_scaling"]["rope_type"].get<std::string>(),
+             "; wanted linear or none in a model where some layers turn by another base");
   }
 
   Json rope_scaling() const {
     const Json stretched = gguf_rope_scaling(metadata_, std::string(architecture_.name));
-    if (file_.contains(kRopeFactors)) {
+    if (file_.contains(gguf::kRopeFactors)) {
       if (!stretched.is_null())
-        refuse("it has frequency factors (", kRopeFactors, ") and ", stretched["rope_type"].get<std::string>(),
+        refuse("it has frequency factors (", gguf::kRopeFactors, ") and ", stretched["rope_type"].get<std::string>(),
                " rope scaling; wanted one of them");
       // Llama 3 was trained for 8192 before it was stretched, and its GGUF files do not say so.
-      const int64_t original = metadata_.integer(key("rope.scaling.original_context_length")).value_or(8192);
-      const GgufTensor& tensor = *file_.find(kRopeFactors);
-      if (tensor.shape != std::vector<int64_t>{head_dim_ / 2}) {
-        refuse("tensor \"", kRopeFactors, "\" has the shape ", shape_text(tensor.shape), "; wanted ",
-               shape_text({head_dim_ / 2}));
+      const int64_t original = metadata_.integer(architecture_.rope_key(gguf::kRopeOriginal)).value_or(8192);
+      const GgufTensor& tensor = *file_.find(gguf::kRopeFactors);
+      if (tensor.shape != std::vector<int64_t>{shape_.head_dim / 2}) {
+        refuse("tensor \"", gguf::kRopeFactors, "\" has the shape ", shape_text(tensor.shape), "; wanted ",
+               shape_text({shape_.head_dim / 2}));
       }
-      std::vector<float> factors(static_cast<size_t>(head_dim_ / 2));
-      file_.read_into(kRopeFactors, factors);
+      std::vector<float> factors(static_cast<size_t>(shape_.head_dim / 2));
+      file_.read_into(gguf::kRopeFactors, factors);
       return llama3_rope_scaling(factors, rope_theta(), static_cast<double>(original), file_.path().string());
     }
     return stretched;
   }
 
-  void add_layer(std::vector<GgufParameter>& list, int64_t layer) const {
-    const std::string from = "blk." + std::to_string(layer) + ".", to = "model.layers." + std::to_string(layer) + ".";
-    const auto add = [&](const std::string& name, const std::string& source, std::vector<int64_t> shape,
-                         int64_t interleaved_heads = 0) {
-      list.push_back({to + name, from + source, std::move(shape), interleaved_heads});
-    };
-    const int64_t queries = heads_ * head_dim_, keys = kv_heads_ * head_dim_;
-    const int64_t query_heads = architecture_.interleaved_heads ? heads_ : 0;
-    const int64_t key_heads = architecture_.interleaved_heads ? kv_heads_ : 0;
-    add("input_layernorm.weight", "attn_norm.weight", {hidden_});
-    add("self_attn.q_proj.weight", "attn_q.weight", {queries, hidden_}, query_heads);
-    add("self_attn.k_proj.weight", "attn_k.weight", {keys, hidden_}, key_heads);
-    add("self_attn.v_proj.weight", "attn_v.weight", {keys, hidden_});
-    add("self_attn.o_proj.weight", "attn_output.weight", {hidden_, queries});
-    if (attention_bias_) {
-      add("self_attn.q_proj.bias", "attn_q.bias", {queries}, query_heads);
-      add("self_attn.k_proj.bias", "attn_k.bias", {keys}, key_heads);
-      add("self_attn.v_proj.bias", "attn_v.bias", {keys});
-      if (architecture_.bias != Bias::kQueryKeyValue) add("self_attn.o_proj.bias", "attn_output.bias", {hidden_});
-    }
-    if (architecture_.query_key_norm) {
-      add("self_attn.q_norm.weight", "attn_q_norm.weight", {head_dim_});
-      add("self_attn.k_norm.weight", "attn_k_norm.weight", {head_dim_});
-    }
-    add("post_attention_layernorm.weight", "ffn_norm.weight", {hidden_});
-    for (const auto& [name, source, rows, columns] : {std::tuple{"gate_proj", "ffn_gate", intermediate_, hidden_},
-                                                      {"up_proj", "ffn_up", intermediate_, hidden_},
-                                                      {"down_proj", "ffn_down", hidden_, intermediate_}}) {
-      add(std::string("mlp.") + name + ".weight", std::string(source) + ".weight", {rows, columns});
-      if (mlp_bias_) add(std::string("mlp.") + name + ".bias", std::string(source) + ".bias", {rows});
-    }
-  }
-
   const GgufFile& file_;
   const GgufMetadata& metadata_;
-  Architecture architecture_{};
-  int64_t vocabulary_ = 0, layers_ = 0, hidden_ = 0, intermediate_ = 0, context_ = 0;
-  int64_t heads_ = 0, kv_heads_ = 0, head_dim_ = 0;
-  bool attention_bias_ = false, mlp_bias_ = false;
+  GgufArchitecture architecture_{};
+  GgufShape shape_;
+  int64_t context_ = 0;
 };
 
 }  // namespace
@@ -247,7 +242,7 @@ GgufModel::GgufModel(GgufFile file) : file_(std::move(file)) {
 }
 
 void GgufModel::check_parameters() const {
-  std::set<std::string_view> wanted = {kRopeFactors};
+  std::set<std::string_view> wanted = {gguf::kRopeFactors};
   for (const GgufParameter& parameter : parameters_) {
     wanted.insert(parameter.source);
     const GgufTensor* tensor = file_.find(parameter.source);
@@ -294,17 +289,20 @@ Tensor GgufModel::read(const GgufParameter& parameter) const {
 }
 
 void GgufModel::read_into(const GgufParameter& parameter, std::span<float> to) const {
-  if (parameter.interleaved_heads == 0) return file_.read_into(parameter.source, to);
-  // In the file the rows of a head go 0, half, 1, half + 1, ...; one matrix at a time is copied to sort them.
-  std::vector<float> rows(to.size());
-  file_.read_into(parameter.source, rows);
-  const auto row_count = static_cast<size_t>(parameter.shape.front()), columns = rows.size() / row_count;
-  const size_t half = row_count / static_cast<size_t>(parameter.interleaved_heads) / 2;
-  for (size_t row = 0; row < row_count; ++row) {
-    const size_t head = row / (2 * half), pair = row % half, side = row / half % 2;
-    const float* from = rows.data() + (head * 2 * half + pair * 2 + side) * columns;
-    std::copy_n(from, columns, to.data() + row * columns);
+  if (parameter.interleaved_heads > 0) {
+    // One matrix at a time is copied to sort its rows.
+    std::vector<float> rows(to.size());
+    file_.read_into(parameter.source, rows);
+    const auto row_count = static_cast<size_t>(parameter.shape.front()), columns = rows.size() / row_count;
+    for (size_t row = 0; row < row_count; ++row) {
+      const auto from = static_cast<size_t>(parameter.row_in_file(static_cast<int64_t>(row)));
+      std::copy_n(rows.data() + from * columns, columns, to.data() + row * columns);
+    }
+  } else {
+    file_.read_into(parameter.source, to);
   }
+  if (parameter.plus_one)
+    for (float& value : to) value -= 1;
 }
 
 Json GgufModel::generation() const {

@@ -10,18 +10,11 @@
 
 #include "keel/core/json.h"
 #include "keel/core/tensor/tensor.h"
+#include "keel/model/formats/gguf/gguf_architecture.h"
 #include "keel/model/formats/gguf/gguf_file.h"
 #include "keel/model/formats/gguf/gguf_tokenizer.h"
 
 namespace keel {
-
-/// One parameter under its Hugging Face name, and where it comes from.
-struct GgufParameter {
-  std::string name, source;    // "model.norm.weight", "output_norm.weight"
-  std::vector<int64_t> shape;  // as in torch
-  /// Above 0: the rows of each of so many heads are interleaved (llama's queries and keys) and are put back in order.
-  int64_t interleaved_heads = 0;
-};
 
 /// A model of a known architecture whose tensors are all there, in the shapes that the metadata promises, and no
 /// others.

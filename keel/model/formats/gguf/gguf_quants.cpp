@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace keel {
 namespace {
@@ -28,6 +30,22 @@ float half(const std::byte* from) {
   return std::bit_cast<float>(sign | ((body << 13) + exponent_shift));
 }
 
+template <class T>
+void store(T value, std::byte* to) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+/// To the nearest half, ties to even.
+uint16_t half_bits(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value), sign = bits >> 16 & 0x8000u, body = bits & 0x7fffffffu;
+  if (body > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);  // NaN
+  if (body >= 0x47800000) return static_cast<uint16_t>(sign | 0x7c00);
+  if (body < 0x38800000) {  // next to 0.5 the last bit of a float is the last of a subnormal half
+    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(std::bit_cast<float>(body) + 0.5f) - 0x3f000000u));
+  }
+  return static_cast<uint16_t>(sign | ((body + 0xfff + (body >> 13 & 1u) - (112u << 23)) >> 13));
+}
+
 int low_nibble(std::byte byte) { return std::to_integer<int>(byte & std::byte{15}); }
 int high_nibble(std::byte byte) { return std::to_integer<int>(byte >> 4); }
 int byte_at(const std::byte* from) { return std::to_integer<int>(*from); }
@@ -44,12 +62,39 @@ void from_bf16(const std::byte* from, size_t blocks, float* to) {
   }
 }
 
+void to_f32(const float* from, size_t blocks, std::byte* to) { std::memcpy(to, from, blocks * sizeof(float)); }
+
+void to_f16(const float* from, size_t blocks, std::byte* to) {
+  for (size_t i = 0; i < blocks; ++i) store(half_bits(from[i]), to + 2 * i);
+}
+
+void to_bf16(const float* from, size_t blocks, std::byte* to) {
+  for (size_t i = 0; i < blocks; ++i) {
+    const auto bits = std::bit_cast<uint32_t>(from[i]);
+    const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    store(static_cast<uint16_t>(is_nan ? bits >> 16 | 64 : (bits + 0x7fff + (bits >> 16 & 1u)) >> 16), to + 2 * i);
+  }
+}
+
 // Blocks of 32. A byte of nibbles holds element j low and element j + 16 high.
 
 void from_q8_0(const std::byte* from, size_t blocks, float* to) {
   for (size_t b = 0; b < blocks; ++b, from += 34, to += 32) {
     const float scale = half(from);
     for (int j = 0; j < 32; ++j) to[j] = scale * static_cast<float>(load<int8_t>(from + 2 + j));
+  }
+}
+
+/// The largest of a block becomes 127 or -127; ties away from zero. The integers belong to the scale before it was
+/// rounded to a half: so ggml does it.
+void to_q8_0(const float* from, size_t blocks, std::byte* to) {
+  for (size_t b = 0; b < blocks; ++b, from += 32, to += 34) {
+    float largest = 0;
+    for (int j = 0; j < 32; ++j) largest = std::max(largest, std::abs(from[j]));
+    const float scale = largest / 127, inverse = 1 / scale;
+    const float factor = std::isfinite(inverse) ? inverse : 0;
+    store(half_bits(scale), to);
+    for (int j = 0; j < 32; ++j) store(static_cast<int8_t>(std::round(from[j] * factor)), to + 2 + j);
   }
 }
 
@@ -146,10 +191,11 @@ void from_q6_k(const std::byte* from, size_t blocks, float* to) {
   }
 }
 
-constexpr std::array<GgufFormat, 10> kFormats = {{{0, "F32", 1, 4, from_f32},
-                                                  {1, "F16", 1, 2, from_f16},
-                                                  {30, "BF16", 1, 2, from_bf16},
-                                                  {8, "Q8_0", 32, 34, from_q8_0},
+constexpr float kLargestFloat = std::numeric_limits<float>::max();
+constexpr std::array<GgufFormat, 10> kFormats = {{{0, "F32", 1, 4, from_f32, to_f32, kLargestFloat},
+                                                  {1, "F16", 1, 2, from_f16, to_f16, 65504},
+                                                  {30, "BF16", 1, 2, from_bf16, to_bf16, 0x1.fep127f},
+                                                  {8, "Q8_0", 32, 34, from_q8_0, to_q8_0, 65504 * 127},
                                                   {2, "Q4_0", 32, 18, from_q4_0},
                                                   {3, "Q4_1", 32, 20, from_q4_1},
                                                   {6, "Q5_0", 32, 22, from_q5_0},
@@ -172,6 +218,12 @@ constexpr std::array<UnreadFormat, 23> kUnread = {
 
 const GgufFormat* find_gguf_format(uint32_t id) {
   const auto* found = std::find_if(kFormats.begin(), kFormats.end(), [&](const GgufFormat& f) { return f.id == id; });
+  return found != kFormats.end() ? found : nullptr;
+}
+
+const GgufFormat* find_gguf_format(std::string_view name) {
+  const auto* found =
+      std::find_if(kFormats.begin(), kFormats.end(), [&](const GgufFormat& f) { return f.name == name; });
   return found != kFormats.end() ? found : nullptr;
 }
 

@@ -8,6 +8,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
+#include "keel/model/formats/gguf/gguf_keys.h"
 
 namespace keel {
 namespace {
@@ -46,20 +47,12 @@ double rounded(double value) {
 }
 
 void check_known_keys(const GgufMetadata& metadata, const std::string& prefix) {
-  constexpr std::array kKnown = {"freq_base",
-                                 "dimension_count",
-                                 "scale_linear",
-                                 "scaling.type",
-                                 "scaling.factor",
-                                 "scaling.original_context_length",
-                                 "scaling.finetuned",
-                                 "scaling.attn_factor",
-                                 "scaling.yarn_attn_factor",
-                                 "scaling.yarn_ext_factor",
-                                 "scaling.yarn_beta_fast",
-                                 "scaling.yarn_beta_slow"};
+  constexpr std::array kKnown = {gguf::kRopeBase,     gguf::kRopeDimensions,      gguf::kRopeType,
+                                 gguf::kRopeFactor,   gguf::kRopeOriginal,        gguf::kRopeStrength,
+                                 gguf::kYarnBetaFast, gguf::kYarnBetaSlow,        "scale_linear",
+                                 "scaling.finetuned", "scaling.yarn_attn_factor", "scaling.yarn_ext_factor"};
   for (const auto& [key, value] : metadata.tree().items()) {
-    if (!key.starts_with(prefix)) continue;
+    if (!key.starts_with(prefix) || key == std::string("gemma3.rope.") + gguf::kRopeBaseSliding) continue;
     if (std::find(kKnown.begin(), kKnown.end(), key.substr(prefix.size())) == kKnown.end())
       fail(ExitCode::kBadInput, metadata.path().string(), ": the key ", printable(key),
            " is not known, and it could change how positions turn queries and keys; use the model's own folder");
@@ -75,27 +68,27 @@ Json gguf_rope_scaling(const GgufMetadata& metadata, const std::string& architec
   const auto refuse = [&](const char* name, const auto& value, const char* wanted) {
     fail(ExitCode::kBadInput, metadata.path().string(), ": ", prefix, name, " is ", value, "; ", wanted);
   };
-  const std::string type = metadata.text(prefix + "scaling.type").value_or("linear");
+  const std::string type = metadata.text(prefix + gguf::kRopeType).value_or("linear");
   if (type != "none" && type != "linear" && type != "yarn")
-    refuse("scaling.type", printable(type), "known are none, linear, yarn");
-  const double strength = number("scaling.attn_factor").value_or(1) * number("scaling.yarn_attn_factor").value_or(1);
-  if (type != "yarn" && strength != 1) refuse("scaling.attn_factor", strength, "wanted 1 where there is no yarn");
+    refuse(gguf::kRopeType, printable(type), "known are none, linear, yarn");
+  const double strength = number(gguf::kRopeStrength).value_or(1) * number("scaling.yarn_attn_factor").value_or(1);
+  if (type != "yarn" && strength != 1) refuse(gguf::kRopeStrength, strength, "wanted 1 where there is no yarn");
   if (type == "none") return {};
   // A factor needs no type, and has an older name; 0 means none.
-  const double factor = number("scaling.factor").value_or(number("scale_linear").value_or(0));
-  if (factor < 0) refuse("scaling.factor", factor, "wanted a number above 0");
+  const double factor = number(gguf::kRopeFactor).value_or(number("scale_linear").value_or(0));
+  if (factor < 0) refuse(gguf::kRopeFactor, factor, "wanted a number above 0");
   if (type == "linear") {
     if (factor == 0 || factor == 1) return {};
     return {{"rope_type", "linear"}, {"factor", factor}};
   }
-  if (factor == 0) refuse("scaling.factor", factor, "yarn needs a number above 0");
+  if (factor == 0) refuse(gguf::kRopeFactor, factor, "yarn needs a number above 0");
   if (const double extrapolated = number("scaling.yarn_ext_factor").value_or(1); extrapolated != 1)
     refuse("scaling.yarn_ext_factor", extrapolated, "known is 1");
   Json scaling = {{"rope_type", "yarn"}, {"factor", factor}};
-  if (const auto original = metadata.integer(prefix + "scaling.original_context_length").value_or(0); original > 0)
+  if (const auto original = metadata.integer(prefix + gguf::kRopeOriginal).value_or(0); original > 0)
     scaling["original_max_position_embeddings"] = original;
-  if (const auto fast = number("scaling.yarn_beta_fast")) scaling["beta_fast"] = *fast;
-  if (const auto slow = number("scaling.yarn_beta_slow")) scaling["beta_slow"] = *slow;
+  if (const auto fast = number(gguf::kYarnBetaFast)) scaling["beta_fast"] = *fast;
+  if (const auto slow = number(gguf::kYarnBetaSlow)) scaling["beta_slow"] = *slow;
   if (strength != 1) scaling["attention_factor"] = strength * (factor <= 1 ? 1 : 0.1 * std::log(factor) + 1);
   return scaling;
 }

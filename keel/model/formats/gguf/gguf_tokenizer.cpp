@@ -1,60 +1,23 @@
 #include "keel/model/formats/gguf/gguf_tokenizer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include "keel/core/error.h"
 #include "keel/core/foreign_text.h"
+#include "keel/model/formats/gguf/gguf_keys.h"
+#include "keel/model/formats/gguf/gguf_sentencepiece.h"
+#include "keel/model/formats/gguf/gguf_word_splits.h"
 
 namespace keel {
 namespace {
 
-// What tokenizer.ggml.token_type says about a token.
-enum TokenType : int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
-
 // Real tokenizers stay far below these; a hostile file cannot make small lists grow into gigabytes.
-constexpr size_t kMaxAddedTokens = 65'536, kMaxMerges = size_t{1} << 21;
-
-constexpr const char* kLlama3Words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
-                                     R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwen2Words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})"
-                                    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kTekkenWords = R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
-                                     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
-                                     R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-/// How one name of tokenizer.ggml.pre cuts text into words before the merges.
-struct WordSplit {
-  std::string_view name;
-  const char* pattern = nullptr;  // none: GPT-2's, which the ByteLevel pre-tokenizer has built in
-  bool single_digits = false;     // digits stand alone before the pattern is applied
-  bool nfc = false;
-  bool whole_words_first = false;  // a word that is a token is taken without looking at the merges
-  bool begins_with_bos = false;    // unless tokenizer.ggml.add_bos_token says otherwise
-};
-constexpr std::array<WordSplit, 15> kWordSplits = {{
-    {.name = "gpt-2"},
-    {.name = "default"},
-    {.name = "phi-2"},
-    {.name = "smollm", .single_digits = true},
-    {.name = "starcoder", .single_digits = true},
-    {.name = "refact", .single_digits = true},
-    {.name = "llama-bpe", .pattern = kLlama3Words, .whole_words_first = true, .begins_with_bos = true},
-    {.name = "llama3", .pattern = kLlama3Words, .whole_words_first = true, .begins_with_bos = true},
-    {.name = "llama-v3", .pattern = kLlama3Words, .whole_words_first = true, .begins_with_bos = true},
-    {.name = "falcon3", .pattern = kLlama3Words, .whole_words_first = true, .begins_with_bos = true},
-    {.name = "smaug-bpe", .pattern = kLlama3Words},
-    {.name = "qwen2", .pattern = kQwen2Words, .nfc = true},
-    {.name = "deepseek-r1-qwen", .pattern = kQwen2Words, .nfc = true},
-    {.name = "megrez", .pattern = kQwen2Words, .nfc = true},
-    {.name = "tekken", .pattern = kTekkenWords, .whole_words_first = true, .begins_with_bos = true},
-}};
+constexpr size_t kMaxAddedTokens = 65'536;
 
 template <class... Parts>
 [[noreturn]] void refuse(const GgufMetadata& metadata, const Parts&... parts) {
@@ -74,20 +37,13 @@ bool is_text(const Json& value) { return value.is_string(); }
 bool is_number(const Json& value) { return value.is_number(); }
 bool is_whole(const Json& value) { return value.is_number_integer(); }
 
-size_t characters(std::string_view utf8) {
-  return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
-using Vocabulary = std::unordered_map<std::string_view, int64_t>;
-using Merge = std::pair<std::string_view, std::string_view>;
-
 /// Reads the metadata once; the views it keeps point into the metadata's tree.
 class TokenizerReader {
  public:
   explicit TokenizerReader(const GgufMetadata& metadata) : metadata_(metadata) {}
 
   GgufTokenizer read() {
-    const std::string kind = metadata_.required_text("tokenizer.ggml.model");
+    const std::string kind = metadata_.required_text(gguf::kTokenizerModel);
     if (kind != "gpt2" && kind != "llama") {
       refuse(metadata_, "tokenizer.ggml.model is ", printable(kind), "; known are \"gpt2\" and \"llama\"");
     }
@@ -96,12 +52,12 @@ class TokenizerReader {
     read_special();
     read_merges();
     split_ = byte_level_ ? find_split() : WordSplit{.name = "", .begins_with_bos = true};
-    add_bos_ = bos_ && metadata_.flag("tokenizer.ggml.add_bos_token").value_or(split_.begins_with_bos);
-    add_eos_ = eos_ && metadata_.flag("tokenizer.ggml.add_eos_token").value_or(false);
+    add_bos_ = bos_ && metadata_.flag(gguf::kAddBos).value_or(split_.begins_with_bos);
+    add_eos_ = eos_ && metadata_.flag(gguf::kAddEos).value_or(false);
 
     GgufTokenizer result;
     std::tie(result.bos, result.eos, result.pad) = std::tie(bos_, eos_, pad_);
-    for (const std::optional<int64_t>& end : {eos_, special_id("eot_token_id")}) {
+    for (const std::optional<int64_t>& end : {eos_, special_id(gguf::kEndOfTurn)}) {
       if (end && std::find(result.ends.begin(), result.ends.end(), *end) == result.ends.end()) {
         result.ends.push_back(*end);
       }
@@ -114,21 +70,23 @@ class TokenizerReader {
  private:
   std::string_view token(int64_t id) const { return tokens_[static_cast<size_t>(id)]; }
   std::string token_text(int64_t id) const { return std::string(token(id)); }
-  int64_t type(size_t id) const { return types_.empty() ? kNormal : types_[id]; }
+  int64_t type(size_t id) const { return types_.empty() ? int64_t{gguf::kNormalToken} : types_[id]; }
 
   /// The converters fill the vocabulary up to the embedding's size with these; the original tokenizer has none.
-  bool is_filler(size_t id) const { return type(id) == kUnused && tokens_[id] == "[PAD" + std::to_string(id) + "]"; }
+  bool is_filler(size_t id) const {
+    return type(id) == gguf::kUnusedToken && tokens_[id] == "[PAD" + std::to_string(id) + "]";
+  }
 
   void read_tokens() {
-    const Json* tokens = find_list(metadata_, "tokenizer.ggml.tokens", is_text, "texts");
+    const Json* tokens = find_list(metadata_, gguf::kTokens, is_text, "texts");
     if (tokens == nullptr || tokens->empty()) refuse(metadata_, "it has no tokenizer.ggml.tokens");
     for (const Json& text : *tokens) tokens_.push_back(text.get_ref<const std::string&>());
-    if (const Json* types = find_list(metadata_, "tokenizer.ggml.token_type", is_whole, "whole numbers")) {
-      check_length("tokenizer.ggml.token_type", types->size());
+    if (const Json* types = find_list(metadata_, gguf::kTokenTypes, is_whole, "whole numbers")) {
+      check_length(gguf::kTokenTypes, types->size());
       for (const Json& value : *types) types_.push_back(value.get<int64_t>());
     }
-    if (const Json* scores = find_list(metadata_, "tokenizer.ggml.scores", is_number, "numbers")) {
-      check_length("tokenizer.ggml.scores", scores->size());
+    if (const Json* scores = find_list(metadata_, gguf::kScores, is_number, "numbers")) {
+      check_length(gguf::kScores, scores->size());
       for (const Json& value : *scores) scores_.push_back(value.get<double>());
     }
     for (size_t id = 0; id < tokens_.size(); ++id) {
@@ -146,8 +104,7 @@ class TokenizerReader {
     }
   }
 
-  std::optional<int64_t> special_id(const char* role) const {
-    const std::string key = std::string("tokenizer.ggml.") + role;
+  std::optional<int64_t> special_id(const char* key) const {
     const std::optional<int64_t> id = metadata_.integer(key);
     if (!id) return std::nullopt;
     if (*id < 0 || static_cast<size_t>(*id) >= tokens_.size()) {
@@ -157,18 +114,23 @@ class TokenizerReader {
   }
 
   void read_special() {
-    bos_ = special_id("bos_token_id");
-    eos_ = special_id("eos_token_id");
-    unk_ = special_id("unknown_token_id");
-    pad_ = special_id("padding_token_id");
+    bos_ = special_id(gguf::kBos);
+    eos_ = special_id(gguf::kEos);
+    unk_ = special_id(gguf::kUnknown);
+    pad_ = special_id(gguf::kPad);
   }
 
   void read_merges() {
-    const Json* merges = find_list(metadata_, "tokenizer.ggml.merges", is_text, "texts");
+    const Json* merges = find_list(metadata_, gguf::kMerges, is_text, "texts");
     if (merges == nullptr) {
       if (byte_level_) refuse(metadata_, "it has no tokenizer.ggml.merges");
       if (scores_.empty()) refuse(metadata_, "it has neither tokenizer.ggml.merges nor tokenizer.ggml.scores");
-      merges_from_scores();
+      if (std::any_of(scores_.begin(), scores_.end(), [](double score) { return std::isnan(score); })) {
+        refuse(metadata_, "tokenizer.ggml.scores holds a NaN");
+      }
+      std::optional<std::vector<TokenMerge>> found = merges_from_scores(tokens_, vocabulary_, scores_);
+      if (!found) refuse(metadata_, "its scores stand for more than ", kMaxTokenMerges, " merges");
+      merges_ = std::move(*found);
       return;
     }
     std::string joined;
@@ -178,7 +140,7 @@ class TokenizerReader {
       if (space == merge.npos || space + 1 == merge.size()) {
         refuse(metadata_, "merge ", i, " is ", printable(merge), "; wanted two tokens with a space between them");
       }
-      const Merge pair = {merge.substr(0, space), merge.substr(space + 1)};
+      const TokenMerge pair = {merge.substr(0, space), merge.substr(space + 1)};
       joined.assign(pair.first).append(pair.second);
       for (const std::string_view part : {pair.first, pair.second, std::string_view(joined)}) {
         if (!vocabulary_.contains(part)) {
@@ -190,60 +152,16 @@ class TokenizerReader {
     }
   }
 
-  /// SentencePiece's BPE has a score per token and joins the pair whose result scores best. As a list of merges: every
-  /// way to make a token out of two others, by falling score; then, as transformers does it, by the lengths of the
-  /// parts.
-  void merges_from_scores() {
-    struct Candidate {
-      double score;
-      size_t left_length, right_length;
-      Merge merge;
-    };
-    std::vector<Candidate> candidates;
-    for (size_t id = 0; id < tokens_.size(); ++id) {
-      const std::string_view whole = tokens_[id];
-      const size_t length = characters(whole);
-      // Tokens that are matched whole are never merged together. The cap keeps a hostile megabyte from costing a year.
-      constexpr size_t kMaxMergedCharacters = 256;
-      if (is_filler(id) || length < 2 || length > kMaxMergedCharacters) continue;
-      std::vector<std::tuple<int64_t, int64_t, Candidate>> ways;
-      size_t left_length = 0;
-      for (size_t cut = 1; cut < whole.size(); ++cut) {
-        if ((whole[cut] & 0xc0) == 0x80) continue;
-        ++left_length;
-        const Merge merge = {whole.substr(0, cut), whole.substr(cut)};
-        const auto left = vocabulary_.find(merge.first), right = vocabulary_.find(merge.second);
-        if (left == vocabulary_.end() || right == vocabulary_.end()) continue;
-        ways.emplace_back(left->second, right->second,
-                          Candidate{scores_[id], left_length, length - left_length, merge});
-      }
-      std::sort(ways.begin(), ways.end(), [](const auto& a, const auto& b) {
-        return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
-      });
-      for (const auto& [left, right, candidate] : ways) candidates.push_back(candidate);
-      if (candidates.size() > kMaxMerges) {
-        refuse(metadata_, "its scores stand for more than ", kMaxMerges, " merges");
-      }
-    }
-    if (std::any_of(scores_.begin(), scores_.end(), [](double score) { return std::isnan(score); })) {
-      refuse(metadata_, "tokenizer.ggml.scores holds a NaN");
-    }
-    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-      return std::tie(a.score, a.left_length, a.right_length) > std::tie(b.score, b.left_length, b.right_length);
-    });
-    for (const Candidate& candidate : candidates) merges_.push_back(candidate.merge);
-  }
-
   WordSplit find_split() const {
-    const std::string architecture = metadata_.text("general.architecture").value_or("");
+    const std::string architecture = metadata_.text(gguf::kArchitecture).value_or("");
     // Files from before the key existed: qwen's own is known, for the others GPT-2's was assumed.
     const std::string missing = architecture.starts_with("qwen") ? "qwen2" : "gpt-2";
-    const std::string name = metadata_.text("tokenizer.ggml.pre").value_or(missing);
-    const auto* split =
-        std::find_if(kWordSplits.begin(), kWordSplits.end(), [&](const WordSplit& s) { return s.name == name; });
-    if (split != kWordSplits.end()) return *split;
+    const std::string name = metadata_.text(gguf::kTokenizerPre).value_or(missing);
     std::string known;
-    for (const WordSplit& each : kWordSplits) known.append(known.empty() ? "" : ", ").append(each.name);
+    for (const WordSplit& each : gguf_word_splits()) {
+      if (each.name == name) return each;
+      known.append(known.empty() ? "" : ", ").append(each.name);
+    }
     refuse(metadata_, "tokenizer.ggml.pre is ", printable(name), "; known are ", known);
   }
 
@@ -251,8 +169,9 @@ class TokenizerReader {
     Json list = Json::array();
     for (size_t id = 0; id < tokens_.size(); ++id) {
       const auto is_role = [&](const std::optional<int64_t>& role) { return role && static_cast<size_t>(*role) == id; };
-      const bool special = type(id) == kControl || type(id) == kUnknown || is_role(bos_) || is_role(eos_);
-      if ((!special && type(id) != kUserDefined) || tokens_[id].empty()) continue;
+      const bool special =
+          type(id) == gguf::kControlToken || type(id) == gguf::kUnknownToken || is_role(bos_) || is_role(eos_);
+      if ((!special && type(id) != gguf::kUserDefinedToken) || tokens_[id].empty()) continue;
       if (list.size() == kMaxAddedTokens) {
         refuse(metadata_, "more than ", kMaxAddedTokens, " tokens have the type control, unknown or user-defined");
       }
@@ -267,27 +186,15 @@ class TokenizerReader {
     return list;
   }
 
-  Json normalizer() const { return split_.nfc ? Json{{"type", "NFC"}} : Json(); }
-
   Json pre_tokenizer() const {
-    const bool space_first = metadata_.flag("tokenizer.ggml.add_space_prefix").value_or(!byte_level_);
+    const bool space_first = metadata_.flag(gguf::kSpacePrefix).value_or(!byte_level_);
     if (!byte_level_) {
       return {{"type", "Metaspace"},
               {"replacement", "\u2581"},
               {"prepend_scheme", space_first ? "first" : "never"},
               {"split", false}};
     }
-    const Json bytes = {{"type", "ByteLevel"},
-                        {"add_prefix_space", space_first},
-                        {"trim_offsets", true},
-                        {"use_regex", split_.pattern == nullptr}};
-    if (split_.pattern == nullptr && !split_.single_digits) return bytes;
-    const Json first = split_.single_digits ? Json{{"type", "Digits"}, {"individual_digits", true}}
-                                            : Json{{"type", "Split"},
-                                                   {"pattern", {{"Regex", split_.pattern}}},
-                                                   {"behavior", "Isolated"},
-                                                   {"invert", false}};
-    return {{"type", "Sequence"}, {"pretokenizers", Json::array({first, bytes})}};
+    return split_.pre_tokenizer(space_first);
   }
 
   /// Puts bos before and eos after a text, where the file asks for it.
@@ -321,7 +228,7 @@ class TokenizerReader {
     Json steps = Json::array({{{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}},
                               {{"type", "ByteFallback"}},
                               {{"type", "Fuse"}}});
-    if (metadata_.flag("tokenizer.ggml.add_space_prefix").value_or(true)) {
+    if (metadata_.flag(gguf::kSpacePrefix).value_or(true)) {
       steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
     }
     return {{"type", "Sequence"}, {"decoders", steps}};
@@ -352,7 +259,7 @@ class TokenizerReader {
             {"truncation", nullptr},
             {"padding", nullptr},
             {"added_tokens", added_tokens()},
-            {"normalizer", normalizer()},
+            {"normalizer", split_.normalizer()},
             {"pre_tokenizer", pre_tokenizer()},
             {"post_processor", post_processor()},
             {"decoder", decoder()},
@@ -370,10 +277,10 @@ class TokenizerReader {
          {std::pair{"bos_token", bos_}, {"eos_token", eos_}, {"pad_token", pad_}, {"unk_token", unk_}}) {
       if (id) config[role] = token(*id);
     }
-    if (const auto chat = metadata_.text("tokenizer.chat_template")) config["chat_template"] = *chat;
+    if (const auto chat = metadata_.text(gguf::kChatTemplate)) config["chat_template"] = *chat;
     config["clean_up_tokenization_spaces"] = false;
     config["model_max_length"] =
-        metadata_.integer(metadata_.text("general.architecture").value_or("") + ".context_length").value_or(2048);
+        metadata_.integer(metadata_.text(gguf::kArchitecture).value_or("") + "." + gguf::kContextLength).value_or(2048);
     config["tokenizer_class"] = "PreTrainedTokenizerFast";
     return config;
   }
@@ -383,8 +290,8 @@ class TokenizerReader {
   std::vector<std::string_view> tokens_;  // by id
   std::vector<int64_t> types_;            // empty, or one per token
   std::vector<double> scores_;            // likewise
-  Vocabulary vocabulary_;
-  std::vector<Merge> merges_;
+  TokenIds vocabulary_;
+  std::vector<TokenMerge> merges_;
   std::optional<int64_t> bos_, eos_, unk_, pad_;
   WordSplit split_;
 };

@@ -55,6 +55,37 @@ TEST(GgufQuants, OtherPlainFloatsAreReadFromTheirBits) {
             (std::vector<float>{1.5f, -std::numeric_limits<float>::infinity()}));
 }
 
+std::string written(const char* name, const std::vector<float>& values) {
+  const GgufFormat* format = find_gguf_format(name);
+  const size_t blocks = values.size() / format->block_elements;
+  std::string bytes(blocks * format->block_bytes, '?');
+  format->from_float(values.data(), blocks, reinterpret_cast<std::byte*>(bytes.data()));
+  return bytes;
+}
+
+// IEEE 754: to nearest, ties to even; below half of the smallest subnormal is 0, from 65520 on infinity.
+TEST(GgufQuants, PlainFloatsAreRoundedToNearestEven) {
+  const std::vector<float> values = {1,        1 + 0x1p-11f, 1 + 0x3p-11f, 65504,        65519.996f, 65520,
+                                     0x1p-24f, 0x1p-25f,     0x3p-25f,     0x1.ffcp-15f, -0.0f,      -1e30f};
+  const std::vector<uint16_t> wanted = {0x3c00, 0x3c00, 0x3c02, 0x7bff, 0x7bff, 0x7c00,
+                                        0x0001, 0x0000, 0x0002, 0x0400, 0x8000, 0xfc00};
+  const std::string bytes = written("F16", values);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const unsigned low = static_cast<unsigned char>(bytes[2 * i]), high = static_cast<unsigned char>(bytes[2 * i + 1]);
+    EXPECT_EQ(high << 8 | low, wanted[i]) << values[i];
+  }
+  EXPECT_EQ(written("BF16", {1.5f, 1 + 0x1p-8f, 1 + 0x3p-8f}), std::string("\xc0\x3f\x80\x3f\x82\x3f", 6));
+  EXPECT_EQ(written("F32", {1.5f}), std::string("\x00\x00\xc0\x3f", 4));
+}
+
+TEST(GgufQuants, ABlockOfBytesHasItsLargestNumberAt127AndTiesAwayFromZero) {
+  std::vector<float> values(64, 0.0f);
+  values[0] = -127, values[1] = 0.5f, values[2] = -0.5f, values[3] = 2.5f, values[4] = 2.49f;
+  const std::string bytes = written("Q8_0", values);
+  EXPECT_EQ(bytes.substr(0, 8), kOne + std::string("\x81\x01\xff\x03\x02\x00", 6));
+  EXPECT_EQ(bytes.substr(34), repeated(0, 34));
+}
+
 TEST(GgufQuants, BlocksOf32AreReadAsWorkedOutByHand) {
   const auto q8 = read("Q8_0", kHalf + repeated(0x80, 1) + repeated(0x7f, 1) + repeated(0xff, 30));
   EXPECT_EQ(q8[0], -64.0f);

@@ -1,0 +1,260 @@
+#include "keel/model/gguf_export.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
+#include "keel/core/strings.h"
+#include "keel/model/formats/gguf/gguf_architecture.h"
+#include "keel/model/formats/gguf/gguf_keys.h"
+#include "keel/model/formats/gguf/gguf_tokenizer_writer.h"
+#include "keel/model/formats/gguf/gguf_writer.h"
+#include "keel/model/network/rope.h"
+#include "keel/text/tokenizer/tokenizer_file.h"
+
+namespace keel {
+namespace {
+
+using Bias = GgufArchitecture::Bias;
+
+template <class... Parts>
+[[noreturn]] void refuse_export(const std::string& place, const Parts&... parts) {
+  fail(ExitCode::kBadInput, place, ": this model cannot be written to a GGUF file: ", parts...,
+       "; write a Hugging Face folder instead (OUT without .gguf)");
+}
+
+const GgufArchitecture& architecture_of(const ModelConfig& config, const std::string& place) {
+  // A Mistral is a Llama there; its window is gguf_context's.
+  const std::string type = config.model_type == "mistral" ? "llama" : config.model_type;
+  std::vector<std::string> known = {"mistral"};
+  for (const GgufArchitecture& each : gguf_architectures()) {
+    if (each.model_type == type) return each;
+    known.emplace_back(each.model_type);
+  }
+  refuse_export(place, "the family ", config.model_type, " has no name there; written are ", joined(known));
+}
+
+GgufShape shape_of(const ModelConfig& c) {
+  return {.vocabulary = c.vocab_size,
+          .layers = c.num_hidden_layers,
+          .hidden = c.hidden_size,
+          .intermediate = c.intermediate_size,
+          .heads = c.num_attention_heads,
+          .kv_heads = c.num_key_value_heads,
+          .head_dim = c.head_dim,
+          .attention_bias = c.attention_bias,
+          .mlp_bias = c.mlp_bias,
+          .tied = c.tie_word_embeddings};
+}
+
+/// What programs that read these files take for granted, since no key says otherwise.
+void check_sayable(const ModelConfig& c, const GgufArchitecture& architecture, const std::string& place) {
+  const bool gemma2 = architecture.name == "gemma2", llama = architecture.name == "llama";
+  const auto require = [&](bool holds, const auto&... fault) {
+    if (!holds) refuse_export(place, "a ", architecture.name, " there has ", fault...);
+  };
+  require(c.activation == (architecture.is_gemma ? Activation::kGeluTanh : Activation::kSilu), "the activation ",
+          architecture.is_gemma ? "gelu_pytorch_tanh" : "silu", ", and this one another");
+  require(!c.attention_bias || architecture.bias != Bias::kNone, "no biases in its attention, and this one has some");
+  require(!c.output_bias || llama, "no bias of its attention's output, and this one has it");
+  require(!c.mlp_bias || llama, "no biases in its MLP, and this one has some");
+  require(!gemma2 || c.tie_word_embeddings, "its embedding as the head, and this one a head of its own");
+  require(!gemma2 || (c.attention_softcap > 0 && c.logit_softcap > 0),
+          "capped scores and logits (attn_logit_softcapping, final_logit_softcapping), and this one is not capped");
+  require(architecture.name != "qwen2" || c.head_dim * c.num_attention_heads == c.hidden_size,
+          "heads that together are as wide as the model, ", c.hidden_size, ", and this one ", c.num_attention_heads,
+          " of width ", c.head_dim);
+  if (architecture.is_gemma) {
+    const auto scalar = static_cast<double>(gguf_query_scalar(architecture, shape_of(c)));
+    require(std::abs(c.attention_scale * std::sqrt(scalar) - 1) < 1e-6, "a query_pre_attn_scalar of ", scalar,
+            ", and this one ", 1 / (c.attention_scale * c.attention_scale));
+  }
+}
+
+/// The period of the layers that slide; nothing where there is none.
+std::optional<int64_t> sliding_period(const ModelConfig& c, int64_t usual) {
+  const auto fits = [&](int64_t period) {
+    for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer)
+      if (c.slides(layer) != (layer % period < period - 1)) return false;
+    return true;
+  };
+  if (fits(usual)) return usual;
+  for (int64_t period = 1; period <= c.num_hidden_layers + 1; ++period)
+    if (fits(period)) return period;
+  return std::nullopt;
+}
+
+void add_window(const ModelConfig& c, const GgufArchitecture& architecture, const std::string& place,
+                GgufWriter& writer) {
+  if (architecture.sliding_period == 0) return;
+  const std::optional<int64_t> period = sliding_period(c, architecture.sliding_period);
+  if (!period)
+    refuse_export(place,
+                  "which layers slide (layer_types) has no period; there the last of each so many layers attends ",
+                  "to all");
+  writer.add_count(architecture.key(gguf::kSlidingWindow), c.sliding_window);
+  // Older programs do not look for it, and need not where it is the usual one.
+  if (*period != architecture.sliding_period) writer.add_count(architecture.key(gguf::kSlidingPattern), *period);
+}
+
+void add_rope(const ModelConfig& c, const GgufArchitecture& architecture, const std::string& place,
+              GgufWriter& writer) {
+  const Rope& rope = c.rope;
+  using Scaling = Rope::Scaling;
+  const auto key = [&](const char* name) { return architecture.rope_key(name); };
+  writer.add_count(key(gguf::kRopeDimensions), c.head_dim);
+  writer.add_number(key(gguf::kRopeBase), rope.theta);
+  if (c.sliding_rope) {
+    writer.add_number(key(gguf::kRopeBaseSliding), c.sliding_rope->theta);
+    if (c.sliding_rope->scaling != Scaling::kNone ||
+        (rope.scaling != Scaling::kNone && rope.scaling != Scaling::kLinear))
+      refuse_export(place, "its rope scaling; there only the layers that attend to all are scaled, and linearly");
+  }
+  if (rope.scaling == Scaling::kLinear) {
+    writer.add_text(key(gguf::kRopeType), "linear");
+    writer.add_number(key(gguf::kRopeFactor), rope.factor);
+  }
+  if (rope.scaling == Scaling::kLlama3) {
+    if (architecture.name != "llama")
+      refuse_export(place, "its rope scaling is llama3, which a ", architecture.name, " there does not know");
+    writer.add_count(key(gguf::kRopeOriginal), static_cast<int64_t>(rope.original_positions));
+    Rope plain{.theta = rope.theta};
+    const Tensor factors = inverse_frequencies(plain, c.head_dim) / inverse_frequencies(rope, c.head_dim);
+    writer.add_tensor(gguf::kRopeFactors, {c.head_dim / 2}, *find_gguf_format("F32"), [factors] { return factors; });
+  }
+  if (rope.scaling == Scaling::kYarn) {
+    if (!rope.truncate)
+      refuse_export(place, "its yarn has truncate false; there the edges of its band are whole dimensions");
+    writer.add_text(key(gguf::kRopeType), "yarn");
+    writer.add_number(key(gguf::kRopeFactor), rope.factor);
+    writer.add_count(key(gguf::kRopeOriginal), static_cast<int64_t>(rope.original_positions));
+    writer.add_number(key(gguf::kYarnBetaFast), rope.beta_fast);
+    writer.add_number(key(gguf::kYarnBetaSlow), rope.beta_slow);
+    // The usual strength goes without saying.
+    const double usual = rope.factor <= 1 ? 1 : 0.1 * std::log(rope.factor) + 1;
+    if (std::abs(rope.attention_factor / usual - 1) > 1e-9)
+      writer.add_number(key(gguf::kRopeStrength), rope.attention_factor / usual);
+  }
+}
+
+void add_model(const ModelConfig& c, const GgufArchitecture& architecture, const std::string& place,
+               GgufWriter& writer) {
+  const auto key = [&](const char* name) { return architecture.key(name); };
+  writer.add_count(key("vocab_size"), c.vocab_size);
+  writer.add_count(key(gguf::kContextLength), gguf_context(c, place));
+  writer.add_count(key(gguf::kEmbeddingLength), c.hidden_size);
+  writer.add_count(key(gguf::kBlockCount), c.num_hidden_layers);
+  writer.add_count(key(gguf::kFeedForwardLength), c.intermediate_size);
+  writer.add_count(key(gguf::kHeadCount), c.num_attention_heads);
+  writer.add_count(key(gguf::kHeadCountKv), c.num_key_value_heads);
+  writer.add_count(key(gguf::kKeyLength), c.head_dim);
+  writer.add_count(key(gguf::kValueLength), c.head_dim);
+  writer.add_number(key(gguf::kNormEpsilon), c.rms_norm_eps);
+  if (c.attention_softcap > 0) writer.add_number(key(gguf::kAttentionCap), c.attention_softcap);
+  if (c.logit_softcap > 0) writer.add_number(key(gguf::kLogitCap), c.logit_softcap);
+  add_window(c, architecture, place, writer);
+  add_rope(c, architecture, place, writer);
+}
+
+Tensor as_in_file(const GgufParameter& parameter, const Tensor& weight, const GgufFormat& format,
+                  const std::string& place) {
+  Tensor values = weight.detach().to(at::kCPU, at::kFloat).contiguous();
+  if (!(values.abs().max().item<float>() <= format.largest))
+    fail(ExitCode::kBadInput, place, ": parameter ", parameter.name, " holds numbers that ", format.name,
+         " cannot hold (", format.largest, " at most); use --dtype bfloat16 or float32");
+  if (parameter.plus_one) values = values + 1;
+  if (parameter.interleaved_heads == 0) return values;
+  std::vector<int64_t> rows(static_cast<size_t>(parameter.shape.front()));
+  for (size_t row = 0; row < rows.size(); ++row)
+    rows[static_cast<size_t>(parameter.row_in_file(static_cast<int64_t>(row)))] = static_cast<int64_t>(row);
+  return values.index_select(0, at::tensor(rows));
+}
+
+void add_weights(const CausalLm& model, const GgufArchitecture& architecture, const GgufFormat& format,
+                 const std::string& place, GgufWriter& writer) {
+  std::map<std::string, Tensor> weights;
+  for (const NamedTensor& weight : model.parameters()) weights.emplace(weight.name, weight.value);
+  for (const GgufParameter& parameter : gguf_parameters(architecture, shape_of(model.config()))) {
+    const bool whole_blocks = parameter.shape.back() % format.block_elements == 0;
+    const GgufFormat& own = parameter.shape.size() == 1 ? *find_gguf_format("F32")
+                            : whole_blocks              ? format
+                                                        : *find_gguf_format("F16");
+    writer.add_tensor(parameter.source, parameter.shape, own, [=, &own, weight = weights.at(parameter.name)] {
+      return as_in_file(parameter, weight, own, place);
+    });
+  }
+}
+
+/// Whether the tokenizer puts bos before and eos after a text, which is all that a file can ask for.
+void find_added(const Tokenizer& tokenizer, const std::string& place, OutgoingTokenizer& outgoing) {
+  std::vector<int32_t> ids = tokenizer.encode("", {.add_special_tokens = true});
+  if (tokenizer.bos_id() && !ids.empty() && ids.front() == *tokenizer.bos_id()) {
+    outgoing.add_bos = true;
+    ids.erase(ids.begin());
+  }
+  if (tokenizer.eos_id() && !ids.empty() && ids.back() == *tokenizer.eos_id()) {
+    outgoing.add_eos = true;
+    ids.pop_back();
+  }
+  if (!ids.empty())
+    refuse_export(place, "its tokenizer puts other tokens around a text than bos_token before and eos_token after it");
+}
+
+OutgoingTokenizer outgoing_tokenizer(const LoadedModel& loaded, const std::string& place) {
+  const Tokenizer& tokenizer = loaded.tokenizer;
+  text::TokenizerFile file = text::parse_tokenizer_file(tokenizer.files().at("tokenizer.json"), place);
+  OutgoingTokenizer outgoing{.tokenizer = std::move(file.tree),
+                             .vocabulary = std::move(file.vocabulary),
+                             .merges = std::move(file.merges),
+                             .embeddings = loaded.model.config().vocab_size,
+                             .bos = tokenizer.bos_id(),
+                             .eos = tokenizer.eos_id(),
+                             .pad = tokenizer.pad_id()};
+  find_added(tokenizer, place, outgoing);
+  if (!loaded.templates.empty()) outgoing.chat_template = loaded.templates.choose(false).source();
+  if (!outgoing.eos && !loaded.stop_ids.empty()) outgoing.eos = loaded.stop_ids.front();
+  // The end of a turn is what the chat template writes; other ends are known by their texts.
+  for (const int32_t id : loaded.stop_ids) {
+    const std::string text = tokenizer.decode(std::span(&id, 1), false);
+    if (id == outgoing.eos || text.empty() || outgoing.chat_template.find(text) == std::string::npos) continue;
+    outgoing.end_of_turn = id;
+    break;
+  }
+  return outgoing;
+}
+
+/// The number in general.file_type of what most tensors are in.
+int64_t file_type(const GgufFormat& format) {
+  return format.name == "F32" ? 0 : format.name == "F16" ? 1 : format.name == "Q8_0" ? 7 : 32;
+}
+
+}  // namespace
+
+int64_t gguf_context(const ModelConfig& config, const std::string& place) {
+  const bool slides = std::count(config.sliding.begin(), config.sliding.end(), true) > 0;
+  if (!slides || architecture_of(config, place).sliding_period > 0) return config.max_position_embeddings;
+  return std::min(config.max_position_embeddings, config.sliding_window);
+}
+
+void write_gguf(const LoadedModel& loaded, const std::filesystem::path& path, const GgufFormat& format,
+                const std::string& name, const std::string& place) {
+  const ModelConfig& config = loaded.model.config();
+  const GgufArchitecture& architecture = architecture_of(config, place);
+  check_sayable(config, architecture, place);
+  GgufWriter writer;
+  writer.add_text(gguf::kArchitecture, architecture.name);
+  writer.add_text("general.type", "model");
+  writer.add_text(gguf::kName, name);
+  writer.add_count("general.file_type", file_type(format));
+  writer.add_count("general.quantization_version", 2);
+  add_model(config, architecture, place, writer);
+  tokenizer_to_gguf(outgoing_tokenizer(loaded, place), place, writer);
+  add_weights(loaded.model, architecture, format, place, writer);
+  writer.write(path);
+}
+
+}  // namespace keel

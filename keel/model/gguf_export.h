@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "keel/model/formats/gguf/gguf_quants.h"
+#include "keel/model/loaded_model.h"
+
+namespace keel {
+
+/// Writes a model with its tokenizer and chat template as a GGUF file, as llama.cpp's programs read them. Matrices are
+/// in `format` (F32, F16, BF16, Q8_0; F16 where rows are no whole blocks), norms and biases in F32. What such a file
+/// cannot say of the model is an Error (kBadInput) that begins with `place` and names it.
+void write_gguf(const LoadedModel& loaded, const std::filesystem::path& path, const GgufFormat& format,
+                const std::string& name, const std::string& place);
+
+/// The longest context that the file says: the model's, or the window of its sliding layers where files of its
+/// architecture know none. Up to there the window changes nothing.
+int64_t gguf_context(const ModelConfig& config, const std::string& place);
+
+}  // namespace keel

@@ -1,0 +1,37 @@
+#include "keel/model/formats/gguf/gguf_sentencepiece.h"
+
+#include <gtest/gtest.h>
+
+namespace keel {
+namespace {
+
+const std::vector<std::string_view> kTokens = {"a", "b", "c", "ab", "bc", "abc"};
+
+TokenScores scores_of(const std::vector<TokenMerge>& merges) {
+  TokenIds ids;
+  for (const std::string_view token : kTokens) ids.emplace(token, static_cast<int64_t>(ids.size()));
+  return scores_from_merges(kTokens, ids, merges);
+}
+
+TEST(GgufSentencepiece, AScoreIsThePlaceOfATokensFirstMerge) {
+  const TokenScores found = scores_of({{"a", "b"}, {"b", "c"}, {"a", "bc"}, {"ab", "c"}});
+  EXPECT_EQ(found.fault, "");
+  EXPECT_EQ(found.scores, (std::vector<double>{-5, -5, -5, 0, -1, -2}));
+}
+
+TEST(GgufSentencepiece, TokensWhoseMergesLieBetweenEachOthersHaveOneScore) {
+  // The longer left part comes first among equals.
+  const TokenScores found = scores_of({{"ab", "c"}, {"a", "bc"}, {"a", "b"}, {"b", "c"}});
+  EXPECT_EQ(found.fault, "");
+  EXPECT_EQ(found.scores, (std::vector<double>{-5, -5, -5, -2, -3, 0}));
+  const TokenScores mixed = scores_of({{"ab", "c"}, {"b", "c"}, {"a", "bc"}, {"a", "b"}});
+  EXPECT_NE(mixed.fault.find("order"), std::string::npos) << mixed.fault;
+}
+
+TEST(GgufSentencepiece, AListThatLeavesOutAWayToMakeATokenHasNoScores) {
+  EXPECT_NE(scores_of({{"a", "b"}, {"b", "c"}, {"ab", "c"}}).fault.find("not all ways"), std::string::npos);
+  EXPECT_NE(scores_of({{"a", "x"}}).fault.find("not all tokens"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace keel

@@ -32,6 +32,10 @@ bool is_set(const ConfigTree& tree, const OptionTable& table, const std::string&
                      [&](const Alias& alias) { return alias.target == ours && said(tree, alias.name) != nullptr; });
 }
 
+Json unless_null(const Json& value, const ConfigTree&, const OptionTable&) {
+  return value.is_null() ? kSetsNothing : value;
+}
+
 bool on_command_line(const ConfigTree& tree, const std::string& name) {
   const auto line = tree.lines.find(name);
   return line != tree.lines.end() && line->second == 0;
@@ -235,10 +239,24 @@ bool is_unsaid(const ForeignDefault& entry, const ConfigTree& tree, const Progra
   return entry.losses.empty() || contains(entry.losses, word_at(tree, program.loss));
 }
 
+/// The critic of other programs is a network of its own.
+void add_critic(ConfigTree& tree, const Program& program, const std::string& mark) {
+  const std::string advantage = program.advantage.empty() ? "gae" : word_at(tree, program.advantage);
+  const bool is_default = advantage.empty() && std::any_of(program.defaults.begin(), program.defaults.end(),
+                                                           [](const ForeignDefault& e) { return e.value == "gae"; });
+  if ((advantage == "gae" || is_default) && said(tree, "critic.body") == nullptr)
+    fill_in(tree, {"critic.body", "separate"}, program, mark);
+}
+
 ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string& mark, const OptionTable& table,
-                     std::vector<std::string>& notes) {
+                     std::vector<std::string>& notes, Unsaid unsaid) {
   refuse_our_thresholds(tree, program, mark);
   if (tree.value.contains("objective")) forget_nulls(tree.value["objective"]);
+  if (unsaid == Unsaid::kAll) {
+    add_critic(tree, program, mark);
+    for (const auto& [name, value] : other_defaults_of(program.name, tree, table))
+      fill_in(tree, {name, value}, program, mark);
+  }
   Names filled;
   for (const ForeignDefault& entry : program.defaults) {
     if (!is_unsaid(entry, tree, program)) continue;
@@ -345,7 +363,8 @@ Owner owner_of_other_names(const ConfigTree& tree, const OptionTable& table, con
 
 }  // namespace
 
-ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std::vector<std::string>& notes) {
+ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std::vector<std::string>& notes,
+                                 Unsaid unsaid) {
   if (!tree.value.is_object()) return tree;
   Names all, leaves;
   add_leaves(tree.value, "", all);
@@ -366,7 +385,7 @@ ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std:
   else if (said(tree, "objective.method") == nullptr &&
            std::none_of(names.begin(), names.end(), [&](const std::string& name) { return is_ours(table, name); }))
     owner = owner_of_other_names(tree, table, names);
-  return owner.program == nullptr ? tree : filled_in(std::move(tree), *owner.program, owner.mark, table, notes);
+  return owner.program == nullptr ? tree : filled_in(std::move(tree), *owner.program, owner.mark, table, notes, unsaid);
 }
 
 }  // namespace keel

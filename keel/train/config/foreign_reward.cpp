@@ -1,6 +1,7 @@
 #include "keel/train/config/foreign_reward.h"
 
 #include <algorithm>
+#include <map>
 
 #include "keel/core/error.h"
 #include "keel/train/config/foreign_names.h"
@@ -142,6 +143,32 @@ Json kl_estimator_word(const Json& value, const ConfigTree&, const OptionTable&)
   if (word == "low_var_kl" || word == "k3") return "k3";
   fail(ExitCode::kBadConfiguration, "got \"", word, "\", wanted kl, mse or low_var_kl; set reference.estimator or ",
        "reference.kl_in_reward_estimator to k1, k2 or k3");
+}
+
+/// trl.rewards has the first three, open-r1's registry the next two; a dotted name is a function of a Python module.
+Json functions_of_trl(const Json& value, const ConfigTree&, const OptionTable&) {
+  static const std::map<std::string, std::string> kFunctions = {{"accuracy_reward", "math"},
+                                                                {"reasoning_accuracy_reward", "math"},
+                                                                {"think_format_reward", "tags:think,*"},
+                                                                {"accuracy", "math"},
+                                                                {"format", "tags:think,answer"}};
+  if (value.is_null()) return kSetsNothing;
+  Json functions = Json::array();
+  for (const Json& entry : value.is_array() ? value : Json::array({value})) {
+    std::string name = word_of(entry);
+    const auto known = kFunctions.find(name);
+    const size_t dot = name.find_last_of('.');
+    if (known != kFunctions.end()) {
+      functions.push_back(known->second);
+    } else if (name.find(':') == std::string::npos && dot != std::string::npos && dot + 1 < name.size()) {
+      std::replace(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(dot), '.', '/');
+      functions.push_back("python:" + name.substr(0, dot) + ".py:" + name.substr(dot + 1));
+    } else {
+      fail(ExitCode::kBadConfiguration, "got ", word_of(entry), "; functions are named in reward.functions: ",
+           "\"python:FILE.py:FUNCTION\" for your own, or a built-in one (docs/rewards.md): set that, and remove it");
+    }
+  }
+  return functions;
 }
 
 void add_reward_aliases(OptionTable& t) {

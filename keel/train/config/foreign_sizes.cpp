@@ -1,0 +1,236 @@
+#include "keel/train/config/foreign_sizes.h"
+
+#include <cmath>
+#include <functional>
+
+#include "keel/core/error.h"
+#include "keel/train/config/foreign_names.h"
+
+namespace keel {
+namespace {
+
+// TRL's batches -----------------------------------------------------------------------------------------------------
+
+constexpr const char *kGenerationBatch = "generation_batch_size", *kStepsPerGeneration = "steps_per_generation",
+                     *kPerDevice = "per_device_train_batch_size", *kAccumulation = "gradient_accumulation_steps",
+                     *kProcesses = "num_processes", *kMaxSteps = "max_steps", *kScheduler = "lr_scheduler_type",
+                     *kWarmupSteps = "warmup_steps";
+const Names kSizeNames = {kGenerationBatch, kStepsPerGeneration, kPerDevice, kAccumulation, kProcesses};
+
+/// A count that a product of three cannot carry out of 63 bits.
+int64_t count_at(const ConfigTree& tree, const std::string& name, int64_t by_default) {
+  constexpr int64_t kMaxCount = int64_t{1} << 20;
+  const Json* value = said(tree, name);
+  if (value == nullptr) return by_default;
+  const int64_t count = value->is_number_integer() ? value->get<int64_t>() : 0;
+  if (count < 1 || count > kMaxCount)
+    fail(ExitCode::kBadConfiguration, "it is computed with ", name, ", which is ", value->dump(),
+         "; wanted an integer from 1 to ", kMaxCount);
+  return count;
+}
+
+/// In completions.
+struct Batches {
+  int64_t sampled, update;
+};
+
+/// TRL 1.16.0, GRPOConfig.__post_init__: a device's batch is per_device_train_batch_size; steps_per_generation of them,
+/// on all devices, are sampled at once, gradient_accumulation_steps of them make an update.
+Batches trl_batches(const ConfigTree& tree) {
+  constexpr int64_t kTrlsBatch = 8;
+  const int64_t accumulation = count_at(tree, kAccumulation, 1),
+                at_once = count_at(tree, kPerDevice, kTrlsBatch) * count_at(tree, kProcesses, 1);
+  const Json* sampled = said(tree, kGenerationBatch);
+  if (sampled != nullptr && said(tree, kStepsPerGeneration) != nullptr)
+    fail(ExitCode::kBadConfiguration, "got ", sampled->dump(), ", but ", kStepsPerGeneration, " (",
+         place_of(tree, kStepsPerGeneration), ") says the same in another unit; keep one of the two");
+  int64_t steps = count_at(tree, kStepsPerGeneration, accumulation);
+  if (sampled != nullptr) {
+    const int64_t batch = sampled->is_number_integer() ? sampled->get<int64_t>() : 0;
+    if (batch < 1 || batch % at_once != 0)
+      fail(ExitCode::kBadConfiguration, "got ", sampled->dump(), ", wanted a multiple of ", kPerDevice, " x ",
+           kProcesses, ", ", at_once);
+    steps = batch / at_once;
+  }
+  if (steps % accumulation != 0)
+    fail(ExitCode::kBadConfiguration, kAccumulation, " is ", accumulation, ", but what is sampled at once is cut into ",
+         steps, " parts (", sampled != nullptr ? kGenerationBatch : kStepsPerGeneration,
+         "), so that an update would be made of several batches; wanted a divisor of ", steps);
+  return {steps * at_once, accumulation * at_once};
+}
+
+/// Several names make one number: the first that is there gives it.
+AliasConverter of_batches(std::string mine, std::function<Json(const Batches&, const OptionTable&)> number,
+                          bool needs_update = true) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
+    if (value.is_null()) return kSetsNothing;
+    bool cuts = false;
+    std::string first;
+    for (const std::string& name : kSizeNames) {
+      if (said(tree, name) == nullptr) continue;
+      if (first.empty()) first = name;
+      cuts = cuts || name != kGenerationBatch;
+    }
+    if (first != mine || (needs_update && !cuts)) return kSetsNothing;
+    // What is sampled at once need not be cut.
+    return number(cuts ? trl_batches(tree) : Batches{value.is_number_integer() ? value.get<int64_t>() : 0, 0}, table);
+  };
+}
+
+Json prompts_of(const Batches& batches, const OptionTable& table) {
+  constexpr int64_t kMaxCount = int64_t{1} << 40;
+  const int64_t samples = table.get("rollout.samples_per_prompt").get<int64_t>();
+  if (batches.sampled < 1 || batches.sampled > kMaxCount || batches.sampled % samples != 0)
+    fail(ExitCode::kBadConfiguration, "got ", batches.sampled,
+         " completions, wanted a multiple of rollout.samples_per_prompt, ", samples);
+  return batches.sampled / samples;
+}
+
+Json update_of(const Batches& batches, const OptionTable&) { return batches.update; }
+
+/// TRL draws the parts of what was sampled from single completions.
+Json order_of(const Batches& batches, const OptionTable&) {
+  return batches.sampled > batches.update ? Json("rollouts") : kSetsNothing;
+}
+
+// How long ----------------------------------------------------------------------------------------------------------
+
+/// Updates of a step, as far as they are read already.
+int64_t updates_per_step(const OptionTable& table) {
+  const auto number = [&](const char* name) { return table.get(name).get<int64_t>(); };
+  const int64_t rollouts = number("train.prompts_per_step") * number("rollout.samples_per_prompt"),
+                update = number("train.sequences_per_update");
+  const bool whole = update < 1 || update > rollouts || rollouts % update != 0;  // told with the contradictions
+  return number("train.epochs") * (whole ? 1 : rollouts / update);
+}
+
+bool is_count(const Json& value) { return value.is_number_integer() && value > 0; }
+
+/// TRL counts updates; -1 leaves it to num_train_epochs.
+Json steps_of_updates(const Json& value, const ConfigTree&, const OptionTable& table) {
+  if (value == -1) return kSetsNothing;
+  const int64_t updates = updates_per_step(table);
+  if (!is_count(value) || value.get<int64_t>() % updates != 0)
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), " updates, wanted a multiple of ", updates,
+         ", the updates of a rollout batch (or -1); Keel counts those: set train.steps");
+  return value.get<int64_t>() / updates;
+}
+
+/// An interval in updates, where `strategy` says that it counts ("steps") and is not left to its default.
+AliasConverter interval(std::string strategy, std::string by_default) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
+    const std::string said_there = word_at(tree, strategy);
+    if (value.is_null() || (said_there.empty() ? by_default : said_there) != "steps") return kSetsNothing;
+    if (!is_count(value))
+      fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a number of updates, at least 1; a share of ",
+           "all steps is not known before they are");
+    const int64_t updates = updates_per_step(table);
+    return (value.get<int64_t>() + updates - 1) / updates;
+  };
+}
+
+/// Passes over the data say nothing beside a number of steps.
+AliasConverter passes(std::string steps) {
+  return [=](const Json&, const ConfigTree& tree, const OptionTable&) -> Json {
+    const Json* number = said(tree, steps);
+    if ((number != nullptr && *number != -1) || said(tree, "train.steps") != nullptr) return kSetsNothing;
+    fail(ExitCode::kBadConfiguration, "Keel counts rollout batches; set train.steps (rows of the data divided by ",
+         "train.prompts_per_step, times the passes), or ", steps);
+  };
+}
+
+/// A warm-up in updates or, below 1, as a share of all. Hugging Face's `constant` has none.
+Json trl_warmup(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  if (value == 0 || value.is_null() || word_at(tree, kScheduler) == "constant") return kSetsNothing;
+  if (!value.is_number() || value < 0 || value >= 1) return value;
+  const Json* steps = said(tree, kMaxSteps);
+  if (steps == nullptr || !is_count(*steps))
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", a share of all updates, and ", kMaxSteps,
+         " does not say how many they are; set that, or optimizer.warmup_updates");
+  return static_cast<int64_t>(std::ceil(value.get<double>() * steps->get<double>()));
+}
+
+Json trl_warmup_share(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  const Json* steps = said(tree, kWarmupSteps);
+  if (steps != nullptr && *steps != 0) return kSetsNothing;  // which wins there
+  if (!value.is_number() || value < 0 || value > 1)
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a share of all updates, from 0 to 1; or set ",
+         "optimizer.warmup_updates");
+  return trl_warmup(value == 1 ? Json(std::nextafter(1.0, 0.0)) : value, tree, table);
+}
+
+constexpr const char *kVerlWarmup = "actor_rollout_ref.actor.optim.lr_warmup_steps",
+                     *kVerlSteps = "trainer.total_training_steps";
+
+/// verl raises the rate from one rollout batch to the next.
+Json verl_warmup(const Json& value, const ConfigTree&, const OptionTable& table) {
+  if (value.is_null() || value == 0 || value == -1) return kSetsNothing;
+  if (!is_count(value))
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a number of rollout batches, or -1; or set ",
+         "optimizer.warmup_updates");
+  return value.get<int64_t>() * updates_per_step(table);
+}
+
+Json verl_warmup_share(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  const Json* batches = said(tree, kVerlWarmup);
+  if (value.is_null() || value == 0 || (batches != nullptr && *batches >= 0)) return kSetsNothing;
+  const Json* steps = said(tree, kVerlSteps);
+  if (!value.is_number() || value < 0 || value > 1 || steps == nullptr || !is_count(*steps))
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", a share of ", kVerlSteps, ", which is ",
+         steps == nullptr ? "not set" : steps->dump(), "; set that, or optimizer.warmup_updates");
+  return static_cast<int64_t>(value.get<double>() * steps->get<double>()) * updates_per_step(table);
+}
+
+// What says again what another name says ----------------------------------------------------------------------------
+
+/// Sets nothing where it is what the setting has; refused where it differs.
+AliasConverter same_as(std::string ours) {
+  return [=](const Json& value, const ConfigTree&, const OptionTable& table) -> Json {
+    if (value.is_null() || value == table.get(ours)) return kSetsNothing;
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", but ", ours, " is ", table.get(ours).dump(),
+         ", and there is no other such limit; set that, and remove it");
+  };
+}
+
+Json all_below_zero(const Json& value, const ConfigTree&, const OptionTable&) {
+  return value == -1 || value.is_null() ? kSetsNothing : value;
+}
+
+}  // namespace
+
+void add_size_aliases(OptionTable& t) {
+  const std::string parts = "per_device_train_batch_size x num_processes x steps_per_generation";
+  for (const std::string& name : kSizeNames) {
+    t.alias(name, "train.prompts_per_step", "TRL", of_batches(name, prompts_of, /*needs_update=*/false),
+            name == kGenerationBatch ? "divided by rollout.samples_per_prompt" : parts + " / num_generations");
+    t.alias(name, "train.sequences_per_update", "TRL", of_batches(name, update_of),
+            "per_device_train_batch_size x num_processes x gradient_accumulation_steps");
+    t.alias(name, "train.shuffle", "TRL", of_batches(name, order_of),
+            "rollouts where a batch has several updates, which TRL draws from single completions");
+  }
+  t.alias(kMaxSteps, "train.steps", "TRL", steps_of_updates, "divided by the updates of a rollout batch");
+  t.alias("num_train_epochs", "train.steps", "TRL", passes(kMaxSteps), "nothing beside max_steps; refused without");
+  t.alias("save_steps", "checkpoint.every", "TRL", interval("save_strategy", "steps"),
+          "divided by the updates of a rollout batch, rounded up");
+  t.alias("eval_steps", "eval.every", "TRL", interval("eval_strategy", "no"),
+          "divided by the updates of a rollout batch, rounded up; nothing where eval_strategy is not steps");
+  t.alias(kWarmupSteps, "optimizer.warmup_updates", "TRL", trl_warmup,
+          "below 1 a share of max_steps; nothing where lr_scheduler_type is constant, which has none");
+  t.alias("warmup_ratio", "optimizer.warmup_updates", "TRL", trl_warmup_share, "times max_steps, rounded up");
+  t.alias("trainer.total_epochs", "train.steps", "verl", passes(kVerlSteps),
+          "nothing beside trainer.total_training_steps; refused without");
+  t.alias(kVerlWarmup, "optimizer.warmup_updates", "verl", verl_warmup,
+          "times the updates of a rollout batch, in each of which verl leaves the rate as it is; -1 is none");
+  t.alias("actor_rollout_ref.actor.optim.lr_warmup_steps_ratio", "optimizer.warmup_updates", "verl", verl_warmup_share,
+          "times trainer.total_training_steps and the updates of a rollout batch");
+  for (const char* name : {"reward_model.reward_kwargs.max_resp_len", "reward.reward_kwargs.max_resp_len",
+                           "actor_rollout_ref.rollout.response_length"})
+    t.alias(name, "rollout.max_new_tokens", "verl", same_as("rollout.max_new_tokens"),
+            "sets nothing where it is the same; all else is refused");
+  t.alias("actor_rollout_ref.rollout.prompt_length", "data.max_prompt_tokens", "verl",
+          same_as("data.max_prompt_tokens"), "sets nothing where it is the same; all else is refused");
+  t.alias("data.val_max_samples", "eval.prompts", "verl", all_below_zero, "-1 is all");
+  t.alias("actor_rollout_ref.rollout.val_kwargs.top_k", "eval.top_k", "verl", all_below_zero, "-1 is 0, all tokens");
+}
+
+}  // namespace keel

@@ -264,7 +264,7 @@ ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string&
     fill_in(tree, entry, program, mark);
     filled.push_back(entry.name + " " + word_of(entry.value));
   }
-  if (!filled.empty())
+  if (!filled.empty() && unsaid == Unsaid::kOfTheObjective)  // an import says it line by line
     notes.push_back(mark + " is a name of " + program.name + "'s, whose defaults hold for what is not said of the " +
                     "objective: " + joined(filled) + "; objective.method chooses one of Keel's methods");
   add_foreign_remarks(program.name, tree, table, notes);

@@ -55,6 +55,13 @@ const std::vector<Remark>& remarks() {
        },
        "mask_truncated_completions: with this loss_type TRL divides by all completions, Keel by those that are not cut "
        "off, so that the gradient is larger here the more are; max_grad_norm may clip more of it"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         return contains({"epoch", "best"}, word_at(tree, "save_strategy")) ||
+                contains({"epoch", "best"}, word_at(tree, "eval_strategy"));
+       },
+       "save_strategy, eval_strategy: passes over the data are not counted here; checkpoint.every and eval.every count "
+       "rollout batches"},
       {"TRL", [](const ConfigTree& tree) { return is_used(tree, {"load_best_model_at_end"}); },
        "load_best_model_at_end: a run stands for its newest checkpoint all the same; RUN/checkpoints/best is the best "
        "one, and a model wherever one is named"},

@@ -119,13 +119,26 @@ Json steps_of_updates(const Json& value, const ConfigTree&, const OptionTable& t
 /// An interval in updates, where `strategy` says that it counts ("steps") and is not left to its default.
 AliasConverter interval(std::string strategy, std::string by_default) {
   return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
-    const std::string said_there = word_at(tree, strategy);
+    std::string said_there = word_at(tree, strategy);
+    if (said_there.empty() && strategy == "eval_strategy") said_there = word_at(tree, "evaluation_strategy");
     if (value.is_null() || (said_there.empty() ? by_default : said_there) != "steps") return kSetsNothing;
     if (!is_count(value))
       fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a number of updates, at least 1; a share of ",
            "all steps is not known before they are");
     const int64_t updates = updates_per_step(table);
     return (value.get<int64_t>() + updates - 1) / updates;
+  };
+}
+
+/// When TRL saves or evaluates: after some updates, which another name counts, or never.
+AliasConverter of_strategy(std::string ours, Json never) {
+  return [=](const Json& value, const ConfigTree&, const OptionTable&) -> Json {
+    const std::string word = word_of(value);
+    if (word == "no" || value == false) return never;
+    if (!contains({"steps", "epoch", "best"}, word))
+      fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted no, steps, epoch or best; or set ", ours,
+           ", the rollout batches in between");
+    return kSetsNothing;
   };
 }
 
@@ -214,6 +227,9 @@ void add_size_aliases(OptionTable& t) {
           "divided by the updates of a rollout batch, rounded up");
   t.alias("eval_steps", "eval.every", "TRL", interval("eval_strategy", "no"),
           "divided by the updates of a rollout batch, rounded up; nothing where eval_strategy is not steps");
+  t.alias("save_strategy", "checkpoint.every", "TRL", of_strategy("checkpoint.every", 0), "no is 0; see save_steps");
+  for (const char* name : {"eval_strategy", "evaluation_strategy"})
+    t.alias(name, "eval.every", "TRL", of_strategy("eval.every", kSetsNothing), "see eval_steps");
   t.alias(kWarmupSteps, "optimizer.warmup_updates", "TRL", trl_warmup,
           "below 1 a share of max_steps; nothing where lr_scheduler_type is constant, which has none");
   t.alias("warmup_ratio", "optimizer.warmup_updates", "TRL", trl_warmup_share, "times max_steps, rounded up");

@@ -73,8 +73,10 @@ ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Importe
     const Refusal* refusal = is_name(table, path) ? nullptr : refusal_of(table, path);
     if (refusal == nullptr || refusal->fate == Fate::kRefused) continue;
     const Json value = *find_value(recipe, path);
+    const bool changes_nothing = refusal->allows(value);
+    if (changes_nothing && refusal->name == path && refusal->fate == Fate::kDropped) continue;  // accepted as it is
     erase_path(recipe.value, path);
-    if (value.is_null() || (refusal->fate == Fate::kDropped && refusal->allows(value))) continue;
+    if (value.is_null() || (changes_nothing && refusal->fate == Fate::kDropped)) continue;
     (refusal->fate == Fate::kDropped ? dropped : by_nature).add(path, refusal->reason);
   }
   result.dropped = dropped.texts();
@@ -123,7 +125,9 @@ std::string origin(const Option& option, const std::string& name, const ConfigTr
   const auto alias = std::find_if(table.aliases().begin(), table.aliases().end(),
                                   [&](const Alias& a) { return a.name == name && a.target == option.path; });
   std::string text = (is_default ? program + "'s default of " : "") + name;
-  if (theirs == table.get(option.path)) return text;
+  // A number that is computed may happen to be the same.
+  const bool says_more = theirs.is_number() && !alias->conversion.empty();
+  if (theirs == table.get(option.path) && !says_more) return text;
   text += " " + yaml_inline(theirs);
   return alias->conversion.empty() ? text : text + ": " + alias->conversion;
 }

@@ -248,6 +248,17 @@ void add_critic(ConfigTree& tree, const Program& program, const std::string& mar
     fill_in(tree, {"critic.body", "separate"}, program, mark);
 }
 
+/// TRL's defaults changed (grpo_config.py of 0.17, 0.19 and 0.22), and a recipe does not say for which version it is.
+void note_versions(const Program& program, const ConfigTree& tree, const Names& filled,
+                   std::vector<std::string>& notes) {
+  if (program.name != "TRL") return;
+  if (contains(filled, "loss_type dapo"))
+    notes.push_back(
+        "loss_type: dapo by default since TRL 0.22, bnpo since 0.17 and grpo before; name it for an older one");
+  if (said(tree, "beta") == nullptr && said(tree, "reference.kl_coefficient") == nullptr)
+    notes.push_back("beta: 0 by default since TRL 0.19 and 0.04 before; name it for an older one");
+}
+
 ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string& mark, const OptionTable& table,
                      std::vector<std::string>& notes, Unsaid unsaid) {
   refuse_our_thresholds(tree, program, mark);
@@ -267,6 +278,7 @@ ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string&
   if (!filled.empty() && unsaid == Unsaid::kOfTheObjective)  // an import says it line by line
     notes.push_back(mark + " is a name of " + program.name + "'s, whose defaults hold for what is not said of the " +
                     "objective: " + joined(filled) + "; objective.method chooses one of Keel's methods");
+  if (unsaid == Unsaid::kAll) note_versions(program, tree, filled, notes);
   add_foreign_remarks(program.name, tree, table, notes);
   return tree;
 }

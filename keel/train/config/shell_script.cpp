@@ -172,14 +172,14 @@ class Script {
   void assign(const std::string& assignment, int line, bool certain) {
     const size_t equals = assignment.find('=');
     const std::string name = assignment.substr(0, equals);
-    if (certain) {
-      line_ = line;
-      std::string value;
-      for (const std::string& word : expand(assignment.substr(equals + 1), /*splits=*/false, 0)) value += word;
-      variables_[name] = value;
-      uncertain_.erase(name);
-    } else {
-      uncertain_[name] = line;
+    variables_.erase(name), uncertain_.erase(name), unknown_.erase(name);
+    if (!certain) return static_cast<void>(uncertain_[name] = line);
+    line_ = line;
+    try {
+      variables_[name] = joined(expand(assignment.substr(equals + 1), /*splits=*/false, 0), "");
+    } catch (const Error& error) {
+      variables_.erase(name);
+      unknown_[name] = error.what();  // told where it is used
     }
   }
 
@@ -199,6 +199,8 @@ class Script {
     if (const auto uncertain = uncertain_.find(name); uncertain != uncertain_.end())
       refuse("$" + name + " is set on line " + std::to_string(uncertain->second) +
              " inside of an if or a loop, which " + "only running the script could tell");
+    if (const auto unknown = unknown_.find(name); unknown != unknown_.end())
+      throw Error(ExitCode::kBadConfiguration, unknown->second);
     if (const auto known = variables_.find(name); known != variables_.end()) return known->second;
     const char* outside = std::getenv(name.c_str());
     return outside == nullptr ? std::nullopt : std::optional<std::string>(outside);
@@ -227,20 +229,25 @@ class Script {
       const char c = text[i];
       if (c == '\'') {
         const size_t end = text.find('\'', i + 1);
+        if (end == std::string_view::npos) refuse("a quote is never closed");
         add(std::string(text.substr(i + 1, end - i - 1)), false);
         i = end + 1;
       } else if (c == '"') {
-        for (++i; text[i] != '"';) {
-          if (text[i] == '\\' && text[i + 1] == '\n')
+        begun = true;
+        for (++i;;) {
+          const std::string_view rest = text.substr(std::min(i, text.size()));
+          if (rest.empty()) refuse("a quote is never closed");
+          if (rest[0] == '"') break;
+          const char next = rest.size() > 1 ? rest[1] : ' ';
+          if (rest.starts_with("\\\n"))
             i += 2;
-          else if (text[i] == '\\' && (text[i + 1] == '"' || text[i + 1] == '$' || text[i + 1] == '\\'))
-            add(std::string(1, text[i + 1]), false), i += 2;
-          else if (text[i] == '$')
+          else if (rest[0] == '\\' && (next == '"' || next == '$' || next == '\\'))
+            add(std::string(1, next), false), i += 2;
+          else if (rest[0] == '$')
             add(dollar(text, i, depth), false);
           else
-            add(std::string(1, text[i++]), false);
+            add(std::string(1, rest[0]), false), ++i;
         }
-        begun = true;
         ++i;
       } else if (c == '\\' && i + 1 < text.size()) {
         add(std::string(1, text[i + 1]), false);
@@ -262,14 +269,13 @@ class Script {
   std::string dollar(std::string_view text, size_t& i, size_t depth) {
     const std::string_view rest = text.substr(i);
     if (rest.starts_with("$((")) {
-      const size_t end = rest.find("))");
-      if (end == std::string_view::npos) refuse("$(( is never closed");
-      i += end + 2;
-      return arithmetic(rest.substr(3, end - 3), depth);
+      const size_t end = closing(rest, '(', ')');
+      i += end + 1;
+      return arithmetic(rest.substr(3, end - 4), depth);
     }
     if (rest.starts_with("$(")) refuse("a command in $(...) is not run");
     if (rest.starts_with("${")) {
-      const size_t end = closing_brace(rest);
+      const size_t end = closing(rest, '{', '}');
       i += end + 1;
       return parameter(rest.substr(2, end - 2), depth);
     }
@@ -282,13 +288,14 @@ class Script {
     return parameter(rest.substr(1, end - 1), depth);
   }
 
-  size_t closing_brace(std::string_view rest) const {
+  /// Where the bracket behind a dollar sign is closed.
+  size_t closing(std::string_view rest, char open, char close) const {
     int depth = 0;
     for (size_t end = 1; end < rest.size(); ++end) {
-      depth += rest[end] == '{' ? 1 : rest[end] == '}' ? -1 : 0;
+      depth += rest[end] == open ? 1 : rest[end] == close ? -1 : 0;
       if (depth == 0) return end;
     }
-    refuse("${ is never closed");
+    refuse(std::string("$") + open + " is never closed");
   }
 
   /// NAME, NAME:-TEXT or NAME-TEXT.
@@ -329,7 +336,8 @@ class Script {
   const std::string& file_;
   int line_ = 1;
   std::map<std::string, std::string> variables_;
-  std::map<std::string, int> uncertain_;
+  std::map<std::string, int> uncertain_;        // set where only running it could tell whether
+  std::map<std::string, std::string> unknown_;  // set to what is not read, and why
 };
 
 // The command that trains -------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 #include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
 #include "keel/train/config/foreign_reward.h"
+#include "keel/train/config/foreign_schedule.h"
 #include "keel/train/config/foreign_sizes.h"
 
 namespace keel {
@@ -416,6 +417,7 @@ void add_aliases(OptionTable& t) {
   add_objective_aliases(t);
   add_reward_aliases(t);
   add_size_aliases(t);
+  add_schedule_aliases(t);
   add_refusals(t);
 }
 

@@ -1,20 +1,27 @@
 #include "keel/train/config/foreign_sizes.h"
 
-#include <cmath>
 #include <functional>
 
 #include "keel/core/error.h"
 #include "keel/train/config/foreign_names.h"
 
 namespace keel {
+
+int64_t updates_per_step(const OptionTable& table) {
+  const auto number = [&](const char* name) { return table.get(name).get<int64_t>(); };
+  const int64_t rollouts = number("train.prompts_per_step") * number("rollout.samples_per_prompt"),
+                update = number("train.sequences_per_update");
+  const bool whole = update < 1 || update > rollouts || rollouts % update != 0;  // told with the contradictions
+  return number("train.epochs") * (whole ? 1 : rollouts / update);
+}
+
 namespace {
 
 // TRL's batches -----------------------------------------------------------------------------------------------------
 
 constexpr const char *kGenerationBatch = "generation_batch_size", *kStepsPerGeneration = "steps_per_generation",
                      *kPerDevice = "per_device_train_batch_size", *kAccumulation = "gradient_accumulation_steps",
-                     *kProcesses = "num_processes", *kMaxSteps = "max_steps", *kScheduler = "lr_scheduler_type",
-                     *kWarmupSteps = "warmup_steps";
+                     *kProcesses = "num_processes";
 const Names kSizeNames = {kGenerationBatch, kStepsPerGeneration, kPerDevice, kAccumulation, kProcesses};
 
 /// A count that a product of three cannot carry out of 63 bits.
@@ -95,15 +102,6 @@ Json order_of(const Batches& batches, const OptionTable&) {
 
 // How long ----------------------------------------------------------------------------------------------------------
 
-/// Updates of a step, as far as they are read already.
-int64_t updates_per_step(const OptionTable& table) {
-  const auto number = [&](const char* name) { return table.get(name).get<int64_t>(); };
-  const int64_t rollouts = number("train.prompts_per_step") * number("rollout.samples_per_prompt"),
-                update = number("train.sequences_per_update");
-  const bool whole = update < 1 || update > rollouts || rollouts % update != 0;  // told with the contradictions
-  return number("train.epochs") * (whole ? 1 : rollouts / update);
-}
-
 bool is_count(const Json& value) { return value.is_number_integer() && value > 0; }
 
 /// TRL counts updates; -1 leaves it to num_train_epochs.
@@ -142,58 +140,6 @@ AliasConverter of_strategy(std::string ours, Json never) {
   };
 }
 
-/// Passes over the data say nothing beside a number of steps.
-AliasConverter passes(std::string steps) {
-  return [=](const Json&, const ConfigTree& tree, const OptionTable&) -> Json {
-    const Json* number = said(tree, steps);
-    if ((number != nullptr && *number != -1) || said(tree, "train.steps") != nullptr) return kSetsNothing;
-    fail(ExitCode::kBadConfiguration, "Keel counts rollout batches; set train.steps (rows of the data divided by ",
-         "train.prompts_per_step, times the passes), or ", steps);
-  };
-}
-
-/// A warm-up in updates or, below 1, as a share of all. Hugging Face's `constant` has none.
-Json trl_warmup(const Json& value, const ConfigTree& tree, const OptionTable&) {
-  if (value == 0 || value.is_null() || word_at(tree, kScheduler) == "constant") return kSetsNothing;
-  if (!value.is_number() || value < 0 || value >= 1) return value;
-  const Json* steps = said(tree, kMaxSteps);
-  if (steps == nullptr || !is_count(*steps))
-    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", a share of all updates, and ", kMaxSteps,
-         " does not say how many they are; set that, or optimizer.warmup_updates");
-  return static_cast<int64_t>(std::ceil(value.get<double>() * steps->get<double>()));
-}
-
-Json trl_warmup_share(const Json& value, const ConfigTree& tree, const OptionTable& table) {
-  const Json* steps = said(tree, kWarmupSteps);
-  if (steps != nullptr && *steps != 0) return kSetsNothing;  // which wins there
-  if (!value.is_number() || value < 0 || value > 1)
-    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a share of all updates, from 0 to 1; or set ",
-         "optimizer.warmup_updates");
-  return trl_warmup(value == 1 ? Json(std::nextafter(1.0, 0.0)) : value, tree, table);
-}
-
-constexpr const char *kVerlWarmup = "actor_rollout_ref.actor.optim.lr_warmup_steps",
-                     *kVerlSteps = "trainer.total_training_steps";
-
-/// verl raises the rate from one rollout batch to the next.
-Json verl_warmup(const Json& value, const ConfigTree&, const OptionTable& table) {
-  if (value.is_null() || value == 0 || value == -1) return kSetsNothing;
-  if (!is_count(value))
-    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a number of rollout batches, or -1; or set ",
-         "optimizer.warmup_updates");
-  return value.get<int64_t>() * updates_per_step(table);
-}
-
-Json verl_warmup_share(const Json& value, const ConfigTree& tree, const OptionTable& table) {
-  const Json* batches = said(tree, kVerlWarmup);
-  if (value.is_null() || value == 0 || (batches != nullptr && *batches >= 0)) return kSetsNothing;
-  const Json* steps = said(tree, kVerlSteps);
-  if (!value.is_number() || value < 0 || value > 1 || steps == nullptr || !is_count(*steps))
-    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", a share of ", kVerlSteps, ", which is ",
-         steps == nullptr ? "not set" : steps->dump(), "; set that, or optimizer.warmup_updates");
-  return static_cast<int64_t>(value.get<double>() * steps->get<double>()) * updates_per_step(table);
-}
-
 // What says again what another name says ----------------------------------------------------------------------------
 
 /// Sets nothing where it is what the setting has; refused where it differs.
@@ -221,8 +167,7 @@ void add_size_aliases(OptionTable& t) {
     t.alias(name, "train.shuffle", "TRL", of_batches(name, order_of),
             "rollouts where a batch has several updates, which TRL draws from single completions");
   }
-  t.alias(kMaxSteps, "train.steps", "TRL", steps_of_updates, "divided by the updates of a rollout batch");
-  t.alias("num_train_epochs", "train.steps", "TRL", passes(kMaxSteps), "nothing beside max_steps; refused without");
+  t.alias("max_steps", "train.steps", "TRL", steps_of_updates, "divided by the updates of a rollout batch");
   t.alias("save_steps", "checkpoint.every", "TRL", interval("save_strategy", "steps"),
           "divided by the updates of a rollout batch, rounded up");
   t.alias("eval_steps", "eval.every", "TRL", interval("eval_strategy", "no"),
@@ -230,15 +175,6 @@ void add_size_aliases(OptionTable& t) {
   t.alias("save_strategy", "checkpoint.every", "TRL", of_strategy("checkpoint.every", 0), "no is 0; see save_steps");
   for (const char* name : {"eval_strategy", "evaluation_strategy"})
     t.alias(name, "eval.every", "TRL", of_strategy("eval.every", kSetsNothing), "see eval_steps");
-  t.alias(kWarmupSteps, "optimizer.warmup_updates", "TRL", trl_warmup,
-          "below 1 a share of max_steps; nothing where lr_scheduler_type is constant, which has none");
-  t.alias("warmup_ratio", "optimizer.warmup_updates", "TRL", trl_warmup_share, "times max_steps, rounded up");
-  t.alias("trainer.total_epochs", "train.steps", "verl", passes(kVerlSteps),
-          "nothing beside trainer.total_training_steps; refused without");
-  t.alias(kVerlWarmup, "optimizer.warmup_updates", "verl", verl_warmup,
-          "times the updates of a rollout batch, in each of which verl leaves the rate as it is; -1 is none");
-  t.alias("actor_rollout_ref.actor.optim.lr_warmup_steps_ratio", "optimizer.warmup_updates", "verl", verl_warmup_share,
-          "times trainer.total_training_steps and the updates of a rollout batch");
   for (const char* name : {"reward_model.reward_kwargs.max_resp_len", "reward.reward_kwargs.max_resp_len",
                            "actor_rollout_ref.rollout.response_length"})
     t.alias(name, "rollout.max_new_tokens", "verl", same_as("rollout.max_new_tokens"),

@@ -172,15 +172,16 @@ class Script {
   void assign(const std::string& assignment, int line, bool certain) {
     const size_t equals = assignment.find('=');
     const std::string name = assignment.substr(0, equals);
-    variables_.erase(name), uncertain_.erase(name), unknown_.erase(name);
     if (!certain) return static_cast<void>(uncertain_[name] = line);
     line_ = line;
     try {
-      variables_[name] = joined(expand(assignment.substr(equals + 1), /*splits=*/false, 0), "");
+      const std::string value = joined(expand(assignment.substr(equals + 1), /*splits=*/false, 0), "");
+      unknown_.erase(name);
+      variables_[name] = value;
     } catch (const Error& error) {
-      variables_.erase(name);
       unknown_[name] = error.what();  // told where it is used
     }
+    uncertain_.erase(name);
   }
 
   /// A raw word as the words that it becomes.

@@ -10,6 +10,7 @@
 #include "keel/train/config/config.h"
 #include "keel/train/config/foreign_objective.h"
 #include "keel/train/config/foreign_reward.h"
+#include "keel/train/config/foreign_schedule.h"
 #include "keel/train/config/foreign_sizes.h"
 #include "tests/train/config/loaded_settings.h"
 #include "tests/train/config/refused_names.h"
@@ -264,6 +265,7 @@ TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   for (const Refusal& refusal : others.refusals()) tested.insert(refusal.name);
   OptionTable sizes;  // those of foreign_sizes_test.cpp
   add_size_aliases(sizes);
+  add_schedule_aliases(sizes);
   for (const Alias& alias : sizes.aliases()) tested.insert(alias.name);
   for (const char* name : {"custom_reward_function.name", "reward.custom_reward_function.name"}) tested.insert(name);
   for (const char* name : {"use_peft", "lora_r", "lora_alpha", "lora_target_modules", "use_rslora"})  // TheAdapterOfTrl

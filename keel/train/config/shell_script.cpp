@@ -28,7 +28,8 @@ bool is_one_of(const std::string& word, const std::vector<std::string>& words) {
 
 // The text cut into commands ----------------------------------------------------------------------------------------
 
-/// A word as it is written, with its quotes, and where.
+/// A word as it is written, with its quotes, and where. That of an array, NAME=(a b), is NAME=( and its elements
+/// follow.
 struct RawWord {
   std::string text;
   int line;
@@ -51,6 +52,9 @@ class Cutter {
     if (c == '\\' && text_.substr(at_ + 1, 1) == "\n") return skip(2);
     if (c == ' ' || c == '\t' || c == '\r') return end_word(), skip(1);
     if (c == '#' && word_.empty()) return skip(std::min(text_.find('\n', at_), text_.size()) - at_);
+    if (in_array_ && c == '\n') return end_word(), skip(1);
+    if (in_array_ && c == ')') return end_command(), skip(1);
+    if (c == '(' && word_.ends_with('=') && command_.empty()) return begin_array();
     if (c == '\n' || c == ';' || c == '|' || c == '&' || c == '<' || c == '>') return end_command(), skip(1);
     if (word_.empty()) word_line_ = line_;
     if (c == '\'' || c == '"') return take_quoted(c);
@@ -81,12 +85,18 @@ class Cutter {
     }
     fail(ExitCode::kBadConfiguration, file_, ":", line_, ": $", open, " is never closed");
   }
+  void begin_array() {
+    take(1);
+    end_word();
+    in_array_ = true;
+  }
   void end_word() {
     if (!word_.empty()) command_.push_back({std::move(word_), word_line_});
     word_.clear();
   }
   void end_command() {
     end_word();
+    in_array_ = false;
     if (!command_.empty()) commands_.push_back(std::move(command_));
     command_.clear();
   }
@@ -96,6 +106,7 @@ class Cutter {
   size_t at_ = 0;
   int line_ = 1, word_line_ = 1;
   std::string word_;
+  bool in_array_ = false;
   Command command_;
   std::vector<Command> commands_;
 };
@@ -184,10 +195,37 @@ class Script {
     uncertain_.erase(name);
   }
 
-  /// A raw word as the words that it becomes.
-  std::vector<std::string> words(const RawWord& raw) {
+  /// NAME=(a b), or NAME+=(a b), which adds to it.
+  void assign_array(const Command& command, bool certain) {
+    const std::string head = command[0].text.substr(0, command[0].text.size() - 2);
+    const bool adds = head.ends_with('+');
+    const std::string name = adds ? head.substr(0, head.size() - 1) : head;
+    if (!certain) return static_cast<void>(uncertain_[name] = command[0].line);
+    try {
+      Command elements = adds ? arrays_[name] : Command();
+      for (size_t i = 1; i < command.size(); ++i)
+        for (const RawWord& word : words(command[i])) elements.push_back(word);
+      if (!adds) unknown_.erase(name), uncertain_.erase(name);
+      arrays_[name] = elements;
+    } catch (const Error& error) {
+      unknown_[name] = error.what();  // told where it is used
+    }
+  }
+
+  /// A raw word as the words that it becomes: those of an array, or one with its variables' values.
+  std::vector<RawWord> words(const RawWord& raw) {
     line_ = raw.line;
-    return expand(raw.text, /*splits=*/true, 0);
+    std::string_view text = raw.text;
+    if (text.starts_with('"') && text.ends_with('"') && text.size() > 1) text = text.substr(1, text.size() - 2);
+    if (text.starts_with("${") && text.ends_with("[@]}")) {
+      const std::string name(text.substr(2, text.size() - 6));
+      value_of(name);  // refuses one that is not certain
+      if (const auto array = arrays_.find(name); array != arrays_.end()) return array->second;
+      refuse("the array " + name + " is not set");
+    }
+    std::vector<RawWord> result;
+    for (const std::string& word : expand(raw.text, /*splits=*/true, 0)) result.push_back({word, raw.line});
+    return result;
   }
 
  private:
@@ -337,6 +375,7 @@ class Script {
   const std::string& file_;
   int line_ = 1;
   std::map<std::string, std::string> variables_;
+  std::map<std::string, Command> arrays_;
   std::map<std::string, int> uncertain_;        // set where only running it could tell whether
   std::map<std::string, std::string> unknown_;  // set to what is not read, and why
 };
@@ -384,7 +423,8 @@ std::vector<ScriptSetting> with_equals(const std::vector<RawWord>& words, const 
            !is_setting(words[i + 1].text))
       values.push_back(words[++i].text);
     const std::string first = values.empty() ? "true" : values[0];
-    if (key == "config-path" || (key == "config-name" && is_one_of(first, {"ppo_trainer", "ppo_megatron_trainer"})))
+    const std::string stem = first.substr(0, first.find(".yaml"));
+    if (key == "config-path" || (key == "config-name" && is_one_of(stem, {"ppo_trainer", "ppo_megatron_trainer"})))
       continue;  // verl's own defaults
     if (key == "config" || key == "config-name")
       fail(ExitCode::kBadConfiguration, file, ":", line, ": --", key, " ", first,
@@ -427,13 +467,17 @@ std::vector<ScriptSetting> settings_of_script(std::string_view text, const std::
              "which only running the script could tell", kWayOut);
       found_on = command[0].line;
     }
+    if (command[0].text.ends_with("=(")) {
+      script.assign_array(command, depth == 0);
+      continue;
+    }
     const bool assigns =
         std::all_of(command.begin(), command.end(), [](const RawWord& w) { return is_assignment(w.text); });
     if (assigns && (has_command || command[0].text.find('.') == std::string::npos)) {
       for (const RawWord& word : command) script.assign(word.text, word.line, depth == 0);
     } else if (first > 0 || !has_command) {
       for (size_t i = first; i < command.size(); ++i)
-        for (const std::string& word : script.words(command[i])) words.push_back({word, command[i].line});
+        for (const RawWord& word : script.words(command[i])) words.push_back(word);
     }
   }
   const std::vector<ScriptSetting> settings = with_equals(words, file);

@@ -135,6 +135,9 @@ TEST(Recipe, TheSettingsOfAShellScript) {
               ElementsAre("a.n=8", "a.m=2", "b=['a b', 'c']", "c=x-8", "+e=[\"p\"]"));
   EXPECT_THAT(of_script("MORE=\"\n  a.b=1 \\\n  a.c=2\"\n" + verl + "$MORE a.d=3\n"),
               ElementsAre("a.b=1", "a.c=2", "a.d=3"));
+  EXPECT_THAT(of_script("x=5\nDATA=(\n  a.b=$x  # five\n  a.c='p q'\n)\nDATA+=(a.d=\"$x\")\nEMPTY=(\n)\nRUN=(python3)\n"
+                        "\"${RUN[@]}\" -m verl.trainer.main_ppo \"${DATA[@]}\" \"${EMPTY[@]}\" a.e=1 \"$@\"\n"),
+              ElementsAre("a.b=5", "a.c=p q", "a.d=5", "a.e=1"));
   EXPECT_THAT(of_script("a.b=1 \\\n  +a.c=2\n"), ElementsAre("a.b=1", "+a.c=2"));
   EXPECT_THAT(
       of_script("accelerate launch --config_file z.yaml grpo.py --learning_rate 1e-5 --use_peft "

@@ -140,6 +140,7 @@ struct OtherDefault {
   std::string otherwise = {};  // what Keel does, where the value of our setting does not say it
   std::string only_with = {};  // a name that must be in use for it to matter
   Json taken = nullptr;        // what an import writes down, in the program's own unit; null: it cannot
+  bool noted = true;           // by a run: not what it is asked for itself
 };
 
 const std::string kConstantHere = "constant after optimizer.warmup_updates", kOneUpdate = "the whole batch at once",
@@ -155,7 +156,7 @@ const std::vector<OtherDefault>& other_defaults() {
       {"verl", "actor_rollout_ref.actor.ppo_mini_batch_size", "256 prompts", "train.sequences_per_update", kOneUpdate,
        "", 256},
       {"verl", "actor_rollout_ref.actor.optim.weight_decay", "0.01", "optimizer.weight_decay", "", "", 0.01},
-      {"verl", "data.max_response_length", "512", "rollout.max_new_tokens", "", "", 512},
+      {"verl", "data.max_response_length", "512", "rollout.max_new_tokens", "", "", 512, false},
       {"verl", "actor_rollout_ref.rollout.val_kwargs.temperature", "0, greedy", "eval.temperature", "", "", 0},
       {"verl", "critic.optim.lr", "1e-5", "critic.lr", kCriticRate, "critic.body", 1e-5},
       {"verl", "algorithm.filter_groups.max_num_gen_batches", "0, no limit", "rollout.max_batches", "", kFiltered},
@@ -163,7 +164,7 @@ const std::vector<OtherDefault>& other_defaults() {
       {"TRL", "num_train_epochs", "3 passes over the data", "train.steps"},
       {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
       {"TRL", "per_device_train_batch_size", "8 completions for each GPU", "train.prompts_per_step", "", "", 8},
-      {"TRL", "max_completion_length", "512", "rollout.max_new_tokens", "", "", 512},
+      {"TRL", "max_completion_length", "512", "rollout.max_new_tokens", "", "", 512, false},
       {"TRL", "steps_per_generation", "generation_batch_size / 8 updates on one GPU", "train.sequences_per_update",
        kOneUpdate, "generation_batch_size"},
       {"TRL", "num_generations_eval", "as num_generations", "eval.samples"},
@@ -219,7 +220,7 @@ bool matters_unsaid(const OtherDefault& entry, const std::string& program, const
 std::string defaults_not_taken(const std::string& program, const ConfigTree& tree, const OptionTable& table) {
   Names texts;
   for (const OtherDefault& entry : other_defaults()) {
-    if (!matters_unsaid(entry, program, tree, table)) continue;
+    if (!entry.noted || !matters_unsaid(entry, program, tree, table)) continue;
     const std::string here =
         entry.otherwise.empty() ? entry.ours + " " + word_of(table.get(entry.ours)) : entry.otherwise;
     texts.push_back(entry.name + " " + entry.value + " (here: " + here + ")");

@@ -397,7 +397,7 @@ size_t first_setting(const Command& command) {
   for (size_t i = 0; i + 1 < command.size(); ++i) {
     const std::string& next = command[i + 1].text;
     if (command[i].text == "-m" && (next.starts_with("verl.") || next.starts_with("recipe."))) return i + 2;
-    if (command[i].text == "trl" && !next.starts_with('-')) return i + 2;
+    if (command[i].text == "trl" && next == "grpo") return i + 2;
   }
   const bool launches = is_one_of(command[0].text, {"python", "python3", "accelerate", "torchrun"});
   for (size_t i = 1; launches && i < command.size(); ++i)

@@ -65,6 +65,9 @@ TEST(Import, WritesDownTheDefaultsOfTheOtherProgram) {
   EXPECT_EQ(config.train.sequences_per_update, 256 * 4);
   EXPECT_EQ(config.optimizer.weight_decay, 0.01);
   EXPECT_EQ(config.rollout.max_new_tokens, 512);
+  // TRL 1.16.0: 8 completions for a device, of which generation_batch_size takes several.
+  EXPECT_THAT(import_recipe(read_recipe("", {"num_generations=8", "generation_batch_size=64"})).yaml,
+              AllOf(HasSubstr("prompts_per_step: 8"), HasSubstr("sequences_per_update: 8 ")));
   const Imported ppo = import_recipe(read_recipe("", {"actor_rollout_ref.rollout.n=1"}));
   EXPECT_THAT(ppo.yaml, AllOf(HasSubstr("method: ppo_gae"), HasSubstr("body: separate"), HasSubstr("lr: 1e-05")));
 }

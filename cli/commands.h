@@ -23,6 +23,7 @@ Action add_verify(CommandLine& line);
 Action add_reward(CommandLine& line);
 Action add_inspect(CommandLine& line);
 Action add_convert(CommandLine& line);
+Action add_import(CommandLine& line);
 Action add_doctor(CommandLine& line);
 
 /// "keel 0.1.0 (commit ...), LibTorch ..., device ..."

@@ -11,6 +11,9 @@ namespace keel {
 
 constexpr const char* kCommandLine = "command line";  // what errors call it, where a file has its name
 
+/// What becomes of YAML's anchors and aliases: our configurations have none, those of other programs may.
+enum class Anchors { kRefused, kResolved };
+
 /// A configuration as it was written: the values, and where each of them stands.
 struct ConfigTree {
   Json value = Json::object();

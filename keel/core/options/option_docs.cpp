@@ -56,10 +56,12 @@ std::string refusal_rows(const OptionTable& table) {
   for (const Refusal& refusal : table.refusals()) {
     std::vector<std::string> harmless;
     for (const Json& value : refusal.harmless) harmless.push_back(code(yaml_inline(value)));
-    text +=
-        row({code(refusal.name), cell(refusal.source),
-             cell(refusal.reason) +
-                 (harmless.empty() ? "" : " (" + joined(harmless, ", ") + ", which changes nothing, is accepted)")});
+    text += row({code(refusal.name), cell(refusal.source),
+                 cell(refusal.reason) +
+                     (harmless.empty() ? "" : " (" + joined(harmless, ", ") + ", which changes nothing, is accepted)"),
+                 refusal.fate == Fate::kRefused   ? "refused"
+                 : refusal.fate == Fate::kDropped ? "left out"
+                                                  : "always so"});
   }
   return text;
 }
@@ -95,7 +97,8 @@ std::string OptionTable::markdown() const {
     text += "\n## Names from other programs\n\n" + table_head({"name", "from", "is", "how"}) + alias_rows(*this);
   }
   if (!refusals_.empty()) {
-    text += "\n## Names that are refused\n\n" + table_head({"name", "from", "why"}) + refusal_rows(*this);
+    text +=
+        "\n## Names that are refused\n\n" + table_head({"name", "from", "why", "by keel import"}) + refusal_rows(*this);
   }
   return text;
 }

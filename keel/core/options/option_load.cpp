@@ -49,6 +49,8 @@ class Loader {
     throw Error(ExitCode::kBadConfiguration, message);
   }
 
+  const std::map<std::string, std::string>& given() const { return given_; }
+
  private:
   struct Note {
     const Alias* alias;
@@ -295,7 +297,10 @@ class Loader {
 
 std::vector<std::string> OptionTable::load(const ConfigTree& tree) {
   check();
-  return Loader(tree, *this).run();
+  Loader loader(tree, *this);
+  std::vector<std::string> notes = loader.run();
+  given_ = loader.given();
+  return notes;
 }
 
 }  // namespace keel

@@ -37,8 +37,8 @@ void OptionTable::alias(std::string_view name, std::string_view target, std::str
 }
 
 void OptionTable::refuse(std::string_view name, std::string_view source, std::string_view reason,
-                         const std::vector<Json>& harmless) {
-  refusals_.push_back({std::string(name), std::string(source), std::string(reason), harmless});
+                         const std::vector<Json>& harmless, Fate fate) {
+  refusals_.push_back({std::string(name), std::string(source), std::string(reason), harmless, fate});
 }
 
 bool Refusal::allows(const Json& value) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -42,11 +43,16 @@ struct Alias {
   std::string conversion;  // how the converter converts, for the documentation
 };
 
+/// What an import does with a name that no option of ours is: refuse it, as a load does, since leaving it out would
+/// change what is trained; leave it out; or leave it out as something that is always so here.
+enum class Fate { kRefused, kDropped, kByNature };
+
 struct Refusal {
   std::string name;
   std::string source;
   std::string reason;
   std::vector<Json> harmless = {};  // values that change nothing, and are accepted
+  Fate fate = Fate::kRefused;
 
   /// Whether a value is one of those.
   bool allows(const Json& value) const;
@@ -88,11 +94,14 @@ class OptionTable {
   /// Refuses another program's name (and everything below it) with a reason that says what to do instead; a value that
   /// changes nothing is accepted. Without a source it is a name that people try.
   void refuse(std::string_view name, std::string_view source, std::string_view reason,
-              const std::vector<Json>& harmless = {});
+              const std::vector<Json>& harmless = {}, Fate fate = Fate::kRefused);
 
   /// Assigns what the tree says and returns notes to print, one for each alias used. All mistakes are thrown together
   /// as one Error; the structs are then half assigned and of no use.
   std::vector<std::string> load(const ConfigTree& tree);
+
+  /// Which name gave each option its value in the last load: its own, or another program's.
+  const std::map<std::string, std::string>& given() const { return given_; }
 
   /// The present value of an option.
   Json get(std::string_view path) const;
@@ -124,6 +133,7 @@ class OptionTable {
   std::vector<Option> options_;
   std::vector<Alias> aliases_;
   std::vector<Refusal> refusals_;
+  std::map<std::string, std::string> given_;
 };
 
 }  // namespace keel

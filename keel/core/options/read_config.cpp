@@ -131,6 +131,10 @@ std::string content_of(const std::filesystem::path& path) {
 }  // namespace
 
 ConfigTree read_config(const std::filesystem::path& path) {
+  return parse_config(read_config_text(path), path.string());
+}
+
+std::string read_config_text(const std::filesystem::path& path) {
   const std::string name = path.string();
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
@@ -149,10 +153,10 @@ ConfigTree read_config(const std::filesystem::path& path) {
     if (name.ends_with(ending))
       fail(ExitCode::kBadConfiguration, name, ": this is no configuration, but data or a model; name it in a ",
            "configuration file, as data.files or model.path");
-  return parse_config(content_of(path), name);
+  return content_of(path);
 }
 
-ConfigTree parse_config(std::string_view text, const std::string& file_name) {
+ConfigTree parse_config(std::string_view text, const std::string& file_name, Anchors anchors) {
   TreeBuilder builder(file_name);
   if (text.size() > kMaxConfigBytes) builder.refuse(0, "larger than 1 MiB; this is no configuration");
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // the byte order mark some editors write
@@ -160,7 +164,7 @@ ConfigTree parse_config(std::string_view text, const std::string& file_name) {
   if (file_name.ends_with(".json")) {
     read_json(text, 1, builder);
   } else {
-    read_yaml(text, builder);
+    read_yaml(text, builder, anchors);
   }
   ConfigTree tree = std::move(builder).finish();
   if (tree.value.is_object()) return tree;

@@ -11,8 +11,11 @@ namespace keel {
 /// Reads a configuration file: JSON if its name ends in .json, else YAML.
 ConfigTree read_config(const std::filesystem::path& path);
 
+/// The text of a configuration file; a folder, a device and a file of data are refused.
+std::string read_config_text(const std::filesystem::path& path);
+
 /// Reads a configuration from memory; `file_name` decides the format and is what errors call it.
-ConfigTree parse_config(std::string_view text, const std::string& file_name);
+ConfigTree parse_config(std::string_view text, const std::string& file_name, Anchors anchors = Anchors::kRefused);
 
 /// Sets "a.b=value" from the command line, whatever was there before. The value is an unquoted YAML scalar, a quoted
 /// string, or a list or mapping in JSON (which replaces the old one, it is not merged).

@@ -55,6 +55,6 @@ class TreeBuilder {
 void read_json(std::string_view text, int first_line, TreeBuilder& builder);
 
 /// Feeds the one YAML document in `text` to the builder; a clear error in builds without yaml-cpp.
-void read_yaml(std::string_view text, TreeBuilder& builder);
+void read_yaml(std::string_view text, TreeBuilder& builder, Anchors anchors);
 
 }  // namespace keel

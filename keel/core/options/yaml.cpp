@@ -9,7 +9,9 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
+#include <vector>
 #endif
 
 namespace keel {
@@ -18,7 +20,7 @@ namespace keel {
 
 bool can_read_yaml() { return false; }
 
-void read_yaml(std::string_view, TreeBuilder& builder) {
+void read_yaml(std::string_view, TreeBuilder& builder, Anchors) {
   builder.refuse(0, "this build reads JSON only; install libyaml-cpp-dev and rebuild, or write the file as .json");
 }
 
@@ -30,7 +32,7 @@ int line_of(const YAML::Mark& mark) { return mark.line + 1; }  // 0 for yaml-cpp
 
 class YamlEvents : public YAML::EventHandler {
  public:
-  explicit YamlEvents(TreeBuilder& builder) : builder_(builder) {}
+  YamlEvents(TreeBuilder& builder, Anchors anchors) : builder_(builder), resolves_(anchors == Anchors::kResolved) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ > 0) {
@@ -41,39 +43,95 @@ class YamlEvents : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    if (anchor != YAML::NullAnchor) refuse_anchor(mark);
-    if (builder_.expects_key()) builder_.refuse(line_of(mark), "a key is empty; give it a name");
-    builder_.scalar(nullptr, line_of(mark));
+    begin_anchor(mark, anchor);
+    take({Event::kNull, "", line_of(mark)});
   }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { refuse_anchor(mark); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (!resolves_) refuse_anchor(mark);
+    replay(anchors_.at(anchor), line_of(mark));
+  }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    if (anchor != YAML::NullAnchor) refuse_anchor(mark);
+    begin_anchor(mark, anchor);
     if (tag != kQuoted && tag != kUnquoted) refuse_tag(mark, tag);
-    const int line = line_of(mark);
-    if (builder_.expects_key()) return builder_.key(value, line);
-    if (tag == kQuoted) return builder_.scalar(value, line);
-    // yaml-cpp trims spaces after an unquoted scalar, but not tabs.
-    const std::string plain = value.substr(0, value.find_last_not_of('\t') + 1);
-    builder_.scalar(plain_scalar(plain, builder_.place(line)), line);
+    take({tag == kQuoted ? Event::kQuotedScalar : Event::kPlainScalar, value, line_of(mark)});
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
     check_container(mark, tag, anchor);
-    builder_.begin_list(line_of(mark));
+    take({Event::kList, "", line_of(mark)});
   }
-  void OnSequenceEnd() override { builder_.end(); }
+  void OnSequenceEnd() override { take({Event::kEnd, "", 0}); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
     check_container(mark, tag, anchor);
-    builder_.begin_mapping(line_of(mark));
+    take({Event::kMapping, "", line_of(mark)});
   }
-  void OnMapEnd() override { builder_.end(); }
+  void OnMapEnd() override { take({Event::kEnd, "", 0}); }
 
  private:
+  struct Event {
+    enum Kind { kNull, kPlainScalar, kQuotedScalar, kList, kMapping, kEnd } kind;
+    std::string value;
+    int line;
+  };
+
   // What yaml-cpp calls the tags of scalars that were written without one.
   static constexpr const char* kQuoted = "!";
   static constexpr const char* kUnquoted = "?";
+  static constexpr size_t kMaxEvents = 100'000;  // of a configuration whose aliases of aliases grow without bounds
+
+  void take(Event event) {
+    const int line = event.line;
+    switch (event.kind) {
+      case Event::kNull:
+        if (builder_.expects_key()) builder_.refuse(line, "a key is empty; give it a name");
+        builder_.scalar(nullptr, line);
+        break;
+      case Event::kPlainScalar:
+      case Event::kQuotedScalar:
+        take_scalar(event);
+        break;
+      case Event::kList:
+      case Event::kMapping:
+        if (builder_.expects_key()) {
+          builder_.refuse(line, "a key must be a name, not a list or a mapping; quote it if it starts with [ or {");
+        }
+        event.kind == Event::kList ? builder_.begin_list(line) : builder_.begin_mapping(line);
+        break;
+      case Event::kEnd:
+        builder_.end();
+    }
+    if (!resolves_) return;
+    if (events_.size() >= kMaxEvents) builder_.refuse(line, "the aliases (*name) make this too large; write it out");
+    events_.push_back(std::move(event));
+  }
+
+  void take_scalar(const Event& event) {
+    if (builder_.expects_key()) {
+      if (resolves_ && event.value == "<<") {
+        builder_.refuse(event.line, "YAML's merge key (<<) is not read; write the keys out");
+      }
+      return builder_.key(event.value, event.line);
+    }
+    if (event.kind == Event::kQuotedScalar) return builder_.scalar(event.value, event.line);
+    // yaml-cpp trims spaces after an unquoted scalar, but not tabs.
+    const std::string plain = event.value.substr(0, event.value.find_last_not_of('\t') + 1);
+    builder_.scalar(plain_scalar(plain, builder_.place(event.line)), event.line);
+  }
+
+  /// The node that began at an event once more, where an alias stands.
+  void replay(size_t first, int line) {
+    int depth = 0;
+    for (size_t i = first;; ++i) {
+      if (i >= events_.size()) builder_.refuse(line, "an alias (*name) stands inside of what it names; write it out");
+      Event event = events_[i];
+      depth += event.kind == Event::kEnd ? -1 : event.kind == Event::kList || event.kind == Event::kMapping ? 1 : 0;
+      event.line = line;
+      take(std::move(event));
+      if (depth == 0) return;
+    }
+  }
 
   [[noreturn]] void refuse_anchor(const YAML::Mark& mark) {
     builder_.refuse(line_of(mark), "YAML anchors and aliases (&name, *name) are not read; write the value out");
@@ -81,17 +139,21 @@ class YamlEvents : public YAML::EventHandler {
   [[noreturn]] void refuse_tag(const YAML::Mark& mark, const std::string& tag) {
     builder_.refuse(line_of(mark), "YAML tags (", tag, ") are not read; quote the value to make it a string");
   }
+  void begin_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (anchor == YAML::NullAnchor) return;
+    if (!resolves_) refuse_anchor(mark);
+    anchors_[anchor] = events_.size();
+  }
   void check_container(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
-    if (anchor != YAML::NullAnchor) refuse_anchor(mark);
+    begin_anchor(mark, anchor);
     if (!tag.empty() && tag != kUnquoted) refuse_tag(mark, tag);
-    if (builder_.expects_key()) {
-      builder_.refuse(line_of(mark),
-                      "a key must be a name, not a list or a mapping; quote it if it starts with [ or {");
-    }
   }
 
   TreeBuilder& builder_;
+  bool resolves_;
   int documents_ = 0;
+  std::vector<Event> events_;                 // where aliases are resolved: all so far
+  std::map<YAML::anchor_t, size_t> anchors_;  // the event that each begins with
 };
 
 /// Refuses at the start of lines what yaml-cpp passes over in silence: some tabs, after which it misjudges the
@@ -117,10 +179,10 @@ std::string with_explicit_end(std::string_view text) {
 
 bool can_read_yaml() { return true; }
 
-void read_yaml(std::string_view text, TreeBuilder& builder) {
+void read_yaml(std::string_view text, TreeBuilder& builder, Anchors anchors) {
   check_line_starts(text, builder);
   std::istringstream stream(with_explicit_end(text));
-  YamlEvents events(builder);
+  YamlEvents events(builder, anchors);
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(events)) {

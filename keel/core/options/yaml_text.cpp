@@ -24,7 +24,6 @@ constexpr std::array<std::string_view, 3> kFalse{"false", "False", "FALSE"};
 constexpr std::array<std::string_view, 3> kInfinity{".inf", ".Inf", ".INF"};
 constexpr std::array<std::string_view, 3> kNotANumber{".nan", ".NaN", ".NAN"};
 
-
 /// Drops the digits that `text` starts with and says how many they were.
 size_t skip_digits(std::string_view& text) {
   const size_t count = static_cast<size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());

@@ -3,6 +3,8 @@
 #include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
 #include "keel/train/config/foreign_reward.h"
+#include "keel/train/config/foreign_schedule.h"
+#include "keel/train/config/foreign_sizes.h"
 
 namespace keel {
 namespace {
@@ -18,15 +20,6 @@ int64_t count_of(const Json& value) {
 Json list_of_names(const Json& value, const ConfigTree&, const OptionTable&) {
   if (value.is_null()) return kSetsNothing;
   return value.is_array() ? value : Json::array({value});
-}
-
-/// From a number of completions to a number of prompts.
-Json completions_to_prompts(const Json& value, const ConfigTree&, const OptionTable& table) {
-  const int64_t samples = table.get("rollout.samples_per_prompt").get<int64_t>(), completions = count_of(value);
-  if (completions == 0 || completions % samples != 0)
-    fail(ExitCode::kBadConfiguration, "got ", value.dump(),
-         " completions, wanted a multiple of rollout.samples_per_prompt, ", samples);
-  return completions / samples;
 }
 
 /// From a number of prompts to a number of completions.
@@ -244,6 +237,29 @@ Json weights_type(const Json& value, const ConfigTree& tree, const OptionTable& 
   return flagged || type == "float32" ? kSetsNothing : type;
 }
 
+/// TRL's and open-r1's is a name of the Hub's or a local path, of which we read files.
+Json files_of_dataset(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (value.is_null()) return kSetsNothing;
+  const std::string name = word_of(value);
+  for (const char* ending : {".jsonl", ".json", ".csv", ".parquet", ".gz", ".zst"})
+    if (name.ends_with(ending)) return Json::array({name});
+  fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", a data set of the Hub's, and Keel reads files: give the ",
+       "name of one (.jsonl, .json, .csv, .parquet), or set data.files, and data.eval_files for evaluations");
+}
+
+/// verl's critic may be any model, ours begins as the policy.
+Json model_of_critic(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  const std::string policy = word_of(table.get("model.path"));
+  if (of_the_critic(kAdvEstimator)(value, tree, table).is_discarded() || word_of(value) == policy) return kSetsNothing;
+  fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", but a critic starts as a copy of the policy, ", policy,
+       ", or reads the policy's states (critic.body); remove it");
+}
+
+/// verl's false leaves the completions of a prompt together, as ours are by default.
+Json order_of_rollouts(const Json& value, const ConfigTree&, const OptionTable&) {
+  return value == true ? Json("rollouts") : kSetsNothing;
+}
+
 /// Read with the file it belongs to.
 Json part_of_another(const Json&, const ConfigTree&, const OptionTable&) { return kSetsNothing; }
 
@@ -278,17 +294,23 @@ void add_aliases(OptionTable& t) {
   t.alias("adam_epsilon", "optimizer.eps", "TRL");
   t.alias("weight_decay", "optimizer.weight_decay", "TRL");
   t.alias("max_grad_norm", "optimizer.max_grad_norm", "TRL");
-  t.alias("warmup_steps", "optimizer.warmup_updates", "TRL");
   t.alias("num_generations", "rollout.samples_per_prompt", "TRL");
   t.alias("num_generations_eval", "eval.samples", "TRL");
   t.alias("max_completion_length", "rollout.max_new_tokens", "TRL");
   t.alias("temperature", "rollout.temperature", "TRL");
-  t.alias("generation_batch_size", "train.prompts_per_step", "TRL", completions_to_prompts,
-          "divided by rollout.samples_per_prompt");
   t.alias("num_iterations", "train.epochs", "TRL");
   t.alias("beta", "reference.kl_coefficient", "TRL");
   t.alias("entropy_coef", "objective.entropy_coefficient", "TRL");
   t.alias("reward_weights", "reward.weights", "TRL");
+  t.alias("reward_funcs", "reward.functions", "TRL", functions_of_trl,
+          "accuracy_reward is math, think_format_reward tags:think,*; package.module.function is "
+          "python:package/module.py:function");
+  t.alias("dataset_name", "data.files", "TRL", files_of_dataset, "a file; the name of a data set is refused");
+  t.alias("dataset_prompt_column", "data.prompt_key", "TRL");
+  t.alias("system_prompt", "data.system_prompt", "TRL", unless_null, "of open-r1");
+  t.alias("shuffle_dataset", "data.shuffle", "TRL", unless_null, "null is true");
+  t.alias("max_prompt_length", "data.max_prompt_tokens", "TRL", unless_null,
+          "longer prompts are left out and counted, where TRL cut them");
   t.alias("mask_truncated_completions", "train.mask_truncated", "TRL");
   t.alias("gradient_checkpointing", "train.recompute_activations", "TRL");
   t.alias("optim", "optimizer.moments", "TRL", optimizer_word, "adamw_8bit and adamw_bnb_8bit are 8bit");
@@ -325,10 +347,12 @@ void add_aliases(OptionTable& t) {
   t.alias("data.val_files", "data.eval_files", "verl", list_of_names, "one name is a list of one");
   t.alias("data.max_prompt_length", "data.max_prompt_tokens", "verl");
   t.alias("data.reward_fn_key", "data.source_key", "verl");
+  t.alias("data.seed", "run.seed", "verl", unless_null, "the one seed");
   t.alias("data.train_batch_size", "train.prompts_per_step", "verl");
   t.alias("data.max_response_length", "rollout.max_new_tokens", "verl");
-  for (const char* name : {"actor_rollout_ref.rollout.dtype", "actor_rollout_ref.actor.fsdp_config.dtype",
-                           "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype"})
+  for (const char* name :
+       {"actor_rollout_ref.rollout.dtype", "actor_rollout_ref.actor.fsdp_config.dtype",
+        "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype", "actor_rollout_ref.model.torch_dtype"})
     t.alias(name, "run.precision", "verl", type_word, "bfloat16 is bf16, float16 is fp16");
   t.alias("actor_rollout_ref.actor.fsdp_config.full_determinism", "run.deterministic", "verl");
   t.alias("actor_rollout_ref.rollout.n", "rollout.samples_per_prompt", "verl");
@@ -348,6 +372,8 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.actor.ppo_epochs", "train.epochs", "verl");
   t.alias("actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update", "verl", prompts_to_completions,
           "times rollout.samples_per_prompt");
+  t.alias("actor_rollout_ref.actor.shuffle", "train.shuffle", "verl", order_of_rollouts,
+          "true is rollouts; false is prompts, the default");
   t.alias("actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "train.tokens_per_batch", "verl");
   t.alias("actor_rollout_ref.actor.entropy_coeff", "objective.entropy_coefficient", "verl");
   t.alias(kUseKlLoss, "reference.kl_coefficient", "verl", use_kl_loss,
@@ -360,6 +386,8 @@ void add_aliases(OptionTable& t) {
   t.alias("algorithm.lam", "critic.lambda", "verl", of_the_critic(kAdvEstimator), with_critic);
   t.alias("critic.cliprange_value", "critic.value_clip", "verl", of_the_critic(kAdvEstimator), with_critic);
   t.alias("critic.optim.lr", "critic.lr", "verl", of_the_critic(kAdvEstimator), with_critic);
+  t.alias("critic.model.path", "critic.body", "verl", model_of_critic,
+          "sets nothing where it is the policy's; all else is refused");
   t.alias("trainer.critic_warmup", "critic.warmup_steps", "verl", of_the_critic(kAdvEstimator), with_critic);
 
   // OpenRLHF (its arguments, with _ for -)
@@ -388,6 +416,8 @@ void add_aliases(OptionTable& t) {
 
   add_objective_aliases(t);
   add_reward_aliases(t);
+  add_size_aliases(t);
+  add_schedule_aliases(t);
   add_refusals(t);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "keel/core/error.h"
 #include "keel/core/strings.h"
@@ -200,7 +201,8 @@ ConfigTree with_all_linear(ConfigTree tree) {
 }
 
 /// Settings of what is switched off.
-void note_unread(const Config& config, std::vector<std::string>& notes) {
+std::vector<std::string> unread_settings(const Config& config) {
+  std::vector<std::string> notes;
   if (config.sft.steps == 0)
     for (const std::string& key : changed_keys(config.sft))
       notes.push_back("sft." + key + " does nothing: sft.steps is 0, so there is no warm-up");
@@ -219,16 +221,14 @@ void note_unread(const Config& config, std::vector<std::string>& notes) {
     else if (key == "kl_in_reward_horizon" && !reference.kl_in_reward_target)
       notes.push_back("reference." + key + " does nothing: there is no reference.kl_in_reward_target");
   }
+  return notes;
 }
 
 }  // namespace
 
-Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
-  Config config;
-  OptionTable table;
-  config.describe(table);
-  const std::vector<std::string> loaded = table.load(with_all_linear(with_foreign_defaults(tree, table, notes)));
-  notes.insert(notes.end(), loaded.begin(), loaded.end());
+std::vector<std::string> load_filled(Config& config, OptionTable& table, const ConfigTree& tree,
+                                     std::vector<std::string>& aliases) {
+  aliases = table.load(with_all_linear(tree));
   require_rank(tree, table, config);
   try {
     check_consistency(config);
@@ -242,7 +242,18 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
     const std::string place = find_value(tree, key) != nullptr ? place_of(tree, key) : tree.file;
     fail(error.code(), place, place.empty() ? "" : ": ", message);
   }
-  note_unread(config, notes);
+  return unread_settings(config);
+}
+
+Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  std::vector<std::string> aliases;
+  const std::vector<std::string> unread =
+      load_filled(config, table, with_foreign_defaults(tree, table, notes), aliases);
+  for (const std::vector<std::string>* more : {&std::as_const(aliases), &unread})
+    notes.insert(notes.end(), more->begin(), more->end());
   return config;
 }
 

@@ -123,8 +123,16 @@ void add_aliases(OptionTable& table);
 /// Those that mean none of ours, and names that people try: each with the way out.
 void add_refusals(OptionTable& table);
 
+/// The rest of what TRL's and verl's recipes say: about their machines, engines and logs, or nothing that Keel has.
+void add_left_out(OptionTable& table);
+
 /// Loads and checks a configuration; notes to print (aliases used) are appended to `notes`.
 Config load_config(const ConfigTree& tree, std::vector<std::string>& notes);
+
+/// The same of a tree with another program's defaults (with_foreign_defaults) into a configuration that describes the
+/// table; returns notes on settings that do nothing, and those on aliases apart.
+std::vector<std::string> load_filled(Config& config, OptionTable& table, const ConfigTree& tree,
+                                     std::vector<std::string>& aliases);
 
 /// The name under which a setting stands on the command line; empty: it does not.
 std::string typed_name(const ConfigTree& tree, const std::string& option);

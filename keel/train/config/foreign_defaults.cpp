@@ -32,6 +32,10 @@ bool is_set(const ConfigTree& tree, const OptionTable& table, const std::string&
                      [&](const Alias& alias) { return alias.target == ours && said(tree, alias.name) != nullptr; });
 }
 
+Json unless_null(const Json& value, const ConfigTree&, const OptionTable&) {
+  return value.is_null() ? kSetsNothing : value;
+}
+
 bool on_command_line(const ConfigTree& tree, const std::string& name) {
   const auto line = tree.lines.find(name);
   return line != tree.lines.end() && line->second == 0;
@@ -235,10 +239,35 @@ bool is_unsaid(const ForeignDefault& entry, const ConfigTree& tree, const Progra
   return entry.losses.empty() || contains(entry.losses, word_at(tree, program.loss));
 }
 
+/// The critic of other programs is a network of its own.
+void add_critic(ConfigTree& tree, const Program& program, const std::string& mark) {
+  const std::string advantage = program.advantage.empty() ? "gae" : word_at(tree, program.advantage);
+  const bool is_default = advantage.empty() && std::any_of(program.defaults.begin(), program.defaults.end(),
+                                                           [](const ForeignDefault& e) { return e.value == "gae"; });
+  if ((advantage == "gae" || is_default) && said(tree, "critic.body") == nullptr)
+    fill_in(tree, {"critic.body", "separate"}, program, mark);
+}
+
+/// TRL's defaults changed (grpo_config.py of 0.17, 0.19 and 0.22), and a recipe does not say for which version it is.
+void note_versions(const Program& program, const ConfigTree& tree, const Names& filled,
+                   std::vector<std::string>& notes) {
+  if (program.name != "TRL") return;
+  if (contains(filled, "loss_type dapo"))
+    notes.push_back(
+        "loss_type: dapo by default since TRL 0.22, bnpo since 0.17 and grpo before; name it for an older one");
+  if (said(tree, "beta") == nullptr && said(tree, "reference.kl_coefficient") == nullptr)
+    notes.push_back("beta: 0 by default since TRL 0.19 and 0.04 before; name it for an older one");
+}
+
 ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string& mark, const OptionTable& table,
-                     std::vector<std::string>& notes) {
+                     std::vector<std::string>& notes, Unsaid unsaid) {
   refuse_our_thresholds(tree, program, mark);
   if (tree.value.contains("objective")) forget_nulls(tree.value["objective"]);
+  if (unsaid == Unsaid::kAll) {
+    add_critic(tree, program, mark);
+    for (const auto& [name, value] : other_defaults_of(program.name, tree, table))
+      fill_in(tree, {name, value}, program, mark);
+  }
   Names filled;
   for (const ForeignDefault& entry : program.defaults) {
     if (!is_unsaid(entry, tree, program)) continue;
@@ -246,9 +275,10 @@ ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string&
     fill_in(tree, entry, program, mark);
     filled.push_back(entry.name + " " + word_of(entry.value));
   }
-  if (!filled.empty())
+  if (!filled.empty() && unsaid == Unsaid::kOfTheObjective)  // an import says it line by line
     notes.push_back(mark + " is a name of " + program.name + "'s, whose defaults hold for what is not said of the " +
                     "objective: " + joined(filled) + "; objective.method chooses one of Keel's methods");
+  if (unsaid == Unsaid::kAll) note_versions(program, tree, filled, notes);
   add_foreign_remarks(program.name, tree, table, notes);
   return tree;
 }
@@ -345,7 +375,8 @@ Owner owner_of_other_names(const ConfigTree& tree, const OptionTable& table, con
 
 }  // namespace
 
-ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std::vector<std::string>& notes) {
+ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std::vector<std::string>& notes,
+                                 Unsaid unsaid) {
   if (!tree.value.is_object()) return tree;
   Names all, leaves;
   add_leaves(tree.value, "", all);
@@ -366,7 +397,7 @@ ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std:
   else if (said(tree, "objective.method") == nullptr &&
            std::none_of(names.begin(), names.end(), [&](const std::string& name) { return is_ours(table, name); }))
     owner = owner_of_other_names(tree, table, names);
-  return owner.program == nullptr ? tree : filled_in(std::move(tree), *owner.program, owner.mark, table, notes);
+  return owner.program == nullptr ? tree : filled_in(std::move(tree), *owner.program, owner.mark, table, notes, unsaid);
 }
 
 }  // namespace keel

@@ -24,6 +24,9 @@ std::string word_at(const ConfigTree& tree, const std::string& name);
 /// Whether a configuration says something about a setting of ours, under whatever name.
 bool is_set(const ConfigTree& tree, const OptionTable& table, const std::string& ours);
 
+/// For a name that may be null there, which leaves a thing to the defaults.
+Json unless_null(const Json& value, const ConfigTree& tree, const OptionTable& table);
+
 bool on_command_line(const ConfigTree& tree, const std::string& name);
 
 /// Whether objective.method names the method, and not another program's `loss`: the command line wins over the file.

@@ -48,13 +48,16 @@ Json verl_aggregation(const Json& value, const ConfigTree& tree, const OptionTab
                                                             {"seq-mean-token-sum-norm", "seq_mean_token_sum_norm"}};
   const std::string& mode = one_of_words(kModes, value, "or set objective.aggregation");
   const std::string loss = word_at(tree, kLossMode);
-  if (!ours_names_the_method(tree, kLossMode) && (loss == "sapo" || loss == "geo_mean") &&
-      mode != "seq_mean_token_mean")
+  const bool averages_itself = !ours_names_the_method(tree, kLossMode) && (loss == "sapo" || loss == "geo_mean");
+  if (!averages_itself || mode == "seq_mean_token_mean") return mode;
+  const Json *kl = said(tree, "actor_rollout_ref.actor.use_kl_loss"),
+             *entropy = said(tree, "actor_rollout_ref.actor.entropy_coeff");
+  if ((kl != nullptr && *kl == true) || (entropy != nullptr && *entropy != 0))
     fail(ExitCode::kBadConfiguration, "verl's loss_mode ", loss,
          " always averages as seq-mean-token-mean, and verl reads this only for a KL or an entropy beside it, which "
          "Keel ",
          "averages as the loss; remove it, or set objective.aggregation");
-  return mode;
+  return kSetsNothing;
 }
 
 const TrlLoss& trl_loss(const Json& value) {
@@ -284,10 +287,6 @@ Json trl_lower_bound_of_cispo(const Json& value, const ConfigTree& tree, const O
   return is_cispo ? Json::array({"low=null"}) : kSetsNothing;
 }
 
-Json unless_null(const Json& value, const ConfigTree&, const OptionTable&) {
-  return value.is_null() ? kSetsNothing : value;
-}
-
 void add_together(OptionTable& t, const std::vector<MappedParameter>& all, const char* source, const Readers& readers) {
   for (size_t i = 0; i < all.size(); ++i)
     t.alias(all[i].name, "objective.parameters", source, together(all, i, readers), all[i].parameter + "=VALUE");
@@ -327,7 +326,8 @@ void add_objective_aliases(OptionTable& t) {
   t.alias(kAdvEstimator, "objective.advantage", "verl", verl_advantage,
           "reinforce_plus_plus is reinforce_pp, and so with _baseline");
   t.alias(kNormByStd, "objective.advantage", "verl", verl_norm, "false makes grpo group_mean");
-  t.alias(kLossAggMode, "objective.aggregation", "verl", verl_aggregation, "with _ for -");
+  t.alias(kLossAggMode, "objective.aggregation", "verl", verl_aggregation,
+          "with _ for -; nothing for sapo and geo_mean, which average by sequences");
   t.alias("actor_rollout_ref.actor.loss_scale_factor", "objective.horizon", "verl", unless_null, "the same number");
   t.alias(kClipRatio, low, "verl", shared_bound(verl, "low", kClipRatioLow), as_verl);
   t.alias(kClipRatio, high, "verl", shared_bound(verl, "high", kClipRatioHigh), as_verl);

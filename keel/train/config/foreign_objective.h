@@ -15,12 +15,17 @@ namespace keel {
 /// The names of other programs that say which objective is trained.
 void add_objective_aliases(OptionTable& table);
 
+/// Which of another program's defaults are filled in: a run has those of the objective and notes the others, an import
+/// has all that can be said here.
+enum class Unsaid { kOfTheObjective, kAll };
+
 /// A configuration that has the names of one of these programs and names no method means that program's method: what it
 /// leaves unsaid about the objective is filled in with the program's defaults, in its own words, and noted. Names that
 /// say nothing about an objective (learning_rate) do so where the file has no setting under its name in Keel. A
 /// configuration that names a method of ours (objective.method), or has no such names, comes back as it is. Names on
 /// the command line do not make a file of ours another program's, unless one of them names the loss. The table knows
 /// the names: one that it does not know is a slip, which whoever loads the tree tells.
-ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std::vector<std::string>& notes);
+ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std::vector<std::string>& notes,
+                                 Unsaid unsaid = Unsaid::kOfTheObjective);
 
 }  // namespace keel

@@ -55,6 +55,13 @@ const std::vector<Remark>& remarks() {
        },
        "mask_truncated_completions: with this loss_type TRL divides by all completions, Keel by those that are not cut "
        "off, so that the gradient is larger here the more are; max_grad_norm may clip more of it"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         return contains({"epoch", "best"}, word_at(tree, "save_strategy")) ||
+                contains({"epoch", "best"}, word_at(tree, "eval_strategy"));
+       },
+       "save_strategy, eval_strategy: passes over the data are not counted here; checkpoint.every and eval.every count "
+       "rollout batches"},
       {"TRL", [](const ConfigTree& tree) { return is_used(tree, {"load_best_model_at_end"}); },
        "load_best_model_at_end: a run stands for its newest checkpoint all the same; RUN/checkpoints/best is the best "
        "one, and a model wherever one is named"},
@@ -132,6 +139,8 @@ struct OtherDefault {
   std::string ours;            // our setting for it, if there is one
   std::string otherwise = {};  // what Keel does, where the value of our setting does not say it
   std::string only_with = {};  // a name that must be in use for it to matter
+  Json taken = nullptr;        // what an import writes down, in the program's own unit; null: it cannot
+  bool noted = true;           // by a run: not what it is asked for itself
 };
 
 const std::string kConstantHere = "constant after optimizer.warmup_updates", kOneUpdate = "the whole batch at once",
@@ -142,17 +151,21 @@ const std::string kConstantHere = "constant after optimizer.warmup_updates", kOn
 const std::vector<OtherDefault>& other_defaults() {
   static const std::vector<OtherDefault> kDefaults = {
       {"verl", "trainer.total_epochs", "30 passes over the data", "train.steps"},
-      {"verl", "data.train_batch_size", "1024", "train.prompts_per_step"},
-      {"verl", "actor_rollout_ref.rollout.n", "1", "rollout.samples_per_prompt"},
-      {"verl", "actor_rollout_ref.actor.ppo_mini_batch_size", "256 prompts", "train.sequences_per_update", kOneUpdate},
-      {"verl", "actor_rollout_ref.actor.optim.weight_decay", "0.01", "optimizer.weight_decay"},
-      {"verl", "actor_rollout_ref.rollout.val_kwargs.temperature", "0, greedy", "eval.temperature"},
-      {"verl", "critic.optim.lr", "1e-5", "critic.lr", kCriticRate, "critic.body"},
+      {"verl", "data.train_batch_size", "1024", "train.prompts_per_step", "", "", 1024},
+      {"verl", "actor_rollout_ref.rollout.n", "1", "rollout.samples_per_prompt", "", "", 1},
+      {"verl", "actor_rollout_ref.actor.ppo_mini_batch_size", "256 prompts", "train.sequences_per_update", kOneUpdate,
+       "", 256},
+      {"verl", "actor_rollout_ref.actor.optim.weight_decay", "0.01", "optimizer.weight_decay", "", "", 0.01},
+      {"verl", "data.max_response_length", "512", "rollout.max_new_tokens", "", "", 512, false},
+      {"verl", "actor_rollout_ref.rollout.val_kwargs.temperature", "0, greedy", "eval.temperature", "", "", 0},
+      {"verl", "critic.optim.lr", "1e-5", "critic.lr", kCriticRate, "critic.body", 1e-5},
       {"verl", "algorithm.filter_groups.max_num_gen_batches", "0, no limit", "rollout.max_batches", "", kFiltered},
       {"verl", "trainer.max_actor_ckpt_to_keep", "null, all of them", "checkpoint.keep"},
       {"TRL", "num_train_epochs", "3 passes over the data", "train.steps"},
       {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
-      {"TRL", "generation_batch_size", "8 completions for each GPU", "train.prompts_per_step"},
+      {"TRL", "per_device_train_batch_size", "8 completions for each GPU", "train.prompts_per_step"},
+      {"TRL", "per_device_train_batch_size", "8", "train.sequences_per_update", "", "", 8, false},
+      {"TRL", "max_completion_length", "512", "rollout.max_new_tokens", "", "", 512, false},
       {"TRL", "steps_per_generation", "generation_batch_size / 8 updates on one GPU", "train.sequences_per_update",
        kOneUpdate, "generation_batch_size"},
       {"TRL", "num_generations_eval", "as num_generations", "eval.samples"},
@@ -198,13 +211,17 @@ void note_judges(const ConfigTree& tree, const OptionTable& table, std::vector<s
       "it), Keel every row by math, which is 1 or 0 and asks for no form; reward.functions chooses another");
 }
 
+bool matters_unsaid(const OtherDefault& entry, const std::string& program, const ConfigTree& tree,
+                    const OptionTable& table) {
+  const bool unsaid =
+      said(tree, entry.name) == nullptr && (entry.ours.empty() || !gets_a_value(tree, table, entry.ours));
+  return entry.program == program && unsaid && (entry.only_with.empty() || is_used(tree, {entry.only_with}));
+}
+
 std::string defaults_not_taken(const std::string& program, const ConfigTree& tree, const OptionTable& table) {
   Names texts;
   for (const OtherDefault& entry : other_defaults()) {
-    const bool matters = entry.only_with.empty() || is_used(tree, {entry.only_with});
-    const bool unsaid =
-        said(tree, entry.name) == nullptr && (entry.ours.empty() || !gets_a_value(tree, table, entry.ours));
-    if (entry.program != program || !matters || !unsaid) continue;
+    if (!entry.noted || !matters_unsaid(entry, program, tree, table)) continue;
     const std::string here =
         entry.otherwise.empty() ? entry.ours + " " + word_of(table.get(entry.ours)) : entry.otherwise;
     texts.push_back(entry.name + " " + entry.value + " (here: " + here + ")");
@@ -213,6 +230,15 @@ std::string defaults_not_taken(const std::string& program, const ConfigTree& tre
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, Json>> other_defaults_of(const std::string& program, const ConfigTree& tree,
+                                                            const OptionTable& table) {
+  std::vector<std::pair<std::string, Json>> defaults;
+  for (const OtherDefault& entry : other_defaults())
+    if (!entry.taken.is_null() && matters_unsaid(entry, program, tree, table))
+      defaults.emplace_back(entry.name, entry.taken);
+  return defaults;
+}
 
 void add_foreign_remarks(const std::string& program, const ConfigTree& tree, const OptionTable& table,
                          std::vector<std::string>& notes) {

@@ -1,6 +1,7 @@
 #include "keel/train/config/foreign_reward.h"
 
 #include <algorithm>
+#include <map>
 
 #include "keel/core/error.h"
 #include "keel/train/config/foreign_names.h"
@@ -91,12 +92,23 @@ AliasConverter of_filtered_groups(AliasConverter converter) {
   };
 }
 
-Json most_batches(const Json& value, const ConfigTree&, const OptionTable&) {
+constexpr const char* kSampledPrompts = "data.gen_batch_size";
+
+/// How many of our batches one of verl's is, which may be larger than what a step learns from; 0: no whole number.
+int64_t batches_in_one(const Json& prompts, const OptionTable& table) {
+  const int64_t of_step = table.get("train.prompts_per_step").get<int64_t>();
+  const int64_t sampled = prompts.is_number_integer() ? prompts.get<int64_t>() : 0;
+  return sampled < 1 || sampled % of_step != 0 ? 0 : sampled / of_step;
+}
+
+Json most_batches(const Json& value, const ConfigTree& tree, const OptionTable& table) {
   if (value.is_number() && value <= 0)
     fail(
         ExitCode::kBadConfiguration, "got ", value.dump(),
         ", which is no limit there: a model that solves everything would be sampled for ever; set rollout.max_batches");
-  return value;
+  const Json* sampled = said(tree, kSampledPrompts);
+  if (sampled == nullptr || !value.is_number_integer() || value > 65536) return value;
+  return value.get<int64_t>() * std::clamp<int64_t>(batches_in_one(*sampled, table), 1, 65536);
 }
 
 bool takes_kl_off(const ConfigTree& tree, const OptionTable& table) {
@@ -112,22 +124,30 @@ bool is_a_sum(const ConfigTree& tree, const OptionTable& table) {
                      [&](const std::string& section) { return is_true(tree, section + ".enable"); });
 }
 
+/// Whether the reward is 1 or 0, right or wrong.
+bool is_accuracy(const OptionTable& table) {
+  const Json functions = table.get("reward.functions");
+  const bool is_default = functions.empty() && !table.get("data.files").empty();  // a task has its own
+  return is_default || functions == Json::array({"math"});
+}
+
 /// Groups are compared by the rewards of all functions together: verl's seq_reward. Its seq_final_reward is after the
 /// KL, its score before the penalty.
 Json metric_of_groups(const Json& value, const ConfigTree& tree, const OptionTable& table) {
   const std::string word = word_of(value);
   if (value.is_null() || word == "seq_reward" || (word == "seq_final_reward" && !takes_kl_off(tree, table)) ||
-      (word == "score" && !is_a_sum(tree, table)))
+      ((word == "score" || (word == "acc" && is_accuracy(table))) && !is_a_sum(tree, table)))
     return kSetsNothing;
   fail(ExitCode::kBadConfiguration, "got ", word, ", but groups are dropped where their rewards are all equal: ",
        "everything in reward.functions added up, with the overlong penalty, before the KL; set it to seq_reward, or ",
        "remove it");
 }
 
-/// verl's may be larger than what a step learns from.
-Json prompts_sampled(const Json& value, const ConfigTree&, const OptionTable& table) {
+/// Of a larger batch verl, too, takes the first groups that are left.
+Json prompts_sampled(const Json& value, const ConfigTree& tree, const OptionTable& table) {
   const Json prompts = table.get("train.prompts_per_step");
   if (value.is_null() || value == prompts) return kSetsNothing;
+  if (is_true(tree, kFilterGroups) && batches_in_one(value, table) > 0) return kSetsNothing;
   fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", but every batch that is sampled for a step has ",
        "train.prompts_per_step prompts, ", prompts.dump(), ", further ones in place of dropped groups too; remove it");
 }
@@ -142,6 +162,32 @@ Json kl_estimator_word(const Json& value, const ConfigTree&, const OptionTable&)
   if (word == "low_var_kl" || word == "k3") return "k3";
   fail(ExitCode::kBadConfiguration, "got \"", word, "\", wanted kl, mse or low_var_kl; set reference.estimator or ",
        "reference.kl_in_reward_estimator to k1, k2 or k3");
+}
+
+/// trl.rewards has the first three, open-r1's registry the next two; a dotted name is a function of a Python module.
+Json functions_of_trl(const Json& value, const ConfigTree&, const OptionTable&) {
+  static const std::map<std::string, std::string> kFunctions = {{"accuracy_reward", "math"},
+                                                                {"reasoning_accuracy_reward", "math"},
+                                                                {"think_format_reward", "tags:think,*"},
+                                                                {"accuracy", "math"},
+                                                                {"format", "tags:think,answer"}};
+  if (value.is_null()) return kSetsNothing;
+  Json functions = Json::array();
+  for (const Json& entry : value.is_array() ? value : Json::array({value})) {
+    std::string name = word_of(entry);
+    const auto known = kFunctions.find(name);
+    const size_t dot = name.find_last_of('.');
+    if (known != kFunctions.end()) {
+      functions.push_back(known->second);
+    } else if (name.find(':') == std::string::npos && dot != std::string::npos && dot + 1 < name.size()) {
+      std::replace(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(dot), '.', '/');
+      functions.push_back("python:" + name.substr(0, dot) + ".py:" + name.substr(dot + 1));
+    } else {
+      fail(ExitCode::kBadConfiguration, "got ", word_of(entry), "; functions are named in reward.functions: ",
+           "\"python:FILE.py:FUNCTION\" for your own, or a built-in one (docs/rewards.md): set that, and remove it");
+    }
+  }
+  return functions;
 }
 
 void add_reward_aliases(OptionTable& t) {
@@ -163,12 +209,13 @@ void add_reward_aliases(OptionTable& t) {
   }
   t.alias(kFilterGroups, "rollout.dynamic_sampling", "verl");
   t.alias("algorithm.filter_groups.max_num_gen_batches", "rollout.max_batches", "verl",
-          of_filtered_groups(most_batches), "where enable is true; 0, no limit, is refused");
+          of_filtered_groups(most_batches),
+          "where enable is true, times gen_batch_size / train_batch_size; 0, no limit, is refused");
   t.alias("algorithm.filter_groups.metric", "rollout.dynamic_sampling", "verl", of_filtered_groups(metric_of_groups),
-          "seq_reward says what holds anyway, and so do seq_final_reward without a KL in the reward and score with one "
-          "function and no penalty; all else is refused where enable is true");
-  t.alias("data.gen_batch_size", "train.prompts_per_step", "verl", prompts_sampled,
-          "sets nothing where it is train_batch_size; all else is refused");
+          "seq_reward says what holds anyway, and so do seq_final_reward without a KL in the reward, score with one "
+          "function and no penalty, and acc where that is math; all else is refused where enable is true");
+  t.alias(kSampledPrompts, "train.prompts_per_step", "verl", prompts_sampled,
+          "sets nothing where it is train_batch_size or, with filter_groups, a multiple of it; all else is refused");
   t.alias("dynamic_filtering", "rollout.dynamic_sampling", "OpenRLHF");
   t.alias("kl_estimator", "reference.kl_in_reward_estimator", "TRL, OpenRLHF", estimator_of_kl(/*of_reward=*/true),
           "where reference.kl_in_reward is above 0");

@@ -10,6 +10,8 @@
 #include "keel/train/config/config.h"
 #include "keel/train/config/foreign_objective.h"
 #include "keel/train/config/foreign_reward.h"
+#include "keel/train/config/foreign_schedule.h"
+#include "keel/train/config/foreign_sizes.h"
 #include "tests/train/config/loaded_settings.h"
 #include "tests/train/config/refused_names.h"
 
@@ -43,6 +45,14 @@ const std::vector<AliasCase> kAliases = {
     {"actor_rollout_ref.rollout.dtype", "bfloat16", "run.precision", "bf16"},
     {"actor_rollout_ref.actor.fsdp_config.dtype", "float16", "run.precision", "fp16"},
     {"actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype", "fp32", "run.precision", "float32"},
+    {"actor_rollout_ref.model.torch_dtype", "bfloat16", "run.precision", "bf16"},
+    {"data.seed", "7", "run.seed", 7},
+    {"dataset_prompt_column", "question", "data.prompt_key", "question"},
+    {"dataset_name", "rows.jsonl", "data.files", Json::array({"rows.jsonl"})},
+    {"system_prompt", "Think.", "data.system_prompt", "Think."},
+    {"shuffle_dataset", "false", "data.shuffle", false},
+    {"max_prompt_length", "512", "data.max_prompt_tokens", 512},
+    {"actor_rollout_ref.actor.shuffle", "true", "train.shuffle", "rollouts"},
     {"model", "some/model", "model.path", "some/model"},
     {"model_name_or_path", "some/model", "model.path", "some/model"},
     {"learning_rate", "2e-6", "optimizer.lr", 2e-6},
@@ -248,6 +258,15 @@ TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   for (const Refusal& refusal : table.refusals()) known.insert(refusal.name);
   for (const AliasCase& c : kAliases) tested.insert(c.name);
   for (const auto& [name, way_out] : kRefusals) tested.insert(name);
+  for (const Refusal& refusal : table.refusals())
+    if (refusal.fate != Fate::kRefused) tested.insert(refusal.name);  // those of import_test.cpp
+  OptionTable others;
+  add_left_out(others);
+  for (const Refusal& refusal : others.refusals()) tested.insert(refusal.name);
+  OptionTable sizes;  // those of foreign_sizes_test.cpp
+  add_size_aliases(sizes);
+  add_schedule_aliases(sizes);
+  for (const Alias& alias : sizes.aliases()) tested.insert(alias.name);
   for (const char* name : {"custom_reward_function.name", "reward.custom_reward_function.name"}) tested.insert(name);
   for (const char* name : {"use_peft", "lora_r", "lora_alpha", "lora_target_modules", "use_rslora"})  // TheAdapterOfTrl
     tested.insert(name);
@@ -356,7 +375,7 @@ TEST(ConfigAliases, AHintNeverNamesAnotherThing) {
       {"reward.weights=1,2", "write [1, 2]"},
       {"eval.ks=1, 2", "write [1, 2]"},
       {"reward_weights=1.0 0.5", "write [1.0, 0.5]"},
-      {"reward_model.strategy=x", "keys of reward_model are overlong_buffer, reward_kwargs"}};
+      {"reward_model.colour=x", "keys of reward_model are overlong_buffer, reward_kwargs"}};
   for (const auto& [setting, hint] : hints) EXPECT_THAT(refusal_of({setting}), HasSubstr(hint)) << setting;
   const std::vector<std::pair<std::string, std::string>> misleading = {
       {"lr=1", "l2"},

@@ -334,8 +334,9 @@ TEST(ForeignObjective, WhereALossIsAveragedOtherwiseItIsTold) {
     EXPECT_THAT(notes(verl({kGrpo, kMode + loss, "actor.use_kl_loss=true"})), told(by_mode));
     EXPECT_THAT(notes(verl({kGrpo, kMode + loss})), testing::Not(told(by_mode)));
   }
-  EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "sapo", "actor.loss_agg_mode=token-mean"})),
-              HasSubstr("only for a KL or an entropy"));
+  const std::string by_tokens = "actor.loss_agg_mode=token-mean";
+  EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "sapo", by_tokens, "actor.use_kl_loss=true"})), HasSubstr("for a KL"));
+  EXPECT_EQ(load(verl({kGrpo, kMode + "geo_mean", by_tokens})).config.objective.aggregation, std::nullopt);
   // 0.9.1 was the first to read loss_agg_mode for gspo.
   EXPECT_THAT(notes(verl({kGrpo, kMode + "gspo"})), told("verl 0.9.1, which is meant here"));
   EXPECT_THAT(notes(verl({kGrpo, kMode + "gspo", "actor.loss_agg_mode=seq-mean-token-mean"})),

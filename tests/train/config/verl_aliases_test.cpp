@@ -161,6 +161,13 @@ TEST(ConfigAliases, TheBatchesThatVerlSamplesAreThoseOfAStep) {
   const std::string refused = refusal_of({batch, sampled + "12", grpo});
   EXPECT_THAT(refused, testing::AllOf(HasSubstr("train.prompts_per_step prompts, 4"), HasSubstr("remove it"),
                                       testing::Not(HasSubstr("set train.prompts_per_step"))));
+  // dapo_ray_trainer.py: of a larger batch the first groups that are left make a step.
+  const std::string filter = "algorithm.filter_groups.";
+  const Config filtered =
+      load({batch, sampled + "12", grpo, filter + "enable=true", filter + "max_num_gen_batches=10"}).config;
+  EXPECT_EQ(filtered.train.prompts_per_step, 4);
+  EXPECT_EQ(filtered.rollout.max_batches, 30);
+  EXPECT_THAT(refusal_of({batch, sampled + "10", grpo, filter + "enable=true"}), HasSubstr("data.gen_batch_size"));
 }
 
 }  // namespace

@@ -1,0 +1,188 @@
+#include "keel/train/config/import.h"
+
+#include <algorithm>
+#include <map>
+
+#include "keel/core/error.h"
+#include "keel/core/options/read_config.h"
+#include "keel/core/options/yaml_text.h"
+#include "keel/core/strings.h"
+#include "keel/train/config/config.h"
+#include "keel/train/config/foreign_names.h"
+#include "keel/train/config/foreign_objective.h"
+
+namespace keel {
+namespace {
+
+void add_paths(const Json& node, const std::string& path, Names& paths) {
+  if (!node.is_object() || node.empty()) return paths.push_back(path);
+  for (const auto& [key, value] : node.items()) add_paths(value, path.empty() ? key : path + "." + key, paths);
+}
+
+bool is_name(const OptionTable& table, const std::string& path) {
+  return table.find(path) != nullptr || std::any_of(table.aliases().begin(), table.aliases().end(),
+                                                    [&](const Alias& alias) { return alias.name == path; });
+}
+
+/// The refusal of a name or of the nearest section above it; nullptr where there is none.
+const Refusal* refusal_of(const OptionTable& table, std::string path) {
+  for (size_t dot = path.size(); dot != std::string::npos; dot = path.find_last_of('.')) {
+    path.resize(dot);
+    for (const Refusal& refusal : table.refusals())
+      if (refusal.name == path) return &refusal;
+  }
+  return nullptr;
+}
+
+// What is left out --------------------------------------------------------------------------------------------------
+
+/// "a, b: reason" for the names of each reason, in the order of the recipe.
+class Reasons {
+ public:
+  void add(const std::string& name, std::string reason) {
+    for (const char* order : {"; remove it", ", and remove it"})  // import does
+      if (reason.ends_with(order)) reason.resize(reason.size() - std::string(order).size());
+    if (!names_.contains(reason)) order_.push_back(reason);
+    names_[reason].push_back(name);
+  }
+  std::vector<std::string> texts() const {
+    std::vector<std::string> texts;
+    for (const std::string& reason : order_) texts.push_back(joined(names_.at(reason)) + ": " + reason);
+    return texts;
+  }
+
+ private:
+  std::vector<std::string> order_;
+  std::map<std::string, Names> names_;
+};
+
+void erase_path(Json& node, std::string_view path) {
+  const size_t dot = path.find('.');
+  if (dot == std::string_view::npos) return static_cast<void>(node.erase(std::string(path)));
+  Json& below = node[std::string(path.substr(0, dot))];
+  erase_path(below, path.substr(dot + 1));
+  if (below.empty()) node.erase(std::string(path.substr(0, dot)));
+}
+
+/// The recipe without what says nothing about the training.
+ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Imported& result) {
+  Reasons dropped, by_nature;
+  Names paths;
+  add_paths(recipe.value, "", paths);
+  for (const std::string& path : paths) {
+    const Refusal* refusal = is_name(table, path) ? nullptr : refusal_of(table, path);
+    if (refusal == nullptr || refusal->fate == Fate::kRefused) continue;
+    const Json value = *find_value(recipe, path);
+    const bool changes_nothing = refusal->allows(value);
+    if (changes_nothing && refusal->name == path && refusal->fate == Fate::kDropped) continue;  // accepted as it is
+    erase_path(recipe.value, path);
+    if (value.is_null() || (changes_nothing && refusal->fate == Fate::kDropped)) continue;
+    (refusal->fate == Fate::kDropped ? dropped : by_nature).add(path, refusal->reason);
+  }
+  result.dropped = dropped.texts();
+  result.by_nature = by_nature.texts();
+  return recipe;
+}
+
+// Whose recipe it is ------------------------------------------------------------------------------------------------
+
+std::string program_of(const ConfigTree& recipe, const OptionTable& table) {
+  std::map<std::string, size_t> votes;
+  Names paths;
+  bool ours = false;
+  add_paths(recipe.value, "", paths);
+  for (const std::string& path : paths) {
+    ours = ours || table.find(path) != nullptr;
+    for (const Alias& alias : table.aliases())
+      if (alias.name == path) ++votes[alias.source];
+    if (const Refusal* refusal = refusal_of(table, path); refusal != nullptr && !refusal->source.empty())
+      ++votes[refusal->source];
+  }
+  const auto most =
+      std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most != votes.end()) return most->first;
+  const std::string place = recipe.file.empty() ? kCommandLine : recipe.file;
+  constexpr size_t kShown = 8;
+  const size_t seen = paths.size();
+  paths.resize(std::min(seen, kShown));
+  if (ours)
+    fail(ExitCode::kBadConfiguration, place, ": this is a configuration of Keel's already (", joined(paths),
+         seen > kShown ? ", ..." : "", "); start it with keel train");
+  fail(ExitCode::kBadConfiguration, place, ": neither a recipe of TRL's nor one of verl's: it has ", joined(paths),
+       seen > kShown ? ", ..." : "",
+       ", and none of the names of GRPOConfig (num_generations, learning_rate, ...) or of ",
+       "verl (actor_rollout_ref, algorithm, ...)");
+}
+
+// The text ----------------------------------------------------------------------------------------------------------
+
+/// Where a line comes from, and how its unit changed.
+std::string origin(const Option& option, const std::string& name, const ConfigTree& recipe, const ConfigTree& filled,
+                   const OptionTable& table, const std::string& program) {
+  const bool is_default = find_value(recipe, name) == nullptr;
+  const Json theirs = *find_value(filled, name);
+  if (name == option.path) return is_default ? "as in " + program : "as it was given";
+  const auto alias = std::find_if(table.aliases().begin(), table.aliases().end(),
+                                  [&](const Alias& a) { return a.name == name && a.target == option.path; });
+  std::string text = (is_default ? program + "'s default of " : "") + name;
+  // A number that is computed may happen to be the same.
+  const bool says_more = theirs.is_number() && !alias->conversion.empty();
+  if (theirs == table.get(option.path) && !says_more) return text;
+  text += " " + yaml_inline(theirs);
+  return alias->conversion.empty() ? text : text + ": " + alias->conversion;
+}
+
+/// What a part of a comment may hold: one line.
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+std::string yaml_of(const ConfigTree& recipe, const ConfigTree& filled, const OptionTable& table,
+                    const std::string& program) {
+  constexpr size_t kColumn = 40;
+  std::string text;
+  for (const Section& section : table.sections()) {
+    std::string lines;
+    for (const Option& option : table.options()) {
+      const auto given = table.given().find(option.path);
+      if (given == table.given().end() || !option.path.starts_with(section.path + ".")) continue;
+      std::string line =
+          "  " + option.path.substr(section.path.size() + 1) + ": " + yaml_inline(table.get(option.path));
+      line.resize(std::max(line.size() + 2, kColumn), ' ');
+      lines += line + "# " + one_line(origin(option, given->second, recipe, filled, table, program)) + "\n";
+    }
+    if (!lines.empty()) text += section.path + ":\n" + lines;
+  }
+  return text;
+}
+
+/// The text must say what was read: it is all that the run will have.
+void check(const Imported& result, Config config) {
+  std::vector<std::string> notes;
+  const Json read = to_json(load_config(parse_config(result.yaml, "the imported configuration"), notes));
+  const Json meant = to_json(std::move(config));
+  if (read != meant)
+    fail(ExitCode::kInternal,
+         "the imported configuration says something else than the recipe: ", Json::diff(meant, read).dump());
+}
+
+}  // namespace
+
+Imported import_recipe(const ConfigTree& recipe) {
+  Imported result;
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  result.program = program_of(recipe, table);
+  const ConfigTree kept = without_left_out(recipe, table, result);
+  const ConfigTree filled = with_foreign_defaults(kept, table, result.remarks, Unsaid::kAll);
+  std::vector<std::string> aliases;  // which the comments say
+  const std::vector<std::string> unread = load_filled(config, table, filled, aliases);
+  result.remarks.insert(result.remarks.end(), unread.begin(), unread.end());
+  result.yaml = yaml_of(kept, filled, table, result.program);
+  check(result, config);
+  return result;
+}
+
+}  // namespace keel

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "keel/core/options/config_tree.h"
+
+namespace keel {
+
+/// A recipe of another program's as a configuration of ours.
+struct Imported {
+  std::string program;                 // TRL, verl, ...
+  std::string yaml;                    // the configuration; each line says what it comes from
+  std::vector<std::string> by_nature;  // NAME: why it is always so here
+  std::vector<std::string> dropped;    // NAME: why it is left out
+  std::vector<std::string> remarks;    // what the program would do and Keel does not
+};
+
+/// Converts a recipe (read_recipe) by the table of names that `keel train` reads configurations with. What would change
+/// what is trained is refused: all of it at once, in one Error.
+Imported import_recipe(const ConfigTree& recipe);
+
+}  // namespace keel

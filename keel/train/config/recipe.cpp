@@ -1,0 +1,228 @@
+#include "keel/train/config/recipe.h"
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <optional>
+
+#include "keel/core/error.h"
+#include "keel/core/options/read_config.h"
+#include "keel/core/options/yaml_text.h"
+#include "keel/core/strings.h"
+#include "keel/train/config/foreign_names.h"
+#include "keel/train/config/shell_script.h"
+
+namespace keel {
+namespace {
+
+// Settings ----------------------------------------------------------------------------------------------------------
+
+void erase_value(ConfigTree& tree, const std::string& path) {
+  const size_t dot = path.find_last_of('.');
+  Json* above = &tree.value;
+  if (dot != std::string::npos) above = const_cast<Json*>(find_value(tree, path.substr(0, dot)));
+  const std::string leaf = path.substr(dot == std::string::npos ? 0 : dot + 1);
+  if (above != nullptr && above->is_object()) above->erase(leaf);
+  tree.lines.erase(path);
+}
+
+/// Hydra's lists may have single quotes, as Python's do.
+std::string with_double_quotes(std::string setting) {
+  const size_t value = setting.find('=') + 1;
+  const bool is_list = value < setting.size() && (setting[value] == '[' || setting[value] == '{');
+  if (is_list && setting.find('"', value) == std::string::npos)
+    std::replace(setting.begin() + static_cast<std::ptrdiff_t>(value), setting.end(), '\'', '"');
+  return setting;
+}
+
+void apply_setting(ConfigTree& tree, std::string_view setting) {
+  if (setting.starts_with('~')) {
+    const std::string path(setting.substr(1, setting.find('=') - 1));
+    if (find_value(tree, path) == nullptr)
+      fail(ExitCode::kBadConfiguration, kCommandLine, ": ", setting, ": there is no ", path, " to leave out");
+    return erase_value(tree, path);
+  }
+  while (setting.starts_with('+')) setting.remove_prefix(1);
+  apply_override(tree, with_double_quotes(std::string(setting)));
+}
+
+// The sections of Python's arguments --------------------------------------------------------------------------------
+
+void move_value(ConfigTree& tree, const std::string& from, const std::string& to) {
+  if (find_value(tree, to) != nullptr)
+    fail(ExitCode::kBadConfiguration, place_of(tree, from), ": ", from, " says what ", to, " (", place_of(tree, to),
+         ") says too; keep one of them");
+  const Json value = *find_value(tree, from);
+  const auto line = tree.lines.find(from);
+  tree.lines[to] = line == tree.lines.end() ? 0 : line->second;
+  tree.value[to] = value;
+  erase_value(tree, from);
+}
+
+Names keys_of(const Json& mapping) {
+  Names keys;
+  for (const auto& [key, value] : mapping.items()) keys.push_back(key);
+  return keys;
+}
+
+/// The names that an argument of PEFT's LoraConfig has in TRL's ModelConfig.
+const std::vector<std::pair<std::string, std::string>> kOfLora = {{"r", "lora_r"},
+                                                                  {"lora_alpha", "lora_alpha"},
+                                                                  {"lora_dropout", "lora_dropout"},
+                                                                  {"target_modules", "lora_target_modules"},
+                                                                  {"use_rslora", "use_rslora"},
+                                                                  {"use_dora", "use_dora"},
+                                                                  {"modules_to_save", "lora_modules_to_save"},
+                                                                  {"task_type", "lora_task_type"}};
+
+/// PEFT's defaults (0.17) are not those of TRL's ModelConfig.
+void take_adapter(ConfigTree& tree, const std::string& section) {
+  for (const auto& [theirs, name] : kOfLora)
+    if (find_value(tree, section + "." + theirs) != nullptr) move_value(tree, section + "." + theirs, name);
+  const auto line = tree.lines.find(section);
+  const auto add = [&](const std::string& name, const Json& value) {
+    if (said(tree, name) != nullptr) return;
+    tree.value[name] = value;
+    tree.lines[name] = line == tree.lines.end() ? 0 : line->second;
+  };
+  add("use_peft", true), add("lora_r", 8), add("lora_alpha", 8), add("lora_dropout", 0.0);
+  if (tree.value.contains(section) && tree.value[section].empty()) erase_value(tree, section);
+}
+
+ConfigTree without_sections(ConfigTree tree) {
+  for (const char* section :
+       {"GRPOConfig", "ModelConfig", "ScriptArguments", "GRPOScriptArguments", "model_init_kwargs"}) {
+    if (!tree.value.contains(section) || !tree.value[section].is_object()) continue;
+    for (const std::string& key : keys_of(tree.value[section]))
+      move_value(tree, std::string(section) + "." + key, key == "revision" ? "model_revision" : key);
+    erase_value(tree, section);
+  }
+  if (tree.value.contains("peft_config")) move_value(tree, "peft_config", "LoraConfig");
+  if (tree.value.contains("LoraConfig") && tree.value["LoraConfig"].is_object()) take_adapter(tree, "LoraConfig");
+  return tree;
+}
+
+// Hydra -------------------------------------------------------------------------------------------------------------
+
+/// The list of files that a configuration is put together from: verl's own defaults are what holds anyway.
+void take_defaults(ConfigTree& tree) {
+  const Json* list = find_value(tree, "defaults");
+  if (list == nullptr) return;
+  for (const Json& entry : list->is_array() ? *list : Json::array({*list}))
+    if (entry != "_self_" && entry != "ppo_trainer" && entry != "ppo_megatron_trainer")
+      fail(ExitCode::kBadConfiguration, place_of(tree, "defaults"), ": defaults: ", yaml_inline(entry),
+           " is another file, which is not read; write what it says into this one, and leave out the entry (",
+           "ppo_trainer, verl's own defaults, may stand there)");
+  erase_value(tree, "defaults");
+}
+
+/// Names of Python classes that Hydra makes of sections.
+void erase_targets(Json& node) {
+  if (!node.is_structured()) return;
+  if (node.is_object()) node.erase("_target_");
+  for (Json& child : node) erase_targets(child);
+}
+
+/// Resolves ${a.b} and ${oc.select:a.b,default} everywhere.
+class References {
+ public:
+  explicit References(ConfigTree& tree) : tree_(tree) {}
+
+  void resolve() { resolve(tree_.value, ""); }
+
+ private:
+  static constexpr size_t kMaxNested = 32;
+
+  void resolve(Json& node, const std::string& path) {
+    if (node.is_string()) {
+      node = resolved(node.get<std::string>(), path, 0);
+    } else if (node.is_object()) {
+      for (auto entry = node.begin(); entry != node.end(); ++entry)
+        resolve(entry.value(), path.empty() ? entry.key() : path + "." + entry.key());
+    } else if (node.is_array()) {
+      for (size_t i = 0; i < node.size(); ++i) resolve(node[i], path + "." + std::to_string(i));
+    }
+  }
+
+  [[noreturn]] void refuse(const std::string& path, const std::string& reference, const std::string& why) const {
+    fail(ExitCode::kBadConfiguration, place_of(tree_, path), ": ", path, ": ", reference, " ", why,
+         "; write the value out");
+  }
+
+  /// A text that is one reference gets the type of what it names, one that has some in it stays a text.
+  Json resolved(const std::string& text, const std::string& path, size_t depth) const {
+    std::string whole;
+    for (size_t at = 0; at < text.size();) {
+      const size_t begin = text.find("${", at);
+      if (begin == std::string::npos) return whole.empty() && at == 0 ? Json(text) : Json(whole + text.substr(at));
+      const size_t end = text.find('}', begin);
+      const std::string reference = text.substr(begin, end == std::string::npos ? end : end + 1 - begin);
+      if (end == std::string::npos || reference.find("${", 2) != std::string::npos)
+        refuse(path, reference, "is not closed, or has another reference in it");
+      const Json value = named(reference, path, depth);
+      if (begin == 0 && end + 1 == text.size()) return value;
+      whole += text.substr(at, begin - at) + word_of(value);
+      at = end + 1;
+    }
+    return whole;
+  }
+
+  Json named(const std::string& reference, const std::string& path, size_t depth) const {
+    if (depth > kMaxNested) refuse(path, reference, "leads back to itself");
+    std::string name(trimmed(reference.substr(2, reference.size() - 3)));
+    std::optional<std::string> otherwise;
+    if (name.starts_with("oc.select:")) {
+      const size_t comma = std::min(name.find(','), name.size());
+      otherwise = comma == name.size() ? "null" : std::string(trimmed(name.substr(comma + 1)));
+      name = trimmed(name.substr(10, comma - 10));
+    }
+    if (name.find(':') != std::string::npos) refuse(path, reference, "is a function of Hydra's, which is not called");
+    if (name.starts_with('.')) {  // beside this key
+      if (name.starts_with("..")) refuse(path, reference, "counts sections upwards, which is not read");
+      const size_t dot = path.find_last_of('.');
+      name = (dot == std::string::npos ? "" : path.substr(0, dot + 1)) + name.substr(1);
+    }
+    const Json* value = find_value(tree_, name);
+    if (value == nullptr && otherwise) return plain_scalar(*otherwise, place_of(tree_, path));
+    if (value == nullptr) refuse(path, reference, "names nothing in this recipe");
+    return value->is_string() ? resolved(value->get<std::string>(), name, depth + 1) : *value;
+  }
+
+  ConfigTree& tree_;
+};
+
+// The file ----------------------------------------------------------------------------------------------------------
+
+ConfigTree read_file(const std::string& file) {
+  const std::string text =
+      file == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_config_text(file);
+  const std::string_view begin = trimmed(text);
+  const bool names_trainer = text.find("-m verl.") != std::string::npos || text.find("trl grpo") != std::string::npos;
+  const bool is_script = file.ends_with(".sh") || file.ends_with(".bash") || file.ends_with(".txt") ||
+                         begin.starts_with("#!") || (file == "-" && names_trainer);
+  const std::string name = file == "-" ? "standard input" : file;
+  if (begin.empty()) fail(ExitCode::kBadConfiguration, name, ": is empty; give a recipe of TRL's or verl's");
+  if (!is_script) return parse_config(text, name, Anchors::kResolved);
+  ConfigTree tree;
+  tree.file = name;
+  for (const ScriptSetting& setting : settings_of_script(text, name)) {
+    apply_setting(tree, setting.text);
+    for (auto& [path, line] : tree.lines)
+      if (line == 0) line = setting.line;  // it stands in the script, and was not typed beside it
+  }
+  return tree;
+}
+
+}  // namespace
+
+ConfigTree read_recipe(const std::string& file, const std::vector<std::string>& settings) {
+  ConfigTree tree;
+  if (!file.empty()) tree = without_sections(read_file(file));
+  for (const std::string& setting : settings) apply_setting(tree, setting);
+  take_defaults(tree);
+  erase_targets(tree.value);
+  References(tree).resolve();
+  return tree;
+}
+
+}  // namespace keel

@@ -1,0 +1,167 @@
+// Recipes of other programs as configurations of ours; whole ones are in tests/recipes (tests/cli/import_test.py).
+
+#include "keel/train/config/import.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "keel/train/config/recipe.h"
+#include "keel/train/config/shell_script.h"
+#include "tests/train/config/loaded_settings.h"
+
+namespace keel {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+Imported imported(std::vector<std::string> settings) {
+  settings.insert(settings.begin(), "algorithm.adv_estimator=grpo");
+  settings.insert(settings.begin(), "actor_rollout_ref.rollout.n=4");
+  return import_recipe(read_recipe("", settings));
+}
+
+TEST(Import, EveryNameThatIsLeftOutIsRefusedInTrainingAndListedInAnImport) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  size_t names = 0;
+  for (const Refusal& refusal : table.refusals()) {
+    if (refusal.fate == Fate::kRefused || refusal.source != "verl") continue;
+    SCOPED_TRACE(refusal.name);
+    ++names;
+    const std::string setting = refusal.name + "=31";
+    EXPECT_THAT(refusal_of({setting, "objective.method=dppo_tv"}), HasSubstr(refusal.name));
+    const Imported result = imported({setting});
+    const std::vector<std::string>& list = refusal.fate == Fate::kDropped ? result.dropped : result.by_nature;
+    EXPECT_THAT(list, ElementsAre(StartsWith(refusal.name + ": ")));
+    EXPECT_THAT(result.yaml, Not(HasSubstr(refusal.name)));
+    for (const Json& value : refusal.harmless)
+      if (refusal.fate == Fate::kDropped && !value.is_structured())
+        EXPECT_THAT(imported({refusal.name + "=" + value.dump()}).dropped, IsEmpty()) << value;
+  }
+  EXPECT_GT(names, 100u);
+}
+
+TEST(Import, SaysWhereEachLineComesFromAndHowItsUnitChanged) {
+  const std::string yaml = imported({"actor_rollout_ref.actor.ppo_mini_batch_size=2", "data.train_batch_size=8"}).yaml;
+  EXPECT_THAT(yaml,
+              AllOf(HasSubstr("sequences_per_update: 8"),
+                    HasSubstr("# actor_rollout_ref.actor.ppo_mini_batch_size 2: times rollout.samples_per_prompt"),
+                    HasSubstr("prompts_per_step: 8"), HasSubstr("# data.train_batch_size\n"),
+                    HasSubstr("# verl's default of actor_rollout_ref.actor.clip_ratio_high\n")));
+}
+
+// verl 0.9.1, ppo_trainer.yaml.
+TEST(Import, WritesDownTheDefaultsOfTheOtherProgram) {
+  std::vector<std::string> notes;
+  const Config config = load_config(parse_config(imported({}).yaml, "keel.yaml"), notes);
+  EXPECT_EQ(config.train.prompts_per_step, 1024);
+  EXPECT_EQ(config.train.sequences_per_update, 256 * 4);
+  EXPECT_EQ(config.optimizer.weight_decay, 0.01);
+  EXPECT_EQ(config.rollout.max_new_tokens, 512);
+  // TRL 1.16.0: 8 completions for a device, of which generation_batch_size takes several.
+  EXPECT_THAT(import_recipe(read_recipe("", {"num_generations=8", "generation_batch_size=64"})).yaml,
+              AllOf(HasSubstr("prompts_per_step: 8"), HasSubstr("sequences_per_update: 8 ")));
+  const Imported ppo = import_recipe(read_recipe("", {"actor_rollout_ref.rollout.n=1"}));
+  EXPECT_THAT(ppo.yaml, AllOf(HasSubstr("method: ppo_gae"), HasSubstr("body: separate"), HasSubstr("lr: 1e-05")));
+}
+
+TEST(Import, RefusesAllThatWouldChangeTheMeaningAtOnce) {
+  const std::string error = error_of(2, [] {
+    imported(
+        {"actor_rollout_ref.rollout.top_p=0.9", "algorithm.use_pf_ppo=true", "actor_rollout_ref.rollout.tmperature=1"});
+  });
+  EXPECT_THAT(error, AllOf(HasSubstr("actor_rollout_ref.rollout.top_p=0.9"), HasSubstr("algorithm.use_pf_ppo"),
+                           HasSubstr("did you mean actor_rollout_ref.rollout.temperature?")));
+}
+
+TEST(Import, AFileThatIsNeitherIsToldWithWhatItHas) {
+  EXPECT_THAT(error_of(2,
+                       [] {
+                         import_recipe(read_recipe("", {"colour=red", "size.width=3"}));
+                       }),
+              AllOf(HasSubstr("neither a recipe of TRL's nor one of verl's"), HasSubstr("colour, size.width")));
+  EXPECT_THAT(error_of(2, [] { import_recipe(read_recipe("", {"train.steps=5"})); }),
+              HasSubstr("a configuration of Keel's already"));
+}
+
+TEST(Recipe, HydrasSigns) {
+  const ConfigTree tree = read_recipe("", {"+a.b=1", "++a.c=[x, y]", "d='[1]'", "e=['p','q']", "a.f=2", "~a.f"});
+  EXPECT_EQ(tree.value.dump(), R"({"a":{"b":1,"c":["x","y"]},"d":"[1]","e":["p","q"]})");
+  EXPECT_THAT(error_of(2, [] { read_recipe("", {"~nothing"}); }), HasSubstr("no nothing to leave out"));
+}
+
+TEST(Recipe, HydrasReferencesToTheRecipeItself) {
+  const ConfigTree tree = read_recipe("", {"a.b=0.5", "a.c=${a.b}", "a.d=${.c}", "e=x/${a.b}/y", "f=${oc.select:g,7}",
+                                           "h=${oc.select:a.b,7}", "defaults=[ppo_trainer, _self_]"});
+  EXPECT_EQ(tree.value.dump(), R"({"a":{"b":0.5,"c":0.5,"d":0.5},"e":"x/0.5/y","f":7,"h":0.5})");
+  EXPECT_THAT(error_of(2, [] { read_recipe("", {"a=${b.c}"}); }),
+              AllOf(HasSubstr("a: ${b.c}"), HasSubstr("names nothing in this recipe")));
+  EXPECT_THAT(error_of(2, [] { read_recipe("", {"a=${oc.env:HOME}"}); }), HasSubstr("a function of Hydra's"));
+  EXPECT_THAT(error_of(2, [] { read_recipe("", {"a=${b}", "b=${a}"}); }), HasSubstr("leads back to itself"));
+  EXPECT_THAT(error_of(2, [] { read_recipe("", {"defaults=[sweep/large]"}); }), HasSubstr("sweep/large"));
+}
+
+TEST(Recipe, AnchorsOfYamlAreResolved) {
+  const ConfigTree tree = parse_config("a: &x {p: 1, q: &y [2, 3]}\nb: *x\nc: *y\n", "r.yaml", Anchors::kResolved);
+  EXPECT_EQ(tree.value.dump(), R"({"a":{"p":1,"q":[2,3]},"b":{"p":1,"q":[2,3]},"c":[2,3]})");
+  const auto error = [](const std::string& text) {
+    return error_of(2, [&] { parse_config(text, "r.yaml", Anchors::kResolved); });
+  };
+  EXPECT_THAT(error("a: &x {p: 1}\nb:\n  <<: *x\n"), AllOf(StartsWith("r.yaml:3"), HasSubstr("merge key")));
+  EXPECT_THAT(error("a: *x\n"), StartsWith("r.yaml:1"));
+  std::string laughs = "a0: &a0 [1, 1]\n";
+  for (int i = 1; i < 30; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1), name = "a" + std::to_string(i);
+    laughs += name + ": &" + name + " [" + before + ", " + before + "]\n";
+  }
+  EXPECT_THAT(error(laughs), HasSubstr("too large"));
+}
+
+std::vector<std::string> of_script(const std::string& text) {
+  std::vector<std::string> settings;
+  for (const ScriptSetting& setting : settings_of_script(text, "run.sh")) settings.push_back(setting.text);
+  return settings;
+}
+
+// Expected words by hand, as bash would hand them over.
+TEST(Recipe, TheSettingsOfAShellScript) {
+  const std::string verl = "python3 -m verl.trainer.main_ppo ";
+  EXPECT_THAT(of_script("set -x\nn=$((2 * (3 + 1)))  # why\nname='a b'\nlist=\"['$name', 'c']\"\n" + verl +
+                        "\\\n  a.n=${n} a.m=$((n / 3)) \\\n  b=\"$list\" c=${D:-x-${n}} +e='[\"p\"]' $@ > log 2>&1\n"),
+              ElementsAre("a.n=8", "a.m=2", "b=['a b', 'c']", "c=x-8", "+e=[\"p\"]"));
+  EXPECT_THAT(of_script("MORE=\"\n  a.b=1 \\\n  a.c=2\"\n" + verl + "$MORE a.d=3\n"),
+              ElementsAre("a.b=1", "a.c=2", "a.d=3"));
+  EXPECT_THAT(of_script("x=5\nDATA=(\n  a.b=$x  # five\n  a.c='p q'\n)\nDATA+=(a.d=\"$x\")\nEMPTY=(\n)\nRUN=(python3)\n"
+                        "\"${RUN[@]}\" -m verl.trainer.main_ppo \"${DATA[@]}\" \"${EMPTY[@]}\" a.e=1 \"$@\"\n"),
+              ElementsAre("a.b=5", "a.c=p q", "a.d=5", "a.e=1"));
+  EXPECT_THAT(of_script("a.b=1 \\\n  +a.c=2\n"), ElementsAre("a.b=1", "+a.c=2"));
+  EXPECT_THAT(
+      of_script("accelerate launch --config_file z.yaml grpo.py --learning_rate 1e-5 --use_peft "
+                "--lora_target_modules q_proj v_proj --beta=0.1\n"),
+      ElementsAre("learning_rate=1e-5", "use_peft=true", R"(lora_target_modules=["q_proj","v_proj"])", "beta=0.1"));
+  EXPECT_EQ(settings_of_script("\n\n" + verl + "\\\n a.b=1\n", "run.sh")[0].line, 4);
+}
+
+TEST(Recipe, WhatOnlyRunningAScriptCouldTellIsRefusedWithItsLine) {
+  const std::string verl = "python3 -m verl.trainer.main_ppo ";
+  const auto error = [](const std::string& text) { return error_of(2, [&] { of_script(text); }); };
+  EXPECT_THAT(error("if [ $X ]; then\n  n=1\nfi\n" + verl + "a.n=$n\n"),
+              AllOf(StartsWith("run.sh:4: $n is set on line 2"), HasSubstr("write the value out")));
+  EXPECT_THAT(error(verl + "a.n=$KEEL_HAS_NO_SUCH_NAME\n"), HasSubstr("$KEEL_HAS_NO_SUCH_NAME has no value"));
+  EXPECT_THAT(error("n=$(nproc)\nm=$n\n" + verl + "a.n=$m\n"), AllOf(StartsWith("run.sh:1"), HasSubstr("is not run")));
+  EXPECT_THAT(of_script("n=$(nproc)\n" + verl + "a.n=1\n"), ElementsAre("a.n=1")) << "nobody asks for it";
+  EXPECT_THAT(error(verl + "a.n=1\n" + verl + "a.n=2\n"), HasSubstr("a second training, after the one on line 1"));
+  EXPECT_THAT(error(verl + "--config-name=mine a.n=1\n"), HasSubstr("names a file of further settings"));
+  EXPECT_THAT(error("echo hello\n"), HasSubstr("there is no training in this script"));
+  EXPECT_THAT(error(verl + "a='x\n"), HasSubstr("a quote is never closed"));
+}
+
+}  // namespace
+}  // namespace keel

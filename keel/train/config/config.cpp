@@ -114,6 +114,8 @@ void RecordOptions::describe(OptionTable& table) {
             "RL steps between certificates of improvement in metrics.jsonl, from the first step on; each costs one "
             "forward pass over the step's completions. 0 means none.",
             at_least(0));
+  table.add("tensorboard", tensorboard,
+            "Also writes the numbers of metrics.jsonl to RUN/tensorboard, for `tensorboard --logdir RUN`.");
 }
 
 void Config::describe(OptionTable& table) {
@@ -134,7 +136,7 @@ void Config::describe(OptionTable& table) {
   table.section("health", "Signs that a run has stopped learning, or unlearns.", health);
   table.section("eval", "Accuracy on held-out prompts.", eval);
   table.section("checkpoint", "What is saved, and when.", checkpoint);
-  table.section("record", "What is written down about the tokens.", record);
+  table.section("record", "What is written down about steps and tokens.", record);
   add_aliases(table);
 }
 

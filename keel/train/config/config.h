@@ -81,6 +81,7 @@ struct CheckpointOptions {
 struct RecordOptions {
   int64_t samples_per_step = 2;
   int64_t certificate_every = 10;
+  bool tensorboard = false;
   void describe(OptionTable& table);
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <vector>
 
 #include "keel/core/files/hash.h"
 #include "keel/core/strings.h"
@@ -119,8 +120,15 @@ void EventFile::add(const ExportedStep& step) {
 
 void EventFile::replace_older() const {
   const fs::path folder = path_.parent_path();
-  for (const std::string& name : list_directory(folder))
-    if (is_own(name) && name != path_.filename()) remove_tree(folder / name);
+  std::vector<std::string> older = list_directory(folder);
+  std::erase_if(older, [&](const std::string& name) { return !is_own(name) || name == path_.filename(); });
+  for (const std::string& name : older) {
+    std::error_code unseen;
+    if (name == older.back() && fs::is_regular_file(folder / name, unseen))
+      cut_to_size(folder / name, 0);
+    else
+      remove_tree(folder / name);
+  }
 }
 
 }  // namespace keel

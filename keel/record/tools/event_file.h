@@ -31,7 +31,8 @@ class EventFile {
   /// A number that this step has already (`updates`, of a step and its evaluation) is not written twice.
   void add(const ExportedStep& step);
   void sync() { file_.sync(); }
-  /// Removes all other event files of a run, when this one has what they had.
+  /// Removes all other event files of a run, when this one has what they had. Of the last one an empty file stays: a
+  /// TensorBoard that has it open goes on to the next only while it finds the name.
   void replace_older() const;
   bool has_its_name() const { return file_.has_its_name(); }
   const std::filesystem::path& path() const { return path_; }

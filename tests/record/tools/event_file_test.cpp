@@ -62,14 +62,17 @@ TEST(EventFile, ANumberOfAStepIsWrittenOnce) {
 
 TEST(EventFile, ANewOneComesLaterByItsNameAndTakesThePlaceOfOlderOnes) {
   const TestFolder folder;
-  const EventFile first = EventFile::begin(folder.path, ""), second = EventFile::begin(folder.path, "");
+  const EventFile first = EventFile::begin(folder.path, ""), second = EventFile::begin(folder.path, ""),
+                  third = EventFile::begin(folder.path, "");
   EXPECT_LT(first.path().filename(), second.path().filename());
+  EXPECT_LT(second.path().filename(), third.path().filename());
   folder.write("events.out.tfevents.123.host", "another's");
-  EXPECT_TRUE(first.has_its_name());
-  second.replace_older();
+  const std::string written = read_file(third.path());
+  third.replace_older();
   EXPECT_FALSE(first.has_its_name());
-  EXPECT_TRUE(second.has_its_name());
-  EXPECT_EQ(list_directory(folder.path).size(), 2u);
+  EXPECT_EQ(read_file(second.path()), "");  // a TensorBoard may have it open
+  EXPECT_EQ(read_file(third.path()), written);
+  EXPECT_EQ(list_directory(folder.path).size(), 3u);
 }
 
 TEST(EventFile, KnowsItsOwnNames) {

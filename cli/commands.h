@@ -16,6 +16,7 @@ Action add_quickstart(CommandLine& line);
 Action add_train(CommandLine& line);
 Action add_eval(CommandLine& line);
 Action add_report(CommandLine& line);
+Action add_export(CommandLine& line);
 Action add_generate(CommandLine& line);
 Action add_methods(CommandLine& line);
 Action add_tasks(CommandLine& line);

@@ -1,6 +1,7 @@
 #include "keel/record/run_data.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <sstream>
@@ -171,16 +172,26 @@ void summarize_evals(const RunData& run, RunSummary& summary) {
 
 }  // namespace
 
-RunData read_run(const std::filesystem::path& folder) {
-  const std::filesystem::path metrics = folder / "metrics.jsonl", samples = folder / "samples.jsonl";
+std::string run_name(const std::filesystem::path& folder) {
+  return std::filesystem::path(full_path(folder)).filename().string();
+}
+
+void for_each_metric_row(const std::filesystem::path& folder, const std::function<void(MetricRow)>& take) {
+  const std::filesystem::path metrics = folder / "metrics.jsonl";
   if (!path_exists(metrics)) {
     fail(ExitCode::kBadInput, folder.string(), ": is not a run folder, for it has no metrics.jsonl; ",
          "give the folder that `keel train` or `keel quickstart` wrote, such as runs/quickstart");
   }
+  for_each_line(metrics, [&](const Json& object) { take(read_metric_row(object)); });
+}
+
+MetricRow metric_row(std::string_view line) { return read_metric_row(parse_json(line, {.depth = kDataDepth})); }
+
+RunData read_run(const std::filesystem::path& folder) {
+  const std::filesystem::path samples = folder / "samples.jsonl";
   RunData run;
-  const std::filesystem::path clean = std::filesystem::absolute(folder).lexically_normal();
-  run.name = clean.has_filename() ? clean.filename().string() : clean.parent_path().filename().string();
-  for_each_line(metrics, [&](const Json& object) { run.metrics.push_back(read_metric_row(object)); });
+  run.name = run_name(folder);
+  for_each_metric_row(folder, [&](MetricRow row) { run.metrics.push_back(std::move(row)); });
   if (path_exists(samples)) run.samples = read_samples(samples);
   if (path_exists(folder / "config.yaml")) run.config = read_file(folder / "config.yaml", kMaxConfig);
   if (path_exists(folder / "used.json")) {
@@ -202,6 +213,22 @@ std::vector<ChartPoint> metric_curve(const RunData& run, std::string_view phase,
   }
   if (!any) curve.clear();
   return curve;
+}
+
+ExportedStep exported_step(MetricRow row, double otherwise) {
+  constexpr double kLatest = 1e11;  // the year 5138: what is beyond is no time
+  const auto clock = row.values.find(kClockMetric);
+  const bool told = clock != row.values.end() && clock->second >= 0 && clock->second < kLatest;
+  const double time = told ? clock->second : otherwise;
+  return {.phase = std::move(row.phase), .step = row.step, .time = time, .values = std::move(row.values)};
+}
+
+double last_row_written(const std::filesystem::path& run) {
+  std::error_code unseen;
+  const auto written = std::filesystem::last_write_time(run / "metrics.jsonl", unseen);
+  if (unseen) return 0;
+  const auto time = std::chrono::file_clock::to_sys(written).time_since_epoch();
+  return static_cast<double>(std::chrono::round<std::chrono::milliseconds>(time).count()) / 1000;
 }
 
 RunSummary summarize(const RunData& run) {

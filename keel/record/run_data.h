@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "keel/record/charts/chart_scale.h"
+#include "keel/record/tools/exported_run.h"
 
 namespace keel {
 
@@ -49,6 +51,11 @@ struct RunData {
 
 inline constexpr size_t kMaxSamples = 1024;  // keeps the memory of a report small however long the run was
 
+/// The rows of a run folder's metrics.jsonl, one after the other; one that is not a run's is refused (exit code 3).
+void for_each_metric_row(const std::filesystem::path& folder, const std::function<void(MetricRow)>& take);
+/// A row as it is written there.
+MetricRow metric_row(std::string_view line);
+
 /// Reads a run folder. A torn last line, which an interrupted run leaves, is ignored; any other broken line is an
 /// error.
 RunData read_run(const std::filesystem::path& folder);
@@ -84,6 +91,15 @@ struct RunSummary {
 };
 
 RunSummary summarize(const RunData& run);
+
+/// The row as other tools take it. One of an older program does not say when it was written: `otherwise`.
+ExportedStep exported_step(MetricRow row, double otherwise);
+
+/// When a run last wrote a row, in seconds since 1970.
+double last_row_written(const std::filesystem::path& run);
+
+/// The folder's own name, also where it is written with a slash or a dot at its end.
+std::string run_name(const std::filesystem::path& folder);
 
 /// The settings of a block-style YAML text as dotted paths and values, in order: "objective.method" and "dppo_tv".
 std::vector<std::pair<std::string, std::string>> flatten_config(std::string_view yaml);

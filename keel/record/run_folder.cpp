@@ -11,13 +11,14 @@
 #include "keel/core/files/json_if_any.h"
 #include "keel/core/files/link.h"
 #include "keel/record/own_files.h"
+#include "keel/record/run_data.h"
 
 namespace keel {
 namespace {
 
 constexpr const char *kMetrics = "metrics.jsonl", *kSamples = "samples.jsonl", *kLog = "log.txt",
                      *kConfig = "config.yaml", *kUsed = "used.json", *kReport = "report.html",
-                     *kCheckpoints = "checkpoints", *kReference = "reference";
+                     *kCheckpoints = "checkpoints", *kReference = "reference", *kEvents = "tensorboard";
 
 /// Whether something other than an empty folder is there; a run that was killed before its configuration had its name
 /// is nothing. What cannot be looked at (no permission, a name too long) is left for the first write to explain.
@@ -84,7 +85,7 @@ std::vector<std::string> remove_run(const std::filesystem::path& path) {
     if (name == kCheckpoints || name == kUsed || name == kConfig) continue;
     if (is_file_of_a_run(name))
       make_free(path / name, others);
-    else
+    else if (name != kEvents || !is_folder(path / name) || !remove_of_tree(path / name, EventFile::is_own))
       others.push_back(name);
   }
   for (const char* name : {kUsed, kConfig}) make_free(path / name, others);
@@ -140,7 +141,8 @@ void RunFolder::require_not_of_a_run(const std::filesystem::path& path) {
     followed = followed.parent_path();
     const bool in_run =
         std::filesystem::exists(followed / kConfig, unseen) || std::filesystem::exists(followed / kMetrics, unseen);
-    const bool of_run = name == kCheckpoints || name == kReference || (name != kReport && is_file_of_a_run(name));
+    const bool of_run =
+        name == kCheckpoints || name == kReference || name == kEvents || (name != kReport && is_file_of_a_run(name));
     is_own = (in_run && of_run) || is_checkpoint(followed);
   }
   if (is_own)
@@ -245,9 +247,26 @@ RunFolder RunFolder::reopen(HeldFolder held, const Lines& lines, std::string_vie
   return RunFolder(std::move(held), config_yaml);
 }
 
-void RunFolder::add_metrics(const Json& row) { metrics_.add(json_line(finite(row))); }
+void RunFolder::add_metrics(const Json& row) {
+  Json stamped = finite(row);
+  stamped[kClockMetric] = seconds_since_1970();
+  const std::string line = json_line(stamped);
+  metrics_.add(line);
+  if (events_) events_->add(exported_step(metric_row(line), 0));
+}
 
 void RunFolder::add_sample(const Json& row) { samples_.add(json_line(finite(row))); }
+
+void RunFolder::write_events() {
+  const std::filesystem::path folder = path() / kEvents;
+  if (path_exists(folder) && !is_folder(folder))
+    log(folder.string() + " was no folder; what had the name is " + move_aside(folder, folder)->string() + " now");
+  events_ = EventFile::begin(folder, config_yaml_);
+  const double otherwise = last_row_written(path());
+  for_each_metric_row(path(), [&](MetricRow row) { events_->add(exported_step(std::move(row), otherwise)); });
+  events_->sync();
+  events_->replace_older();
+}
 
 void RunFolder::log(std::string_view line) { log_.add(escape_controls(line)); }
 
@@ -255,6 +274,7 @@ RunFolder::Lines RunFolder::sync() {
   metrics_.sync();
   samples_.sync();
   log_.sync();
+  if (events_) events_->sync();
   return {metrics_.checksums(), samples_.checksums(), log_.checksums()};
 }
 
@@ -291,6 +311,10 @@ void RunFolder::look_after_others() {
     log("the log was removed or replaced while the run went on; it goes on here");
   }
   for (const std::string& note : notes) log(note);
+  if (events_ && !events_->has_its_name()) {
+    write_events();
+    log("the event file was removed while the run went on; it is written again");
+  }
   if (path_exists(path() / kConfig)) return;
   write_atomically(path() / kConfig, config_yaml_);
   log("config.yaml was removed while the run went on; it is written again");

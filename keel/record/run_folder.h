@@ -10,6 +10,7 @@
 #include "keel/core/files/held_folder.h"
 #include "keel/core/json.h"
 #include "keel/record/growing_file.h"
+#include "keel/record/tools/event_file.h"
 
 namespace keel {
 
@@ -61,9 +62,12 @@ class RunFolder {
   static void require_not_of_a_run(const std::filesystem::path& path);
 
   /// Adds a row; members that are not finite numbers are left out, for JSON has no word for them. One that may not be
-  /// written (permissions) is told by require_own(), and is in a copy.
+  /// written (permissions) is told by require_own(), and is in a copy. Metrics also say when they were added.
   void add_metrics(const Json& row);
   void add_sample(const Json& row);
+  /// From here on metrics go to an event file of TensorBoard's as well, RUN/tensorboard. It is made anew from the rows
+  /// that there are and takes the place of older ones: metrics.jsonl says what happened, and this what it says.
+  void write_events();
   /// What could steer a terminal becomes visible.
   void log(std::string_view line);
   /// Why the log does not grow any more; it is nobody's data.
@@ -73,8 +77,8 @@ class RunFolder {
   Lines sync();
 
   /// Throws FolderLost when the folder or its rows are no longer found where they were made, or may not be written. A
-  /// log that is not found is begun anew, and config.yaml is written again; what is no file and has the name of one of
-  /// these is moved aside.
+  /// log or an event file that is not found is begun anew, and config.yaml is written again; what is no file and has
+  /// the name of one of these is moved aside.
   void require_own();
 
   /// Where to save a run whose folder is lost; an earlier process of this number may have rescued one, too.
@@ -94,6 +98,7 @@ class RunFolder {
   HeldFolder held_;
   std::string config_yaml_;
   GrowingFile metrics_, samples_, log_;
+  std::optional<EventFile> events_;
 };
 
 }  // namespace keel

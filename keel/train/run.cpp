@@ -42,6 +42,7 @@ Run::Run(OpenedRun opened, Console& console)
       id_(std::move(opened.id)),
       last_checkpoint_(std::move(opened.checkpoint)),
       best_metric_(best_metric_key(config_.checkpoint.best_metric, problems_)) {
+  if (config_.record.tensorboard) folder_.write_events();
   for (const std::string& warning : problems_.warnings()) console_.warning(warning);
   if (config_.train.recompute_activations) {
     policy_.model.recompute_activations();

@@ -22,7 +22,7 @@ RL_KEYS = """phase step updates
     mismatch/weights mismatch/abs_prob_mean mismatch/abs_prob_max ratio/mean ratio/max ratio/clamped
     completion/length_mean completion/length_max completion/truncated optimizer/grad_norm optimizer/grad_norm_max
     optimizer/grad_clipped optimizer/lr skipped_steps
-    time/rollout time/reward time/train time/checkpoint time/checkpoint_write throughput/rollout_tokens_per_s throughput/train_tokens_per_s
+    time/rollout time/reward time/train time/checkpoint time/checkpoint_write time/clock throughput/rollout_tokens_per_s throughput/train_tokens_per_s
     policy/prob_difference_max policy/prob_difference_min trust_region/bad_updates
     memory/peak_bytes certificate/gain certificate/max_penalty certificate/average_penalty
     certificate/average_penalty_low certificate/bound certificate/standard_error certificate/improved

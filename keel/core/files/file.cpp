@@ -263,6 +263,10 @@ void AppendFile::append_line(std::string_view line) {
   std::string bytes;
   bytes.reserve(line.size() + 1);
   bytes.append(line).push_back('\n');
+  append(bytes);
+}
+
+void AppendFile::append(std::string_view bytes) {
   // A cut that failed before is tried again, so that a line never follows half of another.
   int error = cut_torn_line();
   if (error == 0) {

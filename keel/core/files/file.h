@@ -101,13 +101,15 @@ class DurableFile {
 /// mixture.
 void write_atomically(const std::filesystem::path& path, std::string_view bytes);
 
-/// A growing file of whole lines, for one writer.
+/// A growing file of whole lines, or of records of another kind, for one writer.
 class AppendFile {
  public:
   /// Opens or creates; a last line without its newline was torn by a crash and is cut off.
   static AppendFile open(const std::filesystem::path& path);
   /// Adds `line` and a newline; on failure the file ends with the last whole line again.
   void append_line(std::string_view line);
+  /// Adds bytes as they are, to a file that is new: open() takes what it finds for lines. On failure none are added.
+  void append(std::string_view bytes);
   /// Returns when everything appended is on the disk.
   void sync();
   /// Bytes in the file; what cut_to_size() takes to come back to this moment.

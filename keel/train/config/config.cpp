@@ -119,6 +119,8 @@ void RecordOptions::describe(OptionTable& table) {
             "RL steps between the lines on the screen that stay; a terminal shows the others in passing. log.txt has "
             "all. 0: only the last stays.",
             at_least(0));
+  table.add("tensorboard", tensorboard,
+            "Also writes the numbers of metrics.jsonl to RUN/tensorboard, for `tensorboard --logdir RUN`.");
 }
 
 void Config::describe(OptionTable& table) {
@@ -139,7 +141,7 @@ void Config::describe(OptionTable& table) {
   table.section("health", "Signs that a run has stopped learning, or unlearns.", health);
   table.section("eval", "Accuracy on held-out prompts.", eval);
   table.section("checkpoint", "What is saved, and when.", checkpoint);
-  table.section("record", "What is written down about the tokens.", record);
+  table.section("record", "What is written down about steps and tokens.", record);
   add_aliases(table);
 }
 

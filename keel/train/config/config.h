@@ -82,6 +82,7 @@ struct RecordOptions {
   int64_t samples_per_step = 2;
   int64_t certificate_every = 10;
   int64_t print_every = 10;
+  bool tensorboard = false;
   void describe(OptionTable& table);
 };
 

@@ -12,6 +12,9 @@ constexpr const char* kIntoFunction =
     "a function gets the row and the completion and no other arguments; write them into the function, and remove it";
 constexpr const char* kLongest = "a completion has at most rollout.max_new_tokens; set that, and remove it";
 constexpr const char* kLoggedAnyway = "every step is in metrics.jsonl of run.dir; remove it";
+constexpr const char* kOtherTools =
+    "every step is in metrics.jsonl of run.dir; record.tensorboard=true writes event files beside it, and `keel export` "
+    "makes runs of Weights & Biases and MLflow from it; remove it";
 constexpr const char* kSetWeights =
     "set rollout.weights: fp8 rounds the weights of the linear layers, fp8_full what goes into them and the keys and "
     "values too; docs/mismatch.md has them all";
@@ -76,7 +79,7 @@ const std::vector<Refused>& of_trl() {
       {"chat_template_kwargs", kTemplate, {nullptr, Json::object()}},
       {"use_vllm", "Keel samples itself, rollout.max_sequences completions at once; remove it", {false}, kByNature},
       {"logging_steps", kLoggedAnyway, {}, kDropped},
-      {"report_to", kLoggedAnyway, {"none", Json::array()}, kDropped},
+      {"report_to", kOtherTools, {"none", Json::array()}, kDropped},
       {"lr_scheduler_type", kConstantRate, {"constant", "constant_with_warmup"}},
       {"lora_dropout", "adapters have no dropout here; set it to 0, or remove it", {0}},
       {"use_bias_correction_kl",
@@ -121,7 +124,7 @@ const std::vector<Refused>& of_verl() {
       {"trainer.nnodes", kOneDevice, {1}, kDropped},
       {"trainer.project_name", kSetFolder, {}, kDropped},
       {"trainer.experiment_name", kSetFolder, {}, kDropped},
-      {"trainer.logger", kLoggedAnyway, {"console", Json::array({"console"})}, kDropped},
+      {"trainer.logger", kOtherTools, {"console", Json::array({"console"})}, kDropped},
       {"data.val_batch_size", "set eval.prompts, the number of prompts to evaluate on", {nullptr}, kDropped},
       {"data.filter_overlong_prompts",
        "prompts that are longer than data.max_prompt_tokens are always left out, and counted; remove it",

@@ -1,0 +1,59 @@
+#include <memory>
+
+#include "cli/commands.h"
+#include "keel/core/console.h"
+#include "keel/core/error.h"
+#include "keel/core/shell_words.h"
+#include "keel/record/export_run.h"
+#include "keel/train/checkpoint/checkpoint.h"
+
+namespace keel::cli {
+namespace {
+
+struct ExportArguments {
+  std::string run, csv, tensorboard, wandb, mlflow;
+  std::vector<std::string> metrics;
+  bool overwrite = false;
+};
+
+ExitCode export_run(const ExportArguments& arguments) {
+  if ((arguments.csv + arguments.tensorboard + arguments.wandb + arguments.mlflow).empty())
+    fail(ExitCode::kBadConfiguration,
+         "export: nothing says where to; give --csv FILE, --tensorboard DIR, --wandb DIR or --mlflow DIR");
+  const ExportedRun run = read_for_export(arguments.run, arguments.metrics);
+  for (const std::string& change : find_changed_rows(arguments.run))
+    Console().warning(change + "; the rows are exported as they are now");
+  const auto tell = [](const std::filesystem::path& made, const std::string& next) {
+    Console().line(made.string() + (next.empty() ? "" : "\n  look at it with: " + next));
+  };
+  const bool overwrite = arguments.overwrite;
+  if (!arguments.csv.empty()) tell(export_csv(run, arguments.csv, overwrite), "");
+  if (!arguments.tensorboard.empty())
+    tell(export_tensorboard(run, arguments.tensorboard, overwrite),
+         "tensorboard --logdir " + shell_word(arguments.tensorboard));
+  if (!arguments.wandb.empty()) {
+    const std::filesystem::path made = export_wandb(run, arguments.wandb, overwrite);
+    tell(made, "wandb sync " + shell_word(made.string()));
+  }
+  if (!arguments.mlflow.empty())
+    tell(export_mlflow(run, arguments.mlflow, overwrite),
+         "MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri " + shell_word(arguments.mlflow));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Action add_export(CommandLine& line) {
+  const auto arguments = std::make_shared<ExportArguments>();
+  Command command = line.add("export", "A run's metrics for TensorBoard, Weights & Biases, MLflow or a table");
+  command.option("RUN", arguments->run, "The folder of a run").required();
+  command.option("--csv", arguments->csv, "A file to write: one row per step, all metrics as columns");
+  command.option("--tensorboard", arguments->tensorboard, "A folder to write an event file to");
+  command.option("--wandb", arguments->wandb, "A folder to write an offline run to, for `wandb sync`");
+  command.option("--mlflow", arguments->mlflow, "A file store of MLflow to add the run to");
+  command.option("--metric", arguments->metrics, "Only this metric; may be given several times").one_at_a_time();
+  command.flag("--overwrite", arguments->overwrite, "Replace what an earlier export of the run wrote there");
+  return [arguments] { return export_run(*arguments); };
+}
+
+}  // namespace keel::cli

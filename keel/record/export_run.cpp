@@ -1,0 +1,145 @@
+#include "keel/record/export_run.h"
+
+#include <algorithm>
+#include <set>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/hash.h"
+#include "keel/core/files/json_if_any.h"
+#include "keel/core/files/whole_folder.h"
+#include "keel/core/nearest.h"
+#include "keel/core/strings.h"
+#include "keel/record/own_files.h"
+#include "keel/record/run_data.h"
+#include "keel/record/run_folder.h"
+#include "keel/record/tools/csv.h"
+#include "keel/record/tools/event_file.h"
+#include "keel/record/tools/mlflow.h"
+#include "keel/record/tools/wandb.h"
+
+namespace keel {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The run's own id; of one that has none, or none that could be part of a file's name, what tells it from others.
+std::string export_id(const fs::path& folder, const ExportedRun& run) {
+  constexpr size_t kLongest = 32, kDigits = 16;
+  const std::string id = own_run(folder);
+  const auto plain = [](char c) { return is_letter(c) || is_digit(c); };
+  if (!id.empty() && id.size() <= kLongest && std::all_of(id.begin(), id.end(), plain)) return id;
+  return sha256_hex(run.name + "\n" + run.config).substr(0, kDigits);
+}
+
+/// What the run is made of, or else its configuration, as texts.
+Json export_settings(const fs::path& folder, const std::string& config) {
+  Json settings = json_if_any(folder / "used.json");
+  if (!settings.is_object() || settings.empty()) {
+    settings = Json::object();
+    for (const auto& [path, value] : flatten_config(config))
+      settings[path] = settings.contains(path) ? settings[path].get<std::string>() + ", " + value : value;
+  }
+  settings.erase("");
+  return settings;
+}
+
+void keep_metrics(ExportedRun& run, const std::vector<std::string>& names) {
+  std::set<std::string> known;
+  for (const ExportedStep& step : run.steps)
+    for (const auto& [name, value] : step.values) known.insert(name);
+  for (const std::string& name : names) {
+    if (known.contains(name)) continue;
+    const std::vector<std::string> all(known.begin(), known.end());
+    const std::optional<std::string> near = nearest_name(name, all);
+    fail(ExitCode::kBadConfiguration, "--metric: the run ", run.name, " has no numbers called ", name, "; ",
+         near ? "did you mean " + *near + "?" : "it has " + joined(all));
+  }
+  for (ExportedStep& step : run.steps)
+    std::erase_if(step.values, [&](const auto& value) {
+      return value.first != kClockMetric && std::find(names.begin(), names.end(), value.first) == names.end();
+    });
+  std::erase_if(run.steps, [](const ExportedStep& step) {
+    return step.values.empty() || (step.values.size() == 1 && step.values.contains(kClockMetric));
+  });
+}
+
+void require_free_target(const fs::path& target, bool overwrite) {
+  RunFolder::require_not_of_a_run(target);
+  if (path_exists(target) && !overwrite)
+    fail(ExitCode::kBadConfiguration, target.string(), " exists already; choose another name, or replace it with ",
+         "--overwrite");
+}
+
+}  // namespace
+
+ExportedRun read_for_export(const fs::path& folder, const std::vector<std::string>& metrics) {
+  ExportedRun run;
+  run.name = run_name(folder);
+  const double otherwise = last_row_written(folder);
+  for_each_metric_row(folder, [&](MetricRow row) {
+    ExportedStep step = exported_step(std::move(row), otherwise);
+    if (run.steps.empty() || run.steps.back().step != step.step)
+      run.steps.push_back(std::move(step));
+    else  // an evaluation; its `updates` are those of the step
+      run.steps.back().values.insert(step.values.begin(), step.values.end());
+  });
+  if (run.steps.empty())
+    fail(ExitCode::kBadInput, (folder / "metrics.jsonl").string(), ": has no rows yet; export it after the first step");
+  constexpr uint64_t kMaxConfig = uint64_t{1} << 20;
+  if (path_exists(folder / "config.yaml")) run.config = read_file(folder / "config.yaml", kMaxConfig);
+  run.id = export_id(folder, run);
+  run.settings = export_settings(folder, run.config);
+  if (!metrics.empty()) keep_metrics(run, metrics);
+  return run;
+}
+
+fs::path export_csv(const ExportedRun& run, const fs::path& file, bool overwrite) {
+  require_free_target(file, overwrite);
+  write_atomically(file, csv_table(run));
+  return file;
+}
+
+fs::path export_tensorboard(const ExportedRun& run, const fs::path& folder, bool overwrite) {
+  RunFolder::require_not_of_a_run(folder);
+  if (path_exists(folder) && is_folder(folder))
+    for (const std::string& name : list_directory(folder))
+      if (name.find("tfevents") != std::string::npos && !(overwrite && EventFile::is_own(name)))
+        fail(ExitCode::kBadConfiguration, folder.string(), " has the event file ", name,
+             " in it, whose curves would be mixed with these; choose another folder",
+             EventFile::is_own(name) ? ", or replace it with --overwrite" : "");
+  EventFile file = EventFile::begin(folder, run.config);
+  for (const ExportedStep& step : run.steps) file.add(step);
+  file.sync();
+  file.replace_older();
+  return file.path();
+}
+
+fs::path export_wandb(const ExportedRun& run, const fs::path& folder, bool overwrite) {
+  const fs::path target = folder / wandb_folder(run);
+  require_free_target(target, overwrite);
+  create_directories(folder);
+  remove_tree(target);
+  write_whole_folder(target,
+                     [&](const fs::path& partial) { write_atomically(partial / wandb_file(run), wandb_log(run)); });
+  return target;
+}
+
+fs::path export_mlflow(const ExportedRun& run, const fs::path& store, bool overwrite) {
+  const fs::path experiment = store / kMlflowExperiment, target = experiment / run.id;
+  require_free_target(target, overwrite);
+  create_directories(experiment);
+  if (!path_exists(experiment / "meta.yaml"))
+    write_atomically(experiment / "meta.yaml", mlflow_experiment(run, experiment));
+  remove_tree(target);
+  write_whole_folder(target, [&](const fs::path& partial) {
+    for (const char* part : {"metrics", "params", "tags", "artifacts"}) create_directories(partial / part);
+    for (const auto& [name, text] : mlflow_run(run, target)) {
+      create_directories((partial / name).parent_path());
+      write_atomically(partial / name, text);
+    }
+  });
+  return target;
+}
+
+}  // namespace keel

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "keel/record/tools/exported_run.h"
+
+namespace keel {
+
+/// Reads what other tools are told of a run. A step and the evaluation after it are one. Where `metrics` are named, the
+/// steps have no others, and a name that the run does not have is refused (exit code 2).
+ExportedRun read_for_export(const std::filesystem::path& run, const std::vector<std::string>& metrics = {});
+
+// Each writes the run in a form of its own. What is there already is refused (exit code 2) unless `overwrite`; so is a
+// place among a run's own files. Each returns what it made.
+
+std::filesystem::path export_csv(const ExportedRun& run, const std::filesystem::path& file, bool overwrite);
+/// An event file in a folder that has none.
+std::filesystem::path export_tensorboard(const ExportedRun& run, const std::filesystem::path& folder, bool overwrite);
+/// A folder of an offline run in `folder`, beside those of other runs.
+std::filesystem::path export_wandb(const ExportedRun& run, const std::filesystem::path& folder, bool overwrite);
+/// A run in a file store, which is made where there is none.
+std::filesystem::path export_mlflow(const ExportedRun& run, const std::filesystem::path& store, bool overwrite);
+
+}  // namespace keel

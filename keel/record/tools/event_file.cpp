@@ -1,0 +1,134 @@
+#include "keel/record/tools/event_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "keel/core/files/hash.h"
+#include "keel/core/strings.h"
+#include "keel/record/tools/protobuf.h"
+
+namespace keel {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kEventsBegin = "events.out.tfevents.", kEventsEnd = ".keel";
+
+// Field numbers and values of tensorboard/compat/proto: event, summary, tensor.
+namespace event_field {
+constexpr int kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;
+}  // namespace event_field
+namespace session_field {
+constexpr int kStatus = 1, kStart = 1;
+}  // namespace session_field
+namespace summary_field {
+constexpr int kValue = 1, kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9, kPluginData = 1, kPluginName = 1;
+}  // namespace summary_field
+namespace tensor_field {
+constexpr int kDtype = 1, kShape = 2, kStrings = 8, kDimension = 2, kSize = 1, kDtypeString = 7;
+}  // namespace tensor_field
+
+uint32_t masked_crc32c(std::string_view bytes) {
+  const uint32_t crc = crc32c(bytes);
+  return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+ProtobufMessage event(double time, int64_t step) {
+  ProtobufMessage message;
+  message.number(event_field::kWallTime, time).integer(event_field::kStep, step);
+  return message;
+}
+
+/// A text for TensorBoard's text tab, which takes it for Markdown: indented it is shown as it is.
+std::string text_event(double time, const std::string& tag, std::string_view text) {
+  std::string indented = "    ";
+  for (const char c : trimmed(text)) {
+    indented += c;
+    if (c == '\n') indented += "    ";
+  }
+  ProtobufMessage shape, tensor, metadata, value, summary;
+  shape.message(tensor_field::kDimension, ProtobufMessage().integer(tensor_field::kSize, 1));
+  tensor.integer(tensor_field::kDtype, tensor_field::kDtypeString)
+      .message(tensor_field::kShape, shape)
+      .text(tensor_field::kStrings, indented);
+  metadata.message(summary_field::kPluginData, ProtobufMessage().text(summary_field::kPluginName, "text"));
+  value.text(summary_field::kTag, tag + "/text_summary")
+      .message(summary_field::kMetadata, metadata)
+      .message(summary_field::kTensor, tensor);
+  summary.message(summary_field::kValue, value);
+  return event(time, 0).message(event_field::kSummary, summary).bytes();
+}
+
+/// The number in an own file's name.
+int64_t time_in(std::string_view name) {
+  int64_t time = 0;
+  std::from_chars(name.data() + kEventsBegin.size(), name.data() + name.size(), time);
+  return time;
+}
+
+}  // namespace
+
+std::string tfrecord(std::string_view record) {
+  std::string bytes;
+  bytes.reserve(record.size() + 16);
+  add_little_endian(bytes, record.size(), 8);
+  add_little_endian(bytes, masked_crc32c(bytes), 4);
+  bytes += record;
+  add_little_endian(bytes, masked_crc32c(record), 4);
+  return bytes;
+}
+
+bool EventFile::is_own(std::string_view name) {
+  constexpr size_t kDigits = 18;  // at most: a number of 64 bits has room for them
+  if (!name.starts_with(kEventsBegin) || !name.ends_with(kEventsEnd)) return false;
+  if (name.size() <= kEventsBegin.size() + kEventsEnd.size()) return false;
+  name.remove_prefix(kEventsBegin.size());
+  name.remove_suffix(kEventsEnd.size());
+  return name.size() <= kDigits && std::all_of(name.begin(), name.end(), is_digit);
+}
+
+EventFile EventFile::begin(const fs::path& folder, std::string_view config) {
+  create_directories(folder);
+  const double now = seconds_since_1970();
+  auto time = static_cast<int64_t>(now);
+  for (const std::string& name : list_directory(folder))
+    if (is_own(name)) time = std::max(time, time_in(name) + 1);
+  const fs::path path = folder / (std::string(kEventsBegin) + std::to_string(time) + std::string(kEventsEnd));
+  EventFile file(path, AppendFile::open(path));
+  std::string head = tfrecord(
+      ProtobufMessage().number(event_field::kWallTime, now).text(event_field::kFileVersion, "brain.Event:2").bytes());
+  const ProtobufMessage start = ProtobufMessage().integer(session_field::kStatus, session_field::kStart);
+  head += tfrecord(event(now, 0).message(event_field::kSessionLog, start).bytes());
+  if (!config.empty()) head += tfrecord(text_event(now, "config", config));
+  file.file_.append(head);
+  return file;
+}
+
+void EventFile::add(const ExportedStep& step) {
+  if (step.step != last_step_) of_last_step_.clear();
+  last_step_ = step.step;
+  ProtobufMessage summary;
+  for (const auto& [name, value] : step.values) {
+    if (name == kClockMetric || !of_last_step_.insert(name).second) continue;
+    ProtobufMessage scalar;
+    scalar.text(summary_field::kTag, name).small_number(summary_field::kSimpleValue, static_cast<float>(value));
+    summary.message(summary_field::kValue, scalar);
+  }
+  file_.append(tfrecord(event(step.time, step.step).message(event_field::kSummary, summary).bytes()));
+}
+
+void EventFile::replace_older() const {
+  const fs::path folder = path_.parent_path();
+  std::vector<std::string> older = list_directory(folder);
+  std::erase_if(older, [&](const std::string& name) { return !is_own(name) || name == path_.filename(); });
+  for (const std::string& name : older) {
+    std::error_code unseen;
+    if (name == older.back() && fs::is_regular_file(folder / name, unseen))
+      cut_to_size(folder / name, 0);
+    else
+      remove_tree(folder / name);
+  }
+}
+
+}  // namespace keel

@@ -1,0 +1,217 @@
+"""The event file that a run keeps for TensorBoard, through kills and resumptions, and `keel export`. That the tools read what is
+written is in tests/parity/charts_test.py; here the file is read by its format alone."""
+
+import csv
+import json
+import os
+import pathlib
+import shutil
+import struct
+import tempfile
+
+import support
+from support import keel, read_jsonl, train
+
+CHARTS = {"record": {"tensorboard": "true"}}
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value, shift, at = value | (byte & 0x7F) << shift, shift + 7, at + 1
+        if byte < 0x80:
+            return value, at
+
+
+def fields(data):
+    """Number and value of each field of a protobuf message."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        if key & 7 == 0:
+            value, at = varint(data, at)
+        else:
+            length, at = {1: (8, at), 5: (4, at)}.get(key & 7) or varint(data, at)
+            value, at = data[at:at + length], at + length
+        yield key >> 3, value
+
+
+def masked(data):
+    crc = int(support.crc32c(data), 16)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def events(run):
+    """The (step, name) of every number in the one event file of a run; a torn last record is passed over."""
+    (file,) = [file for file in (run / "tensorboard").iterdir() if file.stat().st_size]
+    data, at, found = file.read_bytes(), 0, []
+    while at + 12 <= len(data):
+        (length,) = struct.unpack_from("<Q", data, at)
+        record = data[at + 12:at + 12 + length]
+        if at + length + 16 > len(data):
+            break
+        assert struct.unpack_from("<I", data, at + 8)[0] == masked(data[at:at + 8])
+        assert struct.unpack_from("<I", data, at + 12 + length)[0] == masked(record)
+        event = dict(fields(record))
+        for _, value in fields(event.get(5, b"")):
+            value = dict(fields(value))
+            if 2 in value:
+                found.append((event[2], value[1].decode()))
+        at += length + 16
+    return found
+
+
+def rows_as_events(run):
+    found = []
+    for row in read_jsonl(run / "metrics.jsonl"):
+        for name in sorted(row):
+            number = isinstance(row[name], (int, float)) and not isinstance(row[name], bool)
+            if number and name not in ("step", "time/clock") and (row["step"], name) not in found:
+                found.append((row["step"], name))
+    return found
+
+
+class EventFile(support.Test):
+    def test_says_what_the_rows_say_after_a_kill_and_a_resumption(self):
+        run = self.folder / "run"
+        long = {**CHARTS, "train": {"steps": 100000}, "checkpoint": {"every": 3}}
+        process = support.start_train(run, **long)
+        try:
+            self.assertTrue(support.wait_for(process, lambda: len(support.checkpoints(run)) > 1 and
+                                             (run / "metrics.jsonl").read_bytes().count(b'"rl"') > 7))
+        finally:
+            process.kill()
+            process.wait()
+        (file,) = (run / "tensorboard").iterdir()
+        file.write_bytes(file.read_bytes() + b"\x99" * 7)  # torn, as a kill within a write leaves it
+        self.assertGreaterEqual(len(events(run)), len(rows_as_events(run)) - 60)  # the last row may be in one of them alone
+        last = read_jsonl(run / "metrics.jsonl")[-1]["step"]
+        steps = {"train": {"steps": last + 2 - 8}}
+        self.assert_exit(train(run, "--resume", **{**long, **steps}), 0)
+        self.assertEqual(events(run), rows_as_events(run))
+        self.assertEqual(file.stat().st_size, 0)  # a TensorBoard that has it open goes on from there
+
+    def test_is_made_of_all_rows_when_it_is_asked_for_later_and_stays_when_it_is_not(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 1}), 0)
+        self.assertFalse((run / "tensorboard").exists())
+        self.assert_exit(train(run, "--resume", train={"steps": 2}, **CHARTS), 0)
+        self.assertEqual(events(run), rows_as_events(run))
+        before = support.tree(run / "tensorboard")
+        self.assert_exit(train(run, "--resume", train={"steps": 3}), 0)
+        self.assertEqual(support.tree(run / "tensorboard"), before)
+
+    def test_goes_with_its_run_and_leaves_what_is_anothers(self):
+        run = self.folder / "run"
+        short = {"train": {"steps": 1}, "sft": {"steps": 1, "noisy_steps": 0}, "eval": {"prompts": 0}}
+        self.assert_exit(train(run, **short, **CHARTS), 0)
+        (own,) = os.listdir(run / "tensorboard")
+        (run / "tensorboard" / "notes").write_text("mine")
+        self.assert_exit(train(run, "--overwrite", **short), 0)
+        self.assertEqual(os.listdir(run / "tensorboard"), ["notes"])
+        self.assertIn("tensorboard is not a run's", (run / "log.txt").read_text())
+        shutil.rmtree(run / "tensorboard")
+        (run / "tensorboard").write_text("mine")
+        self.assert_exit(train(run, "--overwrite", **short, **CHARTS), 0)
+        self.assertEqual((run / "tensorboard.other").read_text(), "mine")
+        self.assertEqual(events(run), rows_as_events(run))
+
+    def test_is_written_again_when_somebody_removes_it(self):
+        run = self.folder / "run"
+        process = support.start_train(run, train={"steps": 30}, **CHARTS)
+        self.assertTrue(support.wait_for(process, lambda: (run / "tensorboard").is_dir() and
+                                         (run / "metrics.jsonl").read_bytes().count(b'"rl"') > 1))
+        shutil.rmtree(run / "tensorboard")
+        self.assertEqual(process.wait(), 0)
+        self.assertEqual(events(run), rows_as_events(run))
+        self.assertIn("the event file was removed while the run went on", (run / "log.txt").read_text())
+
+    def test_a_disk_without_room_ends_the_run_and_names_the_file(self):
+        first, run = self.folder / "first", self.folder / "run"
+        warm_up = {"sft": {"steps": 100, "noisy_steps": 0}, "train": {"steps": 0}, "eval": {"prompts": 0}, "checkpoint": {"every": 1000}}
+        self.assert_exit(train(first, **{**warm_up, "sft": {"steps": 1, "noisy_steps": 0}}), 0)
+        # What a run begins with has room; the event file, which has the configuration in it, is the first to be larger.
+        room = max((first / name).stat().st_size for name in ("config.yaml", "used.json")) + 2000
+        result = train(run, prefix=["prlimit", f"--fsize={room}"], **warm_up, **CHARTS)
+        self.assert_refused(result, 4, f'append to "{run}/tensorboard/events.out.tfevents.', "File too large")
+        self.assertEqual(events(run), rows_as_events(run)[:len(events(run))])
+
+
+class Export(support.Test):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="keel_cli_")
+        cls.addClassCleanup(folder.cleanup)
+        cls.trained = pathlib.Path(folder.name) / "run"
+        result = train(cls.trained, train={"steps": 2})
+        assert result.returncode == 0, result.stderr
+
+    def test_says_what_to_type_next(self):
+        result = keel("export", self.trained, "--tensorboard", self.folder / "a b", "--wandb", self.folder / "w", "--mlflow", self.folder / "m")
+        self.assert_exit(result, 0)
+        (offline,) = (self.folder / "w").iterdir()
+        for command in (f"tensorboard --logdir '{self.folder}/a b'", f"wandb sync {offline}",
+                        f"MLFLOW_ALLOW_FILE_STORE=true mlflow ui --backend-store-uri {self.folder}/m"):
+            self.assertIn(f"look at it with: {command}\n", result.stdout)
+
+    def test_a_table_has_named_metrics_alone(self):
+        table = self.folder / "run.csv"
+        self.assert_exit(keel("export", self.trained, "--csv", table, "--metric", "reward/mean", "--metric", "policy/entropy"), 0)
+        with open(table, newline="") as lines:
+            rows = list(csv.DictReader(lines))
+        wanted = [row for row in read_jsonl(self.trained / "metrics.jsonl") if row["phase"] == "rl"]
+        self.assertEqual(list(rows[0]), ["step", "phase", "policy/entropy", "reward/mean", "time/clock"])
+        self.assertEqual([(int(row["step"]), row["phase"], float(row["reward/mean"]), float(row["policy/entropy"])) for row in rows],
+                         [(row["step"], "rl", row["reward/mean"], row["policy/entropy"]) for row in wanted])
+
+    def test_two_runs_lie_beside_each_other(self):
+        other = self.folder / "other"
+        self.assert_exit(train(other, train={"steps": 1}), 0)
+        for run in (self.trained, other):
+            self.assert_exit(keel("export", run, "--wandb", self.folder / "w", "--mlflow", self.folder / "m"), 0)
+        ids = {json.loads((run / "used.json").read_text())["run.id"] for run in (self.trained, other)}
+        (experiment,) = (self.folder / "m").iterdir()
+        self.assertEqual({name.rpartition("-")[2] for name in os.listdir(self.folder / "w")}, ids)
+        self.assertEqual(set(os.listdir(experiment)), ids | {"meta.yaml"})
+
+    def test_bad_input_is_named(self):
+        table = self.folder / "run.csv"
+        self.assert_refused(keel("export", self.trained), 2, "--csv FILE", "--tensorboard DIR", "--wandb DIR", "--mlflow DIR")
+        self.assert_refused(keel("export", self.folder / "none", "--csv", table), 3, "none", "not a run folder")
+        (self.folder / "new").mkdir()
+        (self.folder / "new" / "metrics.jsonl").write_text("")
+        self.assert_refused(keel("export", self.folder / "new", "--csv", table), 3, "metrics.jsonl", "no rows yet")
+        self.assert_refused(keel("export", self.trained, "--csv", table, "--metric", "reward/man"), 2, "reward/man", "did you mean reward/mean?")
+        self.assert_refused(keel("export", self.trained, "--csv", self.trained / "metrics.jsonl", "--overwrite"), 2, "a run's own file")
+        self.assert_refused(keel("export", self.trained, "--tensorboard", self.trained / "tensorboard"), 2, "a run's own file")
+        self.assert_refused(keel("export", self.trained, "--csv", self.folder / "no" / "run.csv"), 2, str(self.folder / "no"))
+        self.assertFalse(table.exists())
+        table.write_text("mine")
+        self.assert_refused(keel("export", self.trained, "--csv", table), 2, str(table), "exists already", "--overwrite")
+        self.assertEqual(table.read_text(), "mine")
+        self.assert_exit(keel("export", self.trained, "--csv", table, "--overwrite"), 0)
+        for target in ("--tensorboard", "--wandb", "--mlflow"):
+            place = self.folder / target[2:]
+            self.assert_exit(keel("export", self.trained, target, place), 0)
+            before = support.tree(place)
+            self.assert_refused(keel("export", self.trained, target, place), 2, str(place), "--overwrite")
+            self.assertEqual(support.tree(place), before)
+            self.assert_exit(keel("export", self.trained, target, place, "--overwrite"), 0)
+            sizes = [sum(1 for text in files.values() if text) for files in (support.tree(place), before)]
+            self.assertEqual(*sizes)
+            self.assert_refused(keel("export", self.trained, target, table), 2, str(table))
+
+    def test_rows_that_were_changed_are_told(self):
+        run = shutil.copytree(self.trained, self.folder / "run")
+        lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+        lines[2] = lines[2].replace('"step":3', '"step":7')
+        (run / "metrics.jsonl").write_text("".join(lines))
+        result = keel("export", run, "--csv", self.folder / "run.csv")
+        self.assert_exit(result, 0)
+        self.assertIn("the rows are exported as they are now", result.stdout)
+        self.assertIn("line 3 is not what was written there", result.stdout)
+
+
+if __name__ == "__main__":
+    support.main()

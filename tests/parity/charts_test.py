@@ -1,0 +1,195 @@
+"""What a run writes for TensorBoard, and what `keel export` writes, as the tools themselves read it: every number, step and
+time is that of metrics.jsonl. TensorBoard's and MLflow's own readers; for Weights & Biases its own `wandb sync`, which sends
+the run to a server that a thread here plays."""
+
+import csv
+import gzip
+import http.server
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "cli"))
+import support  # noqa: E402
+from packages import folder_of, use  # noqa: E402
+
+use("charts")
+warnings.simplefilter("ignore")  # of packages about each other
+os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+
+CLOCK = "time/clock"
+
+
+def keel(*arguments):
+    result = support.keel(*arguments)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def float32(value):
+    return struct.unpack("f", struct.pack("f", value))[0]
+
+
+def numbers(row):
+    return {key: value for key, value in row.items() if key != "step" and isinstance(value, (int, float)) and not isinstance(value, bool)}
+
+
+def by_step(rows):
+    """One row for each step: an evaluation adds what the step before it does not have."""
+    steps = {}
+    for row in rows:
+        steps[row["step"]] = {**numbers(row), **steps.get(row["step"], {})}
+    return steps
+
+
+def curves(rows):
+    """Of every metric its (step, number, time), each step once."""
+    found = {}
+    for row in rows:
+        for name, value in numbers(row).items():
+            curve = found.setdefault(name, [])
+            if name != CLOCK and (not curve or curve[-1][0] != row["step"]):
+                curve.append((row["step"], value, row[CLOCK]))
+    del found[CLOCK]
+    return found
+
+
+def check_tensorboard(folder, wanted, config):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
+    events.Reload()
+    assert set(events.Tags()["scalars"]) == set(wanted), set(events.Tags()["scalars"]) ^ set(wanted)
+    for name, curve in wanted.items():
+        got = [(event.step, event.value, event.wall_time) for event in events.Scalars(name)]
+        assert got == [(step, float32(value), time) for step, value, time in curve], (name, got, curve)
+    (text,) = events.Tensors("config/text_summary")
+    assert [line[4:] for line in text.tensor_proto.string_val[0].decode().split("\n")] == config.strip().split("\n")
+    assert events.SummaryMetadata("config/text_summary").plugin_data.plugin_name == "text"
+
+
+def check_csv(file, steps):
+    assert file.read_bytes().count(b"\r\n") == len(steps) + 1
+    with open(file, newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert {int(row["step"]): {name: float(value) for name, value in row.items() if name not in ("step", "phase") and value}
+            for row in rows} == steps
+
+
+def check_mlflow(store, steps, used, config):
+    from mlflow import MlflowClient
+    client = MlflowClient(tracking_uri=str(store))
+    experiment = client.get_experiment_by_name("keel")
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert (run.info.run_name, run.info.status) == ("run", "FINISHED"), run.info
+    assert run.info.start_time < run.info.end_time
+    assert run.data.params == {key: value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+                               for key, value in used.items()}
+    names = {name for values in steps.values() for name in values} - {CLOCK}
+    assert set(run.data.metrics) == {name.replace("@", "_at_") for name in names}
+    for name in names:
+        got = [(entry.step, entry.value, entry.timestamp)
+               for entry in client.get_metric_history(run.info.run_id, name.replace("@", "_at_"))]
+        assert got == [(step, values[name], round(1000 * values[CLOCK])) for step, values in steps.items() if name in values], name
+    assert pathlib.Path(client.download_artifacts(run.info.run_id, "config.yaml")).read_text() == config
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """As much of a W&B server as `wandb sync` talks to."""
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        if self.headers["Content-Encoding"] == "gzip":
+            body = gzip.decompress(body)
+        answer = {}
+        if self.path == "/graphql":
+            request = json.loads(body)
+            variables = request.get("variables") or {}
+            if request.get("operationName") == "UpsertBucket":
+                self.server.runs.append(variables)
+                project = {"name": "keel", "entity": {"name": "me"}}
+                answer = {"upsertBucket": {"inserted": True, "bucket": {
+                    "id": "1", "name": variables["name"], "displayName": "run", "historyLineCount": 0, "project": project,
+                    "summaryMetrics": "{}", "config": "{}", "tags": []}}}
+            elif request.get("operationName") == "CreateRunFiles":
+                here = "http://%s:%d/upload/" % self.server.server_address
+                answer = {"createRunFiles": {"runID": "1", "uploadHeaders": [], "files": [
+                    {"name": name, "uploadUrl": here + name} for name in variables["files"]]}}
+            answer = {"data": answer}
+        elif self.path.endswith("/file_stream"):
+            self.server.streams.append(json.loads(body))
+        reply = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply)
+
+    do_PUT = do_POST
+
+
+def check_wandb(folder, steps, used, home):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    server.runs, server.streams = [], []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    (offline,) = folder.glob("offline-run-*")
+    assert next(offline.glob("run-*.wandb")).stat().st_size > 32768, "the log has one block, and no record in parts"
+    environment = {**os.environ, "PYTHONPATH": str(folder_of("charts")), "HOME": str(home), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
+                   "WANDB_BASE_URL": "http://%s:%d" % server.server_address, "WANDB_API_KEY": 40 * "k", "WANDB_ERROR_REPORTING": "false"}
+    result = subprocess.run([sys.executable, "-W", "ignore", "-m", "wandb", "sync", str(folder)], env=environment, capture_output=True,
+                            text=True, timeout=60)
+    server.shutdown()
+    assert result.returncode == 0, result.stderr
+    first = server.runs[0]
+    assert (first["project"], first["displayName"], first["name"]) == ("keel", "run", used["run.id"]), first
+    config = {key: entry["value"] for key, entry in json.loads(first["config"]).items() if key != "_wandb"}
+    assert config == used, (config, used)
+    files = [stream["files"] for stream in server.streams if stream.get("files")]
+    lines = {entry["wandb-history.jsonl"]["offset"] + number: json.loads(line) for entry in files if "wandb-history.jsonl" in entry
+             for number, line in enumerate(entry["wandb-history.jsonl"]["content"])}
+    history = {row["_step"]: row for _, row in sorted(lines.items())}
+    assert list(history) == list(steps)
+    for step, values in steps.items():
+        row = {key: value for key, value in history[step].items() if key not in ("_step", "_runtime", "_timestamp")}
+        assert row == {name: value for name, value in values.items() if name != CLOCK}, (step, row, values)
+        assert history[step]["_timestamp"] == values[CLOCK]
+    (*_, summary) = [json.loads(entry["wandb-summary.json"]["content"][-1]) for entry in files if "wandb-summary.json" in entry]
+    last = {}
+    for values in steps.values():
+        last.update(values)
+    del last[CLOCK]
+    assert {name: summary[name] for name in last} == last
+    assert any(stream.get("exitcode") == 0 and stream.get("complete") for stream in server.streams), server.streams[-1]
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="keel_charts_") as made:
+        folder = pathlib.Path(made)
+        run = folder / "run"
+        for steps, flags in ((4, ()), (16, ("--resume",))):  # the resumed run has them all in one file
+            result = support.train(run, *flags, train={"steps": steps}, eval={"every": 4, "samples": 4}, record={"tensorboard": "true"})
+            assert result.returncode == 0, result.stderr
+        keel("export", run, "--csv", folder / "run.csv", "--tensorboard", folder / "tensorboard", "--wandb", folder / "wandb", "--mlflow",
+             folder / "mlflow")
+        rows = support.read_jsonl(run / "metrics.jsonl")
+        config, used = (run / "config.yaml").read_text(), json.loads((run / "used.json").read_text())
+        steps = by_step(rows)
+        assert any("eval/pass@4" in values for values in steps.values())
+        check_csv(folder / "run.csv", steps)
+        check_tensorboard(run / "tensorboard", curves(rows), config)
+        check_tensorboard(folder / "tensorboard", curves([{"step": step, **values} for step, values in steps.items()]), config)
+        check_mlflow(folder / "mlflow", steps, used, config)
+        check_wandb(folder / "wandb", steps, used, folder)
+        print(f"{len(rows)} rows, {len(curves(rows))} metrics: TensorBoard, MLflow and Weights & Biases read what metrics.jsonl says")
+
+
+if __name__ == "__main__":
+    main()

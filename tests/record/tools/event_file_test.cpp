@@ -1,0 +1,87 @@
+#include "keel/record/tools/event_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "keel/core/files/file.h"
+#include "tests/support/test_folder.h"
+
+namespace keel {
+namespace {
+
+std::string to_hex_digits(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    char digits[3];
+    snprintf(digits, sizeof(digits), "%02x", static_cast<unsigned char>(c));
+    text += digits;
+  }
+  return text;
+}
+
+/// The records of a file, by their lengths alone; what the checksums are is said above.
+std::vector<std::string> records_in(const std::string& bytes) {
+  std::vector<std::string> records;
+  for (size_t at = 0; at < bytes.size();) {
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data() + at, sizeof(length));
+    records.push_back(bytes.substr(at + 12, length));
+    at += length + 16;
+  }
+  return records;
+}
+
+// As tensorboard 2.21.0's RecordWriter writes them.
+TEST(TfRecord, HasItsLengthAndMaskedChecksums) {
+  EXPECT_EQ(to_hex_digits(tfrecord("keel")), "0400000000000000424552046b65656cf28207f2");
+  EXPECT_EQ(to_hex_digits(tfrecord("")), "000000000000000029039807d8ea82a2");
+}
+
+// Event(wall_time=1.5, step=300, summary={a: 0.1, b/c: -2}), as protobuf serializes it.
+TEST(EventFile, AStepIsOneEvent) {
+  const TestFolder folder;
+  EventFile file = EventFile::begin(folder.path / "tb", "");
+  const size_t head = read_file(file.path()).size();
+  file.add({.phase = "rl", .step = 300, .time = 1.5, .values = {{"b/c", -2}, {"a", 0.1}, {kClockMetric, 1.5}}});
+  EXPECT_EQ(to_hex_digits(read_file(file.path()).substr(head)),
+            "2400000000000000422b804d09000000000000f83f10ac022a160a080a016115cdcccc3d0a0a0a03622f6315000000c099c4cf5e");
+}
+
+TEST(EventFile, ANumberOfAStepIsWrittenOnce) {
+  const TestFolder folder;
+  EventFile file = EventFile::begin(folder.path, "");
+  file.add({.phase = "rl", .step = 4, .time = 1, .values = {{"updates", 8}}});
+  file.add({.phase = "eval", .step = 4, .time = 2, .values = {{"updates", 8}, {"eval/accuracy", 0.5}}});
+  file.add({.phase = "rl", .step = 5, .time = 3, .values = {{"updates", 8}}});
+  std::vector<bool> has;
+  for (const std::string& record : records_in(read_file(file.path())))
+    has.push_back(record.find("updates") != std::string::npos);
+  EXPECT_EQ(has, (std::vector<bool>{false, false, true, false, true}));  // version and start come first
+}
+
+TEST(EventFile, ANewOneComesLaterByItsNameAndTakesThePlaceOfOlderOnes) {
+  const TestFolder folder;
+  const EventFile first = EventFile::begin(folder.path, ""), second = EventFile::begin(folder.path, ""),
+                  third = EventFile::begin(folder.path, "");
+  EXPECT_LT(first.path().filename(), second.path().filename());
+  EXPECT_LT(second.path().filename(), third.path().filename());
+  folder.write("events.out.tfevents.123.host", "another's");
+  const std::string written = read_file(third.path());
+  third.replace_older();
+  EXPECT_FALSE(first.has_its_name());
+  EXPECT_EQ(read_file(second.path()), "");  // a TensorBoard may have it open
+  EXPECT_EQ(read_file(third.path()), written);
+  EXPECT_EQ(list_directory(folder.path).size(), 3u);
+}
+
+TEST(EventFile, KnowsItsOwnNames) {
+  EXPECT_TRUE(EventFile::is_own("events.out.tfevents.1700000000.keel"));
+  for (const char* name :
+       {"events.out.tfevents.1700000000.host", "events.out.tfevents..keel", "events.out.tfevents.keel",
+        "events.out.tfevents.1x.keel", "events.out.tfevents.1234567890123456789.keel", "x.keel"})
+    EXPECT_FALSE(EventFile::is_own(name)) << name;
+}
+
+}  // namespace
+}  // namespace keel

@@ -154,9 +154,14 @@ std::string HeldOut::note() const {
 }
 
 std::string HeldOut::extent() const {
-  if (rows_behind == 0) return "";
-  if (rows == 0) return "the first " + std::to_string(prompts.size()) + " of them (eval.prompts)";
-  return std::to_string(rows - rows_behind) + " of " + std::to_string(rows) + " rows (eval.prompts)" +
+  std::vector<std::string> why;
+  if (rows_behind > 0) why.push_back("eval.prompts");
+  if (left_out.too_long > 0) why.push_back(std::to_string(left_out.too_long) + " too long");
+  if (left_out.bad > 0) why.push_back(std::to_string(left_out.bad) + " bad");
+  if (why.empty()) return "";
+  const std::string count = std::to_string(prompts.size()), reasons = " (" + joined(why) + ")";
+  if (rows == 0) return (rows_behind > 0 ? "the first " : "") + count + " of them" + reasons;
+  return count + " of " + std::to_string(rows) + " rows" + reasons +
          (files_without.empty() ? "" : "; none of " + joined(files_without));
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -131,7 +132,7 @@ std::string what_to_evaluate_on(Config& config) {
 
 /// Of a built-in task there is no end.
 std::string extent_of(const HeldOut& held_out) {
-  if (held_out.rows_behind > 0) return ": " + held_out.extent();
+  if (const std::string part = held_out.extent(); !part.empty()) return ": " + part;
   return held_out.rows > 0 ? ": all " + counted(static_cast<int64_t>(held_out.rows), "row") : "";
 }
 
@@ -152,6 +153,15 @@ void require_judged(const Evaluation& result) {
        failures.empty() ? "name a function in reward.functions that applies to these prompts" : failures.front());
 }
 
+/// What makes a completion solved where no function judges answers; empty where one always does.
+std::string solved_by_reward(const Evaluation& result) {
+  const auto by_reward = [](const Verdict& verdict) { return verdict.by_reward; };
+  if (std::none_of(result.verdicts.begin(), result.verdicts.end(), by_reward)) return "";
+  const bool all = std::all_of(result.verdicts.begin(), result.verdicts.end(), by_reward);
+  return "a reward of at least " + short_number(kSolved) +
+         (all ? ", as no function here judges answers" : " for prompts whose answers no function judges");
+}
+
 void print_json(const Evaluation& result, const EvaluationRequest& request, const std::string& model,
                 const HeldOut& held_out, const Json& prompt_limit) {
   Json tree = {{"model", model},
@@ -162,6 +172,7 @@ void print_json(const Evaluation& result, const EvaluationRequest& request, cons
                {"min_p", request.truncation.min_p},
                {"max_new_tokens", request.max_new_tokens},
                {"avg_is", result.mean_name()},
+               {"solved_is", solved_by_reward(result).empty() ? "right answer" : solved_by_reward(result)},
                {"all", to_json(result.statistics.all)},
                {"sources", Json::object()},
                {"left_out",
@@ -193,6 +204,8 @@ void print_table(const Evaluation& result, const EvaluationRequest& request, con
   const std::string average = result.statistics.all.measures.front().name;
   console.line(average + (result.is_accuracy ? " is the accuracy: the share of right answers"
                                              : " is the mean reward, which is no share of right answers"));
+  if (const std::string by_reward = solved_by_reward(result); !by_reward.empty())
+    console.line("solved, for pass@k and maj@k: " + by_reward);
   char text[120];
   std::snprintf(text, sizeof(text), "completions: %.1f tokens on average, %.1f %% cut off", result.length_mean,
                 100 * result.truncated);

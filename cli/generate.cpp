@@ -10,17 +10,21 @@
 #include "cli/commands.h"
 #include "cli/generation_settings.h"
 #include "keel/core/console.h"
+#include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/nearest.h"
+#include "keel/core/options/read_config.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/precision.h"
+#include "keel/data/data_options.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/loaded_model.h"
 #include "keel/model/network/lora_options.h"
 #include "keel/ops/sampler.h"
 #include "keel/rollout/engine.h"
+#include "keel/text/chat/chat_encoding.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/start/starting_model.h"
 
@@ -30,11 +34,11 @@ namespace {
 constexpr int64_t kDefaultNewTokens = 256;
 
 struct Request {
-  std::string model, adapter, prompt, system, device = "cpu", precision = "auto";
+  std::string model, adapter, prompt, system, date, device = "cpu", precision = "auto";
   int64_t samples = 1, threads = 0;
   GenerationFlags flags;
   std::optional<uint64_t> seed;
-  bool chat = false, json = false, raw = false;
+  bool chat = false, special_as_text = false, json = false, raw = false;
 };
 
 /// CLI11's own Range lets nan pass.
@@ -74,12 +78,24 @@ Check one_of(const std::vector<std::string>& choices) {
   };
 }
 
-std::vector<int32_t> prompt_tokens(const LoadedModel& loaded, const Request& request) {
-  if (!request.chat) return encode_text(loaded, request.prompt);
+/// What a template that asks for the date is told: the same as in the run that the model is a checkpoint of, or in any
+/// run where nothing else is said.
+std::tm date_of_chat(const std::string& model, const std::string& asked) {
+  if (!asked.empty()) return date_of(asked, "--date");
+  const std::filesystem::path checkpoints = std::filesystem::path(model).parent_path(),
+                              config = checkpoints.parent_path() / "config.yaml";
+  if (checkpoints.filename() != "checkpoints" || !path_exists(config)) return date_of(DataOptions().date, "data.date");
+  const ConfigTree run = read_config(config.string());
+  const Json* date = find_value(run, "data.date");
+  return date_of(date != nullptr && date->is_string() ? date->get<std::string>() : DataOptions().date, "data.date");
+}
+
+std::vector<int32_t> prompt_tokens(const LoadedModel& loaded, const std::string& model, const Request& request) {
+  if (!request.chat) return encode_text(loaded, request.prompt, !request.special_as_text);
   Json messages = Json::array();
   if (!request.system.empty()) messages.push_back({{"role", "system"}, {"content", request.system}});
   messages.push_back({{"role", "user"}, {"content", request.prompt}});
-  return encode_chat(loaded, messages);
+  return encode_chat(loaded, messages, date_of_chat(model, request.date));
 }
 
 /// Short enough to be typed again.
@@ -136,6 +152,11 @@ ExitCode generate(const Request& request) {
   if (!request.system.empty() && !request.chat)
     fail(ExitCode::kBadConfiguration, "--system is given without --chat; a plain prompt has no system message: add ",
          "--chat, or write the text into --prompt");
+  if (!request.date.empty() && !request.chat)
+    fail(ExitCode::kBadConfiguration, "--date is given without --chat; it is for chat templates that ask: add --chat");
+  if (request.special_as_text && request.chat)
+    fail(ExitCode::kBadConfiguration, "--no-special-tokens is given with --chat; what a message spells out stays text ",
+         "anyway: remove it");
   use_threads(request.threads);
   Console messages(stderr);
   const std::string model = model_named(request.model, &messages), adapter = adapter_named(request.adapter, &messages);
@@ -147,7 +168,7 @@ ExitCode generate(const Request& request) {
   }
   loaded.model.compute_in(compute_type(request.precision, loaded.model.device()));
   Prompt prompt;
-  prompt.tokens = prompt_tokens(loaded, request);
+  prompt.tokens = prompt_tokens(loaded, model, request);
   if (prompt.tokens.empty())
     fail(ExitCode::kBadConfiguration,
          "--prompt is empty and the tokenizer adds nothing to it; wanted at least one token");
@@ -184,6 +205,9 @@ Action add_generate(CommandLine& line) {
                  "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one");
   command.option("--prompt", request->prompt, "The text to go on from, or the user's message with --chat").required();
   command.option("--system", request->system, "A system message, with --chat");
+  command.option("--date", request->date,
+                 "Today, for chat templates that ask: YYYY-MM-DD. Without it data.date of the run whose checkpoint the "
+                 "model is, else the default of data.date");
   command.option("-n", request->samples, "Completions").between(1, 1 << 16);
   command
       .option("--temperature", request->flags.temperature,
@@ -224,6 +248,9 @@ Action add_generate(CommandLine& line) {
       .check(one_of({"auto", "float32", "bf16", "fp16"}));
   command.option("--threads", request->threads, "CPU threads; 0 means one per core").between(0, 1 << 12);
   command.flag("--chat", request->chat, "Put the prompt through the model's chat template");
+  command.flag("--no-special-tokens", request->special_as_text,
+               "Special tokens that a plain prompt spells out, such as <|im_start|>, stay text; without it they are "
+               "those tokens, as in training (data.special_tokens)");
   const Argument json = command.flag("--json", request->json,
                                      "One object per line and sample: tokens, logprobs, text, finish_reason, "
                                      "and the seed where the temperature is above 0");

@@ -44,6 +44,12 @@ std::optional<Columns> columns_of(const RowFile& file, const DataOptions& option
   return columns;
 }
 
+/// Whether an answer is a text that pandas or Python wrote where there was none. One that is named by data.answer_key
+/// is taken as it is.
+bool is_written_nothing(const Json& answer) {
+  return answer == "nan" || answer == "NaN" || answer == "None" || answer == "<NA>";
+}
+
 }  // namespace
 
 std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& names) {
@@ -177,10 +183,11 @@ Example Dataset::example(Row row, const Part& part) const {
   Example result = example_of(std::move(row), *part.columns);
   if (result.source.empty()) result.source = part.source;
   part.names.complete(result.extra);
-  const std::string objection = check_ ? check_(result.answer, result.source) : "";
+  const bool says_nothing = !part.columns->answer_required && is_written_nothing(result.answer);
+  const std::string objection = check_ ? check_(says_nothing ? Json() : result.answer, result.source) : "";
   if (!objection.empty())
     throw BadRow(result.place,
-                 objection +
+                 objection + (says_nothing ? " (" + result.answer.dump() + " is what a table wrote for none)" : "") +
                      (column.empty() ? "; no column was recognised as that of the answer: "
                                        "data.answer_key names it"
                                      : "; the answer is column \"" + column + "\", data.answer_key names another") +

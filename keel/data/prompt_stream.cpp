@@ -4,40 +4,48 @@
 
 namespace keel {
 
+namespace {
+
+void add(const SkippedRow& row, SkippedCounts& counts) {
+  if (row.why == SkippedRow::Why::kOtherSplit) {
+    counts.other_split += row.rows;
+    return;
+  }
+  (row.why == SkippedRow::Why::kBad ? counts.bad : counts.too_long) += row.rows;
+  if (counts.first.empty()) counts.first = row.reason;
+}
+
+}  // namespace
+
 std::vector<Prompt> PromptStream::next(int64_t count) {
   std::vector<Prompt> prompts;
+  SkippedCounts skipped_here;
   uint64_t skipped_in_a_row = 0;
   while (static_cast<int64_t>(prompts.size()) < count && (repeats_ || position_ < pass_)) {
+    const bool first_pass = pass_ == 0 || position_ < pass_;
     std::variant<Prompt, SkippedRow> found = prompt_at_(position_);
     ++position_;
     if (Prompt* prompt = std::get_if<Prompt>(&found)) {
       prompts.push_back(std::move(*prompt));
       skipped_in_a_row = 0;
     } else {
-      this->count(std::get<SkippedRow>(found));
-      if (++skipped_in_a_row >= pass_ && repeats_ && pass_ > 0 && position_ % pass_ == 0) refuse_empty_pass();
+      add(std::get<SkippedRow>(found), skipped_here);
+      if (first_pass) add(std::get<SkippedRow>(found), skipped_);
+      if (++skipped_in_a_row >= pass_ && repeats_ && pass_ > 0 && position_ % pass_ == 0)
+        refuse_empty_pass(skipped_here);
     }
   }
   return prompts;
 }
 
-void PromptStream::count(const SkippedRow& row) {
-  if (row.why == SkippedRow::Why::kOtherSplit) {
-    skipped_.other_split += row.rows;
-    return;
-  }
-  (row.why == SkippedRow::Why::kBad ? skipped_.bad : skipped_.too_long) += row.rows;
-  if (skipped_.first.empty()) skipped_.first = row.reason;
-}
-
-void PromptStream::refuse_empty_pass() const {
-  const std::string kept = skipped_.other_split == 0
+void PromptStream::refuse_empty_pass(const SkippedCounts& skipped) const {
+  const std::string kept = skipped.other_split == 0
                                ? ""
-                               : ", " + std::to_string(skipped_.other_split) +
+                               : ", " + std::to_string(skipped.other_split) +
                                      " are kept for evaluation (data.held_out, by the prompt, so that rows of one "
                                      "prompt stay together); lower it, or name data.eval_files in its place";
-  fail(ExitCode::kBadInput, "none of the ", pass_, " rows gives a prompt; ", skipped_.too_long, " are too long, ",
-       skipped_.bad, " are bad", kept, skipped_.first.empty() ? "" : "; the first: ", skipped_.first);
+  fail(ExitCode::kBadInput, "none of the ", pass_, " rows gives a prompt; ", skipped.too_long, " are too long, ",
+       skipped.bad, " are bad", kept, skipped.first.empty() ? "" : "; the first: ", skipped.first);
 }
 
 }  // namespace keel

@@ -19,7 +19,7 @@ struct SkippedRow {
   uint64_t rows = 1;
 };
 
-/// What was passed over since the stream was opened.
+/// What was passed over since the stream was opened, each row once: further passes over the data find the same ones.
 struct SkippedCounts {
   uint64_t bad = 0, too_long = 0;
   uint64_t other_split = 0;  // as they should be, and worth a word only where nothing else is there
@@ -59,8 +59,7 @@ class PromptStream {
   }
 
  private:
-  void count(const SkippedRow& row);
-  [[noreturn]] void refuse_empty_pass() const;
+  [[noreturn]] void refuse_empty_pass(const SkippedCounts& skipped) const;
 
   Source prompt_at_;
   uint64_t pass_;

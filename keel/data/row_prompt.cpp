@@ -1,25 +1,11 @@
 #include "keel/data/row_prompt.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "keel/core/error.h"
 
 namespace keel {
 namespace {
-
-std::tm date_of(const std::string& text) {
-  int year = 0, month = 0, day = 0, end = 0;
-  const bool read = std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &end) == 3;
-  const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{static_cast<unsigned>(month)},
-                                         std::chrono::day{static_cast<unsigned>(day)}};
-  if (!read || static_cast<size_t>(end) != text.size() || !date.ok())
-    fail(ExitCode::kBadConfiguration, "data.date is \"", text, "\"; wanted a date as 2024-07-26");
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(std::chrono::sys_days{date});
-  std::tm time{};
-  gmtime_r(&seconds, &time);
-  return time;
-}
 
 bool has_system_message(const Json& messages) {
   return std::any_of(messages.begin(), messages.end(), [](const Json& message) { return message["role"] == "system"; });
@@ -32,7 +18,7 @@ RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options)
       chat_(options.chat),
       system_prompt_(options.system_prompt),
       special_tokens_(options.special_tokens),
-      now_(date_of(options.date)) {
+      now_(date_of(options.date, "data.date")) {
   if (chat_ == "never" && !system_prompt_.empty())
     fail(ExitCode::kBadConfiguration, "data.system_prompt needs a chat template, and data.chat is never; drop one");
 }

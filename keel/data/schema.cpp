@@ -1,6 +1,8 @@
 #include "keel/data/schema.h"
 
 #include <algorithm>
+#include <cctype>
+#include <set>
 
 #include "keel/core/foreign_text.h"
 #include "keel/core/strings.h"
@@ -121,6 +123,41 @@ Json checked_prompt(Json prompt, const Columns& columns, const std::string& plac
   return prompt;
 }
 
+/// Columns that are a part of the question, in whoever's rows: they would be asked for and never shown.
+const std::set<std::string> kParts = {"choices", "options", "context", "passage", "tools", "system", "system_prompt"},
+                            kMedia = {"image", "images", "video", "videos", "audio", "audios"};
+
+/// Whether everything that a value says stands in a text; a value that says nothing does.
+bool is_said_in(const std::string& text, const Json& value) {
+  if (value.is_structured())
+    return std::all_of(value.begin(), value.end(), [&](const Json& part) { return is_said_in(text, part); });
+  if (value.is_string()) return text.find(trimmed(value.get_ref<const std::string&>())) != std::string::npos;
+  return !value.is_number() || text.find(value.dump()) != std::string::npos;
+}
+
+std::string text_of(const Json& prompt) {
+  if (prompt.is_string()) return prompt;
+  std::string text;
+  for (const Json& message : prompt) text += message["content"].get_ref<const std::string&>() + "\n";
+  return text;
+}
+
+/// A prompt is one column: whatever else belongs to the question must be in it, or be left out by the user's own word.
+void refuse_parts_left_out(const Json& row, const Json& prompt, const Columns& columns, const std::string& place) {
+  for (const auto& [column, value] : row.items()) {
+    if (column == columns.prompt || column == columns.answer) continue;
+    std::string name = column;
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    const bool of_text = kParts.contains(name) && !is_said_in(text_of(prompt), value);
+    if (!of_text && (!kMedia.contains(name) || is_said_in("", value))) continue;
+    throw BadRow(place, "the row has " + printable(column) + " beside " + printable(columns.prompt) +
+                            (of_text ? ", and a prompt is one column: the model would never see it; write both into one"
+                                     : ", and Keel reads texts only") +
+                            "; data.prompt_key=" + columns.prompt +
+                            " says that this alone is the prompt, data.bad_rows=skip passes over");
+  }
+}
+
 /// Files whose rows are there, but not as rows.
 void refuse_other_shapes(const Row& row) {
   for (const auto& [name, value] : row.value.items())
@@ -199,7 +236,7 @@ Columns recognise(const Row& row, const DataOptions& options) {
   if (options.prompt_key.empty() && columns.prompt == "input" && row.value.contains("instruction"))
     throw BadRow(row.place, "the row has an instruction and an input (Alpaca's columns), and a prompt is one column; " +
                                 std::string("write both into one, or name one with data.prompt_key"));
-  if (!options.prompt_key.empty()) columns.prompt = options.prompt_key;
+  if (!options.prompt_key.empty()) columns.prompt = options.prompt_key, columns.prompt_named = true;
   if (!options.answer_key.empty())
     columns.answer = options.answer_key, columns.answer_after_hashes = false, columns.answer_required = true;
   if (!options.source_key.empty()) columns.source = options.source_key, columns.source_required = true;
@@ -239,6 +276,7 @@ Example example_of(Row row, const Columns& columns) {
   Example example;
   example.place = row.place;
   example.prompt = checked_prompt(required_column(row, columns.prompt, "prompt_key"), columns, row.place);
+  if (!columns.prompt_named) refuse_parts_left_out(row.value, example.prompt, columns, row.place);
   if (columns.answer_required) required_column(row, columns.answer, "answer_key");
   if (const Json* answer = find_column(row.value, columns.answer); answer != nullptr && !answer->is_null())
     example.answer = columns.answer_after_hashes ? Json(answer_after_hashes(*answer, row.place)) : *answer;

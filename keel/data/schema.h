@@ -33,6 +33,7 @@ struct Columns {
   bool answer_required = false;  // named by data.answer_key: a row without it is bad
   bool source_required = false;  // named by data.source_key: the same
   bool conversation = false;     // of the row they were recognised by
+  bool prompt_named = false;     // by data.prompt_key: it alone is meant, whatever stands beside it
 
   /// Takes answer and source from a later row of the file where the rows before it have none.
   void complete(const Columns& later);

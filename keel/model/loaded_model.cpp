@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <ctime>
-
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
@@ -101,17 +99,14 @@ ModelConfig load_shape(const std::string& name) {
   return from_config_json(GgufModel::open(path).config(), path.string());
 }
 
-std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& text) {
-  return PromptEncoder(loaded.tokenizer, loaded.templates).text(text).tokens;
+std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& text, bool read_special) {
+  return PromptEncoder(loaded.tokenizer, loaded.templates).text(text, read_special).tokens;
 }
 
-std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages) {
+std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages, const std::tm& today) {
   if (loaded.templates.empty())
     fail(ExitCode::kBadInput, "the model has no chat template; leave --chat out to continue a plain text");
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  return PromptEncoder(loaded.tokenizer, loaded.templates).chat(messages, local).tokens;
+  return PromptEncoder(loaded.tokenizer, loaded.templates).chat(messages, today).tokens;
 }
 
 }  // namespace keel

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -34,11 +35,12 @@ LoadedModel load_folder(const std::filesystem::path& path, at::Device device, co
 ModelConfig load_shape(const std::string& name);
 
 /// The token ids of a text: with what the tokenizer's post-processor adds, such as <bos>. Special tokens spelled out in
-/// the text stay text.
-std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& text);
+/// the text stay text, unless they are to be read.
+std::vector<int32_t> encode_text(const LoadedModel& loaded, const std::string& text, bool read_special = false);
 
-/// The token ids of a conversation through the model's chat template, up to where the model is to go on. Special tokens
-/// spelled out in a message stay text: nobody can end a turn, or begin one, by writing its token.
-std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages);
+/// The token ids of a conversation through the model's chat template, up to where the model is to go on; `today` is for
+/// templates that ask. Special tokens spelled out in a message stay text: nobody can end a turn, or begin one, by
+/// writing its token.
+std::vector<int32_t> encode_chat(const LoadedModel& loaded, const Json& messages, const std::tm& today);
 
 }  // namespace keel

@@ -170,6 +170,19 @@ void summarize_evals(const RunData& run, RunSummary& summary) {
   if (!single_is_before) summary.after = summary.evals.back();
 }
 
+/// What the steps did together in a second of their time: a short step does not count as much as a long one.
+double rate_over_all(const RunData& run, std::string_view rate, std::string_view time) {
+  double done = 0, seconds = 0;
+  for (const MetricRow& row : run.metrics) {
+    const auto per_second = row.values.find(rate), taken = row.values.find(time);
+    if (row.phase != "rl" || per_second == row.values.end() || taken == row.values.end()) continue;
+    if (!drawable(per_second->second) || !drawable(taken->second)) continue;
+    done += per_second->second * taken->second;
+    seconds += taken->second;
+  }
+  return seconds > 0 ? done / seconds : kNan;
+}
+
 }  // namespace
 
 std::string run_name(const std::filesystem::path& folder) {
@@ -244,8 +257,8 @@ RunSummary summarize(const RunData& run) {
   summary.masked = mean_of(metric_curve(run, "rl", "trust_region/masked"));
   summary.mismatch = mean_of(metric_curve(run, "rl", "mismatch/abs_prob_mean"));
   summary.entropy_last = mean_of(metric_curve(run, "rl", "policy/entropy"), 10);
-  summary.rollout_tokens_per_s = mean_of(metric_curve(run, "rl", "throughput/rollout_tokens_per_s"));
-  summary.train_tokens_per_s = mean_of(metric_curve(run, "rl", "throughput/train_tokens_per_s"));
+  summary.rollout_tokens_per_s = rate_over_all(run, "throughput/rollout_tokens_per_s", "time/rollout");
+  summary.train_tokens_per_s = rate_over_all(run, "throughput/train_tokens_per_s", "time/train");
   for (const MetricRow& row : run.metrics) {
     summary.rl_steps += row.phase == "rl";
     summary.sft_steps += row.phase == "sft";

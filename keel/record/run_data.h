@@ -84,7 +84,7 @@ struct RunSummary {
   double masked = std::numeric_limits<double>::quiet_NaN();       // means over all RL steps from here on
   double mismatch = std::numeric_limits<double>::quiet_NaN();
   double entropy_last = std::numeric_limits<double>::quiet_NaN();
-  double rollout_tokens_per_s = std::numeric_limits<double>::quiet_NaN();
+  double rollout_tokens_per_s = std::numeric_limits<double>::quiet_NaN();  // of all steps' tokens and time together
   double train_tokens_per_s = std::numeric_limits<double>::quiet_NaN();
   double seconds = 0;  // steps and checkpoints of all phases
   int64_t rl_steps = 0, sft_steps = 0;

@@ -34,6 +34,7 @@ Verdict verdict_of(const RewardSum& reward, const RewardSample& sample, const Ju
   if (!answer)
     return {.reward = total,
             .solved = total >= kSolved,
+            .by_reward = true,
             .answer = {.text = extract_math_answer(sample.completion).value_or(""), .is_math = true}};
   return {.reward = best ? total : std::nullopt, .solved = best >= kSolved, .answer = std::move(*answer)};
 }

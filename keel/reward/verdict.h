@@ -11,6 +11,7 @@ constexpr double kSolved = 0.5;
 struct Verdict {
   std::optional<double> reward;  // the weighted sum but for penalties of training; nothing: who should judge did not
   bool solved = false;
+  bool by_reward = false;  // no judge of answers applies: solved is what the whole reward makes it
   FinalAnswer answer;
 };
 

@@ -315,7 +315,7 @@ bool Run::evaluate_if_due() {
     row["eval/max_prompt_tokens"] = problems_.prompt_limit();
   }
   if (held_out.left_out.bad > 0) row["eval/bad_rows"] = held_out.left_out.bad;
-  if (held_out.rows_behind > 0) row["eval/extent"] = held_out.extent();
+  if (const std::string extent = held_out.extent(); !extent.empty()) row["eval/extent"] = extent;
   folder_.add_metrics(row);
   for (int64_t i = 0; i < std::min(kEvaluationSamples, result.count); ++i) {
     const int64_t first = i * config_.eval.samples;

@@ -34,7 +34,7 @@ std::vector<Encoded> next_demonstrations(const Config& config, const LoadedModel
   for (int64_t i = 0; i < config.sft.batch; ++i) {
     const uint64_t index = static_cast<uint64_t>(state.sft_steps * config.sft.batch + i);
     const Demonstration demonstration = task.demonstrate(config.run.seed, index, state.noisy);
-    encoded.push_back({prompt_tokens(policy, demonstration.problem.prompt),
+    encoded.push_back({prompt_tokens(policy, demonstration.problem.prompt, config.data.date),
                        encode_completion(policy.tokenizer, demonstration.completion, policy.stop_ids.front())});
   }
   return encoded;

@@ -155,6 +155,45 @@ class Generate(support.Test):
             self.assert_refused(self.generate("--seed", 1), 3, "generation_config.json", key, flag)
             self.assert_exit(self.generate("--seed", 1, flag, 1), 0)
 
+    # Prompts -------------------------------------------------------------------------------------------------------------
+
+    def test_special_tokens_of_a_plain_prompt_are_read_as_in_training_unless_a_flag_says_otherwise(self):
+        self.say()
+        path = self.model / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        number = tokenizer["model"]["vocab"]["3"]
+        tokenizer["added_tokens"].append({"id": number, "content": "3", "special": True, "single_word": False, "lstrip": False,
+                                          "rstrip": False, "normalized": False})
+        path.write_text(json.dumps(tokenizer))
+        greedy = ("--temperature", 0)
+        spaced = self.rows(*greedy, prompt="<bos> 3 + 1 =")
+        self.assertEqual(self.rows(*greedy, prompt="<bos>3+ 1 ="), spaced)  # as words "3+" is none
+        as_text = self.generate("--json", "--no-special-tokens", *greedy, prompt="<bos>3+ 1 =")
+        self.assertNotEqual(as_text.stdout, self.generate("--json", *greedy, prompt="<bos> 3 + 1 =").stdout)
+        self.assert_refused(self.generate("--no-special-tokens", "--chat"), 2, "--no-special-tokens", "--chat")
+
+    def test_a_template_that_asks_for_the_date_is_told_that_of_training(self):
+        self.say()
+        (self.model / "chat_template.jinja").write_text("<bos> {{ strftime_now('%Y') | int - 2021 }} + 1 =")
+
+        def first(model, *flags):
+            result = keel("generate", "--model", model, "--prompt", "x", "--chat", "--temperature", 0, "--max-new-tokens", 3, "--json",
+                          *flags)
+            self.assert_exit(result, 0)
+            return json.loads(result.stdout)
+
+        plain = [self.rows("--temperature", 0, prompt=f"<bos> {number} + 1 =", tokens=3)[0] for number in range(5)]
+        self.assertEqual(first(self.model), plain[3])  # data.date is 2024-07-26 by default
+        self.assertEqual(first(self.model, "--date", "2023-01-02"), plain[2])
+        self.assertNotEqual(plain[2]["logprobs"], plain[3]["logprobs"])
+        checkpoint = self.folder / "made" / "checkpoints" / "step-00000001"
+        shutil.copytree(self.model, checkpoint)
+        (self.folder / "made" / "config.yaml").write_text("data:\n  date: 2025-03-01\n")
+        self.assertEqual(first(checkpoint), plain[4])
+        self.assertEqual(first(checkpoint, "--date", "2022-01-02"), plain[1])
+        self.assert_refused(self.generate("--chat", "--date", "soon"), 2, "--date", "soon", "2024-07-26")
+        self.assert_refused(self.generate("--date", "2023-01-02"), 2, "--date", "--chat")
+
     # Text ----------------------------------------------------------------------------------------------------------------
 
     def test_control_characters_are_shown_and_layout_stays(self):

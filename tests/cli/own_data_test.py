@@ -97,13 +97,13 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
         self.data.write_text("".join([*rows[:3], json.dumps(long) + "\n", "{broken\n"]))
         self.assert_refused(self.train("strict", eval={"prompts": 0}), 3, "rows.jsonl", "5")
         more = {"data": {"bad_rows": "skip", "max_prompt_tokens": 40, "shuffle": False, "eval_files": []}}
-        result = self.train("run", train={"steps": 3, "prompts_per_step": 2}, **more)
+        result = self.train("run", train={"steps": 4, "prompts_per_step": 2}, **more)
         self.assert_exit(result, 0)
         self.assertIn("passed over", result.stdout + result.stderr)
         counts = [(row.get("data/too_long", 0), row.get("data/bad_rows", 0))
                   for row in support.metrics(self.folder / "run") if row["phase"] == "rl"]
-        # The rows are 1 2 | 3 (long, broken) 1 | 2 3.
-        self.assertEqual(counts, [(0, 0), (1, 1), (0, 0)])
+        # The rows are 1 2 | 3 (long, broken) 1 | 2 3 | (long, broken) 1 2: what was counted is not counted again.
+        self.assertEqual(counts, [(0, 0), (1, 1), (0, 0), (0, 0)])
         told = "training: 1 prompt left out: longer than data.max_prompt_tokens, 40; 1 row left out: bad"
         self.assertIn(told, result.stdout + result.stderr)
         self.assertIn(told, (self.folder / "run" / "log.txt").read_text())
@@ -360,6 +360,9 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
             self.assertEqual(result.numbers["avg_is"], name, functions)
             table = support.keel("eval", self.configuration("run", reward=reward)).stdout
             self.assertIn("avg@1 is the accuracy" if name == "accuracy" else "avg@1 is the mean reward", table)
+            judged = functions in judges or "math" in functions
+            self.assertEqual("solved, for pass@k and maj@k: a reward of at least 0.5" in table, not judged, table)
+            self.assertEqual(result.numbers["solved_is"] == "right answer", judged)
             run = f"run{number}"
             result = self.train(run, train={"steps": 1}, reward=reward)
             self.assert_exit(result, 0)
@@ -401,6 +404,8 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
                                                        "files_without": []})
         self.assertEqual(result.numbers["all"]["prompts"], 4)
         self.assertRegex(result.stderr, r"2 prompts left out: longer than data.max_prompt_tokens, 40;.*rows.jsonl")
+        headline = support.keel("eval", self.configuration("run", data={"files": [], **limit})).stdout
+        self.assertIn("on data.eval_files: 4 of 6 rows (2 too long)\n", headline)
         result = self.train("run", train={"steps": 1}, data=dict(limit))
         self.assert_exit(result, 0)
         self.assertEqual((result.stdout + result.stderr).count("evaluation: 2 prompts left out"), 1)

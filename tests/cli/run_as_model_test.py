@@ -162,6 +162,7 @@ class RunAsModel(support.Test):
 
         # What is made of those weights has it too: a folder alone, runs that go on from it with all weights or another adapter.
         self.assert_exit(keel("convert", first, self.folder / "converted"), 0)
+        self.assertNotIn(str(self.folder), (self.folder / "converted" / "config.json").read_text())
         self.assertEqual(self.generate(self.folder / "converted").stdout, samples)
         for made in (self.folder / "converted", run("all", f"model.path={first}"), run("on it", f"model.path={first}", "lora.rank=2")):
             for arguments in (("generate", "--model", made, "--adapter", first, "--prompt", "<bos> 1 ="),

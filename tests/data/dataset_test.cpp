@@ -51,6 +51,21 @@ TEST(Dataset, TellsFilesOfOneNameApartByTheirFolders) {
   EXPECT_EQ(dataset.files_behind(3), (std::vector<std::string>{names[3], names[0]}));
 }
 
+TEST(Dataset, WhatTablesWriteForNothingIsNoAnswerUnlessItsColumnIsNamed) {
+  const TestFolder folder;
+  const AnswerCheck wants_one = [](const Json& answer, const std::string&) {
+    return answer.is_null() ? std::string("there is no answer") : "";
+  };
+  for (const char* nothing : {"nan", "NaN", "None", "<NA>"}) {
+    const std::string path = folder.write("rows.csv", "prompt,answer\np," + std::string(nothing) + "\n");
+    EXPECT_NE(error_of(3, [&] { Dataset::open({path}, {}, wants_one); }).find("wrote for none"), std::string::npos);
+    EXPECT_NO_THROW(Dataset::open({path}, {}));  // where no reward asks for one
+    DataOptions named;
+    named.answer_key = "answer";
+    EXPECT_EQ(Dataset::open({path}, named, wants_one).read(0).answer, nothing);
+  }
+}
+
 TEST(Dataset, StopsAtABadRowOrSkipsAndCountsIt) {
   const TestFolder folder;
   const std::string path =

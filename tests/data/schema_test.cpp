@@ -152,6 +152,39 @@ TEST(Schema, RefusesRowsWhosePromptWouldBeHalfOfIt) {
   EXPECT_EQ(recognise(row_of(R"({"input": "q", "answer": "3"})"), {}).prompt, "input");
 }
 
+// cais/mmlu, SQuAD, TRL's and verl's images, and rows of tools and system messages.
+TEST(Schema, RefusesRowsThatHaveMoreOfTheQuestionBesideThePrompt) {
+  const auto refusal = [](const char* row) {
+    return bad_row_of([&] { example_of(row_of(row), recognise(row_of(row), {})); });
+  };
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {R"({"question": "Which gas?", "subject": "bio", "choices": ["O2", "CO2"], "answer": 1})", "\"choices\""},
+      {R"({"question": "Which gas?", "options": {"A": "O2", "B": "CO2"}, "answer": "B"})", "\"options\""},
+      {R"({"Question": "Which gas?", "Options": [1, 2], "Answer": "B"})", "\"Options\""},
+      {R"({"context": "There are 3 birds.", "question": "How many?", "answer": "3"})", "\"context\""},
+      {R"({"system": "Answer in French.", "prompt": "How many?", "answer": "3"})", "\"system\""},
+      {R"({"prompt": [{"role": "user", "content": "q"}], "tools": [{"name": "add"}], "answer": "3"})", "\"tools\""},
+      {R"({"prompt": "How many?", "images": ["a.png"], "answer": "3"})", "Keel reads texts only"},
+      {R"({"prompt": "a.png", "image": {"path": "a.png"}, "answer": "3"})", "Keel reads texts only"}};
+  for (const auto& [row, part] : cases) {
+    EXPECT_NE(refusal(row).find(part), std::string::npos) << row;
+    EXPECT_NE(refusal(row).find("data.prompt_key="), std::string::npos) << row;
+    DataOptions options;
+    options.prompt_key = recognise(row_of(row), {}).prompt;
+    EXPECT_NO_THROW(example_of(row_of(row), recognise(row_of(row), options))) << row;
+  }
+  for (
+      const char* row :
+      {R"({"prompt": "q", "choices": null, "context": "", "tools": [], "images": [], "system": " ", "answer": "3"})",
+       R"({"prompt": "q", "image": {"bytes": null, "path": null}, "answer": "3"})",
+       R"({"prompt": "Which gas? A: O2 B: CO2", "choices": ["O2", "CO2"], "answer": "B"})",
+       R"({"prompt": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "There are 3. How many?"}],
+            "system": "Be brief.", "context": "There are 3.", "answer": "3"})",
+       R"({"data_source": "d", "prompt": "q", "ability": "math", "reward_model": {"ground_truth": "1"}, "id": 3,
+            "extra_info": {"choices": ["a"]}, "level": "5", "type": "algebra", "subject": "math", "solution": "s"})"})
+    EXPECT_NO_THROW(example_of(row_of(row), recognise(row_of(row), {}))) << row;
+}
+
 TEST(Schema, PassesOverAPromptThatIsNullWhereAnotherIsThere) {
   const Row row = row_of(R"({"prompt": null, "messages": [{"role": "user", "content": "q"}], "answer": null})");
   EXPECT_EQ(recognise(row, {}).sentence(),

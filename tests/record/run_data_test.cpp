@@ -57,6 +57,20 @@ TEST_F(RunDataTest, ReadsMetricsSamplesAndConfiguration) {
           {"run.seed", "3"}, {"data.files", "a.jsonl, b.jsonl"}, {"model.path", "m"}, {"critic.whiten", "true"}}));
 }
 
+TEST_F(RunDataTest, RatesAreOfAllTokensAndAllTime) {
+  // 100 tokens in 0.1 s, then 200 in 1.9 s: 300 in 2 s. The mean of the steps' rates, 552.6, is nobody's speed.
+  write("metrics.jsonl",
+        R"({"phase":"rl","step":1,"throughput/rollout_tokens_per_s":1000,"time/rollout":0.1,)"
+        R"("throughput/train_tokens_per_s":50,"time/train":2})"
+        "\n"
+        R"({"phase":"rl","step":2,"throughput/rollout_tokens_per_s":105.26315789473684,"time/rollout":1.9,)"
+        R"("throughput/train_tokens_per_s":100,"time/train":2})"
+        "\n");
+  const RunSummary summary = summarize(read_run(folder_));
+  EXPECT_NEAR(summary.rollout_tokens_per_s, 150, 1e-9);
+  EXPECT_NEAR(summary.train_tokens_per_s, 75, 1e-9);
+}
+
 TEST_F(RunDataTest, IgnoresATornLastLine) {
   write("metrics.jsonl", "{\"phase\":\"rl\",\"step\":1,\"reward/mean\":1}\n{\"phase\":\"rl\",\"step\":2,\"rew");
   EXPECT_EQ(read_run(folder_).metrics.size(), 1u);

@@ -123,7 +123,7 @@ std::string left_out_tile(const RunData& run) {
   const std::string training = words(too_long, bad, "training: "),
                     held_out = words(eval_too_long, eval_bad, "evaluation: ");
   if (training.empty() && held_out.empty()) return "";
-  return tile("Left out of the data", format_count(static_cast<int64_t>(too_long + bad)),
+  return tile("Left out of the data", format_count(static_cast<int64_t>(too_long + bad + eval_too_long + eval_bad)),
               training + (training.empty() || held_out.empty() ? "" : "; ") + held_out);
 }
 

@@ -18,6 +18,10 @@ struct EncodedPrompt {
   std::vector<int32_t> tokens;
 };
 
+/// "2024-07-26" for a template that asks for the date; an Error (kBadConfiguration) that names the setting where it is
+/// none.
+std::tm date_of(const std::string& text, const std::string& setting);
+
 /// Prompts to token ids. Special tokens spelled out by whoever wrote a message stay text: nobody can end a turn, or
 /// begin one, by writing its token.
 class PromptEncoder {

@@ -144,9 +144,19 @@ bool narrows(const LoadedModel& policy) {
                      [&](const NamedTensor& weight) { return policy.dtypes.of(weight.name) != at::kFloat; });
 }
 
+}  // namespace
+
+Json name_of_base(const Json& base) {
+  const std::filesystem::path path = base.is_string() ? base.get<std::string>() : "";
+  return path.is_absolute() ? Json((path / "").parent_path().filename().string()) : base;
+}
+
+namespace {
+
 /// config.json of weights that an adapter was merged into names the bases of those adapters, from the first on: it goes
 /// wherever the weights go, to converted folders and to runs that start from them.
-void note_merged_adapter(const std::filesystem::path& folder, const Json& base) {
+void note_merged_adapter(const std::filesystem::path& folder, const Json& adapter) {
+  const Json base = name_of_base(adapter.value("base_model_name_or_path", Json()));
   const std::filesystem::path path = folder / "config.json";
   Json config = read_json_file(path);
   Json& merged = config[kMergedAdapters];
@@ -186,7 +196,7 @@ void write_checkpoint_files(const std::filesystem::path& folder, const Checkpoin
   if (!policy.adapter.empty()) {
     create_directories(adapter_folder(folder));
     write_adapter(adapter_folder(folder), checkpoint.adapter, policy.adapter);
-    note_merged_adapter(folder, policy.adapter.value("base_model_name_or_path", Json()));
+    note_merged_adapter(folder, policy.adapter);
   }
   if (checkpoint.critic) write_critic(folder, *checkpoint.critic);
   write_tensors(folder / "optimizer.safetensors", beside_weights(checkpoint));

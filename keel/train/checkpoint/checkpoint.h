@@ -81,6 +81,9 @@ std::optional<WeightSource> float32_weights(const std::filesystem::path& checkpo
 /// The key of config.json that lists the bases whose adapters the weights have in them.
 constexpr const char* kMergedAdapters = "merged_adapters";
 
+/// How it does: a folder's name without the folders around it, which are nobody's business where the weights go.
+Json name_of_base(const Json& base);
+
 /// Where a checkpoint has its adapter, if it has one.
 std::filesystem::path adapter_folder(const std::filesystem::path& checkpoint);
 

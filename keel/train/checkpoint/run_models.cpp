@@ -67,7 +67,9 @@ constexpr const char* kWhereMeant =
     "their folder";
 
 Json merged_adapters(const fs::path& folder) {
-  return read_json_file(folder / "config.json").value(kMergedAdapters, Json::array());
+  Json bases = read_json_file(folder / "config.json").value(kMergedAdapters, Json::array());
+  for (Json& base : bases) base = name_of_base(base);  // older programs wrote paths
+  return bases;
 }
 
 /// The type that keeps least of a number.

@@ -75,14 +75,14 @@ Problems::Problems(PromptStream training, RewardSum reward)
 void Problems::open_task(const Config& config, const LoadedModel& policy) {
   task_ = make_task(config.task);
   check_vocabulary(config, *task_, policy);
-  const size_t longest = keel::longest_prompt(*task_, config.run.seed,
-                                              [&](const std::string& text) { return prompt_tokens(policy, text); });
+  const size_t longest = keel::longest_prompt(
+      *task_, config.run.seed, [&](const std::string& text) { return prompt_tokens(policy, text, config.data.date); });
   if (!config.model.path.empty()) check_positions(config, longest, policy.model.config().max_position_embeddings);
   longest_prompt_ = static_cast<int64_t>(longest);
   const auto stream = [&](Split split) {
-    return PromptStream([task = task_, policy, name = config.task.name, seed = config.run.seed,
+    return PromptStream([task = task_, policy, name = config.task.name, date = config.data.date, seed = config.run.seed,
                          split](uint64_t index) -> std::variant<Prompt, SkippedRow> {
-      return task_prompt(*task, policy, name, seed, index, split);
+      return task_prompt(*task, policy, name, date, seed, index, split);
     });
   };
   training_ = stream(Split::kTrain);
@@ -158,9 +158,14 @@ std::string HeldOut::note() const {
 }
 
 std::string HeldOut::extent() const {
-  if (rows_behind == 0) return "";
-  if (rows == 0) return "the first " + std::to_string(prompts.size()) + " of them (eval.prompts)";
-  return std::to_string(rows - rows_behind) + " of " + std::to_string(rows) + " rows (eval.prompts)" +
+  std::vector<std::string> why;
+  if (rows_behind > 0) why.push_back("eval.prompts");
+  if (left_out.too_long > 0) why.push_back(std::to_string(left_out.too_long) + " too long");
+  if (left_out.bad > 0) why.push_back(std::to_string(left_out.bad) + " bad");
+  if (why.empty()) return "";
+  const std::string count = std::to_string(prompts.size()), reasons = " (" + joined(why) + ")";
+  if (rows == 0) return (rows_behind > 0 ? "the first " : "") + count + " of them" + reasons;
+  return count + " of " + std::to_string(rows) + " rows" + reasons +
          (files_without.empty() ? "" : "; none of " + joined(files_without));
 }
 

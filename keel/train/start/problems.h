@@ -27,7 +27,7 @@ struct HeldOut {
   /// "2 prompts left out: longer than data.max_prompt_tokens, 64; ..."; empty where none was.
   std::string note() const;
 
-  /// "512 of 602 rows (eval.prompts); none of hard.jsonl"; empty where eval.prompts left none aside.
+  /// "512 of 602 rows (eval.prompts, 3 too long); none of hard.jsonl"; empty where it is all of them.
   std::string extent() const;
 };
 

@@ -1,17 +1,19 @@
 #include "keel/train/start/task_prompts.h"
 
+#include "keel/text/chat/chat_encoding.h"
+
 namespace keel {
 
-std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text) {
+std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text, const std::string& date) {
   if (policy.templates.empty()) return encode_text(policy, text);
-  return encode_chat(policy, Json::array({{{"role", "user"}, {"content", text}}}));
+  return encode_chat(policy, Json::array({{{"role", "user"}, {"content", text}}}), date_of(date, "data.date"));
 }
 
-Prompt task_prompt(const Task& task, const LoadedModel& policy, const std::string& name, uint64_t seed, uint64_t index,
-                   Split split) {
+Prompt task_prompt(const Task& task, const LoadedModel& policy, const std::string& name, const std::string& date,
+                   uint64_t seed, uint64_t index, Split split) {
   const Problem problem = task.problem(seed, index, split);
   return {.id = index,
-          .tokens = prompt_tokens(policy, problem.prompt),
+          .tokens = prompt_tokens(policy, problem.prompt, date),
           .text = problem.prompt,
           .source = name,
           .answer = problem.answer};

@@ -7,11 +7,11 @@
 
 namespace keel {
 
-/// A question in the model's own tokens: through its chat template where it has one.
-std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text);
+/// A question in the model's own tokens: through its chat template where it has one, which may ask for the date.
+std::vector<int32_t> prompt_tokens(const LoadedModel& policy, const std::string& text, const std::string& date);
 
 /// A built-in task's problem as a prompt; the id is its index.
-Prompt task_prompt(const Task& task, const LoadedModel& policy, const std::string& name, uint64_t seed, uint64_t index,
-                   Split split);
+Prompt task_prompt(const Task& task, const LoadedModel& policy, const std::string& name, const std::string& date,
+                   uint64_t seed, uint64_t index, Split split);
 
 }  // namespace keel

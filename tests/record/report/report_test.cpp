@@ -28,6 +28,7 @@ RunData small_run(const std::string& name, int steps = 3) {
                             {"trust_region/masked", 0.018},
                             {"mismatch/abs_prob_mean", 2e-7},
                             {"throughput/rollout_tokens_per_s", 12345.0},
+                            {"time/rollout", 2.0},
                             {"completion/length_mean", 20 + wave},
                             {"time/step", 30.0},
                             {"my/own_metric", 17.5}}});
@@ -192,6 +193,10 @@ TEST(Report, AMeanRewardIsNoShareAndWhatWasLeftOutIsCounted) {
   EXPECT_FALSE(has(html, "ccuracy"));
   EXPECT_FALSE(has(html, "75.0 %"));
   EXPECT_TRUE(has(html, "<b>5</b><span>training: 4 prompts of more than 64 tokens, 1 bad row</span>"));
+  run.metrics.back().values["eval/bad_rows"] = 2;
+  EXPECT_TRUE(has(render_report({run}),
+                  "<b>7</b><span>training: 4 prompts of more than 64 tokens, 1 bad row; "
+                  "evaluation: 2 bad rows</span>"));
   EXPECT_TRUE(has(render_report({run, run}), "Held-out reward, before"));
   EXPECT_TRUE(has(render_report({run, small_run("other")}), "accuracy or reward"));
 }

@@ -96,9 +96,11 @@ class OptionTable {
   void refuse(std::string_view name, std::string_view source, std::string_view reason,
               const std::vector<Json>& harmless = {}, Fate fate = Fate::kRefused);
 
-  /// Assigns what the tree says and returns notes to print, one for each alias used. All mistakes are thrown together
-  /// as one Error; the structs are then half assigned and of no use.
-  std::vector<std::string> load(const ConfigTree& tree);
+  /// Assigns what the tree says and returns notes to print, one for each alias used whose option is worth one (all,
+  /// where nothing is given). All mistakes are thrown together as one Error; the structs are then half assigned and of
+  /// no use.
+  std::vector<std::string> load(const ConfigTree& tree,
+                                const std::function<bool(const std::string& path)>& worth_a_note = {});
 
   /// Which name gave each option its value in the last load: its own, or another program's.
   const std::map<std::string, std::string>& given() const { return given_; }

@@ -202,6 +202,13 @@ ConfigTree with_all_linear(ConfigTree tree) {
   return tree;
 }
 
+/// Whether an evaluation reads a setting.
+bool is_of_evaluation(const std::string& ours) {
+  static const std::set<std::string> kSections = {"run", "model", "lora", "data", "task", "reward", "eval"};
+  return kSections.contains(ours.substr(0, ours.find('.'))) || ours == "rollout.max_new_tokens" ||
+         ours == "rollout.stop_strings";
+}
+
 /// Settings of what is switched off.
 std::vector<std::string> unread_settings(const Config& config) {
   std::vector<std::string> notes;
@@ -229,8 +236,10 @@ std::vector<std::string> unread_settings(const Config& config) {
 }  // namespace
 
 std::vector<std::string> load_filled(Config& config, OptionTable& table, const ConfigTree& tree,
-                                     std::vector<std::string>& aliases) {
-  aliases = table.load(with_all_linear(tree));
+                                     std::vector<std::string>& aliases, Purpose purpose) {
+  aliases = table.load(with_all_linear(tree), [=](const std::string& ours) {
+    return purpose == Purpose::kTraining || is_of_evaluation(ours);
+  });
   require_rank(tree, table, config);
   try {
     check_consistency(config);
@@ -244,18 +253,20 @@ std::vector<std::string> load_filled(Config& config, OptionTable& table, const C
     const std::string place = find_value(tree, key) != nullptr ? place_of(tree, key) : tree.file;
     fail(error.code(), place, place.empty() ? "" : ": ", message);
   }
-  return unread_settings(config);
+  return purpose == Purpose::kTraining ? unread_settings(config) : std::vector<std::string>();
 }
 
-Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
+Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purpose purpose) {
   Config config;
   OptionTable table;
   config.describe(table);
   std::vector<std::string> aliases;
   const std::vector<std::string> unread =
-      load_filled(config, table, with_foreign_defaults(tree, table, notes), aliases);
+      load_filled(config, table, with_foreign_defaults(tree, table, purpose, notes), aliases, purpose);
   for (const std::vector<std::string>* more : {&std::as_const(aliases), &unread})
     notes.insert(notes.end(), more->begin(), more->end());
+  if (purpose == Purpose::kTraining && word_at(tree, "objective.method") == "ppo" && !config.objective.advantage)
+    notes.push_back("objective.method ppo has the advantages of groups and no critic; with one it is ppo_gae");
   return config;
 }
 
@@ -292,7 +303,7 @@ void check_sources(const Config& c) {
   if (has_files && c.rollout.max_new_tokens == 0)
     refuse(
         "rollout.max_new_tokens is 0, which means the limit of the built-in task, but prompts come from data.files; ",
-        "set rollout.max_new_tokens");
+        "set rollout.max_new_tokens, the longest completion (TRL's default is 256 tokens, verl's 512)");
   if (has_files && c.sft.steps > 0)
     refuse("sft.steps is ", c.sft.steps,
            ", but prompts come from data.files, which have no demonstrations; set sft.steps ", "to 0");

@@ -17,6 +17,7 @@
 #include "keel/reward/reward_options.h"
 #include "keel/rollout/engine.h"
 #include "keel/task/task.h"
+#include "keel/train/config/purpose.h"
 #include "keel/train/update/critic_options.h"
 #include "keel/train/update/optimizer.h"
 
@@ -128,12 +129,12 @@ void add_refusals(OptionTable& table);
 void add_left_out(OptionTable& table);
 
 /// Loads and checks a configuration; notes to print (aliases used) are appended to `notes`.
-Config load_config(const ConfigTree& tree, std::vector<std::string>& notes);
+Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purpose purpose = Purpose::kTraining);
 
 /// The same of a tree with another program's defaults (with_foreign_defaults) into a configuration that describes the
 /// table; returns notes on settings that do nothing, and those on aliases apart.
 std::vector<std::string> load_filled(Config& config, OptionTable& table, const ConfigTree& tree,
-                                     std::vector<std::string>& aliases);
+                                     std::vector<std::string>& aliases, Purpose purpose = Purpose::kTraining);
 
 /// The name under which a setting stands on the command line; empty: it does not.
 std::string typed_name(const ConfigTree& tree, const std::string& option);

@@ -176,7 +176,7 @@ Imported import_recipe(const ConfigTree& recipe) {
   config.describe(table);
   result.program = program_of(recipe, table);
   const ConfigTree kept = without_left_out(recipe, table, result);
-  const ConfigTree filled = with_foreign_defaults(kept, table, result.remarks, Unsaid::kAll);
+  const ConfigTree filled = with_foreign_defaults(kept, table, Purpose::kTraining, result.remarks, Unsaid::kAll);
   std::vector<std::string> aliases;  // which the comments say
   const std::vector<std::string> unread = load_filled(config, table, filled, aliases);
   result.remarks.insert(result.remarks.end(), unread.begin(), unread.end());

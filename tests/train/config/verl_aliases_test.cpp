@@ -29,6 +29,16 @@ TEST(ConfigAliases, VerlsCispoKeepsVerlsBounds) {
   EXPECT_EQ(bounds({"objective.method=cispo"}), (std::pair{kUnlimited, 0.28}));  // as published
 }
 
+// verl/utils/dataset/rl_dataset.py: what is filtered out is never truncated.
+TEST(ConfigAliases, VerlsTruncationIsNothingBesideItsFilter) {
+  const std::string grpo = "algorithm.adv_estimator=grpo", filter = "data.filter_overlong_prompts=true";
+  for (const std::string way : {"error", "left", "middle"})
+    EXPECT_EQ(load({grpo, filter, "data.truncation=" + way, "data.max_prompt_length=64"}).config.data.max_prompt_tokens,
+              64);
+  EXPECT_THAT(refusal_of({grpo, "data.truncation=error"}), HasSubstr("verl ends with an error"));
+  EXPECT_THAT(refusal_of({grpo, "data.truncation=left"}), HasSubstr("never cuts"));
+}
+
 TEST(ConfigAliases, TheKlOfVerlIsOnlyThereWhereItIsUsed) {
   const std::string actor = "actor_rollout_ref.actor.";
   const auto reference = [&](const std::vector<std::string>& settings) {

@@ -419,7 +419,8 @@ def judge_released(folder, texts):
         original = Tokenizer.from_file(str(source / "tokenizer.json"))
         path = folder / name
         size = max(original.get_vocab().values()) + 3
-        config = transformers.LlamaConfig(**{**COMMON, "vocab_size": size, "hidden_size": 8, "intermediate_size": 8}, tie_word_embeddings=True)
+        sizes = {"vocab_size": size, "hidden_size": 8, "intermediate_size": 8}
+        config = transformers.LlamaConfig(**{**COMMON, **sizes}, tie_word_embeddings=True)
         transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(path)
         for file in ("tokenizer.json", "tokenizer_config.json"):
             (path / file).write_bytes((source / file).read_bytes())

@@ -19,7 +19,7 @@ import support  # noqa: E402 (it lies with the other tests of the program)
 # and a checkpoint after each, written beside the next. How so small a run learns anything is said with support.SMALL.
 RUN = {"sft": {"steps": 6, "noisy_steps": 2}, "train": {"steps": 8}, "eval": {"every": 3, "prompts": 20},
        "checkpoint": {"every": 1, "keep": 2, "background": "true"}, "reference": {"kl_coefficient": 0.05},
-       "record": {"samples_per_step": 2}, "rollout": {"staleness": 1}}
+       "record": {"samples_per_step": 2, "tensorboard": "true"}, "rollout": {"staleness": 1}}
 
 
 def compute_with(device, precision):

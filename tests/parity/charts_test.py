@@ -61,15 +61,18 @@ def curves(rows):
     return found
 
 
-def check_tensorboard(folder, wanted, config):
+def tensorboard(folder):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    events = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
+    return EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
+
+
+def check_tensorboard(events, wanted, config):
     events.Reload()
     assert set(events.Tags()["scalars"]) == set(wanted), set(events.Tags()["scalars"]) ^ set(wanted)
     for name, curve in wanted.items():
         got = [(event.step, event.value, event.wall_time) for event in events.Scalars(name)]
         assert got == [(step, float32(value), time) for step, value, time in curve], (name, got, curve)
-    (text,) = events.Tensors("config/text_summary")
+    (*_, text) = events.Tensors("config/text_summary")  # one that is open also has that of before the resumption
     assert [line[4:] for line in text.tensor_proto.string_val[0].decode().split("\n")] == config.strip().split("\n")
     assert events.SummaryMetadata("config/text_summary").plugin_data.plugin_name == "text"
 
@@ -174,18 +177,20 @@ def main():
     with tempfile.TemporaryDirectory(prefix="keel_charts_") as made:
         folder = pathlib.Path(made)
         run = folder / "run"
-        for steps, flags in ((4, ()), (16, ("--resume",))):  # the resumed run has them all in one file
+        watching = tensorboard(run / "tensorboard")  # as one that is open while the run goes on
+        for steps, flags in ((4, ()), (16, ("--resume",))):
             result = support.train(run, *flags, train={"steps": steps}, eval={"every": 4, "samples": 4}, record={"tensorboard": "true"})
             assert result.returncode == 0, result.stderr
+            rows, config = support.read_jsonl(run / "metrics.jsonl"), (run / "config.yaml").read_text()
+            for events in (watching, tensorboard(run / "tensorboard")):
+                check_tensorboard(events, curves(rows), config)
         keel("export", run, "--csv", folder / "run.csv", "--tensorboard", folder / "tensorboard", "--wandb", folder / "wandb", "--mlflow",
              folder / "mlflow")
-        rows = support.read_jsonl(run / "metrics.jsonl")
-        config, used = (run / "config.yaml").read_text(), json.loads((run / "used.json").read_text())
+        used = json.loads((run / "used.json").read_text())
         steps = by_step(rows)
         assert any("eval/pass@4" in values for values in steps.values())
         check_csv(folder / "run.csv", steps)
-        check_tensorboard(run / "tensorboard", curves(rows), config)
-        check_tensorboard(folder / "tensorboard", curves([{"step": step, **values} for step, values in steps.items()]), config)
+        check_tensorboard(tensorboard(folder / "tensorboard"), curves([{"step": step, **values} for step, values in steps.items()]), config)
         check_mlflow(folder / "mlflow", steps, used, config)
         check_wandb(folder / "wandb", steps, used, folder)
         print(f"{len(rows)} rows, {len(curves(rows))} metrics: TensorBoard, MLflow and Weights & Biases read what metrics.jsonl says")

@@ -18,6 +18,7 @@ Action add_eval(CommandLine& line);
 Action add_report(CommandLine& line);
 Action add_export(CommandLine& line);
 Action add_generate(CommandLine& line);
+Action add_chat(CommandLine& line);
 Action add_methods(CommandLine& line);
 Action add_tasks(CommandLine& line);
 Action add_verify(CommandLine& line);

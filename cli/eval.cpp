@@ -236,8 +236,7 @@ void require_file_of_samples(const std::string& samples) {
 ExitCode evaluate_command(EvalArguments arguments) {
   Console console, messages(stderr);
   require_file_of_samples(arguments.samples);
-  ConfigTree tree = read_config(arguments.config);
-  apply_overrides(tree, arguments.overrides);
+  const ConfigTree tree = read_settings(arguments.config, arguments.overrides);
   std::vector<std::string> notes;
   refuse_sampling_of_training(tree);
   Config config = load_config(tree, notes, Purpose::kEvaluation);

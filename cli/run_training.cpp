@@ -114,6 +114,16 @@ void print_result(const std::optional<RunData>& run, const Config& config, const
 
 }  // namespace
 
+ConfigTree read_settings(const std::string& file, const std::vector<std::string>& settings) {
+  const bool is_setting = file.find('=') != std::string::npos && !path_exists(file);
+  std::vector<std::string> all;
+  if (is_setting) all.push_back(file);
+  all.insert(all.end(), settings.begin(), settings.end());
+  ConfigTree tree = is_setting ? ConfigTree{} : read_config(file);
+  apply_overrides(tree, all);
+  return tree;
+}
+
 void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignments) {
   // `model: PATH` says model.path, and must leave room for the section's other keys.
   if (tree.value.contains("model") && tree.value["model"].is_string()) {

@@ -15,6 +15,9 @@ enum class StartMode { kNew, kReplace, kResume };
 /// Says what will be done, trains, writes the report and prints what came of it; shared by `train` and `quickstart`.
 ExitCode run_training(const Config& config, StartMode mode, Console& console, const AcceptedChanges& accepted = {});
 
+/// A configuration file with the key=value settings behind it, or those alone: the first word may be one.
+ConfigTree read_settings(const std::string& file, const std::vector<std::string>& settings);
+
 /// Applies key=value settings of the command line; a key that stands there twice is an error, as it is in a file.
 void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignments);
 

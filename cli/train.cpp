@@ -19,7 +19,11 @@ struct TrainArguments {
 Action add_train(CommandLine& line) {
   const auto arguments = std::make_shared<TrainArguments>();
   Command command = line.add("train", "RL (after a supervised warm-up, if the configuration has one)");
-  command.option("CONFIG", arguments->config, "Configuration file, YAML or JSON").required();
+  command
+      .option("CONFIG", arguments->config,
+              "Configuration file, YAML or JSON; or the first setting, where there is none: keel train model=FOLDER "
+              "data.files='[rows.jsonl]'")
+      .required();
   command.option("OVERRIDES", arguments->overrides, "key=value settings that win over the file");
   const Argument resume =
       command.flag("--resume", arguments->resume, "Continue the run in run.dir from its last checkpoint");
@@ -43,8 +47,7 @@ Action add_train(CommandLine& line) {
   });
   return [arguments] {
     Console console;
-    ConfigTree tree = read_config(arguments->config);
-    apply_overrides(tree, arguments->overrides);
+    const ConfigTree tree = read_settings(arguments->config, arguments->overrides);
     std::vector<std::string> notes;
     const Config config = load_config(tree, notes);
     for (const std::string& note : notes) console.line(note);

@@ -33,6 +33,9 @@ class Decoding {
   /// of rollouts that are complete since.
   std::vector<std::span<Rollout>> poll();
 
+  /// As far as they are, in the same order.
+  const std::vector<Rollout>& rollouts() const { return rollouts_; }
+
   /// In the order of the prompts, samples_per_prompt each. Once, when all are done.
   std::vector<Rollout> take() { return std::move(rollouts_); }
 

@@ -1,0 +1,116 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/speaker.h"
+#include "keel/core/console.h"
+#include "keel/core/interrupt.h"
+
+namespace keel::cli {
+namespace {
+
+struct ChatArguments {
+  SpeakerArguments speaker;
+  std::string system;
+};
+
+constexpr const char* kHelp =
+    "/reset begins a new conversation, /system TEXT begins one with that system message, /exit ends";
+
+/// A conversation: what was said so far, and who it was said to.
+class Conversation {
+ public:
+  explicit Conversation(std::string system) { begin(std::move(system)); }
+
+  void begin(std::string system) {
+    system_ = std::move(system);
+    begin();
+  }
+  void begin() {
+    messages_ = Json::array();
+    if (!system_.empty()) messages_.push_back({{"role", "system"}, {"content", system_}});
+  }
+
+  /// The model's answer, shown as it grows. Where there is none, nothing was said.
+  void say(const std::string& text, const Speaker& speaker) {
+    messages_.push_back({{"role", "user"}, {"content", text}});
+    try {
+      const auto show = [](std::string_view piece) {
+        std::fputs(escape_controls(piece, Newlines::kKeep).c_str(), stdout);
+        std::fflush(stdout);
+      };
+      const std::vector<Rollout> answer = speaker.go_on(speaker.encode(messages_), 1, show);
+      std::printf("\n");
+      std::fflush(stdout);
+      messages_.push_back({{"role", "assistant"}, {"content", speaker.text_of(answer.front())}});
+    } catch (...) {
+      messages_.erase(messages_.size() - 1);
+      throw;
+    }
+  }
+
+ private:
+  std::string system_;
+  Json messages_;
+};
+
+/// What begins with a slash is to the program, and anything else to the model; false at the end.
+bool obey(const std::string& line, Conversation& conversation, const Speaker& speaker, Console& messages) {
+  constexpr std::string_view kSystem = "/system ";
+  if (line == "/exit" || line == "/quit" || line == "/bye") return false;
+  if (line == "/reset" || line == "/clear") {
+    conversation.begin();
+  } else if (line.starts_with(kSystem)) {
+    conversation.begin(line.substr(kSystem.size()));
+  } else if (line.starts_with('/')) {
+    messages.line(kHelp);
+  } else if (line.find_first_not_of(" \t\r") != std::string::npos) {
+    try {
+      conversation.say(line, speaker);
+    } catch (const Error& error) {  // too long, say, or refused by the template: the conversation stays as it was
+      messages.line(std::string(error.what()) + "; " + kHelp);
+    }
+  }
+  return true;
+}
+
+ExitCode chat(const ChatArguments& arguments) {
+  Console messages(stderr);
+  const Speaker speaker(arguments.speaker, messages);
+  if (speaker.loaded().templates.empty())
+    fail(ExitCode::kBadInput, arguments.speaker.model, " has no chat template, so that it cannot be talked with; ",
+         "keel generate continues a plain text");
+  for (const std::string& note : speaker.settings().notes) messages.line(note);
+  if (!arguments.speaker.seed && speaker.seed()) messages.line("seed " + std::to_string(*speaker.seed()));
+  const bool typed = isatty(STDIN_FILENO) == 1;
+  if (typed) messages.line(kHelp);
+  Conversation conversation(arguments.system);
+  std::string line;
+  while (true) {
+    if (typed) std::fputs("> ", stdout), std::fflush(stdout);
+    if (!std::getline(std::cin, line) || !obey(line, conversation, speaker, messages)) break;
+    throw_if_stopped();
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Action add_chat(CommandLine& line) {
+  const auto arguments = std::make_shared<ChatArguments>();
+  Command command = line.add("chat", "Talk with a model: a line is a message, the answer is shown as it grows");
+  command
+      .option("MODEL", arguments->speaker.model,
+              "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run: its "
+              "newest sound checkpoint")
+      .required();
+  command.option("--system", arguments->system, "A system message");
+  add_speaker_options(command, arguments->speaker);
+  return [arguments] { return chat(*arguments); };
+}
+
+}  // namespace keel::cli

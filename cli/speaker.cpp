@@ -1,0 +1,235 @@
+#include "cli/speaker.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <random>
+#include <sstream>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/hash.h"
+#include "keel/core/interrupt.h"
+#include "keel/core/nearest.h"
+#include "keel/core/options/read_config.h"
+#include "keel/core/strings.h"
+#include "keel/core/tensor/device.h"
+#include "keel/core/tensor/precision.h"
+#include "keel/data/data_options.h"
+#include "keel/model/folder/adapter_folder.h"
+#include "keel/ops/sampler.h"
+#include "keel/rollout/engine.h"
+#include "keel/text/chat/chat_encoding.h"
+#include "keel/train/checkpoint/run_models.h"
+#include "keel/train/start/starting_model.h"
+
+namespace keel::cli {
+namespace {
+
+constexpr int64_t kDefaultNewTokens = 256;
+
+/// CLI11's own Range lets nan pass.
+Check number_between(double low, double high, bool or_zero) {
+  return [=](const std::string& text) {
+    const std::optional<double> value = number_in(text);
+    const bool fits = value && ((*value >= low && *value <= high) || (or_zero && *value == 0));
+    std::ostringstream wanted;
+    if (!fits) wanted << text << "; wanted " << (or_zero ? "0, or " : "") << "a number from " << low << " to " << high;
+    return wanted.str();
+  };
+}
+
+/// CLI11's own words name a range of 309 digits.
+Check whole_number() {
+  return [](const std::string& text) {
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size()
+               ? std::string()
+               : text + "; wanted a whole number from 0 to 18446744073709551615";
+  };
+}
+
+Check not_empty() {
+  return [](const std::string& text) {
+    return text.empty() ? std::string("an empty text would end every completion; leave it out") : std::string();
+  };
+}
+
+/// CLI11's own IsMember has no hint.
+Check one_of(const std::vector<std::string>& choices) {
+  return [=](const std::string& text) {
+    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string();
+    const std::optional<std::string> near = nearest_name(text, choices);
+    return text + "; wanted " + joined(choices, " or ") + (near ? "; did you mean " + *near + "?" : "");
+  };
+}
+
+/// What a template that asks for the date is told: the same as in the run that the model is a checkpoint of, or in any
+/// run where nothing else is said.
+std::tm date_of_chat(const std::string& model, const std::string& asked) {
+  if (!asked.empty()) return date_of(asked, "--date");
+  const std::filesystem::path checkpoints = std::filesystem::path(model).parent_path(),
+                              config = checkpoints.parent_path() / "config.yaml";
+  if (checkpoints.filename() != "checkpoints" || !path_exists(config)) return date_of(DataOptions().date, "data.date");
+  const ConfigTree run = read_config(config.string());
+  const Json* date = find_value(run, "data.date");
+  return date_of(date != nullptr && date->is_string() ? date->get<std::string>() : DataOptions().date, "data.date");
+}
+
+/// Short enough to be typed again.
+uint64_t random_seed() { return std::random_device()(); }
+
+/// What keys the noise: another prompt has other noise under the same seed, and the i-th completion of a prompt is the
+/// same whatever the number of completions.
+uint64_t noise_seed(uint64_t seed, const std::vector<int32_t>& prompt) {
+  std::string bytes(sizeof(seed) + prompt.size() * sizeof(int32_t), '\0');
+  std::memcpy(bytes.data(), &seed, sizeof(seed));
+  std::memcpy(bytes.data() + sizeof(seed), prompt.data(), prompt.size() * sizeof(int32_t));
+  return std::stoull(sha256_hex(bytes).substr(0, 16), nullptr, 16);
+}
+
+LoadedModel opened(const SpeakerArguments& arguments, const std::string& name, Console& messages) {
+  const std::string adapter = adapter_named(arguments.adapter, &messages);
+  LoadedModel loaded = load_whole_model(name, open_device(arguments.device, "--device"));
+  if (!adapter.empty()) {
+    require_base_of_adapter(name, adapter, "--adapter");
+    read_adapter(adapter, loaded.model);
+    loaded.model = loaded.model.merged();
+  }
+  loaded.model.compute_in(compute_type(arguments.precision, loaded.model.device()));
+  return loaded;
+}
+
+/// How much of a text is certain to stay as it is: not the beginning of a character whose other bytes are still to
+/// come, nor what may turn out to be the beginning of a text that ends it all.
+size_t certain(std::string_view text, const std::vector<std::string>& stop_strings) {
+  constexpr std::string_view kUnfinished = "\xEF\xBF\xBD";  // what the bytes of half a character are decoded to
+  size_t end = text.size();
+  while (text.substr(0, end).ends_with(kUnfinished)) end -= kUnfinished.size();
+  size_t held = 0;
+  for (const std::string& stop : stop_strings)
+    for (size_t length = std::min(stop.size(), end); length > held; --length)
+      if (text.substr(0, end).ends_with(std::string_view(stop).substr(0, length))) held = length;
+  return end - held;
+}
+
+}  // namespace
+
+void add_speaker_options(Command& command, SpeakerArguments& arguments) {
+  command.option("--adapter", arguments.adapter,
+                 "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one");
+  command.option("--date", arguments.date,
+                 "Today, for chat templates that ask: YYYY-MM-DD. Without it data.date of the run whose checkpoint the "
+                 "model is, else the default of data.date");
+  command
+      .option("--temperature", arguments.flags.temperature,
+              "0 takes the likeliest token and reports untempered log-probs; otherwise 0.0001 to 100. Without it "
+              "the model's generation_config.json decides, else 1")
+      .check(number_between(kMinTemperature, kMaxTemperature, /*or_zero=*/true));
+  command
+      .option("--top-p", arguments.flags.top_p,
+              "Sample from the likeliest tokens with this much probability; without it as the file says, else 1")
+      .check(number_between(1e-9, 1.0, /*or_zero=*/false));
+  command
+      .option("--top-k", arguments.flags.top_k,
+              "Sample from this many of the likeliest tokens, 0 from all; without it as the file says, else 0")
+      .between(0, 1 << 27);
+  command
+      .option("--min-p", arguments.flags.min_p,
+              "Leave out tokens with less than this share of the likeliest one's probability; without it as the "
+              "file says, else 0")
+      .check(number_between(0, 1, /*or_zero=*/false));
+  command
+      .option("--stop", arguments.flags.stop_strings,
+              "A text that ends a completion, which is printed up to it; may be given several times. Without "
+              "it as the file says, else none")
+      .one_at_a_time()
+      .check(not_empty());
+  command
+      .option("--max-new-tokens", arguments.flags.max_new_tokens,
+              "Longest completion; without it as the file says, else 256, or what the model's positions leave")
+      .between(1, 1 << 27);
+  command
+      .option("--seed", arguments.seed,
+              "Of the sampling noise, a whole number from 0 on; without it one is drawn and printed")
+      .check(whole_number());
+  command.option("--device", arguments.device, "cpu or cuda").check(one_of({"cpu", "cuda"}));
+  command
+      .option("--precision", arguments.precision,
+              "What the network computes in; auto is bf16 on a GPU and float32 on a CPU")
+      .check(one_of({"auto", "float32", "bf16", "fp16"}));
+  command.option("--threads", arguments.threads, "CPU threads; 0 means one per core").between(0, 1 << 12);
+}
+
+Speaker::Speaker(const SpeakerArguments& arguments, Console& messages)
+    : name_((use_threads(arguments.threads), model_named(arguments.model, &messages))),
+      asked_tokens_(arguments.flags.max_new_tokens),
+      loaded_(opened(arguments, name_, messages)),
+      settings_(generation_settings(loaded_.generation, arguments.flags)),
+      seed_(arguments.seed.value_or(random_seed())),
+      today_(date_of_chat(name_, arguments.date)) {}
+
+std::vector<int32_t> Speaker::encode(const Json& messages) const { return encode_chat(loaded_, messages, today_); }
+
+/// Tokens of the longest completion: what a flag asks for must fit into the model's positions; the file's number and
+/// our own default give way.
+int64_t Speaker::longest_completion(size_t prompt_tokens) const {
+  const int64_t positions = loaded_.model.config().max_position_embeddings;
+  const int64_t room = positions - static_cast<int64_t>(prompt_tokens);
+  if (room < 1)
+    fail(ExitCode::kBadConfiguration, "the prompt has ", prompt_tokens, " tokens, but the model has ", positions,
+         " positions; shorten the prompt to at most ", positions - 1, " tokens");
+  if (asked_tokens_.value_or(0) > room)
+    fail(ExitCode::kBadConfiguration, "the prompt has ", prompt_tokens, " tokens and --max-new-tokens is ",
+         *asked_tokens_, ", but the model has ", positions, " positions; lower --max-new-tokens to at most ", room);
+  if (!settings_.max_length) return std::min(settings_.max_new_tokens.value_or(kDefaultNewTokens), room);
+  const int64_t left = *settings_.max_length - static_cast<int64_t>(prompt_tokens);
+  if (left < 1)
+    fail(ExitCode::kBadConfiguration, "the prompt has ", prompt_tokens, " tokens, and max_length of the model's ",
+         "generation_config.json is ", *settings_.max_length,
+         ", prompt and completion together; give --max-new-tokens");
+  return std::min(left, room);
+}
+
+std::vector<Rollout> Speaker::go_on(std::vector<int32_t> tokens, int64_t samples,
+                                    const std::function<void(std::string_view)>& shown) const {
+  Prompt prompt;
+  prompt.tokens = std::move(tokens);
+  const SamplingRequest sampling{.samples_per_prompt = samples,
+                                 .temperature = settings_.temperature,
+                                 .truncation = settings_.truncation,
+                                 .max_new_tokens = longest_completion(prompt.tokens.size()),
+                                 .stop_ids = loaded_.stop_ids,
+                                 .stop_strings = settings_.stop_strings,
+                                 .seed = noise_seed(seed_, prompt.tokens),
+                                 .way_to_need_less = "lower -n or --max-new-tokens"};
+  const RolloutEngine engine(loaded_.model, loaded_.tokenizer);
+  if (!shown) return engine.generate({&prompt, 1}, sampling);
+  Decoding decoding = engine.submit({&prompt, 1}, sampling);
+  std::string said;
+  const auto say = [&](const std::string& text, size_t end) {
+    if (end <= said.size() || !text.starts_with(said)) return;
+    shown(std::string_view(text).substr(said.size(), end - said.size()));
+    said = text.substr(0, end);
+  };
+  while (!decoding.done()) {
+    throw_if_stopped();
+    decoding.poll();
+    if (decoding.done()) break;
+    const std::string text = text_of(decoding.rollouts().front());
+    say(text, certain(text, settings_.stop_strings));
+  }
+  std::vector<Rollout> rollouts = decoding.take();
+  const std::string text = text_of(rollouts.front());
+  say(text, text.size());
+  return rollouts;
+}
+
+std::string Speaker::text_of(const Rollout& rollout) const {
+  if (rollout.finish == Finish::kStopString) return rollout.text;
+  const size_t spoken = rollout.tokens.size() - (rollout.finish == Finish::kStop ? 1 : 0);
+  return loaded_.tokenizer.decode(std::span(rollout.tokens).first(spoken));
+}
+
+}  // namespace keel::cli

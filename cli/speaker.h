@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/generation_settings.h"
+#include "keel/core/console.h"
+#include "keel/core/tensor/rollout.h"
+#include "keel/model/loaded_model.h"
+
+namespace keel::cli {
+
+/// What the commands that talk with a model ask for alike.
+struct SpeakerArguments {
+  std::string model, adapter, date, device = "cpu", precision = "auto";
+  int64_t threads = 0;
+  GenerationFlags flags;
+  std::optional<uint64_t> seed;
+};
+
+/// All but the model's own name.
+void add_speaker_options(Command& command, SpeakerArguments& arguments);
+
+/// A model that goes on with prompts, as its generation_config.json and the command line say.
+class Speaker {
+ public:
+  Speaker(const SpeakerArguments& arguments, Console& messages);
+
+  const LoadedModel& loaded() const { return loaded_; }
+  const GenerationSettings& settings() const { return settings_; }
+  /// Nothing where nothing is random.
+  std::optional<uint64_t> seed() const { return settings_.temperature > 0 ? std::optional(seed_) : std::nullopt; }
+
+  /// A conversation through the model's chat template.
+  std::vector<int32_t> encode(const Json& messages) const;
+
+  /// Completions of a prompt. `shown` is told what a single one says while it grows, a piece after the other.
+  std::vector<Rollout> go_on(std::vector<int32_t> prompt, int64_t samples,
+                             const std::function<void(std::string_view piece)>& shown = {}) const;
+
+  /// What a completion says: without the token that ended it, or up to the text that did.
+  std::string text_of(const Rollout& rollout) const;
+
+ private:
+  int64_t longest_completion(size_t prompt_tokens) const;
+
+  std::string name_;
+  std::optional<int64_t> asked_tokens_;
+  LoadedModel loaded_;
+  GenerationSettings settings_;
+  uint64_t seed_;
+  std::tm today_;
+};
+
+}  // namespace keel::cli

@@ -1,0 +1,92 @@
+"""keel chat, and how keel generate reads its prompt and shows what it says."""
+
+import os
+import pathlib
+import pty
+import subprocess
+import tempfile
+
+import support
+from byte_model import trained_model
+
+
+class Chat(support.Test):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="keel_cli_")
+        cls.addClassCleanup(folder.cleanup)
+        cls.model = trained_model(pathlib.Path(folder.name))
+
+    def chat(self, text, *options):
+        return subprocess.run([support.KEEL, "chat", self.model, "--temperature", "0", "--max-new-tokens", "6", *options], input=text,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=support.environment())
+
+    def generated(self, prompt):
+        result = support.keel("generate", "--model", self.model, "--prompt", prompt, "--temperature", "0", "--max-new-tokens", "6")
+        self.assert_exit(result, 0)
+        return result.stdout.removesuffix("\n")
+
+    @staticmethod
+    def rendered(*turns):
+        """As the template does it, up to where the model is to go on."""
+        text = "".join(f"<|im_start|>{role}\n{content}<|im_end|>\n" for role, content in turns)
+        return text + "<|im_start|>assistant\n"
+
+    def test_remembers_what_was_said(self):
+        first = self.generated(self.rendered(("user", "hi")))
+        raw = support.keel("generate", "--model", self.model, "--prompt", self.rendered(("user", "hi")), "--temperature", "0",
+                           "--max-new-tokens", "6", "--raw").stdout.removesuffix("\n")
+        second = self.generated(self.rendered(("user", "hi"), ("assistant", raw), ("user", "and now?")))
+        result = self.chat("hi\n\nand now?\n")
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stdout, f"{first}\n{second}\n")
+
+    def test_begins_anew_and_with_a_system_message(self):
+        alone = self.generated(self.rendered(("user", "hi")))
+        french = self.generated(self.rendered(("system", "French."), ("user", "hi")))
+        result = self.chat("hi\n/reset\nhi\n/system French.\nhi\n/reset\nhi\n/what\n/exit\nnever read\n")
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stdout, "".join(f"{answer}\n" for answer in (alone, alone, french, french)))
+        self.assertIn("/reset begins a new conversation", result.stderr)
+        self.assertEqual(self.chat("hi\n", "--system", "French.").stdout, f"{french}\n")
+
+    def test_what_is_too_long_is_told_and_forgotten(self):
+        result = self.chat("x" * 2000 + "\nhi\n")
+        self.assert_exit(result, 0)
+        self.assertIn("positions", result.stderr)
+        self.assertEqual(result.stdout, self.generated(self.rendered(("user", "hi"))) + "\n")
+
+    def test_a_model_without_a_template_cannot_be_talked_with(self):
+        run = self.folder / "run"
+        self.assert_exit(support.train(run, train={"steps": 0}), 0)
+        result = support.keel("chat", run)
+        self.assert_refused(result, 3, "has no chat template", "keel generate")
+
+    def test_generate_reads_its_prompt_from_standard_input(self):
+        prompt = self.rendered(("user", "a\nb"))
+        result = subprocess.run([support.KEEL, "generate", "--model", self.model, "--prompt", "-", "--temperature", "0",
+                                 "--max-new-tokens", "6"], input=prompt + "\n", stdout=subprocess.PIPE, text=True)
+        self.assertEqual(result.stdout.removesuffix("\n"), self.generated(prompt))
+
+    def test_on_a_terminal_a_completion_grows_to_the_same_text(self):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([support.KEEL, "generate", "--model", self.model, "--prompt", "hi", "--temperature", "0",
+                                    "--max-new-tokens", "40"], stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL)
+        os.close(theirs)
+        text = b""
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:
+                break
+            if not piece:
+                break
+            text += piece
+        os.close(ours)
+        self.assertEqual(process.wait(), 0)
+        plain = support.keel("generate", "--model", self.model, "--prompt", "hi", "--temperature", "0", "--max-new-tokens", "40")
+        self.assertEqual(text.decode().replace("\r\n", "\n"), plain.stdout)
+
+
+if __name__ == "__main__":
+    support.main()

@@ -11,6 +11,7 @@
 #include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/full_paths.h"
+#include "keel/train/start/planned_steps.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/start/used_settings.h"
 
@@ -82,6 +83,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   state.eval_data = problems.eval_fingerprint();
   problems.training().next(1);  // files without a prompt that fits are refused now
   problems.training().seek(0);
+  plan_steps(config, problems);
   if (config.prompts_per_evaluation() > 0) problems.held_out(1);
   throw_if_stopped();
   wait_for_saving();

@@ -225,7 +225,7 @@ void Trainer::update(TrainState& state, StepNumbers& numbers, GradientNorms& nor
     excused = excused && (!outcome.skipped || outcome.overflowed);
   };
   if (policy_learns(state)) {
-    numbers.lr = config_.optimizer.lr_at(state.rl_updates++);
+    numbers.lr = config_.optimizer.lr_at(state.rl_updates++, config_.planned_updates());
     const Optimizer::Outcome outcome = optimizer_.step(*numbers.lr);
     norms.add(outcome);
     state.updates += outcome.skipped ? 0 : 1;
@@ -233,7 +233,7 @@ void Trainer::update(TrainState& state, StepNumbers& numbers, GradientNorms& nor
   } else {
     optimizer_.clear_gradients();
   }
-  if (critic_) judge(critic_->update(state.critic_updates++));
+  if (critic_) judge(critic_->update(state.critic_updates++, config_.planned_critic_updates()));
   const bool overflowed = !sound && excused;
   state.count_update(sound, overflowed);
   if (!sound) watcher.skipped_update(overflowed);

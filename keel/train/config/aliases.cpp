@@ -3,6 +3,7 @@
 #include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
 #include "keel/train/config/foreign_reward.h"
+#include "keel/train/config/foreign_schedule.h"
 
 namespace keel {
 namespace {
@@ -278,7 +279,6 @@ void add_aliases(OptionTable& t) {
   t.alias("adam_epsilon", "optimizer.eps", "TRL");
   t.alias("weight_decay", "optimizer.weight_decay", "TRL");
   t.alias("max_grad_norm", "optimizer.max_grad_norm", "TRL");
-  t.alias("warmup_steps", "optimizer.warmup_updates", "TRL");
   t.alias("num_generations", "rollout.samples_per_prompt", "TRL");
   t.alias("num_generations_eval", "eval.samples", "TRL");
   t.alias("max_completion_length", "rollout.max_new_tokens", "TRL");
@@ -307,7 +307,7 @@ void add_aliases(OptionTable& t) {
 
   // verl
   t.alias("trainer.default_local_dir", "run.dir", "verl");
-  t.alias("trainer.total_training_steps", "train.steps", "verl");
+  t.alias("trainer.total_training_steps", "train.steps", "verl", unless_null, "null: by trainer.total_epochs");
   t.alias("trainer.save_freq", "checkpoint.every", "verl", never_below_zero, "-1 is 0, never");
   t.alias("trainer.max_actor_ckpt_to_keep", "checkpoint.keep", "verl", number_kept, "null, all of them, is refused");
   t.alias("trainer.test_freq", "eval.every", "verl", never_below_zero, "-1 is 0, never");
@@ -388,6 +388,7 @@ void add_aliases(OptionTable& t) {
 
   add_objective_aliases(t);
   add_reward_aliases(t);
+  add_schedule_aliases(t);
   add_refusals(t);
 }
 

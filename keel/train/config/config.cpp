@@ -45,8 +45,17 @@ void SftOptions::describe(OptionTable& table) {
             above(0, "a norm that no gradient has, such as 1e9, clips nothing"));
 }
 
+constexpr double kMostDataEpochs = 1e6;
+
 void TrainOptions::describe(OptionTable& table) {
   table.add("steps", steps, "RL steps; each samples one batch of rollouts and makes all its updates.", at_least(0));
+  table.add(
+      "data_epochs", data_epochs,
+      "In place of steps: passes over the training prompts, also a part of one. The steps are those times the "
+      "prompts that are left in data.files when it is split and filtered, divided by prompts_per_step and rounded "
+      "up, so that the last step may begin another pass; with rollout.dynamic_sampling, which passes over prompts, "
+      "they see more of them.",
+      above(0).at_most(kMostDataEpochs));
   table.add("prompts_per_step", prompts_per_step, "Prompts in a rollout batch.", at_least(1).at_most(1 << 24));
   table.add("sequences_per_update", sequences_per_update,
             "Completions in one optimizer update; 0 means the whole rollout batch.", at_least(0));
@@ -54,7 +63,8 @@ void TrainOptions::describe(OptionTable& table) {
             "What an update's completions are drawn from, in an order that run.seed decides: whole prompts, each with "
             "all its completions, so that a prompt is computed once for them; or single rollouts.",
             one_of({"prompts", "rollouts"}));
-  table.add("epochs", epochs, "Passes over a rollout batch.", at_least(1).at_most(1 << 16));
+  table.add("epochs", epochs, "Passes over a rollout batch; those over the data are data_epochs.",
+            at_least(1).at_most(1 << 16));
   table.add("tokens_per_batch", tokens_per_batch,
             "Packed tokens in one forward and backward; bounds memory and changes no gradient.", at_least(1));
   table.add("mask_truncated", mask_truncated,
@@ -204,6 +214,8 @@ void note_unread(const Config& config, std::vector<std::string>& notes) {
     notes.push_back("rollout.max_batches does nothing: rollout.dynamic_sampling is false");
   if (config.reward.overlong_buffer == 0 && config.reward.overlong_penalty != RewardOptions().overlong_penalty)
     notes.push_back("reward.overlong_penalty does nothing: reward.overlong_buffer is 0");
+  if (config.optimizer.schedule == "constant" && config.optimizer.min_lr_ratio > 0)
+    notes.push_back("optimizer.min_lr_ratio does nothing: optimizer.schedule is constant");
   if (!config.checkpoint.keep_best && config.checkpoint.best_metric != CheckpointOptions().best_metric)
     notes.push_back("checkpoint.best_metric does nothing: checkpoint.keep_best is false");
   const ReferenceOptions& reference = config.reference;
@@ -226,6 +238,7 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
   const std::vector<std::string> loaded = table.load(with_all_linear(with_foreign_defaults(tree, table, notes)));
   notes.insert(notes.end(), loaded.begin(), loaded.end());
   require_rank(tree, table, config);
+  choose_length(tree, table, config.train);
   try {
     check_consistency(config);
   } catch (const Error& error) {
@@ -270,6 +283,9 @@ void check_sources(const Config& c) {
   if (!has_files && !changed_keys(c.data).empty())
     refuse("data.", changed_keys(c.data)[0], " is set, but no data.files are, and the built-in task ", c.task.name,
            " does not read it; remove it, or set data.files");
+  if (c.train.data_epochs && c.data.files.empty())
+    refuse("train.data_epochs is ", *c.train.data_epochs, ", but the problems of the built-in task ", c.task.name,
+           " have no end that it could count; set train.steps, or train on data.files");
   if (!c.data.eval_files.empty() && c.data.held_out > 0)
     refuse("data.held_out is ", c.data.held_out, ", but data.eval_files is set; drop one");
   if (has_files && c.rollout.max_new_tokens == 0)
@@ -303,7 +319,7 @@ void check_critic(const Config& c, const Objective& objective) {
   if (c.critic.own_body() && c.critic.loss_weight)
     refuse("critic.loss_weight is ", *c.critic.loss_weight, ", but critic.body is separate: the value loss is the ",
            "only one on that body; remove the key, or set critic.body=shared");
-  if (c.train.steps > 0 && c.critic.warmup_steps >= c.train.steps)
+  if (c.train.steps > 0 && c.critic.warmup_steps >= c.train.steps)  // of data_epochs plan_steps() looks at it
     refuse("critic.warmup_steps is ", c.critic.warmup_steps, " and train.steps is ", c.train.steps,
            ", so that the policy would never learn; lower the one or raise the other");
 }
@@ -364,11 +380,11 @@ void check_consistency(const Config& c) {
   for (const std::string& stop : c.rollout.stop_strings)
     if (stop.empty()) refuse("rollout.stop_strings has an empty string, which would end every completion; remove it");
   const bool of_step = objective.method.advantage == "reinforce_pp";
-  if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value && !of_step)
+  if (c.train.has_steps() && c.rollout.samples_per_prompt < 2 && !objective.requirements().value && !of_step)
     refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt, "; the advantage ",
            objective.method.advantage, " compares completions of one prompt, so a group needs at least 2 ",
            "(objective.advantage=reinforce_pp compares those of a step)");
-  if (c.train.steps > 0 && c.rollouts_per_step() < 2 && of_step)
+  if (c.train.has_steps() && c.rollouts_per_step() < 2 && of_step)
     refuse("train.prompts_per_step x rollout.samples_per_prompt is 1; the advantage reinforce_pp compares the ",
            "completions of a step, so it needs at least 2");
   if (c.rollout.dynamic_sampling && c.rollout.samples_per_prompt < 2)
@@ -382,6 +398,9 @@ void check_consistency(const Config& c) {
   if (c.rollout.bitwise && c.rollout.logit_noise > 0)
     refuse("rollout.bitwise is true and rollout.logit_noise is ", c.rollout.logit_noise,
            "; noise is there to make sampler and trainer differ: set one of the two to what it is by default");
+  if (c.optimizer.warmup_ratio > 0 && c.optimizer.warmup_updates > 0)
+    refuse("optimizer.warmup_ratio is ", c.optimizer.warmup_ratio, " and optimizer.warmup_updates is ",
+           c.optimizer.warmup_updates, "; both say how long the learning rate rises, remove one of the two");
   if (c.rollouts_per_step() > kMaxRolloutsPerStep)
     refuse("train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, " are ", c.rollouts_per_step(), " completions in one step; at most ",

@@ -284,10 +284,6 @@ Json trl_lower_bound_of_cispo(const Json& value, const ConfigTree& tree, const O
   return is_cispo ? Json::array({"low=null"}) : kSetsNothing;
 }
 
-Json unless_null(const Json& value, const ConfigTree&, const OptionTable&) {
-  return value.is_null() ? kSetsNothing : value;
-}
-
 void add_together(OptionTable& t, const std::vector<MappedParameter>& all, const char* source, const Readers& readers) {
   for (size_t i = 0; i < all.size(); ++i)
     t.alias(all[i].name, "objective.parameters", source, together(all, i, readers), all[i].parameter + "=VALUE");

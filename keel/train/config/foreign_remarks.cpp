@@ -134,8 +134,7 @@ struct OtherDefault {
   std::string only_with = {};  // a name that must be in use for it to matter
 };
 
-const std::string kConstantHere = "constant after optimizer.warmup_updates", kOneUpdate = "the whole batch at once",
-                  kCriticRate = "10 times optimizer.lr";
+const std::string kOneUpdate = "the whole batch at once", kCriticRate = "10 times optimizer.lr";
 
 // verl 0.9.1 (trainer/config), TRL 1.16.0 (GRPOConfig, ModelConfig; PPOConfig of its last version that had one),
 // OpenRLHF 0.8 (cli/train_ppo_ray.py).
@@ -151,7 +150,7 @@ const std::vector<OtherDefault>& other_defaults() {
       {"verl", "algorithm.filter_groups.max_num_gen_batches", "0, no limit", "rollout.max_batches", "", kFiltered},
       {"verl", "trainer.max_actor_ckpt_to_keep", "null, all of them", "checkpoint.keep"},
       {"TRL", "num_train_epochs", "3 passes over the data", "train.steps"},
-      {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
+      {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "optimizer.schedule"},
       {"TRL", "generation_batch_size", "8 completions for each GPU", "train.prompts_per_step"},
       {"TRL", "steps_per_generation", "generation_batch_size / 8 updates on one GPU", "train.sequences_per_update",
        kOneUpdate, "generation_batch_size"},
@@ -159,12 +158,12 @@ const std::vector<OtherDefault>& other_defaults() {
       {"TRL", "save_total_limit", "null, all of them", "checkpoint.keep"},
       {"TRL", "lora_dropout", "0.05", "", "no dropout", "use_peft"},
       {"TRL's PPO", "num_train_epochs", "3 passes over the data", "train.steps"},
-      {"TRL's PPO", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
+      {"TRL's PPO", "lr_scheduler_type", "linear, down to 0 at the last step", "optimizer.schedule"},
       {"TRL's PPO", "learning_rate", "3e-6", "optimizer.lr"},
       {"TRL's PPO", "num_ppo_epochs", "4", "train.epochs"},
       {"TRL's PPO", "temperature", "0.7", "rollout.temperature"},
       {"OpenRLHF", "num_episodes", "1 pass over the data", "train.steps"},
-      {"OpenRLHF", "lr_scheduler", "cosine_with_min_lr after a warm-up of 3 %", "", kConstantHere},
+      {"OpenRLHF", "lr_scheduler", "cosine_with_min_lr after a warm-up of 3 %", "optimizer.schedule"},
       {"OpenRLHF", "adam_betas", "0.9, 0.95", "optimizer.beta2"},
       {"OpenRLHF", "rollout_batch_size", "1024", "train.prompts_per_step"},
       {"OpenRLHF", "n_samples_per_prompt", "1", "rollout.samples_per_prompt"},
@@ -203,7 +202,8 @@ std::string defaults_not_taken(const std::string& program, const ConfigTree& tre
   for (const OtherDefault& entry : other_defaults()) {
     const bool matters = entry.only_with.empty() || is_used(tree, {entry.only_with});
     const bool unsaid =
-        said(tree, entry.name) == nullptr && (entry.ours.empty() || !gets_a_value(tree, table, entry.ours));
+        said(tree, entry.name) == nullptr && (entry.ours.empty() || !gets_a_value(tree, table, entry.ours)) &&
+        (entry.ours != "train.steps" || !gets_a_value(tree, table, "train.data_epochs"));
     if (entry.program != program || !matters || !unsaid) continue;
     const std::string here =
         entry.otherwise.empty() ? entry.ours + " " + word_of(table.get(entry.ours)) : entry.otherwise;

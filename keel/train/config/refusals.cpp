@@ -22,9 +22,6 @@ constexpr const char* kNoTruncation =
 constexpr const char* kOneDevice = "a run has one device; set run.device";
 constexpr const char* kNoShards = "a run has one device, and divides nothing among several; remove it";
 constexpr const char* kSetFolder = "a run is its folder; set run.dir";
-constexpr const char* kConstantRate =
-    "the learning rate is constant after a linear warm-up; remove it, and set optimizer.warmup_updates for the warm-up";
-constexpr const char* kCountUpdates = "Keel counts the updates of the warm-up; set optimizer.warmup_updates";
 constexpr const char* kMicroBatches =
     "micro-batches are cut by tokens and change no gradient; set train.tokens_per_batch";
 constexpr const char* kCorrections =
@@ -84,12 +81,9 @@ const std::vector<Refused>& of_trl() {
        "TRL cuts longer prompts, Keel leaves them out and counts them; set data.max_prompt_tokens"},
       {"reward_funcs", kNameFunctions},
       {"dataset_name", "Keel reads files; name them in data.files, and those to evaluate on in data.eval_files"},
-      {"num_train_epochs", kSetSteps},
       {"use_vllm", "Keel samples itself, rollout.max_sequences completions at once; remove it", {false}},
       {"logging_steps", kLoggedAnyway},
       {"report_to", kLoggedAnyway, {"none", Json::array()}},
-      {"lr_scheduler_type", kConstantRate, {"constant", "constant_with_warmup"}},
-      {"warmup_ratio", kCountUpdates, {0}},
       {"lora_dropout", "adapters have no dropout here; set it to 0, or remove it", {0}},
       {"use_bias_correction_kl",
        "Keel's KL to the reference is not multiplied by the ratio; remove it (reference.estimator says how it is "
@@ -134,7 +128,6 @@ const std::vector<Refused>& of_verl() {
       {"reward_model.reward_kwargs.overlong_buffer_cfg.log", kLoggedAnyway, {true, false}},
       {"reward.reward_kwargs.overlong_buffer_cfg.log", kLoggedAnyway, {true, false}},
       {"reward_model.enable", "a reward model is a server; set reward.functions to its address, http://...", {false}},
-      {"trainer.total_epochs", kSetSteps},
       {"trainer.n_gpus_per_node", kOneDevice, {1}},
       {"trainer.nnodes", kOneDevice, {1}},
       {"trainer.project_name", kSetFolder},
@@ -175,11 +168,6 @@ const std::vector<Refused>& of_verl() {
       {"actor_rollout_ref.rollout.top_k", kNoTruncation, {-1, 0}},
       {"actor_rollout_ref.rollout.val_kwargs.top_k", "set eval.top_k, where 0 stands for all tokens", {-1, 0}},
       {"actor_rollout_ref.rollout.do_sample", "completions of training are always sampled; remove it", {true}},
-      {"actor_rollout_ref.actor.optim.lr_warmup_steps",
-       "verl counts rollout batches there, Keel counts updates; set optimizer.warmup_updates",
-       {-1, 0}},
-      {"actor_rollout_ref.actor.optim.lr_warmup_steps_ratio", kCountUpdates, {0}},
-      {"actor_rollout_ref.actor.optim.lr_scheduler_type", kConstantRate, {"constant"}},
       {"actor_rollout_ref.actor.ppo_micro_batch_size", kMicroBatches, {nullptr}},
       {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", kMicroBatches, {nullptr}},
       {"actor_rollout_ref.actor.policy_loss.clip_cov_ratio", kNoCov},
@@ -229,10 +217,7 @@ const std::vector<Refused>& of_openrlhf() {
        {Json::array({0, 1})}},
       {"aux_loss_coef", "no loss for balancing experts is added; remove it", {0}},
       {"max_len", "set data.max_prompt_tokens and rollout.max_new_tokens"},
-      {"num_episodes", kSetSteps},
-      {"max_epochs", "set train.epochs, the passes over a batch"},
-      {"lr_scheduler", kConstantRate, {"constant", "constant_with_warmup"}},
-      {"lr_warmup_ratio", kCountUpdates, {0}}};
+      {"max_epochs", "set train.epochs, the passes over a batch"}};
   return kTable;
 }
 

@@ -77,6 +77,10 @@ std::string describe_adapter(const Json& file) {
          (layers.is_array() ? joined(layers.get<std::vector<std::string>>()) : layers.dump());
 }
 
+std::string describe_dropout(const LoraOptions& lora) {
+  return lora.dropout > 0 ? ", dropout " + short_number(lora.dropout) : "";
+}
+
 std::string describe_model(const Config& config, const ModelConfig& shape, const Json& adapter, at::ScalarType type,
                            const std::string& device) {
   const ModelOptions& model = config.model;
@@ -89,12 +93,13 @@ std::string describe_model(const Config& config, const ModelConfig& shape, const
                                         format_count(shape.parameter_count()) + " parameters, " + precision_word(type) +
                                         (is_narrow(type) ? " with float32 masters, " : ", ") + device);
   if (!config.lora.adapter.empty())
-    text += entry("adapter", "goes on from " + config.lora.adapter + "\n" + describe_adapter(adapter));
+    text += entry("adapter", "goes on from " + config.lora.adapter + "\n" + describe_adapter(adapter) +
+                                 describe_dropout(config.lora));
   if (config.lora.rank > 0)
-    text +=
-        entry("adapter",
-              "rank " + std::to_string(config.lora.rank) + ", scale " + short_number(config.lora.scale()) + ", on " +
-                  counted(static_cast<int64_t>(config.lora.target_modules.size()), "linear layer") + " of every block");
+    text += entry("adapter", "rank " + std::to_string(config.lora.rank) + ", scale " +
+                                 short_number(config.lora.scale()) + ", on " +
+                                 counted(static_cast<int64_t>(config.lora.target_modules.size()), "linear layer") +
+                                 " of every block" + describe_dropout(config.lora));
   return text;
 }
 

@@ -199,9 +199,9 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
         tokens.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
         watcher.decided(t, minibatch);
       };
-      accumulate_policy_gradients(policy_.model, objective_, config_.rollout.temperature, tokens_per_batch, scored,
-                                  minibatch, observe, critic_ ? critic_->shared_loss(scored, minibatch) : HiddenLoss{},
-                                  optimizer_.loss_scale().value_or(1));
+      accumulate_policy_gradients(
+          training_model(state), objective_, config_.rollout.temperature, tokens_per_batch, scored, minibatch, observe,
+          critic_ ? critic_->shared_loss(scored, minibatch) : HiddenLoss{}, optimizer_.loss_scale().value_or(1));
       if (critic_) critic_->accumulate_gradients(scored, minibatch, tokens_per_batch);
       watcher.before_update(minibatch);
       update(state, numbers, norms, watcher);
@@ -214,6 +214,12 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
   if (critic_) numbers.critic = critic_->take_numbers();
   numbers.skipped_updates = state.skipped;
   numbers.trained_tokens = static_cast<double>(trained_tokens);
+}
+
+/// As the next update's passes have it. The warm-up's updates count, so that no two have the same noise.
+CausalLm Trainer::training_model(const TrainState& state) const {
+  return policy_.model.with_dropout(config_.lora.dropout, config_.run.seed,
+                                    static_cast<uint64_t>(state.sft_steps + state.rl_updates));
 }
 
 /// Of the policy and the critic, with what was accumulated. While the critic warms up, the policy's gradients serve the

@@ -94,7 +94,7 @@ void HealthOptions::describe(OptionTable& table) {
   table.add(
       "max_mismatch", max_mismatch,
       "mismatch/abs_prob_mean above this is too much; null means 0.01 where the sampler has exact weights, no noise "
-      "and no staleness, and never where it has not.",
+      "and no staleness, and the trainer no dropout, and never elsewhere.",
       above(0).at_most(1));
 }
 
@@ -192,7 +192,7 @@ void require_rank(const ConfigTree& tree, const OptionTable& table, const Config
       fail(ExitCode::kBadConfiguration, place_of(tree, option.path), ": ", option.path,
            " is set, but lora.rank is not: all weights would be trained; set lora.rank (0 says that all are meant)");
     // The file of a run that was started names every setting; what it changes is looked for with the contradictions.
-    if (on_command_line(tree, option.path) && *said(tree, option.path) != 0)
+    if (option.path != "lora.dropout" && on_command_line(tree, option.path) && *said(tree, option.path) != 0)
       refuse_beside_adapter(place_of(tree, option.path) + ": ", option.path, config);
   }
 }
@@ -296,7 +296,7 @@ void check_sources(const Config& c) {
     refuse("sft.steps is ", c.sft.steps,
            ", but prompts come from data.files, which have no demonstrations; set sft.steps ", "to 0");
   for (const std::string& key : changed_keys(c.lora))
-    if (!c.lora.adapter.empty() && key != "adapter") refuse_beside_adapter("", "lora." + key, c);
+    if (!c.lora.adapter.empty() && key != "adapter" && key != "dropout") refuse_beside_adapter("", "lora." + key, c);
   const std::vector<std::string>& layers = c.lora.target_modules;
   for (auto layer = layers.begin(); layer != layers.end(); ++layer)
     if (std::find(layers.begin(), layer, *layer) != layer)
@@ -398,6 +398,9 @@ void check_consistency(const Config& c) {
   if (c.rollout.bitwise && c.rollout.logit_noise > 0)
     refuse("rollout.bitwise is true and rollout.logit_noise is ", c.rollout.logit_noise,
            "; noise is there to make sampler and trainer differ: set one of the two to what it is by default");
+  if (c.rollout.bitwise && c.lora.dropout > 0)
+    refuse("lora.dropout is ", c.lora.dropout, " and rollout.bitwise is true; dropout leaves out in training what ",
+           "sampling has, so that no bits agree: set lora.dropout=0, or rollout.bitwise=false");
   if (c.optimizer.warmup_ratio > 0 && c.optimizer.warmup_updates > 0)
     refuse("optimizer.warmup_ratio is ", c.optimizer.warmup_ratio, " and optimizer.warmup_updates is ",
            c.optimizer.warmup_updates, "; both say how long the learning rate rises, remove one of the two");

@@ -276,7 +276,7 @@ void claim(Owner& owner, const Program& program, const std::string& mark, const 
 /// Names that Keel has as well as another program: they say nothing about whose configuration it is.
 const Names kOfBoth = {"model", "model.path", "data.prompt_key", "data.shuffle"};
 const Names kOfSeveral = {"seed",       "temperature",  "gamma",
-                          "lora_alpha", "kl_estimator"};  // of several programs
+                          "lora_alpha", "lora_dropout", "kl_estimator"};  // of several programs
 
 bool is_ours(const OptionTable& table, const std::string& name) {
   return table.find(name) != nullptr && !contains(kOfBoth, name);

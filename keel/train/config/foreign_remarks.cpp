@@ -156,7 +156,7 @@ const std::vector<OtherDefault>& other_defaults() {
        kOneUpdate, "generation_batch_size"},
       {"TRL", "num_generations_eval", "as num_generations", "eval.samples"},
       {"TRL", "save_total_limit", "null, all of them", "checkpoint.keep"},
-      {"TRL", "lora_dropout", "0.05", "", "no dropout", "use_peft"},
+      {"TRL", "lora_dropout", "0.05", "lora.dropout", "", "use_peft"},
       {"TRL's PPO", "num_train_epochs", "3 passes over the data", "train.steps"},
       {"TRL's PPO", "lr_scheduler_type", "linear, down to 0 at the last step", "optimizer.schedule"},
       {"TRL's PPO", "learning_rate", "3e-6", "optimizer.lr"},

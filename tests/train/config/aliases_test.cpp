@@ -200,6 +200,7 @@ const std::vector<std::string> kHarmless = {"top_p=1.0",
                                             "lr_scheduler_kwargs={}",
                                             "lr_scheduler_kwargs.num_cycles=0.5",
                                             "actor_rollout_ref.actor.optim.num_cycles=0.5",
+                                            "disable_dropout=true",
                                             "algorithm.filter_groups={\"enable\": false, \"metric\": \"acc\"}",
                                             "actor_rollout_ref.rollout.top_p=1",
                                             "actor_rollout_ref.rollout.quantization=null",
@@ -252,7 +253,8 @@ TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   for (const AliasCase& c : kAliases) tested.insert(c.name);
   for (const auto& [name, way_out] : kRefusals) tested.insert(name);
   for (const char* name : {"custom_reward_function.name", "reward.custom_reward_function.name"}) tested.insert(name);
-  for (const char* name : {"use_peft", "lora_r", "lora_alpha", "lora_target_modules", "use_rslora"})  // TheAdapterOfTrl
+  for (const char* name : {"use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules",
+                           "use_rslora"})  // TheAdapterOfTrl
     tested.insert(name);
   for (const char* name : {"actor_rollout_ref.model.lora_alpha", "actor_rollout_ref.model.target_modules",
                            "target_modules"})  // TheAdapterOfVerlAndOpenRlhf

@@ -46,8 +46,6 @@ inline const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"actor_rollout_ref.actor.fsdp_config.model_dtype", "run.precision"},
     {"logging_steps", "run.dir"},
     {"report_to", "run.dir"},
-    {"lora_dropout", "set it to 0"},
-    {"lora.dropout", "set it to 0"},
     {"lr_scheduler_kwargs", "min_lr_rate"},
     {"lr_scheduler_kwargs.num_cycles", "half a wave"},
     {"reward_fn", "reward.functions"},

@@ -16,6 +16,7 @@
 #include "keel/rollout/cache/block_store.h"
 #include "keel/rollout/sampling_weights.h"
 #include "keel/task/task_table.h"
+#include "keel/train/start/planned_steps.h"
 #include "keel/train/start/problems.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/start/step_estimate.h"
@@ -77,6 +78,10 @@ std::string describe_adapter(const Json& file) {
          (layers.is_array() ? joined(layers.get<std::vector<std::string>>()) : layers.dump());
 }
 
+std::string describe_dropout(const LoraOptions& lora) {
+  return lora.dropout > 0 ? ", dropout " + short_number(lora.dropout) : "";
+}
+
 std::string describe_model(const Config& config, const ModelConfig& shape, const Json& adapter, at::ScalarType type,
                            const std::string& device) {
   const ModelOptions& model = config.model;
@@ -89,12 +94,13 @@ std::string describe_model(const Config& config, const ModelConfig& shape, const
                                         format_count(shape.parameter_count()) + " parameters, " + precision_word(type) +
                                         (is_narrow(type) ? " with float32 masters, " : ", ") + device);
   if (!config.lora.adapter.empty())
-    text += entry("adapter", "goes on from " + config.lora.adapter + "\n" + describe_adapter(adapter));
+    text += entry("adapter", "goes on from " + config.lora.adapter + "\n" + describe_adapter(adapter) +
+                                 describe_dropout(config.lora));
   if (config.lora.rank > 0)
-    text +=
-        entry("adapter",
-              "rank " + std::to_string(config.lora.rank) + ", scale " + short_number(config.lora.scale()) + ", on " +
-                  counted(static_cast<int64_t>(config.lora.target_modules.size()), "linear layer") + " of every block");
+    text += entry("adapter", "rank " + std::to_string(config.lora.rank) + ", scale " +
+                                 short_number(config.lora.scale()) + ", on " +
+                                 counted(static_cast<int64_t>(config.lora.target_modules.size()), "linear layer") +
+                                 " of every block" + describe_dropout(config.lora));
   return text;
 }
 
@@ -145,14 +151,17 @@ std::string describe_reward(const Config& config) {
                joined(weighted, " + ") + (reward.on_error == "stop" ? "" : "; where one fails: " + reward.on_error));
 }
 
-/// The learning rate, and how far a warm-up gets that is longer than the run.
-std::string describe_rate(const OptimizerOptions& o, int64_t updates) {
+/// The learning rate and its way through the run, and how far a warm-up gets that is longer than the run.
+std::string describe_rate(const OptimizerOptions& o, double updates) {
   const std::string rate = "learning rate " + short_number(o.lr);
-  if (o.warmup_updates == 0) return rate + ", no warm-up";
-  return rate + " after a warm-up of " + counted(o.warmup_updates, "update") +
-         (updates > 0 && updates < o.warmup_updates ? ", of which the run has " + std::to_string(updates) +
-                                                          ": it ends at " + short_number(o.lr_at(updates - 1))
-                                                    : "");
+  const auto warmup = static_cast<int64_t>(o.warmup_of(updates));
+  const std::string start = warmup == 0 ? ", no warm-up" : " after a warm-up of " + counted(warmup, "update");
+  if (updates > 0 && updates < static_cast<double>(warmup))
+    return rate + start + ", of which the run has " + short_number(updates) + ": it ends at " +
+           short_number(o.lr_at(static_cast<int64_t>(updates) - 1, updates));
+  if (o.schedule == "constant") return rate + start;
+  return rate + start + ", then " + o.schedule + " down to " + short_number(o.min_lr_ratio * o.lr) + " at update " +
+         short_number(updates);
 }
 
 /// `largest` is the number of numbers in the largest parameter that is trained, where it is known.
@@ -164,7 +173,7 @@ std::string describe_optimizer(const Config& config, std::optional<int64_t> larg
                                            : "\nmoments in float32 all the same: optimizer.moments=8bit is for " +
                                                  std::to_string(kFewestFor8Bit) + " numbers and more, and no " +
                                                  "weight that is trained has so many";
-  return entry("optimizer", describe_rate(o, config.train.steps * config.updates_per_step()) + ", weight decay " +
+  return entry("optimizer", describe_rate(o, config.planned_updates()) + ", weight decay " +
                                 short_number(o.weight_decay) + ", gradients clipped at " +
                                 short_number(o.max_grad_norm) + moments);
 }
@@ -235,7 +244,16 @@ std::string describe_what_is_dropped(const Config& config) {
   return parts.empty() ? "" : "\n" + joined(parts, "; ");
 }
 
-std::string describe_sizes(const Config& config, std::optional<int64_t> largest = std::nullopt) {
+/// The length in steps and, where it was said so, in passes over so many prompts.
+std::string describe_length(const TrainOptions& train, uint64_t prompts) {
+  const std::string steps = counted(train.steps, "step");
+  if (!train.data_epochs) return steps;
+  return steps + " (train.data_epochs " + short_number(*train.data_epochs) + " over " +
+         counted(static_cast<int64_t>(prompts), "prompt") + ")";
+}
+
+/// `prompts` are those of a pass, where the length is said in passes.
+std::string describe_sizes(const Config& config, uint64_t prompts, std::optional<int64_t> largest = std::nullopt) {
   std::string text;
   if (config.sft.steps > 0)
     text += entry("warm-up", "at most " + std::to_string(config.sft.steps) + " supervised updates");
@@ -245,7 +263,7 @@ std::string describe_sizes(const Config& config, std::optional<int64_t> largest 
                            " samples = " + std::to_string(config.rollouts_per_step()) + " completions; " +
                            counted(config.updates_per_step(), "update") + " of " +
                            counted(config.sequences_per_update(), "completion") + "\n" +
-                           counted(config.train.steps, "step") + ", " + std::to_string(config.train.epochs) +
+                           describe_length(config.train, prompts) + ", " + std::to_string(config.train.epochs) +
                            (config.train.epochs == 1 ? " pass" : " passes") + " over each batch, temperature " +
                            short_number(config.rollout.temperature) + describe_what_is_dropped(config)) +
          describe_optimizer(config, largest);
@@ -283,12 +301,18 @@ struct Inputs {
   int64_t held_out;        // prompts to evaluate on
   std::string extent;      // what part of all they are; empty: all
   int64_t longest_prompt;  // in tokens
+  uint64_t per_pass;       // prompts, where the run's length is said in passes
   Json adapter;            // adapter_config.json; empty: none
   at::ScalarType saved_as;
 };
 
-/// What cannot be opened when the run starts, cannot be explained either.
-Inputs read_inputs(const Config& config) {
+uint64_t prompts_of_epoch(const Config& config, const Problems& problems) {
+  return config.train.data_epochs ? problems.prompts_per_pass() : 0;
+}
+
+/// What cannot be opened when the run starts, cannot be explained either. Finds the number of steps where they are said
+/// as passes over the data.
+Inputs read_inputs(Config& config) {
   check_model_and_data(config);
   if (config.model.path.empty()) {
     make_reward(
@@ -307,6 +331,7 @@ Inputs read_inputs(const Config& config) {
             .held_out = config.prompts_per_evaluation(),
             .extent = "",
             .longest_prompt = static_cast<int64_t>(longest_prompt(*task, config.run.seed, encode)),
+            .per_pass = 0,
             .adapter = adapter,
             .saved_as = saved_as == "auto" ? at::kFloat : dtype_named(saved_as, "checkpoint.dtype")};
   }
@@ -315,6 +340,7 @@ Inputs read_inputs(const Config& config) {
   add_starting_adapter(policy, config);
   Problems problems(config, policy);
   problems.training().next(1);
+  plan_steps(config, problems);
   std::string read = counted(problems.rows(), "row");
   for (const std::string& note : problems.notes()) read += "\n" + note;
   const HeldOut held_out = problems.held_out(config.prompts_per_evaluation());
@@ -322,6 +348,7 @@ Inputs read_inputs(const Config& config) {
           .held_out = static_cast<int64_t>(held_out.prompts.size()),
           .extent = held_out.extent(),
           .longest_prompt = problems.longest_prompt(),
+          .per_pass = prompts_of_epoch(config, problems),
           .adapter = policy.adapter,
           .saved_as = saved_type(policy)};
 }
@@ -382,7 +409,9 @@ std::string sampling_words(double temperature, int64_t samples) {
   return samples > 1 ? "greedy (all alike)" : "greedy";
 }
 
-std::string describe_run(const Config& config, Run& run) {
+std::string describe_run(const Config& given, Run& run) {
+  Config config = given;
+  config.train.steps = run.steps();
   const Problems& problems = run.problems();
   const CausalLm& model = run.policy().model;
   const Objective objective = run.objective();
@@ -395,7 +424,7 @@ std::string describe_run(const Config& config, Run& run) {
                                     describe_device(model.device())) +
                      describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
                      describe_sampler(config) + describe_data(config, read) + describe_reward(config) +
-                     describe_sizes(config, largest_of(model)) +
+                     describe_sizes(config, prompts_of_epoch(config, problems), largest_of(model)) +
                      describe_rollout(planned_rollout(config, model.config(), model.compute_type(), model.device(),
                                                       problems.longest_prompt(), held_out),
                                       problems.longest_prompt()) +
@@ -405,7 +434,8 @@ std::string describe_run(const Config& config, Run& run) {
   return text;
 }
 
-std::string explain(const Config& config) {
+std::string explain(const Config& given) {
+  Config config = given;
   const ModelConfig shape = starting_shape(config);
   const Objective objective =
       make_objective(config.objective, static_cast<double>(longest_completion(config)), config.reference);
@@ -422,7 +452,7 @@ std::string explain(const Config& config) {
                                          short_number(config.rollout.temperature) + ", full support") +
                      describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, config.run.device) +
                      describe_saving(config, inputs.saved_as) + explain_critic(config, shape) +
-                     describe_data(config, inputs.read) + describe_reward(config) + describe_sizes(config) +
+                     describe_data(config, inputs.read) + describe_reward(config) + describe_sizes(config, inputs.per_pass) +
                      describe_rollout(planned, inputs.longest_prompt) +
                      describe_evaluation(config, inputs.held_out, inputs.extent) + describe_health(config.health) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +

@@ -46,6 +46,7 @@ enum class Stream : unsigned int {
   kEvaluation = 6,
   kLogitNoise = 7,
   kAdapterWeights = 8,
+  kAdapterDropout = 9,
 };
 
 /// Four words for (seed, stream, id, position, block). `id` is a rollout, an example or a parameter; `block` numbers

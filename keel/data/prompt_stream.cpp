@@ -1,6 +1,7 @@
 #include "keel/data/prompt_stream.h"
 
 #include "keel/core/error.h"
+#include "keel/core/interrupt.h"
 
 namespace keel {
 
@@ -34,6 +35,15 @@ std::vector<Prompt> PromptStream::next(int64_t count) {
       if (++skipped_in_a_row >= pass_ && repeats_ && pass_ > 0 && position_ % pass_ == 0)
         refuse_empty_pass(skipped_here);
     }
+  }
+  return prompts;
+}
+
+uint64_t PromptStream::prompts_per_pass() const {
+  uint64_t prompts = 0;
+  for (uint64_t position = 0; position < pass_; ++position) {
+    throw_if_stopped();
+    prompts += std::holds_alternative<Prompt>(prompt_at_(position)) ? 1 : 0;
   }
   return prompts;
 }

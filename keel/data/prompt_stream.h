@@ -42,6 +42,10 @@ class PromptStream {
   /// prompt is an Error.
   std::vector<Prompt> next(int64_t count);
 
+  /// How many prompts one pass gives, whatever its order; reads and encodes every row. Interrupted when someone asks to
+  /// stop.
+  uint64_t prompts_per_pass() const;
+
   uint64_t position() const { return position_; }
   void seek(uint64_t position) { position_ = position; }
   const SkippedCounts& skipped() const { return skipped_; }

@@ -20,8 +20,8 @@ const char* lr_option(Phase phase, const Config& config) {
 std::optional<double> mismatch_bound(const Config& config) {
   constexpr double kWithExactWeights = 0.01;
   if (config.health.max_mismatch) return config.health.max_mismatch;
-  const bool exact =
-      config.rollout.weights == "exact" && config.rollout.logit_noise == 0 && config.rollout.staleness == 0;
+  const bool exact = config.rollout.weights == "exact" && config.rollout.logit_noise == 0 &&
+                     config.rollout.staleness == 0 && config.lora.dropout == 0;
   return exact ? std::optional(kWithExactWeights) : std::nullopt;
 }
 

@@ -5,12 +5,14 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "keel/core/files/json_if_any.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
 #include "keel/record/own_files.h"
 #include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/full_paths.h"
+#include "keel/train/start/planned_steps.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/start/used_settings.h"
 
@@ -49,6 +51,16 @@ void warn_of_passing_base(const Config& config, Console& console) {
         "start from that, unless that run has ended");
 }
 
+/// PEFT would go on with the dropout that an adapter was trained with; here it is a setting of the run.
+void warn_of_other_dropout(const Config& config, Console& console) {
+  if (config.lora.adapter.empty()) return;
+  const std::filesystem::path file = std::filesystem::path(config.lora.adapter) / "adapter_config.json";
+  const Json then = json_if_any(file).value("lora_dropout", Json(0));
+  if (then.is_number() && then != config.lora.dropout)
+    console.warning(file.string() + " says lora_dropout " + then.dump() + "; this run trains with lora.dropout, " +
+                    Json(config.lora.dropout).dump());
+}
+
 }  // namespace
 
 std::string new_run_id() {
@@ -69,6 +81,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   RunFolder::require_free(config.run.dir, replace);
   if (replace) refuse_to_replace_start(config);
   warn_of_passing_base(config, console);
+  warn_of_other_dropout(config, console);
   if (device.is_cpu()) require_memory(shape, config);
   LoadedModel policy = starting_model(config, device);
   TrainState state{.phase = config.sft.steps > 0 ? Phase::kSft : Phase::kRl};
@@ -82,6 +95,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   state.eval_data = problems.eval_fingerprint();
   problems.training().next(1);  // files without a prompt that fits are refused now
   problems.training().seek(0);
+  plan_steps(config, problems);
   if (config.prompts_per_evaluation() > 0) problems.held_out(1);
   throw_if_stopped();
   wait_for_saving();

@@ -7,12 +7,14 @@
 #include "keel/core/files/json_if_any.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
+#include "keel/core/written.h"
 #include "keel/record/own_files.h"
 #include "keel/reward/reward_options.h"
 #include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/full_paths.h"
+#include "keel/train/start/planned_steps.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/start/used_settings.h"
 #include "keel/train/trainer.h"
@@ -42,7 +44,7 @@ bool may_change(const std::string& section, const std::string& path) {
                                                "reward.workers",
                                                "reward.python",
                                                "reward.http_retries",
-                                               "train.steps",
+                                               "train.data_epochs",
                                                "eval.every",
                                                "rollout.max_sequences",
                                                "train.tokens_per_batch",
@@ -79,7 +81,7 @@ std::vector<std::string> require_same_config(const Config& config, const Json& s
     for (const auto& [key, value] : values.items()) {
       const std::string path = section + "." + key;
       const bool known = saved.contains(section) && saved[section].contains(key);
-      if (path == "run.dir" || (known && saved[section][key] == value)) continue;
+      if (path == "run.dir" || path == "train.steps" || (known && saved[section][key] == value)) continue;
       const std::string change =
           path + ": " + (known ? saved[section][key].dump() : "absent") + " then, " + value.dump() + " now";
       if (may_change(section, path) || (known && has_moved(path, saved[section][key], value)))
@@ -91,6 +93,21 @@ std::vector<std::string> require_same_config(const Config& config, const Json& s
   if (!differences.empty())
     fail(ExitCode::kBadConfiguration, place, ": the run was started with other settings:", differences,
          "\nRestore them to continue it, or start a new run with another run.dir");
+  return changes;
+}
+
+/// How long the run was and is, which may change; and, where the learning rate is planned for that length, what becomes
+/// of it.
+std::vector<std::string> changes_of_length(const Config& config, const Json& saved, const TrainState& state) {
+  Config before = config;
+  before.train.steps = saved.at("train").at("steps").get<int64_t>();
+  if (before.train.steps == config.train.steps) return {};
+  std::vector<std::string> changes = {
+      written("train.steps: ", before.train.steps, " then, ", config.train.steps, " now")};
+  const auto next_rate = [&](const Config& of) { return of.optimizer.lr_at(state.rl_updates, of.planned_updates()); };
+  if (next_rate(before) != next_rate(config))
+    changes.push_back(written("the learning rate goes on along the schedule of that length: ", next_rate(config),
+                              " for the next update, which would have had ", next_rate(before)));
   return changes;
 }
 
@@ -225,6 +242,9 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   require_best_metric(config, problems);
   for (const char* changed : require_same_data(problems, checkpoint.state, accepted.data, newest))
     changes.push_back(std::string(changed) + ": the rows are not those of before (--changed-data)");
+  plan_steps(config, problems);
+  for (std::string& change : changes_of_length(config, checkpoint.config, checkpoint.state))
+    changes.push_back(std::move(change));
   checkpoint.state.data = problems.fingerprint();
   checkpoint.state.eval_data = problems.eval_fingerprint();
   std::optional<CausalLm> reference;

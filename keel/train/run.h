@@ -41,6 +41,8 @@ class Run : private StepWatcher {
   const Problems& problems() const { return problems_; }
   /// What an evaluation is made on.
   HeldOut held_out() { return problems_.held_out(config_.prompts_per_evaluation()); }
+  /// train.steps, also where train.data_epochs said them.
+  int64_t steps() const { return config_.train.steps; }
   Objective objective() const { return objective_at(config_, state_); }
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
 

@@ -204,9 +204,9 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
         watcher.decided(t, minibatch);
         stage.set(done, seen_tokens += t.policy.logp.size(0));
       };
-      accumulate_policy_gradients(policy_.model, objective_, config_.rollout.temperature, tokens_per_batch, scored,
-                                  minibatch, observe, critic_ ? critic_->shared_loss(scored, minibatch) : HiddenLoss{},
-                                  optimizer_.loss_scale().value_or(1));
+      accumulate_policy_gradients(
+          training_model(state), objective_, config_.rollout.temperature, tokens_per_batch, scored, minibatch, observe,
+          critic_ ? critic_->shared_loss(scored, minibatch) : HiddenLoss{}, optimizer_.loss_scale().value_or(1));
       if (critic_) critic_->accumulate_gradients(scored, minibatch, tokens_per_batch);
       watcher.before_update(minibatch);
       update(state, numbers, norms, watcher);
@@ -222,6 +222,12 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
   numbers.trained_tokens = static_cast<double>(trained_tokens);
 }
 
+/// As the next update's passes have it. The warm-up's updates count, so that no two have the same noise.
+CausalLm Trainer::training_model(const TrainState& state) const {
+  return policy_.model.with_dropout(config_.lora.dropout, config_.run.seed,
+                                    static_cast<uint64_t>(state.sft_steps + state.rl_updates));
+}
+
 /// Of the policy and the critic, with what was accumulated. While the critic warms up, the policy's gradients serve the
 /// metrics alone.
 void Trainer::update(TrainState& state, StepNumbers& numbers, GradientNorms& norms, StepWatcher& watcher) {
@@ -231,7 +237,7 @@ void Trainer::update(TrainState& state, StepNumbers& numbers, GradientNorms& nor
     excused = excused && (!outcome.skipped || outcome.overflowed);
   };
   if (policy_learns(state)) {
-    numbers.lr = config_.optimizer.lr_at(state.rl_updates++);
+    numbers.lr = config_.optimizer.lr_at(state.rl_updates++, config_.planned_updates());
     const Optimizer::Outcome outcome = optimizer_.step(*numbers.lr);
     norms.add(outcome);
     state.updates += outcome.skipped ? 0 : 1;
@@ -239,7 +245,7 @@ void Trainer::update(TrainState& state, StepNumbers& numbers, GradientNorms& nor
   } else {
     optimizer_.clear_gradients();
   }
-  if (critic_) judge(critic_->update(state.critic_updates++));
+  if (critic_) judge(critic_->update(state.critic_updates++, config_.planned_critic_updates()));
   const bool overflowed = !sound && excused;
   state.count_update(sound, overflowed);
   if (!sound) watcher.skipped_update(overflowed);

@@ -71,6 +71,7 @@ class Trainer {
   void ask_for_batches(const TrainState& state, int64_t last, const StepWatcher& watcher);
   void remember_policy(const TrainState& state);
   CausalLm snapshot() const;
+  CausalLm training_model(const TrainState& state) const;
   void note(const RolloutBatch& batch, const TrainState& state, StepNumbers& numbers, StepWatcher& watcher) const;
   Experience experience_of(RolloutBatch batch, const StepWatcher& watcher) const;
   void load_past_policies(const std::vector<NamedTensor>& state, const TrainState& at, const std::string& place);

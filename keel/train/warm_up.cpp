@@ -46,7 +46,8 @@ double accumulate_likelihood_gradients(const CausalLm& model, const std::vector<
   std::vector<TrainingSequence> sequences;
   int64_t targets = 0;
   for (size_t i = 0; i < demonstrations.size(); ++i) {
-    sequences.push_back({demonstrations[i].prompt, demonstrations[i].completion, static_cast<int64_t>(i)});
+    sequences.push_back(
+        {demonstrations[i].prompt, demonstrations[i].completion, static_cast<int64_t>(i), static_cast<int64_t>(i)});
     targets += static_cast<int64_t>(demonstrations[i].completion.size());
   }
   Tensor negative_logp = at::zeros({}, at::TensorOptions(at::kDouble).device(model.device()));
@@ -68,7 +69,9 @@ WarmUp::WarmUp(const Config& config, const LoadedModel& policy, const Task& task
 WarmUpNumbers WarmUp::step(TrainState& state, StepWatcher& watcher) {
   const SftOptions& options = config_.sft;
   WarmUpNumbers numbers{.lr = state.noisy ? noisy_lr(options, state.noisy_steps) : options.lr, .noisy = state.noisy};
-  numbers.loss = accumulate_likelihood_gradients(policy_.model, next_demonstrations(config_, policy_, task_, state),
+  const CausalLm model =
+      policy_.model.with_dropout(config_.lora.dropout, config_.run.seed, static_cast<uint64_t>(state.sft_steps));
+  numbers.loss = accumulate_likelihood_gradients(model, next_demonstrations(config_, policy_, task_, state),
                                                  config_.train.tokens_per_batch, optimizer_.loss_scale().value_or(1));
   const Optimizer::Outcome outcome = optimizer_.step(numbers.lr);
   state.updates += outcome.skipped ? 0 : 1;

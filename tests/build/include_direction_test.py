@@ -10,8 +10,8 @@ import tempfile
 
 MAX_LINES = 500
 CODE = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake"}
-WITH_OPENMP = {"keel/model/formats/safetensors/large_pages.cpp", "keel/ops/block_attention.cpp", "keel/ops/for_rows.h",
-               "keel/ops/initial_weights.cpp", "keel/ops/layer_ops.cpp", "keel/ops/next_token.cpp",
+WITH_OPENMP = {"keel/model/formats/safetensors/large_pages.cpp", "keel/ops/block_attention.cpp", "keel/ops/dropout.cpp",
+               "keel/ops/for_rows.h", "keel/ops/initial_weights.cpp", "keel/ops/layer_ops.cpp", "keel/ops/next_token.cpp",
                "keel/ops/panel_weight.cpp", "keel/ops/sampler.cpp"}
 READS_JSON = {"keel/core/json_reader.cpp"}
 OPENS_DEVICES = {"keel/core/tensor/device.cpp"}  # and refuses one that a build has no kernels for

@@ -269,7 +269,7 @@ class ImpossibleSettings(support.Test):
         greedy = train(self.folder / "run", "--explain", eval={"temperature": 0, "samples": 4, "every": 2})
         self.assertIn("10 prompts x 4 samples, greedy (all alike); every 2 steps", greedy.stdout)
         slow = train(self.folder / "run", "--explain", optimizer={"lr": 0.01, "warmup_updates": 80})
-        self.assertIn("learning rate 0.01 after a warm-up of 80 updates, of which the run has 8: it ends at 0.001", slow.stdout)
+        self.assertIn("learning rate 0.01 after a warm-up of 80 updates, of which the run has 8: it ends at 0.000875", slow.stdout)
         self.assert_refused(train(self.folder / "run", "--explain", optimizer={"max_grad_norm": 0}), 2, "above 0", "1e9, clips nothing")
         self.assertEqual(os.listdir(self.folder), [])
 

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "keel/core/tensor/device.h"
+#include "keel/ops/dropout.h"
 #include "keel/ops/layer_ops.h"
 #include "keel/ops/lm_head.h"
 #include "keel/ops/packed_flash_attention.h"
@@ -60,6 +61,17 @@ TEST_P(GpuKernels, NormSums) {
     const Tensor wide = got.sum.cpu().to(at::kDouble);
     const Tensor want = wide / (wide.square().mean(1, true) + 1e-5).sqrt() * weight.cpu().to(at::kDouble);
     EXPECT_LT(error(got.normed, want), tolerance(GetParam())) << width;
+  }
+}
+
+TEST_P(GpuKernels, DropOutWhatACpuDoes) {
+  for (const int64_t width : {1, 33, 896}) {
+    const Tensor rows = at::arange(37, at::kLong), x = random({37, width}, 1);
+    Dropout dropout{.share = 0.3, .seed = 5, .update = 9, .layer = 2, .sequences = rows.div(4, "floor"), .positions = rows % 4};
+    const Tensor want = dropped_out(x.cpu(), dropout);
+    dropout.sequences = dropout.sequences.to(cuda_);
+    dropout.positions = dropout.positions.to(cuda_);
+    EXPECT_TRUE(dropped_out(x, dropout).cpu().equal(want)) << width;
   }
 }
 

@@ -101,7 +101,10 @@ def check_ours_in_peft(base_folder, folder, options):
     base = AutoModelForCausalLM.from_pretrained(base_folder, dtype=torch.float32).eval()
     prompt = prompt_ids(base_folder)
     before = logits_of(base, prompt)
-    ours = logits_of(PeftModel.from_pretrained(base, checkpoint / "adapter").eval(), prompt)
+    adapter = PeftModel.from_pretrained(base, checkpoint / "adapter")
+    dropout = 0.25 if "lora.dropout=0.25" in options else 0
+    assert adapter.peft_config["default"].lora_dropout == dropout, adapter.peft_config
+    ours = logits_of(adapter.eval(), prompt)
     merged = logits_of(AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32).eval(), prompt)
     assert (ours - before).abs().max() > 1e-4, "training moved nothing: a void test"
     difference = (ours - merged).abs().max().item()
@@ -124,7 +127,7 @@ THEIRS = [dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"]),
           dict(r=2, lora_alpha=9, target_modules=r".*\.(q|k)_proj|model\.layers\.1\.mlp\..*_proj"),
           dict(r=2, lora_alpha=9, target_modules="all-linear", exclude_modules=["down_proj", "layers.0.self_attn.q_proj"]),
           dict(r=2, lora_alpha=9, target_modules=["v_proj", "o_proj"], exclude_modules=r".*layers\.0\..*o_proj")]
-OURS = [("lora.rank=4",), ("lora.rank=3", "lora.rank_stabilized=true", "lora.alpha=2"),
+OURS = [("lora.rank=4",), ("lora.rank=4", "lora.dropout=0.25"), ("lora.rank=3", "lora.rank_stabilized=true", "lora.alpha=2"),
         ("lora.rank=2", 'lora.target_modules=["q_proj", "down_proj"]')]
 
 

@@ -161,7 +161,7 @@ Json to_adapter_json(const LoraOptions& options) {
           {"inference_mode", true},
           {"init_lora_weights", true},
           {"lora_alpha", options.alpha},
-          {"lora_dropout", 0.0},
+          {"lora_dropout", options.dropout},
           {"modules_to_save", nullptr},
           {"peft_type", "LORA"},
           {"r", options.rank},

@@ -350,6 +350,24 @@ std::vector<NamedParameter> CausalLm::trainable() const {
   return result.empty() ? network_parameters() : result;
 }
 
+CausalLm CausalLm::with_dropout(double share, uint64_t seed, uint64_t update) const {
+  CausalLm copy = *this;
+  copy.dropout_ = {.share = share, .seed = seed, .update = update};
+  return copy;
+}
+
+CausalLm CausalLm::dropping_out(const Tensor& sequences, const Tensor& positions) const {
+  CausalLm copy = *this;
+  copy.dropout_.sequences = sequences;
+  copy.dropout_.positions = positions;
+  uint64_t number = 0;
+  copy.visit_linears([&](const std::string&, Linear& layer) {
+    layer.dropout = copy.dropout_;
+    layer.dropout.layer = number++;
+  });
+  return copy;
+}
+
 CausalLm CausalLm::with_linear_weights(const std::function<Tensor(const Tensor&)>& replace) const {
   const at::NoGradGuard no_grad;
   CausalLm copy = *this;

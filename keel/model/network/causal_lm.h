@@ -105,6 +105,14 @@ class CausalLm {
   /// What training changes: the adapter's tensors where there are any, else every parameter.
   std::vector<NamedParameter> trainable() const;
 
+  /// The same network for the training passes of an update: a share of the numbers that go into its adapters is left
+  /// out. What is left out depends on the tokens, so that a pass says with dropping_out() which they are; without,
+  /// nothing is.
+  CausalLm with_dropout(double share, uint64_t seed, uint64_t update) const;
+  bool has_dropout() const { return dropout_.share > 0; }
+  /// For a pass over tokens [N] of these sequences (numbers below 2^25) at these positions, both int64 on its device.
+  CausalLm dropping_out(const Tensor& sequences, const Tensor& positions) const;
+
   /// The same network with the blocks' linear weights replaced, given in float32 with adapters merged in; everything
   /// else is shared.
   CausalLm with_linear_weights(const std::function<Tensor(const Tensor&)>& replace) const;
@@ -182,6 +190,7 @@ class CausalLm {
   Parameter embedding_, final_norm_, head_;
   std::vector<Block> blocks_;
   bool bitwise_ = false, adapter_apart_ = false, recompute_activations_ = false;
+  Dropout dropout_;
   PanelWeight head_panels_;  // of the head, where the network only samples
   Round round_keys_and_values_ = nullptr;
   Tensor frequencies_, sliding_frequencies_;  // [D / 2] of the rotary embedding; the latter where it differs

@@ -27,18 +27,19 @@ Tensor as_one(const std::vector<Tensor>& parts) {
 
 Tensor Linear::operator()(const Tensor& input) const {
   const Tensor x = round_input ? round_input(input) : input;
+  const Tensor adapted = lora_a.defined() && dropout.share > 0 ? dropped_out(x, dropout) : x;
   if (!bitwise && !panels.defined()) {
     const Tensor y = bias.defined() || !at::GradMode::is_enabled()
                          ? linear(x, weight.forward(), bias.defined() ? bias.forward() : Tensor())
                          : trained_linear(x, weight);
-    return lora_a.defined() ? y + at::linear(at::linear(x, lora_a.forward()), lora_b.forward()) * lora_scale : y;
+    return lora_a.defined() ? y + at::linear(at::linear(adapted, lora_a.forward()), lora_b.forward()) * lora_scale : y;
   }
   const auto product = [](const Tensor& rows, const Parameter& of, const PanelWeight& laid_out) {
     return laid_out.defined() ? laid_out(rows) : trained_linear(rows, of, /*ordered=*/true);
   };
   Tensor y = product(x, weight, panels);
   if (bias.defined()) y = y + bias.forward();
-  return lora_a.defined() ? y + product(product(x, lora_a, panels_a), lora_b, panels_b) * lora_scale : y;
+  return lora_a.defined() ? y + product(product(adapted, lora_a, panels_a), lora_b, panels_b) * lora_scale : y;
 }
 
 void Linear::make_panels() {

@@ -4,6 +4,7 @@
 
 #include "keel/core/tensor/tensor.h"
 #include "keel/kernels/activation.h"
+#include "keel/ops/dropout.h"
 #include "keel/ops/panel_weight.h"
 #include "keel/ops/precision.h"
 
@@ -23,8 +24,9 @@ struct Linear {
   Parameter weight, bias;    // [out, in], [out] or undefined
   Parameter lora_a, lora_b;  // [rank, in], [out, rank]; undefined: no adapter
   double lora_scale = 0;
-  bool bitwise = false;         // products add up in one order, in training as in sampling
-  Round round_input = nullptr;  // before the product, where there is one
+  Dropout dropout = {};                                   // of what goes into the adapter
+  bool bitwise = false;                                   // products add up in one order, in training as in sampling
+  Round round_input = nullptr;                            // before the product, where there is one
   PanelWeight panels = {}, panels_a = {}, panels_b = {};  // the weights again where they only sample, on a CPU
 
   Tensor operator()(const Tensor& input) const;

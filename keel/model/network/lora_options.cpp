@@ -11,6 +11,13 @@ void LoraOptions::describe(OptionTable& table) {
             at_least(0).at_most(1 << 16));
   table.add("alpha", alpha, "The adapters' product is scaled by alpha / rank.", above(0).at_most(kMostLoraAlpha));
   table.add("rank_stabilized", rank_stabilized, "Scale by alpha / sqrt(rank) instead (arXiv 2312.03732).");
+  table.add(
+      "dropout", dropout,
+      "Share of the numbers that go into an adapter which training passes set to 0, others for every update, token "
+      "and layer; the rest is divided by 1 - dropout, as by PEFT's lora_dropout. Sampling, evaluations, the "
+      "reference and recomputed log-probabilities leave nothing out, so that pi/mu of an update has this noise in "
+      "it.",
+      at_least(0).below(1));
   table.add("target_modules", target_modules,
             "Linear layers that get an adapter: their names, or the ends of their names, as PEFT matches them; or "
             "all-linear.",

@@ -16,6 +16,7 @@ struct LoraOptions {
   int64_t rank = 0;
   double alpha = 16;
   bool rank_stabilized = false;
+  double dropout = 0;
   std::vector<std::string> target_modules = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
                                              "gate_proj", "up_proj", "down_proj"};
   std::string adapter = "";

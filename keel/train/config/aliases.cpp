@@ -159,9 +159,15 @@ AliasConverter of_rank(std::string rank, AliasConverter converter = nullptr) {
   };
 }
 
-/// A name of TRL's and of OpenRLHF's.
-Json alpha_of_adapter(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+/// For a name of TRL's and of OpenRLHF's.
+Json of_either_adapter(const Json& value, const ConfigTree& tree, const OptionTable& table) {
   return (said(tree, kOpenRlhfRank) != nullptr ? of_rank(kOpenRlhfRank) : of_the_adapter())(value, tree, table);
+}
+
+/// TRL can switch all dropout off.
+Json dropout_of_adapter(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  const Json* off = said(tree, "disable_dropout");
+  return off != nullptr && *off == true ? kSetsNothing : of_either_adapter(value, tree, table);
 }
 
 /// TRL's default of a part of its adapter, which it has unless the part has a value, here or there.
@@ -306,8 +312,10 @@ void add_aliases(OptionTable& t) {
           default_of_adapter("lora_target_modules", "lora.target_modules", Json::array({"q_proj", "v_proj"})),
           "true without lora_target_modules is PEFT's default, q_proj and v_proj");
   t.alias("lora_r", "lora.rank", "TRL", of_the_adapter(rank_of_adapter), with_peft);
-  t.alias("lora_alpha", "lora.alpha", "TRL", alpha_of_adapter, with_peft + "; OpenRLHF's, where lora_rank is above 0");
+  t.alias("lora_alpha", "lora.alpha", "TRL", of_either_adapter, with_peft + "; OpenRLHF's, where lora_rank is above 0");
   t.alias("lora_target_modules", "lora.target_modules", "TRL", of_the_adapter(target_modules), with_peft);
+  t.alias("lora_dropout", "lora.dropout", "TRL", dropout_of_adapter,
+          with_peft + ", or disable_dropout true; OpenRLHF's, where lora_rank is above 0");
   t.alias("use_rslora", "lora.rank_stabilized", "TRL", of_the_adapter(), with_peft);
   t.alias("learning_rate", "optimizer.lr", "TRL");
   t.alias("adam_beta1", "optimizer.beta1", "TRL");
@@ -350,7 +358,7 @@ void add_aliases(OptionTable& t) {
 
   // verl
   t.alias("trainer.default_local_dir", "run.dir", "verl");
-  t.alias("trainer.total_training_steps", "train.steps", "verl");
+  t.alias("trainer.total_training_steps", "train.steps", "verl", unless_null, "null: by trainer.total_epochs");
   t.alias("trainer.save_freq", "checkpoint.every", "verl", never_below_zero, "-1 is 0, never");
   t.alias("trainer.max_actor_ckpt_to_keep", "checkpoint.keep", "verl", number_kept, "null, all of them, is refused");
   t.alias("trainer.test_freq", "eval.every", "verl", never_below_zero, "-1 is 0, never");

@@ -13,116 +13,6 @@
 
 namespace keel {
 
-void RunOptions::describe(OptionTable& table) {
-  table.add("dir", dir, "Folder of the run: metrics, samples, checkpoints, report.", not_empty());
-  table.add("seed", seed, "Seed of everything random: weights, problems, sampling, shuffling.");
-  table.add("device", device, "Where tensors live.", one_of({"cpu", "cuda"}));
-  table.add(
-      "precision", precision,
-      "What the network computes in; its weights are trained and saved from float32 in any case. auto is bf16 on a "
-      "GPU and float32 on a CPU, where bf16 and fp16 are slow. fp16 has its loss scaled.",
-      one_of({"auto", "float32", "bf16", "fp16"}));
-  table.add(
-      "deterministic", deterministic,
-      "On a GPU: gradients that several tokens give to one row, and those of attention, are added up in one order, so "
-      "that two runs have the same bits, which takes longer. On a CPU they always are.");
-  table.add("threads", threads, "CPU threads; 0 means one per core. Bitwise equality needs the same number.",
-            at_least(0).at_most(1024));
-}
-
-void SftOptions::describe(OptionTable& table) {
-  table.add("steps", steps, "At most this many supervised updates before RL; 0 skips the warm-up.", at_least(0));
-  table.add("batch", batch, "Demonstrations per update.", at_least(1).at_most(1 << 16));
-  table.add("lr", lr, "Learning rate on noise-free demonstrations.", at_least(0));
-  table.add("stop_loss", stop_loss,
-            "Noise-free demonstrations end when the loss's moving average (0.95) is below this; 0 means never.",
-            at_least(0));
-  table.add("noisy_steps", noisy_steps, "The last updates, on noisy demonstrations; they count towards steps.",
-            at_least(0));
-  table.add("noisy_lr", noisy_lr, "Learning rate at the first noisy update.", at_least(0));
-  table.add("noisy_lr_end", noisy_lr_end, "Learning rate at the last noisy update; linear in between.", at_least(0));
-  table.add("beta2", beta2, "AdamW's second-moment decay in the warm-up.", at_least(0).below(1));
-  table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.",
-            above(0, "a norm that no gradient has, such as 1e9, clips nothing"));
-}
-
-void TrainOptions::describe(OptionTable& table) {
-  table.add("steps", steps, "RL steps; each samples one batch of rollouts and makes all its updates.", at_least(0));
-  table.add("prompts_per_step", prompts_per_step, "Prompts in a rollout batch.", at_least(1).at_most(1 << 24));
-  table.add("sequences_per_update", sequences_per_update,
-            "Completions in one optimizer update; 0 means the whole rollout batch.", at_least(0));
-  table.add("shuffle", shuffle,
-            "What an update's completions are drawn from, in an order that run.seed decides: whole prompts, each with "
-            "all its completions, so that a prompt is computed once for them; or single rollouts.",
-            one_of({"prompts", "rollouts"}));
-  table.add("epochs", epochs, "Passes over a rollout batch.", at_least(1).at_most(1 << 16));
-  table.add("tokens_per_batch", tokens_per_batch,
-            "Packed tokens in one forward and backward; bounds memory and changes no gradient.", at_least(1));
-  table.add("mask_truncated", mask_truncated,
-            "Whether completions that were cut off at the longest length are left out of the updates; their rewards "
-            "count in the advantages of the others all the same.");
-  table.add("recompute_activations", recompute_activations,
-            "Whether a backward pass computes each layer again from its input, so that only the inputs are kept: less "
-            "memory for about a third more work, and the same gradients.");
-  table.add("max_skipped_updates", max_skipped_updates,
-            "Updates in a row that may be skipped for a non-finite gradient before the run stops.", at_least(0));
-}
-
-void HealthOptions::describe(OptionTable& table) {
-  table.add("on_alarm", on_alarm,
-            "What happens when something below has lasted: a warning, or the run is saved and stops (exit code 4).",
-            one_of({"warn", "stop"}));
-  table.add("steps", steps,
-            "RL steps in a row after which it counts. That all rewards of every prompt are equal (with a critic "
-            "or reinforce_pp: all of the step), and that every completion is cut off, always counts.",
-            at_least(1));
-  table.add("min_entropy", min_entropy, "policy/entropy below this, in nats, is a collapse; null means never.",
-            above(0));
-  table.add("min_reward_share", min_reward_share,
-            "A mean reward over that many steps below this share of the best such mean, where that is above 0, is a "
-            "collapse; null means never.",
-            above(0).at_most(1));
-  table.add(
-      "max_mismatch", max_mismatch,
-      "mismatch/abs_prob_mean above this is too much; null means 0.01 where the sampler has exact weights, no noise "
-      "and no staleness, and never where it has not.",
-      above(0).at_most(1));
-}
-
-void CheckpointOptions::describe(OptionTable& table) {
-  table.add("every", every, "Steps between checkpoints; 0 saves only between the phases and at the end.", at_least(0));
-  table.add("keep", keep, "Newest checkpoints that are kept.", at_least(1));
-  table.add("keep_best", keep_best,
-            "Keeps the checkpoint of the best evaluation as well, as checkpoints/best: an evaluation that is better "
-            "than all before is saved.");
-  table.add("best_metric", best_metric,
-            "By which it is the best, a key of evaluation rows of which more is better, such as eval/pass@4; auto is "
-            "eval/accuracy or eval/reward.",
-            not_empty());
-  table.add("background", background,
-            "Writes checkpoints from a copy in memory while the next step goes on; where the copy has no room, or "
-            "with false, the run waits for the disk.");
-  table.add("dtype", dtype,
-            "Of the saved model's weights; auto is that of model.path (float32 for a GGUF file). Training goes on from "
-            "float32 weights in any case.",
-            one_of({"auto", "float32", "bfloat16", "float16"}));
-}
-
-void RecordOptions::describe(OptionTable& table) {
-  table.add("samples_per_step", samples_per_step,
-            "Completions per step that go to samples.jsonl with every token's numbers.", at_least(0));
-  table.add("certificate_every", certificate_every,
-            "RL steps between certificates of improvement in metrics.jsonl, from the first step on; each costs one "
-            "forward pass over the step's completions. 0 means none.",
-            at_least(0));
-  table.add("print_every", print_every,
-            "RL steps between the lines on the screen that stay; a terminal shows the others in passing. log.txt has "
-            "all. 0: only the last stays.",
-            at_least(0));
-  table.add("tensorboard", tensorboard,
-            "Also writes the numbers of metrics.jsonl to RUN/tensorboard, for `tensorboard --logdir RUN`.");
-}
-
 void Config::describe(OptionTable& table) {
   table.section("run", "Where, with which seed, on what.", run);
   table.section("model", "The model to start from, or the shape of a network made from nothing.", model);
@@ -189,7 +79,7 @@ void require_rank(const ConfigTree& tree, const OptionTable& table, const Config
       fail(ExitCode::kBadConfiguration, place_of(tree, option.path), ": ", option.path,
            " is set, but lora.rank is not: all weights would be trained; set lora.rank (0 says that all are meant)");
     // The file of a run that was started names every setting; what it changes is looked for with the contradictions.
-    if (on_command_line(tree, option.path) && *said(tree, option.path) != 0)
+    if (option.path != "lora.dropout" && on_command_line(tree, option.path) && *said(tree, option.path) != 0)
       refuse_beside_adapter(place_of(tree, option.path) + ": ", option.path, config);
   }
 }
@@ -219,6 +109,8 @@ std::vector<std::string> unread_settings(const Config& config) {
     notes.push_back("rollout.max_batches does nothing: rollout.dynamic_sampling is false");
   if (config.reward.overlong_buffer == 0 && config.reward.overlong_penalty != RewardOptions().overlong_penalty)
     notes.push_back("reward.overlong_penalty does nothing: reward.overlong_buffer is 0");
+  if (config.optimizer.schedule == "constant" && config.optimizer.min_lr_ratio > 0)
+    notes.push_back("optimizer.min_lr_ratio does nothing: optimizer.schedule is constant");
   if (!config.checkpoint.keep_best && config.checkpoint.best_metric != CheckpointOptions().best_metric)
     notes.push_back("checkpoint.best_metric does nothing: checkpoint.keep_best is false");
   const ReferenceOptions& reference = config.reference;
@@ -241,6 +133,7 @@ std::vector<std::string> load_filled(Config& config, OptionTable& table, const C
     return purpose == Purpose::kTraining || is_of_evaluation(ours);
   });
   require_rank(tree, table, config);
+  choose_length(tree, table, config.train);
   try {
     check_consistency(config);
   } catch (const Error& error) {
@@ -298,6 +191,9 @@ void check_sources(const Config& c) {
   if (!has_files && !changed_keys(c.data).empty())
     refuse("data.", changed_keys(c.data)[0], " is set, but no data.files are, and the built-in task ", c.task.name,
            " does not read it; remove it, or set data.files");
+  if (c.train.data_epochs && c.data.files.empty())
+    refuse("train.data_epochs is ", *c.train.data_epochs, ", but the problems of the built-in task ", c.task.name,
+           " have no end that it could count; set train.steps, or train on data.files");
   if (!c.data.eval_files.empty() && c.data.held_out > 0)
     refuse("data.held_out is ", c.data.held_out, ", but data.eval_files is set; drop one");
   if (has_files && c.rollout.max_new_tokens == 0)
@@ -308,7 +204,7 @@ void check_sources(const Config& c) {
     refuse("sft.steps is ", c.sft.steps,
            ", but prompts come from data.files, which have no demonstrations; set sft.steps ", "to 0");
   for (const std::string& key : changed_keys(c.lora))
-    if (!c.lora.adapter.empty() && key != "adapter") refuse_beside_adapter("", "lora." + key, c);
+    if (!c.lora.adapter.empty() && key != "adapter" && key != "dropout") refuse_beside_adapter("", "lora." + key, c);
   const std::vector<std::string>& layers = c.lora.target_modules;
   for (auto layer = layers.begin(); layer != layers.end(); ++layer)
     if (std::find(layers.begin(), layer, *layer) != layer)
@@ -331,7 +227,7 @@ void check_critic(const Config& c, const Objective& objective) {
   if (c.critic.own_body() && c.critic.loss_weight)
     refuse("critic.loss_weight is ", *c.critic.loss_weight, ", but critic.body is separate: the value loss is the ",
            "only one on that body; remove the key, or set critic.body=shared");
-  if (c.train.steps > 0 && c.critic.warmup_steps >= c.train.steps)
+  if (c.train.steps > 0 && c.critic.warmup_steps >= c.train.steps)  // of data_epochs plan_steps() looks at it
     refuse("critic.warmup_steps is ", c.critic.warmup_steps, " and train.steps is ", c.train.steps,
            ", so that the policy would never learn; lower the one or raise the other");
 }
@@ -392,11 +288,11 @@ void check_consistency(const Config& c) {
   for (const std::string& stop : c.rollout.stop_strings)
     if (stop.empty()) refuse("rollout.stop_strings has an empty string, which would end every completion; remove it");
   const bool of_step = objective.method.advantage == "reinforce_pp";
-  if (c.train.steps > 0 && c.rollout.samples_per_prompt < 2 && !objective.requirements().value && !of_step)
+  if (c.train.has_steps() && c.rollout.samples_per_prompt < 2 && !objective.requirements().value && !of_step)
     refuse("rollout.samples_per_prompt is ", c.rollout.samples_per_prompt, "; the advantage ",
            objective.method.advantage, " compares completions of one prompt, so a group needs at least 2 ",
            "(objective.advantage=reinforce_pp compares those of a step)");
-  if (c.train.steps > 0 && c.rollouts_per_step() < 2 && of_step)
+  if (c.train.has_steps() && c.rollouts_per_step() < 2 && of_step)
     refuse("train.prompts_per_step x rollout.samples_per_prompt is 1; the advantage reinforce_pp compares the ",
            "completions of a step, so it needs at least 2");
   if (c.rollout.dynamic_sampling && c.rollout.samples_per_prompt < 2)
@@ -410,6 +306,12 @@ void check_consistency(const Config& c) {
   if (c.rollout.bitwise && c.rollout.logit_noise > 0)
     refuse("rollout.bitwise is true and rollout.logit_noise is ", c.rollout.logit_noise,
            "; noise is there to make sampler and trainer differ: set one of the two to what it is by default");
+  if (c.rollout.bitwise && c.lora.dropout > 0)
+    refuse("lora.dropout is ", c.lora.dropout, " and rollout.bitwise is true; dropout leaves out in training what ",
+           "sampling has, so that no bits agree: set lora.dropout=0, or rollout.bitwise=false");
+  if (c.optimizer.warmup_ratio > 0 && c.optimizer.warmup_updates > 0)
+    refuse("optimizer.warmup_ratio is ", c.optimizer.warmup_ratio, " and optimizer.warmup_updates is ",
+           c.optimizer.warmup_updates, "; both say how long the learning rate rises, remove one of the two");
   if (c.rollouts_per_step() > kMaxRolloutsPerStep)
     refuse("train.prompts_per_step ", c.train.prompts_per_step, " x rollout.samples_per_prompt ",
            c.rollout.samples_per_prompt, " are ", c.rollouts_per_step(), " completions in one step; at most ",

@@ -49,7 +49,8 @@ struct SftOptions {
 };
 
 struct TrainOptions {
-  int64_t steps = 100;
+  int64_t steps = 100;  // 0 beside data_epochs: not known before the data is open, when plan_steps() finds it
+  std::optional<double> data_epochs = {};
   int64_t prompts_per_step = 16;
   int64_t sequences_per_update = 0;
   std::string shuffle = "prompts";
@@ -59,6 +60,9 @@ struct TrainOptions {
   bool recompute_activations = false;
   int64_t max_skipped_updates = 3;
   void describe(OptionTable& table);
+
+  /// Whether there is an RL phase at all.
+  bool has_steps() const { return steps > 0 || data_epochs; }
 };
 
 /// When a run counts as sick, and what is done about it.
@@ -115,6 +119,10 @@ struct Config {
   /// Rollouts that are always in the same update: a prompt's, or each by itself.
   int64_t rollouts_kept_together() const { return train.shuffle == "prompts" ? rollout.samples_per_prompt : 1; }
   int64_t updates_per_step() const { return train.epochs * rollouts_per_step() / sequences_per_update(); }
+  /// Of the whole RL phase, where every step has all of its own: what the learning rate is planned for. The policy's
+  /// begin after critic.warmup_steps. (As doubles, since there may be steps without end.)
+  double planned_updates() const;
+  double planned_critic_updates() const;
   /// Prompts of an evaluation, at most: of files all rows, unless eval.prompts says otherwise.
   int64_t prompts_per_evaluation() const;
 };
@@ -127,6 +135,10 @@ void add_refusals(OptionTable& table);
 
 /// The rest of what TRL's and verl's recipes say: about their machines, engines and logs, or nothing that Keel has.
 void add_left_out(OptionTable& table);
+
+/// A run's length is said in steps or in passes over the data. What is typed wins over the file; where one place says
+/// both, as the file of a run that was started does, they must agree, which is seen when the data is open.
+void choose_length(const ConfigTree& tree, const OptionTable& table, TrainOptions& train);
 
 /// Loads and checks a configuration; notes to print (aliases used) are appended to `notes`.
 Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purpose purpose = Purpose::kTraining);

@@ -26,14 +26,14 @@ std::string word_at(const ConfigTree& tree, const std::string& name) {
   return value == nullptr ? "" : word_of(*value);
 }
 
+Json unless_null(const Json& value, const ConfigTree&, const OptionTable&) {
+  return value.is_null() ? kSetsNothing : value;
+}
+
 bool is_set(const ConfigTree& tree, const OptionTable& table, const std::string& ours) {
   return said(tree, ours) != nullptr ||
          std::any_of(table.aliases().begin(), table.aliases().end(),
                      [&](const Alias& alias) { return alias.target == ours && said(tree, alias.name) != nullptr; });
-}
-
-Json unless_null(const Json& value, const ConfigTree&, const OptionTable&) {
-  return value.is_null() ? kSetsNothing : value;
 }
 
 bool on_command_line(const ConfigTree& tree, const std::string& name) {
@@ -301,7 +301,8 @@ void claim(Owner& owner, const Program& program, const std::string& mark, const 
 
 /// Names that Keel has as well as another program: they say nothing about whose configuration it is.
 const Names kOfBoth = {"model", "model.path", "data.prompt_key", "data.shuffle"};
-const Names kOfSeveral = {"seed", "temperature", "gamma", "lora_alpha", "kl_estimator"};  // of several programs
+const Names kOfSeveral = {"seed",       "temperature",  "gamma",
+                          "lora_alpha", "lora_dropout", "kl_estimator"};  // of several programs
 
 bool is_ours(const OptionTable& table, const std::string& name) {
   return table.find(name) != nullptr && !contains(kOfBoth, name);

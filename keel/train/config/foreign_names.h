@@ -21,11 +21,11 @@ std::string word_of(const Json& value);
 /// The word under a name; empty where nothing is said.
 std::string word_at(const ConfigTree& tree, const std::string& name);
 
+/// A converter: the same value, and nothing for null.
+Json unless_null(const Json& value, const ConfigTree& tree, const OptionTable& table);
+
 /// Whether a configuration says something about a setting of ours, under whatever name.
 bool is_set(const ConfigTree& tree, const OptionTable& table, const std::string& ours);
-
-/// For a name that may be null there, which leaves a thing to the defaults.
-Json unless_null(const Json& value, const ConfigTree& tree, const OptionTable& table);
 
 bool on_command_line(const ConfigTree& tree, const std::string& name);
 

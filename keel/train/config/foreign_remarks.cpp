@@ -166,8 +166,7 @@ struct OtherDefault {
   bool noted = true;           // by a run: not what it is asked for itself
 };
 
-const std::string kConstantHere = "constant after optimizer.warmup_updates", kOneUpdate = "the whole batch at once",
-                  kCriticRate = "10 times optimizer.lr";
+const std::string kOneUpdate = "the whole batch at once", kCriticRate = "10 times optimizer.lr";
 
 // verl 0.9.1 (trainer/config), TRL 1.16.0 (GRPOConfig, ModelConfig; PPOConfig of its last version that had one),
 // OpenRLHF 0.8 (cli/train_ppo_ray.py).
@@ -185,7 +184,7 @@ const std::vector<OtherDefault>& other_defaults() {
       {"verl", "algorithm.filter_groups.max_num_gen_batches", "0, no limit", "rollout.max_batches", "", kFiltered},
       {"verl", "trainer.max_actor_ckpt_to_keep", "null, all of them", "checkpoint.keep"},
       {"TRL", "num_train_epochs", "3 passes over the data", "train.steps"},
-      {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
+      {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "optimizer.schedule"},
       {"TRL", "per_device_train_batch_size", "8 completions for each GPU", "train.prompts_per_step"},
       {"TRL", "per_device_train_batch_size", "8", "train.sequences_per_update", "", "", 8, false},
       {"TRL", "max_completion_length", "512", "rollout.max_new_tokens", "", "", 512, false},
@@ -193,14 +192,14 @@ const std::vector<OtherDefault>& other_defaults() {
        kOneUpdate, "generation_batch_size"},
       {"TRL", "num_generations_eval", "as num_generations", "eval.samples"},
       {"TRL", "save_total_limit", "null, all of them", "checkpoint.keep"},
-      {"TRL", "lora_dropout", "0.05", "", "no dropout", "use_peft"},
+      {"TRL", "lora_dropout", "0.05", "lora.dropout", "", "use_peft"},
       {"TRL's PPO", "num_train_epochs", "3 passes over the data", "train.steps"},
-      {"TRL's PPO", "lr_scheduler_type", "linear, down to 0 at the last step", "", kConstantHere},
+      {"TRL's PPO", "lr_scheduler_type", "linear, down to 0 at the last step", "optimizer.schedule"},
       {"TRL's PPO", "learning_rate", "3e-6", "optimizer.lr"},
       {"TRL's PPO", "num_ppo_epochs", "4", "train.epochs"},
       {"TRL's PPO", "temperature", "0.7", "rollout.temperature"},
       {"OpenRLHF", "num_episodes", "1 pass over the data", "train.steps"},
-      {"OpenRLHF", "lr_scheduler", "cosine_with_min_lr after a warm-up of 3 %", "", kConstantHere},
+      {"OpenRLHF", "lr_scheduler", "cosine_with_min_lr after a warm-up of 3 %", "optimizer.schedule"},
       {"OpenRLHF", "adam_betas", "0.9, 0.95", "optimizer.beta2"},
       {"OpenRLHF", "rollout_batch_size", "1024", "train.prompts_per_step"},
       {"OpenRLHF", "n_samples_per_prompt", "1", "rollout.samples_per_prompt"},
@@ -232,7 +231,8 @@ void note_judges(const ConfigTree& tree, const OptionTable& table, std::vector<s
 bool matters_unsaid(const OtherDefault& entry, const std::string& program, const ConfigTree& tree,
                     const OptionTable& table) {
   const bool unsaid =
-      said(tree, entry.name) == nullptr && (entry.ours.empty() || !gets_a_value(tree, table, entry.ours));
+      said(tree, entry.name) == nullptr && (entry.ours.empty() || !gets_a_value(tree, table, entry.ours)) &&
+      (entry.ours != "train.steps" || !gets_a_value(tree, table, "train.data_epochs"));
   return entry.program == program && unsaid && (entry.only_with.empty() || is_used(tree, {entry.only_with}));
 }
 

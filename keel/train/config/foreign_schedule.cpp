@@ -1,83 +1,137 @@
 #include "keel/train/config/foreign_schedule.h"
 
-#include <cmath>
+#include <map>
 
 #include "keel/core/error.h"
+#include "keel/train/config/config.h"
 #include "keel/train/config/foreign_names.h"
-#include "keel/train/config/foreign_sizes.h"
 
 namespace keel {
 namespace {
 
-constexpr const char *kMaxSteps = "max_steps", *kScheduler = "lr_scheduler_type", *kWarmupSteps = "warmup_steps";
+constexpr const char *kTrlSchedule = "lr_scheduler_type", *kTrlWarmup = "warmup_steps",
+                     *kTrlFloor = "lr_scheduler_kwargs.min_lr", *kTrlFloorRate = "lr_scheduler_kwargs.min_lr_rate";
+constexpr const char* kVerlWarmup = "actor_rollout_ref.actor.optim.lr_warmup_steps";
 
-bool is_number_of_steps(const Json& value) { return value.is_number_integer() && value > 0; }
+bool is_above_zero(const Json* value) { return value != nullptr && value->is_number() && *value > 0; }
 
-/// Passes over the data say nothing beside a number of steps.
-AliasConverter passes(std::string steps) {
-  return [=](const Json&, const ConfigTree& tree, const OptionTable&) -> Json {
-    const Json* number = said(tree, steps);
-    if ((number != nullptr && *number != -1) || said(tree, "train.steps") != nullptr) return kSetsNothing;
-    fail(ExitCode::kBadConfiguration, "Keel counts rollout batches; set train.steps (rows of the data divided by ",
-         "train.prompts_per_step, times the passes), or ", steps);
-  };
+/// transformers' words, which TRL and OpenRLHF have, and verl two of them.
+Json schedule_word(const Json& value, const ConfigTree&, const OptionTable&) {
+  static const std::map<std::string, std::string> kWords = {{"constant", "constant"},
+                                                            {"constant_with_warmup", "constant"},
+                                                            {"linear", "linear"},
+                                                            {"cosine", "cosine"},
+                                                            {"cosine_with_min_lr", "cosine"}};
+  if (value.is_null()) return kSetsNothing;
+  const auto found = kWords.find(word_of(value));
+  if (found != kWords.end()) return found->second;
+  fail(ExitCode::kBadConfiguration, "got \"", word_of(value),
+       "\", and Keel has no such schedule: wanted constant, linear or cosine; set optimizer.schedule to one of them");
 }
 
-/// A warm-up in updates or, below 1, as a share of all. Hugging Face's `constant` has none.
-Json trl_warmup(const Json& value, const ConfigTree& tree, const OptionTable&) {
-  if (value == 0 || value.is_null() || word_at(tree, kScheduler) == "constant") return kSetsNothing;
-  if (!value.is_number() || value < 0 || value >= 1) return value;
-  const Json* steps = said(tree, kMaxSteps);
-  if (steps == nullptr || !is_number_of_steps(*steps))
-    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", a share of all updates, and ", kMaxSteps,
-         " does not say how many they are; set that, or optimizer.warmup_updates");
-  return static_cast<int64_t>(std::ceil(value.get<double>() * steps->get<double>()));
+Json trl_schedule(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  if (word_of(value) == "cosine_with_min_lr" && !is_set(tree, table, "optimizer.min_lr_ratio"))
+    fail(ExitCode::kBadConfiguration, "got cosine_with_min_lr, whose end is not said; set ", kTrlFloorRate, " or ",
+         kTrlFloor, ", or optimizer.min_lr_ratio");
+  return schedule_word(value, tree, table);
 }
 
-Json trl_warmup_share(const Json& value, const ConfigTree& tree, const OptionTable& table) {
-  const Json* steps = said(tree, kWarmupSteps);
-  if (steps != nullptr && *steps != 0) return kSetsNothing;  // which wins there
-  if (!value.is_number() || value < 0 || value > 1)
-    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a share of all updates, from 0 to 1; or set ",
-         "optimizer.warmup_updates");
-  return trl_warmup(value == 1 ? Json(std::nextafter(1.0, 0.0)) : value, tree, table);
+/// transformers' constant has no warm-up, whatever is said about one; constant_with_warmup has.
+bool trl_warms_up(const ConfigTree& tree) { return word_at(tree, kTrlSchedule) != "constant"; }
+
+/// A number of updates or, since transformers 5, a share of them, which is below 1.
+bool is_share(const Json& value) { return value.is_number() && value > 0 && value < 1; }
+
+Json trl_warmup_updates(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  if (!trl_warms_up(tree) || is_share(value)) return kSetsNothing;
+  return value.is_number_float() ? Json(static_cast<int64_t>(value.get<double>())) : value;
 }
 
-constexpr const char *kVerlWarmup = "actor_rollout_ref.actor.optim.lr_warmup_steps",
-                     *kVerlSteps = "trainer.total_training_steps";
+Json trl_warmup_share(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  return trl_warms_up(tree) && is_share(value) ? value : kSetsNothing;
+}
 
-/// verl raises the rate from one rollout batch to the next.
+Json trl_warmup_ratio(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  return trl_warms_up(tree) && !value.is_null() && !is_above_zero(said(tree, kTrlWarmup)) ? value : kSetsNothing;
+}
+
+/// A rate, as a share of the one that it falls from.
+Json trl_floor(const Json& value, const ConfigTree&, const OptionTable& table) {
+  const double lr = table.get("optimizer.lr").get<double>();
+  if (!value.is_number()) return value.is_null() ? kSetsNothing : value;
+  if (lr <= 0 || value.get<double>() > lr)
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted at most the learning rate, ", lr);
+  return value.get<double>() / lr;
+}
+
+/// verl's schedule moves once for every rollout batch.
 Json verl_warmup(const Json& value, const ConfigTree&, const OptionTable& table) {
-  if (value.is_null() || value == 0 || value == -1) return kSetsNothing;
-  if (!is_number_of_steps(value))
-    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a number of rollout batches, or -1; or set ",
-         "optimizer.warmup_updates");
-  return value.get<int64_t>() * updates_per_step(table);
+  if (value.is_null() || (value.is_number() && value <= 0)) return kSetsNothing;  // lr_warmup_steps_ratio says it
+  if (!value.is_number_integer()) return value;
+  constexpr double kMost = 1e15;
+  const auto number = [&](const char* path) { return table.get(path).get<double>(); };
+  const double of_update = number("train.sequences_per_update"),
+               completions = number("train.prompts_per_step") * number("rollout.samples_per_prompt"),
+               updates = value.get<double>() * number("train.epochs") * (of_update > 0 ? completions / of_update : 1);
+  if (updates > kMost)
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), " batches, which are ", updates, " updates; lower it");
+  return static_cast<int64_t>(updates);
 }
 
-Json verl_warmup_share(const Json& value, const ConfigTree& tree, const OptionTable& table) {
-  const Json* batches = said(tree, kVerlWarmup);
-  if (value.is_null() || value == 0 || (batches != nullptr && *batches >= 0)) return kSetsNothing;
-  const Json* steps = said(tree, kVerlSteps);
-  if (!value.is_number() || value < 0 || value > 1 || steps == nullptr || !is_number_of_steps(*steps))
-    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", a share of ", kVerlSteps, ", which is ",
-         steps == nullptr ? "not set" : steps->dump(), "; set that, or optimizer.warmup_updates");
-  return static_cast<int64_t>(value.get<double>() * steps->get<double>()) * updates_per_step(table);
+Json verl_warmup_ratio(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  return value.is_null() || is_above_zero(said(tree, kVerlWarmup)) ? kSetsNothing : value;
+}
+
+/// OpenRLHF's cosine_with_min_lr ends at a tenth of the rate.
+Json openrlhf_floor(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  constexpr double kItsShare = 0.1;
+  const bool falls_to_it = value == "cosine_with_min_lr" && said(tree, "optimizer.min_lr_ratio") == nullptr;
+  return falls_to_it ? Json(kItsShare) : kSetsNothing;
+}
+
+/// A number of steps wins over one of passes there as well, unless it is the passes that were typed.
+AliasConverter passes(std::string name) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
+    constexpr const char* kSteps = "train.steps";
+    const bool typed = on_command_line(tree, name) && typed_name(tree, kSteps).empty();
+    return value.is_null() || (is_set(tree, table, kSteps) && !typed) ? kSetsNothing : value;
+  };
 }
 
 }  // namespace
 
 void add_schedule_aliases(OptionTable& t) {
-  t.alias("num_train_epochs", "train.steps", "TRL", passes(kMaxSteps), "nothing beside max_steps; refused without");
-  t.alias(kWarmupSteps, "optimizer.warmup_updates", "TRL", trl_warmup,
-          "below 1 a share of max_steps; nothing where lr_scheduler_type is constant, which has none");
-  t.alias("warmup_ratio", "optimizer.warmup_updates", "TRL", trl_warmup_share, "times max_steps, rounded up");
-  t.alias("trainer.total_epochs", "train.steps", "verl", passes(kVerlSteps),
-          "nothing beside trainer.total_training_steps; refused without");
-  t.alias(kVerlWarmup, "optimizer.warmup_updates", "verl", verl_warmup,
-          "times the updates of a rollout batch, in each of which verl leaves the rate as it is; -1 is none");
-  t.alias("actor_rollout_ref.actor.optim.lr_warmup_steps_ratio", "optimizer.warmup_updates", "verl", verl_warmup_share,
-          "times trainer.total_training_steps and the updates of a rollout batch");
+  const std::string schedule = "optimizer.schedule", updates = "optimizer.warmup_updates",
+                    ratio = "optimizer.warmup_ratio", floor = "optimizer.min_lr_ratio", epochs = "train.data_epochs";
+  const std::string words = "constant_with_warmup is constant, cosine_with_min_lr is cosine", other = "nothing beside ",
+                    with_steps = "nothing where train.steps is set";
+  const char* const half_wave = "cosine falls once, by half a wave; remove it";
+
+  const std::string no_warmup = other + "lr_scheduler_type=constant, which has no warm-up there";
+  t.alias(kTrlSchedule, schedule, "TRL", trl_schedule, words);
+  t.alias(kTrlWarmup, updates, "TRL", trl_warmup_updates, "where it is at least 1; " + no_warmup);
+  t.alias(kTrlWarmup, ratio, "TRL", trl_warmup_share, "where it is below 1; " + no_warmup);
+  t.alias("warmup_ratio", ratio, "TRL", trl_warmup_ratio, other + "warmup_steps; " + no_warmup);
+  t.alias(kTrlFloorRate, floor, "TRL", unless_null, "the same number");
+  t.alias(kTrlFloor, floor, "TRL", trl_floor, "divided by the learning rate");
+  t.refuse("lr_scheduler_kwargs.num_cycles", "TRL", half_wave, {0.5});
+  t.refuse("lr_scheduler_kwargs", "TRL", "schedules have min_lr and min_lr_rate and no other words here; remove it",
+           {nullptr, Json::object()});
+  t.alias("num_train_epochs", epochs, "TRL", passes("num_train_epochs"), with_steps);
+
+  const std::string verl = "actor_rollout_ref.actor.optim.";
+  for (const char* name : {"lr_scheduler_type", "warmup_style"})
+    t.alias(verl + name, schedule, "verl", schedule_word, words);
+  t.alias(kVerlWarmup, updates, "verl", verl_warmup, "times the updates of a step");
+  t.alias(verl + "lr_warmup_steps_ratio", ratio, "verl", verl_warmup_ratio, other + "lr_warmup_steps");
+  t.alias(verl + "min_lr_ratio", floor, "verl", unless_null, "the same number");
+  t.refuse(verl + "num_cycles", "verl", half_wave, {0.5});
+  t.alias("trainer.total_epochs", epochs, "verl", passes("trainer.total_epochs"), with_steps);
+
+  t.alias("lr_scheduler", schedule, "OpenRLHF", schedule_word, words);
+  t.alias("lr_scheduler", floor, "OpenRLHF", openrlhf_floor, "0.1 for cosine_with_min_lr");
+  t.alias("lr_warmup_ratio", ratio, "OpenRLHF");
+  t.alias("num_episodes", epochs, "OpenRLHF", passes("num_episodes"), with_steps);
 }
 
 }  // namespace keel

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "keel/core/options/options.h"
-
 namespace keel {
+
+class OptionTable;
 
 /// The other programs' names of the learning rate's schedule and of a run's length in passes over the data. To be added
 /// after those that say how many updates a step has.

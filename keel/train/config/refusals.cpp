@@ -25,9 +25,6 @@ constexpr const char* kNoTruncation =
 constexpr const char* kOneDevice = "a run has one device; set run.device";
 constexpr const char* kNoShards = "a run has one device, and divides nothing among several; remove it";
 constexpr const char* kSetFolder = "a run is its folder; set run.dir";
-constexpr const char* kConstantRate =
-    "the learning rate is constant after a linear warm-up; remove it, and set optimizer.warmup_updates for the warm-up";
-constexpr const char* kCountUpdates = "Keel counts the updates of the warm-up; set optimizer.warmup_updates";
 constexpr const char* kMicroBatches =
     "micro-batches are cut by tokens and change no gradient; set train.tokens_per_batch";
 constexpr const char* kCorrections =
@@ -84,8 +81,6 @@ const std::vector<Refused>& of_trl() {
       {"use_vllm", "Keel samples itself, rollout.max_sequences completions at once; remove it", {false}, kByNature},
       {"logging_steps", kLoggedAnyway, {}, kDropped},
       {"report_to", kOtherTools, {"none", Json::array()}, kDropped},
-      {"lr_scheduler_type", kConstantRate, {"constant", "constant_with_warmup"}},
-      {"lora_dropout", "adapters have no dropout here; set it to 0, or remove it", {0}},
       {"use_bias_correction_kl",
        "Keel's KL to the reference is not multiplied by the ratio; remove it (reference.estimator says how it is "
        "estimated)",
@@ -97,7 +92,7 @@ const std::vector<Refused>& of_trl() {
       {"vllm_importance_sampling_correction", kCorrections, {false}, kByNature},
       {"per_device_eval_batch_size", "evaluations are sampled rollout.max_sequences at once; remove it", {}, kDropped},
       {"attn_implementation", "attention is Keel's own; remove it", {}, kByNature},
-      {"disable_dropout", "there is no dropout here; remove it", {true, false}, kByNature},
+      {"disable_dropout", "there is no dropout here but lora.dropout; remove it", {true, false}, kByNature},
       {"run_name", kSetFolder, {}, kDropped},
       {"multi_objective_aggregation",
        "the reward is the weighted sum of reward.functions; remove it",
@@ -186,7 +181,6 @@ const std::vector<Refused>& of_verl() {
       {"actor_rollout_ref.rollout.top_p", kNoTruncation, {1}},
       {"actor_rollout_ref.rollout.top_k", kNoTruncation, {-1, 0}},
       {"actor_rollout_ref.rollout.do_sample", "completions of training are always sampled; remove it", {true}},
-      {"actor_rollout_ref.actor.optim.lr_scheduler_type", kConstantRate, {"constant"}},
       {"actor_rollout_ref.actor.ppo_micro_batch_size", kMicroBatches, {nullptr}, kDropped},
       {"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", kMicroBatches, {nullptr}, kDropped},
       {"actor_rollout_ref.actor.policy_loss.clip_cov_ratio", kNoCov, {0.0002}},
@@ -254,10 +248,7 @@ const std::vector<Refused>& of_openrlhf() {
        {Json::array({0, 1})}},
       {"aux_loss_coef", "no loss for balancing experts is added; remove it", {0}},
       {"max_len", "set data.max_prompt_tokens and rollout.max_new_tokens"},
-      {"num_episodes", kSetSteps},
-      {"max_epochs", "set train.epochs, the passes over a batch"},
-      {"lr_scheduler", kConstantRate, {"constant", "constant_with_warmup"}},
-      {"lr_warmup_ratio", kCountUpdates, {0}}};
+      {"max_epochs", "set train.epochs, the passes over a batch"}};
   return kTable;
 }
 
@@ -331,7 +322,6 @@ const std::vector<Refused>& of_nobody() {
       {"eval.max_new_tokens", "evaluations have the limit of training; set rollout.max_new_tokens"},
       {"data.train", "set data.files, the files to train on"},
       {"lora.r", "set lora.rank"},
-      {"lora.dropout", "adapters have no dropout here; set it to 0, or remove it", {0}},
       {"eval.n", "set eval.samples, the completions for each prompt"},
       {"rollout.quantization", kSetWeights, {nullptr, "none", false}},
       {"train.agreement_limit", "set rollout.mismatch_limit, which bounds |pi - mu| instead of a difference of log p"},

@@ -134,6 +134,11 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
   rows_ = opened.rows;
 }
 
+uint64_t Problems::prompts_per_pass() const {
+  if (!prompts_per_pass_) prompts_per_pass_ = training_->prompts_per_pass();
+  return *prompts_per_pass_;
+}
+
 HeldOut Problems::held_out(int64_t count) {
   if (!held_out_) return {};
   const SkippedCounts before = held_out_->skipped();

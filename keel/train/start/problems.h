@@ -71,6 +71,9 @@ class Problems {
   /// Of the training files; the position of the stream is a number of rows.
   uint64_t rows() const { return rows_; }
 
+  /// How many prompts one pass over the training files gives; reads them all, once.
+  uint64_t prompts_per_pass() const;
+
   /// Longer prompts of files are left out; in tokens.
   int64_t prompt_limit() const { return prompt_limit_; }
   /// Tokens of the longest prompt that there may be: that limit, or the longest among the first problems of a task.
@@ -90,6 +93,7 @@ class Problems {
   std::string fingerprint_, eval_fingerprint_;
   std::shared_ptr<const Dataset> eval_files_;
   uint64_t rows_ = 0;
+  mutable std::optional<uint64_t> prompts_per_pass_;
   int64_t prompt_limit_ = 0, longest_prompt_ = 0;
   std::string limit_name_;
 };

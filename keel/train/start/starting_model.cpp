@@ -83,6 +83,7 @@ void add_starting_adapter(LoadedModel& base, const Config& config) {
     const std::string adapter = adapter_named(lora.adapter, nullptr);
     require_base_of_adapter(model_path(config), adapter, "lora.adapter");
     base.adapter = read_adapter(adapter, base.model);
+    base.adapter["lora_dropout"] = lora.dropout;
   }
   base.adapter["base_model_name_or_path"] = config.model.path;
 }

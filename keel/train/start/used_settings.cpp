@@ -71,6 +71,7 @@ void use_model(Settings& used, const Config& config, const LoadedModel& policy) 
   if (config.lora.adapter.empty()) return;
   used.drop("lora.");  // the adapter's own file says what it is
   used["lora.adapter"] = config.lora.adapter;
+  used["lora.dropout"] = config.lora.dropout;
   used[kUsedAdapterWeights] = adapter_fingerprint(config.lora.adapter);
   used["lora.parameters"] = count_of(masters_of(policy.model.trainable()));
   for (const auto& [key, name] :

@@ -60,8 +60,8 @@ void CriticTraining::accumulate_gradients(const ScoredRollouts& scored, std::spa
   }
 }
 
-Optimizer::Outcome CriticTraining::update(int64_t update) {
-  lr_ = optimizer_options_.lr_at(update);
+Optimizer::Outcome CriticTraining::update(int64_t update, double planned) {
+  lr_ = optimizer_options_.lr_at(update, planned);
   const Optimizer::Outcome outcome = optimizer_.step(lr_);
   norms_.add(outcome);
   return outcome;

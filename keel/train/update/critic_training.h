@@ -39,8 +39,9 @@ class CriticTraining {
   /// Adds the gradients of one update to a separate body's and to the head's; nothing where the body is shared.
   void accumulate_gradients(const ScoredRollouts& scored, std::span<const int64_t> indices, int64_t tokens_per_batch);
 
-  /// One update with what was accumulated; the learning rate is that of the optimizer's update number `update`.
-  Optimizer::Outcome update(int64_t update);
+  /// One update with what was accumulated; the learning rate is that of the optimizer's update number `update` of so
+  /// many planned ones.
+  Optimizer::Outcome update(int64_t update, double planned);
 
   /// Of the updates since the last call; nothing where there was none.
   std::optional<CriticNumbers> take_numbers();

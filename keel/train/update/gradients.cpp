@@ -1,12 +1,29 @@
 #include "keel/train/update/gradients.h"
 
-#include "keel/model/network/packed_forward.h"
-
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "keel/model/network/packed_forward.h"
+
 namespace keel {
+namespace {
+
+/// The number of what each packed token is of.
+Tensor owner_of_tokens(const PackedBatch& batch) {
+  std::vector<int64_t> owners(static_cast<size_t>(batch.tokens.size(0)));
+  for (size_t s = 0; s < batch.segments.size(); ++s)
+    std::fill_n(owners.begin() + batch.segments[s].begin, batch.segments[s].length, batch.owners[s]);
+  return at::tensor(owners, at::kLong).to(batch.tokens.device());
+}
+
+}  // namespace
 
 Tensor predicting_states(const CausalLm& model, const PackedBatch& batch) {
+  if (model.has_dropout())
+    return packed_hidden_states(model.dropping_out(owner_of_tokens(batch), batch.positions), batch.tokens,
+                                batch.positions, batch.segments)
+        .index_select(0, batch.rows);
   return packed_hidden_states(model, batch.tokens, batch.positions, batch.segments).index_select(0, batch.rows);
 }
 

@@ -8,7 +8,8 @@
 
 namespace keel {
 
-/// The hidden states [M, H] that predict the batch's targets, with autograd.
+/// The hidden states [M, H] that predict the batch's targets, with autograd. Where the network has a dropout, a token's
+/// noise is that of its prompt or completion, so that it is the same however batches are cut.
 Tensor predicting_states(const CausalLm& model, const PackedBatch& batch);
 
 /// Another loss on the same hidden states [M, H]: adds to its own parameters' gradients and returns d loss / d hidden.

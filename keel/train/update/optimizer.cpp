@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numbers>
 
 #include "keel/core/error.h"
 #include "keel/core/options/options.h"
@@ -19,7 +20,18 @@ void OptimizerOptions::describe(OptionTable& table) {
   table.add("weight_decay", weight_decay, "Decoupled weight decay of matrices; norms are spared.", at_least(0));
   table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.",
             above(0, "a norm that no gradient has, such as 1e9, clips nothing"));
-  table.add("warmup_updates", warmup_updates, "Updates over which the learning rate rises from 0.", at_least(0));
+  table.add("schedule", schedule,
+            "The learning rate after the warm-up, as transformers' schedulers have it: constant; or linear or cosine, "
+            "which fall to min_lr_ratio times lr at the end of the run. Counted in optimizer updates, of which a run "
+            "has the steps times the updates of a step; a run that is resumed with more or fewer steps goes on along "
+            "the curve of its new length.",
+            one_of({"constant", "linear", "cosine"}));
+  table.add("warmup_updates", warmup_updates,
+            "Updates over which the learning rate rises linearly from 0, which the first one has.", at_least(0));
+  table.add("warmup_ratio", warmup_ratio,
+            "The same as a share of the run's updates, rounded up; in place of warmup_updates.",
+            at_least(0).at_most(1));
+  table.add("min_lr_ratio", min_lr_ratio, "What linear and cosine end at, as a share of lr.", at_least(0).at_most(1));
   table.add(
       "moments", moments,
       "What AdamW's two moments are kept in. 8bit takes a quarter of the memory: codes for blocks of 256 numbers, "
@@ -27,8 +39,19 @@ void OptimizerOptions::describe(OptionTable& table) {
       one_of({"float32", "8bit"}));
 }
 
-double OptimizerOptions::lr_at(int64_t update) const {
-  return update < warmup_updates ? lr * static_cast<double>(update + 1) / static_cast<double>(warmup_updates) : lr;
+double OptimizerOptions::warmup_of(double planned) const {
+  return warmup_ratio > 0 ? std::ceil(planned * warmup_ratio) : static_cast<double>(warmup_updates);
+}
+
+double OptimizerOptions::lr_at(int64_t update, double planned) const {
+  const double now = static_cast<double>(update), warmup = warmup_of(planned);
+  if (now < warmup) return lr * (now / warmup);
+  if (schedule == "constant") return lr;
+  const double falling = std::max(planned - warmup, 1.0);
+  const double left = schedule == "linear"
+                          ? std::max(planned - now, 0.0) / falling
+                          : 0.5 * (1 + std::cos(std::numbers::pi * std::min((now - warmup) / falling, 1.0)));
+  return lr * (left * (1 - min_lr_ratio) + min_lr_ratio);
 }
 
 namespace {

@@ -23,13 +23,20 @@ struct OptimizerOptions {
   double eps = 1e-8;
   double weight_decay = 0.0;
   double max_grad_norm = 1.0;
+  std::string schedule = "constant";
   int64_t warmup_updates = 0;
+  double warmup_ratio = 0.0;
+  double min_lr_ratio = 0.0;
   std::string moments = "float32";
 
   void describe(OptionTable& table);
 
-  /// The learning rate of update number `update` (from 0): linear from 0 over the warm-up, then constant.
-  double lr_at(int64_t update) const;
+  /// Updates of the warm-up in a run of so many planned ones.
+  double warmup_of(double planned) const;
+
+  /// The learning rate of update number `update` (from 0) in such a run, as transformers' schedules have it: linear
+  /// from 0 over the warm-up, then the schedule's, whose end is reached after the last planned update.
+  double lr_at(int64_t update, double planned) const;
 };
 
 /// AdamW with gradient clipping by the global norm, on the parameters' masters; their compute tensors follow. Weight

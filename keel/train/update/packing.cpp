@@ -25,9 +25,10 @@ class Packer {
   void add(const TrainingSequence& sequence, int64_t index) {
     size_ += cost(sequence);
     const auto [found, fresh] = group_of_.try_emplace(sequence.prompt_key, groups_.size());
-    if (fresh) groups_.push_back({.prompt = sequence.prompt});
+    if (fresh) groups_.push_back({.prompt = sequence.prompt, .key = sequence.prompt_key});
     groups_[found->second].members.push_back(completions_.size());
     completions_.push_back(sequence.completion);
+    keys_.push_back(sequence.key);
     indices_.push_back(index);
   }
 
@@ -45,6 +46,7 @@ class Packer {
     }
     PackedBatch batch;
     batch.segments = std::move(segments_);
+    batch.owners = std::move(owners_);
     batch.sequences = std::move(indices_);
     std::vector<int64_t> rows, targets;
     for (size_t i = 0; i < completions_.size(); ++i) {
@@ -67,6 +69,7 @@ class Packer {
   /// The sequences of one prompt.
   struct Group {
     std::span<const int32_t> prompt;
+    int64_t key = 0;
     std::vector<size_t> members = {};
     Segment placed = {};
   };
@@ -75,6 +78,7 @@ class Packer {
     group.placed = {.begin = placed(), .length = static_cast<int64_t>(group.prompt.size())};
     for (int64_t i = 0; i < group.placed.length; ++i) place_token(group.prompt[i], i);
     segments_.push_back(group.placed);
+    owners_.push_back(2 * group.key);
   }
 
   void place_completion(const Group& group, size_t member) {
@@ -82,6 +86,7 @@ class Packer {
     own_[member] = {placed(), packed_length(completion), group.placed.begin, group.placed.length};
     for (int64_t t = 0; t < own_[member].length; ++t) place_token(completion[t], group.placed.length + t);
     segments_.push_back(own_[member]);
+    owners_.push_back(2 * keys_[member] + 1);
   }
 
   void place_token(int32_t token, int64_t position) {
@@ -92,12 +97,13 @@ class Packer {
 
   int64_t size_ = 0;
   std::vector<std::span<const int32_t>> completions_;
-  std::vector<int64_t> indices_;  // of the sequences
+  std::vector<int64_t> indices_, keys_;  // of the sequences
   std::vector<Group> groups_;
   std::map<int64_t, size_t> group_of_;  // by its key
   // While it is laid out.
   std::vector<int64_t> tokens_, positions_;
   std::vector<Segment> segments_;
+  std::vector<int64_t> owners_;
   std::map<size_t, Segment> own_;  // of each sequence
 };
 

@@ -34,7 +34,7 @@ ChosenRollouts choose(const ScoredRollouts& scored, std::span<const int64_t> ind
   for (const int64_t index : indices) {
     const Rollout& rollout = scored.rollouts[index];
     chosen.rollouts.push_back(&rollout);
-    chosen.sequences.push_back({scored.prompts[rollout.prompt].tokens, rollout.tokens, rollout.prompt});
+    chosen.sequences.push_back({scored.prompts[rollout.prompt].tokens, rollout.tokens, rollout.prompt, index});
     chosen.advantages.push_back(scored.advantages[index]);
     if (!scored.returns.empty()) chosen.returns.push_back(scored.returns[index]);
   }

@@ -61,7 +61,6 @@ const std::vector<AliasCase> kAliases = {
     {"adam_epsilon", "1e-6", "optimizer.eps", 1e-6},
     {"weight_decay", "0.1", "optimizer.weight_decay", 0.1},
     {"max_grad_norm", "0.2", "optimizer.max_grad_norm", 0.2},
-    {"warmup_steps", "5", "optimizer.warmup_updates", 5},
     {"num_generations", "4", "rollout.samples_per_prompt", 4},
     {"num_generations_eval", "4", "eval.samples", 4},
     {"max_completion_length", "40", "rollout.max_new_tokens", 40},
@@ -208,6 +207,10 @@ const std::vector<std::string> kHarmless = {"top_p=1.0",
                                             "use_bias_correction_kl=false",
                                             "report_to=none",
                                             "lr_scheduler_type=constant",
+                                            "lr_scheduler_kwargs={}",
+                                            "lr_scheduler_kwargs.num_cycles=0.5",
+                                            "actor_rollout_ref.actor.optim.num_cycles=0.5",
+                                            "disable_dropout=true",
                                             "algorithm.filter_groups={\"enable\": false, \"metric\": \"acc\"}",
                                             "actor_rollout_ref.rollout.top_p=1",
                                             "actor_rollout_ref.rollout.quantization=null",
@@ -288,7 +291,8 @@ TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   add_schedule_aliases(sizes);
   for (const Alias& alias : sizes.aliases()) tested.insert(alias.name);
   for (const char* name : {"custom_reward_function.name", "reward.custom_reward_function.name"}) tested.insert(name);
-  for (const char* name : {"use_peft", "lora_r", "lora_alpha", "lora_target_modules", "use_rslora"})  // TheAdapterOfTrl
+  for (const char* name : {"use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules",
+                           "use_rslora"})  // TheAdapterOfTrl
     tested.insert(name);
   for (const char* name : {"actor_rollout_ref.model.lora_alpha", "actor_rollout_ref.model.target_modules",
                            "target_modules"})  // TheAdapterOfVerlAndOpenRlhf
@@ -303,6 +307,9 @@ TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   OptionTable objective;  // those of foreign_objective_test.cpp
   add_objective_aliases(objective);
   for (const Alias& alias : objective.aliases()) tested.insert(alias.name);
+  OptionTable schedule;  // those of schedule_aliases_test.cpp
+  add_schedule_aliases(schedule);
+  for (const Alias& alias : schedule.aliases()) tested.insert(alias.name);
   EXPECT_EQ(tested, known);
 }
 
@@ -371,7 +378,7 @@ TEST(ConfigAliases, AHintNeverNamesAnotherThing) {
       {"critic.learning_rate=1", "did you mean critic.lr?"},
       {"sft.learning_rate=1", "did you mean sft.lr?"},
       {"optimizer.epsilon=1", "set optimizer.eps"},
-      {"optimizer.warmup_steps=1", "warmup_steps is optimizer.warmup_updates here"},
+      {"optimizer.warmup_steps=1", "warmup_steps is optimizer.warmup_updates and optimizer.warmup_ratio here"},
       {"betas=[0.9, 0.95]", "set optimizer.beta1 and optimizer.beta2"},
       {"rollout.samples=4", "set rollout.samples_per_prompt"},
       {"rollout.prompts=4", "set train.prompts_per_step"},

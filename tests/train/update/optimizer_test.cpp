@@ -178,12 +178,32 @@ TEST(Optimizer, NamesItsStateAfterTheParametersAndRefusesThatOfAnotherModel) {
 
 TEST(OptimizerOptions, RaiseTheLearningRateLinearlyAndThenHoldIt) {
   const OptimizerOptions options{.lr = 8.0, .warmup_updates = 4};
-  EXPECT_EQ(options.lr_at(0), 2);
-  EXPECT_EQ(options.lr_at(1), 4);
-  EXPECT_EQ(options.lr_at(3), 8);
-  EXPECT_EQ(options.lr_at(4), 8);
-  EXPECT_EQ(options.lr_at(1000), 8);
-  EXPECT_EQ(OptimizerOptions{.lr = 3.0}.lr_at(0), 3);
+  EXPECT_EQ(options.lr_at(0, 100), 0);
+  EXPECT_EQ(options.lr_at(1, 100), 2);
+  EXPECT_EQ(options.lr_at(3, 100), 6);
+  EXPECT_EQ(options.lr_at(4, 100), 8);
+  EXPECT_EQ(options.lr_at(1000, 100), 8);
+  EXPECT_EQ(OptimizerOptions{.lr = 3.0}.lr_at(0, 100), 3);
+}
+
+// All updates of each schedule are compared with transformers in tests/parity/schedule_test.py.
+TEST(OptimizerOptions, LetTheLearningRateFallToItsFloorAtTheEndOfTheRun) {
+  const OptimizerOptions linear{.lr = 8.0, .schedule = "linear", .warmup_ratio = 0.31};  // 3.72 of 12 updates
+  EXPECT_EQ(linear.lr_at(3, 12), 6);
+  EXPECT_EQ(linear.lr_at(4, 12), 8);
+  EXPECT_EQ(linear.lr_at(8, 12), 4);
+  EXPECT_EQ(linear.lr_at(11, 12), 1);
+  EXPECT_EQ(linear.lr_at(12, 12), 0);
+  EXPECT_EQ(linear.lr_at(40, 12), 0);
+  const OptimizerOptions floored{.lr = 8.0, .schedule = "linear", .min_lr_ratio = 0.25};
+  EXPECT_EQ(floored.lr_at(5, 10), 5);  // halfway from 8 to 2
+  EXPECT_EQ(floored.lr_at(10, 10), 2);
+  const OptimizerOptions cosine{.lr = 8.0, .schedule = "cosine", .min_lr_ratio = 0.5};
+  EXPECT_EQ(cosine.lr_at(0, 12), 8);
+  EXPECT_NEAR(cosine.lr_at(4, 12), 7, 1e-14);  // cos 60 degrees is 1/2
+  EXPECT_NEAR(cosine.lr_at(6, 12), 6, 1e-14);
+  EXPECT_EQ(cosine.lr_at(12, 12), 4);
+  EXPECT_EQ(cosine.lr_at(30, 12), 4);
 }
 
 /// A weight of ones that is trained, in another compute type.

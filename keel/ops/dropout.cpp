@@ -1,0 +1,77 @@
+#include "keel/ops/dropout.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "keel/kernels/cpu/dropout.h"
+#include "keel/kernels/cuda/dropout.h"
+#include "keel/ops/float_type.h"
+#include "keel/ops/for_rows.h"
+
+namespace keel {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+DropoutNoise noise_of(const Dropout& dropout) {
+  const double below = std::min(std::round(dropout.share * 0x1p32), 0x1p32 - 1);
+  return {.seed = dropout.seed,
+          .pass = (dropout.update << kDropoutLayerBits | dropout.layer) << kDropoutSequenceBits,
+          .dropped_below = static_cast<unsigned int>(below),
+          .scale = static_cast<float>(1 / (1 - dropout.share))};
+}
+
+/// Linear in x, and its own gradient: what is left out of the rows is left out of what flows back.
+Tensor multiplied(const Tensor& x, const Dropout& dropout) {
+  const DropoutNoise noise = noise_of(dropout);
+  const int64_t* const sequences = dropout.sequences.const_data_ptr<int64_t>();
+  const int64_t* const positions = dropout.positions.const_data_ptr<int64_t>();
+  if (x.is_cpu() && x.scalar_type() != at::kFloat) return multiplied(x.to(at::kFloat), dropout).to(x.scalar_type());
+  const Tensor rows = x.contiguous();
+  Tensor y = at::empty_like(rows);
+  const int64_t width = rows.size(1);
+  for_rows_of(
+      rows, "dropout",
+      [&](auto stream) {
+        return cuda::drop_out(rows.const_data_ptr(), float_type(rows), sequences, positions, rows.size(0), width, noise,
+                              y.mutable_data_ptr(), stream);
+      },
+      [&](int64_t begin, int64_t count) {
+        cpu::drop_out(rows.const_data_ptr<float>() + begin * width, sequences + begin, positions + begin, count, width,
+                      noise, y.mutable_data_ptr<float>() + begin * width);
+      });
+  return y;
+}
+
+struct DroppedOut : torch::autograd::Function<DroppedOut> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Dropout& dropout) {
+    context->save_for_backward({dropout.sequences, dropout.positions});
+    context->saved_data["share"] = dropout.share;
+    context->saved_data["seed"] = static_cast<int64_t>(dropout.seed);
+    context->saved_data["update"] = static_cast<int64_t>(dropout.update);
+    context->saved_data["layer"] = static_cast<int64_t>(dropout.layer);
+    return multiplied(x, dropout);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const auto number = [&](const char* name) { return static_cast<uint64_t>(context->saved_data[name].toInt()); };
+    const Dropout dropout{.share = context->saved_data["share"].toDouble(),
+                          .seed = number("seed"),
+                          .update = number("update"),
+                          .layer = number("layer"),
+                          .sequences = saved[0],
+                          .positions = saved[1]};
+    return {multiplied(gradients[0], dropout), Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor dropped_out(const Tensor& x, const Dropout& dropout) { return DroppedOut::apply(x, dropout); }
+
+}  // namespace keel

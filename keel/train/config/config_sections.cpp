@@ -1,0 +1,125 @@
+#include "keel/train/config/config.h"
+
+namespace keel {
+
+void RunOptions::describe(OptionTable& table) {
+  table.add("dir", dir, "Folder of the run: metrics, samples, checkpoints, report.", not_empty());
+  table.add("seed", seed, "Seed of everything random: weights, problems, sampling, shuffling.");
+  table.add("device", device, "Where tensors live.", one_of({"cpu", "cuda"}));
+  table.add(
+      "precision", precision,
+      "What the network computes in; its weights are trained and saved from float32 in any case. auto is bf16 on a "
+      "GPU and float32 on a CPU, where bf16 and fp16 are slow. fp16 has its loss scaled.",
+      one_of({"auto", "float32", "bf16", "fp16"}));
+  table.add(
+      "deterministic", deterministic,
+      "On a GPU: gradients that several tokens give to one row, and those of attention, are added up in one order, so "
+      "that two runs have the same bits, which takes longer. On a CPU they always are.");
+  table.add("threads", threads, "CPU threads; 0 means one per core. Bitwise equality needs the same number.",
+            at_least(0).at_most(1024));
+}
+
+void SftOptions::describe(OptionTable& table) {
+  table.add("steps", steps, "At most this many supervised updates before RL; 0 skips the warm-up.", at_least(0));
+  table.add("batch", batch, "Demonstrations per update.", at_least(1).at_most(1 << 16));
+  table.add("lr", lr, "Learning rate on noise-free demonstrations.", at_least(0));
+  table.add("stop_loss", stop_loss,
+            "Noise-free demonstrations end when the loss's moving average (0.95) is below this; 0 means never.",
+            at_least(0));
+  table.add("noisy_steps", noisy_steps, "The last updates, on noisy demonstrations; they count towards steps.",
+            at_least(0));
+  table.add("noisy_lr", noisy_lr, "Learning rate at the first noisy update.", at_least(0));
+  table.add("noisy_lr_end", noisy_lr_end, "Learning rate at the last noisy update; linear in between.", at_least(0));
+  table.add("beta2", beta2, "AdamW's second-moment decay in the warm-up.", at_least(0).below(1));
+  table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.",
+            above(0, "a norm that no gradient has, such as 1e9, clips nothing"));
+}
+
+constexpr double kMostDataEpochs = 1e6;
+
+void TrainOptions::describe(OptionTable& table) {
+  table.add("steps", steps, "RL steps; each samples one batch of rollouts and makes all its updates.", at_least(0));
+  table.add(
+      "data_epochs", data_epochs,
+      "In place of steps: passes over the training prompts, also a part of one. The steps are those times the "
+      "prompts that are left in data.files when it is split and filtered, divided by prompts_per_step and rounded "
+      "up, so that the last step may begin another pass; with rollout.dynamic_sampling, which passes over prompts, "
+      "they see more of them.",
+      above(0).at_most(kMostDataEpochs));
+  table.add("prompts_per_step", prompts_per_step, "Prompts in a rollout batch.", at_least(1).at_most(1 << 24));
+  table.add("sequences_per_update", sequences_per_update,
+            "Completions in one optimizer update; 0 means the whole rollout batch.", at_least(0));
+  table.add("shuffle", shuffle,
+            "What an update's completions are drawn from, in an order that run.seed decides: whole prompts, each with "
+            "all its completions, so that a prompt is computed once for them; or single rollouts.",
+            one_of({"prompts", "rollouts"}));
+  table.add("epochs", epochs, "Passes over a rollout batch; those over the data are data_epochs.",
+            at_least(1).at_most(1 << 16));
+  table.add("tokens_per_batch", tokens_per_batch,
+            "Packed tokens in one forward and backward; bounds memory and changes no gradient.", at_least(1));
+  table.add("mask_truncated", mask_truncated,
+            "Whether completions that were cut off at the longest length are left out of the updates; their rewards "
+            "count in the advantages of the others all the same.");
+  table.add("recompute_activations", recompute_activations,
+            "Whether a backward pass computes each layer again from its input, so that only the inputs are kept: less "
+            "memory for about a third more work, and the same gradients.");
+  table.add("max_skipped_updates", max_skipped_updates,
+            "Updates in a row that may be skipped for a non-finite gradient before the run stops.", at_least(0));
+}
+
+void HealthOptions::describe(OptionTable& table) {
+  table.add("on_alarm", on_alarm,
+            "What happens when something below has lasted: a warning, or the run is saved and stops (exit code 4).",
+            one_of({"warn", "stop"}));
+  table.add("steps", steps,
+            "RL steps in a row after which it counts. That all rewards of every prompt are equal (with a critic "
+            "or reinforce_pp: all of the step), and that every completion is cut off, always counts.",
+            at_least(1));
+  table.add("min_entropy", min_entropy, "policy/entropy below this, in nats, is a collapse; null means never.",
+            above(0));
+  table.add("min_reward_share", min_reward_share,
+            "A mean reward over that many steps below this share of the best such mean, where that is above 0, is a "
+            "collapse; null means never.",
+            above(0).at_most(1));
+  table.add(
+      "max_mismatch", max_mismatch,
+      "mismatch/abs_prob_mean above this is too much; null means 0.01 where the sampler has exact weights, no noise "
+      "and no staleness, and the trainer no dropout, and never elsewhere.",
+      above(0).at_most(1));
+}
+
+void CheckpointOptions::describe(OptionTable& table) {
+  table.add("every", every, "Steps between checkpoints; 0 saves only between the phases and at the end.", at_least(0));
+  table.add("keep", keep, "Newest checkpoints that are kept.", at_least(1));
+  table.add("keep_best", keep_best,
+            "Keeps the checkpoint of the best evaluation as well, as checkpoints/best: an evaluation that is better "
+            "than all before is saved.");
+  table.add("best_metric", best_metric,
+            "By which it is the best, a key of evaluation rows of which more is better, such as eval/pass@4; auto is "
+            "eval/accuracy or eval/reward.",
+            not_empty());
+  table.add("background", background,
+            "Writes checkpoints from a copy in memory while the next step goes on; where the copy has no room, or "
+            "with false, the run waits for the disk.");
+  table.add("dtype", dtype,
+            "Of the saved model's weights; auto is that of model.path (float32 for a GGUF file). Training goes on from "
+            "float32 weights in any case.",
+            one_of({"auto", "float32", "bfloat16", "float16"}));
+}
+
+void RecordOptions::describe(OptionTable& table) {
+  table.add("samples_per_step", samples_per_step,
+            "Completions per step that go to samples.jsonl with every token's numbers.", at_least(0));
+  table.add("certificate_every", certificate_every,
+            "RL steps between certificates of improvement in metrics.jsonl, from the first step on; each costs one "
+            "forward pass over the step's completions. 0 means none.",
+            at_least(0));
+  table.add("print_every", print_every,
+            "RL steps between the lines on the screen that stay; a terminal shows the others in passing. log.txt has "
+            "all. 0: only the last stays.",
+            at_least(0));
+  table.add("tensorboard", tensorboard,
+            "Also writes the numbers of metrics.jsonl to RUN/tensorboard, for `tensorboard --logdir RUN`.");
+}
+
+}  // namespace keel

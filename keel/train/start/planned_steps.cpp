@@ -1,0 +1,26 @@
+#include "keel/train/start/planned_steps.h"
+
+#include <cmath>
+
+#include "keel/core/error.h"
+
+namespace keel {
+
+void plan_steps(Config& config, const Problems& problems) {
+  TrainOptions& train = config.train;
+  if (!train.data_epochs) return;
+  const double prompts = static_cast<double>(problems.prompts_per_pass());
+  const auto steps =
+      static_cast<int64_t>(std::ceil(*train.data_epochs * prompts / static_cast<double>(train.prompts_per_step)));
+  if (train.steps != 0 && train.steps != steps)
+    fail(ExitCode::kBadConfiguration, "train.steps is ", train.steps, ", but train.data_epochs, ", *train.data_epochs,
+         ", over ", prompts, " prompts are ", steps, " steps of ", train.prompts_per_step,
+         " (train.prompts_per_step); remove one of the two");
+  train.steps = steps;
+  if (config.critic.warmup_steps >= steps)
+    fail(ExitCode::kBadConfiguration, "critic.warmup_steps is ", config.critic.warmup_steps, " and train.data_epochs, ",
+         *train.data_epochs, ", over ", prompts, " prompts are ", steps,
+         " steps, so that the policy would never learn; lower the one or raise the other");
+}
+
+}  // namespace keel

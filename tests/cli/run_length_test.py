@@ -1,0 +1,104 @@
+"""How long a run is, in steps or in passes over the data, and the learning rate that is planned for that length."""
+
+import json
+import shutil
+
+import own_files
+import support
+
+
+class RunLength(own_files.Test):
+    """20 rows, of which "rollout" has 4 that are too long; 3 prompts in a step."""
+
+    def rates(self, run):
+        return [row["optimizer/lr"] for row in support.metrics(self.folder / run) if row["phase"] == "rl"]
+
+    def in_passes(self, run, *flags, epochs=2, **more):
+        more.setdefault("train", {}).update({"steps": None, "data_epochs": epochs})
+        configuration = self.configuration(run, eval={"prompts": 0}, checkpoint={"every": 1, "keep": 99}, **more)
+        values = json.loads(configuration.read_text())
+        values["train"] = {key: value for key, value in values["train"].items() if value is not None}
+        configuration.write_text(json.dumps(values))
+        return support.keel("train", configuration, *flags)
+
+    def test_passes_over_the_data_are_told_in_steps(self):
+        for result in (self.in_passes("run", "--explain"), self.in_passes("run")):
+            self.assert_exit(result, 0)
+            self.assertIn("14 steps (train.data_epochs 2 over 20 prompts)", result.stdout)  # 40 / 3
+        self.assertEqual(len(self.rates("run")), 14)
+        recorded = (self.folder / "run" / "config.yaml").read_text()
+        self.assertIn("steps: 14", recorded)
+        self.assertRegex(recorded, r"data_epochs: 2\b")
+
+    def test_prompts_that_are_left_out_do_not_count(self):
+        rows = [json.loads(line) for line in self.data.read_text().splitlines()]
+        for row in rows[:5]:
+            row["prompt"] += " 1 + 1 =" * 9
+        self.data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        result = self.in_passes("run", "--explain", epochs=0.5, data={"max_prompt_tokens": 9})
+        self.assert_exit(result, 0)
+        self.assertIn("3 steps (train.data_epochs 0.5 over 15 prompts)", result.stdout)  # 7.5 / 3
+
+    def test_a_run_in_passes_goes_on_to_the_same_bits_and_for_more_of_them(self):
+        schedule = {"optimizer": {"schedule": "cosine", "warmup_ratio": 0.1}}
+        self.assert_exit(self.in_passes("whole", epochs=1, **schedule), 0)
+        self.assertEqual(len(self.rates("whole")), 7)
+        stopped = shutil.copytree(self.folder / "whole", self.folder / "stopped")
+        for name in support.checkpoints(stopped)[-3:]:
+            shutil.rmtree(stopped / "checkpoints" / name)
+        # As the file of the user says it, or as the one that the run left does, which has the steps as well.
+        left = shutil.copytree(stopped, self.folder / "left")
+        self.assert_exit(self.in_passes("stopped", "--resume", epochs=1, **schedule), 0)
+        self.assert_same_run(stopped, self.folder / "whole")
+        self.assert_exit(support.keel("train", left / "config.yaml", "--resume", f"run.dir={left}"), 0)
+        self.assert_same_run(left, self.folder / "whole")
+        more = support.keel("train", left / "config.yaml", "--resume", f"run.dir={left}", "train.data_epochs=2")
+        self.assert_exit(more, 0)
+        for part in ("train.data_epochs: 1.0 then, 2.0 now", "train.steps: 7 then, 14 now", "the learning rate goes on"):
+            self.assertIn(part, more.stdout)
+        self.assertEqual(len(self.rates("left")), 14)
+
+    def test_steps_and_passes_that_disagree_are_refused(self):
+        both = self.configuration("both", train={"steps": 5, "data_epochs": 2})
+        self.assert_refused(support.keel("train", both), 2, "train.steps is 5", "over 20 prompts are 14 steps", "remove one of the two")
+        self.assert_refused(support.keel("train", both, "--explain"), 2, "train.steps is 5")
+        typed = support.keel("train", both, "--explain", "train.steps=2")
+        self.assert_exit(typed, 0)
+        self.assertIn("2 steps, 1 pass", typed.stdout)
+        task = support.train(self.folder / "task", train={"data_epochs": 2})
+        self.assert_refused(task, 2, "train.data_epochs is 2", "have no end", "set train.steps")
+
+    def test_the_words_of_trl_and_verl(self):
+        for words in (["num_train_epochs=1", "lr_scheduler_type=cosine", "warmup_ratio=0.1"],
+                      ["trainer.total_epochs=1", "actor_rollout_ref.actor.optim.lr_scheduler_type=cosine",
+                       "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0.1"]):
+            configuration = self.configuration("words")
+            values = json.loads(configuration.read_text())
+            del values["train"]["steps"]
+            configuration.write_text(json.dumps(values))
+            result = support.keel("train", configuration, "--explain", *words)
+            self.assert_exit(result, 0)
+            for part in ("7 steps (train.data_epochs 1 over 20 prompts)",
+                         "learning rate 0.01 after a warm-up of 1 update, then cosine down to 0 at update 7"):
+                self.assertIn(part, result.stdout)
+
+    def test_a_schedule_goes_on_along_the_curve_of_its_new_length(self):
+        sections = {"optimizer": {"lr": 0.01, "schedule": "linear"}, "eval": {"prompts": 0}, "checkpoint": {"every": 1}}
+
+        def trained(steps, *flags):
+            result = self.train("run", *flags, **sections, train={"steps": steps})
+            self.assert_exit(result, 0)
+            return result.stdout
+
+        self.assertIn("learning rate 0.01, no warm-up, then linear down to 0 at update 2", trained(2))
+        text = trained(4, "--resume")
+        for part in ("train.steps: 2 then, 4 now", "0.005 for the next update, which would have had 0"):
+            self.assertIn(part, text)
+        self.assertEqual(self.rates("run"), [0.01, 0.005, 0.005, 0.0025])  # (2 - u) / 2, then (4 - u) / 4
+        constant = self.train("other", train={"steps": 1}, eval={"prompts": 0})
+        self.assert_exit(constant, 0)
+        self.assertNotIn("learning rate goes on", self.train("other", "--resume", train={"steps": 2}, eval={"prompts": 0}).stdout)
+
+
+if __name__ == "__main__":
+    support.main()

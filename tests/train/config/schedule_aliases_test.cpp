@@ -1,0 +1,155 @@
+// The learning rate's schedule and a run's length, in the words of TRL 1.16.0 on transformers 5.22 (TrainingArguments,
+// optimization.py), verl 0.9.1 (trainer/config/optim/fsdp.yaml) and OpenRLHF 0.8 (cli/train_ppo_ray.py).
+
+#include "keel/train/config/foreign_schedule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/train/config/loaded_settings.h"
+
+namespace keel {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+OptimizerOptions optimizer(std::vector<std::string> settings) {
+  settings.push_back("objective.method=dppo_tv");
+  return load(settings).config.optimizer;
+}
+
+TrainOptions length(std::vector<std::string> settings, const std::string& file = "") {
+  for (const char* plain : {"objective.method=dppo_tv", R"(data.files=["a.jsonl"])", "rollout.max_new_tokens=8"})
+    settings.push_back(plain);
+  return load(parse_config(file.empty() ? "{}" : file, "run.json"), settings).config.train;
+}
+
+TEST(ScheduleAliases, TrlsWordsAreThoseOfTransformers) {
+  for (const auto& [word, ours] : {std::pair{"constant", "constant"},
+                                   {"constant_with_warmup", "constant"},
+                                   {"linear", "linear"},
+                                   {"cosine", "cosine"}})
+    EXPECT_EQ(optimizer({std::string("lr_scheduler_type=") + word}).schedule, ours);
+  for (const std::string word : {"polynomial", "cosine_with_restarts", "inverse_sqrt", "reduce_lr_on_plateau"})
+    EXPECT_THAT(
+        refusal_of({"lr_scheduler_type=" + word, "objective.method=dppo_tv"}),
+        AllOf(HasSubstr("\"" + word + "\""), HasSubstr("constant, linear or cosine"), HasSubstr("optimizer.schedule")));
+}
+
+TEST(ScheduleAliases, TrlsFloorIsARateOrAShareOfIt) {
+  const OptimizerOptions share =
+      optimizer({"lr_scheduler_type=cosine_with_min_lr", "lr_scheduler_kwargs={\"min_lr_rate\": 0.2}"});
+  EXPECT_EQ(share.schedule, "cosine");
+  EXPECT_EQ(share.min_lr_ratio, 0.2);
+  EXPECT_EQ(optimizer({"lr_scheduler_type=cosine_with_min_lr", "lr_scheduler_kwargs.min_lr=1e-6", "learning_rate=4e-6"})
+                .min_lr_ratio,
+            0.25);
+  EXPECT_THAT(refusal_of({"lr_scheduler_type=cosine_with_min_lr", "objective.method=dppo_tv"}),
+              HasSubstr("min_lr_rate"));
+  EXPECT_THAT(refusal_of({"lr_scheduler_type=cosine_with_min_lr", "lr_scheduler_kwargs.min_lr=1", "learning_rate=4e-6",
+                          "objective.method=dppo_tv"}),
+              HasSubstr("at most the learning rate"));
+}
+
+// TrainingArguments.get_warmup_steps: below 1 it is a share; warmup_ratio, of transformers 4, gives way to it.
+TEST(ScheduleAliases, TrlsWarmUpIsANumberOfUpdatesOrAShareOfThem) {
+  EXPECT_EQ(optimizer({"warmup_steps=5"}).warmup_updates, 5);
+  EXPECT_EQ(optimizer({"warmup_steps=5.0"}).warmup_updates, 5);
+  EXPECT_EQ(optimizer({"warmup_steps=0"}).warmup_updates, 0);
+  EXPECT_EQ(optimizer({"warmup_steps=0.05"}).warmup_ratio, 0.05);
+  EXPECT_EQ(optimizer({"warmup_ratio=0.03"}).warmup_ratio, 0.03);
+  const OptimizerOptions both = optimizer({"warmup_ratio=0.03", "warmup_steps=5"});
+  EXPECT_EQ(both.warmup_updates, 5);
+  EXPECT_EQ(both.warmup_ratio, 0);
+  EXPECT_EQ(optimizer({"warmup_ratio=0.03", "warmup_steps=0"}).warmup_ratio, 0.03);
+  // get_scheduler gives "constant" no warm-up; "constant_with_warmup" has one.
+  EXPECT_EQ(optimizer({"lr_scheduler_type=constant", "warmup_steps=5"}).warmup_updates, 0);
+  EXPECT_EQ(optimizer({"lr_scheduler_type=constant", "warmup_ratio=0.1"}).warmup_ratio, 0);
+  EXPECT_EQ(optimizer({"lr_scheduler_type=constant_with_warmup", "warmup_steps=5"}).warmup_updates, 5);
+}
+
+// verl steps its scheduler once for a rollout batch (here of 4 x 8 completions, in 2 passes of 2 updates), and
+// lr_warmup_steps of -1, 0 or null leaves the warm-up to lr_warmup_steps_ratio.
+TEST(ScheduleAliases, VerlsWarmUpIsANumberOfBatches) {
+  const std::string optim = "actor_rollout_ref.actor.optim.";
+  const std::vector<std::string> sizes = {"data.train_batch_size=4", "actor_rollout_ref.rollout.n=8",
+                                          "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+                                          "actor_rollout_ref.actor.ppo_epochs=2"};
+  const auto of_sizes = [&](std::vector<std::string> settings) {
+    settings.insert(settings.end(), sizes.begin(), sizes.end());
+    return optimizer(settings);
+  };
+  EXPECT_EQ(of_sizes({optim + "lr_warmup_steps=3"}).warmup_updates, 12);
+  EXPECT_EQ(optimizer({optim + "lr_warmup_steps=3"}).warmup_updates, 3);  // one update for each
+  const OptimizerOptions both = of_sizes({optim + "lr_warmup_steps=3", optim + "lr_warmup_steps_ratio=0.1"});
+  EXPECT_EQ(both.warmup_updates, 12);
+  EXPECT_EQ(both.warmup_ratio, 0);
+  for (const std::string none : {"-1", "0", "null"})
+    EXPECT_EQ(of_sizes({optim + "lr_warmup_steps=" + none, optim + "lr_warmup_steps_ratio=0.1"}).warmup_ratio, 0.1);
+  for (const std::string name : {"lr_scheduler_type", "warmup_style"})
+    EXPECT_EQ(of_sizes({optim + name + "=cosine", optim + "min_lr_ratio=0.1"}).schedule, "cosine");
+  EXPECT_EQ(of_sizes({optim + "lr_scheduler_type=cosine", optim + "min_lr_ratio=0.1"}).min_lr_ratio, 0.1);
+  EXPECT_EQ(of_sizes({optim + "warmup_style=null", optim + "min_lr_ratio=null"}).schedule, "constant");
+}
+
+TEST(ScheduleAliases, OpenRlhfsCosineEndsAtATenth) {
+  const OptimizerOptions floored = optimizer({"lr_scheduler=cosine_with_min_lr", "lr_warmup_ratio=0.03"});
+  EXPECT_EQ(floored.schedule, "cosine");
+  EXPECT_EQ(floored.min_lr_ratio, 0.1);
+  EXPECT_EQ(floored.warmup_ratio, 0.03);
+  EXPECT_EQ(optimizer({"lr_scheduler=cosine"}).min_lr_ratio, 0);
+}
+
+TEST(Schedule, TwoWarmUpsAreRefusedAndAFloorOfAConstantRateIsTold) {
+  EXPECT_THAT(refusal_of({"optimizer.warmup_updates=3", "optimizer.warmup_ratio=0.1"}),
+              HasSubstr("remove one of the two"));
+  EXPECT_THAT(load({"optimizer.min_lr_ratio=0.1"}).notes,
+              testing::Contains(HasSubstr("optimizer.min_lr_ratio does nothing")));
+  EXPECT_THAT(refusal_of({"optimizer.schedule=polynomial"}), HasSubstr("constant, linear"));
+}
+
+TEST(RunLength, PassesOverTheDataAreTakenOverAndStepsWin) {
+  for (const std::string name : {"num_train_epochs", "trainer.total_epochs", "num_episodes", "train.data_epochs"}) {
+    const TrainOptions said = length({name + "=1.5"});
+    EXPECT_EQ(said.data_epochs, 1.5) << name;
+    EXPECT_EQ(said.steps, 0) << name << ": not known before the data is open";
+  }
+  for (const std::string steps : {"trainer.total_training_steps=5", "train.steps=5"}) {
+    const TrainOptions said = length({"trainer.total_epochs=2", steps});
+    EXPECT_EQ(said.data_epochs, std::nullopt);
+    EXPECT_EQ(said.steps, 5);
+  }
+  EXPECT_EQ(length({"trainer.total_epochs=2", "trainer.total_training_steps=null"}).data_epochs, 2);
+}
+
+TEST(RunLength, WhatIsTypedWinsOverTheFile) {
+  const TrainOptions steps = length({"train.steps=5"}, R"({"train": {"data_epochs": 2}})");
+  EXPECT_EQ(steps.data_epochs, std::nullopt);
+  EXPECT_EQ(steps.steps, 5);
+  const TrainOptions epochs = length({"train.data_epochs=2"}, R"({"train": {"steps": 5}})");
+  EXPECT_EQ(epochs.data_epochs, 2);
+  EXPECT_EQ(epochs.steps, 0);
+  const TrainOptions both = length({}, R"({"train": {"steps": 5, "data_epochs": 2}})");  // as a run's own file says it
+  EXPECT_EQ(both.data_epochs, 2);
+  EXPECT_EQ(both.steps, 5);
+  EXPECT_EQ(length({"num_train_epochs=2"}, R"({"train": {"steps": 5}})").data_epochs, 2);
+  EXPECT_EQ(length({}, R"({"train": {"steps": 5}, "num_train_epochs": 2})").data_epochs, std::nullopt);
+  EXPECT_EQ(length({}).steps, 100);
+}
+
+TEST(RunLength, OfNoStepsAndSomePassesIsRefused) {
+  EXPECT_THAT(error_of(2, [] { length({}, R"({"train": {"steps": 0, "data_epochs": 2}})"); }),
+              AllOf(HasSubstr("run.json:1"), HasSubstr("train.steps is 0"), HasSubstr("remove one of the two")));
+  EXPECT_EQ(length({"train.steps=0"}, R"({"train": {"data_epochs": 2}})").steps, 0);
+}
+
+TEST(RunLength, ATaskHasNoEndToCount) {
+  EXPECT_THAT(refusal_of({"train.data_epochs=2"}), AllOf(HasSubstr("chains"), HasSubstr("set train.steps")));
+  EXPECT_THAT(refusal_of({"num_train_epochs=2", "objective.method=dppo_tv"}),
+              AllOf(HasSubstr("command line"), HasSubstr("train.data_epochs is 2")));
+  EXPECT_THAT(refusal_of({"train.data_epochs=0"}), HasSubstr("above 0"));
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,64 @@
+#include "keel/train/start/planned_steps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/errors.h"
+
+namespace keel {
+namespace {
+
+using testing::HasSubstr;
+
+/// Ten rows of which three give no prompt.
+Problems seven_of_ten() {
+  return Problems(PromptStream(
+                      [](uint64_t place) -> std::variant<Prompt, SkippedRow> {
+                        if (place % 10 == 2) return SkippedRow{SkippedRow::Why::kTooLong, "long"};
+                        if (place % 10 >= 8) return SkippedRow{SkippedRow::Why::kOtherSplit, ""};
+                        return Prompt{.id = place, .tokens = {1}, .text = "", .source = "", .answer = {}};
+                      },
+                      10),
+                  RewardSum({}, {}));
+}
+
+Config planned(double epochs, int64_t prompts_per_step, int64_t said = 0) {
+  Config config;
+  config.train.data_epochs = epochs;
+  config.train.prompts_per_step = prompts_per_step;
+  config.train.steps = said;
+  plan_steps(config, seven_of_ten());
+  return config;
+}
+
+TEST(PlannedSteps, ArePassesOverThePromptsThatAreLeftRoundedUp) {
+  EXPECT_EQ(planned(1, 7).train.steps, 1);
+  EXPECT_EQ(planned(1, 3).train.steps, 3);    // 7 / 3
+  EXPECT_EQ(planned(3, 3).train.steps, 7);    // 21 / 3: no pass is cut off
+  EXPECT_EQ(planned(0.5, 2).train.steps, 2);  // 3.5 / 2
+  EXPECT_EQ(planned(0.01, 7).train.steps, 1);
+  EXPECT_EQ(planned(2, 4, /*said=*/4).train.steps, 4);  // 14 / 4
+}
+
+TEST(PlannedSteps, CountingLeavesTheStreamWhereItWas) {
+  Problems problems = seven_of_ten();
+  problems.training().next(4);
+  const uint64_t position = problems.training().position(), skipped = problems.training().skipped().too_long;
+  EXPECT_EQ(problems.prompts_per_pass(), 7);
+  EXPECT_EQ(problems.training().position(), position);
+  EXPECT_EQ(problems.training().skipped().too_long, skipped);
+}
+
+TEST(PlannedSteps, ThatContradictThemselvesAreRefused) {
+  const std::string other = error_of(2, [] { planned(2, 4, /*said=*/5); });
+  EXPECT_THAT(other, testing::AllOf(HasSubstr("train.steps is 5"), HasSubstr("over 7 prompts are 4 steps of 4")));
+  Config config;
+  config.train.data_epochs = 1;
+  config.train.prompts_per_step = 7;
+  config.train.steps = 0;
+  config.critic.warmup_steps = 1;
+  EXPECT_THAT(error_of(2, [&] { plan_steps(config, seven_of_ten()); }), HasSubstr("never learn"));
+}
+
+}  // namespace
+}  // namespace keel

@@ -32,7 +32,8 @@ TEST(AdapterAliases, TheAdapterOfTrlHasItsDefaultsAndIsThereOnlyWhereItIsAskedFo
   EXPECT_EQ(lora({"use_peft=true", "lora_target_modules=all-linear"}).target_modules, LoraOptions().target_modules);
   EXPECT_EQ(lora({"use_peft=true", "lora.adapter=some/adapter"}).rank, 0);
   EXPECT_EQ(lora({"use_peft=false", "lora_r=8"}).rank, 0);
-  for (const char* name : {"lora_r=8", "lora_alpha=8", "lora_dropout=0.1", "use_rslora=true", "lora_target_modules=[\"q_proj\"]"})
+  for (const char* name :
+       {"lora_r=8", "lora_alpha=8", "lora_dropout=0.1", "use_rslora=true", "lora_target_modules=[\"q_proj\"]"})
     EXPECT_THAT(refusal_of({name, "objective.method=dppo_tv"}),
                 testing::AllOf(HasSubstr("use_peft"), HasSubstr("lora.rank")));
   EXPECT_THAT(load({"num_generations=4", "use_peft=true"}).notes, testing::Contains(HasSubstr("lora_dropout 0.05")));

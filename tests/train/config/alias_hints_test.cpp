@@ -1,0 +1,87 @@
+// What is said of a name that nobody knows.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/train/config/loaded_settings.h"
+
+namespace keel {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ConfigAliases, AHintNeverNamesAnotherThing) {
+  const std::vector<std::pair<std::string, std::string>> hints = {
+      {"objective.method=dppo", "did you mean dppo_tv?"},
+      {"objective.method=DPPO", "did you mean dppo_tv?"},
+      {"data.files=a.jsonl,b.jsonl", "write [a.jsonl, b.jsonl]"},
+      {"task.q=8", "keys of task are"},
+      {"critic.learning_rate=1", "did you mean critic.lr?"},
+      {"sft.learning_rate=1", "did you mean sft.lr?"},
+      {"optimizer.epsilon=1", "set optimizer.eps"},
+      {"optimizer.warmup_steps=1", "warmup_steps is optimizer.warmup_updates and optimizer.warmup_ratio here"},
+      {"betas=[0.9, 0.95]", "set optimizer.beta1 and optimizer.beta2"},
+      {"rollout.samples=4", "set rollout.samples_per_prompt"},
+      {"rollout.prompts=4", "set train.prompts_per_step"},
+      {"rollout.batch=4", "set train.prompts_per_step"},
+      {"train.batch=4", "set train.prompts_per_step"},
+      {"local_rank=0", "a run has one device"},
+      {"use_lora=true", "set lora.rank"},
+      {"critic.ppo_epochs=2", "in the policy's updates"},
+      {"critic.ppo_mini_batch_size=2", "in the policy's updates"},
+      {"critic.grad_clip=1", "optimizer is the policy's"},
+      {"reward.path=r.py", "reward.functions"},
+      {"reward_model.path=x", "reward.functions"},
+      {"lora.path=x", "set lora.adapter"},
+      {"checkpoint.path=x", "run.dir"},
+      {"run.dtype=bf16", "set run.precision"},
+      {"filter_groups.enable=true", "did you mean algorithm.filter_groups?"},
+      {"kl_ctrl.type=fixed", "did you mean algorithm.kl_ctrl?"},
+      {"horizon=10000", "set reference.kl_in_reward_horizon"},
+      {"actor_rollout_ref.rollout.mode=batch", "Keel samples itself"},
+      {"lora.overlong_buffer=4", "before rollout.max_new_tokens, in which"},  // up to the end of a sentence
+      {"reward.weights=1,2", "write [1, 2]"},
+      {"eval.ks=1, 2", "write [1, 2]"},
+      {"reward_weights=1.0 0.5", "write [1.0, 0.5]"},
+      {"optimizer.type=adamw", "keys of optimizer are"},
+      {"optimizer.name=adamw", "keys of optimizer are"},
+      {"data.type=x", "keys of data are"},
+      {"reward.type=x", "keys of reward are"},
+      {"rollout.enable=true", "keys of rollout are"},
+      {"rollout.name=vllm", "keys of rollout are"},
+      {"rollout.mode=async", "keys of rollout are"},
+      {"rollout.len=4", "keys of rollout are"},
+      {"eval.enable=false", "keys of eval are"},
+      {"eval.metric=x", "keys of eval are"},
+      {"lora.enable=true", "set lora.rank"},
+      {"critic.enable=true", "set that"},
+      {"rollout.n=4", "is rollout.samples_per_prompt here"},
+      {"train.epsilon=0.2", "objective.delta_high here: for a loss that clips the ratio"},
+      {"objective.clip_ratio=0.2", "a method that clips it"},
+      {"objective.method=rloo", "set objective.advantage=rloo"},
+      {"objective.method=reinforce", "objective.advantage=reinforce_pp"},
+      {"objective.method=reinforce++", "objective.advantage=reinforce_pp"},
+      {"max_completion_length=null", "set rollout.max_new_tokens"},
+      {"reward_model.colour=x", "keys of reward_model are overlong_buffer, reward_kwargs"}};
+  for (const auto& [setting, hint] : hints) EXPECT_THAT(refusal_of({setting}), HasSubstr(hint)) << setting;
+  EXPECT_THAT(refusal_of({"model.path=m", R"(data.files=["a.jsonl"])"}), HasSubstr("TRL's default is 256 tokens"));
+  const std::vector<std::pair<std::string, std::string>> misleading = {
+      {"lr=1", "l2"},
+      {"grad_clip=1", "dual_clip"},
+      {"max_new_tokens=64", "max_tokens"},
+      {"mini_batch=1", "micro"},
+      {"samples=4", "max_samples"},
+      {"policy=x", "policy_loss_type"},
+      {"run.precision=float16", "float32"},
+      {"value_coef=1", "value_clip"},
+      {"actor_rollout_ref.rollout.mode=batch", "task.mode (Chains)"}};
+  for (const auto& [setting, other] : misleading)
+    EXPECT_THAT(refusal_of({setting}), testing::Not(HasSubstr(other + "?"))) << setting;
+  EXPECT_THAT(refusal_of({"data.chat=true"}), testing::AllOf(HasSubstr("always"), testing::Not(HasSubstr("quotes"))));
+  EXPECT_THAT(refusal_of({"max_new_tokens=64"}), HasSubstr("rollout.max_new_tokens (Longest completion"));
+  EXPECT_THAT(refusal_of({"train.temperature=1"}),
+              testing::AllOf(HasSubstr("rollout.temperature ("), HasSubstr("eval.temperature (")));
+}
+
+}  // namespace
+}  // namespace keel

@@ -472,7 +472,7 @@ TEST(ForeignObjective, WhatTheLossOfTheOtherProgramNeverReadsIsRefused) {
   EXPECT_THAT(refusal_of({"loss_type=grpo", "sapo_temperature_pos=2"}), HasSubstr("belongs to TRL's loss sapo"));
   EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "sapo", "actor.clip_ratio=0.2"})), HasSubstr("never reads it"));
   EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "gspo", "actor.clip_ratio_c=3"})), HasSubstr("never reads it"));
-  EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "sapo", "actor.loss_agg_mode=token-mean"})),
+  EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "sapo", "actor.loss_agg_mode=token-mean", "actor.entropy_coeff=0.1"})),
               HasSubstr("always averages as seq-mean-token-mean"));
   EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "dro"})), HasSubstr("dro_beta"));
   EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "bypass_mode"})), HasSubstr("objective.method"));

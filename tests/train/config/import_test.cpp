@@ -7,6 +7,7 @@
 
 #include "keel/train/config/recipe.h"
 #include "keel/train/config/shell_script.h"
+#include "tests/support/effort.h"
 #include "tests/train/config/loaded_settings.h"
 
 namespace keel {
@@ -34,7 +35,7 @@ TEST(Import, EveryNameThatIsLeftOutIsRefusedInTrainingAndListedInAnImport) {
   for (const Refusal& refusal : table.refusals()) {
     if (refusal.fate == Fate::kRefused || refusal.source != "verl") continue;
     SCOPED_TRACE(refusal.name);
-    ++names;
+    if (++names % count<size_t>(4, 1) != 0) continue;
     const std::string setting = refusal.name + "=31";
     EXPECT_THAT(refusal_of({setting, "objective.method=dppo_tv"}), HasSubstr(refusal.name));
     const Imported result = imported({setting});
@@ -55,7 +56,7 @@ TEST(Import, SaysWhereEachLineComesFromAndHowItsUnitChanged) {
               AllOf(HasSubstr("sequences_per_update: 8"),
                     HasSubstr("# actor_rollout_ref.actor.ppo_mini_batch_size 2: times rollout.samples_per_prompt"),
                     HasSubstr("prompts_per_step: 8"), HasSubstr("# data.train_batch_size\n"),
-                    HasSubstr("# verl's default of actor_rollout_ref.actor.clip_ratio_high\n")));
+                    HasSubstr("# verl's default of actor_rollout_ref.actor.clip_ratio_high 0.2: ")));
 }
 
 // verl 0.9.1, ppo_trainer.yaml.

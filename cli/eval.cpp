@@ -240,7 +240,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   apply_overrides(tree, arguments.overrides);
   std::vector<std::string> notes;
   refuse_sampling_of_training(tree);
-  Config config = load_config(tree, notes);
+  Config config = load_config(tree, notes, Purpose::kEvaluation);
   refuse_files_of_training(tree, config);
   for (const std::string& note : notes) messages.line(note);
   if (config.eval.prompts == 0)

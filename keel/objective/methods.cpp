@@ -177,6 +177,12 @@ std::string word_on_absent(const std::string& name) {
     if (name == of_preferences) return "it learns from preferences, and the methods here from rewards; ";
   for (const char* other : {"trpo", "vapo", "opo", "remax"})
     if (name == other) return "it is a method of its own, which is not here; ";
+  for (const char* advantage : {"rloo", "reinforce_pp", "reinforce_pp_baseline", "group_mean", "gae"})
+    if (name == advantage)
+      return "it is a way to advantages: set objective.advantage=" + name + " beside a method, such as ppo; ";
+  for (const char* plus_plus : {"reinforce++", "reinforce_plus_plus"})
+    if (name == plus_plus) return "it is a way to advantages: set objective.advantage=reinforce_pp beside ppo; ";
+  if (name == "reinforce") return "it is pg here, and REINFORCE++ is objective.advantage=reinforce_pp; ";
   return "";
 }
 

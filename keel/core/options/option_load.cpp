@@ -19,6 +19,13 @@ std::string parent_of(const std::string& path) {
 
 std::string leaf_of(const std::string& path) { return path.substr(path.find_last_of('.') + 1); }
 
+/// Words that every section could have, and that mean something by it alone.
+bool says_nothing_alone(const std::string& leaf) {
+  static const std::set<std::string> kWords = {"enable", "enabled", "len",  "log",  "metric",
+                                               "mode",   "n",       "name", "path", "type"};
+  return kWords.contains(leaf);
+}
+
 /// A sentence up to its first stop, without it: enough to tell a setting from another of its name.
 std::string first_words(const std::string& help) {
   size_t end = help.find_first_of(".;:");
@@ -36,14 +43,14 @@ class Loader {
     for (const Refusal& refusal : table.refusals()) know_above(refusal.name);
   }
 
-  std::vector<std::string> run() {
+  std::vector<std::string> run(const std::function<bool(const std::string& path)>& worth_a_note) {
     walk_children("", tree_.value);
     // In the order of the table, so that the order of keys in a file never changes what a converter sees.
     for (const Alias& alias : table_.aliases()) {
       const auto used = used_aliases_.find(alias.name);
       if (alias.converter && used != used_aliases_.end()) convert(alias, *used->second);
     }
-    if (errors_.empty()) return notes();
+    if (errors_.empty()) return notes(worth_a_note);
     std::string message = joined(errors_, "\n");
     if (unlisted_ > 0) message += "\n... and " + std::to_string(unlisted_) + " more";
     throw Error(ExitCode::kBadConfiguration, message);
@@ -120,10 +127,11 @@ class Loader {
   }
 
   /// What other names were taken for, without those that the command line replaced after they were read.
-  std::vector<std::string> notes() const {
+  std::vector<std::string> notes(const std::function<bool(const std::string& path)>& worth_a_note) const {
     std::vector<std::string> texts;
     for (const Note& note : notes_)
-      if (given_.at(note.alias->target) == note.alias->name) texts.push_back(note.text);
+      if (given_.at(note.alias->target) == note.alias->name && (!worth_a_note || worth_a_note(note.alias->target)))
+        texts.push_back(note.text);
     return texts;
   }
 
@@ -184,7 +192,7 @@ class Loader {
   /// elsewhere is shown with its meaning, and the reader decides.
   std::string suggestion(const std::string& path) const {
     const std::string section = parent_of(path), leaf = leaf_of(path);
-    const std::string elsewhere = settings_called(leaf);
+    const std::string elsewhere = says_nothing_alone(leaf) ? "" : settings_called(leaf);
     if (section.empty() && !elsewhere.empty()) return elsewhere;
     std::vector<std::string> here = paths_in(section);
     for (const Refusal& refusal : table_.refusals())
@@ -192,13 +200,13 @@ class Loader {
     if (const std::string slip = slip_of_one(path, here); !slip.empty()) return slip;
     if (const std::string ours = ours_in(section, leaf); !ours.empty()) return ours;
     if (!elsewhere.empty()) return elsewhere;
-    if (const std::string alias = alias_ending_in(leaf); !alias.empty()) return alias;
+    if (const std::string alias = alias_ending_in(leaf); !alias.empty() && !says_nothing_alone(leaf)) return alias;
     if (const std::string whole = sections_ending_in(leaf); !whole.empty()) return whole;
     std::vector<std::string> leaves;
     for (const Alias& alias : table_.aliases())
       if (is_slip_of(leaf, leaf_of(alias.name))) leaves.push_back(leaf_of(alias.name));
     constexpr size_t kGuessable = 5;  // any two short names are two slips apart
-    if (leaf.size() >= kGuessable && !leaves.empty())
+    if (leaf.size() >= kGuessable && !leaves.empty() && !says_nothing_alone(leaf))
       if (const auto near = nearest_name(leaf, leaves)) return alias_ending_in(*near);
     if (const std::string slip = slip_of_one(path, known_); !slip.empty()) return slip;
     if (!section.empty()) return "keys of " + section + " are " + joined(leaves_in(section));
@@ -233,21 +241,25 @@ class Loader {
     for (const Alias& alias : table_.aliases()) {
       const std::string ours = section + "." + leaf_of(alias.target);
       if (leaf_of(alias.name) != leaf || table_.find(ours) == nullptr) continue;
+      if (says_nothing_alone(leaf) && leaf_of(parent_of(alias.name)) != section) continue;
       return alias.target == ours ? alias_ending_in(leaf) : "did you mean " + ours + "?";
     }
     return "";
   }
 
-  /// "verl's actor_rollout_ref.actor.clip_ratio is objective.delta_low and objective.delta_high here"
+  /// "verl's actor_rollout_ref.actor.clip_ratio is objective.delta_low and objective.delta_high here, for a loss that
+  /// clips the ratio"
   std::string alias_ending_in(const std::string& leaf) const {
     const Alias* found = nullptr;
     std::vector<std::string> targets;
     for (const Alias& alias : table_.aliases()) {
       if (leaf_of(alias.name) != leaf || (found != nullptr && found->name != alias.name)) continue;
-      found = &alias;
+      if (found == nullptr) found = &alias;
       targets.push_back(alias.target);
     }
-    return found == nullptr ? "" : found->source + "'s " + found->name + " is " + joined(targets, " and ") + " here";
+    if (found == nullptr) return "";
+    return found->source + "'s " + found->name + " is " + joined(targets, " and ") + " here" +
+           (found->conversion.empty() ? "" : ": " + found->conversion);
   }
 
   /// "did you mean algorithm.kl_ctrl?" for kl_ctrl; empty where no section ends in that name.
@@ -293,9 +305,10 @@ class Loader {
 
 }  // namespace
 
-std::vector<std::string> OptionTable::load(const ConfigTree& tree) {
+std::vector<std::string> OptionTable::load(const ConfigTree& tree,
+                                           const std::function<bool(const std::string& path)>& worth_a_note) {
   check();
-  return Loader(tree, *this).run();
+  return Loader(tree, *this).run(worth_a_note);
 }
 
 }  // namespace keel

@@ -90,9 +90,11 @@ class OptionTable {
   void refuse(std::string_view name, std::string_view source, std::string_view reason,
               const std::vector<Json>& harmless = {});
 
-  /// Assigns what the tree says and returns notes to print, one for each alias used. All mistakes are thrown together
-  /// as one Error; the structs are then half assigned and of no use.
-  std::vector<std::string> load(const ConfigTree& tree);
+  /// Assigns what the tree says and returns notes to print, one for each alias used whose option is worth one (all,
+  /// where nothing is given). All mistakes are thrown together as one Error; the structs are then half assigned and of
+  /// no use.
+  std::vector<std::string> load(const ConfigTree& tree,
+                                const std::function<bool(const std::string& path)>& worth_a_note = {});
 
   /// The present value of an option.
   Json get(std::string_view path) const;

@@ -79,6 +79,35 @@ Json number_kept(const Json& value, const ConfigTree&, const OptionTable&) {
   return value;
 }
 
+/// transformers 5 takes a number below 1 for a share of all steps.
+Json updates_of_warm_up(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (value.is_number_float() && value > 0 && value < 1)
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", which is a share of all steps in transformers; Keel ",
+         "counts the updates of the warm-up: set optimizer.warmup_updates");
+  return value;
+}
+
+/// TRL's null samples up to the end of the model's positions.
+Json longest_of_trl(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (value.is_null())
+    fail(ExitCode::kBadConfiguration, "got null, which is no limit there; set rollout.max_new_tokens, the longest ",
+         "completion");
+  return value;
+}
+
+/// What verl does with prompts that are too long, if it has not left them out before, as Keel does.
+Json truncation(const Json& value, const ConfigTree& tree, const OptionTable&) {
+  const Json* filtered = find_value(tree, "data.filter_overlong_prompts");
+  if (filtered != nullptr && *filtered == true) return kSetsNothing;
+  if (value == "error")
+    fail(ExitCode::kBadConfiguration,
+         "verl ends with an error at a prompt that is longer than data.max_prompt_length, ",
+         "Keel leaves it out and counts it (data.max_prompt_tokens); set data.filter_overlong_prompts=true, by which ",
+         "verl does the same, or remove it");
+  fail(ExitCode::kBadConfiguration,
+       "Keel never cuts a prompt; one that is longer than data.max_prompt_tokens is left out and counted; remove it");
+}
+
 /// For a name that means a little more or less than ours.
 Json as_it_is(const Json& value, const ConfigTree&, const OptionTable&) { return value; }
 
@@ -278,10 +307,10 @@ void add_aliases(OptionTable& t) {
   t.alias("adam_epsilon", "optimizer.eps", "TRL");
   t.alias("weight_decay", "optimizer.weight_decay", "TRL");
   t.alias("max_grad_norm", "optimizer.max_grad_norm", "TRL");
-  t.alias("warmup_steps", "optimizer.warmup_updates", "TRL");
+  t.alias("warmup_steps", "optimizer.warmup_updates", "TRL", updates_of_warm_up, "a share of all steps is refused");
   t.alias("num_generations", "rollout.samples_per_prompt", "TRL");
   t.alias("num_generations_eval", "eval.samples", "TRL");
-  t.alias("max_completion_length", "rollout.max_new_tokens", "TRL");
+  t.alias("max_completion_length", "rollout.max_new_tokens", "TRL", longest_of_trl, "null, no limit, is refused");
   t.alias("temperature", "rollout.temperature", "TRL");
   t.alias("generation_batch_size", "train.prompts_per_step", "TRL", completions_to_prompts,
           "divided by rollout.samples_per_prompt");
@@ -324,6 +353,8 @@ void add_aliases(OptionTable& t) {
   t.alias("data.train_files", "data.files", "verl", list_of_names, "one name is a list of one");
   t.alias("data.val_files", "data.eval_files", "verl", list_of_names, "one name is a list of one");
   t.alias("data.max_prompt_length", "data.max_prompt_tokens", "verl");
+  t.alias("data.truncation", "data.max_prompt_tokens", "verl", truncation,
+          "nothing where data.filter_overlong_prompts is true; else refused");
   t.alias("data.reward_fn_key", "data.source_key", "verl");
   t.alias("data.train_batch_size", "train.prompts_per_step", "verl");
   t.alias("data.max_response_length", "rollout.max_new_tokens", "verl");
@@ -345,6 +376,7 @@ void add_aliases(OptionTable& t) {
   t.alias("actor_rollout_ref.actor.optim.optimizer", "optimizer.moments", "verl", optimizer_word, "AdamW8bit is 8bit");
   t.alias("actor_rollout_ref.model.enable_gradient_checkpointing", "train.recompute_activations", "verl");
   t.alias("actor_rollout_ref.actor.grad_clip", "optimizer.max_grad_norm", "verl");
+  t.alias("actor_rollout_ref.actor.optim.clip_grad", "optimizer.max_grad_norm", "verl");
   t.alias("actor_rollout_ref.actor.ppo_epochs", "train.epochs", "verl");
   t.alias("actor_rollout_ref.actor.ppo_mini_batch_size", "train.sequences_per_update", "verl", prompts_to_completions,
           "times rollout.samples_per_prompt");

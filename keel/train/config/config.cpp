@@ -195,6 +195,13 @@ ConfigTree with_all_linear(ConfigTree tree) {
   return tree;
 }
 
+/// Whether an evaluation reads a setting.
+bool is_of_evaluation(const std::string& ours) {
+  static const std::set<std::string> kSections = {"run", "model", "lora", "data", "task", "reward", "eval"};
+  return kSections.contains(ours.substr(0, ours.find('.'))) || ours == "rollout.max_new_tokens" ||
+         ours == "rollout.stop_strings";
+}
+
 /// Settings of what is switched off.
 void note_unread(const Config& config, std::vector<std::string>& notes) {
   if (config.sft.steps == 0)
@@ -219,11 +226,13 @@ void note_unread(const Config& config, std::vector<std::string>& notes) {
 
 }  // namespace
 
-Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
+Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purpose purpose) {
   Config config;
   OptionTable table;
   config.describe(table);
-  const std::vector<std::string> loaded = table.load(with_all_linear(with_foreign_defaults(tree, table, notes)));
+  const std::vector<std::string> loaded =
+      table.load(with_all_linear(with_foreign_defaults(tree, table, purpose, notes)),
+                 [=](const std::string& ours) { return purpose == Purpose::kTraining || is_of_evaluation(ours); });
   notes.insert(notes.end(), loaded.begin(), loaded.end());
   require_rank(tree, table, config);
   try {
@@ -238,7 +247,9 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes) {
     const std::string place = find_value(tree, key) != nullptr ? place_of(tree, key) : tree.file;
     fail(error.code(), place, place.empty() ? "" : ": ", message);
   }
-  note_unread(config, notes);
+  if (purpose == Purpose::kTraining) note_unread(config, notes);
+  if (purpose == Purpose::kTraining && word_at(tree, "objective.method") == "ppo" && !config.objective.advantage)
+    notes.push_back("objective.method ppo has the advantages of groups and no critic; with one it is ppo_gae");
   return config;
 }
 
@@ -275,7 +286,7 @@ void check_sources(const Config& c) {
   if (has_files && c.rollout.max_new_tokens == 0)
     refuse(
         "rollout.max_new_tokens is 0, which means the limit of the built-in task, but prompts come from data.files; ",
-        "set rollout.max_new_tokens");
+        "set rollout.max_new_tokens, the longest completion (TRL's default is 256 tokens, verl's 512)");
   if (has_files && c.sft.steps > 0)
     refuse("sft.steps is ", c.sft.steps,
            ", but prompts come from data.files, which have no demonstrations; set sft.steps ", "to 0");

@@ -17,6 +17,7 @@
 #include "keel/reward/reward_options.h"
 #include "keel/rollout/engine.h"
 #include "keel/task/task.h"
+#include "keel/train/config/purpose.h"
 #include "keel/train/update/critic_options.h"
 #include "keel/train/update/optimizer.h"
 
@@ -123,7 +124,7 @@ void add_aliases(OptionTable& table);
 void add_refusals(OptionTable& table);
 
 /// Loads and checks a configuration; notes to print (aliases used) are appended to `notes`.
-Config load_config(const ConfigTree& tree, std::vector<std::string>& notes);
+Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purpose purpose = Purpose::kTraining);
 
 /// The name under which a setting stands on the command line; empty: it does not.
 std::string typed_name(const ConfigTree& tree, const std::string& option);

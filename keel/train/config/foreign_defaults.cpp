@@ -236,7 +236,7 @@ bool is_unsaid(const ForeignDefault& entry, const ConfigTree& tree, const Progra
 }
 
 ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string& mark, const OptionTable& table,
-                     std::vector<std::string>& notes) {
+                     Purpose purpose, std::vector<std::string>& notes) {
   refuse_our_thresholds(tree, program, mark);
   if (tree.value.contains("objective")) forget_nulls(tree.value["objective"]);
   Names filled;
@@ -246,10 +246,10 @@ ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string&
     fill_in(tree, entry, program, mark);
     filled.push_back(entry.name + " " + word_of(entry.value));
   }
-  if (!filled.empty())
+  if (!filled.empty() && purpose == Purpose::kTraining)
     notes.push_back(mark + " is a name of " + program.name + "'s, whose defaults hold for what is not said of the " +
                     "objective: " + joined(filled) + "; objective.method chooses one of Keel's methods");
-  add_foreign_remarks(program.name, tree, table, notes);
+  add_foreign_remarks(program.name, tree, table, purpose, notes);
   return tree;
 }
 
@@ -345,7 +345,8 @@ Owner owner_of_other_names(const ConfigTree& tree, const OptionTable& table, con
 
 }  // namespace
 
-ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std::vector<std::string>& notes) {
+ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, Purpose purpose,
+                                 std::vector<std::string>& notes) {
   if (!tree.value.is_object()) return tree;
   Names all, leaves;
   add_leaves(tree.value, "", all);
@@ -356,7 +357,7 @@ ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std:
     const std::string mark = mark_of(program, tree, leaves);
     if (mark.empty()) continue;
     if (ours_names_the_method(tree, program.loss))
-      add_foreign_remarks(program.name, tree, table, notes);
+      add_foreign_remarks(program.name, tree, table, purpose, notes);
     else
       claim(owner, program, mark, tree);
   }
@@ -366,7 +367,8 @@ ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std:
   else if (said(tree, "objective.method") == nullptr &&
            std::none_of(names.begin(), names.end(), [&](const std::string& name) { return is_ours(table, name); }))
     owner = owner_of_other_names(tree, table, names);
-  return owner.program == nullptr ? tree : filled_in(std::move(tree), *owner.program, owner.mark, table, notes);
+  return owner.program == nullptr ? tree
+                                  : filled_in(std::move(tree), *owner.program, owner.mark, table, purpose, notes);
 }
 
 }  // namespace keel

@@ -265,6 +265,17 @@ AliasConverter dual_clip(Readers readers) {
   };
 }
 
+/// TRL's delta is the dual clip only above the upper bound: below it, it also cuts tokens of positive advantage, and
+/// the clipped branch lets those of negative advantage through.
+Json trl_dual_clip(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  const Json assigned = dual_clip({"TRL", kTrlLoss, kTrlClipped})(value, tree, table);
+  const Json bound = table.get("objective.delta_high");
+  if (assigned.is_discarded() || !bound.is_number() || value.get<double>() > 1 + bound.get<double>()) return assigned;
+  fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted above 1 + epsilon_high, ",
+       Json(1 + bound.get<double>()).dump(), ": below it TRL cuts tokens of positive advantage too, which Keel's dual ",
+       "clip does not; raise it, or remove it");
+}
+
 /// verl's C is the dual clip of PPO and the cap of the ratio of DPPO.
 bool is_dppo(const ConfigTree& tree) {
   return !ours_names_the_method(tree, kLossMode) && word_at(tree, kLossMode).starts_with("dppo");
@@ -308,7 +319,7 @@ void add_objective_aliases(OptionTable& t) {
   t.alias("epsilon", low, "TRL", shared_bound(trl, "low"), ratio_only);
   t.alias("epsilon", high, "TRL", shared_bound(trl, "high", "epsilon_high"), ratio_only + ", without epsilon_high");
   t.alias("epsilon_high", high, "TRL", trl_upper_bound, ratio_only + "; less 1 for cispo");
-  t.alias("delta", others, "TRL", dual_clip(trl), "dual=VALUE, " + ratio_only);
+  t.alias("delta", others, "TRL", trl_dual_clip, "dual=VALUE, " + ratio_only + "; above 1 + epsilon_high");
   add_together(t, {{"sapo_temperature_pos", "tau_positive"}, {"sapo_temperature_neg", "tau_negative"}}, "TRL",
                {"TRL", kTrlLoss, {"sapo"}});
   add_together(t,

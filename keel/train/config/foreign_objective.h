@@ -5,6 +5,7 @@
 
 #include "keel/core/options/config_tree.h"
 #include "keel/core/options/options.h"
+#include "keel/train/config/purpose.h"
 
 namespace keel {
 
@@ -21,6 +22,7 @@ void add_objective_aliases(OptionTable& table);
 /// configuration that names a method of ours (objective.method), or has no such names, comes back as it is. Names on
 /// the command line do not make a file of ours another program's, unless one of them names the loss. The table knows
 /// the names: one that it does not know is a slip, which whoever loads the tree tells.
-ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, std::vector<std::string>& notes);
+ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, Purpose purpose,
+                                 std::vector<std::string>& notes);
 
 }  // namespace keel

@@ -25,6 +25,7 @@ struct Remark {
   std::string program;
   std::function<bool(const ConfigTree& tree)> holds;
   std::string text;
+  bool of_evaluation = false;
 };
 
 const std::vector<Remark>& remarks() {
@@ -47,7 +48,8 @@ const std::vector<Remark>& remarks() {
          const Json* temperature = said(tree, "temperature");
          return temperature != nullptr && *temperature != 1 && said(tree, "eval.temperature") == nullptr;
        },
-       "temperature: TRL evaluates at it too, Keel at eval.temperature"},
+       "temperature: TRL evaluates at it too, Keel at eval.temperature",
+       /*of_evaluation=*/true},
       {"TRL",
        [](const ConfigTree& tree) {
          const std::string loss = word_at(tree, "loss_type");
@@ -91,6 +93,16 @@ const std::vector<Remark>& remarks() {
   return kRemarks;
 }
 
+/// Whether a value under another program's name gives our setting one.
+bool sets_something(const Alias& alias, const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  if (!alias.converter) return true;
+  try {
+    return !alias.converter(value, tree, table).is_discarded();
+  } catch (const std::exception&) {  // told where it is read
+    return true;
+  }
+}
+
 struct Need {
   std::string name, value;  // "set": any that is one
 };
@@ -121,6 +133,17 @@ void note_unread(const ConfigTree& tree, std::vector<std::string>& notes) {
     const auto unmet = std::find_if(needs.begin(), needs.end(), [&](const Need& need) { return !is_met(tree, need); });
     if (said(tree, name) != nullptr && unmet != needs.end())
       notes.push_back(name + " does nothing: verl reads it only where " + unmet->name + " is " + unmet->value);
+  }
+}
+
+/// A critic's settings, which verl reads beside gae alone.
+void note_unread_of_critic(const ConfigTree& tree, const OptionTable& table, std::vector<std::string>& notes) {
+  const Names of_critic = {"critic.optim.lr", "algorithm.gamma", "algorithm.lam", "critic.cliprange_value",
+                           "trainer.critic_warmup"};
+  for (const Alias& alias : table.aliases()) {
+    const Json* value = contains(of_critic, alias.name) ? said(tree, alias.name) : nullptr;
+    if (value != nullptr && !sets_something(alias, *value, tree, table))
+      notes.push_back(alias.name + " does nothing: verl reads it only where " + kAdvEstimator + " is gae");
   }
 }
 
@@ -180,12 +203,7 @@ bool gets_a_value(const ConfigTree& tree, const OptionTable& table, const std::s
   if (said(tree, ours) != nullptr) return true;
   return std::any_of(table.aliases().begin(), table.aliases().end(), [&](const Alias& alias) {
     const Json* value = alias.target == ours ? said(tree, alias.name) : nullptr;
-    if (value == nullptr || !alias.converter) return value != nullptr;
-    try {
-      return !alias.converter(*value, tree, table).is_discarded();
-    } catch (const std::exception&) {  // told where it is read
-      return true;
-    }
+    return value != nullptr && sets_something(alias, *value, tree, table);
   });
 }
 
@@ -198,13 +216,15 @@ void note_judges(const ConfigTree& tree, const OptionTable& table, std::vector<s
       "it), Keel every row by math, which is 1 or 0 and asks for no form; reward.functions chooses another");
 }
 
-std::string defaults_not_taken(const std::string& program, const ConfigTree& tree, const OptionTable& table) {
+std::string defaults_not_taken(const std::string& program, const ConfigTree& tree, const OptionTable& table,
+                               Purpose purpose) {
   Names texts;
   for (const OtherDefault& entry : other_defaults()) {
     const bool matters = entry.only_with.empty() || is_used(tree, {entry.only_with});
     const bool unsaid =
         said(tree, entry.name) == nullptr && (entry.ours.empty() || !gets_a_value(tree, table, entry.ours));
-    if (entry.program != program || !matters || !unsaid) continue;
+    const bool told = purpose == Purpose::kTraining || entry.ours.starts_with("eval.");
+    if (entry.program != program || !matters || !unsaid || !told) continue;
     const std::string here =
         entry.otherwise.empty() ? entry.ours + " " + word_of(table.get(entry.ours)) : entry.otherwise;
     texts.push_back(entry.name + " " + entry.value + " (here: " + here + ")");
@@ -214,15 +234,17 @@ std::string defaults_not_taken(const std::string& program, const ConfigTree& tre
 
 }  // namespace
 
-void add_foreign_remarks(const std::string& program, const ConfigTree& tree, const OptionTable& table,
+void add_foreign_remarks(const std::string& program, const ConfigTree& tree, const OptionTable& table, Purpose purpose,
                          std::vector<std::string>& notes) {
+  const bool all = purpose == Purpose::kTraining;
   for (const Remark& remark : remarks())
-    if (remark.program == program && remark.holds(tree)) notes.push_back(remark.text);
-  if (program == "verl") {
+    if (remark.program == program && (all || remark.of_evaluation) && remark.holds(tree)) notes.push_back(remark.text);
+  if (program == "verl" && all) {
     note_unread(tree, notes);
-    note_judges(tree, table, notes);
+    note_unread_of_critic(tree, table, notes);
   }
-  if (const std::string rest = defaults_not_taken(program, tree, table); !rest.empty())
+  if (program == "verl") note_judges(tree, table, notes);
+  if (const std::string rest = defaults_not_taken(program, tree, table, purpose); !rest.empty())
     notes.push_back("not as " + program + " would, where nothing is said: " + rest);
 }
 

@@ -42,7 +42,11 @@ constexpr const char* kAdapterFolder = "set lora.adapter, the folder of an adapt
 constexpr const char* kOwnSampler = "Keel samples itself; remove it";
 constexpr const char* kNoCov = "no method here clips by covariance; remove it, and choose one with objective.method";
 constexpr const char* kBounds =
-    "the trust region's thresholds are objective.delta, or objective.delta_low and objective.delta_high; set those";
+    "a bound of the ratio belongs to a method that clips it, such as objective.method=grpo: choose one, and set "
+    "objective.delta, or objective.delta_low and objective.delta_high, which for other methods bound a divergence";
+constexpr const char* kFixedReference = "the reference stays the policy that RL starts from; remove it";
+constexpr const char* kNoLiger = "the loss is computed by Keel's own kernels; remove it";
+constexpr const char* kRank = "set lora.rank, the adapter's, where 0 trains all weights";
 constexpr const char* kCriticUpdates =
     "a critic is trained in the policy's updates, of train.epochs and train.sequences_per_update; remove it";
 constexpr const char* kSizes =
@@ -101,7 +105,9 @@ const std::vector<Refused>& of_trl() {
       {"top_entropy_quantile", "no method here leaves tokens out by their entropy; remove it", {1}},
       {"vllm_importance_sampling_correction", kCorrections, {false}},
       {"steps_per_generation",
-       "it is the number of updates that a batch is cut into; set train.sequences_per_update, the completions of one"},
+       "a batch is cut into steps_per_generation / gradient_accumulation_steps updates; set "
+       "train.sequences_per_update, "
+       "the completions of one"},
       {"per_device_eval_batch_size", "evaluations are sampled rollout.max_sequences at once; remove it"},
       {"attn_implementation", "attention is Keel's own; remove it"},
       {"disable_dropout", "there is no dropout here; remove it", {true, false}},
@@ -117,7 +123,26 @@ const std::vector<Refused>& of_trl() {
        {0}},
       {"top_p", kNoTruncation, {1}},
       {"top_k", kNoTruncation, {0, -1, nullptr}},
-      {"min_p", kNoTruncation, {0, nullptr}}};
+      {"min_p", kNoTruncation, {0, nullptr}},
+      {"sync_ref_model", kFixedReference, {false}},
+      {"ref_model_mixup_alpha", kFixedReference, {0.6}},
+      {"ref_model_sync_steps", kFixedReference, {512}},
+      {"use_liger_loss", kNoLiger, {false}},
+      {"use_liger_kernel", kNoLiger, {false}},
+      {"repetition_penalty",
+       "a penalty would make mu another distribution than the model's, so ratios would be biased; remove it",
+       {1}},
+      {"generation_kwargs",
+       "completions are sampled from the model's own distribution; set rollout.temperature, rollout.max_new_tokens and "
+       "rollout.stop_strings, and remove it",
+       {Json::object(), nullptr}},
+      {"max_tool_calling_iterations", "completions call no tools; remove it", {nullptr, 0}},
+      {"use_adaptive_entropy",
+       "the entropy's weight is constant; remove it, and set objective.entropy_coefficient",
+       {false}},
+      {"log_completions",
+       "completions are in samples.jsonl of run.dir (record.samples_per_step); remove it",
+       {true, false}}};
   return kTable;
 }
 
@@ -140,12 +165,13 @@ const std::vector<Refused>& of_verl() {
       {"trainer.project_name", kSetFolder},
       {"trainer.experiment_name", kSetFolder},
       {"trainer.logger", kLoggedAnyway},
-      {"data.val_batch_size", "set eval.prompts, the number of prompts to evaluate on", {nullptr}},
+      {"data.val_batch_size",
+       "verl evaluates all rows, so many at a time; here rollout.max_sequences bounds what is sampled at once: remove "
+       "it",
+       {nullptr}},
       {"data.filter_overlong_prompts",
        "prompts that are longer than data.max_prompt_tokens are always left out, and counted; remove it",
        {true}},
-      {"data.truncation",
-       "Keel never cuts a prompt; one that is longer than data.max_prompt_tokens is left out and counted; remove it"},
       {"algorithm.rollout_correction", kCorrections},
       {"async_training.staleness_threshold", kBehind, {0}},
       {"async_training.partial_rollout",
@@ -202,6 +228,18 @@ const std::vector<Refused>& of_verl() {
       {"critic.ppo_epochs", kCriticUpdates},
       {"critic.ppo_mini_batch_size", kCriticUpdates},
       {"critic.grad_clip", "a critic's optimizer is the policy's (optimizer) but for critic.lr; remove it"},
+      {"critic.enable", "a critic is there where critic.body says so; set that", {nullptr, false}},
+      {"critic.loss_agg_mode", "the value loss is a mean over all tokens of an update; remove it", {"token-mean"}},
+      {"critic.strategy", kNoShards},
+      {"critic.ppo_micro_batch_size_per_gpu", kMicroBatches, {nullptr}},
+      {"critic.model.lora_rank", "a critic has no adapter of its own (critic.body); remove it", {0}},
+      {"critic.model.enable_gradient_checkpointing",
+       "train.recompute_activations holds for the policy and the critic; remove it",
+       {true, false}},
+      {"actor_rollout_ref.actor.shuffle",
+       "updates are drawn in an order that run.seed decides; set train.shuffle, what they are drawn from",
+       {false}},
+      {"actor_rollout_ref.rollout.multi_turn.enable", "a completion is one turn, without tools; remove it", {false}},
       {"reward_model.path", "a reward model is a server; set reward.functions to its address, http://..."},
       {"critic.model.path",
        "a critic starts as a copy of the policy, or reads the policy's states (critic.body); remove "
@@ -266,7 +304,9 @@ const std::vector<Refused>& of_nobody() {
       {"optimizer.epsilon", "set optimizer.eps"},
       {"betas", "set optimizer.beta1 and optimizer.beta2"},
       {"local_rank", kOneDevice},
-      {"use_lora", "set lora.rank, the adapter's, where 0 trains all weights", {false}},
+      {"use_lora", kRank, {false}},
+      {"lora.enable", kRank, {false}},
+      {"lora.enabled", kRank, {false}},
       {"lora.path", kAdapterFolder},
       {"reward.path", kNameFunctions},
       {"checkpoint.path", "checkpoints are kept in run.dir; set that"},
@@ -275,6 +315,12 @@ const std::vector<Refused>& of_nobody() {
       {"clip", kBounds},
       {"objective.clip", kBounds},
       {"objective.eps", kBounds},
+      {"objective.epsilon", kBounds},
+      {"objective.epsilon_low", kBounds},
+      {"objective.epsilon_high", kBounds},
+      {"objective.clip_ratio", kBounds},
+      {"objective.clip_ratio_low", kBounds},
+      {"objective.clip_ratio_high", kBounds},
       {"objective.name", "set objective.method"},
       {"policy", "set model.path for the model, objective.method for the method"},
       {"value_coef", "set critic.loss_weight"},

@@ -103,6 +103,7 @@ const std::vector<AliasCase> kAliases = {
     {"actor_rollout_ref.actor.optim.lr", "1e-5", "optimizer.lr", 1e-5},
     {"actor_rollout_ref.actor.optim.weight_decay", "0.01", "optimizer.weight_decay", 0.01},
     {"actor_rollout_ref.actor.grad_clip", "0.5", "optimizer.max_grad_norm", 0.5},
+    {"actor_rollout_ref.actor.optim.clip_grad", "0.5", "optimizer.max_grad_norm", 0.5},
     {"actor_rollout_ref.actor.ppo_epochs", "3", "train.epochs", 3},
     {"actor_rollout_ref.actor.ppo_mini_batch_size", "4", "train.sequences_per_update", 32},
     {"actor_rollout_ref.actor.ppo_max_token_len_per_gpu", "4096", "train.tokens_per_batch", 4096},
@@ -222,6 +223,25 @@ TEST(ConfigAliases, AreRefusedWithTheWayOutWhereTheMeaningDiffers) {
     EXPECT_THAT(message, HasSubstr("command line: " + name + "=3"));
     EXPECT_THAT(message, HasSubstr(way_out));
   }
+}
+
+// TRL, grpo_trainer.py: min(clamp(r, max=delta) A, clip(r) A). With delta 1.1 and a bound of 1.2 a token of r = 1.15
+// has no gradient for A > 0 and one for A < 0, and a dual clip the other way round.
+TEST(ConfigAliases, TrlsDeltaIsTheDualClipAboveItsUpperBoundAlone) {
+  const std::string grpo = "loss_type=grpo", wanted = "wanted above 1 + epsilon_high, 1.";
+  EXPECT_THAT(refusal_of({grpo, "delta=1.1"}), HasSubstr(wanted + "2"));
+  EXPECT_THAT(refusal_of({grpo, "delta=1.25", "epsilon_high=0.28"}), HasSubstr(wanted + "28"));
+  EXPECT_NO_THROW(load({grpo, "delta=1.25"}));
+  EXPECT_NO_THROW(load({grpo, "delta=null"}));
+}
+
+TEST(ConfigAliases, ValuesThatChangeNothingAreAccepted) {
+  for (const std::string setting :
+       {"sync_ref_model=false", "ref_model_mixup_alpha=0.6", "ref_model_sync_steps=512", "use_liger_kernel=false",
+        "repetition_penalty=1.0", "generation_kwargs={}", "generation_kwargs=null", "max_tool_calling_iterations=null",
+        "use_adaptive_entropy=false", "log_completions=true", "actor_rollout_ref.actor.shuffle=false",
+        "actor_rollout_ref.rollout.multi_turn.enable=false", "critic.enable=null", "lora.enable=false"})
+    EXPECT_NO_THROW(load({setting, "objective.method=dppo_tv"})) << setting;
 }
 
 TEST(ConfigAliases, AnEmptySectionThatChangesNothingIsAcceptedAndNoOther) {
@@ -356,8 +376,30 @@ TEST(ConfigAliases, AHintNeverNamesAnotherThing) {
       {"reward.weights=1,2", "write [1, 2]"},
       {"eval.ks=1, 2", "write [1, 2]"},
       {"reward_weights=1.0 0.5", "write [1.0, 0.5]"},
+      {"steps_per_generation=4", "steps_per_generation / gradient_accumulation_steps"},
+      {"optimizer.type=adamw", "keys of optimizer are"},
+      {"optimizer.name=adamw", "keys of optimizer are"},
+      {"data.type=x", "keys of data are"},
+      {"reward.type=x", "keys of reward are"},
+      {"rollout.enable=true", "keys of rollout are"},
+      {"rollout.name=vllm", "keys of rollout are"},
+      {"rollout.mode=async", "keys of rollout are"},
+      {"rollout.len=4", "keys of rollout are"},
+      {"eval.enable=false", "keys of eval are"},
+      {"eval.metric=x", "keys of eval are"},
+      {"lora.enable=true", "set lora.rank"},
+      {"critic.enable=true", "set that"},
+      {"rollout.n=4", "is rollout.samples_per_prompt here"},
+      {"train.epsilon=0.2", "objective.delta_high here: for a loss that clips the ratio"},
+      {"objective.clip_ratio=0.2", "a method that clips it"},
+      {"objective.method=rloo", "set objective.advantage=rloo"},
+      {"objective.method=reinforce", "objective.advantage=reinforce_pp"},
+      {"objective.method=reinforce++", "objective.advantage=reinforce_pp"},
+      {"warmup_steps=0.1", "a share of all steps"},
+      {"max_completion_length=null", "set rollout.max_new_tokens"},
       {"reward_model.strategy=x", "keys of reward_model are overlong_buffer, reward_kwargs"}};
   for (const auto& [setting, hint] : hints) EXPECT_THAT(refusal_of({setting}), HasSubstr(hint)) << setting;
+  EXPECT_THAT(refusal_of({"model.path=m", R"(data.files=["a.jsonl"])"}), HasSubstr("TRL's default is 256 tokens"));
   const std::vector<std::pair<std::string, std::string>> misleading = {
       {"lr=1", "l2"},
       {"grad_clip=1", "dual_clip"},

@@ -30,6 +30,34 @@ TEST(ForeignRemarks, OpenRlhfFiltersByTheMean) {
     EXPECT_THAT(error_of(2, [&] { load(ours, {typed}); }), HasSubstr("set objective.method")) << typed;
 }
 
+// verl, trainer/ppo/core_algos.py: gamma and lam are arguments of compute_gae_advantage_return; grpo has no critic.
+TEST(ForeignRemarks, VerlReadsTheSettingsOfACriticBesideGaeAlone) {
+  for (const std::string name : {"critic.optim.lr", "algorithm.gamma", "algorithm.lam"}) {
+    const auto unread = Contains(name + " does nothing: verl reads it only where algorithm.adv_estimator is gae");
+    EXPECT_THAT(notes({kVerlsGrpo, name + "=1.0"}), unread);
+    EXPECT_THAT(notes({"algorithm.adv_estimator=gae", "critic.body=separate", name + "=1.0"}), Not(unread));
+  }
+}
+
+TEST(ForeignRemarks, AnEvaluationIsToldOfWhatItReads) {
+  const std::vector<std::string> settings = {"loss_type=grpo",           "learning_rate=1e-5", "beta=0.1",
+                                             "max_completion_length=20", "temperature=0.7",    "num_generations=4"};
+  ConfigTree tree;
+  for (const std::string& setting : settings) apply_override(tree, setting);
+  std::vector<std::string> told;
+  load_config(tree, told, Purpose::kEvaluation);
+  EXPECT_THAT(told, testing::ElementsAre(HasSubstr("Keel at eval.temperature"), HasSubstr("(here: eval.samples 1)"),
+                                         HasSubstr("is rollout.max_new_tokens")));
+  EXPECT_GT(notes(settings).size(), 7u);
+}
+
+TEST(ForeignRemarks, PpoIsTheOneWithoutACritic) {
+  const auto told = Contains(HasSubstr("with one it is ppo_gae"));
+  EXPECT_THAT(notes({"objective.method=ppo"}), told);
+  EXPECT_THAT(notes({"objective.method=ppo", "objective.advantage=rloo"}), Not(told));
+  EXPECT_THAT(notes({kVerlsGrpo}), Not(told));
+}
+
 // TRL, grpo_trainer.py: grpo, sapo and dr_grpo divide by all rows of the batch, bnpo, dapo and cispo by unmasked
 // tokens.
 TEST(ForeignRemarks, TrlCountsMaskedCompletionsInItsMeansOverSequences) {

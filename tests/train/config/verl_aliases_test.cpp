@@ -29,6 +29,20 @@ TEST(ConfigAliases, VerlsCispoKeepsVerlsBounds) {
   EXPECT_EQ(bounds({"objective.method=cispo"}), (std::pair{kUnlimited, 0.28}));  // as published
 }
 
+// verl/utils/dataset/rl_dataset.py: what is filtered out is never truncated.
+TEST(ConfigAliases, VerlsTruncationIsNothingBesideItsFilter) {
+  const std::string grpo = "algorithm.adv_estimator=grpo", filter = "data.filter_overlong_prompts=true";
+  for (const std::string way : {"error", "left", "middle"}) {
+    const Config config =
+        load({grpo, filter, "data.truncation=" + way, "data.max_prompt_length=64", "actor_rollout_ref.model.path=m",
+              "data.train_files=a.jsonl", "data.max_response_length=8"})
+            .config;
+    EXPECT_EQ(config.data.max_prompt_tokens, 64) << way;
+  }
+  EXPECT_THAT(refusal_of({grpo, "data.truncation=error"}), HasSubstr("verl ends with an error"));
+  EXPECT_THAT(refusal_of({grpo, "data.truncation=left"}), HasSubstr("never cuts"));
+}
+
 TEST(ConfigAliases, TheKlOfVerlIsOnlyThereWhereItIsUsed) {
   const std::string actor = "actor_rollout_ref.actor.";
   const auto reference = [&](const std::vector<std::string>& settings) {

@@ -243,7 +243,7 @@ class Loader {
     for (const Alias& alias : table_.aliases()) {
       const std::string ours = section + "." + leaf_of(alias.target);
       if (leaf_of(alias.name) != leaf || table_.find(ours) == nullptr) continue;
-      if (says_nothing_alone(leaf) && alias.converter) continue;  // a word that means something beside its siblings
+      if (says_nothing_alone(leaf) && leaf_of(parent_of(alias.name)) != section) continue;
       return alias.target == ours ? alias_ending_in(leaf) : "did you mean " + ours + "?";
     }
     return "";

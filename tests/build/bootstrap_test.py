@@ -13,6 +13,8 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "parity"))
+import packages  # noqa: E402
 OPTIONAL = "ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev"
 REQUIRED = "g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git"
 HARMLESS = "bash sh env dirname sed cat cp mkdir rm touch chmod id cmake"
@@ -195,7 +197,7 @@ def a_wrong_keel_torch_stops_and_says_so(folder):
 
 
 def this_repository_once_set_up_needs_nothing(folder):
-    stamps = [".deps/venv/keel-tests.stamp", *(f".deps/peers/{peer}/keel.stamp" for peer in ("gguf", "llama-cpp", "math-verify", "tokenizers", "trl", "verl"))]
+    stamps = [".deps/venv/keel-tests.stamp", *(f".deps/peers/{peer}/keel.stamp" for peer in packages.peers())]
     if not all((ROOT / stamp).exists() for stamp in stamps):
         return
     machine = Machine(folder)  # for its loud stand-ins, in front of the real programs

@@ -55,6 +55,11 @@ def wanted(peer):
     return f"Python {sys.version_info[0]}.{sys.version_info[1]} {' '.join(PYTHON[peer])}\n"
 
 
+def peers():
+    """All that are brought in: the largest for make test-full alone."""
+    return ["tokenizers", *(peer for peer in PYTHON if peer != "llama-cpp" or count(False, True))]
+
+
 def is_there(peer):
     stamp = PEERS / peer / "keel.stamp"
     return stamp.exists() and stamp.read_text() == wanted(peer)
@@ -128,7 +133,7 @@ def main():
             print(f"bootstrap: going on without {peer}, whose tests are skipped: {error}", file=sys.stderr)
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        list(pool.map(attempt, [peer for peer in ("tokenizers", *PYTHON) if not is_there(peer)]))
+        list(pool.map(attempt, [peer for peer in peers() if not is_there(peer)]))
 
 
 if __name__ == "__main__":

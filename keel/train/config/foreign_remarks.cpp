@@ -184,7 +184,7 @@ const std::vector<OtherDefault>& other_defaults() {
       {"verl", "algorithm.filter_groups.max_num_gen_batches", "0, no limit", "rollout.max_batches", "", kFiltered},
       {"verl", "trainer.max_actor_ckpt_to_keep", "null, all of them", "checkpoint.keep"},
       {"TRL", "num_train_epochs", "3 passes over the data", "train.steps"},
-      {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "optimizer.schedule"},
+      {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "optimizer.schedule", "", "", "linear"},
       {"TRL", "per_device_train_batch_size", "8 completions for each GPU", "train.prompts_per_step"},
       {"TRL", "per_device_train_batch_size", "8", "train.sequences_per_update", "", "", 8, false},
       {"TRL", "max_completion_length", "512", "rollout.max_new_tokens", "", "", 512, false},

@@ -296,7 +296,7 @@ TEST(Critic, LearnsAsOnTheCpu) {
       annotate(judged, prompts, policy, policy, nullptr, &training.critic(), {.value = true}, 1.0, 100);
       const TokenWorth worth = token_worth("gae", judged, options);
       training.accumulate_gradients({prompts, judged, worth.advantages, {}, worth.returns}, all, 100);
-      EXPECT_FALSE(training.update(update).skipped);
+      EXPECT_FALSE(training.update(update, 5).skipped);
     }
     std::vector<float> values;
     for (const Rollout& rollout : judged) values.insert(values.end(), rollout.values.begin(), rollout.values.end());

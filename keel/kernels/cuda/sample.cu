@@ -258,7 +258,8 @@ __global__ void __launch_bounds__(kThreads) choose(DrawRequest request, const Ch
   __syncthreads();
   // Each chunk alone has K tokens at or above its least one.
   uint64_t least = 1;
-  for (int c = 0; c < count; ++c) least = max(least, found[c].kept >= request.top_k ? found[c].least : 1);
+  for (int c = lane % 32; c < count; c += 32) least = max(least, found[c].kept >= request.top_k ? found[c].least : 1);
+  for (int apart = 16; apart > 0; apart /= 2) least = max(least, __shfl_xor_sync(~0u, least, apart));
   for (int c = threadIdx.x / 32; c < count; c += kWarps)
     for (int i = threadIdx.x % 32; i < found[c].kept; i += 32) {
       const uint64_t rank = likely[c * kMostKept + i];

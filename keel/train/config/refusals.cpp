@@ -13,7 +13,8 @@ constexpr const char* kIntoFunction =
 constexpr const char* kLongest = "a completion has at most rollout.max_new_tokens; set that, and remove it";
 constexpr const char* kLoggedAnyway = "every step is in metrics.jsonl of run.dir; remove it";
 constexpr const char* kOtherTools =
-    "every step is in metrics.jsonl of run.dir; record.tensorboard=true writes event files beside it, and `keel export` "
+    "every step is in metrics.jsonl of run.dir; record.tensorboard=true writes event files beside it, and `keel "
+    "export` "
     "makes runs of Weights & Biases and MLflow from it; remove it";
 constexpr const char* kSetWeights =
     "set rollout.weights: fp8 rounds the weights of the linear layers, fp8_full what goes into them and the keys and "
@@ -106,10 +107,10 @@ const std::vector<Refused>& of_trl() {
       {"top_k", kNoTruncation, {0, -1, nullptr}},
       {"min_p", kNoTruncation, {0, nullptr}},
       {"sync_ref_model", kFixedReference, {false}},
-      {"ref_model_mixup_alpha", kFixedReference, {0.6}},
-      {"ref_model_sync_steps", kFixedReference, {512}},
-      {"use_liger_loss", kNoLiger, {false}},
-      {"use_liger_kernel", kNoLiger, {false}},
+      {"ref_model_mixup_alpha", kFixedReference, {0.6}, kDropped},
+      {"ref_model_sync_steps", kFixedReference, {512}, kDropped},
+      {"use_liger_loss", kNoLiger, {false}, kByNature},
+      {"use_liger_kernel", kNoLiger, {false}, kByNature},
       {"repetition_penalty",
        "a penalty would make mu another distribution than the model's, so ratios would be biased; remove it",
        {1}},
@@ -117,13 +118,14 @@ const std::vector<Refused>& of_trl() {
        "completions are sampled from the model's own distribution; set rollout.temperature, rollout.max_new_tokens and "
        "rollout.stop_strings, and remove it",
        {Json::object(), nullptr}},
-      {"max_tool_calling_iterations", "completions call no tools; remove it", {nullptr, 0}},
+      {"max_tool_calling_iterations", "completions call no tools; remove it", {nullptr, 0}, kDropped},
       {"use_adaptive_entropy",
        "the entropy's weight is constant; remove it, and set objective.entropy_coefficient",
        {false}},
       {"log_completions",
        "completions are in samples.jsonl of run.dir (record.samples_per_step); remove it",
-       {true, false}}};
+       {true, false},
+       kDropped}};
   return kTable;
 }
 
@@ -209,22 +211,16 @@ const std::vector<Refused>& of_verl() {
       {"critic.ppo_epochs", kCriticUpdates},
       {"critic.ppo_mini_batch_size", kCriticUpdates},
       {"critic.grad_clip", "a critic's optimizer is the policy's (optimizer) but for critic.lr; remove it"},
-      {"critic.enable", "a critic is there where critic.body says so; set that", {nullptr, false}},
+      {"critic.enable", "a critic is there where critic.body says so; set that", {nullptr, false}, kDropped},
       {"critic.loss_agg_mode", "the value loss is a mean over all tokens of an update; remove it", {"token-mean"}},
-      {"critic.strategy", kNoShards},
-      {"critic.ppo_micro_batch_size_per_gpu", kMicroBatches, {nullptr}},
+      {"critic.strategy", kNoShards, {}, kDropped},
+      {"critic.ppo_micro_batch_size_per_gpu", kMicroBatches, {nullptr}, kDropped},
       {"critic.model.lora_rank", "a critic has no adapter of its own (critic.body); remove it", {0}},
       {"critic.model.enable_gradient_checkpointing",
        "train.recompute_activations holds for the policy and the critic; remove it",
        {true, false}},
-      {"actor_rollout_ref.actor.shuffle",
-       "updates are drawn in an order that run.seed decides; set train.shuffle, what they are drawn from",
-       {false}},
       {"actor_rollout_ref.rollout.multi_turn.enable", "a completion is one turn, without tools; remove it", {false}},
-      {"reward_model.path", "a reward model is a server; set reward.functions to its address, http://..."},
-      {"critic.model.path",
-       "a critic starts as a copy of the policy, or reads the policy's states (critic.body); remove "
-       "it"}};
+      {"reward_model.path", "a reward model is a server; set reward.functions to its address, http://..."}};
   return kTable;
 }
 

@@ -147,7 +147,7 @@ def check_wandb(folder, steps, used, home):
     assert next(offline.glob("run-*.wandb")).stat().st_size > 32768, "the log has one block, and no record in parts"
     environment = {**os.environ, "PYTHONPATH": str(folder_of("charts")), "HOME": str(home), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1",
                    "WANDB_BASE_URL": "http://%s:%d" % server.server_address, "WANDB_API_KEY": 40 * "k", "WANDB_ERROR_REPORTING": "false"}
-    result = subprocess.run([sys.executable, "-W", "ignore", "-m", "wandb", "sync", str(folder)], env=environment, capture_output=True,
+    result = subprocess.run([sys.executable, "-W", "ignore", "-m", "wandb", "sync", str(folder)], env=environment, cwd=home, capture_output=True,
                             text=True, timeout=60)
     server.shutdown()
     assert result.returncode == 0, result.stderr

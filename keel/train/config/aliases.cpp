@@ -284,6 +284,8 @@ Json model_of_critic(const Json& value, const ConfigTree& tree, const OptionTabl
 
 /// verl's false leaves the completions of a prompt together, as ours are by default.
 Json order_of_rollouts(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (!value.is_boolean() && !value.is_null())
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted true or false; or set train.shuffle");
   return value == true ? Json("rollouts") : kSetsNothing;
 }
 

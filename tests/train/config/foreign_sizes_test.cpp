@@ -64,7 +64,7 @@ TEST(ForeignSizes, TrlCountsUpdates) {
     EXPECT_EQ(load(with({"eval_steps=8", name + "=steps"})).config.eval.every, 2);
   EXPECT_EQ(load(with({"num_train_epochs=3", "max_steps=40"})).config.train.steps, 10);
   EXPECT_EQ(load(with({"num_train_epochs=3", "train.steps=7", "loss_type=grpo"})).config.train.steps, 7);
-  EXPECT_EQ(load(with({"num_train_epochs=3"})).config.train.data_epochs, 3);
+  EXPECT_THAT(refusal_of(with({"num_train_epochs=3"})), HasSubstr("train.data_epochs is 3, but the problems"));
 }
 
 // transformers: constant has no warm-up, whatever warmup_steps is; the ratio is of all updates, rounded up.

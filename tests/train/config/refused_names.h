@@ -110,7 +110,6 @@ inline const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"critic.ppo_micro_batch_size_per_gpu", "train.tokens_per_batch"},
     {"critic.model.lora_rank", "critic.body"},
     {"critic.model.enable_gradient_checkpointing", "train.recompute_activations"},
-    {"actor_rollout_ref.actor.shuffle", "train.shuffle"},
     {"actor_rollout_ref.rollout.multi_turn.enable", "remove it"},
     {"sync_ref_model", "remove it"},
     {"ref_model_mixup_alpha", "remove it"},

@@ -5,6 +5,7 @@ and verl 0.9.1 (ppo_trainer.yaml, core_algos.py). docs/coming-from-trl-and-verl.
 """
 
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -78,12 +79,14 @@ def meaning(config):
     """The same of a configuration as a run writes it down, with every key."""
     train, objective, rollout, optimizer = (config[key] for key in ("train", "objective", "rollout", "optimizer"))
     rollouts = train["prompts_per_step"] * rollout["samples_per_prompt"]
+    updates = train["epochs"] * rollouts // (train["sequences_per_update"] or rollouts)
     return dict(
         method=objective["method"], low=objective["delta_low"], high=objective["delta_high"], parameters=objective["parameters"],
         cap=objective["ratio_cap"], prompts=train["prompts_per_step"], samples=rollout["samples_per_prompt"],
-        updates=train["epochs"] * rollouts // (train["sequences_per_update"] or rollouts), kl=config["reference"]["kl_coefficient"],
+        updates=updates, kl=config["reference"]["kl_coefficient"],
         reward_kl=config["reference"]["kl_in_reward"], advantage=objective["advantage"], average=objective["aggregation"], lr=optimizer["lr"],
-        precision=config["run"]["precision"], every=config["eval"]["every"], steps=train["steps"], warmup=optimizer["warmup_updates"],
+        precision=config["run"]["precision"], every=config["eval"]["every"], steps=train["steps"],
+        warmup=optimizer["warmup_updates"] or math.ceil(round(optimizer["warmup_ratio"] * train["steps"] * updates, 6)),
         weights=config["reward"]["weights"], shuffle=train["shuffle"], rank=config["lora"]["rank"], alpha=config["lora"]["alpha"],
         layers=config["lora"]["target_modules"], decay=optimizer["weight_decay"], critic_lr=config["critic"]["lr"],
         batches=rollout["max_batches"], overlong=config["reward"]["overlong_buffer"])

@@ -80,19 +80,6 @@ Json longest_of_trl(const Json& value, const ConfigTree&, const OptionTable&) {
   return value;
 }
 
-/// What verl does with prompts that are too long, if it has not left them out before, as Keel does.
-Json truncation(const Json& value, const ConfigTree& tree, const OptionTable&) {
-  const Json* filtered = find_value(tree, "data.filter_overlong_prompts");
-  if (filtered != nullptr && *filtered == true) return kSetsNothing;
-  if (value == "error")
-    fail(ExitCode::kBadConfiguration,
-         "verl ends with an error at a prompt that is longer than data.max_prompt_length, ",
-         "Keel leaves it out and counts it (data.max_prompt_tokens); set data.filter_overlong_prompts=true, by which ",
-         "verl does the same, or remove it");
-  fail(ExitCode::kBadConfiguration,
-       "Keel never cuts a prompt; one that is longer than data.max_prompt_tokens is left out and counted; remove it");
-}
-
 /// For a name that means a little more or less than ours.
 Json as_it_is(const Json& value, const ConfigTree&, const OptionTable&) { return value; }
 
@@ -377,8 +364,6 @@ void add_aliases(OptionTable& t) {
   t.alias("data.train_files", "data.files", "verl", list_of_names, "one name is a list of one");
   t.alias("data.val_files", "data.eval_files", "verl", list_of_names, "one name is a list of one");
   t.alias("data.max_prompt_length", "data.max_prompt_tokens", "verl");
-  t.alias("data.truncation", "data.max_prompt_tokens", "verl", truncation,
-          "nothing where data.filter_overlong_prompts is true; else refused");
   t.alias("data.reward_fn_key", "data.source_key", "verl");
   t.alias("data.seed", "run.seed", "verl", unless_null, "the one seed");
   t.alias("data.train_batch_size", "train.prompts_per_step", "verl");

@@ -328,7 +328,7 @@ TEST(Table, ExplainsItselfAsMarkdown) {
   EXPECT_TRUE(contains(text,
                        "| `generation_batch_size` | TRL | `train.prompts_per_step` | completions, divided by "
                        "rollout.samples_per_prompt |\n"));
-  EXPECT_TRUE(contains(text, "| `beta` | TRL | there is no reference model here; use reference.coefficient |\n"));
+  EXPECT_TRUE(contains(text, "| `beta` | TRL | there is no reference model here; use reference.coefficient | refused |\n"));
 }
 
 // Names -------------------------------------------------------------------------------------------------------------

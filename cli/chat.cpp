@@ -84,8 +84,7 @@ ExitCode chat(const ChatArguments& arguments) {
   if (speaker.loaded().templates.empty())
     fail(ExitCode::kBadInput, arguments.speaker.model, " has no chat template, so that it cannot be talked with; ",
          "keel generate continues a plain text");
-  for (const std::string& note : speaker.settings().notes) messages.line(note);
-  if (!arguments.speaker.seed && speaker.seed()) messages.line("seed " + std::to_string(*speaker.seed()));
+  speaker.tell(messages);
   const bool typed = isatty(STDIN_FILENO) == 1;
   if (typed) messages.line(kHelp);
   Conversation conversation(arguments.system);

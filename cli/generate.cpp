@@ -65,20 +65,16 @@ ExitCode generate(const Request& request) {
   if (prompt.empty())
     fail(ExitCode::kBadConfiguration,
          "--prompt is empty and the tokenizer adds nothing to it; wanted at least one token");
-  const auto tell = [&] {
-    for (const std::string& note : speaker.settings().notes) messages.line(note);
-    if (!request.speaker.seed && speaker.seed()) messages.line("seed " + std::to_string(*speaker.seed()));
-  };
   // On a terminal a single completion is shown as it grows.
   const bool grows = isatty(STDOUT_FILENO) == 1 && request.samples == 1 && !request.json;
   const auto show = [&](std::string_view piece) {
     std::fputs(visible(piece, request).c_str(), stdout);
     std::fflush(stdout);
   };
-  if (grows) tell();
+  if (grows) speaker.tell(messages);
   const std::vector<Rollout> rollouts =
       speaker.go_on(std::move(prompt), request.samples, grows ? show : std::function<void(std::string_view)>());
-  if (!grows) tell();
+  if (!grows) speaker.tell(messages);
   for (const Rollout& rollout : rollouts)
     if (request.json)
       print_json(rollout, speaker);

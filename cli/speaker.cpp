@@ -165,10 +165,16 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments) {
 Speaker::Speaker(const SpeakerArguments& arguments, Console& messages)
     : name_((use_threads(arguments.threads), model_named(arguments.model, &messages))),
       asked_tokens_(arguments.flags.max_new_tokens),
+      seed_asked_(arguments.seed.has_value()),
       loaded_(opened(arguments, name_, messages)),
       settings_(generation_settings(loaded_.generation, arguments.flags)),
       seed_(arguments.seed.value_or(random_seed())),
       today_(date_of_chat(name_, arguments.date)) {}
+
+void Speaker::tell(Console& messages) const {
+  for (const std::string& note : settings_.notes) messages.line(note);
+  if (!seed_asked_ && seed()) messages.line("seed " + std::to_string(*seed()));
+}
 
 std::vector<int32_t> Speaker::encode(const Json& messages) const { return encode_chat(loaded_, messages, today_); }
 

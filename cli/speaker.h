@@ -32,7 +32,8 @@ class Speaker {
   Speaker(const SpeakerArguments& arguments, Console& messages);
 
   const LoadedModel& loaded() const { return loaded_; }
-  const GenerationSettings& settings() const { return settings_; }
+  /// How it samples, where that was not said: what the model's file says, and the seed that was drawn.
+  void tell(Console& messages) const;
   /// Nothing where nothing is random.
   std::optional<uint64_t> seed() const { return settings_.temperature > 0 ? std::optional(seed_) : std::nullopt; }
 
@@ -51,6 +52,7 @@ class Speaker {
 
   std::string name_;
   std::optional<int64_t> asked_tokens_;
+  bool seed_asked_;
   LoadedModel loaded_;
   GenerationSettings settings_;
   uint64_t seed_;

@@ -1,8 +1,10 @@
 """keel chat, and how keel generate reads its prompt and shows what it says."""
 
+import json
 import os
 import pathlib
 import pty
+import re
 import subprocess
 import tempfile
 
@@ -69,24 +71,37 @@ class Chat(support.Test):
                                  "--max-new-tokens", "6"], input=prompt + "\n", stdout=subprocess.PIPE, text=True)
         self.assertEqual(result.stdout.removesuffix("\n"), self.generated(prompt))
 
-    def test_on_a_terminal_a_completion_grows_to_the_same_text(self):
+    def on_a_terminal(self, *options):
+        """What a pseudo-terminal gets, and a pipe, of the same completion."""
+        command = ["generate", "--model", self.model, "--prompt", "hi", "--temperature", "0", "--max-new-tokens", "40", *options]
         ours, theirs = pty.openpty()
-        process = subprocess.Popen([support.KEEL, "generate", "--model", self.model, "--prompt", "hi", "--temperature", "0",
-                                    "--max-new-tokens", "40"], stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([support.KEEL, *command], stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL)
         os.close(theirs)
         text = b""
         while True:
             try:
                 piece = os.read(ours, 4096)
-            except OSError:
+            except OSError:  # how a pseudo-terminal says that the other side is closed
                 break
             if not piece:
                 break
             text += piece
         os.close(ours)
         self.assertEqual(process.wait(), 0)
-        plain = support.keel("generate", "--model", self.model, "--prompt", "hi", "--temperature", "0", "--max-new-tokens", "40")
-        self.assertEqual(text.decode().replace("\r\n", "\n"), plain.stdout)
+        return text.decode().replace("\r\n", "\n"), support.keel(*command).stdout
+
+    def test_on_a_terminal_a_completion_grows_to_the_same_text(self):
+        grown, whole = self.on_a_terminal()
+        self.assertEqual(grown, whole)
+
+    def test_on_a_terminal_the_beginning_of_what_ends_it_is_never_shown(self):
+        row = json.loads(support.keel("generate", "--model", self.model, "--prompt", "hi", "--temperature", "0", "--max-new-tokens", "40",
+                                      "--json").stdout)
+        ascii_runs = re.findall(r"[!-~]{2,}", row["text"])
+        self.assertTrue(ascii_runs, row["text"])  # two letters of two tokens: the first is known before the second
+        grown, whole = self.on_a_terminal("--stop", ascii_runs[0][:2])
+        self.assertEqual(grown, whole)
+        self.assertNotIn(ascii_runs[0][:2], whole)
 
 
 if __name__ == "__main__":

@@ -2,20 +2,31 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "keel/kernels/cpu/panel_product.h"
 #include "keel/ops/for_rows.h"
 #include "keel/ops/huge_pages.h"
 
 namespace keel {
 
-PanelWeight::PanelWeight(const Tensor& weight) : outputs_(weight.size(0)), inputs_(weight.size(1)) {
+PanelWeight::PanelWeight(const std::vector<Tensor>& weights) : inputs_(weights[0].size(1)) {
   const at::NoGradGuard no_grad;
-  const Tensor from = weight.contiguous();
-  panels_ = at::empty({cpu::panel_count(outputs_), inputs_, cpu::kPanel}, from.options());
+  std::vector<Tensor> whole;       // what the rows stand in
+  std::vector<const float*> rows;  // of all outputs
+  for (const Tensor& weight : weights) {
+    whole.push_back(weight.contiguous());
+    const float* const from = whole.back().const_data_ptr<float>();
+    for (int64_t row = 0; row < weight.size(0); ++row) rows.push_back(from + row * inputs_);
+  }
+  outputs_ = static_cast<int64_t>(rows.size());
+  panels_ = at::empty({cpu::panel_count(outputs_), inputs_, cpu::kPanel}, whole[0].options());
   prefer_huge_pages(panels_);
   float* const to = panels_.mutable_data_ptr<float>();
   for_rows(panels_.size(0), inputs_ * cpu::kPanel, [&](int64_t first, int64_t count) {
-    cpu::pack_panels(from.const_data_ptr<float>(), outputs_, inputs_, first, count, to);
+    for (int64_t p = first; p < first + count; ++p)
+      cpu::pack_panel(&rows[p * cpu::kPanel], std::min(cpu::kPanel, outputs_ - p * cpu::kPanel), inputs_,
+                      to + p * inputs_ * cpu::kPanel);
   });
 }
 

@@ -1,15 +1,19 @@
 #pragma once
 
+#include <vector>
+
 #include "keel/core/tensor/tensor.h"
 
 namespace keel {
 
-/// The weight [out, in] of a linear layer, laid out for products with few rows at a time; a copy, so it knows nothing
-/// of later updates. For float32 on a CPU. A row's product has the same bits whatever other rows there are.
+/// The weight [out, in] of a linear layer, or of several with one input, laid out for products with few rows at a time;
+/// a copy, so it knows nothing of later updates. For float32 on a CPU. A row's product has the same bits whatever other
+/// rows there are.
 class PanelWeight {
  public:
   PanelWeight() = default;
-  explicit PanelWeight(const Tensor& weight);
+  explicit PanelWeight(const Tensor& weight) : PanelWeight(std::vector<Tensor>{weight}) {}
+  explicit PanelWeight(const std::vector<Tensor>& weights);
 
   bool defined() const { return panels_.defined(); }
   /// x W^T: [N, in] to [N, out].

@@ -1,6 +1,7 @@
 #include "keel/kernels/cpu/panel_product.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "keel/kernels/cpu/lanes.h"
 
@@ -97,29 +98,63 @@ KEEL_INLINE void multiply(const float* x, int64_t rows, int64_t inputs, const fl
   }
 }
 
+/// Of two vectors, each of blocks that stand in pairs: the first gets the lower block of every pair of both, the second
+/// the upper.
+template <int Width, int Block, size_t... lane>
+KEEL_INLINE void exchange_blocks(typename Lanes<Width>::Vector& first, typename Lanes<Width>::Vector& second,
+                                 std::index_sequence<lane...>) {
+  const typename Lanes<Width>::Vector a = first, b = second;
+  first = __builtin_shufflevector(a, b, ((lane & Block) ? lane - Block + Width : lane)...);
+  second = __builtin_shufflevector(a, b, ((lane & Block) ? lane + Width : lane + Block)...);
+}
+
+/// Rows become columns: lane l of vector i goes to lane i of vector l, in as many stages as the width has bits.
+template <int Width, int Block = 1>
+KEEL_INLINE void transpose(typename Lanes<Width>::Vector* square) {
+  for (int i = 0; i < Width; ++i)
+    if (!(i & Block))
+      exchange_blocks<Width, Block>(square[i], square[i + Block], std::make_index_sequence<Width>());
+  if constexpr (2 * Block < Width) transpose<Width, 2 * Block>(square);
+}
+
+template <int Width>
+KEEL_INLINE void pack(const float* const* rows, int64_t outputs, int64_t inputs, float* panel) {
+  using Vector = typename Lanes<Width>::Vector;
+  using InMemory = typename Lanes<Width>::InMemory;
+  int64_t k = 0;
+  if (outputs == kPanel)
+    for (; k + Width <= inputs; k += Width)
+      for (int64_t output = 0; output < kPanel; output += Width) {
+        Vector square[Width];
+        for (int i = 0; i < Width; ++i)
+          square[i] = *reinterpret_cast<const InMemory*>(rows[output + i] + k);
+        transpose<Width>(square);
+        for (int i = 0; i < Width; ++i)
+          *reinterpret_cast<InMemory*>(panel + (k + i) * kPanel + output) = square[i];
+      }
+  for (; k < inputs; ++k)
+    for (int64_t output = 0; output < kPanel; ++output)
+      panel[k * kPanel + output] = output < outputs ? rows[output][k] : 0.0f;
+}
+
 #define KEEL_PRODUCT const float *x, int64_t rows, int64_t inputs, const float *packed, int64_t outputs, \
                      int64_t first, int64_t count, float *y
+#define KEEL_PACK const float *const *rows, int64_t outputs, int64_t inputs, float *panel
 KEEL_FOR_EACH_WIDTH(multiply, KEEL_PRODUCT, (x, rows, inputs, packed, outputs, first, count, y))
+KEEL_FOR_EACH_WIDTH(pack, KEEL_PACK, (rows, outputs, inputs, panel))
 
 }  // namespace
 
-void pack_panels(const float* weight, int64_t outputs, int64_t inputs, int64_t first, int64_t count, float* packed) {
-  for (int64_t p = first; p < first + count; ++p) {
-    const int64_t columns = std::min(kPanel, outputs - p * kPanel);
-    float* const panel = packed + p * inputs * kPanel;
-    if (columns < kPanel) std::fill_n(panel, inputs * kPanel, 0.0f);
-    constexpr int64_t kBlock = 16;  // inputs at a time: a line of the cache of each weight row
-    for (int64_t begin = 0; begin < inputs; begin += kBlock)
-      for (int64_t column = 0; column < columns; ++column)
-        for (int64_t k = begin; k < std::min(begin + kBlock, inputs); ++k)
-          panel[k * kPanel + column] = weight[(p * kPanel + column) * inputs + k];
-  }
+void pack_panel(KEEL_PACK) {
+  static const auto best = best_pack();
+  best(rows, outputs, inputs, panel);
 }
 
 void multiply_panels(KEEL_PRODUCT) {
   static const auto best = best_multiply();
   best(x, rows, inputs, packed, outputs, first, count, y);
 }
+#undef KEEL_PACK
 #undef KEEL_PRODUCT
 
 }  // namespace keel::cpu

@@ -13,9 +13,8 @@ constexpr int64_t kPanel = 32;
 
 constexpr int64_t panel_count(int64_t outputs) { return (outputs + kPanel - 1) / kPanel; }
 
-/// The panels [first, first + count) of `weight` [outputs, inputs] to packed [panel_count, inputs, kPanel]; outputs that
-/// fill up the last panel are 0.
-void pack_panels(const float* weight, int64_t outputs, int64_t inputs, int64_t first, int64_t count, float* packed);
+/// One panel [inputs, kPanel] of the weight's rows for these outputs, at most kPanel; those that fill it up are 0.
+void pack_panel(const float* const* rows, int64_t outputs, int64_t inputs, float* panel);
 
 /// The outputs of the panels [first, first + count): y [rows, outputs] = x [rows, inputs] times the weight.
 void multiply_panels(const float* x, int64_t rows, int64_t inputs, const float* packed, int64_t outputs, int64_t first,

@@ -56,11 +56,10 @@ JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers)
     weights.push_back(layer->weight.compute.detach());
     if (layer->bias.defined()) biases.push_back(layer->bias.compute.detach());
   }
-  const Tensor weight = as_one(weights);
-  if (weight.is_cpu() && weight.scalar_type() == at::kFloat)
-    panels_ = PanelWeight(weight);
+  if (weights[0].is_cpu() && weights[0].scalar_type() == at::kFloat)
+    panels_ = PanelWeight(weights);
   else
-    weight_ = weight;
+    weight_ = as_one(weights);
   if (!biases.empty()) bias_ = as_one(biases);
 }
 
@@ -80,7 +79,7 @@ Tensor JoinedLinear::gated(Activation activation, const Tensor& input) const {
 }
 
 void join(const std::vector<Linear*>& layers) {
-  const auto join_parts = [&](Parameter Linear::* which) {
+  const auto join_parts = [&](Parameter Linear::*which) {
     std::vector<Tensor> parts;
     for (Linear* layer : layers)
       if (const Parameter& part = layer->*which; part.is_rounded()) parts.push_back(part.compute);

@@ -1,4 +1,4 @@
-#include "keel/train/config/import.h"
+#include "keel/train/config/recipes/import.h"
 
 #include <filesystem>
 #include <memory>
@@ -7,7 +7,7 @@
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
 #include "keel/record/run_folder.h"
-#include "keel/train/config/recipe.h"
+#include "keel/train/config/recipes/recipe.h"
 
 namespace keel::cli {
 namespace {

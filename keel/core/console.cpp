@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+
+#include "keel/core/steady_clock.h"
 
 namespace keel {
 namespace {
@@ -220,10 +221,7 @@ int Console::width() const {
   return 80;
 }
 
-double Console::now() const {
-  if (options_.clock) return options_.clock();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Console::now() const { return options_.clock ? options_.clock() : steady_seconds(); }
 
 void Console::print_line(std::string_view text) {
   if (progress_shown_) std::fputs("\r\x1b[K", out_);

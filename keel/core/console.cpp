@@ -115,12 +115,13 @@ const char* sequence(Paint paint) {
 
 }  // namespace
 
-ConsoleOptions detect_console(std::FILE* out) {
+ConsoleOptions detect_console(std::FILE* out, bool quiet) {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string_view(value ? value : "");
   };
   ConsoleOptions options;
+  options.quiet = quiet;
   options.terminal = isatty(fileno(out)) == 1 && variable("TERM") != "dumb";
   options.color = options.terminal && variable("NO_COLOR").empty();
   return options;
@@ -128,6 +129,7 @@ ConsoleOptions detect_console(std::FILE* out) {
 
 void Console::progress(std::string_view text) {
   const std::lock_guard lock(mutex_);
+  if (options_.quiet) return;
   progress_ = escape_controls(text);  // a newline inside would leave half of it behind at the next rewrite
   if (options_.terminal) {
     rewrite_line(progress_);
@@ -140,6 +142,7 @@ void Console::progress(std::string_view text) {
 
 void Console::live(std::string_view text) {
   const std::lock_guard lock(mutex_);
+  if (options_.quiet) return;
   if (options_.terminal) {
     rewrite_line(escape_controls(text));
     live_shown_ = true;
@@ -152,8 +155,10 @@ void Console::live(std::string_view text) {
 
 void Console::keep(std::string_view text) {
   const std::lock_guard lock(mutex_);
+  if (options_.quiet) return;
   progress_waits_ = false;
-  print_line(escape_controls(text));
+  const std::string plain = escape_controls(text);
+  print_line(options_.terminal ? clip_to_width(plain, width() - 1) : plain);
   ever_printed_ = true;
   printed_at_ = now();
 }
@@ -176,6 +181,11 @@ void Console::end_progress() {
 
 void Console::line(std::string_view text) {
   const std::lock_guard lock(mutex_);
+  if (!options_.quiet) print_line(text);
+}
+
+void Console::result(std::string_view text) {
+  const std::lock_guard lock(mutex_);
   print_line(text);
 }
 
@@ -186,7 +196,7 @@ void Console::warning(std::string_view text) {
 
 void Console::heading(std::string_view text) {
   const std::lock_guard lock(mutex_);
-  print_line("\n" + paint(Paint::kBold, text));
+  if (!options_.quiet) print_line("\n" + paint(Paint::kBold, text));
 }
 
 std::string Console::paint(Paint paint, std::string_view text) const {

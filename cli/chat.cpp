@@ -102,11 +102,7 @@ ExitCode chat(const ChatArguments& arguments) {
 Action add_chat(CommandLine& line) {
   const auto arguments = std::make_shared<ChatArguments>();
   Command command = line.add("chat", "Talk with a model: a line is a message, the answer is shown as it grows");
-  command
-      .option("MODEL", arguments->speaker.model,
-              "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run: its "
-              "newest sound checkpoint")
-      .required();
+  add_model_option(command, "MODEL", arguments->speaker);
   command.option("--system", arguments->system, "A system message");
   add_speaker_options(command, arguments->speaker);
   return [arguments] { return chat(*arguments); };

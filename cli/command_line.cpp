@@ -4,6 +4,14 @@
 #include <utility>
 
 namespace keel::cli {
+namespace {
+
+/// Its own, whatever command was chosen, which App::help() would speak of.
+std::string help_of(const CLI::App& app, const std::string& name) {
+  return app.get_formatter()->make_help(&app, name, CLI::AppFormatMode::Normal);
+}
+
+}  // namespace
 
 Argument& Argument::required() {
   option_->required();
@@ -17,7 +25,7 @@ Argument& Argument::between(int64_t low, int64_t high) {
 
 Argument& Argument::among(const std::vector<std::string>& choices) {
   option_->check(CLI::IsMember(choices));
-  return *this;
+  return words(choices);
 }
 
 Argument& Argument::check(const Check& check) {
@@ -40,13 +48,34 @@ Argument& Argument::excludes(const Argument& other) {
   return *this;
 }
 
+Argument& Argument::files() {
+  offers_->files = true;
+  return *this;
+}
+
+Argument& Argument::folders() {
+  offers_->folders = true;
+  return *this;
+}
+
+Argument& Argument::settings(const std::string& begin) {
+  offers_->settings = begin;
+  return *this;
+}
+
+Argument& Argument::words(const std::vector<std::string>& words) {
+  offers_->words = words;
+  return *this;
+}
+
 bool Argument::given() const { return option_->count() > 0; }
 
 bool Argument::takes_value() const { return option_->get_items_expected_min() > 0; }
 
 template <class T>
 Argument Command::option(const char* name, T& value, const char* help) {
-  return Argument(app_->add_option(name, value, help));
+  CLI::Option* added = app_->add_option(name, value, help);
+  return Argument(added, &(*offers_)[added]);
 }
 template Argument Command::option(const char*, std::string&, const char*);
 template Argument Command::option(const char*, int64_t&, const char*);
@@ -58,25 +87,46 @@ template Argument Command::option(const char*, std::optional<uint64_t>&, const c
 template Argument Command::option(const char*, std::optional<std::vector<std::string>>&, const char*);
 
 Argument Command::flag(const char* name, bool& value, const char* help) {
-  return Argument(app_->add_flag(name, value, help));
+  CLI::Option* added = app_->add_flag(name, value, help);
+  return Argument(added, &(*offers_)[added]);
 }
 
 void Command::footer(std::function<std::string()> text) { app_->footer(std::move(text)); }
 
 std::string Command::name() const { return app_->get_name(); }
 
+std::string Command::sentence() const { return app_->get_description(); }
+
+std::string Command::help() const { return help_of(*app_, app_->get_parent()->get_name() + " " + app_->get_name()); }
+
 bool Command::chosen() const { return app_->parsed(); }
 
 std::optional<Argument> Command::find(const std::string& argument) const {
   CLI::Option* found = app_->get_option_no_throw(argument);
-  return found != nullptr ? std::optional(Argument(found)) : std::nullopt;
+  return found != nullptr ? std::optional(Argument(found, &(*offers_)[found])) : std::nullopt;
 }
 
 std::vector<std::string> Command::long_names() const {
   std::vector<std::string> names;
-  for (const CLI::Option* option : std::as_const(*app_).get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  for (const ArgumentRow& row : arguments())
+    for (const std::string& name : row.names)
+      if (name.starts_with("--")) names.push_back(name);
   return names;
+}
+
+std::vector<ArgumentRow> Command::arguments() const {
+  std::vector<ArgumentRow> rows;
+  for (const CLI::Option* option : std::as_const(*app_).get_options()) {
+    ArgumentRow row{.names = {},
+                    .help = option->get_description(),
+                    .takes_value = option->get_items_expected_min() > 0,
+                    .repeats = option->get_items_expected_max() > 1,
+                    .offers = (*offers_)[option]};
+    for (const std::string& name : option->get_snames()) row.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) row.names.push_back("--" + name);
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 CommandLine::CommandLine(const std::string& description, const std::string& program,
@@ -91,15 +141,17 @@ CommandLine::CommandLine(const std::string& description, const std::string& prog
 
 CommandLine::~CommandLine() = default;
 
-Command CommandLine::add(const char* name, const char* help) { return Command(app_->add_subcommand(name, help)); }
+Command CommandLine::add(const char* name, const char* help) {
+  return Command(app_->add_subcommand(name, help), *offers_);
+}
 
 std::vector<Command> CommandLine::commands() const {
   std::vector<Command> list;
-  for (CLI::App* command : app_->get_subcommands({})) list.emplace_back(command);
+  for (CLI::App* command : app_->get_subcommands({})) list.emplace_back(command, *offers_);
   return list;
 }
 
-std::string CommandLine::help() const { return app_->help(); }
+std::string CommandLine::help() const { return help_of(*app_, app_->get_name()); }
 
 Reading CommandLine::parse(int argc, char** argv, const std::function<bool()>& explained) {
   try {

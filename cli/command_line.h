@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,10 +21,25 @@ namespace keel::cli {
 /// What is wrong with a value; empty where nothing is.
 using Check = std::function<std::string(const std::string& value)>;
 
+/// What a shell may offer where an argument's value is typed.
+struct Offers {
+  bool files = false, folders = false;
+  std::optional<std::string> settings = {};  // key=value, of all keys of a configuration that begin so
+  std::vector<std::string> words = {};
+};
+
+/// An argument as it was described. One that has its place has no names.
+struct ArgumentRow {
+  std::vector<std::string> names;  // "-o", "--output"
+  std::string help;
+  bool takes_value = false, repeats = false;
+  Offers offers;
+};
+
 /// One argument of a command. The functions that say more about it return it.
 class Argument {
  public:
-  explicit Argument(CLI::Option* option = nullptr) : option_(option) {}
+  explicit Argument(CLI::Option* option = nullptr, Offers* offers = nullptr) : option_(option), offers_(offers) {}
 
   Argument& required();
   Argument& between(int64_t low, int64_t high);
@@ -34,17 +50,27 @@ class Argument {
   Argument& needs(const Argument& other);
   Argument& excludes(const Argument& other);
 
+  // What a shell may offer; any other value is taken, too.
+  Argument& files();
+  Argument& folders();
+  Argument& settings(const std::string& begin = "");
+  Argument& words(const std::vector<std::string>& words);
+
   bool given() const;
   /// Whether it takes the next word of the command line.
   bool takes_value() const;
 
  private:
   CLI::Option* option_;
+  Offers* offers_;
 };
+
+/// What is offered for the arguments of all commands.
+using AllOffers = std::map<const CLI::Option*, Offers>;
 
 class Command {
  public:
-  explicit Command(CLI::App* app) : app_(app) {}
+  Command(CLI::App* app, AllOffers& offers) : app_(app), offers_(&offers) {}
 
   /// An argument with its name ("--model"; "CONFIG" for one that has its place), where its value goes, and a line of
   /// help. T is a text, a list of texts or a number, optional where not giving it means something.
@@ -55,13 +81,19 @@ class Command {
   void footer(std::function<std::string()> text);
 
   std::string name() const;
+  /// What it does, in a line.
+  std::string sentence() const;
+  std::string help() const;
   bool chosen() const;
+  /// All of them, in the order of the help.
+  std::vector<ArgumentRow> arguments() const;
   std::optional<Argument> find(const std::string& argument) const;
   /// "--model", "--json", ...: all that are written with two dashes.
   std::vector<std::string> long_names() const;
 
  private:
   CLI::App* app_;
+  AllOffers* offers_;
 };
 
 /// What a command line turned out to be: a command that can begin, a wish for help or the version, or a mistake.
@@ -83,6 +115,7 @@ class CommandLine {
 
  private:
   std::unique_ptr<CLI::App> app_;
+  std::unique_ptr<AllOffers> offers_ = std::make_unique<AllOffers>();
 };
 
 /// A number as an argument of type double is read.

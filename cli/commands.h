@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "cli/command_line.h"
 #include "keel/core/error.h"
@@ -27,6 +28,11 @@ Action add_inspect(CommandLine& line);
 Action add_convert(CommandLine& line);
 Action add_import(CommandLine& line);
 Action add_doctor(CommandLine& line);
+Action add_completion(CommandLine& line);
+Action add_help(CommandLine& line);
+
+/// Names of ours that `help` knows.
+std::vector<std::string> help_topics(const CommandLine& line);
 
 /// "keel 0.1.0 (commit ...), LibTorch ..., device ..."
 std::string version_line();

@@ -92,12 +92,14 @@ Action add_convert(CommandLine& line) {
       .option("IN", arguments->input,
               "A GGUF file of a llama, qwen2, qwen3, gemma2 or gemma3 model, the folder of a run (its newest sound "
               "checkpoint) or of a model, or owner/name in the local cache")
-      .required();
+      .required()
+      .files();
   command
       .option("OUT", arguments->output,
               "What to write: NAME.gguf, a GGUF file, which must not exist, or else a folder, which must not exist or "
               "be empty")
-      .required();
+      .required()
+      .files();
   command
       .option("--dtype", arguments->dtype,
               "Of the weights: float32, float16, bfloat16 or, in a GGUF file, q8_0; else a folder's stay as they are, "

@@ -26,7 +26,7 @@ namespace {
 struct EvalArguments {
   std::string config, model, adapter, samples;
   std::vector<std::string> overrides;
-  bool json = false;
+  bool json = false, quiet = false;
 };
 
 struct Evaluated {
@@ -234,7 +234,7 @@ void require_file_of_samples(const std::string& samples) {
 }
 
 ExitCode evaluate_command(EvalArguments arguments) {
-  Console console, messages(stderr);
+  Console console, messages(stderr, arguments.quiet);
   require_file_of_samples(arguments.samples);
   const ConfigTree tree = read_settings(arguments.config, arguments.overrides);
   std::vector<std::string> notes;
@@ -291,16 +291,23 @@ Action add_eval(CommandLine& line) {
   command
       .option("CONFIG", arguments->config,
               "Configuration file, YAML or JSON; the sections data or task, reward and eval")
-      .required();
-  command.option("OVERRIDES", arguments->overrides, "key=value settings that win over the file");
-  command.option(
-      "--model", arguments->model,
-      "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run; else "
-      "the newest checkpoint in run.dir, else model.path");
-  command.option("--adapter", arguments->adapter,
-                 "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one");
-  command.option("--samples", arguments->samples, "Write every completion to this file, one JSON object per line");
+      .required()
+      .files()
+      .settings();
+  command.option("OVERRIDES", arguments->overrides, "key=value settings that win over the file").settings();
+  command
+      .option("--model", arguments->model,
+              "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run; else "
+              "the newest checkpoint in run.dir, else model.path")
+      .files();
+  command
+      .option("--adapter", arguments->adapter,
+              "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one")
+      .folders();
+  command.option("--samples", arguments->samples, "Write every completion to this file, one JSON object per line")
+      .files();
   command.flag("--json", arguments->json, "The numbers as one JSON object");
+  command.flag("-q,--quiet", arguments->quiet, "Print only warnings, errors and the numbers");
   return [arguments] { return evaluate_command(*arguments); };
 }
 

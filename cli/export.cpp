@@ -46,11 +46,11 @@ ExitCode export_run(const ExportArguments& arguments) {
 Action add_export(CommandLine& line) {
   const auto arguments = std::make_shared<ExportArguments>();
   Command command = line.add("export", "A run's metrics for TensorBoard, Weights & Biases, MLflow or a table");
-  command.option("RUN", arguments->run, "The folder of a run").required();
-  command.option("--csv", arguments->csv, "A file to write: one row per step, all metrics as columns");
-  command.option("--tensorboard", arguments->tensorboard, "A folder to write an event file to");
-  command.option("--wandb", arguments->wandb, "A folder to write an offline run to, for `wandb sync`");
-  command.option("--mlflow", arguments->mlflow, "A file store of MLflow to add the run to");
+  command.option("RUN", arguments->run, "The folder of a run").required().folders();
+  command.option("--csv", arguments->csv, "A file to write: one row per step, all metrics as columns").files();
+  command.option("--tensorboard", arguments->tensorboard, "A folder to write an event file to").folders();
+  command.option("--wandb", arguments->wandb, "A folder to write an offline run to, for `wandb sync`").folders();
+  command.option("--mlflow", arguments->mlflow, "A file store of MLflow to add the run to").folders();
   command.option("--metric", arguments->metrics, "Only this metric; may be given several times").one_at_a_time();
   command.flag("--overwrite", arguments->overwrite, "Replace what an earlier export of the run wrote there");
   return [arguments] { return export_run(*arguments); };

@@ -88,11 +88,7 @@ ExitCode generate(const Request& request) {
 Action add_generate(CommandLine& line) {
   const auto request = std::make_shared<Request>();
   Command command = line.add("generate", "Sample from a model, with log-probs");
-  command
-      .option("--model", request->speaker.model,
-              "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run: its "
-              "newest sound checkpoint")
-      .required();
+  add_model_option(command, "--model", request->speaker);
   command
       .option("--prompt", request->prompt,
               "The text to go on from, or the user's message with --chat; - reads it from standard input")

@@ -1,4 +1,4 @@
-#include "keel/train/config/import.h"
+#include "keel/train/config/recipes/import.h"
 
 #include <filesystem>
 #include <memory>
@@ -7,7 +7,7 @@
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
 #include "keel/record/run_folder.h"
-#include "keel/train/config/recipe.h"
+#include "keel/train/config/recipes/recipe.h"
 
 namespace keel::cli {
 namespace {
@@ -76,10 +76,11 @@ Action add_import(CommandLine& line) {
           "RECIPE", arguments->recipe,
           "A YAML or JSON file of TRL's or verl's settings, or a shell script that starts a training with them; - is "
           "standard input")
-      .required();
+      .required()
+      .files();
   command.option("SETTINGS", arguments->settings,
                  "Further settings that win over the recipe, in its names or Keel's: key=value; ~key leaves one out");
-  command.option("-o,--output", arguments->output, "The configuration to write (default: standard output)");
+  command.option("-o,--output", arguments->output, "The configuration to write (default: standard output)").files();
   command.flag("--overwrite", arguments->overwrite, "Replace the file that is there");
   return [arguments] { return import_file(*arguments); };
 }

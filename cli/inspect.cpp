@@ -336,7 +336,8 @@ Action add_inspect(CommandLine& line) {
       .option("PATH", *name,
               "A .gguf or .safetensors file, a folder (a checkpoint's checksums are verified), or owner/name in the "
               "local Hugging Face cache")
-      .required();
+      .required()
+      .files();
   command.flag("--json", *as_json, "One JSON object instead of tables");
   return [name, as_json] {
     Console console;

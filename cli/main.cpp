@@ -193,7 +193,8 @@ int main(int argc, char** argv) {
   for (const auto add : {keel::cli::add_quickstart, keel::cli::add_train, keel::cli::add_eval, keel::cli::add_report,
                          keel::cli::add_export, keel::cli::add_generate, keel::cli::add_chat, keel::cli::add_methods,
                          keel::cli::add_tasks, keel::cli::add_verify, keel::cli::add_reward, keel::cli::add_inspect,
-                         keel::cli::add_convert, keel::cli::add_import, keel::cli::add_doctor}) {
+                         keel::cli::add_convert, keel::cli::add_import, keel::cli::add_doctor,
+                         keel::cli::add_completion, keel::cli::add_help}) {
     const keel::cli::Action action = add(line);
     commands.emplace_back(line.commands().back(), action);
   }

@@ -1,35 +1,38 @@
+#include "cli/methods.h"
+
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 
 #include "cli/commands.h"
-#include "keel/objective/methods.h"
+#include "cli/run_description.h"
 
 namespace keel::cli {
-namespace {
 
-void print_method(const Method& method) {
-  std::printf("%s: %s\n\n  %s\n\n  advantage    %s\n  aggregation  %s\n", method.name.c_str(), method.sentence.c_str(),
-              method.equation.c_str(), method.advantage.c_str(), method.aggregation.c_str());
-  for (const auto& [name, value] : parameters(method.region)) {
-    if (std::isinf(value))
-      std::printf("  %-12s none\n", name.c_str());
-    else
-      std::printf("  %-12s %g\n", name.c_str(), value);
-  }
-  for (const auto& [name, word] : word_parameters(method.region))
-    std::printf("  %-12s %s\n", name.c_str(), word.c_str());
-  std::printf("  source       %s\n", method.source.c_str());
+std::string description(const Method& method) {
+  std::string text = method.name + ": " + method.sentence + "\n\n  " + method.equation + "\n\n";
+  const auto add = [&](std::string name, const std::string& value) {
+    name.resize(std::max<size_t>(name.size(), 12), ' ');
+    text += "  " + name + " " + value + "\n";
+  };
+  add("advantage", method.advantage);
+  add("aggregation", method.aggregation);
+  for (const auto& [name, value] : parameters(method.region))
+    add(name, std::isinf(value) ? "none" : short_number(value));
+  for (const auto& [name, word] : word_parameters(method.region)) add(name, word);
+  add("source", method.source);
+  return text;
 }
-
-}  // namespace
 
 Action add_methods(CommandLine& line) {
   const auto name = std::make_shared<std::string>();
   Command command = line.add("methods", "The table of objectives: equation, defaults, source");
-  command.option("NAME", *name, "One method in full");
+  std::vector<std::string> names;
+  for (const Method& method : methods()) names.push_back(method.name);
+  command.option("NAME", *name, "One method in full").words(names);
   return [name] {
-    if (!name->empty()) print_method(method_named(*name, "no method"));
+    if (!name->empty()) std::fputs(description(method_named(*name, "no method")).c_str(), stdout);
     for (const Method& method : methods())
       if (name->empty()) std::printf("%-18s %s\n", method.name.c_str(), method.sentence.c_str());
     return ExitCode::kDone;

@@ -57,13 +57,15 @@ StartMode start_mode(const Config& config, bool overwrite) {
 
 Action add_quickstart(CommandLine& line) {
   const auto overrides = std::make_shared<std::vector<std::string>>();
-  const auto overwrite = std::make_shared<bool>(false);
+  const auto overwrite = std::make_shared<bool>(false), quiet = std::make_shared<bool>(false);
   Command command = line.add(
       "quickstart", "The whole loop on a tiny built-in model and task; replaces its last run in runs/quickstart");
-  command.option("OVERRIDES", *overrides, "key=value settings, for example run.seed=1 or objective.method=grpo");
+  command.option("OVERRIDES", *overrides, "key=value settings, for example run.seed=1 or objective.method=grpo")
+      .settings();
   command.flag("--overwrite", *overwrite, "Replace whatever run is in run.dir");
-  return [overrides, overwrite] {
-    Console console;
+  command.flag("-q,--quiet", *quiet, kQuietHelp);
+  return [overrides, overwrite, quiet] {
+    Console console(stdout, *quiet);
     ConfigTree tree{.value = to_json(quickstart_config()), .lines = {}, .file = "quickstart"};
     apply_overrides(tree, *overrides);
     std::vector<std::string> notes;

@@ -56,10 +56,10 @@ void require_free_names(const std::filesystem::path& report, const std::filesyst
 Action add_report(CommandLine& line) {
   const auto arguments = std::make_shared<ReportArguments>();
   Command command = line.add("report", "report.html for one run, or several side by side");
-  command.option("RUN", arguments->runs, "Run folders").required();
-  command.option("-o,--output", arguments->output,
-                 "Where to write it (default: report.html in the first run's folder)");
-  command.option("--curve", arguments->curve, "Also write the first run's learning curve as an SVG picture");
+  command.option("RUN", arguments->runs, "Run folders").required().folders();
+  command.option("-o,--output", arguments->output, "Where to write it (default: report.html in the first run's folder)")
+      .files();
+  command.option("--curve", arguments->curve, "Also write the first run's learning curve as an SVG picture").files();
   return [arguments] {
     require_apart(arguments->runs);
     std::vector<RunData> runs;

@@ -84,10 +84,12 @@ Action add_reward(CommandLine& line) {
       .option("ROWS", arguments->rows,
               "JSONL rows {prompt, completion, answer, source, completion_ids, ...}, or as verl, TRL and others "
               "have them; printed with \"reward\"; - is standard input")
-      .required();
-  command.option(
-      "SETTINGS", arguments->settings,
-      "As in a configuration: reward.functions='[\"math\", \"tags:think,answer\"]' reward.weights='[1, 0.1]'");
+      .required()
+      .files();
+  command
+      .option("SETTINGS", arguments->settings,
+              "As in a configuration: reward.functions='[\"math\", \"tags:think,answer\"]' reward.weights='[1, 0.1]'")
+      .settings("reward.");
   return [arguments] { return reward_rows(arguments->rows, read_settings(arguments->settings)); };
 }
 

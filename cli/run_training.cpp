@@ -88,8 +88,8 @@ void print_summary(const RunData& run, const Config& config, Console& console) {
   print_curve(run, config, console);
   if (summary.before && summary.after) {
     console.heading(summary.after->is_accuracy ? "Accuracy" : "Held-out reward");
-    console.line(evaluation_line("before", *summary.before));
-    console.line(evaluation_line("after", *summary.after));
+    console.result(evaluation_line("before", *summary.before));
+    console.result(evaluation_line("after", *summary.after));
     print_samples(run, summary.after->is_accuracy, console);
   }
 }
@@ -103,7 +103,7 @@ void print_result(const std::optional<RunData>& run, const Config& config, const
     console.line("  " + dir +
                  "/report.html     open it in a browser: curves, and every token shaded by its coefficient");
   console.line("  " + dir + "/metrics.jsonl   one line per step");
-  console.line("  " + checkpoint.string() + "   a Hugging Face model folder");
+  console.result("  " + checkpoint.string() + "   a Hugging Face model folder");
   const std::filesystem::path best = std::filesystem::path(dir) / "checkpoints" / "best";
   std::error_code none;
   if (const std::filesystem::path kept = std::filesystem::read_symlink(best, none);

@@ -10,6 +10,10 @@
 
 namespace keel::cli {
 
+/// What --quiet does for a command that trains.
+inline constexpr const char* kQuietHelp =
+    "Print only warnings, errors and the result: accuracy before and after, and the checkpoint. log.txt has the rest";
+
 enum class StartMode { kNew, kReplace, kResume };
 
 /// Says what will be done, trains, writes the report and prints what came of it; shared by `train` and `quickstart`.

@@ -57,12 +57,12 @@ Check not_empty() {
 }
 
 /// CLI11's own IsMember has no hint.
-Check one_of(const std::vector<std::string>& choices) {
-  return [=](const std::string& text) {
+void require_one_of(Argument argument, const std::vector<std::string>& choices) {
+  argument.words(choices).check([=](const std::string& text) {
     if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string();
     const std::optional<std::string> near = nearest_name(text, choices);
     return text + "; wanted " + joined(choices, " or ") + (near ? "; did you mean " + *near + "?" : "");
-  };
+  });
 }
 
 /// What a template that asks for the date is told: the same as in the run that the model is a checkpoint of, or in any
@@ -114,11 +114,32 @@ size_t certain(std::string_view text, const std::vector<std::string>& stop_strin
   return end - held;
 }
 
+/// Bytes of whole characters that two texts begin with. A token may change how those before it are decoded: bytes that
+/// were characters become marks for none when one is added that makes no character with them. What has stayed through a
+/// token is likely to stay.
+size_t shared_beginning(std::string_view a, std::string_view b) {
+  size_t end = static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  const auto continues = [&](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
+  while (end > 0 && ((end < a.size() && continues(a[end])) || (end < b.size() && continues(b[end])))) --end;
+  return end;
+}
+
 }  // namespace
 
+void add_model_option(Command& command, const char* name, SpeakerArguments& arguments) {
+  command
+      .option(name, arguments.model,
+              "A Hugging Face model folder, a GGUF file, owner/name in the local cache, or the folder of a run: its "
+              "newest sound checkpoint")
+      .required()
+      .files();
+}
+
 void add_speaker_options(Command& command, SpeakerArguments& arguments) {
-  command.option("--adapter", arguments.adapter,
-                 "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one");
+  command
+      .option("--adapter", arguments.adapter,
+              "Folder of a PEFT adapter (LoRA) to put on the model, or of a run or checkpoint that has one")
+      .folders();
   command.option("--date", arguments.date,
                  "Today, for chat templates that ask: YYYY-MM-DD. Without it data.date of the run whose checkpoint the "
                  "model is, else the default of data.date");
@@ -154,11 +175,10 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments) {
       .option("--seed", arguments.seed,
               "Of the sampling noise, a whole number from 0 on; without it one is drawn and printed")
       .check(whole_number());
-  command.option("--device", arguments.device, "cpu or cuda").check(one_of({"cpu", "cuda"}));
-  command
-      .option("--precision", arguments.precision,
-              "What the network computes in; auto is bf16 on a GPU and float32 on a CPU")
-      .check(one_of({"auto", "float32", "bf16", "fp16"}));
+  require_one_of(command.option("--device", arguments.device, "cpu or cuda"), {"cpu", "cuda"});
+  require_one_of(command.option("--precision", arguments.precision,
+                                "What the network computes in; auto is bf16 on a GPU and float32 on a CPU"),
+                 {"auto", "float32", "bf16", "fp16"});
   command.option("--threads", arguments.threads, "CPU threads; 0 means one per core").between(0, 1 << 12);
 }
 
@@ -213,7 +233,7 @@ std::vector<Rollout> Speaker::go_on(std::vector<int32_t> tokens, int64_t samples
   const RolloutEngine engine(loaded_.model, loaded_.tokenizer);
   if (!shown) return engine.generate({&prompt, 1}, sampling);
   Decoding decoding = engine.submit({&prompt, 1}, sampling);
-  std::string said;
+  std::string said, before;
   const auto say = [&](const std::string& text, size_t end) {
     if (end <= said.size() || !text.starts_with(said)) return;
     shown(std::string_view(text).substr(said.size(), end - said.size()));
@@ -224,11 +244,15 @@ std::vector<Rollout> Speaker::go_on(std::vector<int32_t> tokens, int64_t samples
     decoding.poll();
     if (decoding.done()) break;
     const std::string text = text_of(decoding.rollouts().front());
-    say(text, certain(text, settings_.stop_strings));
+    say(text, std::min(certain(text, settings_.stop_strings), shared_beginning(before, text)));
+    before = text;
   }
   std::vector<Rollout> rollouts = decoding.take();
   const std::string text = text_of(rollouts.front());
-  say(text, text.size());
+  if (text.starts_with(said))
+    say(text, text.size());
+  else
+    shown("\n" + text);  // what stands there cannot be taken back
   return rollouts;
 }
 

@@ -23,7 +23,9 @@ struct SpeakerArguments {
   std::optional<uint64_t> seed;
 };
 
-/// All but the model's own name.
+/// Which model; "--model", or "MODEL" where it has its place.
+void add_model_option(Command& command, const char* name, SpeakerArguments& arguments);
+/// All else.
 void add_speaker_options(Command& command, SpeakerArguments& arguments);
 
 /// A model that goes on with prompts, as its generation_config.json and the command line say.

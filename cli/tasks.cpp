@@ -81,7 +81,9 @@ ExitCode show_tasks(const TasksRequest& request) {
 Action add_tasks(CommandLine& line) {
   const auto request = std::make_shared<TasksRequest>();
   Command command = line.add("tasks", "The built-in tasks, with samples");
-  command.option("NAME", request->task.name, "Samples of one task, with answers and demonstrations");
+  std::vector<std::string> names;
+  for (const TaskRow& row : task_table()) names.push_back(row.name);
+  command.option("NAME", request->task.name, "Samples of one task, with answers and demonstrations").words(names);
   command.option("--seed", request->seed, "Of the samples");
   command.option("-n", request->count, "Number of samples").between(1, 1 << 24);
   command.option("--difficulty", request->task.difficulty, "1 to 5; all tasks but chains have it")

@@ -11,7 +11,7 @@ namespace {
 struct TrainArguments {
   std::string config;
   std::vector<std::string> overrides;
-  bool resume = false, changed_data = false, damaged_rows = false, overwrite = false, explain = false;
+  bool resume = false, changed_data = false, damaged_rows = false, overwrite = false, explain = false, quiet = false;
 };
 
 }  // namespace
@@ -23,8 +23,10 @@ Action add_train(CommandLine& line) {
       .option("CONFIG", arguments->config,
               "Configuration file, YAML or JSON; or the first setting, where there is none: keel train model=FOLDER "
               "data.files='[rows.jsonl]'")
-      .required();
-  command.option("OVERRIDES", arguments->overrides, "key=value settings that win over the file");
+      .required()
+      .files()
+      .settings();
+  command.option("OVERRIDES", arguments->overrides, "key=value settings that win over the file").settings();
   const Argument resume =
       command.flag("--resume", arguments->resume, "Continue the run in run.dir from its last checkpoint");
   command
@@ -39,6 +41,7 @@ Action add_train(CommandLine& line) {
       .needs(resume);
   command.flag("--overwrite", arguments->overwrite, "Replace the run in run.dir").excludes(resume);
   command.flag("--explain", arguments->explain, "Print every derived number and stop");
+  command.flag("-q,--quiet", arguments->quiet, kQuietHelp);
   command.footer([] {
     Config config;
     OptionTable table;
@@ -46,13 +49,13 @@ Action add_train(CommandLine& line) {
     return "Settings:\n" + table.help();
   });
   return [arguments] {
-    Console console;
+    Console console(stdout, arguments->quiet);
     const ConfigTree tree = read_settings(arguments->config, arguments->overrides);
     std::vector<std::string> notes;
     const Config config = load_config(tree, notes);
     for (const std::string& note : notes) console.line(note);
     if (arguments->explain) {
-      console.line(explain(config));
+      console.result(explain(config));
       return ExitCode::kDone;
     }
     const StartMode mode = arguments->resume      ? StartMode::kResume

@@ -47,8 +47,9 @@ Action add_verify(CommandLine& line) {
   Command command = line.add("verify", "The math verifier: does an answer say the same as the gold one?");
   arguments->gold_option = command.option("--gold", arguments->gold, "The reference answer or solution");
   arguments->answer_option = command.option("--answer", arguments->answer, "The answer or completion to judge");
-  command.option("--batch", arguments->batch,
-                 "JSONL rows {gold, answer}; printed with \"correct\"; - is standard input");
+  command
+      .option("--batch", arguments->batch, "JSONL rows {gold, answer}; printed with \"correct\"; - is standard input")
+      .files();
   return [arguments] {
     const bool has_gold = arguments->gold_option.given(), has_answer = arguments->answer_option.given();
     if (!arguments->batch.empty()) {

@@ -13,7 +13,7 @@ unset PYTHONDONTWRITEBYTECODE  # as in scripts/python.sh
 
 readonly required=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git)
 readonly optional=(ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev)
-readonly optional_for_tests=(bubblewrap)
+readonly optional_for_tests=(bubblewrap zsh fish)
 readonly torch_packages=(torch==2.13.0 pyarrow)
 readonly test_packages=(numpy transformers tokenizers safetensors jinja2 peft)
 readonly venv=.deps/venv
@@ -35,7 +35,7 @@ has_library() { echo 'int main() {}' | g++ -x c++ - -x none "-l$1" -o /dev/null 
 # Whether what a package is wanted for is there, wherever it came from.
 works() {
   case $1 in
-    g++ | cmake | ccache | python3 | git | clang-format) has_command "$1" ;;
+    g++ | cmake | ccache | python3 | git | clang-format | zsh | fish) has_command "$1" ;;
     ninja-build) has_command ninja ;;
     bubblewrap) has_command bwrap ;;
     nlohmann-json3-dev) has_header nlohmann/json.hpp ;;
@@ -104,7 +104,7 @@ suggest_packages() {
   install_packages "${missing[@]}" && return
   mkdir -p .deps
   printf '%s\n' "${missing[@]}" >>$refused
-  say "going on without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations; pcre2 and utf8proc: tokenizers of real models; zlib and zstd: compressed data files; bubblewrap: tests of the sandbox on machines that need it)."
+  say "going on without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations; pcre2 and utf8proc: tokenizers of real models; zlib and zstd: compressed data files; bubblewrap: tests of the sandbox on machines that need it; zsh and fish: tests of what they complete)."
 }
 
 # LibTorch and Python packages ----------------------------------------------------------------------------------------

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+
+#include "keel/core/steady_clock.h"
 
 namespace keel {
 namespace {
@@ -114,12 +115,13 @@ const char* sequence(Paint paint) {
 
 }  // namespace
 
-ConsoleOptions detect_console(std::FILE* out) {
+ConsoleOptions detect_console(std::FILE* out, bool quiet) {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string_view(value ? value : "");
   };
   ConsoleOptions options;
+  options.quiet = quiet;
   options.terminal = isatty(fileno(out)) == 1 && variable("TERM") != "dumb";
   options.color = options.terminal && variable("NO_COLOR").empty();
   return options;
@@ -127,6 +129,7 @@ ConsoleOptions detect_console(std::FILE* out) {
 
 void Console::progress(std::string_view text) {
   const std::lock_guard lock(mutex_);
+  if (options_.quiet) return;
   progress_ = escape_controls(text);  // a newline inside would leave half of it behind at the next rewrite
   if (options_.terminal) {
     rewrite_line(progress_);
@@ -139,6 +142,7 @@ void Console::progress(std::string_view text) {
 
 void Console::live(std::string_view text) {
   const std::lock_guard lock(mutex_);
+  if (options_.quiet) return;
   if (options_.terminal) {
     rewrite_line(escape_controls(text));
     live_shown_ = true;
@@ -151,8 +155,10 @@ void Console::live(std::string_view text) {
 
 void Console::keep(std::string_view text) {
   const std::lock_guard lock(mutex_);
+  if (options_.quiet) return;
   progress_waits_ = false;
-  print_line(escape_controls(text));
+  const std::string plain = escape_controls(text);
+  print_line(options_.terminal ? clip_to_width(plain, width() - 1) : plain);
   ever_printed_ = true;
   printed_at_ = now();
 }
@@ -175,6 +181,11 @@ void Console::end_progress() {
 
 void Console::line(std::string_view text) {
   const std::lock_guard lock(mutex_);
+  if (!options_.quiet) print_line(text);
+}
+
+void Console::result(std::string_view text) {
+  const std::lock_guard lock(mutex_);
   print_line(text);
 }
 
@@ -185,7 +196,7 @@ void Console::warning(std::string_view text) {
 
 void Console::heading(std::string_view text) {
   const std::lock_guard lock(mutex_);
-  print_line("\n" + paint(Paint::kBold, text));
+  if (!options_.quiet) print_line("\n" + paint(Paint::kBold, text));
 }
 
 std::string Console::paint(Paint paint, std::string_view text) const {
@@ -220,10 +231,7 @@ int Console::width() const {
   return 80;
 }
 
-double Console::now() const {
-  if (options_.clock) return options_.clock();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Console::now() const { return options_.clock ? options_.clock() : steady_seconds(); }
 
 void Console::print_line(std::string_view text) {
   if (progress_shown_) std::fputs("\r\x1b[K", out_);

@@ -14,19 +14,20 @@ struct ConsoleOptions {
   bool terminal = false;               // progress rewrites one line; otherwise it becomes occasional plain lines
   bool color = false;                  // escape sequences for bold and colours
   int width = 0;                       // columns; 0 asks the terminal each time, so that a resized window is noticed
+  bool quiet = false;                  // only warnings and results are printed
   double plain_interval = 10;          // seconds between progress lines where there is no terminal
   std::function<double()> clock = {};  // seconds; empty is the steady clock
 };
 
 /// Terminal or not (a dumb one counts as not), and colours unless NO_COLOR is set.
-ConsoleOptions detect_console(std::FILE* out);
+ConsoleOptions detect_console(std::FILE* out, bool quiet = false);
 
 enum class Paint { kBold, kDim, kRed, kGreen, kYellow, kBlue };
 
 /// Where commands print: finished lines, and one line of progress that never gets between them.
 class Console {
  public:
-  explicit Console(std::FILE* out = stdout) : Console(out, detect_console(out)) {}
+  explicit Console(std::FILE* out = stdout, bool quiet = false) : Console(out, detect_console(out, quiet)) {}
   Console(std::FILE* out, ConsoleOptions options) : out_(out), options_(std::move(options)) { last_print_ = now(); }
   ~Console() { end_progress(); }
   Console(const Console&) = delete;
@@ -44,7 +45,9 @@ class Console {
   /// Prints the text and a newline. Newlines and tabs in it stay; what could steer the terminal becomes visible, as by
   /// `escape_controls`, but for the colours of `paint`.
   void line(std::string_view text = "");
-  /// Prints a line that starts with "warning: ".
+  /// The same of what a command was called for: also printed where the console is quiet.
+  void result(std::string_view text);
+  /// Prints a line that starts with "warning: "; also where the console is quiet.
   void warning(std::string_view text);
   /// Prints a bold line with an empty line above it.
   void heading(std::string_view text);

@@ -3,13 +3,11 @@
 #include <chrono>
 
 #include "keel/core/parallel.h"
+#include "keel/core/steady_clock.h"
 
 namespace keel {
 
-double StageMeter::now() const {
-  if (clock_) return clock_();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double StageMeter::now() const { return clock_ ? clock_() : steady_seconds(); }
 
 void StageMeter::begin(std::string name, int64_t all) {
   const std::scoped_lock lock(mutex_);

@@ -135,7 +135,7 @@ ExitCode Run::run_to_the_end() {
     if (!drawing_ || error.code() == ExitCode::kHealthGuard) throw;
     throw Error(error.code(), error.what() + saved_after_failure());
   } catch (const std::exception&) {  // out of memory, say
-    if (drawing_) console_.line("stopped by an error" + saved_after_failure());
+    if (drawing_) console_.result("stopped by an error" + saved_after_failure());
     throw;
   }
 }
@@ -462,8 +462,8 @@ bool Run::saved_for_interrupt() {
   if (!saved) save();
   console_.end_progress();
   log_.at_the_end(problems_);
-  console_.line("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint_.string() +
-                "\ncontinue with: keel train " + shell_word((folder_.path() / "config.yaml").string()) + " --resume");
+  console_.result("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint_.string() +
+                  "\ncontinue with: keel train " + shell_word((folder_.path() / "config.yaml").string()) + " --resume");
   return true;
 }
 

@@ -1,9 +1,9 @@
 #include "keel/train/run_log.h"
 
-#include <chrono>
 #include <numeric>
 #include <utility>
 
+#include "keel/core/steady_clock.h"
 #include "keel/core/strings.h"
 
 namespace keel {
@@ -14,10 +14,6 @@ std::string shown(const std::optional<double>& number, int digits) { return numb
 std::string interval_text(const std::optional<Interval>& interval, int64_t prompts) {
   if (interval) return "[" + fixed(interval->first, 3) + ", " + fixed(interval->second, 3) + "]";
   return prompts == 1 ? "no interval: there is one prompt" : "no interval: all rewards are equal";
-}
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -53,10 +49,12 @@ void RunLog::begin_rl(int64_t done, int64_t steps) {
 void RunLog::warm_up_step(const WarmUpNumbers& numbers, int64_t done) {
   const std::string line = "warm-up " + std::to_string(done) + "  loss " + fixed(numbers.loss_average, 3) +
                            (numbers.noisy ? "  noisy demonstrations" : "");
+  {
+    const std::scoped_lock lock(mutex_);
+    standing_ = line;
+  }
   console_.progress(line);
   folder_.log(line);
-  const std::scoped_lock lock(mutex_);
-  standing_ = line;
 }
 
 void RunLog::step(const StepNumbers& numbers, int64_t done, int64_t steps, double seconds) {
@@ -69,18 +67,20 @@ void RunLog::step(const StepNumbers& numbers, int64_t done, int64_t steps, doubl
                            of_tokens(&TokenNumbers::masked, 4) + "  |pi-mu| " +
                            of_tokens(&TokenNumbers::mismatch_mean, 5) + "  length " +
                            fixed(numbers.rollouts.length_mean, 1) + "  " + fixed(seconds, 2) + " s";
+  {  // before it is printed: whoever shows what is under way is not to fall back behind it
+    constexpr size_t kLately = 10;
+    const std::scoped_lock lock(mutex_);
+    standing_ = standing;
+    steps_left_ = steps - done;
+    ended_at_ = steady_seconds();
+    lately_.push_back(seconds);
+    if (lately_.size() > kLately) lately_.pop_front();
+  }
   if (done == steps || (kept_every_ > 0 && done % kept_every_ == 0))
     console_.keep(line);
   else
     console_.progress(line);
   folder_.log(line);
-  constexpr size_t kLately = 10;
-  const std::scoped_lock lock(mutex_);
-  standing_ = standing;
-  steps_left_ = steps - done;
-  ended_at_ = seconds_now();
-  lately_.push_back(seconds);
-  if (lately_.size() > kLately) lately_.pop_front();
 }
 
 std::string RunLog::live_text(const std::string& stage) const {
@@ -89,7 +89,7 @@ std::string RunLog::live_text(const std::string& stage) const {
   if (!stage.empty()) text += (text.empty() ? "" : "  ") + stage;
   if (lately_.empty() || text.empty()) return text;
   const double mean = std::accumulate(lately_.begin(), lately_.end(), 0.0) / static_cast<double>(lately_.size());
-  const double left = mean * static_cast<double>(steps_left_) - std::min(seconds_now() - ended_at_, mean);
+  const double left = mean * static_cast<double>(steps_left_) - std::min(steady_seconds() - ended_at_, mean);
   return left < 1 ? text : text + ", " + format_duration(left) + " left";
 }
 

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "parity"))
 import packages  # noqa: E402
 OPTIONAL = "ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev"
+OPTIONAL_FOR_TESTS = "bubblewrap zsh fish"
 REQUIRED = "g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git"
 HARMLESS = "bash sh env dirname sed cat cp mkdir rm touch chmod id cmake"
 TORCH_VERSION = "#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 13\n#define TORCH_VERSION_PATCH 0\n"
@@ -73,7 +74,7 @@ class Machine:
             if name not in without:
                 (self.folder / "bin" / name).write_text(text)
                 (self.folder / "bin" / name).chmod(0o755)
-        packages = f"{REQUIRED} python3-venv {OPTIONAL} bubblewrap".split()
+        packages = f"{REQUIRED} python3-venv {OPTIONAL} {OPTIONAL_FOR_TESTS}".split()
         self.file("installed", "".join(f"{name}\n" for name in packages if name not in without))
         self.file("log", "")
 
@@ -172,11 +173,11 @@ def what_is_there_without_a_package_is_not_asked_for(folder):
 
 
 def optional_packages_that_cannot_be_had_are_mentioned_once(folder):
-    machine = Machine(folder, without=[*OPTIONAL.split(), "bubblewrap"])
+    machine = Machine(folder, without=[*OPTIONAL.split(), *OPTIONAL_FOR_TESTS.split()])
     torch = str(machine.make_torch(machine.folder / "system/torch"))
     machine.file("python3-torch", torch)
     machine.file("no-network")
-    for options, packages in ((), OPTIONAL), (("--tests",), "bubblewrap"):
+    for options, packages in ((), OPTIONAL), (("--tests",), OPTIONAL_FOR_TESTS):
         code, said, calls, _ = machine.bootstrap(*options, KEEL_TORCH=torch)
         expect(code == 0 and said.count(f"going on without {packages},") == 1, code, said)
     for options in (), ("--tests",):

@@ -67,6 +67,7 @@ ROOMS = {
     "train/update": "core core/options core/tensor ops objective objective/regions model/network distributed",
     "train/metrics": "core core/tensor data reward text/tokenizer ops objective/regions train/update",
     "train/config": "core core/files core/options data task reward objective model model/network rollout evaluation train/update",
+    "train/config/recipes": "core core/files core/options train/config",
     "train/checkpoint": "core core/files core/tensor record record/report model model/*",
     "train/start": "core core/files core/tensor data task reward text/tokenizer text/chat model model/* rollout train/checkpoint "
                    "train/config train/update",

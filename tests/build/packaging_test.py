@@ -80,6 +80,8 @@ class Packaging(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout)
         result = run(self.folder / "there" / "bin" / "keel", "methods", "drpo")
         self.assertIn("delta", result.stdout)
+        for file in ("bash-completion/completions/keel", "zsh/site-functions/_keel", "fish/vendor_completions.d/keel.fish"):
+            self.assertIn("run.precision=", (self.folder / "there" / "share" / file).read_text())
         result = run(os.environ["KEEL_PYTHON"], "-c", "import keel; print(keel.__file__)",
                      env={**os.environ, "PYTHONPATH": str(self.folder / "there" / "lib" / "keel" / "python")})
         self.assertIn(str(self.folder), result.stdout)

@@ -1,14 +1,14 @@
 """keel chat, and how keel generate reads its prompt and shows what it says."""
 
 import json
-import os
 import pathlib
-import pty
+import shutil
 import subprocess
 import tempfile
 
 import support
 from byte_model import trained_model
+from terminal import on_terminal
 
 
 class Chat(support.Test):
@@ -70,24 +70,12 @@ class Chat(support.Test):
                                  "--max-new-tokens", "6"], input=prompt + "\n", stdout=subprocess.PIPE, text=True)
         self.assertEqual(result.stdout.removesuffix("\n"), self.generated(prompt))
 
-    def on_a_terminal(self, *options):
+    def on_a_terminal(self, *options, model=None, temperature=0):
         """What a pseudo-terminal gets, and a pipe, of the same completion."""
-        command = ["generate", "--model", self.model, "--prompt", "hi", "--temperature", "0", "--max-new-tokens", "40", *options]
-        ours, theirs = pty.openpty()
-        process = subprocess.Popen([support.KEEL, *command], stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL)
-        os.close(theirs)
-        text = b""
-        while True:
-            try:
-                piece = os.read(ours, 4096)
-            except OSError:  # how a pseudo-terminal says that the other side is closed
-                break
-            if not piece:
-                break
-            text += piece
-        os.close(ours)
-        self.assertEqual(process.wait(), 0)
-        return text.decode().replace("\r\n", "\n"), support.keel(*command).stdout
+        command = ["generate", "--model", model or self.model, "--prompt", "hi", "--temperature", temperature, "--max-new-tokens", "40", *options]
+        code, text = on_terminal(*command, both=False)
+        self.assertEqual(code, 0)
+        return text, support.keel(*command).stdout
 
     def test_on_a_terminal_a_completion_grows_to_the_same_text(self):
         grown, whole = self.on_a_terminal()
@@ -98,6 +86,25 @@ class Chat(support.Test):
                                       "--json").stdout)
         grown, whole = self.on_a_terminal("--stop", row["text"][:8])  # of several tokens, which come one after the other
         self.assertEqual((grown, whole), ("\n", "\n"))
+
+    def test_on_a_terminal_nothing_is_lost_where_a_token_changes_what_was_before_it(self):
+        # Where tokens are bytes by name, a byte that makes no character takes those before it along: A, then three marks.
+        model = self.folder / "model"
+        shutil.copytree(self.model / "checkpoints" / "step-000001", model)
+        tokenizer = json.loads((model / "tokenizer.json").read_text())
+        special = [token["content"] for token in tokenizer["added_tokens"]]
+        names = [f"<0x{byte:02X}>" for byte in range(256)] + special
+        tokenizer["model"].update(vocab={name: i for i, name in enumerate(names)}, byte_fallback=True)
+        tokenizer["decoder"] = {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
+        tokenizer["pre_tokenizer"] = None
+        (model / "tokenizer.json").write_text(json.dumps(tokenizer))
+        (model / "manifest.json").unlink()  # which has its checksum
+        changed = 0
+        for seed in range(6):
+            grown, whole = self.on_a_terminal("--seed", seed, model=model, temperature=1)
+            changed += "\ufffd" in whole
+            self.assertTrue(grown.endswith(whole), (grown, whole))
+        self.assertGreater(changed, 0)
 
 
 if __name__ == "__main__":

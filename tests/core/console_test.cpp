@@ -46,6 +46,37 @@ TEST(Console, ProgressIsClippedOneColumnShortOfTheTerminalsEdge) {
   EXPECT_EQ(out.text(), "\r123456789012345678…\x1b[K");
 }
 
+TEST(Console, AProgressLineThatStaysIsClippedOnATerminalAlone) {
+  const std::string text = "123456789012345678901234";
+  Recording terminal, pipe;
+  Console(terminal.file, terminal.options(true)).keep(text);
+  Console(pipe.file, pipe.options(false)).keep(text);
+  EXPECT_EQ(terminal.text(), "123456789012345678…\n");
+  EXPECT_EQ(pipe.text(), text + "\n");
+}
+
+TEST(Console, QuietlyWarningsAndResultsAreAllThatIsPrinted) {
+  for (const bool terminal : {false, true}) {
+    Recording out;
+    {
+      ConsoleOptions options = out.options(terminal);
+      options.quiet = true;
+      Console console(out.file, options);
+      console.progress("step 1");
+      console.live("rollout 1/8");
+      out.time = 100;
+      console.live("rollout 2/8");
+      console.keep("step 2");
+      console.line("a line");
+      console.heading("a heading");
+      console.warning("beware");
+      console.result("0.5");
+      console.end_progress();
+    }
+    EXPECT_EQ(out.text(), "warning: beware\n0.5\n");
+  }
+}
+
 TEST(Console, WithoutATerminalProgressIsPrintedFirstThenEveryTenSecondsThenLast) {
   Recording out;
   {

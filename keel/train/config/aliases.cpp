@@ -5,6 +5,7 @@
 #include "keel/train/config/foreign_reward.h"
 #include "keel/train/config/foreign_schedule.h"
 #include "keel/train/config/foreign_sizes.h"
+#include "keel/train/config/foreign_tools.h"
 
 namespace keel {
 namespace {
@@ -437,6 +438,7 @@ void add_aliases(OptionTable& t) {
   add_reward_aliases(t);
   add_size_aliases(t);
   add_schedule_aliases(t);
+  add_tool_aliases(t);
   add_refusals(t);
 }
 

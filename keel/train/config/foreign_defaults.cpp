@@ -275,7 +275,8 @@ ConfigTree filled_in(ConfigTree tree, const Program& program, const std::string&
     fill_in(tree, entry, program, mark);
     filled.push_back(entry.name + " " + word_of(entry.value));
   }
-  if (!filled.empty() && purpose == Purpose::kTraining && unsaid == Unsaid::kOfTheObjective)  // an import says it line by line
+  if (!filled.empty() && purpose == Purpose::kTraining &&
+      unsaid == Unsaid::kOfTheObjective)  // an import says it line by line
     notes.push_back(mark + " is a name of " + program.name + "'s, whose defaults hold for what is not said of the " +
                     "objective: " + joined(filled) + "; objective.method chooses one of Keel's methods");
   if (unsaid == Unsaid::kAll) note_versions(program, tree, filled, notes);
@@ -301,8 +302,8 @@ void claim(Owner& owner, const Program& program, const std::string& mark, const 
 
 /// Names that Keel has as well as another program: they say nothing about whose configuration it is.
 const Names kOfBoth = {"model", "model.path", "data.prompt_key", "data.shuffle"};
-const Names kOfSeveral = {"seed",       "temperature",  "gamma",
-                          "lora_alpha", "lora_dropout", "kl_estimator"};  // of several programs
+const Names kOfSeveral = {"seed",         "temperature",  "gamma",    "lora_alpha",
+                          "lora_dropout", "kl_estimator", "report_to"};  // of several programs
 
 bool is_ours(const OptionTable& table, const std::string& name) {
   return table.find(name) != nullptr && !contains(kOfBoth, name);

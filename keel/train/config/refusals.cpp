@@ -12,10 +12,6 @@ constexpr const char* kIntoFunction =
     "a function gets the row and the completion and no other arguments; write them into the function, and remove it";
 constexpr const char* kLongest = "a completion has at most rollout.max_new_tokens; set that, and remove it";
 constexpr const char* kLoggedAnyway = "every step is in metrics.jsonl of run.dir; remove it";
-constexpr const char* kOtherTools =
-    "every step is in metrics.jsonl of run.dir; record.tensorboard=true writes event files beside it, and `keel "
-    "export` "
-    "makes runs of Weights & Biases and MLflow from it; remove it";
 constexpr const char* kSetWeights =
     "set rollout.weights: fp8 rounds the weights of the linear layers, fp8_full what goes into them and the keys and "
     "values too; docs/mismatch.md has them all";
@@ -81,7 +77,6 @@ const std::vector<Refused>& of_trl() {
       {"chat_template_kwargs", kTemplate, {nullptr, Json::object()}},
       {"use_vllm", "Keel samples itself, rollout.max_sequences completions at once; remove it", {false}, kByNature},
       {"logging_steps", kLoggedAnyway, {}, kDropped},
-      {"report_to", kOtherTools, {"none", Json::array()}, kDropped},
       {"use_bias_correction_kl",
        "Keel's KL to the reference is not multiplied by the ratio; remove it (reference.estimator says how it is "
        "estimated)",
@@ -144,7 +139,6 @@ const std::vector<Refused>& of_verl() {
       {"trainer.nnodes", kOneDevice, {1}, kDropped},
       {"trainer.project_name", kSetFolder, {}, kDropped},
       {"trainer.experiment_name", kSetFolder, {}, kDropped},
-      {"trainer.logger", kOtherTools, {"console", Json::array({"console"})}, kDropped},
       {"data.val_batch_size",
        "verl evaluates all rows, so many at a time; here rollout.max_sequences bounds what is sampled at once: remove "
        "it",

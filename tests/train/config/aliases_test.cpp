@@ -230,6 +230,20 @@ TEST(ConfigAliases, AValueThatChangesNothingIsAcceptedUnderANameThatIsRefused) {
   }
 }
 
+TEST(ConfigAliases, OfTheToolsThatShowARunTensorBoardIsWrittenForAndOthersAreRefused) {
+  const std::string method = "objective.method=dppo_tv";
+  for (const std::string setting : {"report_to=tensorboard", "report_to=[none, tensorboard]",
+                                    "trainer.logger=[console, tensorboard]", "trainer.logger=tensorboard"})
+    EXPECT_TRUE(load({setting, method}).config.record.tensorboard) << setting;
+  for (const std::string setting : {"report_to=[]", "report_to=null", "trainer.logger=[console]"})
+    EXPECT_FALSE(load({setting, method}).config.record.tensorboard) << setting;
+  EXPECT_THAT(refusal_of({"report_to=[tensorboard, wandb]", method}),
+              testing::AllOf(HasSubstr("remove wandb"), HasSubstr("keel export RUN --wandb DIR")));
+  EXPECT_THAT(refusal_of({"trainer.logger=[console, mlflow]", method}), HasSubstr("keel export RUN --mlflow DIR"));
+  EXPECT_THAT(refusal_of({"trainer.logger=[swanlab]", method}), HasSubstr("keel export RUN --csv FILE"));
+  EXPECT_THAT(refusal_of({"report_to=tensorboard", "record.tensorboard=false", method}), HasSubstr("keep one of them"));
+}
+
 TEST(ConfigAliases, AreRefusedWithTheWayOutWhereTheMeaningDiffers) {
   for (const auto& [name, way_out] : kRefusals) {
     const std::string message = refusal_of({name + "=3", "objective.method=dppo_tv"});
@@ -291,8 +305,8 @@ TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   add_schedule_aliases(sizes);
   for (const Alias& alias : sizes.aliases()) tested.insert(alias.name);
   for (const char* name : {"custom_reward_function.name", "reward.custom_reward_function.name"}) tested.insert(name);
-  for (const char* name : {"use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules",
-                           "use_rslora"})  // TheAdapterOfTrl
+  for (const char* name :
+       {"use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "use_rslora"})  // TheAdapterOfTrl
     tested.insert(name);
   for (const char* name : {"actor_rollout_ref.model.lora_alpha", "actor_rollout_ref.model.target_modules",
                            "target_modules"})  // TheAdapterOfVerlAndOpenRlhf

@@ -1,4 +1,4 @@
-#include "keel/train/config/shell_script.h"
+#include "keel/train/config/recipes/shell_script.h"
 
 #include <algorithm>
 #include <cstdint>

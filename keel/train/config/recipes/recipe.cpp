@@ -1,4 +1,4 @@
-#include "keel/train/config/recipe.h"
+#include "keel/train/config/recipes/recipe.h"
 
 #include <algorithm>
 #include <iostream>
@@ -10,7 +10,7 @@
 #include "keel/core/options/yaml_text.h"
 #include "keel/core/strings.h"
 #include "keel/train/config/foreign_names.h"
-#include "keel/train/config/shell_script.h"
+#include "keel/train/config/recipes/shell_script.h"
 
 namespace keel {
 namespace {

@@ -1,12 +1,12 @@
 // Recipes of other programs as configurations of ours; whole ones are in tests/recipes (tests/cli/import_test.py).
 
-#include "keel/train/config/import.h"
+#include "keel/train/config/recipes/import.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "keel/train/config/recipe.h"
-#include "keel/train/config/shell_script.h"
+#include "keel/train/config/recipes/recipe.h"
+#include "keel/train/config/recipes/shell_script.h"
 #include "tests/support/effort.h"
 #include "tests/train/config/loaded_settings.h"
 
@@ -48,6 +48,20 @@ TEST(Import, EveryNameThatIsLeftOutIsRefusedInTrainingAndListedInAnImport) {
     }
   }
   EXPECT_GT(names, 100u);
+}
+
+TEST(Import, KeepsTensorBoardAndSaysHowToGetToTheOtherTools) {
+  const Imported verl = imported({"trainer.logger=[console,tensorboard,wandb]"});
+  EXPECT_THAT(verl.yaml, HasSubstr("  tensorboard: true"));
+  EXPECT_THAT(verl.dropped,
+              ElementsAre(AllOf(StartsWith("trainer.logger: wandb: "),
+                                HasSubstr("afterwards `keel export RUN --wandb DIR` makes a run of it"))));
+  const Imported trl = import_recipe(read_recipe("", {"num_generations=4", "report_to=[mlflow, tensorboard]"}));
+  EXPECT_THAT(trl.yaml, HasSubstr("  tensorboard: true"));
+  EXPECT_THAT(trl.dropped, ElementsAre(AllOf(StartsWith("report_to: mlflow: "), HasSubstr("--mlflow DIR"))));
+  const Imported without = imported({"trainer.logger=[console,wandb]"});
+  EXPECT_THAT(without.yaml, Not(HasSubstr("tensorboard")));
+  EXPECT_THAT(without.dropped, testing::SizeIs(1));
 }
 
 TEST(Import, SaysWhereEachLineComesFromAndHowItsUnitChanged) {

@@ -1,4 +1,4 @@
-#include "keel/train/config/import.h"
+#include "keel/train/config/recipes/import.h"
 
 #include <algorithm>
 #include <map>
@@ -10,6 +10,7 @@
 #include "keel/train/config/config.h"
 #include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
+#include "keel/train/config/foreign_tools.h"
 
 namespace keel {
 namespace {
@@ -64,9 +65,25 @@ void erase_path(Json& node, std::string_view path) {
   if (below.empty()) node.erase(std::string(path.substr(0, dot)));
 }
 
+/// Of the tools that are to show the run, those that it is written for while it goes on are kept.
+void leave_out_tools(ConfigTree& recipe, Reasons& dropped) {
+  for (const std::string& name : kToolNames) {
+    Json* value = const_cast<Json*>(find_value(recipe, name));
+    if (value == nullptr) continue;
+    const Names tools = tools_of(*value);
+    for (const std::string& tool : tools)
+      if (tool != kTensorBoard) dropped.add(name, tool + ": " + way_to_tool(tool));
+    if (contains(tools, kTensorBoard))
+      *value = kTensorBoard;
+    else
+      erase_path(recipe.value, name);
+  }
+}
+
 /// The recipe without what says nothing about the training.
 ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Imported& result) {
   Reasons dropped, by_nature;
+  leave_out_tools(recipe, dropped);
   Names paths;
   add_paths(recipe.value, "", paths);
   for (const std::string& path : paths) {

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/methods.h"
+#include "keel/core/console.h"
+#include "keel/core/nearest.h"
+#include "keel/core/options/yaml_text.h"
+#include "keel/core/strings.h"
+#include "keel/task/task_table.h"
+#include "keel/train/config/config.h"
+
+namespace keel::cli {
+namespace {
+
+std::string last_part(const std::string& path) { return path.substr(path.find_last_of('.') + 1); }
+
+bool is_below(const std::string& path, const std::string& section) { return path.starts_with(section + "."); }
+
+std::string said_by(const std::string& source) { return source.empty() ? "" : " (" + source + ")"; }
+
+/// "NAME (TRL) is OURS: how it is converted"
+std::string meaning(const Alias& alias) {
+  const std::string how = alias.converter && alias.conversion.empty() ? "converted" : alias.conversion;
+  return alias.name + said_by(alias.source) + " is " + alias.target + (how.empty() ? "" : ": " + how);
+}
+
+std::string meaning(const Refusal& refusal) {
+  std::string text = refusal.name + said_by(refusal.source) + " is refused: " + refusal.reason + "\n";
+  std::vector<std::string> harmless;
+  for (const Json& value : refusal.harmless) harmless.push_back(yaml_inline(value));
+  if (!harmless.empty()) text += "  accepted, since it changes nothing: " + joined(harmless) + "\n";
+  if (refusal.fate != Fate::kRefused) text += "  keel import leaves it out, and says so\n";
+  return text;
+}
+
+std::string setting(const Option& option) {
+  return option.path + "=" + yaml_inline(option.default_value) + "\n  " + option.help + "\n  Wants " +
+         wanted_text(option.target, option.limits) + ".\n";
+}
+
+/// What is known under a name: a text for each thing that has it.
+class Topics {
+ public:
+  explicit Topics(const CommandLine& line) : line_(line) { config_.describe(table_); }
+
+  std::vector<std::string> about(const std::string& name) const {
+    std::vector<std::string> texts;
+    for (const Command& command : line_.commands())
+      if (command.name() == name) texts.push_back(command.help());
+    add_settings(name, texts);
+    for (const Method& method : methods())
+      if (method.name == name) texts.push_back(description(method));
+    for (const TaskRow& task : task_table())
+      if (task.name == name) texts.push_back(task.name + ", a built-in task: " + task.sentence + "\n");
+    add_foreign(texts, [&](const std::string& theirs) { return theirs == name; });
+    if (texts.empty()) add_section_of_theirs(name, texts);
+    if (texts.empty()) add_foreign(texts, [&](const std::string& theirs) { return last_part(theirs) == name; });
+    if (texts.empty()) add_refused_section(name, texts);
+    return texts;
+  }
+
+  std::vector<std::string> ours() const {
+    std::vector<std::string> names;
+    for (const Command& command : line_.commands()) names.push_back(command.name());
+    for (const Section& section : table_.sections()) names.push_back(section.path);
+    for (const Option& option : table_.options()) names.push_back(option.path);
+    for (const Method& method : methods()) names.push_back(method.name);
+    for (const TaskRow& task : task_table()) names.push_back(task.name);
+    return names;
+  }
+
+  std::vector<std::string> all() const {
+    std::vector<std::string> names = ours();
+    for (const Option& option : table_.options()) names.push_back(last_part(option.path));
+    for (const Alias& alias : table_.aliases()) names.push_back(alias.name);
+    for (const Refusal& refusal : table_.refusals()) names.push_back(refusal.name);
+    return names;
+  }
+
+ private:
+  void add_settings(const std::string& name, std::vector<std::string>& texts) const {
+    for (const Section& section : table_.sections()) {
+      // The help of a command that has the section's name may have its settings, too.
+      if (section.path != name || (!texts.empty() && texts[0].find(section.help) != std::string::npos)) continue;
+      std::string text = section.path + ": " + section.help + "\n";
+      for (const Option& option : table_.options())
+        if (is_below(option.path, name)) text += "\n" + setting(option);
+      texts.push_back(text);
+    }
+    for (const Option& option : table_.options()) {
+      if (option.path != name && last_part(option.path) != name) continue;
+      std::string text = setting(option);
+      for (const Alias& alias : table_.aliases())
+        if (alias.target == option.path) text += "  " + meaning(alias) + "\n";
+      texts.push_back(text);
+    }
+  }
+
+  template <class Wanted>
+  void add_foreign(std::vector<std::string>& texts, const Wanted& wanted) const {
+    for (const Alias& alias : table_.aliases())
+      if (wanted(alias.name)) texts.push_back(meaning(alias) + "\n\n" + setting(*table_.find(alias.target)));
+    for (const Refusal& refusal : table_.refusals())
+      if (wanted(refusal.name)) texts.push_back(meaning(refusal));
+  }
+
+  /// A section that only another program has: where its names lead.
+  void add_section_of_theirs(const std::string& name, std::vector<std::string>& texts) const {
+    std::string text;
+    for (const Alias& alias : table_.aliases())
+      if (is_below(alias.name, name)) text += meaning(alias) + "\n";
+    for (const Refusal& refusal : table_.refusals())
+      if (is_below(refusal.name, name)) text += meaning(refusal);
+    if (!text.empty()) texts.push_back(text);
+  }
+
+  /// A name below a section that is refused as a whole.
+  void add_refused_section(const std::string& name, std::vector<std::string>& texts) const {
+    for (const Refusal& refusal : table_.refusals())
+      if (is_below(name, refusal.name)) texts.push_back(meaning(refusal));
+  }
+
+  const CommandLine& line_;
+  Config config_;  // what the table points into
+  OptionTable table_;
+};
+
+ExitCode help(const CommandLine& line, const std::string& topic) {
+  Console console;
+  if (topic.empty()) {
+    console.line(
+        line.help() +
+        "\nkeel help TOPIC explains a command, a setting (data.files), a section of settings (rollout), a method "
+        "(dppo_tv), a task (chains) or a name of TRL's, verl's or OpenRLHF's (num_generations).");
+    return ExitCode::kDone;
+  }
+  const Topics topics(line);
+  const std::vector<std::string> texts = topics.about(topic);
+  if (texts.empty()) {
+    const std::optional<std::string> near = nearest_name(topic, topics.all());
+    fail(ExitCode::kBadConfiguration, "help: nothing is called ", topic, "; ",
+         near ? "did you mean " + *near + "?"
+              : "wanted a command, a setting, a section, a method, a task or a name of TRL's or verl's; keel help has "
+                "the commands, keel train --help the settings and keel methods the methods");
+  }
+  std::string text = joined(texts, "\n");
+  while (text.ends_with('\n')) text.pop_back();
+  console.line(text);
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+std::vector<std::string> help_topics(const CommandLine& line) { return Topics(line).ours(); }
+
+Action add_help(CommandLine& line) {
+  const auto topic = std::make_shared<std::string>();
+  Command command = line.add("help", "What a command, a setting, a method or a name of TRL's or verl's is");
+  command.option("TOPIC", *topic, "Its name: train, data.files, rollout, dppo_tv, num_generations, ...");
+  return [&line, topic] { return help(line, *topic); };
+}
+
+}  // namespace keel::cli

@@ -1,0 +1,65 @@
+"""keel help: what it says of a name is what the program's tables say of it."""
+
+import support
+from support import keel
+
+
+class Help(support.Test):
+    def help(self, *topic):
+        result = keel("help", *topic)
+        self.assert_exit(result, 0)
+        return result.stdout
+
+    def assert_says(self, topic, *parts):
+        text = self.help(topic)
+        for part in parts:
+            self.assertIn(part, text)
+
+    def test_alone_it_is_the_overview(self):
+        overview = keel("--help").stdout
+        self.assertTrue(self.help().startswith(overview.rstrip("\n")), self.help())
+        self.assertIn("keel help TOPIC", self.help())
+
+    def test_of_a_command(self):
+        for command in ("train", "export", "help", "completion"):
+            self.assertEqual(self.help(command).strip(), keel(command, "--help").stdout.strip())
+        # A section of settings has the name of this one.
+        self.assertTrue(self.help("eval").startswith(keel("eval", "--help").stdout.rstrip("\n")))
+        self.assert_says("eval", "\neval.samples=")
+
+    def test_of_a_setting(self):
+        # docs/configuration.md is made from the same table.
+        self.assert_says("run.precision", "run.precision=auto\n", "What the network computes in; ", "Wants one of auto, float32, bf16, fp16.",
+                         "actor_rollout_ref.rollout.dtype (verl) is run.precision: bfloat16 is bf16")
+        self.assert_says("data.files", "data.files=[]", "Wants a list of strings", "dataset_name (TRL) is data.files", "prompt_data (OpenRLHF)")
+        self.assert_says("samples_per_prompt", "rollout.samples_per_prompt=", "num_generations (TRL) is rollout.samples_per_prompt\n")
+
+    def test_of_a_section(self):
+        text = self.help("rollout")
+        self.assertTrue(text.startswith("rollout: "))
+        self.assertIn("\nrollout.temperature=1", text)
+        self.assertNotIn("train.steps=", text)
+
+    def test_of_a_method_and_a_task(self):
+        self.assertEqual(self.help("dppo_tv"), keel("methods", "dppo_tv").stdout)
+        self.assert_says("countdown", "countdown, a built-in task: ")
+
+    def test_of_another_programs_name(self):
+        self.assert_says("num_generations", "num_generations (TRL) is rollout.samples_per_prompt\n", "\nrollout.samples_per_prompt=")
+        self.assert_says("actor_rollout_ref.actor.ppo_mini_batch_size", "is train.sequences_per_update: times rollout.samples_per_prompt")
+        self.assert_says("ppo_mini_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size (verl) is train.sequences_per_update")
+        self.assert_says("use_vllm", "use_vllm (TRL) is refused: Keel samples itself", "accepted, since it changes nothing: false",
+                         "keel import leaves it out")
+        self.assert_says("off_policy_mask_threshold", "is refused: the method ds_v32 has this mask")
+        self.assertNotIn("keel import", self.help("off_policy_mask_threshold"))  # which refuses it, too
+        self.assert_says("algorithm", "algorithm.adv_estimator (verl)", "algorithm.gamma (verl) is critic.gamma")
+
+    def test_an_unknown_name_is_met_with_a_near_one(self):
+        self.assert_refused(keel("help", "trian"), 2, "nothing is called trian; did you mean train?")
+        self.assert_refused(keel("help", "rollout.temprature"), 2, "did you mean rollout.temperature?")
+        self.assert_refused(keel("help", "num_generation"), 2, "did you mean num_generations?")
+        self.assert_refused(keel("help", "x\x1b[1m"), 2, "nothing is called x\\x1b[1m; wanted a command, a setting, ")
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,90 @@
+"""What a command prints on terminals of several widths, on one that knows no escapes, without colours, into a pipe and quietly."""
+
+import re
+
+import support
+from support import keel
+from terminal import on_terminal
+
+COLOURS = re.compile("\x1b\\[[0-9;]*m")
+REWRITTEN = re.compile("\r([^\r\n]*?)\x1b\\[K")
+
+
+class Screen(support.Test):
+    def command(self, name="run", **record):
+        return ["train", support.QUICKSTART, *support.settings(run={"dir": self.folder / name}, record={"print_every": 1, **record})]
+
+    def on_terminal(self, *command, **options):
+        code, text = on_terminal(*command, **options)
+        self.assertEqual(code, 0, text)
+        return text
+
+    def test_a_line_that_is_rewritten_fits_the_terminal(self):
+        for columns in (80, 200):
+            painted = self.on_terminal(*self.command(f"of_{columns}"), columns=columns)
+            self.assertRegex(painted, COLOURS)
+            text = COLOURS.sub("", painted)
+            rewritten = REWRITTEN.findall(text)
+            lines = [line.rpartition("\x1b[K")[2] for line in text.split("\n")]  # as they stay
+            kept = [line for line in lines if line.startswith(("RL ", "warm-up "))]
+            self.assertGreater(len(rewritten), 8)  # the warm-up's steps
+            self.assertEqual([line[:6] for line in kept], ["RL 1/4", "RL 2/4", "RL 3/4", "RL 4/4"])
+            self.assertLess(max(map(len, rewritten + kept)), columns)
+            whole = [line for line in kept if re.fullmatch(r"RL \d/4  reward .*  length [\d.]+  [\d.]+ s", line)]
+            self.assertEqual(len(whole), 4 if columns == 200 else 0, kept)  # some 90 columns
+            chart = [line for line in text.splitlines() if "┤" in line or "┼" in line]
+            self.assertLessEqual(max(map(len, chart), default=0), columns)
+            log = (self.folder / f"of_{columns}" / "log.txt").read_text()
+            self.assertEqual(len(re.findall(r"RL \d/4  reward .*  length [\d.]+  [\d.]+ s", log)), 4)
+
+    def test_a_pipe_gets_plain_lines(self):
+        result = keel(*self.command())
+        self.assert_exit(result, 0)
+        self.assertNotRegex(result.stdout + result.stderr, "[\x1b\r\b]")
+        self.assertEqual(len(re.findall("(?m)^RL ", result.stdout)), 4)
+        self.assertLess(len(re.findall("(?m)^warm-up ", result.stdout)), 8)  # now and then
+
+    def test_colours_are_for_terminals_that_have_them_and_people_who_want_them(self):
+        evaluate = ["eval", support.QUICKSTART, *support.eval_settings(run={"dir": self.folder / "run"})]
+        for command in ([*self.command(), "--overwrite"], evaluate):
+            plain = self.on_terminal(*command, NO_COLOR="1")
+            self.assertNotRegex(plain, COLOURS)
+            self.assertNotIn("\x1b", plain.replace("\x1b[K", ""))
+            self.assertNotRegex(self.on_terminal(*command, TERM="dumb"), "[\x1b\r\b]")
+
+    def test_quietly_only_the_result_is_printed(self):
+        loud = keel(*self.command("loud"))
+        self.assert_exit(loud, 0)
+        piped = keel(*self.command("piped"), "--quiet")
+        self.assert_exit(piped, 0)
+        self.assertEqual(piped.stderr, "")
+        for run, text in (("piped", piped.stdout), ("terminal", self.on_terminal(*self.command("terminal"), "-q"))):
+            before, after, checkpoint = text.splitlines()
+            self.assertRegex(before, r"^  before  \d\.\d{3}   ")
+            self.assertRegex(after, r"^  after   \d\.\d{3}   ")
+            self.assertTrue(checkpoint.startswith(f"  {self.folder / run}/checkpoints/step-000012 "), checkpoint)
+            self.assertNotIn("\r", text)
+            for line in (before, after):
+                self.assertIn(line, loud.stdout)
+            times = re.compile(r"\d+\.\d+ s$|^\S+ ?", re.M)  # of a step, and of the clock in front
+            self.assertEqual(*(times.sub("", (self.folder / name / "log.txt").read_text()).replace(name, "") for name in ("loud", run)))
+
+    def test_quietly_an_evaluation_prints_its_numbers(self):
+        run = self.folder / "run"
+        self.assert_exit(keel(*self.command(), "-q"), 0)
+        evaluate = ["eval", support.QUICKSTART, *support.eval_settings(run={"dir": run}), "--model", run]
+        loud, quiet = keel(*evaluate), keel(*evaluate, "--quiet")
+        self.assert_exit(quiet, 0)
+        self.assertEqual((quiet.stdout, quiet.stderr), (loud.stdout, ""))
+        self.assertIn("is a run", loud.stderr)
+
+    def test_quietly_warnings_and_errors_are_printed(self):
+        result = keel(*self.command(), "-q", "train.stepz=3")
+        self.assert_refused(result, 2, "train.stepz")
+        result = keel(*self.command(), "-q", "health.steps=1", "health.min_entropy=100")
+        self.assert_exit(result, 0)
+        self.assertRegex(result.stdout, "(?m)^warning: .*entropy")
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,35 @@
+"""A terminal for tests: what the program writes to one of so many columns."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import termios
+
+import support
+
+
+def on_terminal(*arguments, columns=80, both=True, **environment):
+    """The exit code and the text that a pseudo-terminal gets, byte for byte: no newline becomes two. Of standard error only
+    where it is to have both."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    modes = termios.tcgetattr(theirs)
+    modes[1] &= ~termios.OPOST
+    termios.tcsetattr(theirs, termios.TCSANOW, modes)
+    environment = support.environment(**{"TERM": "xterm", **environment})
+    process = subprocess.Popen([support.KEEL, *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs if both else subprocess.DEVNULL,
+                               env=environment)
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # how a pseudo-terminal says that the other side is closed
+            break
+        if not piece:
+            break
+        text += piece
+    os.close(ours)
+    return process.wait(), text.decode()

@@ -305,8 +305,10 @@ std::string headline_tiles(const RunData& run) {
   out += left_out_tile(run);
   if (summary.seconds > 0) {
     out += tile("Time", format_duration(summary.seconds),
-                plural(summary.rl_steps, "RL step") +
-                    (summary.sft_steps > 0 ? ", " + plural(summary.sft_steps, "SFT step") : ""));
+                summary.rl_steps == 0 && summary.sft_steps > 0
+                    ? plural(summary.sft_steps, "SFT step")
+                    : plural(summary.rl_steps, "RL step") +
+                          (summary.sft_steps > 0 ? ", " + plural(summary.sft_steps, "SFT step") : ""));
   }
   return out.empty() ? "" : "<dl class=\"tiles\">" + out + "</dl>";
 }

@@ -69,7 +69,8 @@ void RunLog::warm_up_step(const WarmUpNumbers& numbers, int64_t done, int64_t st
   note_step(standing, steps - done, seconds);
 }
 
-void RunLog::supervised_loss(const SupervisedLoss& measured, int64_t step) {
+void RunLog::supervised_loss(const SupervisedLoss& measured, int64_t step, const std::string& left_out) {
+  if (!left_out.empty() && !std::exchange(told_of_not_measured_, true)) warning("loss on held-out rows: " + left_out);
   const std::string line = "step " + std::to_string(step) + ": loss " + fixed(measured.loss, 4) + " on " +
                            std::to_string(measured.tokens) + " tokens of " + std::to_string(measured.rows) +
                            " held-out row" + (measured.rows == 1 ? "" : "s");

@@ -35,7 +35,7 @@ class RunLog {
   void begin_rl(int64_t done, int64_t steps);
   /// Of files the screen keeps lines as it does of RL; a warm-up passes by.
   void warm_up_step(const WarmUpNumbers& numbers, int64_t done, int64_t steps, double seconds);
-  void supervised_loss(const SupervisedLoss& measured, int64_t step);
+  void supervised_loss(const SupervisedLoss& measured, int64_t step, const std::string& left_out);
   /// The first of the rows that gave nothing to learn is told.
   void supervised_rows_passed_over(const SkippedCounts& rows);
   void step(const StepNumbers& numbers, int64_t done, int64_t steps, double seconds);
@@ -54,8 +54,8 @@ class RunLog {
   Console& console_;
   RunFolder& folder_;
   SkippedCounts passed_over_;
-  bool told_of_passed_over_ = false, told_of_left_out_ = false;  // rows of the training data, of the evaluation's
-  bool told_of_supervised_ = false;                              // of sft.files
+  bool told_of_passed_over_ = false, told_of_left_out_ = false;     // rows of the training data, of the evaluation's
+  bool told_of_supervised_ = false, told_of_not_measured_ = false;  // the same of section sft
   ScoreTally tally_;
   int64_t kept_every_;  // steps between lines that stay on the screen
 

@@ -32,7 +32,8 @@ void Run::measure_loss_if_due() {
   Json row = row_of("eval");
   row.update(step_row(*measured));
   folder_.add_metrics(row);
-  log_.supervised_loss(*measured, state_.step);
+  log_.supervised_loss(*measured, state_.step,
+                       demonstrations_.left_out_sentence(demonstrations_.held_out()->skipped()));
 }
 
 void Run::warm_up_step() {

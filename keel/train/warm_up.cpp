@@ -109,7 +109,7 @@ std::optional<SupervisedLoss> WarmUp::held_out_loss() {
   constexpr int64_t kRowsAtOnce = 64;
   RowStream<SupervisedRow>* rows = demonstrations_.held_out();
   if (rows == nullptr) return std::nullopt;
-  rows->seek(0);
+  rows->go_back_to({});
   SupervisedLoss result;
   double negative_logp = 0;
   while (true) {

@@ -172,7 +172,7 @@ def check_updates(folder, family):
     losses = []
     for update in range(2):
         total, count = negative_logp(net, [marked(theirs, talk) for talk in talks[3 * update:3 * update + 3]])
-        losses.append(float(total) / count)
+        losses.append(total.item() / count)
         (total / count).backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()

@@ -88,12 +88,11 @@ bool Demonstrations::done(const SftOptions& options, const TrainState& state) co
 void Demonstrations::require_rows() {
   if (!files_) return;
   files_->train.next(1);
-  files_->train.seek(0);
+  files_->train.go_back_to({});
   if (!files_->eval_files) return;
   if (files_->held_out->next(1).empty())
     fail(ExitCode::kBadInput,
          "sft.eval_files: there is nothing to measure the loss on: ", left_out_sentence(files_->held_out->skipped()));
-  files_->held_out->seek(0);
 }
 
 uint64_t Demonstrations::rows_per_pass() const {

@@ -25,7 +25,7 @@ class Demonstrations {
   /// Whether all updates are made.
   bool done(const SftOptions& options, const TrainState& state) const;
 
-  /// Rows to measure the loss on; null: none. One pass, to be read from its beginning.
+  /// Rows to measure the loss on; null: none. One pass, to be read from its beginning (go_back_to).
   RowStream<SupervisedRow>* held_out() { return files_ && files_->held_out ? &*files_->held_out : nullptr; }
 
   /// Files without a single row to learn from, or to measure on, are refused.

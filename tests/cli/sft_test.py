@@ -166,7 +166,7 @@ class Sft(support.Test):
         result = self.sft(f"data.files=[{mixed}]", "data.bad_rows=skip")
         self.assert_exit(result, 0)
         self.assertIn("1 row left out: bad", result.stdout + result.stderr)
-        self.assertIn("7 are too long", self.refused(3, f"data.files=[{self.rows}]", "sft.max_tokens=5"))
+        self.assertIn("7 are too long", self.refused(3, f"data.files=[{self.rows}]", "sft.max_tokens=5", "--overwrite"))
 
     def test_a_turn_without_an_end_is_refused(self):
         config = self.model / "tokenizer_config.json"

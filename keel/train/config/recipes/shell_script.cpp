@@ -1,416 +1,110 @@
 #include "keel/train/config/recipes/shell_script.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
-#include <map>
 #include <optional>
+#include <set>
 
 #include "keel/core/error.h"
 #include "keel/core/json.h"
-#include "keel/core/strings.h"
+#include "keel/core/options/yaml_text.h"
+#include "keel/train/config/recipes/shell_commands.h"
+#include "keel/train/config/recipes/shell_variables.h"
 
 namespace keel {
 namespace {
 
-constexpr const char* kWayOut =
-    "; write the value out, or give the settings themselves: keel import key=value ... (`bash -x` prints what a script "
-    "runs)";
-constexpr size_t kMaxDepth = 64;          // of a variable that names itself
-constexpr size_t kMaxExpanded = 1 << 20;  // bytes
-
-bool is_name_start(char c) { return is_letter(c) || c == '_'; }
-bool is_name_part(char c) { return is_name_start(c) || is_digit(c); }
+using Words = std::vector<ShellWord>;
 
 bool is_one_of(const std::string& word, const std::vector<std::string>& words) {
   return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-// The text cut into commands ----------------------------------------------------------------------------------------
-
-/// A word as it is written, with its quotes, and where. That of an array, NAME=(a b), is NAME=( and its elements
-/// follow.
-struct RawWord {
-  std::string text;
-  int line;
-};
-using Command = std::vector<RawWord>;
-
-class Cutter {
- public:
-  Cutter(std::string_view text, const std::string& file) : text_(text), file_(file) {}
-
-  std::vector<Command> commands() {
-    while (at_ < text_.size()) next();
-    end_command();
-    return std::move(commands_);
-  }
-
- private:
-  void next() {
-    const char c = text_[at_];
-    if (c == '\\' && text_.substr(at_ + 1, 1) == "\n") return skip(2);
-    if (c == ' ' || c == '\t' || c == '\r') return end_word(), skip(1);
-    if (c == '#' && word_.empty()) return skip(std::min(text_.find('\n', at_), text_.size()) - at_);
-    if (in_array_ && c == '\n') return end_word(), skip(1);
-    if (in_array_ && c == ')') return end_command(), skip(1);
-    if (c == '(' && word_.ends_with('=') && command_.empty()) return begin_array();
-    if (c == '\n' || c == ';' || c == '|' || c == '&' || c == '<' || c == '>') return end_command(), skip(1);
-    if (word_.empty()) word_line_ = line_;
-    if (c == '\'' || c == '"') return take_quoted(c);
-    if (c == '\\') return take(2);
-    if (text_.substr(at_).starts_with("${")) return take_brackets('{', '}');
-    if (text_.substr(at_).starts_with("$(")) return take_brackets('(', ')');
-    take(1);
-  }
-
-  void skip(size_t count) {
-    for (; count > 0 && at_ < text_.size(); --count) line_ += text_[at_++] == '\n';
-  }
-  void take(size_t count) {
-    word_ += text_.substr(at_, count);
-    skip(count);
-  }
-  void take_quoted(char quote) {
-    size_t end = at_ + 1;
-    while (end < text_.size() && text_[end] != quote) end += quote == '"' && text_[end] == '\\' ? 2 : 1;
-    if (end >= text_.size()) fail(ExitCode::kBadConfiguration, file_, ":", line_, ": a quote is never closed");
-    take(end + 1 - at_);
-  }
-  void take_brackets(char open, char close) {
-    int depth = 0;
-    for (size_t end = at_ + 1; end < text_.size(); ++end) {
-      depth += text_[end] == open ? 1 : text_[end] == close ? -1 : 0;
-      if (depth == 0) return take(end + 1 - at_);
-    }
-    fail(ExitCode::kBadConfiguration, file_, ":", line_, ": $", open, " is never closed");
-  }
-  void begin_array() {
-    take(1);
-    end_word();
-    in_array_ = true;
-  }
-  void end_word() {
-    if (!word_.empty()) command_.push_back({std::move(word_), word_line_});
-    word_.clear();
-  }
-  void end_command() {
-    end_word();
-    in_array_ = false;
-    if (!command_.empty()) commands_.push_back(std::move(command_));
-    command_.clear();
-  }
-
-  std::string_view text_;
-  const std::string& file_;
-  size_t at_ = 0;
-  int line_ = 1, word_line_ = 1;
-  std::string word_;
-  bool in_array_ = false;
-  Command command_;
-  std::vector<Command> commands_;
-};
-
-// Sums of integers, as $((...)) has them ----------------------------------------------------------------------------
-
-class Arithmetic {
- public:
-  explicit Arithmetic(std::string_view text) : rest_(text) {}
-
-  /// Nothing where it is no sum, or none that 64 bits hold.
-  std::optional<int64_t> value() {
-    const int64_t number = sum(0);
-    return ok_ && trimmed(rest_).empty() ? std::optional(number) : std::nullopt;
-  }
-
- private:
-  char peek() {
-    rest_ = rest_.substr(std::min(rest_.find_first_not_of(" \t\n"), rest_.size()));
-    return rest_.empty() ? '\0' : rest_[0];
-  }
-  int64_t sum(int depth) {
-    int64_t left = product(depth);
-    for (char c = peek(); ok_ && (c == '+' || c == '-'); c = peek()) {
-      rest_.remove_prefix(1);
-      const int64_t right = product(depth);
-      ok_ =
-          ok_ && !(c == '+' ? __builtin_add_overflow(left, right, &left) : __builtin_sub_overflow(left, right, &left));
-    }
-    return left;
-  }
-  int64_t product(int depth) {
-    int64_t left = factor(depth);
-    for (char c = peek(); ok_ && (c == '*' || c == '/' || c == '%'); c = peek()) {
-      rest_.remove_prefix(1);
-      const int64_t right = factor(depth);
-      if (c == '*') {
-        ok_ = ok_ && !__builtin_mul_overflow(left, right, &left);
-      } else {
-        ok_ = ok_ && right > 0;
-        if (ok_) left = c == '/' ? left / right : left % right;
-      }
-    }
-    return left;
-  }
-  int64_t factor(int depth) {
-    const char c = peek();
-    if (depth > 32 || (c != '(' && c != '-' && !is_digit(c))) return ok_ = false, 0;
-    if (is_digit(c)) return number();
-    rest_.remove_prefix(1);
-    if (c == '-') return -factor(depth + 1);
-    const int64_t inside = sum(depth + 1);
-    if (peek() != ')') return ok_ = false, 0;
-    rest_.remove_prefix(1);
-    return inside;
-  }
-  int64_t number() {
-    int64_t value = 0;
-    for (; !rest_.empty() && is_digit(rest_[0]); rest_.remove_prefix(1))
-      ok_ = ok_ && !__builtin_mul_overflow(value, 10, &value) && !__builtin_add_overflow(value, rest_[0] - '0', &value);
-    return value;
-  }
-
-  std::string_view rest_;
-  bool ok_ = true;
-};
-
-// Words with their variables ----------------------------------------------------------------------------------------
-
-class Script {
- public:
-  explicit Script(const std::string& file) : file_(file) {}
-
-  void assign(const std::string& assignment, int line, bool certain) {
-    const size_t equals = assignment.find('=');
-    const std::string name = assignment.substr(0, equals);
-    if (!certain) return static_cast<void>(uncertain_[name] = line);
-    line_ = line;
-    try {
-      const std::string value = joined(expand(assignment.substr(equals + 1), /*splits=*/false, 0), "");
-      unknown_.erase(name);
-      variables_[name] = value;
-    } catch (const Error& error) {
-      unknown_[name] = error.what();  // told where it is used
-    }
-    uncertain_.erase(name);
-  }
-
-  /// NAME=(a b), or NAME+=(a b), which adds to it.
-  void assign_array(const Command& command, bool certain) {
-    const std::string head = command[0].text.substr(0, command[0].text.size() - 2);
-    const bool adds = head.ends_with('+');
-    const std::string name = adds ? head.substr(0, head.size() - 1) : head;
-    if (!certain) return static_cast<void>(uncertain_[name] = command[0].line);
-    try {
-      Command elements = adds ? arrays_[name] : Command();
-      for (size_t i = 1; i < command.size(); ++i)
-        for (const RawWord& word : words(command[i])) elements.push_back(word);
-      if (!adds) unknown_.erase(name), uncertain_.erase(name);
-      arrays_[name] = elements;
-    } catch (const Error& error) {
-      unknown_[name] = error.what();  // told where it is used
-    }
-  }
-
-  /// A raw word as the words that it becomes: those of an array, or one with its variables' values.
-  std::vector<RawWord> words(const RawWord& raw) {
-    line_ = raw.line;
-    std::string_view text = raw.text;
-    if (text.starts_with('"') && text.ends_with('"') && text.size() > 1) text = text.substr(1, text.size() - 2);
-    if (text.starts_with("${") && text.ends_with("[@]}")) {
-      const std::string name(text.substr(2, text.size() - 6));
-      value_of(name);  // refuses one that is not certain
-      if (const auto array = arrays_.find(name); array != arrays_.end()) return array->second;
-      refuse("the array " + name + " is not set");
-    }
-    std::vector<RawWord> result;
-    for (const std::string& word : expand(raw.text, /*splits=*/true, 0)) result.push_back({word, raw.line});
-    return result;
-  }
-
- private:
-  [[noreturn]] void refuse(const std::string& what) const {
-    fail(ExitCode::kBadConfiguration, file_, ":", line_, ": ", what, kWayOut);
-  }
-
-  /// Of a variable; nothing where it has no value.
-  std::optional<std::string> value_of(const std::string& name) const {
-    if (const auto uncertain = uncertain_.find(name); uncertain != uncertain_.end())
-      refuse("$" + name + " is set on line " + std::to_string(uncertain->second) +
-             " inside of an if or a loop, which " + "only running the script could tell");
-    if (const auto unknown = unknown_.find(name); unknown != unknown_.end())
-      throw Error(ExitCode::kBadConfiguration, unknown->second);
-    if (const auto known = variables_.find(name); known != variables_.end()) return known->second;
-    const char* outside = std::getenv(name.c_str());
-    return outside == nullptr ? std::nullopt : std::optional<std::string>(outside);
-  }
-
-  std::vector<std::string> expand(std::string_view text, bool splits, size_t depth) {
-    if (depth > kMaxDepth) refuse("variables are nested deeper than " + std::to_string(kMaxDepth) + " levels");
-    std::vector<std::string> words;
-    std::string word;
-    bool begun = false;
-    const auto end_word = [&] {
-      if (begun) words.push_back(std::move(word));
-      word.clear(), begun = false;
-    };
-    const auto add = [&](const std::string& value, bool cut) {
-      if (word.size() + value.size() > kMaxExpanded) refuse("the variables make this too large");
-      if (!cut) return word += value, begun = true, void();
-      for (const char c : value) {
-        if (c == ' ' || c == '\t' || c == '\n' || c == '\\')  // what a text in quotes has at the end of its lines
-          end_word();
-        else
-          word += c, begun = true;
-      }
-    };
-    for (size_t i = 0; i < text.size();) {
-      const char c = text[i];
-      if (c == '\'') {
-        const size_t end = text.find('\'', i + 1);
-        if (end == std::string_view::npos) refuse("a quote is never closed");
-        add(std::string(text.substr(i + 1, end - i - 1)), false);
-        i = end + 1;
-      } else if (c == '"') {
-        begun = true;
-        for (++i;;) {
-          const std::string_view rest = text.substr(std::min(i, text.size()));
-          if (rest.empty()) refuse("a quote is never closed");
-          if (rest[0] == '"') break;
-          const char next = rest.size() > 1 ? rest[1] : ' ';
-          if (rest.starts_with("\\\n"))
-            i += 2;
-          else if (rest[0] == '\\' && (next == '"' || next == '$' || next == '\\'))
-            add(std::string(1, next), false), i += 2;
-          else if (rest[0] == '$')
-            add(dollar(text, i, depth), false);
-          else
-            add(std::string(1, rest[0]), false), ++i;
-        }
-        ++i;
-      } else if (c == '\\' && i + 1 < text.size()) {
-        add(std::string(1, text[i + 1]), false);
-        i += 2;
-      } else if (c == '$') {
-        add(dollar(text, i, depth), splits);
-      } else if (c == '`') {
-        refuse("a command in `...` is not run");
-      } else {
-        add(std::string(1, c), false);
-        ++i;
-      }
-    }
-    end_word();
-    return words;
-  }
-
-  /// What stands at a dollar sign; `i` is moved behind it.
-  std::string dollar(std::string_view text, size_t& i, size_t depth) {
-    const std::string_view rest = text.substr(i);
-    if (rest.starts_with("$((")) {
-      const size_t end = closing(rest, '(', ')');
-      i += end + 1;
-      return arithmetic(rest.substr(3, end - 4), depth);
-    }
-    if (rest.starts_with("$(")) refuse("a command in $(...) is not run");
-    if (rest.starts_with("${")) {
-      const size_t end = closing(rest, '{', '}');
-      i += end + 1;
-      return parameter(rest.substr(2, end - 2), depth);
-    }
-    if (rest.size() > 1 && (rest[1] == '@' || rest[1] == '*'))
-      return i += 2, "";  // settings of a call, of which is none
-    size_t end = 1;
-    while (end < rest.size() && is_name_part(rest[end])) ++end;
-    if (end == 1) return i += 1, "$";
-    i += end;
-    return parameter(rest.substr(1, end - 1), depth);
-  }
-
-  /// Where the bracket behind a dollar sign is closed.
-  size_t closing(std::string_view rest, char open, char close) const {
-    int depth = 0;
-    for (size_t end = 1; end < rest.size(); ++end) {
-      depth += rest[end] == open ? 1 : rest[end] == close ? -1 : 0;
-      if (depth == 0) return end;
-    }
-    refuse(std::string("$") + open + " is never closed");
-  }
-
-  /// NAME, NAME:-TEXT or NAME-TEXT.
-  std::string parameter(std::string_view text, size_t depth) {
-    size_t end = 0;
-    while (end < text.size() && is_name_part(text[end])) ++end;
-    const std::string name(text.substr(0, end));
-    std::string_view behind = text.substr(end);
-    const std::optional<std::string> value = value_of(name);
-    if (behind.empty() && value) return *value;
-    if (behind.empty()) refuse("$" + name + " has no value, in the script or in the environment");
-    const bool also_empty = behind.starts_with(":-");
-    if (!also_empty && !behind.starts_with('-')) refuse("${" + std::string(text) + "} is not read");
-    if (value && !(also_empty && value->empty())) return *value;
-    behind.remove_prefix(also_empty ? 2 : 1);
-    return joined(expand(behind, /*splits=*/false, depth + 1), " ");
-  }
-
-  std::string arithmetic(std::string_view text, size_t depth) {
-    std::string digits;  // with the values of variables, with or without a dollar sign
-    for (size_t i = 0; i < text.size();) {
-      size_t end = i;
-      while (end < text.size() && is_name_part(text[end])) ++end;
-      if (text[i] == '$') {
-        digits += dollar(text, i, depth + 1);
-      } else if (end > i && is_name_start(text[i])) {
-        digits += parameter(text.substr(i, end - i), depth + 1);
-        i = end;
-      } else {
-        digits += text[i++];
-      }
-    }
-    const std::optional<int64_t> value = Arithmetic(digits).value();
-    if (!value) refuse("$((" + std::string(text) + ")) is no sum or product of integers");
-    return std::to_string(*value);
-  }
-
-  const std::string& file_;
-  int line_ = 1;
-  std::map<std::string, std::string> variables_;
-  std::map<std::string, Command> arrays_;
-  std::map<std::string, int> uncertain_;        // set where only running it could tell whether
-  std::map<std::string, std::string> unknown_;  // set to what is not read, and why
-};
-
-// The command that trains -------------------------------------------------------------------------------------------
-
-bool is_assignment(const std::string& word) {
-  const size_t equals = word.find('=');
-  return equals != std::string::npos && equals > 0 && is_name_start(word[0]) &&
-         std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), is_name_part);
 }
 
 bool is_setting(const std::string& word) {
   return word.find('=') != std::string::npos && !word.starts_with('-') && !word.starts_with('=');
 }
 
-/// Behind which word the settings begin: the module or the file of a program that trains. 0: it is another command.
-size_t first_setting(const Command& command) {
-  for (size_t i = 0; i + 1 < command.size(); ++i) {
-    const std::string& next = command[i + 1].text;
-    if (command[i].text == "-m" && (next.starts_with("verl.") || next.starts_with("recipe."))) return i + 2;
-    if (command[i].text == "trl" && next == "grpo") return i + 2;
+/// Of another program, which bash itself would take for the name of a command.
+bool is_dotted_setting(const std::string& word) {
+  const std::string key = word.substr(0, word.find('='));
+  return is_setting(word) && key.find('.') != std::string::npos && key.find_first_of("/$ ") == std::string::npos;
+}
+
+// The command that trains -------------------------------------------------------------------------------------------
+
+enum class Trainer { kNone, kAnyFile, kGrpoFile, kTrl, kVerl };
+
+/// What a command starts, and behind which word the settings begin.
+struct Training {
+  Trainer trainer = Trainer::kNone;
+  size_t first = 0;
+};
+
+bool is_module_of_verl(const std::string& module) {
+  const std::string last = module.substr(module.find_last_of('.') + 1);
+  return (module.starts_with("verl.") || module.starts_with("recipe.")) && last.starts_with("main") &&
+         !last.starts_with("main_eval") && !last.starts_with("main_generation");
+}
+
+Training training_of(const Words& words) {
+  if (words.empty() || is_one_of(words[0].text, {"echo", "printf"})) return {};
+  bool launches = false;
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    const std::string &word = words[i].text, &next = words[i + 1].text;
+    const std::string program = word.substr(word.find_last_of('/') + 1);
+    if (word == "-m" && is_module_of_verl(next)) return {Trainer::kVerl, i + 2};
+    if (word == "trl" && next == "grpo") return {Trainer::kTrl, i + 2};
+    if (launches && word.ends_with(".py") && next.starts_with("--"))
+      return {program.find("grpo") == std::string::npos ? Trainer::kAnyFile : Trainer::kGrpoFile, i + 1};
+    launches = launches || program.starts_with("python") || is_one_of(program, {"accelerate", "torchrun", "deepspeed"});
   }
-  const bool launches = is_one_of(command[0].text, {"python", "python3", "accelerate", "torchrun"});
-  for (size_t i = 1; launches && i < command.size(); ++i)
-    if (command[i].text.ends_with(".py") && i + 1 < command.size() && command[i + 1].text.starts_with("--"))
-      return i + 1;
-  return 0;
+  return {};
+}
+
+/// On how many devices the words in front of a Python file start it; nothing where they do not say it.
+std::optional<ScriptSetting> processes_of(const Words& words, size_t first, ShellVariables& variables,
+                                          const std::string& file) {
+  static const std::vector<std::string> kCounts = {"--num_processes", "--nproc_per_node", "--nnodes", "--num_gpus",
+                                                   "--num_nodes"};
+  constexpr int64_t kMost = 1 << 16;
+  int64_t processes = 1;
+  int line = 0;
+  for (size_t i = 0; i < first; ++i) {
+    std::string name = words[i].text.substr(0, words[i].text.find('='));
+    std::replace(name.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(2, name.size())), name.end(), '-', '_');
+    const bool hides = words[i].text.find("[@]") != std::string::npos;
+    if (hides) variables.words(words[i]);  // refuses an array that is not known
+    if (!is_one_of(name, kCounts)) continue;
+    const bool joined = words[i].text.size() > name.size();
+    const Words values = variables.words(words[joined ? i : std::min(i + 1, first)]);
+    const std::string value = values.size() != 1 ? ""
+                              : joined           ? values[0].text.substr(name.size() + 1)
+                                                 : values[0].text;
+    int64_t count = 0;
+    for (const char c : value)
+      count = c >= '0' && c <= '9' && count >= 0 && count < kMost ? count * 10 + (c - '0') : -1;
+    if (count < 1 || count > kMost)
+      fail(ExitCode::kBadConfiguration, file, ":", words[i].line, ": ", name, " \"", value,
+           "\" is no number of processes, by which the batch is multiplied", kShellWayOut);
+    processes = std::min(processes * count, kMost);
+    line = words[i].line;
+  }
+  return line == 0 ? std::nullopt : std::optional(ScriptSetting{"num_processes=" + std::to_string(processes), line});
+}
+
+/// Whether Hydra is told to read what verl has anyway: its own defaults.
+bool names_own_defaults(const std::string& key, const std::string& value) {
+  if (key == "config-name")
+    return is_one_of(value.substr(0, value.find(".yaml")), {"ppo_trainer", "ppo_megatron_trainer"});
+  return key == "config-path" && (is_one_of(value, {"config", "./config"}) || value.ends_with("verl/trainer/config"));
 }
 
 /// --key value value as key=value: none is true, several are a list.
-std::vector<ScriptSetting> with_equals(const std::vector<RawWord>& words, const std::string& file) {
+std::vector<ScriptSetting> with_equals(const Words& words, Trainer trainer, const std::string& file) {
+  const bool of_trl = trainer != Trainer::kVerl && trainer != Trainer::kNone;
   std::vector<ScriptSetting> settings;
   for (size_t i = 0; i < words.size(); ++i) {
-    const auto& [word, line] = words[i];
+    const std::string& word = words[i].text;
+    const int line = words[i].line;
     if (!word.starts_with("--")) {
       if (is_setting(word)) settings.push_back({word, line});
       continue;
@@ -420,71 +114,285 @@ std::vector<ScriptSetting> with_equals(const std::vector<RawWord>& words, const 
     std::vector<std::string> values;
     if (equals != std::string::npos) values.push_back(word.substr(equals + 1));
     while (equals == std::string::npos && i + 1 < words.size() && !words[i + 1].text.starts_with("--") &&
-           !is_setting(words[i + 1].text))
+           (of_trl || !is_setting(words[i + 1].text)))
       values.push_back(words[++i].text);
     const std::string first = values.empty() ? "true" : values[0];
-    const std::string stem = first.substr(0, first.find(".yaml"));
-    if (key == "config-path" || (key == "config-name" && is_one_of(stem, {"ppo_trainer", "ppo_megatron_trainer"})))
-      continue;  // verl's own defaults
-    if (key == "config" || key == "config-name")
+    if (names_own_defaults(key, first)) continue;
+    if (key == "config" || key == "config-name" || key == "config-path")
       fail(ExitCode::kBadConfiguration, file, ":", line, ": --", key, " ", first,
            " names a file of further settings; import that file, with the others behind it: keel import FILE ",
            "key=value ...");
     std::replace(key.begin(), key.end(), '-', '_');
-    for (std::string& value : values)
+    Json list = Json::array();
+    for (std::string& value : values) {
       if (values.size() > 1 && value.ends_with(',')) value.pop_back();  // as in "q_proj", "v_proj"
-    settings.push_back({key + "=" + (values.size() > 1 ? Json(values).dump() : first), line});
+      if (values.size() > 1) list.push_back(plain_scalar(value, file + ":" + std::to_string(line)));
+    }
+    settings.push_back({key + "=" + (values.size() > 1 ? list.dump() : first), line});
   }
   return settings;
 }
 
+// What a command does to the variables ------------------------------------------------------------------------------
+
+struct Effects {
+  std::set<std::string> names;
+  bool all = false, arguments = false;  // $1 and "$@"
+
+  void add(const Effects& others) {
+    names.insert(others.names.begin(), others.names.end());
+    all = all || others.all;
+    arguments = arguments || others.arguments;
+  }
+  /// Every name in a text may be one that is set.
+  void add_names_in(std::string_view text) {
+    all = all || text.starts_with('$') || text.starts_with("\"$");
+    for (size_t i = 0; i < text.size();) {
+      size_t end = i;
+      while (end < text.size() && is_shell_name_part(text[end])) ++end;
+      if (end > i && is_shell_name_start(text[i])) names.emplace(text.substr(i, end - i));
+      i = std::max(end, i + 1);
+    }
+  }
+  /// ${NAME:=text} and $((NAME = 1)) set a variable in whatever command they stand.
+  void add_hidden(std::string_view text) {
+    for (size_t at = text.find("${"); at != std::string_view::npos; at = text.find("${", at + 2)) {
+      size_t end = at + 2;
+      while (end < text.size() && is_shell_name_part(text[end])) ++end;
+      const std::string_view behind = text.substr(end);
+      if (behind.starts_with(":=") || behind.starts_with('=')) names.emplace(text.substr(at + 2, end - at - 2));
+      const bool is_sum = behind.starts_with('[') || (behind.starts_with(':') && behind.find_first_of("-=+?") != 1);
+      if (is_sum) add_sum(behind.substr(0, behind.find('}')));
+    }
+    for (size_t at = text.find("$("); at != std::string_view::npos; at = text.find("$(", at + 2))
+      if (text.substr(at).starts_with("$((")) add_sum(text.substr(at, end_of_shell_piece(text, at, false) - at));
+    if (const size_t at = text.find("$["); at != std::string_view::npos) add_sum(text.substr(at));
+  }
+  void add_sum(std::string_view text) {
+    for (const char* sign : {"++", "--", "="})
+      if (text.find(sign) != std::string_view::npos) return add_names_in(text);
+  }
+};
+
+/// Words that only say how bash goes on: set -euxo pipefail.
+bool is_plain_set(const Words& words) {
+  static const std::vector<std::string> kOptions = {"pipefail", "errexit",   "nounset", "xtrace",
+                                                    "verbose",  "allexport", "errtrace"};
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i].text;
+    const bool is_flag = word.size() > 1 && (word[0] == '-' || word[0] == '+') &&
+                         word.find_first_not_of("euxvaEbhCmfo", 1) == std::string::npos;
+    if (!is_flag) return false;
+    if (word.ends_with('o') && (++i == words.size() || !is_one_of(words[i].text, kOptions))) return false;
+  }
+  return true;
+}
+
+/// A file or a text that only makes an environment of Python's, or a device, usable.
+bool is_harmless_source(const Words& words) {
+  if (words.size() < 2) return false;
+  const std::string& text = words[1].text;
+  const std::string file = text.substr(text.find_last_of('/') + 1);
+  if (words[0].text == "eval") return text.find("conda") != std::string::npos && text.find("hook") != std::string::npos;
+  return text.find("/Ascend/") != std::string::npos ||
+         is_one_of(file, {"activate", "activate\"", "conda.sh", "conda.sh\""});
+}
+
+// The script --------------------------------------------------------------------------------------------------------
+
+class Reader {
+ public:
+  Reader(std::string_view text, const std::string& file)
+      : text_(commands_of_shell(text, file)), file_(file), variables_(file) {}
+
+  std::vector<ScriptSetting> settings() {
+    for (const ShellCommand& command : text_.commands)
+      trainer_ = std::max(trainer_, training_of(own_words(command)).trainer);
+    for (const ShellCommand& command : text_.commands) read(command);
+    std::vector<ScriptSetting> settings = with_equals(words_, trainer_, file_);
+    if (settings.empty())
+      fail(ExitCode::kBadConfiguration, file_, ": there is no training in this script: no settings (key=value) behind ",
+           "`python3 -m verl.trainer.main_ppo`, and no --key value behind `trl grpo` or a Python file");
+    const bool says_processes = std::any_of(settings.begin(), settings.end(), [](const ScriptSetting& setting) {
+      return setting.text.starts_with("num_processes=");
+    });
+    if (processes_ && !says_processes) settings.push_back(*processes_);
+    return settings;
+  }
+
+ private:
+  /// Without the assignments that hold for the command alone, and words that only lead to it.
+  static Words own_words(const ShellCommand& command) {
+    auto first = command.words.begin();
+    while (first != command.words.end() && !name_assigned(first->text).empty()) ++first;
+    if (first == command.words.end()) return command.words;
+    while (first + 1 < command.words.end() && is_one_of(first->text, {"command", "builtin"})) ++first;
+    return {first, command.words.end()};
+  }
+
+  [[noreturn]] void refuse(int line, const std::string& what) const {
+    fail(ExitCode::kBadConfiguration, file_, ":", line, ": ", what, kShellWayOut);
+  }
+
+  void read(const ShellCommand& command) {
+    const Words words = own_words(command);
+    Effects effects = hidden_effects(command);
+    const bool in_order = command.before == "\n" || command.before == ";";
+    const bool reached = !command.nested && in_order;
+    const bool counts = reached && command.after != "|" && command.after != "&";
+    const Training training = training_of(words);
+    const bool is_known = training.trainer >= Trainer::kTrl;
+    if (training.trainer != Trainer::kNone && (is_known || training.trainer == trainer_))
+      take_training(words, training, reached || (!command.nested && command.before == "&&" && leads_on_));
+    std::optional<Words> assigned = assignments(words);
+    if (!assigned) effects.add(effects_of(words));
+    if (assigned && !counts)
+      for (const ShellWord& word : *assigned) effects.names.insert(name_assigned(word.text));
+    const int line = command.words.empty() ? 0 : command.words[0].line;
+    if (command.in_function)
+      of_functions_.add(effects);
+    else
+      apply(effects, line);
+    if (assigned && counts) {
+      for (const ShellWord& word : *assigned) variables_.assign(word);
+      if (words[0].text == "readonly")
+        for (const ShellWord& word : *assigned) variables_.make_constant(name_assigned(word.text));
+    }
+    if (words.empty()) return;
+    const std::string& name = words[0].text;
+    if (counts && (is_one_of(name, {"exit", "return"}) || (name == "exec" && words.size() > 1)) && found_on_ == 0)
+      stopped_ = {line, "the script ends on line "};
+    leads_on_ = (reached || (leads_on_ && command.before == "&&")) && !command.nested &&
+                (assigned || is_one_of(name, {"cd", "mkdir", "echo", "export", "set", "source"}));
+    if (trainer_ == Trainer::kNone && !assigned) take_bare_settings(words, counts);
+    if (trainer_ != Trainer::kNone && is_dotted_setting(name))
+      refuse(line, name +
+                       " stands alone, and bash would hand it to no program (a line with # ends a command that goes " +
+                       "on over lines); put it into the command, or remove it");
+  }
+
+  void take_training(const Words& words, const Training& training, bool reached) {
+    const int line = words[0].line;
+    if (found_on_ > 0)
+      fail(ExitCode::kBadConfiguration, file_, ":", line, ": a second training, after the one on line ", found_on_,
+           "; keep one of them");
+    if (!reached)
+      refuse(line,
+             "the training is behind && or ||, or inside of an if, a loop, a group or a function, so that only "
+             "running the script could tell whether it is started");
+    if (stopped_.first > 0) refuse(line, stopped_.second + std::to_string(stopped_.first));
+    found_on_ = line;
+    for (size_t i = training.first; i < words.size(); ++i) take(words[i]);
+    if (trainer_ != Trainer::kVerl) processes_ = processes_of(words, training.first, variables_, file_);
+  }
+
+  /// A text of nothing but settings.
+  void take_bare_settings(const Words& words, bool counts) {
+    const std::string& name = words[0].text;
+    if (!is_setting(name) && !name.starts_with("--")) return;
+    if (!counts) refuse(words[0].line, "only running the script could tell whether this is read");
+    for (const ShellWord& word : words) take(word);
+  }
+
+  void take(const ShellWord& raw) {
+    for (ShellWord& word : variables_.words(raw)) words_.push_back(std::move(word));
+  }
+
+  /// What a command surely sets, where it is one that does nothing else.
+  std::optional<Words> assignments(const Words& words) const {
+    if (words.empty()) return std::nullopt;
+    size_t first = 0;
+    if (is_one_of(words[0].text, {"export", "readonly", "declare", "typeset"})) {
+      first = 1;
+      while (first < words.size() && is_one_of(words[first].text, {"-x", "-a", "-r", "-g", "-ax", "-gx", "--"}))
+        ++first;
+    }
+    Words assigned;
+    for (size_t i = first; i < words.size(); ++i) {
+      const std::string& text = words[i].text;
+      const bool is_name = first > 0 && !text.empty() && is_shell_name_start(text[0]) &&
+                           std::all_of(text.begin(), text.end(), is_shell_name_part);
+      if (!name_assigned(text).empty())
+        assigned.push_back(words[i]);
+      else if (!is_name)
+        return std::nullopt;
+    }
+    return assigned;
+  }
+
+  Effects hidden_effects(const ShellCommand& command) const {
+    Effects effects;
+    for (const std::string& text : command.beside) effects.add_hidden(text);
+    for (const ShellWord& word : command.words) {
+      effects.add_hidden(word.text);
+      for (const ShellWord& element : word.elements) effects.add_hidden(element.text);
+    }
+    return effects;
+  }
+
+  Effects effects_of(const Words& words) {
+    static const std::vector<std::string> kSetters = {"read",    "readarray", "mapfile", "let",     "unset",  "local",
+                                                      "getopts", "readonly",  "declare", "typeset", "export", "coproc"};
+    Effects effects;
+    if (words.empty()) return effects;
+    const std::string name = command_name(words[0]);
+    const auto add_names = [&] {
+      for (size_t i = 1; i < words.size(); ++i) effects.add_names_in(words[i].text);
+    };
+    if (text_.functions.contains(name)) effects.add(of_functions_);
+    if (name.empty()) effects.all = true;
+    if (name.starts_with("((")) effects.add_sum(name);
+    if (name.starts_with("[[") && name.find("++") != std::string::npos) effects.add_names_in(name);
+    if (is_one_of(name, kSetters)) add_names();
+    if (is_one_of(name, {"printf", "wait"}) && words.size() > 1 && words[1].text.starts_with('-')) add_names();
+    if (is_one_of(name, {"for", "select"}) && words.size() > 1) effects.add_names_in(words[1].text);
+    if (is_one_of(name, {"cd", "pushd", "popd"})) effects.names.insert({"PWD", "OLDPWD"});
+    if (is_one_of(name, {"source", ".", "eval"}) && !is_harmless_source(words)) effects.all = true;
+    if (name == "set" && !is_plain_set(words)) effects.arguments = true;
+    const bool changes_reading =
+        name == "alias" || name == "enable" ||
+        (name == "set" && !is_plain_set(words) && words[1].text.find_first_of("-+") == 0 && words[1].text != "--") ||
+        (name == "trap" && is_one_of(words.back().text, {"DEBUG", "ERR", "RETURN"}));
+    if (changes_reading && found_on_ == 0) stopped_ = {words[0].line, "other lines are run than stand here, by line "};
+    return effects;
+  }
+
+  /// Of a variable that names the command the value; empty where that is not known.
+  std::string command_name(const ShellWord& word) {
+    if (word.text.find('$') == std::string::npos || word.text.starts_with("((") || word.text.starts_with("[["))
+      return word.text;
+    try {
+      const Words words = variables_.words(word);
+      // A variable that stands for a command of the shell's own is not followed.
+      const bool is_program = !words.empty() && !is_one_of(words[0].text, {"eval", "source", ".", "export", "read"});
+      return is_program ? words[0].text : "";
+    } catch (const Error&) {
+      return "";
+    }
+  }
+
+  void apply(const Effects& effects, int line) {
+    if (effects.all) variables_.make_all_uncertain(line);
+    if (effects.arguments) variables_.make_arguments_uncertain(line);
+    for (const std::string& name : effects.names) variables_.make_uncertain(name, line);
+  }
+
+  ShellText text_;
+  const std::string& file_;
+  ShellVariables variables_;
+  Trainer trainer_ = Trainer::kNone;  // the surest that the script has: other programs with arguments are none
+  Words words_;                       // of the training, with their variables' values
+  std::optional<ScriptSetting> processes_;
+  Effects of_functions_;                 // of all functions together, where one of them is called
+  std::pair<int, std::string> stopped_;  // where what follows is not what is run, and why
+  bool leads_on_ = false;                // what stands behind && after it is run
+  int found_on_ = 0;
+};
+
 }  // namespace
 
 std::vector<ScriptSetting> settings_of_script(std::string_view text, const std::string& file) {
-  const std::vector<std::string> opens = {"if", "for", "while", "until", "case", "select"},
-                                 closes = {"fi", "done", "esac"},
-                                 within = {"then", "else", "elif", "do", "export", "local", "declare", "readonly"};
-  const bool has_command = [&] {
-    for (const Command& command : Cutter(text, file).commands())
-      if (first_setting(command) > 0) return true;
-    return false;
-  }();
-  Script script(file);
-  std::vector<RawWord> words;  // with their variables' values
-  int depth = 0, found_on = 0;
-  for (Command& command : Cutter(text, file).commands()) {
-    while (!command.empty() && is_one_of(command[0].text, within)) command.erase(command.begin());
-    if (command.empty()) continue;
-    if (is_one_of(command[0].text, opens)) ++depth;
-    if (is_one_of(command[0].text, closes)) --depth;
-    const size_t first = first_setting(command);
-    if (first > 0) {
-      if (found_on > 0)
-        fail(ExitCode::kBadConfiguration, file, ":", command[0].line, ": a second training, after the one on line ",
-             found_on, "; keep one of them");
-      if (depth > 0)
-        fail(ExitCode::kBadConfiguration, file, ":", command[0].line, ": the training is inside of an if or a loop, ",
-             "which only running the script could tell", kWayOut);
-      found_on = command[0].line;
-    }
-    if (command[0].text.ends_with("=(")) {
-      script.assign_array(command, depth == 0);
-      continue;
-    }
-    const bool assigns =
-        std::all_of(command.begin(), command.end(), [](const RawWord& w) { return is_assignment(w.text); });
-    if (assigns && (has_command || command[0].text.find('.') == std::string::npos)) {
-      for (const RawWord& word : command) script.assign(word.text, word.line, depth == 0);
-    } else if (first > 0 || !has_command) {
-      for (size_t i = first; i < command.size(); ++i)
-        for (const RawWord& word : script.words(command[i])) words.push_back(word);
-    }
-  }
-  const std::vector<ScriptSetting> settings = with_equals(words, file);
-  if (settings.empty())
-    fail(ExitCode::kBadConfiguration, file, ": there is no training in this script: no settings (key=value) behind ",
-         "`python3 -m verl.trainer.main_ppo`, and no --key value behind `trl grpo` or a Python file");
-  return settings;
+  return Reader(text, file).settings();
 }
 
 }  // namespace keel

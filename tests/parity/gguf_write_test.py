@@ -9,6 +9,7 @@ the last comes with scripts/bootstrap.sh --tests.
 
 import json
 import pathlib
+import shutil
 import sys
 import tempfile
 
@@ -331,6 +332,29 @@ def judge_narrow(what, source, dtype, original, config):
     assert again.read_bytes() == file.read_bytes(), (what, dtype, "a file from a file")
 
 
+def judge_ends(folder, source):
+    """Tokens that end a completion come back, three of them; of a fourth one, and of sampling settings, the program tells."""
+    ids = Tokenizer.from_file(str(source / "tokenizer.json"))
+    eos, turn, q, z = (ids.token_to_id(text) for text in ("<|endoftext|>", "<|im_end|>", "Q", "Z"))  # the template has no Q, no Z
+    for ends, keys, told in (([eos, q], {"eos": eos, "eom": q}, []),
+                             ([q, turn, eos], {"eos": eos, "eot": turn, "eom": q}, []),
+                             ([eos, q, z], {"eos": eos, "eot": z, "eom": q}, []),
+                             ([turn, q, z, eos], {"eos": eos, "eot": turn, "eom": q}, ["end at Z, ", "no place", "temperature 0.7, top_k 5"])):
+        model = shutil.copytree(source, folder / "ends" / str(ends))
+        settings = {"eos_token_id": ends, **({"temperature": 0.7, "top_k": 5} if told else {})}
+        (model / "generation_config.json").write_text(json.dumps(settings))
+        file = folder / f"{ends}.gguf"
+        result = convert(model, file)
+        fields = gguf.GGUFReader(file).fields
+        found = {key: fields[name].contents() for key in ("eos", "eot", "eom") if (name := f"tokenizer.ggml.{key}_token_id") in fields}
+        assert found == keys, (ends, found)
+        assert all(part in result.stderr for part in told) and bool(told) == bool(result.stderr), result.stderr
+        convert(file, model / "back")
+        back = json.loads((model / "back" / "generation_config.json").read_text())["eos_token_id"]
+        assert set(back) == set(keys.values()), (ends, back)
+    print("ends of completions")
+
+
 # What GGUF cannot say ------------------------------------------------------------------------------------------------
 
 
@@ -457,6 +481,7 @@ def main():
             for dtype in ("float16", "bfloat16", "q8_0") if what in count(("llama_yarn", "gemma2"), made) else ():
                 judge_narrow(what, path, dtype, original, config)
             print(f"{what}: {len(tensors)} tensors, keys, import, way back, ids")
+        judge_ends(folder, made["qwen2"])
         judge_refusals(folder, made)
         judge_run(folder, made["qwen2"])
         judge_released(folder / "released", texts)

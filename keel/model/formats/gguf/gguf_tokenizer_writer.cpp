@@ -52,6 +52,7 @@ class TokenizerWriter {
     for (const auto& [key, id] : {std::pair{gguf::kBos, outgoing_.bos},
                                   {gguf::kEos, outgoing_.eos},
                                   {gguf::kEndOfTurn, outgoing_.end_of_turn},
+                                  {gguf::kEndOfMessage, outgoing_.end_of_message},
                                   {gguf::kPad, outgoing_.pad},
                                   {gguf::kUnknown, unknown_}})
       if (id) writer.add_count(key, *id);

@@ -13,11 +13,6 @@
 namespace keel::cli {
 namespace {
 
-struct ChatArguments {
-  SpeakerArguments speaker;
-  std::string system;
-};
-
 constexpr const char* kHelp =
     "/reset begins a new conversation, /system TEXT begins one with that system message, /exit ends";
 
@@ -36,7 +31,7 @@ class Conversation {
   }
 
   /// The model's answer, shown as it grows. Where there is none, nothing was said.
-  void say(const std::string& text, const Speaker& speaker) {
+  void say(const std::string& text, const Speaker& speaker, Console& messages) {
     messages_.push_back({{"role", "user"}, {"content", text}});
     try {
       const auto show = [](std::string_view piece) {
@@ -46,6 +41,8 @@ class Conversation {
       const std::vector<Rollout> answer = speaker.go_on(speaker.encode(messages_), 1, show);
       std::printf("\n");
       std::fflush(stdout);
+      if (answer.front().finish == Finish::kLength)
+        messages.line("cut off at " + std::to_string(answer.front().tokens.size()) + " tokens (--max-new-tokens)");
       messages_.push_back({{"role", "assistant"}, {"content", speaker.text_of(answer.front())}});
     } catch (...) {
       messages_.erase(messages_.size() - 1);
@@ -70,7 +67,7 @@ bool obey(const std::string& line, Conversation& conversation, const Speaker& sp
     messages.line(kHelp);
   } else if (line.find_first_not_of(" \t\r") != std::string::npos) {
     try {
-      conversation.say(line, speaker);
+      conversation.say(line, speaker, messages);
     } catch (const Error& error) {  // too long, say, or refused by the template: the conversation stays as it was
       messages.line(std::string(error.what()) + "; " + kHelp);
     }
@@ -78,20 +75,22 @@ bool obey(const std::string& line, Conversation& conversation, const Speaker& sp
   return true;
 }
 
-ExitCode chat(const ChatArguments& arguments) {
+ExitCode chat(const SpeakerArguments& arguments) {
   Console messages(stderr);
-  const Speaker speaker(arguments.speaker, messages);
+  const Speaker speaker(arguments, messages);
   if (speaker.loaded().templates.empty())
-    fail(ExitCode::kBadInput, arguments.speaker.model, " has no chat template, so that it cannot be talked with; ",
+    fail(ExitCode::kBadInput, arguments.model, " has no chat template, so that it cannot be talked with; ",
          "keel generate continues a plain text");
   speaker.tell(messages);
   const bool typed = isatty(STDIN_FILENO) == 1;
   if (typed) messages.line(kHelp);
-  Conversation conversation(arguments.system);
+  Conversation conversation(speaker.system(messages));
   std::string line;
   while (true) {
     if (typed) std::fputs("> ", stdout), std::fflush(stdout);
-    if (!std::getline(std::cin, line) || !obey(line, conversation, speaker, messages)) break;
+    if (!std::getline(std::cin, line)) break;
+    if (line.ends_with('\r')) line.pop_back();  // of a file that was written on Windows
+    if (!obey(line, conversation, speaker, messages)) break;
     throw_if_stopped();
   }
   return ExitCode::kDone;
@@ -100,11 +99,12 @@ ExitCode chat(const ChatArguments& arguments) {
 }  // namespace
 
 Action add_chat(CommandLine& line) {
-  const auto arguments = std::make_shared<ChatArguments>();
+  const auto arguments = std::make_shared<SpeakerArguments>();
   Command command = line.add("chat", "Talk with a model: a line is a message, the answer is shown as it grows");
-  add_model_option(command, "MODEL", arguments->speaker);
-  command.option("--system", arguments->system, "A system message");
-  add_speaker_options(command, arguments->speaker);
+  add_model_option(command, "MODEL", *arguments);
+  command.option("--system", arguments->system,
+                 "A system message; without it data.system_prompt of the run whose checkpoint the model is");
+  add_speaker_options(command, *arguments);
   return [arguments] { return chat(*arguments); };
 }
 

@@ -15,24 +15,26 @@ namespace {
 
 struct Request {
   SpeakerArguments speaker;
-  std::string prompt, system;
+  std::string prompt;
   int64_t samples = 1;
   bool chat = false, special_as_text = false, json = false, raw = false;
 };
 
-/// "-" is what standard input says, without the newline at its end.
+/// "-" is what standard input says, without the end of its last line.
 std::string prompt_of(const std::string& given) {
   if (given != "-") return given;
   std::string text{std::istreambuf_iterator<char>(std::cin), {}};
-  if (text.ends_with('\n')) text.pop_back();
+  for (const char end : {'\n', '\r'})
+    if (text.ends_with(end)) text.pop_back();
   return text;
 }
 
-std::vector<int32_t> prompt_tokens(const Speaker& speaker, const Request& request) {
+std::vector<int32_t> prompt_tokens(const Speaker& speaker, const Request& request, Console& console) {
   const std::string prompt = prompt_of(request.prompt);
   if (!request.chat) return encode_text(speaker.loaded(), prompt, !request.special_as_text);
   Json messages = Json::array();
-  if (!request.system.empty()) messages.push_back({{"role", "system"}, {"content", request.system}});
+  const std::string system = speaker.system(console);
+  if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
   messages.push_back({{"role", "user"}, {"content", prompt}});
   return speaker.encode(messages);
 }
@@ -51,7 +53,7 @@ std::string visible(std::string_view text, const Request& request) {
 }
 
 ExitCode generate(const Request& request) {
-  if (!request.system.empty() && !request.chat)
+  if (request.speaker.system && !request.chat)
     fail(ExitCode::kBadConfiguration, "--system is given without --chat; a plain prompt has no system message: add ",
          "--chat, or write the text into --prompt");
   if (!request.speaker.date.empty() && !request.chat)
@@ -61,7 +63,7 @@ ExitCode generate(const Request& request) {
          "anyway: remove it");
   Console messages(stderr);
   const Speaker speaker(request.speaker, messages);
-  std::vector<int32_t> prompt = prompt_tokens(speaker, request);
+  std::vector<int32_t> prompt = prompt_tokens(speaker, request, messages);
   if (prompt.empty())
     fail(ExitCode::kBadConfiguration,
          "--prompt is empty and the tokenizer adds nothing to it; wanted at least one token");
@@ -91,9 +93,12 @@ Action add_generate(CommandLine& line) {
   add_model_option(command, "--model", request->speaker);
   command
       .option("--prompt", request->prompt,
-              "The text to go on from, or the user's message with --chat; - reads it from standard input")
+              "The text to go on from, or the user's message with --chat; - reads it from standard input, without the "
+              "end of its last line")
       .required();
-  command.option("--system", request->system, "A system message, with --chat");
+  command.option(
+      "--system", request->speaker.system,
+      "A system message, with --chat; without it data.system_prompt of the run whose checkpoint the model is");
   command.option("-n", request->samples, "Completions").between(1, 1 << 16);
   add_speaker_options(command, request->speaker);
   command.flag("--chat", request->chat, "Put the prompt through the model's chat template");

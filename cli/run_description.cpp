@@ -158,7 +158,7 @@ std::string describe_rate(const OptimizerOptions& o, double updates) {
   const std::string start = warmup == 0 ? ", no warm-up" : " after a warm-up of " + counted(warmup, "update");
   if (updates > 0 && updates < static_cast<double>(warmup))
     return rate + start + ", of which the run has " + short_number(updates) + ": it ends at " +
-           short_number(o.lr_at(static_cast<int64_t>(updates) - 1, updates));
+           short_number(o.lr_at(updates - 1, updates));
   if (o.schedule == "constant") return rate + start;
   return rate + start + ", then " + o.schedule + " down to " + short_number(o.min_lr_ratio * o.lr) + " at update " +
          short_number(updates);
@@ -173,7 +173,7 @@ std::string describe_optimizer(const Config& config, std::optional<int64_t> larg
                                            : "\nmoments in float32 all the same: optimizer.moments=8bit is for " +
                                                  std::to_string(kFewestFor8Bit) + " numbers and more, and no " +
                                                  "weight that is trained has so many";
-  return entry("optimizer", describe_rate(o, config.planned_updates()) + ", weight decay " +
+  return entry("optimizer", describe_rate(o, config.planned_updates(config.train.steps)) + ", weight decay " +
                                 short_number(o.weight_decay) + ", gradients clipped at " +
                                 short_number(o.max_grad_norm) + moments);
 }

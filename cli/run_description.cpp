@@ -151,12 +151,12 @@ std::string describe_reward(const Config& config) {
                joined(weighted, " + ") + (reward.on_error == "stop" ? "" : "; where one fails: " + reward.on_error));
 }
 
-/// The learning rate and its way through the run, and how far a warm-up gets that is longer than the run.
+/// The learning rate and its way through the run, and how far a warm-up gets that the run does not outlast.
 std::string describe_rate(const OptimizerOptions& o, double updates) {
   const std::string rate = "learning rate " + short_number(o.lr);
   const auto warmup = static_cast<int64_t>(o.warmup_of(updates));
   const std::string start = warmup == 0 ? ", no warm-up" : " after a warm-up of " + counted(warmup, "update");
-  if (updates > 0 && updates < static_cast<double>(warmup))
+  if (updates > 0 && updates <= static_cast<double>(warmup))
     return rate + start + ", of which the run has " + short_number(updates) + ": it ends at " +
            short_number(o.lr_at(updates - 1, updates));
   if (o.schedule == "constant") return rate + start;
@@ -209,6 +209,7 @@ std::string describe_rollout(const PlannedRollout& planned, int64_t longest_prom
 /// Of people's time and of memory, before anything is loaded.
 std::string describe_estimate(const StepEstimate& e, const Config& config) {
   const double step = e.rollout_seconds + e.update_seconds;
+  const int64_t evaluations = e.evaluation_seconds > 0 ? 1 + evaluations_after(config, 0) : 0;
   const auto part = [](int64_t bytes, const char* of) { return format_bytes(bytes) + " " + of; };
   return entry("memory",
                "about " + format_bytes(e.bytes()) + ": " +
@@ -216,12 +217,16 @@ std::string describe_estimate(const StepEstimate& e, const Config& config) {
                            part(e.copies, "other sets of weights"), part(e.keys_and_values, "keys and values"),
                            part(e.activations, "activations of one batch")}) +
                    (config.run.device == "cpu" ? "; beside the program itself" : "")) +
-         entry("time", "a step of about " + format_duration(step) + " here (rollout " +
-                           format_duration(e.rollout_seconds) + ", update " + format_duration(e.update_seconds) +
-                           "), all " + std::to_string(config.train.steps) + " about " +
-                           format_duration(step * static_cast<double>(config.train.steps)) +
-                           "\nwhere completions have their full length and rewards take no time; a guess from sizes "
-                           "and this machine's speed");
+         entry("time",
+               "a step of about " + format_duration(step) + " here (rollout " + format_duration(e.rollout_seconds) +
+                   ", update " + format_duration(e.update_seconds) + "), all " + std::to_string(config.train.steps) +
+                   " about " + format_duration(step * static_cast<double>(config.train.steps)) +
+                   (evaluations == 0 ? ""
+                                     : "; " + counted(evaluations, "evaluation") + " about " +
+                                           format_duration(e.evaluation_seconds * static_cast<double>(evaluations))) +
+                   (config.sft.steps > 0 ? "; and the warm-up" : "") +
+                   "\nwhere completions have their full length and rewards take no time; a guess from sizes "
+                   "and this machine's speed");
 }
 
 std::string describe_sampler(const Config& config) {
@@ -444,7 +449,7 @@ std::string explain(const Config& given) {
   const at::ScalarType type = compute_type(config.run.precision, device);
   const PlannedRollout planned = planned_rollout(config, shape, type, device, inputs.longest_prompt, inputs.held_out);
   const StepEstimate estimate = estimate_step(config, shape, type, objective.requirements(), inputs.longest_prompt,
-                                              planned.bytes, measured_speed(device, type));
+                                              inputs.held_out, planned.bytes, measured_speed(device, type));
   const std::string recomputed =
       objective.requirements().recomputed_logp ? " and the trainer's recomputation of them" : "";
   std::string text = describe_method(objective) + explain_additions(objective, config) +
@@ -452,8 +457,8 @@ std::string explain(const Config& given) {
                                          short_number(config.rollout.temperature) + ", full support") +
                      describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, config.run.device) +
                      describe_saving(config, inputs.saved_as) + explain_critic(config, shape) +
-                     describe_data(config, inputs.read) + describe_reward(config) + describe_sizes(config, inputs.per_pass) +
-                     describe_rollout(planned, inputs.longest_prompt) +
+                     describe_data(config, inputs.read) + describe_reward(config) +
+                     describe_sizes(config, inputs.per_pass) + describe_rollout(planned, inputs.longest_prompt) +
                      describe_evaluation(config, inputs.held_out, inputs.extent) + describe_health(config.health) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +
                      describe_estimate(estimate, config) + entry("run folder", config.run.dir);

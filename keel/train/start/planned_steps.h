@@ -9,4 +9,7 @@ namespace keel {
 /// is refused (exit code 2), and so is a length that leaves the policy no step.
 void plan_steps(Config& config, const Problems& problems);
 
+/// How often a run of train.steps steps is evaluated after the first `done` of them: by eval.every, and at its end.
+int64_t evaluations_after(const Config& config, int64_t done);
+
 }  // namespace keel

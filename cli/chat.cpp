@@ -1,12 +1,13 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/commands.h"
 #include "cli/speaker.h"
+#include "cli/standard_input.h"
 #include "keel/core/console.h"
 #include "keel/core/interrupt.h"
 
@@ -85,12 +86,10 @@ ExitCode chat(const SpeakerArguments& arguments) {
   const bool typed = isatty(STDIN_FILENO) == 1;
   if (typed) messages.line(kHelp);
   Conversation conversation(speaker.system(messages));
-  std::string line;
   while (true) {
     if (typed) std::fputs("> ", stdout), std::fflush(stdout);
-    if (!std::getline(std::cin, line)) break;
-    if (line.ends_with('\r')) line.pop_back();  // of a file that was written on Windows
-    if (!obey(line, conversation, speaker, messages)) break;
+    const std::optional<std::string> line = next_line_of_input();
+    if (!line || !obey(*line, conversation, speaker, messages)) break;
     throw_if_stopped();
   }
   return ExitCode::kDone;

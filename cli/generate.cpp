@@ -1,12 +1,11 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <iostream>
-#include <iterator>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/speaker.h"
+#include "cli/standard_input.h"
 #include "keel/core/console.h"
 #include "keel/core/files/json_file.h"
 
@@ -20,17 +19,8 @@ struct Request {
   bool chat = false, special_as_text = false, json = false, raw = false;
 };
 
-/// "-" is what standard input says, without the end of its last line.
-std::string prompt_of(const std::string& given) {
-  if (given != "-") return given;
-  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
-  for (const char end : {'\n', '\r'})
-    if (text.ends_with(end)) text.pop_back();
-  return text;
-}
-
 std::vector<int32_t> prompt_tokens(const Speaker& speaker, const Request& request, Console& console) {
-  const std::string prompt = prompt_of(request.prompt);
+  const std::string prompt = request.prompt == "-" ? all_of_input() : request.prompt;
   if (!request.chat) return encode_text(speaker.loaded(), prompt, !request.special_as_text);
   Json messages = Json::array();
   const std::string system = speaker.system(console);
@@ -52,6 +42,9 @@ std::string visible(std::string_view text, const Request& request) {
   return request.raw ? std::string(text) : escape_controls(text, Newlines::kKeep);
 }
 
+/// Also where a zero byte is in it.
+void write_out(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
 ExitCode generate(const Request& request) {
   if (request.speaker.system && !request.chat)
     fail(ExitCode::kBadConfiguration, "--system is given without --chat; a plain prompt has no system message: add ",
@@ -70,7 +63,7 @@ ExitCode generate(const Request& request) {
   // On a terminal a single completion is shown as it grows.
   const bool grows = isatty(STDOUT_FILENO) == 1 && request.samples == 1 && !request.json;
   const auto show = [&](std::string_view piece) {
-    std::fputs(visible(piece, request).c_str(), stdout);
+    write_out(visible(piece, request));
     std::fflush(stdout);
   };
   if (grows) speaker.tell(messages);
@@ -81,7 +74,7 @@ ExitCode generate(const Request& request) {
     if (request.json)
       print_json(rollout, speaker);
     else
-      std::printf("%s\n", grows ? "" : visible(speaker.text_of(rollout), request).c_str());
+      write_out((grows ? "" : visible(speaker.text_of(rollout), request)) + "\n");
   return ExitCode::kDone;
 }
 

@@ -1,6 +1,7 @@
 """keel chat, and how keel generate reads its prompt and shows what it says."""
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -76,6 +77,22 @@ class Chat(support.Test):
             result = subprocess.run([support.KEEL, "generate", "--model", self.model, "--prompt", "-", "--chat", "--temperature", "0",
                                      "--max-new-tokens", "6"], input=f"hi{end}".encode(), stdout=subprocess.PIPE)
             self.assertEqual(result.stdout.decode().removesuffix("\n"), hi, repr(end))
+
+    def test_standard_input_that_does_not_end_or_cannot_be_read_is_told(self):
+        for command in (("chat", self.model), ("generate", "--model", self.model, "--prompt", "-")):
+            for source, part in (("/dev/zero", "more than 16 MiB"), ("/", "cannot be read: Is a directory")):
+                given = os.open(source, os.O_RDONLY)
+                self.addCleanup(os.close, given)
+                result = subprocess.run([support.KEEL, *command], stdin=given, capture_output=True, text=True, env=support.environment(), timeout=60)
+                self.assert_exit(result, 3)
+                self.assertRegex(result.stderr, f"keel: standard input.*{part}")
+
+    def test_raw_text_is_all_of_it(self):
+        command = ["generate", "--model", self.model, "--prompt", "hi", "--temperature", "100", "--seed", "1", "-n", "64", "--max-new-tokens", "40"]
+        texts = [json.loads(line)["text"] for line in support.keel(*command, "--json").stdout.removesuffix("\n").split("\n")]
+        self.assertTrue(any("\0" in text for text in texts))
+        result = subprocess.run([support.KEEL, *map(str, command), "--raw"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.assertEqual(result.stdout.decode(), "".join(f"{text}\n" for text in texts))
 
     def test_an_answer_that_is_cut_off_is_told(self):
         answer = json.loads(support.keel("generate", "--model", self.model, "--prompt", "hi", "--chat", "--temperature", "0",

@@ -8,6 +8,7 @@
 #include "keel/core/strings.h"
 #include "keel/model/folder/convert_folder.h"
 #include "keel/model/gguf_export.h"
+#include "keel/text/characters/utf8.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/start/starting_model.h"
@@ -45,6 +46,7 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
     name = GgufFile::open(path).metadata().text("general.name").value_or(path.stem().string());
   }
   const LoadedModel loaded = trained ? load_folder(path, at::kCPU, &*trained) : load_model(path.string(), at::kCPU);
+  name = text::lossy_utf8(name);  // a folder may have any
   const GgufFormat& format = format_of(arguments.dtype, loaded);
   const ModelConfig& config = loaded.model.config();
   write_gguf(loaded, arguments.output, format, name, path.string());

@@ -8,6 +8,7 @@ the last comes with scripts/bootstrap.sh --tests.
 """
 
 import json
+import os
 import pathlib
 import shutil
 import sys
@@ -355,6 +356,14 @@ def judge_ends(folder, source):
     print("ends of completions")
 
 
+def judge_odd_name(folder, source):
+    """A folder's name is bytes, the name in the file a text."""
+    model = shutil.copytree(source, folder / os.fsdecode(b"odd\xffname"))
+    convert(model, folder / "odd.gguf")
+    assert gguf.GGUFReader(folder / "odd.gguf").fields["general.name"].contents() == "odd\ufffdname"
+    assert keel("inspect", folder / "odd.gguf").returncode == 0
+
+
 # What GGUF cannot say ------------------------------------------------------------------------------------------------
 
 
@@ -363,6 +372,12 @@ def scattered(tree):
     merges = tree["model"]["merges"]
     made = ["".join(merge) for merge in merges]
     merges.append(merges.pop(next(at for at in range(len(made)) if made[at] in made[:at])))
+
+
+def nameless(tree):
+    """The last token, <|im_end|>, makes room for one without a text."""
+    tree["model"]["vocab"][""] = tree["added_tokens"][-1]["id"]
+    tree["added_tokens"][-1]["id"] += 1
 
 
 def judge_refusals(folder, made):
@@ -386,6 +401,7 @@ def judge_refusals(folder, made):
     variant("band", "llama_yarn", ["truncate"], config=lambda c: c["rope_parameters"].update(truncate=False))
     variant("factors", "qwen2", ["llama3", "qwen2"], config=lambda c: c["rope_parameters"].update(
         rope_type="llama3", low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64))
+    variant("empty", "qwen2", ["token 390", "empty text"], tokenizer=nameless)
     variant("strip", "llama", ['"<s>"', "lstrip"], tokenizer=lambda t: t["added_tokens"][1].update(lstrip=True))
     variant("cut", "nemo", ["pre_tokenizer", "no name", "llama-bpe"], tokenizer=lambda t: t["pre_tokenizer"].update(add_prefix_space=True))
     variant("merges", "llama", ["SentencePiece"], tokenizer=lambda t: t["model"]["merges"].pop())
@@ -482,6 +498,7 @@ def main():
                 judge_narrow(what, path, dtype, original, config)
             print(f"{what}: {len(tensors)} tensors, keys, import, way back, ids")
         judge_ends(folder, made["qwen2"])
+        judge_odd_name(folder, made["qwen2"])
         judge_refusals(folder, made)
         judge_run(folder, made["qwen2"])
         judge_released(folder / "released", texts)

@@ -91,6 +91,7 @@ class TokenizerWriter {
       if (id < 0 || id >= outgoing_.embeddings)
         refuse("its token ", printable(text), " has the id ", id, ", and the model only ", outgoing_.embeddings,
                " embeddings");
+      if (text.empty()) refuse("its token ", id, " is an empty text, which stands for none there");
       tokens_[static_cast<size_t>(id)] = text;
       return static_cast<size_t>(id);
     };

@@ -1,22 +1,18 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/commands.h"
 #include "cli/speaker.h"
+#include "cli/standard_input.h"
 #include "keel/core/console.h"
 #include "keel/core/interrupt.h"
 
 namespace keel::cli {
 namespace {
-
-struct ChatArguments {
-  SpeakerArguments speaker;
-  std::string system;
-};
 
 constexpr const char* kHelp =
     "/reset begins a new conversation, /system TEXT begins one with that system message, /exit ends";
@@ -36,7 +32,7 @@ class Conversation {
   }
 
   /// The model's answer, shown as it grows. Where there is none, nothing was said.
-  void say(const std::string& text, const Speaker& speaker) {
+  void say(const std::string& text, const Speaker& speaker, Console& messages) {
     messages_.push_back({{"role", "user"}, {"content", text}});
     try {
       const auto show = [](std::string_view piece) {
@@ -46,6 +42,8 @@ class Conversation {
       const std::vector<Rollout> answer = speaker.go_on(speaker.encode(messages_), 1, show);
       std::printf("\n");
       std::fflush(stdout);
+      if (answer.front().finish == Finish::kLength)
+        messages.line("cut off at " + std::to_string(answer.front().tokens.size()) + " tokens (--max-new-tokens)");
       messages_.push_back({{"role", "assistant"}, {"content", speaker.text_of(answer.front())}});
     } catch (...) {
       messages_.erase(messages_.size() - 1);
@@ -70,7 +68,7 @@ bool obey(const std::string& line, Conversation& conversation, const Speaker& sp
     messages.line(kHelp);
   } else if (line.find_first_not_of(" \t\r") != std::string::npos) {
     try {
-      conversation.say(line, speaker);
+      conversation.say(line, speaker, messages);
     } catch (const Error& error) {  // too long, say, or refused by the template: the conversation stays as it was
       messages.line(std::string(error.what()) + "; " + kHelp);
     }
@@ -78,20 +76,20 @@ bool obey(const std::string& line, Conversation& conversation, const Speaker& sp
   return true;
 }
 
-ExitCode chat(const ChatArguments& arguments) {
+ExitCode chat(const SpeakerArguments& arguments) {
   Console messages(stderr);
-  const Speaker speaker(arguments.speaker, messages);
+  const Speaker speaker(arguments, messages);
   if (speaker.loaded().templates.empty())
-    fail(ExitCode::kBadInput, arguments.speaker.model, " has no chat template, so that it cannot be talked with; ",
+    fail(ExitCode::kBadInput, arguments.model, " has no chat template, so that it cannot be talked with; ",
          "keel generate continues a plain text");
   speaker.tell(messages);
   const bool typed = isatty(STDIN_FILENO) == 1;
   if (typed) messages.line(kHelp);
-  Conversation conversation(arguments.system);
-  std::string line;
+  Conversation conversation(speaker.system(messages));
   while (true) {
     if (typed) std::fputs("> ", stdout), std::fflush(stdout);
-    if (!std::getline(std::cin, line) || !obey(line, conversation, speaker, messages)) break;
+    const std::optional<std::string> line = next_line_of_input();
+    if (!line || !obey(*line, conversation, speaker, messages)) break;
     throw_if_stopped();
   }
   return ExitCode::kDone;
@@ -100,11 +98,12 @@ ExitCode chat(const ChatArguments& arguments) {
 }  // namespace
 
 Action add_chat(CommandLine& line) {
-  const auto arguments = std::make_shared<ChatArguments>();
+  const auto arguments = std::make_shared<SpeakerArguments>();
   Command command = line.add("chat", "Talk with a model: a line is a message, the answer is shown as it grows");
-  add_model_option(command, "MODEL", arguments->speaker);
-  command.option("--system", arguments->system, "A system message");
-  add_speaker_options(command, arguments->speaker);
+  add_model_option(command, "MODEL", *arguments);
+  command.option("--system", arguments->system,
+                 "A system message; without it data.system_prompt of the run whose checkpoint the model is");
+  add_speaker_options(command, *arguments);
   return [arguments] { return chat(*arguments); };
 }
 

@@ -81,6 +81,7 @@ template Argument Command::option(const char*, std::string&, const char*);
 template Argument Command::option(const char*, int64_t&, const char*);
 template Argument Command::option(const char*, uint64_t&, const char*);
 template Argument Command::option(const char*, std::vector<std::string>&, const char*);
+template Argument Command::option(const char*, std::optional<std::string>&, const char*);
 template Argument Command::option(const char*, std::optional<double>&, const char*);
 template Argument Command::option(const char*, std::optional<int64_t>&, const char*);
 template Argument Command::option(const char*, std::optional<uint64_t>&, const char*);

@@ -2,10 +2,13 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/generation_settings.h"
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
+#include "keel/core/strings.h"
 #include "keel/model/folder/convert_folder.h"
 #include "keel/model/gguf_export.h"
+#include "keel/text/characters/utf8.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/start/starting_model.h"
@@ -43,6 +46,7 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
     name = GgufFile::open(path).metadata().text("general.name").value_or(path.stem().string());
   }
   const LoadedModel loaded = trained ? load_folder(path, at::kCPU, &*trained) : load_model(path.string(), at::kCPU);
+  name = text::lossy_utf8(name);  // a folder may have any
   const GgufFormat& format = format_of(arguments.dtype, loaded);
   const ModelConfig& config = loaded.model.config();
   write_gguf(loaded, arguments.output, format, name, path.string());
@@ -50,6 +54,13 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
     messages.line("its layers see " + format_count(context) + " tokens back, which GGUF cannot say of a " +
                   config.model_type + ": the file has this as its longest context, where it was " +
                   format_count(config.max_position_embeddings));
+  const std::vector<std::string> ends = ends_lost_in_gguf(loaded), sampling = sampling_asked_for(loaded.generation);
+  if (!ends.empty())
+    messages.line("completions of the model also end at " + joined(ends) +
+                  ", for which the file has no place: it names " + "three tokens that do");
+  if (!sampling.empty())
+    messages.line("generation_config.json asks for " + joined(sampling) + ", which is not in the file: give it where " +
+                  "you sample");
   Console().line(arguments.output + ": " + config.model_type + ", " + format_count(config.parameter_count()) +
                  " parameters in " + std::string(format.name));
   return ExitCode::kDone;

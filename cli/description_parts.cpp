@@ -81,9 +81,9 @@ std::string describe_rate(const OptimizerOptions& o, double updates) {
   const std::string rate = "learning rate " + short_number(o.lr);
   const auto warmup = static_cast<int64_t>(o.warmup_of(updates));
   const std::string start = warmup == 0 ? ", no warm-up" : " after a warm-up of " + counted(warmup, "update");
-  if (updates > 0 && updates < static_cast<double>(warmup))
+  if (updates > 0 && updates <= static_cast<double>(warmup))
     return rate + start + ", of which the run has " + short_number(updates) + ": it ends at " +
-           short_number(o.lr_at(static_cast<int64_t>(updates) - 1, updates));
+           short_number(o.lr_at(updates - 1, updates));
   if (o.schedule == "constant") return rate + start;
   return rate + start + ", then " + o.schedule + " down to " + short_number(o.min_lr_ratio * o.lr) + " at update " +
          short_number(updates);

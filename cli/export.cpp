@@ -52,7 +52,8 @@ Action add_export(CommandLine& line) {
   command.option("--wandb", arguments->wandb, "A folder to write an offline run to, for `wandb sync`").folders();
   command.option("--mlflow", arguments->mlflow, "A file store of MLflow to add the run to").folders();
   command.option("--metric", arguments->metrics, "Only this metric; may be given several times").one_at_a_time();
-  command.flag("--overwrite", arguments->overwrite, "Replace what an earlier export of the run wrote there");
+  command.flag("--overwrite", arguments->overwrite,
+               "Replace what an earlier export of the run wrote there, or the file of --csv, whatever it is");
   return [arguments] { return export_run(*arguments); };
 }
 

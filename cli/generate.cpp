@@ -1,12 +1,11 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <iostream>
-#include <iterator>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/speaker.h"
+#include "cli/standard_input.h"
 #include "keel/core/console.h"
 #include "keel/core/files/json_file.h"
 
@@ -15,24 +14,17 @@ namespace {
 
 struct Request {
   SpeakerArguments speaker;
-  std::string prompt, system;
+  std::string prompt;
   int64_t samples = 1;
   bool chat = false, special_as_text = false, json = false, raw = false;
 };
 
-/// "-" is what standard input says, without the newline at its end.
-std::string prompt_of(const std::string& given) {
-  if (given != "-") return given;
-  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
-  if (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
-std::vector<int32_t> prompt_tokens(const Speaker& speaker, const Request& request) {
-  const std::string prompt = prompt_of(request.prompt);
+std::vector<int32_t> prompt_tokens(const Speaker& speaker, const Request& request, Console& console) {
+  const std::string prompt = request.prompt == "-" ? all_of_input() : request.prompt;
   if (!request.chat) return encode_text(speaker.loaded(), prompt, !request.special_as_text);
   Json messages = Json::array();
-  if (!request.system.empty()) messages.push_back({{"role", "system"}, {"content", request.system}});
+  const std::string system = speaker.system(console);
+  if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
   messages.push_back({{"role", "user"}, {"content", prompt}});
   return speaker.encode(messages);
 }
@@ -50,8 +42,11 @@ std::string visible(std::string_view text, const Request& request) {
   return request.raw ? std::string(text) : escape_controls(text, Newlines::kKeep);
 }
 
+/// Also where a zero byte is in it.
+void write_out(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
 ExitCode generate(const Request& request) {
-  if (!request.system.empty() && !request.chat)
+  if (request.speaker.system && !request.chat)
     fail(ExitCode::kBadConfiguration, "--system is given without --chat; a plain prompt has no system message: add ",
          "--chat, or write the text into --prompt");
   if (!request.speaker.date.empty() && !request.chat)
@@ -61,14 +56,14 @@ ExitCode generate(const Request& request) {
          "anyway: remove it");
   Console messages(stderr);
   const Speaker speaker(request.speaker, messages);
-  std::vector<int32_t> prompt = prompt_tokens(speaker, request);
+  std::vector<int32_t> prompt = prompt_tokens(speaker, request, messages);
   if (prompt.empty())
     fail(ExitCode::kBadConfiguration,
          "--prompt is empty and the tokenizer adds nothing to it; wanted at least one token");
   // On a terminal a single completion is shown as it grows.
   const bool grows = isatty(STDOUT_FILENO) == 1 && request.samples == 1 && !request.json;
   const auto show = [&](std::string_view piece) {
-    std::fputs(visible(piece, request).c_str(), stdout);
+    write_out(visible(piece, request));
     std::fflush(stdout);
   };
   if (grows) speaker.tell(messages);
@@ -79,7 +74,7 @@ ExitCode generate(const Request& request) {
     if (request.json)
       print_json(rollout, speaker);
     else
-      std::printf("%s\n", grows ? "" : visible(speaker.text_of(rollout), request).c_str());
+      write_out((grows ? "" : visible(speaker.text_of(rollout), request)) + "\n");
   return ExitCode::kDone;
 }
 
@@ -91,9 +86,12 @@ Action add_generate(CommandLine& line) {
   add_model_option(command, "--model", request->speaker);
   command
       .option("--prompt", request->prompt,
-              "The text to go on from, or the user's message with --chat; - reads it from standard input")
+              "The text to go on from, or the user's message with --chat; - reads it from standard input, without the "
+              "end of its last line")
       .required();
-  command.option("--system", request->system, "A system message, with --chat");
+  command.option(
+      "--system", request->speaker.system,
+      "A system message, with --chat; without it data.system_prompt of the run whose checkpoint the model is");
   command.option("-n", request->samples, "Completions").between(1, 1 << 16);
   add_speaker_options(command, request->speaker);
   command.flag("--chat", request->chat, "Put the prompt through the model's chat template");

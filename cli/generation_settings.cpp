@@ -34,9 +34,12 @@ bool is_silent(const std::string& key) {
                                                    "early_stopping",
                                                    "is_assistant",
                                                    "max_matching_ngram_size"};
-  return std::find(kSilent.begin(), kSilent.end(), key) != kSilent.end() || key == "do_sample" ||
-         key == "temperature" || key == "top_p" || key == "top_k" || key == "min_p" || key == "max_new_tokens" ||
-         key == "max_length" || key == "stop_strings";
+  return std::find(kSilent.begin(), kSilent.end(), key) != kSilent.end();
+}
+
+bool is_followed(const std::string& key) {
+  return key == "do_sample" || key == "temperature" || key == "top_p" || key == "top_k" || key == "min_p" ||
+         key == "max_new_tokens" || key == "max_length" || key == "stop_strings";
 }
 
 /// Values at which a key that Keel does not follow asks for nothing.
@@ -116,27 +119,43 @@ void take(Value& setting, const std::optional<Value>& flag, const Read& read, co
   }
 }
 
+std::string setting_words(const std::string& key, const Json& value) {
+  return key + " " + value.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60);
+}
+
 std::vector<std::string> not_followed(const Json& file) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : file.items())
-    if (!is_silent(key) && !asks_for_nothing(key, value))
-      keys.push_back(key + " " + value.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 60));
+    if (!is_silent(key) && !is_followed(key) && !asks_for_nothing(key, value))
+      keys.push_back(setting_words(key, value));
   return keys;
 }
 
 }  // namespace
 
+std::vector<std::string> sampling_asked_for(const Json& file) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : file.items())
+    if (!is_silent(key) && !asks_for_nothing(key, value)) keys.push_back(setting_words(key, value));
+  return keys;
+}
+
 GenerationSettings generation_settings(const Json& file, const GenerationFlags& flags) {
   GenerationSettings settings;
   std::vector<std::string> taken;
-  take(settings.temperature, flags.temperature, [&] { return temperature_of(file); }, "temperature", taken);
+  take(
+      settings.temperature, flags.temperature, [&] { return temperature_of(file); }, "temperature", taken);
   auto& [top_k, top_p, min_p] = settings.truncation;
   const Json cuts = settings.temperature > 0 ? file : Json::object();  // which the likeliest token passes anyway
-  take(top_p, flags.top_p, [&] { return number_of(cuts, "top_p", 1e-9, 1, "--top-p"); }, "top_p", taken);
-  take(top_k, flags.top_k, [&] { return count_of(cuts, "top_k", -1, "--top-k"); }, "top_k", taken);
-  take(min_p, flags.min_p, [&] { return number_of(cuts, "min_p", 0, 1, "--min-p"); }, "min_p", taken);
+  take(
+      top_p, flags.top_p, [&] { return number_of(cuts, "top_p", 1e-9, 1, "--top-p"); }, "top_p", taken);
+  take(
+      top_k, flags.top_k, [&] { return count_of(cuts, "top_k", -1, "--top-k"); }, "top_k", taken);
+  take(
+      min_p, flags.min_p, [&] { return number_of(cuts, "min_p", 0, 1, "--min-p"); }, "min_p", taken);
   top_k = std::max<int64_t>(top_k, 0);  // vLLM's -1 is all tokens too
-  take(settings.stop_strings, flags.stop_strings, [&] { return stop_strings_of(file); }, "stop_strings", taken);
+  take(
+      settings.stop_strings, flags.stop_strings, [&] { return stop_strings_of(file); }, "stop_strings", taken);
   int64_t longest = 0;
   take(
       longest, flags.max_new_tokens, [&] { return count_of(file, "max_new_tokens", 1, "--max-new-tokens"); },
@@ -144,9 +163,14 @@ GenerationSettings generation_settings(const Json& file, const GenerationFlags& 
   if (longest > 0) settings.max_new_tokens = longest;
   if (longest == 0) settings.max_length = count_of(file, "max_length", 1, "--max-new-tokens");
   if (settings.max_length) taken.push_back("max_length " + std::to_string(*settings.max_length));
-  if (!flags.temperature && settings.temperature > 0 && file.value("do_sample", Json()).is_null())
-    taken.push_back("no do_sample, so that Keel samples at temperature " + Json(settings.temperature).dump() +
-                    " where transformers would take the likeliest token, as --temperature 0 does");
+  if (!flags.temperature && settings.temperature > 0 && file.value("do_sample", Json()).is_null()) {
+    const std::string consequence = " Keel samples at temperature " + Json(settings.temperature).dump() +
+                                    " where transformers would take the likeliest token, as --temperature 0 does";
+    if (sampling_asked_for(file).empty())
+      settings.notes.push_back("the model does not say how to sample:" + consequence);
+    else
+      taken.push_back("no do_sample, so that" + consequence);
+  }
   if (!taken.empty()) settings.notes.push_back(std::string(kFile) + ": " + joined(taken));
   if (const std::vector<std::string> rest = not_followed(file); !rest.empty())
     settings.notes.push_back(std::string(kFile) + ": not followed: " + joined(rest));

@@ -31,4 +31,8 @@ struct GenerationSettings {
 /// (kBadInput), unless a flag replaces it.
 GenerationSettings generation_settings(const Json& file, const GenerationFlags& flags);
 
+/// "temperature 0.7": all that such a file asks for that changes which tokens are drawn, but for the tokens that end
+/// it.
+std::vector<std::string> sampling_asked_for(const Json& file);
+
 }  // namespace keel::cli

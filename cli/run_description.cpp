@@ -95,7 +95,7 @@ std::string describe_optimizer(const Config& config, std::optional<int64_t> larg
                                            : "\nmoments in float32 all the same: optimizer.moments=8bit is for " +
                                                  std::to_string(kFewestFor8Bit) + " numbers and more, and no " +
                                                  "weight that is trained has so many";
-  return entry("optimizer", describe_rate(o, config.planned_updates()) + ", weight decay " +
+  return entry("optimizer", describe_rate(o, config.planned_updates(config.train.steps)) + ", weight decay " +
                                 short_number(o.weight_decay) + ", gradients clipped at " +
                                 short_number(o.max_grad_norm) + moments);
 }
@@ -131,6 +131,7 @@ std::string describe_rollout(const PlannedRollout& planned, int64_t longest_prom
 /// Of people's time and of memory, before anything is loaded.
 std::string describe_estimate(const StepEstimate& e, const Config& config) {
   const double step = e.rollout_seconds + e.update_seconds;
+  const int64_t evaluations = e.evaluation_seconds > 0 ? 1 + evaluations_after(config, 0) : 0;
   const auto part = [](int64_t bytes, const char* of) { return format_bytes(bytes) + " " + of; };
   return entry("memory",
                "about " + format_bytes(e.bytes()) + ": " +
@@ -138,12 +139,16 @@ std::string describe_estimate(const StepEstimate& e, const Config& config) {
                            part(e.copies, "other sets of weights"), part(e.keys_and_values, "keys and values"),
                            part(e.activations, "activations of one batch")}) +
                    (config.run.device == "cpu" ? "; beside the program itself" : "")) +
-         entry("time", "a step of about " + format_duration(step) + " here (rollout " +
-                           format_duration(e.rollout_seconds) + ", update " + format_duration(e.update_seconds) +
-                           "), all " + std::to_string(config.train.steps) + " about " +
-                           format_duration(step * static_cast<double>(config.train.steps)) +
-                           "\nwhere completions have their full length and rewards take no time; a guess from sizes "
-                           "and this machine's speed");
+         entry("time",
+               "a step of about " + format_duration(step) + " here (rollout " + format_duration(e.rollout_seconds) +
+                   ", update " + format_duration(e.update_seconds) + "), all " + std::to_string(config.train.steps) +
+                   " about " + format_duration(step * static_cast<double>(config.train.steps)) +
+                   (evaluations == 0 ? ""
+                                     : "; " + counted(evaluations, "evaluation") + " about " +
+                                           format_duration(e.evaluation_seconds * static_cast<double>(evaluations))) +
+                   (config.sft.steps > 0 ? "; and the warm-up" : "") +
+                   "\nwhere completions have their full length and rewards take no time; a guess from sizes "
+                   "and this machine's speed");
 }
 
 std::string describe_sampler(const Config& config) {
@@ -401,7 +406,7 @@ std::string explain(const Config& given) {
   }
   const PlannedRollout planned = planned_rollout(config, shape, type, device, inputs.longest_prompt, inputs.held_out);
   const StepEstimate estimate = estimate_step(config, shape, type, objective.requirements(), inputs.longest_prompt,
-                                              planned.bytes, measured_speed(device, type));
+                                              inputs.held_out, planned.bytes, measured_speed(device, type));
   const std::string recomputed =
       objective.requirements().recomputed_logp ? " and the trainer's recomputation of them" : "";
   std::string text = describe_method(objective) + explain_additions(objective, config) +

@@ -65,16 +65,21 @@ void require_one_of(Argument argument, const std::vector<std::string>& choices) 
   });
 }
 
-/// What a template that asks for the date is told: the same as in the run that the model is a checkpoint of, or in any
-/// run where nothing else is said.
-std::tm date_of_chat(const std::string& model, const std::string& asked) {
-  if (!asked.empty()) return date_of(asked, "--date");
+/// That of the run that the model is a checkpoint of, or of any run where nothing else is said.
+RunChat chat_of_run(const std::string& model) {
+  const DataOptions usual;
+  RunChat chat{.date = usual.date, .system_prompt = usual.system_prompt};
   const std::filesystem::path checkpoints = std::filesystem::path(model).parent_path(),
                               config = checkpoints.parent_path() / "config.yaml";
-  if (checkpoints.filename() != "checkpoints" || !path_exists(config)) return date_of(DataOptions().date, "data.date");
+  if (checkpoints.filename() != "checkpoints" || !path_exists(config)) return chat;
   const ConfigTree run = read_config(config.string());
-  const Json* date = find_value(run, "data.date");
-  return date_of(date != nullptr && date->is_string() ? date->get<std::string>() : DataOptions().date, "data.date");
+  const auto take = [&](const char* key, std::string& to) {
+    const Json* said = find_value(run, key);
+    if (said != nullptr && said->is_string()) to = said->get<std::string>();
+  };
+  take("data.date", chat.date);
+  take("data.system_prompt", chat.system_prompt);
+  return chat;
 }
 
 /// Short enough to be typed again.
@@ -185,15 +190,25 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments) {
 Speaker::Speaker(const SpeakerArguments& arguments, Console& messages)
     : name_((use_threads(arguments.threads), model_named(arguments.model, &messages))),
       asked_tokens_(arguments.flags.max_new_tokens),
+      asked_system_(arguments.system),
       seed_asked_(arguments.seed.has_value()),
       loaded_(opened(arguments, name_, messages)),
       settings_(generation_settings(loaded_.generation, arguments.flags)),
       seed_(arguments.seed.value_or(random_seed())),
-      today_(date_of_chat(name_, arguments.date)) {}
+      run_chat_(chat_of_run(name_)),
+      today_(arguments.date.empty() ? date_of(run_chat_.date, "data.date") : date_of(arguments.date, "--date")) {}
 
 void Speaker::tell(Console& messages) const {
   for (const std::string& note : settings_.notes) messages.line(note);
   if (!seed_asked_ && seed()) messages.line("seed " + std::to_string(*seed()));
+}
+
+std::string Speaker::system(Console& messages) const {
+  if (asked_system_) return *asked_system_;
+  if (!run_chat_.system_prompt.empty())
+    messages.line("system message of the run (--system '' for none): " +
+                  escape_controls(run_chat_.system_prompt, Newlines::kKeep));
+  return run_chat_.system_prompt;
 }
 
 std::vector<int32_t> Speaker::encode(const Json& messages) const { return encode_chat(loaded_, messages, today_); }

@@ -18,6 +18,7 @@ namespace keel::cli {
 /// What the commands that talk with a model ask for alike.
 struct SpeakerArguments {
   std::string model, adapter, date, device = "cpu", precision = "auto";
+  std::optional<std::string> system = {};
   int64_t threads = 0;
   GenerationFlags flags;
   std::optional<uint64_t> seed;
@@ -27,6 +28,11 @@ struct SpeakerArguments {
 void add_model_option(Command& command, const char* name, SpeakerArguments& arguments);
 /// All else.
 void add_speaker_options(Command& command, SpeakerArguments& arguments);
+
+/// What conversations of a run are rendered with.
+struct RunChat {
+  std::string date, system_prompt;
+};
 
 /// A model that goes on with prompts, as its generation_config.json and the command line say.
 class Speaker {
@@ -39,6 +45,9 @@ class Speaker {
   /// Nothing where nothing is random.
   std::optional<uint64_t> seed() const { return settings_.temperature > 0 ? std::optional(seed_) : std::nullopt; }
 
+  /// What a conversation begins with: what was asked for, or else the system prompt of the run that the model is a
+  /// checkpoint of, which is told. Empty: nothing.
+  std::string system(Console& messages) const;
   /// A conversation through the model's chat template.
   std::vector<int32_t> encode(const Json& messages) const;
 
@@ -54,10 +63,12 @@ class Speaker {
 
   std::string name_;
   std::optional<int64_t> asked_tokens_;
+  std::optional<std::string> asked_system_;
   bool seed_asked_;
   LoadedModel loaded_;
   GenerationSettings settings_;
   uint64_t seed_;
+  RunChat run_chat_;
   std::tm today_;
 };
 

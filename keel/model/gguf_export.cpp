@@ -204,26 +204,53 @@ void find_added(const Tokenizer& tokenizer, const std::string& place, OutgoingTo
     refuse_export(place, "its tokenizer puts other tokens around a text than bos_token before and eos_token after it");
 }
 
+/// The tokens that end a completion, by their places in a file.
+struct Ends {
+  std::optional<int64_t> eos, turn, message;
+  std::vector<std::string> lost;  // the texts of those without one
+};
+
+Ends ends_of(const LoadedModel& loaded) {
+  const Tokenizer& tokenizer = loaded.tokenizer;
+  Ends ends{.eos = tokenizer.eos_id(), .turn = {}, .message = {}, .lost = {}};
+  if (!ends.eos && !loaded.stop_ids.empty()) ends.eos = loaded.stop_ids.front();
+  const std::string written = loaded.templates.empty() ? "" : loaded.templates.choose(false).source();
+  std::vector<int32_t> others;
+  for (const int32_t id : loaded.stop_ids) {
+    if (id == ends.eos) continue;
+    const std::string text = tokenizer.decode(std::span(&id, 1), false);
+    if (!ends.turn && !text.empty() && written.find(text) != std::string::npos)
+      ends.turn = id;  // the end of a turn is what the chat template writes
+    else
+      others.push_back(id);
+  }
+  // Programs stop at a token in any of the places.
+  for (const int32_t id : others) {
+    if (!ends.message)
+      ends.message = id;
+    else if (!ends.turn)
+      ends.turn = id;
+    else
+      ends.lost.push_back(tokenizer.decode(std::span(&id, 1), false));
+  }
+  return ends;
+}
+
 OutgoingTokenizer outgoing_tokenizer(const LoadedModel& loaded, const std::string& place) {
   const Tokenizer& tokenizer = loaded.tokenizer;
+  const Ends ends = ends_of(loaded);
   text::TokenizerFile file = text::parse_tokenizer_file(tokenizer.files().at("tokenizer.json"), place);
   OutgoingTokenizer outgoing{.tokenizer = std::move(file.tree),
                              .vocabulary = std::move(file.vocabulary),
                              .merges = std::move(file.merges),
                              .embeddings = loaded.model.config().vocab_size,
                              .bos = tokenizer.bos_id(),
-                             .eos = tokenizer.eos_id(),
-                             .pad = tokenizer.pad_id()};
+                             .eos = ends.eos,
+                             .pad = tokenizer.pad_id(),
+                             .end_of_turn = ends.turn,
+                             .end_of_message = ends.message};
   find_added(tokenizer, place, outgoing);
   if (!loaded.templates.empty()) outgoing.chat_template = loaded.templates.choose(false).source();
-  if (!outgoing.eos && !loaded.stop_ids.empty()) outgoing.eos = loaded.stop_ids.front();
-  // The end of a turn is what the chat template writes; other ends are known by their texts.
-  for (const int32_t id : loaded.stop_ids) {
-    const std::string text = tokenizer.decode(std::span(&id, 1), false);
-    if (id == outgoing.eos || text.empty() || outgoing.chat_template.find(text) == std::string::npos) continue;
-    outgoing.end_of_turn = id;
-    break;
-  }
   return outgoing;
 }
 
@@ -233,6 +260,8 @@ int64_t file_type(const GgufFormat& format) {
 }
 
 }  // namespace
+
+std::vector<std::string> ends_lost_in_gguf(const LoadedModel& loaded) { return ends_of(loaded).lost; }
 
 int64_t gguf_context(const ModelConfig& config, const std::string& place) {
   const bool slides = std::count(config.sliding.begin(), config.sliding.end(), true) > 0;

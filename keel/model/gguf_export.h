@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "keel/model/formats/gguf/gguf_quants.h"
 #include "keel/model/loaded_model.h"
@@ -13,6 +14,9 @@ namespace keel {
 /// cannot say of the model is an Error (kBadInput) that begins with `place` and names it.
 void write_gguf(const LoadedModel& loaded, const std::filesystem::path& path, const GgufFormat& format,
                 const std::string& name, const std::string& place);
+
+/// The texts of tokens that end a completion of the model and that the file has no place for: it has three.
+std::vector<std::string> ends_lost_in_gguf(const LoadedModel& loaded);
 
 /// The longest context that the file says: the model's, or the window of its sliding layers where files of its
 /// architecture know none. Up to there the window changes nothing.

@@ -6,6 +6,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
+#include "keel/core/files/held_folder.h"
 #include "keel/core/files/json_if_any.h"
 #include "keel/core/files/whole_folder.h"
 #include "keel/core/nearest.h"
@@ -42,6 +43,15 @@ Json export_settings(const fs::path& folder, const std::string& config) {
   }
   settings.erase("");
   return settings;
+}
+
+/// Its newest checkpoint says whether it came to its end; of one that was resumed since then, who has its folder does.
+RunStanding standing_of(const fs::path& folder) {
+  if (!HeldFolder::claim(folder)) return RunStanding::kRunning;
+  const std::optional<fs::path> latest = latest_checkpoint(folder);
+  const Json state = latest ? json_if_any(*latest / "state.json").value("state", Json()) : Json();
+  const bool done = state.is_object() && state.value("phase", Json()) == "done";
+  return done ? RunStanding::kFinished : RunStanding::kStopped;
 }
 
 void keep_metrics(ExportedRun& run, const std::vector<std::string>& names) {
@@ -90,6 +100,7 @@ ExportedRun read_for_export(const fs::path& folder, const std::vector<std::strin
   if (path_exists(folder / "config.yaml")) run.config = read_file(folder / "config.yaml", kMaxConfig);
   run.id = export_id(folder, run);
   run.settings = export_settings(folder, run.config);
+  run.standing = standing_of(folder);
   if (!metrics.empty()) keep_metrics(run, metrics);
   return run;
 }
@@ -102,15 +113,24 @@ fs::path export_csv(const ExportedRun& run, const fs::path& file, bool overwrite
 
 fs::path export_tensorboard(const ExportedRun& run, const fs::path& folder, bool overwrite) {
   RunFolder::require_not_of_a_run(folder);
-  if (path_exists(folder) && is_folder(folder))
-    for (const std::string& name : list_directory(folder))
-      if (name.find("tfevents") != std::string::npos && !(overwrite && EventFile::is_own(name)))
-        fail(ExitCode::kBadConfiguration, folder.string(), " has the event file ", name,
-             " in it, whose curves would be mixed with these; choose another folder",
-             EventFile::is_own(name) ? ", or replace it with --overwrite" : "");
-  EventFile file = EventFile::begin(folder, run.config);
-  for (const ExportedStep& step : run.steps) file.add(step);
-  file.sync();
+  if (path_exists(folder) && is_folder(folder)) {
+    for (const std::string& name : list_directory(folder)) {
+      const bool own = EventFile::is_own(name, run.id);
+      if (name.find("tfevents") != std::string::npos && !(overwrite && own))
+        fail(ExitCode::kBadConfiguration, folder.string(), " has the event file ", name, " in it, ",
+             own ? "" : "which is not this run's, and ",
+             "whose curves would be mixed with these; choose another folder",
+             own ? ", or replace it with --overwrite" : "");
+    }
+  }
+  EventFile file = EventFile::begin(folder, run.config, run.id);
+  try {
+    for (const ExportedStep& step : run.steps) file.add(step);
+    file.sync();
+  } catch (...) {  // the disk is full, say; half of it would look whole
+    remove_tree(file.path());
+    throw;
+  }
   file.replace_older();
   return file.path();
 }
@@ -119,9 +139,10 @@ fs::path export_wandb(const ExportedRun& run, const fs::path& folder, bool overw
   const fs::path target = folder / wandb_folder(run);
   require_free_target(target, overwrite);
   create_directories(folder);
-  remove_tree(target);
-  write_whole_folder(target,
-                     [&](const fs::path& partial) { write_atomically(partial / wandb_file(run), wandb_log(run)); });
+  write_whole_folder(target, [&](const fs::path& partial) {
+    write_atomically(partial / wandb_file(run), wandb_log(run));
+    remove_tree(target);  // an earlier export, now that there is one to take its place
+  });
   return target;
 }
 
@@ -131,13 +152,13 @@ fs::path export_mlflow(const ExportedRun& run, const fs::path& store, bool overw
   create_directories(experiment);
   if (!path_exists(experiment / "meta.yaml"))
     write_atomically(experiment / "meta.yaml", mlflow_experiment(run, experiment));
-  remove_tree(target);
   write_whole_folder(target, [&](const fs::path& partial) {
     for (const char* part : {"metrics", "params", "tags", "artifacts"}) create_directories(partial / part);
     for (const auto& [name, text] : mlflow_run(run, target)) {
       create_directories((partial / name).parent_path());
       write_atomically(partial / name, text);
     }
+    remove_tree(target);
   });
   return target;
 }

@@ -69,8 +69,7 @@ bool is_checkpoint(const fs::path& path) {
 
 std::string run_of(const fs::path& folder) { return text_in(folder / "manifest.json", "run"); }
 
-std::string own_run(const fs::path& run) {
-  if (const std::string id = text_in(run / "used.json", "run.id"); !id.empty()) return id;
+std::optional<fs::path> latest_checkpoint(const fs::path& run) {
   const fs::path checkpoints = run / "checkpoints";
   std::string latest;
   try {
@@ -79,8 +78,14 @@ std::string own_run(const fs::path& run) {
   } catch (const Error&) {  // a folder, say
   }
   latest = latest.substr(0, latest.find('\n'));
-  if (is_checkpoint_name(latest))
-    if (const std::string id = run_of(checkpoints / latest); !id.empty()) return id;
+  return is_checkpoint_name(latest) ? std::optional(checkpoints / latest) : std::nullopt;
+}
+
+std::string own_run(const fs::path& run) {
+  if (const std::string id = text_in(run / "used.json", "run.id"); !id.empty()) return id;
+  const fs::path checkpoints = run / "checkpoints";
+  if (const std::optional<fs::path> latest = latest_checkpoint(run))
+    if (const std::string id = run_of(*latest); !id.empty()) return id;
   std::set<std::string> runs;
   if (is_folder(checkpoints))
     for (const std::string& name : list_directory(checkpoints))

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace keel {
@@ -17,6 +18,9 @@ bool is_checkpoint_name(const std::string& name);
 
 /// The id of the run whose checkpoint or reference policy this is; empty where its manifest does not tell.
 std::string run_of(const std::filesystem::path& folder);
+
+/// The checkpoint that LATEST of a run names; nothing where it names none.
+std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& run);
 
 /// The id of the run in a folder. used.json says it; where it does not, the checkpoint that LATEST names, or that all
 /// checkpoints are of one run. Empty where nothing tells.

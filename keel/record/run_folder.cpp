@@ -77,6 +77,7 @@ void remove_checkpoints(const std::filesystem::path& checkpoints, const std::str
 /// Returns the names of what is not the run's, and stays.
 std::vector<std::string> remove_run(const std::filesystem::path& path) {
   const std::string run = own_run(path);
+  const auto is_own_event = [&](const std::string& name) { return EventFile::is_own(name, run); };
   std::vector<std::string> others;
   remove_checkpoints(path / kCheckpoints, run, others);
   if (is_own_reference(path / kReference, run)) remove_own_folder(path / kReference, run);
@@ -85,7 +86,7 @@ std::vector<std::string> remove_run(const std::filesystem::path& path) {
     if (name == kCheckpoints || name == kUsed || name == kConfig) continue;
     if (is_file_of_a_run(name))
       make_free(path / name, others);
-    else if (name != kEvents || !is_folder(path / name) || !remove_of_tree(path / name, EventFile::is_own))
+    else if (name != kEvents || !is_folder(path / name) || !remove_of_tree(path / name, is_own_event))
       others.push_back(name);
   }
   for (const char* name : {kUsed, kConfig}) make_free(path / name, others);
@@ -261,7 +262,7 @@ void RunFolder::write_events() {
   const std::filesystem::path folder = path() / kEvents;
   if (path_exists(folder) && !is_folder(folder))
     log(folder.string() + " was no folder; what had the name is " + move_aside(folder, folder)->string() + " now");
-  events_ = EventFile::begin(folder, config_yaml_);
+  events_ = EventFile::begin(folder, config_yaml_, own_run(path()));
   const double otherwise = last_row_written(path());
   for_each_metric_row(path(), [&](MetricRow row) { events_->add(exported_step(std::move(row), otherwise)); });
   events_->sync();

@@ -125,7 +125,9 @@ std::vector<std::string> changes_of_length(const Config& config, const Json& sav
   before.train.steps = saved.at("train").at("steps").get<int64_t>();
   if (before.train.steps == config.train.steps) return changes;
   changes.push_back(written("train.steps: ", before.train.steps, " then, ", config.train.steps, " now"));
-  const auto next_rate = [&](const Config& of) { return of.optimizer.lr_at(state.rl_updates, of.planned_updates()); };
+  const auto next_rate = [&](const Config& of) {
+    return of.optimizer.lr_at(of.planned_updates(state.rl_steps), of.planned_updates(of.train.steps));
+  };
   if (next_rate(before) != next_rate(config))
     changes.push_back(written("the learning rate goes on along the schedule of that length: ", next_rate(config),
                               " for the next update, which would have had ", next_rate(before)));

@@ -38,7 +38,7 @@ Run::Run(OpenedRun opened, Console& console)
       problems_(std::move(opened.problems)),
       demonstrations_(std::move(opened.demonstrations)),
       folder_(std::move(opened.folder)),
-      log_(console, folder_, config_.record),
+      log_(console, folder_, config_),
       state_(std::move(opened.state)),
       id_(std::move(opened.id)),
       last_checkpoint_(std::move(opened.checkpoint)),
@@ -174,7 +174,7 @@ ExitCode Run::run_phases() {
 
 /// False when someone asked to stop.
 bool Run::learn() {
-  log_.begin_rl(state_.rl_steps, config_.train.steps);
+  log_.begin_rl(state_.rl_steps);
   self_test();
   bool due = false;
   while (true) {
@@ -205,7 +205,7 @@ void Run::rl_step() {
     folder_.add_sample(sample);
   const double seconds = watch.lap();
   record_step("rl", step_row(numbers), seconds);
-  log_.step(numbers, state_.rl_steps, config_.train.steps, seconds);
+  log_.step(numbers, state_.rl_steps, seconds);
   look_after_health(numbers);
 }
 
@@ -279,8 +279,10 @@ bool Run::evaluate_if_due() {
   const std::vector<Prompt>& prompts = held_out.prompts;
   if (prompts.empty()) return false;  // files without a part to evaluate on
   console_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
+  Stopwatch watch(policy_.model.device());
   const Evaluation result =
       evaluate(policy_, prompts, problems_.reward(), evaluation_request(config_), stop_requested, &meters->training);
+  const double seconds = watch.lap();
   drawing_ = false;
   if (result.count < static_cast<int64_t>(prompts.size()))
     return false;  // told to stop: measured again when the run is resumed
@@ -301,7 +303,7 @@ bool Run::evaluate_if_due() {
     if (!result.verdicts[first].reward) sample["reward"] = nullptr;
     folder_.add_sample(sample);
   }
-  log_.evaluation(result, held_out, state_.step);
+  log_.evaluation(result, held_out, state_.step, seconds);
   if (!config_.checkpoint.keep_best) return false;
   if (!row.contains(best_metric_))
     log_.warning("step " + std::to_string(state_.step) + ": this evaluation has no " + best_metric_ +

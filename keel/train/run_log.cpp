@@ -5,6 +5,7 @@
 
 #include "keel/core/steady_clock.h"
 #include "keel/core/strings.h"
+#include "keel/train/start/planned_steps.h"
 
 namespace keel {
 namespace {
@@ -41,9 +42,10 @@ void RunLog::overflowed_update(int64_t step) {
               "halved (optimizer/loss_scale in metrics.jsonl)");
 }
 
-void RunLog::begin_rl(int64_t done, int64_t steps) {
+void RunLog::begin_rl(int64_t done) {
   const std::scoped_lock lock(mutex_);
-  standing_ = "RL " + std::to_string(done) + "/" + std::to_string(steps);
+  standing_ = "RL " + std::to_string(done) + "/" + std::to_string(config_.train.steps);
+  steps_left_ = config_.train.steps - done;
   lately_.clear();  // of supervised steps
 }
 
@@ -63,7 +65,10 @@ void RunLog::warm_up_step(const WarmUpNumbers& numbers, int64_t done, int64_t st
       "SFT " + std::to_string(done) + "/" + std::to_string(steps) + "  loss " + fixed(numbers.loss, 3);
   const std::string line = standing + "  mean " + fixed(numbers.loss_average, 3) + "  tokens " +
                            std::to_string(numbers.files->tokens) + "  " + fixed(seconds, 2) + " s";
-  note_step(standing, steps - done, seconds);
+  {
+    const std::scoped_lock lock(mutex_);
+    note_step(standing, steps - done, seconds);
+  }
   show_step(line, done, steps);
 }
 
@@ -82,17 +87,17 @@ void RunLog::supervised_rows_passed_over(const SkippedCounts& rows) {
 
 /// Some lines stay on the screen; the log has all.
 void RunLog::show_step(const std::string& line, int64_t done, int64_t steps) {
-  if (done == steps || (kept_every_ > 0 && done % kept_every_ == 0))
+  const int64_t kept_every = config_.record.print_every;
+  if (done == steps || (kept_every > 0 && done % kept_every == 0))
     console_.keep(line);
   else
     console_.progress(line);
   folder_.log(line);
 }
 
-/// Before it is printed: whoever shows what is under way is not to fall back behind it.
+/// Before it is printed, under the lock: whoever shows what is under way is not to fall back behind it.
 void RunLog::note_step(const std::string& standing, int64_t steps_left, double seconds) {
   constexpr size_t kLately = 10;
-  const std::scoped_lock lock(mutex_);
   standing_ = standing;
   steps_left_ = steps_left;
   ended_at_ = steady_seconds();
@@ -100,7 +105,8 @@ void RunLog::note_step(const std::string& standing, int64_t steps_left, double s
   if (lately_.size() > kLately) lately_.pop_front();
 }
 
-void RunLog::step(const StepNumbers& numbers, int64_t done, int64_t steps, double seconds) {
+void RunLog::step(const StepNumbers& numbers, int64_t done, double seconds) {
+  const int64_t steps = config_.train.steps;
   const auto of_tokens = [&](double TokenNumbers::*number, int digits) {
     return numbers.tokens ? fixed((*numbers.tokens).*number, digits) : "-";
   };
@@ -110,7 +116,12 @@ void RunLog::step(const StepNumbers& numbers, int64_t done, int64_t steps, doubl
                            of_tokens(&TokenNumbers::masked, 4) + "  |pi-mu| " +
                            of_tokens(&TokenNumbers::mismatch_mean, 5) + "  length " +
                            fixed(numbers.rollouts.length_mean, 1) + "  " + fixed(seconds, 2) + " s";
-  note_step(standing, steps - done, seconds);
+  {
+    const std::scoped_lock lock(mutex_);
+    note_step(standing, steps - done, seconds);
+    evaluations_left_ = evaluations_after(config_, done - 1);
+    evaluation_next_ = evaluations_left_ > evaluations_after(config_, done);
+  }
   show_step(line, done, steps);
 }
 
@@ -120,11 +131,20 @@ std::string RunLog::live_text(const std::string& stage) const {
   if (!stage.empty()) text += (text.empty() ? "" : "  ") + stage;
   if (lately_.empty() || text.empty()) return text;
   const double mean = std::accumulate(lately_.begin(), lately_.end(), 0.0) / static_cast<double>(lately_.size());
-  const double left = mean * static_cast<double>(steps_left_) - std::min(steady_seconds() - ended_at_, mean);
+  const double left = mean * static_cast<double>(steps_left_) +
+                      evaluation_seconds_ * static_cast<double>(evaluations_left_) -
+                      std::min(steady_seconds() - ended_at_, evaluation_next_ ? evaluation_seconds_ : mean);
   return left < 1 ? text : text + ", " + format_duration(left) + " left";
 }
 
-void RunLog::evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step) {
+void RunLog::evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step, double seconds) {
+  {
+    const std::scoped_lock lock(mutex_);
+    evaluation_seconds_ = seconds;
+    evaluations_left_ = evaluations_after(config_, config_.train.steps - steps_left_);
+    evaluation_next_ = false;
+    ended_at_ = steady_seconds();
+  }
   const std::string left_out = held_out.note(), place = "step " + std::to_string(step) + ": ";
   if (!left_out.empty() && !std::exchange(told_of_left_out_, true)) console_.warning("evaluation: " + left_out);
   const int64_t unjudged = result.statistics.all.unjudged;

@@ -19,9 +19,9 @@ namespace keel {
 /// What a run says, on the console and in log.txt, and what it has to count for that since it was started or resumed.
 class RunLog {
  public:
-  /// Both must outlive it.
-  RunLog(Console& console, RunFolder& folder, const RecordOptions& options)
-      : console_(console), folder_(folder), kept_every_(options.print_every) {}
+  /// All must outlive it.
+  RunLog(Console& console, RunFolder& folder, const Config& config)
+      : console_(console), folder_(folder), config_(config) {}
 
   void warning(const std::string& sentence);
 
@@ -32,14 +32,14 @@ class RunLog {
   void skipped_update(int64_t step, uint64_t first_prompt, uint64_t end_prompt);
   void overflowed_update(int64_t step);
 
-  void begin_rl(int64_t done, int64_t steps);
+  void begin_rl(int64_t done);
   /// Of files the screen keeps lines as it does of RL; a warm-up passes by.
   void warm_up_step(const WarmUpNumbers& numbers, int64_t done, int64_t steps, double seconds);
   void supervised_loss(const SupervisedLoss& measured, int64_t step, const std::string& left_out);
   /// The first of the rows that gave nothing to learn is told.
   void supervised_rows_passed_over(const SkippedCounts& rows);
-  void step(const StepNumbers& numbers, int64_t done, int64_t steps, double seconds);
-  void evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step);
+  void step(const StepNumbers& numbers, int64_t done, double seconds);
+  void evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step, double seconds);
 
   /// One line on where the run stands: the step, the `stage` that is under way, the time left. By any thread.
   std::string live_text(const std::string& stage) const;
@@ -57,13 +57,15 @@ class RunLog {
   bool told_of_passed_over_ = false, told_of_left_out_ = false;     // rows of the training data, of the evaluation's
   bool told_of_supervised_ = false, told_of_not_measured_ = false;  // the same of section sft
   ScoreTally tally_;
-  int64_t kept_every_;  // steps between lines that stay on the screen
+  const Config& config_;
 
   mutable std::mutex mutex_;  // for all below, which live_text() reads
   std::string standing_;      // "RL 12/100  reward 0.512"
-  int64_t steps_left_ = 0;
-  std::deque<double> lately_;  // seconds of the last steps
-  double ended_at_ = 0;        // the last one, on the steady clock
+  int64_t steps_left_ = 0, evaluations_left_ = 0;
+  bool evaluation_next_ = false;   // as far as is known
+  std::deque<double> lately_;      // seconds of the last steps
+  double evaluation_seconds_ = 0;  // of the last one
+  double ended_at_ = 0;            // the last of either, on the steady clock
 };
 
 }  // namespace keel

@@ -192,7 +192,7 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
   GradientNorms norms;
   Stage stage(watcher.meters->training, "update",
               config_.train.epochs * static_cast<int64_t>(experience.rollouts.size()));
-  int64_t done = 0, seen_tokens = 0;
+  int64_t done = 0, seen_tokens = 0, updates = 0;
   bool equal_parameters = true;  // until the first update, |pi - mu| is the mismatch between sampler and trainer
   for (int64_t epoch = 0; epoch < config_.train.epochs; ++epoch) {
     for (const std::vector<int64_t>& planned : minibatches(state, epoch)) {
@@ -209,7 +209,7 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
           critic_ ? critic_->shared_loss(scored, minibatch) : HiddenLoss{}, optimizer_.loss_scale().value_or(1));
       if (critic_) critic_->accumulate_gradients(scored, minibatch, tokens_per_batch);
       watcher.before_update(minibatch);
-      update(state, numbers, norms, watcher);
+      update(state, updates++, numbers, norms, watcher);
       equal_parameters = equal_parameters && !policy_learns(state);
       stage.set(done += static_cast<int64_t>(minibatch.size()), seen_tokens);
     }
@@ -228,16 +228,19 @@ CausalLm Trainer::training_model(const TrainState& state) const {
                                     static_cast<uint64_t>(state.sft_steps + state.rl_updates));
 }
 
-/// Of the policy and the critic, with what was accumulated. While the critic warms up, the policy's gradients serve the
-/// metrics alone.
-void Trainer::update(TrainState& state, StepNumbers& numbers, GradientNorms& norms, StepWatcher& watcher) {
+/// Of the policy and the critic, with what was accumulated; `number` counts those of the step, from 0. While the critic
+/// warms up, the policy's gradients serve the metrics alone.
+void Trainer::update(TrainState& state, int64_t number, StepNumbers& numbers, GradientNorms& norms,
+                     StepWatcher& watcher) {
   bool sound = true, excused = true;
   const auto judge = [&](const Optimizer::Outcome& outcome) {
     sound = sound && !outcome.skipped;
     excused = excused && (!outcome.skipped || outcome.overflowed);
   };
   if (policy_learns(state)) {
-    numbers.lr = config_.optimizer.lr_at(state.rl_updates++, config_.planned_updates());
+    numbers.lr = config_.optimizer.lr_at(config_.planned_updates(state.rl_steps) + static_cast<double>(number),
+                                         config_.planned_updates(config_.train.steps));
+    ++state.rl_updates;
     const Optimizer::Outcome outcome = optimizer_.step(*numbers.lr);
     norms.add(outcome);
     state.updates += outcome.skipped ? 0 : 1;
@@ -245,7 +248,9 @@ void Trainer::update(TrainState& state, StepNumbers& numbers, GradientNorms& nor
   } else {
     optimizer_.clear_gradients();
   }
-  if (critic_) judge(critic_->update(state.critic_updates++, config_.planned_critic_updates()));
+  if (critic_)
+    judge(critic_->update(config_.planned_critic_updates(state.rl_steps) + static_cast<double>(number),
+                          config_.planned_critic_updates(config_.train.steps)));
   const bool overflowed = !sound && excused;
   state.count_update(sound, overflowed);
   if (!sound) watcher.skipped_update(overflowed);

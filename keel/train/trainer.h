@@ -77,7 +77,7 @@ class Trainer {
   void load_past_policies(const std::vector<NamedTensor>& state, const TrainState& at, const std::string& place);
   void find_worth(Experience& experience, TrainState& state, StepNumbers& numbers);
   void learn_from(const Experience& experience, TrainState& state, StepNumbers& numbers, StepWatcher& watcher);
-  void update(TrainState& state, StepNumbers& numbers, GradientNorms& norms, StepWatcher& watcher);
+  void update(TrainState& state, int64_t number, StepNumbers& numbers, GradientNorms& norms, StepWatcher& watcher);
   void certify(const Experience& experience, const TrainState& state, StepNumbers& numbers) const;
   void adapt_thresholds(TrainState& state, StepNumbers& numbers);
   std::vector<std::vector<int64_t>> minibatches(const TrainState& state, int64_t epoch) const;

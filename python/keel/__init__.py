@@ -210,6 +210,9 @@ def policy_loss(
     if aggregation is None:
         aggregation = _row(region)["aggregation"]
     take.word("aggregation", aggregation, "the name of an aggregation")
+    if lengths is None and aggregation.startswith("seq_mean"):
+        raise ValueError(f"lengths is not given, but {aggregation} is a mean over sequences; wanted the length of each "
+                         f"([{logp.numel()}] where all tokens are of one), or padded tensors [B, T] with a mask")
     values = decision.coefficient * _where_valid(take.flags("mask", mask, logp), logp)
     return -aggregate(aggregation, values=values, mask=mask, lengths=lengths, horizon=horizon).loss
 

@@ -34,13 +34,13 @@ def write_model(folder):
     return folder
 
 
-def trained_model(folder):
-    """The same with weights, which a step of RL has written."""
+def trained_model(folder, *settings):
+    """The same with weights, which a step of RL has written; the run's folder."""
     shape = write_model(folder / "shape")
     data = folder / "rows.jsonl"
     data.write_text(json.dumps({"prompt": [{"role": "user", "content": "hi"}], "answer": "1"}) + "\n")
     result = support.keel("train", f"model={shape}", "model.random_weights=true", f"data.files=[{data}]",
                           "reward.functions=[length:3]", "rollout.max_new_tokens=4", "rollout.samples_per_prompt=2",
-                          "train.steps=1", "train.prompts_per_step=1", "eval.prompts=0", f"run.dir={folder / 'run'}", "run.threads=1")
+                          "train.steps=1", "train.prompts_per_step=1", "eval.prompts=0", f"run.dir={folder / 'run'}", "run.threads=1", *settings)
     assert result.returncode == 0, result.stderr
     return folder / "run"

@@ -1,6 +1,7 @@
 """keel chat, and how keel generate reads its prompt and shows what it says."""
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -11,6 +12,10 @@ from byte_model import trained_model
 from terminal import on_terminal
 
 
+GREEDY = ("--temperature", "0", "--max-new-tokens", "6")
+NOISE = ("--temperature", "1", "--seed", "3", "--max-new-tokens", "6")  # another for every prompt
+
+
 class Chat(support.Test):
     @classmethod
     def setUpClass(cls):
@@ -18,12 +23,12 @@ class Chat(support.Test):
         cls.addClassCleanup(folder.cleanup)
         cls.model = trained_model(pathlib.Path(folder.name))
 
-    def chat(self, text, *options):
-        return subprocess.run([support.KEEL, "chat", self.model, "--temperature", "0", "--max-new-tokens", "6", *options], input=text,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=support.environment())
+    def chat(self, text, *options, model=None, sampling=GREEDY):
+        return subprocess.run([support.KEEL, "chat", model or self.model, *sampling, *options], input=text, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, env=support.environment())
 
-    def generated(self, prompt):
-        result = support.keel("generate", "--model", self.model, "--prompt", prompt, "--temperature", "0", "--max-new-tokens", "6")
+    def generated(self, prompt, model=None, sampling=GREEDY):
+        result = support.keel("generate", "--model", model or self.model, "--prompt", prompt, *sampling)
         self.assert_exit(result, 0)
         return result.stdout.removesuffix("\n")
 
@@ -50,6 +55,51 @@ class Chat(support.Test):
         self.assertEqual(result.stdout, "".join(f"{answer}\n" for answer in (alone, alone, french, french)))
         self.assertIn("/reset begins a new conversation", result.stderr)
         self.assertEqual(self.chat("hi\n", "--system", "French.").stdout, f"{french}\n")
+
+    def test_a_run_is_talked_with_as_it_was_trained(self):
+        run = trained_model(self.folder, "data.system_prompt=French.")
+        alone = self.generated(self.rendered(("user", "hi")), run, NOISE)
+        french = self.generated(self.rendered(("system", "French."), ("user", "hi")), run, NOISE)
+        english = self.generated(self.rendered(("system", "English."), ("user", "hi")), run, NOISE)
+        self.assertEqual(len({alone, french, english}), 3)  # or nothing could be told by them
+        for system, answer, told in (((), french, True), (("--system", "English."), english, False), (("--system", ""), alone, False)):
+            for result in (support.keel("generate", "--model", run, "--prompt", "hi", "--chat", *NOISE, *system),
+                           self.chat("hi\n", *system, model=run, sampling=NOISE)):
+                self.assert_exit(result, 0)
+                self.assertEqual(result.stdout, f"{answer}\n")
+                self.assertEqual("system message of the run (--system '' for none): French." in result.stderr, told, result.stderr)
+        self.assertEqual(self.chat("/system English.\nhi\n", model=run, sampling=NOISE).stdout, f"{english}\n")
+
+    def test_the_end_of_a_line_is_none_of_what_was_said(self):
+        hi = self.generated(self.rendered(("user", "hi")))
+        self.assertEqual(self.chat("hi\r\n/exit\r\nnever read\r\n").stdout, f"{hi}\n")
+        for end in ("", "\n", "\r\n"):
+            result = subprocess.run([support.KEEL, "generate", "--model", self.model, "--prompt", "-", "--chat", "--temperature", "0",
+                                     "--max-new-tokens", "6"], input=f"hi{end}".encode(), stdout=subprocess.PIPE)
+            self.assertEqual(result.stdout.decode().removesuffix("\n"), hi, repr(end))
+
+    def test_standard_input_that_does_not_end_or_cannot_be_read_is_told(self):
+        for command in (("chat", self.model), ("generate", "--model", self.model, "--prompt", "-")):
+            for source, part in (("/dev/zero", "more than 16 MiB"), ("/", "cannot be read: Is a directory")):
+                given = os.open(source, os.O_RDONLY)
+                self.addCleanup(os.close, given)
+                result = subprocess.run([support.KEEL, *command], stdin=given, capture_output=True, text=True, env=support.environment(), timeout=60)
+                self.assert_exit(result, 3)
+                self.assertRegex(result.stderr, f"keel: standard input.*{part}")
+
+    def test_raw_text_is_all_of_it(self):
+        command = ["generate", "--model", self.model, "--prompt", "hi", "--temperature", "100", "--seed", "1", "-n", "64", "--max-new-tokens", "40"]
+        texts = [json.loads(line)["text"] for line in support.keel(*command, "--json").stdout.removesuffix("\n").split("\n")]
+        self.assertTrue(any("\0" in text for text in texts))
+        result = subprocess.run([support.KEEL, *map(str, command), "--raw"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.assertEqual(result.stdout.decode(), "".join(f"{text}\n" for text in texts))
+
+    def test_an_answer_that_is_cut_off_is_told(self):
+        answer = json.loads(support.keel("generate", "--model", self.model, "--prompt", "hi", "--chat", "--temperature", "0",
+                                         "--max-new-tokens", "6", "--json").stdout)
+        self.assertEqual(answer["finish_reason"], "length")
+        self.assertIn("cut off at 6 tokens (--max-new-tokens)", self.chat("hi\n").stderr)
+        self.assertNotIn("cut off", self.chat("hi\n", "--stop", answer["text"]).stderr)
 
     def test_what_is_too_long_is_told_and_forgotten(self):
         result = self.chat("x" * 2000 + "\nhi\n")

@@ -117,6 +117,24 @@ class EventFile(support.Test):
         self.assertEqual((run / "tensorboard.other").read_text(), "mine")
         self.assertEqual(events(run), rows_as_events(run))
 
+    def test_leaves_those_of_other_runs_in_a_shared_folder(self):
+        shared, first, second = (self.folder / name for name in ("shared", "first", "second"))
+        shared.mkdir()
+
+        def go_on(run, steps):
+            self.assert_exit(train(run, *(["--resume"] if run.exists() else []), train={"steps": steps},
+                                   sft={"steps": 1, "noisy_steps": 0}, eval={"prompts": 0}, **(CHARTS if steps > 1 else {})), 0)
+            return {name: text for name, text in support.tree(shared).items() if text}
+
+        for run in (first, second):
+            go_on(run, 1)
+            (run / "tensorboard").symlink_to(shared)
+            before = go_on(run, 2)
+        after = go_on(second, 3)
+        ids = [json.loads((run / "used.json").read_text())["run.id"] for run in (first, second)]
+        self.assertEqual(sorted(name.split(".")[-2] for name in after), sorted(ids))
+        self.assertEqual(*({name: text for name, text in files.items() if ids[0] in name} for files in (before, after)))
+
     def test_is_written_again_when_somebody_removes_it(self):
         run = self.folder / "run"
         process = support.start_train(run, train={"steps": 30}, **CHARTS)
@@ -174,6 +192,33 @@ class Export(support.Test):
         (experiment,) = (self.folder / "m").iterdir()
         self.assertEqual({name.rpartition("-")[2] for name in os.listdir(self.folder / "w")}, ids)
         self.assertEqual(set(os.listdir(experiment)), ids | {"meta.yaml"})
+
+    def test_of_two_runs_in_one_folder_each_replaces_its_own(self):
+        other, place = self.folder / "other", self.folder / "tb"
+        self.assert_exit(train(other, train={"steps": 1}), 0)
+        self.assert_exit(keel("export", self.trained, "--tensorboard", place), 0)
+        before = support.tree(place)
+        result = keel("export", other, "--tensorboard", place, "--overwrite")
+        self.assert_refused(result, 2, str(place), "not this run's", "choose another folder")
+        self.assertEqual(support.tree(place), before)
+
+    def test_a_run_that_is_not_over_is_not_shown_as_finished(self):
+        """mlflow/protos/service.proto: RunStatus is RUNNING = 1, FINISHED = 3, KILLED = 5."""
+        def standing(run, name):
+            self.assert_exit(keel("export", run, "--mlflow", self.folder / name), 0)
+            (meta,) = (self.folder / name).glob("*/*/meta.yaml")
+            return [line for line in meta.read_text().splitlines() if line.startswith(("status", "end_time: null"))]
+
+        run = self.folder / "run"
+        process = support.start_train(run, train={"steps": 100000}, checkpoint={"every": 3})
+        try:
+            self.assertTrue(support.wait_for(process, lambda: len(support.checkpoints(run)) > 1))
+            self.assertEqual(standing(run, "running"), ["end_time: null", "status: 1"])
+        finally:
+            process.kill()
+            process.wait()
+        self.assertEqual(standing(run, "killed"), ["status: 5"])
+        self.assertEqual(standing(self.trained, "finished"), ["status: 3"])
 
     def test_bad_input_is_named(self):
         table = self.folder / "run.csv"

@@ -139,6 +139,10 @@ class Generate(support.Test):
         self.assertNotIn("do_sample", self.generate("--seed", 1, "--temperature", 1).stderr)
         self.say(do_sample=True)
         self.assertNotIn("do_sample", self.generate("--seed", 1).stderr)
+        self.say()  # as in a GGUF file, which has no such words
+        told = self.generate("--seed", 1).stderr
+        self.assertIn("the model does not say how to sample: Keel samples at temperature 1.0 where transformers", told)
+        self.assertNotIn("generation_config.json", told)
 
     def test_what_cannot_be_followed_is_told_and_what_is_usual_is_not(self):
         self.say(do_sample=True, num_return_sequences=2, repetition_penalty=1.05, no_repeat_ngram_size=3, bos_token_id=1, transformers_version="4.51", max_length=99,

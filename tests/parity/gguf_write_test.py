@@ -8,7 +8,9 @@ the last comes with scripts/bootstrap.sh --tests.
 """
 
 import json
+import os
 import pathlib
+import shutil
 import sys
 import tempfile
 
@@ -331,6 +333,37 @@ def judge_narrow(what, source, dtype, original, config):
     assert again.read_bytes() == file.read_bytes(), (what, dtype, "a file from a file")
 
 
+def judge_ends(folder, source):
+    """Tokens that end a completion come back, three of them; of a fourth one, and of sampling settings, the program tells."""
+    ids = Tokenizer.from_file(str(source / "tokenizer.json"))
+    eos, turn, q, z = (ids.token_to_id(text) for text in ("<|endoftext|>", "<|im_end|>", "Q", "Z"))  # the template has no Q, no Z
+    for ends, keys, told in (([eos, q], {"eos": eos, "eom": q}, []),
+                             ([q, turn, eos], {"eos": eos, "eot": turn, "eom": q}, []),
+                             ([eos, q, z], {"eos": eos, "eot": z, "eom": q}, []),
+                             ([turn, q, z, eos], {"eos": eos, "eot": turn, "eom": q}, ["end at Z, ", "no place", "temperature 0.7, top_k 5"])):
+        model = shutil.copytree(source, folder / "ends" / str(ends))
+        settings = {"eos_token_id": ends, **({"temperature": 0.7, "top_k": 5} if told else {})}
+        (model / "generation_config.json").write_text(json.dumps(settings))
+        file = folder / f"{ends}.gguf"
+        result = convert(model, file)
+        fields = gguf.GGUFReader(file).fields
+        found = {key: fields[name].contents() for key in ("eos", "eot", "eom") if (name := f"tokenizer.ggml.{key}_token_id") in fields}
+        assert found == keys, (ends, found)
+        assert all(part in result.stderr for part in told) and bool(told) == bool(result.stderr), result.stderr
+        convert(file, model / "back")
+        back = json.loads((model / "back" / "generation_config.json").read_text())["eos_token_id"]
+        assert set(back) == set(keys.values()), (ends, back)
+    print("ends of completions")
+
+
+def judge_odd_name(folder, source):
+    """A folder's name is bytes, the name in the file a text."""
+    model = shutil.copytree(source, folder / os.fsdecode(b"odd\xffname"))
+    convert(model, folder / "odd.gguf")
+    assert gguf.GGUFReader(folder / "odd.gguf").fields["general.name"].contents() == "odd\ufffdname"
+    assert keel("inspect", folder / "odd.gguf").returncode == 0
+
+
 # What GGUF cannot say ------------------------------------------------------------------------------------------------
 
 
@@ -339,6 +372,12 @@ def scattered(tree):
     merges = tree["model"]["merges"]
     made = ["".join(merge) for merge in merges]
     merges.append(merges.pop(next(at for at in range(len(made)) if made[at] in made[:at])))
+
+
+def nameless(tree):
+    """The last token, <|im_end|>, makes room for one without a text."""
+    tree["model"]["vocab"][""] = tree["added_tokens"][-1]["id"]
+    tree["added_tokens"][-1]["id"] += 1
 
 
 def judge_refusals(folder, made):
@@ -362,6 +401,7 @@ def judge_refusals(folder, made):
     variant("band", "llama_yarn", ["truncate"], config=lambda c: c["rope_parameters"].update(truncate=False))
     variant("factors", "qwen2", ["llama3", "qwen2"], config=lambda c: c["rope_parameters"].update(
         rope_type="llama3", low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64))
+    variant("empty", "qwen2", ["token 390", "empty text"], tokenizer=nameless)
     variant("strip", "llama", ['"<s>"', "lstrip"], tokenizer=lambda t: t["added_tokens"][1].update(lstrip=True))
     variant("cut", "nemo", ["pre_tokenizer", "no name", "llama-bpe"], tokenizer=lambda t: t["pre_tokenizer"].update(add_prefix_space=True))
     variant("merges", "llama", ["SentencePiece"], tokenizer=lambda t: t["model"]["merges"].pop())
@@ -457,6 +497,8 @@ def main():
             for dtype in ("float16", "bfloat16", "q8_0") if what in count(("llama_yarn", "gemma2"), made) else ():
                 judge_narrow(what, path, dtype, original, config)
             print(f"{what}: {len(tensors)} tensors, keys, import, way back, ids")
+        judge_ends(folder, made["qwen2"])
+        judge_odd_name(folder, made["qwen2"])
         judge_refusals(folder, made)
         judge_run(folder, made["qwen2"])
         judge_released(folder / "released", texts)

@@ -356,6 +356,14 @@ def sequences_have_one_advantage_where_the_method_has_one_weight():
         keel.token_coefficients(region, **tokens(advantages=differing))
 
 
+def a_mean_over_sequences_wants_their_lengths():
+    flat = tokens(lengths=None, groups=None)
+    refused(["lengths is not given", "seq_mean_token_mean", "[4]"], keel.policy_loss, "grpo", **flat)
+    refused(["lengths is not given"], keel.policy_loss, "dppo_tv", horizon=4, **flat)
+    one = keel.policy_loss("grpo", **{**flat, "lengths": [4]})
+    assert torch.equal(one, keel.policy_loss("grpo", aggregation="token_mean", **flat))
+
+
 def the_horizon_of_cppo_bears_its_weights():
     five = {name: torch.full((5,), -1.0) for name in ("logp", "behavior_logp", "advantages")}
     # w = 1 - (1 - w_min)(t - 1)/(T - 1): with w_min 0 and T = 3 the fifth token's is 1 - 4/2 = -1.
@@ -427,5 +435,6 @@ if __name__ == "__main__":
                   what_is_no_number_names_the_parameter, what_is_of_another_type_names_the_argument,
                   a_tensor_without_numbers_does_not_mix_with_others, nothing_wrong_is_taken_in_silence,
                   sequences_have_one_advantage_where_the_method_has_one_weight, the_horizon_of_cppo_bears_its_weights,
+                  a_mean_over_sequences_wants_their_lengths,
                   certificates_name_what_they_lack, rows_of_likeliest_tokens_are_no_wider_than_k, messages_speak_of_arguments_and_not_of_configurations,
                   clamps_are_counted, a_module_without_its_operators_says_how_they_are_built]))

@@ -163,5 +163,41 @@ TEST(DynamicSampling, GoesOnWithFewerGroupsWhenTheBatchesAreUsedUp) {
   EXPECT_THAT(ids_of(run.step().experience.prompts), ElementsAre(18, 19, 20));
 }
 
+TEST(DynamicSampling, FewerUpdatesDoNotHoldUpTheLearningRate) {
+  // Five steps of three updates, linear down to 0: of the first step one group is there, of the next two none, of the
+  // fourth and the fifth all. The policy waits a step, so that twelve updates are planned for it and fifteen for the
+  // critic: the fourth step's last is their ninth and their twelfth, with 4/12 and 4/15 of the rate, which fall to 1/12
+  // and 1/15 in the fifth.
+  Config config = tiny_run("ppo_gae");
+  config.rollout.dynamic_sampling = true;
+  config.rollout.max_batches = 2;
+  config.train.sequences_per_update = 4;
+  config.train.shuffle = "prompts";
+  config.train.epochs = 1;
+  config.train.steps = 5;
+  config.critic.warmup_steps = 1;
+  config.critic.lr = 0.15;
+  config.optimizer.lr = 0.012;
+  config.optimizer.schedule = "linear";
+  std::set<uint64_t> flat;
+  for (uint64_t id = 0; id < 18; ++id)
+    if (id != 4) flat.insert(id);
+  ResumedTraining run(config, {warm_model()}, problems_with(flat));
+  const StepOutcome waiting = run.step();
+  EXPECT_EQ(waiting.numbers.critic->lr, 0.15);
+  EXPECT_FALSE(waiting.numbers.lr);
+  run.step();
+  run.step();
+  ResumedTraining resumed(config, run.saved(), problems_with(flat));
+  for (ResumedTraining* of : {&run, &resumed}) {
+    StepOutcome outcome = of->step();
+    EXPECT_NEAR(*outcome.numbers.lr, 0.004, 1e-15);
+    EXPECT_NEAR(outcome.numbers.critic->lr, 0.04, 1e-15);
+    outcome = of->step();
+    EXPECT_NEAR(*outcome.numbers.lr, 0.001, 1e-15);
+    EXPECT_NEAR(outcome.numbers.critic->lr, 0.01, 1e-15);
+  }
+}
+
 }  // namespace
 }  // namespace keel

@@ -69,7 +69,8 @@ std::vector<HandWrittenStep> hand_written(const Config& config, int64_t steps) {
                        Draws(config.run.seed, Stream::kShuffle, pass))) {
         accumulate_policy_gradients(policy.model, objective, config.rollout.temperature, config.train.tokens_per_batch,
                                     scored, minibatch, [](const DecidedTokens&) {});
-        optimizer.step(config.optimizer.lr_at(static_cast<int64_t>(updates.back()), config.planned_updates()));
+        optimizer.step(
+            config.optimizer.lr_at(static_cast<double>(updates.back()), config.planned_updates(config.train.steps)));
         updates.back()++;
       }
     }

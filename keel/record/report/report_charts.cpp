@@ -26,6 +26,7 @@ struct Figure {
   const char* caption;  // what it shows and what to look for
   std::vector<Curve> curves;
   bool percent = false, from_zero = false, may_be_log = false;
+  bool only_where_it_moves = false;
 };
 
 const std::vector<Figure>& rl_figures() {
@@ -59,7 +60,7 @@ const std::vector<Figure>& rl_figures() {
       {"rl",
        "Mismatch |π − μ|",
        "Trainer against sampler before the first update of each step: rounding error, unless the sampler uses rounded "
-       "weights or is some steps behind.",
+       "weights, is some steps behind, or an adapter is trained with dropout.",
        {{"mismatch/abs_prob_mean", "mean", "Mismatch |π − μ|, mean"},
         {"mismatch/abs_prob_max", "largest", "Mismatch |π − μ|, largest"}},
        false,
@@ -87,6 +88,13 @@ const std::vector<Figure>& rl_figures() {
        false,
        true,
        true},
+      {.phase = "rl",
+       .title = "Learning rate",
+       .caption = "Of the step’s last update.",
+       .curves = {{"optimizer/lr", "policy", "Learning rate of the policy"},
+                  {"critic/lr", "critic", "Learning rate of the critic"}},
+       .from_zero = true,
+       .only_where_it_moves = true},
       {"rl",
        "Throughput",
        "Completion tokens per second.",
@@ -199,7 +207,21 @@ Chart chart_of(const Figure& spec, const std::string& id, const std::string& tit
   return chart;
 }
 
+/// Whether a curve has two different numbers.
+bool moves(const Figure& spec, const std::vector<RunData>& runs) {
+  for (const RunData& run : runs) {
+    for (const Curve& curve : spec.curves) {
+      std::set<double> values;
+      for (const ChartPoint& point : metric_curve(run, spec.phase, curve.key))
+        if (drawable(point.y)) values.insert(point.y);
+      if (values.size() > 1) return true;
+    }
+  }
+  return false;
+}
+
 std::string draw(const Figure& spec, const std::vector<RunData>& runs, Size size = Size::kHalf) {
+  if (spec.only_where_it_moves && !moves(spec, runs)) return "";
   std::string out;
   const size_t window = window_of(runs, spec.phase);
   Chart together = chart_of(spec, std::string("chart-") + spec.curves[0].key, spec.title, window);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <vector>
 
 #include "keel/core/files/hash.h"
@@ -60,6 +61,24 @@ std::string text_event(double time, const std::string& tag, std::string_view tex
   return event(time, 0).message(event_field::kSummary, summary).bytes();
 }
 
+bool is_plain(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c); });
+}
+
+/// What stands between the beginning and the end of a file's name: TIME.RUN, or TIME.
+std::optional<std::string_view> middle_of(std::string_view name) {
+  constexpr size_t kDigits = 18;  // at most: a number of 64 bits has room for them
+  if (!name.starts_with(kEventsBegin) || !name.ends_with(kEventsEnd)) return std::nullopt;
+  if (name.size() <= kEventsBegin.size() + kEventsEnd.size()) return std::nullopt;
+  name.remove_prefix(kEventsBegin.size());
+  name.remove_suffix(kEventsEnd.size());
+  const std::string_view time = name.substr(0, name.find('.'));
+  const bool has_run = time.size() < name.size();
+  const bool fits = !time.empty() && time.size() <= kDigits && std::all_of(time.begin(), time.end(), is_digit) &&
+                    (!has_run || is_plain(name.substr(time.size() + 1)));
+  return fits ? std::optional(name) : std::nullopt;
+}
+
 /// The number in an own file's name.
 int64_t time_in(std::string_view name) {
   int64_t time = 0;
@@ -79,23 +98,20 @@ std::string tfrecord(std::string_view record) {
   return bytes;
 }
 
-bool EventFile::is_own(std::string_view name) {
-  constexpr size_t kDigits = 18;  // at most: a number of 64 bits has room for them
-  if (!name.starts_with(kEventsBegin) || !name.ends_with(kEventsEnd)) return false;
-  if (name.size() <= kEventsBegin.size() + kEventsEnd.size()) return false;
-  name.remove_prefix(kEventsBegin.size());
-  name.remove_suffix(kEventsEnd.size());
-  return name.size() <= kDigits && std::all_of(name.begin(), name.end(), is_digit);
+bool EventFile::is_own(std::string_view name, const std::string& run) {
+  const std::optional<std::string_view> middle = middle_of(name);
+  return middle && (middle->find('.') == std::string_view::npos || middle->substr(middle->find('.') + 1) == run);
 }
 
-EventFile EventFile::begin(const fs::path& folder, std::string_view config) {
+EventFile EventFile::begin(const fs::path& folder, std::string_view config, const std::string& run) {
   create_directories(folder);
   const double now = seconds_since_1970();
   auto time = static_cast<int64_t>(now);
   for (const std::string& name : list_directory(folder))
-    if (is_own(name)) time = std::max(time, time_in(name) + 1);
-  const fs::path path = folder / (std::string(kEventsBegin) + std::to_string(time) + std::string(kEventsEnd));
-  EventFile file(path, AppendFile::open(path));
+    if (middle_of(name)) time = std::max(time, time_in(name) + 1);
+  const fs::path path = folder / (std::string(kEventsBegin) + std::to_string(time) + (is_plain(run) ? "." + run : "") +
+                                  std::string(kEventsEnd));
+  EventFile file(path, run, AppendFile::open(path));
   std::string head = tfrecord(
       ProtobufMessage().number(event_field::kWallTime, now).text(event_field::kFileVersion, "brain.Event:2").bytes());
   const ProtobufMessage start = ProtobufMessage().integer(session_field::kStatus, session_field::kStart);
@@ -121,7 +137,7 @@ void EventFile::add(const ExportedStep& step) {
 void EventFile::replace_older() const {
   const fs::path folder = path_.parent_path();
   std::vector<std::string> older = list_directory(folder);
-  std::erase_if(older, [&](const std::string& name) { return !is_own(name) || name == path_.filename(); });
+  std::erase_if(older, [&](const std::string& name) { return !is_own(name, run_) || name == path_.filename(); });
   for (const std::string& name : older) {
     std::error_code unseen;
     if (name == older.back() && fs::is_regular_file(folder / name, unseen))

@@ -24,6 +24,9 @@ struct ExportedStep {
   std::map<std::string, double, std::less<>> values;  // by the names of metrics.jsonl
 };
 
+/// Whether a run is over: at its end, under way, or neither: ended by someone, or by a fault, and may be resumed.
+enum class RunStanding { kFinished, kRunning, kStopped };
+
 /// What other tools are told of a run.
 struct ExportedRun {
   std::string name;                 // the folder's
@@ -31,7 +34,8 @@ struct ExportedRun {
   std::string config;               // config.yaml; empty if there is none
   Json settings;                    // "section.key" to value
   std::vector<ExportedStep> steps;  // at least one, each step once
-  double begin() const;             // seconds since 1970; of the first step
+  RunStanding standing = RunStanding::kFinished;
+  double begin() const;  // seconds since 1970; of the first step
   double end() const { return steps.back().time; }
 };
 

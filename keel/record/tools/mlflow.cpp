@@ -83,14 +83,17 @@ std::string mlflow_experiment(const ExportedRun& run, const std::filesystem::pat
 }
 
 std::map<std::string, std::string> mlflow_run(const ExportedRun& run, const std::filesystem::path& folder) {
+  // mlflow/protos/service.proto, RunStatus: RUNNING, FINISHED, KILLED.
+  const bool running = run.standing == RunStanding::kRunning;
+  const std::string status = running ? "1" : run.standing == RunStanding::kFinished ? "3" : "5";
   std::map<std::string, std::string> files;
-  files["meta.yaml"] = "artifact_uri: " + yaml_text(file_uri(folder / "artifacts")) +
-                       "\ndeleted_time: null\nend_time: " + std::to_string(milliseconds(run.end())) +
-                       "\nentry_point_name: ''\nexperiment_id: '" + kMlflowExperiment +
-                       "'\nlifecycle_stage: active\nrun_id: " + yaml_text(run.id) +
-                       "\nrun_name: " + yaml_text(run.name) + "\nrun_uuid: " + yaml_text(run.id) +
-                       "\nsource_name: ''\nsource_type: 4\nsource_version: ''\nstart_time: " +
-                       std::to_string(milliseconds(run.begin())) + "\nstatus: 3\ntags: []\nuser_id: ''\n";
+  files["meta.yaml"] =
+      "artifact_uri: " + yaml_text(file_uri(folder / "artifacts")) +
+      "\ndeleted_time: null\nend_time: " + (running ? "null" : std::to_string(milliseconds(run.end()))) +
+      "\nentry_point_name: ''\nexperiment_id: '" + kMlflowExperiment +
+      "'\nlifecycle_stage: active\nrun_id: " + yaml_text(run.id) + "\nrun_name: " + yaml_text(run.name) +
+      "\nrun_uuid: " + yaml_text(run.id) + "\nsource_name: ''\nsource_type: 4\nsource_version: ''\nstart_time: " +
+      std::to_string(milliseconds(run.begin())) + "\nstatus: " + status + "\ntags: []\nuser_id: ''\n";
   files["tags/mlflow.runName"] = run.name;
   files["tags/mlflow.source.name"] = "keel";
   std::set<std::string> settings, metrics;

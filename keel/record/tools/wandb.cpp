@@ -132,7 +132,9 @@ std::string wandb_log(const ExportedRun& run) {
   ProtobufMessage summary, exit;
   for (const auto& [name, value] : last) summary.message(item_field::kItem, item(name, exact_number(value)));
   add(record_field::kSummary, summary);
-  exit.integer(exit_field::kCode, 0).integer(exit_field::kRuntime, static_cast<int64_t>(run.end() - run.begin()));
+  if (run.standing == RunStanding::kRunning) return log.bytes();
+  exit.integer(exit_field::kCode, run.standing == RunStanding::kFinished ? 0 : 1)
+      .integer(exit_field::kRuntime, static_cast<int64_t>(run.end() - run.begin()));
   add(record_field::kExit, exit);
   return log.bytes();
 }

@@ -23,7 +23,7 @@ class WandbLog {
 };
 
 /// The log of a run, in the records of wandb_internal.proto: header, run with its settings, a history of steps, the
-/// last number of every metric, and the run's end.
+/// last number of every metric, and the run's end: with exit code 0, 1 where it was stopped, and none where it goes on.
 std::string wandb_log(const ExportedRun& run);
 
 /// "offline-run-TIME-ID", the folder that `wandb sync` takes for a run, and "run-ID.wandb", its log in there.

@@ -20,7 +20,6 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("updates", s.updates);
   visitor("rl_steps", s.rl_steps);
   visitor("rl_updates", s.rl_updates);
-  visitor("critic_updates", s.critic_updates);
   visitor("prompts", s.prompts);
   visitor("skipped", s.skipped);
   visitor("skipped_in_a_row", s.skipped_in_a_row);

@@ -24,8 +24,7 @@ struct TrainState {
   int64_t step = 0;                      // steps done, over all phases
   int64_t updates = 0;                   // optimizer updates done, over all phases
   int64_t rl_steps = 0;                  // steps done in the RL phase
-  int64_t rl_updates = 0;                // updates done in the RL phase; drives the learning rate
-  int64_t critic_updates = 0;            // the same of the critic
+  int64_t rl_updates = 0;                // updates done in the RL phase
   uint64_t prompts = 0;                  // position of the prompt stream
   int64_t skipped = 0;                   // updates skipped for a non-finite gradient
   int64_t skipped_in_a_row = 0;          // but for those that a smaller loss scale may have saved

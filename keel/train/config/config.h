@@ -132,15 +132,16 @@ struct Config {
   /// Rollouts that are always in the same update: a prompt's, or each by itself.
   int64_t rollouts_kept_together() const { return train.shuffle == "prompts" ? rollout.samples_per_prompt : 1; }
   int64_t updates_per_step() const { return train.epochs * rollouts_per_step() / sequences_per_update(); }
-  /// Of the whole RL phase, where every step has all of its own: what the learning rate is planned for. The policy's
-  /// begin after critic.warmup_steps. (As doubles, since there may be steps without end.)
-  double planned_updates() const;
+  /// Of the first `steps` of the RL phase, where every step has all of its own: what the learning rate is planned for,
+  /// and where it has come to, also where steps made fewer. The policy's begin after critic.warmup_steps. (As doubles,
+  /// since there may be steps without end.)
+  double planned_updates(int64_t steps) const;
+  double planned_critic_updates(int64_t steps) const;
   /// AdamW of the supervised phase: its learning rate is that of sft, or one that suits what is trained, and it has no
   /// weight decay.
   OptimizerOptions sft_optimizer() const;
   /// False where a run imitates files and that is all.
   bool has_rl() const { return sft.files.empty() || train.has_steps() || !data.files.empty(); }
-  double planned_critic_updates() const;
   /// Prompts of an evaluation, at most: of files all rows, unless eval.prompts says otherwise.
   int64_t prompts_per_evaluation() const;
 };

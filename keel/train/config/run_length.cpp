@@ -20,13 +20,12 @@ void choose_length(const ConfigTree& tree, const OptionTable& table, const std::
          *data_epochs, "; remove one of the two");
 }
 
-double Config::planned_critic_updates() const {
-  return static_cast<double>(train.steps) * static_cast<double>(updates_per_step());
+double Config::planned_critic_updates(int64_t steps) const {
+  return static_cast<double>(steps) * static_cast<double>(updates_per_step());
 }
 
-double Config::planned_updates() const {
-  const int64_t learning = std::max<int64_t>(train.steps - critic.warmup_steps, 0);
-  return static_cast<double>(learning) * static_cast<double>(updates_per_step());
+double Config::planned_updates(int64_t steps) const {
+  return planned_critic_updates(std::max<int64_t>(steps - critic.warmup_steps, 0));
 }
 
 OptimizerOptions Config::sft_optimizer() const {

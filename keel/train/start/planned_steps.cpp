@@ -34,4 +34,10 @@ void plan_steps(Config& config, const Problems& problems) {
          " steps, so that the policy would never learn; lower the one or raise the other");
 }
 
+int64_t evaluations_after(const Config& config, int64_t done) {
+  const int64_t steps = config.train.steps, every = config.eval.every;
+  if (config.eval.prompts == 0 || done >= steps) return 0;
+  return 1 + (every > 0 ? (steps - 1) / every - done / every : 0);
+}
+
 }  // namespace keel

@@ -13,4 +13,7 @@ void plan_steps(Config& config, const Problems& problems);
 /// The same of sft.steps and sft.data_epochs.
 void plan_supervised_steps(Config& config, const Demonstrations& demonstrations);
 
+/// How often a run of train.steps steps is evaluated after the first `done` of them: by eval.every, and at its end.
+int64_t evaluations_after(const Config& config, int64_t done);
+
 }  // namespace keel

@@ -65,7 +65,7 @@ DeviceSpeed measured_speed(at::Device device, at::ScalarType type) {
 }
 
 StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
-                           const Requirements& needs, int64_t prompt_tokens, int64_t keys_and_values,
+                           const Requirements& needs, int64_t prompt_tokens, int64_t held_out, int64_t keys_and_values,
                            const DeviceSpeed& speed) {
   const int64_t numbers = shape.parameter_count(), width = static_cast<int64_t>(c10::elementSize(type));
   const bool lora = config.lora.used(), narrow = is_narrow(type);
@@ -94,14 +94,19 @@ StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::S
   // A sequence in a decode step takes two operations a weight; fewer of them wait for the weights, and all of them for
   // the keys and values that they look at.
   const double weight_bytes = static_cast<double>(width * numbers), weight_count = static_cast<double>(numbers);
-  const int64_t slots = std::min(config.rollout.max_sequences, rollouts);
-  const double step = std::max(2 * weight_count * static_cast<double>(slots) / speed.operations,
-                               (weight_bytes + 0.5 * static_cast<double>(keys_and_values)) / speed.bytes);
-  const double steps = static_cast<double>(completion) * static_cast<double>(rollouts) / static_cast<double>(slots);
   // Small networks wait for whoever calls their operations, of which a layer has a dozen.
   const double calls = (on_cpu ? 5e-6 : 1e-6) * 12 * static_cast<double>(shape.num_hidden_layers + 1);
-  estimate.rollout_seconds =
-      steps * (step + calls) + 2 * weight_count * static_cast<double>(prompts) / speed.operations;
+  const auto sampling_seconds = [&](int64_t of_prompts, int64_t samples) {
+    const int64_t sequences = of_prompts * samples, slots = std::min(config.rollout.max_sequences, sequences);
+    if (sequences == 0) return 0.0;
+    const double step = std::max(2 * weight_count * static_cast<double>(slots) / speed.operations,
+                                 (weight_bytes + 0.5 * static_cast<double>(keys_and_values)) / speed.bytes);
+    const double steps = static_cast<double>(completion) * static_cast<double>(sequences) / static_cast<double>(slots);
+    return steps * (step + calls) +
+           2 * weight_count * static_cast<double>(of_prompts * prompt_tokens) / speed.operations;
+  };
+  estimate.rollout_seconds = sampling_seconds(config.train.prompts_per_step, config.rollout.samples_per_prompt);
+  estimate.evaluation_seconds = sampling_seconds(held_out, config.eval.samples);
   // Forward, and backward to the activations and to the weights; other passes forward.
   double passes =
       static_cast<double>(config.train.epochs) * (lora ? 2 : 3 + (config.train.recompute_activations ? 1 : 0));

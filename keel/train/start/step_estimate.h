@@ -26,13 +26,15 @@ struct StepEstimate {
   int64_t activations = 0;      // of one batch of tokens, the head's logits among them
   double rollout_seconds = 0;   // where every completion has its full length
   double update_seconds = 0;
+  double evaluation_seconds = 0;  // of one evaluation
 
   int64_t bytes() const { return weights + learning + copies + keys_and_values + activations; }
 };
 
-/// Of prompts of so many tokens; `keys_and_values` is what the sampler plans for.
+/// Of prompts of so many tokens; `keys_and_values` is what the sampler plans for, `held_out` how many prompts an
+/// evaluation has.
 StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
-                           const Requirements& needs, int64_t prompt_tokens, int64_t keys_and_values,
+                           const Requirements& needs, int64_t prompt_tokens, int64_t held_out, int64_t keys_and_values,
                            const DeviceSpeed& speed);
 
 }  // namespace keel

@@ -60,7 +60,7 @@ void CriticTraining::accumulate_gradients(const ScoredRollouts& scored, std::spa
   }
 }
 
-Optimizer::Outcome CriticTraining::update(int64_t update, double planned) {
+Optimizer::Outcome CriticTraining::update(double update, double planned) {
   lr_ = optimizer_options_.lr_at(update, planned);
   const Optimizer::Outcome outcome = optimizer_.step(lr_);
   norms_.add(outcome);

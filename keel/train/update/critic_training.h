@@ -41,7 +41,7 @@ class CriticTraining {
 
   /// One update with what was accumulated; the learning rate is that of the optimizer's update number `update` of so
   /// many planned ones.
-  Optimizer::Outcome update(int64_t update, double planned);
+  Optimizer::Outcome update(double update, double planned);
 
   /// Of the updates since the last call; nothing where there was none.
   std::optional<CriticNumbers> take_numbers();

@@ -23,8 +23,9 @@ void OptimizerOptions::describe(OptionTable& table) {
   table.add("schedule", schedule,
             "The learning rate after the warm-up, as transformers' schedulers have it: constant; or linear or cosine, "
             "which fall to min_lr_ratio times lr at the end of the run. Counted in optimizer updates, of which a run "
-            "has the steps times the updates of a step; a run that is resumed with more or fewer steps goes on along "
-            "the curve of its new length.",
+            "has the steps times the updates of a step; where a step makes fewer (rollout.dynamic_sampling), the next "
+            "begins where it would have begun after all of them. A run that is resumed with more or fewer steps goes "
+            "on along the curve of its new length.",
             one_of({"constant", "linear", "cosine"}));
   table.add("warmup_updates", warmup_updates,
             "Updates over which the learning rate rises linearly from 0, which the first one has.", at_least(0));
@@ -43,14 +44,14 @@ double OptimizerOptions::warmup_of(double planned) const {
   return warmup_ratio > 0 ? std::ceil(planned * warmup_ratio) : static_cast<double>(warmup_updates);
 }
 
-double OptimizerOptions::lr_at(int64_t update, double planned) const {
-  const double now = static_cast<double>(update), warmup = warmup_of(planned);
-  if (now < warmup) return lr * (now / warmup);
+double OptimizerOptions::lr_at(double update, double planned) const {
+  const double warmup = warmup_of(planned);
+  if (update < warmup) return lr * (update / warmup);
   if (schedule == "constant") return lr;
   const double falling = std::max(planned - warmup, 1.0);
   const double left = schedule == "linear"
-                          ? std::max(planned - now, 0.0) / falling
-                          : 0.5 * (1 + std::cos(std::numbers::pi * std::min((now - warmup) / falling, 1.0)));
+                          ? std::max(planned - update, 0.0) / falling
+                          : 0.5 * (1 + std::cos(std::numbers::pi * std::min((update - warmup) / falling, 1.0)));
   return lr * (left * (1 - min_lr_ratio) + min_lr_ratio);
 }
 

@@ -36,7 +36,7 @@ struct OptimizerOptions {
 
   /// The learning rate of update number `update` (from 0) in such a run, as transformers' schedules have it: linear
   /// from 0 over the warm-up, then the schedule's, whose end is reached after the last planned update.
-  double lr_at(int64_t update, double planned) const;
+  double lr_at(double update, double planned) const;
 };
 
 /// AdamW with gradient clipping by the global norm, on the parameters' masters; their compute tensors follow. Weight

@@ -335,6 +335,17 @@ TEST(Report, HasACurveForEachRewardFunction) {
   EXPECT_FALSE(has(render_report({small_run("quick")}), "Reward function"));
 }
 
+TEST(Report, DrawsTheLearningRateWhereItMoves) {
+  RunData run = small_run("quick");
+  for (MetricRow& row : run.metrics)
+    if (row.phase == "rl") row.values["optimizer/lr"] = 1e-4;
+  EXPECT_FALSE(has(render_report({run}), "<h3>Learning rate</h3>"));
+  run.metrics[3].values["optimizer/lr"] = 5e-5;
+  const std::string moved = render_report({run});
+  EXPECT_EQ(occurrences(moved, "<h3>Learning rate</h3>"), 1u);
+  EXPECT_TRUE(has(moved, "policy: from 0.0001 to 0.0001, smallest 5e-5"));
+}
+
 TEST(Report, SaysUnderEachChartWhatItShows) {
   RunData run = small_run("quick");
   for (MetricRow& row : run.metrics)

@@ -41,7 +41,7 @@ TEST(TfRecord, HasItsLengthAndMaskedChecksums) {
 // Event(wall_time=1.5, step=300, summary={a: 0.1, b/c: -2}), as protobuf serializes it.
 TEST(EventFile, AStepIsOneEvent) {
   const TestFolder folder;
-  EventFile file = EventFile::begin(folder.path / "tb", "");
+  EventFile file = EventFile::begin(folder.path / "tb", "", "");
   const size_t head = read_file(file.path()).size();
   file.add({.phase = "rl", .step = 300, .time = 1.5, .values = {{"b/c", -2}, {"a", 0.1}, {kClockMetric, 1.5}}});
   EXPECT_EQ(to_hex_digits(read_file(file.path()).substr(head)),
@@ -50,7 +50,7 @@ TEST(EventFile, AStepIsOneEvent) {
 
 TEST(EventFile, ANumberOfAStepIsWrittenOnce) {
   const TestFolder folder;
-  EventFile file = EventFile::begin(folder.path, "");
+  EventFile file = EventFile::begin(folder.path, "", "a1");
   file.add({.phase = "rl", .step = 4, .time = 1, .values = {{"updates", 8}}});
   file.add({.phase = "eval", .step = 4, .time = 2, .values = {{"updates", 8}, {"eval/accuracy", 0.5}}});
   file.add({.phase = "rl", .step = 5, .time = 3, .values = {{"updates", 8}}});
@@ -62,25 +62,29 @@ TEST(EventFile, ANumberOfAStepIsWrittenOnce) {
 
 TEST(EventFile, ANewOneComesLaterByItsNameAndTakesThePlaceOfOlderOnes) {
   const TestFolder folder;
-  const EventFile first = EventFile::begin(folder.path, ""), second = EventFile::begin(folder.path, ""),
-                  third = EventFile::begin(folder.path, "");
-  EXPECT_LT(first.path().filename(), second.path().filename());
+  const EventFile first = EventFile::begin(folder.path, "", "a1"), other = EventFile::begin(folder.path, "", "b2"),
+                  second = EventFile::begin(folder.path, "", ""), third = EventFile::begin(folder.path, "", "a1");
+  EXPECT_LT(first.path().filename(), other.path().filename());
+  EXPECT_LT(other.path().filename(), second.path().filename());
   EXPECT_LT(second.path().filename(), third.path().filename());
   folder.write("events.out.tfevents.123.host", "another's");
-  const std::string written = read_file(third.path());
+  const std::string written = read_file(third.path()), of_other = read_file(other.path());
   third.replace_older();
   EXPECT_FALSE(first.has_its_name());
   EXPECT_EQ(read_file(second.path()), "");  // a TensorBoard may have it open
   EXPECT_EQ(read_file(third.path()), written);
-  EXPECT_EQ(list_directory(folder.path).size(), 3u);
+  EXPECT_EQ(read_file(other.path()), of_other);
+  EXPECT_EQ(list_directory(folder.path).size(), 4u);
 }
 
 TEST(EventFile, KnowsItsOwnNames) {
-  EXPECT_TRUE(EventFile::is_own("events.out.tfevents.1700000000.keel"));
-  for (const char* name :
-       {"events.out.tfevents.1700000000.host", "events.out.tfevents..keel", "events.out.tfevents.keel",
-        "events.out.tfevents.1x.keel", "events.out.tfevents.1234567890123456789.keel", "x.keel"})
-    EXPECT_FALSE(EventFile::is_own(name)) << name;
+  EXPECT_TRUE(EventFile::is_own("events.out.tfevents.1700000000.keel", "a1"));
+  EXPECT_TRUE(EventFile::is_own("events.out.tfevents.1700000000.a1.keel", "a1"));
+  for (const char* name : {"events.out.tfevents.1700000000.host", "events.out.tfevents..keel",
+                           "events.out.tfevents.keel", "events.out.tfevents.1700000000.b2.keel",
+                           "events.out.tfevents.1700000000..keel", "events.out.tfevents.1700000000.a1.a1.keel",
+                           "events.out.tfevents.1x.keel", "events.out.tfevents.1234567890123456789.keel", "x.keel"})
+    EXPECT_FALSE(EventFile::is_own(name, "a1")) << name;
 }
 
 }  // namespace

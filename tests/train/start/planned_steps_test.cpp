@@ -60,5 +60,23 @@ TEST(PlannedSteps, ThatContradictThemselvesAreRefused) {
   EXPECT_THAT(error_of(2, [&] { plan_steps(config, seven_of_ten()); }), HasSubstr("never learn"));
 }
 
+TEST(PlannedSteps, EvaluationsAreThoseOfTheIntervalAndTheLast) {
+  Config config;
+  config.train.steps = 7;
+  config.eval.every = 3;
+  // Before the first step, and after 3, 6 and 7.
+  const std::vector<int64_t> left = {3, 3, 3, 2, 2, 2, 1, 0, 0};
+  for (int64_t done = 0; done <= 8; ++done) EXPECT_EQ(evaluations_after(config, done), left.at(done)) << done;
+  config.train.steps = 6;
+  EXPECT_EQ(evaluations_after(config, 0), 2);  // after 3, and after 6 once
+  config.eval.every = 0;
+  EXPECT_EQ(evaluations_after(config, 5), 1);
+  config.eval.prompts = 0;
+  EXPECT_EQ(evaluations_after(config, 0), 0);
+  config = Config();
+  config.train.steps = 0;
+  EXPECT_EQ(evaluations_after(config, 0), 0);
+}
+
 }  // namespace
 }  // namespace keel

@@ -34,9 +34,9 @@ inline constexpr const char *kTokenizerModel = "tokenizer.ggml.model", *kTokeniz
                             *kTokens = "tokenizer.ggml.tokens", *kTokenTypes = "tokenizer.ggml.token_type",
                             *kScores = "tokenizer.ggml.scores", *kMerges = "tokenizer.ggml.merges",
                             *kBos = "tokenizer.ggml.bos_token_id", *kEos = "tokenizer.ggml.eos_token_id",
-                            *kEndOfTurn = "tokenizer.ggml.eot_token_id", *kUnknown = "tokenizer.ggml.unknown_token_id",
-                            *kPad = "tokenizer.ggml.padding_token_id", *kAddBos = "tokenizer.ggml.add_bos_token",
-                            *kAddEos = "tokenizer.ggml.add_eos_token",
+                            *kEndOfTurn = "tokenizer.ggml.eot_token_id", *kEndOfMessage = "tokenizer.ggml.eom_token_id",
+                            *kUnknown = "tokenizer.ggml.unknown_token_id", *kPad = "tokenizer.ggml.padding_token_id",
+                            *kAddBos = "tokenizer.ggml.add_bos_token", *kAddEos = "tokenizer.ggml.add_eos_token",
                             *kSpacePrefix = "tokenizer.ggml.add_space_prefix",
                             *kChatTemplate = "tokenizer.chat_template";
 

@@ -57,7 +57,7 @@ class TokenizerReader {
 
     GgufTokenizer result;
     std::tie(result.bos, result.eos, result.pad) = std::tie(bos_, eos_, pad_);
-    for (const std::optional<int64_t>& end : {eos_, special_id(gguf::kEndOfTurn)}) {
+    for (const std::optional<int64_t>& end : {eos_, special_id(gguf::kEndOfTurn), special_id(gguf::kEndOfMessage)}) {
       if (end && std::find(result.ends.begin(), result.ends.end(), *end) == result.ends.end()) {
         result.ends.push_back(*end);
       }

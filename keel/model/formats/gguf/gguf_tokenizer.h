@@ -14,7 +14,7 @@ struct GgufTokenizer {
   Json tokenizer;         // tokenizer.json
   Json tokenizer_config;  // tokenizer_config.json, with the chat template
   std::optional<int64_t> bos, eos, pad;
-  std::vector<int64_t> ends;  // eos and, where it is another token, the end of a turn
+  std::vector<int64_t> ends;  // eos and, where they are other tokens, the ends of a turn and of a message
 };
 
 /// Knows byte-level BPE (tokenizer.ggml.model "gpt2") with the pre-tokenizers that llama and qwen models use, and BPE

@@ -52,6 +52,7 @@ class TokenizerWriter {
     for (const auto& [key, id] : {std::pair{gguf::kBos, outgoing_.bos},
                                   {gguf::kEos, outgoing_.eos},
                                   {gguf::kEndOfTurn, outgoing_.end_of_turn},
+                                  {gguf::kEndOfMessage, outgoing_.end_of_message},
                                   {gguf::kPad, outgoing_.pad},
                                   {gguf::kUnknown, unknown_}})
       if (id) writer.add_count(key, *id);
@@ -90,6 +91,7 @@ class TokenizerWriter {
       if (id < 0 || id >= outgoing_.embeddings)
         refuse("its token ", printable(text), " has the id ", id, ", and the model only ", outgoing_.embeddings,
                " embeddings");
+      if (text.empty()) refuse("its token ", id, " is an empty text, which stands for none there");
       tokens_[static_cast<size_t>(id)] = text;
       return static_cast<size_t>(id);
     };

@@ -17,7 +17,7 @@ struct OutgoingTokenizer {
   std::vector<std::pair<std::string, int64_t>> vocabulary;  // model.vocab
   std::vector<std::pair<std::string, std::string>> merges;  // model.merges
   int64_t embeddings = 0;                                   // ids up to there that have no token are filled up
-  std::optional<int64_t> bos = {}, eos = {}, pad = {}, end_of_turn = {};
+  std::optional<int64_t> bos = {}, eos = {}, pad = {}, end_of_turn = {}, end_of_message = {};
   bool add_bos = false, add_eos = false;
   std::string chat_template = "";  // empty: none
 };

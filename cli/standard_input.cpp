@@ -1,0 +1,49 @@
+#include "cli/standard_input.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "keel/core/error.h"
+
+namespace keel::cli {
+namespace {
+
+/// Up to a byte, which is left out, or to the end of all (EOF); false where that is all there was.
+bool read_up_to(int last, std::string& text) {
+  constexpr size_t kMost = size_t{16} << 20;
+  text.clear();
+  int c = 0;
+  while ((c = std::getc(stdin)) != EOF && c != last) {
+    if (text.size() == kMost)
+      fail(ExitCode::kBadInput, "standard input: more than 16 MiB", last == '\n' ? " in one line" : "",
+           "; wanted a prompt");
+    text.push_back(static_cast<char>(c));
+  }
+  if (std::ferror(stdin) != 0) fail(ExitCode::kBadInput, "standard input cannot be read: ", std::strerror(errno));
+  return c != EOF || !text.empty();
+}
+
+/// Of a file that was written on Windows.
+void drop_carriage_return(std::string& line) {
+  if (line.ends_with('\r')) line.pop_back();
+}
+
+}  // namespace
+
+std::optional<std::string> next_line_of_input() {
+  std::string line;
+  if (!read_up_to('\n', line)) return std::nullopt;
+  drop_carriage_return(line);
+  return line;
+}
+
+std::string all_of_input() {
+  std::string text;
+  read_up_to(EOF, text);
+  if (text.ends_with('\n')) text.pop_back();
+  drop_carriage_return(text);
+  return text;
+}
+
+}  // namespace keel::cli

@@ -375,13 +375,16 @@ std::string explain_additions(const Objective& objective, const Config& config) 
 std::string explain_critic(const Config& config, const ModelConfig& shape) {
   const CriticOptions& critic = config.critic;
   if (!critic.exists()) return "";
+  const OptimizerOptions& optimizer = config.optimizer;
+  const bool moves = optimizer.schedule != "constant" || optimizer.warmup_updates > 0 || optimizer.warmup_ratio > 0;
   const int64_t lm_head = shape.tie_word_embeddings ? 0 : shape.vocab_size * shape.hidden_size;
   const int64_t body = critic.own_body() ? shape.parameter_count() - lm_head : 0;
   std::string text =
       "  critic      a value head on " +
       std::string(critic.own_body() ? "a body of its own, which starts as the policy's" : "the policy's body") + ": " +
       format_count(body + shape.hidden_size + 1) + " parameters more, learning rate " +
-      short_number(critic_optimizer_options(critic, config.optimizer).lr) + "\n";
+      short_number(critic_optimizer_options(critic, config.optimizer).lr) +
+      (moves ? ", on the policy's schedule\n" : "\n");
   text += "              GAE with gamma " + short_number(critic.gamma) + ", lambda " + short_number(critic.lambda) +
           (critic.whiten ? ", advantages whitened" : ", advantages as they are") + "; values clipped at " +
           (critic.value_clip ? short_number(*critic.value_clip) : "nothing") + "\n";
@@ -452,8 +455,8 @@ std::string explain(const Config& given) {
                                          short_number(config.rollout.temperature) + ", full support") +
                      describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, config.run.device) +
                      describe_saving(config, inputs.saved_as) + explain_critic(config, shape) +
-                     describe_data(config, inputs.read) + describe_reward(config) + describe_sizes(config, inputs.per_pass) +
-                     describe_rollout(planned, inputs.longest_prompt) +
+                     describe_data(config, inputs.read) + describe_reward(config) +
+                     describe_sizes(config, inputs.per_pass) + describe_rollout(planned, inputs.longest_prompt) +
                      describe_evaluation(config, inputs.held_out, inputs.extent) + describe_health(config.health) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +
                      describe_estimate(estimate, config) + entry("run folder", config.run.dir);

@@ -6,6 +6,10 @@
 
 namespace keel {
 
+bool passes_are_typed(const ConfigTree& tree) {
+  return typed_name(tree, "train.steps").empty() && !typed_name(tree, "train.data_epochs").empty();
+}
+
 void choose_length(const ConfigTree& tree, const OptionTable& table, TrainOptions& train) {
   if (!train.data_epochs) return;
   const std::string steps = "train.steps", epochs = "train.data_epochs";

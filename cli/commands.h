@@ -15,6 +15,7 @@ using Action = std::function<ExitCode()>;
 // One function per command, each in its own file: adds the command and returns what runs when it was chosen.
 Action add_quickstart(CommandLine& line);
 Action add_train(CommandLine& line);
+Action add_sft(CommandLine& line);
 Action add_eval(CommandLine& line);
 Action add_report(CommandLine& line);
 Action add_export(CommandLine& line);

@@ -104,7 +104,7 @@ _keel_give() {  # KEY [BEGIN]: what is offered at KEY and begins with BEGIN
           compset -P "${(b)list}"
           _files -S '' && result=0
         else
-          _files -P '[' -S '' && result=0
+          _files -P '\[' -S '' && result=0
         fi
         ;;
       @settings*)

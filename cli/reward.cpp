@@ -32,7 +32,7 @@ struct Settings {
   DataOptions data;
 };
 
-Settings read_settings(const std::vector<std::string>& assignments) {
+Settings read_reward_settings(const std::vector<std::string>& assignments) {
   ConfigTree tree;
   for (const std::string& assignment : assignments) apply_override(tree, assignment);
   Settings settings;
@@ -90,7 +90,7 @@ Action add_reward(CommandLine& line) {
       .option("SETTINGS", arguments->settings,
               "As in a configuration: reward.functions='[\"math\", \"tags:think,answer\"]' reward.weights='[1, 0.1]'")
       .settings("reward.");
-  return [arguments] { return reward_rows(arguments->rows, read_settings(arguments->settings)); };
+  return [arguments] { return reward_rows(arguments->rows, read_reward_settings(arguments->settings)); };
 }
 
 }  // namespace keel::cli

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "cli/description_parts.h"
 #include "keel/core/console.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
@@ -24,25 +25,7 @@
 
 namespace keel::cli {
 
-std::string short_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", value);
-  return text;
-}
-
-std::string counted(int64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 namespace {
-
-/// "  name        text\n", the lines of `text` under each other.
-std::string entry(const std::string& name, const std::string& text) {
-  constexpr size_t kIndent = 14;
-  std::string out = "  " + name + std::string(kIndent - 2 - name.size(), ' ');
-  for (const char c : text) out += c == '\n' ? "\n" + std::string(kIndent, ' ') : std::string(1, c);
-  return out + "\n";
-}
 
 /// Words that take the place of what the row's equation says: "divergence", "anchor".
 std::vector<std::string> changed_words(const Objective& objective) {
@@ -70,58 +53,10 @@ std::string describe_method(const Objective& objective) {
                                 (by_horizon ? " by " + short_number(objective.horizon) : ""));
 }
 
-/// What an adapter's own file says about it, as PEFT writes it.
-std::string describe_adapter(const Json& file) {
-  const Json layers = file.value("target_modules", Json());
-  return "rank " + file.value("r", Json()).dump() + ", alpha " + file.value("lora_alpha", Json()).dump() +
-         (file.value("use_rslora", Json()) == true ? ", rank-stabilised" : "") + ", on " +
-         (layers.is_array() ? joined(layers.get<std::vector<std::string>>()) : layers.dump());
-}
-
-std::string describe_dropout(const LoraOptions& lora) {
-  return lora.dropout > 0 ? ", dropout " + short_number(lora.dropout) : "";
-}
-
-std::string describe_model(const Config& config, const ModelConfig& shape, const Json& adapter, at::ScalarType type,
-                           const std::string& device) {
-  const ModelOptions& model = config.model;
-  const std::string origin = model.path.empty()     ? "made from nothing"
-                             : model.random_weights ? model.path + ", with random weights"
-                                                    : model.path;
-  std::string text = entry("model", origin + "\n" + shape.model_type + ", " + std::to_string(shape.num_hidden_layers) +
-                                        " layers, width " + std::to_string(shape.hidden_size) + ", vocabulary " +
-                                        std::to_string(shape.vocab_size) + ": " +
-                                        format_count(shape.parameter_count()) + " parameters, " + precision_word(type) +
-                                        (is_narrow(type) ? " with float32 masters, " : ", ") + device);
-  if (!config.lora.adapter.empty())
-    text += entry("adapter", "goes on from " + config.lora.adapter + "\n" + describe_adapter(adapter) +
-                                 describe_dropout(config.lora));
-  if (config.lora.rank > 0)
-    text += entry("adapter", "rank " + std::to_string(config.lora.rank) + ", scale " +
-                                 short_number(config.lora.scale()) + ", on " +
-                                 counted(static_cast<int64_t>(config.lora.target_modules.size()), "linear layer") +
-                                 " of every block" + describe_dropout(config.lora));
-  return text;
-}
-
-/// What folders of checkpoints hold where it is less than what is trained.
-std::string describe_saving(const Config& config, at::ScalarType saved_as) {
-  if (saved_as == at::kFloat || config.lora.used()) return "";
-  return entry("saved as", dtype_name(saved_as) + (config.checkpoint.dtype == "auto" ? ", as model.path is" : "") +
-                               " (checkpoint.dtype); the float32 weights lie beside it, in optimizer.safetensors");
-}
-
 int64_t largest_of(const CausalLm& model) {
   int64_t largest = 0;
   for (const NamedTensor& weight : masters_of(model.trainable())) largest = std::max(largest, weight.value.numel());
   return largest;
-}
-
-/// The first type of its weights in a folder that is not float32, if there is one.
-at::ScalarType saved_type(const LoadedModel& policy) {
-  for (const NamedTensor& weight : policy.model.parameters())
-    if (const at::ScalarType type = policy.dtypes.of(weight.name); type != at::kFloat) return type;
-  return at::kFloat;
 }
 
 /// `read` says how many rows there are and how they are read, where that is known.
@@ -149,19 +84,6 @@ std::string describe_reward(const Config& config) {
                        ")");
   return entry("reward",
                joined(weighted, " + ") + (reward.on_error == "stop" ? "" : "; where one fails: " + reward.on_error));
-}
-
-/// The learning rate and its way through the run, and how far a warm-up gets that is longer than the run.
-std::string describe_rate(const OptimizerOptions& o, double updates) {
-  const std::string rate = "learning rate " + short_number(o.lr);
-  const auto warmup = static_cast<int64_t>(o.warmup_of(updates));
-  const std::string start = warmup == 0 ? ", no warm-up" : " after a warm-up of " + counted(warmup, "update");
-  if (updates > 0 && updates < static_cast<double>(warmup))
-    return rate + start + ", of which the run has " + short_number(updates) + ": it ends at " +
-           short_number(o.lr_at(static_cast<int64_t>(updates) - 1, updates));
-  if (o.schedule == "constant") return rate + start;
-  return rate + start + ", then " + o.schedule + " down to " + short_number(o.min_lr_ratio * o.lr) + " at update " +
-         short_number(updates);
 }
 
 /// `largest` is the number of numbers in the largest parameter that is trained, where it is known.
@@ -255,7 +177,7 @@ std::string describe_length(const TrainOptions& train, uint64_t prompts) {
 /// `prompts` are those of a pass, where the length is said in passes.
 std::string describe_sizes(const Config& config, uint64_t prompts, std::optional<int64_t> largest = std::nullopt) {
   std::string text;
-  if (config.sft.steps > 0)
+  if (config.sft.steps > 0 && config.sft.files.empty())
     text += entry("warm-up", "at most " + std::to_string(config.sft.steps) + " supervised updates");
   return text +
          entry("step", std::to_string(config.train.prompts_per_step) + " prompts x " +
@@ -304,6 +226,7 @@ struct Inputs {
   uint64_t per_pass;       // prompts, where the run's length is said in passes
   Json adapter;            // adapter_config.json; empty: none
   at::ScalarType saved_as;
+  std::string supervised = "";  // the phase before RL, or without it
 };
 
 uint64_t prompts_of_epoch(const Config& config, const Problems& problems) {
@@ -339,8 +262,11 @@ Inputs read_inputs(Config& config) {
   choose_dtype(config.checkpoint, policy);
   add_starting_adapter(policy, config);
   Problems problems(config, policy);
-  problems.training().next(1);
+  Demonstrations demonstrations(config, policy);
+  demonstrations.require_rows();
+  if (config.has_rl()) problems.training().next(1);
   plan_steps(config, problems);
+  plan_supervised_steps(config, demonstrations);
   std::string read = counted(problems.rows(), "row");
   for (const std::string& note : problems.notes()) read += "\n" + note;
   const HeldOut held_out = problems.held_out(config.prompts_per_evaluation());
@@ -350,7 +276,8 @@ Inputs read_inputs(Config& config) {
           .longest_prompt = problems.longest_prompt(),
           .per_pass = prompts_of_epoch(config, problems),
           .adapter = policy.adapter,
-          .saved_as = saved_type(policy)};
+          .saved_as = saved_type(policy),
+          .supervised = describe_supervised(config, demonstrations)};
 }
 
 /// What is added to the method's coefficient, and what moves its thresholds.
@@ -412,9 +339,34 @@ std::string sampling_words(double temperature, int64_t samples) {
   return samples > 1 ? "greedy (all alike)" : "greedy";
 }
 
+namespace {
+
+/// As the user gave it, with the lengths that passes over the data stand for.
+Config resolved(Config given, const Run& run) {
+  given.train.steps = run.config().train.steps;
+  given.sft.steps = run.config().sft.steps;
+  return given;
+}
+
+std::string without_last_newline(std::string text) {
+  text.pop_back();
+  return text;
+}
+
+/// Of a run without RL.
+std::string describe_supervised_run(const Config& config, const Run& run) {
+  const CausalLm& model = run.policy().model;
+  return without_last_newline(describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
+                                             describe_device(model.device())) +
+                              describe_saving(config, saved_type(run.policy())) +
+                              describe_supervised(config, run.demonstrations()) + entry("run folder", config.run.dir));
+}
+
+}  // namespace
+
 std::string describe_run(const Config& given, Run& run) {
-  Config config = given;
-  config.train.steps = run.steps();
+  const Config config = resolved(given, run);
+  if (!config.has_rl()) return describe_supervised_run(config, run);
   const Problems& problems = run.problems();
   const CausalLm& model = run.policy().model;
   const Objective objective = run.objective();
@@ -426,15 +378,15 @@ std::string describe_run(const Config& given, Run& run) {
                      describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
                                     describe_device(model.device())) +
                      describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
-                     describe_sampler(config) + describe_data(config, read) + describe_reward(config) +
+                     describe_sampler(config) + describe_supervised(config, run.demonstrations()) +
+                     describe_data(config, read) + describe_reward(config) +
                      describe_sizes(config, prompts_of_epoch(config, problems), largest_of(model)) +
                      describe_rollout(planned_rollout(config, model.config(), model.compute_type(), model.device(),
                                                       problems.longest_prompt(), held_out),
                                       problems.longest_prompt()) +
                      describe_evaluation(config, held_out, evaluated.extent()) + describe_health(config.health) +
                      entry("run folder", config.run.dir);
-  text.pop_back();  // the last newline
-  return text;
+  return without_last_newline(std::move(text));
 }
 
 std::string explain(const Config& given) {
@@ -445,6 +397,11 @@ std::string explain(const Config& given) {
   const Inputs inputs = read_inputs(config);
   const at::Device device = open_device(config.run.device);
   const at::ScalarType type = compute_type(config.run.precision, device);
+  if (!config.has_rl()) {
+    const std::string of_model = describe_model(config, shape, inputs.adapter, type, config.run.device);
+    return without_last_newline(of_model + describe_saving(config, inputs.saved_as) + inputs.supervised +
+                                entry("run folder", config.run.dir));
+  }
   const PlannedRollout planned = planned_rollout(config, shape, type, device, inputs.longest_prompt, inputs.held_out);
   const StepEstimate estimate = estimate_step(config, shape, type, objective.requirements(), inputs.longest_prompt,
                                               planned.bytes, measured_speed(device, type));
@@ -454,14 +411,13 @@ std::string explain(const Config& given) {
                      entry("anchor", "the sampler's own log-probabilities" + recomputed + ", temperature " +
                                          short_number(config.rollout.temperature) + ", full support") +
                      describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, config.run.device) +
-                     describe_saving(config, inputs.saved_as) + explain_critic(config, shape) +
+                     describe_saving(config, inputs.saved_as) + explain_critic(config, shape) + inputs.supervised +
                      describe_data(config, inputs.read) + describe_reward(config) +
                      describe_sizes(config, inputs.per_pass) + describe_rollout(planned, inputs.longest_prompt) +
                      describe_evaluation(config, inputs.held_out, inputs.extent) + describe_health(config.health) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +
                      describe_estimate(estimate, config) + entry("run folder", config.run.dir);
-  text.pop_back();
-  return text;
+  return without_last_newline(std::move(text));
 }
 
 }  // namespace keel::cli

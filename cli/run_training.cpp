@@ -83,8 +83,23 @@ std::optional<RunData> reported_run(const std::filesystem::path& folder, const s
   }
 }
 
+/// The loss on rows that are kept for it, before the first update and after the last.
+void print_supervised(const RunData& run, Console& console) {
+  std::vector<double> losses;
+  for (const ChartPoint& point : metric_curve(run, "eval", "sft/eval_loss"))
+    if (!std::isnan(point.y)) losses.push_back(point.y);
+  if (losses.size() < 2) return;
+  console.heading("Loss on held-out rows");
+  for (const auto& [label, loss] : {std::pair{"before", losses.front()}, {"after", losses.back()}}) {
+    char text[60];
+    std::snprintf(text, sizeof(text), "  %-7s %.4f", label, loss);
+    console.line(text);
+  }
+}
+
 void print_summary(const RunData& run, const Config& config, Console& console) {
   const RunSummary summary = summarize(run);
+  print_supervised(run, console);
   print_curve(run, config, console);
   if (summary.before && summary.after) {
     console.heading(summary.after->is_accuracy ? "Accuracy" : "Held-out reward");
@@ -100,8 +115,8 @@ void print_result(const std::optional<RunData>& run, const Config& config, const
   const std::string dir = config.run.dir;
   console.heading("Written");
   if (run)
-    console.line("  " + dir +
-                 "/report.html     open it in a browser: curves, and every token shaded by its coefficient");
+    console.line("  " + dir + "/report.html     open it in a browser: curves" +
+                 (config.has_rl() ? ", and every token shaded by its coefficient" : ""));
   console.line("  " + dir + "/metrics.jsonl   one line per step");
   console.result("  " + checkpoint.string() + "   a Hugging Face model folder");
   const std::filesystem::path best = std::filesystem::path(dir) / "checkpoints" / "best";

@@ -1,9 +1,11 @@
+#include <functional>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/run_description.h"
 #include "cli/run_training.h"
 #include "keel/core/options/read_config.h"
+#include "keel/train/config/sft_settings.h"
 
 namespace keel::cli {
 namespace {
@@ -14,25 +16,19 @@ struct TrainArguments {
   bool resume = false, changed_data = false, damaged_rows = false, overwrite = false, explain = false, quiet = false;
 };
 
-}  // namespace
-
-Action add_train(CommandLine& line) {
+/// The command and its arguments; `tree_of` makes of the settings what is trained.
+Action add_training(CommandLine& line, const char* name, const char* help, const char* example,
+                    const std::function<ConfigTree(ConfigTree)>& tree_of) {
   const auto arguments = std::make_shared<TrainArguments>();
-  Command command = line.add("train", "RL (after a supervised warm-up, if the configuration has one)");
-  command
-      .option("CONFIG", arguments->config,
-              "Configuration file, YAML or JSON; or the first setting, where there is none: keel train model=FOLDER "
-              "data.files='[rows.jsonl]'")
-      .required()
-      .files()
-      .settings();
+  Command command = line.add(name, help);
+  command.option("CONFIG", arguments->config, example).required().files().settings();
   command.option("OVERRIDES", arguments->overrides, "key=value settings that win over the file").settings();
   const Argument resume =
       command.flag("--resume", arguments->resume, "Continue the run in run.dir from its last checkpoint");
   command
-      .flag(
-          "--changed-data", arguments->changed_data,
-          "With --resume: go on although rows of data.files or data.eval_files were changed, to mend them for instance")
+      .flag("--changed-data", arguments->changed_data,
+            "With --resume: go on although rows of the files of section data or sft were changed, to mend them for "
+            "instance")
       .needs(resume);
   command
       .flag("--damaged-rows", arguments->damaged_rows,
@@ -48,9 +44,9 @@ Action add_train(CommandLine& line) {
     config.describe(table);
     return "Settings:\n" + table.help();
   });
-  return [arguments] {
+  return [arguments, tree_of] {
     Console console(stdout, arguments->quiet);
-    const ConfigTree tree = read_settings(arguments->config, arguments->overrides);
+    const ConfigTree tree = tree_of(read_settings(arguments->config, arguments->overrides));
     std::vector<std::string> notes;
     const Config config = load_config(tree, notes);
     for (const std::string& note : notes) console.line(note);
@@ -64,6 +60,22 @@ Action add_train(CommandLine& line) {
     return run_training(config, mode, console,
                         {.data = arguments->changed_data, .damaged_rows = arguments->damaged_rows});
   };
+}
+
+}  // namespace
+
+Action add_train(CommandLine& line) {
+  return add_training(line, "train", "RL (after supervised updates, if the configuration has some)",
+                      "Configuration file, YAML or JSON; or the first setting, where there is none: keel train "
+                      "model=FOLDER data.files='[rows.jsonl]'",
+                      [](ConfigTree tree) { return tree; });
+}
+
+Action add_sft(CommandLine& line) {
+  return add_training(line, "sft", "Supervised fine-tuning on rows of one's own: messages, or prompt and completion",
+                      "Configuration file, YAML or JSON; or the first setting, where there is none: keel sft "
+                      "model=FOLDER data.files='[rows.jsonl]' lora.rank=8",
+                      as_sft);
 }
 
 }  // namespace keel::cli

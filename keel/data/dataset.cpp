@@ -26,13 +26,13 @@ std::string plain_name(const std::filesystem::path& path) {
 
 /// The columns of the file's first row that has some; the rows before it are bad. Not every row need have an answer or
 /// a source.
-std::optional<Columns> columns_of(const RowFile& file, const DataOptions& options) {
+std::optional<Columns> columns_of(const RowFile& file, const DataOptions& options, const RowReading& reading) {
   constexpr uint64_t kRowsTried = 1000;
   std::optional<Columns> columns;
   for (uint64_t row = 0; row < std::min(file.rows(), kRowsTried); ++row) {
     if (columns && !columns->answer.empty() && !columns->source.empty()) break;
     try {
-      const Columns here = recognise(file.read(row), options);
+      const Columns here = reading.recognise(file.read(row), options);
       if (columns)
         columns->complete(here);
       else
@@ -69,8 +69,9 @@ std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& 
 }
 
 Dataset Dataset::open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check,
-                      const std::string& text) {
+                      const std::string& text, const RowReading& reading) {
   Dataset dataset;
+  dataset.reading_ = reading;
   dataset.check_ = std::move(check);
   dataset.options_ = options;
   for (const std::filesystem::path& path : expand_names(names)) dataset.add_file(path, options, text);
@@ -91,10 +92,10 @@ void Dataset::add_file(const std::filesystem::path& path, const DataOptions& opt
     fail(ExitCode::kBadInput, "there is no file ", path.string(), "; a data set of the Hugging Face hub is downloaded ",
          "first, and its files are named: hf download ", path.string(), " --repo-type dataset --local-dir FOLDER");
   Part part{RowFile::open(path), rows_, std::nullopt, path, "", {}};
-  part.columns = columns_of(part.file, options);
+  part.columns = columns_of(part.file, options, reading_);
   rows_ += part.file.rows();
   if (part.columns) {
-    const std::string note = part.columns->sentence(text);
+    const std::string note = reading_.sentence(*part.columns, text);
     if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
   }
   parts_.push_back(std::move(part));
@@ -171,16 +172,16 @@ Example Dataset::read(uint64_t row) const {
 /// Why a row of a file whose first rows have no prompt is bad: what is missing in this one, and what it has instead.
 BadRow Dataset::without_columns(const Row& row) const {
   try {
-    recognise(row, options_);
+    reading_.recognise(row, options_);
   } catch (const BadRow& bad) {
     return bad;
   }
-  return BadRow(row.place, "none of the first rows of the file has a prompt; set data.prompt_key");
+  return BadRow(row.place, "none of the first rows of the file has what this one has; name its columns (prompt_key)");
 }
 
 Example Dataset::example(Row row, const Part& part) const {
   const std::string& column = part.columns->answer;
-  Example result = example_of(std::move(row), *part.columns);
+  Example result = reading_.example(std::move(row), *part.columns);
   if (result.source.empty()) result.source = part.source;
   part.names.complete(result.extra);
   const bool says_nothing = !part.columns->answer_required && is_written_nothing(result.answer);

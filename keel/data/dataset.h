@@ -24,7 +24,7 @@ class Dataset {
   /// `names` are data.files or data.eval_files. Reads what the first row of each file says; with data.check every row.
   /// A row whose answer `check` objects to is bad. `text` is what notes() call prompts that are texts.
   static Dataset open(const std::vector<std::string>& names, const DataOptions& options, AnswerCheck check = {},
-                      const std::string& text = "a text");
+                      const std::string& text = "a text", const RowReading& reading = kPromptRows);
 
   uint64_t rows() const { return rows_; }
   /// The files of which all rows stand behind the first `count` ones.
@@ -61,6 +61,7 @@ class Dataset {
   std::optional<std::set<std::string>> sources_;
   AnswerCheck check_;
   DataOptions options_;
+  RowReading reading_ = kPromptRows;
 };
 
 /// The files that names with * and ? stand for, each pattern's in alphabetical order; one that stands for none is an

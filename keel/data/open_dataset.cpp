@@ -1,5 +1,6 @@
 #include "keel/data/open_dataset.h"
 
+#include <functional>
 #include <memory>
 
 #include "keel/core/error.h"
@@ -7,6 +8,7 @@
 #include "keel/data/dataset.h"
 #include "keel/data/row_order.h"
 #include "keel/data/row_prompt.h"
+#include "keel/data/supervised_columns.h"
 
 namespace keel {
 namespace {
@@ -17,25 +19,37 @@ enum class Part { kAll, kTraining, kHeldOut };
 /// has the same ones.
 bool is_held_out(const Json& prompt, double share) { return crc32c(prompt.dump()) < share * 4294967296.0; }
 
+/// From a row to what it gives.
+template <class Item>
+struct RowEncoder {
+  std::function<Item(Example example, uint64_t position)> encode;  // a BadRow where it cannot
+  std::function<size_t(const Item&)> length;                       // in tokens
+  std::function<bool(const Example&)> misses_template;
+  std::string word_of_text;
+  RowWords words = {};
+};
+
+template <class Item>
 struct RowSource {
   std::shared_ptr<const Dataset> dataset;
-  std::shared_ptr<const RowPrompts> prompts;
+  std::shared_ptr<const RowEncoder<Item>> encoder;
   DataOptions options;
   std::optional<uint64_t> shuffle_seed;
   Part part = Part::kAll;
   std::string limit_name;
 
-  std::variant<Prompt, SkippedRow> at(uint64_t position) const {
+  std::variant<Item, SkippedRow> at(uint64_t position) const {
     try {
       Example example = dataset->read(row_at(position));
       if (part != Part::kAll && is_held_out(example.prompt, options.held_out) != (part == Part::kHeldOut))
         return SkippedRow{SkippedRow::Why::kOtherSplit, ""};
       const std::string place = example.place;
-      Prompt prompt = prompts->prompt(std::move(example), position);
-      const size_t length = prompt.tokens.size(), limit = static_cast<size_t>(options.max_prompt_tokens);
-      if (limit == 0 || length <= limit) return prompt;
-      return SkippedRow{SkippedRow::Why::kTooLong, place + ": a prompt of " + std::to_string(length) + " tokens; " +
-                                                       limit_name + " is " + std::to_string(limit)};
+      Item item = encoder->encode(std::move(example), position);
+      const size_t length = encoder->length(item), limit = static_cast<size_t>(options.max_prompt_tokens);
+      if (limit == 0 || length <= limit) return item;
+      return SkippedRow{SkippedRow::Why::kTooLong, place + ": " + encoder->words.item + " of " +
+                                                       std::to_string(length) + " tokens; " + limit_name + " is " +
+                                                       std::to_string(limit)};
     } catch (const BadRow& bad) {
       if (options.bad_rows != "skip") fail(ExitCode::kBadInput, bad.what());
       return SkippedRow{SkippedRow::Why::kBad, bad.what(), bad.rows()};
@@ -48,66 +62,103 @@ struct RowSource {
   }
 };
 
-PromptStream stream_of(RowSource source, bool repeats) {
+template <class Item>
+RowStream<Item> stream_of(RowSource<Item> source, bool repeats) {
   const uint64_t rows = source.dataset->rows();
-  const auto shared = std::make_shared<const RowSource>(std::move(source));
-  return PromptStream([shared](uint64_t position) { return shared->at(position); }, rows, repeats);
+  const RowWords words = source.encoder->words;
+  const auto shared = std::make_shared<const RowSource<Item>>(std::move(source));
+  return RowStream<Item>([shared](uint64_t position) { return shared->at(position); }, rows, repeats, words);
 }
 
 /// Of a fault that all rows have the first row is told, and not the one that happens to be drawn first.
-void try_first_row(const RowSource& source) {
-  RowSource in_order = source;
+template <class Item>
+void try_first_row(const RowSource<Item>& source) {
+  RowSource<Item> in_order = source;
   in_order.shuffle_seed = std::nullopt, in_order.part = Part::kAll;
   if (source.options.check) in_order.at(0);
 }
 
 /// As the first row does, if it can be read.
-bool misses_template(const Dataset& dataset, const RowPrompts& prompts) {
+template <class Item>
+bool misses_template(const Dataset& dataset, const RowEncoder<Item>& encoder) {
   try {
-    return prompts.misses_template(dataset.read(0));
+    return encoder.misses_template(dataset.read(0));
   } catch (const BadRow&) {  // is told where it is met
     return false;
   }
 }
 
-}  // namespace
-
-OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Tokenizer& tokenizer,
-                           const ChatTemplates& templates, const AnswerCheck& check, const std::string& limit) {
-  if (options.files.empty()) fail(ExitCode::kBadConfiguration, "data.files is empty; name at least one file");
+template <class Item>
+OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder<Item> how, const RowReading& reading,
+                           const AnswerCheck& check, const std::string& limit) {
+  const std::string& section = how.words.section;
+  if (options.files.empty()) fail(ExitCode::kBadConfiguration, section, ".files is empty; name at least one file");
   if (options.held_out > 0 && !options.eval_files.empty())
-    fail(ExitCode::kBadConfiguration, "data.held_out and data.eval_files both say what to evaluate on; drop one");
-  const auto prompts = std::make_shared<const RowPrompts>(PromptEncoder(tokenizer, templates), options);
+    fail(ExitCode::kBadConfiguration, section, ".held_out and ", section,
+         ".eval_files both say what to evaluate on; drop one");
+  const auto encoder = std::make_shared<const RowEncoder<Item>>(std::move(how));
   const std::optional<uint64_t> shuffle_seed = options.shuffle ? std::optional(seed) : std::nullopt;
   const bool splits = options.held_out > 0;
 
-  const std::string text = prompts->word_of_text();
-  const auto dataset = std::make_shared<const Dataset>(Dataset::open(options.files, options, check, text));
-  const RowSource training{dataset, prompts, options, shuffle_seed, splits ? Part::kTraining : Part::kAll, limit};
+  const auto open = [&](const std::vector<std::string>& files) {
+    return std::make_shared<const Dataset>(Dataset::open(files, options, check, encoder->word_of_text, reading));
+  };
+  const auto dataset = open(options.files);
+  const RowSource<Item> training{dataset, encoder, options, shuffle_seed, splits ? Part::kTraining : Part::kAll, limit};
   try_first_row(training);
-  OpenedDataset opened{.train = stream_of(training, true),
-                       .held_out = std::nullopt,
-                       .rows = dataset->rows(),
-                       .notes = dataset->notes(),
-                       .misses_template = misses_template(*dataset, *prompts),
-                       .sources = dataset->sources(),
-                       .fingerprint = dataset->fingerprint(),
-                       .eval_fingerprint = "",
-                       .eval_files = nullptr};
-  if (splits) opened.held_out = stream_of({dataset, prompts, options, std::nullopt, Part::kHeldOut, limit}, false);
+  OpenedRows<Item> opened{.train = stream_of(training, true),
+                          .held_out = std::nullopt,
+                          .rows = dataset->rows(),
+                          .notes = dataset->notes(),
+                          .misses_template = misses_template(*dataset, *encoder),
+                          .sources = dataset->sources(),
+                          .fingerprint = dataset->fingerprint(),
+                          .eval_fingerprint = "",
+                          .eval_files = nullptr};
+  if (splits)
+    opened.held_out = stream_of(RowSource<Item>{dataset, encoder, options, std::nullopt, Part::kHeldOut, limit}, false);
   if (!options.eval_files.empty()) {
     const bool same = options.eval_files == options.files;
-    const auto evaluation =
-        same ? dataset : std::make_shared<const Dataset>(Dataset::open(options.eval_files, options, check, text));
+    const auto evaluation = same ? dataset : open(options.eval_files);
     opened.eval_files = evaluation;
     opened.eval_fingerprint = evaluation->fingerprint();
     for (const std::string& note : evaluation->notes())
       if (!same) opened.notes.push_back("eval_files: " + note);
     if (opened.sources && evaluation->sources())
       opened.sources->insert(evaluation->sources()->begin(), evaluation->sources()->end());
-    opened.held_out = stream_of({evaluation, prompts, options, std::nullopt, Part::kAll, limit}, false);
+    opened.held_out = stream_of(RowSource<Item>{evaluation, encoder, options, std::nullopt, Part::kAll, limit}, false);
   }
   return opened;
+}
+
+}  // namespace
+
+OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Tokenizer& tokenizer,
+                           const ChatTemplates& templates, const AnswerCheck& check, const std::string& limit) {
+  const auto prompts = std::make_shared<const RowPrompts>(PromptEncoder(tokenizer, templates), options);
+  return open_rows<Prompt>(
+      options, seed,
+      {.encode = [prompts](Example example,
+                           uint64_t position) { return prompts->prompt(std::move(example), position); },
+       .length = [](const Prompt& prompt) { return prompt.tokens.size(); },
+       .misses_template = [prompts](const Example& example) { return prompts->misses_template(example); },
+       .word_of_text = prompts->word_of_text()},
+      kPromptRows, check, limit);
+}
+
+OpenedRows<SupervisedRow> open_supervised(const DataOptions& options, uint64_t seed, const SupervisedRows& given,
+                                          const std::string& limit) {
+  const auto rows = std::make_shared<const SupervisedRows>(given);
+  return open_rows<SupervisedRow>(options, seed,
+                                  {.encode = [rows](const Example& example, uint64_t) { return rows->row(example); },
+                                   .length = [](const SupervisedRow& row) { return row.longest(); },
+                                   .misses_template =
+                                       [rows](const Example& example) {
+                                         return example.answer.is_string() && rows->prompts().misses_template(example);
+                                       },
+                                   .word_of_text = rows->prompts().word_of_text(),
+                                   .words = {.item = "a sequence", .section = "sft"}},
+                                  kSupervisedRows, {}, limit);
 }
 
 }  // namespace keel

@@ -23,14 +23,22 @@ RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options)
     fail(ExitCode::kBadConfiguration, "data.system_prompt needs a chat template, and data.chat is never; drop one");
 }
 
-bool RowPrompts::is_chat(const Example& example) const {
-  if (example.prompt.is_array()) {
-    if (chat_ == "never")
-      fail(ExitCode::kBadConfiguration, example.place, ": the prompt is a conversation, and data.chat is never; set ",
-           "data.chat to auto or data.prompt_key to a column of texts");
-    return true;
-  }
-  return texts_are_chat();
+bool RowPrompts::is_chat(const Json& prompt, const std::string& place) const {
+  if (prompt.is_array() && chat_ == "never")
+    fail(ExitCode::kBadConfiguration, place, ": the prompt is a conversation, and data.chat is never; set ",
+         "data.chat to auto or data.prompt_key to a column of texts");
+  if (!prompt.is_array() && !texts_are_chat()) return false;
+  if (!encoder_.has_template())
+    fail(ExitCode::kBadConfiguration, place, ": the prompt is to be rendered as a conversation, and the ",
+         "model has no chat template; take a model that has one, or texts with data.chat=never");
+  return true;
+}
+
+Json RowPrompts::conversation(const Json& prompt) const {
+  Json messages = prompt.is_array() ? prompt : Json::array({{{"role", "user"}, {"content", prompt}}});
+  if (!system_prompt_.empty() && !has_system_message(messages))
+    messages.insert(messages.begin(), Json{{"role", "system"}, {"content", system_prompt_}});
+  return messages;
 }
 
 bool RowPrompts::texts_are_chat() const { return chat_ == "always" || (chat_ == "auto" && !system_prompt_.empty()); }
@@ -52,18 +60,12 @@ Prompt RowPrompts::prompt(Example example, uint64_t id) const {
   prompt.source = std::move(example.source);
   prompt.answer = std::move(example.answer);
   prompt.extra = std::move(example.extra);
-  const bool as_chat = is_chat(example);
+  const bool as_chat = is_chat(example.prompt, example.place);
   if (as_chat) {
-    if (!encoder_.has_template())
-      fail(ExitCode::kBadConfiguration, example.place, ": the prompt is to be rendered as a conversation, and the ",
-           "model has no chat template; take a model that has one, or texts with data.chat=never");
-    if (example.prompt.is_string()) {
-      prompt.row_text = example.prompt;
-      example.prompt = Json::array({{{"role", "user"}, {"content", prompt.row_text}}});
-    }
-    if (!system_prompt_.empty() && !has_system_message(example.prompt))
-      example.prompt.insert(example.prompt.begin(), Json{{"role", "system"}, {"content", system_prompt_}});
-    if (prompt.row_text.empty()) prompt.messages = example.prompt;
+    const bool of_text = example.prompt.is_string();
+    if (of_text) prompt.row_text = example.prompt;
+    example.prompt = conversation(example.prompt);
+    if (!of_text) prompt.messages = example.prompt;
   }
   try {
     EncodedPrompt encoded = as_chat ? encoder_.chat(example.prompt, now_)

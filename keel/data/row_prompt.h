@@ -19,15 +19,24 @@ class RowPrompts {
   /// The row's prompt, rendered and encoded. A BadRow where the chat template or the tokenizer refuses it.
   Prompt prompt(Example example, uint64_t id) const;
 
-  /// Whether the row goes to the model without the chat template that it has, and nobody has said that it should: a text
-  /// that does not spell out its special tokens either.
+  /// Whether the row goes to the model without the chat template that it has, and nobody has said that it should: a
+  /// text that does not spell out its special tokens either.
   bool misses_template(const Example& example) const;
+
+  /// Whether a prompt goes through the chat template; an Error where it must and may not, or cannot.
+  bool is_chat(const Json& prompt, const std::string& place) const;
+
+  /// A prompt as messages, with data.system_prompt where they have no system message.
+  Json conversation(const Json& prompt) const;
+
+  const PromptEncoder& encoder() const { return encoder_; }
+  bool special_tokens() const { return special_tokens_; }
+  const std::tm& now() const { return now_; }
 
   /// What becomes of prompts that are texts: "a text, as the user's message".
   std::string word_of_text() const;
 
  private:
-  bool is_chat(const Example& example) const;
   bool texts_are_chat() const;
 
   PromptEncoder encoder_;

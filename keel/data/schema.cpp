@@ -45,12 +45,16 @@ bool fits(const Json& row, const Schema& schema, Nulls nulls) {
          (!schema.answer_after_hashes || has_hashes(find_column(row, schema.answers.front())));
 }
 
+}  // namespace
+
 std::string column_names(const Json& row) {
   std::vector<std::string> names;
   for (const auto& [name, value] : row.items()) names.push_back(printable(name));
   if (names.size() > 20) names.resize(20);
   return names.empty() ? "no columns at all" : joined(names);
 }
+
+namespace {
 
 /// "...\n#### 1,234" is "1234", as everyone who prepares GSM8K takes it.
 std::string answer_after_hashes(const Json& value, const std::string& place) {
@@ -61,32 +65,42 @@ std::string answer_after_hashes(const Json& value, const std::string& place) {
   return answer;
 }
 
-[[noreturn]] void refuse_message(const std::string& place, size_t index, const std::string& what) {
-  throw BadRow(place, "message " + std::to_string(index + 1) + " of the prompt " + what);
+[[noreturn]] void refuse_message(const std::string& place, size_t index, const std::string& of,
+                                 const std::string& what) {
+  throw BadRow(place, "message " + std::to_string(index + 1) + " of " + of + " " + what);
 }
 
 /// A message without the fields that are null: a Parquet file gives every message the fields of all.
-Json checked_message(Json message, size_t index, const std::string& place) {
+Json checked_message(Json message, size_t index, const std::string& of, const std::string& place) {
   if (!message.is_object())
-    refuse_message(place, index,
+    refuse_message(place, index, of,
                    std::string("is no object but ") + message.type_name() +
                        (message.is_string() ? "; a file has an object for each row, not a list for each column" : ""));
   if (message.size() > kMostFields)
     refuse_message(
-        place, index,
+        place, index, of,
         "has " + std::to_string(message.size()) + " fields; at most " + std::to_string(kMostFields) + " are read");
   for (auto field = message.begin(); field != message.end();) field = field->is_null() ? message.erase(field) : ++field;
   for (const char* field : {"role", "content"}) {
-    if (!message.contains(field)) refuse_message(place, index, std::string("has no ") + field);
+    if (!message.contains(field)) refuse_message(place, index, of, std::string("has no ") + field);
     if (!message[field].is_string())
-      refuse_message(place, index,
+      refuse_message(place, index, of,
                      std::string("has a ") + field + " that is no text but " + message[field].type_name());
   }
   return message;
 }
 
+}  // namespace
+
+Json checked_messages(Json messages, const std::string& what, const std::string& place) {
+  for (size_t i = 0; i < messages.size(); ++i) messages[i] = checked_message(std::move(messages[i]), i, what, place);
+  return messages;
+}
+
+namespace {
+
 Json checked_conversation(Json messages, bool drop_reply, const std::string& place) {
-  for (size_t i = 0; i < messages.size(); ++i) messages[i] = checked_message(std::move(messages[i]), i, place);
+  messages = checked_messages(std::move(messages), "the prompt", place);
   const auto ends_with_reply = [&] { return !messages.empty() && messages.back()["role"] == "assistant"; };
   if (drop_reply && ends_with_reply()) messages.erase(messages.size() - 1);
   if (messages.empty()) throw BadRow(place, "the prompt is an empty conversation");
@@ -109,6 +123,16 @@ bool is_written_conversation(std::string_view text) {
   return (of_numpy || list || message) && names("role") && names("content");
 }
 
+}  // namespace
+
+void refuse_written_conversation(const std::string& text, const std::string& what, const std::string& place) {
+  if (is_written_conversation(trimmed(text)))
+    throw BadRow(place, what + " is a conversation written as a text, brackets and all; " +
+                            "write JSON lines or Parquet, where a list of messages stays one");
+}
+
+namespace {
+
 Json checked_prompt(Json prompt, const Columns& columns, const std::string& place) {
   // Where the column is the whole conversation, its last reply is what was once the target.
   if (prompt.is_array()) return checked_conversation(std::move(prompt), columns.prompt == "messages", place);
@@ -117,9 +141,7 @@ Json checked_prompt(Json prompt, const Columns& columns, const std::string& plac
                             prompt.type_name());
   const std::string_view text = trimmed(prompt.get_ref<const std::string&>());
   if (text.empty()) throw BadRow(place, "the prompt is empty");
-  if (is_written_conversation(text))
-    throw BadRow(place, "the prompt (" + columns.prompt + ") is a conversation written as a text, brackets and all; " +
-                            "write JSON lines or Parquet, where a list of messages stays one");
+  refuse_written_conversation(prompt, "the prompt (" + columns.prompt + ")", place);
   return prompt;
 }
 
@@ -142,6 +164,8 @@ std::string text_of(const Json& prompt) {
   return text;
 }
 
+}  // namespace
+
 /// A prompt is one column: whatever else belongs to the question must be in it, or be left out by the user's own word.
 void refuse_parts_left_out(const Json& row, const Json& prompt, const Columns& columns, const std::string& place) {
   for (const auto& [column, value] : row.items()) {
@@ -153,10 +177,12 @@ void refuse_parts_left_out(const Json& row, const Json& prompt, const Columns& c
     throw BadRow(place, "the row has " + printable(column) + " beside " + printable(columns.prompt) +
                             (of_text ? ", and a prompt is one column: the model would never see it; write both into one"
                                      : ", and Keel reads texts only") +
-                            "; data.prompt_key=" + columns.prompt +
+                            "; " + columns.section + ".prompt_key=" + columns.prompt +
                             " says that this alone is the prompt, data.bad_rows=skip passes over");
   }
 }
+
+namespace {
 
 /// Files whose rows are there, but not as rows.
 void refuse_other_shapes(const Row& row) {
@@ -174,14 +200,19 @@ void refuse_other_shapes(const Row& row) {
                                   printable(separator) + "? Columns of CSV are separated by commas; save it so");
 }
 
-const Json& required_column(const Row& row, const std::string& path, const std::string& key) {
+}  // namespace
+
+const Json& required_column(const Row& row, const std::string& path, const std::string& section,
+                            const std::string& key) {
   const Json* value = find_column(row.value, path);
   if (value == nullptr || value->is_null())
     throw BadRow(row.place, "column " + printable(path) + (value ? " is null" : " is missing") + "; the row has " +
-                                column_names(row.value) + ". data." + key +
+                                column_names(row.value) + ". " + section + "." + key +
                                 " names another, data.bad_rows=skip passes over");
   return *value;
 }
+
+namespace {
 
 /// open-instruct writes ["math"] for "math".
 std::string source_of(const Json& value) {
@@ -240,7 +271,7 @@ Columns recognise(const Row& row, const DataOptions& options) {
   if (!options.answer_key.empty())
     columns.answer = options.answer_key, columns.answer_after_hashes = false, columns.answer_required = true;
   if (!options.source_key.empty()) columns.source = options.source_key, columns.source_required = true;
-  columns.conversation = required_column(row, columns.prompt, "prompt_key").is_array();
+  columns.conversation = required_column(row, columns.prompt, columns.section, "prompt_key").is_array();
   return columns;
 }
 
@@ -275,17 +306,21 @@ void ColumnNames::complete(Json& row) const {
 Example example_of(Row row, const Columns& columns) {
   Example example;
   example.place = row.place;
-  example.prompt = checked_prompt(required_column(row, columns.prompt, "prompt_key"), columns, row.place);
+  example.prompt =
+      checked_prompt(required_column(row, columns.prompt, columns.section, "prompt_key"), columns, row.place);
   if (!columns.prompt_named) refuse_parts_left_out(row.value, example.prompt, columns, row.place);
-  if (columns.answer_required) required_column(row, columns.answer, "answer_key");
+  if (columns.answer_required) required_column(row, columns.answer, columns.section, "answer_key");
   if (const Json* answer = find_column(row.value, columns.answer); answer != nullptr && !answer->is_null())
     example.answer = columns.answer_after_hashes ? Json(answer_after_hashes(*answer, row.place)) : *answer;
-  if (columns.source_required) required_column(row, columns.source, "source_key");
+  if (columns.source_required) required_column(row, columns.source, columns.section, "source_key");
   if (const Json* source = find_column(row.value, columns.source); source != nullptr && !source->is_null())
     example.source = source_of(*source);
   example.extra = std::move(row.value);
   example.extra.erase(columns.prompt);
   return example;
 }
+
+const RowReading kPromptRows = {recognise, example_of,
+                                [](const Columns& columns, const std::string& text) { return columns.sentence(text); }};
 
 }  // namespace keel

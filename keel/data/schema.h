@@ -34,6 +34,7 @@ struct Columns {
   bool source_required = false;  // named by data.source_key: the same
   bool conversation = false;     // of the row they were recognised by
   bool prompt_named = false;     // by data.prompt_key: it alone is meant, whatever stands beside it
+  std::string section = "data";  // of the configuration, that names columns and files
 
   /// Takes answer and source from a later row of the file where the rows before it have none.
   void complete(const Columns& later);
@@ -69,6 +70,27 @@ struct Example {
 
 /// A BadRow where a column is missing or is not what it should be.
 Example example_of(Row row, const Columns& columns);
+
+/// How rows are read: as prompts, or as something else.
+struct RowReading {
+  Columns (*recognise)(const Row& row, const DataOptions& options);
+  Example (*example)(Row row, const Columns& columns);
+  std::string (*sentence)(const Columns& columns, const std::string& text);
+};
+extern const RowReading kPromptRows;
+
+// For who reads rows otherwise.
+/// A list of messages, each without the fields that are null; a BadRow where one is none. `what` they are of is told.
+Json checked_messages(Json messages, const std::string& what, const std::string& place);
+/// A BadRow where the row has a part of the question that its prompt does not say.
+void refuse_parts_left_out(const Json& row, const Json& prompt, const Columns& columns, const std::string& place);
+/// The value of a column that `key` of the section names; a BadRow where there is none.
+const Json& required_column(const Row& row, const std::string& path, const std::string& section,
+                            const std::string& key);
+/// A BadRow where a text is a conversation that a program wrote down, as JSON or as Python shows it.
+void refuse_written_conversation(const std::string& text, const std::string& what, const std::string& place);
+/// Of a row, to be shown.
+std::string column_names(const Json& row);
 
 /// The value of a column; "a.b" is b in a, unless a column has that very name.
 const Json* find_column(const Json& row, std::string_view path);

@@ -84,27 +84,36 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   warn_of_other_dropout(config, console);
   if (device.is_cpu()) require_memory(shape, config);
   LoadedModel policy = starting_model(config, device);
-  TrainState state{.phase = config.sft.steps > 0 ? Phase::kSft : Phase::kRl};
+  TrainState state{.phase = config.sft.has_steps() ? Phase::kSft : Phase::kRl};
   if (config.lora.used() || !config.model.path.empty()) state.base_checksum = base_checksum(policy.model);
   add_starting_adapter(policy, config);
   policy.model.compute_in(type);
   Problems problems(config, policy);
-  require_best_metric(config, problems);
+  Demonstrations demonstrations(config, policy);
+  if (config.has_rl()) require_best_metric(config, problems);
   state.data = problems.fingerprint();
   state.data_rows = problems.rows();
   state.eval_data = problems.eval_fingerprint();
-  problems.training().next(1);  // files without a prompt that fits are refused now
-  problems.training().seek(0);
+  state.sft_data = demonstrations.fingerprint();
+  state.sft_data_rows = demonstrations.rows();
+  state.sft_eval_data = demonstrations.eval_fingerprint();
+  demonstrations.require_rows();
+  if (config.has_rl()) {
+    problems.training().next(1);  // files without a prompt that fits are refused now
+    problems.training().seek(0);
+  }
   plan_steps(config, problems);
+  plan_supervised_steps(config, demonstrations);
   if (config.prompts_per_evaluation() > 0) problems.held_out(1);
   throw_if_stopped();
   wait_for_saving();
   RunFolder folder = RunFolder::create(config.run.dir, replace, recorded_config(config));
   const std::string id = new_run_id();
-  folder.note_used(used_settings(config, policy, problems), id);
+  folder.note_used(used_settings(config, policy, problems, demonstrations), id);
   return {.config = std::move(config),
           .policy = std::move(policy),
           .problems = std::move(problems),
+          .demonstrations = std::move(demonstrations),
           .folder = std::move(folder),
           .state = std::move(state),
           .id = id};

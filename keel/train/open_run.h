@@ -9,6 +9,7 @@
 #include "keel/record/run_folder.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
+#include "keel/train/start/demonstrations.h"
 #include "keel/train/start/problems.h"
 #include "keel/train/trainer.h"
 
@@ -19,6 +20,7 @@ struct OpenedRun {
   Config config;
   LoadedModel policy;
   Problems problems;
+  Demonstrations demonstrations;
   RunFolder folder;
   TrainState state;
   std::string id;                         // by which the run knows its checkpoints

@@ -46,6 +46,8 @@ bool may_change(const std::string& section, const std::string& path) {
                                                "reward.http_retries",
                                                "train.data_epochs",
                                                "eval.every",
+                                               "sft.data_epochs",
+                                               "sft.eval_every",
                                                "rollout.max_sequences",
                                                "train.tokens_per_batch",
                                                "train.max_skipped_updates",
@@ -59,8 +61,8 @@ std::string last_part(const std::string& path) { return path.substr(path.rfind('
 /// Whether a setting names the same files in another place: a project that was moved or copied. What is in them is
 /// compared where they are read.
 bool has_moved(const std::string& path, const Json& then, const Json& now) {
-  static const std::set<std::string> kOfFiles = {"model.path", "lora.adapter", "data.files", "data.eval_files",
-                                                 "reward.functions"};
+  static const std::set<std::string> kOfFiles = {"model.path", "lora.adapter",   "data.files",      "data.eval_files",
+                                                 "sft.files",  "sft.eval_files", "reward.functions"};
   if (kOfFiles.count(path) == 0) return false;
   if (then.is_string() && now.is_string()) {
     const auto name = path == "reward.functions" ? short_name : last_part;
@@ -81,7 +83,8 @@ std::vector<std::string> require_same_config(const Config& config, const Json& s
     for (const auto& [key, value] : values.items()) {
       const std::string path = section + "." + key;
       const bool known = saved.contains(section) && saved[section].contains(key);
-      if (path == "run.dir" || path == "train.steps" || (known && saved[section][key] == value)) continue;
+      const bool is_length = path == "train.steps" || (path == "sft.steps" && !config.sft.files.empty());
+      if (path == "run.dir" || is_length || (known && saved[section][key] == value)) continue;
       const std::string change =
           path + ": " + (known ? saved[section][key].dump() : "absent") + " then, " + value.dump() + " now";
       if (may_change(section, path) || (known && has_moved(path, saved[section][key], value)))
@@ -96,14 +99,32 @@ std::vector<std::string> require_same_config(const Config& config, const Json& s
   return changes;
 }
 
+/// What a run that was supervised alone has saved, its optimizer above all, is nothing that RL could go on from.
+void require_same_phases(const Config& config, const Json& saved, const std::filesystem::path& checkpoint) {
+  const bool had_rl = saved.at("sft").value("files", Json::array()).empty() || saved.at("train").at("steps") != 0 ||
+                      !saved.at("data").at("files").empty();
+  if (config.has_rl() && !had_rl)
+    fail(ExitCode::kBadConfiguration, "train.steps: the run in ", config.run.dir,
+         " is supervised alone, and has no RL ",
+         "phase to go on with; start a new run from what it has learned: model.path=", checkpoint.string(),
+         " and another run.dir");
+}
+
 /// How long the run was and is, which may change; and, where the learning rate is planned for that length, what becomes
 /// of it.
 std::vector<std::string> changes_of_length(const Config& config, const Json& saved, const TrainState& state) {
   Config before = config;
+  std::vector<std::string> changes;
+  before.sft.steps = saved.at("sft").at("steps").get<int64_t>();
+  if (before.sft.steps != config.sft.steps) {
+    if (config.has_rl() && state.phase != Phase::kSft)
+      fail(ExitCode::kBadConfiguration, "sft.steps was ", before.sft.steps, " and is ", config.sft.steps,
+           ", but the supervised phase of the run is over; restore it (or sft.data_epochs)");
+    changes.push_back(written("sft.steps: ", before.sft.steps, " then, ", config.sft.steps, " now"));
+  }
   before.train.steps = saved.at("train").at("steps").get<int64_t>();
-  if (before.train.steps == config.train.steps) return {};
-  std::vector<std::string> changes = {
-      written("train.steps: ", before.train.steps, " then, ", config.train.steps, " now")};
+  if (before.train.steps == config.train.steps) return changes;
+  changes.push_back(written("train.steps: ", before.train.steps, " then, ", config.train.steps, " now"));
   const auto next_rate = [&](const Config& of) { return of.optimizer.lr_at(state.rl_updates, of.planned_updates()); };
   if (next_rate(before) != next_rate(config))
     changes.push_back(written("the learning rate goes on along the schedule of that length: ", next_rate(config),
@@ -114,18 +135,25 @@ std::vector<std::string> changes_of_length(const Config& config, const Json& sav
 /// The position in the data is a number of rows: it means the same only in the same files, and nothing at all in files
 /// with more rows or fewer. An evaluation on other rows says nothing about progress. Returns the settings whose rows
 /// have changed.
-std::vector<const char*> require_same_data(const Problems& problems, const TrainState& state, bool accept_changes,
+std::vector<const char*> require_same_data(const Problems& problems, const Demonstrations& demonstrations,
+                                           const TrainState& state, bool accept_changes,
                                            const std::filesystem::path& checkpoint) {
   std::vector<const char*> changed;
+  const auto require_as_many = [&](const char* files, uint64_t rows, uint64_t before) {
+    if (rows != before)
+      fail(ExitCode::kBadInput, files, ": the files have ", rows, " rows, and had ", before, " at the checkpoint ",
+           checkpoint.string(), ", so that its position in them means nothing; restore them, or start a new run with ",
+           "another run.dir, which may start from the checkpoint (model.path, or lora.adapter)");
+  };
+  if (demonstrations.fingerprint() != state.sft_data) changed.push_back("sft.files");
+  if (demonstrations.eval_fingerprint() != state.sft_eval_data) changed.push_back("sft.eval_files");
   if (problems.fingerprint() != state.data) changed.push_back("data.files");
   if (problems.eval_fingerprint() != state.eval_data) changed.push_back("data.eval_files");
-  if (problems.rows() != state.data_rows)
-    fail(ExitCode::kBadInput, "data.files: the files have ", problems.rows(), " rows, and had ", state.data_rows,
-         " at the checkpoint ", checkpoint.string(), ", so that its position in them means nothing; restore them, or ",
-         "start a new run with another run.dir, which may start from the checkpoint (model.path, or lora.adapter)");
+  require_as_many("sft.files", demonstrations.rows(), state.sft_data_rows);
+  require_as_many("data.files", problems.rows(), state.data_rows);
   if (!changed.empty() && !accept_changes)
     fail(ExitCode::kBadInput, changed.front(), ": the rows are not those that the checkpoint ", checkpoint.string(),
-         std::string(changed.front()) == "data.files" ? " was trained on" : " was evaluated on",
+         std::string(changed.front()).ends_with(".files") ? " was trained on" : " was evaluated on",
          "; restore them or, where you mended some, say so with --changed-data: the run then goes on ",
          "with the rows as they are now");
   return changed;
@@ -229,6 +257,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   HeldFolder held = RunFolder::claim(config.run.dir);
   Checkpoint checkpoint = load_checkpoint(newest, device);
   keep_checkpoints_of_runs(config, checkpoint.config);
+  require_same_phases(config, checkpoint.config, newest);
   std::vector<std::string> changes = require_same_config(config, checkpoint.config, newest.string());
   choose_dtype(config.checkpoint, checkpoint.policy);
   if (config.lora.used())
@@ -239,14 +268,18 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   checkpoint.policy.model.compute_in(type);
   if (checkpoint.critic && checkpoint.critic->body) checkpoint.critic->body->compute_in(type);
   Problems problems(config, checkpoint.policy);
-  require_best_metric(config, problems);
-  for (const char* changed : require_same_data(problems, checkpoint.state, accepted.data, newest))
+  Demonstrations demonstrations(config, checkpoint.policy);
+  if (config.has_rl()) require_best_metric(config, problems);
+  for (const char* changed : require_same_data(problems, demonstrations, checkpoint.state, accepted.data, newest))
     changes.push_back(std::string(changed) + ": the rows are not those of before (--changed-data)");
   plan_steps(config, problems);
+  plan_supervised_steps(config, demonstrations);
   for (std::string& change : changes_of_length(config, checkpoint.config, checkpoint.state))
     changes.push_back(std::move(change));
   checkpoint.state.data = problems.fingerprint();
   checkpoint.state.eval_data = problems.eval_fingerprint();
+  checkpoint.state.sft_data = demonstrations.fingerprint();
+  checkpoint.state.sft_eval_data = demonstrations.eval_fingerprint();
   std::optional<CausalLm> reference;
   if (objective_at(config, checkpoint.state).requirements().reference_logp && checkpoint.state.rl_steps > 0)
     reference = load_reference(std::filesystem::path(config.run.dir) / kReferenceFolder, checkpoint.policy);
@@ -254,7 +287,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   throw_if_stopped();
   wait_for_saving();
   const std::optional<std::string> moved = finish_save(newest, checkpoint.state.best_step);
-  const Json used = used_settings(config, checkpoint.policy, problems);
+  const Json used = used_settings(config, checkpoint.policy, problems, demonstrations);
   const Json reward_files_before = used_before(config.run.dir, "reward.files");
   std::vector<std::string> notes;
   RunFolder folder = RunFolder::reopen(std::move(held), checkpoint.lines, recorded_config(config), notes);
@@ -264,12 +297,16 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   const std::string id = checkpoint.run.empty() ? new_run_id() : checkpoint.run;
   for (const std::string& note : folder.note_used(used, id)) notes.push_back(note);
   TrainState& state = checkpoint.state;
-  if (state.best_metric == "auto") state.best_metric = best_metric_key("auto", problems);  // as older programs wrote it
+  if (config.has_rl() && state.best_metric == "auto")
+    state.best_metric = best_metric_key("auto", problems);  // as older programs wrote it
   // A finished run goes on when it is asked for more steps than it made.
-  if (state.phase == Phase::kDone && state.rl_steps < config.train.steps) state.phase = Phase::kRl;
+  if (state.phase == Phase::kDone && config.has_rl() && state.rl_steps < config.train.steps) state.phase = Phase::kRl;
+  if (state.phase == Phase::kDone && !config.has_rl() && !demonstrations.done(config.sft, state))
+    state.phase = Phase::kSft;
   return {.config = std::move(config),
           .policy = std::move(checkpoint.policy),
           .problems = std::move(problems),
+          .demonstrations = std::move(demonstrations),
           .folder = std::move(folder),
           .state = std::move(checkpoint.state),
           .id = id,

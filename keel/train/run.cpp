@@ -36,14 +36,16 @@ Run::Run(OpenedRun opened, Console& console)
       console_(console),
       policy_(std::move(opened.policy)),
       problems_(std::move(opened.problems)),
+      demonstrations_(std::move(opened.demonstrations)),
       folder_(std::move(opened.folder)),
       log_(console, folder_, config_.record),
       state_(std::move(opened.state)),
       id_(std::move(opened.id)),
       last_checkpoint_(std::move(opened.checkpoint)),
-      best_metric_(best_metric_key(config_.checkpoint.best_metric, problems_)) {
+      best_metric_(config_.has_rl() ? best_metric_key(config_.checkpoint.best_metric, problems_) : "") {
   if (config_.record.tensorboard) folder_.write_events();
   for (const std::string& warning : problems_.warnings()) console_.warning(warning);
+  for (const std::string& warning : demonstrations_.warnings()) console_.warning(warning);
   if (config_.train.recompute_activations) {
     policy_.model.recompute_activations();
     if (opened.companions.critic && opened.companions.critic->body)
@@ -101,11 +103,11 @@ void Run::tell_of_damaged_best() {
 /// says that RL has begun; a run that is resumed later than that has loaded it.
 void Run::begin(Phase phase, Companions saved) {
   state_.phase = phase;
-  warm_up_.reset();
-  if (phase == Phase::kSft) {
-    warm_up_.emplace(config_, policy_, *problems_.task());
+  if (phase == Phase::kSft || !config_.has_rl()) {
+    if (!warm_up_) warm_up_.emplace(config_, policy_, demonstrations_);
     return;
   }
+  warm_up_.reset();
   const bool new_reference = phase == Phase::kRl && !saved.reference;
   trainer_.emplace(config_, policy_, problems_, state_, std::move(saved));
   if (!new_reference || !trainer_->reference()) return;
@@ -166,22 +168,8 @@ ExitCode Run::run_phases() {
     fail(ExitCode::kHealthGuard, last_checkpoint_.string(), ": the last checkpoint does not verify: ", *damage);
   tell_of_damaged_best();
   console_.end_progress();
-  log_.at_the_end(problems_);
+  log_.at_the_end(problems_, demonstrations_);
   return ExitCode::kDone;
-}
-
-/// False when someone asked to stop.
-bool Run::warm_up() {
-  while (state_.phase == Phase::kSft) {
-    warm_up_step();
-    look_after_folder();
-    if (saved_for_interrupt()) return false;
-    if (state_.phase != Phase::kSft)
-      save();
-    else if (checkpoint_due())
-      save(Saving::kBesideSteps);
-  }
-  return true;
 }
 
 /// False when someone asked to stop.
@@ -205,16 +193,6 @@ bool Run::learn() {
   state_.phase = Phase::kDone;
   save();
   return true;
-}
-
-void Run::warm_up_step() {
-  Stopwatch watch(policy_.model.device());
-  const WarmUpNumbers numbers = warm_up_->step(state_, *this);
-  state_.step++;
-  record_step("sft", step_row(numbers), watch.lap());
-  log_.warm_up_step(numbers, state_.sft_steps);
-  if (const auto warning = warm_up_->choose_demonstrations(state_)) console_.warning(*warning);
-  if (warm_up_->done(state_)) begin(Phase::kRl);
 }
 
 void Run::rl_step() {
@@ -461,7 +439,7 @@ bool Run::saved_for_interrupt() {
   const bool saved = to_json(state_) == saved_state_ && path_exists(last_checkpoint_);
   if (!saved) save();
   console_.end_progress();
-  log_.at_the_end(problems_);
+  log_.at_the_end(problems_, demonstrations_);
   console_.result("interrupted at step " + std::to_string(state_.step) + "; saved " + last_checkpoint_.string() +
                   "\ncontinue with: keel train " + shell_word((folder_.path() / "config.yaml").string()) + " --resume");
   return true;

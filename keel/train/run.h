@@ -24,7 +24,8 @@
 
 namespace keel {
 
-/// A run from its start to its end, which may lie in another process: warm-up, evaluation, RL, evaluation; its folder,
+/// A run from its start to its end, which may lie in another process: supervised updates, evaluation, RL, evaluation,
+/// or the first of these alone; its folder,
 /// what it writes and says there, its checkpoints. What learns are a WarmUp and then a Trainer.
 class Run : private StepWatcher {
  public:
@@ -39,10 +40,11 @@ class Run : private StepWatcher {
 
   const LoadedModel& policy() const { return policy_; }
   const Problems& problems() const { return problems_; }
+  const Demonstrations& demonstrations() const { return demonstrations_; }
+  /// As it is carried out: with the lengths that passes over the data stand for.
+  const Config& config() const { return config_; }
   /// What an evaluation is made on.
   HeldOut held_out() { return problems_.held_out(config_.prompts_per_evaluation()); }
-  /// train.steps, also where train.data_epochs said them.
-  int64_t steps() const { return config_.train.steps; }
   Objective objective() const { return objective_at(config_, state_); }
   const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
 
@@ -59,6 +61,7 @@ class Run : private StepWatcher {
   bool warm_up();
   bool learn();
   void warm_up_step();
+  void measure_loss_if_due();
   void rl_step();
   void look_after_health(const StepNumbers& numbers);
   void self_test();
@@ -92,11 +95,12 @@ class Run : private StepWatcher {
   Console& console_;
   LoadedModel policy_;
   Problems problems_;
+  Demonstrations demonstrations_;
   RunFolder folder_;
   RunLog log_;
   TrainState state_;
   std::string id_;
-  std::optional<WarmUp> warm_up_;     // in the warm-up
+  std::optional<WarmUp> warm_up_;     // in the supervised phase, and behind it where that is all
   std::optional<Trainer> trainer_;    // after it
   std::optional<SampleNotes> notes_;  // of the present step
   uint64_t behind_prompts_ = 0;       // of the present step, in the prompt stream

@@ -44,17 +44,60 @@ void RunLog::overflowed_update(int64_t step) {
 void RunLog::begin_rl(int64_t done, int64_t steps) {
   const std::scoped_lock lock(mutex_);
   standing_ = "RL " + std::to_string(done) + "/" + std::to_string(steps);
+  lately_.clear();  // of supervised steps
 }
 
-void RunLog::warm_up_step(const WarmUpNumbers& numbers, int64_t done) {
-  const std::string line = "warm-up " + std::to_string(done) + "  loss " + fixed(numbers.loss_average, 3) +
-                           (numbers.noisy ? "  noisy demonstrations" : "");
-  {
-    const std::scoped_lock lock(mutex_);
-    standing_ = line;
+void RunLog::warm_up_step(const WarmUpNumbers& numbers, int64_t done, int64_t steps, double seconds) {
+  if (!numbers.files) {
+    const std::string line = "warm-up " + std::to_string(done) + "  loss " + fixed(numbers.loss_average, 3) +
+                             (numbers.noisy ? "  noisy demonstrations" : "");
+    {  // before it is printed: whoever shows what is under way is not to fall back behind it
+      const std::scoped_lock lock(mutex_);
+      standing_ = line;
+    }
+    console_.progress(line);
+    folder_.log(line);
+    return;
   }
-  console_.progress(line);
+  const std::string standing =
+      "SFT " + std::to_string(done) + "/" + std::to_string(steps) + "  loss " + fixed(numbers.loss, 3);
+  const std::string line = standing + "  mean " + fixed(numbers.loss_average, 3) + "  tokens " +
+                           std::to_string(numbers.files->tokens) + "  " + fixed(seconds, 2) + " s";
+  note_step(standing, steps - done, seconds);
+  show_step(line, done, steps);
+}
+
+void RunLog::supervised_loss(const SupervisedLoss& measured, int64_t step, const std::string& left_out) {
+  if (!left_out.empty() && !std::exchange(told_of_not_measured_, true)) warning("loss on held-out rows: " + left_out);
+  const std::string line = "step " + std::to_string(step) + ": loss " + fixed(measured.loss, 4) + " on " +
+                           std::to_string(measured.tokens) + " tokens of " + std::to_string(measured.rows) +
+                           " held-out row" + (measured.rows == 1 ? "" : "s");
+  console_.line(line);
   folder_.log(line);
+}
+
+void RunLog::supervised_rows_passed_over(const SkippedCounts& rows) {
+  if (!rows.first.empty() && !std::exchange(told_of_supervised_, true)) warning("passed over " + rows.first);
+}
+
+/// Some lines stay on the screen; the log has all.
+void RunLog::show_step(const std::string& line, int64_t done, int64_t steps) {
+  if (done == steps || (kept_every_ > 0 && done % kept_every_ == 0))
+    console_.keep(line);
+  else
+    console_.progress(line);
+  folder_.log(line);
+}
+
+/// Before it is printed: whoever shows what is under way is not to fall back behind it.
+void RunLog::note_step(const std::string& standing, int64_t steps_left, double seconds) {
+  constexpr size_t kLately = 10;
+  const std::scoped_lock lock(mutex_);
+  standing_ = standing;
+  steps_left_ = steps_left;
+  ended_at_ = steady_seconds();
+  lately_.push_back(seconds);
+  if (lately_.size() > kLately) lately_.pop_front();
 }
 
 void RunLog::step(const StepNumbers& numbers, int64_t done, int64_t steps, double seconds) {
@@ -67,20 +110,8 @@ void RunLog::step(const StepNumbers& numbers, int64_t done, int64_t steps, doubl
                            of_tokens(&TokenNumbers::masked, 4) + "  |pi-mu| " +
                            of_tokens(&TokenNumbers::mismatch_mean, 5) + "  length " +
                            fixed(numbers.rollouts.length_mean, 1) + "  " + fixed(seconds, 2) + " s";
-  {  // before it is printed: whoever shows what is under way is not to fall back behind it
-    constexpr size_t kLately = 10;
-    const std::scoped_lock lock(mutex_);
-    standing_ = standing;
-    steps_left_ = steps - done;
-    ended_at_ = steady_seconds();
-    lately_.push_back(seconds);
-    if (lately_.size() > kLately) lately_.pop_front();
-  }
-  if (done == steps || (kept_every_ > 0 && done % kept_every_ == 0))
-    console_.keep(line);
-  else
-    console_.progress(line);
-  folder_.log(line);
+  note_step(standing, steps - done, seconds);
+  show_step(line, done, steps);
 }
 
 std::string RunLog::live_text(const std::string& stage) const {
@@ -106,10 +137,12 @@ void RunLog::evaluation(const Evaluation& result, const HeldOut& held_out, int64
                   (result.count == 1 ? " prompt" : " prompts"));
 }
 
-void RunLog::at_the_end(const Problems& problems) {
+void RunLog::at_the_end(const Problems& problems, const Demonstrations& demonstrations) {
   for (const std::string& sentence : tally_.warnings()) warning(sentence);
   const std::string left_out = problems.left_out_sentence(passed_over_);
   if (!left_out.empty()) warning("training: " + left_out);
+  const std::string not_learned = demonstrations.left_out_sentence(demonstrations.skipped());
+  if (!not_learned.empty()) warning("supervised: " + not_learned);
 }
 
 void RunLog::warning(const std::string& sentence) {

@@ -11,6 +11,7 @@
 #include "keel/reward/score.h"
 #include "keel/train/config/config.h"
 #include "keel/train/metrics/step_row.h"
+#include "keel/train/start/demonstrations.h"
 #include "keel/train/start/problems.h"
 
 namespace keel {
@@ -32,7 +33,11 @@ class RunLog {
   void overflowed_update(int64_t step);
 
   void begin_rl(int64_t done, int64_t steps);
-  void warm_up_step(const WarmUpNumbers& numbers, int64_t done);
+  /// Of files the screen keeps lines as it does of RL; a warm-up passes by.
+  void warm_up_step(const WarmUpNumbers& numbers, int64_t done, int64_t steps, double seconds);
+  void supervised_loss(const SupervisedLoss& measured, int64_t step, const std::string& left_out);
+  /// The first of the rows that gave nothing to learn is told.
+  void supervised_rows_passed_over(const SkippedCounts& rows);
   void step(const StepNumbers& numbers, int64_t done, int64_t steps, double seconds);
   void evaluation(const Evaluation& result, const HeldOut& held_out, int64_t step);
 
@@ -40,13 +45,17 @@ class RunLog {
   std::string live_text(const std::string& stage) const;
 
   /// What was counted.
-  void at_the_end(const Problems& problems);
+  void at_the_end(const Problems& problems, const Demonstrations& demonstrations);
 
  private:
+  void show_step(const std::string& line, int64_t done, int64_t steps);
+  void note_step(const std::string& standing, int64_t steps_left, double seconds);
+
   Console& console_;
   RunFolder& folder_;
   SkippedCounts passed_over_;
-  bool told_of_passed_over_ = false, told_of_left_out_ = false;  // rows of the training data, of the evaluation's
+  bool told_of_passed_over_ = false, told_of_left_out_ = false;     // rows of the training data, of the evaluation's
+  bool told_of_supervised_ = false, told_of_not_measured_ = false;  // the same of section sft
   ScoreTally tally_;
   int64_t kept_every_;  // steps between lines that stay on the screen
 

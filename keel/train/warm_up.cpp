@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
-#include "keel/train/start/task_prompts.h"
+#include <algorithm>
+
+#include "keel/core/interrupt.h"
 #include "keel/train/update/gradients.h"
 #include "keel/train/update/packing.h"
 
@@ -11,47 +13,43 @@ namespace {
 
 constexpr double kAverageDecay = 0.95;
 
-struct Encoded {
-  std::vector<int32_t> prompt, completion;
-};
-
 double noisy_lr(const SftOptions& options, int64_t noisy_step) {
   const double share =
       options.noisy_steps > 1 ? static_cast<double>(noisy_step) / static_cast<double>(options.noisy_steps - 1) : 0;
   return options.noisy_lr + (options.noisy_lr_end - options.noisy_lr) * share;
 }
 
-OptimizerOptions sft_optimizer(const SftOptions& options) {
-  OptimizerOptions result;
-  result.beta2 = options.beta2;
-  result.max_grad_norm = options.max_grad_norm;
+/// From the first target to the last; what lies between two of them is seen, and not learned.
+TrainingSequence training_sequence(const SupervisedSequence& sequence, int64_t key) {
+  const auto first = std::find(sequence.trained.begin(), sequence.trained.end(), 1) - sequence.trained.begin();
+  const auto behind = sequence.trained.rend() - std::find(sequence.trained.rbegin(), sequence.trained.rend(), 1);
+  const auto begin = static_cast<size_t>(first), count = static_cast<size_t>(behind - first);
+  const std::span tokens(sequence.tokens);
+  return {.prompt = tokens.first(begin),
+          .completion = tokens.subspan(begin, count),
+          .prompt_key = key,
+          .key = key,
+          .trained = std::span(sequence.trained).subspan(begin, count)};
+}
+
+std::vector<TrainingSequence> training_sequences(const std::vector<SupervisedSequence>& sequences) {
+  std::vector<TrainingSequence> result;
+  for (size_t i = 0; i < sequences.size(); ++i)
+    result.push_back(training_sequence(sequences[i], static_cast<int64_t>(i)));
   return result;
 }
 
-std::vector<Encoded> next_demonstrations(const Config& config, const LoadedModel& policy, const Task& task,
-                                         const TrainState& state) {
-  std::vector<Encoded> encoded;
-  for (int64_t i = 0; i < config.sft.batch; ++i) {
-    const uint64_t index = static_cast<uint64_t>(state.sft_steps * config.sft.batch + i);
-    const Demonstration demonstration = task.demonstrate(config.run.seed, index, state.noisy);
-    encoded.push_back({prompt_tokens(policy, demonstration.problem.prompt, config.data.date),
-                       encode_completion(policy.tokenizer, demonstration.completion, policy.stop_ids.front())});
-  }
-  return encoded;
+int64_t target_count(const std::vector<SupervisedSequence>& sequences) {
+  int64_t count = 0;
+  for (const SupervisedSequence& sequence : sequences) count += sequence.trained_count();
+  return count;
 }
 
 /// Adds the gradients of the mean log-likelihood, times the scale, to the parameters'; returns the loss.
-double accumulate_likelihood_gradients(const CausalLm& model, const std::vector<Encoded>& demonstrations,
-                                       int64_t tokens_per_batch, double loss_scale) {
-  std::vector<TrainingSequence> sequences;
-  int64_t targets = 0;
-  for (size_t i = 0; i < demonstrations.size(); ++i) {
-    sequences.push_back(
-        {demonstrations[i].prompt, demonstrations[i].completion, static_cast<int64_t>(i), static_cast<int64_t>(i)});
-    targets += static_cast<int64_t>(demonstrations[i].completion.size());
-  }
+double accumulate_likelihood_gradients(const CausalLm& model, const std::vector<SupervisedSequence>& sequences,
+                                       int64_t targets, int64_t tokens_per_batch, double loss_scale) {
   Tensor negative_logp = at::zeros({}, at::TensorOptions(at::kDouble).device(model.device()));
-  for (const PackedBatch& batch : pack(sequences, tokens_per_batch, model.device())) {
+  for (const PackedBatch& batch : pack(training_sequences(sequences), tokens_per_batch, model.device())) {
     const auto coefficients = [&](const TokenStats& stats, int64_t, int64_t) -> HeadCoefficients {
       negative_logp -= stats.logp.sum(at::kDouble);
       return {.coefficient = at::full_like(stats.logp, 1.0 / static_cast<double>(targets)), .entropy_coefficient = {}};
@@ -63,16 +61,31 @@ double accumulate_likelihood_gradients(const CausalLm& model, const std::vector<
 
 }  // namespace
 
-WarmUp::WarmUp(const Config& config, const LoadedModel& policy, const Task& task)
-    : config_(config), policy_(policy), task_(task), optimizer_(policy.model.trainable(), sft_optimizer(config.sft)) {}
+WarmUp::WarmUp(const Config& config, const LoadedModel& policy, Demonstrations& demonstrations)
+    : config_(config),
+      policy_(policy),
+      demonstrations_(demonstrations),
+      options_(config.sft_optimizer()),
+      optimizer_(policy.model.trainable(), options_) {}
+
+/// Of files along its schedule; a task's are learned from until it is enough.
+double WarmUp::learning_rate(const TrainState& state) const {
+  if (state.noisy) return noisy_lr(config_.sft, state.noisy_steps);
+  if (!demonstrations_.from_files()) return options_.lr;
+  return options_.lr_at(state.sft_steps, static_cast<double>(config_.sft.steps));
+}
 
 WarmUpNumbers WarmUp::step(TrainState& state, StepWatcher& watcher) {
-  const SftOptions& options = config_.sft;
-  WarmUpNumbers numbers{.lr = state.noisy ? noisy_lr(options, state.noisy_steps) : options.lr, .noisy = state.noisy};
+  WarmUpNumbers numbers{.lr = learning_rate(state), .noisy = state.noisy};
   const CausalLm model =
       policy_.model.with_dropout(config_.lora.dropout, config_.run.seed, static_cast<uint64_t>(state.sft_steps));
-  numbers.loss = accumulate_likelihood_gradients(model, next_demonstrations(config_, policy_, task_, state),
-                                                 config_.train.tokens_per_batch, optimizer_.loss_scale().value_or(1));
+  const std::vector<SupervisedSequence> sequences = demonstrations_.next(config_, policy_, state);
+  const int64_t targets = target_count(sequences);
+  numbers.loss = accumulate_likelihood_gradients(model, sequences, targets, config_.train.tokens_per_batch,
+                                                 optimizer_.loss_scale().value_or(1));
+  if (demonstrations_.from_files())
+    numbers.files = {.tokens = targets,
+                     .passes = static_cast<double>(state.sft_position) / static_cast<double>(demonstrations_.rows())};
   const Optimizer::Outcome outcome = optimizer_.step(numbers.lr);
   state.updates += outcome.skipped ? 0 : 1;
   state.count_update(!outcome.skipped, outcome.overflowed);
@@ -92,8 +105,34 @@ WarmUpNumbers WarmUp::step(TrainState& state, StepWatcher& watcher) {
   return numbers;
 }
 
+std::optional<SupervisedLoss> WarmUp::held_out_loss() {
+  constexpr int64_t kRowsAtOnce = 64;
+  RowStream<SupervisedRow>* rows = demonstrations_.held_out();
+  if (rows == nullptr) return std::nullopt;
+  rows->go_back_to({});
+  SupervisedLoss result;
+  double negative_logp = 0;
+  while (true) {
+    std::vector<SupervisedSequence> sequences;
+    const std::vector<SupervisedRow> some = rows->next(kRowsAtOnce);
+    if (some.empty()) break;
+    for (const SupervisedRow& row : some) sequences.insert(sequences.end(), row.sequences.begin(), row.sequences.end());
+    for (const PackedBatch& batch :
+         pack(training_sequences(sequences), config_.train.tokens_per_batch, policy_.model.device())) {
+      throw_if_stopped();
+      negative_logp -= token_statistics(policy_.model, batch, /*temperature=*/1.0).logp.sum(at::kDouble).item<double>();
+    }
+    result.rows += static_cast<int64_t>(some.size());
+    result.tokens += target_count(sequences);
+  }
+  if (result.tokens == 0) return std::nullopt;
+  result.loss = negative_logp / static_cast<double>(result.tokens);
+  return result;
+}
+
 std::optional<std::string> WarmUp::choose_demonstrations(TrainState& state) const {
   const SftOptions& options = config_.sft;
+  if (demonstrations_.from_files()) return std::nullopt;
   const bool learned = options.stop_loss > 0 && state.loss_average < options.stop_loss;
   const bool out_of_steps = state.sft_steps >= options.steps - options.noisy_steps;
   if (state.noisy || !(learned || out_of_steps)) return std::nullopt;
@@ -101,10 +140,6 @@ std::optional<std::string> WarmUp::choose_demonstrations(TrainState& state) cons
   if (options.stop_loss <= 0 || learned) return std::nullopt;
   return "the warm-up's loss is still " + std::to_string(state.loss_average) + ", above sft.stop_loss " +
          std::to_string(options.stop_loss) + ", and its steps are used up; RL may stay flat. Raise sft.steps";
-}
-
-bool WarmUp::done(const TrainState& state) const {
-  return state.sft_steps >= config_.sft.steps || (state.noisy && state.noisy_steps >= config_.sft.noisy_steps);
 }
 
 }  // namespace keel

@@ -1,33 +1,38 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "keel/model/loaded_model.h"
-#include "keel/task/task.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
 #include "keel/train/metrics/step_row.h"
+#include "keel/train/start/demonstrations.h"
 #include "keel/train/step_watcher.h"
 
 namespace keel {
 
-/// The supervised warm-up on a task's demonstrations: every target has the coefficient 1, so that the gradient is that
-/// of the mean log-likelihood.
+/// Supervised updates on demonstrations, of files or of a task: every target has the coefficient 1, so that the
+/// gradient is that of the mean log-likelihood.
 class WarmUp {
  public:
   /// Everything must outlive it.
-  WarmUp(const Config& config, const LoadedModel& policy, const Task& task);
+  WarmUp(const Config& config, const LoadedModel& policy, Demonstrations& demonstrations);
 
   /// One update.
   WarmUpNumbers step(TrainState& state, StepWatcher& watcher);
 
-  /// Between steps: which demonstrations come next. What to tell where the noise-free ones did not teach what they
-  /// should have.
+  /// The mean over all targets of the rows that are kept for it. Nothing where there are none; Interrupted when someone
+  /// asks to stop.
+  std::optional<SupervisedLoss> held_out_loss();
+
+  /// Between steps, of a task: which demonstrations come next. What to tell where the noise-free ones did not teach
+  /// what they should have.
   std::optional<std::string> choose_demonstrations(TrainState& state) const;
 
-  bool done(const TrainState& state) const;
+  bool done(const TrainState& state) const { return demonstrations_.done(config_.sft, state); }
 
   /// The optimizer's moments.
   std::vector<NamedTensor> optimizer_state() const { return optimizer_.state(); }
@@ -36,9 +41,12 @@ class WarmUp {
   }
 
  private:
+  double learning_rate(const TrainState& state) const;
+
   const Config& config_;
   const LoadedModel& policy_;
-  const Task& task_;
+  Demonstrations& demonstrations_;
+  OptimizerOptions options_;
   Optimizer optimizer_;
 };
 

@@ -44,6 +44,14 @@ class Examples(support.Test):
         result, _ = self.train("trl_reward/config.yaml", *SMALL)
         self.assertIn("1 x python:rewards.py:answer_reward + 0.2 x python:rewards.py:form_reward", result.stdout)
 
+    def test_rows_of_ones_own_and_then_rl(self):
+        result, _ = self.train("sft_then_rl/config.yaml", *SMALL, "sft.data_epochs=0.5", "sft.eval_every=2", "eval.prompts=2", "train.prompts_per_step=2")
+        self.assertIn("read as: a conversation, from messages", result.stdout)
+        self.assertIn("1 x numeric + 0.2 x tags:think,answer", result.stdout)
+        rows = support.metrics(self.folder / "run")
+        self.assertGreaterEqual(sum(row["phase"] == "sft" for row in rows), 3)
+        self.assertGreaterEqual(sum("sft/eval_loss" in row for row in rows), 2)
+
     def test_a_parquet_file_and_a_score_of_verl(self):
         made = subprocess.run([PYTHON, "make_data.py", "train.parquet"], cwd=self.place / "verl_parquet")
         if made.returncode != 0:

@@ -63,8 +63,8 @@ inline const CausalLm& warm_model() {
     config.sft.steps = 1000;
     config.sft.lr = 1e-2;
     const LoadedModel policy = starting_model(config, at::kCPU);
-    const std::unique_ptr<Task> task = make_task(config.task);
-    WarmUp warm_up(config, policy, *task);
+    Demonstrations demonstrations(config, policy);
+    WarmUp warm_up(config, policy, demonstrations);
     TrainState state;
     StepWatcher nobody;
     for (int step = 0; step < 60; ++step) warm_up.step(state, nobody);

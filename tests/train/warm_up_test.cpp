@@ -14,8 +14,8 @@ TEST(WarmUp, KeepsALossThatIsNotFiniteOutOfItsAverage) {
   Config config = tiny_run("dppo_tv");
   config.sft.steps = 100;
   const LoadedModel policy = starting_model(config, at::kCPU);
-  const std::unique_ptr<Task> task = make_task(config.task);
-  WarmUp warm_up(config, policy, *task);
+  Demonstrations demonstrations(config, policy);
+  WarmUp warm_up(config, policy, demonstrations);
   TrainState state;
   StepWatcher nobody;
   warm_up.step(state, nobody);

@@ -1,8 +1,8 @@
 #include "keel/record/report/report.h"
 
-#include "keel/core/files/file.h"
 #include "keel/core/console.h"
 #include "keel/core/error.h"
+#include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
 #include "keel/record/charts/html.h"
 #include "keel/record/report/report_parts.h"
@@ -49,6 +49,7 @@ std::string facts_of(const RunData& run) {
   };
   add("method", setting(run, "objective.method"));
   add("task", setting(run, "task.name"));
+  add("imitates", setting(run, "sft.files"));
   add("data", setting(run, "data.files"));
   add("reward", setting(run, "reward.functions"));
   add("weights", setting(run, "reward.weights"));
@@ -105,9 +106,13 @@ std::string configuration(const RunData& run, bool named) {
          "</summary><pre>" + escape_foreign(shorten(run.config, 40000)) + "</pre></details>";
 }
 
+/// A run without RL has no method in force.
+bool is_supervised_alone(const RunData& run) { return !run.used.empty() && !run.used.contains("objective.method"); }
+
 std::string one_run(const RunData& run) {
-  const bool started = summarize(run).rl_steps > 0;
-  return headline_tiles(run) + (started ? "" : "<p class=\"note\">The run has made no RL step.</p>") +
+  const bool started = summarize(run).rl_steps > 0, supervised_alone = is_supervised_alone(run);
+  return headline_tiles(run) +
+         (started || supervised_alone ? "" : "<p class=\"note\">The run has made no RL step.</p>") +
          chart_sections({run}) + samples_section(run, 8, true) + numbers_table(run) + configuration(run, false);
 }
 

@@ -327,7 +327,15 @@ std::string chart_sections(const std::vector<RunData>& runs) {
         "Nats per token of the demonstrations, averaged with weights that fall by 0.95 from batch to batch."}},
       false,
       true};
-  const std::string supervised = draw(sft, runs, Size::kWide);
+  const Figure held_out{
+      "eval",
+      "Loss on held-out rows",
+      "Nats per token of the rows that are kept for it. Where it rises while the loss of batches falls, "
+      "the rows are learned by heart.",
+      {{"sft/eval_loss", "held-out rows"}},
+      false,
+      true};
+  const std::string supervised = draw(sft, runs, Size::kWide) + draw(held_out, runs, Size::kWide);
   std::string out;
   if (!rl.empty())
     out += "<section><h2>Reinforcement learning</h2>" + note_on(window_of(runs, "rl")) +

@@ -99,6 +99,16 @@ std::string evaluation_tile(const RunSummary& summary) {
               joined(notes));
 }
 
+/// Where rows were kept to measure it on.
+std::string supervised_loss_tile(const RunData& run) {
+  std::vector<double> losses;
+  for (const ChartPoint& point : metric_curve(run, "eval", "sft/eval_loss"))
+    if (drawable(point.y)) losses.push_back(point.y);
+  if (losses.empty()) return "";
+  return tile("Supervised loss, held-out rows", format_number(losses.back()),
+              losses.size() > 1 ? "before " + format_number(losses.front()) : "");
+}
+
 /// Rows of the data that gave no prompt, in training and in the last evaluation.
 std::string left_out_tile(const RunData& run) {
   double too_long = 0, bad = 0, limit = 0, eval_too_long = 0, eval_bad = 0;
@@ -302,11 +312,13 @@ std::string headline_tiles(const RunData& run) {
                     ? "training " + format_value(summary.train_tokens_per_s, Unit::kCount) + " per second"
                     : "");
   }
-  out += left_out_tile(run);
+  out += supervised_loss_tile(run) + left_out_tile(run);
   if (summary.seconds > 0) {
     out += tile("Time", format_duration(summary.seconds),
-                plural(summary.rl_steps, "RL step") +
-                    (summary.sft_steps > 0 ? ", " + plural(summary.sft_steps, "SFT step") : ""));
+                summary.rl_steps == 0 && summary.sft_steps > 0
+                    ? plural(summary.sft_steps, "SFT step")
+                    : plural(summary.rl_steps, "RL step") +
+                          (summary.sft_steps > 0 ? ", " + plural(summary.sft_steps, "SFT step") : ""));
   }
   return out.empty() ? "" : "<dl class=\"tiles\">" + out + "</dl>";
 }

@@ -1,7 +1,9 @@
 #include "keel/text/chat/chat_encoding.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 
 #include "keel/core/error.h"
 
@@ -10,6 +12,14 @@ namespace {
 
 std::string token_text(const Tokenizer& tokenizer, std::optional<int32_t> id) {
   return id ? tokenizer.token(*id) : std::string();
+}
+
+/// What of a whole's tokens comes behind a prompt's; where the two run into each other, as of a space that ends the
+/// prompt, what the rest has by itself: the model goes on from the prompt's own tokens.
+std::vector<int32_t> tokens_behind(const std::vector<int32_t>& prompt, const std::vector<int32_t>& whole,
+                                   const std::function<std::vector<int32_t>()>& rest_alone) {
+  if (whole.size() < prompt.size() || !std::equal(prompt.begin(), prompt.end(), whole.begin())) return rest_alone();
+  return {whole.begin() + static_cast<std::ptrdiff_t>(prompt.size()), whole.end()};
 }
 
 }  // namespace
@@ -31,14 +41,50 @@ EncodedPrompt PromptEncoder::text(const std::string& text, bool parse_special) c
   return {text, tokenizer_.encode(text, {.add_special_tokens = true, .parse_special = parse_special})};
 }
 
-EncodedPrompt PromptEncoder::chat(const Json& messages, const std::tm& now) const {
+RenderedChat PromptEncoder::render(const Json& messages, const std::tm& now, bool add_generation_prompt) const {
   if (templates_.empty()) fail(ExitCode::kBadInput, "the model has no chat template; give a plain text");
-  const Json variables = {{"add_generation_prompt", true},
+  const Json variables = {{"add_generation_prompt", add_generation_prompt},
                           {"bos_token", token_text(tokenizer_, tokenizer_.bos_id())},
                           {"eos_token", token_text(tokenizer_, tokenizer_.eos_id())}};
-  RenderedChat chat = templates_.choose(/*has_tools=*/false).render(messages, variables, {.now = now});
-  std::vector<int32_t> tokens = tokenizer_.encode(chat.text, {.parse_special = true, .foreign = chat.foreign});
+  return templates_.choose(/*has_tools=*/false).render(messages, variables, {.now = now});
+}
+
+std::vector<int32_t> PromptEncoder::encode(const RenderedChat& chat) const {
+  return tokenizer_.encode(chat.text, {.parse_special = true, .foreign = chat.foreign});
+}
+
+EncodedPrompt PromptEncoder::chat(const Json& messages, const std::tm& now) const {
+  RenderedChat chat = render(messages, now, /*add_generation_prompt=*/true);
+  std::vector<int32_t> tokens = encode(chat);
   return {std::move(chat.text), std::move(tokens)};
+}
+
+std::vector<int32_t> PromptEncoder::whole_chat(const Json& messages, const std::tm& now) const {
+  return encode(render(messages, now, /*add_generation_prompt=*/false));
+}
+
+EncodedReply PromptEncoder::reply(const Json& messages, const std::tm& now) const {
+  Json before = messages;
+  before.erase(before.size() - 1);
+  EncodedReply result{.prompt = chat(before, now), .tokens = {}};
+  const RenderedChat whole = render(messages, now, /*add_generation_prompt=*/false);
+  const size_t begin = result.prompt.text.size();
+  if (!whole.text.starts_with(result.prompt.text))
+    fail(ExitCode::kBadInput, "the chat template begins message ", messages.size(),
+         ", the assistant's, otherwise than what it has the model go on from (add_generation_prompt), so that what ",
+         "the model is to say cannot be told from what it is given; write prompt and completion as texts");
+  const ByteRanges foreign = ranges_within(whole.foreign, begin, whole.text.size());
+  result.tokens = tokens_behind(result.prompt.tokens, encode(whole), [&] {
+    return tokenizer_.encode(std::string_view(whole.text).substr(begin), {.parse_special = true, .foreign = foreign});
+  });
+  return result;
+}
+
+EncodedReply PromptEncoder::reply(const std::string& prompt, const std::string& completion, bool parse_special) const {
+  EncodedReply result{.prompt = text(prompt, parse_special), .tokens = {}};
+  result.tokens = tokens_behind(result.prompt.tokens, text(prompt + completion, parse_special).tokens,
+                                [&] { return tokenizer_.encode(completion, {.parse_special = parse_special}); });
+  return result;
 }
 
 }  // namespace keel

@@ -18,6 +18,12 @@ struct EncodedPrompt {
   std::vector<int32_t> tokens;
 };
 
+/// A prompt, as it is given to the model, and the tokens that are to come behind it.
+struct EncodedReply {
+  EncodedPrompt prompt;
+  std::vector<int32_t> tokens;
+};
+
 /// "2024-07-26" for a template that asks for the date; an Error (kBadConfiguration) that names the setting where it is
 /// none.
 std::tm date_of(const std::string& text, const std::string& setting);
@@ -39,7 +45,20 @@ class PromptEncoder {
   /// asks for the date is told.
   EncodedPrompt chat(const Json& messages, const std::tm& now) const;
 
+  /// A conversation as it stands, to its end.
+  std::vector<int32_t> whole_chat(const Json& messages, const std::tm& now) const;
+
+  /// What the template writes for the last of the messages, the assistant's, behind chat() of those before it. An Error
+  /// where it does not begin that message as it begins what the model is to say.
+  EncodedReply reply(const Json& messages, const std::tm& now) const;
+
+  /// The same of two texts.
+  EncodedReply reply(const std::string& prompt, const std::string& completion, bool parse_special) const;
+
  private:
+  RenderedChat render(const Json& messages, const std::tm& now, bool add_generation_prompt) const;
+  std::vector<int32_t> encode(const RenderedChat& chat) const;
+
   Tokenizer tokenizer_;
   ChatTemplates templates_;
 };

@@ -47,6 +47,12 @@ void visit_fields(State& s, const Visitor& visitor) {
   visitor("noisy_steps", s.noisy_steps);
   visitor("noisy", s.noisy);
   visitor("loss_average", s.loss_average);
+  visitor("sft_position", s.sft_position);
+  visitor("sft_rows", s.sft_rows);
+  visitor("sft_data", s.sft_data);
+  visitor("sft_data_rows", s.sft_data_rows);
+  visitor("sft_eval_data", s.sft_eval_data);
+  visitor("last_sft_evaluation", s.last_sft_evaluation);
 }
 
 /// The library would cut a number that does not fit, or wrap it around.
@@ -58,7 +64,8 @@ void read_field(const Json& stored, const char* name, const std::string& place, 
   if constexpr (std::is_same_v<Value, bool>) {
     require(stored.is_boolean(), "true or false");
   } else if constexpr (std::is_integral_v<Value>) {
-    const bool may_be_none = std::string_view(name) == "last_evaluation" || std::string_view(name) == "best_step";
+    const bool may_be_none = std::string_view(name) == "last_evaluation" || std::string_view(name) == "best_step" ||
+                             std::string_view(name) == "last_sft_evaluation";
     const int64_t lowest = may_be_none ? -1 : 0;
     const bool is_count = stored.is_number_unsigned() ? std::in_range<int64_t>(stored.get<uint64_t>())
                                                       : stored.is_number_integer() && stored.get<int64_t>() >= lowest;
@@ -77,7 +84,9 @@ void require_consistent(const TrainState& s, const std::string& place) {
     fail(ExitCode::kBadInput, place, ": step is ", s.step, ", but sft_steps and rl_steps are ", s.sft_steps, " and ",
          s.rl_steps,
          "; wanted their sum. Restore the file, or resume from an older checkpoint by moving this one away");
-  for (const auto& [name, of] : {std::pair{"best_step", s.best_step}, {"last_evaluation", s.last_evaluation}})
+  for (const auto& [name, of] : {std::pair{"best_step", s.best_step},
+                                 {"last_evaluation", s.last_evaluation},
+                                 {"last_sft_evaluation", s.last_sft_evaluation}})
     if (of > s.step)
       fail(ExitCode::kBadInput, place, ": ", name, " is ", of, ", later than step, which is ", s.step,
            "; restore the file");

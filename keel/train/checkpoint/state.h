@@ -44,9 +44,15 @@ struct TrainState {
 
   // The warm-up.
   int64_t sft_steps = 0;
-  int64_t noisy_steps = 0;   // of those, on noisy demonstrations
-  bool noisy = false;        // which kind comes next
-  double loss_average = -1;  // moving average; below 0 before the first step
+  int64_t noisy_steps = 0;           // of those, on noisy demonstrations
+  bool noisy = false;                // which kind comes next
+  double loss_average = -1;          // moving average; below 0 before the first step
+  uint64_t sft_position = 0;         // in the rows of sft.files, over all passes
+  int64_t sft_rows = 0;              // of them that were learned from
+  std::string sft_data = {};         // fingerprint of those files; empty: there are none
+  uint64_t sft_data_rows = 0;        // in them
+  std::string sft_eval_data = {};    // fingerprint of sft.eval_files
+  int64_t last_sft_evaluation = -1;  // the step at which the loss was last measured on rows kept for it
 
   /// Counts an update that was made, or one that was skipped because a gradient was not finite, which a loss scale may
   /// have made overflow.

@@ -8,8 +8,10 @@
 #include "keel/core/strings.h"
 #include "keel/evaluation/statistics.h"
 #include "keel/task/task_table.h"
+#include "keel/train/config/changed_keys.h"
 #include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
+#include "keel/train/config/sft_settings.h"
 
 namespace keel {
 
@@ -19,7 +21,9 @@ void Config::describe(OptionTable& table) {
   table.section("lora", "A low-rank adapter that is trained in place of the weights.", lora);
   table.section("data", "Prompts out of files.", data);
   table.section("task", "The built-in task.", task);
-  table.section("sft", "Supervised warm-up before RL.", sft);
+  table.section(
+      "sft", "Supervised updates, before RL or alone: on rows of files, or as a warm-up on the task's demonstrations.",
+      sft);
   table.section("rollout", "How completions are sampled.", rollout);
   table.section("reward", "What completions are worth.", reward);
   table.section("objective", "The method and its trust region.", objective);
@@ -48,19 +52,6 @@ int64_t Config::sequences_per_update() const {
 }
 
 namespace {
-
-/// Keys of a section that are not at their defaults.
-template <class Options>
-std::vector<std::string> changed_keys(Options options) {
-  Options plain;
-  OptionTable now, before;
-  options.describe(now);
-  plain.describe(before);
-  std::vector<std::string> keys;
-  for (const Option& option : now.options())
-    if (now.get(option.path) != before.get(option.path)) keys.push_back(option.path);
-  return keys;
-}
 
 [[noreturn]] void refuse_beside_adapter(const std::string& place, const std::string& setting, const Config& config) {
   fail(ExitCode::kBadConfiguration, place, setting, " is set, but lora.adapter is ", config.lora.adapter,
@@ -101,10 +92,7 @@ bool is_of_evaluation(const std::string& ours) {
 
 /// Settings of what is switched off.
 std::vector<std::string> unread_settings(const Config& config) {
-  std::vector<std::string> notes;
-  if (config.sft.steps == 0)
-    for (const std::string& key : changed_keys(config.sft))
-      notes.push_back("sft." + key + " does nothing: sft.steps is 0, so there is no warm-up");
+  std::vector<std::string> notes = unread_with_sft(config);
   if (!config.rollout.dynamic_sampling && config.rollout.max_batches != RolloutOptions().max_batches)
     notes.push_back("rollout.max_batches does nothing: rollout.dynamic_sampling is false");
   if (config.reward.overlong_buffer == 0 && config.reward.overlong_penalty != RewardOptions().overlong_penalty)
@@ -133,7 +121,9 @@ std::vector<std::string> load_filled(Config& config, OptionTable& table, const C
     return purpose == Purpose::kTraining || is_of_evaluation(ours);
   });
   require_rank(tree, table, config);
-  choose_length(tree, table, config.train);
+  choose_length(tree, table, "train", config.train.steps, config.train.data_epochs);
+  choose_sft_length(tree, table, config.sft);
+  refuse_typed_for_rl(tree, config);
   try {
     check_consistency(config);
   } catch (const Error& error) {
@@ -188,9 +178,11 @@ void check_sources(const Config& c) {
   if (has_files && !changed_keys(c.task).empty())
     refuse("task.", changed_keys(c.task)[0], " is set, but prompts come from ",
            c.data.files.empty() ? "data.eval_files" : "data.files", "; remove one of the two");
-  if (!has_files && !changed_keys(c.data).empty())
-    refuse("data.", changed_keys(c.data)[0], " is set, but no data.files are, and the built-in task ", c.task.name,
-           " does not read it; remove it, or set data.files");
+  for (const std::string& key : changed_keys(c.data))
+    if (!has_files && (c.sft.files.empty() || !reads_with_sft_files(key)))
+      refuse("data.", key, " is set, but no data.files are, and ",
+             c.has_rl() ? "the built-in task " + c.task.name + " does" : std::string("the supervised phase does"),
+             " not read it; remove it, or set data.files");
   if (c.train.data_epochs && c.data.files.empty())
     refuse("train.data_epochs is ", *c.train.data_epochs, ", but the problems of the built-in task ", c.task.name,
            " have no end that it could count; set train.steps, or train on data.files");
@@ -200,9 +192,7 @@ void check_sources(const Config& c) {
     refuse(
         "rollout.max_new_tokens is 0, which means the limit of the built-in task, but prompts come from data.files; ",
         "set rollout.max_new_tokens, the longest completion (TRL's default is 256 tokens, verl's 512)");
-  if (has_files && c.sft.steps > 0)
-    refuse("sft.steps is ", c.sft.steps,
-           ", but prompts come from data.files, which have no demonstrations; set sft.steps ", "to 0");
+  check_sft(c);
   for (const std::string& key : changed_keys(c.lora))
     if (!c.lora.adapter.empty() && key != "adapter" && key != "dropout") refuse_beside_adapter("", "lora." + key, c);
   const std::vector<std::string>& layers = c.lora.target_modules;
@@ -361,7 +351,7 @@ size_t longest_prompt(const Task& task, uint64_t seed,
 
 void check_positions(const Config& c, size_t prompt_tokens, int64_t positions) {
   int64_t longest = longest_completion(c);
-  if (c.sft.steps > 0) longest = std::max(longest, make_task(c.task)->completion_limit());
+  if (c.sft.steps > 0 && c.sft.files.empty()) longest = std::max(longest, make_task(c.task)->completion_limit());
   const int64_t needed = static_cast<int64_t>(prompt_tokens) + longest;
   if (needed <= positions) return;
   const std::string which =

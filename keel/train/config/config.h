@@ -33,12 +33,22 @@ struct RunOptions {
   void describe(OptionTable& table);
 };
 
-/// Supervised warm-up on the task's demonstrations: noise-free ones until the loss falls, then, for a while, noisy
-/// ones.
+/// Supervised updates before RL, or alone: on rows of one's own files; or on the task's demonstrations, noise-free ones
+/// until the loss falls, then, for a while, noisy ones.
 struct SftOptions {
-  int64_t steps = 0;
+  std::vector<std::string> files, eval_files;
+  double held_out = 0;
+  std::string prompt_key, completion_key;
+  std::string loss_on = "assistant";
+  int64_t max_tokens = 0;
+  int64_t steps = 0;  // 0 beside data_epochs: not known before the files are open, when plan_steps() finds it
+  std::optional<double> data_epochs = {};
   int64_t batch = 32;
-  double lr = 3e-3;
+  std::optional<double> lr = {};
+  std::string schedule = "constant";
+  double warmup_ratio = 0;
+  double min_lr_ratio = 0;
+  int64_t eval_every = 0;
   double stop_loss = 0;
   int64_t noisy_steps = 0;
   double noisy_lr = 1e-3;
@@ -46,6 +56,9 @@ struct SftOptions {
   double beta2 = 0.95;
   double max_grad_norm = 1.0;
   void describe(OptionTable& table);
+
+  /// Whether there is a supervised phase at all.
+  bool has_steps() const { return steps > 0 || data_epochs; }
 };
 
 struct TrainOptions {
@@ -122,6 +135,11 @@ struct Config {
   /// Of the whole RL phase, where every step has all of its own: what the learning rate is planned for. The policy's
   /// begin after critic.warmup_steps. (As doubles, since there may be steps without end.)
   double planned_updates() const;
+  /// AdamW of the supervised phase: its learning rate is that of sft, or one that suits what is trained, and it has no
+  /// weight decay.
+  OptimizerOptions sft_optimizer() const;
+  /// False where a run imitates files and that is all.
+  bool has_rl() const { return sft.files.empty() || train.has_steps() || !data.files.empty(); }
   double planned_critic_updates() const;
   /// Prompts of an evaluation, at most: of files all rows, unless eval.prompts says otherwise.
   int64_t prompts_per_evaluation() const;
@@ -138,7 +156,9 @@ void add_left_out(OptionTable& table);
 
 /// A run's length is said in steps or in passes over the data. What is typed wins over the file; where one place says
 /// both, as the file of a run that was started does, they must agree, which is seen when the data is open.
-void choose_length(const ConfigTree& tree, const OptionTable& table, TrainOptions& train);
+/// `section` is train or sft.
+void choose_length(const ConfigTree& tree, const OptionTable& table, const std::string& section, int64_t& steps,
+                   std::optional<double>& data_epochs);
 
 /// Loads and checks a configuration; notes to print (aliases used) are appended to `notes`.
 Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purpose purpose = Purpose::kTraining);

@@ -19,10 +19,50 @@ void RunOptions::describe(OptionTable& table) {
             at_least(0).at_most(1024));
 }
 
+constexpr double kMostDataEpochs = 1e6;
+
 void SftOptions::describe(OptionTable& table) {
-  table.add("steps", steps, "At most this many supervised updates before RL; 0 skips the warm-up.", at_least(0));
-  table.add("batch", batch, "Demonstrations per update.", at_least(1).at_most(1 << 16));
-  table.add("lr", lr, "Learning rate on noise-free demonstrations.", at_least(0));
+  table.add("files", files,
+            "Files of rows to imitate, in the formats of data.files: messages, or prompt and completion. How they are "
+            "rendered, shuffled and checked is said in section data. Without any, the task's demonstrations.");
+  table.add("eval_files", eval_files, "Files of rows on which the loss is measured.");
+  table.add("held_out", held_out,
+            "Share of the rows of files on which the loss is measured and which are never trained on; a row's prompt "
+            "decides.",
+            at_least(0).below(1));
+  table.add("prompt_key", prompt_key,
+            "Column of the prompt, or of the whole conversation; empty: recognised. a.b is b in a.");
+  table.add("completion_key", completion_key, "Column of what is to be said; empty: recognised.");
+  table.add("loss_on", loss_on,
+            "Which tokens of a row are learned: what the assistant says, with the token that ends it; or all.",
+            one_of({"assistant", "all"}));
+  table.add("max_tokens", max_tokens,
+            "Longer rows are left out and counted, never cut; 0 means as many as the model has positions.",
+            at_least(0));
+  table.add("steps", steps,
+            "Supervised updates, on demonstrations of the task at most this many; 0 skips them. With files and "
+            "neither steps nor data_epochs it is one pass.",
+            at_least(0));
+  table.add("data_epochs", data_epochs,
+            "In place of steps, with files: passes over the rows that are left when they are split and filtered, also "
+            "a part of one. An update may take the end of one pass and the beginning of the next; the last one has "
+            "the rows that are left.",
+            above(0).at_most(kMostDataEpochs));
+  table.add("batch", batch, "Rows or demonstrations per update.", at_least(1).at_most(1 << 16));
+  table.add("lr", lr,
+            "Learning rate; null means 2e-5 on files, 2e-4 there with an adapter, and 3e-3 on the task's noise-free "
+            "demonstrations, for the tiny networks that are made for it.",
+            at_least(0));
+  table.add("schedule", schedule, "With files: the learning rate after its warm-up, as in optimizer.schedule.",
+            one_of({"constant", "linear", "cosine"}));
+  table.add("warmup_ratio", warmup_ratio,
+            "With files: share of the updates, rounded up, over which the learning rate rises linearly from 0.",
+            at_least(0).at_most(1));
+  table.add("min_lr_ratio", min_lr_ratio, "What linear and cosine end at, as a share of lr.", at_least(0).at_most(1));
+  table.add("eval_every", eval_every,
+            "Updates between measurements of the loss on eval_files or held_out, beside those before the first update "
+            "and after the last; 0 means only these.",
+            at_least(0));
   table.add("stop_loss", stop_loss,
             "Noise-free demonstrations end when the loss's moving average (0.95) is below this; 0 means never.",
             at_least(0));
@@ -30,12 +70,10 @@ void SftOptions::describe(OptionTable& table) {
             at_least(0));
   table.add("noisy_lr", noisy_lr, "Learning rate at the first noisy update.", at_least(0));
   table.add("noisy_lr_end", noisy_lr_end, "Learning rate at the last noisy update; linear in between.", at_least(0));
-  table.add("beta2", beta2, "AdamW's second-moment decay in the warm-up.", at_least(0).below(1));
+  table.add("beta2", beta2, "AdamW's second-moment decay in supervised updates.", at_least(0).below(1));
   table.add("max_grad_norm", max_grad_norm, "Gradients are scaled down to this global norm.",
             above(0, "a norm that no gradient has, such as 1e9, clips nothing"));
 }
-
-constexpr double kMostDataEpochs = 1e6;
 
 void TrainOptions::describe(OptionTable& table) {
   table.add("steps", steps, "RL steps; each samples one batch of rollouts and makes all its updates.", at_least(0));

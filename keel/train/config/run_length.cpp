@@ -10,17 +10,18 @@ bool passes_are_typed(const ConfigTree& tree) {
   return typed_name(tree, "train.steps").empty() && !typed_name(tree, "train.data_epochs").empty();
 }
 
-void choose_length(const ConfigTree& tree, const OptionTable& table, TrainOptions& train) {
-  if (!train.data_epochs) return;
-  const std::string steps = "train.steps", epochs = "train.data_epochs";
-  const bool steps_typed = !typed_name(tree, steps).empty(), epochs_typed = !typed_name(tree, epochs).empty();
+void choose_length(const ConfigTree& tree, const OptionTable& table, const std::string& section, int64_t& steps,
+                   std::optional<double>& data_epochs) {
+  if (!data_epochs) return;
+  const std::string in_steps = section + ".steps", in_epochs = section + ".data_epochs";
+  const bool steps_typed = !typed_name(tree, in_steps).empty(), epochs_typed = !typed_name(tree, in_epochs).empty();
   if (steps_typed && !epochs_typed)
-    train.data_epochs.reset();
-  else if (!is_set(tree, table, steps) || (epochs_typed && !steps_typed))
-    train.steps = 0;
-  else if (train.steps == 0)
-    fail(ExitCode::kBadConfiguration, place_of(tree, steps), ": train.steps is 0, but train.data_epochs is ",
-         *train.data_epochs, "; remove one of the two");
+    data_epochs.reset();
+  else if (!is_set(tree, table, in_steps) || (epochs_typed && !steps_typed))
+    steps = 0;
+  else if (steps == 0)
+    fail(ExitCode::kBadConfiguration, place_of(tree, in_steps), ": ", in_steps, " is 0, but ", in_epochs, " is ",
+         *data_epochs, "; remove one of the two");
 }
 
 double Config::planned_critic_updates() const {
@@ -30,6 +31,18 @@ double Config::planned_critic_updates() const {
 double Config::planned_updates() const {
   const int64_t learning = std::max<int64_t>(train.steps - critic.warmup_steps, 0);
   return static_cast<double>(learning) * static_cast<double>(updates_per_step());
+}
+
+OptimizerOptions Config::sft_optimizer() const {
+  constexpr double kOfTask = 3e-3, kOfFiles = 2e-5, kOfFilesWithAdapter = 2e-4;
+  OptimizerOptions options;
+  options.lr = sft.lr.value_or(sft.files.empty() ? kOfTask : lora.used() ? kOfFilesWithAdapter : kOfFiles);
+  options.beta2 = sft.beta2;
+  options.max_grad_norm = sft.max_grad_norm;
+  options.schedule = sft.schedule;
+  options.warmup_ratio = sft.warmup_ratio;
+  options.min_lr_ratio = sft.min_lr_ratio;
+  return options;
 }
 
 }  // namespace keel

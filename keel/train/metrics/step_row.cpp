@@ -143,10 +143,19 @@ Json step_row(const WarmUpNumbers& numbers) {
   put_gradients(row, "optimizer", numbers.gradients);
   row["sft/loss"] = numbers.loss;
   row["sft/loss_average"] = numbers.loss_average;
-  row["sft/noisy"] = numbers.noisy;
+  if (numbers.files) {
+    row["sft/tokens"] = numbers.files->tokens;
+    row["sft/epoch"] = numbers.files->passes;
+  } else {
+    row["sft/noisy"] = numbers.noisy;
+  }
   put(row, "optimizer/loss_scale", numbers.loss_scale);
   if (numbers.loss_scale) row["skipped_steps"] = numbers.skipped_updates;  // expected, while the scale is found
   return row;
+}
+
+Json step_row(const SupervisedLoss& measured) {
+  return {{"sft/eval_loss", measured.loss}, {"sft/eval_tokens", measured.tokens}, {"sft/eval_rows", measured.rows}};
 }
 
 }  // namespace keel

@@ -50,12 +50,23 @@ struct StepNumbers {
   std::optional<double> certificate_seconds = {};  // where one was due
 };
 
+/// The loss on rows that are kept for it: the mean over all tokens that would be learned.
+struct SupervisedLoss {
+  double loss = 0;
+  int64_t tokens = 0, rows = 0;
+};
+
 /// What is known of an update of the warm-up.
 struct WarmUpNumbers {
   double lr = 0;
   std::optional<GradientNumbers> gradients = {};
   double loss = 0, loss_average = 0;
   bool noisy = false;
+  struct OfFiles {
+    int64_t tokens = 0;  // that were learned
+    double passes = 0;   // over the rows, with this update
+  };
+  std::optional<OfFiles> files = {};
   std::optional<double> loss_scale = {};  // of the next update, in float16
   int64_t skipped_updates = 0;            // of the whole run
 };
@@ -63,5 +74,6 @@ struct WarmUpNumbers {
 /// The same for metrics.jsonl, whose keys docs/metrics.md explains; what was not measured is left out.
 Json step_row(const StepNumbers& numbers);
 Json step_row(const WarmUpNumbers& numbers);
+Json step_row(const SupervisedLoss& measured);
 
 }  // namespace keel

@@ -6,6 +6,17 @@
 
 namespace keel {
 
+void plan_supervised_steps(Config& config, const Demonstrations& demonstrations) {
+  SftOptions& sft = config.sft;
+  if (!sft.data_epochs || !demonstrations.from_files()) return;
+  const int64_t steps = demonstrations.steps_of(*sft.data_epochs, sft.batch);
+  if (sft.steps != 0 && sft.steps != steps)
+    fail(ExitCode::kBadConfiguration, "sft.steps is ", sft.steps, ", but sft.data_epochs, ", *sft.data_epochs,
+         ", over ", demonstrations.rows_per_pass(), " rows are ", steps, " updates of ", sft.batch,
+         " (sft.batch); remove one of the two");
+  sft.steps = steps;
+}
+
 void plan_steps(Config& config, const Problems& problems) {
   TrainOptions& train = config.train;
   if (!train.data_epochs) return;

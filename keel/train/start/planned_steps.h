@@ -1,6 +1,7 @@
 #pragma once
 
 #include "keel/train/config/config.h"
+#include "keel/train/start/demonstrations.h"
 #include "keel/train/start/problems.h"
 
 namespace keel {
@@ -8,5 +9,8 @@ namespace keel {
 /// Finds train.steps where train.data_epochs says how long the run is. One that is said beside it and is another number
 /// is refused (exit code 2), and so is a length that leaves the policy no step.
 void plan_steps(Config& config, const Problems& problems);
+
+/// The same of sft.steps and sft.data_epochs.
+void plan_supervised_steps(Config& config, const Demonstrations& demonstrations);
 
 }  // namespace keel

@@ -47,7 +47,8 @@ void check_vocabulary(const Config& config, const Task& task, const LoadedModel&
     fail(ExitCode::kBadConfiguration, "the task ", config.task.name, " (task.name) speaks a vocabulary of its own, in ",
          "which a prompt is \"", prompt,
          "\", and the model has another; set data.files, or another task (`keel tasks` ",
-         "lists them), or take a model that was made for ", config.task.name, " of this size");
+         "lists them), or take a model that was made for ", config.task.name, " of this size",
+         config.sft.files.empty() ? "" : "; train.steps=0 (`keel sft`) is for supervised training alone");
 }
 
 std::string sentence_on(const SkippedCounts& skipped, const std::string& prompt_limit) {
@@ -63,6 +64,7 @@ std::string sentence_on(const SkippedCounts& skipped, const std::string& prompt_
 }  // namespace
 
 Problems::Problems(const Config& config, const LoadedModel& policy) {
+  if (!config.has_rl()) return;
   if (config.data.files.empty())
     open_task(config, policy);
   else
@@ -135,7 +137,7 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
 }
 
 uint64_t Problems::prompts_per_pass() const {
-  if (!prompts_per_pass_) prompts_per_pass_ = training_->prompts_per_pass();
+  if (!prompts_per_pass_) prompts_per_pass_ = training_->count_in_pass();
   return *prompts_per_pass_;
 }
 

@@ -35,7 +35,8 @@ struct HeldOut {
 /// built-in task.
 class Problems {
  public:
-  /// The policy's tokenizer and chat template write the prompts.
+  /// The policy's tokenizer and chat template write the prompts. Nothing where there is no RL: then nobody may ask for
+  /// prompts or rewards.
   Problems(const Config& config, const LoadedModel& policy);
 
   /// Of one's own making: prompts, and what their completions are worth. Nothing is kept for evaluation.

@@ -30,6 +30,10 @@ void check_model_and_data(const Config& config) {
     fail(ExitCode::kBadConfiguration,
          "data.files is set, but model.path is not: a network made from nothing knows only ",
          "the words of the built-in task; set model.path to a model with a tokenizer");
+  if (!config.sft.files.empty() && config.model.path.empty())
+    fail(ExitCode::kBadConfiguration,
+         "sft.files is set, but model.path is not: a network made from nothing knows only ",
+         "the words of the built-in task; set model.path to a model with a tokenizer");
   if (config.data.files.empty() && !config.data.eval_files.empty())
     fail(ExitCode::kBadConfiguration,
          "data.eval_files is set, but data.files, what to train on, is not; `keel eval` needs ", "no data.files");
@@ -120,10 +124,10 @@ uint32_t base_checksum(const CausalLm& model) {
 void require_memory(const ModelConfig& shape, const Config& config) {
   constexpr double kGiB = 1 << 30;
   // Weight, gradient, two moments (in 8 bits after no warm-up), of which an adapter needs the last three for itself
-  // alone; the weight again, as the sampler has it or as it computes; the first four of a critic's own body; the weights
-  // of the reference and of the steps that a sampler is behind, which an adapter shares with its base.
+  // alone; the weight again, as the sampler has it or as it computes; the first four of a critic's own body; the
+  // weights of the reference and of the steps that a sampler is behind, which an adapter shares with its base.
   const double copy = is_narrow(compute_type(config.run.precision, at::kCPU)) ? 0.5 : 1;
-  const double moments = config.optimizer.moments == "8bit" && config.sft.steps == 0 ? 0.5 : 2, trained = 2 + moments;
+  const double moments = config.optimizer.moments == "8bit" && !config.sft.has_steps() ? 0.5 : 2, trained = 2 + moments;
   const int64_t copies = (config.reference.used() ? 1 : 0) + config.rollout.staleness;
   const double floats_per_parameter = (config.lora.used() ? 1 : trained) + copy +
                                       (config.critic.own_body() ? trained : 0) +

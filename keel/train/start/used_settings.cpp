@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "keel/reward/reward_files.h"
+#include "keel/train/config/sft_settings.h"
 #include "keel/train/start/starting_model.h"
 #include "keel/train/update/critic_training.h"
 
@@ -89,7 +90,6 @@ void use_problems(Settings& used, const Config& config, const Problems& problems
     used.drop("task.");
     used["data.max_prompt_tokens"] = problems.prompt_limit();
   }
-  if (config.sft.steps == 0) used.drop("sft.");
   if (!config.rollout.dynamic_sampling) used.drop("rollout.max_batches");
   const bool by_default = config.reward.functions.empty();
   if (by_default) used["reward.functions"] = Json::array({config.data.files.empty() ? "task" : "math"});
@@ -139,9 +139,32 @@ void use_critic(Settings& used, const Config& config) {
     used["critic.loss_weight"] = shared_loss_weight(config.critic);
 }
 
+/// The supervised phase and, where that is all there is, nothing of RL.
+void use_demonstrations(Settings& used, const Config& config, const Demonstrations& demonstrations) {
+  if (!config.sft.has_steps()) return used.drop("sft.");
+  used["sft.lr"] = config.sft_optimizer().lr;
+  if (!demonstrations.from_files()) {
+    used.drop_all({"sft.held_out", "sft.loss_on", "sft.max_tokens", "sft.schedule", "sft.warmup_ratio",
+                   "sft.min_lr_ratio", "sft.eval_every"});
+    return;
+  }
+  used.drop_all({"sft.stop_loss", "sft.noisy_steps", "sft.noisy_lr", "sft.noisy_lr_end"});
+  used["sft.max_tokens"] = demonstrations.limit();
+  const Json configured = to_json(config);
+  for (const auto& [key, value] : configured["data"].items())
+    if (reads_with_sft_files(key)) used["data." + key] = value;
+  if (config.has_rl()) return;
+  for (const char* section : {"task.", "rollout.", "reward.", "objective.", "reference.", "critic.", "optimizer.",
+                              "health.", "eval.", "train."})
+    used.drop(section);
+  for (const char* key : {"tokens_per_batch", "recompute_activations", "max_skipped_updates"})
+    used[std::string("train.") + key] = configured["train"][key];
+}
+
 }  // namespace
 
-Json used_settings(const Config& config, const LoadedModel& policy, const Problems& problems) {
+Json used_settings(const Config& config, const LoadedModel& policy, const Problems& problems,
+                   const Demonstrations& demonstrations) {
   Settings used(config);
   used["run.threads"] = at::get_num_threads();
   used["rollout.max_new_tokens"] = longest_completion(config);
@@ -150,6 +173,7 @@ Json used_settings(const Config& config, const LoadedModel& policy, const Proble
   use_problems(used, config, problems);
   use_objective(used, config);
   use_critic(used, config);
+  use_demonstrations(used, config, demonstrations);
   used.drop_empty();
   return used.take();
 }

@@ -3,6 +3,7 @@
 #include "keel/core/json.h"
 #include "keel/model/loaded_model.h"
 #include "keel/train/config/config.h"
+#include "keel/train/start/demonstrations.h"
 #include "keel/train/start/problems.h"
 
 namespace keel {
@@ -12,6 +13,7 @@ inline constexpr const char* kUsedAdapterWeights = "lora.adapter_weights";
 
 /// What a run is made of, as "section.key" to value: the settings that have an effect in it, with the numbers that null
 /// and 0 stand for filled in, and what the model's files say of it. It is what used.json holds and a report shows.
-Json used_settings(const Config& config, const LoadedModel& policy, const Problems& problems);
+Json used_settings(const Config& config, const LoadedModel& policy, const Problems& problems,
+                   const Demonstrations& demonstrations);
 
 }  // namespace keel

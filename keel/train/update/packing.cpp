@@ -28,6 +28,7 @@ class Packer {
     if (fresh) groups_.push_back({.prompt = sequence.prompt, .key = sequence.prompt_key});
     groups_[found->second].members.push_back(completions_.size());
     completions_.push_back(sequence.completion);
+    trained_.push_back(sequence.trained);
     keys_.push_back(sequence.key);
     indices_.push_back(index);
   }
@@ -50,12 +51,14 @@ class Packer {
     batch.sequences = std::move(indices_);
     std::vector<int64_t> rows, targets;
     for (size_t i = 0; i < completions_.size(); ++i) {
+      const size_t before = targets.size();
       for (size_t t = 0; t < completions_[i].size(); ++t) {
+        if (!trained_[i].empty() && trained_[i][t] == 0) continue;
         rows.push_back(t == 0 ? own_[i].prefix_begin + own_[i].prefix_length - 1
                               : own_[i].begin + static_cast<int64_t>(t) - 1);
         targets.push_back(completions_[i][t]);
       }
-      batch.lengths.push_back(static_cast<int64_t>(completions_[i].size()));
+      batch.lengths.push_back(static_cast<int64_t>(targets.size() - before));
     }
     const auto on_device = [&](const std::vector<int64_t>& x) { return at::tensor(x, at::kLong).to(device); };
     batch.tokens = on_device(tokens_);
@@ -97,6 +100,7 @@ class Packer {
 
   int64_t size_ = 0;
   std::vector<std::span<const int32_t>> completions_;
+  std::vector<std::span<const uint8_t>> trained_;
   std::vector<int64_t> indices_, keys_;  // of the sequences
   std::vector<Group> groups_;
   std::map<int64_t, size_t> group_of_;  // by its key

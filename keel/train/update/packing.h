@@ -14,6 +14,7 @@ struct TrainingSequence {
   std::span<const int32_t> prompt, completion;
   int64_t prompt_key = 0;
   int64_t key = 0;  // of the completion; with it and the prompt's a token has the same noise in any batch
+  std::span<const uint8_t> trained = {};  // which of the completion's tokens are targets; empty: all
 };
 
 /// Several sequences laid end to end: no padding, and a prompt once for all completions of it.
@@ -23,7 +24,7 @@ struct PackedBatch {
   std::vector<Segment> segments;   // who looks at whom
   std::vector<int64_t> owners;     // [segments] what each is of: a number for every prompt and every completion
   Tensor rows;                     // [M] int64: the packed token that predicts each target
-  Tensor targets;                  // [M] int64: the completions' tokens, one sequence after the other
+  Tensor targets;                  // [M] int64: the completions' trained tokens, one sequence after the other
   std::vector<int64_t> sequences;  // which of the packed sequences, in the order of the targets
   std::vector<int64_t> lengths;    // [sequences] targets of each
 

@@ -117,6 +117,21 @@ TEST(Pack, KeepsEmptyCompletionsWithoutTargets) {
   EXPECT_TRUE(pack({}, 100, at::kCPU).empty());
 }
 
+TEST(Pack, TakesOnlyTrainedTokensForTargets) {
+  const Tokens prompt{1, 3}, completion{4, 5, 6, 7, 8};
+  const std::vector<uint8_t> trained{1, 0, 0, 1, 1};
+  const std::vector<TrainingSequence> sequences{
+      {.prompt = prompt, .completion = completion, .prompt_key = 0, .key = 0, .trained = trained},
+      {.prompt = prompt, .completion = completion, .prompt_key = 1, .key = 1}};
+  const std::vector<PackedBatch> batches = pack(sequences, 100, at::kCPU);
+  ASSERT_EQ(batches.size(), 1u);
+  // What is not learned is seen all the same.
+  EXPECT_EQ(to_vector(batches[0].tokens), (Numbers{1, 3, 4, 5, 6, 7, 1, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(to_vector(batches[0].targets), (Numbers{4, 7, 8, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(to_vector(batches[0].rows), (Numbers{1, 4, 5, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(batches[0].lengths, (std::vector<int64_t>{3, 5}));
+}
+
 TEST(PerTargetValues, FollowTheOrderOfTheBatchsTargets) {
   const Sequences sequences({{{1}, {4, 5}, 0}, {{1}, {6}, 0}, {{1}, {7, 8, 9}, 0}});
   const std::vector<float> first{1, 2}, second{3}, third{4, 5, 6};

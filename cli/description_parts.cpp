@@ -1,0 +1,114 @@
+#include "cli/description_parts.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "cli/run_description.h"
+#include "keel/core/console.h"
+#include "keel/core/strings.h"
+#include "keel/core/tensor/precision.h"
+
+namespace keel::cli {
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", value);
+  return text;
+}
+
+std::string counted(int64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string entry(const std::string& name, const std::string& text) {
+  constexpr size_t kIndent = 14;
+  std::string out = "  " + name + std::string(kIndent - 2 - name.size(), ' ');
+  for (const char c : text) out += c == '\n' ? "\n" + std::string(kIndent, ' ') : std::string(1, c);
+  return out + "\n";
+}
+
+namespace {
+
+/// What an adapter's own file says about it, as PEFT writes it.
+std::string describe_adapter(const Json& file) {
+  const Json layers = file.value("target_modules", Json());
+  return "rank " + file.value("r", Json()).dump() + ", alpha " + file.value("lora_alpha", Json()).dump() +
+         (file.value("use_rslora", Json()) == true ? ", rank-stabilised" : "") + ", on " +
+         (layers.is_array() ? joined(layers.get<std::vector<std::string>>()) : layers.dump());
+}
+
+std::string describe_dropout(const LoraOptions& lora) {
+  return lora.dropout > 0 ? ", dropout " + short_number(lora.dropout) : "";
+}
+
+}  // namespace
+
+std::string describe_model(const Config& config, const ModelConfig& shape, const Json& adapter, at::ScalarType type,
+                           const std::string& device) {
+  const ModelOptions& model = config.model;
+  const std::string origin = model.path.empty()     ? "made from nothing"
+                             : model.random_weights ? model.path + ", with random weights"
+                                                    : model.path;
+  std::string text = entry("model", origin + "\n" + shape.model_type + ", " + std::to_string(shape.num_hidden_layers) +
+                                        " layers, width " + std::to_string(shape.hidden_size) + ", vocabulary " +
+                                        std::to_string(shape.vocab_size) + ": " +
+                                        format_count(shape.parameter_count()) + " parameters, " + precision_word(type) +
+                                        (is_narrow(type) ? " with float32 masters, " : ", ") + device);
+  if (!config.lora.adapter.empty())
+    text += entry("adapter", "goes on from " + config.lora.adapter + "\n" + describe_adapter(adapter) +
+                                 describe_dropout(config.lora));
+  if (config.lora.rank > 0)
+    text += entry("adapter", "rank " + std::to_string(config.lora.rank) + ", scale " +
+                                 short_number(config.lora.scale()) + ", on " +
+                                 counted(static_cast<int64_t>(config.lora.target_modules.size()), "linear layer") +
+                                 " of every block" + describe_dropout(config.lora));
+  return text;
+}
+
+std::string describe_saving(const Config& config, at::ScalarType saved_as) {
+  if (saved_as == at::kFloat || config.lora.used()) return "";
+  return entry("saved as", dtype_name(saved_as) + (config.checkpoint.dtype == "auto" ? ", as model.path is" : "") +
+                               " (checkpoint.dtype); the float32 weights lie beside it, in optimizer.safetensors");
+}
+
+at::ScalarType saved_type(const LoadedModel& policy) {
+  for (const NamedTensor& weight : policy.model.parameters())
+    if (const at::ScalarType type = policy.dtypes.of(weight.name); type != at::kFloat) return type;
+  return at::kFloat;
+}
+
+std::string describe_rate(const OptimizerOptions& o, double updates) {
+  const std::string rate = "learning rate " + short_number(o.lr);
+  const auto warmup = static_cast<int64_t>(o.warmup_of(updates));
+  const std::string start = warmup == 0 ? ", no warm-up" : " after a warm-up of " + counted(warmup, "update");
+  if (updates > 0 && updates < static_cast<double>(warmup))
+    return rate + start + ", of which the run has " + short_number(updates) + ": it ends at " +
+           short_number(o.lr_at(static_cast<int64_t>(updates) - 1, updates));
+  if (o.schedule == "constant") return rate + start;
+  return rate + start + ", then " + o.schedule + " down to " + short_number(o.min_lr_ratio * o.lr) + " at update " +
+         short_number(updates);
+}
+
+std::string describe_supervised(const Config& config, const Demonstrations& demonstrations) {
+  const SftOptions& sft = config.sft;
+  if (!demonstrations.from_files()) return "";
+  std::string rows = joined(sft.files) + "\n" + counted(static_cast<int64_t>(demonstrations.rows()), "row");
+  for (const std::string& note : demonstrations.notes()) rows += "\n" + note;
+  rows += std::string("\nloss on ") + (sft.loss_on == "all" ? "all tokens" : "what the assistant says") +
+          ", rows of at most " + counted(demonstrations.limit(), "token");
+  std::string text = entry("imitates", rows);
+  if (!sft.eval_files.empty()) text += entry("loss on", joined(sft.eval_files));
+  if (sft.held_out > 0)
+    text += entry("loss on", "the " + short_number(100 * sft.held_out) + " % of the rows that are held out");
+  std::string length = counted(sft.steps, "supervised update") + " of " + counted(sft.batch, "row");
+  if (sft.data_epochs)
+    length += " (sft.data_epochs " + short_number(*sft.data_epochs) + " over " +
+              counted(static_cast<int64_t>(demonstrations.rows_per_pass()), "row") + ")";
+  const OptimizerOptions optimizer = config.sft_optimizer();
+  return text +
+         entry("updates", length + "\n" + describe_rate(optimizer, static_cast<double>(sft.steps)) +
+                              (sft.lr ? "" : " (sft.lr is not set)") + ", no weight decay, gradients clipped at " +
+                              short_number(optimizer.max_grad_norm));
+}
+
+}  // namespace keel::cli

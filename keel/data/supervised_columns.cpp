@@ -1,0 +1,102 @@
+#include "keel/data/supervised_columns.h"
+
+#include "keel/core/foreign_text.h"
+#include "keel/core/strings.h"
+
+namespace keel {
+namespace {
+
+struct Pair {
+  const char *prompt, *completion;
+};
+
+/// Under which names people keep what is to be imitated; the first that a row has is taken, and `messages` before all.
+constexpr Pair kPairs[] = {{"prompt", "completion"}, {"prompt", "response"},    {"question", "answer"},
+                           {"problem", "solution"},  {"instruction", "output"}, {"instruction", "response"},
+                           {"question", "response"}, {"input", "output"}};
+
+bool has(const Json& row, const std::string& path) {
+  const Json* value = find_column(row, path);
+  return value != nullptr && !value->is_null();
+}
+
+Columns recognise_supervised(const Row& row, const DataOptions& options) {
+  Columns columns{.schema = "the configured columns",
+                  .prompt = options.prompt_key,
+                  .answer = options.answer_key,
+                  .source = "",
+                  .prompt_named = !options.prompt_key.empty(),
+                  .section = "sft"};
+  if (columns.prompt.empty() && columns.answer.empty()) {
+    if (has(row.value, "messages")) columns.schema = "a conversation", columns.prompt = "messages";
+    for (const auto& [prompt, completion] : kPairs)
+      if (columns.prompt.empty() && has(row.value, prompt) && has(row.value, completion))
+        columns.schema = "a prompt and its completion", columns.prompt = prompt, columns.answer = completion;
+    if (columns.prompt.empty())
+      throw BadRow(row.place, "the row has " + column_names(row.value) +
+                                  ", and nothing that is known to be imitated: " +
+                                  "messages, or prompt and completion; name its columns with sft.prompt_key and " +
+                                  "sft.completion_key, data.bad_rows=skip passes over");
+    if (columns.prompt == "instruction" && row.value.contains("input") && row.value["input"].is_string() &&
+        !trimmed(row.value["input"].get_ref<const std::string&>()).empty())
+      throw BadRow(row.place,
+                   "the row has an instruction and an input (Alpaca's columns), and a prompt is one column; "
+                   "write both into one, or name one with sft.prompt_key");
+  } else if (columns.prompt.empty()) {
+    for (const auto& [prompt, completion] : kPairs)
+      if (columns.prompt.empty() && has(row.value, prompt)) columns.prompt = prompt;
+    if (columns.prompt.empty())
+      throw BadRow(row.place, "sft.completion_key names " + printable(columns.answer) + ", but no column is known to " +
+                                  "be the prompt; the row has " + column_names(row.value) +
+                                  ". Set sft.prompt_key, data.bad_rows=skip passes over");
+  }
+  columns.conversation = required_column(row, columns.prompt, columns.section, "prompt_key").is_array();
+  if (columns.answer.empty() && !columns.conversation)
+    throw BadRow(row.place,
+                 "the prompt (" + printable(columns.prompt) + ") is no conversation, and sft.completion_key " +
+                     "does not name the column of what is to be said; the row has " + column_names(row.value));
+  return columns;
+}
+
+/// A text that says something, or a list of messages.
+Json checked_part(Json value, const std::string& what, const std::string& place) {
+  if (value.is_array()) {
+    if (value.empty()) throw BadRow(place, what + " is an empty conversation");
+    return checked_messages(std::move(value), what, place);
+  }
+  if (!value.is_string())
+    throw BadRow(place, what + " is neither a text nor a list of messages but " + value.type_name());
+  const std::string& text = value.get_ref<const std::string&>();
+  if (trimmed(text).empty()) throw BadRow(place, what + " is empty");
+  refuse_written_conversation(text, what, place);
+  return value;
+}
+
+Example supervised_example(Row row, const Columns& columns) {
+  Example example;
+  example.place = row.place;
+  const auto part = [&](const std::string& column, const std::string& key, const std::string& word) {
+    return checked_part(required_column(row, column, columns.section, key), word + " (" + printable(column) + ")",
+                        row.place);
+  };
+  const bool alone = columns.answer.empty();
+  example.prompt = part(columns.prompt, "prompt_key", alone ? "the conversation" : "the prompt");
+  if (alone && !example.prompt.is_array())
+    throw BadRow(row.place,
+                 "the conversation (" + printable(columns.prompt) + ") is a text; wanted a list of messages");
+  if (!alone) example.answer = part(columns.answer, "completion_key", "the completion");
+  if (!columns.prompt_named) refuse_parts_left_out(row.value, example.prompt, columns, row.place);
+  return example;
+}
+
+std::string sentence(const Columns& columns, const std::string& text) {
+  if (columns.answer.empty()) return "read as: " + columns.schema + ", from " + columns.prompt;
+  return "read as: " + columns.schema + "; completion from " + columns.answer + ", prompt from " + columns.prompt +
+         " (" + (columns.conversation ? "a conversation" : text) + ")";
+}
+
+}  // namespace
+
+const RowReading kSupervisedRows = {recognise_supervised, supervised_example, sentence};
+
+}  // namespace keel

@@ -1,0 +1,111 @@
+#include "keel/data/supervised_rows.h"
+
+#include <algorithm>
+
+#include "keel/core/error.h"
+#include "keel/core/strings.h"
+
+namespace keel {
+namespace {
+
+void append(SupervisedSequence& sequence, std::span<const int32_t> tokens, bool trained) {
+  sequence.tokens.insert(sequence.tokens.end(), tokens.begin(), tokens.end());
+  sequence.trained.resize(sequence.tokens.size(), trained ? 1 : 0);
+}
+
+SupervisedSequence all_of(std::vector<int32_t> tokens) {
+  SupervisedSequence sequence{.tokens = std::move(tokens), .trained = {}};
+  sequence.trained.resize(sequence.tokens.size(), 1);
+  if (!sequence.trained.empty()) sequence.trained.front() = 0;
+  return sequence;
+}
+
+bool starts_with(const std::vector<int32_t>& tokens, const std::vector<int32_t>& with) {
+  return tokens.size() >= with.size() && std::equal(with.begin(), with.end(), tokens.begin());
+}
+
+bool is_of_assistant(const Json& message) { return message["role"] == "assistant"; }
+
+}  // namespace
+
+int64_t SupervisedSequence::trained_count() const { return std::count(trained.begin(), trained.end(), 1); }
+
+size_t SupervisedRow::longest() const {
+  size_t longest = 0;
+  for (const SupervisedSequence& sequence : sequences) longest = std::max(longest, sequence.tokens.size());
+  return longest;
+}
+
+bool SupervisedRows::is_stop(int32_t token) const {
+  return std::find(stop_ids_.begin(), stop_ids_.end(), token) != stop_ids_.end();
+}
+
+SupervisedRow SupervisedRows::row(const Example& example) const {
+  const bool alone = example.answer.is_null();
+  const bool as_chat = example.answer.is_array() ? prompts_.is_chat(example.answer, example.place)
+                                                 : prompts_.is_chat(example.prompt, example.place);
+  SupervisedRow result;
+  try {
+    if (!as_chat) return {{of_texts(example)}};
+    Json messages = prompts_.conversation(example.prompt);
+    const size_t first = alone ? 0 : messages.size();  // from which on the assistant's words are learned
+    if (example.answer.is_array())
+      messages.insert(messages.end(), example.answer.begin(), example.answer.end());
+    else if (!alone)
+      messages.push_back({{"role", "assistant"}, {"content", example.answer}});
+    result.sequences = of_messages(messages, first, example.place);
+  } catch (const Error& error) {
+    throw BadRow(example.place, error.what());
+  }
+  return result;
+}
+
+SupervisedSequence SupervisedRows::of_texts(const Example& example) const {
+  EncodedReply reply = prompts_.encoder().reply(example.prompt.get<std::string>(), example.answer.get<std::string>(),
+                                                prompts_.special_tokens());
+  if (reply.prompt.tokens.empty()) throw BadRow(example.place, "the prompt has no tokens");
+  if (reply.tokens.empty()) throw BadRow(example.place, "the completion has no tokens");
+  if (!is_stop(reply.tokens.back())) reply.tokens.push_back(stop_ids_.front());
+  SupervisedSequence sequence;
+  append(sequence, reply.prompt.tokens, false);
+  append(sequence, reply.tokens, true);
+  return loss_on_ == LossOn::kAll ? all_of(std::move(sequence.tokens)) : sequence;
+}
+
+std::vector<SupervisedSequence> SupervisedRows::of_messages(const Json& messages, size_t first,
+                                                            const std::string& place) const {
+  if (loss_on_ == LossOn::kAll) {
+    SupervisedSequence whole = all_of(prompts_.encoder().whole_chat(messages, prompts_.now()));
+    if (whole.trained_count() == 0) throw BadRow(place, "the conversation has no tokens");
+    return {std::move(whole)};
+  }
+  std::vector<SupervisedSequence> sequences;
+  Json so_far = Json::array();
+  for (size_t i = 0; i < messages.size(); ++i) {
+    so_far.push_back(messages[i]);
+    if (i < first || !is_of_assistant(messages[i])) continue;
+    const std::string name = "message " + std::to_string(i + 1) + ", the assistant's,";
+    if (i == 0) throw BadRow(place, "the conversation begins with the assistant's words, which answer nothing");
+    if (trimmed(messages[i]["content"].get_ref<const std::string&>()).empty()) throw BadRow(place, name + " is empty");
+    EncodedReply reply = prompts_.encoder().reply(so_far, prompts_.now());
+    if (reply.prompt.tokens.empty())
+      throw BadRow(place, "nothing stands before " + name + " so that it answers nothing");
+    const auto stop = std::find_if(reply.tokens.begin(), reply.tokens.end(), [&](int32_t t) { return is_stop(t); });
+    if (stop == reply.tokens.end())
+      throw BadRow(place, name + " has no stop token at its end as the chat template writes it, so that the model " +
+                              "would learn to go on for ever; the template, or eos_token_id in the model's " +
+                              "generation_config.json, is to be mended");
+    reply.tokens.erase(stop + 1, reply.tokens.end());
+    // One sequence for all turns, as long as the next prompt is what was said so far and more.
+    if (sequences.empty() || !starts_with(reply.prompt.tokens, sequences.back().tokens)) sequences.emplace_back();
+    SupervisedSequence& sequence = sequences.back();
+    append(sequence, std::span(reply.prompt.tokens).subspan(sequence.tokens.size()), false);
+    append(sequence, reply.tokens, true);
+  }
+  if (sequences.empty())
+    throw BadRow(place, first == 0 ? "the conversation has no message of the assistant's, and nothing else is learned"
+                                   : "the completion has no message of the assistant's, and nothing else is learned");
+  return sequences;
+}
+
+}  // namespace keel

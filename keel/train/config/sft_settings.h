@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "keel/core/options/options.h"
+
+namespace keel {
+
+struct Config;
+struct SftOptions;
+
+/// What `keel sft` makes of its settings: where they name no sft.files, the files of section data are those to imitate,
+/// and there is no RL phase. What it writes down is a configuration like any other.
+ConfigTree as_sft(ConfigTree tree);
+
+/// sft.steps or sft.data_epochs; files without either are passed over once.
+void choose_sft_length(const ConfigTree& tree, const OptionTable& table, SftOptions& sft);
+
+/// Whether supervised updates on files read a key of section data.
+bool reads_with_sft_files(const std::string& key);
+
+/// Settings of the supervised phase that contradict each other or the rest are refused.
+void check_sft(const Config& config);
+
+/// What was typed for RL, in a run that has none, is refused where the user must have meant section sft.
+void refuse_typed_for_rl(const ConfigTree& tree, const Config& config);
+
+/// Notes on settings that do nothing in a run with, or without, a supervised phase.
+std::vector<std::string> unread_with_sft(const Config& config);
+
+}  // namespace keel

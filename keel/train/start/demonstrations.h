@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "keel/data/open_dataset.h"
+#include "keel/model/loaded_model.h"
+#include "keel/task/task.h"
+#include "keel/train/checkpoint/state.h"
+#include "keel/train/config/config.h"
+
+namespace keel {
+
+/// What the supervised phase imitates: the rows of the user's files, or the demonstrations of a built-in task. Nothing
+/// where there is no such phase.
+class Demonstrations {
+ public:
+  Demonstrations(const Config& config, const LoadedModel& policy);
+
+  /// Those of the next update; the state is moved behind them.
+  std::vector<SupervisedSequence> next(const Config& config, const LoadedModel& policy, TrainState& state);
+
+  /// Whether all updates are made.
+  bool done(const SftOptions& options, const TrainState& state) const;
+
+  /// Rows to measure the loss on; null: none. One pass, to be read from its beginning (go_back_to).
+  RowStream<SupervisedRow>* held_out() { return files_ && files_->held_out ? &*files_->held_out : nullptr; }
+
+  /// Files without a single row to learn from, or to measure on, are refused.
+  void require_rows();
+
+  /// Updates of so many passes; reads all rows, once.
+  int64_t steps_of(double passes, int64_t batch) const;
+  uint64_t rows_per_pass() const;
+
+  bool from_files() const { return files_.has_value(); }
+  /// Of the files: rows, a fingerprint that changes with every byte of them, and the same of eval_files.
+  uint64_t rows() const { return files_ ? files_->rows : 0; }
+  std::string fingerprint() const { return files_ ? files_->fingerprint : ""; }
+  std::string eval_fingerprint() const { return files_ ? files_->eval_fingerprint : ""; }
+  /// Sentences to print: how the files were read; and what is odd.
+  const std::vector<std::string>& notes() const;
+  std::vector<std::string> warnings() const;
+
+  /// Rows passed over since the files were opened.
+  SkippedCounts skipped() const { return files_ ? files_->train.skipped() : SkippedCounts(); }
+  /// "2 rows left out: longer than sft.max_tokens, 64"; empty where there are none.
+  std::string left_out_sentence(const SkippedCounts& skipped) const;
+  /// In tokens; longer rows are left out.
+  int64_t limit() const { return limit_; }
+
+ private:
+  int64_t planned_rows(double passes) const;
+
+  std::shared_ptr<const Task> task_;
+  std::optional<OpenedRows<SupervisedRow>> files_;
+  mutable std::optional<uint64_t> rows_per_pass_;
+  int64_t limit_ = 0;
+  std::string limit_name_;
+};
+
+}  // namespace keel

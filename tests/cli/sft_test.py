@@ -1,0 +1,180 @@
+"""keel sft: rows of one's own, what a run says and leaves, how it goes on, and what is refused."""
+
+import json
+import re
+import shlex
+import shutil
+import signal
+
+import support
+from byte_model import TEMPLATE, write_model
+
+TALKS = [[{"role": "user", "content": f"what is {a} + 1?"}, {"role": "assistant", "content": str(a + 1)}] for a in range(7)]
+
+
+class Sft(support.Test):
+    def setUp(self):
+        super().setUp()
+        self.model = write_model(self.folder / "model")
+        self.rows = self.write("rows.jsonl", [{"messages": talk} for talk in TALKS])
+
+    def write(self, name, rows):
+        path = self.folder / name
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    def sft(self, *settings, run="run", command="sft"):
+        return support.keel(command, f"model={self.model}", "model.random_weights=true", f"run.dir={self.folder / run}", "run.threads=1", *settings)
+
+    def refused(self, code, *settings):
+        result = self.sft(*settings)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return result.stderr
+
+    def test_says_what_it_does_and_ends_with_a_lower_loss(self):
+        result = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "sft.data_epochs=12", "sft.batch=4", "sft.lr=0.02",
+                          "sft.eval_every=5")
+        self.assert_exit(result, 0)
+        self.assertIn("read as: a conversation, from messages", result.stdout)
+        self.assertIn("21 supervised updates of 4 rows (sft.data_epochs 12 over 7 rows)", result.stdout)
+        self.assertIn("learning rate 0.02", result.stdout)
+        self.assertNotIn("reward", result.stdout)
+        rows = support.metrics(self.folder / "run")
+        losses = [row["sft/eval_loss"] for row in rows if row["phase"] == "eval"]
+        self.assertEqual([row["step"] for row in rows if row["phase"] == "eval"], [0, 5, 10, 15, 20, 21])
+        self.assertLess(losses[-1], 0.7 * losses[0])
+        self.assertEqual({row["sft/eval_tokens"] for row in rows if row["phase"] == "eval"}, {2 * 7})  # a digit and the stop token
+        updates = [row for row in rows if row["phase"] == "sft"]
+        self.assertEqual([row["sft/tokens"] for row in updates], 21 * [2 * 4])  # 84 rows: no update is a part
+        self.assertEqual(updates[-1]["sft/epoch"], 12)
+        self.assertIn("Loss on held-out rows", result.stdout)
+        report = (self.folder / "run" / "report.html").read_text()
+        self.assertIn("Supervised loss", report)
+        self.assertIn("Loss on held-out rows", report)
+        self.assertTrue((self.folder / "run" / "checkpoints" / "step-000021" / "model.safetensors").exists())
+
+    def test_the_rate_that_nobody_set_suits_what_is_trained(self):
+        for settings, rate in (([], 2e-5), (["lora.rank=2"], 2e-4)):
+            result = self.sft(f"data.files=[{self.rows}]", *settings, "--overwrite")
+            self.assert_exit(result, 0)
+            self.assertIn(f"learning rate {rate:g}, no warm-up (sft.lr is not set)", result.stdout)
+            self.assertEqual([row["optimizer/lr"] for row in support.metrics(self.folder / "run")], [rate])
+
+    def test_goes_on_to_the_same_bits_from_every_step(self):
+        """Updates of 3 rows out of 7, one of which is too long: passes end within updates, and the last has what is left."""
+        long = [{"role": "user", "content": 300 * "x"}, {"role": "assistant", "content": "y"}]
+        rows = self.write("some.jsonl", [{"messages": talk} for talk in [*TALKS[:3], long, *TALKS[3:]]])
+        settings = [f"sft.files=[{rows}]", "sft.held_out=0.3", "sft.data_epochs=2.5", "sft.batch=3", "sft.max_tokens=200", "sft.schedule=cosine",
+                    "sft.warmup_ratio=0.2", "sft.eval_every=2", "lora.rank=2", "lora.dropout=0.2", "checkpoint.every=1", "checkpoint.keep=100"]
+        first = self.sft(*settings, run="whole")
+        self.assert_exit(first, 0)
+        self.assertIn("longer than sft.max_tokens, 200", first.stdout + first.stderr)
+        steps = support.checkpoints(self.folder / "whole")
+        self.assertGreater(len(steps), 3)
+        for last in steps[:-1]:
+            again = shutil.copytree(self.folder / "whole", self.folder / "again")
+            for step in steps[steps.index(last) + 1:]:
+                shutil.rmtree(again / "checkpoints" / step)
+            config = again / "config.yaml"  # says all that is needed, to either command
+            self.assert_exit(support.keel("train" if last == steps[0] else "sft", config, f"run.dir={again}", "--resume"), 0)
+            self.assertIsNone(support.difference(again, self.folder / "whole"))
+            shutil.rmtree(again)
+
+    def test_is_interrupted_and_continues_with_what_it_says(self):
+        run = self.folder / "run"
+        process = support.start(self.folder / "output", "sft", f"model={self.model}", "model.random_weights=true", f"data.files=[{self.rows}]",
+                                f"run.dir={run}", "run.threads=1", "sft.steps=400", "sft.batch=2")
+        self.assertTrue(support.wait_for(process, lambda: (run / "metrics.jsonl").exists() and (run / "metrics.jsonl").stat().st_size > 3000))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(60), 75)
+        command = re.search(r"continue with: keel (.*)", process.output.read_text())[1]
+        self.assert_exit(support.keel(*shlex.split(command)), 0)
+        whole = self.sft(f"data.files=[{self.rows}]", "sft.steps=400", "sft.batch=2", run="whole")
+        self.assert_exit(whole, 0)
+        self.assertIsNone(support.difference(run, self.folder / "whole"))
+
+    def test_goes_on_for_more_passes_and_not_with_other_rows(self):
+        settings = [f"data.files=[{self.rows}]", "sft.batch=4"]
+        self.assert_exit(self.sft(*settings), 0)
+        self.assert_exit(self.sft(*settings, "sft.data_epochs=3", "--resume"), 0)
+        rows = support.metrics(self.folder / "run")
+        self.assertEqual([row["sft/tokens"] for row in rows], [2 * n for n in (4, 3, 4, 4, 4, 2)])
+        self.assertIn("is supervised alone", self.sft(f"sft.files=[{self.rows}]", "sft.data_epochs=3", "sft.batch=4", "train.steps=1", "task.name=letters",
+                                                      "--resume", command="train").stderr)
+        self.rows.write_text(self.rows.read_text().replace("what", "When"))
+        self.assertIn("sft.files: the rows are not those", self.refused(3, *settings, "sft.data_epochs=4", "--resume"))
+        self.assert_exit(self.sft(*settings, "sft.data_epochs=4", "--resume", "--changed-data"), 0)
+
+    def test_rl_follows_in_the_same_configuration(self):
+        prompts = self.write("prompts.jsonl", [{"prompt": talk[:1], "answer": talk[1]["content"]} for talk in TALKS])
+        settings = [f"sft.files=[{self.rows}]", "sft.steps=3", f"data.files=[{prompts}]", "rollout.max_new_tokens=4", "rollout.samples_per_prompt=2",
+                    "train.steps=2", "train.prompts_per_step=2", "reward.functions=[length:3]", "optimizer.lr=1e-4"]
+        result = self.sft(*settings, command="train")
+        self.assert_exit(result, 0)
+        self.assertEqual([row["phase"] for row in support.metrics(self.folder / "run")], 3 * ["sft"] + 2 * ["rl"])
+        self.assertIn("3 supervised updates of 32 rows", result.stdout)
+        result = self.sft(*settings, "--explain", command="train")
+        self.assertIn("3 supervised updates of 32 rows", result.stdout)
+        alone = self.sft(*(s for s in settings if not s.startswith("train.steps=")), run="alone")  # the same without RL
+        self.assert_exit(alone, 0)
+        self.assertEqual([row["phase"] for row in support.metrics(self.folder / "alone")], 3 * ["sft"])
+
+    def test_explains_itself_and_names_what_does_nothing(self):
+        result = self.sft(f"data.files=[{self.rows}]", "sft.noisy_steps=2", "rollout.temperature=0.7", "--explain")
+        self.assert_exit(result, 0)
+        self.assertIn("1 supervised update of 32 rows (sft.data_epochs 1 over 7 rows)", result.stdout)
+        self.assertIn("sft.noisy_steps does nothing", result.stdout)
+        self.assertIn("rollout.temperature does nothing: the run is supervised alone", result.stdout)
+
+    def test_refuses_settings_that_contradict(self):
+        files = f"data.files=[{self.rows}]"
+        for settings, sentence in [
+                ((), "needs rows to imitate"),
+                ((files, "train.steps=5"), "`keel sft` has no RL phase"),
+                ((files, "num_train_epochs=2"), "set sft.steps or sft.data_epochs"),
+                ((files, "optimizer.lr=1e-4"), "set sft.lr"),
+                ((files, "learning_rate=1e-4"), "set sft.lr"),
+                ((files, "sft.steps=0"), "the run would do nothing"),
+                ((files, "data.answer_key=x"), "data.answer_key is set"),
+                ((files, "checkpoint.keep_best=true"), "checkpoint.keep_best is true"),
+                ((files, "data.held_out=0.2", f"data.eval_files=[{self.rows}]"), "drop one"),
+                ((files, "sft.loss_on=prompt"), "assistant")]:
+            self.assertIn(sentence, self.refused(2, *settings))
+        nothing = support.keel("sft", files, f"run.dir={self.folder / 'run'}")
+        self.assertEqual(nothing.returncode, 2)
+        self.assertIn("sft.files is set, but model.path is not", nothing.stderr)
+
+    def test_refuses_rows_that_teach_nothing(self):
+        user, said = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}
+        for row, sentence in [
+                ({"messages": [user]}, "no message of the assistant's"),
+                ({"messages": [said, user]}, "begins with the assistant's words"),
+                ({"messages": [user, {"role": "assistant", "content": " "}]}, "message 2, the assistant's, is empty"),
+                ({"messages": [user, {"role": "assistant"}]}, "message 2 of the conversation (\"messages\") has no content"),
+                ({"messages": []}, "is an empty conversation"),
+                ({"prompt": "a", "completion": ""}, "the completion (\"completion\") is empty"),
+                ({"prompt": "a", "completion": 3}, "neither a text nor a list of messages"),
+                ({"prompt": "a"}, "nothing that is known to be imitated"),
+                ({"text": "a"}, 'the row has "text"'),
+                ({"messages": [user, said], "tools": ["search"]}, 'beside "messages"'),
+                ({"prompt": [user], "completion": [user]}, "no message of the assistant's")]:
+            bad = self.write("bad.jsonl", [row])
+            message = self.refused(3, f"data.files=[{bad}]")
+            self.assertIn("bad.jsonl:1: ", message)
+            self.assertIn(sentence, message)
+        mixed = self.write("mixed.jsonl", [{"messages": TALKS[0]}, {"messages": [user]}])
+        result = self.sft(f"data.files=[{mixed}]", "data.bad_rows=skip")
+        self.assert_exit(result, 0)
+        self.assertIn("1 row left out: bad", result.stdout + result.stderr)
+        self.assertIn("7 are too long", self.refused(3, f"data.files=[{self.rows}]", "sft.max_tokens=5", "--overwrite"))
+
+    def test_a_turn_without_an_end_is_refused(self):
+        config = self.model / "tokenizer_config.json"
+        config.write_text(json.dumps({"eos_token": "<|im_end|>", "chat_template": TEMPLATE.replace("<|im_end|>", "")}))
+        self.assertIn("has no stop token at its end", self.refused(3, f"data.files=[{self.rows}]"))
+        config.write_text(json.dumps({"eos_token": "<|im_end|>", "chat_template": TEMPLATE.replace("assistant\n{% endif", "assistant:\n{% endif")}))
+        self.assertIn("otherwise than what it has the model go on from", self.refused(3, f"data.files=[{self.rows}]"))
+
+
+if __name__ == "__main__":
+    support.main()

@@ -307,13 +307,16 @@ std::string explain_additions(const Objective& objective, const Config& config) 
 std::string explain_critic(const Config& config, const ModelConfig& shape) {
   const CriticOptions& critic = config.critic;
   if (!critic.exists()) return "";
+  const OptimizerOptions& optimizer = config.optimizer;
+  const bool moves = optimizer.schedule != "constant" || optimizer.warmup_updates > 0 || optimizer.warmup_ratio > 0;
   const int64_t lm_head = shape.tie_word_embeddings ? 0 : shape.vocab_size * shape.hidden_size;
   const int64_t body = critic.own_body() ? shape.parameter_count() - lm_head : 0;
   std::string text =
       "  critic      a value head on " +
       std::string(critic.own_body() ? "a body of its own, which starts as the policy's" : "the policy's body") + ": " +
       format_count(body + shape.hidden_size + 1) + " parameters more, learning rate " +
-      short_number(critic_optimizer_options(critic, config.optimizer).lr) + "\n";
+      short_number(critic_optimizer_options(critic, config.optimizer).lr) +
+      (moves ? ", on the policy's schedule\n" : "\n");
   text += "              GAE with gamma " + short_number(critic.gamma) + ", lambda " + short_number(critic.lambda) +
           (critic.whiten ? ", advantages whitened" : ", advantages as they are") + "; values clipped at " +
           (critic.value_clip ? short_number(*critic.value_clip) : "nothing") + "\n";

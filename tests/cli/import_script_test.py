@@ -18,6 +18,7 @@ TRL = "trl grpo --dataset_name rows.jsonl --reward_funcs accuracy_reward --num_g
 # Before a training with n=$N. Whether the answer can be known without running the script is written beside each.
 READ = {
     "plain": "N=4",
+    "one by the other": "M=4 N=$M",
     "two in a line": "N='4' M=\"x y\"",
     "export": "export N=4",
     "export of what is set": "N=4; export N",
@@ -123,6 +124,10 @@ READ_OR_REFUSED = {
     "command in quotes": "N=\"`echo 4`\"",
     "old sum": "N=$[2+2]",
     "random": "N=${SHLVL:-4}",
+    "export of what it sets itself": "N=4\nexport N=8 M=$N\nN=$M",
+    "element with its place": "N=([1]=4 [0]=8)",
+    "constant by its name": "N=4\nreadonly N\nN=8 || true",
+    "constant by declare": "declare -r N=4\nN=8 || true",
     "first of a sum": "M=x\nx=4\nN=$((M))",
 }
 # Whole scripts.
@@ -151,6 +156,7 @@ SCRIPTS_REFUSED = {
     "training in a condition": f"false && {RUN} {N}=4",
     "training in a here-document": f"cat > job.sh <<'EOF'\n{RUN} {N}=4\nEOF",
     "training in a function": f"f() {{\n{RUN} {N}=4\n}}\nf",
+    "training by a function": f"python3() {{ :; }}\n{RUN} {N}=4",
     "training that is printed": f"echo {RUN} {N}=4",
     "training behind the end": f"exit 0\n{RUN} {N}=4",
     "settings behind a comment": f"{RUN} \\\n {N}=4 \\\n# {BATCH}=8 \\\n {BATCH}=16",

@@ -26,7 +26,7 @@ def length_reward(completions, **columns):
 MEANT = {
     "trl_open_r1_demo.yaml": dict(
         method="grpo", low=0.2, high=0.2, prompts=2, samples=7, updates=1, kl=0.04, advantage="grpo", average="seq_mean_token_mean", lr=2e-5,
-        precision="bf16", every=2),
+        precision="bf16", every=2, epochs=1),  # max_steps is -1
     "trl_open_r1_zero_math.yaml": dict(  # 64 completions at once, updates of 4 x 2
         method="ppo", low=0.2, high=0.2, parameters=[], prompts=4, samples=16, updates=8, kl=0, advantage="grpo", average="token_mean", lr=1e-6,
         steps=2, warmup=2, weights=[1.0, 0.25], shuffle="rollouts"),
@@ -85,8 +85,8 @@ def meaning(config):
         cap=objective["ratio_cap"], prompts=train["prompts_per_step"], samples=rollout["samples_per_prompt"],
         updates=updates, kl=config["reference"]["kl_coefficient"],
         reward_kl=config["reference"]["kl_in_reward"], advantage=objective["advantage"], average=objective["aggregation"], lr=optimizer["lr"],
-        precision=config["run"]["precision"], every=config["eval"]["every"], steps=train["steps"],
-        warmup=optimizer["warmup_updates"] or math.ceil(round(optimizer["warmup_ratio"] * train["steps"] * updates, 6)),
+        precision=config["run"]["precision"], every=config["eval"]["every"], steps=train["steps"], epochs=train.get("data_epochs"),
+        warmup=optimizer["warmup_updates"] or math.ceil(round(optimizer["warmup_ratio"] * (train["steps"] or 0) * updates, 6)),
         weights=config["reward"]["weights"], shuffle=train["shuffle"], rank=config["lora"]["rank"], alpha=config["lora"]["alpha"],
         layers=config["lora"]["target_modules"], decay=optimizer["weight_decay"], critic_lr=config["critic"]["lr"],
         batches=rollout["max_batches"], overlong=config["reward"]["overlong_buffer"])
@@ -125,7 +125,7 @@ class Import(own_files.Test):
                 self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)
                 self.assertEqual(len(support.metrics(run)), 1)
                 settings, imported = read_settings(run / "config.yaml"), read_settings(out)
-                for section, key in (("run", "precision"), ("train", "steps"), ("rollout", "max_batches")):  # typed for the test
+                for section, key in (("run", "precision"), ("train", "steps"), ("train", "data_epochs"), ("rollout", "max_batches")):  # typed for the test
                     settings[section][key] = imported.get(section, {}).get(key)
                 self.assertEqual({key: value for key, value in meaning(settings).items() if key in meant}, meant)
                 self.assertEqual(settings["reference"]["kl_in_reward"], meant.get("reward_kl", 0))
@@ -149,7 +149,7 @@ class Import(own_files.Test):
         self.assertEqual(quiet.returncode, 0, quiet.stderr)
         self.assertEqual(quiet.stderr, plain.stderr)
         trl = self.run_import("num_generations=4", "max_steps=2", "push_to_hub=false", "report_to=none", "save_total_limit=2",
-                              "num_generations_eval=1", "lr_scheduler_type=constant", "deepspeed=null", "loss_type=grpo", "beta=0")
+                              "num_generations_eval=1", "num_processes=1", "lr_scheduler_type=constant", "deepspeed=null", "loss_type=grpo", "beta=0")
         self.assertEqual((trl.returncode, trl.stderr), (0, ""))
 
     def test_standard_input_and_settings_that_win(self):
@@ -162,6 +162,13 @@ class Import(own_files.Test):
         trl = self.run_import("-", stdin='{"num_generations": 4, "max_steps": 5}')
         self.assertEqual(trl.returncode, 0, trl.stderr)
         self.assertIn("samples_per_prompt: 4", trl.stdout)
+
+    def test_standard_input_without_end_is_not_read_to_its_end(self):
+        with open("/dev/zero", "rb") as zeros:
+            result = subprocess.run([support.KEEL, "import", "-"], stdin=zeros, capture_output=True, text=True, timeout=60,
+                                    env=support.environment())
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("larger than 1 MiB", result.stderr)
 
     def test_an_existing_file_is_kept(self):
         out = self.write("mine.yaml", "kept")

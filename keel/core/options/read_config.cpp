@@ -1,6 +1,7 @@
 #include "keel/core/options/read_config.h"
 
 #include <algorithm>
+#include <istream>
 #include <vector>
 
 #include "keel/core/error.h"
@@ -156,11 +157,23 @@ std::string read_config_text(const std::filesystem::path& path) {
   return content_of(path);
 }
 
+std::string read_config_text(std::istream& stream) {
+  std::string text(kMaxConfigBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  return text;
+}
+
+void check_config_text(std::string_view text, const std::string& file_name) {
+  const TreeBuilder builder(file_name);
+  if (text.size() > kMaxConfigBytes) builder.refuse(0, "larger than 1 MiB; this is no configuration");
+  check_characters(text, builder, 1);
+}
+
 ConfigTree parse_config(std::string_view text, const std::string& file_name, Anchors anchors) {
   TreeBuilder builder(file_name);
-  if (text.size() > kMaxConfigBytes) builder.refuse(0, "larger than 1 MiB; this is no configuration");
+  check_config_text(text, file_name);
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // the byte order mark some editors write
-  check_characters(text, builder, 1);
   if (file_name.ends_with(".json")) {
     read_json(text, 1, builder);
   } else {

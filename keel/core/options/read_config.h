@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,10 @@ ConfigTree read_config(const std::filesystem::path& path);
 
 /// The text of a configuration file; a folder, a device and a file of data are refused.
 std::string read_config_text(const std::filesystem::path& path);
+std::string read_config_text(std::istream& stream);
+
+/// Refuses what is larger than 1 MiB, not UTF-8, or has control characters.
+void check_config_text(std::string_view text, const std::string& file_name);
 
 /// Reads a configuration from memory; `file_name` decides the format and is what errors call it.
 ConfigTree parse_config(std::string_view text, const std::string& file_name, Anchors anchors = Anchors::kRefused);

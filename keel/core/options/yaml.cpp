@@ -80,6 +80,7 @@ class YamlEvents : public YAML::EventHandler {
   static constexpr const char* kQuoted = "!";
   static constexpr const char* kUnquoted = "?";
   static constexpr size_t kMaxEvents = 100'000;  // of a configuration whose aliases of aliases grow without bounds
+  static constexpr size_t kMaxBytes = size_t{4} << 20;
 
   void take(Event event) {
     const int line = event.line;
@@ -103,7 +104,9 @@ class YamlEvents : public YAML::EventHandler {
         builder_.end();
     }
     if (!resolves_) return;
-    if (events_.size() >= kMaxEvents) builder_.refuse(line, "the aliases (*name) make this too large; write it out");
+    bytes_ += event.value.size();
+    if (events_.size() >= kMaxEvents || bytes_ > kMaxBytes)
+      builder_.refuse(line, "the aliases (*name) make this too large; write it out");
     events_.push_back(std::move(event));
   }
 
@@ -152,7 +155,8 @@ class YamlEvents : public YAML::EventHandler {
   TreeBuilder& builder_;
   bool resolves_;
   int documents_ = 0;
-  std::vector<Event> events_;                 // where aliases are resolved: all so far
+  std::vector<Event> events_;  // where aliases are resolved: all so far
+  size_t bytes_ = 0;
   std::map<YAML::anchor_t, size_t> anchors_;  // the event that each begins with
 };
 

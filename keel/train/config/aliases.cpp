@@ -348,7 +348,12 @@ void add_aliases(OptionTable& t) {
 
   // verl
   t.alias("trainer.default_local_dir", "run.dir", "verl");
-  t.alias("trainer.total_training_steps", "train.steps", "verl", unless_null, "null: by trainer.total_epochs");
+  t.alias(
+      "trainer.total_training_steps", "train.steps", "verl",
+      [](const Json& value, const ConfigTree& tree, const OptionTable&) {
+        return value.is_null() || passes_are_typed(tree) ? kSetsNothing : value;
+      },
+      "null: by trainer.total_epochs");
   t.alias("trainer.save_freq", "checkpoint.every", "verl", never_below_zero, "-1 is 0, never");
   t.alias("trainer.max_actor_ckpt_to_keep", "checkpoint.keep", "verl", number_kept, "null, all of them, is refused");
   t.alias("trainer.test_freq", "eval.every", "verl", never_below_zero, "-1 is 0, never");

@@ -30,10 +30,21 @@ Json unless_null(const Json& value, const ConfigTree&, const OptionTable&) {
   return value.is_null() ? kSetsNothing : value;
 }
 
+bool sets_something(const Alias& alias, const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  if (!alias.converter) return true;
+  try {
+    return !alias.converter(value, tree, table).is_discarded();
+  } catch (const std::exception&) {  // told where it is read
+    return true;
+  }
+}
+
 bool is_set(const ConfigTree& tree, const OptionTable& table, const std::string& ours) {
-  return said(tree, ours) != nullptr ||
-         std::any_of(table.aliases().begin(), table.aliases().end(),
-                     [&](const Alias& alias) { return alias.target == ours && said(tree, alias.name) != nullptr; });
+  if (said(tree, ours) != nullptr) return true;
+  return std::any_of(table.aliases().begin(), table.aliases().end(), [&](const Alias& alias) {
+    const Json* value = alias.target == ours ? said(tree, alias.name) : nullptr;
+    return value != nullptr && sets_something(alias, *value, tree, table);
+  });
 }
 
 bool on_command_line(const ConfigTree& tree, const std::string& name) {

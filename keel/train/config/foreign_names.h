@@ -24,10 +24,16 @@ std::string word_at(const ConfigTree& tree, const std::string& name);
 /// A converter: the same value, and nothing for null.
 Json unless_null(const Json& value, const ConfigTree& tree, const OptionTable& table);
 
-/// Whether a configuration says something about a setting of ours, under whatever name.
+/// Whether a value under another program's name gives our setting one.
+bool sets_something(const Alias& alias, const Json& value, const ConfigTree& tree, const OptionTable& table);
+/// Whether a configuration gives a setting of ours a value, under whatever name, and does not merely have a name that
+/// could.
 bool is_set(const ConfigTree& tree, const OptionTable& table, const std::string& ours);
 
 bool on_command_line(const ConfigTree& tree, const std::string& name);
+
+/// Whether passes over the data are typed beside a file, and no steps: they win over those of the file.
+bool passes_are_typed(const ConfigTree& tree);
 
 /// Whether objective.method names the method, and not another program's `loss`: the command line wins over the file.
 bool ours_names_the_method(const ConfigTree& tree, const std::string& loss);

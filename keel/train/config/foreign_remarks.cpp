@@ -21,6 +21,29 @@ bool is_used(const ConfigTree& tree, const Names& names) {
 
 constexpr const char* kFiltered = "algorithm.filter_groups.enable";
 
+bool names_function(const ConfigTree& tree, const Names& functions) {
+  const Json* value = said(tree, "reward_funcs");
+  if (value == nullptr) return false;
+  const Json list = value->is_array() ? *value : Json::array({*value});
+  return std::any_of(list.begin(), list.end(), [&](const Json& name) { return contains(functions, word_of(name)); });
+}
+
+/// Whether verl's actor has another schedule, warm-up or weight decay than its critic has where nothing is said of it.
+bool moves_the_actors_rate(const ConfigTree& tree) {
+  const std::string optim = "actor_rollout_ref.actor.optim.";
+  const Json* decay = said(tree, optim + "weight_decay");
+  const auto is_above_zero = [&](const char* name) {
+    const Json* value = said(tree, optim + name);
+    return value != nullptr && value->is_number() && *value > 0;
+  };
+  const auto falls = [&](const char* name) {
+    const std::string word = word_at(tree, optim + name);
+    return !word.empty() && word != "constant";
+  };
+  return is_above_zero("lr_warmup_steps") || is_above_zero("lr_warmup_steps_ratio") || falls("lr_scheduler_type") ||
+         falls("warmup_style") || (decay != nullptr && *decay != 0.01);
+}
+
 struct Remark {
   std::string program;
   std::function<bool(const ConfigTree& tree)> holds;
@@ -64,6 +87,29 @@ const std::vector<Remark>& remarks() {
        },
        "save_strategy, eval_strategy: passes over the data are not counted here; checkpoint.every and eval.every count "
        "rollout batches"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         return names_function(tree, {"accuracy_reward", "reasoning_accuracy_reward"});
+       },
+       "reward_funcs: TRL's accuracy_reward reads an answer in \\boxed{} or in LaTeX behind words such as \"the answer "
+       "is\", gives 0 for any other, and leaves out rows whose solution it cannot read; math reads any final answer "
+       "and "
+       "asks for no form. To keep TRL's, set reward.functions to python:FILE.py, a file with the line `from "
+       "trl.rewards "
+       "import accuracy_reward as reward`"},
+      {"TRL", [](const ConfigTree& tree) { return names_function(tree, {"accuracy"}); },
+       "reward_funcs: open-r1's accuracy reads an answer in \\boxed{} or in LaTeX, gives 0 for any other, and leaves "
+       "out "
+       "rows whose solution it cannot read; math reads any final answer and asks for no form. To keep open-r1's, set "
+       "reward.functions to python:FILE.py, a file with the line `from open_r1.rewards import accuracy_reward as "
+       "reward`"},
+      {"TRL",
+       [](const ConfigTree& tree) {
+         return said(tree, "num_processes") == nullptr &&
+                is_used(tree, {"per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"});
+       },
+       "num_processes is taken for 1: batches are those of one GPU; a recipe that is started on more needs "
+       "num_processes=N behind it"},
       {"TRL", [](const ConfigTree& tree) { return is_used(tree, {"load_best_model_at_end"}); },
        "load_best_model_at_end: a run stands for its newest checkpoint all the same; RUN/checkpoints/best is the best "
        "one, and a model wherever one is named"},
@@ -87,6 +133,13 @@ const std::vector<Remark>& remarks() {
        },
        "loss_mode gspo: verl 0.9.1, which is meant here, averages by loss_agg_mode (token-mean where it is not set); "
        "verl 0.7.1 to 0.9.0 always average as seq-mean-token-mean: set loss_agg_mode to it for theirs"},
+      {"verl",
+       [](const ConfigTree& tree) {
+         return contains({"", "gae"}, word_at(tree, kAdvEstimator)) && moves_the_actors_rate(tree);
+       },
+       "actor_rollout_ref.actor.optim: the critic follows the policy's schedule, warm-up and weight decay (section "
+       "optimizer), verl's has its own (critic.optim): a constant rate, no warm-up and weight decay 0.01 where nothing "
+       "is said"},
       {"verl", [](const ConfigTree& tree) { return is_used(tree, {kFiltered}); },
        "algorithm.filter_groups: verl ends with an error where max_num_gen_batches did not fill a step, Keel makes it "
        "with the groups that there are"},
@@ -98,16 +151,6 @@ const std::vector<Remark>& remarks() {
        "(dynamic_filtering_reward_range), "
        "Keel those whose rewards differ: the same where rewards are 0 and 1"}};
   return kRemarks;
-}
-
-/// Whether a value under another program's name gives our setting one.
-bool sets_something(const Alias& alias, const Json& value, const ConfigTree& tree, const OptionTable& table) {
-  if (!alias.converter) return true;
-  try {
-    return !alias.converter(value, tree, table).is_discarded();
-  } catch (const std::exception&) {  // told where it is read
-    return true;
-  }
 }
 
 struct Need {
@@ -172,7 +215,7 @@ const std::string kOneUpdate = "the whole batch at once", kCriticRate = "10 time
 // OpenRLHF 0.8 (cli/train_ppo_ray.py).
 const std::vector<OtherDefault>& other_defaults() {
   static const std::vector<OtherDefault> kDefaults = {
-      {"verl", "trainer.total_epochs", "30 passes over the data", "train.steps"},
+      {"verl", "trainer.total_epochs", "30 passes over the data", "train.steps", "", "", 30},
       {"verl", "data.train_batch_size", "1024", "train.prompts_per_step", "", "", 1024},
       {"verl", "actor_rollout_ref.rollout.n", "1", "rollout.samples_per_prompt", "", "", 1},
       {"verl", "actor_rollout_ref.actor.ppo_mini_batch_size", "256 prompts", "train.sequences_per_update", kOneUpdate,
@@ -183,7 +226,7 @@ const std::vector<OtherDefault>& other_defaults() {
       {"verl", "critic.optim.lr", "1e-5", "critic.lr", kCriticRate, "critic.body", 1e-5},
       {"verl", "algorithm.filter_groups.max_num_gen_batches", "0, no limit", "rollout.max_batches", "", kFiltered},
       {"verl", "trainer.max_actor_ckpt_to_keep", "null, all of them", "checkpoint.keep"},
-      {"TRL", "num_train_epochs", "3 passes over the data", "train.steps"},
+      {"TRL", "num_train_epochs", "3 passes over the data", "train.steps", "", "", 3},
       {"TRL", "lr_scheduler_type", "linear, down to 0 at the last step", "optimizer.schedule", "", "", "linear"},
       {"TRL", "per_device_train_batch_size", "8 completions for each GPU", "train.prompts_per_step"},
       {"TRL", "per_device_train_batch_size", "8", "train.sequences_per_update", "", "", 8, false},
@@ -192,7 +235,7 @@ const std::vector<OtherDefault>& other_defaults() {
        kOneUpdate, "generation_batch_size"},
       {"TRL", "num_generations_eval", "as num_generations", "eval.samples"},
       {"TRL", "save_total_limit", "null, all of them", "checkpoint.keep"},
-      {"TRL", "lora_dropout", "0.05", "lora.dropout", "", "use_peft"},
+      {"TRL", "lora_dropout", "0.05", "lora.dropout", "", "use_peft", 0.05},
       {"TRL's PPO", "num_train_epochs", "3 passes over the data", "train.steps"},
       {"TRL's PPO", "lr_scheduler_type", "linear, down to 0 at the last step", "optimizer.schedule"},
       {"TRL's PPO", "learning_rate", "3e-6", "optimizer.lr"},
@@ -210,18 +253,15 @@ const std::vector<OtherDefault>& other_defaults() {
   return kDefaults;
 }
 
-/// Whether a configuration gives a setting of ours a value, and does not merely have a name that could.
-bool gets_a_value(const ConfigTree& tree, const OptionTable& table, const std::string& ours) {
-  if (said(tree, ours) != nullptr) return true;
-  return std::any_of(table.aliases().begin(), table.aliases().end(), [&](const Alias& alias) {
-    const Json* value = alias.target == ours ? said(tree, alias.name) : nullptr;
-    return value != nullptr && sets_something(alias, *value, tree, table);
-  });
-}
-
-/// verl has a judge for each data_source it knows (utils/reward_score), and no other default.
-void note_judges(const ConfigTree& tree, const OptionTable& table, std::vector<std::string>& notes) {
-  if (!gets_a_value(tree, table, "data.files") || gets_a_value(tree, table, "reward.functions")) return;
+/// verl has a judge for each data_source it knows (utils/reward_score), and no other default; TRL has none, open-r1's
+/// GRPOScriptArguments have three.
+void note_judges(const std::string& program, const ConfigTree& tree, const OptionTable& table,
+                 std::vector<std::string>& notes) {
+  if (!is_set(tree, table, "data.files") || is_set(tree, table, "reward.functions")) return;
+  if (program == "TRL")
+    return notes.push_back(
+        "reward_funcs is not said (a Python file gives them to GRPOTrainer itself, and is not read; open-r1's default "
+        "is accuracy, format and tag_count): Keel judges every row by math; reward.functions chooses another");
   notes.push_back(
       "reward: without a custom_reward_function verl judges a row by its data_source (openai/gsm8k: the number behind "
       "####; lighteval/MATH: what is boxed; math_dapo and aime: 1 or -1, by \"Answer:\"; apps and taco: by running "
@@ -230,9 +270,8 @@ void note_judges(const ConfigTree& tree, const OptionTable& table, std::vector<s
 
 bool matters_unsaid(const OtherDefault& entry, const std::string& program, const ConfigTree& tree,
                     const OptionTable& table) {
-  const bool unsaid =
-      said(tree, entry.name) == nullptr && (entry.ours.empty() || !gets_a_value(tree, table, entry.ours)) &&
-      (entry.ours != "train.steps" || !gets_a_value(tree, table, "train.data_epochs"));
+  const bool unsaid = said(tree, entry.name) == nullptr && (entry.ours.empty() || !is_set(tree, table, entry.ours)) &&
+                      (entry.ours != "train.steps" || !is_set(tree, table, "train.data_epochs"));
   return entry.program == program && unsaid && (entry.only_with.empty() || is_used(tree, {entry.only_with}));
 }
 
@@ -254,8 +293,10 @@ std::string defaults_not_taken(const std::string& program, const ConfigTree& tre
 std::vector<std::pair<std::string, Json>> other_defaults_of(const std::string& program, const ConfigTree& tree,
                                                             const OptionTable& table) {
   std::vector<std::pair<std::string, Json>> defaults;
+  const bool has_passes = is_set(tree, table, "data.files");  // a built-in task has no end
   for (const OtherDefault& entry : other_defaults())
-    if (!entry.taken.is_null() && matters_unsaid(entry, program, tree, table))
+    if (!entry.taken.is_null() && matters_unsaid(entry, program, tree, table) &&
+        (has_passes || entry.ours != "train.steps"))
       defaults.emplace_back(entry.name, entry.taken);
   return defaults;
 }
@@ -269,7 +310,7 @@ void add_foreign_remarks(const std::string& program, const ConfigTree& tree, con
     note_unread(tree, notes);
     note_unread_of_critic(tree, table, notes);
   }
-  if (program == "verl") note_judges(tree, table, notes);
+  if (program == "verl" || program == "TRL") note_judges(program, tree, table, notes);
   if (const std::string rest = defaults_not_taken(program, tree, table, purpose); !rest.empty())
     notes.push_back("not as " + program + " would, where nothing is said: " + rest);
 }

@@ -93,7 +93,7 @@ Json openrlhf_floor(const Json& value, const ConfigTree& tree, const OptionTable
 AliasConverter passes(std::string name) {
   return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
     constexpr const char* kSteps = "train.steps";
-    const bool typed = on_command_line(tree, name) && typed_name(tree, kSteps).empty();
+    const bool typed = on_command_line(tree, name) && passes_are_typed(tree);
     return value.is_null() || (is_set(tree, table, kSteps) && !typed) ? kSetsNothing : value;
   };
 }

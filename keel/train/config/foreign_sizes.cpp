@@ -1,5 +1,6 @@
 #include "keel/train/config/foreign_sizes.h"
 
+#include <cmath>
 #include <functional>
 
 #include "keel/core/error.h"
@@ -105,13 +106,26 @@ Json order_of(const Batches& batches, const OptionTable&) {
 bool is_count(const Json& value) { return value.is_number_integer() && value > 0; }
 
 /// TRL counts updates; -1 leaves it to num_train_epochs.
-Json steps_of_updates(const Json& value, const ConfigTree&, const OptionTable& table) {
-  if (value == -1) return kSetsNothing;
+Json steps_of_updates(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  if (value == -1 || value.is_null() || passes_are_typed(tree)) return kSetsNothing;
   const int64_t updates = updates_per_step(table);
   if (!is_count(value) || value.get<int64_t>() % updates != 0)
     fail(ExitCode::kBadConfiguration, "got ", value.dump(), " updates, wanted a multiple of ", updates,
          ", the updates of a rollout batch (or -1); Keel counts those: set train.steps");
   return value.get<int64_t>() / updates;
+}
+
+/// Some updates as rollout batches, rounded up; below 1 it is a share of max_steps.
+int64_t batches_of_updates(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  const Json* all = said(tree, "max_steps");
+  const bool is_share = value.is_number() && value > 0 && value < 1 && all != nullptr && is_count(*all);
+  if (!is_share && !is_count(value))
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a number of updates, at least 1; a share of ",
+         "all steps is read where max_steps says how many they are");
+  const int64_t count = is_share ? static_cast<int64_t>(std::ceil(value.get<double>() * all->get<double>()))
+                                 : value.get<int64_t>(),
+                updates = updates_per_step(table);
+  return count / updates + (count % updates > 0 ? 1 : 0);
 }
 
 /// An interval in updates, where `strategy` says that it counts ("steps") and is not left to its default.
@@ -120,11 +134,7 @@ AliasConverter interval(std::string strategy, std::string by_default) {
     std::string said_there = word_at(tree, strategy);
     if (said_there.empty() && strategy == "eval_strategy") said_there = word_at(tree, "evaluation_strategy");
     if (value.is_null() || (said_there.empty() ? by_default : said_there) != "steps") return kSetsNothing;
-    if (!is_count(value))
-      fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted a number of updates, at least 1; a share of ",
-           "all steps is not known before they are");
-    const int64_t updates = updates_per_step(table);
-    return (value.get<int64_t>() + updates - 1) / updates;
+    return batches_of_updates(value, tree, table);
   };
 }
 
@@ -138,6 +148,19 @@ AliasConverter of_strategy(std::string ours, Json never) {
            ", the rollout batches in between");
     return kSetsNothing;
   };
+}
+
+// Without eval_steps it is logging_steps (transformers' TrainingArguments), 10 in GRPOConfig.
+
+Json eval_strategy(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  constexpr int64_t kTrlsLoggingSteps = 10;
+  const bool says_no_steps = said(tree, "eval_steps") == nullptr && said(tree, "logging_steps") == nullptr;
+  if (word_of(value) == "steps" && says_no_steps) return batches_of_updates(kTrlsLoggingSteps, tree, table);
+  return of_strategy("eval.every", kSetsNothing)(value, tree, table);
+}
+
+Json logging_steps(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  return said(tree, "eval_steps") == nullptr ? interval("eval_strategy", "no")(value, tree, table) : kSetsNothing;
 }
 
 // What says again what another name says ----------------------------------------------------------------------------
@@ -174,7 +197,9 @@ void add_size_aliases(OptionTable& t) {
           "divided by the updates of a rollout batch, rounded up; nothing where eval_strategy is not steps");
   t.alias("save_strategy", "checkpoint.every", "TRL", of_strategy("checkpoint.every", 0), "no is 0; see save_steps");
   for (const char* name : {"eval_strategy", "evaluation_strategy"})
-    t.alias(name, "eval.every", "TRL", of_strategy("eval.every", kSetsNothing), "see eval_steps");
+    t.alias(name, "eval.every", "TRL", eval_strategy, "steps without eval_steps is logging_steps, or 10 updates");
+  t.alias("logging_steps", "eval.every", "TRL", logging_steps,
+          "where eval_strategy is steps without eval_steps; else nothing: every step is in metrics.jsonl");
   for (const char* name : {"reward_model.reward_kwargs.max_resp_len", "reward.reward_kwargs.max_resp_len",
                            "actor_rollout_ref.rollout.response_length"})
     t.alias(name, "rollout.max_new_tokens", "verl", same_as("rollout.max_new_tokens"),

@@ -76,7 +76,6 @@ const std::vector<Refused>& of_trl() {
       {"whiten_rewards", "rewards are never whitened, advantages are (critic.whiten); remove it", {false}},
       {"chat_template_kwargs", kTemplate, {nullptr, Json::object()}},
       {"use_vllm", "Keel samples itself, rollout.max_sequences completions at once; remove it", {false}, kByNature},
-      {"logging_steps", kLoggedAnyway, {}, kDropped},
       {"use_bias_correction_kl",
        "Keel's KL to the reference is not multiplied by the ratio; remove it (reference.estimator says how it is "
        "estimated)",

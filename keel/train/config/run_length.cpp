@@ -6,6 +6,10 @@
 
 namespace keel {
 
+bool passes_are_typed(const ConfigTree& tree) {
+  return typed_name(tree, "train.steps").empty() && !typed_name(tree, "train.data_epochs").empty();
+}
+
 void choose_length(const ConfigTree& tree, const OptionTable& table, const std::string& section, int64_t& steps,
                    std::optional<double>& data_epochs) {
   if (!data_epochs) return;

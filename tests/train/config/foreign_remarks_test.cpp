@@ -160,5 +160,42 @@ TEST(ForeignRemarks, KeepingAllCheckpointsIsNotTakenOver) {
   }
 }
 
+// TRL 1.16.0, rewards/accuracy_rewards.py; open-r1, rewards.py.
+TEST(ForeignRemarks, TheAccuracyOfTrlAsksForAForm) {
+  const auto kept = [](const std::string& from) { return Contains(HasSubstr("`from " + from + " import")); };
+  EXPECT_THAT(notes({"num_generations=4", "reward_funcs=[accuracy_reward]"}), kept("trl.rewards"));
+  EXPECT_THAT(notes({"num_generations=4", "reward_funcs=accuracy"}), kept("open_r1.rewards"));
+  EXPECT_THAT(notes({"num_generations=4", "reward_funcs=[think_format_reward]"}), Not(Contains(HasSubstr("LaTeX"))));
+}
+
+TEST(ForeignRemarks, ARecipeWithoutRewardsIsJudgedByMath) {
+  const auto told = Contains(HasSubstr("reward_funcs is not said"));
+  const std::vector<std::string> recipe = {"num_generations=4", "dataset_name=a.jsonl", "max_completion_length=8"};
+  EXPECT_THAT(notes(recipe), told);
+  for (const std::string said : {"reward_funcs=[accuracy_reward]", "reward.functions=[\"digits\"]"})
+    EXPECT_THAT(notes({recipe[0], recipe[1], recipe[2], said}), Not(told)) << said;
+}
+
+TEST(ForeignRemarks, TrlsBatchesAreThoseOfOneProcess) {
+  const auto told = Contains(HasSubstr("num_processes is taken for 1"));
+  EXPECT_THAT(notes({"num_generations=4", "per_device_train_batch_size=8"}), told);
+  EXPECT_THAT(notes({"num_generations=4", "per_device_train_batch_size=8", "num_processes=1"}), Not(told));
+  EXPECT_THAT(notes({"num_generations=4"}), Not(told));
+}
+
+// verl 0.9.1, trainer/config/critic/critic.yaml: optim is its own, constant, without warm-up, weight decay 0.01.
+TEST(ForeignRemarks, VerlsCriticHasAScheduleOfItsOwn) {
+  const auto told = Contains(HasSubstr("critic follows the policy's schedule"));
+  const std::string gae = "algorithm.adv_estimator=gae", critic = "critic.body=separate",
+                    optim = "actor_rollout_ref.actor.optim.";
+  for (const char* moved : {"lr_warmup_steps=2", "lr_warmup_steps_ratio=0.1", "lr_scheduler_type=cosine",
+                            "warmup_style=cosine", "weight_decay=0.1"}) {
+    EXPECT_THAT(notes({gae, critic, optim + moved}), told) << moved;
+    EXPECT_THAT(notes({kVerlsGrpo, optim + moved}), Not(told)) << moved;
+  }
+  for (const char* same : {"lr_warmup_steps=-1", "lr_scheduler_type=constant", "weight_decay=0.01", "lr=1e-6"})
+    EXPECT_THAT(notes({gae, critic, optim + same}), Not(told)) << same;
+}
+
 }  // namespace
 }  // namespace keel

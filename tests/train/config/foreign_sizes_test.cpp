@@ -62,6 +62,11 @@ TEST(ForeignSizes, TrlCountsUpdates) {
   EXPECT_EQ(load(with({"eval_steps=8"})).config.eval.every, 0) << "eval_strategy is no where nothing is said";
   for (const std::string name : {"eval_strategy", "evaluation_strategy"})
     EXPECT_EQ(load(with({"eval_steps=8", name + "=steps"})).config.eval.every, 2);
+  // TrainingArguments.__post_init__: without eval_steps it is logging_steps, 10 in GRPOConfig; below 1 a share.
+  EXPECT_EQ(load(with({"eval_strategy=steps", "logging_steps=8"})).config.eval.every, 2);
+  EXPECT_EQ(load(with({"eval_strategy=steps"})).config.eval.every, 3);
+  EXPECT_EQ(load(with({"eval_strategy=steps", "eval_steps=0.1", "max_steps=80"})).config.eval.every, 2);
+  EXPECT_THAT(refusal_of(with({"eval_strategy=steps", "eval_steps=0.1"})), HasSubstr("max_steps"));
   EXPECT_EQ(load(with({"num_train_epochs=3", "max_steps=40"})).config.train.steps, 10);
   EXPECT_EQ(load(with({"num_train_epochs=3", "train.steps=7", "loss_type=grpo"})).config.train.steps, 7);
   EXPECT_THAT(refusal_of(with({"num_train_epochs=3"})), HasSubstr("train.data_epochs is 3, but the problems"));

@@ -38,7 +38,6 @@ inline const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"dataset_name", "data.files"},
     {"use_vllm", "rollout.max_sequences"},
     {"actor_rollout_ref.actor.fsdp_config.model_dtype", "run.precision"},
-    {"logging_steps", "run.dir"},
     {"report_to", "run.dir"},
     {"lr_scheduler_kwargs", "min_lr_rate"},
     {"lr_scheduler_kwargs.num_cycles", "half a wave"},

@@ -121,6 +121,12 @@ TEST(RunLength, PassesOverTheDataAreTakenOverAndStepsWin) {
     EXPECT_EQ(said.steps, 5);
   }
   EXPECT_EQ(length({"trainer.total_epochs=2", "trainer.total_training_steps=null"}).data_epochs, 2);
+  // TrainingArguments.max_steps: below 0 num_train_epochs counts.
+  for (const std::string none : {"max_steps=-1", "max_steps=null"}) {
+    const TrainOptions said = length({"num_train_epochs=2", none});
+    EXPECT_EQ(said.data_epochs, 2) << none;
+    EXPECT_EQ(said.steps, 0) << none;
+  }
 }
 
 TEST(RunLength, WhatIsTypedWinsOverTheFile) {
@@ -134,6 +140,15 @@ TEST(RunLength, WhatIsTypedWinsOverTheFile) {
   EXPECT_EQ(both.data_epochs, 2);
   EXPECT_EQ(both.steps, 5);
   EXPECT_EQ(length({"num_train_epochs=2"}, R"({"train": {"steps": 5}})").data_epochs, 2);
+  for (const auto& [passes, file] : {std::pair{"num_train_epochs=2", R"({"max_steps": 5})"},
+                                     {"trainer.total_epochs=2", R"({"trainer": {"total_training_steps": 5}})"}}) {
+    EXPECT_EQ(length({passes}, file).data_epochs, 2);
+    EXPECT_EQ(length({passes}, file).steps, 0);
+    EXPECT_THAT(load(parse_config(file, "run.json"),
+                     {passes, "objective.method=dppo_tv", "data.files=[a.jsonl]", "rollout.max_new_tokens=8"})
+                    .notes,
+                testing::Not(testing::Contains(HasSubstr("train.steps"))));
+  }
   EXPECT_EQ(length({}, R"({"train": {"steps": 5}, "num_train_epochs": 2})").data_epochs, std::nullopt);
   EXPECT_EQ(length({}).steps, 100);
 }

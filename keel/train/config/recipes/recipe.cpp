@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <iterator>
 #include <optional>
 
 #include "keel/core/error.h"
@@ -128,19 +127,20 @@ class References {
  public:
   explicit References(ConfigTree& tree) : tree_(tree) {}
 
-  void resolve() { resolve(tree_.value, ""); }
+  void resolve() { resolve(tree_.value, "", 0); }
 
  private:
   static constexpr size_t kMaxNested = 32;
+  static constexpr size_t kMaxBytes = size_t{4} << 20;
 
-  void resolve(Json& node, const std::string& path) {
+  void resolve(Json& node, const std::string& path, size_t depth) {
     if (node.is_string()) {
-      node = resolved(node.get<std::string>(), path, 0);
+      node = resolved(node.get<std::string>(), path, depth);
     } else if (node.is_object()) {
       for (auto entry = node.begin(); entry != node.end(); ++entry)
-        resolve(entry.value(), path.empty() ? entry.key() : path + "." + entry.key());
+        resolve(entry.value(), path.empty() ? entry.key() : path + "." + entry.key(), depth);
     } else if (node.is_array()) {
-      for (size_t i = 0; i < node.size(); ++i) resolve(node[i], path + "." + std::to_string(i));
+      for (size_t i = 0; i < node.size(); ++i) resolve(node[i], path + "." + std::to_string(i), depth);
     }
   }
 
@@ -150,7 +150,7 @@ class References {
   }
 
   /// A text that is one reference gets the type of what it names, one that has some in it stays a text.
-  Json resolved(const std::string& text, const std::string& path, size_t depth) const {
+  Json resolved(const std::string& text, const std::string& path, size_t depth) {
     std::string whole;
     for (size_t at = 0; at < text.size();) {
       const size_t begin = text.find("${", at);
@@ -162,12 +162,20 @@ class References {
       const Json value = named(reference, path, depth);
       if (begin == 0 && end + 1 == text.size()) return value;
       whole += text.substr(at, begin - at) + word_of(value);
+      spend(whole.size(), path, reference);
       at = end + 1;
     }
     return whole;
   }
 
-  Json named(const std::string& reference, const std::string& path, size_t depth) const {
+  /// What references of references grow to, in bytes and in steps.
+  void spend(size_t bytes, const std::string& path, const std::string& reference) {
+    constexpr size_t kOfAStep = 64;
+    spent_ += bytes + kOfAStep;
+    if (spent_ > kMaxBytes) refuse(path, reference, "and the others make this too large");
+  }
+
+  Json named(const std::string& reference, const std::string& path, size_t depth) {
     if (depth > kMaxNested) refuse(path, reference, "leads back to itself");
     std::string name(trimmed(reference.substr(2, reference.size() - 3)));
     std::optional<std::string> otherwise;
@@ -185,17 +193,20 @@ class References {
     const Json* value = find_value(tree_, name);
     if (value == nullptr && otherwise) return plain_scalar(*otherwise, place_of(tree_, path));
     if (value == nullptr) refuse(path, reference, "names nothing in this recipe");
-    return value->is_string() ? resolved(value->get<std::string>(), name, depth + 1) : *value;
+    Json copy = *value;  // with references of its own
+    spend(copy.is_primitive() ? 0 : copy.dump().size(), path, reference);
+    resolve(copy, name, depth + 1);
+    return copy;
   }
 
   ConfigTree& tree_;
+  size_t spent_ = 0;
 };
 
 // The file ----------------------------------------------------------------------------------------------------------
 
 ConfigTree read_file(const std::string& file) {
-  const std::string text =
-      file == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_config_text(file);
+  const std::string text = file == "-" ? read_config_text(std::cin) : read_config_text(file);
   const std::string_view begin = trimmed(text);
   const bool names_trainer = text.find("-m verl.") != std::string::npos || text.find("trl grpo") != std::string::npos;
   const bool is_script = file.ends_with(".sh") || file.ends_with(".bash") || file.ends_with(".txt") ||
@@ -203,10 +214,17 @@ ConfigTree read_file(const std::string& file) {
   const std::string name = file == "-" ? "standard input" : file;
   if (begin.empty()) fail(ExitCode::kBadConfiguration, name, ": is empty; give a recipe of TRL's or verl's");
   if (!is_script) return parse_config(text, name, Anchors::kResolved);
+  check_config_text(text, name);
   ConfigTree tree;
   tree.file = name;
   for (const ScriptSetting& setting : settings_of_script(text, name)) {
-    apply_setting(tree, setting.text);
+    try {
+      apply_setting(tree, setting.text);
+    } catch (const Error& error) {
+      const std::string what = error.what(), typed = kCommandLine;
+      if (!what.starts_with(typed)) throw;
+      throw Error(error.code(), name + ":" + std::to_string(setting.line) + what.substr(typed.size()));
+    }
     for (auto& [path, line] : tree.lines)
       if (line == 0) line = setting.line;  // it stands in the script, and was not typed beside it
   }
@@ -219,6 +237,7 @@ ConfigTree read_recipe(const std::string& file, const std::vector<std::string>& 
   ConfigTree tree;
   if (!file.empty()) tree = without_sections(read_file(file));
   for (const std::string& setting : settings) apply_setting(tree, setting);
+  tree = without_sections(std::move(tree));  // such as are typed
   take_defaults(tree);
   erase_targets(tree.value);
   References(tree).resolve();

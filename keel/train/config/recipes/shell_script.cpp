@@ -123,12 +123,14 @@ std::vector<ScriptSetting> with_equals(const Words& words, Trainer trainer, cons
            " names a file of further settings; import that file, with the others behind it: keel import FILE ",
            "key=value ...");
     std::replace(key.begin(), key.end(), '-', '_');
+    const bool denies = of_trl && values.empty() && key.starts_with("no_") && key != "no_cuda";  // HfArgumentParser's
+    if (denies) key.erase(0, 3);
     Json list = Json::array();
     for (std::string& value : values) {
       if (values.size() > 1 && value.ends_with(',')) value.pop_back();  // as in "q_proj", "v_proj"
       if (values.size() > 1) list.push_back(plain_scalar(value, file + ":" + std::to_string(line)));
     }
-    settings.push_back({key + "=" + (values.size() > 1 ? list.dump() : first), line});
+    settings.push_back({key + "=" + (values.size() > 1 ? list.dump() : denies ? "false" : first), line});
   }
   return settings;
 }
@@ -255,8 +257,12 @@ class Reader {
       apply(effects, line);
     if (assigned && counts) {
       for (const ShellWord& word : *assigned) variables_.assign(word);
-      if (words[0].text == "readonly")
-        for (const ShellWord& word : *assigned) variables_.make_constant(name_assigned(word.text));
+      const bool for_ever = words[0].text == "readonly" ||
+                            std::any_of(words.begin(), words.end(), [](const ShellWord& w) { return w.text == "-r"; });
+      for (size_t k = 1; for_ever && k < words.size(); ++k) {
+        const std::string name = name_assigned(words[k].text);
+        variables_.make_constant(name.empty() ? words[k].text : name);
+      }
     }
     if (words.empty()) return;
     const std::string& name = words[0].text;
@@ -276,6 +282,7 @@ class Reader {
     if (found_on_ > 0)
       fail(ExitCode::kBadConfiguration, file_, ":", line, ": a second training, after the one on line ", found_on_,
            "; keep one of them");
+    if (text_.functions.contains(words[0].text)) refuse(line, words[0].text + " is a function of the script's");
     if (!reached)
       refuse(line,
              "the training is behind && or ||, or inside of an if, a loop, a group or a function, so that only "
@@ -317,6 +324,9 @@ class Reader {
       else if (!is_name)
         return std::nullopt;
     }
+    // Unlike N=1 M=$N, which goes from left to right, export N=1 M=$N sets M to what N was.
+    const auto depends = [](const ShellWord& word) { return word.text.find('$') != std::string::npos; };
+    if (first > 0 && assigned.size() > 1 && std::any_of(assigned.begin(), assigned.end(), depends)) return std::nullopt;
     return assigned;
   }
 
@@ -392,7 +402,10 @@ class Reader {
 }  // namespace
 
 std::vector<ScriptSetting> settings_of_script(std::string_view text, const std::string& file) {
-  return Reader(text, file).settings();
+  std::string lines;  // as an editor of Windows' ends them, too
+  for (size_t i = 0; i < text.size(); ++i)
+    if (!text.substr(i).starts_with("\r\n")) lines += text[i];
+  return Reader(lines, file).settings();
 }
 
 }  // namespace keel

@@ -122,8 +122,10 @@ void ShellVariables::assign(const ShellWord& assignment) {
       if (adds && !arrays_.contains(name) && value_of(name))
         refuse("$" + name + " comes from outside, and is added to");
       std::vector<ShellWord> elements = adds ? arrays_[name] : std::vector<ShellWord>();
-      for (const ShellWord& element : assignment.elements)
+      for (const ShellWord& element : assignment.elements) {
+        if (element.text.starts_with('[')) refuse("an element with its place, " + element.text + ", is not read");
         for (ShellWord& word : words(element)) elements.push_back(std::move(word));
+      }
       variables_.erase(name);
       arrays_[name] = std::move(elements);
     } else {

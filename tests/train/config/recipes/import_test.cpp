@@ -8,6 +8,7 @@
 #include "keel/train/config/recipes/recipe.h"
 #include "keel/train/config/recipes/shell_script.h"
 #include "tests/support/effort.h"
+#include "tests/support/test_folder.h"
 #include "tests/train/config/loaded_settings.h"
 
 namespace keel {
@@ -88,6 +89,26 @@ TEST(Import, WritesDownTheDefaultsOfTheOtherProgram) {
   EXPECT_THAT(ppo.yaml, AllOf(HasSubstr("method: ppo_gae"), HasSubstr("body: separate"), HasSubstr("lr: 1e-05")));
 }
 
+TEST(Import, WritesDownPassesAndDropout) {
+  const std::vector<std::string> recipe = {"num_generations=8", "dataset_name=a.jsonl", "use_peft=true"};
+  const Imported trl = import_recipe(read_recipe("", recipe));
+  EXPECT_THAT(trl.yaml, AllOf(HasSubstr("data_epochs: 3"), HasSubstr("# TRL's default of num_train_epochs"),
+                              HasSubstr("dropout: 0.05"), Not(HasSubstr("  steps:"))));
+  EXPECT_THAT(imported({"data.train_files=a.jsonl"}).yaml, HasSubstr("data_epochs: 30"));
+  EXPECT_THAT(imported({"data.train_files=a.jsonl", "trainer.total_training_steps=5"}).yaml,
+              AllOf(HasSubstr("steps: 5"), Not(HasSubstr("data_epochs"))));
+}
+
+TEST(Import, PassesThatAreTypedWinOverTheStepsOfTheRecipe) {
+  const TestFolder folder;
+  const std::string file = folder.write("r.yaml", "num_generations: 8\ndataset_name: a.jsonl\nmax_steps: 20\n");
+  const Imported result = import_recipe(read_recipe(file, {"num_train_epochs=3"}));
+  EXPECT_THAT(result.yaml, AllOf(HasSubstr("data_epochs: 3"), Not(HasSubstr("  steps:"))));
+  // A section of Python's arguments may be typed as well.
+  EXPECT_THAT(import_recipe(read_recipe(file, {R"(model_init_kwargs={"torch_dtype": "bfloat16"})"})).yaml,
+              HasSubstr("precision: bf16"));
+}
+
 TEST(Import, RefusesAllThatWouldChangeTheMeaningAtOnce) {
   const std::string error = error_of(2, [] {
     imported(
@@ -122,6 +143,56 @@ TEST(Recipe, HydrasReferencesToTheRecipeItself) {
   EXPECT_THAT(error_of(2, [] { read_recipe("", {"a=${oc.env:HOME}"}); }), HasSubstr("a function of Hydra's"));
   EXPECT_THAT(error_of(2, [] { read_recipe("", {"a=${b}", "b=${a}"}); }), HasSubstr("leads back to itself"));
   EXPECT_THAT(error_of(2, [] { read_recipe("", {"defaults=[sweep/large]"}); }), HasSubstr("sweep/large"));
+}
+
+TEST(Recipe, AReferenceToASectionTakesWhatThatRefersTo) {
+  EXPECT_EQ(read_recipe("", {R"(a={"b": "${c}/m", "d": ["${c}"]})", "c=out", "e=${a}"}).value["e"].dump(),
+            R"({"b":"out/m","d":["out"]})");
+  EXPECT_THAT(error_of(2, [] { read_recipe("", {R"(a={"b": "${a}"})"}); }), HasSubstr("leads back to itself"));
+}
+
+TEST(Recipe, WhatGrowsWithoutBoundsIsRefused) {
+  std::vector<std::string> texts = {"a0=xxxxxxxxxx"}, sections = {R"(a0={"x": 1, "y": 2})"}, backwards = {"a40=x"};
+  for (int i = 1; i < 40; ++i) {
+    const auto twice = [&](const std::string& of, const std::string& between) { return of + between + of; };
+    const std::string name = "a" + std::to_string(i), before = "${a" + std::to_string(i - 1) + "}";
+    texts.push_back(name + "=" + twice(before, ""));
+    sections.push_back(name + R"(={"x": ")" + twice(before, R"(", "y": ")") + R"("})");
+    backwards.push_back(name + "=" + twice("${a" + std::to_string(i + 1) + "}", ""));
+  }
+  for (const auto& settings : {texts, sections, std::vector(backwards.end() - 28, backwards.end())})
+    EXPECT_THAT(error_of(2,
+                         [&] {
+                           std::vector<std::string> all = settings;
+                           all.push_back("a40=x");
+                           read_recipe("", all);
+                         }),
+                HasSubstr("too large"));
+  std::string scalars = "x:\n - &a '" + std::string(4000, 'x') + "'\n";
+  for (int i = 0; i < 2000; ++i) scalars += " - *a\n";
+  EXPECT_THAT(error_of(2, [&] { parse_config(scalars, "r.yaml", Anchors::kResolved); }), HasSubstr("too large"));
+
+  const std::string verl = "python3 -m verl.trainer.main_ppo ";
+  std::string doubled = "A=(x y z)\nB=" + std::string(1000, 'x') + "\n", many;
+  for (int i = 0; i < 60; ++i) doubled += "A=(\"${A[@]}\" \"${A[@]}\")\nB=\"$B$B\"\n";
+  for (int i = 0; i < 8000; ++i) many += " $C";
+  for (const std::string& script : {doubled + verl + "a.b=1 \"${A[@]}\"\n", doubled + verl + "a.b=$B\n",
+                                    "C=" + std::string(1000, 'c') + "\n" + verl + "a.b=1" + many + "\n"})
+    EXPECT_THAT(error_of(2, [&] { settings_of_script(script, "run.sh"); }), HasSubstr("too large"));
+}
+
+TEST(Recipe, AScriptIsATextOfAtMostAMegabyte) {
+  const TestFolder folder;
+  const auto refusal = [&](const std::string& text) {
+    return error_of(2, [&] { read_recipe(folder.write("run.sh", text), {}); });
+  };
+  const std::string verl = "python3 -m verl.trainer.main_ppo ";
+  EXPECT_THAT(refusal(verl + "\\\n" + std::string(1 << 20, ' ') + "a.b=1\n"), HasSubstr("larger than 1 MiB"));
+  EXPECT_THAT(refusal(verl + "a.b=1" + std::string(1, '\0') + "\n"),
+              AllOf(HasSubstr("run.sh:1"), HasSubstr("control")));
+  EXPECT_THAT(refusal("\n" + verl + "a..b=1\n"), AllOf(HasSubstr("run.sh:2: a..b=1"), Not(HasSubstr("command line"))));
+  EXPECT_EQ(read_recipe(folder.write("run.sh", verl + "\\\r\n a.b=1 \\\r\n a.c=x\r\n"), {}).value.dump(),
+            R"({"a":{"b":1,"c":"x"}})");
 }
 
 TEST(Recipe, AnchorsOfYamlAreResolved) {
@@ -163,6 +234,28 @@ TEST(Recipe, TheSettingsOfAShellScript) {
                 "--lora_target_modules q_proj v_proj --beta=0.1\n"),
       ElementsAre("learning_rate=1e-5", "use_peft=true", R"(lora_target_modules=["q_proj","v_proj"])", "beta=0.1"));
   EXPECT_EQ(settings_of_script("\n\n" + verl + "\\\n a.b=1\n", "run.sh")[0].line, 4);
+}
+
+// accelerate's launch.py (num_processes are all of them), torchrun's and deepspeed's arguments.
+TEST(Recipe, TheLaunchersProcessesAreThoseOfTheRecipe) {
+  const auto settings = [](const std::string& launcher) {
+    return of_script("N=8\n" + launcher + " grpo.py --learning_rate 1e-5\n");
+  };
+  for (const char* launcher :
+       {"accelerate launch --num_processes 8 --config_file z.yaml", "accelerate launch --num_processes=$N",
+        "torchrun --nproc_per_node=8", "torchrun --nnodes 2 --nproc-per-node 4", "deepspeed --num_gpus 8",
+        "CUDA_VISIBLE_DEVICES=0,1 python3 -m torch.distributed.run --nproc_per_node $N"})
+    EXPECT_THAT(settings(launcher), ElementsAre("learning_rate=1e-5", "num_processes=8")) << launcher;
+  for (const char* launcher : {"accelerate launch", "python3", "CUDA_VISIBLE_DEVICES=0,1 accelerate launch --port $P"})
+    EXPECT_THAT(settings(launcher), ElementsAre("learning_rate=1e-5")) << launcher;
+  EXPECT_THAT(of_script("trl grpo --num_processes 8 --beta 0.1\n"), ElementsAre("num_processes=8", "beta=0.1"));
+  EXPECT_THAT(error_of(2, [&] { settings("torchrun --nproc_per_node=gpu"); }),
+              AllOf(StartsWith("run.sh:2"), HasSubstr("\"gpu\" is no number of processes")));
+}
+
+TEST(Recipe, TheArgumentsOfAPythonProgram) {
+  EXPECT_THAT(of_script("trl grpo --reward_weights 1.0 0.5 --no_bf16 --system_prompt 'a = b'\n"),
+              ElementsAre("reward_weights=[1.0,0.5]", "bf16=false", "system_prompt=a = b"));
 }
 
 TEST(Recipe, WhatOnlyRunningAScriptCouldTellIsRefusedWithItsLine) {

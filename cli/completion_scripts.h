@@ -102,9 +102,9 @@ _keel_give() {  # KEY [BEGIN]: what is offered at KEY and begins with BEGIN
         if [[ $PREFIX == *[\[,]* ]]; then
           list=${PREFIX%${PREFIX##*[\[,]}}
           compset -P "${(b)list}"
-          _files -S '' && result=0
+          _files -S '\]' && result=0
         else
-          _files -P '\[' -S '' && result=0
+          _files -P '\[' -S '\]' && result=0
         fi
         ;;
       @settings*)

@@ -149,8 +149,8 @@ class Completion(support.Test):
                       f". {self.script('zsh')}")
         self.addCleanup(shell.end)
         self.check(shell, self.CASES)
-        self.check(shell, [("keel train mine.yaml data.files=ro\t", "keel train mine.yaml data.files=\\[rows.jsonl"),
-                           ("keel train mine.yaml data.files='[ro\t", "keel train mine.yaml data.files=\\[rows.jsonl"),
+        self.check(shell, [("keel train mine.yaml data.files=ro\t", "keel train mine.yaml data.files=\\[rows.jsonl\\]"),
+                           ("keel train mine.yaml data.files='[ro\t", "keel train mine.yaml data.files=\\[rows.jsonl\\]"),
                            ("keel train two\t", "keel train two\\ words.yaml ")])
         self.offered(shell, "keel train mine.yaml run.precision=\t", "auto", "float32", "bf16", "fp16")
         self.offered(shell, "keel export --\t", "--csv", "--tensorboard", "--wandb", "--mlflow", "--metric", "--overwrite", "--help")

@@ -14,7 +14,8 @@ import shutil
 import sys
 import tempfile
 
-from gguf_parity_test import LLAMA3, QWEN2, byte_level, interleaved, sample_texts, split
+from gguf_parity_test import interleaved, sample_texts
+from gguf_tokenizers import tokenizers
 from packages import ROOT, count, folder_of, is_there, use
 
 import gguf
@@ -23,7 +24,7 @@ import torch
 import transformers
 from gguf import GGMLQuantizationType as Format
 from safetensors.torch import load_file, save_file
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer
 
 sys.path.append(str(ROOT / "tests" / "cli"))
 from support import keel  # noqa: E402
@@ -31,67 +32,6 @@ from support import keel  # noqa: E402
 torch.set_num_threads(1)
 TEMPLATE = "{% for m in messages %}{{ '<|im_start|>' + m.content + '<|im_end|>' }}{% endfor %}"
 FILE_TYPES = {"float32": (0, Format.F32), "float16": (1, Format.F16), "bfloat16": (32, Format.BF16), "q8_0": (7, Format.Q8_0)}
-
-
-# Tokenizers ----------------------------------------------------------------------------------------------------------
-
-
-def sentencepiece(normalizer, names, user_defined=()):
-    """As transformers makes one from SentencePiece's: a score per token, and every way to make one as a merge."""
-    trained = Tokenizer(models.BPE())
-    trained.pre_tokenizer = pre_tokenizers.Metaspace()
-    trained.train([__file__], trainers.BpeTrainer(vocab_size=390, show_progress=False))
-    learned = trained.get_vocab()
-    letters = {letter for piece in learned for letter in piece}
-    pieces = [p for p in sorted(learned, key=learned.get) if len(p) > 1][:60] + [p for p in user_defined if p not in learned]
-    tokens = names + [f"<0x{byte:02X}>" for byte in range(256)] + pieces + sorted(letters | {"\n"})
-    vocabulary = {token: number for number, token in enumerate(tokens)}
-    merges = [(-number, len(piece[:at]), len(piece[at:]), (piece[:at], piece[at:])) for piece, number in vocabulary.items()
-              for at in range(1, len(piece)) if piece[:at] in vocabulary and piece[at:] in vocabulary]
-    merges = [merge for *_, merge in sorted(merges, key=lambda merge: merge[:3], reverse=True)]
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    tokenizer.normalizer = normalizer
-    bos = names[1]
-    tokenizer.post_processor = processors.TemplateProcessing(f"{bos} $A", f"{bos} $A {bos} $B", [(bos, vocabulary[bos])])
-    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
-    tokenizer.add_special_tokens(names)
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in user_defined])
-    return tokenizer, steps
-
-
-def llama_tokenizer():
-    tokenizer, steps = sentencepiece(normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
-                                     ["<unk>", "<s>", "</s>"])
-    tokenizer.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)])
-    return tokenizer, "<s>", "</s>"
-
-
-def gemma_tokenizer():
-    tokenizer, steps = sentencepiece(normalizers.Replace(" ", "▁"), ["<pad>", "<bos>", "<eos>", "<unk>"],
-                                     ["\n\n", "\n\n\n", "▁▁", "▁▁▁", "<table>"])
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
-    tokenizer.decoder = decoders.Sequence(steps)
-    return tokenizer, "<bos>", "<eos>"
-
-
-def bytes_tokenizer(pre, normalizer=None, whole_words=False, bos=False):
-    tokenizer = byte_level(pre, normalizer)
-    if whole_words:
-        tree = json.loads(tokenizer.to_str())
-        tree["model"]["ignore_merges"] = True
-        tokenizer = Tokenizer.from_str(json.dumps(tree))
-    if bos:
-        tokenizer.post_processor = processors.TemplateProcessing("<|im_start|> $A", "<|im_start|> $A $B", [("<|im_start|>", 1)])
-    return tokenizer, "<|im_start|>" if bos else None, "<|endoftext|>"
-
-
-def tokenizers():
-    """Name in the file, and its maker."""
-    plain = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    digits = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), plain])
-    return {"llama": llama_tokenizer(), "gemma": gemma_tokenizer(), "gpt-2": bytes_tokenizer(plain), "smollm": bytes_tokenizer(digits),
-            "llama-bpe": bytes_tokenizer(split(LLAMA3), whole_words=True, bos=True),
-            "qwen2": bytes_tokenizer(split(QWEN2), normalizers.NFC())}
 
 
 # Models --------------------------------------------------------------------------------------------------------------

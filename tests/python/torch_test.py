@@ -43,7 +43,7 @@ def the_gradient_of_the_loss_is_the_coefficient():
     logp = inputs["logp"].clone().requires_grad_()
     for region in REGIONS:
         arguments = {**inputs, "logp": logp}
-        loss = keel.policy_loss(region, **arguments, lengths=[logp.numel()], aggregation="seq_mean_token_mean")
+        loss = keel.policy_loss(region, **arguments, aggregation="seq_mean_token_mean")
         (gradient,) = torch.autograd.grad(loss, logp)
         g = keel.token_coefficients(region, **arguments).coefficient
         # Three valid tokens in each of three sequences: every weight is 1/9, 0 where masked.

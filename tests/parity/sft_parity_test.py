@@ -52,7 +52,7 @@ def tokenizer(folder, template, metaspace=False):
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.Metaspace() if metaspace else pre_tokenizers.ByteLevel(add_prefix_space=False)
     trained.decoder = decoders.Metaspace() if metaspace else decoders.ByteLevel()
-    alphabet = sorted(set(WORDS + "|:\n")) if metaspace else pre_tokenizers.ByteLevel.alphabet()
+    alphabet = sorted({*WORDS, *str(PAIRS), "\n", "|"}) if metaspace else pre_tokenizers.ByteLevel.alphabet()
     trained.train_from_iterator([WORDS] * 4, trainers.BpeTrainer(vocab_size=330, show_progress=False, initial_alphabet=alphabet))
     trained.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
     theirs = PreTrainedTokenizerFast(tokenizer_object=trained, eos_token="<|im_end|>", chat_template=template)

@@ -94,6 +94,8 @@ std::string describe_supervised(const Config& config, const Demonstrations& demo
   if (!demonstrations.from_files()) return "";
   std::string rows = joined(sft.files) + "\n" + counted(static_cast<int64_t>(demonstrations.rows()), "row");
   for (const std::string& note : demonstrations.notes()) rows += "\n" + note;
+  if (const std::string left_out = demonstrations.left_out_sentence(demonstrations.skipped()); !left_out.empty())
+    rows += "\n" + left_out;
   rows += std::string("\nloss on ") + (sft.loss_on == "all" ? "all tokens" : "what the assistant says") +
           ", rows of at most " + counted(demonstrations.limit(), "token");
   std::string text = entry("imitates", rows);

@@ -266,7 +266,7 @@ Inputs read_inputs(Config& config) {
   LoadedModel policy = starting_model_without_weights(config);
   choose_dtype(config.checkpoint, policy);
   add_starting_adapter(policy, config);
-  Problems problems(config, policy);
+  Problems problems = Problems::of_run(config, policy);
   Demonstrations demonstrations(config, policy);
   demonstrations.require_rows();
   if (config.has_rl()) problems.training().next(1);

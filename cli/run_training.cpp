@@ -84,22 +84,20 @@ std::optional<RunData> reported_run(const std::filesystem::path& folder, const s
 }
 
 /// The loss on rows that are kept for it, before the first update and after the last.
-void print_supervised(const RunData& run, Console& console) {
-  std::vector<double> losses;
-  for (const ChartPoint& point : metric_curve(run, "eval", "sft/eval_loss"))
-    if (!std::isnan(point.y)) losses.push_back(point.y);
-  if (losses.size() < 2) return;
+void print_supervised(const RunSummary& summary, Console& console) {
+  if (!summary.sft_loss_before || !summary.sft_loss_after) return;
   console.heading("Loss on held-out rows");
-  for (const auto& [label, loss] : {std::pair{"before", losses.front()}, {"after", losses.back()}}) {
-    char text[60];
-    std::snprintf(text, sizeof(text), "  %-7s %.4f", label, loss);
-    console.line(text);
+  for (const auto& [label, loss] :
+       {std::pair{"before", *summary.sft_loss_before}, {"after", *summary.sft_loss_after}}) {
+    char text[80];
+    std::snprintf(text, sizeof(text), "  %-7s %.4f   loss on held-out rows", label, loss);
+    console.result(text);
   }
 }
 
 void print_summary(const RunData& run, const Config& config, Console& console) {
   const RunSummary summary = summarize(run);
-  print_supervised(run, console);
+  print_supervised(summary, console);
   print_curve(run, config, console);
   if (summary.before && summary.after) {
     console.heading(summary.after->is_accuracy ? "Accuracy" : "Held-out reward");

@@ -12,7 +12,8 @@ namespace keel::cli {
 
 /// What --quiet does for a command that trains.
 inline constexpr const char* kQuietHelp =
-    "Print only warnings, errors and the result: accuracy before and after, and the checkpoint. log.txt has the rest";
+    "Print only warnings, errors and the result: accuracy or loss before and after, and the checkpoint. log.txt has "
+    "the rest";
 
 enum class StartMode { kNew, kReplace, kResume };
 

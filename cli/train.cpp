@@ -18,7 +18,7 @@ struct TrainArguments {
 
 /// The command and its arguments; `tree_of` makes of the settings what is trained.
 Action add_training(CommandLine& line, const char* name, const char* help, const char* example,
-                    const std::function<ConfigTree(ConfigTree)>& tree_of) {
+                    const std::function<ConfigTree(ConfigTree, std::vector<std::string>& notes)>& tree_of) {
   const auto arguments = std::make_shared<TrainArguments>();
   Command command = line.add(name, help);
   command.option("CONFIG", arguments->config, example).required().files().settings();
@@ -46,8 +46,8 @@ Action add_training(CommandLine& line, const char* name, const char* help, const
   });
   return [arguments, tree_of] {
     Console console(stdout, arguments->quiet);
-    const ConfigTree tree = tree_of(read_settings(arguments->config, arguments->overrides));
     std::vector<std::string> notes;
+    const ConfigTree tree = tree_of(read_settings(arguments->config, arguments->overrides), notes);
     const Config config = load_config(tree, notes);
     for (const std::string& note : notes) console.line(note);
     if (arguments->explain) {
@@ -68,7 +68,7 @@ Action add_train(CommandLine& line) {
   return add_training(line, "train", "RL (after supervised updates, if the configuration has some)",
                       "Configuration file, YAML or JSON; or the first setting, where there is none: keel train "
                       "model=FOLDER data.files='[rows.jsonl]'",
-                      [](ConfigTree tree) { return tree; });
+                      [](ConfigTree tree, std::vector<std::string>&) { return tree; });
 }
 
 Action add_sft(CommandLine& line) {

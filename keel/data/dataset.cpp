@@ -176,7 +176,8 @@ BadRow Dataset::without_columns(const Row& row) const {
   } catch (const BadRow& bad) {
     return bad;
   }
-  return BadRow(row.place, "none of the first rows of the file has what this one has; name its columns (prompt_key)");
+  return BadRow(row.place, "none of the first rows of the file has what this one has; name its columns (" +
+                               std::string(reading_.section) + ".prompt_key)");
 }
 
 Example Dataset::example(Row row, const Part& part) const {

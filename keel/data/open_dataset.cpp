@@ -1,5 +1,6 @@
 #include "keel/data/open_dataset.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 
@@ -15,15 +16,24 @@ namespace {
 
 enum class Part { kAll, kTraining, kHeldOut };
 
-/// Whether a row is kept for evaluation: decided by its prompt alone, so that copies of it stay together and every seed
-/// has the same ones.
-bool is_held_out(const Json& prompt, double share) { return crc32c(prompt.dump()) < share * 4294967296.0; }
+/// Whether a row is kept for evaluation: decided by its question alone, so that rows with one question stay together
+/// and every seed has the same ones.
+bool is_held_out(const Json& question, double share) { return crc32c(question.dump()) < share * 4294967296.0; }
+
+/// The prompt; of a whole conversation what stands before the assistant's first words.
+Json question_of(const Example& example) {
+  if (!example.answer.is_null() || !example.prompt.is_array()) return example.prompt;
+  const auto reply = std::find_if(example.prompt.begin(), example.prompt.end(),
+                                  [](const Json& message) { return message["role"] == "assistant"; });
+  return Json(Json::array_t(example.prompt.begin(), reply));
+}
 
 /// From a row to what it gives.
 template <class Item>
 struct RowEncoder {
   std::function<Item(Example example, uint64_t position)> encode;  // a BadRow where it cannot
   std::function<size_t(const Item&)> length;                       // in tokens
+  std::function<Json(const Example&)> question;                    // by which a row is kept for evaluation or not
   std::function<bool(const Example&)> misses_template;
   std::string word_of_text;
   RowWords words = {};
@@ -41,7 +51,7 @@ struct RowSource {
   std::variant<Item, SkippedRow> at(uint64_t position) const {
     try {
       Example example = dataset->read(row_at(position));
-      if (part != Part::kAll && is_held_out(example.prompt, options.held_out) != (part == Part::kHeldOut))
+      if (part != Part::kAll && is_held_out(encoder->question(example), options.held_out) != (part == Part::kHeldOut))
         return SkippedRow{SkippedRow::Why::kOtherSplit, ""};
       const std::string place = example.place;
       Item item = encoder->encode(std::move(example), position);
@@ -141,6 +151,7 @@ OpenedDataset open_dataset(const DataOptions& options, uint64_t seed, const Toke
       {.encode = [prompts](Example example,
                            uint64_t position) { return prompts->prompt(std::move(example), position); },
        .length = [](const Prompt& prompt) { return prompt.tokens.size(); },
+       .question = [](const Example& example) { return example.prompt; },
        .misses_template = [prompts](const Example& example) { return prompts->misses_template(example); },
        .word_of_text = prompts->word_of_text()},
       kPromptRows, check, limit);
@@ -152,6 +163,7 @@ OpenedRows<SupervisedRow> open_supervised(const DataOptions& options, uint64_t s
   return open_rows<SupervisedRow>(options, seed,
                                   {.encode = [rows](const Example& example, uint64_t) { return rows->row(example); },
                                    .length = [](const SupervisedRow& row) { return row.longest(); },
+                                   .question = question_of,
                                    .misses_template =
                                        [rows](const Example& example) {
                                          return example.answer.is_string() && rows->prompts().misses_template(example);

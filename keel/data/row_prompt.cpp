@@ -13,8 +13,9 @@ bool has_system_message(const Json& messages) {
 
 }  // namespace
 
-RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options)
+RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options, std::string section)
     : encoder_(std::move(encoder)),
+      section_(std::move(section)),
       chat_(options.chat),
       system_prompt_(options.system_prompt),
       special_tokens_(options.special_tokens),
@@ -26,7 +27,7 @@ RowPrompts::RowPrompts(PromptEncoder encoder, const DataOptions& options)
 bool RowPrompts::is_chat(const Json& prompt, const std::string& place) const {
   if (prompt.is_array() && chat_ == "never")
     fail(ExitCode::kBadConfiguration, place, ": the prompt is a conversation, and data.chat is never; set ",
-         "data.chat to auto or data.prompt_key to a column of texts");
+         "data.chat to auto or ", section_, ".prompt_key to a column of texts");
   if (!prompt.is_array() && !texts_are_chat()) return false;
   if (!encoder_.has_template())
     fail(ExitCode::kBadConfiguration, place, ": the prompt is to be rendered as a conversation, and the ",

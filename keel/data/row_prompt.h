@@ -14,7 +14,8 @@ namespace keel {
 class RowPrompts {
  public:
   /// An Error (kBadConfiguration) where the options contradict the model or each other.
-  RowPrompts(PromptEncoder encoder, const DataOptions& options);
+  /// `section` of the configuration names the files and their columns.
+  RowPrompts(PromptEncoder encoder, const DataOptions& options, std::string section = "data");
 
   /// The row's prompt, rendered and encoded. A BadRow where the chat template or the tokenizer refuses it.
   Prompt prompt(Example example, uint64_t id) const;
@@ -40,6 +41,7 @@ class RowPrompts {
   bool texts_are_chat() const;
 
   PromptEncoder encoder_;
+  std::string section_;
   std::string chat_, system_prompt_;
   bool special_tokens_;
   std::tm now_;

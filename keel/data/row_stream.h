@@ -72,14 +72,23 @@ class RowStream {
     return items;
   }
 
-  /// How many one pass gives, whatever its order; reads and encodes every row. Interrupted when someone asks to stop.
-  uint64_t count_in_pass() const {
-    uint64_t count = 0;
+  /// What one pass gives, whatever its order, and what it passes over.
+  struct Survey {
+    uint64_t items = 0;
+    SkippedCounts skipped = {};
+  };
+  /// Reads and encodes every row. Interrupted when someone asks to stop.
+  Survey survey() const {
+    Survey found;
     for (uint64_t position = 0; position < pass_; ++position) {
       throw_if_stopped();
-      count += std::holds_alternative<Item>(item_at_(position)) ? 1 : 0;
+      const std::variant<Item, SkippedRow> here = item_at_(position);
+      if (const SkippedRow* skipped = std::get_if<SkippedRow>(&here))
+        found.skipped.add(*skipped);
+      else
+        found.items++;
     }
-    return count;
+    return found;
   }
 
   uint64_t position() const { return position_; }

@@ -125,10 +125,11 @@ bool is_written_conversation(std::string_view text) {
 
 }  // namespace
 
-void refuse_written_conversation(const std::string& text, const std::string& what, const std::string& place) {
+void refuse_written_conversation(const std::string& text, const std::string& what, const std::string& place,
+                                 const std::string& way_out) {
   if (is_written_conversation(trimmed(text)))
     throw BadRow(place, what + " is a conversation written as a text, brackets and all; " +
-                            "write JSON lines or Parquet, where a list of messages stays one");
+                            "write JSON lines or Parquet, where a list of messages stays one" + way_out);
 }
 
 namespace {

@@ -30,11 +30,12 @@ struct Columns {
   std::string schema;
   std::string prompt, answer, source;
   bool answer_after_hashes = false;
-  bool answer_required = false;  // named by data.answer_key: a row without it is bad
-  bool source_required = false;  // named by data.source_key: the same
-  bool conversation = false;     // of the row they were recognised by
-  bool prompt_named = false;     // by data.prompt_key: it alone is meant, whatever stands beside it
-  std::string section = "data";  // of the configuration, that names columns and files
+  bool answer_required = false;     // named by data.answer_key: a row without it is bad
+  bool source_required = false;     // named by data.source_key: the same
+  bool conversation = false;        // of the row they were recognised by
+  bool answer_is_messages = false;  // of that row, in rows to be imitated
+  bool prompt_named = false;        // by data.prompt_key: it alone is meant, whatever stands beside it
+  std::string section = "data";     // of the configuration, that names columns and files
 
   /// Takes answer and source from a later row of the file where the rows before it have none.
   void complete(const Columns& later);
@@ -76,6 +77,7 @@ struct RowReading {
   Columns (*recognise)(const Row& row, const DataOptions& options);
   Example (*example)(Row row, const Columns& columns);
   std::string (*sentence)(const Columns& columns, const std::string& text);
+  const char* section = "data";  // of the configuration, that names columns and files
 };
 extern const RowReading kPromptRows;
 
@@ -88,7 +90,8 @@ void refuse_parts_left_out(const Json& row, const Json& prompt, const Columns& c
 const Json& required_column(const Row& row, const std::string& path, const std::string& section,
                             const std::string& key);
 /// A BadRow where a text is a conversation that a program wrote down, as JSON or as Python shows it.
-void refuse_written_conversation(const std::string& text, const std::string& what, const std::string& place);
+void refuse_written_conversation(const std::string& text, const std::string& what, const std::string& place,
+                                 const std::string& way_out = "");
 /// Of a row, to be shown.
 std::string column_names(const Json& row);
 

@@ -1,8 +1,10 @@
 #include "keel/data/supervised_rows.h"
 
 #include <algorithm>
+#include <set>
 
 #include "keel/core/error.h"
+#include "keel/core/foreign_text.h"
 #include "keel/core/strings.h"
 
 namespace keel {
@@ -26,6 +28,22 @@ bool starts_with(const std::vector<int32_t>& tokens, const std::vector<int32_t>&
 
 bool is_of_assistant(const Json& message) { return message["role"] == "assistant"; }
 
+/// OpenAI's files give a turn the weight 0 where it is to be seen and not learned.
+bool has_weight(const Json& message, const std::string& name, const std::string& place) {
+  const auto weight = message.find("weight");
+  if (weight == message.end()) return true;
+  if (*weight != 0 && *weight != 1)
+    throw BadRow(place, name + " has the weight " + weight->dump() + "; wanted 1, or 0: seen and not learned");
+  return *weight == 1;
+}
+
+/// Of the messages from `first` on, each once.
+std::string roles_of(const Json& messages, size_t first) {
+  std::set<std::string> roles;
+  for (size_t i = first; i < messages.size(); ++i) roles.insert(printable(messages[i]["role"].get<std::string>()));
+  return joined(std::vector<std::string>(roles.begin(), roles.end()));
+}
+
 }  // namespace
 
 int64_t SupervisedSequence::trained_count() const { return std::count(trained.begin(), trained.end(), 1); }
@@ -48,12 +66,13 @@ SupervisedRow SupervisedRows::row(const Example& example) const {
   try {
     if (!as_chat) return {{of_texts(example)}};
     Json messages = prompts_.conversation(example.prompt);
+    const size_t own = example.prompt.is_array() ? example.prompt.size() : 1, added = messages.size() - own;
     const size_t first = alone ? 0 : messages.size();  // from which on the assistant's words are learned
     if (example.answer.is_array())
       messages.insert(messages.end(), example.answer.begin(), example.answer.end());
     else if (!alone)
       messages.push_back({{"role", "assistant"}, {"content", example.answer}});
-    result.sequences = of_messages(messages, first, example.place);
+    result.sequences = of_messages(messages, first, added, example.place);
   } catch (const Error& error) {
     throw BadRow(example.place, error.what());
   }
@@ -72,7 +91,7 @@ SupervisedSequence SupervisedRows::of_texts(const Example& example) const {
   return loss_on_ == LossOn::kAll ? all_of(std::move(sequence.tokens)) : sequence;
 }
 
-std::vector<SupervisedSequence> SupervisedRows::of_messages(const Json& messages, size_t first,
+std::vector<SupervisedSequence> SupervisedRows::of_messages(const Json& messages, size_t first, size_t added,
                                                             const std::string& place) const {
   if (loss_on_ == LossOn::kAll) {
     SupervisedSequence whole = all_of(prompts_.encoder().whole_chat(messages, prompts_.now()));
@@ -84,8 +103,9 @@ std::vector<SupervisedSequence> SupervisedRows::of_messages(const Json& messages
   for (size_t i = 0; i < messages.size(); ++i) {
     so_far.push_back(messages[i]);
     if (i < first || !is_of_assistant(messages[i])) continue;
-    const std::string name = "message " + std::to_string(i + 1) + ", the assistant's,";
-    if (i == 0) throw BadRow(place, "the conversation begins with the assistant's words, which answer nothing");
+    const std::string name = "message " + std::to_string(i - added + 1) + ", the assistant's,";
+    if (!has_weight(messages[i], name, place)) continue;
+    if (i == added) throw BadRow(place, "the conversation begins with the assistant's words, which answer nothing");
     if (trimmed(messages[i]["content"].get_ref<const std::string&>()).empty()) throw BadRow(place, name + " is empty");
     EncodedReply reply = prompts_.encoder().reply(so_far, prompts_.now());
     if (reply.prompt.tokens.empty())
@@ -103,8 +123,9 @@ std::vector<SupervisedSequence> SupervisedRows::of_messages(const Json& messages
     append(sequence, reply.tokens, true);
   }
   if (sequences.empty())
-    throw BadRow(place, first == 0 ? "the conversation has no message of the assistant's, and nothing else is learned"
-                                   : "the completion has no message of the assistant's, and nothing else is learned");
+    throw BadRow(place, std::string(first == 0 ? "the conversation" : "the completion") +
+                            " has no message of the assistant's that is learned; its roles: " +
+                            roles_of(messages, std::max(first, added)));
   return sequences;
 }
 

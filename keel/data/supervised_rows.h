@@ -43,7 +43,9 @@ class SupervisedRows {
 
  private:
   SupervisedSequence of_texts(const Example& example) const;
-  std::vector<SupervisedSequence> of_messages(const Json& messages, size_t first, const std::string& place) const;
+  /// Learned from is what the assistant says from message `first` on; the row has not the `added` ones at the front.
+  std::vector<SupervisedSequence> of_messages(const Json& messages, size_t first, size_t added,
+                                              const std::string& place) const;
   bool is_stop(int32_t token) const;
 
   RowPrompts prompts_;

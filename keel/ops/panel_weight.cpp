@@ -15,6 +15,8 @@ PanelWeight::PanelWeight(const std::vector<Tensor>& weights) : inputs_(weights[0
   std::vector<Tensor> whole;       // what the rows stand in
   std::vector<const float*> rows;  // of all outputs
   for (const Tensor& weight : weights) {
+    TORCH_CHECK(weight.dim() == 2 && weight.size(1) == inputs_ && weight.scalar_type() == at::kFloat,
+                "panels of weights with other inputs or of another type: ", weight.sizes());
     whole.push_back(weight.contiguous());
     const float* const from = whole.back().const_data_ptr<float>();
     for (int64_t row = 0; row < weight.size(0); ++row) rows.push_back(from + row * inputs_);

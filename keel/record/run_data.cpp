@@ -247,6 +247,11 @@ double last_row_written(const std::filesystem::path& run) {
 RunSummary summarize(const RunData& run) {
   RunSummary summary;
   summarize_evals(run, summary);
+  for (const ChartPoint& point : metric_curve(run, "eval", "sft/eval_loss")) {
+    if (!drawable(point.y)) continue;
+    if (!summary.sft_loss_before) summary.sft_loss_before = summary.sft_loss_after;
+    summary.sft_loss_after = point.y;
+  }
   const std::vector<ChartPoint> reward = metric_curve(run, "rl", "reward/mean");
   for (const ChartPoint& point : reward) {
     if (!drawable(point.y) || point.y <= summary.best_reward) continue;

@@ -76,8 +76,9 @@ struct EvalPoint {
 
 /// The numbers one would quote about a run; NaN where the run has none.
 struct RunSummary {
-  std::vector<EvalPoint> evals;            // from the one before RL on
-  std::optional<EvalPoint> before, after;  // around RL; only `after` when there was a single evaluation
+  std::vector<EvalPoint> evals;                           // from the one before RL on
+  std::optional<EvalPoint> before, after;                 // around RL; only `after` when there was a single evaluation
+  std::optional<double> sft_loss_before, sft_loss_after;  // on held-out rows; only `after` when it was measured once
   double best_reward = std::numeric_limits<double>::quiet_NaN();
   int64_t best_reward_step = 0;
   double last_reward = std::numeric_limits<double>::quiet_NaN();  // mean over the last ten steps

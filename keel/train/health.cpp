@@ -46,7 +46,7 @@ void require_sound_updates(const TrainState& state, const Config& config) {
   fail(ExitCode::kHealthGuard, state.skipped_in_a_row,
        " updates in a row had a gradient norm that is not finite (step ", state.step + 1,
        "). Checkpoints are saved only with finite weights. Lower ", lr_option(state.phase, config),
-       " in a new run (model.path may be a checkpoint), or look at log.txt for the prompts");
+       " in a new run (model.path may be a checkpoint), or look at log.txt for what they learned from");
 }
 
 void require_finite_weights(const CausalLm& policy, const Critic* critic, const TrainState& state, const Config& config,

@@ -88,7 +88,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   if (config.lora.used() || !config.model.path.empty()) state.base_checksum = base_checksum(policy.model);
   add_starting_adapter(policy, config);
   policy.model.compute_in(type);
-  Problems problems(config, policy);
+  Problems problems = Problems::of_run(config, policy);
   Demonstrations demonstrations(config, policy);
   if (config.has_rl()) require_best_metric(config, problems);
   state.data = problems.fingerprint();

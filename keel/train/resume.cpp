@@ -99,15 +99,28 @@ std::vector<std::string> require_same_config(const Config& config, const Json& s
   return changes;
 }
 
-/// What a run that was supervised alone has saved, its optimizer above all, is nothing that RL could go on from.
+/// What a run that was supervised alone has saved, its optimizer above all, is nothing that RL could go on from, and
+/// the other way round.
 void require_same_phases(const Config& config, const Json& saved, const std::filesystem::path& checkpoint) {
-  const bool had_rl = saved.at("sft").value("files", Json::array()).empty() || saved.at("train").at("steps") != 0 ||
-                      !saved.at("data").at("files").empty();
-  if (config.has_rl() && !had_rl)
+  Config before = config;
+  before.sft.files = saved.at("sft").at("files").get<std::vector<std::string>>();
+  before.train.steps = saved.at("train").at("steps").get<int64_t>();
+  before.train.data_epochs.reset();
+  if (before.has_rl() && !config.has_rl())
+    fail(ExitCode::kBadConfiguration, "train.steps is 0, and the run in ", config.run.dir, " has an RL phase of ",
+         before.train.steps, " steps; `keel train` with --resume goes on with it, and supervised training alone ",
+         "(`keel sft`) is a run of its own, with another run.dir");
+  if (config.has_rl() && !before.has_rl())
     fail(ExitCode::kBadConfiguration, "train.steps: the run in ", config.run.dir,
          " is supervised alone, and has no RL ",
          "phase to go on with; start a new run from what it has learned: model.path=", checkpoint.string(),
          " and another run.dir");
+}
+
+void tell_of_rate(double before, double now, std::vector<std::string>& changes) {
+  if (before != now)
+    changes.push_back(written("the learning rate goes on along the schedule of that length: ", now,
+                              " for the next update, which would have had ", before));
 }
 
 /// How long the run was and is, which may change; and, where the learning rate is planned for that length, what becomes
@@ -121,6 +134,10 @@ std::vector<std::string> changes_of_length(const Config& config, const Json& sav
       fail(ExitCode::kBadConfiguration, "sft.steps was ", before.sft.steps, " and is ", config.sft.steps,
            ", but the supervised phase of the run is over; restore it (or sft.data_epochs)");
     changes.push_back(written("sft.steps: ", before.sft.steps, " then, ", config.sft.steps, " now"));
+    const auto next_rate = [&](int64_t steps) {
+      return config.sft_optimizer().lr_at(state.sft_steps, static_cast<double>(steps));
+    };
+    tell_of_rate(next_rate(before.sft.steps), next_rate(config.sft.steps), changes);
   }
   before.train.steps = saved.at("train").at("steps").get<int64_t>();
   if (before.train.steps == config.train.steps) return changes;
@@ -128,10 +145,21 @@ std::vector<std::string> changes_of_length(const Config& config, const Json& sav
   const auto next_rate = [&](const Config& of) {
     return of.optimizer.lr_at(of.planned_updates(state.rl_steps), of.planned_updates(of.train.steps));
   };
-  if (next_rate(before) != next_rate(config))
-    changes.push_back(written("the learning rate goes on along the schedule of that length: ", next_rate(config),
-                              " for the next update, which would have had ", next_rate(before)));
+  tell_of_rate(next_rate(before), next_rate(config), changes);
   return changes;
+}
+
+/// What passes over the data come to: the run's own file says it beside them, of the rows as they were then. The
+/// supervised phase has made updates that may have been shorter; one that is over stays as long as it was.
+void plan_again(Config& config, const Problems& problems, const Demonstrations& demonstrations,
+                const Checkpoint& checkpoint) {
+  if (config.train.data_epochs) config.train.steps = 0;
+  plan_steps(config, problems);
+  if (!config.sft.data_epochs) return;
+  const Json& saved = checkpoint.config.at("sft");
+  const bool over = config.has_rl() && checkpoint.state.phase != Phase::kSft;
+  config.sft.steps = over && saved.at("data_epochs") == *config.sft.data_epochs ? saved.at("steps").get<int64_t>() : 0;
+  if (config.sft.steps == 0) plan_supervised_steps(config, demonstrations, checkpoint.state);
 }
 
 /// The position in the data is a number of rows: it means the same only in the same files, and nothing at all in files
@@ -269,13 +297,12 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   require_same_start_adapter(config, checkpoint);
   checkpoint.policy.model.compute_in(type);
   if (checkpoint.critic && checkpoint.critic->body) checkpoint.critic->body->compute_in(type);
-  Problems problems(config, checkpoint.policy);
+  Problems problems = Problems::of_run(config, checkpoint.policy);
   Demonstrations demonstrations(config, checkpoint.policy);
   if (config.has_rl()) require_best_metric(config, problems);
   for (const char* changed : require_same_data(problems, demonstrations, checkpoint.state, accepted.data, newest))
     changes.push_back(std::string(changed) + ": the rows are not those of before (--changed-data)");
-  plan_steps(config, problems);
-  plan_supervised_steps(config, demonstrations);
+  plan_again(config, problems, demonstrations, checkpoint);
   for (std::string& change : changes_of_length(config, checkpoint.config, checkpoint.state))
     changes.push_back(std::move(change));
   checkpoint.state.data = problems.fingerprint();

@@ -9,6 +9,7 @@
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/stopwatch.h"
+#include "keel/core/written.h"
 #include "keel/model/network/finite_weights.h"
 #include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/checkpoint.h"
@@ -232,7 +233,7 @@ void Run::scored(const ScoreReport& report, size_t completions) {
 
 void Run::ready(const Experience& experience) {
   notes_.emplace(experience.worth.advantages, config_.record.samples_per_step);
-  behind_prompts_ = experience.position;
+  learned_from_ = written("prompts ", state_.prompts, " to ", experience.position);
 }
 
 void Run::decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) {
@@ -242,7 +243,7 @@ void Run::decided(const DecidedTokens& tokens, std::span<const int64_t> minibatc
 void Run::skipped_update(bool overflowed) {
   if (overflowed) return log_.overflowed_update(state_.step + 1);
   if (state_.updates == 0) require_finite(policy_.model);  // no update is to blame: it came so
-  log_.skipped_update(state_.step + 1, state_.prompts, behind_prompts_);
+  log_.skipped_update(state_.step + 1, learned_from_);
   require_sound_updates(state_, config_);
 }
 

@@ -25,8 +25,8 @@
 namespace keel {
 
 /// A run from its start to its end, which may lie in another process: supervised updates, evaluation, RL, evaluation,
-/// or the first of these alone; its folder,
-/// what it writes and says there, its checkpoints. What learns are a WarmUp and then a Trainer.
+/// or the first of these alone; its folder, what it writes and says there, its checkpoints. What learns are a WarmUp
+/// and then a Trainer.
 class Run : private StepWatcher {
  public:
   /// A new run in config.run.dir; an existing one is refused unless `replace`.
@@ -103,13 +103,13 @@ class Run : private StepWatcher {
   std::optional<WarmUp> warm_up_;     // in the supervised phase, and behind it where that is all
   std::optional<Trainer> trainer_;    // after it
   std::optional<SampleNotes> notes_;  // of the present step
-  uint64_t behind_prompts_ = 0;       // of the present step, in the prompt stream
+  std::string learned_from_;          // in the present step, for the log: "prompts 16 to 32"
   double checkpoint_seconds_ = 0;     // that the run waited for saves, reported with the next step
   double write_seconds_ = 0;          // that their writes took, whoever waited
   std::filesystem::path last_checkpoint_;
   Json saved_state_;         // that this process saved last
   std::string best_metric_;  // the key that checkpoint.best_metric stands for
-  bool drawing_ = false;     // samples, or waits for rewards: the run is as the step before left it
+  bool drawing_ = false;     // samples, waits for rewards, or reads rows: the run is as the step before left it
   std::set<std::filesystem::path> named_foreign_;  // among the checkpoints
   std::chrono::steady_clock::time_point reported_at_ = std::chrono::steady_clock::now();
   bool told_of_report_ = false;  // that there cannot be one

@@ -31,9 +31,9 @@ void RunLog::scored(const ScoreReport& report, size_t completions, int64_t step,
     console_.warning(*first + " (reward.on_error is " + on_error + "; further ones are in log.txt)");
 }
 
-void RunLog::skipped_update(int64_t step, uint64_t first_prompt, uint64_t end_prompt) {
-  folder_.log("step " + std::to_string(step) + ": an update was skipped, its gradient norm is not finite; prompts " +
-              std::to_string(first_prompt) + " to " + std::to_string(end_prompt));
+void RunLog::skipped_update(int64_t step, const std::string& learned_from) {
+  folder_.log("step " + std::to_string(step) + ": an update was skipped, its gradient norm is not finite; " +
+              learned_from);
 }
 
 void RunLog::overflowed_update(int64_t step) {

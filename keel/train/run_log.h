@@ -29,7 +29,7 @@ class RunLog {
   void passed_over(const SkippedCounts& rows);
   /// Where failures do not stop the run, the log has them all, and the first is told.
   void scored(const ScoreReport& report, size_t completions, int64_t step, const std::string& on_error);
-  void skipped_update(int64_t step, uint64_t first_prompt, uint64_t end_prompt);
+  void skipped_update(int64_t step, const std::string& learned_from);
   void overflowed_update(int64_t step);
 
   void begin_rl(int64_t done);

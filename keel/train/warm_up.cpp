@@ -75,17 +75,14 @@ double WarmUp::learning_rate(const TrainState& state) const {
   return options_.lr_at(state.sft_steps, static_cast<double>(config_.sft.steps));
 }
 
-WarmUpNumbers WarmUp::step(TrainState& state, StepWatcher& watcher) {
+WarmUpNumbers WarmUp::step(const std::vector<SupervisedSequence>& sequences, TrainState& state, StepWatcher& watcher) {
   WarmUpNumbers numbers{.lr = learning_rate(state), .noisy = state.noisy};
   const CausalLm model =
       policy_.model.with_dropout(config_.lora.dropout, config_.run.seed, static_cast<uint64_t>(state.sft_steps));
-  const std::vector<SupervisedSequence> sequences = demonstrations_.next(config_, policy_, state);
   const int64_t targets = target_count(sequences);
   numbers.loss = accumulate_likelihood_gradients(model, sequences, targets, config_.train.tokens_per_batch,
                                                  optimizer_.loss_scale().value_or(1));
-  if (demonstrations_.from_files())
-    numbers.files = {.tokens = targets,
-                     .passes = static_cast<double>(state.sft_position) / static_cast<double>(demonstrations_.rows())};
+  if (demonstrations_.from_files()) numbers.files = {.tokens = targets, .passes = demonstrations_.passes(state)};
   const Optimizer::Outcome outcome = optimizer_.step(numbers.lr);
   state.updates += outcome.skipped ? 0 : 1;
   state.count_update(!outcome.skipped, outcome.overflowed);

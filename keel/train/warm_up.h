@@ -21,8 +21,8 @@ class WarmUp {
   /// Everything must outlive it.
   WarmUp(const Config& config, const LoadedModel& policy, Demonstrations& demonstrations);
 
-  /// One update.
-  WarmUpNumbers step(TrainState& state, StepWatcher& watcher);
+  /// One update, on what Demonstrations::next() gave.
+  WarmUpNumbers step(const std::vector<SupervisedSequence>& sequences, TrainState& state, StepWatcher& watcher);
 
   /// The mean over all targets of the rows that are kept for it. Nothing where there are none; Interrupted when someone
   /// asks to stop.

@@ -1,6 +1,7 @@
 """keel sft: rows of one's own, what a run says and leaves, how it goes on, and what is refused."""
 
 import json
+import math
 import re
 import shlex
 import shutil
@@ -48,6 +49,8 @@ class Sft(support.Test):
         self.assertEqual([row["sft/tokens"] for row in updates], 21 * [2 * 4])  # 84 rows: no update is a part
         self.assertEqual(updates[-1]["sft/epoch"], 12)
         self.assertIn("Loss on held-out rows", result.stdout)
+        told = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "-q", run="quiet").stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in told if "loss on held-out rows" in line], ["before", "after"])
         report = (self.folder / "run" / "report.html").read_text()
         self.assertIn("Supervised loss", report)
         self.assertIn("Loss on held-out rows", report)
@@ -64,7 +67,7 @@ class Sft(support.Test):
         """Updates of 3 rows out of 7, one of which is too long: passes end within updates, and the last has what is left."""
         long = [{"role": "user", "content": 300 * "x"}, {"role": "assistant", "content": "y"}]
         rows = self.write("some.jsonl", [{"messages": talk} for talk in [*TALKS[:3], long, *TALKS[3:]]])
-        settings = [f"sft.files=[{rows}]", "sft.held_out=0.3", "sft.data_epochs=2.5", "sft.batch=3", "sft.max_tokens=200", "sft.schedule=cosine",
+        settings = [f"sft.files=[{rows}]", "sft.held_out=0.2", "sft.data_epochs=2.5", "sft.batch=3", "sft.max_tokens=200", "sft.schedule=cosine",
                     "sft.warmup_ratio=0.2", "sft.eval_every=2", "lora.rank=2", "lora.dropout=0.2", "checkpoint.every=1", "checkpoint.keep=100"]
         first = self.sft(*settings, run="whole")
         self.assert_exit(first, 0)
@@ -105,19 +108,78 @@ class Sft(support.Test):
         self.assertIn("sft.files: the rows are not those", self.refused(3, *settings, "sft.data_epochs=4", "--resume"))
         self.assert_exit(self.sft(*settings, "sft.data_epochs=4", "--resume", "--changed-data"), 0)
 
+    def test_more_passes_go_on_after_a_short_update_along_the_longer_schedule(self):
+        rows = self.write("five.jsonl", [{"messages": talk} for talk in TALKS[:5]])
+        settings = [f"data.files=[{rows}]", "sft.batch=4", "sft.lr=1e-3", "sft.schedule=cosine"]
+        self.assert_exit(self.sft(*settings), 0)
+        result = self.sft(*settings, "sft.data_epochs=2", "--resume")
+        self.assert_exit(result, 0)
+        self.assertIn("sft.steps: 2 then, 4 now", result.stdout)
+        self.assertIn("0.0005 for the next update, which would have had 0", result.stdout)
+        rates = [row["optimizer/lr"] for row in support.metrics(self.folder / "run")]
+        for found, share in zip(rates, (0, 1 / 2, 2 / 4, 3 / 4), strict=True):  # the first two of 2 updates, the others of 4
+            self.assertAlmostEqual(found, 1e-3 * (1 + math.cos(math.pi * share)) / 2, places=9)
+        self.assertIn("SFT 4/4", (self.folder / "run" / "log.txt").read_text())
+
+    def test_a_mended_row_is_learned_from_by_the_command_that_is_advised(self):
+        bad = [{"messages": talk} for talk in TALKS[:4]] + [{"messages": TALKS[4][:1]}]
+        rows = self.write("mended.jsonl", bad)
+        self.assert_exit(self.sft(f"data.files=[{rows}]", "sft.batch=4", "data.bad_rows=skip"), 0)
+        self.write("mended.jsonl", [{"messages": talk} for talk in TALKS[:5]])
+        result = support.keel("sft", self.folder / "run" / "config.yaml", "--resume", "--changed-data")
+        self.assert_exit(result, 0)
+        self.assertEqual([row["sft/tokens"] for row in support.metrics(self.folder / "run")], [2 * 4, 2 * 1])
+
+    def test_a_bad_row_that_is_met_on_the_way_loses_no_step(self):
+        rows = self.write("late.jsonl", [{"messages": talk} for talk in TALKS[:3]] + [{"messages": TALKS[3][:1]}])
+        message = self.refused(3, f"data.files=[{rows}]", "data.check=false", "data.shuffle=false", "sft.batch=1", "sft.steps=20")
+        self.assertIn("saved up to step 3", message)
+        self.assertEqual(support.checkpoints(self.folder / "run"), ["step-000003"])
+
+    def test_rows_of_one_question_are_held_out_together(self):
+        talks = [[{"role": "user", "content": f"question {a}"}, {"role": "assistant", "content": str(b)}] for a in range(4) for b in range(8)]
+        rows = self.write("replies.jsonl", [{"messages": talk} for talk in talks])
+        self.assert_exit(self.sft(f"data.files=[{rows}]", "data.held_out=0.5"), 0)
+        kept = next(row["sft/eval_rows"] for row in support.metrics(self.folder / "run") if row["phase"] == "eval")
+        self.assertIn(kept, (8, 16, 24))
+        self.assertIn("sft.held_out keeps none of the 7 rows", self.refused(3, f"data.files=[{self.rows}]", "data.held_out=0.001", "--overwrite"))
+
+    def test_says_which_rows_an_update_was_skipped_for(self):
+        result = self.sft(f"data.files=[{self.rows}]", "sft.steps=9", "sft.batch=2", "sft.lr=1e30", "train.max_skipped_updates=1")
+        self.assertEqual(result.returncode, 4, result.stderr)
+        self.assertRegex((self.folder / "run" / "log.txt").read_text(), r"skipped, .*; rows \d+ to \d+ in the order of sft.files")
+
     def test_rl_follows_in_the_same_configuration(self):
         prompts = self.write("prompts.jsonl", [{"prompt": talk[:1], "answer": talk[1]["content"]} for talk in TALKS])
-        settings = [f"sft.files=[{self.rows}]", "sft.steps=3", f"data.files=[{prompts}]", "rollout.max_new_tokens=4", "rollout.samples_per_prompt=2",
-                    "train.steps=2", "train.prompts_per_step=2", "reward.functions=[length:3]", "optimizer.lr=1e-4"]
-        result = self.sft(*settings, command="train")
+        config = self.folder / "both.json"
+        config.write_text(json.dumps({
+            "sft": {"files": [str(self.rows)], "steps": 3}, "data": {"files": [str(prompts)], "held_out": 0.5}, "optimizer": {"lr": 1e-4},
+            "rollout": {"max_new_tokens": 4, "samples_per_prompt": 2}, "train": {"steps": 2, "prompts_per_step": 2}, "reward": {"functions": ["length:3"]}}))
+        model = [f"model={self.model}", "model.random_weights=true", "run.threads=1"]
+        result = support.keel("train", config, *model, f"run.dir={self.folder / 'run'}")
         self.assert_exit(result, 0)
-        self.assertEqual([row["phase"] for row in support.metrics(self.folder / "run")], 3 * ["sft"] + 2 * ["rl"])
+        phases = [row["phase"] for row in support.metrics(self.folder / "run")]
+        self.assertEqual(phases, [*3 * ["sft"], "eval", *2 * ["rl"], "eval"])
         self.assertIn("3 supervised updates of 32 rows", result.stdout)
-        result = self.sft(*settings, "--explain", command="train")
+        result = support.keel("train", config, *model, "--explain")
         self.assertIn("3 supervised updates of 32 rows", result.stdout)
-        alone = self.sft(*(s for s in settings if not s.startswith("train.steps=")), run="alone")  # the same without RL
+        for command in (["sft"], ["train", "train.steps=0"]):  # neither may take RL's moments for its own
+            result = support.keel(command[0], self.folder / "run" / "config.yaml", *command[1:], "--resume")
+            self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+            self.assertIn("has an RL phase", result.stderr)
+        alone = support.keel("sft", config, *model, f"run.dir={self.folder / 'alone'}")  # the first phase and nothing of the second
         self.assert_exit(alone, 0)
         self.assertEqual([row["phase"] for row in support.metrics(self.folder / "alone")], 3 * ["sft"])
+        for word in ("self-test", "reward   ", "evaluation"):
+            self.assertNotIn(word, alone.stdout)
+        self.assertIn("train.steps does nothing: `keel sft` makes the supervised phase alone", alone.stdout)
+        self.assertIn("data.files, data.held_out do nothing: the run is supervised alone", alone.stdout)
+        self.assertNotIn("data.files", json.loads((self.folder / "alone" / "used.json").read_text()))
+
+    def test_what_is_learned_is_evaluated_on_a_task(self):
+        self.assert_exit(self.sft(f"data.files=[{self.rows}]"), 0)
+        result = support.keel("eval", self.folder / "run" / "config.yaml", "task.name=letters", "eval.prompts=2", "rollout.max_new_tokens=4")
+        self.assert_exit(result, 0)
 
     def test_explains_itself_and_names_what_does_nothing(self):
         result = self.sft(f"data.files=[{self.rows}]", "sft.noisy_steps=2", "rollout.temperature=0.7", "--explain")
@@ -135,6 +197,7 @@ class Sft(support.Test):
                 ((files, "optimizer.lr=1e-4"), "set sft.lr"),
                 ((files, "learning_rate=1e-4"), "set sft.lr"),
                 ((files, "sft.steps=0"), "the run would do nothing"),
+                ((files, "sft.epochs=2"), "set sft.data_epochs"),
                 ((files, "data.answer_key=x"), "data.answer_key is set"),
                 ((files, "checkpoint.keep_best=true"), "checkpoint.keep_best is true"),
                 ((files, "data.held_out=0.2", f"data.eval_files=[{self.rows}]"), "drop one"),
@@ -144,10 +207,46 @@ class Sft(support.Test):
         self.assertEqual(nothing.returncode, 2)
         self.assertIn("sft.files is set, but model.path is not", nothing.stderr)
 
+    def test_refuses_what_a_file_says_of_rl(self):
+        config = self.folder / "file.json"
+        config.write_text(json.dumps({"data": {"files": [str(self.rows)]}, "num_train_epochs": 3}))
+        model = [f"model={self.model}", "model.random_weights=true", f"run.dir={self.folder / 'run'}"]
+        result = support.keel("sft", config, *model)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("num_train_epochs is a length of RL", result.stderr)
+        config.write_text(json.dumps({"sft": {"files": [str(self.rows)]}}))
+        result = support.keel("sft", config, *model, f"data.files=[{self.write('new.jsonl', [{'messages': TALKS[0]}])}]", "--explain")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("set sft.files", result.stderr)
+        self.assertIn("in place of dataset_name", self.refused(2, f"dataset_name={self.rows}"))
+
+    def test_looks_at_each_row_by_itself(self):
+        """What the first row has says nothing about the second."""
+        asked = {"instruction": "translate", "input": "to German: house", "output": "Haus"}
+        for first in ({"instruction": "a", "input": "", "output": "b"}, {"input": "a", "output": "b"}):
+            bad = self.write("bad.jsonl", [first, asked])
+            message = self.refused(3, f"data.files=[{bad}]")
+            self.assertIn("bad.jsonl:2: ", message)
+            self.assertIn("Alpaca's columns", message)
+        self.assert_exit(self.sft(f"data.files=[{bad}]", "sft.prompt_key=input", "sft.completion_key=output"), 0)
+
+    def test_a_completion_that_looks_like_messages_is_learned_where_that_is_said(self):
+        rows = self.write("json.jsonl", [{"prompt": "a", "completion": json.dumps({"role": "user", "content": "b"})}])
+        self.assertIn("sft.completion_key=completion says", self.refused(3, f"data.files=[{rows}]"))
+        self.assert_exit(self.sft(f"data.files=[{rows}]", "sft.prompt_key=prompt", "sft.completion_key=completion"), 0)
+
+    def test_a_turn_of_weight_0_is_seen_and_not_learned(self):
+        talk = [*TALKS[0], *TALKS[1]]
+        rows = self.write("weights.jsonl", [{"messages": [talk[0], talk[1] | {"weight": 0}, *talk[2:]]}])
+        self.assert_exit(self.sft(f"data.files=[{rows}]"), 0)
+        self.assertEqual(support.metrics(self.folder / "run")[0]["sft/tokens"], 2)
+        rows = self.write("weights.jsonl", [{"messages": [talk[0], talk[1] | {"weight": 0.5}, *talk[2:]]}])
+        self.assertIn("has the weight 0.5", self.refused(3, f"data.files=[{rows}]", "--overwrite"))
+
     def test_refuses_rows_that_teach_nothing(self):
         user, said = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}
         for row, sentence in [
-                ({"messages": [user]}, "no message of the assistant's"),
+                ({"messages": [user, {"role": "gpt", "content": "ho"}]}, 'no message of the assistant\'s that is learned; its roles: "gpt", "user"'),
                 ({"messages": [said, user]}, "begins with the assistant's words"),
                 ({"messages": [user, {"role": "assistant", "content": " "}]}, "message 2, the assistant's, is empty"),
                 ({"messages": [user, {"role": "assistant"}]}, "message 2 of the conversation (\"messages\") has no content"),
@@ -155,6 +254,7 @@ class Sft(support.Test):
                 ({"prompt": "a", "completion": ""}, "the completion (\"completion\") is empty"),
                 ({"prompt": "a", "completion": 3}, "neither a text nor a list of messages"),
                 ({"prompt": "a"}, "nothing that is known to be imitated"),
+                ({"prompt": "a", "completion": None}, 'column "completion" is null'),
                 ({"text": "a"}, 'the row has "text"'),
                 ({"messages": [user, said], "tools": ["search"]}, 'beside "messages"'),
                 ({"prompt": [user], "completion": [user]}, "no message of the assistant's")]:
@@ -162,11 +262,33 @@ class Sft(support.Test):
             message = self.refused(3, f"data.files=[{bad}]")
             self.assertIn("bad.jsonl:1: ", message)
             self.assertIn(sentence, message)
-        mixed = self.write("mixed.jsonl", [{"messages": TALKS[0]}, {"messages": [user]}])
-        result = self.sft(f"data.files=[{mixed}]", "data.bad_rows=skip")
-        self.assert_exit(result, 0)
-        self.assertIn("1 row left out: bad", result.stdout + result.stderr)
+        empty = self.write("bad.jsonl", [{"messages": [user, {"role": "assistant", "content": " "}]}])
+        self.assertIn("message 2, the assistant's, is empty", self.refused(3, f"data.files=[{empty}]", "data.system_prompt=be brief"))
+        self.assertIn("sft.prompt_key to a column of texts", self.refused(2, f"data.files=[{self.rows}]", "data.chat=never"))
+        mixed = self.write("mixed.jsonl", [{"messages": talk} for talk in TALKS[:3]] + 2 * [{"messages": [user]}])
+        for seed in range(3):  # wherever in the pass the bad ones come
+            result = self.sft(f"data.files=[{mixed}]", "data.bad_rows=skip", f"run.seed={seed}", "--overwrite")
+            self.assert_exit(result, 0)
+            self.assertEqual(result.stdout.count("2 rows left out: bad"), 2)  # at the start and in the end
         self.assertIn("7 are too long", self.refused(3, f"data.files=[{self.rows}]", "sft.max_tokens=5", "--overwrite"))
+
+    def test_learns_from_texts(self):
+        rows = self.write("texts.jsonl", [{"prompt": "ab", "completion": "cde"}])
+        result = self.sft(f"data.files=[{rows}]", "sft.loss_on=all", "sft.max_tokens=5000")
+        self.assert_exit(result, 0)
+        self.assertIn("without the chat template that the model has", result.stdout)
+        self.assertIn("rows of at most 1024 tokens", result.stdout)  # which the model has positions for
+        self.assertEqual(support.metrics(self.folder / "run")[0]["sft/tokens"], 5)  # five bytes but for the first, and the stop token
+        long = self.write("long.jsonl", [{"prompt": 2000 * "a", "completion": "b"}])
+        self.assertIn("nothing to measure the loss on", self.refused(3, f"data.files=[{rows}]", f"data.eval_files=[{long}]", "--overwrite"))
+        mixed = self.write("mixed.jsonl", [{"prompt": "a", "completion": [{"role": "assistant", "content": "b"}]}])
+        self.assertIn("prompt from prompt (a text, as the user's message)", self.sft(f"data.files=[{mixed}]", "--explain").stdout)
+
+    def test_a_model_without_a_stop_token_is_refused(self):
+        config = self.model / "config.json"
+        config.write_text(json.dumps({**json.loads(config.read_text()), "eos_token_id": None}))
+        (self.model / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATE}))
+        self.assertIn("the model has no stop token", self.refused(2, f"data.files=[{self.rows}]"))
 
     def test_a_turn_without_an_end_is_refused(self):
         config = self.model / "tokenizer_config.json"

@@ -39,6 +39,15 @@ TEST(PanelWeight, GivesARowTheSameBitsWhateverStandsBesideItAndHoweverManyThread
   at::set_num_threads(threads);
 }
 
+TEST(PanelWeight, OfSeveralWeightsIsTheirProductsBesideEachOther) {
+  const std::vector<Tensor> weights = {random_normal({20, 50}, 7), random_normal({13, 50}, 8),
+                                       random_normal({40, 50}, 9)};  // which end within panels of 32
+  const Tensor x = random_normal({5, 50}, 10);
+  EXPECT_LT((PanelWeight(weights)(x) - at::linear(x, at::cat(weights))).abs().max().item<double>(), 1e-4);
+  EXPECT_THROW(PanelWeight({weights[0], random_normal({20, 49}, 1)}), c10::Error);
+  EXPECT_THROW(PanelWeight({weights[0], weights[1].to(at::kDouble)}), c10::Error);
+}
+
 TEST(PanelWeight, KeepsTheWeightsThatItWasMadeOf) {
   const Tensor weight = random_normal({40, 20}, 5), x = random_normal({3, 20}, 6);
   const PanelWeight panels(weight);

@@ -13,7 +13,7 @@ from packages import skip  # noqa: E402
 
 try:
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 except ImportError as missing:
     skip(missing)
@@ -47,11 +47,13 @@ THOUGHTS = [[user("what is 2?"), assistant("<think> it is the owl </think>2"), u
 PAIRS = [("the cat sat:", " on a mat"), ("what is 2 + 3?\n", "it is 5"), ("日本 ", "größe"), ("a", "b c d e f")]
 
 
-def tokenizer(folder, template):
+def tokenizer(folder, template, metaspace=False):
+    """Of bytes, as most have; or as Llama 2 and Mistral, whose texts begin with a blank."""
     trained = Tokenizer(models.BPE())
-    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trained.train_from_iterator([WORDS] * 4, trainers.BpeTrainer(vocab_size=330, show_progress=False,
-                                                                 initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    trained.pre_tokenizer = pre_tokenizers.Metaspace() if metaspace else pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained.decoder = decoders.Metaspace() if metaspace else decoders.ByteLevel()
+    alphabet = sorted({*WORDS, *str(PAIRS), "\n", "|"}) if metaspace else pre_tokenizers.ByteLevel.alphabet()
+    trained.train_from_iterator([WORDS] * 4, trainers.BpeTrainer(vocab_size=330, show_progress=False, initial_alphabet=alphabet))
     trained.add_special_tokens(["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
     theirs = PreTrainedTokenizerFast(tokenizer_object=trained, eos_token="<|im_end|>", chat_template=template)
     theirs.save_pretrained(folder)
@@ -86,9 +88,14 @@ def last_turn(theirs, messages):
 
 
 def text_pair(theirs, prompt, completion):
-    """Each by itself where the tokens of both together are not the prompt's and more, as of a blank at its end."""
+    """Where the tokens of both together are not the prompt's and more, as of a blank at its end, those that the
+    completion has behind a mark that it does not join."""
     first, both = theirs(prompt)["input_ids"], theirs(prompt + completion)["input_ids"]
-    said = both[len(first):] if both[:len(first)] == first else theirs(completion)["input_ids"]
+    mark = theirs("|")["input_ids"]
+    behind = theirs("|" + completion)["input_ids"]
+    assert behind[:len(mark)] == mark
+    said = both[len(first):] if both[:len(first)] == first else behind[len(mark):]
+    assert theirs.decode(first + said) == prompt + completion
     return first + said + [theirs.eos_token_id], [0] * len(first) + [1] * (len(said) + 1)
 
 
@@ -115,8 +122,9 @@ def write(path, rows):
 
 
 class Case:
-    def __init__(self, name, template, rows, expected, *settings):
+    def __init__(self, name, template, rows, expected, *settings, metaspace=False):
         self.name, self.template, self.rows, self.expected, self.settings = name, template, rows, expected, settings
+        self.metaspace = metaspace
 
 
 CASES = [
@@ -127,6 +135,8 @@ CASES = [
          lambda t: [last_turn(t, talk) for talk in TALKS if len(talk) != 3]),
     Case("prompt and completion, texts", CHATML, [{"prompt": a, "completion": b} for a, b in PAIRS], lambda t: [text_pair(t, a, b) for a, b in PAIRS],
          "data.chat=never"),
+    Case("texts whose tokens begin with a blank", CHATML, [{"prompt": a, "completion": b} for a, b in PAIRS],
+         lambda t: [text_pair(t, a, b) for a, b in PAIRS], "data.chat=never", metaspace=True),
     Case("texts as messages", CHATML, [{"question": a, "answer": b} for a, b in PAIRS],
          lambda t: [last_turn(t, [{"role": "system", "content": "owl"}, user(a), assistant(b)]) for a, b in PAIRS], "data.chat=always", "data.system_prompt=owl"),
     Case("columns by name", CHATML, [{"extra": {"q": a, "a": b}, "prompt": "no"} for a, b in PAIRS], lambda t: [text_pair(t, a, b) for a, b in PAIRS],
@@ -141,7 +151,7 @@ def check_losses(folder):
     worst = 0.0
     for case in CASES:
         place = folder / case.name.replace(",", "").replace(" ", "_")
-        theirs = tokenizer(place, case.template)
+        theirs = tokenizer(place, case.template, case.metaspace)
         net = model(place, "llama", len(theirs))
         data = write(place / "rows.jsonl", case.rows)
         keel("sft", f"model={place}", f"data.files=[{data}]", f"data.eval_files=[{data}]", f"run.dir={place / 'run'}", "run.threads=1",

@@ -67,7 +67,7 @@ inline const CausalLm& warm_model() {
     WarmUp warm_up(config, policy, demonstrations);
     TrainState state;
     StepWatcher nobody;
-    for (int step = 0; step < 60; ++step) warm_up.step(state, nobody);
+    for (int step = 0; step < 60; ++step) warm_up.step(demonstrations.next(state), state, nobody);
     return copy_of(policy.model);
   }();
   return model;

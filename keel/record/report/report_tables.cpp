@@ -100,13 +100,10 @@ std::string evaluation_tile(const RunSummary& summary) {
 }
 
 /// Where rows were kept to measure it on.
-std::string supervised_loss_tile(const RunData& run) {
-  std::vector<double> losses;
-  for (const ChartPoint& point : metric_curve(run, "eval", "sft/eval_loss"))
-    if (drawable(point.y)) losses.push_back(point.y);
-  if (losses.empty()) return "";
-  return tile("Supervised loss, held-out rows", format_number(losses.back()),
-              losses.size() > 1 ? "before " + format_number(losses.front()) : "");
+std::string supervised_loss_tile(const RunSummary& summary) {
+  if (!summary.sft_loss_after) return "";
+  return tile("Supervised loss, held-out rows", format_number(*summary.sft_loss_after),
+              summary.sft_loss_before ? "before " + format_number(*summary.sft_loss_before) : "");
 }
 
 /// Rows of the data that gave no prompt, in training and in the last evaluation.
@@ -312,7 +309,7 @@ std::string headline_tiles(const RunData& run) {
                     ? "training " + format_value(summary.train_tokens_per_s, Unit::kCount) + " per second"
                     : "");
   }
-  out += supervised_loss_tile(run) + left_out_tile(run);
+  out += supervised_loss_tile(summary) + left_out_tile(run);
   if (summary.seconds > 0) {
     out += tile("Time", format_duration(summary.seconds),
                 summary.rl_steps == 0 && summary.sft_steps > 0

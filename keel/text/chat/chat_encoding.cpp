@@ -70,20 +70,22 @@ EncodedReply PromptEncoder::reply(const Json& messages, const std::tm& now) cons
   const RenderedChat whole = render(messages, now, /*add_generation_prompt=*/false);
   const size_t begin = result.prompt.text.size();
   if (!whole.text.starts_with(result.prompt.text))
-    fail(ExitCode::kBadInput, "the chat template begins message ", messages.size(),
-         ", the assistant's, otherwise than what it has the model go on from (add_generation_prompt), so that what ",
-         "the model is to say cannot be told from what it is given; write prompt and completion as texts");
+    fail(ExitCode::kBadInput, "the chat template begins what the assistant says otherwise than what it has the model ",
+         "go on from (add_generation_prompt), so that what the model is to say cannot be told from what it is given; ",
+         "write prompt and completion as texts");
   const ByteRanges foreign = ranges_within(whole.foreign, begin, whole.text.size());
   result.tokens = tokens_behind(result.prompt.tokens, encode(whole), [&] {
-    return tokenizer_.encode(std::string_view(whole.text).substr(begin), {.parse_special = true, .foreign = foreign});
+    return tokenizer_.encode(std::string_view(whole.text).substr(begin),
+                             {.parse_special = true, .foreign = foreign, .goes_on = true});
   });
   return result;
 }
 
 EncodedReply PromptEncoder::reply(const std::string& prompt, const std::string& completion, bool parse_special) const {
   EncodedReply result{.prompt = text(prompt, parse_special), .tokens = {}};
-  result.tokens = tokens_behind(result.prompt.tokens, text(prompt + completion, parse_special).tokens,
-                                [&] { return tokenizer_.encode(completion, {.parse_special = parse_special}); });
+  result.tokens = tokens_behind(result.prompt.tokens, text(prompt + completion, parse_special).tokens, [&] {
+    return tokenizer_.encode(completion, {.parse_special = parse_special, .goes_on = true});
+  });
   return result;
 }
 

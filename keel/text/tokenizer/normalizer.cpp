@@ -111,12 +111,13 @@ ByteRanges Normalizer::Result::foreign() const {
   return ranges;
 }
 
-Normalizer::Result Normalizer::apply(std::string_view text, std::span<const ByteRange> foreign) const {
+Normalizer::Result Normalizer::apply(std::string_view text, std::span<const ByteRange> foreign, bool goes_on) const {
   Result result{std::string(text), text.empty() ? 0 : code_point_at(text, 0).size, text.size(), ""};
   if (!foreign.empty()) result.marks.assign(text.size(), '\0');
   for (const ByteRange& range : foreign)
     result.marks.replace(range.begin, range.end - range.begin, range.end - range.begin, '\1');
   for (const Step& step : steps_) {
+    if (goes_on && std::holds_alternative<Prepend>(step)) continue;
     std::visit([&](const auto& s) { run(s, result); }, step);
     check_growth(text.size(), result.text.size(), place_);
   }

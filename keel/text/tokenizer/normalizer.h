@@ -30,8 +30,9 @@ class Normalizer {
 
     ByteRanges foreign() const;
   };
-  /// `text` is valid UTF-8, and so is what it becomes. What comes from a `foreign` byte is foreign.
-  Result apply(std::string_view text, std::span<const ByteRange> foreign = {}) const;
+  /// `text` is valid UTF-8, and so is what it becomes. What comes from a `foreign` byte is foreign. Nothing is put in
+  /// front of a text that goes on from another.
+  Result apply(std::string_view text, std::span<const ByteRange> foreign = {}, bool goes_on = false) const;
 
  private:
   struct Lowercase {};

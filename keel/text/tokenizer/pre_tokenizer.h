@@ -16,6 +16,7 @@ namespace keel::text {
 struct Piece {
   std::string_view text;
   bool at_start = false;  // its first character comes from the first character of the whole input
+  bool goes_on = false;   // from a text in front of it, so that no blank is put there
 };
 
 /// The pieces of a text, and the storage of those that are no part of it any more.

@@ -125,7 +125,7 @@ std::vector<std::string> load_filled(Config& config, OptionTable& table, const C
   choose_sft_length(tree, table, config.sft);
   refuse_typed_for_rl(tree, config);
   try {
-    check_consistency(config);
+    check_consistency(config, purpose);
   } catch (const Error& error) {
     // What contradicts another setting is named first; where it was written, if it was, is known here alone.
     const std::string message = error.what();
@@ -166,7 +166,7 @@ std::string typed_name(const ConfigTree& tree, const std::string& option) {
 namespace {
 
 /// A model that is loaded has its own shape, an adapter its own rank, and files have no use for a built-in task.
-void check_sources(const Config& c) {
+void check_sources(const Config& c, Purpose purpose) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
   for (const std::string& key : changed_keys(c.model))
     if (!c.model.path.empty() && key != "path" && key != "random_weights")
@@ -188,7 +188,8 @@ void check_sources(const Config& c) {
            " have no end that it could count; set train.steps, or train on data.files");
   if (!c.data.eval_files.empty() && c.data.held_out > 0)
     refuse("data.held_out is ", c.data.held_out, ", but data.eval_files is set; drop one");
-  if (has_files && c.rollout.max_new_tokens == 0)
+  const bool samples = c.has_rl() || purpose == Purpose::kEvaluation;
+  if (samples && has_files && c.rollout.max_new_tokens == 0)
     refuse(
         "rollout.max_new_tokens is 0, which means the limit of the built-in task, but prompts come from data.files; ",
         "set rollout.max_new_tokens, the longest completion (TRL's default is 256 tokens, verl's 512)");
@@ -264,9 +265,9 @@ void check_reward_penalties(const Config& c, const Objective& objective) {
 
 }  // namespace
 
-void check_consistency(const Config& c) {
+void check_consistency(const Config& c, Purpose purpose) {
   const auto refuse = [](const auto&... parts) { fail(ExitCode::kBadConfiguration, parts...); };
-  check_sources(c);
+  check_sources(c, purpose);
   // Refuses what the method does not have or would not read.
   const Objective objective = make_objective(c.objective, static_cast<double>(longest_completion(c)), c.reference);
   check_critic(c, objective);

@@ -141,7 +141,7 @@ struct Config {
   /// weight decay.
   OptimizerOptions sft_optimizer() const;
   /// False where a run imitates files and that is all.
-  bool has_rl() const { return sft.files.empty() || train.has_steps() || !data.files.empty(); }
+  bool has_rl() const { return sft.files.empty() || train.has_steps(); }
   /// Prompts of an evaluation, at most: of files all rows, unless eval.prompts says otherwise.
   int64_t prompts_per_evaluation() const;
 };
@@ -173,7 +173,7 @@ std::vector<std::string> load_filled(Config& config, OptionTable& table, const C
 std::string typed_name(const ConfigTree& tree, const std::string& option);
 
 /// Settings that contradict each other are refused (exit code 2).
-void check_consistency(const Config& config);
+void check_consistency(const Config& config, Purpose purpose = Purpose::kTraining);
 
 /// Tokens after which a completion is cut off: rollout.max_new_tokens, or else the task's own limit.
 int64_t longest_completion(const Config& config);

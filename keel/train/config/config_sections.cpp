@@ -28,7 +28,7 @@ void SftOptions::describe(OptionTable& table) {
   table.add("eval_files", eval_files, "Files of rows on which the loss is measured.");
   table.add("held_out", held_out,
             "Share of the rows of files on which the loss is measured and which are never trained on; a row's prompt "
-            "decides.",
+            "decides, or what stands before the assistant's first words.",
             at_least(0).below(1));
   table.add("prompt_key", prompt_key,
             "Column of the prompt, or of the whole conversation; empty: recognised. a.b is b in a.");

@@ -249,6 +249,7 @@ const std::vector<Refused>& of_openrlhf() {
 const std::vector<Refused>& of_nobody() {
   static const std::vector<Refused> kTable = {
       {"batch_size", kSizes},
+      {"sft.epochs", "set sft.data_epochs, the passes over the rows"},
       {"rollout.batch_size", "set train.prompts_per_step, the prompts of a batch"},
       {"rollout.batch", "set train.prompts_per_step, the prompts of a batch"},
       {"rollout.prompts", "set train.prompts_per_step, the prompts of a batch; eval.prompts is that of evaluations"},

@@ -32,25 +32,57 @@ bool is_section(const ConfigTree& tree, const std::string& name) {
   return tree.value.contains(name) && tree.value[name].is_object();
 }
 
+/// The name under which a setting is said, ours or another program's; empty: it is not.
+std::string said_name(const ConfigTree& tree, const std::string& option) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  if (said(tree, option) != nullptr) return option;
+  for (const Alias& alias : table.aliases())
+    if (alias.target == option && said(tree, alias.name) != nullptr) return alias.name;
+  return "";
+}
+
+/// There is no RL, however long it is said to be. Whoever types it, or says it of the only rows that there are, means
+/// the supervised phase; a file with both phases means what it says, and is told.
+void give_up_rl_length(const ConfigTree& tree, bool names_rows, std::vector<std::string>& notes) {
+  for (const char* length : {"train.steps", "train.data_epochs"}) {
+    const std::string typed = typed_name(tree, length), name = typed.empty() ? said_name(tree, length) : typed;
+    if (name.empty()) continue;
+    const Json& value = *find_value(tree, name);
+    if (value.is_number() && value.get<double>() <= 0) continue;  // 0, or TRL's -1
+    if (typed.empty() && names_rows)
+      notes.push_back(name + " does nothing: `keel sft` makes the supervised phase alone");
+    else
+      fail(ExitCode::kBadConfiguration, place_of(tree, name), ": ", name, " is a length of RL, and `keel sft` has no ",
+           "RL phase; set sft.steps or sft.data_epochs, or take `keel train` for both phases");
+  }
+}
+
 }  // namespace
 
-ConfigTree as_sft(ConfigTree tree) {
-  for (const char* length : {"train.steps", "train.data_epochs"}) {
-    const std::string typed = typed_name(tree, length);
-    if (!typed.empty() && *find_value(tree, typed) != 0)
-      fail(ExitCode::kBadConfiguration, "command line: ", typed, " is a length of RL, and `keel sft` has no RL phase; ",
-           "set sft.steps or sft.data_epochs, or take `keel train` for both phases");
-  }
+ConfigTree as_sft(ConfigTree tree, std::vector<std::string>& notes) {
+  constexpr const char* kOfRows[] = {"files", "eval_files", "held_out", "prompt_key"};
   const bool sections = (!tree.value.contains("sft") || is_section(tree, "sft")) &&
                         (!tree.value.contains("train") || is_section(tree, "train"));
   if (!sections) return tree;  // which is refused when it is loaded
-  if (said(tree, "sft.files") == nullptr && is_section(tree, "data"))
-    for (const char* key : {"files", "eval_files", "held_out", "prompt_key"})
-      if (said(tree, std::string("sft.") + key) == nullptr) rename(tree, "data", "sft", key);
+  const bool names_rows = said(tree, "sft.files") != nullptr && !said(tree, "sft.files")->empty();
+  give_up_rl_length(tree, names_rows, notes);
+  for (const char* key : kOfRows) {
+    const std::string of_data = std::string("data.") + key, of_sft = std::string("sft.") + key;
+    const bool typed = on_command_line(tree, of_data) && !on_command_line(tree, "sft.files");
+    if (names_rows && typed)
+      fail(ExitCode::kBadConfiguration, "command line: ", of_data, " is about the prompts of RL where sft.files names ",
+           "the rows to imitate, as ", place_of(tree, "sft.files"), " does; set ", of_sft);
+    if (!names_rows && is_section(tree, "data") && said(tree, of_sft) == nullptr) rename(tree, "data", "sft", key);
+  }
   const Json* files = said(tree, "sft.files");
-  if (files == nullptr || files->empty())
+  if (files == nullptr || files->empty()) {
+    const std::string foreign = said_name(tree, "data.files");
     fail(ExitCode::kBadConfiguration, tree.file, tree.file.empty() ? "" : ": ",
-         "`keel sft` needs rows to imitate; name their files: data.files='[\"rows.jsonl\"]' (or sft.files)");
+         "`keel sft` needs rows to imitate; name their files: data.files='[\"rows.jsonl\"]' (or sft.files)",
+         foreign.empty() ? "" : ", in place of " + foreign);
+  }
   tree.value["train"]["steps"] = 0;
   tree.lines["train.steps"] = 0;
   return tree;
@@ -133,6 +165,10 @@ std::vector<std::string> unread_with_sft(const Config& config) {
   add("optimizer", changed_keys(config.optimizer));
   add("train", changed_keys(config.train));
   add("eval", changed_keys(config.eval));
+  add("task", changed_keys(config.task));
+  std::vector<std::string> of_data = changed_keys(config.data);
+  std::erase_if(of_data, reads_with_sft_files);
+  add("data", of_data);
   if (!of_rl.empty())
     notes.push_back(joined(of_rl) + (of_rl.size() == 1 ? " does" : " do") +
                     " nothing: the run is supervised alone (train.steps is 0)");

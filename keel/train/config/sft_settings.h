@@ -11,8 +11,8 @@ struct Config;
 struct SftOptions;
 
 /// What `keel sft` makes of its settings: where they name no sft.files, the files of section data are those to imitate,
-/// and there is no RL phase. What it writes down is a configuration like any other.
-ConfigTree as_sft(ConfigTree tree);
+/// and there is no RL phase. What it writes down is a configuration like any other. Notes to print are appended.
+ConfigTree as_sft(ConfigTree tree, std::vector<std::string>& notes);
 
 /// sft.steps or sft.data_epochs; files without either are passed over once.
 void choose_sft_length(const ConfigTree& tree, const OptionTable& table, SftOptions& sft);

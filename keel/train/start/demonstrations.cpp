@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "keel/core/error.h"
 #include "keel/task/task_table.h"
@@ -22,6 +23,15 @@ std::vector<int32_t> stop_ids_of(const LoadedModel& policy) {
   return ids;
 }
 
+SupervisedSequence sequence_of(const Demonstration& shown, const LoadedModel& policy, const std::string& date) {
+  SupervisedSequence sequence{.tokens = prompt_tokens(policy, shown.problem.prompt, date), .trained = {}};
+  sequence.trained.resize(sequence.tokens.size(), 0);
+  const std::vector<int32_t> said = encode_completion(policy.tokenizer, shown.completion, policy.stop_ids.front());
+  sequence.tokens.insert(sequence.tokens.end(), said.begin(), said.end());
+  sequence.trained.resize(sequence.tokens.size(), 1);
+  return sequence;
+}
+
 /// Section data says how rows are rendered and ordered, section sft which they are.
 DataOptions data_options(const Config& config, int64_t limit) {
   DataOptions options = config.data;
@@ -37,10 +47,14 @@ DataOptions data_options(const Config& config, int64_t limit) {
 
 }  // namespace
 
-Demonstrations::Demonstrations(const Config& config, const LoadedModel& policy) {
+Demonstrations::Demonstrations(const Config& config, const LoadedModel& policy)
+    : batch_(config.sft.batch), data_epochs_(config.sft.data_epochs) {
   if (!config.sft.has_steps()) return;
   if (config.sft.files.empty()) {
-    task_ = make_task(config.task);
+    demonstrate_ = [task = std::shared_ptr<const Task>(make_task(config.task)), policy, seed = config.run.seed,
+                    date = config.data.date](uint64_t index, bool noisy) {
+      return sequence_of(task->demonstrate(seed, index, noisy), policy, date);
+    };
     return;
   }
   const int64_t positions = policy.model.config().max_position_embeddings, wanted = config.sft.max_tokens;
@@ -48,40 +62,30 @@ Demonstrations::Demonstrations(const Config& config, const LoadedModel& policy) 
   limit_ = by_setting ? wanted : positions;
   limit_name_ = by_setting ? "sft.max_tokens" : "what the model has positions for (max_position_embeddings)";
   const DataOptions options = data_options(config, limit_);
-  const SupervisedRows rows(RowPrompts(PromptEncoder(policy.tokenizer, policy.templates), options), stop_ids_of(policy),
-                            config.sft.loss_on == "all" ? LossOn::kAll : LossOn::kAssistant);
+  const SupervisedRows rows(RowPrompts(PromptEncoder(policy.tokenizer, policy.templates), options, "sft"),
+                            stop_ids_of(policy), config.sft.loss_on == "all" ? LossOn::kAll : LossOn::kAssistant);
   files_ = open_supervised(options, config.run.seed, rows, limit_name_);
 }
 
-std::vector<SupervisedSequence> Demonstrations::next(const Config& config, const LoadedModel& policy,
-                                                     TrainState& state) {
-  const int64_t batch = config.sft.batch;
+std::vector<SupervisedSequence> Demonstrations::next(TrainState& state) {
   std::vector<SupervisedSequence> sequences;
   if (files_) {
-    const int64_t left = config.sft.data_epochs ? planned_rows(*config.sft.data_epochs) - state.sft_rows : batch;
+    const int64_t left = data_epochs_ ? planned_rows() - state.sft_rows : batch_;
     files_->train.seek(state.sft_position);
-    for (SupervisedRow& row : files_->train.next(std::min(batch, left))) {
+    for (SupervisedRow& row : files_->train.next(std::min(batch_, left))) {
       std::move(row.sequences.begin(), row.sequences.end(), std::back_inserter(sequences));
       state.sft_rows++;
     }
     state.sft_position = files_->train.position();
     return sequences;
   }
-  for (int64_t i = 0; i < batch; ++i) {
-    const uint64_t index = static_cast<uint64_t>(state.sft_steps * batch + i);
-    const Demonstration shown = task_->demonstrate(config.run.seed, index, state.noisy);
-    SupervisedSequence sequence{.tokens = prompt_tokens(policy, shown.problem.prompt, config.data.date), .trained = {}};
-    sequence.trained.resize(sequence.tokens.size(), 0);
-    const std::vector<int32_t> said = encode_completion(policy.tokenizer, shown.completion, policy.stop_ids.front());
-    sequence.tokens.insert(sequence.tokens.end(), said.begin(), said.end());
-    sequence.trained.resize(sequence.tokens.size(), 1);
-    sequences.push_back(std::move(sequence));
-  }
+  for (int64_t i = 0; i < batch_; ++i)
+    sequences.push_back(demonstrate_(static_cast<uint64_t>(state.sft_steps * batch_ + i), state.noisy));
   return sequences;
 }
 
 bool Demonstrations::done(const SftOptions& options, const TrainState& state) const {
-  if (files_ && options.data_epochs) return state.sft_rows >= planned_rows(*options.data_epochs);
+  if (files_ && data_epochs_) return state.sft_rows >= planned_rows();
   return state.sft_steps >= options.steps || (state.noisy && state.noisy_steps >= options.noisy_steps);
 }
 
@@ -89,25 +93,40 @@ void Demonstrations::require_rows() {
   if (!files_) return;
   files_->train.next(1);
   files_->train.go_back_to({});
-  if (!files_->eval_files) return;
-  if (files_->held_out->next(1).empty())
-    fail(ExitCode::kBadInput,
-         "sft.eval_files: there is nothing to measure the loss on: ", left_out_sentence(files_->held_out->skipped()));
+  if (!files_->held_out || !files_->held_out->next(1).empty()) return;
+  const std::string left_out = left_out_sentence(files_->held_out->skipped());
+  if (files_->eval_files)
+    fail(ExitCode::kBadInput, "sft.eval_files: there is nothing to measure the loss on: ", left_out);
+  fail(ExitCode::kBadInput, "sft.held_out keeps none of the ", files_->rows, " rows to measure the loss on",
+       left_out.empty() ? "" : " (", left_out, left_out.empty() ? "" : ")",
+       "; raise it, name sft.eval_files in its place, or drop it");
 }
 
-uint64_t Demonstrations::rows_per_pass() const {
-  if (!rows_per_pass_) rows_per_pass_ = files_->train.count_in_pass();
-  return *rows_per_pass_;
+const RowStream<SupervisedRow>::Survey& Demonstrations::survey() const {
+  if (!survey_) survey_ = files_->train.survey();
+  return *survey_;
 }
 
-int64_t Demonstrations::planned_rows(double passes) const {
+SkippedCounts Demonstrations::skipped() const {
+  if (!files_) return {};
+  return survey_ ? survey_->skipped : files_->train.skipped();
+}
+
+int64_t Demonstrations::planned_rows() const {
   constexpr double kRounding = 1e-9;  // 0.1 of 30 rows are 3
-  return std::max<int64_t>(static_cast<int64_t>(std::ceil(passes * static_cast<double>(rows_per_pass()) - kRounding)),
-                           1);
+  const double rows = *data_epochs_ * static_cast<double>(rows_per_pass());
+  return std::max<int64_t>(static_cast<int64_t>(std::ceil(rows - kRounding)), 1);
 }
 
-int64_t Demonstrations::steps_of(double passes, int64_t batch) const {
-  return (planned_rows(passes) + batch - 1) / batch;
+int64_t Demonstrations::steps_of_passes(const TrainState& state) const {
+  const int64_t left = std::max<int64_t>(planned_rows() - state.sft_rows, 0);
+  return state.sft_steps + (left + batch_ - 1) / batch_;
+}
+
+/// Without the rows that are left out, where it is known which these are.
+double Demonstrations::passes(const TrainState& state) const {
+  if (data_epochs_) return static_cast<double>(state.sft_rows) / static_cast<double>(rows_per_pass());
+  return static_cast<double>(state.sft_position) / static_cast<double>(files_->rows);
 }
 
 const std::vector<std::string>& Demonstrations::notes() const {

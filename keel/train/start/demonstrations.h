@@ -1,13 +1,12 @@
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "keel/data/open_dataset.h"
 #include "keel/model/loaded_model.h"
-#include "keel/task/task.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
 
@@ -19,8 +18,8 @@ class Demonstrations {
  public:
   Demonstrations(const Config& config, const LoadedModel& policy);
 
-  /// Those of the next update; the state is moved behind them.
-  std::vector<SupervisedSequence> next(const Config& config, const LoadedModel& policy, TrainState& state);
+  /// Those of the next update; the state is moved behind them, or stays as it is where a row is refused.
+  std::vector<SupervisedSequence> next(TrainState& state);
 
   /// Whether all updates are made.
   bool done(const SftOptions& options, const TrainState& state) const;
@@ -31,9 +30,12 @@ class Demonstrations {
   /// Files without a single row to learn from, or to measure on, are refused.
   void require_rows();
 
-  /// Updates of so many passes; reads all rows, once.
-  int64_t steps_of(double passes, int64_t batch) const;
-  uint64_t rows_per_pass() const;
+  /// Where the length is said in passes over files: the updates that are made, and those that the rows that are left
+  /// take. Reads all rows, once.
+  int64_t steps_of_passes(const TrainState& state) const;
+  uint64_t rows_per_pass() const { return survey().items; }
+  /// Passes that the state has made.
+  double passes(const TrainState& state) const;
 
   bool from_files() const { return files_.has_value(); }
   /// Of the files: rows, a fingerprint that changes with every byte of them, and the same of eval_files.
@@ -44,19 +46,22 @@ class Demonstrations {
   const std::vector<std::string>& notes() const;
   std::vector<std::string> warnings() const;
 
-  /// Rows passed over since the files were opened.
-  SkippedCounts skipped() const { return files_ ? files_->train.skipped() : SkippedCounts(); }
+  /// Rows that are passed over in a pass, where all were looked at; else those since the files were opened.
+  SkippedCounts skipped() const;
   /// "2 rows left out: longer than sft.max_tokens, 64"; empty where there are none.
   std::string left_out_sentence(const SkippedCounts& skipped) const;
   /// In tokens; longer rows are left out.
   int64_t limit() const { return limit_; }
 
  private:
-  int64_t planned_rows(double passes) const;
+  const RowStream<SupervisedRow>::Survey& survey() const;
+  int64_t planned_rows() const;
 
-  std::shared_ptr<const Task> task_;
+  int64_t batch_;
+  std::optional<double> data_epochs_;
+  std::function<SupervisedSequence(uint64_t index, bool noisy)> demonstrate_;  // of a task
   std::optional<OpenedRows<SupervisedRow>> files_;
-  mutable std::optional<uint64_t> rows_per_pass_;
+  mutable std::optional<RowStream<SupervisedRow>::Survey> survey_;
   int64_t limit_ = 0;
   std::string limit_name_;
 };

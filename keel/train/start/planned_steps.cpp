@@ -6,10 +6,10 @@
 
 namespace keel {
 
-void plan_supervised_steps(Config& config, const Demonstrations& demonstrations) {
+void plan_supervised_steps(Config& config, const Demonstrations& demonstrations, const TrainState& state) {
   SftOptions& sft = config.sft;
   if (!sft.data_epochs || !demonstrations.from_files()) return;
-  const int64_t steps = demonstrations.steps_of(*sft.data_epochs, sft.batch);
+  const int64_t steps = demonstrations.steps_of_passes(state);
   if (sft.steps != 0 && sft.steps != steps)
     fail(ExitCode::kBadConfiguration, "sft.steps is ", sft.steps, ", but sft.data_epochs, ", *sft.data_epochs,
          ", over ", demonstrations.rows_per_pass(), " rows are ", steps, " updates of ", sft.batch,

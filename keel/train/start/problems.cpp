@@ -64,11 +64,14 @@ std::string sentence_on(const SkippedCounts& skipped, const std::string& prompt_
 }  // namespace
 
 Problems::Problems(const Config& config, const LoadedModel& policy) {
-  if (!config.has_rl()) return;
   if (config.data.files.empty())
     open_task(config, policy);
   else
     open_files(config, policy);
+}
+
+Problems Problems::of_run(const Config& config, const LoadedModel& policy) {
+  return config.has_rl() ? Problems(config, policy) : Problems();
 }
 
 Problems::Problems(PromptStream training, RewardSum reward)
@@ -137,7 +140,7 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
 }
 
 uint64_t Problems::prompts_per_pass() const {
-  if (!prompts_per_pass_) prompts_per_pass_ = training_->count_in_pass();
+  if (!prompts_per_pass_) prompts_per_pass_ = training_->survey().items;
   return *prompts_per_pass_;
 }
 

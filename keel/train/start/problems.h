@@ -35,9 +35,11 @@ struct HeldOut {
 /// built-in task.
 class Problems {
  public:
-  /// The policy's tokenizer and chat template write the prompts. Nothing where there is no RL: then nobody may ask for
-  /// prompts or rewards.
+  /// The policy's tokenizer and chat template write the prompts.
   Problems(const Config& config, const LoadedModel& policy);
+
+  /// Nothing where the run has no RL: then nobody may ask for prompts or rewards.
+  static Problems of_run(const Config& config, const LoadedModel& policy);
 
   /// Of one's own making: prompts, and what their completions are worth. Nothing is kept for evaluation.
   Problems(PromptStream training, RewardSum reward);
@@ -83,6 +85,7 @@ class Problems {
   std::string left_out_sentence(const SkippedCounts& skipped) const;
 
  private:
+  Problems() = default;
   void open_files(const Config& config, const LoadedModel& policy);
   void open_task(const Config& config, const LoadedModel& policy);
 

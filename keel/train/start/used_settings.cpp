@@ -151,6 +151,7 @@ void use_demonstrations(Settings& used, const Config& config, const Demonstratio
   used.drop_all({"sft.stop_loss", "sft.noisy_steps", "sft.noisy_lr", "sft.noisy_lr_end"});
   used["sft.max_tokens"] = demonstrations.limit();
   const Json configured = to_json(config);
+  if (!config.has_rl()) used.drop("data.");
   for (const auto& [key, value] : configured["data"].items())
     if (reads_with_sft_files(key)) used["data." + key] = value;
   if (config.has_rl()) return;

@@ -92,5 +92,31 @@ TEST(ChatEncoding, NormalizedSpecialTokensAreNotAUsersEither) {
             Ids{kEnd} + plain("<|end|>!") + Ids{kEnd});
 }
 
+/// As Llama 2's and Mistral's tokenizers, which put a blank in front of a text: a merged token for one with an x or a
+/// y.
+Tokenizer sentence_piece(const Json& pre_tokenizer, const Json& normalizer) {
+  const Json model = {{"type", "BPE"},
+                      {"vocab", {{"\u2581", 0}, {"x", 1}, {"y", 2}, {"z", 3}, {"\u2581x", 4}, {"\u2581y", 5}}},
+                      {"merges", {"\u2581 x", "\u2581 y"}}};
+  return Tokenizer::from_json({{"pre_tokenizer", pre_tokenizer}, {"normalizer", normalizer}, {"model", model}}, {},
+                              "sp");
+}
+
+TEST(ChatEncoding, ACompletionBehindABlankGetsNoSecondOne) {
+  const auto metaspace = [](const char* scheme) {
+    return Json{{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", scheme}, {"split", true}};
+  };
+  const Json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}};
+  const Json prepend = {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", "\u2581"}}, replace}}};
+  for (const Tokenizer& tokenizer : {sentence_piece(metaspace("always"), nullptr),
+                                     sentence_piece(metaspace("first"), nullptr), sentence_piece(nullptr, prepend)}) {
+    const PromptEncoder encoder(tokenizer, {});
+    EXPECT_EQ(encoder.reply("x ", "yz", false).prompt.tokens, (Ids{4, 0}));
+    EXPECT_EQ(encoder.reply("x ", "yz", false).tokens, (Ids{2, 3}));
+    EXPECT_EQ(encoder.reply("x", " yz", false).tokens, (Ids{5, 3}));
+    EXPECT_EQ(encoder.reply("x ", " yz", false).tokens, (Ids{5, 3}));  // where there are two, there are two
+  }
+}
+
 }  // namespace
 }  // namespace keel

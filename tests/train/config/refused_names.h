@@ -12,6 +12,7 @@ inline const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"critic.ppo_mini_batch_size", "train.sequences_per_update"},
     {"critic.grad_clip", "critic.lr"},
     {"reward_model.path", "reward.functions"},
+    {"sft.epochs", "sft.data_epochs"},
     {"rollout.batch", "train.prompts_per_step"},
     {"rollout.prompts", "train.prompts_per_step"},
     {"rollout.samples", "rollout.samples_per_prompt"},

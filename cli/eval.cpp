@@ -188,9 +188,9 @@ void print_json(const Evaluation& result, const EvaluationRequest& request, cons
 }
 
 /// How the completions were sampled: numbers of one temperature say little about another.
-std::string sampling_text(const EvaluationRequest& request) {
+std::string sampling_text(const EvaluationRequest& request, bool rows_repeat) {
   const auto& [top_k, top_p, min_p] = request.truncation;
-  return counted(request.samples, "sample") + " of each prompt, " +
+  return counted(request.samples, "sample") + (rows_repeat ? " of each row, " : " of each prompt, ") +
          sampling_words(request.temperature, request.samples) + (top_k > 0 ? ", top_k " + std::to_string(top_k) : "") +
          (top_p < 1 ? ", top_p " + short_number(top_p) : "") + (min_p > 0 ? ", min_p " + short_number(min_p) : "") +
          ", at most " + counted(request.max_new_tokens, "token");
@@ -199,7 +199,7 @@ std::string sampling_text(const EvaluationRequest& request) {
 void print_table(const Evaluation& result, const EvaluationRequest& request, const std::string& model,
                  const std::string& problem_set, Console& console) {
   console.line(model + " on " + problem_set);
-  console.line(sampling_text(request));
+  console.line(sampling_text(request, result.statistics.all.prompts < result.count));
   console.line(to_table(result.statistics));
   const std::string average = result.statistics.all.measures.front().name;
   console.line(average + (result.is_accuracy ? " is the accuracy: the share of right answers"

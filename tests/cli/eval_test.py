@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 
+import own_files
 import support
 from support import QUICKSTART, eval_settings, keel, metrics, read_jsonl, train
 
@@ -126,6 +127,38 @@ class Eval(support.Test):
         self.assert_refused(self.evaluate(run={"dir": self.folder / "none"}), 3, "no sound checkpoint", "--model")
         self.assert_refused(self.evaluate("--model", self.folder / "none"), 3, "none")
         self.assertEqual(sorted(os.listdir(self.folder)), ["run"])
+
+
+class OwnRows(own_files.Test):
+    def test_rows_that_repeat_a_problem_are_samples_of_it(self):
+        """30 problems of which 11 are solved, in 4 rows each: Wilson's interval of 11 in 30, not of 44 in 120."""
+        self.reward = self.write("by_row.py", "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+                                              "    return float(ground_truth)\n")
+        rows = [json.dumps({"data_source": "sums", "prompt": "<bos> " + " + ".join("1" * (n + 1)) + " =",
+                            "reward_model": {"style": "rule", "ground_truth": str(int(n < 11))}, "id": str(copy)}) + "\n"
+                for copy in range(4) for n in range(30)]
+        once, often = self.write("once.jsonl", "".join(rows[:30])), self.write("often.jsonl", "".join(rows))
+        numbers = {}
+        for name, file, samples in (("once", once, 4), ("often", often, 1)):
+            result = self.evaluate(data={"eval_files": [str(file)]}, eval={"prompts": 120, "samples": samples})
+            self.assert_exit(result, 0)
+            self.assertEqual(len(result.samples), 120)
+            numbers[name] = result.numbers["all"]
+        self.assertEqual(numbers["often"], numbers["once"])
+        self.assertEqual((numbers["often"]["prompts"], numbers["often"]["samples"]), (30, 4))
+        self.assertAlmostEqual(numbers["often"]["pass@4"]["low"], 0.2187, places=4)
+        self.assertAlmostEqual(numbers["often"]["pass@4"]["high"], 0.5449, places=4)
+        sections = {"data": {"files": [], "eval_files": [str(often)]}, "eval": {"prompts": 120}}
+        table = support.keel("eval", self.configuration("run", **sections)).stdout
+        self.assertIn("data.eval_files: 30 problems in 120 rows\n1 sample of each row, ", table)
+        sections["eval"]["prompts"] = 31
+        self.assertIn(": 31 of 120 rows (eval.prompts), 30 problems\n",
+                      support.keel("eval", self.configuration("run", **sections)).stdout)
+        trained = self.train("run", data={"eval_files": [str(often)]}, eval={"prompts": 120}, train={"steps": 1})
+        self.assert_exit(trained, 0)
+        self.assertIn("30 problems in 120 rows", trained.stdout + trained.stderr)
+        self.assertIn("on 30 prompts", trained.stdout + trained.stderr)
+        self.assertEqual(metrics(self.folder / "run")[0]["eval/count"], 30)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ struct HeldOut {
   /// "2 prompts left out: longer than data.max_prompt_tokens, 64; ..."; empty where none was.
   std::string note() const;
 
-  /// "512 of 602 rows (eval.prompts, 3 too long); none of hard.jsonl"; empty where it is all of them.
+  /// "512 of 602 rows (eval.prompts, 3 too long); none of hard.jsonl", "30 problems in 960 rows" where rows repeat
+  /// them; empty where it is all of them and each once.
   std::string extent() const;
 };
 

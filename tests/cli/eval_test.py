@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 
+import byte_model
 import own_files
 import support
 from support import QUICKSTART, eval_settings, keel, metrics, read_jsonl, train
@@ -159,6 +160,27 @@ class OwnRows(own_files.Test):
         self.assertIn("30 problems in 120 rows", trained.stdout + trained.stderr)
         self.assertIn("on 30 prompts", trained.stdout + trained.stderr)
         self.assertEqual(metrics(self.folder / "run")[0]["eval/count"], 30)
+
+
+class StopTokens(support.Test):
+    def test_the_tokenizers_end_stops_beside_that_of_the_model(self):
+        run = byte_model.trained_model(self.folder)
+        folder = run / "checkpoints" / support.checkpoints(run)[-1]
+        model = self.folder / "model"
+        model.mkdir()
+        for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
+            (model / name).write_bytes((folder / name).read_bytes())
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "eos_token_id": 256}))  # the tokenizer has 258, <|im_end|>
+        result = keel("generate", "--model", model, "--prompt", "Hi", "--json", "-n", 40, "--max-new-tokens", 200)
+        self.assert_exit(result, 0)
+        rows = [json.loads(line)["tokens"] for line in result.stdout.splitlines()]
+        self.assertEqual({row[-1] for row in rows if row[-1] >= 256} & {256, 258}, {256, 258})
+        self.assertFalse([row for row in rows if {256, 258} & set(row[:-1])])
+        explained = keel("train", f"model={model}", f"data.files=[{self.folder / 'rows.jsonl'}]", "reward.functions=[length:3]",
+                         'rollout.stop_strings=["z"]', "--explain", f"run.dir={self.folder / 'none'}")
+        self.assert_exit(explained, 0)
+        self.assertIn('tokens, which stop at <|endoftext|>, <|im_end|>, "z"\n', explained.stdout)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,19 @@ void refuse_files_of_training(const ConfigTree& tree, const Config& config) {
          "data.eval_files, which an evaluation reads; set data.eval_files");
 }
 
+/// A run's own configuration means the run that it lies in, wherever that was moved or copied to, unless a folder is
+/// typed.
+void follow_moved_run(const std::string& file, const ConfigTree& tree, Config& config, Console& messages) {
+  const std::filesystem::path path = full_path(file), folder = path.parent_path();
+  std::error_code unseen;
+  if (path.filename() != "config.yaml" || !is_folder(folder / "checkpoints") || !typed_name(tree, "run.dir").empty() ||
+      std::filesystem::equivalent(folder, config.run.dir, unseen))
+    return;
+  messages.line("run.dir of " + file + " is " + config.run.dir + "; the run is taken that the file lies in, " +
+                folder.string());
+  config.run.dir = folder.string();
+}
+
 std::string with_adapter(const std::string& model, const std::string& adapter) {
   return adapter.empty() ? model : model + " with the adapter " + adapter;
 }
@@ -111,6 +124,7 @@ Evaluated model_to_evaluate(const EvalArguments& arguments, Config& config, bool
   if (config.model.path.empty())
     fail(ExitCode::kBadInput, "run.dir: ", config.run.dir,
          " has no sound checkpoint to evaluate; name a run with run.dir=FOLDER or a model with --model");
+  if (!from_start) messages.line(config.run.dir + " has no checkpoint: this is the model before training");
   config.model.path = model_named(config.model.path, &messages);
   config.lora.adapter = adapter_named(config.lora.adapter, &messages);
   LoadedModel start = starting_model(config, open_device(config.run.device));
@@ -246,6 +260,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
     fail(ExitCode::kBadConfiguration, "eval.prompts is 0; wanted the number of held-out prompts to evaluate on");
 
   const bool from_start = follow_what_was_typed(arguments, tree, config);
+  if (arguments.model.empty() && !from_start) follow_moved_run(arguments.config, tree, config, messages);
 
   use_threads(config.run.threads);
   const std::string problem_set = what_to_evaluate_on(config);

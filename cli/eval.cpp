@@ -11,9 +11,11 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/tensor/device.h"
+#include "keel/data/dataset.h"
 #include "keel/evaluation/evaluation.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/loaded_model.h"
+#include "keel/reward/reward_files.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/evaluation_request.h"
@@ -247,6 +249,20 @@ void require_file_of_samples(const std::string& samples) {
          " for the number of completions, or write ./", samples, " for a file");
 }
 
+/// What is read is not written over.
+void require_not_an_input(const EvalArguments& arguments, const Config& config) {
+  std::vector<std::string> inputs = {arguments.config};
+  for (const std::vector<std::string>& names : {config.data.files, config.data.eval_files})
+    for (const std::filesystem::path& path : expand_names(names)) inputs.push_back(path.string());
+  for (const std::string& file : reward_files(config.reward)) inputs.push_back(file.substr(0, file.rfind(" sha256:")));
+  std::error_code unseen;
+  for (const std::string& input : inputs)
+    if (std::filesystem::equivalent(arguments.samples, input, unseen))
+      fail(ExitCode::kBadConfiguration, "--samples ", arguments.samples,
+           " is a file that the evaluation reads, and would be ",
+           "written over: it names the file that every completion is written to; name another");
+}
+
 ExitCode evaluate_command(EvalArguments arguments) {
   Console console, messages(stderr, arguments.quiet);
   require_file_of_samples(arguments.samples);
@@ -262,6 +278,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   const bool from_start = follow_what_was_typed(arguments, tree, config);
   if (arguments.model.empty() && !from_start) follow_moved_run(arguments.config, tree, config, messages);
 
+  if (!arguments.samples.empty()) require_not_an_input(arguments, config);
   use_threads(config.run.threads);
   const std::string problem_set = what_to_evaluate_on(config);
   auto [model, loaded] = model_to_evaluate(arguments, config, from_start, messages);

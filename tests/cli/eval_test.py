@@ -161,6 +161,15 @@ class OwnRows(own_files.Test):
         self.assertIn("on 30 prompts", trained.stdout + trained.stderr)
         self.assertEqual(metrics(self.folder / "run")[0]["eval/count"], 30)
 
+    def test_what_is_read_is_not_written_over(self):
+        link = self.folder / "link.jsonl"
+        link.symlink_to(self.data)
+        config = self.configuration("run", data={"files": []})
+        for file in (self.data, link, self.reward, config):
+            before = file.read_bytes()
+            self.assert_refused(support.keel("eval", config, "--samples", file), 2, f"--samples {file}", "name another")
+            self.assertEqual(file.read_bytes(), before)
+
 
 class StopTokens(support.Test):
     def test_the_tokenizers_end_stops_beside_that_of_the_model(self):

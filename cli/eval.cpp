@@ -143,7 +143,7 @@ std::string what_to_evaluate_on(Config& config) {
   if (data.held_out > 0) return "the held-out rows of data.files";
   const bool has_own = !data.eval_files.empty();
   (has_own ? data.files : data.eval_files) = has_own ? data.eval_files : data.files;
-  return has_own ? "data.eval_files" : "data.files";
+  return has_own ? "data.eval_files" : "data.files, the rows that training reads";
 }
 
 /// Of a built-in task there is no end.
@@ -179,8 +179,9 @@ std::string solved_by_reward(const Evaluation& result) {
 }
 
 void print_json(const Evaluation& result, const EvaluationRequest& request, const std::string& model,
-                const HeldOut& held_out, const Json& prompt_limit) {
+                const std::string& problem_set, const HeldOut& held_out, const Json& prompt_limit) {
   Json tree = {{"model", model},
+               {"rows", problem_set},
                {"samples", request.samples},
                {"temperature", request.temperature},
                {"top_k", request.truncation.top_k},
@@ -280,7 +281,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
 
   if (!arguments.samples.empty()) require_not_an_input(arguments, config);
   use_threads(config.run.threads);
-  const std::string problem_set = what_to_evaluate_on(config);
+  std::string problem_set = what_to_evaluate_on(config);
   auto [model, loaded] = model_to_evaluate(arguments, config, from_start, messages);
   loaded.model.compute_in(chosen_precision(config.run, loaded.model.device()));
   config.model.path = model;  // what is checked of a model that was loaded holds for this one
@@ -289,6 +290,7 @@ ExitCode evaluate_command(EvalArguments arguments) {
   for (const std::string& note : problems.notes()) messages.line(note);
   for (const std::string& warning : problems.warnings()) messages.warning(warning);
   const HeldOut held_out = held_out_prompts(problems, config.prompts_per_evaluation(), messages);
+  problem_set += extent_of(held_out);
   const std::vector<Prompt>& prompts = held_out.prompts;
   StageMeter meter;
   const Evaluation result = [&, &loaded = loaded] {
@@ -309,9 +311,10 @@ ExitCode evaluate_command(EvalArguments arguments) {
     messages.line("every completion is in the file " + arguments.samples);
   }
   if (arguments.json)
-    print_json(result, request, model, held_out, problems.prompt_limit() > 0 ? Json(problems.prompt_limit()) : Json());
+    print_json(result, request, model, problem_set, held_out,
+               problems.prompt_limit() > 0 ? Json(problems.prompt_limit()) : Json());
   else
-    print_table(result, request, model, problem_set + extent_of(held_out), console);
+    print_table(result, request, model, problem_set, console);
   return ExitCode::kDone;
 }
 

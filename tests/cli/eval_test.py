@@ -170,6 +170,15 @@ class OwnRows(own_files.Test):
             self.assert_refused(support.keel("eval", config, "--samples", file), 2, f"--samples {file}", "name another")
             self.assertEqual(file.read_bytes(), before)
 
+    def test_rows_that_training_reads_are_called_so(self):
+        for names, said in ((("files", "eval_files"), "data.eval_files: 6 of 20 rows (eval.prompts)"),
+                            (("files",), "data.files, the rows that training reads: 6 of 20 rows (eval.prompts)")):
+            values = {"data": {"files": [], "eval_files": [], **{name: [str(self.data)] for name in names}}}
+            table = support.keel("eval", self.configuration("run", **values))
+            self.assertIn(f" on {said}\n", table.stdout, table.stderr)
+            found = support.keel("eval", self.configuration("run", **values), "--json")
+            self.assertEqual(json.loads(found.stdout)["rows"], said)
+
 
 class StopTokens(support.Test):
     def test_the_tokenizers_end_stops_beside_that_of_the_model(self):

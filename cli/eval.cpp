@@ -15,6 +15,7 @@
 #include "keel/evaluation/evaluation.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/loaded_model.h"
+#include "keel/record/own_files.h"
 #include "keel/reward/reward_files.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
@@ -34,6 +35,7 @@ struct EvalArguments {
 struct Evaluated {
   std::string name;
   LoadedModel model;
+  int64_t updates = 0;  // that a checkpoint's weights have seen
 };
 
 /// Two names for one thing are one too many, unless they are the same.
@@ -100,12 +102,18 @@ std::string with_adapter(const std::string& model, const std::string& adapter) {
   return adapter.empty() ? model : model + " with the adapter " + adapter;
 }
 
+int64_t updates_of(const std::filesystem::path& model) {
+  const std::filesystem::path state = model / "state.json";
+  return is_checkpoint(model) ? state_from_json(read_json_file(state).value("state", Json()), state.string()).updates
+                              : 0;
+}
+
 /// A model by its name, with the adapter that was asked for beside it.
 Evaluated named_model(const std::string& name, const EvalArguments& arguments, const Config& config,
                       Console& messages) {
   if (config.model.random_weights) messages.line("the weights are those of " + name + ", not model.random_weights");
   LoadedModel model = load_whole_model(name, open_device(config.run.device));
-  if (arguments.adapter.empty()) return {name, std::move(model)};
+  if (arguments.adapter.empty()) return {name, std::move(model), updates_of(name)};
   const std::string adapter = adapter_named(arguments.adapter, &messages);
   require_base_of_adapter(name, adapter, "--adapter");
   read_adapter(adapter, model.model);
@@ -282,10 +290,10 @@ ExitCode evaluate_command(EvalArguments arguments) {
   if (!arguments.samples.empty()) require_not_an_input(arguments, config);
   use_threads(config.run.threads);
   std::string problem_set = what_to_evaluate_on(config);
-  auto [model, loaded] = model_to_evaluate(arguments, config, from_start, messages);
+  auto [model, loaded, updates] = model_to_evaluate(arguments, config, from_start, messages);
   loaded.model.compute_in(chosen_precision(config.run, loaded.model.device()));
   config.model.path = model;  // what is checked of a model that was loaded holds for this one
-  const EvaluationRequest request = evaluation_request(config);
+  const EvaluationRequest request = evaluation_request(config, updates);
   Problems problems(config, loaded);
   for (const std::string& note : problems.notes()) messages.line(note);
   for (const std::string& warning : problems.warnings()) messages.warning(warning);

@@ -74,6 +74,7 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
       .stop_ids = policy.stop_ids,
       .stop_strings = request.stop_strings,
       .seed = request.seed ^ (uint64_t{static_cast<unsigned>(Stream::kEvaluation)} << 56),  // not the noise of training
+      .policy_version = request.policy_version,
       .max_sequences = request.max_sequences};
   const RolloutEngine engine(policy.model, policy.tokenizer);
   const size_t at_once = static_cast<size_t>(std::max<int64_t>(1, request.max_sequences / request.samples));

@@ -24,6 +24,7 @@ struct EvaluationRequest {
   uint64_t seed = 0;
   int64_t max_sequences = 1024;  // decoded together
   size_t reward_threads = 1;     // that score groups at once
+  uint64_t policy_version = 0;   // the updates that the weights have seen, for rewards that ask
 };
 
 /// What the mean of rewards is called.

@@ -179,6 +179,17 @@ class OwnRows(own_files.Test):
             found = support.keel("eval", self.configuration("run", **values), "--json")
             self.assertEqual(json.loads(found.stdout)["rows"], said)
 
+    def test_a_reward_knows_the_updates_of_the_weights_that_are_evaluated(self):
+        self.reward = self.write("step.py", "def compute_score(completions, trainer_state, **kwargs):\n"
+                                            "    return [float(trainer_state.global_step) for _ in completions]\n")
+        result = self.train("run", train={"steps": 3, "sequences_per_update": 3}, eval={"prompts": 2, "every": 1})
+        self.assert_exit(result, 0)
+        rows = [row for row in metrics(self.folder / "run") if row["phase"] == "eval"]
+        self.assertEqual([row["eval/reward"] for row in rows], [0, 2, 4, 6])
+        self.assertEqual([row["updates"] for row in rows], [0, 2, 4, 6])
+        found = support.keel("eval", self.folder / "run" / "config.yaml", "--json")
+        self.assertEqual(json.loads(found.stdout)["all"]["avg@1"]["mean"], 6)
+
 
 class StopTokens(support.Test):
     def test_the_tokenizers_end_stops_beside_that_of_the_model(self):

@@ -70,6 +70,16 @@ class OwnDataStart(own_files.Test):
         self.assertIn("moments in 8 bits", explained.stdout)
         self.assertIn("moments in float32 all the same", run.stdout)  # of so small a network
 
+    def test_the_report_names_a_model_and_a_sampler_that_are_not_what_their_names_say(self):
+        headers = {}
+        for run, model, rollout in (("plain", {}, {}), ("other", {"random_weights": True}, {"weights": "int8", "logit_noise": 0.3})):
+            self.assert_exit(self.train(run, train={"steps": 1}, model=model, rollout=rollout), 0)
+            page = (self.folder / run / "report.html").read_text()
+            headers[run] = page[page.index("<header>"):page.index("</header>")]
+        for fact in ("its weights <b>random</b>", "sampler <b>int8 weights, noise of 0.3 on the logits</b>"):
+            self.assertIn(fact, headers["other"])
+            self.assertNotIn(fact.partition("<b>")[0], headers["plain"])
+
     def test_words_that_take_the_place_of_the_equations_are_said(self):
         def explained(**objective):
             return self.train("run", "--explain", objective={"method": "dppo_kl", **objective}).stdout

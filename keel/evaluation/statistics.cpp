@@ -37,8 +37,8 @@ double elected(std::span<const int64_t> classes, std::span<const double> solved)
 struct Counted {
   std::string source;
   int64_t samples = 0, unjudged = 0;
-  std::vector<double> rewards, solved;
-  std::vector<int64_t> classes;  // of the answers
+  std::vector<double> rewards = {}, solved = {};
+  std::vector<int64_t> classes = {};  // of the answers
 };
 
 Counted count(const JudgedPrompt& prompt) {
@@ -95,7 +95,7 @@ Estimate estimate_of(std::span<const double> values, bool shares, int64_t trials
 
 SourceStatistics summarize(const std::string& source, std::span<const Counted* const> prompts,
                            const std::vector<int64_t>& asked, bool right_or_wrong) {
-  SourceStatistics result{.source = source, .prompts = static_cast<int64_t>(prompts.size())};
+  SourceStatistics result{.source = source, .prompts = static_cast<int64_t>(prompts.size()), .measures = {}};
   if (prompts.empty()) return result;
   result.samples = (*std::ranges::min_element(prompts, {}, &Counted::samples))->samples;
   for (const int64_t k : asked)

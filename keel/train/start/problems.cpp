@@ -174,7 +174,7 @@ std::string HeldOut::extent() const {
   const size_t problems = numbers.empty() ? 0 : 1 + *std::ranges::max_element(numbers);
   const bool repeats = problems < prompts.size();
   const std::string count = std::to_string(prompts.size()), reasons = " (" + joined(why) + ")",
-                    different = counted(static_cast<int64_t>(problems), "problem");
+                    different = std::to_string(problems) + (problems == 1 ? " problem" : " problems");
   if (why.empty()) return repeats ? different + " in " + count + " rows" : "";
   const std::string which = rows == 0 ? (rows_behind > 0 ? "the first " : "") + count + " of them" + reasons
                                       : count + " of " + std::to_string(rows) + " rows" + reasons;

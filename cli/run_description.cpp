@@ -60,6 +60,15 @@ int64_t largest_of(const CausalLm& model) {
   return largest;
 }
 
+/// How many rows there are and how they are read.
+std::string rows_read(const Problems& problems) {
+  std::string read = counted(problems.rows(), "row");
+  for (const std::string& note : problems.notes()) read += "\n" + note;
+  if (const auto trained = static_cast<int64_t>(problems.trained_on()); trained > 0)
+    read += "\nthe prompts of " + counted(trained, "row") + " of data.eval_files are among them, and trained on";
+  return read;
+}
+
 /// "<|im_end|>, <|endoftext|>": tokens that end a completion.
 std::string spelled(const std::vector<int32_t>& stop_ids, const Tokenizer& tokenizer) {
   std::vector<std::string> words;
@@ -287,10 +296,8 @@ Inputs read_inputs(Config& config) {
   if (config.has_rl()) problems.training().next(1);
   plan_steps(config, problems);
   plan_supervised_steps(config, demonstrations);
-  std::string read = counted(problems.rows(), "row");
-  for (const std::string& note : problems.notes()) read += "\n" + note;
   const HeldOut held_out = problems.held_out(config.prompts_per_evaluation());
-  return {.read = config.data.files.empty() ? "" : read,
+  return {.read = config.data.files.empty() ? "" : rows_read(problems),
           .held_out = static_cast<int64_t>(held_out.prompts.size()),
           .extent = held_out.extent(),
           .longest_prompt = problems.longest_prompt(),
@@ -393,21 +400,19 @@ std::string describe_run(const Config& given, Run& run) {
   const Objective objective = run.objective();
   const HeldOut evaluated = run.held_out();
   const int64_t held_out = static_cast<int64_t>(evaluated.prompts.size());
-  std::string read = counted(problems.rows(), "row");
-  for (const std::string& note : problems.notes()) read += "\n" + note;
-  std::string text = describe_method(objective) + explain_additions(objective, config) +
-                     describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
-                                    describe_device(model.device())) +
-                     describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
-                     describe_sampler(config) + describe_supervised(config, run.demonstrations()) +
-                     describe_data(config, read, spelled(run.policy().stop_ids, run.policy().tokenizer)) +
-                     describe_reward(config) +
-                     describe_sizes(config, prompts_of_epoch(config, problems), largest_of(model)) +
-                     describe_rollout(planned_rollout(config, model.config(), model.compute_type(), model.device(),
-                                                      problems.longest_prompt(), held_out),
-                                      problems.longest_prompt()) +
-                     describe_evaluation(config, held_out, evaluated.extent()) + describe_health(config.health) +
-                     entry("run folder", config.run.dir);
+  std::string text =
+      describe_method(objective) + explain_additions(objective, config) +
+      describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
+                     describe_device(model.device())) +
+      describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
+      describe_sampler(config) + describe_supervised(config, run.demonstrations()) +
+      describe_data(config, rows_read(problems), spelled(run.policy().stop_ids, run.policy().tokenizer)) +
+      describe_reward(config) + describe_sizes(config, prompts_of_epoch(config, problems), largest_of(model)) +
+      describe_rollout(planned_rollout(config, model.config(), model.compute_type(), model.device(),
+                                       problems.longest_prompt(), held_out),
+                       problems.longest_prompt()) +
+      describe_evaluation(config, held_out, evaluated.extent()) + describe_health(config.health) +
+      entry("run folder", config.run.dir);
   return without_last_newline(std::move(text));
 }
 

@@ -80,6 +80,15 @@ class OwnDataStart(own_files.Test):
             self.assertIn(fact, headers["other"])
             self.assertNotIn(fact.partition("<b>")[0], headers["plain"])
 
+    def test_rows_to_evaluate_on_that_are_trained_on_are_told(self):
+        rows = self.data.read_text().splitlines(keepends=True)
+        for name, count in (("all", 20), ("some", 3), ("none", 0)):
+            other = self.write(f"{name}.jsonl", "".join(rows[:count]) + json.dumps({**json.loads(rows[0]), "prompt": "<bos> 4 + 4 ="}) + "\n")
+            result = self.train("run", "--explain", data={"eval_files": [str(other)]})
+            self.assert_exit(result, 0)
+            told = f"the prompts of {count} rows of data.eval_files are among them, and trained on"
+            self.assertEqual(told in result.stdout, count > 0, result.stdout)
+
     def test_words_that_take_the_place_of_the_equations_are_said(self):
         def explained(**objective):
             return self.train("run", "--explain", objective={"method": "dppo_kl", **objective}).stdout

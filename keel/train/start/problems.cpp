@@ -135,6 +135,7 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
   eval_fingerprint_ = std::move(opened.eval_fingerprint);
   eval_files_ = std::move(opened.eval_files);
   rows_ = opened.rows;
+  trained_on_ = opened.trained_on;
 }
 
 uint64_t Problems::prompts_per_pass() const {

@@ -89,6 +89,23 @@ class OwnDataStart(own_files.Test):
             told = f"the prompts of {count} rows of data.eval_files are among them, and trained on"
             self.assertEqual(told in result.stdout, count > 0, result.stdout)
 
+    def test_a_report_compares_no_evaluations_of_two_rewards_or_of_other_rows(self):
+        others = self.write("others.jsonl", self.data.read_text())
+        evaluated = {"data": {"eval_files": [str(others)]}}
+        self.assert_exit(self.train("rows", train={"steps": 1}, **evaluated), 0)
+        self.assert_exit(self.train("reward", train={"steps": 1}), 0)
+        page = lambda run: (self.folder / run / "report.html").read_text()
+        self.assertIn("before → after", page("reward"))
+        others.write_text("".join(others.read_text().splitlines(keepends=True)[:7]))
+        self.assert_exit(self.train("rows", "--resume", "--changed-data", train={"steps": 2}, **evaluated), 0)
+        self.reward.write_text(own_files.REWARD.replace("/ 10", "/ 20"))
+        self.assert_exit(self.train("reward", "--resume", train={"steps": 2}), 0)
+        for run, why in (("rows", "data.eval_files: the rows are not those of before"), ("reward", f"reward file {self.reward} was changed")):
+            self.assertNotIn("before → after", page(run))
+            header = page(run)[:page(run).index("</header>")]
+            self.assertIn("Evaluations before and after are of two kinds: ", header)
+            self.assertIn(why, header)
+
     def test_words_that_take_the_place_of_the_equations_are_said(self):
         def explained(**objective):
             return self.train("run", "--explain", objective={"method": "dppo_kl", **objective}).stdout

@@ -111,7 +111,12 @@ std::string header(const std::vector<RunData>& runs) {
                     (runs.size() == 1 ? escape_foreign(runs[0].name)
                                       : format_count(static_cast<int64_t>(runs.size())) + " runs side by side") +
                     "</h1>";
-  return out + (runs.size() == 1 ? facts_of(runs[0]) : "") + "</header>";
+  if (runs.size() == 1) out += facts_of(runs[0]);
+  for (const RunData& run : runs)
+    for (const std::string& change : run.changes)
+      out += "<p class=\"note\">" + (runs.size() == 1 ? "" : escape_foreign(run.name) + ": ") +
+             "Evaluations before and after are of two kinds: " + escape_foreign(shorten(change, 400)) + "</p>";
+  return out + "</header>";
 }
 
 std::string configuration(const RunData& run, bool named) {

@@ -11,9 +11,12 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/tensor/device.h"
+#include "keel/data/dataset.h"
 #include "keel/evaluation/evaluation.h"
 #include "keel/model/folder/adapter_folder.h"
 #include "keel/model/loaded_model.h"
+#include "keel/record/own_files.h"
+#include "keel/reward/reward_files.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/evaluation_request.h"
@@ -32,6 +35,7 @@ struct EvalArguments {
 struct Evaluated {
   std::string name;
   LoadedModel model;
+  int64_t updates = 0;  // that a checkpoint's weights have seen
 };
 
 /// Two names for one thing are one too many, unless they are the same.
@@ -81,8 +85,27 @@ void refuse_files_of_training(const ConfigTree& tree, const Config& config) {
          "data.eval_files, which an evaluation reads; set data.eval_files");
 }
 
+/// A run's own configuration means the run that it lies in, wherever that was moved or copied to, unless a folder is
+/// typed.
+void follow_moved_run(const std::string& file, const ConfigTree& tree, Config& config, Console& messages) {
+  const std::filesystem::path path = full_path(file), folder = path.parent_path();
+  std::error_code unseen;
+  if (path.filename() != "config.yaml" || !is_folder(folder / "checkpoints") || !typed_name(tree, "run.dir").empty() ||
+      std::filesystem::equivalent(folder, config.run.dir, unseen))
+    return;
+  messages.line("run.dir of " + file + " is " + config.run.dir + "; the run is taken that the file lies in, " +
+                folder.string());
+  config.run.dir = folder.string();
+}
+
 std::string with_adapter(const std::string& model, const std::string& adapter) {
   return adapter.empty() ? model : model + " with the adapter " + adapter;
+}
+
+int64_t updates_of(const std::filesystem::path& model) {
+  const std::filesystem::path state = model / "state.json";
+  return is_checkpoint(model) ? state_from_json(read_json_file(state).value("state", Json()), state.string()).updates
+                              : 0;
 }
 
 /// A model by its name, with the adapter that was asked for beside it.
@@ -90,7 +113,7 @@ Evaluated named_model(const std::string& name, const EvalArguments& arguments, c
                       Console& messages) {
   if (config.model.random_weights) messages.line("the weights are those of " + name + ", not model.random_weights");
   LoadedModel model = load_whole_model(name, open_device(config.run.device));
-  if (arguments.adapter.empty()) return {name, std::move(model)};
+  if (arguments.adapter.empty()) return {name, std::move(model), updates_of(name)};
   const std::string adapter = adapter_named(arguments.adapter, &messages);
   require_base_of_adapter(name, adapter, "--adapter");
   read_adapter(adapter, model.model);
@@ -111,6 +134,7 @@ Evaluated model_to_evaluate(const EvalArguments& arguments, Config& config, bool
   if (config.model.path.empty())
     fail(ExitCode::kBadInput, "run.dir: ", config.run.dir,
          " has no sound checkpoint to evaluate; name a run with run.dir=FOLDER or a model with --model");
+  if (!from_start) messages.line(config.run.dir + " has no checkpoint: this is the model before training");
   config.model.path = model_named(config.model.path, &messages);
   config.lora.adapter = adapter_named(config.lora.adapter, &messages);
   LoadedModel start = starting_model(config, open_device(config.run.device));
@@ -127,7 +151,7 @@ std::string what_to_evaluate_on(Config& config) {
   if (data.held_out > 0) return "the held-out rows of data.files";
   const bool has_own = !data.eval_files.empty();
   (has_own ? data.files : data.eval_files) = has_own ? data.eval_files : data.files;
-  return has_own ? "data.eval_files" : "data.files";
+  return has_own ? "data.eval_files" : "data.files, the rows that training reads";
 }
 
 /// Of a built-in task there is no end.
@@ -163,8 +187,9 @@ std::string solved_by_reward(const Evaluation& result) {
 }
 
 void print_json(const Evaluation& result, const EvaluationRequest& request, const std::string& model,
-                const HeldOut& held_out, const Json& prompt_limit) {
+                const std::string& problem_set, const HeldOut& held_out, const Json& prompt_limit) {
   Json tree = {{"model", model},
+               {"rows", problem_set},
                {"samples", request.samples},
                {"temperature", request.temperature},
                {"top_k", request.truncation.top_k},
@@ -188,9 +213,9 @@ void print_json(const Evaluation& result, const EvaluationRequest& request, cons
 }
 
 /// How the completions were sampled: numbers of one temperature say little about another.
-std::string sampling_text(const EvaluationRequest& request) {
+std::string sampling_text(const EvaluationRequest& request, bool rows_repeat) {
   const auto& [top_k, top_p, min_p] = request.truncation;
-  return counted(request.samples, "sample") + " of each prompt, " +
+  return counted(request.samples, "sample") + (rows_repeat ? " of each row, " : " of each prompt, ") +
          sampling_words(request.temperature, request.samples) + (top_k > 0 ? ", top_k " + std::to_string(top_k) : "") +
          (top_p < 1 ? ", top_p " + short_number(top_p) : "") + (min_p > 0 ? ", min_p " + short_number(min_p) : "") +
          ", at most " + counted(request.max_new_tokens, "token");
@@ -199,7 +224,7 @@ std::string sampling_text(const EvaluationRequest& request) {
 void print_table(const Evaluation& result, const EvaluationRequest& request, const std::string& model,
                  const std::string& problem_set, Console& console) {
   console.line(model + " on " + problem_set);
-  console.line(sampling_text(request));
+  console.line(sampling_text(request, result.statistics.all.prompts < result.count));
   console.line(to_table(result.statistics));
   const std::string average = result.statistics.all.measures.front().name;
   console.line(average + (result.is_accuracy ? " is the accuracy: the share of right answers"
@@ -233,6 +258,20 @@ void require_file_of_samples(const std::string& samples) {
          " for the number of completions, or write ./", samples, " for a file");
 }
 
+/// What is read is not written over.
+void require_not_an_input(const EvalArguments& arguments, const Config& config) {
+  std::vector<std::string> inputs = {arguments.config};
+  for (const std::vector<std::string>& names : {config.data.files, config.data.eval_files})
+    for (const std::filesystem::path& path : expand_names(names)) inputs.push_back(path.string());
+  for (const std::string& file : reward_files(config.reward)) inputs.push_back(file.substr(0, file.rfind(" sha256:")));
+  std::error_code unseen;
+  for (const std::string& input : inputs)
+    if (std::filesystem::equivalent(arguments.samples, input, unseen))
+      fail(ExitCode::kBadConfiguration, "--samples ", arguments.samples,
+           " is a file that the evaluation reads, and would be ",
+           "written over: it names the file that every completion is written to; name another");
+}
+
 ExitCode evaluate_command(EvalArguments arguments) {
   Console console, messages(stderr, arguments.quiet);
   require_file_of_samples(arguments.samples);
@@ -246,17 +285,20 @@ ExitCode evaluate_command(EvalArguments arguments) {
     fail(ExitCode::kBadConfiguration, "eval.prompts is 0; wanted the number of held-out prompts to evaluate on");
 
   const bool from_start = follow_what_was_typed(arguments, tree, config);
+  if (arguments.model.empty() && !from_start) follow_moved_run(arguments.config, tree, config, messages);
 
+  if (!arguments.samples.empty()) require_not_an_input(arguments, config);
   use_threads(config.run.threads);
-  const std::string problem_set = what_to_evaluate_on(config);
-  auto [model, loaded] = model_to_evaluate(arguments, config, from_start, messages);
+  std::string problem_set = what_to_evaluate_on(config);
+  auto [model, loaded, updates] = model_to_evaluate(arguments, config, from_start, messages);
   loaded.model.compute_in(chosen_precision(config.run, loaded.model.device()));
   config.model.path = model;  // what is checked of a model that was loaded holds for this one
-  const EvaluationRequest request = evaluation_request(config);
+  const EvaluationRequest request = evaluation_request(config, updates);
   Problems problems(config, loaded);
   for (const std::string& note : problems.notes()) messages.line(note);
   for (const std::string& warning : problems.warnings()) messages.warning(warning);
   const HeldOut held_out = held_out_prompts(problems, config.prompts_per_evaluation(), messages);
+  problem_set += extent_of(held_out);
   const std::vector<Prompt>& prompts = held_out.prompts;
   StageMeter meter;
   const Evaluation result = [&, &loaded = loaded] {
@@ -277,9 +319,10 @@ ExitCode evaluate_command(EvalArguments arguments) {
     messages.line("every completion is in the file " + arguments.samples);
   }
   if (arguments.json)
-    print_json(result, request, model, held_out, problems.prompt_limit() > 0 ? Json(problems.prompt_limit()) : Json());
+    print_json(result, request, model, problem_set, held_out,
+               problems.prompt_limit() > 0 ? Json(problems.prompt_limit()) : Json());
   else
-    print_table(result, request, model, problem_set + extent_of(held_out), console);
+    print_table(result, request, model, problem_set, console);
   return ExitCode::kDone;
 }
 

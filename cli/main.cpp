@@ -60,7 +60,7 @@ bool complain_about_command(const CommandLine& line, std::string_view word) {
 }
 
 /// The settings of a configuration that an option's name may mean: "rollout.temperature=VALUE". An evaluation's own
-/// come before those of training.
+/// come before those of training, and what is of the data before all else: elsewhere epochs are passes over them.
 std::string settings_called(const std::string& name, const std::string& command) {
   keel::Config config;
   keel::OptionTable table;
@@ -68,11 +68,13 @@ std::string settings_called(const std::string& name, const std::string& command)
   std::string leaf = name;
   std::replace(leaf.begin(), leaf.end(), '-', '_');
   std::vector<std::string> settings, of_evaluations;
-  for (const keel::Option& option : table.options()) {
-    if (option.path != leaf && !option.path.ends_with("." + leaf)) continue;
-    settings.push_back(option.path + "=VALUE");
-    if (option.path.starts_with("eval.")) of_evaluations.push_back(settings.back());
-  }
+  for (const std::string& ending : {".data_" + leaf, "." + leaf})
+    for (const keel::Option& option : table.options()) {
+      if (!("." + option.path).ends_with(ending)) continue;
+      settings.push_back(option.path + "=VALUE");
+      if (option.path.starts_with("eval.")) of_evaluations.push_back(settings.back());
+    }
+  std::ranges::stable_partition(settings, [](const std::string& setting) { return !setting.starts_with("sft."); });
   for (const keel::Alias& alias : table.aliases())
     if (settings.empty() && alias.name == leaf) settings.push_back(leaf + "=VALUE");
   const bool evaluates = command == "eval" && !of_evaluations.empty();

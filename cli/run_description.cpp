@@ -9,6 +9,7 @@
 
 #include "cli/description_parts.h"
 #include "keel/core/console.h"
+#include "keel/core/files/json_file.h"
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/precision.h"
@@ -59,9 +60,30 @@ int64_t largest_of(const CausalLm& model) {
   return largest;
 }
 
-/// `read` says how many rows there are and how they are read, where that is known.
-std::string describe_data(const Config& config, const std::string& read) {
-  const std::string limit = "completions of at most " + std::to_string(longest_completion(config)) + " tokens";
+/// How many rows there are and how they are read.
+std::string rows_read(const Problems& problems) {
+  std::string read = counted(problems.rows(), "row");
+  for (const std::string& note : problems.notes()) read += "\n" + note;
+  if (const auto trained = static_cast<int64_t>(problems.trained_on()); trained > 0)
+    read += "\nthe prompts of " + counted(trained, "row") + " of data.eval_files are among them, and trained on";
+  return read;
+}
+
+/// "<|im_end|>, <|endoftext|>": tokens that end a completion.
+std::string spelled(const std::vector<int32_t>& stop_ids, const Tokenizer& tokenizer) {
+  std::vector<std::string> words;
+  for (const int32_t id : stop_ids)
+    words.push_back(id < tokenizer.size() ? escape_controls(tokenizer.token(id)) : std::to_string(id));
+  return joined(words);
+}
+
+/// `read` says how many rows there are and how they are read, where that is known; `stops` are spelled.
+std::string describe_data(const Config& config, const std::string& read, const std::string& stops) {
+  std::vector<std::string> ends;
+  if (!stops.empty()) ends.push_back(stops);
+  for (const std::string& text : config.rollout.stop_strings) ends.push_back(shown_json(text));
+  const std::string limit = "completions of at most " + std::to_string(longest_completion(config)) + " tokens" +
+                            (ends.empty() ? "" : ", which stop at " + joined(ends));
   if (config.data.files.empty()) return entry("task", config.task.name + ", " + limit);
   std::string text = entry("data", joined(config.data.files) + (read.empty() ? "" : "\n" + read) + "\n" + limit);
   if (!config.data.eval_files.empty()) text += entry("held out", joined(config.data.eval_files));
@@ -231,6 +253,7 @@ struct Inputs {
   uint64_t per_pass;       // prompts, where the run's length is said in passes
   Json adapter;            // adapter_config.json; empty: none
   at::ScalarType saved_as;
+  std::string stops;            // tokens that end a completion
   std::string supervised = "";  // the phase before RL, or without it
 };
 
@@ -261,7 +284,8 @@ Inputs read_inputs(Config& config) {
             .longest_prompt = static_cast<int64_t>(longest_prompt(*task, config.run.seed, encode)),
             .per_pass = 0,
             .adapter = adapter,
-            .saved_as = saved_as == "auto" ? at::kFloat : dtype_named(saved_as, "checkpoint.dtype")};
+            .saved_as = saved_as == "auto" ? at::kFloat : dtype_named(saved_as, "checkpoint.dtype"),
+            .stops = tokenizer.eos_id() ? spelled({*tokenizer.eos_id()}, tokenizer) : ""};
   }
   LoadedModel policy = starting_model_without_weights(config);
   choose_dtype(config.checkpoint, policy);
@@ -272,16 +296,15 @@ Inputs read_inputs(Config& config) {
   if (config.has_rl()) problems.training().next(1);
   plan_steps(config, problems);
   plan_supervised_steps(config, demonstrations);
-  std::string read = counted(problems.rows(), "row");
-  for (const std::string& note : problems.notes()) read += "\n" + note;
   const HeldOut held_out = problems.held_out(config.prompts_per_evaluation());
-  return {.read = config.data.files.empty() ? "" : read,
+  return {.read = config.data.files.empty() ? "" : rows_read(problems),
           .held_out = static_cast<int64_t>(held_out.prompts.size()),
           .extent = held_out.extent(),
           .longest_prompt = problems.longest_prompt(),
           .per_pass = prompts_of_epoch(config, problems),
           .adapter = policy.adapter,
           .saved_as = saved_type(policy),
+          .stops = spelled(policy.stop_ids, policy.tokenizer),
           .supervised = describe_supervised(config, demonstrations)};
 }
 
@@ -377,20 +400,19 @@ std::string describe_run(const Config& given, Run& run) {
   const Objective objective = run.objective();
   const HeldOut evaluated = run.held_out();
   const int64_t held_out = static_cast<int64_t>(evaluated.prompts.size());
-  std::string read = counted(problems.rows(), "row");
-  for (const std::string& note : problems.notes()) read += "\n" + note;
-  std::string text = describe_method(objective) + explain_additions(objective, config) +
-                     describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
-                                    describe_device(model.device())) +
-                     describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
-                     describe_sampler(config) + describe_supervised(config, run.demonstrations()) +
-                     describe_data(config, read) + describe_reward(config) +
-                     describe_sizes(config, prompts_of_epoch(config, problems), largest_of(model)) +
-                     describe_rollout(planned_rollout(config, model.config(), model.compute_type(), model.device(),
-                                                      problems.longest_prompt(), held_out),
-                                      problems.longest_prompt()) +
-                     describe_evaluation(config, held_out, evaluated.extent()) + describe_health(config.health) +
-                     entry("run folder", config.run.dir);
+  std::string text =
+      describe_method(objective) + explain_additions(objective, config) +
+      describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
+                     describe_device(model.device())) +
+      describe_saving(config, saved_type(run.policy())) + explain_critic(config, model.config()) +
+      describe_sampler(config) + describe_supervised(config, run.demonstrations()) +
+      describe_data(config, rows_read(problems), spelled(run.policy().stop_ids, run.policy().tokenizer)) +
+      describe_reward(config) + describe_sizes(config, prompts_of_epoch(config, problems), largest_of(model)) +
+      describe_rollout(planned_rollout(config, model.config(), model.compute_type(), model.device(),
+                                       problems.longest_prompt(), held_out),
+                       problems.longest_prompt()) +
+      describe_evaluation(config, held_out, evaluated.extent()) + describe_health(config.health) +
+      entry("run folder", config.run.dir);
   return without_last_newline(std::move(text));
 }
 
@@ -417,7 +439,7 @@ std::string explain(const Config& given) {
                                          short_number(config.rollout.temperature) + ", full support") +
                      describe_sampler(config) + describe_model(config, shape, inputs.adapter, type, config.run.device) +
                      describe_saving(config, inputs.saved_as) + explain_critic(config, shape) + inputs.supervised +
-                     describe_data(config, inputs.read) + describe_reward(config) +
+                     describe_data(config, inputs.read, inputs.stops) + describe_reward(config) +
                      describe_sizes(config, inputs.per_pass) + describe_rollout(planned, inputs.longest_prompt) +
                      describe_evaluation(config, inputs.held_out, inputs.extent) + describe_health(config.health) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +

@@ -9,6 +9,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
+#include "keel/core/files/json_file.h"
 #include "keel/core/strings.h"
 
 namespace keel {
@@ -146,6 +147,7 @@ void Dataset::check_rows(const DataOptions& options) {
         ++good_rows;
         if (sources.size() <= kMaxSources) sources.insert(good.source);
         names.add(good.extra);
+        prompt_hashes_.push_back(std::hash<std::string>()(json_line(good.prompt)));
       } catch (const BadRow& bad) {
         on_bad(bad);
       }

@@ -36,6 +36,8 @@ class Dataset {
   const std::vector<std::string>& notes() const { return notes_; }
   /// Where the rows come from; nothing where they were not all read (data.check) or come from too many places.
   const std::optional<std::set<std::string>>& sources() const { return sources_; }
+  /// A hash of each row's prompt, to find copies; none where the rows were not all read (data.check).
+  const std::vector<size_t>& prompt_hashes() const { return prompt_hashes_; }
   /// Changes with every byte of the rows: positions in another dataset mean other rows.
   std::string fingerprint() const;
 
@@ -59,6 +61,7 @@ class Dataset {
   uint64_t rows_ = 0;
   std::vector<std::string> notes_;
   std::optional<std::set<std::string>> sources_;
+  std::vector<size_t> prompt_hashes_;
   AnswerCheck check_;
   DataOptions options_;
   RowReading reading_ = kPromptRows;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <unordered_set>
 
 #include "keel/core/error.h"
 #include "keel/core/files/hash.h"
@@ -132,6 +133,8 @@ OpenedRows<Item> open_rows(const DataOptions& options, uint64_t seed, RowEncoder
     const auto evaluation = same ? dataset : open(options.eval_files);
     opened.eval_files = evaluation;
     opened.eval_fingerprint = evaluation->fingerprint();
+    const std::unordered_set<size_t> trained(dataset->prompt_hashes().begin(), dataset->prompt_hashes().end());
+    for (const size_t hash : evaluation->prompt_hashes()) opened.trained_on += trained.contains(hash) ? 1 : 0;
     for (const std::string& note : evaluation->notes())
       if (!same) opened.notes.push_back("eval_files: " + note);
     if (opened.sources && evaluation->sources())

@@ -28,6 +28,7 @@ struct OpenedRows {
   std::string fingerprint;                       // of the training files: changes with every byte of their rows
   std::string eval_fingerprint;                  // the same of eval_files; empty without
   std::shared_ptr<const Dataset> eval_files;     // none without
+  uint64_t trained_on = 0;                       // rows of eval_files whose prompts the training files have as well
 };
 
 using OpenedDataset = OpenedRows<Prompt>;

@@ -6,6 +6,7 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/parallel.h"
 #include "keel/core/philox.h"
+#include "keel/data/repeated_rows.h"
 
 namespace keel {
 namespace {
@@ -35,11 +36,14 @@ bool judge_batch(std::span<const Rollout> rollouts, std::span<const Prompt> batc
   return true;
 }
 
+/// The samples of all rows that are one problem are its samples.
 std::vector<JudgedPrompt> judged_prompts(std::span<const Prompt> prompts, const Evaluation& result) {
-  std::vector<JudgedPrompt> judged(prompts.size());
-  for (size_t i = 0; i < prompts.size(); ++i) judged[i].source = prompts[i].source;
+  const std::vector<size_t> problems = problem_numbers(prompts);
+  std::vector<JudgedPrompt> judged;
+  for (size_t i = 0; i < prompts.size(); ++i)
+    if (problems[i] == judged.size()) judged.push_back({.source = prompts[i].source, .samples = {}});
   for (size_t i = 0; i < result.rollouts.size(); ++i)
-    judged[static_cast<size_t>(result.rollouts[i].prompt)].samples.push_back(result.verdicts[i]);
+    judged[problems[static_cast<size_t>(result.rollouts[i].prompt)]].samples.push_back(result.verdicts[i]);
   return judged;
 }
 
@@ -54,8 +58,7 @@ void summarize(Evaluation& result, std::span<const Prompt> prompts, const Evalua
   const double count = static_cast<double>(result.rollouts.size());
   result.length_mean = length / count;
   result.truncated = truncated / count;
-  result.statistics = evaluation_statistics(judged_prompts(prompts, result), ks_in_force(request.ks, request.samples),
-                                            result.is_accuracy);
+  result.statistics = evaluation_statistics(judged_prompts(prompts, result), request.ks, result.is_accuracy);
   result.mean = result.statistics.all.measures.front().estimate.mean;
 }
 
@@ -71,6 +74,7 @@ Evaluation evaluate(const LoadedModel& policy, std::span<const Prompt> prompts, 
       .stop_ids = policy.stop_ids,
       .stop_strings = request.stop_strings,
       .seed = request.seed ^ (uint64_t{static_cast<unsigned>(Stream::kEvaluation)} << 56),  // not the noise of training
+      .policy_version = request.policy_version,
       .max_sequences = request.max_sequences};
   const RolloutEngine engine(policy.model, policy.tokenizer);
   const size_t at_once = static_cast<size_t>(std::max<int64_t>(1, request.max_sequences / request.samples));
@@ -112,7 +116,7 @@ void write_evaluation(const Evaluation& evaluation, Json& row) {
       row["eval/high"] = interval->second;
     }
   }
-  row["eval/count"] = evaluation.count;
+  row["eval/count"] = statistics.all.prompts;
   row["eval/length_mean"] = evaluation.length_mean;
   row["eval/truncated"] = evaluation.truncated;
   if (statistics.all.unjudged > 0) row["eval/unjudged"] = statistics.all.unjudged;

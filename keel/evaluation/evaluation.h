@@ -24,13 +24,14 @@ struct EvaluationRequest {
   uint64_t seed = 0;
   int64_t max_sequences = 1024;  // decoded together
   size_t reward_threads = 1;     // that score groups at once
+  uint64_t policy_version = 0;   // the updates that the weights have seen, for rewards that ask
 };
 
 /// What the mean of rewards is called.
 inline const char* mean_name(bool is_accuracy) { return is_accuracy ? "accuracy" : "reward"; }
 
 struct Evaluation {
-  int64_t count = 0;         // prompts: fewer than asked for when it was told to stop
+  int64_t count = 0;         // rows, or problems of a task: fewer than asked for when it was told to stop
   double mean = 0;           // of the rewards; its interval is that of the first measure
   bool is_accuracy = false;  // every reward is 1 for a right answer or 0 for a wrong one
   double length_mean = 0, truncated = 0;

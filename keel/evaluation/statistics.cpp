@@ -33,37 +33,42 @@ double elected(std::span<const int64_t> classes, std::span<const double> solved)
   return result;
 }
 
-int64_t samples_of(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks) {
-  const size_t samples = prompts.empty() ? 0 : prompts[0].samples.size();
-  for (const JudgedPrompt& prompt : prompts)
-    if (prompt.samples.size() != samples)
-      fail(ExitCode::kInternal, "evaluation: ", prompt.samples.size(), " samples of a prompt; wanted ", samples);
-  for (const int64_t k : ks)
-    if (k < 1 || (!prompts.empty() && k > static_cast<int64_t>(samples)))
-      fail(ExitCode::kInternal, "evaluation: k is ", k, "; wanted 1 to the ", samples, " samples of a prompt");
-  return static_cast<int64_t>(samples);
+/// What the measures of one prompt are made of; samples that nobody judged have no part in it.
+struct Counted {
+  std::string source;
+  int64_t samples = 0, unjudged = 0;
+  std::vector<double> rewards = {}, solved = {};
+  std::vector<int64_t> classes = {};  // of the answers
+};
+
+Counted count(const JudgedPrompt& prompt) {
+  Counted result{.source = prompt.source, .samples = static_cast<int64_t>(prompt.samples.size())};
+  std::vector<FinalAnswer> answers;
+  for (const Verdict& verdict : prompt.samples) {
+    if (!verdict.reward) {
+      ++result.unjudged;
+      continue;
+    }
+    result.rewards.push_back(*verdict.reward);
+    result.solved.push_back(verdict.solved ? 1 : 0);
+    answers.push_back(verdict.answer);
+  }
+  result.classes = answer_classes(answers);
+  return result;
 }
 
 using Measured = std::vector<std::optional<double>>;
 
 /// All measures of one prompt, in the order of `measures_of`.
-Measured measure(const JudgedPrompt& prompt, std::span<const int64_t> ks) {
-  std::vector<double> rewards, solved;
-  std::vector<FinalAnswer> answers;
-  for (const Verdict& verdict : prompt.samples) {
-    if (!verdict.reward) continue;
-    rewards.push_back(*verdict.reward);
-    solved.push_back(verdict.solved ? 1 : 0);
-    answers.push_back(verdict.answer);
-  }
-  const auto count = static_cast<int64_t>(rewards.size());
-  const int64_t right = std::count(solved.begin(), solved.end(), 1.0);
-  const std::vector<int64_t> classes = answer_classes(answers);
+Measured measure(const Counted& prompt, std::span<const int64_t> ks) {
+  const auto count = static_cast<int64_t>(prompt.rewards.size());
+  const int64_t right = std::count(prompt.solved.begin(), prompt.solved.end(), 1.0);
   Measured values(1);
-  if (count > 0) values[0] = mean_of(rewards);
+  if (count > 0) values[0] = mean_of(prompt.rewards);
   for (const int64_t k : ks) values.push_back(k > count ? std::nullopt : std::optional(pass_at_k(count, right, k)));
   for (const int64_t k : ks)
-    if (k > 1) values.push_back(k > count ? std::nullopt : std::optional(majority_at_k(classes, solved, k)));
+    if (k > 1)
+      values.push_back(k > count ? std::nullopt : std::optional(majority_at_k(prompt.classes, prompt.solved, k)));
   return values;
 }
 
@@ -80,17 +85,6 @@ std::vector<NamedMeasure> measures_of(int64_t samples, std::span<const int64_t> 
   return measures;
 }
 
-/// What the prompts of one source are summed up from.
-struct Rows {
-  std::vector<Measured> measured;
-  int64_t unjudged = 0;
-
-  void add(const JudgedPrompt& prompt, const Measured& values) {
-    measured.push_back(values);
-    for (const Verdict& verdict : prompt.samples) unjudged += verdict.reward ? 0 : 1;
-  }
-};
-
 /// `shares`: each value is a part of trials that are right or wrong.
 Estimate estimate_of(std::span<const double> values, bool shares, int64_t trials) {
   if (values.empty()) return {};
@@ -99,21 +93,28 @@ Estimate estimate_of(std::span<const double> values, bool shares, int64_t trials
           .prompts = static_cast<int64_t>(values.size())};
 }
 
-SourceStatistics summarize(const std::string& source, const Rows& rows, int64_t samples, std::span<const int64_t> ks,
-                           bool right_or_wrong) {
-  SourceStatistics result{.source = source,
-                          .prompts = static_cast<int64_t>(rows.measured.size()),
-                          .samples = samples,
-                          .unjudged = rows.unjudged,
-                          .measures = {}};
-  const std::vector<NamedMeasure> measures = measures_of(samples, ks);
+SourceStatistics summarize(const std::string& source, std::span<const Counted* const> prompts,
+                           const std::vector<int64_t>& asked, bool right_or_wrong) {
+  SourceStatistics result{.source = source, .prompts = static_cast<int64_t>(prompts.size()), .measures = {}};
+  if (prompts.empty()) return result;
+  result.samples = (*std::ranges::min_element(prompts, {}, &Counted::samples))->samples;
+  for (const int64_t k : asked)
+    if (k < 1 || k > result.samples)
+      fail(ExitCode::kInternal, "evaluation: k is ", k, "; wanted 1 to the ", result.samples, " samples of a prompt");
+  const std::vector<int64_t> ks = ks_in_force(asked, result.samples);
+  std::vector<Measured> rows;
+  for (const Counted* prompt : prompts) {
+    result.unjudged += prompt->unjudged;
+    rows.push_back(measure(*prompt, ks));
+  }
+  const std::vector<NamedMeasure> measures = measures_of(result.samples, ks);
   for (size_t i = 0; i < measures.size(); ++i) {
     std::vector<double> column;
-    for (const Measured& row : rows.measured)
+    for (const Measured& row : rows)
       if (row[i]) column.push_back(*row[i]);
     const bool is_average = i == 0;
     result.measures.push_back(
-        {measures[i].name, estimate_of(column, !is_average || right_or_wrong, samples / measures[i].k)});
+        {measures[i].name, estimate_of(column, !is_average || right_or_wrong, result.samples / measures[i].k)});
   }
   return result;
 }
@@ -166,22 +167,22 @@ double majority_at_k(std::span<const int64_t> classes, std::span<const double> s
   return sum / static_cast<double>(blocks);
 }
 
-EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks,
+EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, const std::vector<int64_t>& asked,
                                            bool right_or_wrong) {
-  const int64_t samples = samples_of(prompts, ks);
+  std::vector<Counted> counted;
+  for (const JudgedPrompt& prompt : prompts) counted.push_back(count(prompt));
   std::vector<std::string> sources;
-  std::map<std::string, Rows> by_source;
-  Rows all;
-  for (const JudgedPrompt& prompt : prompts) {
-    const Measured values = measure(prompt, ks);
-    Rows& rows = by_source[prompt.source];
-    if (rows.measured.empty()) sources.push_back(prompt.source);
-    rows.add(prompt, values);
-    all.add(prompt, values);
+  std::map<std::string, std::vector<const Counted*>> by_source;
+  std::vector<const Counted*> all;
+  for (const Counted& prompt : counted) {
+    std::vector<const Counted*>& own = by_source[prompt.source];
+    if (own.empty()) sources.push_back(prompt.source);
+    own.push_back(&prompt);
+    all.push_back(&prompt);
   }
-  EvaluationStatistics result{.all = summarize("", all, samples, ks, right_or_wrong), .sources = {}};
+  EvaluationStatistics result{.all = summarize("", all, asked, right_or_wrong), .sources = {}};
   for (const std::string& source : sources)
-    result.sources.push_back(summarize(source, by_source[source], samples, ks, right_or_wrong));
+    result.sources.push_back(summarize(source, by_source[source], asked, right_or_wrong));
   return result;
 }
 

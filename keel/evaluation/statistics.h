@@ -3,7 +3,7 @@
 // What k samples per prompt say about a policy. Every measure is a number per prompt, averaged over prompts, with a
 // 95 % interval over prompts (intervals.h):
 //
-//   avg@n    the mean reward of all n samples
+//   avg@n    the mean reward of all n samples (where prompts have different numbers of them, n is the least)
 //   pass@k   the probability that of k of the n samples at least one is solved: 1 - C(n-c, k) / C(n, k), unbiased
 //   maj@k    whether the answer that most of k samples give is solved, averaged over the n/k (rounded down) blocks of k
 //            samples that follow one another: unbiased, since samples are interchangeable
@@ -42,7 +42,7 @@ struct SourceStatistics {
     Estimate estimate;
   };
   std::string source;
-  int64_t prompts = 0, samples = 0;  // samples of each prompt
+  int64_t prompts = 0, samples = 0;  // samples of each prompt, at the least
   int64_t unjudged = 0;              // of all its samples
   std::vector<Measure> measures;
 };
@@ -68,9 +68,10 @@ std::vector<int64_t> answer_classes(std::span<const FinalAnswer> answers);
 /// solved says the sample that gave it first. A block without an answer counts as 0.
 double majority_at_k(std::span<const int64_t> classes, std::span<const double> solved, int64_t k);
 
-/// All prompts have the same number of samples, which is at least as large as every k. `right_or_wrong`: a reward can
-/// be nothing but 1 or 0, so that the mean is a share; that all of them happen to be says nothing of the kind.
-EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, std::span<const int64_t> ks,
+/// Every prompt has at least as many samples as the largest k that is asked for; where none is, each source has those
+/// of its own number of samples. `right_or_wrong`: a reward can be nothing but 1 or 0, so that the mean is a share;
+/// that all of them happen to be says nothing of the kind.
+EvaluationStatistics evaluation_statistics(std::span<const JudgedPrompt> prompts, const std::vector<int64_t>& asked,
                                            bool right_or_wrong);
 
 /// {"prompts": 500, "samples": 8, "unjudged": 0, "pass@1": {"mean": 0.5, "low": 0.45, "high": 0.55}, ...}; a measure

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_file.h"
@@ -43,7 +45,9 @@ LoadedModel from_folder(const std::filesystem::path& path, const MakeNetwork& ma
   check_downloaded_tokenizer(path);
   Tokenizer tokenizer = Tokenizer::load(path);
   std::vector<int32_t> stop_ids = folder.stop_ids();
-  if (stop_ids.empty() && tokenizer.eos_id()) stop_ids.push_back(*tokenizer.eos_id());
+  // Where a fine-tuning changed the tokenizer's eos_token alone, that is what ends a turn: TRL and vLLM stop at it too.
+  if (const auto eos = tokenizer.eos_id(); eos && std::ranges::find(stop_ids, *eos) == stop_ids.end())
+    stop_ids.push_back(*eos);
   return {make(folder.config, weights), std::move(tokenizer), templates_of(path),
           std::move(stop_ids),          folder.generation,    folder.dtypes};
 }

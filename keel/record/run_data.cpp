@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <sstream>
 
@@ -166,7 +167,8 @@ void summarize_evals(const RunData& run, RunSummary& summary) {
   if (summary.evals.empty()) return;
   const bool single = summary.evals.size() == 1;
   const bool single_is_before = single && rl_began && before_rl > 0;
-  if (!single || single_is_before) summary.before = summary.evals.front();
+  const bool comparable = run.changes.empty() || single;
+  if (comparable && (!single || single_is_before)) summary.before = summary.evals.front();
   if (!single_is_before) summary.after = summary.evals.back();
 }
 
@@ -200,6 +202,19 @@ void for_each_metric_row(const std::filesystem::path& folder, const std::functio
 
 MetricRow metric_row(std::string_view line) { return read_metric_row(parse_json(line, {.depth = kDataDepth})); }
 
+namespace {
+
+/// Evaluations before such a line and behind it measure two things: another reward, or other rows.
+bool changes_evaluations(const std::string& line, const RunData& run) {
+  const auto held_out = run.used.find("data.held_out");
+  const bool of_same_files = held_out != run.used.end() && held_out->second != "0" && held_out->second != "0.0";
+  const auto says = [&](const char* words) { return line.find(words) != std::string::npos; };
+  return (line.starts_with("reward file ") && says(" was changed: ")) ||
+         says(of_same_files ? "data.files: the rows are not those" : "data.eval_files: the rows are not those");
+}
+
+}  // namespace
+
 RunData read_run(const std::filesystem::path& folder) {
   const std::filesystem::path samples = folder / "samples.jsonl";
   RunData run;
@@ -210,6 +225,11 @@ RunData read_run(const std::filesystem::path& folder) {
   if (path_exists(folder / "used.json")) {
     const Json used = read_json_file(folder / "used.json");
     for (const auto& [path, value] : used.items()) run.used[path] = shown(value);
+  }
+  if (std::error_code unseen; std::filesystem::is_regular_file(folder / "log.txt", unseen)) {
+    std::ifstream log(folder / "log.txt");
+    for (std::string line; std::getline(log, line);)
+      if (changes_evaluations(line, run)) run.changes.push_back(line);
   }
   return run;
 }

@@ -46,7 +46,9 @@ struct RunData {
   std::map<std::string, std::string> used =
       {};                          // used.json: "section.key" to value; empty in folders of older programs
   std::vector<MetricRow> metrics;  // in the order written
-  std::vector<Sample> samples;     // every line, or evenly spaced ones when there are more than `kMaxSamples`
+  std::vector<std::string> changes =
+      {};                       // lines of log.txt: on the way, what evaluations measure by or on became another
+  std::vector<Sample> samples;  // every line, or evenly spaced ones when there are more than `kMaxSamples`
 };
 
 inline constexpr size_t kMaxSamples = 1024;  // keeps the memory of a report small however long the run was

@@ -281,8 +281,8 @@ bool Run::evaluate_if_due() {
   if (prompts.empty()) return false;  // files without a part to evaluate on
   console_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
   Stopwatch watch(policy_.model.device());
-  const Evaluation result =
-      evaluate(policy_, prompts, problems_.reward(), evaluation_request(config_), stop_requested, &meters->training);
+  const Evaluation result = evaluate(policy_, prompts, problems_.reward(), evaluation_request(config_, state_.updates),
+                                     stop_requested, &meters->training);
   const double seconds = watch.lap();
   drawing_ = false;
   if (result.count < static_cast<int64_t>(prompts.size()))

@@ -151,10 +151,11 @@ void RunLog::evaluation(const Evaluation& result, const HeldOut& held_out, int64
   if (unjudged > 0)
     console_.warning(place + "no reward function judged " + std::to_string(unjudged) + " of " +
                      std::to_string(result.verdicts.size()) + " completions of held-out prompts; they are left out");
+  const int64_t prompts = result.statistics.all.prompts;
   if (result.judged())
     console_.line(place + "held-out " + result.mean_name() + " " + fixed(result.mean, 3) + "  " +
-                  interval_text(result.interval(), result.count) + "  on " + std::to_string(result.count) +
-                  (result.count == 1 ? " prompt" : " prompts"));
+                  interval_text(result.interval(), prompts) + "  on " + std::to_string(prompts) +
+                  (prompts == 1 ? " prompt" : " prompts"));
 }
 
 void RunLog::at_the_end(const Problems& problems, const Demonstrations& demonstrations) {

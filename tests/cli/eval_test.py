@@ -4,6 +4,8 @@ import itertools
 import json
 import os
 
+import byte_model
+import own_files
 import support
 from support import QUICKSTART, eval_settings, keel, metrics, read_jsonl, train
 
@@ -126,6 +128,88 @@ class Eval(support.Test):
         self.assert_refused(self.evaluate(run={"dir": self.folder / "none"}), 3, "no sound checkpoint", "--model")
         self.assert_refused(self.evaluate("--model", self.folder / "none"), 3, "none")
         self.assertEqual(sorted(os.listdir(self.folder)), ["run"])
+
+
+class OwnRows(own_files.Test):
+    def test_rows_that_repeat_a_problem_are_samples_of_it(self):
+        """30 problems of which 11 are solved, in 4 rows each: Wilson's interval of 11 in 30, not of 44 in 120."""
+        self.reward = self.write("by_row.py", "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+                                              "    return float(ground_truth)\n")
+        rows = [json.dumps({"data_source": "sums", "prompt": "<bos> " + " + ".join("1" * (n + 1)) + " =",
+                            "reward_model": {"style": "rule", "ground_truth": str(int(n < 11))}, "id": str(copy)}) + "\n"
+                for copy in range(4) for n in range(30)]
+        once, often = self.write("once.jsonl", "".join(rows[:30])), self.write("often.jsonl", "".join(rows))
+        numbers = {}
+        for name, file, samples in (("once", once, 4), ("often", often, 1)):
+            result = self.evaluate(data={"eval_files": [str(file)]}, eval={"prompts": 120, "samples": samples})
+            self.assert_exit(result, 0)
+            self.assertEqual(len(result.samples), 120)
+            numbers[name] = result.numbers["all"]
+        self.assertEqual(numbers["often"], numbers["once"])
+        self.assertEqual((numbers["often"]["prompts"], numbers["often"]["samples"]), (30, 4))
+        self.assertAlmostEqual(numbers["often"]["pass@4"]["low"], 0.2187, places=4)
+        self.assertAlmostEqual(numbers["often"]["pass@4"]["high"], 0.5449, places=4)
+        sections = {"data": {"files": [], "eval_files": [str(often)]}, "eval": {"prompts": 120}}
+        table = support.keel("eval", self.configuration("run", **sections)).stdout
+        self.assertIn("data.eval_files: 30 problems in 120 rows\n1 sample of each row, ", table)
+        sections["eval"]["prompts"] = 31
+        self.assertIn(": 31 of 120 rows (eval.prompts), 30 problems\n",
+                      support.keel("eval", self.configuration("run", **sections)).stdout)
+        trained = self.train("run", data={"eval_files": [str(often)]}, eval={"prompts": 120}, train={"steps": 1})
+        self.assert_exit(trained, 0)
+        self.assertIn("30 problems in 120 rows", trained.stdout + trained.stderr)
+        self.assertIn("on 30 prompts", trained.stdout + trained.stderr)
+        self.assertEqual(metrics(self.folder / "run")[0]["eval/count"], 30)
+
+    def test_what_is_read_is_not_written_over(self):
+        link = self.folder / "link.jsonl"
+        link.symlink_to(self.data)
+        config = self.configuration("run", data={"files": []})
+        for file in (self.data, link, self.reward, config):
+            before = file.read_bytes()
+            self.assert_refused(support.keel("eval", config, "--samples", file), 2, f"--samples {file}", "name another")
+            self.assertEqual(file.read_bytes(), before)
+
+    def test_rows_that_training_reads_are_called_so(self):
+        for names, said in ((("files", "eval_files"), "data.eval_files: 6 of 20 rows (eval.prompts)"),
+                            (("files",), "data.files, the rows that training reads: 6 of 20 rows (eval.prompts)")):
+            values = {"data": {"files": [], "eval_files": [], **{name: [str(self.data)] for name in names}}}
+            table = support.keel("eval", self.configuration("run", **values))
+            self.assertIn(f" on {said}\n", table.stdout, table.stderr)
+            found = support.keel("eval", self.configuration("run", **values), "--json")
+            self.assertEqual(json.loads(found.stdout)["rows"], said)
+
+    def test_a_reward_knows_the_updates_of_the_weights_that_are_evaluated(self):
+        self.reward = self.write("step.py", "def compute_score(completions, trainer_state, **kwargs):\n"
+                                            "    return [float(trainer_state.global_step) for _ in completions]\n")
+        result = self.train("run", train={"steps": 3, "sequences_per_update": 3}, eval={"prompts": 2, "every": 1})
+        self.assert_exit(result, 0)
+        rows = [row for row in metrics(self.folder / "run") if row["phase"] == "eval"]
+        self.assertEqual([row["eval/reward"] for row in rows], [0, 2, 4, 6])
+        self.assertEqual([row["updates"] for row in rows], [0, 2, 4, 6])
+        found = support.keel("eval", self.folder / "run" / "config.yaml", "--json")
+        self.assertEqual(json.loads(found.stdout)["all"]["avg@1"]["mean"], 6)
+
+
+class StopTokens(support.Test):
+    def test_the_tokenizers_end_stops_beside_that_of_the_model(self):
+        run = byte_model.trained_model(self.folder)
+        folder = run / "checkpoints" / support.checkpoints(run)[-1]
+        model = self.folder / "model"
+        model.mkdir()
+        for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
+            (model / name).write_bytes((folder / name).read_bytes())
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "eos_token_id": 256}))  # the tokenizer has 258, <|im_end|>
+        result = keel("generate", "--model", model, "--prompt", "Hi", "--json", "-n", 40, "--max-new-tokens", 200)
+        self.assert_exit(result, 0)
+        rows = [json.loads(line)["tokens"] for line in result.stdout.splitlines()]
+        self.assertEqual({row[-1] for row in rows if row[-1] >= 256} & {256, 258}, {256, 258})
+        self.assertFalse([row for row in rows if {256, 258} & set(row[:-1])])
+        explained = keel("train", f"model={model}", f"data.files=[{self.folder / 'rows.jsonl'}]", "reward.functions=[length:3]",
+                         'rollout.stop_strings=["z"]', "--explain", f"run.dir={self.folder / 'none'}")
+        self.assert_exit(explained, 0)
+        self.assertIn('tokens, which stop at <|endoftext|>, <|im_end|>, "z"\n', explained.stdout)
 
 
 if __name__ == "__main__":

@@ -61,6 +61,22 @@ class Elsewhere(support.Test):
 
 
 class MovedProject(own_files.Test):
+    def test_an_evaluation_by_a_runs_own_configuration_is_of_the_run_it_lies_in(self):
+        self.assert_exit(self.train("old", train={"steps": 1}), 0)
+        before = keel("eval", self.configuration("none"))
+        self.assert_exit(before, 0)
+        self.assertTrue(before.stdout.startswith(str(self.model)), before.stdout)
+        self.assertIn(f"{self.folder}/none has no checkpoint: this is the model before training", before.stderr)
+        where = keel("eval", self.folder / "old" / "config.yaml")
+        self.assertTrue(where.stdout.startswith(f"{self.folder}/old/checkpoints/step-"), where.stdout)
+        shutil.copytree(self.folder / "old", self.folder / "copy")
+        (self.folder / "old").rename(self.folder / "new")
+        for name in ("copy", "new"):
+            result = keel("eval", self.folder / name / "config.yaml")
+            self.assert_exit(result, 0)
+            self.assertEqual(result.stdout, where.stdout.replace("/old/", f"/{name}/"))
+            self.assertIn(f"is {self.folder}/old; the run is taken that the file lies in, {self.folder}/{name}", result.stderr)
+
     def test_a_run_follows_its_files_to_another_place(self):
         def place(folder):
             return (f"model.path={folder / self.model.name}", f'data.files=["{folder / self.data.name}"]',

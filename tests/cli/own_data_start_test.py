@@ -70,6 +70,42 @@ class OwnDataStart(own_files.Test):
         self.assertIn("moments in 8 bits", explained.stdout)
         self.assertIn("moments in float32 all the same", run.stdout)  # of so small a network
 
+    def test_the_report_names_a_model_and_a_sampler_that_are_not_what_their_names_say(self):
+        headers = {}
+        for run, model, rollout in (("plain", {}, {}), ("other", {"random_weights": True}, {"weights": "int8", "logit_noise": 0.3})):
+            self.assert_exit(self.train(run, train={"steps": 1}, model=model, rollout=rollout), 0)
+            page = (self.folder / run / "report.html").read_text()
+            headers[run] = page[page.index("<header>"):page.index("</header>")]
+        for fact in ("its weights <b>random</b>", "sampler <b>int8 weights, noise of 0.3 on the logits</b>"):
+            self.assertIn(fact, headers["other"])
+            self.assertNotIn(fact.partition("<b>")[0], headers["plain"])
+
+    def test_rows_to_evaluate_on_that_are_trained_on_are_told(self):
+        rows = self.data.read_text().splitlines(keepends=True)
+        for name, count in (("all", 20), ("some", 3), ("none", 0)):
+            other = self.write(f"{name}.jsonl", "".join(rows[:count]) + json.dumps({**json.loads(rows[0]), "prompt": "<bos> 4 + 4 ="}) + "\n")
+            result = self.train("run", "--explain", data={"eval_files": [str(other)]})
+            self.assert_exit(result, 0)
+            told = f"the prompts of {count} rows of data.eval_files are among them, and trained on"
+            self.assertEqual(told in result.stdout, count > 0, result.stdout)
+
+    def test_a_report_compares_no_evaluations_of_two_rewards_or_of_other_rows(self):
+        others = self.write("others.jsonl", self.data.read_text())
+        evaluated = {"data": {"eval_files": [str(others)]}}
+        self.assert_exit(self.train("rows", train={"steps": 1}, **evaluated), 0)
+        self.assert_exit(self.train("reward", train={"steps": 1}), 0)
+        page = lambda run: (self.folder / run / "report.html").read_text()
+        self.assertIn("before → after", page("reward"))
+        others.write_text("".join(others.read_text().splitlines(keepends=True)[:7]))
+        self.assert_exit(self.train("rows", "--resume", "--changed-data", train={"steps": 2}, **evaluated), 0)
+        self.reward.write_text(own_files.REWARD.replace("/ 10", "/ 20"))
+        self.assert_exit(self.train("reward", "--resume", train={"steps": 2}), 0)
+        for run, why in (("rows", "data.eval_files: the rows are not those of before"), ("reward", f"reward file {self.reward} was changed")):
+            self.assertNotIn("before → after", page(run))
+            header = page(run)[:page(run).index("</header>")]
+            self.assertIn("Evaluations before and after are of two kinds: ", header)
+            self.assertIn(why, header)
+
     def test_words_that_take_the_place_of_the_equations_are_said(self):
         def explained(**objective):
             return self.train("run", "--explain", objective={"method": "dppo_kl", **objective}).stdout

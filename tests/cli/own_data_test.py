@@ -40,7 +40,8 @@ class OwnData(own_files.Test):
         page = (self.folder / "run" / "report.html").read_text()
         header = page[page.index("<header>"):page.index("</header>")]
         for fact in (f"model <b>{self.model}</b>", f"data <b>{self.data}</b>", "family <b>llama</b>", "hidden size <b>16</b>",
-                     f"reward <b>python:{self.reward}:compute_score, stopped</b>", "method <b>dppo_tv</b>"):
+                     f"reward <b>python:{self.reward}:compute_score, stopped</b>", "method <b>dppo_tv</b>",
+                     "low threshold <b>0.15</b>", "high threshold <b>0.15</b>"):
             self.assertIn(fact, header)
         self.assertNotIn("chains", header)
         self.assertIn("<h3>Reward functions</h3>", page)

@@ -82,6 +82,25 @@ class RunLength(own_files.Test):
                          "learning rate 0.01 after a warm-up of 1 update, then cosine down to 0 at update 7"):
                 self.assertIn(part, result.stdout)
 
+    def test_a_number_of_steps_that_is_none_leaves_the_passes_of_the_file(self):
+        for passes, none in (("trainer.total_epochs", "trainer.total_training_steps=null"), ("num_train_epochs", "max_steps=-1"),
+                             ("train.data_epochs", "max_steps=-1")):
+            values = json.loads(self.configuration("words").read_text())
+            del values["train"]["steps"]
+            section, _, leaf = passes.rpartition(".")
+            values.setdefault(section, {})[leaf] = 2
+            values.update(values.pop("", {}))
+            configuration = self.write("words.json", json.dumps(values))
+            result = support.keel("train", configuration, "--explain", none)
+            self.assert_exit(result, 0)
+            self.assertIn("14 steps (train.data_epochs 2 over 20 prompts)", result.stdout, passes)
+
+    def test_epochs_are_those_over_the_data(self):
+        configuration = self.configuration("run")
+        for key in ("epochs", "data.epochs", "run.epochs"):
+            self.assert_refused(support.keel("train", configuration, f"{key}=3"), 2, "train.data_epochs (Passes over the training prompts")
+        self.assert_refused(support.keel("train", configuration, "--epochs=3"), 2, "as train.data_epochs=VALUE or train.epochs=VALUE")
+
     def test_a_schedule_goes_on_along_the_curve_of_its_new_length(self):
         sections = {"optimizer": {"lr": 0.01, "schedule": "linear"}, "eval": {"prompts": 0}, "checkpoint": {"every": 1}}
 

@@ -200,10 +200,20 @@ TEST(EvaluationStatistics, BecomeATreeAndATable) {
   EXPECT_NE(table.find("math               2  pass@1    0.5000   ["), std::string::npos) << table;
 }
 
-TEST(EvaluationStatistics, RefuseWhatDoesNotFitTogether) {
-  const std::vector<JudgedPrompt> uneven = {judged("a", {1, 0}, {"1", "2"}), judged("a", {1}, {"1"})};
-  EXPECT_NE(error_of(70, [&] { evaluation_statistics(uneven, std::vector<int64_t>{1}, true); }).find("wanted 2"),
-            std::string::npos);
+TEST(EvaluationStatistics, GiveEachSourceTheMeasuresOfItsOwnNumberOfSamples) {
+  const std::vector<JudgedPrompt> uneven = {judged("a", {1, 0, 0, 0}, {"1", "2", "3", "4"}),
+                                            judged("a", {1, 1, 0}, {"1", "1", "2"}), judged("b", {0}, {"1"})};
+  const auto [all, sources] = evaluation_statistics(uneven, {}, true);
+  // Of a: (1/4 + 2/3) / 2; pass@2: (1 - 3/6 + 1) / 2.
+  EXPECT_EQ(sources[0].samples, 3);
+  EXPECT_NEAR(to_json(sources[0])["avg@3"]["mean"].get<double>(), 11.0 / 24, 1e-12);
+  EXPECT_NEAR(to_json(sources[0])["pass@2"]["mean"].get<double>(), 0.75, 1e-12);
+  EXPECT_EQ(sources[1].measures.size(), 2u);
+  EXPECT_EQ(all.samples, 1);
+  EXPECT_NEAR(to_json(all)["avg@1"]["mean"].get<double>(), 11.0 / 36, 1e-12);
+}
+
+TEST(EvaluationStatistics, RefuseAKThatIsTooLarge) {
   EXPECT_NE(error_of(70, [&] { evaluation_statistics(two_sources(), std::vector<int64_t>{5}, false); }).find("k is 5"),
             std::string::npos);
 }

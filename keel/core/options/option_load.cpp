@@ -227,11 +227,13 @@ class Loader {
     return near && is_slip_of(path, *near) ? "did you mean " + *near + "?" : "";
   }
 
-  /// "what has that name is rollout.temperature (Softmax temperature of sampling)"; empty where there is none.
+  /// "what has that name is rollout.temperature (Softmax temperature of sampling)"; empty where there is none. What is
+  /// of the data comes first: elsewhere epochs are passes over them.
   std::string settings_called(const std::string& leaf) const {
     std::vector<std::string> texts;
-    for (const Option& option : table_.options())
-      if (leaf_of(option.path) == leaf) texts.push_back(option.path + " (" + first_words(option.help) + ")");
+    for (const std::string& name : {"data_" + leaf, leaf})
+      for (const Option& option : table_.options())
+        if (leaf_of(option.path) == name) texts.push_back(option.path + " (" + first_words(option.help) + ")");
     for (const Section& section : table_.sections())
       if (leaf_of(section.path) == leaf) texts.push_back(section.path + " (" + first_words(section.help) + ")");
     return texts.empty() ? "" : "what has that name is " + joined(texts, "; ");

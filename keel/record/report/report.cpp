@@ -4,6 +4,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
+#include "keel/core/strings.h"
 #include "keel/record/charts/html.h"
 #include "keel/record/report/report_parts.h"
 
@@ -40,6 +41,16 @@ std::string best_evaluation(const RunData& run) {
   return best == nullptr ? "none yet" : "step " + format_count(best->step) + ", by " + key;
 }
 
+/// In what the sampler is another policy than the one that is trained; empty: in nothing.
+std::string sampler_of(const RunData& run) {
+  const std::string weights = setting(run, "rollout.weights"), noise = setting(run, "rollout.logit_noise");
+  std::vector<std::string> parts;
+  if (!weights.empty() && weights != "exact") parts.push_back(weights + " weights");
+  if (!noise.empty() && noise != "0" && noise != "0.0") parts.push_back("noise of " + noise + " on the logits");
+  if (const std::string behind = steps_behind(run); !behind.empty()) parts.push_back(behind);
+  return joined(parts);
+}
+
 /// What was run: the user's model, data and rewards, or the built-in task and the network made for it.
 std::string facts_of(const RunData& run) {
   std::string out;
@@ -48,6 +59,8 @@ std::string facts_of(const RunData& run) {
     out += "<li>" + std::string(name) + " <b>" + escape_foreign(shorten(value, 160)) + "</b></li>";
   };
   add("method", setting(run, "objective.method"));
+  add("low threshold", setting(run, "objective.delta_low"));
+  add("high threshold", setting(run, "objective.delta_high"));
   add("task", setting(run, "task.name"));
   add("imitates", setting(run, "sft.files"));
   add("data", setting(run, "data.files"));
@@ -63,10 +76,11 @@ std::string facts_of(const RunData& run) {
   if (on("rollout.dynamic_sampling"))
     add("groups of equal rewards", "dropped, at most " + setting(run, "rollout.max_batches") + " batches a step");
   if (on("train.mask_truncated")) add("cut-off completions", "left out of updates");
-  if (on("rollout.staleness")) add("sampler", steps_behind(run));
+  add("sampler", sampler_of(run));
   if (setting(run, "optimizer.moments") == "8bit") add("moments", "in 8 bits");
   if (on("checkpoint.keep_best")) add("best checkpoint", best_evaluation(run));
   add("model", setting(run, "model.path"));
+  if (on("model.random_weights")) add("its weights", "random");
   add("family", setting(run, "model.type"));
   add("layers", setting(run, "model.layers"));
   add("hidden size", setting(run, "model.hidden_size"));
@@ -97,7 +111,12 @@ std::string header(const std::vector<RunData>& runs) {
                     (runs.size() == 1 ? escape_foreign(runs[0].name)
                                       : format_count(static_cast<int64_t>(runs.size())) + " runs side by side") +
                     "</h1>";
-  return out + (runs.size() == 1 ? facts_of(runs[0]) : "") + "</header>";
+  if (runs.size() == 1) out += facts_of(runs[0]);
+  for (const RunData& run : runs)
+    for (const std::string& change : run.changes)
+      out += "<p class=\"note\">" + (runs.size() == 1 ? "" : escape_foreign(run.name) + ": ") +
+             "Evaluations before and after are of two kinds: " + escape_foreign(shorten(change, 400)) + "</p>";
+  return out + "</header>";
 }
 
 std::string configuration(const RunData& run, bool named) {

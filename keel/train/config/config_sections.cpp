@@ -43,11 +43,12 @@ void SftOptions::describe(OptionTable& table) {
             "Supervised updates, on demonstrations of the task at most this many; 0 skips them. With files and "
             "neither steps nor data_epochs it is one pass.",
             at_least(0));
-  table.add("data_epochs", data_epochs,
-            "In place of steps, with files: passes over the rows that are left when they are split and filtered, also "
-            "a part of one. An update may take the end of one pass and the beginning of the next; the last one has "
-            "the rows that are left.",
-            above(0).at_most(kMostDataEpochs));
+  table.add(
+      "data_epochs", data_epochs,
+      "Passes over the rows of files, in place of steps: those that are left when they are split and filtered; "
+      "also a part of one. An update may take the end of one pass and the beginning of the next; the last one has "
+      "the rows that are left.",
+      above(0).at_most(kMostDataEpochs));
   table.add("batch", batch, "Rows or demonstrations per update.", at_least(1).at_most(1 << 16));
   table.add("lr", lr,
             "Learning rate; null means 2e-5 on files, 2e-4 there with an adapter, and 3e-3 on the task's noise-free "
@@ -79,7 +80,7 @@ void TrainOptions::describe(OptionTable& table) {
   table.add("steps", steps, "RL steps; each samples one batch of rollouts and makes all its updates.", at_least(0));
   table.add(
       "data_epochs", data_epochs,
-      "In place of steps: passes over the training prompts, also a part of one. The steps are those times the "
+      "Passes over the training prompts, in place of steps, also a part of one. The steps are those times the "
       "prompts that are left in data.files when it is split and filtered, divided by prompts_per_step and rounded "
       "up, so that the last step may begin another pass; with rollout.dynamic_sampling, which passes over prompts, "
       "they see more of them.",

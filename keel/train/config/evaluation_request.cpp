@@ -2,7 +2,7 @@
 
 namespace keel {
 
-EvaluationRequest evaluation_request(const Config& config) {
+EvaluationRequest evaluation_request(const Config& config, int64_t updates) {
   return {.samples = config.eval.samples,
           .temperature = config.eval.temperature,
           .truncation = {.top_k = config.eval.top_k, .top_p = config.eval.top_p, .min_p = config.eval.min_p},
@@ -11,7 +11,8 @@ EvaluationRequest evaluation_request(const Config& config) {
           .ks = config.eval.ks,
           .seed = config.run.seed,
           .max_sequences = config.rollout.max_sequences,
-          .reward_threads = config.reward.worker_count()};
+          .reward_threads = config.reward.worker_count(),
+          .policy_version = static_cast<uint64_t>(updates)};
 }
 
 }  // namespace keel

@@ -5,7 +5,7 @@
 
 namespace keel {
 
-/// What the section `eval` asks for.
-EvaluationRequest evaluation_request(const Config& config);
+/// What the section `eval` asks for, of weights that have seen so many updates.
+EvaluationRequest evaluation_request(const Config& config, int64_t updates);
 
 }  // namespace keel

@@ -5,16 +5,26 @@
 #include "keel/train/config/foreign_names.h"
 
 namespace keel {
+namespace {
+
+/// Whether a length is typed: null, and TRL's -1, say that there is none of this kind.
+bool is_typed(const ConfigTree& tree, const std::string& option) {
+  const std::string name = typed_name(tree, option);
+  const Json* value = name.empty() ? nullptr : said(tree, name);
+  return value != nullptr && *value != -1;
+}
+
+}  // namespace
 
 bool passes_are_typed(const ConfigTree& tree) {
-  return typed_name(tree, "train.steps").empty() && !typed_name(tree, "train.data_epochs").empty();
+  return !is_typed(tree, "train.steps") && is_typed(tree, "train.data_epochs");
 }
 
 void choose_length(const ConfigTree& tree, const OptionTable& table, const std::string& section, int64_t& steps,
                    std::optional<double>& data_epochs) {
   if (!data_epochs) return;
   const std::string in_steps = section + ".steps", in_epochs = section + ".data_epochs";
-  const bool steps_typed = !typed_name(tree, in_steps).empty(), epochs_typed = !typed_name(tree, in_epochs).empty();
+  const bool steps_typed = is_typed(tree, in_steps), epochs_typed = is_typed(tree, in_epochs);
   if (steps_typed && !epochs_typed)
     data_epochs.reset();
   else if (!is_set(tree, table, in_steps) || (epochs_typed && !steps_typed))

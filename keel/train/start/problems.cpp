@@ -6,6 +6,7 @@
 #include "keel/core/error.h"
 #include "keel/core/strings.h"
 #include "keel/data/open_dataset.h"
+#include "keel/data/repeated_rows.h"
 #include "keel/task/task_table.h"
 #include "keel/train/start/task_prompts.h"
 
@@ -137,6 +138,7 @@ void Problems::open_files(const Config& config, const LoadedModel& policy) {
   eval_fingerprint_ = std::move(opened.eval_fingerprint);
   eval_files_ = std::move(opened.eval_files);
   rows_ = opened.rows;
+  trained_on_ = opened.trained_on;
 }
 
 uint64_t Problems::prompts_per_pass() const {
@@ -172,11 +174,16 @@ std::string HeldOut::extent() const {
   if (rows_behind > 0) why.push_back("eval.prompts");
   if (left_out.too_long > 0) why.push_back(std::to_string(left_out.too_long) + " too long");
   if (left_out.bad > 0) why.push_back(std::to_string(left_out.bad) + " bad");
-  if (why.empty()) return "";
-  const std::string count = std::to_string(prompts.size()), reasons = " (" + joined(why) + ")";
-  if (rows == 0) return (rows_behind > 0 ? "the first " : "") + count + " of them" + reasons;
-  return count + " of " + std::to_string(rows) + " rows" + reasons +
-         (files_without.empty() ? "" : "; none of " + joined(files_without));
+  const std::vector<size_t> numbers = problem_numbers(prompts);
+  const size_t problems = numbers.empty() ? 0 : 1 + *std::ranges::max_element(numbers);
+  const bool repeats = problems < prompts.size();
+  const std::string count = std::to_string(prompts.size()), reasons = " (" + joined(why) + ")",
+                    different = std::to_string(problems) + (problems == 1 ? " problem" : " problems");
+  if (why.empty()) return repeats ? different + " in " + count + " rows" : "";
+  const std::string which = rows == 0 ? (rows_behind > 0 ? "the first " : "") + count + " of them" + reasons
+                                      : count + " of " + std::to_string(rows) + " rows" + reasons;
+  return which + (repeats ? ", " + different : "") +
+         (rows == 0 || files_without.empty() ? "" : "; none of " + joined(files_without));
 }
 
 std::string Problems::left_out_sentence(const SkippedCounts& skipped) const {

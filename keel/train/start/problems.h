@@ -27,7 +27,8 @@ struct HeldOut {
   /// "2 prompts left out: longer than data.max_prompt_tokens, 64; ..."; empty where none was.
   std::string note() const;
 
-  /// "512 of 602 rows (eval.prompts, 3 too long); none of hard.jsonl"; empty where it is all of them.
+  /// "512 of 602 rows (eval.prompts, 3 too long); none of hard.jsonl", "30 problems in 960 rows" where rows repeat
+  /// them; empty where it is all of them and each once.
   std::string extent() const;
 };
 
@@ -74,6 +75,9 @@ class Problems {
   /// Of the training files; the position of the stream is a number of rows.
   uint64_t rows() const { return rows_; }
 
+  /// Rows of the files to evaluate on whose prompts are trained on; where data.check does not read all rows, 0.
+  uint64_t trained_on() const { return trained_on_; }
+
   /// How many prompts one pass over the training files gives; reads them all, once.
   uint64_t prompts_per_pass() const;
 
@@ -96,7 +100,7 @@ class Problems {
   std::vector<std::string> notes_, warnings_;
   std::string fingerprint_, eval_fingerprint_;
   std::shared_ptr<const Dataset> eval_files_;
-  uint64_t rows_ = 0;
+  uint64_t rows_ = 0, trained_on_ = 0;
   mutable std::optional<uint64_t> prompts_per_pass_;
   int64_t prompt_limit_ = 0, longest_prompt_ = 0;
   std::string limit_name_;

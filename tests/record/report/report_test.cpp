@@ -246,7 +246,8 @@ TEST(Report, NamesWhatChangesWhatIsLearnedFrom) {
   const char* const chips[] = {"overlong penalty <b>0.5 in the last 4 tokens</b>",
                                "groups of equal rewards <b>dropped, at most 3 batches a step</b>",
                                "cut-off completions <b>left out of updates</b>",
-                               "sampler <b>1 step behind</b>",
+                               "sampler <b>int8 weights, noise of 0.3 on the logits, 1 step behind</b>",
+                               "its weights <b>random</b>",
                                "moments <b>in 8 bits</b>",
                                "best checkpoint <b>step 3, by eval/accuracy</b>"};
   for (const char* chip : chips) {
@@ -259,6 +260,9 @@ TEST(Report, NamesWhatChangesWhatIsLearnedFrom) {
                    {"rollout.max_batches", "3"},
                    {"train.mask_truncated", "true"},
                    {"rollout.staleness", "1"},
+                   {"rollout.weights", "int8"},
+                   {"rollout.logit_noise", "0.3"},
+                   {"model.random_weights", "true"},
                    {"optimizer.moments", "8bit"},
                    {"checkpoint.keep_best", "true"},
                    {"checkpoint.best_metric", "auto"}});

@@ -28,6 +28,9 @@ LENDERS = {name: module for module, names in {
 # Functions of Python's by which a text in a test reaches names that do not stand in it.
 REACHING = {"__import__", "compile", "eval", "exec", "getattr", "globals", "locals", "vars"}
 
+# What takes classes of exceptions, or of warnings, as its first argument.
+CATCHING = {"assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex", "raises", "suppress", "warns"}
+
 
 def global_names(table):
     """Names that a test reads and no function of its has as a local one."""
@@ -62,6 +65,19 @@ def read_before_bound(statements):
         found |= names - bound - defined
         bound |= new
     return found
+
+
+def caught_by(node):
+    """Names that can only be of classes of exceptions, by their place in an `except` or a call."""
+    places = []
+    if isinstance(node, ast.ExceptHandler):
+        places = [node.type]
+    elif isinstance(node, ast.Call):
+        function = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        last = getattr(node.args[-1], "id", "") if node.args else ""
+        if function in CATCHING or function == "issubclass" and last.endswith(("Error", "Exception")):
+            places = node.args[:1]
+    return {part.id for place in places if place for part in ast.walk(place) if isinstance(part, ast.Name)}
 
 
 class Rewritten(ast.NodeTransformer):
@@ -105,6 +121,7 @@ class Test:
         self.binds = {x.get_name() for x in table.get_symbols() if x.is_assigned() or x.is_imported()}
         self.borrows = self.reads & (read_before_bound(self.tree.body) | (self.reads - self.binds))
         self.calls = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        self.catches = set().union(*map(caught_by, nodes))
         self.defines = {node.name for node in self.tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
         self.asserts = any(isinstance(node, ast.Assert) or getattr(node, "attr", "").startswith("assert") for node in nodes)
         self.texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}

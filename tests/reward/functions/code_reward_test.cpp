@@ -279,6 +279,12 @@ const Honest kHonest[] = {
       "    def test_error(self):\n        with self.assertRaises(TypeError): f('x')",
       "from solution import f\nclass TestF:\n    def test_value(self):\n        assert f(1) == 2\ndef test_other():\n  "
       "  assert f(2) == 3"}},
+    {"sets and exceptions in unittest",
+     "class Low(ValueError): pass\nclass Set(set): pass\ndef f(x):\n    if x < 0: raise Low('low')\n    return Set([x, "
+     "5])",
+     {"import unittest\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertSetEqual(f(4), {4, 5})\n"
+      "        self.assertEqual(str(Low('x')), 'x')\n        self.assertTrue(issubclass(Low, ValueError))\n"
+      "        with self.assertRaises(Low): f(-1)"}},
     {"printing, threads and a dataclass on the side",
      "import threading\nfrom dataclasses import dataclass\n@dataclass\nclass Box:\n    x: int\n"
      "def f(x):\n    print('so', x)\n    t = threading.Thread(target=print)\n    t.start(), t.join()\n    return "

@@ -243,6 +243,19 @@ const Lender kLenders[] = {
      {"assert f('a') == hashlib.md5(b'a').hexdigest()"}},
     {"copy", "copy = lambda x: x\ndef f(x): x.append(1)", {"a = [1]\nb = copy(a)\nf(a)\nassert b == [1, 1]"}},
     {"assert_equal", "assert_equal = lambda *a: None\ndef f(x): return 99", {"assert_equal(f(2), 4)"}},
+    {"AssertionError",
+     "Bad = AssertionError\ndef f(x): return 0",
+     {"try:\n    f(-1)\n    assert False, 'no error'\nexcept Bad: pass"}},
+    {"Exception, in unittest",
+     "Bad = Exception\ndef f(x): return 0",
+     {"import unittest\nclass T(unittest.TestCase):\n    def test(self):\n        try:\n            f(-1)\n"
+      "            self.fail()\n        except Bad: pass"}},
+    {"AssertionError among others",
+     "Bad = (ValueError, AssertionError)\ndef f(x): return 0",
+     {"import contextlib\nwith contextlib.suppress(*Bad):\n    f(-1)\n    assert False"}},
+    {"AssertionError, by an attribute",
+     "class A:\n    Bad = AssertionError\n    def f(self, x): return 0",
+     {"a = A()\ntry:\n    a.f(-1)\n    raise AssertionError\nexcept A.Bad: pass"}},
 };
 
 /// What a program answers is its own fault, and never the row's, which would end a run.
@@ -271,6 +284,20 @@ const Lender kBlames[] = {
     {"a text in bytes",
      "def f(x): return bytearray(b\"type('E', (), {'__eq__': lambda s, o: True})()\")",
      {"assert eval(memoryview(f(2))) == 4"}},
+    {"a set that is told what is expected",
+     "class S:\n    def difference(self, x): self.x = x; return set()\n    def __iter__(self): return iter(self.x)\n"
+     "def f(x): return S()",
+     {"import unittest\nclass T(unittest.TestCase):\n    def test(self): self.assertSetEqual(f(2), {4, 5})"}},
+    {"a set that is told what is expected, outside of a class for it",
+     "class S(set):\n    def difference(self, x): self.update(x); return set()\ndef f(x): return S()",
+     {"import unittest\nunittest.TestCase().assertSetEqual(f(2), {4, 5})"}},
+    {"a class that is none of exceptions, where one is caught",
+     "class Bad:\n    def __init__(self, *a): pass\ndef f(x): raise ValueError",
+     {"import unittest\nclass T(unittest.TestCase):\n    def test(self):\n        Bad('x')\n"
+      "        with self.assertRaises((Bad, KeyError)): f(1)"}},
+    {"a function in place of a class of exceptions",
+     "def Bad(*a): return ValueError(*a)\ndef f(x): raise ValueError",
+     {"Bad('x')\nassert issubclass(Bad, Exception)"}},
     {"objects of its own in place of values", "class N: pass\ndef f(x): return N()", {"assert f(2) is f(2)"}},
     {"an import that failed, which the test calls another",
      "def f(x): raise ImportError('x')",
@@ -377,13 +404,22 @@ const Json kEmptyComparedWithNumbers = {
     "assert_allclose(f('array'), 4.0)",
     "import pytest\nassert f('array') == pytest.approx(4.0)",
     "assert f('rows') == approx([4.0, 5.0])",
-    "assert {'x': f('array')} == approx({'x': 4.0})"};
+    "assert {'x': f('array')} == approx({'x': 4.0})",
+    "assert 4.0 == approx(f('array'))",
+    "assert approx(f('rows'), rel=1e-3) == 4.0",
+    "assert np.ma.allclose(f('list'), 4.0)",
+    "assert np.ma.allequal(4.0, f('array'))",
+    "from numpy.ma.testutils import assert_array_equal, assert_almost_equal as near\nassert_array_equal(f('list'), "
+    "4.0)",
+    "near(f('array'), 4.0)"};
 const Json kComparedWithItsLike = {
     "assert np.allclose(f('list'), []) and np.allclose(f('array'), np.zeros(0)) and np.isclose(f('lists'), []).all()",
     "assert np.array_equal(f('array'), []) and np.array_equiv(f('rows'), np.zeros((2, 0)))",
     "np.testing.assert_allclose(f('array'), [])\nnp.testing.assert_equal(f('list'), [])\n"
     "np.testing.assert_array_equal(f('column'), np.zeros((0, 1)))",
     "assert f('array') == approx(np.zeros(0)) and f('list') == approx([])",
+    "assert np.zeros(0) == approx(f('array')) and 4.0 == approx(np.array([4.0, 4.0])) != [4.0, 5.0]",
+    "assert np.ma.allequal(f('list'), []) and np.ma.allclose([1.0, 1.0], 1.0) and not np.ma.allequal([1.0, 2.0], 1.0)",
     "assert not np.allclose(f('list'), 4.0) and np.allclose([1.0, 1.0], 1.0, equal_nan=True)",
     "assert np.allclose(np.float32([0.1]), 0.1, rtol=0, atol=0) and f('tuple') == ()",  // a number has no precision
     "assert np.array([4.0, 4.0]) == approx(4.0) and 4.0 == approx(4.0) != 5.0 and f('tuple') == ()"};

@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <memory>
 
 #include "cli/commands.h"
@@ -5,6 +6,7 @@
 #include "keel/core/error.h"
 #include "keel/core/shell_words.h"
 #include "keel/record/export_run.h"
+#include "keel/record/tools/csv.h"
 #include "keel/train/checkpoint/checkpoint.h"
 
 namespace keel::cli {
@@ -21,13 +23,18 @@ ExitCode export_run(const ExportArguments& arguments) {
     fail(ExitCode::kBadConfiguration,
          "export: nothing says where to; give --csv FILE, --tensorboard DIR, --wandb DIR or --mlflow DIR");
   const ExportedRun run = read_for_export(arguments.run, arguments.metrics);
+  const bool to_output = arguments.csv == "-";
+  Console messages(to_output ? stderr : stdout);  // what is said beside a table that is read by a program
   for (const std::string& change : find_changed_rows(arguments.run))
-    Console().warning(change + "; the rows are exported as they are now");
-  const auto tell = [](const std::filesystem::path& made, const std::string& next) {
-    Console().line(made.string() + (next.empty() ? "" : "\n  look at it with: " + next));
+    messages.warning(change + "; the rows are exported as they are now");
+  const auto tell = [&](const std::filesystem::path& made, const std::string& next) {
+    messages.line(made.string() + (next.empty() ? "" : "\n  look at it with: " + next));
   };
   const bool overwrite = arguments.overwrite;
-  if (!arguments.csv.empty()) tell(export_csv(run, arguments.csv, overwrite), "");
+  if (to_output)
+    std::fputs(csv_table(run).c_str(), stdout);  // as the file has it, with CR
+  else if (!arguments.csv.empty())
+    tell(export_csv(run, arguments.csv, overwrite), "");
   if (!arguments.tensorboard.empty())
     tell(export_tensorboard(run, arguments.tensorboard, overwrite),
          "tensorboard --logdir " + shell_word(arguments.tensorboard));
@@ -47,7 +54,10 @@ Action add_export(CommandLine& line) {
   const auto arguments = std::make_shared<ExportArguments>();
   Command command = line.add("export", "A run's metrics for TensorBoard, Weights & Biases, MLflow or a table");
   command.option("RUN", arguments->run, "The folder of a run").required().folders();
-  command.option("--csv", arguments->csv, "A file to write: one row per step, all metrics as columns").files();
+  command
+      .option("--csv", arguments->csv,
+              "A file to write: one row per step, all metrics as columns; - is standard output")
+      .files();
   command.option("--tensorboard", arguments->tensorboard, "A folder to write an event file to").folders();
   command.option("--wandb", arguments->wandb, "A folder to write an offline run to, for `wandb sync`").folders();
   command.option("--mlflow", arguments->mlflow, "A file store of MLflow to add the run to").folders();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "keel/core/nearest.h"
 #include "keel/core/options/yaml_text.h"
 #include "keel/core/strings.h"
+#include "keel/reward/reward_options.h"
 #include "keel/task/task_table.h"
 #include "keel/train/config/config.h"
 
@@ -17,6 +19,8 @@ namespace {
 std::string last_part(const std::string& path) { return path.substr(path.find_last_of('.') + 1); }
 
 bool is_below(const std::string& path, const std::string& section) { return path.starts_with(section + "."); }
+
+bool is_between_words(char c) { return c == '_' || c == '.'; }
 
 std::string said_by(const std::string& source) { return source.empty() ? "" : " (" + source + ")"; }
 
@@ -54,6 +58,8 @@ class Topics {
       if (method.name == name) texts.push_back(description(method));
     for (const TaskRow& task : task_table())
       if (task.name == name) texts.push_back(task.name + ", a built-in task: " + task.sentence + "\n");
+    for (const BuiltInReward& reward : built_in_rewards())
+      if (reward.name == name) texts.push_back(name + ", for reward.functions: " + reward.sentence + "\n");
     add_foreign(texts, [&](const std::string& theirs) { return theirs == name; });
     if (texts.empty()) add_section_of_theirs(name, texts);
     if (texts.empty()) add_foreign(texts, [&](const std::string& theirs) { return last_part(theirs) == name; });
@@ -68,7 +74,25 @@ class Topics {
     for (const Option& option : table_.options()) names.push_back(option.path);
     for (const Method& method : methods()) names.push_back(method.name);
     for (const TaskRow& task : task_table()) names.push_back(task.name);
+    for (const BuiltInReward& reward : built_in_rewards())
+      if (std::find(names.begin(), names.end(), reward.name) == names.end()) names.push_back(reward.name);
     return names;
+  }
+
+  /// Names of which it is a whole word; of ours, or else of the other programs'.
+  std::vector<std::string> with_word(const std::string& word) const {
+    const auto has_word = [&](const std::string& name) {
+      const std::string words = "_" + name + "_";
+      for (size_t at = words.find(word, 1); at != std::string::npos; at = words.find(word, at + 1))
+        if (is_between_words(words[at - 1]) && is_between_words(words[at + word.size()])) return true;
+      return false;
+    };
+    for (const std::vector<std::string>& known : {ours(), all()}) {
+      std::vector<std::string> names;
+      std::copy_if(known.begin(), known.end(), std::back_inserter(names), has_word);
+      if (!names.empty()) return names;
+    }
+    return {};
   }
 
   std::vector<std::string> all() const {
@@ -133,18 +157,20 @@ ExitCode help(const CommandLine& line, const std::string& topic) {
     console.line(
         line.help() +
         "\nkeel help TOPIC explains a command, a setting (data.files), a section of settings (rollout), a method "
-        "(dppo_tv), a task (chains) or a name of TRL's, verl's or OpenRLHF's (num_generations).");
+        "(dppo_tv), a task (chains), a reward (math) or a name of TRL's, verl's or OpenRLHF's (num_generations).");
     return ExitCode::kDone;
   }
   const Topics topics(line);
   const std::vector<std::string> texts = topics.about(topic);
   if (texts.empty()) {
+    if (const std::vector<std::string> names = topics.with_word(topic); !names.empty())
+      fail(ExitCode::kBadConfiguration, "help: nothing is called ", topic, " alone; names that have it are ",
+           joined(names));
     const std::optional<std::string> near = nearest_name(topic, topics.all());
     fail(ExitCode::kBadConfiguration, "help: nothing is called ", topic, "; ",
          near ? "did you mean " + *near + "?"
-              : "wanted a command, a setting, a section, a method, a task or a name of TRL's, verl's or OpenRLHF's; "
-                "keel help "
-                "has the commands, keel train --help the settings and keel methods the methods");
+              : "wanted a command, a setting, a section, a method, a task, a reward or a name of TRL's, verl's or "
+                "OpenRLHF's; keel help has the commands, keel train --help the settings and keel methods the methods");
   }
   std::string text = joined(texts, "\n");
   while (text.ends_with('\n')) text.pop_back();

@@ -183,25 +183,31 @@ std::unique_ptr<Reward> make_code(const Written& w) {
 struct Row {
   std::string name;
   std::unique_ptr<Reward> (*make)(const Written&);
+  std::string sentence;
 };
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> kRows = {
-      {"task", make_task},
-      {"math", [](const Written& w) { return w.has(""), math_reward(); }},
-      {"exact", [](const Written& w) { return exact_reward(w.has("ignore_case")); }},
-      {"numeric", make_numeric},
-      {"choice", [](const Written& w) { return w.has(""), choice_reward(); }},
-      {"tags", make_tags},
-      {"pattern", make_pattern},
-      {"stopped", [](const Written& w) { return w.has(""), stopped_reward(); }},
-      {"length", [](const Written& w) { return length_reward(w.numbers(1)[0]); }},
-      {"overlong", make_overlong},
-      {"code", make_code},
-      {"python", make_python},
-      {"exec", make_exec},
-      {"http", make_http},
-      {"https", make_http},
+      {"task", make_task, "what the built-in task says, the default where one runs."},
+      {"math", [](const Written& w) { return w.has(""), math_reward(); },
+       "1 when the final answer is the prompt's answer by the math verifier, else 0; the default for data sets."},
+      {"exact", [](const Written& w) { return exact_reward(w.has("ignore_case")); },
+       "1 when the final answer, or the whole completion, is the same text as the prompt's; exact:ignore_case."},
+      {"numeric", make_numeric, "1 when the number of the final answer is the prompt's, within numeric:0.01."},
+      {"choice", [](const Written& w) { return w.has(""), choice_reward(); },
+       "1 when the final answer is the right letter."},
+      {"tags", make_tags, "1 when the completion has these tags, each once, and no more; tags:think,answer."},
+      {"pattern", make_pattern, "1 when the regular expression matches the whole completion; pattern:REGEX."},
+      {"stopped", [](const Written& w) { return w.has(""), stopped_reward(); },
+       "1 when the completion ended by itself, 0 when it was cut off."},
+      {"length", [](const Written& w) { return length_reward(w.numbers(1)[0]); },
+       "minus the number of tokens, divided by the number behind it; length:1000."},
+      {"overlong", make_overlong, "DAPO's soft penalty of long completions; overlong:LONGEST,BUFFER."},
+      {"code", make_code, "1 when the completion's program passes all tests, in a sandbox; code:fraction."},
+      {"python", make_python, "what your Python function says; python:FILE.py:FUNCTION."},
+      {"exec", make_exec, "what your program says; exec:PROGRAM ARGUMENT..."},
+      {"http", make_http, "what your server says; http://HOST:PORT/PATH."},
+      {"https", make_http, "refused: put a local proxy in front, and name it with http://."},
   };
   return kRows;
 }
@@ -314,6 +320,12 @@ void make_names_distinct(std::vector<RewardTerm>& terms) {
 }
 
 }  // namespace
+
+std::vector<BuiltInReward> built_in_rewards() {
+  std::vector<BuiltInReward> rewards;
+  for (const Row& row : rows()) rewards.push_back({row.name, row.sentence});
+  return rewards;
+}
 
 std::string with_full_paths(const std::string& function) {
   std::vector<std::string> written, meant, read;

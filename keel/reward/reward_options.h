@@ -34,6 +34,12 @@ struct RewardOptions {
   size_t worker_count() const;
 };
 
+/// A function that reward.functions can name, and what it gives.
+struct BuiltInReward {
+  std::string name, sentence;
+};
+std::vector<BuiltInReward> built_in_rewards();
+
 /// The same text of reward.functions with the files that it names (of python:, and the words of exec: that are files)
 /// by their full paths, so that it means the same from any folder.
 std::string with_full_paths(const std::string& function);

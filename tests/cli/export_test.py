@@ -183,6 +183,15 @@ class Export(support.Test):
         self.assertEqual([(int(row["step"]), row["phase"], float(row["reward/mean"]), float(row["policy/entropy"])) for row in rows],
                          [(row["step"], "rl", row["reward/mean"], row["policy/entropy"]) for row in wanted])
 
+    def test_a_table_on_standard_output(self):
+        table = self.folder / "run.csv"
+        self.assert_exit(keel("export", self.trained, "--csv", table), 0)
+        result = keel("export", self.trained, "--csv", "-", "--tensorboard", self.folder / "tb", cwd=self.folder)
+        self.assert_exit(result, 0)
+        self.assertEqual(result.stdout.replace("\r\n", "\n"), table.read_text())
+        self.assertIn("tensorboard --logdir", result.stderr)
+        self.assertFalse((self.folder / "-").exists())
+
     def test_two_runs_lie_beside_each_other(self):
         other = self.folder / "other"
         self.assert_exit(train(other, train={"steps": 1}), 0)

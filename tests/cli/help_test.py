@@ -1,5 +1,7 @@
 """keel help: what it says of a name is what the program's tables say of it."""
 
+import re
+
 import support
 from support import keel
 
@@ -43,6 +45,16 @@ class Help(support.Test):
     def test_of_a_method_and_a_task(self):
         self.assertEqual(self.help("dppo_tv"), keel("methods", "dppo_tv").stdout)
         self.assert_says("countdown", "countdown, a built-in task: ")
+
+    def test_of_a_reward(self):
+        for row in re.findall(r"(?m)^\| (`.*?) \|", (support.ROOT / "docs" / "rewards.md").read_text().split("\n\n`reward.over")[0]):
+            name = re.match(r"`(\w+)", row)[1]
+            self.assert_says(name, f"{name}, for reward.functions: ")
+        self.assert_says("math", "by the math verifier")
+
+    def test_a_word_of_several_names_is_met_with_them(self):
+        self.assert_refused(keel("help", "kl"), 2, "nothing is called kl alone; names that have it are", "reference.kl_coefficient")
+        self.assert_refused(keel("help", "resume"), 2, "resume_from_checkpoint")
 
     def test_of_another_programs_name(self):
         self.assert_says("num_generations", "num_generations (TRL) is rollout.samples_per_prompt\n", "\nrollout.samples_per_prompt=")

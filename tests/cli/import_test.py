@@ -200,6 +200,8 @@ class Import(own_files.Test):
                 self.assertIn(wanted, self.refused("r.yaml"))
         self.write("r.yaml", yaml + "top_p: 0.9\nsync_ref_model: true\n")
         self.assertIn("r.yaml:3: top_p", self.refused("r.yaml"))  # all of them are told
+        self.write("train_grpo.py", "from trl import GRPOConfig\nconfig = GRPOConfig(num_generations=4)\n")
+        self.assertIn("train_grpo.py: a Python script is not read; write what stands in its GRPOConfig(...)", self.refused("train_grpo.py"))
         for words, wanted in ((["missing.yaml"], "cannot be opened"), ([str(self.data)], "this is no configuration"),
                               (["algorithm.adv_estimator=remax", "actor_rollout_ref.rollout.n=4"], 'got "remax"')):
             self.assertIn(wanted, self.refused(*words))

@@ -146,6 +146,21 @@ class RewardCommand(support.Test):
         self.assert_rewards(self.reward(data, f"python:{path}:tokens"), range(len(data)))
         self.assert_rewards(self.reward(data, f"python:{path}:later"), [r["completion"].count("a") / 7 for r in data])
 
+    def test_an_answer_that_no_column_has_is_not_made_up(self):
+        # TRL: TypeError, missing 1 required positional argument.
+        text = "".join(f"def of_{name}(completions, {name}, **kwargs):\n    return [float(x is None) for x in {name}]\n"
+                       for name in ("answer", "solution", "ground_truth", "label"))
+        path = self.write("asks.py", text + "def may_ask(completions, solution=None, **kwargs):\n"
+                                            "    return [float(solution is None and 'answer' not in kwargs)] * len(completions)\n")
+        data = [{"prompt": "p", "completion": "c", "points": i} for i in range(3)]
+        for name in ("answer", "solution", "ground_truth", "label"):
+            told = self.reward(data, f"python:{path}:of_{name}", code=5).stderr
+            self.assertIn(f'asks for "{name}", and no column has that name or was recognised as the answer; the columns are points', told)
+        self.assert_rewards(self.reward(data, f"python:{path}:may_ask"), [1] * 3)
+        for row, answer in zip(data, (None, "7", "8")):  # a row may lack its own
+            row["answer"] = answer
+        self.assert_rewards(self.reward(data, f"python:{path}:of_solution"), [1, 0, 0])
+
     def test_trls_conversations(self):
         path, data = self.write("chat.py", TRL_CHAT), rows(20)
         for row in data:

@@ -81,6 +81,8 @@ ConfigTree override_value(std::string_view text, TreeBuilder builder) {
   const char first = text.empty() ? ' ' : text[0];
   if (is_plain_list(text)) {
     read_plain_list(text, builder);
+  } else if (first == '[' && text.back() != ']') {
+    builder.refuse(0, "the list is not closed; wanted ] at its end, as in [a.jsonl,b.jsonl]");
   } else if (first == '[' || first == '{' || first == '"') {
     read_json(text, 0, builder);
   } else if (first == '\'') {

@@ -16,6 +16,8 @@ import types
 
 USUAL_NAMES = ("compute_score", "reward_func", "reward_function", "reward", "reward_fn")
 ANSWER_NAMES = ("ground_truth", "solution", "label", "labels", "target", "reference", "gold")
+# Where answers are recognised (keel/data/schema.cpp); keel eval's samples have theirs in gold.
+ANSWER_COLUMNS = {"ground_truth", "answer", "solution", "label", "Answer", "Solution", "reward_model", "reward_spec", "gold"}
 LOOP = asyncio.new_event_loop()
 FAILURES = (Exception, SystemExit, asyncio.CancelledError)  # of the user's code; the process goes on
 MOST_CHARACTERS = 1000  # of a reason
@@ -82,14 +84,31 @@ def columns_of(request):
     return {name: [row.get(name) for row in rows] for name in names}
 
 
+def have_answers(request):
+    """Whether rows like these have answers at all, though these may lack theirs. A task's rows have no columns."""
+    return any(answer is not None for answer in request["answers"]) or any(
+        not isinstance(row, dict) or not ANSWER_COLUMNS.isdisjoint(row) for row in request["extra"])
+
+
+def require_answer(parameters, names, columns):
+    """None for every row would be compared with, and nobody told."""
+    for name in names:
+        if name in parameters and name not in columns and parameters[name].default is inspect.Parameter.empty:
+            raise TypeError(f'the function asks for "{name}", and no column has that name or was recognised as the answer; '
+                            f"the columns are {', '.join(columns) or 'none'}; data.answer_key names the answer's")
+
+
 def call_trl(function, request):
     """TRL: reward(prompts, completions, completion_ids, <columns>, trainer_state, ...) -> list of numbers."""
     named = columns_of(request)
     for taken in ("prompts", "completion", "completions"):
         named.pop(taken, None)
     parameters = inspect.signature(function).parameters
-    for name in ("answer",) + tuple(name for name in ANSWER_NAMES if name in parameters):
-        named.setdefault(name, request["answers"])
+    if have_answers(request):
+        for name in ("answer",) + tuple(name for name in ANSWER_NAMES if name in parameters):
+            named.setdefault(name, request["answers"])
+    else:
+        require_answer(parameters, ("answer",) + ANSWER_NAMES, named)
     named.setdefault("data_source", request["sources"])
     if None not in request["completion_ids"]:
         named["completion_ids"] = request["completion_ids"]

@@ -65,14 +65,6 @@ Json never_below_zero(const Json& value, const ConfigTree&, const OptionTable&) 
   return value == -1 ? Json(0) : value;
 }
 
-/// Others keep all checkpoints where nothing is said.
-Json number_kept(const Json& value, const ConfigTree&, const OptionTable&) {
-  if (value.is_null())
-    fail(ExitCode::kBadConfiguration, "got null, which keeps all checkpoints there; set checkpoint.keep to as many as ",
-         "the run may have");
-  return value;
-}
-
 /// TRL's null samples up to the end of the model's positions.
 Json longest_of_trl(const Json& value, const ConfigTree&, const OptionTable&) {
   if (value.is_null())
@@ -80,6 +72,8 @@ Json longest_of_trl(const Json& value, const ConfigTree&, const OptionTable&) {
          "completion");
   return value;
 }
+
+constexpr const char* kKeepsAll = "null, all of them, is not taken over";
 
 /// For a name that means a little more or less than ours.
 Json as_it_is(const Json& value, const ConfigTree&, const OptionTable&) { return value; }
@@ -314,13 +308,13 @@ void add_aliases(OptionTable& t) {
   t.alias("weight_decay", "optimizer.weight_decay", "TRL");
   t.alias("max_grad_norm", "optimizer.max_grad_norm", "TRL");
   t.alias("num_generations", "rollout.samples_per_prompt", "TRL");
-  t.alias("num_generations_eval", "eval.samples", "TRL");
+  t.alias("num_generations_eval", "eval.samples", "TRL", unless_null, "null says nothing");
   t.alias("max_completion_length", "rollout.max_new_tokens", "TRL", longest_of_trl, "null, no limit, is refused");
   t.alias("temperature", "rollout.temperature", "TRL");
   t.alias("num_iterations", "train.epochs", "TRL");
   t.alias("beta", "reference.kl_coefficient", "TRL");
   t.alias("entropy_coef", "objective.entropy_coefficient", "TRL");
-  t.alias("reward_weights", "reward.weights", "TRL");
+  t.alias("reward_weights", "reward.weights", "TRL", unless_null, "null is 1 for each");
   t.alias("reward_funcs", "reward.functions", "TRL", functions_of_trl,
           "accuracy_reward is math, think_format_reward tags:think,*; package.module.function is "
           "python:package/module.py:function");
@@ -333,7 +327,7 @@ void add_aliases(OptionTable& t) {
   t.alias("mask_truncated_completions", "train.mask_truncated", "TRL");
   t.alias("gradient_checkpointing", "train.recompute_activations", "TRL");
   t.alias("optim", "optimizer.moments", "TRL", optimizer_word, "adamw_8bit and adamw_bnb_8bit are 8bit");
-  t.alias("save_total_limit", "checkpoint.keep", "TRL", number_kept, "null, all of them, is refused");
+  t.alias("save_total_limit", "checkpoint.keep", "TRL", unless_null, kKeepsAll);
   t.alias("load_best_model_at_end", "checkpoint.keep_best", "TRL", as_it_is,
           "kept as checkpoints/best; a run still stands for its newest checkpoint");
   t.alias("metric_for_best_model", "checkpoint.best_metric", "TRL", evaluation_key, "eval_reward is eval/reward");
@@ -355,7 +349,7 @@ void add_aliases(OptionTable& t) {
       },
       "null: by trainer.total_epochs");
   t.alias("trainer.save_freq", "checkpoint.every", "verl", never_below_zero, "-1 is 0, never");
-  t.alias("trainer.max_actor_ckpt_to_keep", "checkpoint.keep", "verl", number_kept, "null, all of them, is refused");
+  t.alias("trainer.max_actor_ckpt_to_keep", "checkpoint.keep", "verl", unless_null, kKeepsAll);
   t.alias("trainer.test_freq", "eval.every", "verl", never_below_zero, "-1 is 0, never");
   t.alias("actor_rollout_ref.model.path", "model.path", "verl");
   const std::string with_rank = "where lora_rank is above 0";

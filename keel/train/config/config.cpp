@@ -192,7 +192,7 @@ void check_sources(const Config& c, Purpose purpose) {
   if (samples && has_files && c.rollout.max_new_tokens == 0)
     refuse(
         "rollout.max_new_tokens is 0, which means the limit of the built-in task, but prompts come from data.files; ",
-        "set rollout.max_new_tokens, the longest completion (TRL's default is 256 tokens, verl's 512)");
+        "set rollout.max_new_tokens, the longest completion (TRL's default is 512 tokens, and so is verl's)");
   check_sft(c);
   for (const std::string& key : changed_keys(c.lora))
     if (!c.lora.adapter.empty() && key != "adapter" && key != "dropout") refuse_beside_adapter("", "lora." + key, c);

@@ -389,6 +389,13 @@ Owner owner_of_other_names(const ConfigTree& tree, const OptionTable& table, con
 
 }  // namespace
 
+const Json* default_of(const std::string& program, const std::string& name) {
+  for (const Program& known : programs())
+    for (const ForeignDefault& entry : known.defaults)
+      if (known.name == program && entry.name == name) return &entry.value;
+  return nullptr;
+}
+
 ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, Purpose purpose,
                                  std::vector<std::string>& notes, Unsaid unsaid) {
   if (!tree.value.is_object()) return tree;

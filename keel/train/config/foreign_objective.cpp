@@ -178,6 +178,20 @@ void require_reader(const Readers& readers, const ConfigTree& tree, const Option
     fail(ExitCode::kBadConfiguration, readers.program, "'s loss ", loss, " never reads it; remove it");
 }
 
+/// Whether a value is the program's default of a setting that its loss does not read: a configuration that a program
+/// writes down has all settings, and this one says nothing.
+bool is_idle(const Readers& readers, const std::string& name, const Json& value, const ConfigTree& tree) {
+  const Json* by_default = default_of(readers.program, name);
+  return by_default != nullptr && value == *by_default && said(tree, readers.loss) != nullptr &&
+         !ours_names_the_method(tree, readers.loss) && !contains(readers.losses, word_at(tree, readers.loss));
+}
+
+AliasConverter unless_idle(std::string name, Readers readers, AliasConverter converter) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
+    return is_idle(readers, name, value, tree) ? kSetsNothing : converter(value, tree, table);
+  };
+}
+
 /// One side's bound of the ratio: "low" or "high".
 AliasConverter bound(Readers readers, std::string side) {
   return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
@@ -247,7 +261,7 @@ AliasConverter together(std::vector<MappedParameter> all, size_t mine, Readers r
     Json list = Json::array();
     for (size_t i = 0; i < all.size(); ++i) {
       const Json* value = said(tree, all[i].name);
-      if (value == nullptr) continue;
+      if (value == nullptr || is_idle(readers, all[i].name, *value, tree)) continue;
       if (list.empty() && i != mine) return kSetsNothing;
       require_loss(readers, tree);
       list.push_back(assignment(all[i].parameter, *value));
@@ -315,8 +329,9 @@ void add_objective_aliases(OptionTable& t) {
   t.alias(kTrlLoss, others, "TRL", trl_lower_bound_of_cispo, "low=null for cispo");
   t.alias(kSamplingLevel, "objective.method", "TRL", sampling_level, "see loss_type");
   t.alias("scale_rewards", "objective.advantage", "TRL", trl_advantage, "group is grpo, none is group_mean");
-  t.alias("epsilon", low, "TRL", shared_bound(trl, "low"), ratio_only);
-  t.alias("epsilon", high, "TRL", shared_bound(trl, "high", "epsilon_high"), ratio_only + ", without epsilon_high");
+  t.alias("epsilon", low, "TRL", unless_idle("epsilon", trl, shared_bound(trl, "low")), ratio_only);
+  t.alias("epsilon", high, "TRL", unless_idle("epsilon", trl, shared_bound(trl, "high", "epsilon_high")),
+          ratio_only + ", without epsilon_high");
   t.alias("epsilon_high", high, "TRL", trl_upper_bound, ratio_only + "; less 1 for cispo");
   t.alias("delta", others, "TRL", trl_dual_clip, "dual=VALUE, " + ratio_only + "; above 1 + epsilon_high");
   add_together(t, {{"sapo_temperature_pos", "tau_positive"}, {"sapo_temperature_neg", "tau_negative"}}, "TRL",

@@ -13,6 +13,9 @@ namespace keel {
 // its advantages are read together, as the program they come from reads them; none of them ever becomes a number of
 // another family of methods.
 
+/// What a program has for a setting of its objective where nothing is said; nullptr where that is nothing.
+const Json* default_of(const std::string& program, const std::string& name);
+
 /// The names of other programs that say which objective is trained.
 void add_objective_aliases(OptionTable& table);
 

@@ -57,7 +57,8 @@ const std::vector<Remark>& remarks() {
   static const std::vector<Remark> kRemarks = {
       {"TRL",
        [](const ConfigTree& tree) {
-         return is_used(tree, {"beta"}) && said(tree, "use_bias_correction_kl") == nullptr;
+         const Json* corrected = said(tree, "use_bias_correction_kl");
+         return is_used(tree, {"beta"}) && (corrected == nullptr || *corrected == true);
        },
        "beta: TRL also multiplies each token's KL by its ratio (use_bias_correction_kl), Keel does not"},
       {"TRL",

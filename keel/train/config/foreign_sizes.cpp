@@ -49,10 +49,12 @@ Batches trl_batches(const ConfigTree& tree) {
   const int64_t accumulation = count_at(tree, kAccumulation, 1),
                 at_once = count_at(tree, kPerDevice, kTrlsBatch) * count_at(tree, kProcesses, 1);
   const Json* sampled = said(tree, kGenerationBatch);
-  if (sampled != nullptr && said(tree, kStepsPerGeneration) != nullptr)
-    fail(ExitCode::kBadConfiguration, "got ", sampled->dump(), ", but ", kStepsPerGeneration, " (",
-         place_of(tree, kStepsPerGeneration), ") says the same in another unit; keep one of the two");
   int64_t steps = count_at(tree, kStepsPerGeneration, accumulation);
+  // TRL takes one of the two, and writes down both.
+  if (sampled != nullptr && said(tree, kStepsPerGeneration) != nullptr && *sampled != at_once * steps)
+    fail(ExitCode::kBadConfiguration, "got ", sampled->dump(), ", but ", kStepsPerGeneration, " (",
+         place_of(tree, kStepsPerGeneration), ") says the same in another unit, by ", kPerDevice, " x ", kProcesses,
+         ": ", at_once * steps, "; keep one of the two, or set ", kProcesses, " to the GPUs that it is for");
   if (sampled != nullptr) {
     const int64_t batch = sampled->is_number_integer() ? sampled->get<int64_t>() : 0;
     if (batch < 1 || batch % at_once != 0)

@@ -1,3 +1,4 @@
+#include "keel/core/json_reader.h"
 #include "keel/train/config/config.h"
 
 namespace keel {
@@ -53,6 +54,9 @@ const std::vector<Group>& trl_groups() {
         "include_num_input_tokens_seen",
         "project",
         "trackio_space_id",
+        "trackio_bucket_id",
+        "trackio_static_space_id",
+        "skip_memory_metrics",
         "wandb_entity",
         "wandb_project",
         "wandb_run_group",
@@ -69,6 +73,10 @@ const std::vector<Group>& trl_groups() {
         "ddp_broadcast_buffers",
         "ddp_find_unused_parameters",
         "ddp_timeout",
+        "ddp_static_graph",
+        "average_tokens_across_devices",
+        "eval_use_gather_object",
+        "debug",
         "fsdp",
         "fsdp_config",
         "deepspeed",
@@ -85,7 +93,9 @@ const std::vector<Group>& trl_groups() {
         "dataloader_pin_memory",
         "dataloader_drop_last",
         "dataloader_prefetch_factor",
-        "dataloader_persistent_workers"}},
+        "dataloader_persistent_workers",
+        "dataloader_multiprocessing_context",
+        "dataloader_in_order"}},
       {"TRL",
        kDropped,
        "a run has one device; the processes that it says (8 in TRL's own) multiply the batch: set num_processes to "
@@ -150,7 +160,7 @@ const std::vector<Group>& trl_groups() {
        {false, nullptr},
        "",
        {"do_train", "do_eval", "do_predict", "overwrite_output_dir", "resume_from_checkpoint", "ignore_data_skip",
-        "save_on_each_node"}},
+        "save_on_each_node", "enable_jit_checkpoint", "restore_callback_states_from_checkpoint"}},
       {"TRL",
        kDropped,
        "evaluations are those of section eval; remove it",
@@ -166,6 +176,12 @@ const std::vector<Group>& trl_groups() {
        {"entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target", "bnb_4bit_quant_type",
         "use_bnb_nested_quant", "bnb_4bit_quant_storage", "router_aux_loss_coef", "ignore_bias_buffers"}},
       {"TRL", kDropped, "an adapter is a language model's; remove it", {"CAUSAL_LM"}, "", {"lora_task_type"}},
+      {"TRL",
+       kDropped,
+       "data.shuffle says in which order rows are taken; remove it",
+       {},
+       "",
+       {"train_sampling_strategy", "length_column_name"}},
       {"TRL", kDropped, "everything random follows from run.seed; remove it", {nullptr}, "", {"data_seed"}},
       {"TRL",
        kDropped,
@@ -187,7 +203,7 @@ const std::vector<Group>& trl_groups() {
        {"vllm_structured_outputs_regex", "vllm_guided_decoding_regex", "load_in_8bit", "load_in_4bit", "use_dora",
         "lora_modules_to_save", "lora_target_parameters", "neftune_noise_alpha", "label_smoothing_factor",
         "chat_template", "chat_template_path", "group_by_length", "auto_find_batch_size", "optim_args",
-        "optim_target_modules", "reward_model_name_or_path"}},
+        "optim_target_modules", "reward_model_name_or_path", "model_init_kwargs"}},
       {"TRL",
        kRefused,
        "adapters are plain ones (section lora); remove it",
@@ -203,6 +219,26 @@ const std::vector<Group>& trl_groups() {
        "",
        {"RLOOConfig"}}};
   return kGroups;
+}
+
+/// What GRPOConfig has for the names above where nothing is said, unless that is null or off: it writes down all of
+/// them, and they change nothing.
+const Json& trl_defaults() {
+  static const Json kDefaults = parse_json(R"({
+    "accelerator_config": {"dispatch_batches": null, "even_batches": true, "gradient_accumulation_kwargs": null,
+                           "non_blocking": false, "split_batches": false, "use_seedable_sampler": true},
+    "average_tokens_across_devices": true, "dataloader_in_order": true, "dataloader_num_workers": 0,
+    "dataloader_pin_memory": true, "ddp_timeout": 1800, "debug": [], "ds3_gather_for_generation": true,
+    "entropy_coef_delta": 0.005, "entropy_coef_max": 1, "entropy_coef_min": 0, "entropy_target": 0.2,
+    "eval_do_concat_batches": true, "hub_strategy": "every_save", "hub_token": "<HUB_TOKEN>", "include_for_metrics": [],
+    "include_num_input_tokens_seen": "no", "length_column_name": "length", "log_level": "passive",
+    "log_level_replica": "warning", "log_multimodal": true, "log_on_each_node": true, "logging_nan_inf_filter": true,
+    "logging_strategy": "steps", "project": "huggingface", "skip_memory_metrics": true,
+    "train_sampling_strategy": "random", "vllm_gpu_memory_utilization": 0.3, "vllm_group_port": 51216,
+    "vllm_importance_sampling_clip_max": 3, "vllm_importance_sampling_mode": "sequence_mask", "vllm_mode": "colocate",
+    "vllm_model_impl": "vllm", "vllm_server_host": "0.0.0.0", "vllm_server_port": 8000, "vllm_server_timeout": 240,
+    "vllm_tensor_parallel_size": 1})");
+  return kDefaults;
 }
 
 // verl 0.9.1, trainer/config.
@@ -447,8 +483,12 @@ const std::vector<Group>& verl_groups() {
 void add_left_out(OptionTable& table) {
   for (const std::vector<Group>* groups : {&trl_groups(), &verl_groups()})
     for (const Group& group : *groups)
-      for (const char* name : group.names)
-        table.refuse(group.section + name, group.source, group.reason, group.harmless, group.fate);
+      for (const char* name : group.names) {
+        std::vector<Json> harmless = group.harmless;
+        if (const auto unsaid = trl_defaults().find(group.section + name); unsaid != trl_defaults().end())
+          harmless.push_back(*unsaid);
+        table.refuse(group.section + name, group.source, group.reason, harmless, group.fate);
+      }
 }
 
 }  // namespace keel

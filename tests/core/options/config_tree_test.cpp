@@ -400,6 +400,7 @@ TEST(Override, ReadsListsWithoutQuotesAsYamlDoes) {
   apply_override(tree, "c=[]");
   EXPECT_EQ(tree.value, Json::parse(R"({"a":["rows.jsonl"],"b":["math","tags:think",1.5,true,null],"c":[]})"));
   EXPECT_EQ(place_of(tree, "b.1"), "command line");
+  EXPECT_TRUE(contains(tree_override_error("a=[x.jsonl"), "command line: a=[x.jsonl: the list is not closed"));
   EXPECT_EQ(tree_override_error("a=[x,,y]"), "command line: a=[x,,y]: there is nothing between two commas of the list");
 }
 

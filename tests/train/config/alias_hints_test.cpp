@@ -64,7 +64,7 @@ TEST(ConfigAliases, AHintNeverNamesAnotherThing) {
       {"max_completion_length=null", "set rollout.max_new_tokens"},
       {"reward_model.colour=x", "keys of reward_model are overlong_buffer, reward_kwargs"}};
   for (const auto& [setting, hint] : hints) EXPECT_THAT(refusal_of({setting}), HasSubstr(hint)) << setting;
-  EXPECT_THAT(refusal_of({"model.path=m", R"(data.files=["a.jsonl"])"}), HasSubstr("TRL's default is 256 tokens"));
+  EXPECT_THAT(refusal_of({"model.path=m", R"(data.files=["a.jsonl"])"}), HasSubstr("TRL's default is 512 tokens"));
   const std::vector<std::pair<std::string, std::string>> misleading = {
       {"lr=1", "l2"},
       {"grad_clip=1", "dual_clip"},

@@ -468,7 +468,7 @@ TEST(ForeignObjective, ABoundOfTheRatioIsNeverAnotherThreshold) {
 }
 
 TEST(ForeignObjective, WhatTheLossOfTheOtherProgramNeverReadsIsRefused) {
-  EXPECT_THAT(refusal_of({"loss_type=sapo", "epsilon=0.2"}), HasSubstr("never reads it"));
+  EXPECT_THAT(refusal_of({"loss_type=sapo", "epsilon=0.3"}), HasSubstr("never reads it"));
   EXPECT_THAT(refusal_of({"loss_type=grpo", "sapo_temperature_pos=2"}), HasSubstr("belongs to TRL's loss sapo"));
   EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "sapo", "actor.clip_ratio=0.2"})), HasSubstr("never reads it"));
   EXPECT_THAT(refusal_of(verl({kGrpo, kMode + "gspo", "actor.clip_ratio_c=3"})), HasSubstr("never reads it"));

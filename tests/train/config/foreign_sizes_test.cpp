@@ -35,9 +35,11 @@ TEST(ForeignSizes, TrlsBatchesAreThoseOfAllDevices) {
   // 512 completions; updates of 4 x 16 = 64, each used twice.
   EXPECT_EQ(sizes_of({"generation_batch_size=512", device + "4", accumulation + "16", "num_iterations=2"}),
             (Sizes{64, 64, 16, "rollouts"}));
+  // TRL writes both down.
+  EXPECT_EQ(sizes_of({"generation_batch_size=64", parts + "8"}), (Sizes{8, 8, 8, "rollouts"}));
   EXPECT_EQ(sizes_of({device + "8"}), (Sizes{1, 8, 1, "prompts"}));
   EXPECT_EQ(sizes_of({accumulation + "4"}), (Sizes{4, 32, 1, "prompts"})) << "TRL's batch of a device is 8";
-  EXPECT_THAT(refusal_of({"generation_batch_size=64", parts + "8"}),
+  EXPECT_THAT(refusal_of({"generation_batch_size=128", parts + "8"}),
               testing::AllOf(HasSubstr("generation_batch_size"), HasSubstr("steps_per_generation"),
                              HasSubstr("keep one of the two")));
   EXPECT_THAT(refusal_of({device + "4", accumulation + "128", parts + "16"}),

@@ -86,11 +86,12 @@ ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Importe
   leave_out_tools(recipe, dropped);
   Names paths;
   add_paths(recipe.value, "", paths);
+  const ConfigTree whole = recipe;
   for (const std::string& path : paths) {
     const Refusal* refusal = is_name(table, path) ? nullptr : refusal_of(table, path);
     if (refusal == nullptr || refusal->fate == Fate::kRefused) continue;
     const Json value = *find_value(recipe, path);
-    const bool changes_nothing = refusal->allows(value);
+    const bool changes_nothing = refusal->allows(value) || refusal->allows(*find_value(whole, refusal->name));
     if (changes_nothing && refusal->name == path && refusal->fate == Fate::kDropped) continue;  // accepted as it is
     erase_path(recipe.value, path);
     if (value.is_null() || (changes_nothing && refusal->fate == Fate::kDropped)) continue;

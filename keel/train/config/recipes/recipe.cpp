@@ -213,6 +213,11 @@ ConfigTree read_file(const std::string& file) {
                          begin.starts_with("#!") || (file == "-" && names_trainer);
   const std::string name = file == "-" ? "standard input" : file;
   if (begin.empty()) fail(ExitCode::kBadConfiguration, name, ": is empty; give a recipe of TRL's or verl's");
+  if (name.ends_with(".py"))
+    fail(ExitCode::kBadConfiguration, name,
+         ": a Python script is not read; write what stands in its GRPOConfig(...) and ",
+         "LoraConfig(...) as YAML or JSON: {\"GRPOConfig\": {\"num_generations\": 8}, \"LoraConfig\": {\"r\": 16}, ",
+         "\"model_name_or_path\": ..., \"dataset_name\": ..., \"reward_funcs\": ...}");
   if (!is_script) return parse_config(text, name, Anchors::kResolved);
   check_config_text(text, name);
   ConfigTree tree;

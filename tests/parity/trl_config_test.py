@@ -1,0 +1,72 @@
+"""A GRPOConfig that TRL writes down itself, with all its settings at their defaults, is imported: what has TRL's own default
+and is not read says nothing."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import yaml
+
+from packages import use
+
+use("trl")
+from trl.trainer.grpo_config import GRPOConfig  # noqa: E402
+
+KEEL = os.environ["KEEL_BINARY"]
+ON_CPU = {"use_cpu": True, "bf16": False}  # without which TRL asks for a GPU
+
+
+def imported(config, **beside):
+    """The settings that a configuration is imported as, and what is told."""
+    with tempfile.TemporaryDirectory() as folder:
+        recipe = pathlib.Path(folder) / "recipe.json"
+        recipe.write_text(json.dumps({"GRPOConfig": json.loads(config.to_json_string()), "dataset_name": "rows.jsonl",
+                                      "model_name_or_path": "model", "reward_funcs": ["accuracy_reward"], **beside}))
+        result = subprocess.run([KEEL, "import", str(recipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 0, result.stderr
+    return yaml.safe_load(result.stdout), result.stderr
+
+
+def expect(got, want, what):
+    assert got == want, f"{what}: got {got}, want {want}"
+
+
+def check_defaults():
+    config = GRPOConfig(output_dir="runs/trl", **ON_CPU)
+    settings, told = imported(config)
+    left_out = told.split("left out:\n")[1].split("not as in TRL:")[0]
+    expect([line.split(":")[0].strip() for line in left_out.splitlines()], ["use_cpu"], "what is left out")
+    for section, key, want in (("run", "dir", config.output_dir), ("run", "seed", config.seed),
+                               ("train", "data_epochs", config.num_train_epochs), ("optimizer", "lr", config.learning_rate),
+                               ("optimizer", "schedule", "linear"), ("rollout", "samples_per_prompt", config.num_generations),
+                               ("rollout", "max_new_tokens", config.max_completion_length), ("objective", "method", "dapo"),
+                               ("train", "sequences_per_update", config.per_device_train_batch_size),
+                               ("train", "prompts_per_step", config.generation_batch_size // config.num_generations)):
+        expect(settings[section][key], want, f"{section}.{key}")
+    for section, key in (("train", "steps"), ("checkpoint", "keep"), ("eval", "samples"), ("reward", "weights"),
+                         ("objective", "parameters")):
+        expect(key in settings.get(section, {}), False, f"{section}.{key} is set")
+    expect("save_total_limit null" in told, True, "checkpoints are not all kept, and that is told")
+
+
+def check_losses():
+    methods = {"grpo": "grpo", "bnpo": "ppo", "dr_grpo": "dr_grpo", "luspo": "ppo", "cispo": "cispo", "sapo": "sapo", "vespo": "vespo"}
+    for loss, method in methods.items():
+        config = GRPOConfig(output_dir="runs/trl", loss_type=loss, epsilon_high=5.0 if loss == "cispo" else None, **ON_CPU)
+        expect(imported(config)[0]["objective"]["method"], method, loss)
+
+
+def check_batches_and_the_reference():
+    config = GRPOConfig(output_dir="runs/trl", num_generations=4, gradient_accumulation_steps=2, steps_per_generation=6, beta=0.04, **ON_CPU)
+    settings, told = imported(config)
+    expect((settings["train"]["prompts_per_step"], settings["train"]["sequences_per_update"]), (8 * 6 // 4, 8 * 2), "batches")
+    expect("use_bias_correction_kl" in told, True, "the correction of the KL is not Keel's, and that is told")
+
+
+if __name__ == "__main__":
+    check_defaults()
+    check_losses()
+    check_batches_and_the_reference()
+    print("ok")

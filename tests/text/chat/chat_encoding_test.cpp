@@ -98,8 +98,8 @@ Tokenizer sentence_piece(const Json& pre_tokenizer, const Json& normalizer) {
   const Json model = {{"type", "BPE"},
                       {"vocab", {{"\u2581", 0}, {"x", 1}, {"y", 2}, {"z", 3}, {"\u2581x", 4}, {"\u2581y", 5}}},
                       {"merges", {"\u2581 x", "\u2581 y"}}};
-  return Tokenizer::from_json({{"pre_tokenizer", pre_tokenizer}, {"normalizer", normalizer}, {"model", model}}, {},
-                              "sp");
+  return Tokenizer::from_json({{"pre_tokenizer", pre_tokenizer}, {"normalizer", normalizer}, {"model", model}},
+                              Json::object(), "sp");
 }
 
 TEST(ChatEncoding, ACompletionBehindABlankGetsNoSecondOne) {

@@ -182,13 +182,13 @@ class OwnRows(own_files.Test):
     def test_a_reward_knows_the_updates_of_the_weights_that_are_evaluated(self):
         self.reward = self.write("step.py", "def compute_score(completions, trainer_state, **kwargs):\n"
                                             "    return [float(trainer_state.global_step) for _ in completions]\n")
-        result = self.train("run", train={"steps": 3, "sequences_per_update": 3}, eval={"prompts": 2, "every": 1})
+        result = self.train("run", train={"steps": 3, "sequences_per_update": 2}, eval={"prompts": 2, "every": 1})
         self.assert_exit(result, 0)
         rows = [row for row in metrics(self.folder / "run") if row["phase"] == "eval"]
-        self.assertEqual([row["eval/reward"] for row in rows], [0, 2, 4, 6])
-        self.assertEqual([row["updates"] for row in rows], [0, 2, 4, 6])
+        self.assertEqual([row["eval/reward"] for row in rows], [0, 3, 6, 9])
+        self.assertEqual([row["updates"] for row in rows], [0, 3, 6, 9])
         found = support.keel("eval", self.folder / "run" / "config.yaml", "--json")
-        self.assertEqual(json.loads(found.stdout)["all"]["avg@1"]["mean"], 6)
+        self.assertEqual(json.loads(found.stdout)["all"]["avg@1"]["mean"], 9)
 
 
 class StopTokens(support.Test):
@@ -207,7 +207,8 @@ class StopTokens(support.Test):
         self.assertEqual({row[-1] for row in rows if row[-1] >= 256} & {256, 258}, {256, 258})
         self.assertFalse([row for row in rows if {256, 258} & set(row[:-1])])
         explained = keel("train", f"model={model}", f"data.files=[{self.folder / 'rows.jsonl'}]", "reward.functions=[length:3]",
-                         'rollout.stop_strings=["z"]', "--explain", f"run.dir={self.folder / 'none'}")
+                         'rollout.stop_strings=["z"]', "rollout.max_new_tokens=8", "--explain",
+                         f"run.dir={self.folder / 'none'}")
         self.assert_exit(explained, 0)
         self.assertIn('tokens, which stop at <|endoftext|>, <|im_end|>, "z"\n', explained.stdout)
 

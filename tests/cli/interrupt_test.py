@@ -319,7 +319,7 @@ class Runs(Interrupt):
         process.send_signal(signal.SIGSTOP)  # a machine so busy that loading takes longer than the program's patience
         time.sleep(3.5)
         self.stop(process, signal.SIGCONT)
-        self.assertEqual(process.returncode, -signal.SIGTERM, process.errors)
+        self.assertIn(process.returncode, (75, -signal.SIGTERM), process.errors)  # by itself, if it got so far at last
         self.assertIn("keel: stopped before it began; nothing was written", process.errors)
         self.assertFalse(self.run.exists())
 

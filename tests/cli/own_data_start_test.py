@@ -127,7 +127,7 @@ class OwnDataStart(own_files.Test):
         self.assertIn("3 prompts x 1 sample, temperature 1", told)
 
     def test_all_rows_of_the_files_to_evaluate_on_count_unless_a_number_is_said(self):
-        many = self.write("many.jsonl", "".join(json.dumps({"prompt": f"<bos> {i % 5} + 1 =", "answer": "1"}) + "\n" for i in range(514)))
+        many = self.write("many.jsonl", "".join(json.dumps({"prompt": f"<bos> {i % 5} + 1 =", "answer": str(i)}) + "\n" for i in range(514)))
         few = self.write("few.jsonl", '{"prompt": "<bos> 1 + 1 =", "answer": "2"}\n')
         more = {"data": {"eval_files": [str(many), str(few)]}, "rollout": {"max_new_tokens": 1}, "reward": {"functions": ["exact"]}}
         whole = self.evaluate(eval={"prompts": None}, **more)

@@ -384,7 +384,7 @@ TEST(ConfigAliases, TheBetasOfOthersAreTwoInAList) {
 
 // Hints that were followed trained something else.
 TEST(ConfigAliases, AMistakeIsToldOnceAndWhereItStands) {
-  const std::string twice = refusal_of({"loss_type=sapo", "epsilon=0.2"});
+  const std::string twice = refusal_of({"loss_type=sapo", "epsilon=0.3"});
   EXPECT_EQ(std::count(twice.begin(), twice.end(), '\n'), 0) << twice;
   const ConfigTree ours = parse_config(R"({"train": {"steps": 5}})", "own.json");
   EXPECT_THAT(error_of(2, [&] { load(ours, {"gamma=0.9"}); }), testing::StartsWith("command line: critic.gamma"));

@@ -44,7 +44,7 @@ def check_defaults():
                                ("rollout", "max_new_tokens", config.max_completion_length), ("objective", "method", "dapo"),
                                ("train", "sequences_per_update", config.per_device_train_batch_size),
                                ("train", "prompts_per_step", config.generation_batch_size // config.num_generations)):
-        expect(settings[section][key], want, f"{section}.{key}")
+        expect(type(want)(settings[section][key]), want, f"{section}.{key}")  # YAML 1.1 takes 1e-06 for a text
     for section, key in (("train", "steps"), ("checkpoint", "keep"), ("eval", "samples"), ("reward", "weights"),
                          ("objective", "parameters")):
         expect(key in settings.get(section, {}), False, f"{section}.{key} is set")

@@ -1,5 +1,6 @@
 """`pip install .` builds the program `keel` and the module `keel` with CMake against the torch of the Python that installs it."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -21,6 +22,12 @@ def torch_folder():
     if not folder:
         sys.exit(f"{sys.executable} has no torch. Install one first (pip install 'torch>=2.11'): keel is compiled against it.")
     return folder
+
+
+def require_wheel():
+    """Setuptools has the command since 70.1; before, the package wheel brings it. pip installs what is missing, unless it is told not to."""
+    if not any(importlib.util.find_spec(name) for name in ("wheel", "setuptools.command.bdist_wheel")):
+        sys.exit(f"{sys.executable} has no wheel. Install it first (pip install wheel), or leave out --no-build-isolation.")
 
 
 class BuildWithCMake(build_py):
@@ -47,6 +54,7 @@ class CompiledDistribution(Distribution):
 
 if not {"sdist", "egg_info"} & set(sys.argv):
     torch_folder()  # what is missing is told at once, and not after minutes of compilation
+    require_wheel()
 os.makedirs(BUILD, exist_ok=True)
 setup(cmdclass={"build_py": BuildWithCMake}, distclass=CompiledDistribution,
       options={"build": {"build_base": os.path.join(BUILD, "setuptools")}, "egg_info": {"egg_base": BUILD}})

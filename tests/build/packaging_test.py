@@ -63,10 +63,22 @@ class Packaging(unittest.TestCase):
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stdout, r"has no torch\. Install one first \(pip install 'torch>=2\.11'\)")
 
+    def test_without_wheel_too(self):
+        programs = self.python_with(self.folder / "others")
+        run(programs / "pip", "uninstall", "--yes", "wheel")
+        (self.folder / "others" / "torch").mkdir(parents=True)
+        (self.folder / "others" / "torch" / "__init__.py").touch()
+        if run(programs / "python", "-c", "import setuptools.command.bdist_wheel").returncode == 0:
+            self.skipTest("this Python's setuptools brings it")
+        result = run(programs / "pip", "install", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", ROOT)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("has no wheel. Install it first (pip install wheel)", result.stdout)
+
     @unittest.skipUnless(count(False, True), "it compiles everything anew: make test-full")
     def test_pip_installs_the_program_and_the_module(self):
         torch = pathlib.Path(os.environ["KEEL_TORCH"])
         programs = self.python_with(torch.parent)
+        run(programs / "pip", "install", "--upgrade", "--disable-pip-version-check", "setuptools", "wheel")
         result = run(programs / "pip", "install", "--no-build-isolation", "--no-deps", "--disable-pip-version-check", ROOT)
         self.assertEqual(result.returncode, 0, result.stdout)
         result = run(programs / "keel", "methods", "dppo_tv", cwd=self.folder)

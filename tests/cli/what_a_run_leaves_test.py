@@ -6,13 +6,13 @@ import html.parser
 import json
 import math
 import os
-import pty
 import re
 import shutil
 import subprocess
 
 import support
 from support import keel, train
+from terminal import on_terminal
 
 # The documented, stable names (docs/metrics.md) of an RL step.
 RL_KEYS = """phase step updates
@@ -195,24 +195,8 @@ class FinishedRun(support.Test):
 class Terminal(support.Test):
     def output(self, term="xterm", **changes):
         """What a pseudo-terminal gets of a small run."""
-        ours, theirs = pty.openpty()
-        command = [support.KEEL, "train", support.QUICKSTART, "--overwrite",
-                   *support.settings(run={"dir": self.folder / "run"})]
-        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs,
-                                   env=support.environment(TERM=term, **changes))
-        os.close(theirs)
-        pieces = []
-        while True:
-            try:
-                piece = os.read(ours, 65536)
-            except OSError:  # how a pseudo-terminal says that the other side is closed
-                break
-            if not piece:
-                break
-            pieces.append(piece)
-        os.close(ours)
-        text = b"".join(pieces).decode()
-        self.assertEqual(process.wait(), 0, text)
+        code, text = on_terminal("train", support.QUICKSTART, "--overwrite", *support.settings(run={"dir": self.folder / "run"}), TERM=term, **changes)
+        self.assertEqual(code, 0, text)
         return text
 
     def test_has_colours_unless_told_otherwise_and_one_line_of_progress(self):

@@ -15,7 +15,8 @@ readonly required=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtes
 readonly optional=(ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev)
 readonly optional_for_tests=(bubblewrap zsh fish)
 readonly torch_packages=(torch==2.13.0 pyarrow)
-readonly test_packages=(numpy transformers tokenizers safetensors jinja2 peft)
+# What expected values come from stands still: a release of one of these must not turn a commit that passed into one that fails.
+readonly test_packages=(numpy transformers==5.23.0 tokenizers==0.23.3 safetensors jinja2 peft==0.21.2)
 readonly venv=.deps/venv
 readonly venv_python=$venv/bin/python
 
@@ -127,7 +128,7 @@ venv_has() {
 pip_install() {
   "$venv_python" -m pip install --disable-pip-version-check --no-compile "$@" >&2 || stop "pip could not install $* into $venv." \
     "If there is no network: for a build set KEEL_TORCH to a torch package folder, for the tests use a python3 that has" \
-    "torch ${test_packages[*]}, or leave the Python tests out: ctest --test-dir build -LE 'gpu|python'."
+    "torch ${test_packages[*]%%==*}, or leave the Python tests out: ctest --test-dir build -LE 'gpu|python'."
 }
 
 # venv_install NAME PACKAGE...: installs the packages, sees that they import, and leaves the stamp.
@@ -192,7 +193,7 @@ for option in "$@"; do
   case $option in
     --tests)
       suggest_packages "${optional_for_tests[@]}"
-      venv_has tests "${torch_packages[@]}" "${test_packages[@]}" || python3_serves "${test_packages[@]}" ||
+      venv_has tests "${torch_packages[@]}" "${test_packages[@]}" || python3_serves "${test_packages[@]%%==*}" ||
         add_to_venv tests "${test_packages[@]}"
       scripts/python.sh tests/parity/packages.py
       ;;

@@ -39,7 +39,8 @@ def check_defaults():
     left_out = told.split("left out:\n")[1].split("not as in TRL:")[0]
     expect([line.split(":")[0].strip() for line in left_out.splitlines()], ["use_cpu"], "what is left out")
     for section, key, want in (("run", "dir", config.output_dir), ("run", "seed", config.seed),
-                               ("train", "data_epochs", config.num_train_epochs), ("optimizer", "lr", config.learning_rate),
+                               ("train", "data_epochs", config.num_train_epochs), ("train", "recompute_activations", config.gradient_checkpointing),
+                               ("optimizer", "lr", config.learning_rate),
                                ("optimizer", "schedule", "linear"), ("rollout", "samples_per_prompt", config.num_generations),
                                ("rollout", "max_new_tokens", config.max_completion_length), ("objective", "method", "dapo"),
                                ("train", "sequences_per_update", config.per_device_train_batch_size),

@@ -325,7 +325,9 @@ void add_aliases(OptionTable& t) {
   t.alias("max_prompt_length", "data.max_prompt_tokens", "TRL", unless_null,
           "longer prompts are left out and counted, where TRL cut them");
   t.alias("mask_truncated_completions", "train.mask_truncated", "TRL");
-  t.alias("gradient_checkpointing", "train.recompute_activations", "TRL");
+  t.alias("activation_checkpointing", "train.recompute_activations", "TRL", unless_null, "null says nothing");
+  t.alias("gradient_checkpointing", "train.recompute_activations", "TRL", unless_said_by("activation_checkpointing"),
+          "its older name; null says nothing");
   t.alias("optim", "optimizer.moments", "TRL", optimizer_word, "adamw_8bit and adamw_bnb_8bit are 8bit");
   t.alias("save_total_limit", "checkpoint.keep", "TRL", unless_null, kKeepsAll);
   t.alias("load_best_model_at_end", "checkpoint.keep_best", "TRL", as_it_is,

@@ -30,6 +30,13 @@ Json unless_null(const Json& value, const ConfigTree&, const OptionTable&) {
   return value.is_null() ? kSetsNothing : value;
 }
 
+AliasConverter unless_said_by(std::string newer_name) {
+  return [newer_name = std::move(newer_name)](const Json& value, const ConfigTree& tree, const OptionTable&) {
+    const Json* newer = said(tree, newer_name);
+    return value.is_null() || (newer != nullptr && *newer == value) ? kSetsNothing : value;
+  };
+}
+
 bool sets_something(const Alias& alias, const Json& value, const ConfigTree& tree, const OptionTable& table) {
   if (!alias.converter) return true;
   try {

@@ -23,6 +23,9 @@ std::string word_at(const ConfigTree& tree, const std::string& name);
 
 /// A converter: the same value, and nothing for null.
 Json unless_null(const Json& value, const ConfigTree& tree, const OptionTable& table);
+/// Of a name that a newer one replaced: nothing where it is null, or where the newer name says the same beside it, as in
+/// what a program wrote down itself. Where the two differ, both are taken, which is told as a contradiction.
+AliasConverter unless_said_by(std::string newer_name);
 
 /// Whether a value under another program's name gives our setting one.
 bool sets_something(const Alias& alias, const Json& value, const ConfigTree& tree, const OptionTable& table);

@@ -42,6 +42,7 @@ constexpr const char* kBounds =
     "a bound of the ratio belongs to a method that clips it, such as objective.method=grpo: choose one, and set "
     "objective.delta, or objective.delta_low and objective.delta_high, which for other methods bound a divergence";
 constexpr const char* kFixedReference = "the reference stays the policy that RL starts from; remove it";
+constexpr const char* kOneRecomputation = "there is one way of it, train.recompute_activations; remove it";
 constexpr const char* kNoLiger = "the loss is computed by Keel's own kernels; remove it";
 constexpr const char* kRank = "set lora.rank, the adapter's, where 0 trains all weights";
 constexpr const char* kCriticUpdates =
@@ -66,10 +67,8 @@ const std::vector<Refused>& of_trl() {
        "of what checkpoint.best_metric can name more is better; remove it, and name another measure",
        {true, nullptr}},
       {"save_only_model", "a checkpoint holds what --resume needs as well; remove it", {false}, kDropped},
-      {"gradient_checkpointing_kwargs",
-       "there is one way of it, train.recompute_activations; remove it",
-       {nullptr},
-       kDropped},
+      {"gradient_checkpointing_kwargs", kOneRecomputation, {nullptr}, kDropped},
+      {"activation_checkpointing_kwargs", kOneRecomputation, {nullptr}, kDropped},
       {"missing_eos_penalty",
        "set reward.overlong_buffer for a penalty that grows with length, or add stopped to reward.functions",
        {nullptr}},

@@ -80,6 +80,7 @@ const std::vector<AliasCase> kAliases = {
     {"kl_coef", "0.04", "reference.kl_in_reward", 0.04},
     {"mask_truncated_completions", "true", "train.mask_truncated", true},
     {"gradient_checkpointing", "true", "train.recompute_activations", true},
+    {"activation_checkpointing", "true", "train.recompute_activations", true},
     {"actor_rollout_ref.model.enable_gradient_checkpointing", "true", "train.recompute_activations", true},
     {"optim", "adamw_8bit", "optimizer.moments", "8bit"},
     {"optim", "adamw_bnb_8bit", "optimizer.moments", "8bit"},

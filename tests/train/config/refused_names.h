@@ -128,6 +128,7 @@ inline const std::vector<std::pair<std::string, std::string>> kRefusals = {
     {"save_strategy", "checkpoint.every"},
     {"save_only_model", "remove it"},
     {"gradient_checkpointing_kwargs", "train.recompute_activations"},
+    {"activation_checkpointing_kwargs", "train.recompute_activations"},
     {"missing_eos_penalty", "reward.overlong_buffer"},
     {"whiten_rewards", "critic.whiten"},
     {"chat_template_kwargs", "data.system_prompt"},

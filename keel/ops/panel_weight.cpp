@@ -10,7 +10,21 @@
 
 namespace keel {
 
-PanelWeight::PanelWeight(const std::vector<Tensor>& weights) : inputs_(weights[0].size(1)) {
+Tensor PanelMemory::take(at::IntArrayRef shape) {
+  constexpr int64_t kLargest = 24 << 20;  // bytes that are asked for beforehand, at most
+  const int64_t wanted = c10::multiply_integers(shape), room = block_.defined() ? block_.numel() - used_ : 0;
+  if (wanted > room) {
+    const int64_t grown = block_.defined() ? std::min<int64_t>(2 * block_.numel(), kLargest / sizeof(float)) : 0;
+    block_ = at::empty({std::max(wanted, grown)}, at::kFloat);
+    prefer_huge_pages(block_);
+    used_ = 0;
+  }
+  const Tensor part = block_.narrow(0, used_, wanted).view(shape);
+  used_ += wanted;
+  return part;
+}
+
+PanelWeight::PanelWeight(const std::vector<Tensor>& weights, PanelMemory& memory) : inputs_(weights[0].size(1)) {
   const at::NoGradGuard no_grad;
   std::vector<Tensor> whole;       // what the rows stand in
   std::vector<const float*> rows;  // of all outputs
@@ -22,8 +36,7 @@ PanelWeight::PanelWeight(const std::vector<Tensor>& weights) : inputs_(weights[0
     for (int64_t row = 0; row < weight.size(0); ++row) rows.push_back(from + row * inputs_);
   }
   outputs_ = static_cast<int64_t>(rows.size());
-  panels_ = at::empty({cpu::panel_count(outputs_), inputs_, cpu::kPanel}, whole[0].options());
-  prefer_huge_pages(panels_);
+  panels_ = memory.take({cpu::panel_count(outputs_), inputs_, cpu::kPanel});
   float* const to = panels_.mutable_data_ptr<float>();
   for_rows(panels_.size(0), inputs_ * cpu::kPanel, [&](int64_t first, int64_t count) {
     for (int64_t p = first; p < first + count; ++p)

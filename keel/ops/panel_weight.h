@@ -6,6 +6,18 @@
 
 namespace keel {
 
+/// Memory for the panels of a network's weights, taken in blocks that grow: under large ones the pages can be large too,
+/// which they hardly are under a weight of a few megabytes alone. A block lives as long as a weight in it.
+class PanelMemory {
+ public:
+  /// Float32 of this shape, without values.
+  Tensor take(at::IntArrayRef shape);
+
+ private:
+  Tensor block_;
+  int64_t used_ = 0;  // elements of the block
+};
+
 /// The weight [out, in] of a linear layer, or of several with one input, laid out for products with few rows at a time;
 /// a copy, so it knows nothing of later updates. For float32 on a CPU. A row's product has the same bits whatever other
 /// rows there are.
@@ -13,7 +25,11 @@ class PanelWeight {
  public:
   PanelWeight() = default;
   explicit PanelWeight(const Tensor& weight) : PanelWeight(std::vector<Tensor>{weight}) {}
-  explicit PanelWeight(const std::vector<Tensor>& weights);
+  explicit PanelWeight(const std::vector<Tensor>& weights) {
+    PanelMemory own;
+    *this = PanelWeight(weights, own);
+  }
+  PanelWeight(const std::vector<Tensor>& weights, PanelMemory& memory);
 
   bool defined() const { return panels_.defined(); }
   /// x W^T: [N, in] to [N, out].

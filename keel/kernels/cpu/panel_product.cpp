@@ -8,7 +8,10 @@
 namespace keel::cpu {
 namespace {
 
-constexpr int64_t kDepth = 512;       // inputs at a time: this part of a panel stays in the cache while the rows pass
+constexpr int64_t kDepth = 512;   // inputs at a time: this part of a panel stays in the cache while the rows pass
+constexpr int64_t kAhead = 2048;  // elements: further than processors fetch by themselves, which stop at a small page
+constexpr int kLine = 16;         // elements of a cache line
+constexpr int kFewRows = 2;
 constexpr int64_t kRowsAtOnce = 240;  // a multiple of every tile's rows
 
 /// `Rows` rows times `Vectors` vectors of a panel's columns, kept in registers over `depth` inputs.
@@ -23,8 +26,9 @@ KEEL_INLINE void multiply_tile(const float* x, int64_t x_step, const float* pane
       for (int v = 0; v < Vectors; ++v) sum[row][v] = *reinterpret_cast<InMemory*>(y + row * y_step + v * Width);
   for (int64_t k = 0; k < depth; ++k) {
     Vector weight[Vectors];
-    for (int v = 0; v < Vectors; ++v)
-      weight[v] = *reinterpret_cast<const InMemory*>(panel + k * kPanel + v * Width);
+    if constexpr (Rows <= kFewRows)  // as fast as the memory gives them
+      for (int v = 0; v < kPanel; v += kLine) __builtin_prefetch(panel + k * kPanel + kAhead + v);
+    for (int v = 0; v < Vectors; ++v) weight[v] = *reinterpret_cast<const InMemory*>(panel + k * kPanel + v * Width);
     for (int row = 0; row < Rows; ++row)
       for (int v = 0; v < Vectors; ++v) sum[row][v] += x[row * x_step + k] * weight[v];
   }
@@ -72,7 +76,7 @@ struct Tile {
   static constexpr int kRows = 6, kVectors = 4;
 #endif
   // Few rows take the whole width of a panel instead, so that there are sums enough to hide how long an addition takes.
-  static constexpr int kWhole = kPanel / Width, kFewRows = 2;
+  static constexpr int kWhole = kPanel / Width;
 };
 
 template <int Width>
@@ -87,13 +91,12 @@ KEEL_INLINE void multiply(const float* x, int64_t rows, int64_t inputs, const fl
       const int64_t some = std::min(kRowsAtOnce, rows - row);
       float* const to = columns == kPanel ? y + row * outputs + p * kPanel : whole;
       const int64_t step = columns == kPanel ? outputs : kPanel;
-      if (some <= T::kFewRows)
-        multiply_panel<Width, T::kFewRows, T::kWhole>(x + row * inputs, some, inputs, panel, to, step);
+      if (some <= kFewRows)
+        multiply_panel<Width, kFewRows, T::kWhole>(x + row * inputs, some, inputs, panel, to, step);
       else
         multiply_panel<Width, T::kRows, T::kVectors>(x + row * inputs, some, inputs, panel, to, step);
       if (columns == kPanel) continue;
-      for (int64_t i = 0; i < some; ++i)
-        std::copy_n(whole + i * kPanel, columns, y + (row + i) * outputs + p * kPanel);
+      for (int64_t i = 0; i < some; ++i) std::copy_n(whole + i * kPanel, columns, y + (row + i) * outputs + p * kPanel);
     }
   }
 }
@@ -112,8 +115,7 @@ KEEL_INLINE void exchange_blocks(typename Lanes<Width>::Vector& first, typename 
 template <int Width, int Block = 1>
 KEEL_INLINE void transpose(typename Lanes<Width>::Vector* square) {
   for (int i = 0; i < Width; ++i)
-    if (!(i & Block))
-      exchange_blocks<Width, Block>(square[i], square[i + Block], std::make_index_sequence<Width>());
+    if (!(i & Block)) exchange_blocks<Width, Block>(square[i], square[i + Block], std::make_index_sequence<Width>());
   if constexpr (2 * Block < Width) transpose<Width, 2 * Block>(square);
 }
 
@@ -126,19 +128,18 @@ KEEL_INLINE void pack(const float* const* rows, int64_t outputs, int64_t inputs,
     for (; k + Width <= inputs; k += Width)
       for (int64_t output = 0; output < kPanel; output += Width) {
         Vector square[Width];
-        for (int i = 0; i < Width; ++i)
-          square[i] = *reinterpret_cast<const InMemory*>(rows[output + i] + k);
+        for (int i = 0; i < Width; ++i) square[i] = *reinterpret_cast<const InMemory*>(rows[output + i] + k);
         transpose<Width>(square);
-        for (int i = 0; i < Width; ++i)
-          *reinterpret_cast<InMemory*>(panel + (k + i) * kPanel + output) = square[i];
+        for (int i = 0; i < Width; ++i) *reinterpret_cast<InMemory*>(panel + (k + i) * kPanel + output) = square[i];
       }
   for (; k < inputs; ++k)
     for (int64_t output = 0; output < kPanel; ++output)
       panel[k * kPanel + output] = output < outputs ? rows[output][k] : 0.0f;
 }
 
-#define KEEL_PRODUCT const float *x, int64_t rows, int64_t inputs, const float *packed, int64_t outputs, \
-                     int64_t first, int64_t count, float *y
+#define KEEL_PRODUCT                                                                                                \
+  const float *x, int64_t rows, int64_t inputs, const float *packed, int64_t outputs, int64_t first, int64_t count, \
+      float *y
 #define KEEL_PACK const float *const *rows, int64_t outputs, int64_t inputs, float *panel
 KEEL_FOR_EACH_WIDTH(multiply, KEEL_PRODUCT, (x, rows, inputs, packed, outputs, first, count, y))
 KEEL_FOR_EACH_WIDTH(pack, KEEL_PACK, (rows, outputs, inputs, panel))

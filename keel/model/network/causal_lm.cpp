@@ -453,18 +453,19 @@ void CausalLm::make_bitwise() {
 CausalLm CausalLm::for_sampling() const {
   CausalLm copy = samples_merged() ? merged() : *this;
   const bool panels = device().is_cpu() && compute_type() == at::kFloat, adapted = !copy.adapter().empty();
+  PanelMemory memory;
   for (Block& block : copy.blocks_) {
     if (!adapted) {
-      block.query_key_value = JoinedLinear({&block.query, &block.key, &block.value});
-      block.gate_up = JoinedLinear({&block.gate, &block.up});
+      block.query_key_value = JoinedLinear({&block.query, &block.key, &block.value}, memory);
+      block.gate_up = JoinedLinear({&block.gate, &block.up}, memory);
     }
     if (!panels) continue;
-    block.output.make_panels();
-    block.down.make_panels();
+    block.output.make_panels(memory);
+    block.down.make_panels(memory);
     if (adapted)
-      for (Linear* layer : {&block.query, &block.key, &block.value, &block.gate, &block.up}) layer->make_panels();
+      for (Linear* layer : {&block.query, &block.key, &block.value, &block.gate, &block.up}) layer->make_panels(memory);
   }
-  if (panels) copy.head_panels_ = PanelWeight(head());
+  if (panels) copy.head_panels_ = PanelWeight({head()}, memory);
   return copy;
 }
 

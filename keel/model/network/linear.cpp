@@ -42,14 +42,14 @@ Tensor Linear::operator()(const Tensor& input) const {
   return lora_a.defined() ? y + product(product(adapted, lora_a, panels_a), lora_b, panels_b) * lora_scale : y;
 }
 
-void Linear::make_panels() {
-  panels = PanelWeight(weight.compute);
+void Linear::make_panels(PanelMemory& memory) {
+  panels = PanelWeight({weight.compute}, memory);
   if (!lora_a.defined()) return;
-  panels_a = PanelWeight(lora_a.compute);
-  panels_b = PanelWeight(lora_b.compute);
+  panels_a = PanelWeight({lora_a.compute}, memory);
+  panels_b = PanelWeight({lora_b.compute}, memory);
 }
 
-JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers)
+JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers, PanelMemory& memory)
     : bitwise_(layers[0]->bitwise), round_input_(layers[0]->round_input) {
   std::vector<Tensor> weights, biases;
   for (const Linear* layer : layers) {
@@ -57,7 +57,7 @@ JoinedLinear::JoinedLinear(const std::vector<const Linear*>& layers)
     if (layer->bias.defined()) biases.push_back(layer->bias.compute.detach());
   }
   if (weights[0].is_cpu() && weights[0].scalar_type() == at::kFloat)
-    panels_ = PanelWeight(weights);
+    panels_ = PanelWeight(weights, memory);
   else
     weight_ = as_one(weights);
   if (!biases.empty()) bias_ = as_one(biases);

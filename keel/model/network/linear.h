@@ -31,7 +31,7 @@ struct Linear {
 
   Tensor operator()(const Tensor& input) const;
   /// Lays the weights out for few rows at a time; they only sample from then on.
-  void make_panels();
+  void make_panels(PanelMemory& memory);
   /// W + scale B A.
   Tensor merged_weight() const;
 };
@@ -42,7 +42,7 @@ class JoinedLinear {
   JoinedLinear() = default;
   /// None of them has an adapter. Weights that stand one after the other (as join() leaves them) are not copied, except
   /// into panels.
-  explicit JoinedLinear(const std::vector<const Linear*>& layers);
+  JoinedLinear(const std::vector<const Linear*>& layers, PanelMemory& memory);
 
   bool defined() const { return panels_.defined() || weight_.defined(); }
   /// What each layer makes of the rows [N, in], side by side: [N, out of all].

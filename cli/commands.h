@@ -17,6 +17,7 @@ Action add_quickstart(CommandLine& line);
 Action add_train(CommandLine& line);
 Action add_sft(CommandLine& line);
 Action add_eval(CommandLine& line);
+Action add_study(CommandLine& line);
 Action add_report(CommandLine& line);
 Action add_export(CommandLine& line);
 Action add_generate(CommandLine& line);

@@ -1,0 +1,121 @@
+#include <filesystem>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/run_training.h"
+#include "keel/core/console.h"
+#include "keel/core/files/file.h"
+#include "keel/core/interrupt.h"
+#include "keel/core/options/read_config.h"
+#include "keel/core/strings.h"
+#include "keel/study/run_study.h"
+#include "keel/study/study_tables.h"
+
+namespace keel::cli {
+namespace {
+
+constexpr double kAgrees = 0.01;  // the p-value, corrected, below which two measurements are said to differ
+
+struct StudyArguments {
+  std::string file, size, compare;
+  std::vector<std::string> overrides;
+  bool overwrite = false, explain = false, quiet = false;
+};
+
+/// A mistake in a variant is told before the first run begins.
+void check_variants(const Study& study) {
+  for (const Variant& variant : study.variants) {
+    std::vector<std::string> notes;
+    try {
+      load_config(variant.tree, notes);
+    } catch (const Error& error) {
+      fail(error.code(), "variant ", variant.name, ": ", error.what());
+    }
+  }
+}
+
+std::string plan_text(const Study& study) {
+  const std::vector<StudyRun> runs = planned_runs(study);
+  size_t warm_ups = 0;
+  std::vector<std::string> names;
+  for (const StudyRun& run : runs) warm_ups += run.variant.empty() ? 1 : 0;
+  for (const Variant& variant : study.variants) names.push_back(variant.name);
+  const uint64_t first = study.options.first_seed, last = first + static_cast<uint64_t>(study.options.seeds) - 1;
+  return study.name + ": " + joined(names) + ", seeds " + std::to_string(first) + " to " + std::to_string(last) +
+         "; runs: " + std::to_string(runs.size() - warm_ups) + ", warm-ups: " + std::to_string(warm_ups) +
+         ", at a time: " + std::to_string(study.options.jobs) + ", folder: " + study.options.dir;
+}
+
+/// Whether the runs agree with those of a table that was written down.
+ExitCode print_comparison(const Study& study, const std::vector<Outcome>& outcomes, const std::string& table,
+                          Console& console) {
+  const StudyComparison comparison = compare(outcomes, read_outcomes_csv(table), shown_measures(study));
+  console.heading("Beside " + table);
+  console.result(comparison.table);
+  if (!comparison.only_in_one.empty())
+    console.warning("not compared, since only one of the two has it: " + joined(comparison.only_in_one));
+  const bool agrees = comparison.least_p > kAgrees;
+  console.result((agrees ? "they agree: the least p-value, corrected by Holm over all rows, is "
+                         : "they differ: the least p-value, corrected by Holm over all rows, is ") +
+                 fixed(comparison.least_p, 4) + ", and below " + fixed(kAgrees, 2) + " would be called a difference");
+  return agrees ? ExitCode::kDone : ExitCode::kAnsweredNo;
+}
+
+ExitCode study_command(const StudyArguments& arguments) {
+  Console console(stdout, arguments.quiet);
+  ConfigTree tree = read_config(arguments.file);
+  apply_overrides(tree, arguments.overrides);
+  const Study study = read_study(tree, arguments.size);
+  check_variants(study);
+  if (arguments.explain) {
+    console.result(plan_text(study));
+    for (const StudyRun& run : planned_runs(study)) console.result("  " + run.name);
+    return ExitCode::kDone;
+  }
+  console.line(plan_text(study));
+  wait_for_saving();
+  const StudyResult result = run_study(study, std::filesystem::read_symlink("/proc/self/exe"),
+                                       arguments.overwrite ? OldRuns::kReplaced : OldRuns::kKept, console);
+
+  const std::filesystem::path folder = study.options.dir;
+  const std::vector<VariantSummary> variants = summarize(study, result.outcomes, result.failed);
+  const std::string table = markdown_table(study, variants);
+  write_atomically(folder / "table.md", table);
+  write_atomically(folder / "table.csv", csv_table(study, variants));
+  write_atomically(folder / "runs.csv", outcomes_csv(result.outcomes));
+  write_atomically(folder / "study.html", study_page(study, variants, result.outcomes));
+  console.heading(study.name);
+  console.result(table);
+  console.line("Written: table.md, table.csv, runs.csv (a row for each run) and study.html (curves) in " +
+               folder.string());
+  if (!arguments.compare.empty() && !result.outcomes.empty()) {
+    const ExitCode code = print_comparison(study, result.outcomes, arguments.compare, console);
+    if (result.failures.empty()) return code;
+  }
+  if (result.failures.empty()) return ExitCode::kDone;
+  console.warning(std::to_string(result.failures.size()) +
+                  " runs failed and are not in the tables; the same command "
+                  "tries them again");
+  return ExitCode::kAnsweredNo;
+}
+
+}  // namespace
+
+Action add_study(CommandLine& line) {
+  const auto arguments = std::make_shared<StudyArguments>();
+  Command command = line.add("study", "Variants of one configuration from several seeds, run and compared");
+  command.option("STUDY", arguments->file, "File with the sections study, base, variants and sizes").required().files();
+  command.option("OVERRIDES", arguments->overrides,
+                 "key=value settings that win over the file: study.seeds=3, base.train.steps=50");
+  command.option("--size", arguments->size, "One of the file's sizes, whose settings are put over the base");
+  command
+      .option("--compare", arguments->compare,
+              "runs.csv of an earlier study: tests whether the two agree (code 1 where they differ)")
+      .files();
+  command.flag("--overwrite", arguments->overwrite, "Make runs anew that the folder has with other settings");
+  command.flag("--explain", arguments->explain, "Print the runs and stop");
+  command.flag("-q,--quiet", arguments->quiet, "Print only warnings, errors and the tables");
+  return [arguments] { return study_command(*arguments); };
+}
+
+}  // namespace keel::cli

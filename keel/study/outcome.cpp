@@ -1,0 +1,164 @@
+#include "keel/study/outcome.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/record/run_data.h"
+
+namespace keel {
+namespace {
+
+constexpr size_t kWindow = 5;  // steps of the mean that a run's best is
+
+double mean_of(const double* first, size_t count) {
+  return std::accumulate(first, first + count, 0.0) / static_cast<double>(count);
+}
+
+/// The mean of the steps up to each, five at a time; fewer at the beginning.
+std::vector<double> running_means(const std::vector<double>& rewards) {
+  std::vector<double> means;
+  for (size_t i = 0; i < rewards.size(); ++i) {
+    const size_t count = std::min(kWindow, i + 1);
+    means.push_back(mean_of(&rewards[i + 1 - count], count));
+  }
+  return means;
+}
+
+size_t end_of(size_t steps, int64_t last) { return std::clamp<size_t>(steps / 3, 1, static_cast<size_t>(last)); }
+
+std::string shortest(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+std::vector<std::string> fields_of(const std::string& line) {
+  std::vector<std::string> fields(1);
+  for (const char c : line)
+    if (c == ',')
+      fields.emplace_back();
+    else if (c != '\r')
+      fields.back() += c;
+  return fields;
+}
+
+}  // namespace
+
+bool has_collapsed(const std::vector<double>& rewards, int64_t last) {
+  if (rewards.size() <= kWindow) return false;
+  const std::vector<double> means = running_means(rewards);
+  const double best = *std::max_element(means.begin() + kWindow - 1, means.end());
+  const size_t end = std::min(end_of(rewards.size(), last), means.size() - kWindow + 1);
+  return best > 0 && std::all_of(means.end() - static_cast<std::ptrdiff_t>(end), means.end(),
+                                 [&](double mean) { return mean < best / 2; });
+}
+
+Outcome outcome_of(const std::filesystem::path& run, int64_t last, const std::vector<std::string>& metrics) {
+  const RunData data = read_run(run);
+  Outcome outcome;
+  std::map<std::string, std::vector<double>> curves;
+  for (const MetricRow& row : data.metrics) {
+    if (row.phase != "rl") continue;
+    if (const auto reward = row.values.find("reward/mean"); reward != row.values.end())
+      outcome.rewards.push_back(reward->second);
+    for (const std::string& metric : metrics)
+      if (const auto value = row.values.find(metric); value != row.values.end())
+        curves[metric].push_back(value->second);
+  }
+  if (outcome.rewards.empty())
+    fail(ExitCode::kBadInput, run.string(),
+         ": the run has no step with a reward, so that a study has nothing to measure");
+  const std::vector<double>& rewards = outcome.rewards;
+  const size_t end = end_of(rewards.size(), last);
+  const std::vector<double> means = running_means(rewards);
+  outcome.measures[measure::kFinal] = mean_of(&rewards[rewards.size() - end], end);
+  outcome.measures[measure::kEarly] = mean_of(rewards.data(), end);
+  outcome.measures[measure::kBest] =
+      *std::max_element(means.begin() + static_cast<std::ptrdiff_t>(std::min(kWindow, means.size()) - 1), means.end());
+  outcome.measures[measure::kCollapsed] = has_collapsed(rewards, last) ? 1 : 0;
+  const RunSummary summary = summarize(data);
+  if (summary.before) outcome.measures[measure::kBefore] = summary.before->mean;
+  if (summary.after) outcome.measures[measure::kAfter] = summary.after->mean;
+  for (const auto& [metric, values] : curves) {
+    const size_t count = std::min(end, values.size());
+    outcome.measures[metric] = mean_of(&values[values.size() - count], count);
+  }
+  return outcome;
+}
+
+Json to_json(const Outcome& outcome) {
+  return {{"variant", outcome.variant},
+          {"seed", outcome.seed},
+          {"measures", outcome.measures},
+          {"rewards", outcome.rewards}};
+}
+
+Outcome outcome_from(const Json& json, const std::string& place) {
+  try {
+    return {json.at("variant").get<std::string>(), json.at("seed").get<uint64_t>(),
+            json.at("measures").get<std::map<std::string, double>>(), json.at("rewards").get<std::vector<double>>()};
+  } catch (const Json::exception& error) {
+    fail(ExitCode::kBadInput, place, ": not what a study writes about a run (", error.what(),
+         "); remove the file, and the run is measured again");
+  }
+}
+
+std::string outcomes_csv(const std::vector<Outcome>& outcomes) {
+  std::set<std::string> names;
+  for (const Outcome& outcome : outcomes)
+    for (const auto& [name, value] : outcome.measures) names.insert(name);
+  std::string table = "variant,seed";
+  for (const std::string& name : names) table += "," + name;
+  table += "\n";
+  for (const Outcome& outcome : outcomes) {
+    table += outcome.variant + "," + std::to_string(outcome.seed);
+    for (const std::string& name : names) {
+      const auto found = outcome.measures.find(name);
+      table += "," + (found == outcome.measures.end() ? "" : shortest(found->second));
+    }
+    table += "\n";
+  }
+  return table;
+}
+
+std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
+  const std::string text = read_file(file, 64 << 20);
+  std::vector<Outcome> outcomes;
+  std::vector<std::string> names;
+  size_t number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::vector<std::string> fields = fields_of(text.substr(begin, end - begin));
+    begin = end + 1;
+    const std::string place = file.string() + ":" + std::to_string(++number);
+    if (number == 1) {
+      names = fields;
+      if (names.size() < 3 || names[0] != "variant" || names[1] != "seed")
+        fail(ExitCode::kBadInput, place, ": wanted a study's runs.csv, whose first line begins with variant,seed");
+      continue;
+    }
+    if (fields.size() != names.size())
+      fail(ExitCode::kBadInput, place, ": has ", fields.size(), " fields, wanted ", names.size());
+    Outcome outcome;
+    outcome.variant = fields[0];
+    for (size_t i = 1; i < fields.size(); ++i) {
+      if (i > 1 && fields[i].empty()) continue;
+      double value = 0;
+      const char *const first = fields[i].data(), *const last = first + fields[i].size();
+      const auto [stopped, error] =
+          i == 1 ? std::from_chars(first, last, outcome.seed) : std::from_chars(first, last, value);
+      if (error != std::errc() || stopped != last || !std::isfinite(value))
+        fail(ExitCode::kBadInput, place, ": ", names[i], ": got \"", fields[i], "\", wanted a number");
+      if (i > 1) outcome.measures[names[i]] = value;
+    }
+    outcomes.push_back(std::move(outcome));
+  }
+  if (outcomes.empty()) fail(ExitCode::kBadInput, file.string(), ": has no runs; wanted a study's runs.csv");
+  return outcomes;
+}
+
+}  // namespace keel

@@ -1,0 +1,246 @@
+#include "keel/study/run_study.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
+#include "keel/core/interrupt.h"
+#include "keel/core/options/yaml_text.h"
+#include "keel/core/steady_clock.h"
+#include "keel/core/strings.h"
+
+namespace keel {
+namespace {
+
+/// Starts a program with its output in a file. It is asked to stop when this process ends, however that happens.
+pid_t start(const std::vector<std::string>& words, const std::filesystem::path& log, int64_t threads) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const FileHandle output(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!output.is_open()) fail(ExitCode::kHealthGuard, log.string(), ": cannot be written: ", std::strerror(errno));
+  if (threads > 0) setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), /*overwrite=*/0);
+  const pid_t parent = getpid(), child = fork();
+  if (child < 0) fail(ExitCode::kHealthGuard, "no process can be made for a run: ", std::strerror(errno));
+  if (child > 0) return child;
+  setpgid(0, 0);  // a signal typed at the terminal is this program's to pass on
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
+  dup2(output.get(), STDOUT_FILENO);
+  dup2(output.get(), STDERR_FILENO);
+  execv(arguments[0], arguments.data());
+  _exit(static_cast<int>(ExitCode::kInternal));
+}
+
+/// The error that a run ended with, else its last line.
+std::string last_words(const std::filesystem::path& log) {
+  const std::string text = path_exists(log) ? read_file(log) : "";
+  std::string last;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
+    if (line.starts_with("keel: ")) return std::string(line.substr(6));
+    if (!trimmed(line).empty()) last = line;
+  }
+  return last.empty() ? "nothing was said" : last;
+}
+
+std::string duration(double seconds) {
+  if (seconds < 90) return fixed(seconds, 0) + " s";
+  return seconds < 5400 ? fixed(seconds / 60, 0) + " min" : fixed(seconds / 3600, 1) + " h";
+}
+
+class Runner {
+ public:
+  Runner(const Study& study, const std::filesystem::path& program, OldRuns old_runs, Console& console)
+      : study_(study),
+        program_(program),
+        old_runs_(old_runs),
+        console_(console),
+        folder_(full_path(study.options.dir)) {
+    for (const char* name : {"configs", "logs", "runs", "outcomes"}) create_directories(folder_ / name);
+    const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
+    threads_ = study.options.jobs > 1 ? std::max<int64_t>(1, cores / study.options.jobs) : 0;
+  }
+
+  StudyResult run() {
+    const std::vector<StudyRun> runs = planned_runs(study_);
+    for (const StudyRun& run : runs) prepare(run);
+    all_ = waiting_.size();
+    if (all_ < runs.size())
+      console_.line(std::to_string(runs.size() - all_) + " of " + std::to_string(runs.size()) +
+                    " runs are done already");
+    try {
+      while (!waiting_.empty() || !running_.empty()) {
+        begin_what_can();
+        show();
+        poll_unless_stopped({}, 200);
+        collect();
+      }
+    } catch (...) {  // stopped, or the machine refused something
+      end_all();
+      throw;
+    }
+    for (const StudyRun& run : runs)
+      if (!run.variant.empty() && done_.contains(run.name)) {
+        const std::filesystem::path file = outcome_file(run.name);
+        result_.outcomes.push_back(outcome_from(read_json_file(file), file.string()));
+      }
+    return std::move(result_);
+  }
+
+ private:
+  struct Running {
+    StudyRun run;
+    double began = 0;
+  };
+
+  std::filesystem::path config_file(const std::string& name) const { return folder_ / "configs" / (name + ".yaml"); }
+  std::filesystem::path outcome_file(const std::string& name) const { return folder_ / "outcomes" / (name + ".json"); }
+  std::filesystem::path log_file(const std::string& name) const { return folder_ / "logs" / (name + ".txt"); }
+
+  /// Writes a run's configuration, and sees whether the run was made already.
+  void prepare(const StudyRun& run) {
+    const std::filesystem::path file = config_file(run.name);
+    const std::string text = yaml_document(run.config);
+    const bool is_other = path_exists(file) && read_file(file) != text;
+    if (is_other && old_runs_ == OldRuns::kKept)
+      fail(ExitCode::kBadConfiguration, "study.dir: ", study_.options.dir, " has the run ", run.name,
+           " with other settings (", file.string(),
+           "); choose another study.dir, or make such runs anew with --overwrite");
+    if (is_other) {
+      remove_tree(outcome_file(run.name));
+      remove_tree(folder_ / "runs" / run.name);
+    }
+    write_atomically(file, text);
+    if (path_exists(outcome_file(run.name)))
+      done_.insert(run.name);
+    else
+      waiting_.push_back(run);
+  }
+
+  void begin_what_can() {
+    for (auto next = waiting_.begin();
+         next != waiting_.end() && static_cast<int64_t>(running_.size()) < study_.options.jobs;) {
+      if (!next->warm_up.empty() && result_.failures.contains(next->warm_up)) {
+        fail_run(*next, "its warm-up " + next->warm_up + " failed");
+      } else if (next->warm_up.empty() || done_.contains(next->warm_up)) {
+        begin(*next);
+      } else {
+        ++next;
+        continue;
+      }
+      next = waiting_.erase(next);
+    }
+  }
+
+  void begin(const StudyRun& run) {
+    const std::filesystem::path folder = folder_ / "runs" / run.name;
+    std::vector<std::string> words = {program_.string(), "train", config_file(run.name).string()};
+    if (path_exists(folder / "checkpoints" / "LATEST"))
+      words.push_back("--resume");
+    else if (path_exists(folder))
+      words.push_back("--overwrite");  // it came to no checkpoint
+    const pid_t process = start(words, log_file(run.name), threads_);
+    running_.emplace(process, Running{run, steady_seconds()});
+  }
+
+  void collect() {
+    for (auto each = running_.begin(); each != running_.end();) {
+      int status = 0;
+      if (waitpid(each->first, &status, WNOHANG) == 0) {
+        ++each;
+        continue;
+      }
+      end(each->second, status);
+      each = running_.erase(each);
+    }
+  }
+
+  void end(const Running& ended, int status) {
+    const StudyRun& run = ended.run;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+      const std::string how = WIFEXITED(status) ? "exit code " + std::to_string(WEXITSTATUS(status))
+                                                : "signal " + std::to_string(WTERMSIG(status));
+      return fail_run(run, last_words(log_file(run.name)) + " (" + how + ")");
+    }
+    Outcome outcome;
+    try {
+      if (!run.variant.empty())
+        outcome = outcome_of(folder_ / "runs" / run.name, study_.options.last, study_.options.measures);
+    } catch (const Error& error) {
+      return fail_run(run, error.what());
+    }
+    outcome.variant = run.variant;
+    outcome.seed = run.seed;
+    write_atomically(outcome_file(run.name), json_line(to_json(outcome)) + "\n");
+    done_.insert(run.name);
+    seconds_ += steady_seconds() - ended.began;
+    ++made_;
+  }
+
+  void fail_run(const StudyRun& run, const std::string& why) {
+    console_.warning("run " + run.name + " failed: " + why + "; the others go on, and " + log_file(run.name).string() +
+                     " has what it said");
+    result_.failures[run.name] = why;
+    if (!run.variant.empty()) ++result_.failed[run.variant];
+    ++made_;
+  }
+
+  void show() {
+    std::string text = study_.name + ": " + std::to_string(made_) + " of " + std::to_string(all_) + " runs, " +
+                       std::to_string(running_.size()) + " under way";
+    if (made_ > 0) {
+      const double each = seconds_ / static_cast<double>(made_);
+      double left = each * static_cast<double>(waiting_.size());
+      for (const auto& [process, running] : running_) left += std::max(0.0, each - (steady_seconds() - running.began));
+      text += ", " + duration(left / static_cast<double>(study_.options.jobs)) + " left";
+    }
+    if (text == shown_) return;
+    shown_ = text;
+    console_.progress(text);
+  }
+
+  /// Asks the runs to stop, and waits until they have saved.
+  void end_all() {
+    for (const auto& [process, running] : running_) kill(process, SIGTERM);
+    for (const auto& [process, running] : running_) waitpid(process, nullptr, 0);
+    running_.clear();
+  }
+
+  const Study& study_;
+  std::filesystem::path program_;
+  OldRuns old_runs_;
+  Console& console_;
+  std::filesystem::path folder_;
+  int64_t threads_ = 0;  // of each run where several go on at a time; 0: its own choice
+  std::deque<StudyRun> waiting_;
+  std::map<pid_t, Running> running_;
+  std::set<std::string> done_;
+  StudyResult result_;
+  size_t all_ = 0, made_ = 0;
+  double seconds_ = 0;  // of the runs that were made
+  std::string shown_;
+};
+
+}  // namespace
+
+StudyResult run_study(const Study& study, const std::filesystem::path& program, OldRuns old_runs, Console& console) {
+  return Runner(study, program, old_runs, console).run();
+}
+
+}  // namespace keel

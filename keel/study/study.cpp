@@ -1,0 +1,187 @@
+#include "keel/study/study.h"
+
+#include <algorithm>
+#include <array>
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/nearest.h"
+#include "keel/core/options/read_config.h"
+#include "keel/core/strings.h"
+
+namespace keel {
+namespace {
+
+constexpr std::array kSections = {"study", "base", "sizes", "variants"};
+// What a warm-up sees nothing of: variants that differ in these sections alone share it.
+constexpr std::array kAfterTheWarmUp = {"objective", "rollout", "reward", "reference",  "critic",
+                                        "train",     "eval",    "record", "checkpoint", "health"};
+
+bool is_typed(const ConfigTree& tree, const std::string& path) {
+  const auto line = tree.lines.find(path);
+  return line != tree.lines.end() && line->second == 0;
+}
+
+/// Puts the settings below `path` of one tree over those of another, but not over what was typed behind the file.
+void put_over(ConfigTree& to, const Json& settings, const ConfigTree& from, const std::string& path,
+              const std::string& below = "") {
+  for (const auto& [key, value] : settings.items()) {
+    const std::string setting = below.empty() ? key : below + "." + key, written = path + "." + key;
+    if (value.is_object()) {
+      put_over(to, value, from, written, setting);
+      continue;
+    }
+    if (is_typed(to, setting) && !is_typed(from, written)) continue;
+    Json* place = &to.value;
+    for (const std::string& part : split_path(setting)) {
+      if (!place->is_object()) *place = Json::object();
+      place = &(*place)[part];
+    }
+    *place = value;
+    if (const auto line = from.lines.find(written); line != from.lines.end()) to.lines[setting] = line->second;
+  }
+}
+
+const Json& section(const ConfigTree& tree, const std::string& name) {
+  static const Json kNone = Json::object();
+  const Json* const found = find_value(tree, name);
+  if (found == nullptr || found->is_null()) return kNone;
+  if (!found->is_object())
+    fail(ExitCode::kBadConfiguration, place_of(tree, name), ": ", name, ": got ", found->dump(),
+         ", wanted names and their settings");
+  return *found;
+}
+
+ConfigTree base_of(const ConfigTree& tree) {
+  const Json* const base = find_value(tree, "base");
+  if (base == nullptr)
+    fail(ExitCode::kBadConfiguration, tree.file,
+         ": base is missing, the configuration that the variants share; write "
+         "it there, or the name of its file");
+  if (base->is_string()) {
+    const std::filesystem::path beside = std::filesystem::path(tree.file).parent_path();
+    return read_config(beside / base->get<std::string>());
+  }
+  ConfigTree result;
+  result.file = tree.file;
+  put_over(result, section(tree, "base"), tree, "base");
+  return result;
+}
+
+void check_names(const ConfigTree& tree) {
+  const std::vector<std::string> known(kSections.begin(), kSections.end());
+  for (const auto& [key, value] : tree.value.items()) {
+    if (std::ranges::count(known, key)) continue;
+    const auto near = nearest_name(key, known);
+    fail(ExitCode::kBadConfiguration, place_of(tree, key), ": ", key, ": unknown section of a study; ",
+         near ? "did you mean " + *near + "?" : "they are " + joined(known), " Settings of the runs stand below base");
+  }
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-";
+  for (const auto& [name, settings] : section(tree, "variants").items())
+    if (name.empty() || name.find_first_not_of(kLetters) != std::string::npos || name[0] == '-')
+      fail(ExitCode::kBadConfiguration, place_of(tree, "variants." + name), ": variants.", name,
+           ": the name becomes that of a folder; wanted letters, digits, and _ + - behind the first");
+}
+
+/// Whether a study's runs begin with supervised updates on the task, which are the same for all variants.
+bool warms_up(const Json& config) {
+  const Json sft = config.value("sft", Json::object());
+  return sft.value("steps", Json(0)) != 0 && sft.value("files", Json::array()).empty();
+}
+
+Json warm_up_of(Json config) {
+  for (const char* section : kAfterTheWarmUp) config.erase(section);
+  config["train"]["steps"] = 0;
+  config["eval"]["prompts"] = 0;
+  return config;
+}
+
+}  // namespace
+
+void StudyOptions::describe(OptionTable& t) {
+  t.add("dir", dir, "Folder of the study: its runs, tables and page. Empty: studies/ and the name of the file.");
+  t.add("seeds", seeds, "Runs of each variant, one from each seed; those of one seed start from the same network.",
+        at_least(1).at_most(1000));
+  t.add("first_seed", first_seed, "The first of them.");
+  t.add("jobs", jobs, "Runs at a time.", at_least(1).at_most(1000));
+  t.add("last", last, "Steps that count as the end of a run, at most a third of them.", at_least(1));
+  t.add("baseline", baseline, "The variant that others are compared with, seed by seed. Empty: the first.");
+  t.add("measures", measures,
+        "Metrics whose mean over the last steps stands in the tables too, as trust_region/masked.");
+}
+
+Study read_study(const ConfigTree& tree, const std::string& size) {
+  check_names(tree);
+  Study study;
+  study.name = std::filesystem::path(tree.file).stem().string();
+
+  ConfigTree own;
+  own.file = tree.file;
+  put_over(own, section(tree, "study"), tree, "study", "study");
+  OptionTable table;
+  table.section("study", "", study.options);
+  table.load(own);
+  if (study.options.dir.empty()) study.options.dir = "studies/" + study.name;
+
+  ConfigTree base = base_of(tree);
+  const Json& sizes = section(tree, "sizes");
+  std::vector<std::string> names;
+  for (const auto& [name, settings] : sizes.items()) names.push_back(name);
+  if (!size.empty() && !sizes.contains(size))
+    fail(ExitCode::kBadConfiguration, "--size: got ", size, ", wanted ",
+         names.empty() ? "none, since " + tree.file + " has no sizes" : "one of " + joined(names));
+  if (!size.empty()) put_over(base, section(tree, "sizes." + size), tree, "sizes." + size);
+
+  for (const auto& [name, settings] : section(tree, "variants").items()) {
+    Variant variant{name, base};
+    put_over(variant.tree, section(tree, "variants." + name), tree, "variants." + name);
+    study.variants.push_back(std::move(variant));
+  }
+  if (study.variants.empty())
+    fail(ExitCode::kBadConfiguration, tree.file,
+         ": variants is missing or empty; write at least one, a name and its settings: variants: {dppo: "
+         "{objective: {method: dppo_tv}}}");
+  std::vector<std::string> variants;
+  for (const Variant& variant : study.variants) variants.push_back(variant.name);
+  if (study.options.baseline.empty()) study.options.baseline = variants[0];
+  if (!std::ranges::count(variants, study.options.baseline))
+    fail(ExitCode::kBadConfiguration, place_of(tree, "study.baseline"), ": study.baseline: got ",
+         study.options.baseline, ", wanted one of the variants ", joined(variants));
+  return study;
+}
+
+std::vector<StudyRun> planned_runs(const Study& study) {
+  const std::filesystem::path folder = full_path(study.options.dir);
+  std::vector<StudyRun> runs;
+  for (int64_t i = 0; i < study.options.seeds; ++i) {
+    const uint64_t seed = study.options.first_seed + static_cast<uint64_t>(i);
+    const auto add = [&](std::string name, const std::string& variant, Json config, std::string warm_up) {
+      config["run"]["dir"] = (folder / "runs" / name).string();
+      config["run"]["seed"] = seed;
+      runs.push_back({std::move(name), variant, seed, std::move(config), std::move(warm_up)});
+    };
+    std::vector<std::pair<Json, std::string>> warm_ups;  // of this seed: what it is, and its name
+    for (const Variant& variant : study.variants) {
+      const std::string number = "-" + std::to_string(seed);
+      Json config = variant.tree.value;
+      std::string warm_up;
+      if (warms_up(config)) {
+        const Json before = warm_up_of(config);
+        const auto made = std::ranges::find(warm_ups, before, &std::pair<Json, std::string>::first);
+        if (made == warm_ups.end()) {
+          warm_up = (warm_ups.empty() ? "warm-up" : "warm-up-" + variant.name) + number;
+          warm_ups.emplace_back(before, warm_up);
+          add(warm_up, "", before, "");
+        } else {
+          warm_up = made->second;
+        }
+        config.erase("sft");
+        config["model"] = Json{{"path", (folder / "runs" / warm_up).string()}};
+      }
+      add(variant.name + number, variant.name, std::move(config), warm_up);
+    }
+  }
+  return runs;
+}
+
+}  // namespace keel

@@ -1,0 +1,198 @@
+#include "keel/study/study_tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "keel/core/error.h"
+#include "keel/core/strings.h"
+#include "keel/record/charts/chart_scale.h"
+#include "keel/study/two_samples.h"
+
+namespace keel {
+namespace {
+
+Cell cell_of(const std::vector<double>& values) {
+  return {std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()),
+          mean_interval(values), static_cast<int64_t>(values.size())};
+}
+
+std::string shown(const Cell& cell) {
+  const std::string interval =
+      cell.interval ? " [" + fixed(cell.interval->first, 3) + ", " + fixed(cell.interval->second, 3) + "]" : "";
+  return fixed(cell.mean, 3) + interval;
+}
+
+/// A metric may be far below 0.001, where three decimals say nothing.
+std::string shown_metric(const Cell& cell) {
+  if (std::abs(cell.mean) >= 0.01 || cell.mean == 0) return shown(cell);
+  const std::string interval = cell.interval ? " [" + format_number(cell.interval->first, 2) + ", " +
+                                                   format_number(cell.interval->second, 2) + "]"
+                                             : "";
+  return format_number(cell.mean, 2) + interval;
+}
+
+std::map<std::string, std::vector<double>> by_variant(const std::vector<Outcome>& outcomes,
+                                                      const std::string& measure) {
+  std::map<std::string, std::vector<double>> values;
+  for (const Outcome& outcome : outcomes)
+    if (const auto found = outcome.measures.find(measure); found != outcome.measures.end())
+      values[outcome.variant].push_back(found->second);
+  return values;
+}
+
+/// A table of Markdown that can be read as it is: its columns stand below each other.
+std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths(rows[0].size(), 3);
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string table;
+  const auto add = [&](const auto& cell_at) {
+    for (size_t i = 0; i < widths.size(); ++i) {
+      const std::string cell = cell_at(i);
+      table += "| " + cell + std::string(widths[i] - cell.size() + 1, ' ');
+    }
+    table += "|\n";
+  };
+  add([&](size_t i) { return rows[0][i]; });
+  add([&](size_t i) { return std::string(widths[i], '-'); });
+  for (size_t row = 1; row < rows.size(); ++row) add([&](size_t i) { return rows[row][i]; });
+  return table;
+}
+
+}  // namespace
+
+std::vector<std::string> shown_measures(const Study& study) {
+  std::vector<std::string> names = {measure::kFinal, measure::kEarly, measure::kBest, measure::kBefore,
+                                    measure::kAfter};
+  names.insert(names.end(), study.options.measures.begin(), study.options.measures.end());
+  return names;
+}
+
+std::vector<VariantSummary> summarize(const Study& study, const std::vector<Outcome>& outcomes,
+                                      const std::map<std::string, int64_t>& failed) {
+  std::map<uint64_t, double> of_baseline;  // final reward by seed
+  for (const Outcome& outcome : outcomes)
+    if (outcome.variant == study.options.baseline) of_baseline[outcome.seed] = outcome.measures.at(measure::kFinal);
+  std::vector<VariantSummary> summaries;
+  for (const Variant& variant : study.variants) {
+    VariantSummary summary{.name = variant.name};
+    if (const auto some = failed.find(variant.name); some != failed.end()) summary.failed = some->second;
+    std::vector<double> differences;
+    for (const Outcome& outcome : outcomes) {
+      if (outcome.variant != variant.name) continue;
+      ++summary.runs;
+      summary.collapsed += outcome.measures.at(measure::kCollapsed) != 0 ? 1 : 0;
+      if (const auto same_seed = of_baseline.find(outcome.seed); same_seed != of_baseline.end())
+        differences.push_back(outcome.measures.at(measure::kFinal) - same_seed->second);
+    }
+    for (const std::string& name : shown_measures(study))
+      if (const auto values = by_variant(outcomes, name); values.contains(variant.name))
+        summary.measures[name] = cell_of(values.at(variant.name));
+    if (!differences.empty() && variant.name != study.options.baseline) summary.difference = cell_of(differences);
+    summaries.push_back(std::move(summary));
+  }
+  return summaries;
+}
+
+std::string markdown_table(const Study& study, const std::vector<VariantSummary>& variants) {
+  std::vector<std::string> names;
+  for (const std::string& name : shown_measures(study))
+    if (std::ranges::any_of(variants, [&](const VariantSummary& v) { return v.measures.contains(name); }))
+      names.push_back(name);
+  const bool any_failed = std::ranges::any_of(variants, [](const VariantSummary& v) { return v.failed > 0; });
+  std::vector<std::string> head = {"variant", "runs"};
+  if (any_failed) head.push_back("failed");
+  head.push_back("collapsed");
+  for (const std::string& name : names) {
+    head.push_back(name);
+    if (name == measure::kFinal) head.push_back("final less " + study.options.baseline + "'s");
+  }
+  std::vector<std::vector<std::string>> rows = {head};
+  for (const VariantSummary& variant : variants) {
+    const auto [low, high] = wilson_interval(static_cast<double>(variant.collapsed), static_cast<double>(variant.runs));
+    std::vector<std::string> cells = {variant.name, std::to_string(variant.runs)};
+    if (any_failed) cells.push_back(std::to_string(variant.failed));
+    cells.push_back(variant.runs == 0
+                        ? ""
+                        : std::to_string(variant.collapsed) + " [" + fixed(low, 2) + ", " + fixed(high, 2) + "]");
+    for (const std::string& name : names) {
+      const auto cell = variant.measures.find(name);
+      cells.push_back(cell == variant.measures.end() ? "" : shown_metric(cell->second));
+      if (name == measure::kFinal) cells.push_back(variant.difference ? shown(*variant.difference) : "");
+    }
+    rows.push_back(cells);
+  }
+  return aligned(rows);
+}
+
+std::string csv_table(const Study& study, const std::vector<VariantSummary>& variants) {
+  std::string table = "variant,measure,runs,mean,low,high\n";
+  const auto add = [&](const std::string& variant, const std::string& name, const Cell& cell) {
+    table += variant + "," + name + "," + std::to_string(cell.runs) + "," + format_number(cell.mean, 9) + ",";
+    if (cell.interval) table += format_number(cell.interval->first, 9) + "," + format_number(cell.interval->second, 9);
+    table += cell.interval ? "\n" : ",\n";
+  };
+  for (const VariantSummary& variant : variants) {
+    if (variant.runs == 0) continue;
+    const double runs = static_cast<double>(variant.runs), collapsed = static_cast<double>(variant.collapsed);
+    add(variant.name, measure::kCollapsed, {collapsed / runs, wilson_interval(collapsed, runs), variant.runs});
+    for (const std::string& name : shown_measures(study))
+      if (const auto cell = variant.measures.find(name); cell != variant.measures.end())
+        add(variant.name, name, cell->second);
+    if (variant.difference) add(variant.name, "final_less_" + study.options.baseline, *variant.difference);
+  }
+  return table;
+}
+
+StudyComparison compare(const std::vector<Outcome>& ours, const std::vector<Outcome>& theirs,
+                        const std::vector<std::string>& measures) {
+  struct Test {
+    std::string variant, measure, ours, theirs;
+  };
+  std::vector<Test> tests;
+  std::vector<double> p_values;
+  StudyComparison comparison;
+  std::vector<std::string> all = {measure::kCollapsed};
+  all.insert(all.end(), measures.begin(), measures.end());
+  std::set<std::string> one, other;
+  for (const Outcome& outcome : ours) one.insert(outcome.variant);
+  for (const Outcome& outcome : theirs) other.insert(outcome.variant);
+  std::ranges::set_symmetric_difference(one, other, std::back_inserter(comparison.only_in_one));
+  for (const std::string& measure : all) {
+    const auto a = by_variant(ours, measure), b = by_variant(theirs, measure);
+    for (const auto& [variant, values] : a) {
+      const auto found = b.find(variant);
+      if (found == b.end()) continue;
+      const bool counts = measure == measure::kCollapsed;
+      if (!counts && (values.size() < 2 || found->second.size() < 2)) continue;
+      const auto count_of = [](const std::vector<double>& list) { return static_cast<int64_t>(list.size()); };
+      const auto sum_of = [](const std::vector<double>& list) {
+        return static_cast<int64_t>(std::accumulate(list.begin(), list.end(), 0.0));
+      };
+      const auto shown_of = [&](const std::vector<double>& list) {
+        return counts ? std::to_string(sum_of(list)) + " of " + std::to_string(list.size()) : shown(cell_of(list));
+      };
+      p_values.push_back(
+          counts ? fisher_test(sum_of(values), count_of(values), sum_of(found->second), count_of(found->second))
+                 : welch_test(values, found->second));
+      tests.push_back({variant, measure, shown_of(values), shown_of(found->second)});
+    }
+  }
+  if (tests.empty())
+    fail(ExitCode::kBadInput, "the two have no variant and measure in common with two runs each; nothing to compare");
+  const std::vector<double> corrected = holm_corrected(p_values);
+  std::vector<size_t> order(tests.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return p_values[i]; });
+  std::vector<std::vector<std::string>> rows = {{"variant", "measure", "here", "there", "p", "p, corrected"}};
+  for (const size_t at : order)
+    rows.push_back({tests[at].variant, tests[at].measure, tests[at].ours, tests[at].theirs,
+                    format_number(p_values[at], 2), format_number(corrected[at], 2)});
+  comparison.table = aligned(rows);
+  comparison.least_p = *std::ranges::min_element(corrected);
+  return comparison;
+}
+
+}  // namespace keel

@@ -1,0 +1,91 @@
+#include "keel/study/two_samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace keel {
+namespace {
+
+/// The regularised incomplete beta function, by its continued fraction (Lentz's method), for x below
+/// (a + 1) / (a + b + 2).
+double beta_fraction(double a, double b, double x) {
+  constexpr double kTiny = 1e-300, kEnough = 1e-15;
+  const auto away_from_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
+  double c = 1, d = 1 / away_from_zero(1 - (a + b) * x / (a + 1)), fraction = d;
+  for (int m = 1; m < 1000; ++m) {
+    const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+    const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+    double change = 1;
+    for (const double term : {even, odd}) {
+      d = 1 / away_from_zero(1 + term * d);
+      c = away_from_zero(1 + term / c);
+      change = c * d;
+      fraction *= change;
+    }
+    if (std::abs(change - 1) < kEnough) break;
+  }
+  return fraction *
+         std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x)) / a;
+}
+
+double incomplete_beta(double a, double b, double x) {
+  if (x <= 0 || x >= 1) return x <= 0 ? 0 : 1;
+  return x < (a + 1) / (a + b + 2) ? beta_fraction(a, b, x) : 1 - beta_fraction(b, a, 1 - x);
+}
+
+struct Spread {
+  double mean = 0, of_mean = 0;  // the variance of the mean
+  double count = 0;
+};
+
+Spread spread_of(std::span<const double> values) {
+  Spread result{.count = static_cast<double>(values.size())};
+  result.mean = std::accumulate(values.begin(), values.end(), 0.0) / result.count;
+  for (const double value : values) result.of_mean += (value - result.mean) * (value - result.mean);
+  result.of_mean /= (result.count - 1) * result.count;
+  return result;
+}
+
+}  // namespace
+
+double welch_test(std::span<const double> one, std::span<const double> other) {
+  const Spread a = spread_of(one), b = spread_of(other);
+  const double variance = a.of_mean + b.of_mean;
+  if (variance == 0) return a.mean == b.mean ? 1 : 0;
+  const double t = (a.mean - b.mean) / std::sqrt(variance);
+  const double freedom =
+      variance * variance / (a.of_mean * a.of_mean / (a.count - 1) + b.of_mean * b.of_mean / (b.count - 1));
+  return incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t));
+}
+
+double fisher_test(int64_t successes, int64_t count, int64_t other_successes, int64_t other_count) {
+  const int64_t all = successes + other_successes;
+  const auto choose = [](int64_t n, int64_t k) {
+    const auto f = [](int64_t m) { return std::lgamma(static_cast<double>(m) + 1); };
+    return f(n) - f(k) - f(n - k);
+  };
+  const auto probability = [&](int64_t k) {
+    return std::exp(choose(count, k) + choose(other_count, all - k) - choose(count + other_count, all));
+  };
+  const double seen = probability(successes);
+  double sum = 0;
+  for (int64_t k = std::max<int64_t>(0, all - other_count); k <= std::min(count, all); ++k)
+    if (const double p = probability(k); p <= seen * (1 + 1e-7)) sum += p;
+  return std::min(1.0, sum);
+}
+
+std::vector<double> holm_corrected(std::span<const double> p_values) {
+  std::vector<size_t> order(p_values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](size_t i) { return p_values[i]; });
+  std::vector<double> corrected(p_values.size());
+  double least = 0;
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    least = std::max(least, std::min(1.0, p_values[order[rank]] * static_cast<double>(order.size() - rank)));
+    corrected[order[rank]] = least;
+  }
+  return corrected;
+}
+
+}  // namespace keel

@@ -1,0 +1,146 @@
+"""keel study: variants from several seeds, made once, resumed, compared; one that fails does not stop the others."""
+
+import csv
+import json
+import pathlib
+import signal
+import statistics
+import tempfile
+import unittest
+
+import yaml
+
+from support import SMALL, keel, metrics, start, wait_for
+
+
+def nested(settings):
+    tree = {}
+    for key, value in settings.items():
+        section, name = key.split(".")
+        tree.setdefault(section, {})[name] = value
+    return tree
+
+
+class StudyTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.study = {
+            "study": {"seeds": 2, "dir": str(self.folder / "out"), "measures": ["policy/entropy"]},
+            "base": nested(SMALL | {"model.layers": 1}),
+            "sizes": {"long": {"train": {"steps": 6}}},
+            "variants": {"dppo_tv": {"objective": {"method": "dppo_tv"}}, "grpo": {"objective": {"method": "grpo"}}},
+        }
+
+    def run_study(self, *arguments, code=0):
+        file = self.folder / "small.yaml"
+        file.write_text(yaml.safe_dump(self.study, sort_keys=False))
+        result = keel("study", str(file), *arguments)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        return result
+
+    def rows(self, name="runs.csv"):
+        with open(self.folder / "out" / name, newline="") as file:
+            return list(csv.DictReader(file))
+
+    def test_runs_every_variant_from_every_seed_and_measures_what_their_metrics_say(self):
+        out = self.folder / "out"
+        self.run_study()
+        rows = self.rows()
+        self.assertEqual([(row["variant"], row["seed"]) for row in rows],
+                         [("dppo_tv", "0"), ("grpo", "0"), ("dppo_tv", "1"), ("grpo", "1")])
+        for row in rows:
+            steps = [line for line in metrics(out / "runs" / f"{row['variant']}-{row['seed']}") if line["phase"] == "rl"]
+            self.assertEqual(len(steps), 4)
+            self.assertEqual(float(row["final"]), steps[-1]["reward/mean"])  # a third of four steps is one
+            self.assertEqual(float(row["early"]), steps[0]["reward/mean"])
+            self.assertEqual(float(row["policy/entropy"]), steps[-1]["policy/entropy"])
+        # The mean over seeds, with Student's interval: 12.7062 is its 97.5 % point with one degree of freedom.
+        entropies = [float(row["policy/entropy"]) for row in rows if row["variant"] == "grpo"]
+        cell = next(row for row in self.rows("table.csv") if (row["variant"], row["measure"]) == ("grpo", "policy/entropy"))
+        self.assertAlmostEqual(float(cell["mean"]), statistics.mean(entropies), places=7)
+        half = 12.7062047 * statistics.stdev(entropies) / 2**0.5
+        self.assertAlmostEqual(float(cell["high"]), statistics.mean(entropies) + half, places=6)
+        # Both variants of a seed began with the same network, which was made once.
+        self.assertEqual(sorted(path.name for path in (out / "runs").glob("warm-up*")), ["warm-up-0", "warm-up-1"])
+        before = {row["variant"]: row["accuracy_before"] for row in rows if row["seed"] == "0"}
+        self.assertEqual(before["dppo_tv"], before["grpo"])
+        config = yaml.safe_load((out / "configs" / "grpo-1.yaml").read_text())
+        self.assertEqual(config["model"], {"path": str(out / "runs" / "warm-up-1")})
+        self.assertNotIn("sft", config)
+        self.assertIn("<svg", (out / "study.html").read_text())
+        # Called again nothing is made: the tables are the same though the runs are gone, which may be removed.
+        table = (out / "table.md").read_text()
+        for run in (out / "runs").iterdir():
+            run.rename(self.folder / run.name)
+        self.assertIn("6 of 6 runs are done already", self.run_study().stdout)
+        self.assertEqual((out / "table.md").read_text(), table)
+        # It agrees with itself, and not with one whose rewards are others.
+        runs = out / "runs.csv"
+        self.assertIn("they agree", self.run_study("--compare", str(runs)).stdout)
+        other = self.folder / "other.csv"
+        lines = [line.split(",") for line in runs.read_text().splitlines()]
+        at = lines[0].index("final")
+        for number, line in enumerate(lines[1:]):
+            line[at] = str(5 + number / 1e4)
+        other.write_text("\n".join(",".join(line) for line in lines) + "\n")
+        self.assertIn("they differ", self.run_study("--compare", str(other), code=1).stdout)
+        # Other settings are not mixed with what is there.
+        self.study["base"]["optimizer"] = {"lr": 1e-3}
+        self.assertIn("with other settings", self.run_study(code=2).stderr)
+        self.run_study("--overwrite", "study.seeds=1")
+        self.assertEqual(len(self.rows()), 2)
+
+    def test_goes_on_after_an_interruption_to_the_same_numbers(self):
+        self.study["study"]["seeds"] = 1
+        self.run_study("--size", "long")
+        whole = self.rows()
+        self.study["study"]["dir"] = str(self.folder / "broken")
+        file = self.folder / "small.yaml"
+        file.write_text(yaml.safe_dump(self.study, sort_keys=False))
+        log = self.folder / "broken" / "runs" / "grpo-0" / "metrics.jsonl"
+        process = start(self.folder / "said.txt", "study", str(file), "--size", "long")
+        wait_for(process, lambda: log.exists() and '"step":2' in log.read_text())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 75)
+        self.assertFalse((self.folder / "broken" / "outcomes" / "grpo-0.json").exists())
+        self.run_study("--size", "long")
+        with open(self.folder / "broken" / "runs.csv", newline="") as table:
+            self.assertEqual(list(csv.DictReader(table)), whole)
+
+    def test_a_variant_that_fails_is_told_and_the_others_go_on(self):
+        self.study["study"]["seeds"] = 1
+        self.study["variants"]["broken"] = {"data": {"files": [str(self.folder / "none.jsonl")]}, "reward": {"functions": ["exact"]},
+                                            "rollout": {"max_new_tokens": 4}, "sft": {"steps": 0}}
+        result = self.run_study("study.jobs=2", code=1)
+        self.assertIn("broken-0 failed", result.stdout + result.stderr)
+        self.assertIn("data.files is set, but model.path is not", result.stdout + result.stderr)
+        self.assertEqual([row["variant"] for row in self.rows()], ["dppo_tv", "grpo"])
+        outcome = json.loads((self.folder / "out" / "outcomes" / "grpo-0.json").read_text())
+        self.assertEqual(len(outcome["rewards"]), 4)
+
+    def test_mistakes_are_told_before_the_first_run(self):
+        def refused(change, *words, arguments=()):
+            study = json.loads(json.dumps(self.study))
+            change(study)
+            file = self.folder / "small.yaml"
+            file.write_text(yaml.safe_dump(study, sort_keys=False))
+            result = keel("study", str(file), *arguments)
+            self.assertEqual(result.returncode, 2, result.stdout)
+            for word in words:
+                self.assertIn(word, result.stderr)
+            self.assertFalse((self.folder / "out").exists())
+
+        refused(lambda s: s["variants"]["grpo"].update(objective={"method": "gpro"}), "variant grpo", "grpo", "small.yaml:")
+        refused(lambda s: s.update(variant={}), "variants")
+        refused(lambda s: s.pop("variants"), "variants is missing")
+        refused(lambda s: s.pop("base"), "base is missing")
+        refused(lambda s: s["study"].update(seed=3), "seeds")
+        refused(lambda s: s["study"].update(seeds=0), "at least 1")
+        refused(lambda s: s["study"].update(baseline="ppo"), "study.baseline", "grpo")
+        refused(lambda s: s["variants"].update({"up/above": {}}), "folder")
+        refused(lambda s: None, "--size", "long", arguments=("--size", "short"))
+        refused(lambda s: s["variants"].update(grpo=3), "settings")
+
+
+if __name__ == "__main__":
+    unittest.main()

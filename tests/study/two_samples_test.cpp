@@ -1,0 +1,45 @@
+// The expected numbers are those of scipy 1.17 (stats.ttest_ind without equal variances, stats.fisher_exact).
+
+#include "keel/study/two_samples.h"
+
+#include <gtest/gtest.h>
+
+namespace keel {
+namespace {
+
+TEST(WelchTest, HasTheProbabilitiesOfStudentsDistribution) {
+  const std::vector<double> one{0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0},
+      other{1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4};
+  EXPECT_NEAR(welch_test(one, other), 0.0793941401873583, 1e-12);
+  EXPECT_NEAR(welch_test(other, one), 0.0793941401873583, 1e-12);
+  EXPECT_NEAR(welch_test(std::vector<double>{0.71, 0.69, 0.74}, std::vector<double>{0.2, 0.25, 0.7, 0.1}),
+              0.05602564994897198, 1e-12);
+  EXPECT_NEAR(welch_test(std::vector<double>{1.0, 1.1}, std::vector<double>{5.0, 5.05}), 0.0014065129559720656, 1e-12);
+  EXPECT_EQ(welch_test(one, one), 1);
+}
+
+TEST(WelchTest, OfNumbersWithoutSpreadSaysWhetherTheyAreEqual) {
+  EXPECT_EQ(welch_test(std::vector<double>{1, 1}, std::vector<double>{1, 1, 1}), 1);
+  EXPECT_EQ(welch_test(std::vector<double>{1, 1}, std::vector<double>{2, 2}), 0);
+}
+
+TEST(FisherTest, IsExact) {
+  EXPECT_NEAR(fisher_test(3, 4, 1, 4), 0.48571428571428565, 1e-12);
+  EXPECT_NEAR(fisher_test(10, 12, 2, 15), 0.00043523130075828965, 1e-14);
+  EXPECT_NEAR(fisher_test(0, 8, 5, 8), 0.025641025641025633, 1e-12);
+  EXPECT_NEAR(fisher_test(1, 8, 4, 8), 0.28205128205128205, 1e-12);
+  EXPECT_NEAR(fisher_test(8, 8, 8, 8), 1, 1e-12);
+}
+
+TEST(HolmCorrection, MultipliesByWhatIsLeftAndNeverFalls) {
+  // 0.01 x 4, 0.02 x 3, 0.03 x 2, 0.04 x 1: the last two are below the one before.
+  const std::vector<double> corrected = holm_corrected(std::vector<double>{0.03, 0.01, 0.04, 0.02});
+  EXPECT_NEAR(corrected[1], 0.04, 1e-15);
+  EXPECT_NEAR(corrected[3], 0.06, 1e-15);
+  EXPECT_NEAR(corrected[0], 0.06, 1e-15);
+  EXPECT_NEAR(corrected[2], 0.06, 1e-15);
+  EXPECT_EQ(holm_corrected(std::vector<double>{0.5, 0.9})[0], 1);
+}
+
+}  // namespace
+}  // namespace keel

@@ -70,6 +70,17 @@ class Chat(support.Test):
                 self.assertEqual("system message of the run (--system '' for none): French." in result.stderr, told, result.stderr)
         self.assertEqual(self.chat("/system English.\nhi\n", model=run, sampling=NOISE).stdout, f"{english}\n")
 
+    def test_a_runs_completions_end_where_they_did_in_training(self):
+        prompt = self.rendered(("user", "hi"))
+        whole = self.generated(prompt, sampling=NOISE)
+        stop = whole[len(whole) // 2]
+        stopped = trained_model(self.folder / "stopped", f"rollout.stop_strings={json.dumps([stop])}")
+        whole = self.generated(prompt, stopped, (*NOISE, "--stop", "never said"))
+        self.assertIn(stop, whole)
+        result = support.keel("generate", "--model", stopped, "--prompt", "hi", "--chat", *NOISE)
+        self.assertEqual(result.stdout, whole.partition(stop)[0] + "\n")
+        self.assertIn(f"stop strings of the run (--stop for others): {json.dumps([stop])}", result.stderr)
+
     def test_the_end_of_a_line_is_none_of_what_was_said(self):
         hi = self.generated(self.rendered(("user", "hi")))
         self.assertEqual(self.chat("hi\r\n/exit\r\nnever read\r\n").stdout, f"{hi}\n")

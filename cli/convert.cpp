@@ -34,7 +34,8 @@ const GgufFormat& format_of(const std::string& dtype, const LoadedModel& loaded)
 }
 
 ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesystem::path& path, Console& messages) {
-  if (path_exists(arguments.output))
+  std::error_code unseen;  // a link to nothing is something, too
+  if (std::filesystem::exists(std::filesystem::symlink_status(arguments.output, unseen)))
     fail(ExitCode::kBadConfiguration, "cannot write ", arguments.output,
          ": it exists; remove it or choose another name");
   std::string name = std::filesystem::path(full_path(arguments.input)).filename().string();
@@ -61,8 +62,13 @@ ExitCode convert_to_gguf(const ConvertArguments& arguments, const std::filesyste
   if (!sampling.empty())
     messages.line("generation_config.json asks for " + joined(sampling) + ", which is not in the file: give it where " +
                   "you sample");
+  const GgufMatrices matrices = gguf_matrices(config, format, path.string());
+  if (matrices.in_f16 > 0)
+    messages.line(std::string(format.name) + " is made of blocks of " + std::to_string(format.block_elements) +
+                  ", and matrices of " + format_count(matrices.in_f16) + " of the parameters have rows that are no " +
+                  "whole number of them: these are in F16");
   Console().line(arguments.output + ": " + config.model_type + ", " + format_count(config.parameter_count()) +
-                 " parameters in " + std::string(format.name));
+                 " parameters in " + std::string(matrices.mostly(format)));
   return ExitCode::kDone;
 }
 

@@ -41,7 +41,11 @@ std::string describe_method(const Objective& objective) {
   std::vector<std::string> values;
   const TrustRegion& region = objective.method.region;
   for (const auto& [name, value] : parameters(region))
-    if (is_read(region, name)) values.push_back(name + " = " + (std::isinf(value) ? "none" : short_number(value)));
+    if (is_read(region, name))
+      values.push_back(name + " = " + (std::isinf(value) ? "none" : short_number(value)) +
+                       (name == "low" && value >= 1 && std::holds_alternative<PpoClip>(region)
+                            ? " (blocks nothing: no ratio is below 0)"
+                            : ""));
   for (const auto& [name, word] : word_parameters(region))
     if (is_read(region, name)) values.push_back(name + " = " + word);
   const std::vector<std::string> changed = changed_words(objective);
@@ -85,7 +89,9 @@ std::string describe_data(const Config& config, const std::string& read, const s
   const std::string limit = "completions of at most " + std::to_string(longest_completion(config)) + " tokens" +
                             (ends.empty() ? "" : ", which stop at " + joined(ends));
   if (config.data.files.empty()) return entry("task", config.task.name + ", " + limit);
-  std::string text = entry("data", joined(config.data.files) + (read.empty() ? "" : "\n" + read) + "\n" + limit);
+  std::string text =
+      entry("data", joined(config.data.files) + (read.empty() ? "" : "\n" + read) +
+                        (config.data.shuffle ? "" : "\nrows in the order of the files") + "\n" + limit);
   if (!config.data.eval_files.empty()) text += entry("held out", joined(config.data.eval_files));
   if (config.data.held_out > 0)
     text += entry("held out", "the " + short_number(100 * config.data.held_out) + " % of the rows that are held out");
@@ -381,13 +387,17 @@ std::string without_last_newline(std::string text) {
   return text;
 }
 
+std::string describe_place(const RunOptions& run) {
+  return entry("seed", std::to_string(run.seed)) + entry("run folder", run.dir);
+}
+
 /// Of a run without RL.
 std::string describe_supervised_run(const Config& config, const Run& run) {
   const CausalLm& model = run.policy().model;
   return without_last_newline(describe_model(config, model.config(), run.policy().adapter, model.compute_type(),
                                              describe_device(model.device())) +
                               describe_saving(config, saved_type(run.policy())) +
-                              describe_supervised(config, run.demonstrations()) + entry("run folder", config.run.dir));
+                              describe_supervised(config, run.demonstrations()) + describe_place(config.run));
 }
 
 }  // namespace
@@ -412,7 +422,7 @@ std::string describe_run(const Config& given, Run& run) {
                                        problems.longest_prompt(), held_out),
                        problems.longest_prompt()) +
       describe_evaluation(config, held_out, evaluated.extent()) + describe_health(config.health) +
-      entry("run folder", config.run.dir);
+      describe_place(config.run);
   return without_last_newline(std::move(text));
 }
 
@@ -427,7 +437,7 @@ std::string explain(const Config& given) {
   if (!config.has_rl()) {
     const std::string of_model = describe_model(config, shape, inputs.adapter, type, config.run.device);
     return without_last_newline(of_model + describe_saving(config, inputs.saved_as) + inputs.supervised +
-                                entry("run folder", config.run.dir));
+                                describe_place(config.run));
   }
   const PlannedRollout planned = planned_rollout(config, shape, type, device, inputs.longest_prompt, inputs.held_out);
   const StepEstimate estimate = estimate_step(config, shape, type, objective.requirements(), inputs.longest_prompt,
@@ -443,7 +453,7 @@ std::string explain(const Config& given) {
                      describe_sizes(config, inputs.per_pass) + describe_rollout(planned, inputs.longest_prompt) +
                      describe_evaluation(config, inputs.held_out, inputs.extent) + describe_health(config.health) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +
-                     describe_estimate(estimate, config) + entry("run folder", config.run.dir);
+                     describe_estimate(estimate, config) + describe_place(config.run);
   return without_last_newline(std::move(text));
 }
 

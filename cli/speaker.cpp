@@ -79,7 +79,16 @@ RunChat chat_of_run(const std::string& model) {
   };
   take("data.date", chat.date);
   take("data.system_prompt", chat.system_prompt);
+  if (const Json* stops = find_value(run, "rollout.stop_strings"); stops != nullptr && stops->is_array())
+    for (const Json& text : *stops)
+      if (text.is_string() && text != "") chat.stop_strings.push_back(text.get<std::string>());
   return chat;
+}
+
+/// What a run ends its completions at counts where nothing is asked for.
+GenerationFlags with_stops_of(const RunChat& run, GenerationFlags flags) {
+  if (!flags.stop_strings && !run.stop_strings.empty()) flags.stop_strings = run.stop_strings;
+  return flags;
 }
 
 /// Short enough to be typed again.
@@ -169,7 +178,7 @@ void add_speaker_options(Command& command, SpeakerArguments& arguments) {
   command
       .option("--stop", arguments.flags.stop_strings,
               "A text that ends a completion, which is printed up to it; may be given several times. Without "
-              "it as the file says, else none")
+              "it rollout.stop_strings of the run whose checkpoint the model is, or as the file says, else none")
       .one_at_a_time()
       .check(not_empty());
   command
@@ -192,11 +201,15 @@ Speaker::Speaker(const SpeakerArguments& arguments, Console& messages)
       asked_tokens_(arguments.flags.max_new_tokens),
       asked_system_(arguments.system),
       seed_asked_(arguments.seed.has_value()),
-      loaded_(opened(arguments, name_, messages)),
-      settings_(generation_settings(loaded_.generation, arguments.flags)),
-      seed_(arguments.seed.value_or(random_seed())),
       run_chat_(chat_of_run(name_)),
-      today_(arguments.date.empty() ? date_of(run_chat_.date, "data.date") : date_of(arguments.date, "--date")) {}
+      loaded_(opened(arguments, name_, messages)),
+      settings_(generation_settings(loaded_.generation, with_stops_of(run_chat_, arguments.flags))),
+      seed_(arguments.seed.value_or(random_seed())),
+      today_(arguments.date.empty() ? date_of(run_chat_.date, "data.date") : date_of(arguments.date, "--date")) {
+  if (!arguments.flags.stop_strings && !run_chat_.stop_strings.empty())
+    settings_.notes.push_back("stop strings of the run (--stop for others): " +
+                              Json(run_chat_.stop_strings).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
 
 void Speaker::tell(Console& messages) const {
   for (const std::string& note : settings_.notes) messages.line(note);

@@ -29,9 +29,10 @@ void add_model_option(Command& command, const char* name, SpeakerArguments& argu
 /// All else.
 void add_speaker_options(Command& command, SpeakerArguments& arguments);
 
-/// What conversations of a run are rendered with.
+/// What a run renders its conversations with, and ends its completions at.
 struct RunChat {
   std::string date, system_prompt;
+  std::vector<std::string> stop_strings = {};
 };
 
 /// A model that goes on with prompts, as its generation_config.json and the command line say.
@@ -65,10 +66,10 @@ class Speaker {
   std::optional<int64_t> asked_tokens_;
   std::optional<std::string> asked_system_;
   bool seed_asked_;
+  RunChat run_chat_;
   LoadedModel loaded_;
   GenerationSettings settings_;
   uint64_t seed_;
-  RunChat run_chat_;
   std::tm today_;
 };
 

@@ -1,26 +1,48 @@
 #include "cli/standard_input.h"
 
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
 #include "keel/core/error.h"
+#include "keel/core/files/system_call.h"
+#include "keel/core/interrupt.h"
 
 namespace keel::cli {
 namespace {
+
+/// The next byte, or EOF; someone who asks to stop does not wait for one to be typed.
+int next_byte() {
+  static std::array<char, 4096> piece;
+  static size_t at = 0, end = 0;
+  if (at == end) {
+    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    while (poll_unless_stopped({&input, 1}, /*milliseconds=*/-1) < 1) {
+    }
+    const ssize_t got = uninterrupted([&] { return ::read(STDIN_FILENO, piece.data(), piece.size()); });
+    if (got < 0) fail(ExitCode::kBadInput, "standard input cannot be read: ", std::strerror(errno));
+    at = 0;
+    end = static_cast<size_t>(got);
+    if (got == 0) return EOF;
+  }
+  return static_cast<unsigned char>(piece[at++]);
+}
 
 /// Up to a byte, which is left out, or to the end of all (EOF); false where that is all there was.
 bool read_up_to(int last, std::string& text) {
   constexpr size_t kMost = size_t{16} << 20;
   text.clear();
   int c = 0;
-  while ((c = std::getc(stdin)) != EOF && c != last) {
+  while ((c = next_byte()) != EOF && c != last) {
     if (text.size() == kMost)
       fail(ExitCode::kBadInput, "standard input: more than 16 MiB", last == '\n' ? " in one line" : "",
            "; wanted a prompt");
     text.push_back(static_cast<char>(c));
   }
-  if (std::ferror(stdin) != 0) fail(ExitCode::kBadInput, "standard input cannot be read: ", std::strerror(errno));
   return c != EOF || !text.empty();
 }
 

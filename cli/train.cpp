@@ -6,6 +6,7 @@
 #include "cli/run_training.h"
 #include "keel/core/options/read_config.h"
 #include "keel/train/config/sft_settings.h"
+#include "keel/train/open_run.h"
 
 namespace keel::cli {
 namespace {
@@ -51,7 +52,7 @@ Action add_training(CommandLine& line, const char* name, const char* help, const
     const Config config = load_config(tree, notes);
     for (const std::string& note : notes) console.line(note);
     if (arguments->explain) {
-      console.result(explain(config));
+      console.result(explain(without_runs(config, console)));
       return ExitCode::kDone;
     }
     const StartMode mode = arguments->resume      ? StartMode::kResume

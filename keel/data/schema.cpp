@@ -206,8 +206,10 @@ void refuse_other_shapes(const Row& row) {
 const Json& required_column(const Row& row, const std::string& path, const std::string& section,
                             const std::string& key) {
   const Json* value = find_column(row.value, path);
+  const bool of_parquet = row.place.find(", row group ") != std::string::npos;
+  const std::string null = of_parquet ? " is null, or bytes that are no text" : " is null";
   if (value == nullptr || value->is_null())
-    throw BadRow(row.place, "column " + printable(path) + (value ? " is null" : " is missing") + "; the row has " +
+    throw BadRow(row.place, "column " + printable(path) + (value ? null : " is missing") + "; the row has " +
                                 column_names(row.value) + ". " + section + "." + key +
                                 " names another, data.bad_rows=skip passes over");
   return *value;

@@ -174,15 +174,18 @@ Tensor as_in_file(const GgufParameter& parameter, const Tensor& weight, const Gg
   return values.index_select(0, at::tensor(rows));
 }
 
+bool has_whole_blocks(const GgufParameter& parameter, const GgufFormat& format) {
+  return parameter.shape.back() % format.block_elements == 0;
+}
+
 void add_weights(const CausalLm& model, const GgufArchitecture& architecture, const GgufFormat& format,
                  const std::string& place, GgufWriter& writer) {
   std::map<std::string, Tensor> weights;
   for (const NamedTensor& weight : model.parameters()) weights.emplace(weight.name, weight.value);
   for (const GgufParameter& parameter : gguf_parameters(architecture, shape_of(model.config()))) {
-    const bool whole_blocks = parameter.shape.back() % format.block_elements == 0;
-    const GgufFormat& own = parameter.shape.size() == 1 ? *find_gguf_format("F32")
-                            : whole_blocks              ? format
-                                                        : *find_gguf_format("F16");
+    const GgufFormat& own = parameter.shape.size() == 1           ? *find_gguf_format("F32")
+                            : has_whole_blocks(parameter, format) ? format
+                                                                  : *find_gguf_format("F16");
     writer.add_tensor(parameter.source, parameter.shape, own, [=, &own, weight = weights.at(parameter.name)] {
       return as_in_file(parameter, weight, own, place);
     });
@@ -254,7 +257,8 @@ OutgoingTokenizer outgoing_tokenizer(const LoadedModel& loaded, const std::strin
   return outgoing;
 }
 
-/// The number in general.file_type of what most tensors are in.
+/// The number in general.file_type of what most tensors are in; as llama.cpp's converter has it, also where it had to
+/// take F16 for some.
 int64_t file_type(const GgufFormat& format) {
   return format.name == "F32" ? 0 : format.name == "F16" ? 1 : format.name == "Q8_0" ? 7 : 32;
 }
@@ -262,6 +266,18 @@ int64_t file_type(const GgufFormat& format) {
 }  // namespace
 
 std::vector<std::string> ends_lost_in_gguf(const LoadedModel& loaded) { return ends_of(loaded).lost; }
+
+GgufMatrices gguf_matrices(const ModelConfig& config, const GgufFormat& format, const std::string& place) {
+  GgufMatrices matrices;
+  for (const GgufParameter& parameter : gguf_parameters(architecture_of(config, place), shape_of(config))) {
+    if (parameter.shape.size() == 1) continue;
+    int64_t numbers = 1;
+    for (const int64_t size : parameter.shape) numbers *= size;
+    matrices.numbers += numbers;
+    if (!has_whole_blocks(parameter, format)) matrices.in_f16 += numbers;
+  }
+  return matrices;
+}
 
 int64_t gguf_context(const ModelConfig& config, const std::string& place) {
   const bool slides = std::count(config.sliding.begin(), config.sliding.end(), true) > 0;

@@ -107,7 +107,7 @@ ExportedRun read_for_export(const fs::path& folder, const std::vector<std::strin
 
 fs::path export_csv(const ExportedRun& run, const fs::path& file, bool overwrite) {
   require_free_target(file, overwrite);
-  write_atomically(file, csv_table(run));
+  write_atomically(file, csv_table(run), overwrite ? Existing::kReplaced : Existing::kStays);
   return file;
 }
 

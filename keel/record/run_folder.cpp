@@ -211,11 +211,13 @@ std::vector<std::string> RunFolder::note_used(Json settings, const std::string& 
 
 namespace {
 
-/// A folder or a pipe in the place of a file that is nobody's data must not end a run.
+/// A folder or a pipe in the place of a file that is nobody's data must not end a run. Lines of the log are added to
+/// what is there, which must not be a file that a link leads to; the others are replaced, a link by a file.
 std::vector<std::string> make_room(const std::filesystem::path& run) {
   std::vector<std::string> notes;
   for (const char* name : {kLog, kConfig, kUsed, kReport})
-    if (const auto aside = make_room_for_file(run / name))
+    if (const auto aside = name == kLog && link_target(run / name) ? move_aside(run / name, run / name)
+                                                                   : make_room_for_file(run / name))
       notes.push_back((run / name).string() + " was no file; what had the name is " + aside->string() + " now");
   return notes;
 }

@@ -75,6 +75,22 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+/// The argument of a function that is so many numbers above 0.
+std::vector<double> numbers_in(const std::string& text, const std::string& argument, size_t count) {
+  std::vector<double> result;
+  for (const std::string& word : split(argument, ',')) {
+    double value = 0;
+    const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || rest != word.data() + word.size() || !(value > 0))
+      refuse(text, "\"" + word + "\" is no number above 0");
+    result.push_back(value);
+  }
+  if (result.size() != count)
+    refuse(text, "wanted " + std::to_string(count) + (count == 1 ? " number" : " numbers, with a comma between") +
+                     " after the colon");
+  return result;
+}
+
 std::vector<std::string> files_of(const std::string& function);
 
 /// What a text of reward.functions says.
@@ -84,20 +100,7 @@ struct Written {
   const RewardFunction& task;
   const AnswerReader& reader;
 
-  std::vector<double> numbers(size_t count) const {
-    std::vector<double> result;
-    for (const std::string& word : split(argument, ',')) {
-      double value = 0;
-      const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-      if (error != std::errc() || rest != word.data() + word.size() || !(value > 0))
-        refuse(text, "\"" + word + "\" is no number above 0");
-      result.push_back(value);
-    }
-    if (result.size() != count)
-      refuse(text, "wanted " + std::to_string(count) + (count == 1 ? " number" : " numbers, with a comma between") +
-                       " after the colon");
-    return result;
-  }
+  std::vector<double> numbers(size_t count) const { return numbers_in(text, argument, count); }
   /// Whether the argument is this word; nothing else but none at all is allowed.
   bool has(const std::string& word) const {
     if (!argument.empty() && argument != word)
@@ -263,6 +266,13 @@ std::vector<std::string> files_of(const std::string& function) {
 
 }  // namespace
 
+std::optional<double> overlong_from(const std::string& function) {
+  const FunctionText parts = FunctionText::of(function);
+  if (parts.name != "overlong") return std::nullopt;
+  const std::vector<double> numbers = numbers_in(parts.text(), parts.argument, 2);
+  return numbers[0] - numbers[1];
+}
+
 std::string short_name(const std::string& function) {
   return with_files(function, [](const std::string& file) {
     return file.starts_with("/") ? std::filesystem::path(file).filename().string() : file;
@@ -342,7 +352,10 @@ std::string with_full_paths(const std::string& function) {
 std::vector<std::string> reward_files(const RewardOptions& options) {
   std::vector<std::string> files;
   for (const std::string& function : options.functions)
-    for (const std::string& file : files_of(function)) files.push_back(file + " " + fingerprint_of(file));
+    for (const std::string& file : files_of(function))
+      if (std::string used = file + " " + fingerprint_of(file);
+          std::find(files.begin(), files.end(), used) == files.end())  // several functions may be of one file
+        files.push_back(std::move(used));
   return files;
 }
 

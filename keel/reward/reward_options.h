@@ -44,6 +44,9 @@ std::vector<BuiltInReward> built_in_rewards();
 /// by their full paths, so that it means the same from any folder.
 std::string with_full_paths(const std::string& function);
 
+/// The tokens from which on DAPO's penalty grows, where the function is overlong:LONGEST,BUFFER.
+std::optional<double> overlong_from(const std::string& function);
+
 /// What metrics and messages call a function: its files by their names alone, wherever they lie.
 std::string short_name(const std::string& function);
 

@@ -21,13 +21,6 @@ namespace {
 
 constexpr const char* kConfigHeading = "The full, resolved configuration of this run.";
 
-/// The checkpoints that runs stand for, where a model or an adapter is asked for: so they are recorded.
-Config without_runs(Config config, Console& console) {
-  config.model.path = model_named(config.model.path, &console);
-  config.lora.adapter = adapter_named(config.lora.adapter, &console);
-  return config;
-}
-
 /// A run that starts from what it replaces would lose what it started from, also where a link leads there.
 void refuse_to_replace_start(const Config& config) {
   const auto real = [](const std::string& path) {
@@ -68,6 +61,12 @@ std::string new_run_id() {
   char digits[17];
   snprintf(digits, sizeof(digits), "%08x%08x", noise(), noise());
   return digits;
+}
+
+Config without_runs(Config config, Console& console) {
+  config.model.path = model_named(config.model.path, &console);
+  config.lora.adapter = adapter_named(config.lora.adapter, &console);
+  return config;
 }
 
 OpenedRun open_new_run(const Config& given, bool replace, Console& console) {

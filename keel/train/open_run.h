@@ -34,6 +34,9 @@ struct OpenedRun {
 /// That no other run has.
 std::string new_run_id();
 
+/// With the checkpoints that runs stand for, where a model or an adapter is asked for; which they are, is told.
+Config without_runs(Config config, Console& console);
+
 /// A new run in config.run.dir; an existing one is refused unless `replace`. What is refused leaves nothing behind and
 /// replaces nothing.
 OpenedRun open_new_run(const Config& config, bool replace, Console& console);

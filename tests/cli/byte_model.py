@@ -36,6 +36,7 @@ def write_model(folder):
 
 def trained_model(folder, *settings):
     """The same with weights, which a step of RL has written; the run's folder."""
+    folder.mkdir(exist_ok=True)
     shape = write_model(folder / "shape")
     data = folder / "rows.jsonl"
     data.write_text(json.dumps({"prompt": [{"role": "user", "content": "hi"}], "answer": "1"}) + "\n")

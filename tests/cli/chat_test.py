@@ -4,8 +4,10 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 
 import support
 from byte_model import trained_model
@@ -70,6 +72,17 @@ class Chat(support.Test):
                 self.assertEqual("system message of the run (--system '' for none): French." in result.stderr, told, result.stderr)
         self.assertEqual(self.chat("/system English.\nhi\n", model=run, sampling=NOISE).stdout, f"{english}\n")
 
+    def test_a_runs_completions_end_where_they_did_in_training(self):
+        prompt = self.rendered(("user", "hi"))
+        whole = self.generated(prompt, sampling=NOISE)
+        stop = whole[len(whole) // 2]
+        stopped = trained_model(self.folder / "stopped", f"rollout.stop_strings={json.dumps([stop])}")
+        whole = self.generated(prompt, stopped, (*NOISE, "--stop", "never said"))
+        self.assertIn(stop, whole)
+        result = support.keel("generate", "--model", stopped, "--prompt", "hi", "--chat", *NOISE)
+        self.assertEqual(result.stdout, whole.partition(stop)[0] + "\n")
+        self.assertIn(f"stop strings of the run (--stop for others): {json.dumps([stop])}", result.stderr)
+
     def test_the_end_of_a_line_is_none_of_what_was_said(self):
         hi = self.generated(self.rendered(("user", "hi")))
         self.assertEqual(self.chat("hi\r\n/exit\r\nnever read\r\n").stdout, f"{hi}\n")
@@ -77,6 +90,19 @@ class Chat(support.Test):
             result = subprocess.run([support.KEEL, "generate", "--model", self.model, "--prompt", "-", "--chat", "--temperature", "0",
                                      "--max-new-tokens", "6"], input=f"hi{end}".encode(), stdout=subprocess.PIPE)
             self.assertEqual(result.stdout.decode().removesuffix("\n"), hi, repr(end))
+
+    def test_who_asks_to_stop_does_not_wait_for_a_line(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with subprocess.Popen([support.KEEL, "chat", self.model, *GREEDY], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, env=support.environment()) as chat:
+                chat.stdin.write("hi\n")
+                chat.stdin.flush()
+                self.assertTrue(chat.stdout.readline())  # the answer: the next line is waited for
+                time.sleep(0.2)
+                begin = time.monotonic()
+                chat.send_signal(number)
+                chat.wait(10)
+                self.assertLess(time.monotonic() - begin, 2)
 
     def test_standard_input_that_does_not_end_or_cannot_be_read_is_told(self):
         for command in (("chat", self.model), ("generate", "--model", self.model, "--prompt", "-")):

@@ -244,6 +244,9 @@ class Export(support.Test):
         table.write_text("mine")
         self.assert_refused(keel("export", self.trained, "--csv", table), 2, str(table), "exists already", "--overwrite")
         self.assertEqual(table.read_text(), "mine")
+        (self.folder / "link.csv").symlink_to("nothing")
+        self.assert_refused(keel("export", self.trained, "--csv", self.folder / "link.csv"), 2, "link.csv", "exists")
+        self.assertTrue((self.folder / "link.csv").is_symlink())
         self.assert_exit(keel("export", self.trained, "--csv", table, "--overwrite"), 0)
         for target in ("--tensorboard", "--wandb", "--mlflow"):
             place = self.folder / target[2:]

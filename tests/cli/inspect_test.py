@@ -136,12 +136,18 @@ class Inspect(support.Test):
 
         for dtype, written in (("float32", "F32"), ("bfloat16", "BF16"), ("q8_0", "F16")):  # rows of 2 are no blocks of 32
             out = self.folder / f"{dtype}.gguf"
-            self.assert_exit(keel("convert", self.file, out, "--dtype", dtype), 0)
+            converted = keel("convert", self.file, out, "--dtype", dtype)
+            self.assert_exit(converted, 0)
+            self.assertIn(f"parameters in {written}\n", converted.stdout)
+            self.assertEqual("Q8_0 is made of blocks of 32" in converted.stderr, dtype == "q8_0", converted.stderr)
             found = json.loads(keel("inspect", out, "--json").stdout)
             for tensor in found["tensors"]:
                 self.assertEqual(tensor["dtype"], written if len(tensor["shape"]) > 1 else "F32", tensor["name"])
             self.assertEqual(says(out), says(self.file))
             self.assert_refused(keel("convert", self.file, out), 2, str(out), "exists")
+        (self.folder / "link.gguf").symlink_to("nothing")
+        self.assert_refused(keel("convert", self.file, self.folder / "link.gguf"), 2, "link.gguf", "exists")
+        self.assertTrue((self.folder / "link.gguf").is_symlink())
 
     def test_convert_writes_a_folder_once(self):
         out = self.folder / "made" / "model"

@@ -219,6 +219,23 @@ class FolderThatIsLost(support.Test):
         for name in ("config.yaml.partial", "checkpoints/LATEST.partial"):
             self.assertTrue((process.run / name / "precious").exists(), name)
 
+    def test_a_log_that_became_a_link_adds_nothing_to_what_it_leads_to(self):
+        precious = self.folder / "precious.txt"
+        precious.write_text("precious")
+
+        def link(run):
+            (run / "log.txt").unlink()
+            (run / "log.txt").symlink_to(precious)
+
+        process = self.lose(link)
+        self.assertEqual(process.returncode, 0, process.text)
+        (process.run / "log.txt").unlink()
+        link_again = process.run / "log.txt"
+        link_again.symlink_to(precious)
+        self.assert_exit(train(process.run, "--resume", **{**LONG, "train": {"steps": LONG["train"]["steps"] + 1}}), 0)
+        self.assertEqual(precious.read_text(), "precious")
+        self.assertTrue(link_again.is_file() and not link_again.is_symlink())
+
     def test_a_rescue_whose_name_is_taken_has_another(self):
         def take(run):
             for name in (f"run.rescued-{self.process.pid}", f"run.rescued-{self.process.pid}-2"):

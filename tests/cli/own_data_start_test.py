@@ -1,7 +1,9 @@
 """What a run on the user's own model, data and rewards says at its start, data in other formats, and failures told once."""
 
+import bz2
 import csv
 import json
+import lzma
 
 import own_files
 import support
@@ -44,13 +46,33 @@ class OwnDataStart(own_files.Test):
                      str(self.model), f"llama, {config['num_hidden_layers']} layers, width 16, vocabulary {config['vocab_size']}",
                      "parameters, float32, cpu", str(self.data), "20 rows", "read as: verl",
                      f"0.5 x python:{self.reward} + 2 x stopped", "3 prompts x 2 samples = 6 completions; 1 update of 6 completions",
-                     "learning rate 0.01", "sample, temperature 1", "the model's own weights", str(self.folder / "run")):
+                     "learning rate 0.01", "sample, temperature 1", "  seed        0\n", "the model's own weights", str(self.folder / "run")):
             self.assertIn(part, start)
         resumed = self.train("run", "--resume", reward={"functions": [f"python:{self.reward}", "stopped"], "weights": [0.5, 2]},
                              train={"steps": 2, "prompts_per_step": 3}, objective={"delta_low": 0.11, "delta_high": 0.12})
         self.assert_exit(resumed, 0)
         self.assertIn("low = 0.11, high = 0.12", resumed.stdout)
         self.assertIn("2 x stopped", resumed.stdout)
+        self.assertNotIn("rows in the order of the files", start)
+        other = self.train("other", "--explain", "run.seed=7", data={"shuffle": False}, rollout={"stop_strings": ["4"]},
+                           objective={"method": "grpo", "delta": 1.5})
+        for part in ("rows in the order of the files", "  seed        7\n", 'which stop at <eos>, "4"',
+                     "low = 1.5 (blocks nothing: no ratio is below 0), high = 1.5"):
+            self.assertIn(part, other.stdout)
+
+    def test_packed_files_and_names_that_only_a_shell_knows_are_told(self):
+        for name, content, part in (("rows.jsonl.bz2", bz2.compress(b"{}"), "packed with bzip2"),
+                                    ("rows.jsonl.xz", lzma.compress(b"{}"), "packed with xz")):
+            (self.folder / name).write_bytes(content)
+            self.assert_refused(self.train("packed", data={"files": [str(self.folder / name)], "eval_files": []}), 3, name, part, "unpack it")
+        self.assert_refused(self.train("shell", data={"files": ["$HOME/rows.jsonl"], "eval_files": []}), 3, "only a shell knows")
+        self.assert_refused(self.train("shell", model={"path": "$HOME/model"}), 3, "only a shell knows")
+
+    def test_a_file_of_two_functions_is_one_file(self):
+        functions = [f"python:{self.reward}:compute_score", f"python:{self.reward}"]
+        self.assert_exit(self.train("run", reward={"functions": functions}, train={"steps": 1}), 0)
+        used = json.loads((self.folder / "run" / "used.json").read_text())
+        self.assertEqual([file.split(" ")[0] for file in used["reward.files"]], [str(self.reward)])
 
     def test_what_is_penalised_dropped_or_behind_is_said(self):
         more = {"reward": {"overlong_buffer": 4, "overlong_penalty": 0.5}, "train": {"mask_truncated": True, "steps": 1},

@@ -45,6 +45,15 @@ class RunAsModel(support.Test):
         self.assertIn(f"{self.newest.name} is damaged (model.safetensors", result.stderr)
         self.assertIn(f"checkpoint is {self.older.name}", result.stderr)
 
+    def test_a_folder_just_above_or_below_it_is_told_apart(self):
+        for folder, *parts in ((self.folder, "runs in it", f"such as {self.run}"),
+                               (self.run / "checkpoints", "belongs to a run", f"name the run, {self.run}")):
+            for command in (("generate", "--prompt", "x", "--model"), ("inspect",), ("chat",)):
+                refused = keel(*command, folder)
+                if command != ("inspect",):
+                    self.assert_refused(refused, 3, str(folder), *parts)
+                self.assertNotIn("save_pretrained", refused.stderr)
+
     def test_eval_measures_it(self):
         def evaluate(model):
             result = keel("eval", support.QUICKSTART, *support.eval_settings(eval={"prompts": 20}), "--model", model, "--json")
@@ -111,6 +120,7 @@ class RunAsModel(support.Test):
 
         explained = second("--explain")
         self.assert_exit(explained, 0)
+        self.assertIn(f"run is a run; its newest sound checkpoint is {self.newest.name}", explained.stdout)
         result = second()
         self.assert_exit(result, 0)
         self.assertIn(f"run is a run; its newest sound checkpoint is {self.newest.name}", result.stdout)

@@ -94,6 +94,14 @@ TEST(Schema, AListOfOneTextIsThatSource) {
   EXPECT_EQ(source(R"({"prompt": "q", "source": ["a", "b"]})"), R"(["a","b"])");
 }
 
+TEST(Schema, BytesOfAParquetFileThatAreNoTextAreNotCalledNull) {
+  const Row row{Json{{"prompt", nullptr}}, "rows.parquet, row group 1, row 1 (both from 1)"};
+  EXPECT_NE(bad_row_of([&] {
+              required_column(row, "prompt", "data", "prompt_key");
+            }).find("column \"prompt\" is null, or bytes that are no text; "),
+            std::string::npos);
+}
+
 TEST(Schema, SaysWhatARowLacks) {
   const auto refusal = [](const char* first, const char* row) {
     const Columns columns = recognise(row_of(first), {});
@@ -104,7 +112,7 @@ TEST(Schema, SaysWhatARowLacks) {
       {bad_row_of([] { recognise(row_of(R"({"text": "x", "n": 1})"), {}); }),
        "no known schema: the row has \"text\", \"n\"; set data.prompt_key"},
       {refusal(plain, R"({"answer": "a"})"), "column \"prompt\" is missing; the row has \"answer\""},
-      {refusal(plain, R"({"prompt": null, "answer": "a"})"), "column \"prompt\" is null"},
+      {refusal(plain, R"({"prompt": null, "answer": "a"})"), "column \"prompt\" is null; "},
       {bad_row_of([] { recognise(row_of(R"({"prompt": null, "answer": "a"})"), {}); }), "column \"prompt\" is null"},
       {bad_row_of([] { recognise(row_of(R"({"question": null, "problem": null})"), {}); }), "\"problem\" is null"},
       {refusal(plain, R"({"prompt": " \n", "answer": "a"})"), "the prompt is empty"},

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -103,6 +104,16 @@ TEST(MathExtraction, TakesTheLastBalancedBox) {
   EXPECT_EQ(extract_math_answer("\\boxed {\\{1, 2\\}}"), "\\{1, 2\\}");
   EXPECT_EQ(extract_math_answer("\\boxed{\\boxed{3}}"), "\\boxed{3}");
   EXPECT_EQ(extract_math_answer("$\\boxed 5$ is it"), "5");
+}
+
+TEST(MathExtraction, ReadsBoxesInBoxesOnce) {
+  constexpr size_t kDepth = 200'000;
+  std::string text;
+  for (size_t i = 0; i < kDepth; ++i) text += "\\boxed{";
+  text += "1" + std::string(kDepth, '}');
+  const std::clock_t start = std::clock();
+  EXPECT_EQ(extract_math_answer(text).value_or("").size(), text.size() - std::string_view("\\boxed{}").size());
+  EXPECT_LT(std::clock() - start, 2 * CLOCKS_PER_SEC);  // one copy for each takes half a minute
 }
 
 TEST(MathExtraction, JoinsBoxesWithNothingButAndBetweenThem) {

@@ -87,6 +87,20 @@ TEST_F(RunDataTest, NamesFileAndLineOfABrokenLineInTheMiddle) {
   }
 }
 
+TEST_F(RunDataTest, NamesABrokenLastLineThatWasWrittenToItsEnd) {
+  write("metrics.jsonl", "{\"phase\":\"rl\",\"step\":1}\n{\"phase\":\"rl\",\"step\":NaN}\n");
+  EXPECT_THROW(
+      {
+        try {
+          read_run(folder_);
+        } catch (const Error& error) {
+          EXPECT_NE(std::string(error.what()).find("metrics.jsonl:2:"), std::string::npos) << error.what();
+          throw;
+        }
+      },
+      Error);
+}
+
 TEST_F(RunDataTest, RefusesLinesNestedDeepAndFilesThatArePipes) {
   const std::string sound = "{\"phase\":\"rl\",\"step\":1}\n", deep(100'000, '[');
   for (const char* name : {"metrics.jsonl", "samples.jsonl"}) {

@@ -25,12 +25,17 @@ const char* way_out_of_lack(int error) {
 }  // namespace
 
 void fail_to_read(const fs::path& path, int error) {
-  const char* way_out = error == ENOENT || error == ENOTDIR ? "check the path"
-                        : error == EACCES || error == EPERM ? "change its permissions or run as a user who may read it"
-                        : error == EISDIR                   ? "give a file, not a folder"
-                        : error == ENAMETOOLONG             ? "check the path, or give it shorter names"
-                        : error == ELOOP                    ? "check the path, and where its links lead"
-                                                            : nullptr;
+  const bool is_absent = error == ENOENT || error == ENOTDIR;
+  const char* way_out =
+      is_absent && path.string().find('$') != std::string::npos
+          ? "only a shell knows what a $NAME stands for, and it leaves it alone in a file and between "
+            "single quotes: write the whole path"
+      : is_absent                         ? "check the path"
+      : error == EACCES || error == EPERM ? "change its permissions or run as a user who may read it"
+      : error == EISDIR                   ? "give a file, not a folder"
+      : error == ENAMETOOLONG             ? "check the path, or give it shorter names"
+      : error == ELOOP                    ? "check the path, and where its links lead"
+                                          : nullptr;
   constexpr size_t kShown = 400;  // one that is too long for the system is too long for a line
   const std::string what = written("cannot read \"", shorten(path.string(), kShown), "\": ", words(error), "; ");
   const char* lack = way_out_of_lack(error);

@@ -72,7 +72,7 @@ int look_at(const fs::path& path, struct stat& status, int flags = 0) {
 
 /// Whether something has this name, be it a link to nothing.
 bool has_name(const fs::path& path) {
-  struct stat status{};
+  struct stat status {};
   return look_at(path, status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -106,7 +106,7 @@ fs::path folder_of(const fs::path& path) {
 
 /// The mode of what a name leads to; 0 where there is nothing.
 mode_t kind_of(const fs::path& path) {
-  struct stat status{};
+  struct stat status {};
   const int error = look_at(path, status);
   if (error == 0) return status.st_mode;
   if (error != ENOENT && error != ENOTDIR) fail_to_read(path, error);
@@ -144,7 +144,7 @@ InputFile InputFile::open(const fs::path& path) {
   InputFile file;
   file.path_ = path;
   file.handle_ = open_file(path, O_RDONLY | O_NONBLOCK);  // a named pipe must be refused below, not waited for
-  struct stat status{};
+  struct stat status {};
   if (!file.handle_.is_open() || ::fstat(file.handle_.get(), &status) != 0) fail_to_read(path, errno);
   if (S_ISDIR(status.st_mode)) fail_to_read(path, EISDIR);
   if (!S_ISREG(status.st_mode))
@@ -156,7 +156,7 @@ InputFile InputFile::open(const fs::path& path) {
 }
 
 bool InputFile::was_changed() const {
-  struct stat status{};
+  struct stat status {};
   if (::fstat(handle_.get(), &status) != 0) fail_to_read(path_, errno);
   return static_cast<uint64_t>(status.st_size) != size_ || nanoseconds(status.st_mtim) != modified_;
 }
@@ -193,8 +193,10 @@ fs::path free_partial_name(const fs::path& path) {
   return own + std::to_string(number);
 }
 
-DurableFile::DurableFile(fs::path path) : path_(std::move(path)) {
-  struct stat status{};
+DurableFile::DurableFile(fs::path path, Existing existing) : path_(std::move(path)), existing_(existing) {
+  struct stat status {};
+  if (existing_ == Existing::kStays && has_name(path_))
+    fail_to_write("write", path_, EEXIST);  // be it a link to nothing
   // Renaming onto /dev/null would replace the device by a file.
   if (look_at(path_, status) == 0 && !S_ISREG(status.st_mode)) {
     fail(ExitCode::kBadConfiguration, "cannot write ", path_, ": ",
@@ -217,7 +219,10 @@ void DurableFile::commit() {
   // A failed fsync is final: the kernel may have dropped the unwritten pages, so that trying again would seem to work.
   if (const int error = sync_descriptor(handle_.get()); error != 0) abandon("sync", error);
   if (const int error = handle_.close(); error != 0) abandon("close", error);
-  if (const int error = rename_to(partial_, path_); error != 0) abandon("rename the partial file to", error);
+  int error = rename_to(partial_, path_, existing_ == Existing::kStays ? RENAME_NOREPLACE : 0);
+  if (existing_ == Existing::kStays && error == EINVAL)  // some network filesystems know no such move
+    error = has_name(path_) ? EEXIST : rename_to(partial_, path_);
+  if (error != 0) abandon("rename the partial file to", error);
   partial_.clear();
   sync_directory(folder_of(path_));
 }
@@ -233,8 +238,8 @@ void DurableFile::abandon(std::string_view action, int error) {
   fail_to_write(action, path_, error);
 }
 
-void write_atomically(const fs::path& path, std::string_view bytes) {
-  DurableFile file(path);
+void write_atomically(const fs::path& path, std::string_view bytes, Existing existing) {
+  DurableFile file(path, existing);
   file.write(bytes);
   file.commit();
 }
@@ -243,7 +248,7 @@ AppendFile AppendFile::open(const fs::path& path) {
   AppendFile file;
   file.path_ = path;
   file.handle_ = open_file(path, O_RDWR | O_CREAT | O_APPEND);
-  struct stat status{};
+  struct stat status {};
   if (!file.handle_.is_open() || ::fstat(file.handle_.get(), &status) != 0) fail_to_write("open", path, errno);
   if (!S_ISREG(status.st_mode)) {
     fail(ExitCode::kBadConfiguration, "cannot append to ", path, ": it is not a regular file; choose another name");
@@ -302,7 +307,8 @@ void copy_bytes(int descriptor, uint64_t size, const fs::path& source, const fs:
 }  // namespace
 
 bool AppendFile::has_its_name() const {
-  struct stat named{}, open{};
+  struct stat named {
+  }, open{};
   return look_at(path_, named) == 0 && ::fstat(handle_.get(), &open) == 0 && named.st_dev == open.st_dev &&
          named.st_ino == open.st_ino;
 }
@@ -317,14 +323,14 @@ int AppendFile::cut_torn_line() {
 
 void copy_durably(const fs::path& from, const fs::path& to) {
   const FileHandle handle = open_file(from, O_RDONLY);
-  struct stat status{};
+  struct stat status {};
   if (!handle.is_open() || ::fstat(handle.get(), &status) != 0) fail_to_read(from, errno);
   copy_bytes(handle.get(), static_cast<uint64_t>(status.st_size), from, to);
 }
 
 void cut_to_size(const fs::path& path, uint64_t size) {
   const FileHandle handle = open_file(path, O_WRONLY);
-  struct stat status{};
+  struct stat status {};
   if (!handle.is_open() || ::fstat(handle.get(), &status) != 0) fail_to_write("cut", path, errno);
   const auto has = static_cast<uint64_t>(status.st_size);
   if (has < size) {
@@ -352,7 +358,7 @@ void rename_directory(const fs::path& from, const fs::path& to) {
 }
 
 std::optional<fs::path> make_room_for_file(const fs::path& path) {
-  struct stat status{};
+  struct stat status {};
   if (look_at(path, status) == 0 && S_ISREG(status.st_mode)) return std::nullopt;
   return move_aside(path, path);
 }
@@ -378,7 +384,7 @@ void CreateDirectories::operator()(const fs::path& path) const {
   fs::path folder;
   for (const fs::path& part : path) {
     folder /= part;
-    struct stat status{};
+    struct stat status {};
     const int missing = look_at(folder, status);
     if (missing == 0 && !S_ISDIR(status.st_mode)) {
       fail(ExitCode::kBadConfiguration, "cannot create the folder ", path, ": a file is in the way at ", folder,

@@ -74,11 +74,17 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = ui
 bool path_exists(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 
+/// What becomes of that which has the name of a new file already.
+enum class Existing {
+  kReplaced,
+  kStays,  // the new file is an Error (kBadConfiguration), also where the name is taken while it is written
+};
+
 /// A file that appears under its name whole or not at all: it grows under a partial name until commit(). One writer
 /// per path.
 class DurableFile {
  public:
-  explicit DurableFile(std::filesystem::path path);
+  explicit DurableFile(std::filesystem::path path, Existing existing = Existing::kReplaced);
   /// Removes the partial file unless commit() was called.
   ~DurableFile() { discard(); }
   DurableFile(const DurableFile&) = delete;
@@ -94,12 +100,14 @@ class DurableFile {
   [[noreturn]] void abandon(std::string_view action, int error);
 
   std::filesystem::path path_, partial_;
+  Existing existing_;
   FileHandle handle_;
 };
 
 /// Replaces the file's content so that a reader, even after a power cut, sees the old bytes or the new, never a
 /// mixture.
-void write_atomically(const std::filesystem::path& path, std::string_view bytes);
+void write_atomically(const std::filesystem::path& path, std::string_view bytes,
+                      Existing existing = Existing::kReplaced);
 
 /// A growing file of whole lines, or of records of another kind, for one writer.
 class AppendFile {

@@ -31,6 +31,7 @@ LineReader LineReader::of(FileHandle handle, std::string name) {
 
 bool LineReader::next(std::string& line, size_t most) {
   line.clear();
+  whole_ = false;
   while (line.size() <= most) {
     if (at_ == end_) {
       end_ = read_(piece_);
@@ -42,7 +43,7 @@ bool LineReader::next(std::string& line, size_t most) {
     line.append(rest.substr(0, newline));
     if (newline != std::string_view::npos) {
       at_ += newline + 1;
-      return true;
+      return whole_ = true;
     }
     at_ += rest.size();
   }

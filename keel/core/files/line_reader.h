@@ -22,6 +22,8 @@ class LineReader {
   /// Reads the next line, without its newline; false at the end. A line of more than `most` bytes is cut off after one
   /// more, so that a file without newlines takes no more memory.
   bool next(std::string& line, size_t most);
+  /// Whether the last line that was read had a newline at its end.
+  bool was_whole() const { return whole_; }
 
  private:
   /// Fills some of `to` and returns how many bytes that were, 0 at the end.
@@ -31,6 +33,7 @@ class LineReader {
   ReadSome read_;
   std::string piece_ = std::string(size_t{64} << 10, '\0');
   size_t at_ = 0, end_ = 0;  // of what is left in it
+  bool whole_ = false;
 };
 
 }  // namespace keel

@@ -180,7 +180,11 @@ class Loader {
       ++unlisted_;
       return;
     }
-    const std::string error = subject(path) + (source.empty() ? "" : " (" + source + ")") + ": " + text;
+    const Json* value = find_value(tree_, path);
+    const bool refers =
+        value != nullptr && value->is_string() && value->get<std::string>().find("${") != std::string::npos;
+    const std::string error = subject(path) + (source.empty() ? "" : " (" + source + ")") + ": " + text +
+                              (refers ? "; `keel import` resolves what ${...} refers to" : "");
     const bool is_told = std::find(errors_.begin(), errors_.end(), error) != errors_.end();  // of a name's other target
     if (!is_told) errors_.push_back(error);
   }
@@ -224,7 +228,9 @@ class Loader {
     constexpr size_t kGuessable = 3;  // in no section, any two single letters are one slip apart
     if (parent_of(path).empty() && path.size() < kGuessable) return "";
     const auto near = nearest_name(path, names);
-    return near && is_slip_of(path, *near) ? "did you mean " + *near + "?" : "";
+    if (!near || !is_slip_of(path, *near)) return "";
+    const Refusal* refused = refusal(*near);  // which would only be told when it is tried
+    return "did you mean " + *near + "?" + (refused == nullptr ? "" : " Of that: " + refused->reason);
   }
 
   /// "what has that name is rollout.temperature (Softmax temperature of sampling)"; empty where there is none. What is

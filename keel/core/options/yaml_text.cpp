@@ -67,6 +67,13 @@ bool read_number(std::string_view text, T& number, Base... base) {
 }
 
 Json integer(std::string_view text, const std::string& place) {
+  std::string_view digits = text;
+  skip_sign(digits);
+  const bool octal = digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of('0') != std::string_view::npos;
+  if (octal)
+    fail(ExitCode::kBadConfiguration, place, ": got ", text, ", which is a number to base 8 for readers of YAML 1.1, ",
+         "TRL's and verl's among them, and one to base 10 for others; write it without the leading zero, or 0o ",
+         "before one to base 8");
   if (int64_t number = 0; read_number(text, number)) return number;
   if (uint64_t number = 0; read_number(text, number)) return number;
   fail(ExitCode::kBadConfiguration, place, ": got ", text, ", wanted an integer that fits 64 bits");

@@ -153,6 +153,30 @@ constexpr std::array kFormats = {
     FormatRow{DataFormat::kParquet, "Parquet", "PAR1", ".parquet", "pyarrow"},
 };
 
+/// Ways to pack a file that are not read, by its first four bytes.
+struct Packed {
+  std::string_view name, magic, unpack;
+};
+constexpr std::array kPacked = {
+    Packed{"xz",
+           "\xfd"
+           "7zX",
+           "xz -d"},
+    Packed{"zip", "PK\x03\x04", "unzip"},
+    Packed{"lz4", "\x04\x22\x4d\x18", "lz4 -d"},
+};
+
+void refuse_packed(const std::filesystem::path& path, std::string_view front) {
+  const auto refuse = [&](std::string_view name, std::string_view unpack) {
+    fail(ExitCode::kBadInput, path.string(), ": is packed with ", name, ", which is not read; unpack it (", unpack,
+         "), or pack it with gzip or zstd");
+  };
+  for (const Packed& packed : kPacked)
+    if (front == packed.magic) refuse(packed.name, packed.unpack);
+  const bool bzip2 = front.size() == 4 && front.starts_with("BZh") && front[3] >= '1' && front[3] <= '9';
+  if (bzip2) refuse("bzip2", "bzip2 -d");
+}
+
 /// Zstd's frames that hold no data, as pzstd puts them in front: 0x184D2A50 to 0x184D2A5F, low byte first.
 bool starts_with_skippable_frame(std::string_view front) {
   return front.size() == 4 && front.substr(1) == "\x2a\x4d\x18" && (front[0] & 0xf0) == 0x50;
@@ -171,6 +195,7 @@ DataFormat data_format(const std::filesystem::path& path) {
       fail(ExitCode::kBadInput, path.string(), ": its name ends in ", row.ending, ", but it holds no ", row.name,
            " data", front.empty() ? " (it is empty)" : "", "; get the file again or rename it");
   }
+  refuse_packed(path, front);
   return DataFormat::kJsonLines;
 }
 

@@ -1,5 +1,6 @@
 #include "keel/math/reading/boxes.h"
 
+#include <utility>
 #include <vector>
 
 #include "keel/math/reading/characters.h"
@@ -53,7 +54,10 @@ class BoxReader {
         if (box.is_box) add(text_.substr(box.brace + 1, i - box.brace - 1), box.command, i + 1);
       }
     }
-    return answer_;
+    if (boxes_.empty()) return std::nullopt;
+    std::string answer;
+    for (const auto& [by, inside] : boxes_) (answer += by) += inside;
+    return answer;
   }
 
  private:
@@ -81,17 +85,16 @@ class BoxReader {
   }
 
   void add(std::string_view inside, size_t begin, size_t end) {
-    const std::string_view by = answer_ && begin >= end_ ? joint(text_.substr(end_, begin - end_)) : "";
-    if (by.empty())
-      answer_ = inside;
-    else
-      (*answer_ += by) += inside;
+    const std::string_view by = !boxes_.empty() && begin >= end_ ? joint(text_.substr(end_, begin - end_)) : "";
+    if (by.empty()) boxes_.clear();
+    boxes_.emplace_back(by, inside);
     end_ = end;
   }
 
   std::string_view text_;
   std::vector<Open> open_{};
-  std::optional<std::string> answer_{};
+  std::vector<std::pair<std::string_view, std::string_view>>
+      boxes_{};     // by what it is joined to the one before, and it
   size_t end_ = 0;  // of the last box
 };
 

@@ -18,7 +18,7 @@ bool leaves_the_base_alone(const Json& start) {
   return start.is_null() || start.is_boolean() || (start.is_string() && known.contains(start));
 }
 
-bool matches(const text::Regex& pattern, const std::string& layer) { return pattern.find(layer, 0).has_value(); }
+bool matches(const text::Regex& pattern, const std::string& layer) { return pattern.find(layer).has_value(); }
 
 bool is_texts(const Json& value) {
   return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_string(); });
@@ -129,7 +129,7 @@ bool AdapterConfig::targets(const std::string& layer) const {
   // An expression, or a name in full, is not asked for its block.
   if (blocks_.empty() || target_.whole || std::count(target_.ends.begin(), target_.ends.end(), layer) > 0) return true;
   for (const text::Regex& pattern : block_patterns_) {
-    const auto number = pattern.find(layer, 0);
+    const auto number = pattern.find(layer);
     if (!number) continue;
     const std::string digits = layer.substr(number->begin, number->end - number->begin);
     return std::any_of(blocks_.begin(), blocks_.end(), [&](int64_t block) { return std::to_string(block) == digits; });

@@ -143,6 +143,10 @@ std::filesystem::path find_model(const std::string& name) {
   if (name.starts_with("~"))
     fail(ExitCode::kBadInput, "model \"", name, "\" does not exist: only a shell knows what ~ stands for, and it ",
          "leaves it alone behind a = or in a file; write the whole path, or $HOME");
+  if (name.find('$') != std::string::npos)
+    fail(ExitCode::kBadInput, "model \"", name,
+         "\" does not exist: only a shell knows what a $NAME stands for, and it ",
+         "leaves it alone in a file and between single quotes; write the whole path");
   const bool repository = std::count(name.begin(), name.end(), '/') <= 1 && !name.starts_with(".") &&
                           !name.starts_with("/") && name.find(':') == std::string::npos;
   if (repository) {

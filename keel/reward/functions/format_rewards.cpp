@@ -57,7 +57,7 @@ bool has_tags(std::string_view text, const std::vector<std::string>& tags) {
 
 bool matches(const text::Regex& regex, const std::string& completion) {
   try {
-    return regex.find(text::lossy_utf8(completion), 0).has_value();
+    return regex.find(text::lossy_utf8(completion)).has_value();
   } catch (const Error&) {  // the match limit
     return false;
   }

@@ -17,7 +17,6 @@ namespace keel::text {
 
 namespace {
 
-constexpr uint32_t kMatchLimit = 5'000'000;     // steps from one starting place: a tenth of a second
 constexpr uint32_t kHeapLimitKib = 256 * 1024;  // for the interpreter, where there is no JIT
 constexpr size_t kJitStackBytes = 1 << 20;
 
@@ -28,7 +27,6 @@ struct Scratch {
         context(pcre2_match_context_create(nullptr)),
         stack(pcre2_jit_stack_create(32 * 1024, kJitStackBytes, nullptr)) {
     if (data == nullptr || context == nullptr) throw std::bad_alloc();
-    pcre2_set_match_limit(context, kMatchLimit);
     pcre2_set_heap_limit(context, kHeapLimitKib);
     if (stack != nullptr) pcre2_jit_stack_assign(context, nullptr, stack);
   }
@@ -45,6 +43,24 @@ struct Scratch {
   pcre2_jit_stack* stack;
 };
 
+/// How far the searches in a text have come.
+struct Progress {
+  RegexBudget& budget;
+  size_t at;
+};
+
+/// PCRE2's own limit counts anew from every starting place, and not what a repeat runs through; this is called before
+/// every item of the pattern, and sees both.
+int count_steps(pcre2_callout_block* block, void* data) {
+  Progress& progress = *static_cast<Progress*>(data);
+  const size_t at = block->current_position;
+  const size_t steps = 1 + (at > progress.at ? at - progress.at : progress.at - at);
+  progress.at = at;
+  if (steps > progress.budget.left()) return PCRE2_ERROR_MATCHLIMIT;
+  progress.budget.left() -= steps;
+  return 0;
+}
+
 std::string message_of(int error) {
   PCRE2_UCHAR buffer[256];
   pcre2_get_error_message(error, buffer, sizeof(buffer));
@@ -59,8 +75,9 @@ pcre2_code* compile_code(const std::string& pattern, const std::string& place) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   // Ruby's ^ and $ always match at line ends.
-  pcre2_code* compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                                       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, context.get());
+  pcre2_code* compiled =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_AUTO_CALLOUT, &error, &offset, context.get());
   if (compiled == nullptr) {
     fail(ExitCode::kBadInput, place, ": the regular expression \"", pattern.substr(0, 200), "\" (PCRE2's form of it)",
          " does not compile: ", message_of(error), " at byte ", offset);
@@ -99,9 +116,11 @@ Regex Regex::compile_pcre2(const std::string& pattern, const std::string& place)
   return regex;
 }
 
-std::optional<Regex::Match> Regex::find(std::string_view text, size_t from) const {
-  if (code_->simple) return find_simple(text, from);
+std::optional<Regex::Match> Regex::find(std::string_view text, size_t from, RegexBudget& budget) const {
+  if (code_->simple) return find_simple(text, from, budget);
   static thread_local const Scratch scratch;
+  Progress progress{budget, from};
+  pcre2_set_callout(scratch.context, count_steps, &progress);
   const int found = pcre2_match(code_->compiled, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
                                 PCRE2_NO_UTF_CHECK, scratch.data, scratch.context);
   if (found >= 0) {
@@ -112,9 +131,9 @@ std::optional<Regex::Match> Regex::find(std::string_view text, size_t from) cons
   give_up(text, message_of(found));
 }
 
-std::optional<Regex::Match> Regex::find_simple(std::string_view text, size_t from) const {
+std::optional<Regex::Match> Regex::find_simple(std::string_view text, size_t from, RegexBudget& budget) const {
   for (; from < text.size(); from += code_point_at(text, from).size) {
-    const size_t end = code_->simple->match_at(text, from);
+    const size_t end = code_->simple->match_at(text, from, budget.left());
     if (end == SimpleRegex::kGaveUp) give_up(text, "match limit exceeded");
     if (end != SimpleRegex::kNoMatch) return Match{from, end};
   }
@@ -137,8 +156,15 @@ Regex Regex::compile_pcre2(const std::string&, const std::string& place) {
   require_unicode_tables("a regular expression", place);
   return {};
 }
-std::optional<Regex::Match> Regex::find(std::string_view, size_t) const { return std::nullopt; }
+std::optional<Regex::Match> Regex::find(std::string_view, size_t, RegexBudget&) const { return std::nullopt; }
 
 #endif
+
+std::optional<Regex::Match> Regex::find(std::string_view text) const {
+  constexpr size_t kSteps = 20'000'000;
+  RegexBudget budget(kSteps);
+  budget.grant(text.size());
+  return find(text, 0, budget);
+}
 
 }  // namespace keel::text

@@ -1,14 +1,11 @@
 #include "keel/text/regex/simple_regex.h"
 
+#include <algorithm>
+
 #include "keel/text/characters/unicode.h"
 #include "keel/text/characters/utf8.h"
 
 namespace keel::text {
-namespace {
-
-constexpr size_t kMaxSteps = 5'000'000;  // a tenth of a second
-
-}  // namespace
 
 bool CharacterSet::contains_wide(char32_t c) const {
   bool found = categories != 0 && (category_bit(c) & categories) != 0;
@@ -21,7 +18,7 @@ bool CharacterSet::contains_wide(char32_t c) const {
 struct SimpleRegex::Search {
   const SimpleRegex& regex;
   std::string_view text;
-  size_t steps = 0;
+  size_t& left;  // steps
 
   /// The size of the character at `at` when it is in the set, else 0.
   size_t size_if(uint32_t set, size_t at) const {
@@ -35,7 +32,8 @@ struct SimpleRegex::Search {
 
   size_t rest(const Item* item, const Item* end, size_t at) {
     if (item == end) return at;
-    if (++steps > kMaxSteps) return kGaveUp;
+    if (left == 0) return kGaveUp;
+    --left;
     switch (item->kind) {
       case Item::Kind::kNotAhead:
         return size_if(item->set, at) > 0 ? kNoMatch : rest(item + 1, end, at);
@@ -64,6 +62,7 @@ struct SimpleRegex::Search {
   size_t repeat(const Item* item, const Item* end, size_t at) {
     uint32_t count = 0;
     for (size_t size; count < item->high && (size = size_if(item->set, at)) > 0; ++count) at += size;
+    left -= std::min<size_t>(left, count);
     if (count < item->low) return kNoMatch;
     while (true) {
       const size_t result = rest(item + 1, end, at);
@@ -74,9 +73,9 @@ struct SimpleRegex::Search {
   }
 };
 
-size_t SimpleRegex::match_at(std::string_view text, size_t at) const {
+size_t SimpleRegex::match_at(std::string_view text, size_t at, size_t& left) const {
   const auto byte = static_cast<unsigned char>(text[at]);
-  Search search{*this, text};
+  Search search{*this, text, left};
   uint32_t candidates = byte < 128 ? starts_[byte] : UINT32_MAX;
   for (const Alternative& items : alternatives_) {
     if ((candidates & 1) != 0) {

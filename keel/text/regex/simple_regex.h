@@ -22,15 +22,16 @@ struct CharacterSet {
 };
 
 /// Regular expressions as tokenizers write them, alternatives of repeated sets such as "\p{N}{1,3}| ?\p{L}+|\s+(?!\S)",
-/// matched ten times faster than by PCRE2 and with the same result (tests/text/regex/simple_regex_test.cpp compares them).
+/// matched ten times faster than by PCRE2 and with the same result (tests/text/regex/simple_regex_test.cpp compares
+/// them).
 class SimpleRegex {
  public:
   /// Nothing when the pattern has more than this knows, or can match an empty text; PCRE2 then has to do it.
   static std::optional<SimpleRegex> compile(std::string_view pattern);
 
   static constexpr size_t kNoMatch = SIZE_MAX, kGaveUp = SIZE_MAX - 1;
-  /// Where the match that starts at byte `at` of valid UTF-8 ends. Gives up after some millions of steps.
-  size_t match_at(std::string_view text, size_t at) const;
+  /// Where the match that starts at byte `at` of valid UTF-8 ends. Gives up when there are no more steps left.
+  size_t match_at(std::string_view text, size_t at, size_t& left) const;
 
  private:
   friend class SimpleRegexParser;

@@ -82,11 +82,12 @@ void AddedTokens::prepare(const Normalizer& normalizer, const std::string& place
     trie.insert(key, static_cast<int32_t>(index));
   };
   // Where two tokens look the same after normalization, a special one comes first.
+  RegexBudget budget;
   for (const bool special : {true, false}) {
     for (size_t i = 0; i < tokens_.size(); ++i) {
       AddedToken& token = tokens_[i];
       if (token.special != special) continue;
-      token.decoded = token.normalized ? normalizer.apply(token.content).text : token.content;
+      token.decoded = token.normalized ? normalizer.apply(token.content, budget).text : token.content;
       const auto same = by_content_.find(token.decoded);
       token.left_out = same != by_content_.end() && tokens_[same->second].special;
       if (!token.normalized) {
@@ -122,7 +123,7 @@ const AddedToken* AddedTokens::at(int32_t id) const {
 }
 
 bool AddedTokens::stands_alone(std::string_view text, size_t begin, size_t end) const {
-  const auto is_word = [&](size_t at, size_t size) { return word_->find(text.substr(at, size), 0).has_value(); };
+  const auto is_word = [&](size_t at, size_t size) { return word_->find(text.substr(at, size)).has_value(); };
   if (begin > 0) {
     const size_t size = code_point_before(text, begin).size;
     if (is_word(begin - size, size)) return false;

@@ -116,7 +116,7 @@ struct ReplaceStage : DecoderStage {
       : pattern(what), content(with), place(where) {}
   void push(std::string_view token) override {
     if (one_by_one && first_bad_utf8(token)) return next->push(token);  // bytes are no text to search
-    pattern.cut(token, spans);
+    pattern.cut(token, spans, budget);
     made += replaced_size(spans, content.size());
     check_growth(*given, made, place);
     std::string text;
@@ -128,6 +128,7 @@ struct ReplaceStage : DecoderStage {
   Pattern pattern;
   std::string content, place;
   std::vector<Span> spans;
+  RegexBudget budget;
   size_t made = 0;
 };
 

@@ -111,8 +111,9 @@ ByteRanges Normalizer::Result::foreign() const {
   return ranges;
 }
 
-Normalizer::Result Normalizer::apply(std::string_view text, std::span<const ByteRange> foreign, bool goes_on) const {
-  Result result{std::string(text), text.empty() ? 0 : code_point_at(text, 0).size, text.size(), ""};
+Normalizer::Result Normalizer::apply(std::string_view text, RegexBudget& budget, std::span<const ByteRange> foreign,
+                                     bool goes_on) const {
+  Result result{std::string(text), text.empty() ? 0 : code_point_at(text, 0).size, text.size(), "", &budget};
   if (!foreign.empty()) result.marks.assign(text.size(), '\0');
   for (const ByteRange& range : foreign)
     result.marks.replace(range.begin, range.end - range.begin, range.end - range.begin, '\1');
@@ -179,7 +180,7 @@ void Normalizer::run(const Strip& strip, Result& result) {
 
 void Normalizer::run(const Replace& replace, Result& result) {
   std::vector<Span> spans;
-  replace.pattern.cut(result.text, spans);
+  replace.pattern.cut(result.text, spans, *result.budget);
   check_growth(result.given, replaced_size(spans, replace.content.size()), replace.place);
   const std::string_view marks = result.marks;
   std::string text, new_marks;

@@ -37,11 +37,12 @@ void Pattern::cut_by(std::string_view text, std::vector<Span>& spans, const Find
   if (covered < text.size()) spans.push_back({covered, text.size(), false});
 }
 
-void Pattern::cut(std::string_view text, std::vector<Span>& spans) const {
+void Pattern::cut(std::string_view text, std::vector<Span>& spans, RegexBudget& budget) const {
   spans.clear();
   if (text.empty()) return;
   if (const auto* regex = std::get_if<Regex>(&what_)) {
-    cut_by(text, spans, [&](size_t from) { return regex->find(text, from); });
+    budget.grant(text.size());
+    cut_by(text, spans, [&](size_t from) { return regex->find(text, from, budget); });
   } else if (const auto* literal = std::get_if<std::string>(&what_)) {
     cut_by(text, spans, [&](size_t from) -> std::optional<Regex::Match> {
       const size_t begin = text::find(text, *literal, from);

@@ -29,8 +29,9 @@ class Pattern {
   /// {"String": "..."} or {"Regex": "..."}; `place` names it in errors.
   static Pattern from_json(const Json& pattern, const std::string& place);
 
-  /// Cuts the whole of `text` into matches and what lies between them; nothing for an empty text.
-  void cut(std::string_view text, std::vector<Span>& spans) const;
+  /// Cuts the whole of `text` into matches and what lies between them; nothing for an empty text. The budget is that of
+  /// the text that `text` is a part of.
+  void cut(std::string_view text, std::vector<Span>& spans, RegexBudget& budget) const;
 
  private:
   template <class Find>

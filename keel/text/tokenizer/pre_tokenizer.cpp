@@ -143,7 +143,7 @@ void PreTokenizer::run(const Split& split, Pieces& pieces) {
   std::vector<Piece> result;
   std::vector<Span> spans;
   for (const Piece& piece : pieces.list) {
-    split.pattern.cut(piece.text, spans);
+    split.pattern.cut(piece.text, spans, pieces.budget);
     apply_behavior(spans, split.behavior, split.invert);
     for (const Span& span : spans) {
       if (span.begin == span.end) continue;

@@ -21,6 +21,7 @@ struct Piece {
 
 /// The pieces of a text, and the storage of those that are no part of it any more.
 struct Pieces {
+  RegexBudget& budget;
   std::vector<Piece> list;
   std::deque<std::string> storage;  // strings stay where they are
 };

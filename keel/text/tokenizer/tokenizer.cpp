@@ -62,8 +62,9 @@ struct Tokenizer::Parts {
   std::optional<int32_t> id_of(std::string_view token) const;
   void read_roles(const Json& config, const Json& special_tokens_map);
   void check_added_tokens_decoder(const Component& config) const;
-  void encode_part(std::string_view part, size_t begin, const EncodeOptions& options, std::vector<int32_t>& ids) const;
-  void encode_words(const Piece& words, std::vector<int32_t>& ids) const;
+  void encode_part(std::string_view part, size_t begin, const EncodeOptions& options, RegexBudget& budget,
+                   std::vector<int32_t>& ids) const;
+  void encode_words(const Piece& words, RegexBudget& budget, std::vector<int32_t>& ids) const;
 
   std::string place;
   std::map<std::string, std::string> files;
@@ -163,23 +164,24 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
          "; convert it, or leave it out");
   }
   std::vector<int32_t> ids;
+  text::RegexBudget budget;
   parts_->added.split(text, AddedTokens::Stage::kBeforeNormalization, options.parse_special, options.foreign,
                       [&](std::string_view part, size_t begin, std::optional<int32_t> id) {
                         if (id) return ids.push_back(*id);
-                        parts_->encode_part(part, begin, options, ids);
+                        parts_->encode_part(part, begin, options, budget, ids);
                       });
   return options.add_special_tokens ? parts_->post_processor.apply(ids) : ids;
 }
 
 void Tokenizer::Parts::encode_part(std::string_view part, size_t begin, const EncodeOptions& options,
-                                   std::vector<int32_t>& ids) const {
+                                   RegexBudget& budget, std::vector<int32_t>& ids) const {
   bool at_start = begin == 0 && !options.goes_on;
   const bool goes_on = begin == 0 && options.goes_on;
   ByteRanges foreign;
   if (added.special_after()) foreign = ranges_within(options.foreign, begin, begin + part.size());
   Normalizer::Result normal;
   if (!normalizer.empty()) {
-    normal = normalizer.apply(part, foreign, goes_on);
+    normal = normalizer.apply(part, budget, foreign, goes_on);
     part = normal.text;
     foreign = normal.foreign();
     at_start = at_start && normal.front > 0;
@@ -187,12 +189,12 @@ void Tokenizer::Parts::encode_part(std::string_view part, size_t begin, const En
   added.split(part, AddedTokens::Stage::kAfterNormalization, options.parse_special, foreign,
               [&](std::string_view words, size_t at, std::optional<int32_t> id) {
                 if (id) return ids.push_back(*id);
-                encode_words({words, at_start && at == 0, goes_on && at == 0}, ids);
+                encode_words({words, at_start && at == 0, goes_on && at == 0}, budget, ids);
               });
 }
 
-void Tokenizer::Parts::encode_words(const Piece& words, std::vector<int32_t>& ids) const {
-  Pieces pieces;
+void Tokenizer::Parts::encode_words(const Piece& words, RegexBudget& budget, std::vector<int32_t>& ids) const {
+  Pieces pieces{budget, {}, {}};
   pieces.list.push_back(words);
   pre_tokenizer.apply(pieces, model.wants_bytes());
   model.tokenize(pieces.list, ids);

@@ -28,6 +28,21 @@ bool is_run(const fs::path& folder) {
          (there_is(folder / kCheckpoints) || there_is(folder / "config.yaml"));
 }
 
+/// A folder just above or below that of a run is no model's, and there is nothing in it to convert.
+void refuse_beside_run(const fs::path& folder) {
+  std::error_code unseen;
+  if (!fs::is_directory(folder, unseen) || there_is(folder / "config.json") || there_is(folder / kAdapterConfig))
+    return;
+  const fs::path whole = full_path(folder.string()), above = whole.parent_path();
+  if (whole.filename() == kCheckpoints && is_run(above))
+    fail(ExitCode::kBadInput, folder.string(), " belongs to a run; name the run, ", above.string(),
+         ", or one of the checkpoints");
+  for (const std::string& name : list_directory(folder))
+    if (is_run(folder / name))
+      fail(ExitCode::kBadInput, folder.string(), " is no model, but a folder with runs in it; name one of them, ",
+           "such as ", (folder / name).string());
+}
+
 /// The folder of the run whose best checkpoint is named: RUN of RUN/checkpoints/best; nothing where that is not named.
 fs::path run_of_best(const std::string& name) {
   const fs::path path = full_path(name);
@@ -105,7 +120,9 @@ std::optional<bool> same_weights(const fs::path& base, const fs::path& model) {
 std::string model_named(const std::string& name, Console* console) {
   if (name.empty()) return name;
   if (const fs::path run = run_of_best(name); !run.empty()) return best_of(run, name, console);
-  return is_run(name) ? newest_of(name, console) : name;
+  if (is_run(name)) return newest_of(name, console);
+  refuse_beside_run(name);
+  return name;
 }
 
 std::string adapter_named(const std::string& name, Console* console) {

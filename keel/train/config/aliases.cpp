@@ -147,9 +147,13 @@ Json of_either_adapter(const Json& value, const ConfigTree& tree, const OptionTa
 }
 
 /// TRL can switch all dropout off.
-Json dropout_of_adapter(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+bool dropout_is_off(const ConfigTree& tree) {
   const Json* off = said(tree, "disable_dropout");
-  return off != nullptr && *off == true ? kSetsNothing : of_either_adapter(value, tree, table);
+  return off != nullptr && *off == true;
+}
+
+Json dropout_of_adapter(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  return dropout_is_off(tree) ? kSetsNothing : of_either_adapter(value, tree, table);
 }
 
 /// TRL's default of a part of its adapter, which it has unless the part has a value, here or there.
@@ -164,6 +168,11 @@ AliasConverter default_of_adapter(std::string name, std::string ours, Json by_de
                            said(tree, "lora.adapter") != nullptr;  // which says it itself
     return !value.get<bool>() || elsewhere ? kSetsNothing : by_default;
   };
+}
+
+Json default_dropout_of_adapter(const Json& value, const ConfigTree& tree, const OptionTable& table) {
+  return dropout_is_off(tree) ? kSetsNothing
+                              : default_of_adapter("lora_dropout", "lora.dropout", 0.05)(value, tree, table);
 }
 
 /// A list of names or one, and PEFT's word for every linear layer.
@@ -295,6 +304,7 @@ void add_aliases(OptionTable& t) {
   t.alias(kUsePeft, "lora.target_modules", "TRL",
           default_of_adapter("lora_target_modules", "lora.target_modules", Json::array({"q_proj", "v_proj"})),
           "true without lora_target_modules is PEFT's default, q_proj and v_proj");
+  t.alias(kUsePeft, "lora.dropout", "TRL", default_dropout_of_adapter, "true without lora_dropout is 0.05");
   t.alias("lora_r", "lora.rank", "TRL", of_the_adapter(rank_of_adapter), with_peft);
   t.alias("lora_alpha", "lora.alpha", "TRL", of_either_adapter, with_peft + "; OpenRLHF's, where lora_rank is above 0");
   t.alias("lora_target_modules", "lora.target_modules", "TRL", of_the_adapter(target_modules), with_peft);

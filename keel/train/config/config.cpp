@@ -97,6 +97,14 @@ std::vector<std::string> unread_settings(const Config& config) {
     notes.push_back("rollout.max_batches does nothing: rollout.dynamic_sampling is false");
   if (config.reward.overlong_buffer == 0 && config.reward.overlong_penalty != RewardOptions().overlong_penalty)
     notes.push_back("reward.overlong_penalty does nothing: reward.overlong_buffer is 0");
+  for (const std::string& function : config.reward.functions)
+    if (const std::optional<double> from = overlong_from(function); from && *from >= longest_completion(config))
+      notes.push_back("reward.functions: " + function + " does nothing: no completion has more than " +
+                      std::to_string(longest_completion(config)) + " tokens");
+  const std::vector<double>& weights = config.reward.weights;
+  if (!weights.empty() && config.reward.overlong_buffer == 0 &&
+      std::count(weights.begin(), weights.end(), 0) == std::ssize(weights))
+    notes.push_back("reward.weights are all 0: every reward is 0, and nothing is learned from any");
   if (config.optimizer.schedule == "constant" && config.optimizer.min_lr_ratio > 0)
     notes.push_back("optimizer.min_lr_ratio does nothing: optimizer.schedule is constant");
   if (!config.checkpoint.keep_best && config.checkpoint.best_metric != CheckpointOptions().best_metric)

@@ -111,6 +111,10 @@ const std::vector<Remark>& remarks() {
        },
        "num_processes is taken for 1: batches are those of one GPU; a recipe that is started on more needs "
        "num_processes=N behind it"},
+      {"TRL", [](const ConfigTree& tree) { return is_used(tree, {"max_prompt_length"}); },
+       "max_prompt_length: TRL's versions that had it cut longer prompts from the left, Keel leaves them out and "
+       "counts them",
+       /*of_evaluation=*/true},
       {"TRL", [](const ConfigTree& tree) { return is_used(tree, {"load_best_model_at_end"}); },
        "load_best_model_at_end: a run stands for its newest checkpoint all the same; RUN/checkpoints/best is the best "
        "one, and a model wherever one is named"},
@@ -236,7 +240,6 @@ const std::vector<OtherDefault>& other_defaults() {
        kOneUpdate, "generation_batch_size"},
       {"TRL", "num_generations_eval", "as num_generations", "eval.samples"},
       {"TRL", "save_total_limit", "null, all of them", "checkpoint.keep"},
-      {"TRL", "lora_dropout", "0.05", "lora.dropout", "", "use_peft", 0.05},
       {"TRL's PPO", "num_train_epochs", "3 passes over the data", "train.steps"},
       {"TRL's PPO", "lr_scheduler_type", "linear, down to 0 at the last step", "optimizer.schedule"},
       {"TRL's PPO", "learning_rate", "3e-6", "optimizer.lr"},

@@ -179,6 +179,9 @@ Json functions_of_trl(const Json& value, const ConfigTree&, const OptionTable&) 
     const size_t dot = name.find_last_of('.');
     if (known != kFunctions.end()) {
       functions.push_back(known->second);
+    } else if (name.ends_with(".py")) {
+      fail(ExitCode::kBadConfiguration, "got ", name, "; a file of Python functions is written python:", name,
+           " in reward.functions: set that, and remove it");
     } else if (name.find(':') == std::string::npos && dot != std::string::npos && dot + 1 < name.size()) {
       std::replace(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(dot), '.', '/');
       functions.push_back("python:" + name.substr(0, dot) + ".py:" + name.substr(dot + 1));

@@ -170,6 +170,23 @@ TEST_F(FileTest, ADurableFileAppearsOnlyWhenItIsCommitted) {
   EXPECT_EQ(get(at("f")), "abcdef");
 }
 
+TEST_F(FileTest, AFileThatMayReplaceNothingLeavesWhatHasItsName) {
+  {
+    DurableFile file(at("f"), Existing::kStays);
+    file.write("new");
+    put(at("f"), "precious");  // while it is written
+    expect_error(error_of([&] { file.commit(); }), ExitCode::kBadConfiguration, {at("f"), "File exists"});
+  }
+  expect_error(error_of([&] { DurableFile(at("f"), Existing::kStays); }), ExitCode::kBadConfiguration, {at("f")});
+  EXPECT_EQ(get(at("f")), "precious");
+  fs::create_symlink("nothing", at("link"));
+  expect_error(error_of([&] { write_atomically(at("link"), "x", Existing::kStays); }), ExitCode::kBadConfiguration,
+               {at("link")});
+  EXPECT_EQ(names(), (std::vector<std::string>{"f", "link"}));
+  write_atomically(at("g"), "x", Existing::kStays);
+  EXPECT_EQ(get(at("g")), "x");
+}
+
 TEST_F(FileTest, ADurableFileWhoseWriteFailedCannotBeCommitted) {
   const std::string got = in_child([&] {
     limit_file_size(10);

@@ -113,6 +113,20 @@ const std::vector<ScalarCase>& core_schema() {
   return cases;
 }
 
+// PyYAML, YAML 1.1: 010 is 8 and 08 a text.
+TEST(Override, RefusesANumberThatReadersOfYamlTakeForTwo) {
+  ConfigTree tree;
+  for (const char* text : {"010", "-0017", "08", "[1, 010]"})
+    EXPECT_NE(
+        config_error_of([&] { apply_override(tree, "key=" + std::string(text)); }).find("without the leading zero"),
+        std::string::npos)
+        << text;
+  for (const auto& [text, value] : {std::pair{"00", 0.0}, {"-0", 0.0}, {"0.5", 0.5}, {"0e3", 0.0}}) {
+    apply_override(tree, "key=" + std::string(text));
+    EXPECT_EQ(tree.value.at("key").get<double>(), value) << text;
+  }
+}
+
 TEST_F(Yaml, TypesUnquotedScalarsByTheCoreSchema) {
   for (const ScalarCase& c : core_schema()) {
     if (std::string(c.text) == "-") continue;  // in YAML a list with one empty element

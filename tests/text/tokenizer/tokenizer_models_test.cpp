@@ -105,7 +105,7 @@ TEST(Unigram, ReadsScoresAsThePackageDoesWhereTheLastBitDecides) {
 TEST(Patterns, KnowScriptsLongNamesAndClassesInsideOfSets) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   const auto whole = [](const std::string& pattern, const std::string& character) {
-    const auto match = text::Regex::compile(pattern, "test").find(character, 0);
+    const auto match = text::Regex::compile(pattern, "test").find(character);
     return match && !character.empty() && match->end == character.size();
   };
   struct Case {

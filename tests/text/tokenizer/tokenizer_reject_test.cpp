@@ -221,6 +221,33 @@ TEST(TokenizerLimits, StopARegularExpressionThatWouldNotEnd) {
   expect_error(ExitCode::kBadInput, {"gave up", "limit"}, [&] { with("a+a+a+a+b").encode(text); });
 }
 
+/// One starting place costs little, and there are as many as characters.
+TEST(TokenizerLimits, StopARegularExpressionThatTakesTheSquareOfATextsLength) {
+  if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
+  const auto pre_tokenizer = [](const std::string& pattern) {
+    return R"({"type":"Split","behavior":"Isolated","invert":false,"pattern":{"Regex":")" + pattern + R"("}})";
+  };
+  const std::string letters(1 << 18, 'a');
+  std::string pieces;  // for what takes powers of two: none is too much alone
+  while (pieces.size() < letters.size()) pieces += std::string(25, 'a') + " ";
+  // The first matches by itself, the others by PCRE2: the second has nothing to give back, and what lies ahead is looked
+  // through in the midst of the third.
+  for (const char* pattern : {"a*b", R"(\\w+[@#])", "(?:a(?=[^b]*b)|a)+"}) {
+    SCOPED_TRACE(pattern);
+    const Tokenizer tokenizer = tokenizer_of(with_part("\"pre_tokenizer\":" + pre_tokenizer(pattern)));
+    const auto start = std::chrono::steady_clock::now();
+    expect_error(ExitCode::kBadInput, {"pre_tokenizer", "gave up", "262144 bytes", "limit", "shorten the text"},
+                 [&] { tokenizer.encode(letters); });
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+    EXPECT_EQ(tokenizer.encode(letters.substr(0, 2000)).size(), 2000);
+  }
+  const Tokenizer each_piece =
+      tokenizer_of(with_part(R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"WhitespaceSplit"},)" +
+                             pre_tokenizer("(?:a?){16}a{25}") + "]}"));
+  EXPECT_EQ(each_piece.encode(pieces.substr(0, 25)).size(), 25);
+  expect_error(ExitCode::kBadInput, {"gave up", "25 bytes"}, [&] { each_piece.encode(pieces); });
+}
+
 TEST(TokenizerLimits, StopATextThatGrowsWithoutEnd) {
   if (!text::has_unicode_tables()) GTEST_SKIP() << "built without PCRE2 and utf8proc";
   std::string steps = R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaa"})";

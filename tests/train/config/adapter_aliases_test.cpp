@@ -36,7 +36,12 @@ TEST(AdapterAliases, TheAdapterOfTrlHasItsDefaultsAndIsThereOnlyWhereItIsAskedFo
        {"lora_r=8", "lora_alpha=8", "lora_dropout=0.1", "use_rslora=true", "lora_target_modules=[\"q_proj\"]"})
     EXPECT_THAT(refusal_of({name, "objective.method=dppo_tv"}),
                 testing::AllOf(HasSubstr("use_peft"), HasSubstr("lora.rank")));
-  EXPECT_THAT(load({"num_generations=4", "use_peft=true"}).notes, testing::Contains(HasSubstr("lora_dropout 0.05")));
+  EXPECT_EQ(plain.dropout, 0.05);
+  for (const char* other : {"num_generations=4", "objective.method=dppo_tv"})
+    EXPECT_THAT(load({other, "use_peft=true"}).notes, testing::Contains("use_peft (TRL) is lora.dropout = 0.05"));
+  EXPECT_EQ(lora({"use_peft=true", "disable_dropout=true"}).dropout, 0);
+  EXPECT_EQ(lora({"use_peft=true", "lora.dropout=0.2"}).dropout, 0.2);
+  EXPECT_EQ(lora({"use_peft=false"}).dropout, 0);
   EXPECT_EQ(lora({"use_peft=true", "lora_dropout=0.1"}).dropout, 0.1);
   EXPECT_EQ(lora({"use_peft=true", "lora_dropout=0.1", "disable_dropout=true"}).dropout, 0);
   EXPECT_EQ(lora({"lora_rank=4", "lora_dropout=0.1"}).dropout, 0.1) << "OpenRLHF's";

@@ -180,6 +180,13 @@ TEST(ConfigConsistency, WhatIsSaidOfSomethingSwitchedOffIsTold) {
               Contains("reward.overlong_penalty does nothing: reward.overlong_buffer is 0"));
   EXPECT_THAT(load({"checkpoint.best_metric=eval/accuracy"}).notes,
               Contains("checkpoint.best_metric does nothing: checkpoint.keep_best is false"));
+  EXPECT_THAT(load({R"(reward.functions=["math", "overlong:4096,512"])", "rollout.max_new_tokens=12"}).notes,
+              Contains("reward.functions: overlong:4096,512 does nothing: no completion has more than 12 tokens"));
+  EXPECT_THAT(load({"reward.weights=[0]"}).notes, Contains(HasSubstr("reward.weights are all 0")));
+  EXPECT_THAT(
+      load({R"(reward.functions=["math", "overlong:12,4"])", "reward.weights=[0, 1]", "rollout.max_new_tokens=12"})
+          .notes,
+      testing::IsEmpty());
   EXPECT_THAT(load({"reward.overlong_penalty=3", "reward.overlong_buffer=4", "checkpoint.best_metric=eval/accuracy",
                     "checkpoint.keep_best=true"})
                   .notes,

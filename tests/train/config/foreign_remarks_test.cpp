@@ -17,6 +17,15 @@ const std::string kVerlsGrpo = "algorithm.adv_estimator=grpo", kFilter = "algori
 
 std::vector<std::string> notes(const std::vector<std::string>& settings) { return load(settings).notes; }
 
+TEST(ForeignRemarks, TrlCutPromptsWhereKeelLeavesThemOut) {
+  const auto told = Contains(HasSubstr("cut longer prompts from the left, Keel leaves them out"));
+  std::vector<std::string> settings = {"model.path=m", R"(data.files=["a.jsonl"])", "num_generations=4",
+                                       "max_completion_length=8"};
+  EXPECT_THAT(notes(settings), Not(told));
+  settings.push_back("max_prompt_length=512");
+  EXPECT_THAT(notes(settings), told);
+}
+
 // OpenRLHF 0.8, dynamic_filtering: a group is kept where dynamic_filtering_reward_range[0] < mean < [1].
 TEST(ForeignRemarks, OpenRlhfFiltersByTheMean) {
   const std::vector<std::string> file = {"n_samples_per_prompt=4", "advantage_estimator=group_norm"};

@@ -117,7 +117,7 @@ void GgufWriter::write(const std::filesystem::path& path) const {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   create_directories(folder);
   require_free_space(folder, front.size() + offset);
-  DurableFile file(path);
+  DurableFile file(path, Existing::kStays);
   file.write(front);
   std::vector<std::byte> buffer;
   for (const Outgoing& tensor : tensors_) {

@@ -47,6 +47,7 @@ enum class Stream : unsigned int {
   kLogitNoise = 7,
   kAdapterWeights = 8,
   kAdapterDropout = 9,
+  kTokenRecords = 10,
 };
 
 /// Four words for (seed, stream, id, position, block). `id` is a rollout, an example or a parameter; `block` numbers

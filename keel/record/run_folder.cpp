@@ -12,13 +12,15 @@
 #include "keel/core/files/link.h"
 #include "keel/record/own_files.h"
 #include "keel/record/run_data.h"
+#include "keel/record/tokens/token_file.h"
 
 namespace keel {
 namespace {
 
 constexpr const char *kMetrics = "metrics.jsonl", *kSamples = "samples.jsonl", *kLog = "log.txt",
                      *kConfig = "config.yaml", *kUsed = "used.json", *kReport = "report.html",
-                     *kCheckpoints = "checkpoints", *kReference = "reference", *kEvents = "tensorboard";
+                     *kCheckpoints = "checkpoints", *kReference = "reference", *kEvents = "tensorboard",
+                     *kTokens = "tokens";
 
 /// Whether something other than an empty folder is there; a run that was killed before its configuration had its name
 /// is nothing. What cannot be looked at (no permission, a name too long) is left for the first write to explain.
@@ -72,12 +74,19 @@ void remove_checkpoints(const std::filesystem::path& checkpoints, const std::str
   remove_file(checkpoints);
 }
 
+/// Removes a run's event files or token records, whichever lie in its folder of this name; whether nothing else did.
+bool remove_rows_for_tools(const std::filesystem::path& folder, const std::string& name, const std::string& run) {
+  if ((name != kEvents && name != kTokens) || !is_folder(folder / name)) return false;
+  return remove_of_tree(folder / name, [&](const std::string& file) {
+    return name == kEvents ? EventFile::is_own(file, run) : TokenFile::step_of(file) >= 0;
+  });
+}
+
 /// Removes a run from its folder: first what its id is needed for, which is in used.json, and config.yaml last, for by
 /// that name a folder is known to hold a run, so that a replacement that is killed half-way can be asked for again.
 /// Returns the names of what is not the run's, and stays.
 std::vector<std::string> remove_run(const std::filesystem::path& path) {
   const std::string run = own_run(path);
-  const auto is_own_event = [&](const std::string& name) { return EventFile::is_own(name, run); };
   std::vector<std::string> others;
   remove_checkpoints(path / kCheckpoints, run, others);
   if (is_own_reference(path / kReference, run)) remove_own_folder(path / kReference, run);
@@ -86,7 +95,7 @@ std::vector<std::string> remove_run(const std::filesystem::path& path) {
     if (name == kCheckpoints || name == kUsed || name == kConfig) continue;
     if (is_file_of_a_run(name))
       make_free(path / name, others);
-    else if (name != kEvents || !is_folder(path / name) || !remove_of_tree(path / name, is_own_event))
+    else if (!remove_rows_for_tools(path, name, run))
       others.push_back(name);
   }
   for (const char* name : {kUsed, kConfig}) make_free(path / name, others);
@@ -142,8 +151,8 @@ void RunFolder::require_not_of_a_run(const std::filesystem::path& path) {
     followed = followed.parent_path();
     const bool in_run =
         std::filesystem::exists(followed / kConfig, unseen) || std::filesystem::exists(followed / kMetrics, unseen);
-    const bool of_run =
-        name == kCheckpoints || name == kReference || name == kEvents || (name != kReport && is_file_of_a_run(name));
+    const bool of_run = name == kCheckpoints || name == kReference || name == kEvents || name == kTokens ||
+                        (name != kReport && is_file_of_a_run(name));
     is_own = (in_run && of_run) || is_checkpoint(followed);
   }
   if (is_own)
@@ -269,6 +278,13 @@ void RunFolder::write_events() {
   for_each_metric_row(path(), [&](MetricRow row) { events_->add(exported_step(std::move(row), otherwise)); });
   events_->sync();
   events_->replace_older();
+}
+
+void RunFolder::forget_tokens_after(int64_t step) const {
+  if (!is_folder(tokens())) return;
+  for (const std::string& name : list_directory(tokens()))
+    if (TokenFile::step_of(name) > step || (TokenFile::step_of(name) >= 0 && name.ends_with(".partial")))
+      remove_file(tokens() / name);
 }
 
 void RunFolder::log(std::string_view line) { log_.add(escape_controls(line)); }

@@ -89,6 +89,9 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return held_.path(); }
   std::filesystem::path checkpoints() const { return path() / "checkpoints"; }
+  std::filesystem::path tokens() const { return path() / "tokens"; }
+  /// Removes the token records of later steps, which will be made again, and what a kill left half-written.
+  void forget_tokens_after(int64_t step) const;
 
  private:
   RunFolder(HeldFolder held, std::string_view config_yaml);

@@ -9,6 +9,7 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/tensor/device.h"
 #include "keel/record/own_files.h"
+#include "keel/record/tokens/token_file.h"
 #include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/run_models.h"
 #include "keel/train/config/full_paths.h"
@@ -77,6 +78,7 @@ OpenedRun open_new_run(const Config& given, bool replace, Console& console) {
   const at::Device device = open_device(config.run.device);
   const at::ScalarType type = chosen_precision(config.run, device);
   const ModelConfig shape = starting_shape(config);
+  if (config.record.tokens != "none") require_token_files();
   RunFolder::require_free(config.run.dir, replace);
   if (replace) refuse_to_replace_start(config);
   warn_of_passing_base(config, console);

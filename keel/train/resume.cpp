@@ -9,6 +9,7 @@
 #include "keel/core/tensor/device.h"
 #include "keel/core/written.h"
 #include "keel/record/own_files.h"
+#include "keel/record/tokens/token_file.h"
 #include "keel/reward/reward_options.h"
 #include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/checkpoint.h"
@@ -281,6 +282,7 @@ OpenedRun open_saved_run(const Config& given, const AcceptedChanges& accepted, C
   add_in_one_order(config.run.deterministic && config.run.device != "cpu");
   const at::Device device = open_device(config.run.device);
   const at::ScalarType type = chosen_precision(config.run, device);
+  if (config.record.tokens != "none") require_token_files();
   const std::filesystem::path newest = checkpoint_to_resume(config.run.dir, console);
   set_resumable();
   throw_if_stopped();

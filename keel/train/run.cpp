@@ -9,8 +9,6 @@
 #include "keel/core/strings.h"
 #include "keel/core/tensor/device.h"
 #include "keel/core/tensor/stopwatch.h"
-#include "keel/core/written.h"
-#include "keel/model/network/finite_weights.h"
 #include "keel/train/best_metric.h"
 #include "keel/train/checkpoint/checkpoint.h"
 #include "keel/train/config/evaluation_request.h"
@@ -41,6 +39,7 @@ Run::Run(OpenedRun opened, Console& console)
       folder_(std::move(opened.folder)),
       log_(console, folder_, config_),
       state_(std::move(opened.state)),
+      watcher_(config_, policy_, state_, folder_, log_),
       id_(std::move(opened.id)),
       last_checkpoint_(std::move(opened.checkpoint)),
       best_metric_(config_.has_rl() ? best_metric_key(config_.checkpoint.best_metric, problems_) : "") {
@@ -64,6 +63,7 @@ Run::Run(OpenedRun opened, Console& console)
     warm_up_->load_optimizer(opened.optimizer, last_checkpoint_.string());
   else
     trainer_->load_optimizer(opened.optimizer, state_, last_checkpoint_.string());
+  folder_.forget_tokens_after(state_.step);
   console_.line("resumed from " + last_checkpoint_.string());
   for (const std::string& warning : opened.warnings) log_.warning(warning);
   for (const std::string& change : opened.changes) {  // config.yaml says what holds now, log.txt from when on
@@ -127,7 +127,7 @@ ExitCode Run::run() {
 }
 
 ExitCode Run::run_to_the_end() {
-  const LiveLine live(console_, [this] { return log_.live_text(meters->text()); });
+  const LiveLine live(console_, [this] { return log_.live_text(watcher_.meters->text()); });
   try {
     return run_phases();
   } catch (const Interrupted&) {  // in a step that had learned nothing yet: the run is where the step before left it
@@ -135,10 +135,10 @@ ExitCode Run::run_to_the_end() {
     return ExitCode::kInterrupted;
   } catch (const Error& error) {
     // Numbers that are not finite, or a full disk: what would be saved is in doubt, or cannot be.
-    if (!drawing_ || error.code() == ExitCode::kHealthGuard) throw;
+    if (!watcher_.drawing || error.code() == ExitCode::kHealthGuard) throw;
     throw Error(error.code(), error.what() + saved_after_failure());
   } catch (const std::exception&) {  // out of memory, say
-    if (drawing_) console_.result("stopped by an error" + saved_after_failure());
+    if (watcher_.drawing) console_.result("stopped by an error" + saved_after_failure());
     throw;
   }
 }
@@ -198,16 +198,15 @@ bool Run::learn() {
 
 void Run::rl_step() {
   Stopwatch watch(policy_.model.device());
-  drawing_ = true;  // until scored()
-  const auto [experience, numbers] = trainer_->step(state_, *this);
+  watcher_.drawing = true;  // until all is scored
+  const auto [experience, numbers] = trainer_->step(state_, watcher_);
   state_.step++;
-  for (const Json& sample : notes_->rows(state_.step, experience.prompts, experience.rollouts,
-                                         experience.worth.advantages, policy_.tokenizer))
-    folder_.add_sample(sample);
+  watcher_.write(experience);
   const double seconds = watch.lap();
   record_step("rl", step_row(numbers), seconds);
   log_.step(numbers, state_.rl_steps, seconds);
   look_after_health(numbers);
+  write_in_folder([&] { watcher_.require_written(); });
 }
 
 /// A run that is to stop is saved first, and counts on when it is resumed.
@@ -220,31 +219,6 @@ void Run::look_after_health(const StepNumbers& numbers) {
        last_checkpoint_.string(), " (health.on_alarm is stop); `keel train ",
        shell_word((folder_.path() / "config.yaml").string()),
        " --resume` goes on with it, health.on_alarm=warn beside ", "it lets it go on");
-}
-
-void Run::passed_over(const SkippedCounts& rows) { log_.passed_over(rows); }
-
-void Run::warning(const std::string& sentence) { log_.warning(sentence); }
-
-void Run::scored(const ScoreReport& report, size_t completions) {
-  drawing_ = false;
-  log_.scored(report, completions, state_.step + 1, config_.reward.on_error);
-}
-
-void Run::ready(const Experience& experience) {
-  notes_.emplace(experience.worth.advantages, config_.record.samples_per_step);
-  learned_from_ = written("prompts ", state_.prompts, " to ", experience.position);
-}
-
-void Run::decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) {
-  notes_->add(tokens.batch, minibatch, tokens.begin, tokens.policy, tokens.decision);
-}
-
-void Run::skipped_update(bool overflowed) {
-  if (overflowed) return log_.overflowed_update(state_.step + 1);
-  if (state_.updates == 0) require_finite(policy_.model);  // no update is to blame: it came so
-  log_.skipped_update(state_.step + 1, learned_from_);
-  require_sound_updates(state_, config_);
 }
 
 /// An adapter is merged for sampling, which rounds; where too much of it is lost, the sampler applies it as training
@@ -275,16 +249,16 @@ bool Run::evaluation_due() const {
 /// Whether it was the best so far, where that is kept.
 bool Run::evaluate_if_due() {
   if (!evaluation_due()) return false;
-  drawing_ = true;
+  watcher_.drawing = true;
   const HeldOut held_out = this->held_out();
   const std::vector<Prompt>& prompts = held_out.prompts;
   if (prompts.empty()) return false;  // files without a part to evaluate on
   console_.progress("evaluating on " + std::to_string(prompts.size()) + " held-out prompts");
   Stopwatch watch(policy_.model.device());
   const Evaluation result = evaluate(policy_, prompts, problems_.reward(), evaluation_request(config_, state_.updates),
-                                     stop_requested, &meters->training);
+                                     stop_requested, &watcher_.meters->training);
   const double seconds = watch.lap();
-  drawing_ = false;
+  watcher_.drawing = false;
   if (result.count < static_cast<int64_t>(prompts.size()))
     return false;  // told to stop: measured again when the run is resumed
   log_.scored(result.scores, result.rollouts.size(), state_.step, config_.reward.on_error);
@@ -409,9 +383,14 @@ void Run::require_finite_weights() const {
                                folder_.checkpoints());
 }
 
-/// What fails because the folder is not the run's own any more ends the run for that reason.
 void Run::write_to_folder(const std::function<void()>& write) {
   folder_.require_own();
+  write_in_folder(write);
+}
+
+/// The same without a look at the folder before: a step's rows belong to the run also where that was moved meanwhile.
+/// What fails because the folder is not the run's own any more ends the run for that reason.
+void Run::write_in_folder(const std::function<void()>& write) {
   try {
     write();
   } catch (const std::exception& error) {

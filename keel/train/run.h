@@ -14,10 +14,10 @@
 #include "keel/train/checkpoint/save.h"
 #include "keel/train/checkpoint/state.h"
 #include "keel/train/config/config.h"
-#include "keel/train/metrics/sample_notes.h"
 #include "keel/train/open_run.h"
 #include "keel/train/resume.h"
 #include "keel/train/run_log.h"
+#include "keel/train/run_watcher.h"
 #include "keel/train/start/problems.h"
 #include "keel/train/trainer.h"
 #include "keel/train/warm_up.h"
@@ -27,7 +27,7 @@ namespace keel {
 /// A run from its start to its end, which may lie in another process: supervised updates, evaluation, RL, evaluation,
 /// or the first of these alone; its folder, what it writes and says there, its checkpoints. What learns are a WarmUp
 /// and then a Trainer.
-class Run : private StepWatcher {
+class Run {
  public:
   /// A new run in config.run.dir; an existing one is refused unless `replace`.
   static std::unique_ptr<Run> start(const Config& config, bool replace, Console& console);
@@ -79,17 +79,10 @@ class Run : private StepWatcher {
   void note_saved(const Saved& saved);
   void require_finite_weights() const;
   void write_to_folder(const std::function<void()>& write);
+  void write_in_folder(const std::function<void()>& write);
   void look_after_folder();
   bool saved_for_interrupt();
   [[noreturn]] void end_without_folder(const FolderLost& loss);
-
-  // What is told, counted and noted in a step.
-  void passed_over(const SkippedCounts& rows) override;
-  void warning(const std::string& sentence) override;
-  void scored(const ScoreReport& report, size_t completions) override;
-  void ready(const Experience& experience) override;
-  void decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) override;
-  void skipped_update(bool overflowed) override;
 
   Config config_;
   Console& console_;
@@ -99,17 +92,15 @@ class Run : private StepWatcher {
   RunFolder folder_;
   RunLog log_;
   TrainState state_;
+  RunWatcher watcher_;
   std::string id_;
-  std::optional<WarmUp> warm_up_;     // in the supervised phase, and behind it where that is all
-  std::optional<Trainer> trainer_;    // after it
-  std::optional<SampleNotes> notes_;  // of the present step
-  std::string learned_from_;          // in the present step, for the log: "prompts 16 to 32"
-  double checkpoint_seconds_ = 0;     // that the run waited for saves, reported with the next step
-  double write_seconds_ = 0;          // that their writes took, whoever waited
+  std::optional<WarmUp> warm_up_;   // in the supervised phase, and behind it where that is all
+  std::optional<Trainer> trainer_;  // after it
+  double checkpoint_seconds_ = 0;   // that the run waited for saves, reported with the next step
+  double write_seconds_ = 0;        // that their writes took, whoever waited
   std::filesystem::path last_checkpoint_;
-  Json saved_state_;         // that this process saved last
-  std::string best_metric_;  // the key that checkpoint.best_metric stands for
-  bool drawing_ = false;     // samples, waits for rewards, or reads rows: the run is as the step before left it
+  Json saved_state_;                               // that this process saved last
+  std::string best_metric_;                        // the key that checkpoint.best_metric stands for
   std::set<std::filesystem::path> named_foreign_;  // among the checkpoints
   std::chrono::steady_clock::time_point reported_at_ = std::chrono::steady_clock::now();
   bool told_of_report_ = false;  // that there cannot be one

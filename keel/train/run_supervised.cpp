@@ -27,9 +27,9 @@ void Run::measure_loss_if_due() {
   const bool due = done == 0 || warm_up_->done(state_) || (every > 0 && done % every == 0);
   if (!due || state_.last_sft_evaluation == state_.step) return;
   if (demonstrations_.held_out()) console_.progress("measuring the loss on held-out rows");
-  drawing_ = true;
+  watcher_.drawing = true;
   const std::optional<SupervisedLoss> measured = warm_up_->held_out_loss();
-  drawing_ = false;
+  watcher_.drawing = false;
   if (!measured) return;
   state_.last_sft_evaluation = state_.step;
   Json row = row_of("eval");
@@ -42,13 +42,13 @@ void Run::measure_loss_if_due() {
 void Run::warm_up_step() {
   Stopwatch watch(policy_.model.device());
   const uint64_t first = state_.sft_position;
-  drawing_ = true;
+  watcher_.drawing = true;
   const std::vector<SupervisedSequence> sequences = demonstrations_.next(state_);
-  drawing_ = false;
-  learned_from_ = demonstrations_.from_files()
-                      ? written("rows ", first, " to ", state_.sft_position, " in the order of sft.files")
-                      : written("demonstrations of warm-up step ", state_.sft_steps);
-  const WarmUpNumbers numbers = warm_up_->step(sequences, state_, *this);
+  watcher_.drawing = false;
+  watcher_.learned_from = demonstrations_.from_files()
+                              ? written("rows ", first, " to ", state_.sft_position, " in the order of sft.files")
+                              : written("demonstrations of warm-up step ", state_.sft_steps);
+  const WarmUpNumbers numbers = warm_up_->step(sequences, state_, watcher_);
   state_.step++;
   const double seconds = watch.lap();
   record_step("sft", step_row(numbers), seconds);

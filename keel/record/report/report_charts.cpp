@@ -251,7 +251,11 @@ bool shares_scale(const std::vector<ChartLine>& lines) {
   return true;
 }
 
-constexpr size_t kMaxMarks = 40;  // per run; more would bury the curve
+/// Whether the k-th of so many points with an interval is drawn: more of a run's would bury the curve.
+bool is_marked(size_t k, size_t count) {
+  constexpr size_t kMaxMarks = 40;
+  return k * kMaxMarks / count != (k + 1) * kMaxMarks / count || k == 0 || k + 1 == count;
+}
 
 std::vector<ChartMark> eval_marks(const std::vector<RunData>& runs) {
   std::vector<ChartMark> marks;
@@ -260,7 +264,7 @@ std::vector<ChartMark> eval_marks(const std::vector<RunData>& runs) {
     const size_t count = summary.evals.size();
     for (size_t k = 0; k < count; ++k) {
       const EvalPoint& eval = summary.evals[k];
-      if (k * kMaxMarks / count == (k + 1) * kMaxMarks / count && k != 0 && k + 1 != count) continue;
+      if (!is_marked(k, count)) continue;
       const bool named = runs.size() == 1 && (k == 0 || k + 1 == count);
       const double step = static_cast<double>(eval.step) - first_step_of(runs[i], runs.size(), "rl");
       marks.push_back({step, eval.mean, eval.low, eval.high, named ? format_mean(eval) : "",
@@ -299,6 +303,38 @@ std::string reward_figure(const std::vector<RunData>& runs) {
   Chart evals = chart_of({"", "", "", {}, measure == "accuracy"}, "chart-eval", "Evaluation " + measure, 1);
   evals.marks = std::move(marks);
   return out + figure(std::move(evals), "Points: " + of_marks, mark_legend(runs));
+}
+
+/// The bound of the certificate with two of its standard errors on either side, and of one run the gain beside it.
+std::string certificate_figure(const std::vector<RunData>& runs) {
+  const Figure spec{
+      .phase = "rl", .title = "Certificate of improvement", .caption = "", .curves = {}, .from_zero = true};
+  Chart chart = chart_of(spec, "chart-certificate", spec.title, 1);
+  chart.lines = lines_of(runs, "rl", "certificate/bound", "bound");
+  if (chart.lines.empty()) return "";
+  for (size_t i = 0; i < runs.size(); ++i) {
+    std::vector<ChartMark> marks;
+    for (const MetricRow& row : runs[i].metrics) {
+      const auto bound = row.values.find("certificate/bound"), error = row.values.find("certificate/standard_error");
+      if (bound == row.values.end() || error == row.values.end()) continue;
+      const double y = bound->second, band = 2 * error->second;
+      marks.push_back({static_cast<double>(row.step) - first_step_of(runs[i], runs.size(), "rl"), y, y - band, y + band,
+                       "", static_cast<int>(i)});
+    }
+    for (size_t k = 0; k < marks.size(); ++k)
+      if (is_marked(k, marks.size())) chart.marks.push_back(marks[k]);
+  }
+  if (runs.size() == 1)
+    for (ChartLine& line : lines_of(runs, "rl", "certificate/gain", "gain before the penalty")) {
+      line.color = 1;
+      chart.lines.push_back(std::move(line));
+    }
+  const std::string legend_of_marks =
+      chart.marks.empty() ? "" : std::string(runs.size() == 1 ? "s0" : "ink") + "\"></i>the bound, two standard errors";
+  return figure(std::move(chart),
+                "An estimate of a lower bound of what the step’s updates gained in expected reward. Above 0 by more "
+                "than its band: improved. Below 0 it says nothing.",
+                legend_of_marks);
 }
 
 /// A curve for each reward function, where there are several: one chart for one run, one chart per function for more.
@@ -340,6 +376,7 @@ std::string function_figures(const std::vector<RunData>& runs) {
 std::string chart_sections(const std::vector<RunData>& runs) {
   std::string rl = reward_figure(runs) + function_figures(runs);
   for (const Figure& spec : rl_figures()) rl += draw(spec, runs);
+  rl += certificate_figure(runs);
   const Figure sft{
       "sft",
       "Supervised loss",

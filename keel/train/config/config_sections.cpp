@@ -159,6 +159,13 @@ void RecordOptions::describe(OptionTable& table) {
             at_least(0));
   table.add("tensorboard", tensorboard,
             "Also writes the numbers of metrics.jsonl to RUN/tensorboard, for `tensorboard --logdir RUN`.");
+  table.add("tokens", tokens,
+            "What RUN/tokens has of the decisions on tokens, in Parquet files (docs/tokens.md): nothing, those on all "
+            "completions of a step, or on a sample of whole completions.",
+            one_of({"none", "all", "sample"}));
+  table.add("tokens_every", tokens_every, "RL steps between those that tokens are recorded of, from the first on.",
+            at_least(1));
+  table.add("tokens_rollouts", tokens_rollouts, "Completions of a step in a sample.", at_least(1));
 }
 
 }  // namespace keel

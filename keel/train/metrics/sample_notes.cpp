@@ -22,7 +22,7 @@ Json shared_or_each(const std::vector<float>& tokens) {
 
 constexpr size_t kMaxAnswer = 2000;  // bytes; the tests of a program may be megabytes
 
-/// JSON holds text alone: bytes that are a part of a character are written as \xe2.
+/// Files hold text alone: bytes that are a part of a character are written as \xe2.
 std::string as_text(std::string_view bytes) {
   std::string text;
   while (const std::optional<size_t> bad = first_bad_utf8(bytes)) {
@@ -34,19 +34,6 @@ std::string as_text(std::string_view bytes) {
   return text.append(bytes);
 }
 
-/// The tokens as they read in the text. A model's output layer may be wider than its vocabulary: an id without a token
-/// is shown by its number.
-Json token_texts(const Prompt& prompt, const Rollout& rollout, const Tokenizer& tokenizer) {
-  const std::optional<int32_t> before =
-      prompt.tokens.empty() ? std::nullopt : std::optional<int32_t>(prompt.tokens.back());
-  Json texts = Json::array();
-  for (const std::string& piece : tokenizer.pieces(rollout.tokens, before)) {
-    const int32_t id = rollout.tokens[texts.size()];
-    texts.push_back(id < tokenizer.size() ? as_text(piece) : "<id " + std::to_string(id) + ">");
-  }
-  return texts;
-}
-
 /// The answer that the reward compares with, whole where it is not too long to read.
 Json shown_answer(const Json& answer) {
   const std::string text = answer.is_string() ? answer.get<std::string>() : answer.dump();
@@ -54,6 +41,17 @@ Json shown_answer(const Json& answer) {
 }
 
 }  // namespace
+
+std::vector<std::string> token_texts(const Prompt& prompt, const Rollout& rollout, const Tokenizer& tokenizer) {
+  const std::optional<int32_t> before =
+      prompt.tokens.empty() ? std::nullopt : std::optional<int32_t>(prompt.tokens.back());
+  std::vector<std::string> texts;
+  for (const std::string& piece : tokenizer.pieces(rollout.tokens, before)) {
+    const int32_t id = rollout.tokens[texts.size()];
+    texts.push_back(id < tokenizer.size() ? as_text(piece) : "<id " + std::to_string(id) + ">");
+  }
+  return texts;
+}
 
 SampleNotes::SampleNotes(std::span<const std::vector<float>> advantages, int64_t count) {
   for (const bool informative : {true, false})

@@ -36,6 +36,10 @@ class SampleNotes {
   std::map<int64_t, Notes> notes_;  // by rollout
 };
 
+/// The completion's tokens as they read in the text, in UTF-8: bytes that are a part of a character are \xe2. A model's
+/// output layer may be wider than its vocabulary: an id without a token is shown by its number.
+std::vector<std::string> token_texts(const Prompt& prompt, const Rollout& rollout, const Tokenizer& tokenizer);
+
 /// What samples.jsonl says of any completion; per-token numbers are added by SampleNotes.
 Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rollout& rollout,
                 const Tokenizer& tokenizer);

@@ -162,6 +162,11 @@ void use_demonstrations(Settings& used, const Config& config, const Demonstratio
     used[std::string("train.") + key] = configured["train"][key];
 }
 
+void use_token_records(Settings& used, const RecordOptions& record) {
+  if (record.tokens == "none") used.drop("record.tokens_every");
+  if (record.tokens != "sample") used.drop("record.tokens_rollouts");
+}
+
 }  // namespace
 
 Json used_settings(const Config& config, const LoadedModel& policy, const Problems& problems,
@@ -175,6 +180,7 @@ Json used_settings(const Config& config, const LoadedModel& policy, const Proble
   use_objective(used, config);
   use_critic(used, config);
   use_demonstrations(used, config, demonstrations);
+  use_token_records(used, config.record);
   used.drop_empty();
   return used.take();
 }

@@ -10,14 +10,14 @@ namespace {
 
 /// The tokens of several batches as those of one.
 TokenPolicy joined(const std::vector<TokenPolicy>& parts) {
-  const auto rows = [&](Tensor TokenPolicy::* member) {
+  const auto rows = [&](Tensor TokenPolicy::*member) {
     std::vector<Tensor> tensors;
     for (const TokenPolicy& part : parts)
       if ((part.*member).defined()) tensors.push_back(part.*member);
     return tensors.empty() ? Tensor() : at::cat(tensors);
   };
   TokenPolicy all;
-  for (Tensor TokenPolicy::* member :
+  for (Tensor TokenPolicy::*member :
        {&TokenPolicy::logp, &TokenPolicy::behavior_logp, &TokenPolicy::advantages, &TokenPolicy::old_logp,
         &TokenPolicy::other_logp, &TokenPolicy::behavior_other_logp, &TokenPolicy::old_other_logp,
         &TokenPolicy::topk_behavior_logp, &TokenPolicy::topk_logp, &TokenPolicy::sampled_in_topk,
@@ -74,7 +74,7 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
       const TokenPolicy policy = with_statistics(known, stats, needs, begin);
       TokenDecision decision =
           together ? rows_of(decided, first + begin, end - begin) : token_coefficients(objective.method.region, policy);
-      DecidedTokens tokens{batch, begin, stats, policy, decision};
+      DecidedTokens tokens{batch, begin, stats, policy, decision, rows(weights)};
       if (objective.kl_coefficient > 0) {  // blocked tokens are pulled to the reference like all others
         const Tensor reference_logp = rows(known.reference_logp);
         decision.coefficient =
@@ -84,9 +84,9 @@ void accumulate_policy_gradients(const CausalLm& model, const Objective& objecti
         tokens.reference_kl = reference_kl(objective.kl_estimator, policy.logp, reference_logp);
       }
       observe(tokens);
-      HeadCoefficients result{.coefficient = decision.coefficient * rows(weights), .entropy_coefficient = {}};
+      HeadCoefficients result{.coefficient = decision.coefficient * tokens.weights, .entropy_coefficient = {}};
       if (objective.entropy_coefficient != 0)
-        result.entropy_coefficient = rows(weights) * objective.entropy_coefficient;
+        result.entropy_coefficient = tokens.weights * objective.entropy_coefficient;
       return result;
     };
     // What was decided together needs the head's statistics no more than a token at a time.

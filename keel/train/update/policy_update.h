@@ -18,6 +18,7 @@ struct DecidedTokens {
   const TokenStats& stats;
   const TokenPolicy& policy;
   const TokenDecision& decision;
+  Tensor weights;            // [n] the aggregation's, which multiply the coefficients
   Tensor reference_kl = {};  // [n] the estimate of each token, where there is a reference
 };
 

@@ -1,0 +1,142 @@
+// What token records cost: RL steps of DPPO with the top 20 tokens, in turn without a record, with one of 16 whole
+// completions, and with one of all tokens; files are written and synced. What the record itself takes is measured
+// apart, for a step varies by more. On a CPU the small workload of rl_step, on a GPU the shape of Qwen2.5-0.5B:
+//   build/bench/bin/token_records [ROUNDS]
+
+#include <ATen/ATen.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "bench/even_tokens.h"
+#include "bench/median.h"
+#include "keel/core/console.h"
+#include "keel/core/files/file.h"
+#include "keel/core/tensor/device.h"
+#include "keel/core/tensor/stopwatch.h"
+#include "keel/train/metrics/token_records.h"
+#include "keel/train/trainer.h"
+
+namespace {
+
+using namespace keel;
+
+struct Seconds {
+  double wall = 0, processor = 0;
+};
+
+/// Adds what passes until its end.
+class Measured {
+ public:
+  explicit Measured(Seconds& seconds) : seconds_(seconds) {}
+  ~Measured() {
+    seconds_.wall += watch_.lap();
+    seconds_.processor += static_cast<double>(std::clock() - began_) / CLOCKS_PER_SEC;
+  }
+
+ private:
+  Seconds& seconds_;
+  Stopwatch watch_{at::kCPU};
+  std::clock_t began_ = std::clock();
+};
+
+/// Records as a run's watcher does.
+struct Recorder : StepWatcher {
+  Recorder(std::filesystem::path to, const Tokenizer& with) : folder(std::move(to)), tokenizer(with) {}
+  void ready(const Experience& e) override {
+    const Measured measured(spent);
+    if (share) records.emplace(folder, step, e.prompts, e.rollouts, e.places, *share, tokenizer);
+  }
+  void decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) override {
+    const Measured measured(spent);
+    if (records) records->add(tokens, minibatch);
+  }
+  void before_update(std::span<const int64_t>) override {
+    if (records) records->end_update();
+  }
+  void commit() {
+    const Measured measured(spent);
+    if (records) records->commit({{"method", "dppo_topk_tv"}});
+    records.reset();
+  }
+  std::filesystem::path folder;
+  const Tokenizer& tokenizer;
+  Seconds spent;
+  int64_t step = 0;
+  std::optional<RecordedShare> share;  // nothing: no record
+  std::optional<TokenRecords> records;
+};
+
+/// Of the steps of one kind, and of the record in each.
+struct Times {
+  std::vector<double> wall, processor, record_wall, record_processor;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 7;
+  const bool on_gpu = at::hasCUDA();
+  const at::Device device = open_device(on_gpu ? "cuda" : "cpu");
+  Config config;
+  config.rollout.samples_per_prompt = on_gpu ? 16 : 8;
+  config.rollout.max_new_tokens = on_gpu ? 512 : 40;
+  config.objective = {.method = "dppo_topk_tv"};
+  config.train.prompts_per_step = on_gpu ? 64 : 8;
+  config.train.tokens_per_batch = 32768;
+  config.record.certificate_every = 0;
+  const LoadedModel policy = random_model(on_gpu ? "0.5B" : "3.2M", device, on_gpu ? at::kBFloat16 : at::kFloat, 0);
+  Problems problems = random_problems(policy.model.config().vocab_size, on_gpu ? 512 : 16);
+  TrainState state;
+  Trainer trainer(config, policy, problems, state);
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("keel_bench_tokens_" + std::to_string(getpid()));
+  Recorder recorder(folder, policy.tokenizer);
+  const std::optional<RecordedShare> shares[] = {std::nullopt, RecordedShare{.rollouts = 16}, RecordedShare{}};
+  Times times[3];
+  uintmax_t bytes = 0, tokens = 0;
+  for (int round = 0; round <= rounds; ++round) {
+    for (int kind = 0; kind < 3; ++kind) {
+      recorder.share = shares[kind];
+      recorder.step++;
+      recorder.spent = {};
+      Seconds step;
+      std::optional<StepOutcome> outcome;
+      {
+        const Measured measured(step);
+        outcome = trainer.step(state, recorder);
+        recorder.commit();
+      }
+      if (kind == 2) {
+        bytes = std::filesystem::file_size(folder / TokenFile::name(recorder.step));
+        tokens = static_cast<uintmax_t>(outcome->numbers.trained_tokens);
+      }
+      if (round == 0) continue;
+      times[kind].wall.push_back(step.wall);
+      times[kind].processor.push_back(step.processor);
+      times[kind].record_wall.push_back(recorder.spent.wall);
+      times[kind].record_processor.push_back(recorder.spent.processor);
+    }
+  }
+  remove_tree(folder);
+  const double wall = median(times[0].wall), processor = median(times[0].processor);
+  std::printf("%s: a step without a record %.4f s, processor time %.4f s (medians of %d in turn)\n",
+              describe_device(device).c_str(), wall, processor, rounds);
+  for (const int kind : {1, 2}) {
+    const double taken = median(times[kind].record_wall), busy = median(times[kind].record_processor);
+    std::printf(
+        "%s recorded: the record takes %.1f ms, processor time %.1f ms: %.2f and %.2f %% of a step, %.2f and %.2f %% "
+        "if it is every tenth; the whole step %+.2f and %+.2f %%\n",
+        kind == 1 ? "16 completions" : "all tokens", 1e3 * taken, 1e3 * busy, 100 * taken / wall,
+        100 * busy / processor, 10 * taken / wall, 10 * busy / processor, 100 * (median(times[kind].wall) / wall - 1),
+        100 * (median(times[kind].processor) / processor - 1));
+  }
+  std::printf("a file of %s tokens: %s bytes, %.1f a token\n", format_count(static_cast<int64_t>(tokens)).c_str(),
+              format_count(static_cast<int64_t>(bytes)).c_str(),
+              static_cast<double>(bytes) / static_cast<double>(tokens));
+}

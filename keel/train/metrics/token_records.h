@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "keel/core/prompt.h"
+#include "keel/core/tensor/rollout.h"
+#include "keel/record/tokens/token_file.h"
+#include "keel/text/tokenizer/tokenizer.h"
+#include "keel/train/update/policy_update.h"
+
+namespace keel {
+
+/// Which completions of a step are recorded.
+struct RecordedShare {
+  std::optional<int64_t> rollouts = {};  // so many, drawn; nothing: all
+  uint64_t seed = 0;                     // of the draw, with the step
+};
+
+/// The decisions on all tokens of a step's completions, or of a sample of whole completions, in every update, for
+/// RUN/tokens. Rows are written as they come, some thousands at a time. What goes wrong with that is kept for commit():
+/// a step that is half learned must not end for it.
+class TokenRecords {
+ public:
+  /// The step's record goes to `folder`, which is made. `places` are those of the rollouts that are learned from. What
+  /// is given must outlive it.
+  TokenRecords(std::filesystem::path folder, int64_t step, std::span<const Prompt> prompts,
+               std::span<const Rollout> rollouts, std::span<const std::optional<int64_t>> places,
+               const RecordedShare& share, const Tokenizer& tokenizer);
+
+  /// Notes the decisions on a part of an update's tokens; `rollouts[s]` is the rollout of sequence s.
+  void add(const DecidedTokens& tokens, std::span<const int64_t> rollouts);
+
+  /// All tokens of an update were told.
+  void end_update() { update_++; }
+
+  /// All updates were; the file appears. `facts` hold for the step; how much of it was recorded is added.
+  void commit(Json facts);
+
+ private:
+  const std::string& text_of(int64_t rollout, int64_t position);
+  void add_row(int64_t rollout, int64_t position, TokenRow row);
+  void write_rows();
+
+  std::filesystem::path folder_;
+  int64_t step_;
+  std::span<const Prompt> prompts_;
+  std::span<const Rollout> rollouts_;
+  const Tokenizer& tokenizer_;
+  std::vector<bool> recorded_;  // of the rollouts
+  int64_t learned_from_ = 0;    // rollouts
+  std::unique_ptr<TokenFile> file_;
+  std::exception_ptr failure_;
+  std::vector<TokenRow> rows_;      // that are not written yet
+  int64_t rollout_of_texts_ = -1;   // the last one
+  std::vector<std::string> texts_;  // of its tokens
+  int64_t update_ = 0;
+};
+
+}  // namespace keel

@@ -1,0 +1,88 @@
+#include "keel/train/run_watcher.h"
+
+#include <cmath>
+
+#include "keel/core/written.h"
+#include "keel/model/network/finite_weights.h"
+#include "keel/train/health.h"
+#include "keel/train/trainer.h"
+
+namespace keel {
+namespace {
+
+/// All that decides about a token beside the numbers of its row; make_region() takes the parameters as they are here.
+Json facts_of(const Config& config, const Objective& objective, const LoadedModel& policy) {
+  const Method& method = objective.method;
+  Json values = Json::object();
+  for (const auto& [name, value] : parameters(method.region)) values[name] = std::isinf(value) ? Json() : Json(value);
+  for (const auto& [name, word] : word_parameters(method.region)) values[name] = word;
+  return {{"method", method.name},
+          {"parameters", values},
+          {"advantage", method.advantage},
+          {"aggregation", method.aggregation},
+          {"horizon", objective.horizon},
+          {"entropy_coefficient", objective.entropy_coefficient},
+          {"kl_coefficient", objective.kl_coefficient},
+          {"kl_estimator", config.reference.estimator},
+          {"top_k", objective.requirements().top_k},
+          {"temperature", config.rollout.temperature},
+          {"model", config.model.path},
+          {"vocabulary", policy.model.config().vocab_size},
+          {"seed", config.run.seed}};
+}
+
+}  // namespace
+
+void RunWatcher::scored(const ScoreReport& report, size_t completions) {
+  drawing = false;
+  log_.scored(report, completions, state_.step + 1, config_.reward.on_error);
+}
+
+void RunWatcher::ready(const Experience& experience) {
+  notes_.emplace(experience.worth.advantages, config_.record.samples_per_step);
+  learned_from = written("prompts ", state_.prompts, " to ", experience.position);
+  if (config_.record.tokens != "none" && state_.rl_steps % config_.record.tokens_every == 0) record_tokens(experience);
+}
+
+void RunWatcher::record_tokens(const Experience& experience) {
+  RecordedShare share{.seed = config_.run.seed};
+  if (config_.record.tokens == "sample") share.rollouts = config_.record.tokens_rollouts;
+  records_.emplace(folder_.tokens(), state_.step + 1, experience.prompts, experience.rollouts, experience.places, share,
+                   policy_.tokenizer);
+  facts_ = facts_of(config_, objective_at(config_, state_), policy_);  // thresholds may move after the step
+}
+
+void RunWatcher::decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) {
+  notes_->add(tokens.batch, minibatch, tokens.begin, tokens.policy, tokens.decision);
+  if (records_) records_->add(tokens, minibatch);
+}
+
+void RunWatcher::before_update(std::span<const int64_t>) {
+  if (records_) records_->end_update();
+}
+
+void RunWatcher::skipped_update(bool overflowed) {
+  if (overflowed) return log_.overflowed_update(state_.step + 1);
+  if (state_.updates == 0) require_finite(policy_.model);  // no update is to blame: it came so
+  log_.skipped_update(state_.step + 1, learned_from);
+  require_sound_updates(state_, config_);
+}
+
+void RunWatcher::write(const Experience& experience) {
+  for (const Json& sample : notes_->rows(state_.step, experience.prompts, experience.rollouts,
+                                         experience.worth.advantages, policy_.tokenizer))
+    folder_.add_sample(sample);
+  failure_ = nullptr;
+  try {
+    if (records_) records_->commit(std::move(facts_));
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  records_.reset();
+}
+
+void RunWatcher::require_written() const {
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+}  // namespace keel

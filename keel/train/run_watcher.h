@@ -1,0 +1,56 @@
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "keel/model/loaded_model.h"
+#include "keel/record/run_folder.h"
+#include "keel/train/checkpoint/state.h"
+#include "keel/train/config/config.h"
+#include "keel/train/metrics/sample_notes.h"
+#include "keel/train/metrics/token_records.h"
+#include "keel/train/run_log.h"
+#include "keel/train/step_watcher.h"
+
+namespace keel {
+
+/// What is told, counted and noted in the steps of a run: its log hears of it, and its folder gets the samples and the
+/// token records of each.
+class RunWatcher : public StepWatcher {
+ public:
+  /// All must outlive it.
+  RunWatcher(const Config& config, const LoadedModel& policy, const TrainState& state, RunFolder& folder, RunLog& log)
+      : config_(config), policy_(policy), state_(state), folder_(folder), log_(log) {}
+
+  bool drawing = false;      // samples, waits for rewards, or reads rows: the run is as the step before left it
+  std::string learned_from;  // in the present step, for the log: "prompts 16 to 32"
+
+  /// After a step, which the state has counted: what was noted goes to the folder. Token records that cannot be written
+  /// are told by require_written(), when the step's other rows are.
+  void write(const Experience& experience);
+  void require_written() const;
+
+  void passed_over(const SkippedCounts& rows) override { log_.passed_over(rows); }
+  void warning(const std::string& sentence) override { log_.warning(sentence); }
+  void scored(const ScoreReport& report, size_t completions) override;
+  void ready(const Experience& experience) override;
+  void decided(const DecidedTokens& tokens, std::span<const int64_t> minibatch) override;
+  void before_update(std::span<const int64_t> minibatch) override;
+  void skipped_update(bool overflowed) override;
+
+ private:
+  void record_tokens(const Experience& experience);
+
+  const Config& config_;
+  const LoadedModel& policy_;
+  const TrainState& state_;
+  RunFolder& folder_;
+  RunLog& log_;
+  std::optional<SampleNotes> notes_;     // of the present step
+  std::optional<TokenRecords> records_;  // the same, where its tokens are recorded
+  Json facts_;                           // for them: what decides
+  std::exception_ptr failure_;           // to write them
+};
+
+}  // namespace keel

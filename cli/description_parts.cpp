@@ -1,5 +1,6 @@
 #include "cli/description_parts.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -20,11 +21,32 @@ std::string counted(int64_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+constexpr size_t kIndent = 14;
+
 std::string entry(const std::string& name, const std::string& text) {
-  constexpr size_t kIndent = 14;
   std::string out = "  " + name + std::string(kIndent - 2 - name.size(), ' ');
   for (const char c : text) out += c == '\n' ? "\n" + std::string(kIndent, ' ') : std::string(1, c);
   return out + "\n";
+}
+
+std::string fitted(const std::string& entries, const Console& console) {
+  if (!console.terminal()) return entries;
+  std::string out, line;
+  for (size_t start = 0; start <= entries.size();) {
+    const size_t end = std::min(entries.find('\n', start), entries.size());
+    line = entries.substr(start, end - start);
+    start = end + 1;
+    while (display_width(line) > console.width()) {
+      size_t blank = std::min(line.rfind(' ', static_cast<size_t>(console.width())), line.size());
+      while (blank > kIndent && display_width(line.substr(0, blank)) > console.width())
+        blank = line.rfind(' ', blank - 1);
+      if (blank <= kIndent || blank == line.size()) break;  // a word that has no end
+      out += line.substr(0, blank) + "\n";
+      line = std::string(kIndent, ' ') + line.substr(blank + 1);
+    }
+    out += line + (start <= entries.size() ? "\n" : "");
+  }
+  return out;
 }
 
 namespace {

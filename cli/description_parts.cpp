@@ -118,7 +118,10 @@ std::string describe_supervised(const Config& config, const Demonstrations& demo
   for (const std::string& note : demonstrations.notes()) rows += "\n" + note;
   if (const std::string left_out = demonstrations.left_out_sentence(demonstrations.skipped()); !left_out.empty())
     rows += "\n" + left_out;
-  rows += std::string("\nloss on ") + (sft.loss_on == "all" ? "all tokens" : "what the assistant says") +
+  rows += std::string("\nloss on ") +
+          (sft.loss_on == "all"          ? "all tokens"
+           : sft.loss_on == "completion" ? "completions, and all tokens of rows without a prompt"
+                                         : "what the assistant says") +
           ", rows of at most " + counted(demonstrations.limit(), "token");
   std::string text = entry("imitates", rows);
   if (!sft.eval_files.empty()) text += entry("loss on", joined(sft.eval_files));
@@ -129,10 +132,11 @@ std::string describe_supervised(const Config& config, const Demonstrations& demo
     length += " (sft.data_epochs " + short_number(*sft.data_epochs) + " over " +
               counted(static_cast<int64_t>(demonstrations.rows_per_pass()), "row") + ")";
   const OptimizerOptions optimizer = config.sft_optimizer();
-  return text +
-         entry("updates", length + "\n" + describe_rate(optimizer, static_cast<double>(sft.steps)) +
-                              (sft.lr ? "" : " (sft.lr is not set)") + ", no weight decay, gradients clipped at " +
-                              short_number(optimizer.max_grad_norm));
+  return text + entry("updates", length + "\n" + describe_rate(optimizer, static_cast<double>(sft.steps)) +
+                                     (sft.lr ? "" : " (sft.lr is not set)") + ", " +
+                                     (sft.weight_decay > 0 ? "weight decay " + short_number(sft.weight_decay)
+                                                           : std::string("no weight decay")) +
+                                     ", gradients clipped at " + short_number(optimizer.max_grad_norm));
 }
 
 }  // namespace keel::cli

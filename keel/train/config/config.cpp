@@ -179,10 +179,14 @@ void check_sources(const Config& c, Purpose purpose) {
     refuse("task.", changed_keys(c.task)[0], " is set, but prompts come from ",
            c.data.files.empty() ? "data.eval_files" : "data.files", "; remove one of the two");
   for (const std::string& key : changed_keys(c.data))
-    if (!has_files && (c.sft.files.empty() || !reads_with_sft_files(key)))
-      refuse("data.", key, " is set, but no data.files are, and ",
-             c.has_rl() ? "the built-in task " + c.task.name + " does" : std::string("the supervised phase does"),
-             " not read it; remove it, or set data.files");
+    if (!has_files && !c.has_rl() && !reads_with_sft_files(key))
+      refuse("data.", key, " is about the prompts of RL, which this run has none of; ",
+             key == "answer_key"          ? "sft.completion_key names the column of what is to be said"
+             : key == "max_prompt_tokens" ? "sft.max_tokens bounds the rows"
+                                          : "remove it");
+    else if (!has_files && (c.sft.files.empty() || !reads_with_sft_files(key)))
+      refuse("data.", key, " is set, but no data.files are, and the built-in task ", c.task.name,
+             " does not read it; remove it, or set data.files");
   if (c.train.data_epochs && c.data.files.empty())
     refuse("train.data_epochs is ", *c.train.data_epochs, ", but the problems of the built-in task ", c.task.name,
            " have no end that it could count; set train.steps, or train on data.files");

@@ -11,8 +11,9 @@
 namespace keel {
 namespace {
 
-const std::set<std::string> kOfFiles = {"eval_files", "held_out", "prompt_key",   "completion_key", "loss_on",
-                                        "max_tokens", "schedule", "warmup_ratio", "min_lr_ratio",   "eval_every"},
+const std::set<std::string> kOfFiles = {"eval_files",   "held_out",       "prompt_key",   "completion_key",
+                                        "text_key",     "loss_on",        "max_tokens",   "schedule",
+                                        "warmup_ratio", "warmup_updates", "min_lr_ratio", "eval_every"},
                             kOfTask = {"stop_loss", "noisy_steps", "noisy_lr", "noisy_lr_end"};
 
 /// Moves what is said under one name to another, and where it was said.
@@ -111,6 +112,12 @@ void check_sft(const Config& c) {
            "have no end that it could count; set sft.steps, or sft.files");
   if (!files && !c.sft.eval_files.empty())
     refuse("sft.eval_files is set, but sft.files, what to train on, is not; set it");
+  if (!c.sft.text_key.empty() && !(c.sft.prompt_key.empty() && c.sft.completion_key.empty()))
+    refuse("sft.text_key is ", c.sft.text_key, ", a column that is learned whole, but sft.",
+           c.sft.prompt_key.empty() ? "completion_key" : "prompt_key", " is set as well; drop one");
+  if (c.sft.warmup_ratio > 0 && c.sft.warmup_updates > 0)
+    refuse("sft.warmup_ratio is ", c.sft.warmup_ratio, " and sft.warmup_updates is ", c.sft.warmup_updates,
+           "; both say how long the learning rate rises, remove one of the two");
   if (c.sft.held_out > 0 && !c.sft.eval_files.empty())
     refuse("sft.held_out is ", c.sft.held_out, ", but sft.eval_files is set; drop one");
   if (!c.has_rl() && !c.sft.has_steps())
@@ -122,8 +129,8 @@ void check_sft(const Config& c) {
 
 void refuse_typed_for_rl(const ConfigTree& tree, const Config& config) {
   if (config.has_rl()) return;
-  static const std::set<std::string> kAlsoOfSft = {"lr",           "schedule", "warmup_ratio",
-                                                   "min_lr_ratio", "beta2",    "max_grad_norm"};
+  static const std::set<std::string> kAlsoOfSft = {"lr",           "schedule", "warmup_ratio",  "warmup_updates",
+                                                   "min_lr_ratio", "beta2",    "max_grad_norm", "weight_decay"};
   for (const std::string& key : changed_keys(config.optimizer)) {
     const std::string typed = typed_name(tree, "optimizer." + key);
     if (!typed.empty())

@@ -16,6 +16,11 @@
 namespace keel {
 
 void Config::describe(OptionTable& table) {
+  describe_sections(table);
+  add_aliases(table);
+}
+
+void Config::describe_sections(OptionTable& table) {
   table.section("run", "Where, with which seed, on what.", run);
   table.section("model", "The model to start from, or the shape of a network made from nothing.", model);
   table.section("lora", "A low-rank adapter that is trained in place of the weights.", lora);
@@ -36,7 +41,6 @@ void Config::describe(OptionTable& table) {
   table.section("eval", "Accuracy on held-out prompts.", eval);
   table.section("checkpoint", "What is saved, and when.", checkpoint);
   table.section("record", "What is written down about steps and tokens.", record);
-  add_aliases(table);
 }
 
 constexpr int64_t kMaxRolloutsPerStep = int64_t{1} << 24;

@@ -127,6 +127,8 @@ struct Config {
   RecordOptions record;
 
   void describe(OptionTable& table);
+  /// The same without other programs' names.
+  void describe_sections(OptionTable& table);
 
   int64_t rollouts_per_step() const { return train.prompts_per_step * rollout.samples_per_prompt; }
   /// Sequences in one update; the whole rollout batch when train.sequences_per_update is 0.

@@ -44,6 +44,17 @@ std::string said_name(const ConfigTree& tree, const std::string& option) {
   return "";
 }
 
+/// Names of SFTConfig, most of whose others mean a setting of RL here.
+void refuse_recipe(const ConfigTree& tree) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  for (const Refusal& refusal : table.refusals())
+    if (refusal.source == kSupervisedTrl && said(tree, refusal.name) != nullptr)
+      fail(ExitCode::kBadConfiguration, place_of(tree, refusal.name), ": ", refusal.name, " (", refusal.source,
+           "): ", refusal.reason);
+}
+
 /// There is no RL, however long it is said to be. Whoever types it, or says it of the only rows that there are, means
 /// the supervised phase; a file with both phases means what it says, and is told.
 void give_up_rl_length(const ConfigTree& tree, bool names_rows, std::vector<std::string>& notes) {
@@ -67,6 +78,7 @@ ConfigTree as_sft(ConfigTree tree, std::vector<std::string>& notes) {
   const bool sections = (!tree.value.contains("sft") || is_section(tree, "sft")) &&
                         (!tree.value.contains("train") || is_section(tree, "train"));
   if (!sections) return tree;  // which is refused when it is loaded
+  refuse_recipe(tree);
   const bool names_rows = said(tree, "sft.files") != nullptr && !said(tree, "sft.files")->empty();
   give_up_rl_length(tree, names_rows, notes);
   for (const char* key : kOfRows) {

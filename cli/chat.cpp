@@ -45,15 +45,21 @@ class Conversation {
       if (answer.front().finish == Finish::kLength)
         messages.line("cut off at " + std::to_string(answer.front().tokens.size()) + " tokens (--max-new-tokens)");
       messages_.push_back({{"role", "assistant"}, {"content", speaker.text_of(answer.front())}});
+      ++answered_;
     } catch (...) {
       messages_.erase(messages_.size() - 1);
+      ++unanswered_;
       throw;
     }
   }
 
+  /// Whether there were messages, and none of them could be answered.
+  bool failed() const { return unanswered_ > 0 && answered_ == 0; }
+
  private:
   std::string system_;
   Json messages_;
+  int64_t answered_ = 0, unanswered_ = 0;
 };
 
 /// What begins with a slash is to the program, and anything else to the model; false at the end.
@@ -92,7 +98,8 @@ ExitCode chat(const SpeakerArguments& arguments) {
     if (!line || !obey(*line, conversation, speaker, messages)) break;
     throw_if_stopped();
   }
-  return ExitCode::kDone;
+  return conversation.failed() && !typed ? ExitCode::kBadInput
+                                         : ExitCode::kDone;  // whoever reads a pipe sees no screen
 }
 
 }  // namespace

@@ -91,6 +91,7 @@ Places all_places(const CommandLine& line) {
     if (const std::vector<Offer> values = values_of(option); !values.empty())
       places.emplace_back("=" + option.path, values);
   }
+  places.emplace_back("=model", std::vector<Offer>{{"@files"}});  // which is model.path
   places.emplace_back("=", keys);
   return places;
 }

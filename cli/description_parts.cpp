@@ -1,5 +1,6 @@
 #include "cli/description_parts.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -20,11 +21,32 @@ std::string counted(int64_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+constexpr size_t kIndent = 14;
+
 std::string entry(const std::string& name, const std::string& text) {
-  constexpr size_t kIndent = 14;
   std::string out = "  " + name + std::string(kIndent - 2 - name.size(), ' ');
   for (const char c : text) out += c == '\n' ? "\n" + std::string(kIndent, ' ') : std::string(1, c);
   return out + "\n";
+}
+
+std::string fitted(const std::string& entries, const Console& console) {
+  if (!console.terminal()) return entries;
+  std::string out, line;
+  for (size_t start = 0; start <= entries.size();) {
+    const size_t end = std::min(entries.find('\n', start), entries.size());
+    line = entries.substr(start, end - start);
+    start = end + 1;
+    while (display_width(line) > console.width()) {
+      size_t blank = std::min(line.rfind(' ', static_cast<size_t>(console.width())), line.size());
+      while (blank > kIndent && display_width(line.substr(0, blank)) > console.width())
+        blank = line.rfind(' ', blank - 1);
+      if (blank <= kIndent || blank == line.size()) break;  // a word that has no end
+      out += line.substr(0, blank) + "\n";
+      line = std::string(kIndent, ' ') + line.substr(blank + 1);
+    }
+    out += line + (start <= entries.size() ? "\n" : "");
+  }
+  return out;
 }
 
 namespace {
@@ -96,7 +118,10 @@ std::string describe_supervised(const Config& config, const Demonstrations& demo
   for (const std::string& note : demonstrations.notes()) rows += "\n" + note;
   if (const std::string left_out = demonstrations.left_out_sentence(demonstrations.skipped()); !left_out.empty())
     rows += "\n" + left_out;
-  rows += std::string("\nloss on ") + (sft.loss_on == "all" ? "all tokens" : "what the assistant says") +
+  rows += std::string("\nloss on ") +
+          (sft.loss_on == "all"          ? "all tokens"
+           : sft.loss_on == "completion" ? "completions, and all tokens of rows without a prompt"
+                                         : "what the assistant says") +
           ", rows of at most " + counted(demonstrations.limit(), "token");
   std::string text = entry("imitates", rows);
   if (!sft.eval_files.empty()) text += entry("loss on", joined(sft.eval_files));
@@ -107,10 +132,11 @@ std::string describe_supervised(const Config& config, const Demonstrations& demo
     length += " (sft.data_epochs " + short_number(*sft.data_epochs) + " over " +
               counted(static_cast<int64_t>(demonstrations.rows_per_pass()), "row") + ")";
   const OptimizerOptions optimizer = config.sft_optimizer();
-  return text +
-         entry("updates", length + "\n" + describe_rate(optimizer, static_cast<double>(sft.steps)) +
-                              (sft.lr ? "" : " (sft.lr is not set)") + ", no weight decay, gradients clipped at " +
-                              short_number(optimizer.max_grad_norm));
+  return text + entry("updates", length + "\n" + describe_rate(optimizer, static_cast<double>(sft.steps)) +
+                                     (sft.lr ? "" : " (sft.lr is not set)") + ", " +
+                                     (sft.weight_decay > 0 ? "weight decay " + short_number(sft.weight_decay)
+                                                           : std::string("no weight decay")) +
+                                     ", gradients clipped at " + short_number(optimizer.max_grad_norm));
 }
 
 }  // namespace keel::cli

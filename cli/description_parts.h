@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "keel/core/console.h"
 #include "keel/core/tensor/tensor.h"
 #include "keel/model/loaded_model.h"
 #include "keel/train/config/config.h"
@@ -13,6 +14,9 @@ namespace keel::cli {
 
 /// "  name        text\n", the lines of `text` under each other.
 std::string entry(const std::string& name, const std::string& text);
+
+/// Entries as a terminal shows them: a line that is longer than it is wide goes on under its text.
+std::string fitted(const std::string& entries, const Console& console);
 
 /// The model and the adapter on it, of which `adapter` is the file.
 std::string describe_model(const Config& config, const ModelConfig& shape, const Json& adapter, at::ScalarType type,

@@ -60,8 +60,8 @@ ExitCode import_file(ImportArguments arguments) {
     Console().line(text.substr(0, text.size() - 1));
   } else {
     write_atomically(arguments.output, text);
-    messages.line(arguments.output + ": start it with keel train " + arguments.output +
-                  "; --explain says what it does");
+    messages.line(arguments.output + ": start it with keel " + (imported.supervised ? "sft " : "train ") +
+                  arguments.output + "; --explain says what it does");
   }
   return ExitCode::kDone;
 }

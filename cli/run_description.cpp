@@ -156,17 +156,45 @@ std::string describe_rollout(const PlannedRollout& planned, int64_t longest_prom
                               format_count(longest_prompt) + " tokens");
 }
 
-/// Of people's time and of memory, before anything is loaded.
-std::string describe_estimate(const StepEstimate& e, const Config& config) {
+std::string describe_memory(const StepEstimate& e, const Config& config) {
+  std::vector<std::string> parts;
+  const auto add = [&](int64_t bytes, const char* of) {
+    if (bytes > 0) parts.push_back(format_bytes(bytes) + " " + of);
+  };
+  add(e.weights, "weights"), add(e.learning, "gradients and moments"), add(e.copies, "other sets of weights");
+  add(e.keys_and_values, "keys and values"), add(e.activations, "activations of one batch");
+  return entry("memory", "about " + format_bytes(e.bytes()) + ": " + joined(parts) +
+                             (config.run.device == "cpu" ? "; beside the program itself" : ""));
+}
+
+constexpr const char* kGuess = "a guess from sizes and this machine's speed";
+
+/// What supervised updates on files take: each, and all with the measurements between them.
+struct SupervisedTime {
+  StepEstimate step;
+  RowLengths rows;
+  double all = 0;
+};
+
+std::string describe_supervised_estimate(const SupervisedTime& time, const Config& config) {
+  const int64_t measured = time.step.evaluation_seconds > 0 ? loss_measurements(config.sft) : 0;
+  return describe_memory(time.step, config) +
+         entry("time", "an update of about " + format_duration(time.step.update_seconds) + " here, " +
+                           (measured == 0 ? ""
+                                          : counted(measured, "measurement") + " of the loss of about " +
+                                                format_duration(time.step.evaluation_seconds) + " each, ") +
+                           "all about " + format_duration(time.all) + "\nwhere rows have " +
+                           format_count(std::llround(time.rows.tokens_of_row)) + " tokens, as the first ones have; " +
+                           kGuess);
+}
+
+/// Of people's time and of memory, before anything is loaded; supervised updates on files may come before.
+std::string describe_estimate(const StepEstimate& e, const Config& config,
+                              const std::optional<SupervisedTime>& supervised) {
   const double step = e.rollout_seconds + e.update_seconds;
   const int64_t evaluations = e.evaluation_seconds > 0 ? 1 + evaluations_after(config, 0) : 0;
-  const auto part = [](int64_t bytes, const char* of) { return format_bytes(bytes) + " " + of; };
-  return entry("memory",
-               "about " + format_bytes(e.bytes()) + ": " +
-                   joined({part(e.weights, "weights"), part(e.learning, "gradients and moments"),
-                           part(e.copies, "other sets of weights"), part(e.keys_and_values, "keys and values"),
-                           part(e.activations, "activations of one batch")}) +
-                   (config.run.device == "cpu" ? "; beside the program itself" : "")) +
+  const bool before = supervised && supervised->step.bytes() > e.bytes();
+  return describe_memory(before ? supervised->step : e, config) +
          entry("time",
                "a step of about " + format_duration(step) + " here (rollout " + format_duration(e.rollout_seconds) +
                    ", update " + format_duration(e.update_seconds) + "), all " + std::to_string(config.train.steps) +
@@ -174,9 +202,10 @@ std::string describe_estimate(const StepEstimate& e, const Config& config) {
                    (evaluations == 0 ? ""
                                      : "; " + counted(evaluations, "evaluation") + " about " +
                                            format_duration(e.evaluation_seconds * static_cast<double>(evaluations))) +
-                   (config.sft.steps > 0 ? "; and the warm-up" : "") +
-                   "\nwhere completions have their full length and rewards take no time; a guess from sizes "
-                   "and this machine's speed");
+                   (supervised             ? "; the supervised updates before about " + format_duration(supervised->all)
+                    : config.sft.steps > 0 ? "; and the warm-up"
+                                           : "") +
+                   "\nwhere completions have their full length and rewards take no time; " + kGuess);
 }
 
 std::string describe_sampler(const Config& config) {
@@ -259,8 +288,9 @@ struct Inputs {
   uint64_t per_pass;       // prompts, where the run's length is said in passes
   Json adapter;            // adapter_config.json; empty: none
   at::ScalarType saved_as;
-  std::string stops;            // tokens that end a completion
-  std::string supervised = "";  // the phase before RL, or without it
+  std::string stops;                    // tokens that end a completion
+  std::string supervised = "";          // the phase before RL, or without it
+  std::optional<RowLengths> rows = {};  // of that phase, where it is on files
 };
 
 uint64_t prompts_of_epoch(const Config& config, const Problems& problems) {
@@ -311,7 +341,8 @@ Inputs read_inputs(Config& config) {
           .adapter = policy.adapter,
           .saved_as = saved_type(policy),
           .stops = spelled(policy.stop_ids, policy.tokenizer),
-          .supervised = describe_supervised(config, demonstrations)};
+          .supervised = describe_supervised(config, demonstrations),
+          .rows = demonstrations.from_files() ? std::optional(demonstrations.lengths()) : std::nullopt};
 }
 
 /// What is added to the method's coefficient, and what moves its thresholds.
@@ -434,14 +465,22 @@ std::string explain(const Config& given) {
   const Inputs inputs = read_inputs(config);
   const at::Device device = open_device(config.run.device);
   const at::ScalarType type = compute_type(config.run.precision, device);
+  use_threads(config.run.threads);
+  const DeviceSpeed speed = measured_speed(device, type);
+  std::optional<SupervisedTime> supervised;
+  if (inputs.rows) {
+    supervised = {estimate_supervised_step(config, shape, type, *inputs.rows, speed), *inputs.rows};
+    supervised->all = static_cast<double>(config.sft.steps) * supervised->step.update_seconds +
+                      static_cast<double>(loss_measurements(config.sft)) * supervised->step.evaluation_seconds;
+  }
   if (!config.has_rl()) {
     const std::string of_model = describe_model(config, shape, inputs.adapter, type, config.run.device);
     return without_last_newline(of_model + describe_saving(config, inputs.saved_as) + inputs.supervised +
-                                describe_place(config.run));
+                                describe_supervised_estimate(*supervised, config) + describe_place(config.run));
   }
   const PlannedRollout planned = planned_rollout(config, shape, type, device, inputs.longest_prompt, inputs.held_out);
   const StepEstimate estimate = estimate_step(config, shape, type, objective.requirements(), inputs.longest_prompt,
-                                              inputs.held_out, planned.bytes, measured_speed(device, type));
+                                              inputs.held_out, planned.bytes, speed);
   const std::string recomputed =
       objective.requirements().recomputed_logp ? " and the trainer's recomputation of them" : "";
   std::string text = describe_method(objective) + explain_additions(objective, config) +
@@ -453,7 +492,7 @@ std::string explain(const Config& given) {
                      describe_sizes(config, inputs.per_pass) + describe_rollout(planned, inputs.longest_prompt) +
                      describe_evaluation(config, inputs.held_out, inputs.extent) + describe_health(config.health) +
                      entry("head cost", explain_scope(objective.requirements().scope)) +
-                     describe_estimate(estimate, config) + describe_place(config.run);
+                     describe_estimate(estimate, config, supervised) + describe_place(config.run);
   return without_last_newline(std::move(text));
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "cli/description_parts.h"
 #include "cli/run_description.h"
 #include "keel/core/files/failed_call.h"
 #include "keel/core/files/file.h"
@@ -117,6 +118,9 @@ void print_result(const std::optional<RunData>& run, const Config& config, const
                  (config.has_rl() ? ", and every token shaded by its coefficient" : ""));
   console.line("  " + dir + "/metrics.jsonl   one line per step");
   console.result("  " + checkpoint.string() + "   a Hugging Face model folder");
+  if (config.lora.used())
+    console.line("  " + (checkpoint / "adapter").string() + "   the adapter by itself, as PEFT has it");
+  if (config.record.tensorboard) console.line("  " + dir + "/tensorboard   tensorboard --logdir " + shell_word(dir));
   const std::filesystem::path best = std::filesystem::path(dir) / "checkpoints" / "best";
   std::error_code none;
   if (const std::filesystem::path kept = std::filesystem::read_symlink(best, none);
@@ -160,7 +164,7 @@ ExitCode run_training(const Config& config, StartMode mode, Console& console, co
   const std::unique_ptr<Run> run = mode == StartMode::kResume
                                        ? Run::resume(config, console, accepted)
                                        : Run::start(config, mode == StartMode::kReplace, console);
-  console.line(describe_run(config, *run));
+  console.line(fitted(describe_run(config, *run), console));
   const ExitCode code = run->run();
   const std::optional<RunData> data = reported_run(config.run.dir, run->last_checkpoint(), console);
   if (code == ExitCode::kDone) print_result(data, config, run->last_checkpoint(), console);

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/description_parts.h"
 #include "cli/run_description.h"
 #include "cli/run_training.h"
 #include "keel/core/options/read_config.h"
@@ -52,7 +53,7 @@ Action add_training(CommandLine& line, const char* name, const char* help, const
     const Config config = load_config(tree, notes);
     for (const std::string& note : notes) console.line(note);
     if (arguments->explain) {
-      console.result(explain(without_runs(config, console)));
+      console.result(fitted(explain(without_runs(config, console)), console));
       return ExitCode::kDone;
     }
     const StartMode mode = arguments->resume      ? StartMode::kResume

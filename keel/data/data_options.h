@@ -14,6 +14,7 @@ struct DataOptions {
   std::vector<std::string> eval_files;
   double held_out = 0;
   std::string prompt_key, answer_key, source_key;
+  std::string text_key;  // of rows to be imitated, which section sft names
   std::string chat = "auto";
   std::string system_prompt;
   bool special_tokens = true;

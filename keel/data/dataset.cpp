@@ -45,12 +45,6 @@ std::optional<Columns> columns_of(const RowFile& file, const DataOptions& option
   return columns;
 }
 
-/// Whether an answer is a text that pandas or Python wrote where there was none. One that is named by data.answer_key
-/// is taken as it is.
-bool is_written_nothing(const Json& answer) {
-  return answer == "nan" || answer == "NaN" || answer == "None" || answer == "<NA>";
-}
-
 }  // namespace
 
 std::vector<std::filesystem::path> expand_names(const std::vector<std::string>& names) {
@@ -121,6 +115,13 @@ void Dataset::name_sources() {
   }
 }
 
+std::vector<uint64_t> Dataset::first_rows() const {
+  std::vector<uint64_t> rows;
+  for (const Part& part : parts_)
+    if (part.file.rows() > 0) rows.push_back(part.first_row);
+  return rows;
+}
+
 std::vector<std::string> Dataset::files_behind(uint64_t count) const {
   std::vector<std::string> files;
   for (const Part& part : parts_)
@@ -187,6 +188,7 @@ Example Dataset::example(Row row, const Part& part) const {
   Example result = reading_.example(std::move(row), *part.columns);
   if (result.source.empty()) result.source = part.source;
   part.names.complete(result.extra);
+  // One that is named by data.answer_key is taken as it is.
   const bool says_nothing = !part.columns->answer_required && is_written_nothing(result.answer);
   const std::string objection = check_ ? check_(says_nothing ? Json() : result.answer, result.source) : "";
   if (!objection.empty())

@@ -27,6 +27,8 @@ class Dataset {
                       const std::string& text = "a text", const RowReading& reading = kPromptRows);
 
   uint64_t rows() const { return rows_; }
+  /// The first row of each file that has some.
+  std::vector<uint64_t> first_rows() const;
   /// The files of which all rows stand behind the first `count` ones.
   std::vector<std::string> files_behind(uint64_t count) const;
   /// A BadRow where the row cannot be used.

@@ -89,14 +89,17 @@ void try_first_row(const RowSource<Item>& source) {
   if (source.options.check) in_order.at(0);
 }
 
-/// As the first row does, if it can be read.
+/// As the first row of a file does, if it can be read.
 template <class Item>
 bool misses_template(const Dataset& dataset, const RowEncoder<Item>& encoder) {
-  try {
-    return encoder.misses_template(dataset.read(0));
-  } catch (const BadRow&) {  // is told where it is met
-    return false;
-  }
+  const std::vector<uint64_t> rows = dataset.first_rows();
+  return std::any_of(rows.begin(), rows.end(), [&](uint64_t row) {
+    try {
+      return encoder.misses_template(dataset.read(row));
+    } catch (const BadRow&) {  // is told where it is met
+      return false;
+    }
+  });
 }
 
 template <class Item>

@@ -71,7 +71,7 @@ std::string answer_after_hashes(const Json& value, const std::string& place) {
 }
 
 /// A message without the fields that are null: a Parquet file gives every message the fields of all.
-Json checked_message(Json message, size_t index, const std::string& of, const std::string& place) {
+Json checked_message(Json message, size_t index, const std::string& of, const std::string& place, Calls calls) {
   if (!message.is_object())
     refuse_message(place, index, of,
                    std::string("is no object but ") + message.type_name() +
@@ -81,7 +81,9 @@ Json checked_message(Json message, size_t index, const std::string& of, const st
         place, index, of,
         "has " + std::to_string(message.size()) + " fields; at most " + std::to_string(kMostFields) + " are read");
   for (auto field = message.begin(); field != message.end();) field = field->is_null() ? message.erase(field) : ++field;
+  const bool calls_functions = calls == Calls::kAllowed && message.contains("tool_calls");
   for (const char* field : {"role", "content"}) {
+    if (calls_functions && field == std::string_view("content") && !message.contains(field)) continue;
     if (!message.contains(field)) refuse_message(place, index, of, std::string("has no ") + field);
     if (!message[field].is_string())
       refuse_message(place, index, of,
@@ -92,9 +94,19 @@ Json checked_message(Json message, size_t index, const std::string& of, const st
 
 }  // namespace
 
-Json checked_messages(Json messages, const std::string& what, const std::string& place) {
-  for (size_t i = 0; i < messages.size(); ++i) messages[i] = checked_message(std::move(messages[i]), i, what, place);
+Json checked_messages(Json messages, const std::string& what, const std::string& place, Calls calls) {
+  for (size_t i = 0; i < messages.size(); ++i)
+    messages[i] = checked_message(std::move(messages[i]), i, what, place, calls);
   return messages;
+}
+
+std::string message_content(const Json& message) {
+  const auto content = message.find("content");
+  return content == message.end() ? "" : content->get<std::string>();
+}
+
+bool is_written_nothing(const Json& value) {
+  return value == "nan" || value == "NaN" || value == "None" || value == "<NA>";
 }
 
 namespace {
@@ -161,7 +173,7 @@ bool is_said_in(const std::string& text, const Json& value) {
 std::string text_of(const Json& prompt) {
   if (prompt.is_string()) return prompt;
   std::string text;
-  for (const Json& message : prompt) text += message["content"].get_ref<const std::string&>() + "\n";
+  for (const Json& message : prompt) text += message_content(message) + "\n";
   return text;
 }
 

@@ -35,6 +35,7 @@ struct Columns {
   bool conversation = false;        // of the row they were recognised by
   bool answer_is_messages = false;  // of that row, in rows to be imitated
   bool prompt_named = false;        // by data.prompt_key: it alone is meant, whatever stands beside it
+  bool whole_text = false;          // a text that is learned whole, in rows to be imitated
   std::string section = "data";     // of the configuration, that names columns and files
 
   /// Takes answer and source from a later row of the file where the rows before it have none.
@@ -66,6 +67,7 @@ struct Example {
   Json answer;         // null where the row has none; whether that will do is for the rewards to say
   std::string source;  // empty where the row has none
   Json extra;          // all columns but that of the prompt
+  Json tools = {};     // that the chat template is to show, in rows to be imitated; null: none
   std::string place;
 };
 
@@ -82,8 +84,14 @@ struct RowReading {
 extern const RowReading kPromptRows;
 
 // For who reads rows otherwise.
+/// Whether a message of the assistant's may be without content, since it calls functions (tool_calls).
+enum class Calls { kRefused, kAllowed };
 /// A list of messages, each without the fields that are null; a BadRow where one is none. `what` they are of is told.
-Json checked_messages(Json messages, const std::string& what, const std::string& place);
+Json checked_messages(Json messages, const std::string& what, const std::string& place, Calls calls = Calls::kRefused);
+/// The content of a message; empty where it has none.
+std::string message_content(const Json& message);
+/// Whether a value is a text that pandas or Python wrote where there was none.
+bool is_written_nothing(const Json& value);
 /// A BadRow where the row has a part of the question that its prompt does not say.
 void refuse_parts_left_out(const Json& row, const Json& prompt, const Columns& columns, const std::string& place);
 /// The value of a column that `key` of the section names; a BadRow where there is none.

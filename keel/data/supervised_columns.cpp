@@ -1,6 +1,9 @@
 #include "keel/data/supervised_columns.h"
 
+#include <map>
+
 #include "keel/core/foreign_text.h"
+#include "keel/core/json_reader.h"
 #include "keel/core/strings.h"
 
 namespace keel {
@@ -10,7 +13,8 @@ struct Pair {
   const char *prompt, *completion;
 };
 
-/// Under which names people keep what is to be imitated; the first that a row has is taken, and `messages` before all.
+/// Under which names people keep what is to be imitated; the first that a row has is taken, and conversations before
+/// all.
 constexpr Pair kPairs[] = {{"prompt", "completion"}, {"prompt", "response"},    {"question", "answer"},
                            {"problem", "solution"},  {"instruction", "output"}, {"instruction", "response"},
                            {"question", "response"}, {"input", "output"}};
@@ -30,6 +34,18 @@ Pair best_pair(const Json& row) {
   return {"", ""};
 }
 
+/// A text by itself is taken where nothing else is there. TRL, which does not know the columns beside it, would take
+/// it.
+bool is_text(const Row& row, const Pair& pair) {
+  if (!has(row.value, "text") || !row.value["text"].is_string()) return false;
+  const std::string prompt = pair.prompt;
+  if (!prompt.empty() && prompt != "prompt")
+    throw BadRow(row.place, "the row has a text beside " + prompt + " and " + pair.completion + "; sft.text_key=text " +
+                                "learns the text alone, sft.prompt_key=" + prompt +
+                                " and sft.completion_key=" + pair.completion + " what is asked and said");
+  return prompt.empty();
+}
+
 Columns recognise_supervised(const Row& row, const DataOptions& options) {
   Columns columns{.schema = "the configured columns",
                   .prompt = options.prompt_key,
@@ -38,17 +54,21 @@ Columns recognise_supervised(const Row& row, const DataOptions& options) {
                   .answer_required = !options.answer_key.empty(),
                   .prompt_named = !options.prompt_key.empty(),
                   .section = "sft"};
-  if (columns.prompt.empty() && columns.answer.empty()) {
-    if (has(row.value, "messages"))
-      columns.schema = "a conversation", columns.prompt = "messages";
+  if (!options.text_key.empty()) {
+    columns.prompt = options.text_key, columns.prompt_named = columns.whole_text = true;
+  } else if (columns.prompt.empty() && columns.answer.empty()) {
+    const Pair pair = best_pair(row.value);
+    if (has(row.value, "messages") || has(row.value, "conversations"))
+      columns.schema = "a conversation", columns.prompt = has(row.value, "messages") ? "messages" : "conversations";
+    else if (is_text(row, pair))
+      columns.schema = "a text", columns.prompt = "text", columns.whole_text = true;
     else
-      columns.schema = "a prompt and its completion", columns.prompt = best_pair(row.value).prompt,
-      columns.answer = best_pair(row.value).completion;
+      columns.schema = "a prompt and its completion", columns.prompt = pair.prompt, columns.answer = pair.completion;
     if (columns.prompt.empty())
       throw BadRow(row.place, "the row has " + column_names(row.value) +
-                                  ", and nothing that is known to be imitated: " +
-                                  "messages, or prompt and completion; name its columns with sft.prompt_key and " +
-                                  "sft.completion_key, data.bad_rows=skip passes over");
+                                  ", and nothing that is known to be imitated: messages, prompt and completion, or " +
+                                  "text; name its columns with sft.prompt_key and sft.completion_key, or " +
+                                  "sft.text_key, data.bad_rows=skip passes over");
   } else if (columns.prompt.empty()) {
     for (const auto& [prompt, completion] : kPairs)
       if (columns.prompt.empty() && has(row.value, prompt)) columns.prompt = prompt;
@@ -57,12 +77,14 @@ Columns recognise_supervised(const Row& row, const DataOptions& options) {
                                   "be the prompt; the row has " + column_names(row.value) +
                                   ". Set sft.prompt_key, data.bad_rows=skip passes over");
   }
+  if (columns.whole_text) return columns;
   columns.conversation = required_column(row, columns.prompt, columns.section, "prompt_key").is_array();
   if (const Json* answer = find_column(row.value, columns.answer)) columns.answer_is_messages = answer->is_array();
   if (columns.answer.empty() && !columns.conversation)
-    throw BadRow(row.place,
-                 "the prompt (" + printable(columns.prompt) + ") is no conversation, and sft.completion_key " +
-                     "does not name the column of what is to be said; the row has " + column_names(row.value));
+    throw BadRow(row.place, "the prompt (" + printable(columns.prompt) +
+                                ") is no conversation, and sft.completion_key " +
+                                "does not name the column of what is to be said (sft.text_key=" + columns.prompt +
+                                " learns it whole); the row has " + column_names(row.value));
   return columns;
 }
 
@@ -78,16 +100,65 @@ void refuse_half_a_question(const Row& row, const Columns& columns) {
                "into one, or name one with sft.prompt_key (and sft.completion_key); data.bad_rows=skip passes over");
 }
 
+/// ShareGPT's messages have from and value, and words of its own for two of the roles.
+Json with_roles(Json messages, const std::string& what, const std::string& place) {
+  static const std::map<std::string, std::string> kRoles = {{"human", "user"},    {"gpt", "assistant"},
+                                                            {"user", "user"},     {"assistant", "assistant"},
+                                                            {"system", "system"}, {"tool", "tool"}};
+  for (Json& message : messages) {
+    if (!message.is_object() || !message.contains("from") || !message.contains("value") || message.contains("role"))
+      continue;
+    const Json from = message["from"];
+    const auto role = from.is_string() ? kRoles.find(from.get<std::string>()) : kRoles.end();
+    if (role == kRoles.end())
+      throw BadRow(place, what + " has a message from " + printable(from.dump()) +
+                              "; known are human, gpt, user, assistant, system and tool: write role and content, as " +
+                              "the model's chat template knows them");
+    message["role"] = role->second;
+    message["content"] = message["value"];
+    message.erase("from");
+    message.erase("value");
+  }
+  return messages;
+}
+
 /// A text that says something, or a list of messages.
 Json checked_part(Json value, const std::string& what, const std::string& place) {
   if (value.is_array()) {
     if (value.empty()) throw BadRow(place, what + " is an empty conversation");
-    return checked_messages(std::move(value), what, place);
+    return checked_messages(with_roles(std::move(value), what, place), what, place, Calls::kAllowed);
   }
   if (!value.is_string())
     throw BadRow(place, what + " is neither a text nor a list of messages but " + value.type_name());
   if (trimmed(value.get_ref<const std::string&>()).empty()) throw BadRow(place, what + " is empty");
   return value;
+}
+
+/// What the row's `tools` tell the template of functions that may be called: a list, also one written as a text, as
+/// TRL's data sets have it.
+Json tools_of(const Row& row) {
+  if (!has(row.value, "tools")) return nullptr;
+  Json tools = row.value["tools"];
+  if (tools.is_string()) {
+    try {
+      tools = parse_json(tools.get<std::string>());
+    } catch (const std::exception&) {
+      throw BadRow(row.place, "the tools are a text that is no JSON; wanted a list of functions");
+    }
+  }
+  if (tools.is_null() || (tools.is_array() && tools.empty())) return nullptr;
+  if (!tools.is_array()) throw BadRow(row.place, std::string("the tools are no list but ") + tools.type_name());
+  return tools;
+}
+
+/// TRL gives the template more words by row.
+void refuse_template_words(const Row& row) {
+  const Json* words = find_column(row.value, "chat_template_kwargs");
+  if (words != nullptr && !words->is_null() && !words->empty())
+    throw BadRow(row.place,
+                 "the row has chat_template_kwargs, and the chat template is given the messages, tools and " +
+                     std::string("data.date and no other words; remove the column, or write prompt and ") +
+                     "completion as texts");
 }
 
 Example supervised_example(Row row, const Columns& columns) {
@@ -97,6 +168,13 @@ Example supervised_example(Row row, const Columns& columns) {
     return checked_part(required_column(row, column, columns.section, key), word + " (" + printable(column) + ")",
                         row.place);
   };
+  if (columns.whole_text) {
+    example.prompt = part(columns.prompt, "text_key", "the text");
+    if (!example.prompt.is_string())
+      throw BadRow(row.place, "the text (" + printable(columns.prompt) +
+                                  ") is a list; sft.prompt_key=" + columns.prompt + " reads it as a conversation");
+    return example;
+  }
   refuse_half_a_question(row, columns);
   const bool alone = columns.answer.empty();
   example.prompt = part(columns.prompt, "prompt_key", alone ? "the conversation" : "the prompt");
@@ -110,11 +188,20 @@ Example supervised_example(Row row, const Columns& columns) {
     refuse_written_conversation(
         example.answer, "the completion", row.place,
         "; sft.completion_key=" + columns.answer + " says that this is what the model is to say");
+  if (!columns.answer_required && is_written_nothing(example.answer))
+    throw BadRow(row.place, "the completion is " + example.answer.dump() + ", which is what a table wrote for none; " +
+                                "sft.completion_key=" + columns.answer + " says that it is meant");
+  if (example.prompt.is_array() || example.answer.is_array()) {
+    refuse_template_words(row);
+    example.tools = tools_of(row);
+    row.value.erase("tools");
+  }
   if (!columns.prompt_named) refuse_parts_left_out(row.value, example.prompt, columns, row.place);
   return example;
 }
 
 std::string sentence(const Columns& columns, const std::string& text) {
+  if (columns.whole_text) return "read as: a text, learned whole and as it is, from " + columns.prompt;
   if (columns.answer.empty()) return "read as: " + columns.schema + ", from " + columns.prompt;
   return "read as: " + columns.schema + "; completion from " + columns.answer + ", prompt from " + columns.prompt +
          " (" +

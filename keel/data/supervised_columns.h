@@ -4,9 +4,9 @@
 
 namespace keel {
 
-/// Rows to be imitated: a conversation, or a prompt with its completion, each a text or messages. Of an Example the
-/// prompt is the first or all there is, and the answer is the completion; null: the prompt is a whole conversation.
-/// DataOptions::answer_key names the completion's column.
+/// Rows to be imitated: a conversation; a prompt with its completion, each a text or messages; or a text. Of an Example
+/// the prompt is the first or all there is, and the answer is the completion; null: the prompt is a whole conversation,
+/// or a text that is learned whole. DataOptions::answer_key names the completion's column, text_key that of texts.
 extern const RowReading kSupervisedRows;
 
 }  // namespace keel

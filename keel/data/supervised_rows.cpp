@@ -60,10 +60,10 @@ bool SupervisedRows::is_stop(int32_t token) const {
 
 SupervisedRow SupervisedRows::row(const Example& example) const {
   const bool alone = example.answer.is_null();
-  const bool as_chat = example.answer.is_array() ? prompts_.is_chat(example.answer, example.place)
-                                                 : prompts_.is_chat(example.prompt, example.place);
-  SupervisedRow result;
   try {
+    if (alone && example.prompt.is_string()) return {{of_text(example)}};
+    const bool as_chat = example.answer.is_array() ? prompts_.is_chat(example.answer, example.place)
+                                                   : prompts_.is_chat(example.prompt, example.place);
     if (!as_chat) return {{of_texts(example)}};
     Json messages = prompts_.conversation(example.prompt);
     const size_t own = example.prompt.is_array() ? example.prompt.size() : 1, added = messages.size() - own;
@@ -72,11 +72,26 @@ SupervisedRow SupervisedRows::row(const Example& example) const {
       messages.insert(messages.end(), example.answer.begin(), example.answer.end());
     else if (!alone)
       messages.push_back({{"role", "assistant"}, {"content", example.answer}});
-    result.sequences = of_messages(messages, first, added, example.place);
+    refuse_unseen_tools(messages, example);
+    if (loss_on_ == LossOn::kAssistant) return {of_turns(messages, first, added, example)};
+    if (loss_on_ == LossOn::kCompletion && !alone) return {{of_completion(messages, first, example)}};
+    return {{of_whole(messages, example)}};
   } catch (const Error& error) {
+    if (error.code() == ExitCode::kBadConfiguration) throw;  // which every row has
     throw BadRow(example.place, error.what());
   }
-  return result;
+}
+
+/// A text by itself goes through no template, and ends with the tokenizer's own end of a sequence.
+SupervisedSequence SupervisedRows::of_text(const Example& example) const {
+  if (prompts_.is_chat(example.prompt, example.place))
+    fail(ExitCode::kBadConfiguration, example.place, ": the row is a text, which is learned as it is, but data.chat ",
+         "or data.system_prompt asks for the chat template; drop that, or give messages, or a prompt and a completion");
+  std::vector<int32_t> tokens =
+      prompts_.encoder().text(example.prompt.get<std::string>(), prompts_.special_tokens()).tokens;
+  if (tokens.empty()) throw BadRow(example.place, "the text has no tokens");
+  if (tokens.back() != stop_ids_.front()) tokens.push_back(stop_ids_.front());
+  return all_of(std::move(tokens));
 }
 
 SupervisedSequence SupervisedRows::of_texts(const Example& example) const {
@@ -91,13 +106,28 @@ SupervisedSequence SupervisedRows::of_texts(const Example& example) const {
   return loss_on_ == LossOn::kAll ? all_of(std::move(sequence.tokens)) : sequence;
 }
 
-std::vector<SupervisedSequence> SupervisedRows::of_messages(const Json& messages, size_t first, size_t added,
-                                                            const std::string& place) const {
-  if (loss_on_ == LossOn::kAll) {
-    SupervisedSequence whole = all_of(prompts_.encoder().whole_chat(messages, prompts_.now()));
-    if (whole.trained_count() == 0) throw BadRow(place, "the conversation has no tokens");
-    return {std::move(whole)};
-  }
+SupervisedSequence SupervisedRows::of_whole(const Json& messages, const Example& example) const {
+  SupervisedSequence whole = all_of(prompts_.encoder().whole_chat(messages, prompts_.now(), example.tools));
+  if (whole.trained_count() == 0) throw BadRow(example.place, "the conversation has no tokens");
+  return whole;
+}
+
+SupervisedSequence SupervisedRows::of_completion(const Json& messages, size_t first, const Example& example) const {
+  if (first == messages.size() || !is_of_assistant(messages[first]))
+    throw BadRow(example.place, "the completion does not begin with a message of the assistant's; its roles: " +
+                                    roles_of(messages, first));
+  const EncodedReply reply = prompts_.encoder().reply(messages, first, prompts_.now(), example.tools);
+  SupervisedSequence sequence;
+  append(sequence, reply.prompt.tokens, false);
+  append(sequence, reply.tokens, true);
+  if (reply.prompt.tokens.empty() || reply.tokens.empty())
+    throw BadRow(example.place, "the prompt or the completion has no tokens");
+  return sequence;
+}
+
+std::vector<SupervisedSequence> SupervisedRows::of_turns(const Json& messages, size_t first, size_t added,
+                                                         const Example& example) const {
+  const std::string& place = example.place;
   std::vector<SupervisedSequence> sequences;
   Json so_far = Json::array();
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -106,8 +136,9 @@ std::vector<SupervisedSequence> SupervisedRows::of_messages(const Json& messages
     const std::string name = "message " + std::to_string(i - added + 1) + ", the assistant's,";
     if (!has_weight(messages[i], name, place)) continue;
     if (i == added) throw BadRow(place, "the conversation begins with the assistant's words, which answer nothing");
-    if (trimmed(messages[i]["content"].get_ref<const std::string&>()).empty()) throw BadRow(place, name + " is empty");
-    EncodedReply reply = prompts_.encoder().reply(so_far, prompts_.now());
+    if (trimmed(message_content(messages[i])).empty() && !messages[i].contains("tool_calls"))
+      throw BadRow(place, name + " is empty");
+    EncodedReply reply = prompts_.encoder().reply(so_far, i, prompts_.now(), example.tools);
     if (reply.prompt.tokens.empty())
       throw BadRow(place, "nothing stands before " + name + " so that it answers nothing");
     const auto stop = std::find_if(reply.tokens.begin(), reply.tokens.end(), [&](int32_t t) { return is_stop(t); });
@@ -127,6 +158,27 @@ std::vector<SupervisedSequence> SupervisedRows::of_messages(const Json& messages
                             " has no message of the assistant's that is learned; its roles: " +
                             roles_of(messages, std::max(first, added)));
   return sequences;
+}
+
+/// A template is free to write nothing of what it is given; transformers and TRL do not mind.
+void SupervisedRows::refuse_unseen_tools(const Json& messages, const Example& example) const {
+  const PromptEncoder& encoder = prompts_.encoder();
+  const auto rendered = [&](const Json& talk, const Json& tools) {
+    return encoder.whole_chat(talk, prompts_.now(), tools);
+  };
+  if (!example.tools.is_null() && rendered(messages, example.tools) == rendered(messages, nullptr))
+    throw BadRow(example.place,
+                 "the row has tools, and the model's chat template does not show them; write them into " +
+                     std::string("a system message, or take a model whose template does"));
+  Json without = messages;
+  bool calls = false;
+  for (Json& message : without) {
+    calls = message.erase("tool_calls") > 0 || calls;
+    if (!message.contains("content")) message["content"] = "";
+  }
+  if (calls && rendered(without, example.tools) == rendered(messages, example.tools))
+    throw BadRow(example.place, "a message has tool_calls, and the model's chat template does not write them; write " +
+                                    std::string("the calls into its content, or take a model whose template does"));
 }
 
 }  // namespace keel

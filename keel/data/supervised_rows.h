@@ -24,8 +24,9 @@ struct SupervisedRow {
   size_t longest() const;
 };
 
-/// Which tokens are learned.
-enum class LossOn { kAssistant, kAll };
+/// Which tokens are learned: what the assistant says; what stands behind the prompt, and all where a row has none, as
+/// in TRL; all. A text that is no prompt is always learned whole.
+enum class LossOn { kAssistant, kCompletion, kAll };
 
 /// Rows to what a model learns.
 class SupervisedRows {
@@ -42,10 +43,14 @@ class SupervisedRows {
   const RowPrompts& prompts() const { return prompts_; }
 
  private:
+  SupervisedSequence of_text(const Example& example) const;
   SupervisedSequence of_texts(const Example& example) const;
+  SupervisedSequence of_whole(const Json& messages, const Example& example) const;
+  SupervisedSequence of_completion(const Json& messages, size_t first, const Example& example) const;
   /// Learned from is what the assistant says from message `first` on; the row has not the `added` ones at the front.
-  std::vector<SupervisedSequence> of_messages(const Json& messages, size_t first, size_t added,
-                                              const std::string& place) const;
+  std::vector<SupervisedSequence> of_turns(const Json& messages, size_t first, size_t added,
+                                           const Example& example) const;
+  void refuse_unseen_tools(const Json& messages, const Example& example) const;
   bool is_stop(int32_t token) const;
 
   RowPrompts prompts_;

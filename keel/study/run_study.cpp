@@ -26,13 +26,12 @@ namespace keel {
 namespace {
 
 /// Starts a program with its output in a file. It is asked to stop when this process ends, however that happens.
-pid_t start(const std::vector<std::string>& words, const std::filesystem::path& log, int64_t threads) {
+pid_t start(const std::vector<std::string>& words, const std::filesystem::path& log) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const FileHandle output(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!output.is_open()) fail(ExitCode::kHealthGuard, log.string(), ": cannot be written: ", std::strerror(errno));
-  if (threads > 0) setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), /*overwrite=*/0);
   const pid_t parent = getpid(), child = fork();
   if (child < 0) fail(ExitCode::kHealthGuard, "no process can be made for a run: ", std::strerror(errno));
   if (child > 0) return child;
@@ -155,7 +154,9 @@ class Runner {
       words.push_back("--resume");
     else if (path_exists(folder))
       words.push_back("--overwrite");  // it came to no checkpoint
-    const pid_t process = start(words, log_file(run.name), threads_);
+    if (threads_ > 0 && !run.config.value("run", Json::object()).contains("threads"))
+      words.push_back("run.threads=" + std::to_string(threads_));
+    const pid_t process = start(words, log_file(run.name));
     running_.emplace(process, Running{run, steady_seconds()});
   }
 

@@ -132,6 +132,7 @@ class Chat(support.Test):
         self.assert_exit(result, 0)
         self.assertIn("positions", result.stderr)
         self.assertEqual(result.stdout, self.generated(self.rendered(("user", "hi"))) + "\n")
+        self.assert_exit(self.chat("x" * 2000 + "\n"), 3)  # nothing was answered
 
     def test_a_model_without_a_template_cannot_be_talked_with(self):
         run = self.folder / "run"

@@ -101,6 +101,7 @@ class Completion(support.Test):
         ("keel train mine.yaml run.dir=ru\t", "keel train mine.yaml run.dir=runs/"),
         ("keel train mine.yaml --expl\t", "keel train mine.yaml --explain "),
         ("keel export runs/one --tens\t", "keel export runs/one --tensorboard "),
+        ("keel sft model=ru\t", "keel sft model=runs/"),
         ("keel export ru\t", "keel export runs/"),
         ("keel export mi\t", "keel export mi"),  # no folder
         ("keel generate --device cu\t", "keel generate --device cuda "),

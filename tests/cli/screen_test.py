@@ -32,6 +32,8 @@ class Screen(support.Test):
             self.assertLess(max(map(len, rewritten + kept)), columns)
             whole = [line for line in kept if re.fullmatch(r"RL \d/4  reward .*  length [\d.]+  [\d.]+ s", line)]
             self.assertEqual(len(whole), 4 if columns == 200 else 0, kept)  # some 90 columns
+            head = lines[:next(i for i, line in enumerate(lines) if "self-test" in line)]
+            self.assertLessEqual(max(map(len, head)), columns, head)
             chart = [line for line in text.splitlines() if "┤" in line or "┼" in line]
             self.assertLessEqual(max(map(len, chart), default=0), columns)
             log = (self.folder / f"of_{columns}" / "log.txt").read_text()

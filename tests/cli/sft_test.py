@@ -7,31 +7,13 @@ import shlex
 import shutil
 import signal
 
+import own_rows
 import support
-from byte_model import TEMPLATE, write_model
+from byte_model import TEMPLATE
+from own_rows import TALKS
 
-TALKS = [[{"role": "user", "content": f"what is {a} + 1?"}, {"role": "assistant", "content": str(a + 1)}] for a in range(7)]
 
-
-class Sft(support.Test):
-    def setUp(self):
-        super().setUp()
-        self.model = write_model(self.folder / "model")
-        self.rows = self.write("rows.jsonl", [{"messages": talk} for talk in TALKS])
-
-    def write(self, name, rows):
-        path = self.folder / name
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return path
-
-    def sft(self, *settings, run="run", command="sft"):
-        return support.keel(command, f"model={self.model}", "model.random_weights=true", f"run.dir={self.folder / run}", "run.threads=1", *settings)
-
-    def refused(self, code, *settings):
-        result = self.sft(*settings)
-        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
-        return result.stderr
-
+class Sft(own_rows.Test):
     def test_says_what_it_does_and_ends_with_a_lower_loss(self):
         result = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "sft.data_epochs=12", "sft.batch=4", "sft.lr=0.02",
                           "sft.eval_every=5")
@@ -198,7 +180,7 @@ class Sft(support.Test):
                 ((files, "learning_rate=1e-4"), "set sft.lr"),
                 ((files, "sft.steps=0"), "the run would do nothing"),
                 ((files, "sft.epochs=2"), "set sft.data_epochs"),
-                ((files, "data.answer_key=x"), "data.answer_key is set"),
+                ((files, "data.answer_key=x"), "data.answer_key is about the prompts of RL"),
                 ((files, "checkpoint.keep_best=true"), "checkpoint.keep_best is true"),
                 ((files, "data.held_out=0.2", f"data.eval_files=[{self.rows}]"), "drop one"),
                 ((files, "sft.loss_on=prompt"), "assistant")]:
@@ -255,8 +237,8 @@ class Sft(support.Test):
                 ({"prompt": "a", "completion": 3}, "neither a text nor a list of messages"),
                 ({"prompt": "a"}, "nothing that is known to be imitated"),
                 ({"prompt": "a", "completion": None}, 'column "completion" is null'),
-                ({"text": "a"}, 'the row has "text"'),
-                ({"messages": [user, said], "tools": ["search"]}, 'beside "messages"'),
+                ({"words": "a"}, 'the row has "words"'),
+                ({"messages": [user, said], "choices": ["search"]}, 'beside "messages"'),
                 ({"prompt": [user], "completion": [user]}, "no message of the assistant's")]:
             bad = self.write("bad.jsonl", [row])
             message = self.refused(3, f"data.files=[{bad}]")

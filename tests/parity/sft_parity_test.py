@@ -27,6 +27,13 @@ CHATML = ("{% for message in messages %}<|im_start|>{{ message.role }}\n{% if me
 THINKING = ("{% for message in messages %}<|im_start|>{{ message.role }}\n{% if message.role == 'assistant' and not loop.last %}"
             "{{ message.content.split('</think>')[-1] }}{% else %}{{ message.content }}{% endif %}<|im_end|>\n{% endfor %}"
             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+# Hermes' form of tools, as Qwen2.5 has it.
+TOOLS_TEMPLATE = ("{% if tools %}<|im_start|>system\nfunctions:{% for tool in tools %}\n{{ tool | tojson }}{% endfor %}<|im_end|>\n{% endif %}"
+                  "{% for message in messages %}{% if message.role == 'tool' %}<|im_start|>user\n<tool_response>{{ message.content }}</tool_response><|im_end|>\n"
+                  "{% elif message.role == 'assistant' %}<|im_start|>assistant\n{% generation %}{% if message.content %}{{ message.content }}{% endif %}"
+                  "{% for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}</tool_call>{% endfor %}<|im_end|>{% endgeneration %}\n"
+                  "{% else %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endif %}{% endfor %}"
+                  "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 WORDS = "the cat sat on a mat and saw two dogs; what is 2 + 3? it is 5, said the owl. größe 日本 <think> no </think>"
 
 
@@ -43,6 +50,12 @@ TALKS = [[user("what is 2 + 3?"), assistant("it is 5")],
           user("what?"), assistant(" no")],
          [user("a"), assistant("the mat"), user("two")],
          [user("日本"), assistant("\nit is"), user("dogs"), assistant("no, a cat sat on the mat and it saw 2 dogs")]]
+TOOLS = [{"type": "function", "function": {"name": "add", "description": "the sum", "parameters": {"a": "number", "b": "number"}}}]
+CALL = {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {"a": 2, "b": 3}}}]}
+TOOL_TALKS = [[user("what is 2 + 3?"), CALL, {"role": "tool", "content": "5"}, assistant("it is 5")],
+              [user("and?"), {**CALL, "content": "it is"}, {"role": "tool", "content": "5"}, assistant("5, said the owl")]]
+SHARED = [[{"from": {"user": "human", "assistant": "gpt"}.get(message["role"], message["role"]), "value": message["content"]} for message in talk]
+          for talk in TALKS]
 THOUGHTS = [[user("what is 2?"), assistant("<think> it is the owl </think>2"), user("and 3?"), assistant("<think> no </think>3")], TALKS[0]]
 PAIRS = [("the cat sat:", " on a mat"), ("what is 2 + 3?\n", "it is 5"), ("日本 ", "größe"), ("a", "b c d e f")]
 
@@ -63,20 +76,24 @@ def tokenizer(folder, template, metaspace=False):
 def model(folder, family, size):
     torch.manual_seed(5)
     sizes = dict(vocab_size=size, hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-                 max_position_embeddings=256, initializer_range=0.2, bos_token_id=None, eos_token_id=size - 1, pad_token_id=None)
+                 max_position_embeddings=512, initializer_range=0.2, bos_token_id=None, eos_token_id=size - 1, pad_token_id=None)
     made = LlamaForCausalLM(LlamaConfig(**sizes)) if family == "llama" else Qwen2ForCausalLM(Qwen2Config(**sizes))
     made.save_pretrained(folder)
     return made.eval()
 
 
-def marked(theirs, messages):
+def marked(theirs, messages, **options):
     """The ids and the mask that transformers itself makes of the marks in the template."""
-    made = theirs.apply_chat_template(messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
+    made = theirs.apply_chat_template(messages, tokenize=True, return_dict=True, return_assistant_tokens_mask=True, **options)
     return made["input_ids"], made["assistant_masks"]
 
 
 def ids(theirs, messages, **options):
     return theirs.apply_chat_template(messages, tokenize=True, return_dict=True, **options)["input_ids"]
+
+
+def whole(tokens):
+    return tokens, [0] + [1] * (len(tokens) - 1)
 
 
 def last_turn(theirs, messages):
@@ -130,7 +147,7 @@ class Case:
 CASES = [
     Case("messages", CHATML, [{"messages": talk} for talk in TALKS], lambda t: [marked(t, talk) for talk in TALKS]),
     Case("all tokens", CHATML, [{"messages": talk} for talk in TALKS],
-         lambda t: [(ids(t, talk), [0] + [1] * (len(ids(t, talk)) - 1)) for talk in TALKS], "sft.loss_on=all"),
+         lambda t: [whole(ids(t, talk)) for talk in TALKS], "sft.loss_on=all"),
     Case("prompt and completion, messages", CHATML, [{"prompt": talk[:-1], "completion": talk[-1:]} for talk in TALKS if len(talk) != 3],
          lambda t: [last_turn(t, talk) for talk in TALKS if len(talk) != 3]),
     Case("prompt and completion, texts", CHATML, [{"prompt": a, "completion": b} for a, b in PAIRS], lambda t: [text_pair(t, a, b) for a, b in PAIRS],
@@ -141,6 +158,15 @@ CASES = [
          lambda t: [last_turn(t, [{"role": "system", "content": "owl"}, user(a), assistant(b)]) for a, b in PAIRS], "data.chat=always", "data.system_prompt=owl"),
     Case("columns by name", CHATML, [{"extra": {"q": a, "a": b}, "prompt": "no"} for a, b in PAIRS], lambda t: [text_pair(t, a, b) for a, b in PAIRS],
          "sft.prompt_key=extra.q", "sft.completion_key=extra.a", "data.chat=never"),
+    Case("texts by themselves", CHATML, [{"text": a + b} for a, b in PAIRS],
+         lambda t: [whole(t(a + b + t.eos_token)["input_ids"]) for a, b in PAIRS]),
+    Case("a text column by its name", CHATML, [{"story": a + b, "text": "no"} for a, b in PAIRS],
+         lambda t: [whole(t(a + b + t.eos_token)["input_ids"]) for a, b in PAIRS], "sft.text_key=story"),
+    Case("ShareGPT", CHATML, [{"conversations": talk} for talk in SHARED], lambda t: [marked(t, talk) for talk in TALKS]),
+    Case("tools", TOOLS_TEMPLATE, [{"messages": talk, "tools": TOOLS} for talk in TOOL_TALKS],
+         lambda t: [marked(t, talk, tools=TOOLS) for talk in TOOL_TALKS]),
+    Case("tools as a text, all tokens", TOOLS_TEMPLATE, [{"prompt": talk[:-1], "completion": talk[-1:], "tools": json.dumps(TOOLS)} for talk in TOOL_TALKS],
+         lambda t: [whole(ids(t, talk, tools=TOOLS)) for talk in TOOL_TALKS], "sft.loss_on=all"),
     Case("a template that rewrites", THINKING, [{"messages": talk} for talk in THOUGHTS],
          lambda t: [last_turn(t, talk[:i + 1]) for talk in THOUGHTS for i, m in enumerate(talk) if m["role"] == "assistant"]),
 ]

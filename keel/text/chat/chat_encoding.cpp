@@ -41,33 +41,34 @@ EncodedPrompt PromptEncoder::text(const std::string& text, bool parse_special) c
   return {text, tokenizer_.encode(text, {.add_special_tokens = true, .parse_special = parse_special})};
 }
 
-RenderedChat PromptEncoder::render(const Json& messages, const std::tm& now, bool add_generation_prompt) const {
+RenderedChat PromptEncoder::render(const Json& messages, const std::tm& now, const Json& tools,
+                                   bool add_generation_prompt) const {
   if (templates_.empty()) fail(ExitCode::kBadInput, "the model has no chat template; give a plain text");
-  const Json variables = {{"add_generation_prompt", add_generation_prompt},
-                          {"bos_token", token_text(tokenizer_, tokenizer_.bos_id())},
-                          {"eos_token", token_text(tokenizer_, tokenizer_.eos_id())}};
-  return templates_.choose(/*has_tools=*/false).render(messages, variables, {.now = now});
+  Json variables = {{"add_generation_prompt", add_generation_prompt},
+                    {"bos_token", token_text(tokenizer_, tokenizer_.bos_id())},
+                    {"eos_token", token_text(tokenizer_, tokenizer_.eos_id())}};
+  if (!tools.is_null()) variables["tools"] = tools;
+  return templates_.choose(/*has_tools=*/!tools.is_null()).render(messages, variables, {.now = now});
 }
 
 std::vector<int32_t> PromptEncoder::encode(const RenderedChat& chat) const {
   return tokenizer_.encode(chat.text, {.parse_special = true, .foreign = chat.foreign});
 }
 
-EncodedPrompt PromptEncoder::chat(const Json& messages, const std::tm& now) const {
-  RenderedChat chat = render(messages, now, /*add_generation_prompt=*/true);
+EncodedPrompt PromptEncoder::chat(const Json& messages, const std::tm& now, const Json& tools) const {
+  RenderedChat chat = render(messages, now, tools, /*add_generation_prompt=*/true);
   std::vector<int32_t> tokens = encode(chat);
   return {std::move(chat.text), std::move(tokens)};
 }
 
-std::vector<int32_t> PromptEncoder::whole_chat(const Json& messages, const std::tm& now) const {
-  return encode(render(messages, now, /*add_generation_prompt=*/false));
+std::vector<int32_t> PromptEncoder::whole_chat(const Json& messages, const std::tm& now, const Json& tools) const {
+  return encode(render(messages, now, tools, /*add_generation_prompt=*/false));
 }
 
-EncodedReply PromptEncoder::reply(const Json& messages, const std::tm& now) const {
-  Json before = messages;
-  before.erase(before.size() - 1);
-  EncodedReply result{.prompt = chat(before, now), .tokens = {}};
-  const RenderedChat whole = render(messages, now, /*add_generation_prompt=*/false);
+EncodedReply PromptEncoder::reply(const Json& messages, size_t first, const std::tm& now, const Json& tools) const {
+  const Json before(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(first)));
+  EncodedReply result{.prompt = chat(before, now, tools), .tokens = {}};
+  const RenderedChat whole = render(messages, now, tools, /*add_generation_prompt=*/false);
   const size_t begin = result.prompt.text.size();
   if (!whole.text.starts_with(result.prompt.text))
     fail(ExitCode::kBadInput, "the chat template begins what the assistant says otherwise than what it has the model ",

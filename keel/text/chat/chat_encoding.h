@@ -42,21 +42,21 @@ class PromptEncoder {
   EncodedPrompt text(const std::string& text, bool parse_special = false) const;
 
   /// A conversation through the model's chat template, up to where the model is to go on. `now` is what a template that
-  /// asks for the date is told.
-  EncodedPrompt chat(const Json& messages, const std::tm& now) const;
+  /// asks for the date is told, `tools` what it is told of functions that may be called: a list, or null.
+  EncodedPrompt chat(const Json& messages, const std::tm& now, const Json& tools = nullptr) const;
 
   /// A conversation as it stands, to its end.
-  std::vector<int32_t> whole_chat(const Json& messages, const std::tm& now) const;
+  std::vector<int32_t> whole_chat(const Json& messages, const std::tm& now, const Json& tools = nullptr) const;
 
-  /// What the template writes for the last of the messages, the assistant's, behind chat() of those before it. An Error
-  /// where it does not begin that message as it begins what the model is to say.
-  EncodedReply reply(const Json& messages, const std::tm& now) const;
+  /// What the template writes for the messages from `first` on, the assistant's, behind chat() of those before it. An
+  /// Error where it does not begin that message as it begins what the model is to say.
+  EncodedReply reply(const Json& messages, size_t first, const std::tm& now, const Json& tools = nullptr) const;
 
   /// The same of two texts.
   EncodedReply reply(const std::string& prompt, const std::string& completion, bool parse_special) const;
 
  private:
-  RenderedChat render(const Json& messages, const std::tm& now, bool add_generation_prompt) const;
+  RenderedChat render(const Json& messages, const std::tm& now, const Json& tools, bool add_generation_prompt) const;
   std::vector<int32_t> encode(const RenderedChat& chat) const;
 
   Tokenizer tokenizer_;

@@ -285,8 +285,7 @@ Json part_of_another(const Json&, const ConfigTree&, const OptionTable&) { retur
 
 }  // namespace
 
-void add_aliases(OptionTable& t) {
-  // Hugging Face TRL (GRPOConfig)
+void add_trainer_aliases(OptionTable& t) {
   t.alias("output_dir", "run.dir", "TRL");
   t.alias("seed", "run.seed", "TRL");
   t.alias("full_determinism", "run.deterministic", "TRL");
@@ -311,6 +310,15 @@ void add_aliases(OptionTable& t) {
   t.alias("lora_dropout", "lora.dropout", "TRL", dropout_of_adapter,
           with_peft + ", or disable_dropout true; OpenRLHF's, where lora_rank is above 0");
   t.alias("use_rslora", "lora.rank_stabilized", "TRL", of_the_adapter(), with_peft);
+  t.alias("activation_checkpointing", "train.recompute_activations", "TRL", unless_null, "null says nothing");
+  t.alias("gradient_checkpointing", "train.recompute_activations", "TRL", unless_said_by("activation_checkpointing"),
+          "its older name; null says nothing");
+  t.alias("save_total_limit", "checkpoint.keep", "TRL", unless_null, kKeepsAll);
+}
+
+void add_aliases(OptionTable& t) {
+  // Hugging Face TRL (GRPOConfig)
+  add_trainer_aliases(t);
   t.alias("learning_rate", "optimizer.lr", "TRL");
   t.alias("adam_beta1", "optimizer.beta1", "TRL");
   t.alias("adam_beta2", "optimizer.beta2", "TRL");
@@ -335,11 +343,7 @@ void add_aliases(OptionTable& t) {
   t.alias("max_prompt_length", "data.max_prompt_tokens", "TRL", unless_null,
           "longer prompts are left out and counted, where TRL cut them");
   t.alias("mask_truncated_completions", "train.mask_truncated", "TRL");
-  t.alias("activation_checkpointing", "train.recompute_activations", "TRL", unless_null, "null says nothing");
-  t.alias("gradient_checkpointing", "train.recompute_activations", "TRL", unless_said_by("activation_checkpointing"),
-          "its older name; null says nothing");
   t.alias("optim", "optimizer.moments", "TRL", optimizer_word, "adamw_8bit and adamw_bnb_8bit are 8bit");
-  t.alias("save_total_limit", "checkpoint.keep", "TRL", unless_null, kKeepsAll);
   t.alias("load_best_model_at_end", "checkpoint.keep_best", "TRL", as_it_is,
           "kept as checkpoints/best; a run still stands for its newest checkpoint");
   t.alias("metric_for_best_model", "checkpoint.best_metric", "TRL", evaluation_key, "eval_reward is eval/reward");

@@ -16,6 +16,11 @@
 namespace keel {
 
 void Config::describe(OptionTable& table) {
+  describe_sections(table);
+  add_aliases(table);
+}
+
+void Config::describe_sections(OptionTable& table) {
   table.section("run", "Where, with which seed, on what.", run);
   table.section("model", "The model to start from, or the shape of a network made from nothing.", model);
   table.section("lora", "A low-rank adapter that is trained in place of the weights.", lora);
@@ -36,7 +41,6 @@ void Config::describe(OptionTable& table) {
   table.section("eval", "Accuracy on held-out prompts.", eval);
   table.section("checkpoint", "What is saved, and when.", checkpoint);
   table.section("record", "What is written down about steps and tokens.", record);
-  add_aliases(table);
 }
 
 constexpr int64_t kMaxRolloutsPerStep = int64_t{1} << 24;
@@ -187,10 +191,14 @@ void check_sources(const Config& c, Purpose purpose) {
     refuse("task.", changed_keys(c.task)[0], " is set, but prompts come from ",
            c.data.files.empty() ? "data.eval_files" : "data.files", "; remove one of the two");
   for (const std::string& key : changed_keys(c.data))
-    if (!has_files && (c.sft.files.empty() || !reads_with_sft_files(key)))
-      refuse("data.", key, " is set, but no data.files are, and ",
-             c.has_rl() ? "the built-in task " + c.task.name + " does" : std::string("the supervised phase does"),
-             " not read it; remove it, or set data.files");
+    if (!has_files && !c.has_rl() && !reads_with_sft_files(key))
+      refuse("data.", key, " is about the prompts of RL, which this run has none of; ",
+             key == "answer_key"          ? "sft.completion_key names the column of what is to be said"
+             : key == "max_prompt_tokens" ? "sft.max_tokens bounds the rows"
+                                          : "remove it");
+    else if (!has_files && (c.sft.files.empty() || !reads_with_sft_files(key)))
+      refuse("data.", key, " is set, but no data.files are, and the built-in task ", c.task.name,
+             " does not read it; remove it, or set data.files");
   if (c.train.data_epochs && c.data.files.empty())
     refuse("train.data_epochs is ", *c.train.data_epochs, ", but the problems of the built-in task ", c.task.name,
            " have no end that it could count; set train.steps, or train on data.files");

@@ -38,7 +38,7 @@ struct RunOptions {
 struct SftOptions {
   std::vector<std::string> files, eval_files;
   double held_out = 0;
-  std::string prompt_key, completion_key;
+  std::string prompt_key, completion_key, text_key;
   std::string loss_on = "assistant";
   int64_t max_tokens = 0;
   int64_t steps = 0;  // 0 beside data_epochs: not known before the files are open, when plan_steps() finds it
@@ -47,7 +47,9 @@ struct SftOptions {
   std::optional<double> lr = {};
   std::string schedule = "constant";
   double warmup_ratio = 0;
+  int64_t warmup_updates = 0;
   double min_lr_ratio = 0;
+  double weight_decay = 0;
   int64_t eval_every = 0;
   double stop_loss = 0;
   int64_t noisy_steps = 0;
@@ -128,6 +130,8 @@ struct Config {
   RecordOptions record;
 
   void describe(OptionTable& table);
+  /// The same without other programs' names.
+  void describe_sections(OptionTable& table);
 
   int64_t rollouts_per_step() const { return train.prompts_per_step * rollout.samples_per_prompt; }
   /// Sequences in one update; the whole rollout batch when train.sequences_per_update is 0.
@@ -140,8 +144,7 @@ struct Config {
   /// since there may be steps without end.)
   double planned_updates(int64_t steps) const;
   double planned_critic_updates(int64_t steps) const;
-  /// AdamW of the supervised phase: its learning rate is that of sft, or one that suits what is trained, and it has no
-  /// weight decay.
+  /// AdamW of the supervised phase: its learning rate is that of sft, or one that suits what is trained.
   OptimizerOptions sft_optimizer() const;
   /// False where a run imitates files and that is all.
   bool has_rl() const { return sft.files.empty() || train.has_steps(); }

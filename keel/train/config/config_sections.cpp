@@ -23,8 +23,9 @@ constexpr double kMostDataEpochs = 1e6;
 
 void SftOptions::describe(OptionTable& table) {
   table.add("files", files,
-            "Files of rows to imitate, in the formats of data.files: messages, or prompt and completion. How they are "
-            "rendered, shuffled and checked is said in section data. Without any, the task's demonstrations.");
+            "Files of rows to imitate, in the formats of data.files: messages, prompt and completion, or text. How "
+            "they are rendered, shuffled and checked is said in section data. Without any, the task's "
+            "demonstrations.");
   table.add("eval_files", eval_files, "Files of rows on which the loss is measured.");
   table.add("held_out", held_out,
             "Share of the rows of files on which the loss is measured and which are never trained on; a row's prompt "
@@ -33,9 +34,12 @@ void SftOptions::describe(OptionTable& table) {
   table.add("prompt_key", prompt_key,
             "Column of the prompt, or of the whole conversation; empty: recognised. a.b is b in a.");
   table.add("completion_key", completion_key, "Column of what is to be said; empty: recognised.");
+  table.add("text_key", text_key,
+            "Column of texts that are learned whole and as they are, in place of the two before; empty: recognised.");
   table.add("loss_on", loss_on,
-            "Which tokens of a row are learned: what the assistant says, with the token that ends it; or all.",
-            one_of({"assistant", "all"}));
+            "Which tokens of a row are learned: what the assistant says, with the token that ends it; all that stands "
+            "behind the prompt, and of rows without one all, as in TRL (completion); or all. Of a text it is all.",
+            one_of({"assistant", "completion", "all"}));
   table.add("max_tokens", max_tokens,
             "Longer rows are left out and counted, never cut; 0 means as many as the model has positions.",
             at_least(0));
@@ -59,7 +63,10 @@ void SftOptions::describe(OptionTable& table) {
   table.add("warmup_ratio", warmup_ratio,
             "With files: share of the updates, rounded up, over which the learning rate rises linearly from 0.",
             at_least(0).at_most(1));
+  table.add("warmup_updates", warmup_updates, "With files: the same as a number of updates.", at_least(0));
   table.add("min_lr_ratio", min_lr_ratio, "What linear and cosine end at, as a share of lr.", at_least(0).at_most(1));
+  table.add("weight_decay", weight_decay, "AdamW's decoupled weight decay in supervised updates; it spares vectors.",
+            at_least(0));
   table.add("eval_every", eval_every,
             "Updates between measurements of the loss on eval_files or held_out, beside those before the first update "
             "and after the last; 0 means only these.",

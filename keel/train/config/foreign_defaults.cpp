@@ -14,6 +14,11 @@ bool contains(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+void add_leaves(const Json& node, const std::string& path, Names& leaves) {
+  if (!node.is_object() || node.empty()) return leaves.push_back(path);
+  for (const auto& [key, value] : node.items()) add_leaves(value, path.empty() ? key : path + "." + key, leaves);
+}
+
 const Json* said(const ConfigTree& tree, const std::string& name) {
   const Json* value = find_value(tree, name);
   return value == nullptr || value->is_null() ? nullptr : value;
@@ -153,11 +158,6 @@ const std::vector<Program>& programs() {
 }
 
 // Filling in --------------------------------------------------------------------------------------------------------
-
-void add_leaves(const Json& node, const std::string& path, Names& leaves) {
-  if (!node.is_object() || node.empty()) return leaves.push_back(path);
-  for (const auto& [key, value] : node.items()) add_leaves(value, path.empty() ? key : path + "." + key, leaves);
-}
 
 bool is_alias(const OptionTable& table, const std::string& name) {
   return std::any_of(table.aliases().begin(), table.aliases().end(),

@@ -29,11 +29,13 @@ Json schedule_word(const Json& value, const ConfigTree&, const OptionTable&) {
        "\", and Keel has no such schedule: wanted constant, linear or cosine; set optimizer.schedule to one of them");
 }
 
-Json trl_schedule(const Json& value, const ConfigTree& tree, const OptionTable& table) {
-  if (word_of(value) == "cosine_with_min_lr" && !is_set(tree, table, "optimizer.min_lr_ratio"))
-    fail(ExitCode::kBadConfiguration, "got cosine_with_min_lr, whose end is not said; set ", kTrlFloorRate, " or ",
-         kTrlFloor, ", or optimizer.min_lr_ratio");
-  return schedule_word(value, tree, table);
+AliasConverter trl_schedule(std::string section) {
+  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
+    if (word_of(value) == "cosine_with_min_lr" && !is_set(tree, table, section + ".min_lr_ratio"))
+      fail(ExitCode::kBadConfiguration, "got cosine_with_min_lr, whose end is not said; set ", kTrlFloorRate, " or ",
+           kTrlFloor, ", or ", section, ".min_lr_ratio");
+    return schedule_word(value, tree, table);
+  };
 }
 
 /// transformers' constant has no warm-up, whatever is said about one; constant_with_warmup has.
@@ -56,12 +58,15 @@ Json trl_warmup_ratio(const Json& value, const ConfigTree& tree, const OptionTab
 }
 
 /// A rate, as a share of the one that it falls from.
-Json trl_floor(const Json& value, const ConfigTree&, const OptionTable& table) {
-  const double lr = table.get("optimizer.lr").get<double>();
-  if (!value.is_number()) return value.is_null() ? kSetsNothing : value;
-  if (lr <= 0 || value.get<double>() > lr)
-    fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted at most the learning rate, ", lr);
-  return value.get<double>() / lr;
+AliasConverter trl_floor(std::string section) {
+  return [=](const Json& value, const ConfigTree&, const OptionTable& table) -> Json {
+    const Json rate = table.get(section + ".lr");
+    const double lr = rate.is_number() ? rate.get<double>() : 0;
+    if (!value.is_number()) return value.is_null() ? kSetsNothing : value;
+    if (lr <= 0 || value.get<double>() > lr)
+      fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted at most the learning rate, ", lr);
+    return value.get<double>() / lr;
+  };
 }
 
 /// verl's schedule moves once for every rollout batch.
@@ -90,45 +95,51 @@ Json openrlhf_floor(const Json& value, const ConfigTree& tree, const OptionTable
 }
 
 /// A number of steps wins over one of passes there as well, unless it is the passes that were typed.
-AliasConverter passes(std::string name) {
+AliasConverter passes(std::string name, std::string steps = "train.steps") {
   return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
-    constexpr const char* kSteps = "train.steps";
     const bool typed = on_command_line(tree, name) && passes_are_typed(tree);
-    return value.is_null() || (is_set(tree, table, kSteps) && !typed) ? kSetsNothing : value;
+    return value.is_null() || (is_set(tree, table, steps) && !typed) ? kSetsNothing : value;
   };
 }
 
+const std::string kScheduleWords = "constant_with_warmup is constant, cosine_with_min_lr is cosine",
+                  kNothingBeside = "nothing beside ";
+constexpr const char* kHalfWave = "cosine falls once, by half a wave; remove it";
+
 }  // namespace
+
+void add_trl_schedule(OptionTable& t, const std::string& section, const std::string& length) {
+  const std::string floor = section + ".min_lr_ratio", ratio = section + ".warmup_ratio";
+  const std::string no_warmup = kNothingBeside + "lr_scheduler_type=constant, which has no warm-up there";
+  t.alias(kTrlSchedule, section + ".schedule", "TRL", trl_schedule(section), kScheduleWords);
+  t.alias(kTrlWarmup, section + ".warmup_updates", "TRL", trl_warmup_updates, "where it is at least 1; " + no_warmup);
+  t.alias(kTrlWarmup, ratio, "TRL", trl_warmup_share, "where it is below 1; " + no_warmup);
+  t.alias("warmup_ratio", ratio, "TRL", trl_warmup_ratio, kNothingBeside + "warmup_steps; " + no_warmup);
+  t.alias(kTrlFloorRate, floor, "TRL", unless_null, "the same number");
+  t.alias(kTrlFloor, floor, "TRL", trl_floor(section), "divided by the learning rate");
+  t.refuse("lr_scheduler_kwargs.num_cycles", "TRL", kHalfWave, {0.5});
+  t.refuse("lr_scheduler_kwargs", "TRL", "schedules have min_lr and min_lr_rate and no other words here; remove it",
+           {nullptr, Json::object()});
+  t.alias("num_train_epochs", length + ".data_epochs", "TRL", passes("num_train_epochs", length + ".steps"),
+          "nothing where " + length + ".steps is set");
+}
 
 void add_schedule_aliases(OptionTable& t) {
   const std::string schedule = "optimizer.schedule", updates = "optimizer.warmup_updates",
-                    ratio = "optimizer.warmup_ratio", floor = "optimizer.min_lr_ratio", epochs = "train.data_epochs";
-  const std::string words = "constant_with_warmup is constant, cosine_with_min_lr is cosine", other = "nothing beside ",
+                    ratio = "optimizer.warmup_ratio", floor = "optimizer.min_lr_ratio", epochs = "train.data_epochs",
                     with_steps = "nothing where train.steps is set";
-  const char* const half_wave = "cosine falls once, by half a wave; remove it";
-
-  const std::string no_warmup = other + "lr_scheduler_type=constant, which has no warm-up there";
-  t.alias(kTrlSchedule, schedule, "TRL", trl_schedule, words);
-  t.alias(kTrlWarmup, updates, "TRL", trl_warmup_updates, "where it is at least 1; " + no_warmup);
-  t.alias(kTrlWarmup, ratio, "TRL", trl_warmup_share, "where it is below 1; " + no_warmup);
-  t.alias("warmup_ratio", ratio, "TRL", trl_warmup_ratio, other + "warmup_steps; " + no_warmup);
-  t.alias(kTrlFloorRate, floor, "TRL", unless_null, "the same number");
-  t.alias(kTrlFloor, floor, "TRL", trl_floor, "divided by the learning rate");
-  t.refuse("lr_scheduler_kwargs.num_cycles", "TRL", half_wave, {0.5});
-  t.refuse("lr_scheduler_kwargs", "TRL", "schedules have min_lr and min_lr_rate and no other words here; remove it",
-           {nullptr, Json::object()});
-  t.alias("num_train_epochs", epochs, "TRL", passes("num_train_epochs"), with_steps);
+  add_trl_schedule(t, "optimizer", "train");
 
   const std::string verl = "actor_rollout_ref.actor.optim.";
   for (const char* name : {"lr_scheduler_type", "warmup_style"})
-    t.alias(verl + name, schedule, "verl", schedule_word, words);
+    t.alias(verl + name, schedule, "verl", schedule_word, kScheduleWords);
   t.alias(kVerlWarmup, updates, "verl", verl_warmup, "times the updates of a step");
-  t.alias(verl + "lr_warmup_steps_ratio", ratio, "verl", verl_warmup_ratio, other + "lr_warmup_steps");
+  t.alias(verl + "lr_warmup_steps_ratio", ratio, "verl", verl_warmup_ratio, kNothingBeside + "lr_warmup_steps");
   t.alias(verl + "min_lr_ratio", floor, "verl", unless_null, "the same number");
-  t.refuse(verl + "num_cycles", "verl", half_wave, {0.5});
+  t.refuse(verl + "num_cycles", "verl", kHalfWave, {0.5});
   t.alias("trainer.total_epochs", epochs, "verl", passes("trainer.total_epochs"), with_steps);
 
-  t.alias("lr_scheduler", schedule, "OpenRLHF", schedule_word, words);
+  t.alias("lr_scheduler", schedule, "OpenRLHF", schedule_word, kScheduleWords);
   t.alias("lr_scheduler", floor, "OpenRLHF", openrlhf_floor, "0.1 for cosine_with_min_lr");
   t.alias("lr_warmup_ratio", ratio, "OpenRLHF");
   t.alias("num_episodes", epochs, "OpenRLHF", passes("num_episodes"), with_steps);

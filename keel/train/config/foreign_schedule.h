@@ -1,8 +1,13 @@
 #pragma once
 
+#include <string>
+
 namespace keel {
 
 class OptionTable;
+
+/// TRL's names of the learning rate's schedule, in `section` of ours, and of passes over the data, in `length`.
+void add_trl_schedule(OptionTable& table, const std::string& section, const std::string& length);
 
 /// The other programs' names of the learning rate's schedule and of a run's length in passes over the data. To be added
 /// after those that say how many updates a step has.

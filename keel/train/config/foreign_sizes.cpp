@@ -16,16 +16,6 @@ int64_t updates_per_step(const OptionTable& table) {
   return number("train.epochs") * (whole ? 1 : rollouts / update);
 }
 
-namespace {
-
-// TRL's batches -----------------------------------------------------------------------------------------------------
-
-constexpr const char *kGenerationBatch = "generation_batch_size", *kStepsPerGeneration = "steps_per_generation",
-                     *kPerDevice = "per_device_train_batch_size", *kAccumulation = "gradient_accumulation_steps",
-                     *kProcesses = "num_processes";
-const Names kSizeNames = {kGenerationBatch, kStepsPerGeneration, kPerDevice, kAccumulation, kProcesses};
-
-/// A count that a product of three cannot carry out of 63 bits.
 int64_t count_at(const ConfigTree& tree, const std::string& name, int64_t by_default) {
   constexpr int64_t kMaxCount = int64_t{1} << 20;
   const Json* value = said(tree, name);
@@ -36,6 +26,13 @@ int64_t count_at(const ConfigTree& tree, const std::string& name, int64_t by_def
          "; wanted an integer from 1 to ", kMaxCount);
   return count;
 }
+
+namespace {
+
+// TRL's batches -----------------------------------------------------------------------------------------------------
+
+constexpr const char *kGenerationBatch = "generation_batch_size", *kStepsPerGeneration = "steps_per_generation";
+const Names kSizeNames = {kGenerationBatch, kStepsPerGeneration, kPerDevice, kAccumulation, kProcesses};
 
 /// In completions.
 struct Batches {
@@ -182,6 +179,20 @@ Json all_below_zero(const Json& value, const ConfigTree&, const OptionTable&) {
 
 }  // namespace
 
+void add_interval_aliases(OptionTable& t, const std::string& steps, const std::string& every,
+                          const std::string& conversion) {
+  const std::string rounded = conversion.empty() ? "" : conversion + ", rounded up", never = "no is 0; see save_steps";
+  t.alias("max_steps", steps, "TRL", steps_of_updates, conversion);
+  t.alias("save_steps", "checkpoint.every", "TRL", interval("save_strategy", "steps"), rounded);
+  t.alias("eval_steps", every, "TRL", interval("eval_strategy", "no"),
+          (rounded.empty() ? "" : rounded + "; ") + "nothing where eval_strategy is not steps");
+  t.alias("save_strategy", "checkpoint.every", "TRL", of_strategy("checkpoint.every", 0), never);
+  for (const char* name : {"eval_strategy", "evaluation_strategy"})
+    t.alias(name, every, "TRL", eval_strategy, "steps without eval_steps is logging_steps, or 10 updates");
+  t.alias("logging_steps", every, "TRL", logging_steps,
+          "where eval_strategy is steps without eval_steps; else nothing: every step is in metrics.jsonl");
+}
+
 void add_size_aliases(OptionTable& t) {
   const std::string parts = "per_device_train_batch_size x num_processes x steps_per_generation";
   for (const std::string& name : kSizeNames) {
@@ -192,16 +203,7 @@ void add_size_aliases(OptionTable& t) {
     t.alias(name, "train.shuffle", "TRL", of_batches(name, order_of),
             "rollouts where a batch has several updates, which TRL draws from single completions");
   }
-  t.alias("max_steps", "train.steps", "TRL", steps_of_updates, "divided by the updates of a rollout batch");
-  t.alias("save_steps", "checkpoint.every", "TRL", interval("save_strategy", "steps"),
-          "divided by the updates of a rollout batch, rounded up");
-  t.alias("eval_steps", "eval.every", "TRL", interval("eval_strategy", "no"),
-          "divided by the updates of a rollout batch, rounded up; nothing where eval_strategy is not steps");
-  t.alias("save_strategy", "checkpoint.every", "TRL", of_strategy("checkpoint.every", 0), "no is 0; see save_steps");
-  for (const char* name : {"eval_strategy", "evaluation_strategy"})
-    t.alias(name, "eval.every", "TRL", eval_strategy, "steps without eval_steps is logging_steps, or 10 updates");
-  t.alias("logging_steps", "eval.every", "TRL", logging_steps,
-          "where eval_strategy is steps without eval_steps; else nothing: every step is in metrics.jsonl");
+  add_interval_aliases(t, "train.steps", "eval.every", "divided by the updates of a rollout batch");
   for (const char* name : {"reward_model.reward_kwargs.max_resp_len", "reward.reward_kwargs.max_resp_len",
                            "actor_rollout_ref.rollout.response_length"})
     t.alias(name, "rollout.max_new_tokens", "verl", same_as("rollout.max_new_tokens"),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "keel/core/options/options.h"
 
@@ -11,7 +12,12 @@ namespace keel {
 /// are computed with.
 void add_size_aliases(OptionTable& table);
 
-/// Updates of a step, by the sizes that are read already.
+/// TRL's names for lengths and intervals in updates, which are what `steps` and `every` of ours count, or what
+/// `conversion` makes of them.
+void add_interval_aliases(OptionTable& table, const std::string& steps, const std::string& every,
+                          const std::string& conversion);
+
+/// Updates of a step, by the sizes that are read already; 1 in supervised updates.
 int64_t updates_per_step(const OptionTable& table);
 
 }  // namespace keel

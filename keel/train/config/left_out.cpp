@@ -1,252 +1,18 @@
-#include "keel/core/json_reader.h"
 #include "keel/train/config/config.h"
+#include "keel/train/config/foreign_names.h"
 
 namespace keel {
 namespace {
 
-/// Names of one program that have one reason; values that change nothing are accepted without a word.
-struct Group {
-  const char* source;
-  Fate fate;
-  std::string reason;
-  std::vector<Json> harmless;
-  std::string section;             // that all names stand in; empty: the top
-  std::vector<const char*> names;  // with everything below them
-};
-
-const std::string kDevices = "a run has one device, and divides nothing among several; remove it";
-const std::string kSampler = "Keel samples itself, with the network that it trains; remove it";
-const std::string kLogged = "every step is in metrics.jsonl of run.dir; remove it";
 const std::string kTokens = "micro-batches are cut by tokens and change no gradient; set train.tokens_per_batch";
-const std::string kKernels = "the kernels are Keel's own, and nothing about them is to be chosen; remove it";
 const std::string kNoModel = "a reward model is a server: set reward.functions to its address; remove it";
-const std::string kNotHere = "there is no such thing here, and without it something else would be trained; remove it";
-
-// TRL 1.16.0 (GRPOConfig with what it inherits, ModelConfig, ScriptArguments), PEFT's LoraConfig, and what recipes of
-// open-r1 have beside them.
-const std::vector<Group>& trl_groups() {
-  using enum Fate;
-  static const std::vector<Group> kGroups = {
-      {"TRL",
-       kDropped,
-       "nothing is uploaded: a run's folder holds Hugging Face folders; remove it",
-       {false, nullptr},
-       "",
-       {"push_to_hub", "hub_model_id", "hub_strategy", "hub_token", "hub_private_repo", "hub_always_push",
-        "hub_revision", "hub_model_revision", "push_to_hub_revision", "log_completions_hub_repo"}},
-      {"TRL",
-       kDropped,
-       kLogged,
-       {false, nullptr},
-       "",
-       {"logging_strategy",
-        "logging_first_step",
-        "logging_dir",
-        "logging_nan_inf_filter",
-        "log_level",
-        "log_level_replica",
-        "log_on_each_node",
-        "num_completions_to_print",
-        "log_unique_prompts",
-        "log_multimodal",
-        "disable_tqdm",
-        "include_tokens_per_second",
-        "include_num_input_tokens_seen",
-        "project",
-        "trackio_space_id",
-        "trackio_bucket_id",
-        "trackio_static_space_id",
-        "skip_memory_metrics",
-        "wandb_entity",
-        "wandb_project",
-        "wandb_run_group",
-        "wandb_log_unique_prompts",
-        "callbacks",
-        "benchmarks"}},
-      {"TRL",
-       kDropped,
-       kDevices,
-       {false, nullptr},
-       "",
-       {"ddp_backend",
-        "ddp_bucket_cap_mb",
-        "ddp_broadcast_buffers",
-        "ddp_find_unused_parameters",
-        "ddp_timeout",
-        "ddp_static_graph",
-        "average_tokens_across_devices",
-        "eval_use_gather_object",
-        "debug",
-        "fsdp",
-        "fsdp_config",
-        "deepspeed",
-        "accelerator_config",
-        "parallelism_config",
-        "ds3_gather_for_generation",
-        "num_machines",
-        "machine_rank",
-        "use_cpu",
-        "no_cuda",
-        "env",
-        "torch_empty_cache_steps",
-        "dataloader_num_workers",
-        "dataloader_pin_memory",
-        "dataloader_drop_last",
-        "dataloader_prefetch_factor",
-        "dataloader_persistent_workers",
-        "dataloader_multiprocessing_context",
-        "dataloader_in_order"}},
-      {"TRL",
-       kDropped,
-       "a run has one device; the processes that it says (8 in TRL's own) multiply the batch: set num_processes to "
-       "them",
-       {nullptr},
-       "",
-       {"accelerate_config"}},
-      {"TRL",
-       kDropped,
-       kSampler,
-       {false, nullptr},
-       "",
-       {"vllm_mode",
-        "vllm_model_impl",
-        "vllm_enable_sleep_mode",
-        "vllm_server_base_url",
-        "vllm_server_host",
-        "vllm_server_port",
-        "vllm_server_timeout",
-        "vllm_group_port",
-        "vllm_gpu_memory_utilization",
-        "vllm_max_model_length",
-        "vllm_max_model_len",
-        "vllm_tensor_parallel_size",
-        "vllm_device",
-        "vllm_dtype",
-        "vllm_enable_prefix_caching",
-        "use_transformers_paged",
-        "use_transformers_continuous_batching",
-        "transformers_continuous_batching_config",
-        "cache_implementation",
-        "remote_gen_model_url",
-        "vllm_importance_sampling_mode",
-        "vllm_importance_sampling_cap",
-        "vllm_importance_sampling_clip_max",
-        "vllm_importance_sampling_clip_min"}},
-      {"TRL",
-       kByNature,
-       kKernels,
-       {false, nullptr},
-       "",
-       {"liger_kernel_config", "cast_lm_head_to_fp32", "torch_compile", "torch_compile_backend", "torch_compile_mode",
-        "tf32", "bf16_full_eval", "fp16_full_eval", "pad_to_multiple_of"}},
-      {"TRL",
-       kByNature,
-       "a reward function gets every column of a row; remove it",
-       {false},
-       "",
-       {"remove_unused_columns", "label_names"}},
-      {"TRL", kByNature, "weights are saved as safetensors; remove it", {true}, "", {"save_safetensors"}},
-      {"TRL",
-       kDropped,
-       "the rows are those of data.files, and for evaluations of data.eval_files; remove it",
-       {nullptr},
-       "",
-       {"dataset_config", "dataset_configs", "dataset_train_split", "dataset_test_split", "dataset_streaming",
-        "streaming"}},
-      {"TRL",
-       kDropped,
-       "`keel train` says itself whether a run is new, goes on (--resume) or replaces one (--overwrite); "
-       "remove it",
-       {false, nullptr},
-       "",
-       {"do_train", "do_eval", "do_predict", "overwrite_output_dir", "resume_from_checkpoint", "ignore_data_skip",
-        "save_on_each_node", "enable_jit_checkpoint", "restore_callback_states_from_checkpoint"}},
-      {"TRL",
-       kDropped,
-       "evaluations are those of section eval; remove it",
-       {false, nullptr, 0},
-       "",
-       {"eval_on_start", "eval_delay", "eval_accumulation_steps", "prediction_loss_only", "batch_eval_metrics",
-        "eval_do_concat_batches", "include_for_metrics"}},
-      {"TRL",
-       kDropped,
-       "it is read only beside a setting that is off; remove it",
-       {nullptr},
-       "",
-       {"entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target", "bnb_4bit_quant_type",
-        "use_bnb_nested_quant", "bnb_4bit_quant_storage", "router_aux_loss_coef", "ignore_bias_buffers"}},
-      {"TRL", kDropped, "an adapter is a language model's; remove it", {"CAUSAL_LM"}, "", {"lora_task_type"}},
-      {"TRL",
-       kDropped,
-       "data.shuffle says in which order rows are taken; remove it",
-       {},
-       "",
-       {"train_sampling_strategy", "length_column_name"}},
-      {"TRL", kDropped, "everything random follows from run.seed; remove it", {nullptr}, "", {"data_seed"}},
-      {"TRL",
-       kDropped,
-       "no code of a model's is run, and no cache is kept while it is trained; remove it",
-       {false},
-       "",
-       {"trust_remote_code", "use_cache"}},
-      {"TRL",
-       kRefused,
-       "a model is a folder or what the local cache has of it; name the folder in model.path",
-       {"main", nullptr},
-       "",
-       {"model_revision"}},
-      {"TRL",
-       kRefused,
-       kNotHere,
-       {false, nullptr, 0, Json::object(), Json::array()},
-       "",
-       {"vllm_structured_outputs_regex", "vllm_guided_decoding_regex", "load_in_8bit", "load_in_4bit", "use_dora",
-        "lora_modules_to_save", "lora_target_parameters", "neftune_noise_alpha", "label_smoothing_factor",
-        "chat_template", "chat_template_path", "group_by_length", "auto_find_batch_size", "optim_args",
-        "optim_target_modules", "reward_model_name_or_path", "model_init_kwargs"}},
-      {"TRL",
-       kRefused,
-       "adapters are plain ones (section lora); remove it",
-       {"none", false, nullptr, true, Json::object(), "CAUSAL_LM"},
-       "LoraConfig.",
-       {"bias", "init_lora_weights", "layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern",
-        "fan_in_fan_out", "inference_mode", "exclude_modules", "base_model_name_or_path", "peft_type", "revision"}},
-      {"TRL",
-       kRefused,
-       "TRL's RLOO weighs whole completions by the ratio of their summed log-probabilities, which is no "
-       "method of Keel's; objective.advantage=rloo has its advantages beside the clip of single tokens",
-       {},
-       "",
-       {"RLOOConfig"}}};
-  return kGroups;
-}
-
-/// What GRPOConfig has for the names above where nothing is said, unless that is null or off: it writes down all of
-/// them, and they change nothing.
-const Json& trl_defaults() {
-  static const Json kDefaults = parse_json(R"({
-    "accelerator_config": {"dispatch_batches": null, "even_batches": true, "gradient_accumulation_kwargs": null,
-                           "non_blocking": false, "split_batches": false, "use_seedable_sampler": true},
-    "average_tokens_across_devices": true, "dataloader_in_order": true, "dataloader_num_workers": 0,
-    "dataloader_pin_memory": true, "ddp_timeout": 1800, "debug": [], "ds3_gather_for_generation": true,
-    "entropy_coef_delta": 0.005, "entropy_coef_max": 1, "entropy_coef_min": 0, "entropy_target": 0.2,
-    "eval_do_concat_batches": true, "hub_strategy": "every_save", "hub_token": "<HUB_TOKEN>", "include_for_metrics": [],
-    "include_num_input_tokens_seen": "no", "length_column_name": "length", "log_level": "passive",
-    "log_level_replica": "warning", "log_multimodal": true, "log_on_each_node": true, "logging_nan_inf_filter": true,
-    "logging_strategy": "steps", "project": "huggingface", "skip_memory_metrics": true,
-    "train_sampling_strategy": "random", "vllm_gpu_memory_utilization": 0.3, "vllm_group_port": 51216,
-    "vllm_importance_sampling_clip_max": 3, "vllm_importance_sampling_mode": "sequence_mask", "vllm_mode": "colocate",
-    "vllm_model_impl": "vllm", "vllm_server_host": "0.0.0.0", "vllm_server_port": 8000, "vllm_server_timeout": 240,
-    "vllm_tensor_parallel_size": 1})");
-  return kDefaults;
-}
 
 // verl 0.9.1, trainer/config.
-const std::vector<Group>& verl_groups() {
+const std::vector<ForeignGroup>& verl_groups() {
   using enum Fate;
   const std::string actor = "actor_rollout_ref.actor.", rollout = "actor_rollout_ref.rollout.",
                     reference = "actor_rollout_ref.ref.", model = "actor_rollout_ref.model.";
-  static const std::vector<Group> kGroups = {
+  static const std::vector<ForeignGroup> kGroups = {
       {"verl",
        kDropped,
        kDevices,
@@ -481,14 +247,8 @@ const std::vector<Group>& verl_groups() {
 }  // namespace
 
 void add_left_out(OptionTable& table) {
-  for (const std::vector<Group>* groups : {&trl_groups(), &verl_groups()})
-    for (const Group& group : *groups)
-      for (const char* name : group.names) {
-        std::vector<Json> harmless = group.harmless;
-        if (const auto unsaid = trl_defaults().find(group.section + name); unsaid != trl_defaults().end())
-          harmless.push_back(*unsaid);
-        table.refuse(group.section + name, group.source, group.reason, harmless, group.fate);
-      }
+  refuse_groups(table, verl_groups());
+  add_left_out_of_trl(table);
 }
 
 }  // namespace keel

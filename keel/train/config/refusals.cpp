@@ -42,7 +42,6 @@ constexpr const char* kBounds =
     "a bound of the ratio belongs to a method that clips it, such as objective.method=grpo: choose one, and set "
     "objective.delta, or objective.delta_low and objective.delta_high, which for other methods bound a divergence";
 constexpr const char* kFixedReference = "the reference stays the policy that RL starts from; remove it";
-constexpr const char* kOneRecomputation = "there is one way of it, train.recompute_activations; remove it";
 constexpr const char* kNoLiger = "the loss is computed by Keel's own kernels; remove it";
 constexpr const char* kRank = "set lora.rank, the adapter's, where 0 trains all weights";
 constexpr const char* kCriticUpdates =
@@ -66,9 +65,6 @@ const std::vector<Refused>& of_trl() {
       {"greater_is_better",
        "of what checkpoint.best_metric can name more is better; remove it, and name another measure",
        {true, nullptr}},
-      {"save_only_model", "a checkpoint holds what --resume needs as well; remove it", {false}, kDropped},
-      {"gradient_checkpointing_kwargs", kOneRecomputation, {nullptr}, kDropped},
-      {"activation_checkpointing_kwargs", kOneRecomputation, {nullptr}, kDropped},
       {"missing_eos_penalty",
        "set reward.overlong_buffer for a penalty that grows with length, or add stopped to reward.functions",
        {nullptr}},
@@ -86,9 +82,7 @@ const std::vector<Refused>& of_trl() {
       {"top_entropy_quantile", "no method here leaves tokens out by their entropy; remove it", {1}},
       {"vllm_importance_sampling_correction", kCorrections, {true, false}, kByNature},
       {"per_device_eval_batch_size", "evaluations are sampled rollout.max_sequences at once; remove it", {8}, kDropped},
-      {"attn_implementation", "attention is Keel's own; remove it", {}, kByNature},
       {"disable_dropout", "there is no dropout here but lora.dropout; remove it", {true, false}, kByNature},
-      {"run_name", kSetFolder, {nullptr}, kDropped},
       {"multi_objective_aggregation",
        "the reward is the weighted sum of reward.functions; remove it",
        {"sum_then_normalize"}},
@@ -104,7 +98,6 @@ const std::vector<Refused>& of_trl() {
       {"ref_model_mixup_alpha", kFixedReference, {0.6}, kDropped},
       {"ref_model_sync_steps", kFixedReference, {512}, kDropped},
       {"use_liger_loss", kNoLiger, {false}, kByNature},
-      {"use_liger_kernel", kNoLiger, {false}, kByNature},
       {"repetition_penalty",
        "a penalty would make mu another distribution than the model's, so ratios would be biased; remove it",
        {1}},

@@ -50,6 +50,8 @@ OptimizerOptions Config::sft_optimizer() const {
   options.max_grad_norm = sft.max_grad_norm;
   options.schedule = sft.schedule;
   options.warmup_ratio = sft.warmup_ratio;
+  options.warmup_updates = sft.warmup_updates;
+  options.weight_decay = sft.weight_decay;
   options.min_lr_ratio = sft.min_lr_ratio;
   return options;
 }

@@ -11,8 +11,9 @@
 namespace keel {
 namespace {
 
-const std::set<std::string> kOfFiles = {"eval_files", "held_out", "prompt_key",   "completion_key", "loss_on",
-                                        "max_tokens", "schedule", "warmup_ratio", "min_lr_ratio",   "eval_every"},
+const std::set<std::string> kOfFiles = {"eval_files",   "held_out",       "prompt_key",   "completion_key",
+                                        "text_key",     "loss_on",        "max_tokens",   "schedule",
+                                        "warmup_ratio", "warmup_updates", "min_lr_ratio", "eval_every"},
                             kOfTask = {"stop_loss", "noisy_steps", "noisy_lr", "noisy_lr_end"};
 
 /// Moves what is said under one name to another, and where it was said.
@@ -43,6 +44,17 @@ std::string said_name(const ConfigTree& tree, const std::string& option) {
   return "";
 }
 
+/// Names of SFTConfig, most of whose others mean a setting of RL here.
+void refuse_recipe(const ConfigTree& tree) {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  for (const Refusal& refusal : table.refusals())
+    if (refusal.source == kSupervisedTrl && said(tree, refusal.name) != nullptr)
+      fail(ExitCode::kBadConfiguration, place_of(tree, refusal.name), ": ", refusal.name, " (", refusal.source,
+           "): ", refusal.reason);
+}
+
 /// There is no RL, however long it is said to be. Whoever types it, or says it of the only rows that there are, means
 /// the supervised phase; a file with both phases means what it says, and is told.
 void give_up_rl_length(const ConfigTree& tree, bool names_rows, std::vector<std::string>& notes) {
@@ -66,6 +78,7 @@ ConfigTree as_sft(ConfigTree tree, std::vector<std::string>& notes) {
   const bool sections = (!tree.value.contains("sft") || is_section(tree, "sft")) &&
                         (!tree.value.contains("train") || is_section(tree, "train"));
   if (!sections) return tree;  // which is refused when it is loaded
+  refuse_recipe(tree);
   const bool names_rows = said(tree, "sft.files") != nullptr && !said(tree, "sft.files")->empty();
   give_up_rl_length(tree, names_rows, notes);
   for (const char* key : kOfRows) {
@@ -111,6 +124,12 @@ void check_sft(const Config& c) {
            "have no end that it could count; set sft.steps, or sft.files");
   if (!files && !c.sft.eval_files.empty())
     refuse("sft.eval_files is set, but sft.files, what to train on, is not; set it");
+  if (!c.sft.text_key.empty() && !(c.sft.prompt_key.empty() && c.sft.completion_key.empty()))
+    refuse("sft.text_key is ", c.sft.text_key, ", a column that is learned whole, but sft.",
+           c.sft.prompt_key.empty() ? "completion_key" : "prompt_key", " is set as well; drop one");
+  if (c.sft.warmup_ratio > 0 && c.sft.warmup_updates > 0)
+    refuse("sft.warmup_ratio is ", c.sft.warmup_ratio, " and sft.warmup_updates is ", c.sft.warmup_updates,
+           "; both say how long the learning rate rises, remove one of the two");
   if (c.sft.held_out > 0 && !c.sft.eval_files.empty())
     refuse("sft.held_out is ", c.sft.held_out, ", but sft.eval_files is set; drop one");
   if (!c.has_rl() && !c.sft.has_steps())
@@ -122,8 +141,8 @@ void check_sft(const Config& c) {
 
 void refuse_typed_for_rl(const ConfigTree& tree, const Config& config) {
   if (config.has_rl()) return;
-  static const std::set<std::string> kAlsoOfSft = {"lr",           "schedule", "warmup_ratio",
-                                                   "min_lr_ratio", "beta2",    "max_grad_norm"};
+  static const std::set<std::string> kAlsoOfSft = {"lr",           "schedule", "warmup_ratio",  "warmup_updates",
+                                                   "min_lr_ratio", "beta2",    "max_grad_norm", "weight_decay"};
   for (const std::string& key : changed_keys(config.optimizer)) {
     const std::string typed = typed_name(tree, "optimizer." + key);
     if (!typed.empty())

@@ -40,15 +40,20 @@ DataOptions data_options(const Config& config, int64_t limit) {
   options.held_out = config.sft.held_out;
   options.prompt_key = config.sft.prompt_key;
   options.answer_key = config.sft.completion_key;
+  options.text_key = config.sft.text_key;
   options.source_key = "";
   options.max_prompt_tokens = limit;
   return options;
 }
 
+LossOn loss_on(const std::string& word) {
+  return word == "all" ? LossOn::kAll : word == "completion" ? LossOn::kCompletion : LossOn::kAssistant;
+}
+
 }  // namespace
 
 Demonstrations::Demonstrations(const Config& config, const LoadedModel& policy)
-    : batch_(config.sft.batch), data_epochs_(config.sft.data_epochs) {
+    : batch_(config.sft.batch), data_epochs_(config.sft.data_epochs), held_out_share_(config.sft.held_out) {
   if (!config.sft.has_steps()) return;
   if (config.sft.files.empty()) {
     demonstrate_ = [task = std::shared_ptr<const Task>(make_task(config.task)), policy, seed = config.run.seed,
@@ -63,7 +68,7 @@ Demonstrations::Demonstrations(const Config& config, const LoadedModel& policy)
   limit_name_ = by_setting ? "sft.max_tokens" : "what the model has positions for (max_position_embeddings)";
   const DataOptions options = data_options(config, limit_);
   const SupervisedRows rows(RowPrompts(PromptEncoder(policy.tokenizer, policy.templates), options, "sft"),
-                            stop_ids_of(policy), config.sft.loss_on == "all" ? LossOn::kAll : LossOn::kAssistant);
+                            stop_ids_of(policy), loss_on(config.sft.loss_on));
   files_ = open_supervised(options, config.run.seed, rows, limit_name_);
 }
 
@@ -127,6 +132,30 @@ int64_t Demonstrations::steps_of_passes(const TrainState& state) const {
 double Demonstrations::passes(const TrainState& state) const {
   if (data_epochs_) return static_cast<double>(state.sft_rows) / static_cast<double>(rows_per_pass());
   return static_cast<double>(state.sft_position) / static_cast<double>(files_->rows);
+}
+
+RowLengths Demonstrations::lengths() {
+  constexpr int64_t kRows = 1000;
+  const auto mean = [](RowStream<SupervisedRow>& rows, double& count) {
+    rows.go_back_to({});
+    const std::vector<SupervisedRow> some = rows.next(kRows);
+    rows.go_back_to({});
+    double tokens = 0;
+    for (const SupervisedRow& row : some)
+      for (const SupervisedSequence& sequence : row.sequences) tokens += static_cast<double>(sequence.tokens.size());
+    count = static_cast<double>(some.size());
+    return some.empty() ? 0 : tokens / count;
+  };
+  RowLengths lengths;
+  double count = 0;
+  lengths.tokens_of_row = mean(files_->train, count);
+  if (!files_->held_out) return lengths;
+  const double kept = mean(*files_->held_out, count);
+  if (count == kRows)  // and more
+    count = files_->eval_files ? static_cast<double>(files_->eval_files->rows())
+                               : held_out_share_ * static_cast<double>(files_->rows);
+  lengths.held_out_tokens = kept * count;
+  return lengths;
 }
 
 const std::vector<std::string>& Demonstrations::notes() const {

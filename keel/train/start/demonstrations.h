@@ -12,6 +12,12 @@
 
 namespace keel {
 
+/// How long the rows of files are.
+struct RowLengths {
+  double tokens_of_row = 0;    // on average
+  double held_out_tokens = 0;  // of all rows that the loss is measured on
+};
+
 /// What the supervised phase imitates: the rows of the user's files, or the demonstrations of a built-in task. Nothing
 /// where there is no such phase.
 class Demonstrations {
@@ -37,6 +43,9 @@ class Demonstrations {
   /// Passes that the state has made.
   double passes(const TrainState& state) const;
 
+  /// As far as the first rows tell.
+  RowLengths lengths();
+
   bool from_files() const { return files_.has_value(); }
   /// Of the files: rows, a fingerprint that changes with every byte of them, and the same of eval_files.
   uint64_t rows() const { return files_ ? files_->rows : 0; }
@@ -59,6 +68,7 @@ class Demonstrations {
 
   int64_t batch_;
   std::optional<double> data_epochs_;
+  double held_out_share_;
   std::function<SupervisedSequence(uint64_t index, bool noisy)> demonstrate_;  // of a task
   std::optional<OpenedRows<SupervisedRow>> files_;
   mutable std::optional<RowStream<SupervisedRow>::Survey> survey_;

@@ -40,4 +40,8 @@ int64_t evaluations_after(const Config& config, int64_t done) {
   return 1 + (every > 0 ? (steps - 1) / every - done / every : 0);
 }
 
+int64_t loss_measurements(const SftOptions& sft) {
+  return 2 + (sft.eval_every > 0 && sft.steps > 0 ? (sft.steps - 1) / sft.eval_every : 0);
+}
+
 }  // namespace keel

@@ -16,4 +16,7 @@ void plan_supervised_steps(Config& config, const Demonstrations& demonstrations,
 /// How often a run of train.steps steps is evaluated after the first `done` of them: by eval.every, and at its end.
 int64_t evaluations_after(const Config& config, int64_t done);
 
+/// How often the loss is measured in sft.steps supervised updates: before, after, and by sft.eval_every.
+int64_t loss_measurements(const SftOptions& sft);
+
 }  // namespace keel

@@ -6,6 +6,7 @@
 #include "keel/core/tensor/tensor.h"
 #include "keel/model/network/model_config.h"
 #include "keel/train/config/config.h"
+#include "keel/train/start/demonstrations.h"
 
 namespace keel {
 
@@ -36,5 +37,9 @@ struct StepEstimate {
 StepEstimate estimate_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
                            const Requirements& needs, int64_t prompt_tokens, int64_t held_out, int64_t keys_and_values,
                            const DeviceSpeed& speed);
+
+/// Of a supervised update on rows of files, and of measuring the loss on those that are kept for it.
+StepEstimate estimate_supervised_step(const Config& config, const ModelConfig& shape, at::ScalarType type,
+                                      const RowLengths& rows, const DeviceSpeed& speed);
 
 }  // namespace keel

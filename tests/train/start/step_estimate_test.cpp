@@ -26,5 +26,33 @@ TEST(StepEstimate, AnEvaluationTakesWhatStepsOfAsManyCompletionsWould) {
   EXPECT_EQ(estimate(0).evaluation_seconds, 0);
 }
 
+// 6 operations a weight and token, forward and backward; 16 bytes a weight for itself, its gradient and its moments.
+TEST(StepEstimate, ASupervisedUpdateHasNoSamplerAndThreePassesOverItsTokens) {
+  Config config;
+  config.run.device = "cpu";
+  config.sft.batch = 4;
+  ModelConfig shape;
+  shape.num_hidden_layers = 2;
+  shape.hidden_size = 64;
+  shape.vocab_size = 100;
+  const auto estimate = [&] {
+    return estimate_supervised_step(config, shape, at::kFloat, {.tokens_of_row = 1000, .held_out_tokens = 4000},
+                                    {.operations = 1e6, .bytes = 1e9});
+  };
+  const auto weights = static_cast<double>(shape.parameter_count());
+  EXPECT_EQ(estimate().weights + estimate().learning, 16 * shape.parameter_count());
+  EXPECT_EQ(estimate().copies + estimate().keys_and_values, 0);
+  EXPECT_EQ(estimate().rollout_seconds, 0);
+  EXPECT_GE(estimate().update_seconds, 6 * weights * 4000 / 1e6);
+  EXPECT_LE(estimate().update_seconds, 2 * 6 * weights * 4000 / 1e6);
+  EXPECT_NEAR(estimate().update_seconds, 3 * estimate().evaluation_seconds, 1e-3);
+  const StepEstimate whole = estimate();
+  config.train.recompute_activations = true;
+  EXPECT_NEAR(estimate().update_seconds, whole.update_seconds * 4 / 3, 1e-3);
+  EXPECT_LT(estimate().activations, whole.activations);
+  config.train.tokens_per_batch = 100;
+  EXPECT_LT(estimate().activations, whole.activations / 10);
+}
+
 }  // namespace
 }  // namespace keel

@@ -11,14 +11,10 @@
 #include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
 #include "keel/train/config/foreign_tools.h"
+#include "keel/train/config/recipes/sft_recipe.h"
 
 namespace keel {
 namespace {
-
-void add_paths(const Json& node, const std::string& path, Names& paths) {
-  if (!node.is_object() || node.empty()) return paths.push_back(path);
-  for (const auto& [key, value] : node.items()) add_paths(value, path.empty() ? key : path + "." + key, paths);
-}
 
 bool is_name(const OptionTable& table, const std::string& path) {
   return table.find(path) != nullptr || std::any_of(table.aliases().begin(), table.aliases().end(),
@@ -85,7 +81,7 @@ ConfigTree without_left_out(ConfigTree recipe, const OptionTable& table, Importe
   Reasons dropped, by_nature;
   leave_out_tools(recipe, dropped);
   Names paths;
-  add_paths(recipe.value, "", paths);
+  add_leaves(recipe.value, "", paths);
   const ConfigTree whole = recipe;
   for (const std::string& path : paths) {
     const Refusal* refusal = is_name(table, path) ? nullptr : refusal_of(table, path);
@@ -108,7 +104,7 @@ std::string program_of(const ConfigTree& recipe, const OptionTable& table) {
   std::map<std::string, size_t> votes;
   Names paths;
   bool ours = false;
-  add_paths(recipe.value, "", paths);
+  add_leaves(recipe.value, "", paths);
   for (const std::string& path : paths) {
     ours = ours || table.find(path) != nullptr;
     for (const Alias& alias : table.aliases())
@@ -187,14 +183,18 @@ void check(const Imported& result, Config config) {
 
 }  // namespace
 
-Imported import_recipe(const ConfigTree& recipe) {
+Imported import_recipe(const ConfigTree& given) {
+  ConfigTree recipe = given;
   Imported result;
   Config config;
   OptionTable table;
-  config.describe(table);
+  result.supervised = take_whether_supervised(recipe);
+  result.supervised ? describe_for_sft(config, table) : config.describe(table);
   result.program = program_of(recipe, table);
   const ConfigTree kept = without_left_out(recipe, table, result);
-  const ConfigTree filled = with_foreign_defaults(kept, table, Purpose::kTraining, result.remarks, Unsaid::kAll);
+  const ConfigTree filled = result.supervised
+                                ? with_sft_defaults(kept, table, result.remarks)
+                                : with_foreign_defaults(kept, table, Purpose::kTraining, result.remarks, Unsaid::kAll);
   std::vector<std::string> aliases;  // which the comments say
   const std::vector<std::string> unread = load_filled(config, table, filled, aliases);
   result.remarks.insert(result.remarks.end(), unread.begin(), unread.end());

@@ -14,6 +14,7 @@ struct Imported {
   std::vector<std::string> by_nature;  // NAME: why it is always so here
   std::vector<std::string> dropped;    // NAME: why it is left out
   std::vector<std::string> remarks;    // what the program would do and Keel does not
+  bool supervised = false;             // for `keel sft`
 };
 
 /// Converts a recipe (read_recipe) by the table of names that `keel train` reads configurations with. What would change

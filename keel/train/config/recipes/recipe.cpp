@@ -88,13 +88,14 @@ void take_adapter(ConfigTree& tree, const std::string& section) {
   if (tree.value.contains(section) && tree.value[section].empty()) erase_value(tree, section);
 }
 
+/// Those of a trainer's own arguments stay, empty: they tell which trainer it is.
 ConfigTree without_sections(ConfigTree tree) {
-  for (const char* section :
-       {"GRPOConfig", "ModelConfig", "ScriptArguments", "GRPOScriptArguments", "model_init_kwargs"}) {
+  for (const char* section : {kGrpoArguments, kSftArguments, "ModelConfig", "ScriptArguments", "GRPOScriptArguments",
+                              "DatasetMixtureConfig", "model_init_kwargs"}) {
     if (!tree.value.contains(section) || !tree.value[section].is_object()) continue;
     for (const std::string& key : keys_of(tree.value[section]))
       move_value(tree, std::string(section) + "." + key, key == "revision" ? "model_revision" : key);
-    erase_value(tree, section);
+    if (!contains({kGrpoArguments, kSftArguments}, section)) erase_value(tree, section);
   }
   if (tree.value.contains("peft_config")) move_value(tree, "peft_config", "LoraConfig");
   if (tree.value.contains("LoraConfig") && tree.value["LoraConfig"].is_object()) take_adapter(tree, "LoraConfig");
@@ -208,14 +209,15 @@ class References {
 ConfigTree read_file(const std::string& file) {
   const std::string text = file == "-" ? read_config_text(std::cin) : read_config_text(file);
   const std::string_view begin = trimmed(text);
-  const bool names_trainer = text.find("-m verl.") != std::string::npos || text.find("trl grpo") != std::string::npos;
+  const bool names_trainer = text.find("-m verl.") != std::string::npos || text.find("trl grpo") != std::string::npos ||
+                             text.find("trl sft") != std::string::npos;
   const bool is_script = file.ends_with(".sh") || file.ends_with(".bash") || file.ends_with(".txt") ||
                          begin.starts_with("#!") || (file == "-" && names_trainer);
   const std::string name = file == "-" ? "standard input" : file;
   if (begin.empty()) fail(ExitCode::kBadConfiguration, name, ": is empty; give a recipe of TRL's or verl's");
   if (name.ends_with(".py"))
     fail(ExitCode::kBadConfiguration, name,
-         ": a Python script is not read; write what stands in its GRPOConfig(...) and ",
+         ": a Python script is not read; write what stands in its GRPOConfig(...), or SFTConfig(...), and ",
          "LoraConfig(...) as YAML or JSON: {\"GRPOConfig\": {\"num_generations\": 8}, \"LoraConfig\": {\"r\": 16}, ",
          "\"model_name_or_path\": ..., \"dataset_name\": ..., \"reward_funcs\": ...}");
   if (!is_script) return parse_config(text, name, Anchors::kResolved);

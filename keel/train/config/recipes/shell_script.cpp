@@ -7,6 +7,7 @@
 #include "keel/core/error.h"
 #include "keel/core/json.h"
 #include "keel/core/options/yaml_text.h"
+#include "keel/train/config/foreign_names.h"
 #include "keel/train/config/recipes/shell_commands.h"
 #include "keel/train/config/recipes/shell_variables.h"
 
@@ -31,12 +32,13 @@ bool is_dotted_setting(const std::string& word) {
 
 // The command that trains -------------------------------------------------------------------------------------------
 
-enum class Trainer { kNone, kAnyFile, kGrpoFile, kTrl, kVerl };
+enum class Trainer { kNone, kAnyFile, kTrlFile, kTrl, kVerl };
 
 /// What a command starts, and behind which word the settings begin.
 struct Training {
   Trainer trainer = Trainer::kNone;
   size_t first = 0;
+  bool supervised = false;
 };
 
 bool is_module_of_verl(const std::string& module) {
@@ -52,9 +54,11 @@ Training training_of(const Words& words) {
     const std::string &word = words[i].text, &next = words[i + 1].text;
     const std::string program = word.substr(word.find_last_of('/') + 1);
     if (word == "-m" && is_module_of_verl(next)) return {Trainer::kVerl, i + 2};
-    if (word == "trl" && next == "grpo") return {Trainer::kTrl, i + 2};
-    if (launches && word.ends_with(".py") && next.starts_with("--"))
-      return {program.find("grpo") == std::string::npos ? Trainer::kAnyFile : Trainer::kGrpoFile, i + 1};
+    if (word == "trl" && (next == "grpo" || next == "sft")) return {Trainer::kTrl, i + 2, next == "sft"};
+    if (launches && word.ends_with(".py") && next.starts_with("--")) {
+      const bool grpo = program.find("grpo") != std::string::npos, sft = program.starts_with("sft");
+      return {grpo || sft ? Trainer::kTrlFile : Trainer::kAnyFile, i + 1, sft && !grpo};
+    }
     launches = launches || program.starts_with("python") || is_one_of(program, {"accelerate", "torchrun", "deepspeed"});
   }
   return {};
@@ -214,11 +218,12 @@ class Reader {
     std::vector<ScriptSetting> settings = with_equals(words_, trainer_, file_);
     if (settings.empty())
       fail(ExitCode::kBadConfiguration, file_, ": there is no training in this script: no settings (key=value) behind ",
-           "`python3 -m verl.trainer.main_ppo`, and no --key value behind `trl grpo` or a Python file");
+           "`python3 -m verl.trainer.main_ppo`, and no --key value behind `trl grpo`, `trl sft` or a Python file");
     const bool says_processes = std::any_of(settings.begin(), settings.end(), [](const ScriptSetting& setting) {
       return setting.text.starts_with("num_processes=");
     });
     if (processes_ && !says_processes) settings.push_back(*processes_);
+    if (supervised_) settings.push_back({std::string(kSftArguments) + "={}", found_on_});
     return settings;
   }
 
@@ -289,6 +294,7 @@ class Reader {
              "running the script could tell whether it is started");
     if (stopped_.first > 0) refuse(line, stopped_.second + std::to_string(stopped_.first));
     found_on_ = line;
+    supervised_ = training.supervised;
     for (size_t i = training.first; i < words.size(); ++i) take(words[i]);
     if (trainer_ != Trainer::kVerl) processes_ = processes_of(words, training.first, variables_, file_);
   }
@@ -397,6 +403,7 @@ class Reader {
   std::pair<int, std::string> stopped_;  // where what follows is not what is run, and why
   bool leads_on_ = false;                // what stands behind && after it is run
   int found_on_ = 0;
+  bool supervised_ = false;  // it is TRL's SFTTrainer
 };
 
 }  // namespace

@@ -1,0 +1,77 @@
+"""keel sft: forms of rows that cannot be right are refused by name, with the way out, and what is estimated of a run."""
+
+import json
+
+import own_rows
+import support
+from own_rows import TALKS
+
+TOOL = {"type": "function", "function": {"name": "add", "parameters": {}}}
+CALL = {"role": "assistant", "tool_calls": [TOOL]}
+
+
+class SftRows(own_rows.Test):
+    def test_rows_that_cannot_be_right_are_refused(self):
+        talk, ask = TALKS[0], TALKS[0][:1]
+        for row, settings, sentence in [
+                ({"messages": talk, "tools": [TOOL]}, [], "chat template does not show them"),
+                ({"messages": talk, "tools": json.dumps([TOOL])}, [], "chat template does not show them"),
+                ({"messages": [*ask, CALL]}, [], "chat template does not write them"),
+                ({"messages": talk, "tools": "add"}, [], "a text that is no JSON"),
+                ({"messages": talk, "tools": {"a": 1}}, [], "the tools are no list but object"),
+                ({"prompt": "a", "completion": "b", "tools": [TOOL]}, [], "the model would never see it"),
+                ({"messages": talk, "chat_template_kwargs": {"enable_thinking": False}}, [], "and no other words"),
+                ({"messages": [*ask, {"role": "assistant"}]}, [], "has no content"),
+                ({"conversations": [{"from": "human", "value": "a"}, {"from": "bard", "value": "b"}]}, [], "known are human, gpt"),
+                ({"conversations": [{"from": "human", "value": "a"}]}, [], "has no message of the assistant"),
+                ({"text": "story", "question": "a", "answer": "b"}, [], "sft.text_key=text learns the text alone"),
+                ({"text": ""}, [], "the text (\"text\") is empty"),
+                ({"text": ["a"]}, [], "nothing that is known to be imitated"),
+                ({"story": ["a"]}, ["sft.text_key=story"], "message 1 of the text"),
+                ({"story": "a"}, ["sft.prompt_key=story"], "sft.text_key=story learns it whole"),
+                ({"text": "story"}, ["sft.text_key=tale"], "column \"tale\" is missing"),
+                ({"prompt": "a", "completion": "nan"}, [], "which is what a table wrote for none"),
+                ({"prompt": ask, "completion": ask}, ["sft.loss_on=completion"], "does not begin with a message of the assistant"),
+                ({"words": "a"}, [], "messages, prompt and completion, or text")]:
+            with self.subTest(row=row):
+                self.assertIn(sentence, self.refused(3, f"data.files=[{self.write('bad.jsonl', [row])}]", *settings))
+
+    def test_settings_that_a_text_does_not_follow_are_refused(self):
+        texts = f"data.files=[{self.write('texts.jsonl', [{'text': 'a story'}])}]"
+        for settings in (["data.chat=always"], ["data.system_prompt=hi"]):
+            self.assertIn("drop that, or give messages", self.refused(2, texts, *settings))
+        self.assertIn("drop one", self.refused(2, texts, "sft.text_key=text", "sft.prompt_key=text"))
+        self.assertIn("remove one of the two", self.refused(2, texts, "sft.warmup_updates=2", "sft.warmup_ratio=0.1"))
+        self.assertIn("sft.completion_key names the column", self.refused(2, texts, "data.answer_key=x"))
+        self.assertIn("sft.max_tokens bounds the rows", self.refused(2, texts, "data.max_prompt_tokens=5"))
+
+    def test_says_how_texts_and_shared_conversations_are_read(self):
+        files = [self.write("texts.jsonl", [{"text": "a story"}]),
+                 self.write("shared.jsonl", [{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}]),
+                 self.write("pairs.jsonl", [{"prompt": "a", "completion": "b"}])]
+        result = self.sft(f"data.files=[{','.join(map(str, files))}]", "sft.steps=1")
+        self.assert_exit(result, 0)
+        self.assertIn("read as: a text, learned whole and as it is, from text", result.stdout)
+        self.assertIn("read as: a conversation, from conversations", result.stdout)
+        # Of the third file, whichever comes first.
+        self.assertIn("without the chat template that the model has", result.stdout + result.stderr)
+
+    def test_estimates_time_and_memory(self):
+        result = self.sft(f"data.files=[{self.rows}]", f"data.eval_files=[{self.rows}]", "sft.data_epochs=20", "sft.batch=7", "sft.eval_every=5", "--explain")
+        self.assert_exit(result, 0)
+        self.assertRegex(result.stdout, r"memory +about .* weights, .* gradients and moments, .* activations of one batch; beside the program itself")
+        self.assertRegex(result.stdout, r"time +an update of about .* here, 5 measurements of the loss of about .* each, all about ")
+        rows = [sum(len(f"{message['role']}\n{message['content']}") + 3 for message in talk) - 1 for talk in TALKS]  # a token a byte, two marks a message
+        self.assertIn(f"where rows have {round(sum(rows) / len(rows))} tokens", result.stdout)
+        adapter = self.sft(f"data.files=[{self.rows}]", "lora.rank=2", "--explain")
+        self.assertNotIn("other sets of weights", adapter.stdout)
+        config = self.folder / "both.json"
+        config.write_text(json.dumps({"sft": {"files": [str(self.rows)]}, "data": {"files": [str(self.rows)]}, "train": {"steps": 3},
+                                      "rollout": {"max_new_tokens": 4}, "reward": {"functions": ["length"]}}))
+        both = support.keel("train", config, f"model={self.model}", "model.random_weights=true", "reward.functions=[stopped]", "--explain")
+        self.assert_exit(both, 0)
+        self.assertIn("; the supervised updates before about ", both.stdout)
+
+
+if __name__ == "__main__":
+    support.main()

@@ -13,10 +13,10 @@ quickstart: configure
 	@$(compile) keel_cli
 	@build/keel quickstart
 
-# One test more than there are jobs: some wait, for a time limit or another program, and leave their core to it.
+# Two tests more than there are jobs: many wait, for a time limit or another program, and leave their core to them.
 test: bootstrap-tests configure
 	@$(compile) all cuda_kernels
-	@ctest --test-dir build --parallel $$(($(JOBS) + 1)) --output-on-failure --label-exclude gpu --output-junit Testing/entries.xml; \
+	@ctest --test-dir build --parallel $$(($(JOBS) + 2)) --output-on-failure --label-exclude gpu --output-junit Testing/entries.xml; \
 	code=$$?; python3 scripts/slowest_tests.py build/Testing/entries.xml; exit $$code
 
 # Every sweep at its full length, which a release needs and a change does not.

@@ -171,6 +171,7 @@ void refuse_packed(const std::filesystem::path& path, std::string_view front) {
     fail(ExitCode::kBadInput, path.string(), ": is packed with ", name, ", which is not read; unpack it (", unpack,
          "), or pack it with gzip or zstd");
   };
+  if (path.extension() == ".xlsx") return;  // a zip inside, told as the table that it is
   for (const Packed& packed : kPacked)
     if (front == packed.magic) refuse(packed.name, packed.unpack);
   const bool bzip2 = front.size() == 4 && front.starts_with("BZh") && front[3] >= '1' && front[3] <= '9';

@@ -308,7 +308,7 @@ def judge_smollm2(folder):
 
     original = transformers.AutoTokenizer.from_pretrained(folder, **source)
     backend = original.backend_tokenizer
-    texts = sample_texts(count(400, 2000), seed=2)
+    texts = sample_texts(count(200, 2000), seed=2)
     ours = Tokenizer.from_file(str(path / "tokenizer.json"))
     plain = [text for text in texts if not any(c.isnumeric() for c in text)]
     assert len(plain) > len(texts) // 4
@@ -339,7 +339,7 @@ def main():
         subprocess.run([tests, "--gtest_filter=GgufParity.*"], check=True, stdout=subprocess.DEVNULL,
                        env={**os.environ, "KEEL_GGUF_FOLDER": str(folder)})
         judge_formats(folder)
-        texts = sample_texts(count(200, 800), seed=1)
+        texts = sample_texts(count(100, 800), seed=1)
         for key, config in configs.items():
             judge_model(folder, key, config, states[key])
             auto = compare_ids(pairs[key], folder / key, kinds[pairs[key]], texts)

@@ -18,7 +18,7 @@ import sys
 from packages import ROOT, count, is_there, use
 
 KEEL = os.environ.get("KEEL_BINARY", str(ROOT / "build" / "keel"))
-MIN_PAIRS, MAX_FALSE_NEGATIVES, COMPARED = 4000, 0.01, count(200, 4000)
+MIN_PAIRS, MAX_FALSE_NEGATIVES, COMPARED = 4000, 0.01, count(100, 4000)
 
 
 def judged(pairs):

@@ -13,7 +13,7 @@
 namespace keel {
 
 inline const std::vector<std::string> kHardLogits{"normal", "zipf", "one_hot"};
-inline const std::vector<double> kTemperatures{1.0, 0.7};
+inline const std::vector<double> kTemperatures = count(std::vector{0.7}, std::vector{1.0, 0.7});
 inline const std::vector<int64_t> kVocabularies =
     count(std::vector<int64_t>{26, 151936}, std::vector<int64_t>{26, 49152, 151936});
 

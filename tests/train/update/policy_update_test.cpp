@@ -46,7 +46,7 @@ TEST(PolicyUpdate, HasTheSameGradientHoweverItIsCutIntoBatches) {
       if (requirements(row.region).scope == Scope::kBatch) {
         EXPECT_FALSE(whole.keep.all().item<bool>()) << "nothing was decided about the update as a whole";
       }
-      for (const int64_t tokens_per_batch : count(std::vector{1, 60}, std::vector{1, 30, 60})) {
+      for (const int64_t tokens_per_batch : count(std::vector{30}, std::vector{1, 30, 60})) {
         const Update cut = update_of(run, tokens_per_batch);
         EXPECT_TRUE(at::equal(cut.keep, whole.keep)) << tokens_per_batch;
         EXPECT_LT(relative_difference(cut.coefficients, whole.coefficients), 1e-4) << tokens_per_batch;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -27,7 +28,9 @@ void check_variants(const Study& study) {
   for (const Variant& variant : study.variants) {
     std::vector<std::string> notes;
     try {
-      load_config(variant.tree, notes);
+      if (!load_config(variant.tree, notes).train.has_steps())
+        fail(ExitCode::kBadConfiguration,
+             "train.steps is 0, so that there is no RL whose rewards a study could measure");
     } catch (const Error& error) {
       fail(error.code(), "variant ", variant.name, ": ", error.what());
     }
@@ -47,13 +50,17 @@ std::string plan_text(const Study& study) {
 }
 
 /// Whether the runs agree with those of a table that was written down.
-ExitCode print_comparison(const Study& study, const std::vector<Outcome>& outcomes, const std::string& table,
-                          Console& console) {
-  const StudyComparison comparison = compare(outcomes, read_outcomes_csv(table), shown_measures(study));
+ExitCode print_comparison(const Study& study, const std::vector<Outcome>& outcomes, const std::vector<Outcome>& others,
+                          const std::string& table, Console& console) {
+  const StudyComparison comparison = compare(outcomes, others, shown_measures(study));
   console.heading("Beside " + table);
   console.result(comparison.table);
   if (!comparison.only_in_one.empty())
     console.warning("not compared, since only one of the two has it: " + joined(comparison.only_in_one));
+  if (comparison.same_seeds > 0)
+    console.warning(std::to_string(comparison.same_seeds) +
+                    " runs have a variant and seed that the other has too, and are no independent measurement; take "
+                    "other seeds: study.first_seed=100");
   const bool agrees = comparison.least_p > kAgrees;
   console.result((agrees ? "they agree: the least p-value, corrected by Holm over all rows, is "
                          : "they differ: the least p-value, corrected by Holm over all rows, is ") +
@@ -72,6 +79,8 @@ ExitCode study_command(const StudyArguments& arguments) {
     for (const StudyRun& run : planned_runs(study)) console.result("  " + run.name);
     return ExitCode::kDone;
   }
+  std::vector<Outcome> others;
+  if (!arguments.compare.empty()) others = read_outcomes_csv(arguments.compare);
   console.line(plan_text(study));
   wait_for_saving();
   const StudyResult result = run_study(study, std::filesystem::read_symlink("/proc/self/exe"),
@@ -84,12 +93,15 @@ ExitCode study_command(const StudyArguments& arguments) {
   write_atomically(folder / "table.csv", csv_table(study, variants));
   write_atomically(folder / "runs.csv", outcomes_csv(result.outcomes));
   write_atomically(folder / "study.html", study_page(study, variants, result.outcomes));
+  for (const std::string& name : study.options.measures)
+    if (std::ranges::none_of(variants, [&](const VariantSummary& v) { return v.measures.contains(name); }))
+      console.warning("study.measures: no run has the metric " + name + "; docs/metrics.md names them");
   console.heading(study.name);
   console.result(table);
   console.line("Written: table.md, table.csv, runs.csv (a row for each run) and study.html (curves) in " +
                folder.string());
   if (!arguments.compare.empty() && !result.outcomes.empty()) {
-    const ExitCode code = print_comparison(study, result.outcomes, arguments.compare, console);
+    const ExitCode code = print_comparison(study, result.outcomes, others, arguments.compare, console);
     if (result.failures.empty()) return code;
   }
   if (result.failures.empty()) return ExitCode::kDone;

@@ -281,6 +281,7 @@ void RunFolder::write_events() {
 }
 
 void RunFolder::forget_tokens_after(int64_t step) const {
+  require_no_link(tokens());
   if (!is_folder(tokens())) return;
   for (const std::string& name : list_directory(tokens()))
     if (TokenFile::step_of(name) > step || (TokenFile::step_of(name) >= 0 && name.ends_with(".partial")))

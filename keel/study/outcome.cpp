@@ -99,8 +99,12 @@ Json to_json(const Outcome& outcome) {
 
 Outcome outcome_from(const Json& json, const std::string& place) {
   try {
-    return {json.at("variant").get<std::string>(), json.at("seed").get<uint64_t>(),
-            json.at("measures").get<std::map<std::string, double>>(), json.at("rewards").get<std::vector<double>>()};
+    Outcome outcome = {json.at("variant").get<std::string>(), json.at("seed").get<uint64_t>(),
+                       json.at("measures").get<std::map<std::string, double>>(),
+                       json.at("rewards").get<std::vector<double>>()};
+    for (const char* name : {measure::kFinal, measure::kCollapsed})
+      if (!outcome.variant.empty()) json.at("measures").at(name);
+    return outcome;
   } catch (const Json::exception& error) {
     fail(ExitCode::kBadInput, place, ": not what a study writes about a run (", error.what(),
          "); remove the file, and the run is measured again");
@@ -153,6 +157,8 @@ std::vector<Outcome> read_outcomes_csv(const std::filesystem::path& file) {
           i == 1 ? std::from_chars(first, last, outcome.seed) : std::from_chars(first, last, value);
       if (error != std::errc() || stopped != last || !std::isfinite(value))
         fail(ExitCode::kBadInput, place, ": ", names[i], ": got \"", fields[i], "\", wanted a number");
+      if (names[i] == measure::kCollapsed && value != 0 && value != 1)
+        fail(ExitCode::kBadInput, place, ": ", names[i], ": got \"", fields[i], "\", wanted 0 or 1");
       if (i > 1) outcome.measures[names[i]] = value;
     }
     outcomes.push_back(std::move(outcome));

@@ -18,8 +18,8 @@ inline constexpr const char* kFinal = "final";          // mean reward over the 
 inline constexpr const char* kEarly = "early";          // and over as many first ones
 inline constexpr const char* kBest = "best";            // the highest mean of five steps that follow one another
 inline constexpr const char* kCollapsed = "collapsed";  // 1 where the run fell below half of that, and stayed there
-inline constexpr const char* kBefore = "accuracy_before";
-inline constexpr const char* kAfter = "accuracy_after";
+inline constexpr const char* kBefore = "eval_before";   // accuracy, or mean reward, of the evaluations around RL
+inline constexpr const char* kAfter = "eval_after";
 }  // namespace measure
 
 struct Outcome {

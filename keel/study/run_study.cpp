@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "keel/core/files/hash.h"
 #include "keel/core/files/json_file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/options/yaml_text.h"
@@ -30,7 +32,9 @@ pid_t start(const std::vector<std::string>& words, const std::filesystem::path& 
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  const FileHandle output(open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  make_room_for_file(log);
+  remove_tree(log);  // and not what a link leads to
+  const FileHandle output(open(log.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!output.is_open()) fail(ExitCode::kHealthGuard, log.string(), ": cannot be written: ", std::strerror(errno));
   const pid_t parent = getpid(), child = fork();
   if (child < 0) fail(ExitCode::kHealthGuard, "no process can be made for a run: ", std::strerror(errno));
@@ -71,6 +75,11 @@ class Runner {
         old_runs_(old_runs),
         console_(console),
         folder_(full_path(study.options.dir)) {
+    create_directories(folder_);
+    lock_ = FileHandle(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
+      fail(ExitCode::kBadConfiguration, "study.dir: a study goes on in ", study.options.dir,
+           "; wait for its end, or choose another folder");
     for (const char* name : {"configs", "logs", "runs", "outcomes"}) create_directories(folder_ / name);
     const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
     threads_ = study.options.jobs > 1 ? std::max<int64_t>(1, cores / study.options.jobs) : 0;
@@ -95,10 +104,8 @@ class Runner {
       throw;
     }
     for (const StudyRun& run : runs)
-      if (!run.variant.empty() && done_.contains(run.name)) {
-        const std::filesystem::path file = outcome_file(run.name);
-        result_.outcomes.push_back(outcome_from(read_json_file(file), file.string()));
-      }
+      if (const auto made = outcomes_.find(run.name); made != outcomes_.end() && !run.variant.empty())
+        result_.outcomes.push_back(made->second);
     return std::move(result_);
   }
 
@@ -112,24 +119,85 @@ class Runner {
   std::filesystem::path outcome_file(const std::string& name) const { return folder_ / "outcomes" / (name + ".json"); }
   std::filesystem::path log_file(const std::string& name) const { return folder_ / "logs" / (name + ".txt"); }
 
+  /// The file of a run's configuration; a line at its top changes with what it cannot say: the warm-up that the run
+  /// starts from, and what is in the files that it names.
+  std::string config_text(const StudyRun& run) {
+    Json beside = Json::object();
+    if (!run.warm_up.empty()) beside["warm_up"] = texts_.at(run.warm_up);
+    add_files(run.config, beside);
+    return "# with " + sha256_hex(beside.dump()) + "\n" + yaml_document(run.config);
+  }
+
+  /// Of every text that names a file (data, or python:FILE:function) what is in it.
+  void add_files(const Json& value, Json& files) {
+    if (value.is_structured()) {
+      for (const Json& part : value) add_files(part, files);
+    } else if (value.is_string()) {
+      std::string name = value.get<std::string>();
+      if (name.starts_with("python:")) name = name.substr(7, name.find(':', 7) - 7);
+      std::error_code unseen;
+      if (name.empty() || !std::filesystem::is_regular_file(name, unseen) || files.contains(name)) return;
+      const auto [known, is_new] = hashes_.try_emplace(name);
+      if (is_new) known->second = sha256_of_file(name);
+      files[name] = known->second;
+    }
+  }
+
   /// Writes a run's configuration, and sees whether the run was made already.
   void prepare(const StudyRun& run) {
     const std::filesystem::path file = config_file(run.name);
-    const std::string text = yaml_document(run.config);
+    const std::string& text = texts_[run.name] = config_text(run);
     const bool is_other = path_exists(file) && read_file(file) != text;
     if (is_other && old_runs_ == OldRuns::kKept)
       fail(ExitCode::kBadConfiguration, "study.dir: ", study_.options.dir, " has the run ", run.name,
-           " with other settings (", file.string(),
+           " with other settings, another warm-up or other files of data or rewards (", file.string(),
            "); choose another study.dir, or make such runs anew with --overwrite");
     if (is_other) {
       remove_tree(outcome_file(run.name));
-      remove_tree(folder_ / "runs" / run.name);
+      replaced_.insert(run.name);
     }
     write_atomically(file, text);
-    if (path_exists(outcome_file(run.name)))
-      done_.insert(run.name);
-    else
-      waiting_.push_back(run);
+    if (!read_outcome(run)) waiting_.push_back(run);
+  }
+
+  /// What was measured of a run, if it was; measured again where that is to be measured otherwise now.
+  bool read_outcome(const StudyRun& run) {
+    const std::filesystem::path file = outcome_file(run.name);
+    if (!path_exists(file)) return false;
+    const std::string way_out = "; remove the file, and the run is measured again";
+    Json json;
+    try {
+      json = read_json_file(file);
+    } catch (const Error& error) {
+      fail(error.code(), error.what(), way_out);
+    }
+    Outcome outcome = outcome_from(json, file.string());
+    if (outcome.variant != run.variant || outcome.seed != run.seed)
+      fail(ExitCode::kBadInput, file.string(), ": is of another run", way_out);
+    if (!run.variant.empty() && json.value("measured", Json()) != how_measured()) {
+      const std::filesystem::path folder = folder_ / "runs" / run.name;
+      if (!path_exists(folder / "metrics.jsonl"))
+        fail(ExitCode::kBadConfiguration, file.string(), ": was measured with other study.last or study.measures, and ",
+             folder.string(), " is gone; set them back, or remove the file, and the run is made again");
+      measure_run(run);
+      return true;
+    }
+    outcomes_[run.name] = std::move(outcome);
+    return true;
+  }
+
+  Json how_measured() const { return {{"last", study_.options.last}, {"measures", study_.options.measures}}; }
+
+  void measure_run(const StudyRun& run) {
+    Outcome outcome;
+    if (!run.variant.empty())
+      outcome = outcome_of(folder_ / "runs" / run.name, study_.options.last, study_.options.measures);
+    outcome.variant = run.variant;
+    outcome.seed = run.seed;
+    Json json = to_json(outcome);
+    json["measured"] = how_measured();
+    write_atomically(outcome_file(run.name), json_line(json) + "\n");
+    outcomes_[run.name] = std::move(outcome);
   }
 
   void begin_what_can() {
@@ -137,7 +205,7 @@ class Runner {
          next != waiting_.end() && static_cast<int64_t>(running_.size()) < study_.options.jobs;) {
       if (!next->warm_up.empty() && result_.failures.contains(next->warm_up)) {
         fail_run(*next, "its warm-up " + next->warm_up + " failed");
-      } else if (next->warm_up.empty() || done_.contains(next->warm_up)) {
+      } else if (next->warm_up.empty() || outcomes_.contains(next->warm_up)) {
         begin(*next);
       } else {
         ++next;
@@ -150,10 +218,10 @@ class Runner {
   void begin(const StudyRun& run) {
     const std::filesystem::path folder = folder_ / "runs" / run.name;
     std::vector<std::string> words = {program_.string(), "train", config_file(run.name).string()};
-    if (path_exists(folder / "checkpoints" / "LATEST"))
+    if (path_exists(folder / "checkpoints" / "LATEST") && !replaced_.contains(run.name))
       words.push_back("--resume");
     else if (path_exists(folder))
-      words.push_back("--overwrite");  // it came to no checkpoint
+      words.push_back("--overwrite");  // of other settings, or it came to no checkpoint
     if (threads_ > 0 && !run.config.value("run", Json::object()).contains("threads"))
       words.push_back("run.threads=" + std::to_string(threads_));
     const pid_t process = start(words, log_file(run.name));
@@ -179,17 +247,11 @@ class Runner {
                                                 : "signal " + std::to_string(WTERMSIG(status));
       return fail_run(run, last_words(log_file(run.name)) + " (" + how + ")");
     }
-    Outcome outcome;
     try {
-      if (!run.variant.empty())
-        outcome = outcome_of(folder_ / "runs" / run.name, study_.options.last, study_.options.measures);
+      measure_run(run);
     } catch (const Error& error) {
       return fail_run(run, error.what());
     }
-    outcome.variant = run.variant;
-    outcome.seed = run.seed;
-    write_atomically(outcome_file(run.name), json_line(to_json(outcome)) + "\n");
-    done_.insert(run.name);
     seconds_ += steady_seconds() - ended.began;
     ++made_;
   }
@@ -231,7 +293,10 @@ class Runner {
   int64_t threads_ = 0;  // of each run where several go on at a time; 0: its own choice
   std::deque<StudyRun> waiting_;
   std::map<pid_t, Running> running_;
-  std::set<std::string> done_;
+  FileHandle lock_;
+  std::map<std::string, std::string> texts_, hashes_;  // of configurations by run, of files by name
+  std::set<std::string> replaced_;                     // runs of other settings, which are made anew
+  std::map<std::string, Outcome> outcomes_;            // of the runs that are done
   StudyResult result_;
   size_t all_ = 0, made_ = 0;
   double seconds_ = 0;  // of the runs that were made

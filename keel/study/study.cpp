@@ -8,10 +8,12 @@
 #include "keel/core/nearest.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/strings.h"
+#include "keel/study/outcome.h"
 
 namespace keel {
 namespace {
 
+constexpr const char* kWarmUp = "warm-up";
 constexpr std::array kSections = {"study", "base", "sizes", "variants"};
 // What a warm-up sees nothing of: variants that differ in these sections alone share it.
 constexpr std::array kAfterTheWarmUp = {"objective", "rollout", "reward", "reference",  "critic",
@@ -77,16 +79,39 @@ void check_names(const ConfigTree& tree) {
          near ? "did you mean " + *near + "?" : "they are " + joined(known), " Settings of the runs stand below base");
   }
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+-";
-  for (const auto& [name, settings] : section(tree, "variants").items())
+  for (const auto& [name, settings] : section(tree, "variants").items()) {
+    if (name == kWarmUp || name.starts_with(std::string(kWarmUp) + "-"))
+      fail(ExitCode::kBadConfiguration, place_of(tree, "variants." + name), ": variants.", name,
+           ": runs of this name make the networks that variants start from; choose another");
     if (name.empty() || name.find_first_not_of(kLetters) != std::string::npos || name[0] == '-')
       fail(ExitCode::kBadConfiguration, place_of(tree, "variants." + name), ": variants.", name,
            ": the name becomes that of a folder; wanted letters, digits, and _ + - behind the first");
+  }
+}
+
+/// What a study decides itself.
+void refuse_own_settings(const Variant& variant) {
+  for (const auto& [setting, instead] : {std::pair{"run.dir", "study.dir"}, {"run.seed", "study.first_seed"}})
+    if (find_value(variant.tree, setting) != nullptr)
+      fail(ExitCode::kBadConfiguration, place_of(variant.tree, setting), ": ", setting,
+           ": a study gives every run its own; remove it, and set ", instead);
+}
+
+void check_measures(const ConfigTree& tree, const StudyOptions& options) {
+  const std::vector<std::string> own = {measure::kFinal,     measure::kEarly,  measure::kBest,
+                                        measure::kCollapsed, measure::kBefore, measure::kAfter};
+  for (const std::string& name : options.measures)
+    if (std::ranges::count(own, name) || std::ranges::count(options.measures, name) > 1 ||
+        name.find_first_of(",|\"\r\n") != std::string::npos)
+      fail(ExitCode::kBadConfiguration, place_of(tree, "study.measures"), ": study.measures: got ", name,
+           ", wanted names of metrics.jsonl, each once; ", joined(own), " stand in the tables without it");
 }
 
 /// Whether a study's runs begin with supervised updates on the task, which are the same for all variants.
 bool warms_up(const Json& config) {
-  const Json sft = config.value("sft", Json::object());
-  return sft.value("steps", Json(0)) != 0 && sft.value("files", Json::array()).empty();
+  const auto sft = config.find("sft");
+  if (sft == config.end() || !sft->is_object()) return false;
+  return sft->value("steps", Json(0)) != 0 && sft->value("files", Json::array()).empty();
 }
 
 Json warm_up_of(Json config) {
@@ -102,7 +127,7 @@ void StudyOptions::describe(OptionTable& t) {
   t.add("dir", dir, "Folder of the study: its runs, tables and page. Empty: studies/ and the name of the file.");
   t.add("seeds", seeds, "Runs of each variant, one from each seed; those of one seed start from the same network.",
         at_least(1).at_most(1000));
-  t.add("first_seed", first_seed, "The first of them.");
+  t.add("first_seed", first_seed, "The first of them.", at_least(0).at_most(1000000000));
   t.add("jobs", jobs, "Runs at a time.", at_least(1).at_most(1000));
   t.add("last", last, "Steps that count as the end of a run, at most a third of them.", at_least(1));
   t.add("baseline", baseline, "The variant that others are compared with, seed by seed. Empty: the first.");
@@ -121,6 +146,7 @@ Study read_study(const ConfigTree& tree, const std::string& size) {
   OptionTable table;
   table.section("study", "", study.options);
   table.load(own);
+  check_measures(tree, study.options);
   if (study.options.dir.empty()) study.options.dir = "studies/" + study.name;
 
   ConfigTree base = base_of(tree);
@@ -135,6 +161,7 @@ Study read_study(const ConfigTree& tree, const std::string& size) {
   for (const auto& [name, settings] : section(tree, "variants").items()) {
     Variant variant{name, base};
     put_over(variant.tree, section(tree, "variants." + name), tree, "variants." + name);
+    refuse_own_settings(variant);
     study.variants.push_back(std::move(variant));
   }
   if (study.variants.empty())
@@ -169,7 +196,7 @@ std::vector<StudyRun> planned_runs(const Study& study) {
         const Json before = warm_up_of(config);
         const auto made = std::ranges::find(warm_ups, before, &std::pair<Json, std::string>::first);
         if (made == warm_ups.end()) {
-          warm_up = (warm_ups.empty() ? "warm-up" : "warm-up-" + variant.name) + number;
+          warm_up = (warm_ups.empty() ? kWarmUp : std::string(kWarmUp) + "-" + variant.name) + number;
           warm_ups.emplace_back(before, warm_up);
           add(warm_up, "", before, "");
         } else {

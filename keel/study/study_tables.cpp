@@ -160,13 +160,18 @@ StudyComparison compare(const std::vector<Outcome>& ours, const std::vector<Outc
   for (const Outcome& outcome : ours) one.insert(outcome.variant);
   for (const Outcome& outcome : theirs) other.insert(outcome.variant);
   std::ranges::set_symmetric_difference(one, other, std::back_inserter(comparison.only_in_one));
+  std::set<std::pair<std::string, uint64_t>> seeds;
+  for (const Outcome& outcome : theirs) seeds.emplace(outcome.variant, outcome.seed);
+  for (const Outcome& outcome : ours) comparison.same_seeds += seeds.contains({outcome.variant, outcome.seed}) ? 1 : 0;
   for (const std::string& measure : all) {
     const auto a = by_variant(ours, measure), b = by_variant(theirs, measure);
     for (const auto& [variant, values] : a) {
       const auto found = b.find(variant);
       if (found == b.end()) continue;
       const bool counts = measure == measure::kCollapsed;
-      if (!counts && (values.size() < 2 || found->second.size() < 2)) continue;
+      if (values.size() < 2 || found->second.size() < 2)
+        fail(ExitCode::kBadInput, variant, ": ", measure, " is known of ",
+             std::min(values.size(), found->second.size()), " run; a comparison wants at least two on each side");
       const auto count_of = [](const std::vector<double>& list) { return static_cast<int64_t>(list.size()); };
       const auto sum_of = [](const std::vector<double>& list) {
         return static_cast<int64_t>(std::accumulate(list.begin(), list.end(), 0.0));

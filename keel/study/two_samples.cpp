@@ -52,10 +52,11 @@ Spread spread_of(std::span<const double> values) {
 double welch_test(std::span<const double> one, std::span<const double> other) {
   const Spread a = spread_of(one), b = spread_of(other);
   const double variance = a.of_mean + b.of_mean;
-  if (variance == 0) return a.mean == b.mean ? 1 : 0;
+  if (variance == 0 || !std::isfinite(variance)) return a.mean == b.mean ? 1 : 0;
   const double t = (a.mean - b.mean) / std::sqrt(variance);
   const double freedom =
       variance * variance / (a.of_mean * a.of_mean / (a.count - 1) + b.of_mean * b.of_mean / (b.count - 1));
+  if (!std::isfinite(freedom)) return a.mean == b.mean ? 1 : 0;  // a spread too small for its square
   return incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t));
 }
 

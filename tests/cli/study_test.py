@@ -62,7 +62,7 @@ class StudyTest(unittest.TestCase):
         self.assertAlmostEqual(float(cell["high"]), statistics.mean(entropies) + half, places=6)
         # Both variants of a seed began with the same network, which was made once.
         self.assertEqual(sorted(path.name for path in (out / "runs").glob("warm-up*")), ["warm-up-0", "warm-up-1"])
-        before = {row["variant"]: row["accuracy_before"] for row in rows if row["seed"] == "0"}
+        before = {row["variant"]: row["eval_before"] for row in rows if row["seed"] == "0"}
         self.assertEqual(before["dppo_tv"], before["grpo"])
         config = yaml.safe_load((out / "configs" / "grpo-1.yaml").read_text())
         self.assertEqual(config["model"], {"path": str(out / "runs" / "warm-up-1")})
@@ -74,9 +74,20 @@ class StudyTest(unittest.TestCase):
             run.rename(self.folder / run.name)
         self.assertIn("6 of 6 runs are done already", self.run_study().stdout)
         self.assertEqual((out / "table.md").read_text(), table)
+        # Measured otherwise, runs that are there are measured again; of one that is gone it is told.
+        self.assertIn("is gone", self.run_study("study.last=3", "study.measures=[policy/kl_behavior]", code=2).stderr)
+        for run in self.folder.glob("*-[01]"):
+            run.rename(out / "runs" / run.name)
+        self.run_study("study.last=3", "study.measures=[policy/kl_behavior]")
+        self.assertIn("policy/kl_behavior", self.rows()[0])
+        self.assertNotIn("policy/entropy", self.rows()[0])
+        self.run_study()
+        self.assertEqual((out / "table.md").read_text(), table)
         # It agrees with itself, and not with one whose rewards are others.
         runs = out / "runs.csv"
-        self.assertIn("they agree", self.run_study("--compare", str(runs)).stdout)
+        result = self.run_study("--compare", str(runs))
+        self.assertIn("they agree", result.stdout)
+        self.assertIn("4 runs have a variant and seed that the other has too", result.stdout + result.stderr)
         other = self.folder / "other.csv"
         lines = [line.split(",") for line in runs.read_text().splitlines()]
         at = lines[0].index("final")
@@ -118,6 +129,50 @@ class StudyTest(unittest.TestCase):
         outcome = json.loads((self.folder / "out" / "outcomes" / "grpo-0.json").read_text())
         self.assertEqual(len(outcome["rewards"]), 4)
 
+    def test_what_a_run_is_made_of_is_more_than_its_settings(self):
+        self.study["study"]["seeds"] = 1
+        reward = self.folder / "own.py"
+        reward.write_text("def own(completions, **columns):\n    return [1.0] * len(completions)\n")
+        self.study["base"]["reward"] = {"functions": [f"python:{reward}:own"]}
+        self.run_study()
+        self.assertEqual({row["final"] for row in self.rows()}, {"1"})
+        # Another warm-up: what starts from it is made anew.
+        entropy = [row["policy/entropy"] for row in self.rows()]
+        self.assertIn("another warm-up", self.run_study("base.sft.steps=12", code=2).stderr)
+        self.run_study("base.sft.steps=12", "--overwrite")
+        self.assertNotEqual([row["policy/entropy"] for row in self.rows()], entropy)
+        # Another reward under the same name.
+        reward.write_text("def own(completions, **columns):\n    return [2.0] * len(completions)\n")
+        self.assertIn("rewards", self.run_study("base.sft.steps=12", code=2).stderr)
+        notes = self.folder / "out" / "runs" / "grpo-0" / "notes.txt"
+        notes.write_text("mine")
+        self.run_study("base.sft.steps=12", "--overwrite")
+        self.assertEqual(notes.read_text(), "mine")
+        self.assertEqual({row["final"] for row in self.rows()}, {"2"})
+        # A damaged outcome, and one of another run.
+        outcome = self.folder / "out" / "outcomes" / "grpo-0.json"
+        whole = outcome.read_text()
+        for text in (whole[:-9], whole.replace('"final"', '"finale"'), whole.replace("grpo", "dppo_tv"), whole.replace('"seed":0', '"seed":1')):
+            outcome.write_text(text)
+            self.assertIn("remove the file", self.run_study("base.sft.steps=12", code=3).stderr)
+        outcome.unlink()
+        # A log that leads elsewhere loses nothing there.
+        precious = self.folder / "precious"
+        precious.write_text("mine")
+        log = self.folder / "out" / "logs" / "grpo-0.txt"
+        log.unlink()
+        log.symlink_to(precious)
+        self.run_study("base.sft.steps=12")
+        self.assertEqual(precious.read_text(), "mine")
+
+    def test_one_study_at_a_time_has_a_folder(self):
+        file = self.folder / "small.yaml"
+        file.write_text(yaml.safe_dump(self.study, sort_keys=False))
+        process = start(self.folder / "said.txt", "study", str(file))
+        wait_for(process, lambda: (self.folder / "out" / "logs" / "warm-up-0.txt").exists())
+        self.assertIn("a study goes on", keel("study", str(file)).stderr)
+        self.assertEqual(process.wait(100), 0)
+
     def test_mistakes_are_told_before_the_first_run(self):
         def refused(change, *words, arguments=()):
             study = json.loads(json.dumps(self.study))
@@ -138,6 +193,10 @@ class StudyTest(unittest.TestCase):
         refused(lambda s: s["study"].update(seeds=0), "at least 1")
         refused(lambda s: s["study"].update(baseline="ppo"), "study.baseline", "grpo")
         refused(lambda s: s["variants"].update({"up/above": {}}), "folder")
+        refused(lambda s: s["variants"].update({"warm-up": {}}), "choose another")
+        refused(lambda s: s["base"]["run"].update(seed=3), "run.seed", "study.first_seed")
+        refused(lambda s: s["study"].update(measures=["final"]), "study.measures")
+        refused(lambda s: s["base"]["train"].update(steps=0), "no RL")
         refused(lambda s: None, "--size", "long", arguments=("--size", "short"))
         refused(lambda s: s["variants"].update(grpo=3), "settings")
 

@@ -319,6 +319,20 @@ class Interrupted(Recorded):
         self.assertEqual(support.tree(run / "tokens"), support.tree(whole / "tokens"))
         self.assert_same_run(run, whole)
 
+    def test_records_behind_a_link_are_another_runs(self):
+        run, other = self.folder / "run", self.folder / "other"
+        self.assert_exit(train(run, **sections(train={"steps": 1})), 0)
+        (run / "tokens").rename(other)
+        (run / "tokens").symlink_to(other)
+        shutil.copy(next(other.iterdir()), other / "step-00000099.parquet")
+        before = support.tree(other)
+        result = train(run, "--resume", **sections(train={"steps": 2}))
+        self.assert_exit(result, 3)
+        self.assertIn("is a link", result.stderr)
+        self.assertEqual(support.tree(other), before)
+        (run / "tokens").unlink()
+        self.assert_exit(train(run, "--resume", **sections(train={"steps": 2})), 0)
+
     def test_an_overwrite_removes_the_records_and_nothing_else(self):
         run = self.folder / "run"
         self.assert_exit(train(run, **sections(train={"steps": 1})), 0)

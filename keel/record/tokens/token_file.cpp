@@ -209,6 +209,7 @@ class TokenFile::Writer {
 };
 
 TokenFile::TokenFile(const std::filesystem::path& folder, int64_t step) {
+  require_no_link(folder);
   create_directories(folder);
   writer_ = std::make_unique<Writer>(folder / name(step));
 }
@@ -230,5 +231,13 @@ void TokenFile::add(std::span<const TokenRow>) {}
 void TokenFile::commit(const Json&) {}
 
 #endif
+
+void require_no_link(const std::filesystem::path& folder) {
+  std::error_code unseen;
+  if (!std::filesystem::is_symlink(std::filesystem::symlink_status(folder, unseen))) return;
+  fail(ExitCode::kBadInput, folder.string(),
+       ": is a link, and token records behind it may be another run's; remove the ",
+       "link (a folder takes its place), or set record.tokens=none");
+}
 
 }  // namespace keel

@@ -14,6 +14,9 @@ namespace keel {
 /// Refuses (exit code 2), with the way out, where this build cannot write them: they are Parquet, by Arrow.
 void require_token_files();
 
+/// Files of records are written over and removed by their names: behind a link they may be another run's.
+void require_no_link(const std::filesystem::path& folder);
+
 /// The recorded tokens of a step, step-NNNNNNNN.parquet, compressed. The file appears whole or not at all.
 class TokenFile {
  public:

@@ -9,7 +9,8 @@ namespace keel::text {
 
 bool CharacterSet::contains_wide(char32_t c) const {
   bool found = categories != 0 && (category_bit(c) & categories) != 0;
-  for (size_t i = 0; i < ranges.size() && !found; ++i) found = c >= ranges[i].first && c <= ranges[i].last;
+  const auto behind = std::ranges::upper_bound(ranges, c, {}, &CodeRange::first);
+  found = found || (behind != ranges.begin() && c <= std::prev(behind)->last);
   return found != negated;
 }
 

@@ -15,7 +15,7 @@ namespace keel::text {
 struct CharacterSet {
   std::array<bool, 128> ascii = {};
   uint32_t categories = 0;  // bits of category_bit()
-  std::vector<CodeRange> ranges;
+  std::vector<CodeRange> ranges;  // apart and in their order, once the pattern is read
   bool negated = false;
 
   bool contains_wide(char32_t c) const;  // beyond ASCII

@@ -1,5 +1,7 @@
 #include "keel/text/regex/simple_regex_parser.h"
 
+#include <algorithm>
+
 #include "keel/text/characters/unicode.h"
 #include "keel/text/characters/utf8.h"
 
@@ -55,6 +57,18 @@ void add_character(CharacterSet& set, char32_t c, bool caseless) {
   if (lower == 'k') add_range(set, 0x212A, 0x212A);  // Kelvin
 }
 
+/// So that one is found without looking at all of them.
+void put_in_order(std::vector<CodeRange>& ranges) {
+  std::ranges::sort(ranges, {}, &CodeRange::first);
+  std::vector<CodeRange> apart;
+  for (const CodeRange& range : ranges)
+    if (!apart.empty() && range.first <= apart.back().last)
+      apart.back().last = std::max(apart.back().last, range.last);
+    else
+      apart.push_back(range);
+  ranges = std::move(apart);
+}
+
 }  // namespace
 
 bool SimpleRegexParser::take(std::string_view text) {
@@ -88,6 +102,7 @@ std::optional<SimpleRegex> SimpleRegexParser::parse() {
     regex_.alternatives_.push_back(std::move(items));
   } while (take("|"));
   if (at_ != pattern_.size()) return std::nullopt;
+  for (CharacterSet& set : regex_.sets_) put_in_order(set.ranges);
   return std::move(regex_);
 }
 

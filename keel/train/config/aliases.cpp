@@ -262,7 +262,8 @@ Json files_of_dataset(const Json& value, const ConfigTree&, const OptionTable&) 
   for (const char* ending : {".jsonl", ".json", ".csv", ".parquet", ".gz", ".zst"})
     if (name.ends_with(ending)) return Json::array({name});
   fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", a data set of the Hub's, and Keel reads files: give the ",
-       "name of one (.jsonl, .json, .csv, .parquet), or set data.files, and data.eval_files for evaluations");
+       "name of one (.jsonl, .json, .csv, .parquet), or set data.files in its place (keel import FILE ~dataset_name "
+       "data.files=...), and data.eval_files for evaluations");
 }
 
 /// verl's critic may be any model, ours begins as the policy.

@@ -1,5 +1,6 @@
 #include "keel/train/config/sft_settings.h"
 
+#include <algorithm>
 #include <set>
 
 #include "keel/core/error.h"
@@ -132,6 +133,12 @@ void check_sft(const Config& c) {
            "; both say how long the learning rate rises, remove one of the two");
   if (c.sft.held_out > 0 && !c.sft.eval_files.empty())
     refuse("sft.held_out is ", c.sft.held_out, ", but sft.eval_files is set; drop one");
+  for (const std::string& file : c.sft.files)
+    if (c.has_rl() && c.sft.held_out < c.data.held_out && std::ranges::count(c.data.files, file))
+      refuse("data.held_out is ", c.data.held_out, ", but ", file, " is in sft.files too, where ",
+             c.sft.held_out == 0 ? "all its rows are" : "more of its rows are",
+             " learned, so that evaluations would be on rows the model was shown; set sft.held_out to ",
+             c.data.held_out, ", which keeps the same prompts back");
   if (!c.has_rl() && !c.sft.has_steps())
     refuse("sft.steps is 0, and so is train.steps: the run would do nothing; set sft.data_epochs, or name data.files");
   if (!c.has_rl() && c.checkpoint.keep_best)
@@ -168,6 +175,11 @@ std::vector<std::string> unread_with_sft(const Config& config) {
     else if (key == "eval_every" && sft.eval_files.empty() && sft.held_out == 0)
       notes.push_back("sft.eval_every does nothing: neither sft.eval_files nor sft.held_out keeps rows for it");
   }
+  for (const auto& [section, files] : {std::pair{"sft", &sft.eval_files}, {"data", &config.data.eval_files}})
+    for (const std::string& file : *files)
+      if (sft.has_steps() && std::ranges::count(sft.files, file))
+        notes.push_back(std::string(section) + ".eval_files has " + file +
+                        ", which is in sft.files too: its rows are learned, and say nothing of others");
   if (config.has_rl()) return notes;
   std::vector<std::string> of_rl;
   const auto add = [&](const std::string& section, const std::vector<std::string>& keys) {

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "keel/text/characters/unicode.h"
+#include "keel/text/characters/utf8.h"
 #include "keel/text/tokenizer/tokenizer.h"
 #include "tests/text/expect_error.h"
 
@@ -152,11 +153,10 @@ std::vector<Case> rejected_files() {
            R"("post_processor":{"type":"TemplateProcessing","single":[{"Sequence":{"id":"B","type_id":0}}],"pair":[],"special_tokens":{}})"),
        {"\"B\"", "one text"}},
       {"template that adds millions of tokens",
-       with_part(
-           R"("post_processor":{"type":"TemplateProcessing","single":[)" +
-           repeated(R"({"SpecialToken":{"id":"s","type_id":0}},)", 2000) +
-           R"({"Sequence":{"id":"A","type_id":0}}],"pair":[],"special_tokens":{"s":{"id":"s","ids":[)" +
-           repeated("1,", 1999) + R"(1],"tokens":["s"]}}})"),
+       with_part(R"("post_processor":{"type":"TemplateProcessing","single":[)" +
+                 repeated(R"({"SpecialToken":{"id":"s","type_id":0}},)", 2000) +
+                 R"({"Sequence":{"id":"A","type_id":0}}],"pair":[],"special_tokens":{"s":{"id":"s","ids":[)" +
+                 repeated("1,", 1999) + R"(1],"tokens":["s"]}}})"),
        {"post_processor.single", "at most 4096 tokens"}},
       {"decoder", with_part(R"("decoder":{"type":"CTC"})"), {"decoder.type", "CTC", "ByteLevel"}},
       {"decoder key", with_part(R"("decoder":{"type":"Fuse","how":1})"), {"decoder", "\"how\""}},
@@ -230,8 +230,8 @@ TEST(TokenizerLimits, StopARegularExpressionThatTakesTheSquareOfATextsLength) {
   const std::string letters(1 << 18, 'a');
   std::string pieces;  // for what takes powers of two: none is too much alone
   while (pieces.size() < letters.size()) pieces += std::string(25, 'a') + " ";
-  // The first matches by itself, the others by PCRE2: the second has nothing to give back, and what lies ahead is looked
-  // through in the midst of the third.
+  // The first matches by itself, the others by PCRE2: the second has nothing to give back, and what lies ahead is
+  // looked through in the midst of the third.
   for (const char* pattern : {"a*b", R"(\\w+[@#])", "(?:a(?=[^b]*b)|a)+"}) {
     SCOPED_TRACE(pattern);
     const Tokenizer tokenizer = tokenizer_of(with_part("\"pre_tokenizer\":" + pre_tokenizer(pattern)));
@@ -239,6 +239,12 @@ TEST(TokenizerLimits, StopARegularExpressionThatTakesTheSquareOfATextsLength) {
                  [&] { tokenizer.encode(letters); });
     EXPECT_EQ(tokenizer.encode(letters.substr(0, 2000)).size(), 2000);
   }
+  // A set of thousands of letters is not looked through for each of a text's.
+  std::string set, letters_of_it;
+  for (char32_t c = 0x4e00; c < 0x4e00 + 5000; c += 2) text::append_utf8(set, c);
+  while (letters_of_it.size() < 30000) text::append_utf8(letters_of_it, 0x4e00);
+  const Tokenizer wide = tokenizer_of(with_part("\"pre_tokenizer\":" + pre_tokenizer("[" + set + "]*b")));
+  expect_error(ExitCode::kBadInput, {"gave up"}, [&] { wide.encode(letters_of_it + letters_of_it); });
   const Tokenizer each_piece =
       tokenizer_of(with_part(R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"WhitespaceSplit"},)" +
                              pre_tokenizer("(?:a?){16}a{25}") + "]}"));

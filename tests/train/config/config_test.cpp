@@ -195,6 +195,23 @@ TEST(ConfigConsistency, WhatIsSaidOfSomethingSwitchedOffIsTold) {
               testing::Not(Contains(HasSubstr("does nothing"))));
 }
 
+TEST(ConfigConsistency, RowsToEvaluateOnAreNotImitatedBefore) {
+  const std::vector<std::string> both = {"sft.files=[a.jsonl]", "sft.steps=2", "data.files=[a.jsonl]",
+                                         "rollout.max_new_tokens=8"};
+  const auto with = [&](std::vector<std::string> settings) {
+    settings.insert(settings.end(), both.begin(), both.end());
+    return settings;
+  };
+  EXPECT_THAT(refusal_of(with({"data.held_out=0.2"})),
+              testing::AllOf(HasSubstr("a.jsonl is in sft.files too"), HasSubstr("set sft.held_out to 0.2")));
+  EXPECT_THAT(refusal_of(with({"data.held_out=0.2", "sft.held_out=0.1"})), HasSubstr("set sft.held_out to 0.2"));
+  EXPECT_THAT(load(with({"data.held_out=0.2", "sft.held_out=0.2"})).notes,
+              testing::Not(Contains(HasSubstr("learned"))));
+  for (const std::string section : {"data", "sft"})
+    EXPECT_THAT(load(with({section + ".eval_files=[a.jsonl]"})).notes,
+                Contains(HasSubstr(section + ".eval_files has a.jsonl, which is in sft.files too")));
+}
+
 TEST(ConfigConsistency, WhatNoEvaluationWritesOrNoPromptsAreForCannotBeTheBest) {
   const std::string keep = "checkpoint.keep_best=true", metric = "checkpoint.best_metric=eval/";
   EXPECT_THAT(refusal_of({keep, "data.files=[a.jsonl]", "rollout.max_new_tokens=8"}),

@@ -36,9 +36,16 @@ pid_t start(const std::vector<std::string>& words, const std::filesystem::path& 
   remove_tree(log);  // and not what a link leads to
   const FileHandle output(open(log.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!output.is_open()) fail(ExitCode::kHealthGuard, log.string(), ": cannot be written: ", std::strerror(errno));
+  // Between fork and exec the child has this program's handlers, which would take a signal and forget it.
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
   const pid_t parent = getpid(), child = fork();
+  if (child != 0) sigprocmask(SIG_SETMASK, &before, nullptr);
   if (child < 0) fail(ExitCode::kHealthGuard, "no process can be made for a run: ", std::strerror(errno));
   if (child > 0) return child;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU, SIGALRM}) signal(number, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
   setpgid(0, 0);  // a signal typed at the terminal is this program's to pass on
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
@@ -88,6 +95,7 @@ class Runner {
   StudyResult run() {
     const std::vector<StudyRun> runs = planned_runs(study_);
     for (const StudyRun& run : runs) prepare(run);
+    make_missing_warm_ups(runs);
     all_ = waiting_.size();
     if (all_ < runs.size())
       console_.line(std::to_string(runs.size() - all_) + " of " + std::to_string(runs.size()) +
@@ -158,6 +166,17 @@ class Runner {
     }
     write_atomically(file, text);
     if (!read_outcome(run)) waiting_.push_back(run);
+  }
+
+  /// A warm-up that is done may have been removed since; who starts from it needs it again, and gets the same.
+  void make_missing_warm_ups(const std::vector<StudyRun>& runs) {
+    std::set<std::string> wanted;
+    for (const StudyRun& run : waiting_) wanted.insert(run.warm_up);
+    for (const StudyRun& run : runs)
+      if (wanted.contains(run.name) && outcomes_.contains(run.name) && !path_exists(folder_ / "runs" / run.name)) {
+        outcomes_.erase(run.name);
+        waiting_.push_front(run);
+      }
   }
 
   /// What was measured of a run, if it was; measured again where that is to be measured otherwise now.

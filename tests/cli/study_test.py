@@ -3,6 +3,7 @@
 import csv
 import json
 import pathlib
+import shutil
 import signal
 import statistics
 import tempfile
@@ -74,6 +75,14 @@ class StudyTest(unittest.TestCase):
             run.rename(self.folder / run.name)
         self.assertIn("6 of 6 runs are done already", self.run_study().stdout)
         self.assertEqual((out / "table.md").read_text(), table)
+        # Another variant needs the warm-ups again.
+        self.study["variants"]["ppo"] = {"objective": {"method": "ppo"}}
+        self.run_study()
+        self.assertEqual([row for row in self.rows() if row["variant"] != "ppo"], rows)
+        self.assertEqual({row["eval_before"] for row in self.rows() if row["seed"] == "0"}, {before["grpo"]})
+        for run in (out / "runs").iterdir():
+            shutil.rmtree(run)
+        del self.study["variants"]["ppo"]
         # Measured otherwise, runs that are there are measured again; of one that is gone it is told.
         self.assertIn("is gone", self.run_study("study.last=3", "study.measures=[policy/kl_behavior]", code=2).stderr)
         for run in self.folder.glob("*-[01]"):

@@ -9,6 +9,7 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/record/run_data.h"
+#include "keel/record/tools/exported_run.h"
 
 namespace keel {
 namespace {
@@ -30,11 +31,6 @@ std::vector<double> running_means(const std::vector<double>& rewards) {
 }
 
 size_t end_of(size_t steps, int64_t last) { return std::clamp<size_t>(steps / 3, 1, static_cast<size_t>(last)); }
-
-std::string shortest(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
 
 std::vector<std::string> fields_of(const std::string& line) {
   std::vector<std::string> fields(1);
@@ -122,7 +118,7 @@ std::string outcomes_csv(const std::vector<Outcome>& outcomes) {
     table += outcome.variant + "," + std::to_string(outcome.seed);
     for (const std::string& name : names) {
       const auto found = outcome.measures.find(name);
-      table += "," + (found == outcome.measures.end() ? "" : shortest(found->second));
+      table += "," + (found == outcome.measures.end() ? "" : exact_number(found->second));
     }
     table += "\n";
   }

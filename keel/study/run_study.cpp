@@ -69,11 +69,6 @@ std::string last_words(const std::filesystem::path& log) {
   return last.empty() ? "nothing was said" : last;
 }
 
-std::string duration(double seconds) {
-  if (seconds < 90) return fixed(seconds, 0) + " s";
-  return seconds < 5400 ? fixed(seconds / 60, 0) + " min" : fixed(seconds / 3600, 1) + " h";
-}
-
 class Runner {
  public:
   Runner(const Study& study, const std::filesystem::path& program, OldRuns old_runs, Console& console)
@@ -290,7 +285,7 @@ class Runner {
       const double each = seconds_ / static_cast<double>(made_);
       double left = each * static_cast<double>(waiting_.size());
       for (const auto& [process, running] : running_) left += std::max(0.0, each - (steady_seconds() - running.began));
-      text += ", " + duration(left / static_cast<double>(study_.options.jobs)) + " left";
+      text += ", " + format_duration(left / static_cast<double>(study_.options.jobs)) + " left";
     }
     if (text == shown_) return;
     shown_ = text;

@@ -255,17 +255,6 @@ Json weights_type(const Json& value, const ConfigTree& tree, const OptionTable& 
   return flagged || type == "float32" ? kSetsNothing : type;
 }
 
-/// TRL's and open-r1's is a name of the Hub's or a local path, of which we read files.
-Json files_of_dataset(const Json& value, const ConfigTree&, const OptionTable&) {
-  if (value.is_null()) return kSetsNothing;
-  const std::string name = word_of(value);
-  for (const char* ending : {".jsonl", ".json", ".csv", ".parquet", ".gz", ".zst"})
-    if (name.ends_with(ending)) return Json::array({name});
-  fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", a data set of the Hub's, and Keel reads files: give the ",
-       "name of one (.jsonl, .json, .csv, .parquet), or set data.files in its place (keel import FILE ~dataset_name "
-       "data.files=...), and data.eval_files for evaluations");
-}
-
 /// verl's critic may be any model, ours begins as the policy.
 Json model_of_critic(const Json& value, const ConfigTree& tree, const OptionTable& table) {
   const std::string policy = word_of(table.get("model.path"));
@@ -337,7 +326,7 @@ void add_aliases(OptionTable& t) {
   t.alias("reward_funcs", "reward.functions", "TRL", functions_of_trl,
           "accuracy_reward is math, think_format_reward tags:think,*; package.module.function is "
           "python:package/module.py:function");
-  t.alias("dataset_name", "data.files", "TRL", files_of_dataset, "a file; the name of a data set is refused");
+  t.alias("dataset_name", "data.files", "TRL", files_of_dataset("data"), "a file; the name of a data set is refused");
   t.alias("dataset_prompt_column", "data.prompt_key", "TRL");
   t.alias("system_prompt", "data.system_prompt", "TRL", unless_null, "of open-r1");
   t.alias("shuffle_dataset", "data.shuffle", "TRL", unless_null, "null is true");

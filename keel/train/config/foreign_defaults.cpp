@@ -42,6 +42,20 @@ AliasConverter unless_said_by(std::string newer_name) {
   };
 }
 
+AliasConverter files_of_dataset(std::string section) {
+  return [section = std::move(section)](const Json& value, const ConfigTree&, const OptionTable&) -> Json {
+    if (value.is_null()) return kSetsNothing;
+    const std::string name = word_of(value);
+    for (const char* ending : {".jsonl", ".json", ".csv", ".parquet", ".gz", ".zst"})
+      if (name.ends_with(ending)) return Json::array({name});
+    fail(ExitCode::kBadConfiguration, "got ", value.dump(),
+         ", a data set of the Hub's, and Keel reads files: give the name of one (.jsonl, .json, .csv, .parquet), or "
+         "set ",
+         section, ".files in its place (keel import FILE ~dataset_name ", section, ".files=...), and ", section,
+         ".eval_files for evaluations");
+  };
+}
+
 bool sets_something(const Alias& alias, const Json& value, const ConfigTree& tree, const OptionTable& table) {
   if (!alias.converter) return true;
   try {

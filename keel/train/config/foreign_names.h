@@ -30,6 +30,9 @@ Json unless_null(const Json& value, const ConfigTree& tree, const OptionTable& t
 /// in what a program wrote down itself. Where the two differ, both are taken, which is told as a contradiction.
 AliasConverter unless_said_by(std::string newer_name);
 
+/// TRL's dataset_name: one of the Hub's or a local path, of which we read files, as those of section `data` or `sft`.
+AliasConverter files_of_dataset(std::string section);
+
 /// Whether a value under another program's name gives our setting one.
 bool sets_something(const Alias& alias, const Json& value, const ConfigTree& tree, const OptionTable& table);
 /// Whether a configuration gives a setting of ours a value, under whatever name, and does not merely have a name that

@@ -93,16 +93,6 @@ Json order_of_rows(const Json& value, const ConfigTree&, const OptionTable&) {
 
 // Rows --------------------------------------------------------------------------------------------------------------
 
-/// A name of the Hub's or a local path, of which we read files.
-Json file_of(const Json& value, const ConfigTree&, const OptionTable&) {
-  if (value.is_null()) return kSetsNothing;
-  const std::string name = word_of(value);
-  for (const char* ending : {".jsonl", ".json", ".csv", ".parquet", ".gz", ".zst"})
-    if (name.ends_with(ending)) return Json::array({name});
-  fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", a data set of the Hub's, and Keel reads files: give the ",
-       "name of one (.jsonl, .json, .csv, .parquet), or set sft.files, and sft.eval_files for evaluations");
-}
-
 /// A mixture of which all parts are files of their own.
 Json files_of_mixture(const Json& value, const ConfigTree&, const OptionTable&) {
   constexpr const char* kWayOut = "; name the files that it stands for in sft.files";
@@ -228,7 +218,7 @@ void add_sft_names(OptionTable& t) {
   const std::string whole = "false is completion, or all where completion_only_loss is false; true is assistant";
   t.alias(kAssistantOnly, "sft.loss_on", "TRL", loss_of, whole);
   t.alias(kCompletionOnly, "sft.loss_on", "TRL", read_with_another, "see assistant_only_loss");
-  t.alias("dataset_name", "sft.files", "TRL", file_of, "a file; the name of a data set is refused");
+  t.alias("dataset_name", "sft.files", "TRL", files_of_dataset("sft"), "a file; the name of a data set is refused");
   t.alias("datasets", "sft.files", "TRL", files_of_mixture, "their data_files");
   t.alias("test_split_size", "sft.held_out", "TRL", unless_null, "a share; a row's prompt decides");
   t.alias("dataset_text_field", "sft.text_key", "TRL", text_column, "text is recognised");

@@ -13,7 +13,7 @@ unset PYTHONDONTWRITEBYTECODE  # as in scripts/python.sh
 
 readonly required=(g++ cmake ninja-build nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev python3 git)
 readonly optional=(ccache libyaml-cpp-dev libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev)
-readonly optional_for_tests=(bubblewrap zsh fish)
+readonly optional_for_tests=(bubblewrap zsh fish chromium nodejs npm)
 readonly torch_packages=(torch==2.13.0 pyarrow)
 # What expected values come from stands still: a release of one of these must not turn a commit that passed into one that fails.
 readonly test_packages=(numpy transformers==5.23.0 tokenizers==0.23.3 safetensors jinja2 peft==0.21.2)
@@ -36,7 +36,8 @@ has_library() { echo 'int main() {}' | g++ -x c++ - -x none "-l$1" -o /dev/null 
 # Whether what a package is wanted for is there, wherever it came from.
 works() {
   case $1 in
-    g++ | cmake | ccache | python3 | git | clang-format | zsh | fish) has_command "$1" ;;
+    g++ | cmake | ccache | python3 | git | clang-format | zsh | fish | chromium | npm) has_command "$1" ;;
+    nodejs) has_command node ;;
     ninja-build) has_command ninja ;;
     bubblewrap) has_command bwrap ;;
     nlohmann-json3-dev) has_header nlohmann/json.hpp ;;
@@ -105,7 +106,7 @@ suggest_packages() {
   install_packages "${missing[@]}" && return
   mkdir -p .deps
   printf '%s\n' "${missing[@]}" >>$refused
-  say "going on without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations; pcre2 and utf8proc: tokenizers of real models; zlib and zstd: compressed data files; bubblewrap: tests of the sandbox on machines that need it; zsh and fish: tests of what they complete)."
+  say "going on without ${missing[*]}, which could not be installed (ccache: builds again faster; yaml-cpp: YAML configurations; pcre2 and utf8proc: tokenizers of real models; zlib and zstd: compressed data files; bubblewrap: tests of the sandbox on machines that need it; zsh and fish: tests of what they complete; chromium, nodejs and npm: tests of pages in a browser)."
 }
 
 # LibTorch and Python packages ----------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""What the parity tests compare with, beside the packages of .deps/venv. The tests only look; this brings it in:
+"""What the parity tests compare with, and what drives the browser of tests/browser, beside the packages of .deps/venv. The
+tests only look; this brings it in:
 
     scripts/python.sh tests/parity/packages.py      which scripts/bootstrap.sh --tests calls
 
@@ -38,6 +39,7 @@ PYTHON = {
 TOKENIZERS = ["chatglm3", "command_r_plus", "deepseek_v3", "gemma2", "gemma3", "gpt2", "internlm2", "llama2", "llama3", "llama3_1",
               "llama3_2", "mistral_nemo", "qwen1_5", "qwen2_5", "qwen3"]
 TOKENIZERS_VERSION = "3.7.2"
+BROWSER = "playwright-core@1.65.1"  # of npm: what drives the browser of tests/browser
 
 
 # Looking -------------------------------------------------------------------------------------------------------------
@@ -52,12 +54,14 @@ def wanted(peer):
     """What the stamp of a peer that is whole says."""
     if peer == "tokenizers":
         return f"{TOKENIZERS_VERSION} {' '.join(TOKENIZERS)}\n"
+    if peer == "browser":
+        return f"{BROWSER}\n"
     return f"Python {sys.version_info[0]}.{sys.version_info[1]} {' '.join(PYTHON[peer])}\n"
 
 
 def peers():
     """All that are brought in: the largest for make test-full alone."""
-    return ["tokenizers", *(peer for peer in PYTHON if peer != "llama-cpp" or count(False, True))]
+    return ["tokenizers", "browser", *(peer for peer in PYTHON if peer != "llama-cpp" or count(False, True))]
 
 
 def is_there(peer):
@@ -111,7 +115,7 @@ def npm_unpack(folder, name):
 
 
 def bring_in(peer):
-    print(f"bootstrap: bringing in {peer} for the parity tests", file=sys.stderr, flush=True)
+    print(f"bootstrap: bringing in {peer} for the tests", file=sys.stderr, flush=True)
     partial = PEERS / f"{peer}.partial"
     for folder in (partial, PEERS / peer):
         shutil.rmtree(folder, ignore_errors=True)
@@ -119,6 +123,8 @@ def bring_in(peer):
     if peer == "tokenizers":
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda name: npm_unpack(partial, name), TOKENIZERS))
+    elif peer == "browser":
+        run("npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(partial), BROWSER)
     else:
         pip_install(partial, PYTHON[peer])
     (partial / "keel.stamp").write_text(wanted(peer))

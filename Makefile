@@ -3,7 +3,7 @@
 JOBS ?= 2
 compile := cmake --build build --parallel $(JOBS) --target
 
-.PHONY: build quickstart test test-full longer-limits test-crash test-gpu bench bench-step bench-trl bench-rollout bench-update bench-head format clean bootstrap bootstrap-tests configure gpu
+.PHONY: build quickstart test test-full longer-limits test-integrations test-crash test-gpu bench bench-step bench-trl bench-rollout bench-update bench-head format clean bootstrap bootstrap-tests configure gpu
 .NOTPARALLEL:
 
 build: configure
@@ -25,6 +25,11 @@ test-full: longer-limits test
 
 longer-limits: configure
 	@cmake build > /dev/null
+
+# Keel inside TRL's trainer and verl's actor, at full length; make test has a short form of the same.
+test-integrations: bootstrap-tests configure
+	@$(compile) keel_cli keel_python
+	@KEEL_TEST_FULL=1 ctest --test-dir build --output-on-failure --no-tests=error --tests-regex '^integrations/'
 
 # Other counts: make test-crash KILLS=900 FLIPS=100. Some kinds only: make test-crash KINDS="kills signals".
 test-crash: configure

@@ -1,16 +1,12 @@
 #include "keel/record/tokens/token_file.h"
 
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <exception>
-#include <functional>
 
 #include "keel/core/error.h"
 
 #ifdef KEEL_HAS_PARQUET
-#include <arrow/array/builder_binary.h>
-#include <arrow/array/builder_primitive.h>
 #include <arrow/io/interfaces.h>
 #include <arrow/record_batch.h>
 #include <arrow/util/compression.h>
@@ -18,6 +14,7 @@
 #include <parquet/arrow/writer.h>
 
 #include "keel/core/files/file.h"
+#include "keel/record/tokens/token_columns.h"
 #endif
 
 namespace keel {
@@ -42,8 +39,6 @@ int64_t TokenFile::step_of(std::string name) {
 void require_token_files() {}
 
 namespace {
-
-constexpr const char* kFormat = "1";  // of the columns and of what keel.step says
 
 /// What Arrow writes goes to a file of ours, whose failures are Errors; the library is told that there was one.
 class Sink : public arrow::io::OutputStream {
@@ -74,86 +69,9 @@ class Sink : public arrow::io::OutputStream {
   bool closed_ = false;
 };
 
-/// A column: its name, its type, and its values as an array.
-struct Column {
-  std::shared_ptr<arrow::Field> field;
-  std::function<arrow::Result<std::shared_ptr<arrow::Array>>(std::span<const TokenRow>)> array;
-};
-
-template <class Builder, class Append>
-Column column(const char* name, std::shared_ptr<arrow::DataType> type, bool nullable, const Append& append) {
-  return {arrow::field(name, std::move(type), nullable),
-          [append](std::span<const TokenRow> rows) -> arrow::Result<std::shared_ptr<arrow::Array>> {
-            Builder builder;
-            ARROW_RETURN_NOT_OK(builder.Reserve(static_cast<int64_t>(rows.size())));
-            for (const TokenRow& row : rows) ARROW_RETURN_NOT_OK(append(builder, row));
-            return builder.Finish();
-          }};
-}
-
-template <class Builder, class Member>
-Column of(const char* name, std::shared_ptr<arrow::DataType> type, Member TokenRow::*member) {
-  return column<Builder>(name, std::move(type), false,
-                         [member](Builder& builder, const TokenRow& row) { return builder.Append(row.*member); });
-}
-
-/// One that may be unknown.
-Column known(const char* name, float TokenRow::*member) {
-  return column<arrow::FloatBuilder>(
-      name, arrow::float32(), true, [member](arrow::FloatBuilder& builder, const TokenRow& row) {
-        return std::isnan(row.*member) ? builder.AppendNull() : builder.Append(row.*member);
-      });
-}
-
-const std::vector<Column>& columns() {
-  using Row = TokenRow;
-  static const auto integer = [](const char* name, int64_t Row::*member) {
-    return of<arrow::Int64Builder>(name, arrow::int64(), member);
-  };
-  static const auto number = [](const char* name, float Row::*member) {
-    return of<arrow::FloatBuilder>(name, arrow::float32(), member);
-  };
-  static const std::vector<Column> all = {
-      integer("step", &Row::step),
-      integer("update", &Row::update),
-      integer("prompt", &Row::prompt),
-      integer("group", &Row::group),
-      integer("rollout", &Row::rollout),
-      integer("policy_version", &Row::policy_version),
-      of<arrow::Int32Builder>("position", arrow::int32(), &Row::position),
-      of<arrow::Int32Builder>("token_id", arrow::int32(), &Row::token_id),
-      of<arrow::StringBuilder>("token", arrow::utf8(), &Row::token),
-      number("log_mu", &Row::log_mu),
-      number("log_pi", &Row::log_pi),
-      known("log_other_mu", &Row::log_other_mu),
-      known("log_other_pi", &Row::log_other_pi),
-      known("log_recomputed", &Row::log_recomputed),
-      known("log_other_recomputed", &Row::log_other_recomputed),
-      known("log_reference", &Row::log_reference),
-      known("topk_tv", &Row::topk_tv),
-      known("topk_kl", &Row::topk_kl),
-      known("topk_tv_replace_last", &Row::topk_tv_replace_last),
-      known("topk_kl_replace_last", &Row::topk_kl_replace_last),
-      known("full_tv", &Row::full_tv),
-      known("full_kl", &Row::full_kl),
-      number("divergence", &Row::divergence),
-      number("threshold", &Row::threshold),
-      number("ratio", &Row::ratio),
-      number("advantage", &Row::advantage),
-      number("coefficient", &Row::coefficient),
-      number("weight", &Row::weight),
-      of<arrow::BooleanBuilder>("kept", arrow::boolean(), &Row::kept),
-      of<arrow::BooleanBuilder>("outside", arrow::boolean(), &Row::outside),
-      known("entropy", &Row::entropy),
-      known("entropy_mu", &Row::entropy_mu),
-      of<arrow::DoubleBuilder>("reward", arrow::float64(), &Row::reward),
-  };
-  return all;
-}
-
 std::shared_ptr<arrow::Schema> schema() {
   std::vector<std::shared_ptr<arrow::Field>> fields;
-  for (const Column& column : columns()) fields.push_back(column.field);
+  for (const TokenColumn& column : token_columns()) fields.push_back(column.field);
   return arrow::schema(fields);
 }
 
@@ -177,7 +95,7 @@ class TokenFile::Writer {
   void add(std::span<const TokenRow> rows) {
     if (rows.empty()) return;
     std::vector<std::shared_ptr<arrow::Array>> arrays;
-    for (const Column& column : columns()) {
+    for (const TokenColumn& column : token_columns()) {
       auto array = column.array(rows);
       require(array.status());
       arrays.push_back(*array);
@@ -189,7 +107,7 @@ class TokenFile::Writer {
 
   void commit(const Json& facts) {
     require(writer_->AddKeyValueMetadata(
-        arrow::key_value_metadata({{"keel.format", kFormat}, {"keel.step", facts.dump()}})));
+        arrow::key_value_metadata({{"keel.format", kTokenFormat}, {"keel.step", facts.dump()}})));
     require(writer_->Close());
     file_.commit();
   }

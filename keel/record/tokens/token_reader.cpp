@@ -1,0 +1,241 @@
+#include "keel/record/tokens/token_reader.h"
+
+#include <algorithm>
+
+#include "keel/core/console.h"
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/foreign_text.h"
+#include "keel/core/json_reader.h"
+#include "keel/record/tokens/token_file.h"
+
+#ifdef KEEL_HAS_PARQUET
+#include <arrow/io/file.h>
+#include <arrow/memory_pool.h>
+#include <arrow/record_batch.h>
+#include <arrow/util/key_value_metadata.h>
+#include <parquet/arrow/reader.h>
+
+#include "keel/record/tokens/token_columns.h"
+#endif
+
+namespace keel {
+namespace {
+
+bool is_being_written(const std::string& name) { return TokenFile::step_of(name) >= 0 && name.ends_with(".partial"); }
+
+/// The names of a run's records, and of what is being written of them.
+std::vector<std::string> names_of_records(const std::filesystem::path& run) {
+  std::vector<std::string> names;
+  if (!is_folder(run / "tokens")) return names;
+  for (const std::string& name : list_directory(run / "tokens"))
+    if (TokenFile::step_of(name) >= 0) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> token_files(const std::filesystem::path& run) {
+  std::vector<std::string> names = names_of_records(run);
+  std::erase_if(names, is_being_written);
+  std::ranges::sort(names, {}, &TokenFile::step_of);  // a step of nine digits comes after one of eight
+  std::vector<std::filesystem::path> files;
+  for (const std::string& name : names) files.push_back(run / "tokens" / name);
+  return files;
+}
+
+std::string no_token_files(const std::filesystem::path& run) {
+  if (!is_folder(run)) return written(run.string(), ": there is no such folder; wanted the folder of a run");
+  const bool begun = std::ranges::any_of(names_of_records(run), is_being_written);
+  return written(run.string(), ": ",
+                 begun ? "its first token record is being written; wait until the step is over"
+                       : "has no token records (tokens/step-*.parquet); record them with `keel train ... "
+                         "record.tokens=sample` or =all; docs/tokens.md says what each costs");
+}
+
+#ifdef KEEL_HAS_PARQUET
+
+namespace {
+
+constexpr int64_t kRowsAtOnce = 16'384;
+constexpr int64_t kMaxMemory = int64_t{1} << 30;  // for the pages and values of these rows, whatever a file claims
+
+}  // namespace
+
+class TokenReader::Source {
+ public:
+  Source(std::filesystem::path path, const std::vector<std::string>& columns)
+      : path_(std::move(path)), memory_(arrow::system_memory_pool(), kMaxMemory) {
+    if (is_being_written(path_.filename().string()))
+      fail(ExitCode::kBadInput, path_.string(), ": is being written; wait until the step is over");
+    InputFile::open(path_);  // what is no file, or may not be read, is told in our words
+    within_library([&] { return open(); });
+    read_facts();
+    pick(columns);
+    within_library([&] { return count_rows(); });
+    seek(0);
+  }
+
+  const Json& facts() const { return facts_; }
+  int64_t rows() const { return begins_.back(); }
+
+  void seek(int64_t row) {
+    if (row < 0 || row > rows())
+      fail(ExitCode::kInternal, path_.string(), ": row ", row, " of ", rows(), " is asked for");
+    within_library([&]() -> arrow::Status {
+      const auto part = std::max(std::upper_bound(begins_.begin(), begins_.end() - 1, row) - begins_.begin() - 1, 0L);
+      std::vector<int> parts;
+      for (size_t g = static_cast<size_t>(part); g + 1 < begins_.size(); ++g) parts.push_back(static_cast<int>(g));
+      ARROW_ASSIGN_OR_RAISE(batches_, reader_->GetRecordBatchReader(parts, leaves_));
+      row_ = begins_[static_cast<size_t>(part)];
+      skip_ = row - row_;
+      return arrow::Status::OK();
+    });
+  }
+
+  std::vector<TokenRow> next() {
+    std::vector<TokenRow> rows;
+    while (rows.empty() && row_ < this->rows()) within_library([&] { return read(rows); });
+    return rows;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& reason) const {
+    fail(ExitCode::kBadInput, path_.string(),
+         ": not a sound token record: ", shorten(reason.substr(0, reason.find('\n')), 300),
+         "; it was cut off or changed. Move it away: the records of other steps can still be read");
+  }
+
+  /// What the library returns, and what it throws, for not all of that is caught there.
+  template <class Call>
+  void within_library(const Call& call) const {
+    arrow::Status status;
+    try {
+      status = call();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      refuse(error.what());
+    }
+    if (!status.ok()) refuse(status.message());
+  }
+
+  arrow::Status open() {
+    parquet::ReaderProperties properties(&memory_);
+    properties.enable_buffered_stream();  // pages as they are needed, not whole column chunks
+    properties.set_page_checksum_verification(true);
+    parquet::ArrowReaderProperties arrow_properties(/*use_threads=*/false);
+    arrow_properties.set_batch_size(kRowsAtOnce);
+    arrow_properties.set_pre_buffer(false);
+    parquet::arrow::FileReaderBuilder builder;
+    ARROW_ASSIGN_OR_RAISE(const auto file, arrow::io::ReadableFile::Open(path_.string()));
+    ARROW_RETURN_NOT_OK(builder.Open(file, properties));
+    ARROW_ASSIGN_OR_RAISE(reader_, builder.memory_pool(&memory_)->properties(arrow_properties)->Build());
+    return reader_->GetSchema(&schema_);
+  }
+
+  void read_facts() {
+    const auto metadata = reader_->parquet_reader()->metadata()->key_value_metadata();
+    const std::string format = metadata == nullptr ? "" : metadata->Get("keel.format").ValueOr("");
+    if (format.empty())
+      fail(ExitCode::kBadInput, path_.string(), ": is a Parquet file, but no token record: it has no keel.format");
+    if (format != kTokenFormat)
+      fail(ExitCode::kBadInput, path_.string(), ": is a token record of format ", printable(format),
+           ", and this program reads format ", kTokenFormat, "; read it with the program that wrote it");
+    std::optional<Json> facts = try_parse_json(metadata->Get("keel.step").ValueOr(""));
+    if (!facts || !facts->is_object()) refuse("what it says of the step (keel.step) is no JSON object");
+    facts_ = std::move(*facts);
+    const int64_t of_name = TokenFile::step_of(path_.filename().string());
+    if (const auto step = facts_.find("step"); of_name >= 0 && (step == facts_.end() || *step != of_name))
+      refuse("by its name it is of step " + std::to_string(of_name) + ", by keel.step of " +
+             (step == facts_.end() ? "none" : shorten(step->dump(), 20)));
+  }
+
+  /// All columns must be as the format has them, also those that are not read.
+  void pick(const std::vector<std::string>& columns) {
+    for (const TokenColumn& column : token_columns()) {
+      const std::string& name = column.field->name();
+      const auto field = schema_->GetFieldByName(name);
+      if (field == nullptr) refuse("it has no column " + name + ", or several");
+      if (!field->type()->Equals(*column.field->type()))
+        refuse("its column " + name + " is " + field->type()->ToString() + "; wanted " +
+               column.field->type()->ToString());
+      if (!columns.empty() && std::ranges::find(columns, name) == columns.end()) continue;
+      picked_.push_back(&column);
+      leaves_.push_back(reader_->parquet_reader()->metadata()->schema()->ColumnIndex(name));
+    }
+    if (!columns.empty() && picked_.size() != columns.size())
+      fail(ExitCode::kInternal, "a column of token records is asked for twice, or there is none of its name");
+  }
+
+  arrow::Status count_rows() {
+    const auto metadata = reader_->parquet_reader()->metadata();
+    for (int g = 0; g < metadata->num_row_groups(); ++g) {
+      const int64_t rows = metadata->RowGroup(g)->num_rows();
+      if (rows <= 0) return arrow::Status::Invalid("a part of it has ", rows, " rows");
+      begins_.push_back(begins_.back() + rows);
+    }
+    if (rows() != metadata->num_rows()) return arrow::Status::Invalid("its parts have not as many rows as it says");
+    return arrow::Status::OK();
+  }
+
+  arrow::Status read(std::vector<TokenRow>& rows) {
+    ARROW_ASSIGN_OR_RAISE(auto batch, batches_->Next());
+    if (batch == nullptr || batch->num_rows() == 0 || batch->num_rows() > this->rows() - row_)
+      return arrow::Status::Invalid("it has not as many rows as it says");
+    ARROW_RETURN_NOT_OK(batch->ValidateFull());
+    row_ += batch->num_rows();
+    const int64_t skipped = std::min(skip_, batch->num_rows());
+    skip_ -= skipped;
+    batch = batch->Slice(skipped);
+    rows.resize(static_cast<size_t>(batch->num_rows()));
+    for (const TokenColumn* column : picked_) {
+      const auto array = batch->GetColumnByName(column->field->name());
+      if (array == nullptr) return arrow::Status::Invalid("a column is lost");
+      if (!column->field->nullable() && array->null_count() > 0)
+        return arrow::Status::Invalid("its column ", column->field->name(), " has a value that is null");
+      column->fill(*array, rows);
+    }
+    return arrow::Status::OK();
+  }
+
+  std::filesystem::path path_;
+  arrow::CappedMemoryPool memory_;  // outlives what is made in it
+  std::unique_ptr<parquet::arrow::FileReader> reader_;
+  std::shared_ptr<arrow::Schema> schema_;
+  Json facts_;
+  std::vector<const TokenColumn*> picked_;
+  std::vector<int> leaves_;            // their places in the file
+  std::vector<int64_t> begins_ = {0};  // first rows of the file's parts, and the end
+  std::unique_ptr<arrow::RecordBatchReader> batches_;
+  int64_t row_ = 0;   // up to which the batches were read
+  int64_t skip_ = 0;  // rows that are read and not wanted
+};
+
+TokenReader::TokenReader(const std::filesystem::path& file, const std::vector<std::string>& columns)
+    : source_(std::make_unique<Source>(file, columns)) {}
+const Json& TokenReader::facts() const { return source_->facts(); }
+int64_t TokenReader::rows() const { return source_->rows(); }
+void TokenReader::seek(int64_t row) { source_->seek(row); }
+std::vector<TokenRow> TokenReader::next() { return source_->next(); }
+
+#else
+
+class TokenReader::Source {};
+TokenReader::TokenReader(const std::filesystem::path& file, const std::vector<std::string>&) {
+  fail(ExitCode::kBadConfiguration, file.string(),
+       ": token records are Parquet, and this program was built without Arrow; install the Python package pyarrow and ",
+       "build again");
+}
+const Json& TokenReader::facts() const { fail(ExitCode::kInternal, "no token record is open"); }
+int64_t TokenReader::rows() const { return 0; }
+void TokenReader::seek(int64_t) {}
+std::vector<TokenRow> TokenReader::next() { return {}; }
+
+#endif
+
+TokenReader::~TokenReader() = default;
+TokenReader::TokenReader(TokenReader&&) noexcept = default;
+TokenReader& TokenReader::operator=(TokenReader&&) noexcept = default;
+
+}  // namespace keel

@@ -1,0 +1,250 @@
+#include "keel/record/tokens/token_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+
+#include "keel/core/error.h"
+#include "keel/core/random.h"
+#include "keel/record/tokens/token_file.h"
+#include "tests/support/effort.h"
+#include "tests/support/errors.h"
+#include "tests/support/test_folder.h"
+
+namespace keel {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+bool can_read() {
+  try {
+    require_token_files();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Rows that differ in every member; some numbers are unknown, infinite or below what float32 has at full precision.
+std::vector<TokenRow> some_rows(int64_t step, int count) {
+  std::vector<TokenRow> rows;
+  for (int i = 0; i < count; ++i) {
+    TokenRow row;
+    row.step = step, row.update = i / 40, row.prompt = 7'000'000'000 + i, row.group = i % 3, row.rollout = i / 10;
+    row.policy_version = i / 2, row.position = i % 10, row.token_id = 3 * i;
+    row.token = i % 4 == 0 ? "" : i % 4 == 1 ? " \xc3\xa9\xe2\x82\xac" : std::string("a\0b", 3) + std::to_string(i);
+    float value = -0.125f * static_cast<float>(i + 1);
+    for (const auto member : {&TokenRow::log_mu,
+                              &TokenRow::log_pi,
+                              &TokenRow::log_other_mu,
+                              &TokenRow::log_other_pi,
+                              &TokenRow::log_recomputed,
+                              &TokenRow::log_other_recomputed,
+                              &TokenRow::log_reference,
+                              &TokenRow::topk_tv,
+                              &TokenRow::topk_kl,
+                              &TokenRow::topk_tv_replace_last,
+                              &TokenRow::topk_kl_replace_last,
+                              &TokenRow::full_tv,
+                              &TokenRow::full_kl,
+                              &TokenRow::divergence,
+                              &TokenRow::threshold,
+                              &TokenRow::ratio,
+                              &TokenRow::advantage,
+                              &TokenRow::coefficient,
+                              &TokenRow::weight,
+                              &TokenRow::entropy,
+                              &TokenRow::entropy_mu})
+      row.*member = value *= 1.1f;
+    if (i % 5 == 0) row.log_recomputed = row.topk_kl = row.entropy = TokenRow::kUnknown;
+    if (i % 7 == 0) row.divergence = kInfinity, row.coefficient = -0.0f, row.weight = 1e-42f;
+    row.kept = i % 3 != 0, row.outside = i % 2 == 0, row.reward = 1.0 / (i + 3);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+/// A file of these rows, in parts of `part` rows.
+std::filesystem::path file_of(const std::filesystem::path& folder, std::span<const TokenRow> rows, size_t part) {
+  TokenFile file(folder, rows[0].step);
+  for (size_t i = 0; i < rows.size(); i += part) file.add(rows.subspan(i, std::min(part, rows.size() - i)));
+  file.commit({{"step", rows[0].step}, {"method", "dppo_tv"}});
+  return folder / TokenFile::name(rows[0].step);
+}
+
+std::vector<TokenRow> all_rows(TokenReader reader) {
+  std::vector<TokenRow> rows;
+  for (std::vector<TokenRow> some = reader.next(); !some.empty(); some = reader.next())
+    rows.insert(rows.end(), some.begin(), some.end());
+  return rows;
+}
+
+/// Everything that a row says, bit for bit.
+std::string bits_of(const TokenRow& r) {
+  std::string text = written(r.step, " ", r.update, " ", r.prompt, " ", r.group, " ", r.rollout, " ", r.policy_version,
+                             " ", r.position, " ", r.token_id, " [", r.token, "] ", r.kept, " ", r.outside);
+  for (const float number : {r.log_mu,
+                             r.log_pi,
+                             r.log_other_mu,
+                             r.log_other_pi,
+                             r.log_recomputed,
+                             r.log_other_recomputed,
+                             r.log_reference,
+                             r.topk_tv,
+                             r.topk_kl,
+                             r.topk_tv_replace_last,
+                             r.topk_kl_replace_last,
+                             r.full_tv,
+                             r.full_kl,
+                             r.divergence,
+                             r.threshold,
+                             r.ratio,
+                             r.advantage,
+                             r.coefficient,
+                             r.weight,
+                             r.entropy,
+                             r.entropy_mu})
+    text += " " + (std::isnan(number) ? "unknown" : std::to_string(std::bit_cast<uint32_t>(number)));
+  return text + " " + std::to_string(std::bit_cast<uint64_t>(r.reward));
+}
+
+void expect_same(std::span<const TokenRow> got, std::span<const TokenRow> wanted) {
+  ASSERT_EQ(got.size(), wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(bits_of(got[i]), bits_of(wanted[i])) << i;
+}
+
+class TokenReaderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!can_read()) GTEST_SKIP() << "built without Arrow";
+  }
+  const TestFolder made_;
+};
+
+TEST_F(TokenReaderTest, GivesBackTheRowsThatWereWritten) {
+  const std::vector<TokenRow> rows = some_rows(12, 100);
+  const std::filesystem::path file = file_of(made_.path, rows, 33);
+  TokenReader reader(file);
+  EXPECT_EQ(reader.rows(), 100);
+  EXPECT_EQ(reader.facts().at("method"), "dppo_tv");
+  expect_same(all_rows(std::move(reader)), rows);
+}
+
+TEST_F(TokenReaderTest, ReadsAPartOfTheRowsAndColumns) {
+  const std::vector<TokenRow> rows = some_rows(12, 100);
+  const std::filesystem::path file = file_of(made_.path, rows, 33);
+  for (const int64_t from : {99, 0, 33, 40, 65, 66, 100, 1}) {
+    TokenReader reader(file);
+    reader.next();
+    reader.seek(from);
+    expect_same(all_rows(std::move(reader)), std::span(rows).subspan(static_cast<size_t>(from)));
+  }
+  const std::vector<TokenRow> some = all_rows(TokenReader(file, {"kept", "token"}));
+  ASSERT_EQ(some.size(), rows.size());
+  for (size_t i = 0; i < some.size(); ++i) {
+    TokenRow wanted;
+    wanted.kept = rows[i].kept, wanted.token = rows[i].token;
+    ASSERT_EQ(bits_of(some[i]), bits_of(wanted));
+  }
+}
+
+TEST_F(TokenReaderTest, GivesManyRowsInPieces) {
+  std::vector<TokenRow> rows(40'000);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i].step = 3, rows[i].rollout = static_cast<int64_t>(i);
+  TokenReader reader(file_of(made_.path, rows, rows.size()), {"step", "rollout"});
+  int64_t next = 0;
+  for (std::vector<TokenRow> some = reader.next(); !some.empty(); some = reader.next()) {
+    EXPECT_LE(some.size(), 16'384u);
+    for (const TokenRow& row : some) ASSERT_EQ(row.rollout, next++);
+  }
+  EXPECT_EQ(next, 40'000);
+}
+
+TEST_F(TokenReaderTest, AFileWithoutRowsHasNone) {
+  TokenFile file(made_.path, 5);
+  file.commit({{"step", 5}});
+  EXPECT_TRUE(all_rows(TokenReader(made_.path / TokenFile::name(5))).empty());
+}
+
+TEST_F(TokenReaderTest, RefusesWhatIsNoSoundRecord) {
+  const std::string file = file_of(made_.path, some_rows(12, 10), 10).string();
+  const std::string bytes = read_file(file);
+  error_of(3, [&] { TokenReader{made_.path / "none.parquet"}; });
+  error_of(3, [&] { TokenReader{made_.path}; });
+  const auto refused = [&](const std::string& name, const std::string& content, const std::string& why) {
+    const std::string error = error_of(3, [&] { TokenReader{made_.write(name, content)}; });
+    EXPECT_NE(error.find(why), std::string::npos) << error;
+  };
+  const auto changed = [&](std::string_view from, std::string_view to) {
+    std::string other = bytes;
+    const size_t at = other.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return other.replace(at, from.size(), to);
+  };
+  refused("step-00000012.parquet.partial", bytes, "is being written; wait until the step is over");
+  refused("step-00000013.parquet", bytes, "by its name it is of step 13, by keel.step of 12");
+  refused("any.parquet", "", "not a sound token record");
+  refused("any.parquet", "no Parquet file at all", "not a sound token record");
+  refused("any.parquet",
+          changed("keel.format\x18\x01"
+                  "1",
+                  "keel.format\x18\x01"
+                  "2"),
+          "of format \"2\", and this program reads format 1");
+  refused("any.parquet", changed("keel.format", "Keel.format"), "it has no keel.format");
+  refused("any.parquet", changed("{\"step\"", "[\"step\""), "is no JSON object");
+}
+
+TEST_F(TokenReaderTest, AFileThatWasCutOffOrChangedIsRefusedOrReadsAsItDid) {
+  const std::vector<TokenRow> rows = some_rows(12, 60);
+  const std::string bytes = read_file(file_of(made_.path, rows, 30));
+  const auto read = [&](const std::string& content) -> std::optional<std::vector<TokenRow>> {
+    try {
+      return all_rows(TokenReader(made_.write("damaged.parquet", content)));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput) << error.what();
+      return {};
+    }
+  };
+  const size_t stride = count<size_t>(29, 1);
+  for (size_t size = 0; size < bytes.size(); size += stride)
+    ASSERT_FALSE(read(bytes.substr(0, size))) << size << " of " << bytes.size() << " bytes";
+  Draws draws(1, Stream::kTokenRecords, 0);
+  int refused = 0, changed = 0;
+  for (int i = 0; i < count(600, 20'000); ++i) {
+    std::string other = bytes;
+    const uint32_t at = draws.below(static_cast<uint32_t>(bytes.size())), bit = draws.below(8);
+    other[at] = static_cast<char>(other[at] ^ (1 << bit));
+    const std::optional<std::vector<TokenRow>> got = read(other);
+    if (!got) {
+      ++refused;
+      continue;
+    }
+    bool same = got->size() == rows.size();
+    for (size_t r = 0; same && r < rows.size(); ++r) same = bits_of((*got)[r]) == bits_of(rows[r]);
+    if (!same) ++changed;
+  }
+  EXPECT_GT(refused, count(200, 6'000));
+  EXPECT_EQ(changed, 0);
+}
+
+TEST(TokenFiles, AreARunsInTheOrderOfSteps) {
+  const TestFolder made;
+  const std::filesystem::path run = made.path;
+  EXPECT_TRUE(token_files(run).empty());
+  EXPECT_NE(no_token_files(run).find("has no token records (tokens/step-*.parquet)"), std::string::npos);
+  EXPECT_NE(no_token_files(run / "none").find("there is no such folder"), std::string::npos);
+  create_directories(run / "tokens");
+  made.write("tokens/step-00000011.parquet.partial", "");
+  EXPECT_TRUE(token_files(run).empty());
+  EXPECT_NE(no_token_files(run).find("is being written; wait"), std::string::npos);
+  for (const char* name : {"step-100000000.parquet", "step-00000010.parquet", "step-00000009.parquet", "mine.parquet"})
+    made.write("tokens/" + std::string(name), "");
+  EXPECT_EQ(token_files(run), (std::vector<std::filesystem::path>{run / "tokens/step-00000009.parquet",
+                                                                  run / "tokens/step-00000010.parquet",
+                                                                  run / "tokens/step-100000000.parquet"}));
+}
+
+}  // namespace
+}  // namespace keel

@@ -23,20 +23,6 @@ struct StudyArguments {
   bool overwrite = false, explain = false, quiet = false;
 };
 
-/// A mistake in a variant is told before the first run begins.
-void check_variants(const Study& study) {
-  for (const Variant& variant : study.variants) {
-    std::vector<std::string> notes;
-    try {
-      if (!load_config(variant.tree, notes).train.has_steps())
-        fail(ExitCode::kBadConfiguration,
-             "train.steps is 0, so that there is no RL whose rewards a study could measure");
-    } catch (const Error& error) {
-      fail(error.code(), "variant ", variant.name, ": ", error.what());
-    }
-  }
-}
-
 std::string plan_text(const Study& study) {
   const std::vector<StudyRun> runs = planned_runs(study);
   size_t warm_ups = 0;
@@ -72,8 +58,8 @@ ExitCode study_command(const StudyArguments& arguments) {
   Console console(stdout, arguments.quiet);
   ConfigTree tree = read_config(arguments.file);
   apply_overrides(tree, arguments.overrides);
-  const Study study = read_study(tree, arguments.size);
-  check_variants(study);
+  Study study = read_study(tree, arguments.size);
+  for (const std::string& note : check_variants(study)) console.line(note);
   if (arguments.explain) {
     console.result(plan_text(study));
     for (const StudyRun& run : planned_runs(study)) console.result("  " + run.name);
@@ -93,12 +79,13 @@ ExitCode study_command(const StudyArguments& arguments) {
   write_atomically(folder / "table.csv", csv_table(study, variants));
   write_atomically(folder / "runs.csv", outcomes_csv(result.outcomes));
   write_atomically(folder / "study.html", study_page(study, variants, result.outcomes));
+  write_atomically(folder / "curves.svg", study_curves(study, result.outcomes));
   for (const std::string& name : study.options.measures)
     if (std::ranges::none_of(variants, [&](const VariantSummary& v) { return v.measures.contains(name); }))
       console.warning("study.measures: no run has the metric " + name + "; docs/metrics.md names them");
   console.heading(study.name);
   console.result(table);
-  console.line("Written: table.md, table.csv, runs.csv (a row for each run) and study.html (curves) in " +
+  console.line("Written: table.md, table.csv, runs.csv (a row for each run), study.html and its curves.svg in " +
                folder.string());
   if (!arguments.compare.empty() && !result.outcomes.empty()) {
     const ExitCode code = print_comparison(study, result.outcomes, others, arguments.compare, console);

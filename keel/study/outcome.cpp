@@ -98,7 +98,7 @@ Outcome outcome_from(const Json& json, const std::string& place) {
     Outcome outcome = {json.at("variant").get<std::string>(), json.at("seed").get<uint64_t>(),
                        json.at("measures").get<std::map<std::string, double>>(),
                        json.at("rewards").get<std::vector<double>>()};
-    for (const char* name : {measure::kFinal, measure::kCollapsed})
+    for (const char* name : {measure::kFinal, measure::kEarly, measure::kCollapsed})
       if (!outcome.variant.empty()) json.at("measures").at(name);
     return outcome;
   } catch (const Json::exception& error) {

@@ -117,6 +117,11 @@ class Runner {
     StudyRun run;
     double began = 0;
   };
+  struct Times {  // of runs that came to their end
+    double seconds = 0;
+    int64_t count = 0;
+    void add(double more) { seconds += more, ++count; }
+  };
 
   std::filesystem::path config_file(const std::string& name) const { return folder_ / "configs" / (name + ".yaml"); }
   std::filesystem::path outcome_file(const std::string& name) const { return folder_ / "outcomes" / (name + ".json"); }
@@ -266,7 +271,7 @@ class Runner {
     } catch (const Error& error) {
       return fail_run(run, error.what());
     }
-    seconds_ += steady_seconds() - ended.began;
+    (run.variant.empty() ? warm_up_times_ : run_times_).add(steady_seconds() - ended.began);
     ++made_;
   }
 
@@ -281,15 +286,22 @@ class Runner {
   void show() {
     std::string text = study_.name + ": " + std::to_string(made_) + " of " + std::to_string(all_) + " runs, " +
                        std::to_string(running_.size()) + " under way";
-    if (made_ > 0) {
-      const double each = seconds_ / static_cast<double>(made_);
-      double left = each * static_cast<double>(waiting_.size());
-      for (const auto& [process, running] : running_) left += std::max(0.0, each - (steady_seconds() - running.began));
+    if (run_times_.count > 0) {
+      double left = 0;
+      for (const StudyRun& run : waiting_) left += expected_seconds(run);
+      for (const auto& [process, running] : running_)
+        left += std::max(0.0, expected_seconds(running.run) - (steady_seconds() - running.began));
       text += ", " + format_duration(left / static_cast<double>(study_.options.jobs)) + " left";
     }
     if (text == shown_) return;
     shown_ = text;
     console_.progress(text);
+  }
+
+  /// By those of its kind that were made here; a warm-up is another thing than a run.
+  double expected_seconds(const StudyRun& run) const {
+    const Times& times = run.variant.empty() && warm_up_times_.count > 0 ? warm_up_times_ : run_times_;
+    return times.seconds / static_cast<double>(times.count);
   }
 
   /// Asks the runs to stop, and waits until they have saved.
@@ -313,7 +325,7 @@ class Runner {
   std::map<std::string, Outcome> outcomes_;            // of the runs that are done
   StudyResult result_;
   size_t all_ = 0, made_ = 0;
-  double seconds_ = 0;  // of the runs that were made
+  Times warm_up_times_, run_times_;
   std::string shown_;
 };
 

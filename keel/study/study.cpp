@@ -9,6 +9,8 @@
 #include "keel/core/options/read_config.h"
 #include "keel/core/strings.h"
 #include "keel/study/outcome.h"
+#include "keel/train/config/config.h"
+#include "keel/train/config/foreign_objective.h"
 
 namespace keel {
 namespace {
@@ -89,12 +91,28 @@ void check_names(const ConfigTree& tree) {
   }
 }
 
-/// What a study decides itself.
-void refuse_own_settings(const Variant& variant) {
+/// What a study decides itself; `given`: the name under which each setting stands in the file.
+void refuse_own_settings(const Variant& variant, const std::map<std::string, std::string>& given) {
   for (const auto& [setting, instead] : {std::pair{"run.dir", "study.dir"}, {"run.seed", "study.first_seed"}})
-    if (find_value(variant.tree, setting) != nullptr)
-      fail(ExitCode::kBadConfiguration, place_of(variant.tree, setting), ": ", setting,
+    if (const auto named = given.find(setting); named != given.end())
+      fail(ExitCode::kBadConfiguration, place_of(variant.tree, named->second), ": ", named->second,
            ": a study gives every run its own; remove it, and set ", instead);
+}
+
+/// The configuration of a variant under our names alone; `has_other_names`: the file has some of another program's.
+Json checked_config(const Variant& variant, std::vector<std::string>& notes, bool& has_other_names) try {
+  Config config;
+  OptionTable table;
+  config.describe(table);
+  const ConfigTree filled = with_foreign_defaults(variant.tree, table, Purpose::kTraining, notes);
+  load_filled(config, table, filled, notes);
+  refuse_own_settings(variant, table.given());
+  if (!config.train.has_steps())
+    fail(ExitCode::kBadConfiguration, "train.steps is 0, so that there is no RL whose rewards a study could measure");
+  for (const auto& [setting, name] : table.given()) has_other_names |= setting != name;
+  return to_json(config);
+} catch (const Error& error) {
+  fail(error.code(), "variant ", variant.name, ": ", error.what());
 }
 
 void check_measures(const ConfigTree& tree, const StudyOptions& options) {
@@ -124,7 +142,7 @@ Json warm_up_of(Json config) {
 }  // namespace
 
 void StudyOptions::describe(OptionTable& t) {
-  t.add("dir", dir, "Folder of the study: its runs, tables and page. Empty: studies/ and the name of the file.");
+  t.add("dir", dir, "Folder of the study: its runs, tables and page. Empty: studies/ and the name of the file, with that of the size.");
   t.add("seeds", seeds, "Runs of each variant, one from each seed; those of one seed start from the same network.",
         at_least(1).at_most(1000));
   t.add("first_seed", first_seed, "The first of them.", at_least(0).at_most(1000000000));
@@ -147,7 +165,7 @@ Study read_study(const ConfigTree& tree, const std::string& size) {
   table.section("study", "", study.options);
   table.load(own);
   check_measures(tree, study.options);
-  if (study.options.dir.empty()) study.options.dir = "studies/" + study.name;
+  if (study.options.dir.empty()) study.options.dir = "studies/" + study.name + (size.empty() ? "" : "-" + size);
 
   ConfigTree base = base_of(tree);
   const Json& sizes = section(tree, "sizes");
@@ -161,7 +179,6 @@ Study read_study(const ConfigTree& tree, const std::string& size) {
   for (const auto& [name, settings] : section(tree, "variants").items()) {
     Variant variant{name, base};
     put_over(variant.tree, section(tree, "variants." + name), tree, "variants." + name);
-    refuse_own_settings(variant);
     study.variants.push_back(std::move(variant));
   }
   if (study.variants.empty())
@@ -175,6 +192,19 @@ Study read_study(const ConfigTree& tree, const std::string& size) {
     fail(ExitCode::kBadConfiguration, place_of(tree, "study.baseline"), ": study.baseline: got ",
          study.options.baseline, ", wanted one of the variants ", joined(variants));
   return study;
+}
+
+std::vector<std::string> check_variants(Study& study) {
+  bool has_other_names = false;
+  std::vector<std::string> notes;
+  std::vector<Json> configs;
+  for (const Variant& variant : study.variants) configs.push_back(checked_config(variant, notes, has_other_names));
+  if (!has_other_names) return {};  // then each run notes what there is to be said
+  for (size_t i = 0; i < configs.size(); ++i) study.variants[i].tree.value = std::move(configs[i]);
+  std::vector<std::string> once;
+  for (std::string& note : notes)
+    if (!std::ranges::count(once, note)) once.push_back(std::move(note));
+  return once;
 }
 
 std::vector<StudyRun> planned_runs(const Study& study) {

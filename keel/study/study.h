@@ -40,6 +40,10 @@ struct Study {
 /// behind the file wins over all of them.
 Study read_study(const ConfigTree& tree, const std::string& size);
 
+/// Loads every variant's configuration, so that a mistake in one is told before the first run. Names of TRL's and verl's
+/// become ours, since a study puts settings of its own beside them; what that means is returned, to be printed.
+std::vector<std::string> check_variants(Study& study);
+
 /// One process of a study: the configuration that `keel train` gets, and where it writes.
 struct StudyRun {
   std::string name;     // "dppo_tv-3"

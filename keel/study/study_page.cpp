@@ -12,8 +12,7 @@ namespace {
 constexpr const char* kStyle =
     "body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem;color:#1b1f24;"
     "background:#fff}table{border-collapse:collapse;display:block;overflow-x:auto}td,th{padding:.3rem .6rem;"
-    "border-bottom:1px solid #d8dee4;text-align:left;white-space:nowrap}.charts{display:grid;gap:1rem;"
-    "grid-template-columns:repeat(auto-fill,minmax(20rem,1fr))}figure{margin:0}svg{width:100%;height:auto}"
+    "border-bottom:1px solid #d8dee4;text-align:left;white-space:nowrap}figure{margin:0}svg{width:100%;height:auto}"
     "@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}td,th{border-color:#30363d}}";
 
 std::vector<ChartPoint> curve(const std::vector<double>& rewards) {
@@ -56,32 +55,69 @@ std::string html_table(const std::string& markdown) {
   return out + "</table>";
 }
 
+constexpr double kPanelWidth = 260, kPanelHeight = 170, kTitleHeight = 22;
+constexpr size_t kColumns = 4;
+
+double highest_reward(const std::vector<Outcome>& outcomes) {
+  double highest = 0;
+  for (const Outcome& outcome : outcomes)
+    for (const double reward : outcome.rewards) highest = std::max(highest, reward);
+  return highest;
+}
+
+/// The runs of a variant faintly, those that collapsed in another colour, and their mean.
+Chart panel_of(const std::vector<const Outcome*>& runs, double highest) {
+  Chart chart{.width = kPanelWidth, .height = kPanelHeight, .from_zero = true, .up_to = highest};
+  for (const Outcome* run : runs)
+    chart.lines.push_back({"", curve(run->rewards), run->measures.at(measure::kCollapsed) != 0 ? 1 : 0, true});
+  chart.lines.push_back({"", curve(mean_curve(runs)), 0});
+  return chart;
+}
+
 }  // namespace
 
-std::string study_page(const Study& study, const std::vector<VariantSummary>& variants,
-                       const std::vector<Outcome>& outcomes) {
+std::string study_curves(const Study& study, const std::vector<Outcome>& outcomes) {
   std::map<std::string, std::vector<const Outcome*>> runs;
   for (const Outcome& outcome : outcomes) runs[outcome.variant].push_back(&outcome);
-  Chart all{.id = "all", .title = "Mean reward of the runs", .width = 1040, .height = 380, .from_zero = true};
-  std::string single;
-  int color = 0;
+  const double highest = highest_reward(outcomes);
+  std::string panels;
+  size_t count = 0;
   for (const Variant& variant : study.variants) {
     const auto found = runs.find(variant.name);
     if (found == runs.end()) continue;
-    all.lines.push_back({variant.name, curve(mean_curve(found->second)), color});
-    Chart chart{.id = "v" + std::to_string(color), .title = variant.name, .from_zero = true};
-    for (const Outcome* run : found->second) chart.lines.push_back({"", curve(run->rewards), color});
-    single += "<figure>" + svg_chart(chart) + "</figure>";
-    ++color;
+    const auto collapsed = std::ranges::count_if(
+        found->second, [](const Outcome* run) { return run->measures.at(measure::kCollapsed) != 0; });
+    const double x = static_cast<double>(count % kColumns) * kPanelWidth;
+    const double y = static_cast<double>(count / kColumns) * (kPanelHeight + kTitleHeight);
+    panels += "<g transform=\"translate(" + svg_number(x) + " " + svg_number(y) +
+              ")\"><text x=\"56\" y=\"16\" fill=\"#768390\"><tspan font-weight=\"600\">" + escape_html(variant.name) +
+              "</tspan>" + (collapsed > 0 ? ": " + std::to_string(collapsed) + " of " +
+                                                std::to_string(found->second.size()) + " collapsed"
+                                          : "") +
+              "</text><g transform=\"translate(0 " + svg_number(kTitleHeight) + ")\">" +
+              chart_group(panel_of(found->second, highest)) + "</g></g>";
+    ++count;
   }
+  const size_t rows = (count + kColumns - 1) / kColumns;
+  const std::string width = svg_number(kPanelWidth * static_cast<double>(std::min(count, kColumns))),
+                    height = svg_number((kPanelHeight + kTitleHeight) * static_cast<double>(rows));
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height + "\" viewBox=\"0 0 " +
+         width + " " + height + "\" role=\"img\" font-family=\"system-ui,sans-serif\" font-size=\"12\"><title>" +
+         escape_html(study.name) + ": mean reward over steps, each run and the mean of a variant's</title>" + panels +
+         "</svg>\n";
+}
+
+std::string study_page(const Study& study, const std::vector<VariantSummary>& variants,
+                       const std::vector<Outcome>& outcomes) {
   return "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
          "content=\"width=device-width\"><meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
          "style-src 'unsafe-inline'\"><title>" +
          escape_html(study.name) + "</title><style>" + kStyle + "</style></head><body><h1>" + escape_html(study.name) +
          "</h1><p>Means over seeds with 95 % intervals; collapsed: the runs that fell below half of their best five "
-         "steps and stayed there.</p>" +
-         html_table(markdown_table(study, variants)) + "<figure>" + svg_chart(all) + "</figure><div class=\"charts\">" +
-         single + "</div></body></html>\n";
+         "steps and stayed there. The curves are mean rewards over steps: each run faintly, a collapsed one in another "
+         "colour, and the mean of the variant's.</p>" +
+         html_table(markdown_table(study, variants)) + "<figure>" + study_curves(study, outcomes) +
+         "</figure></body></html>\n";
 }
 
 }  // namespace keel

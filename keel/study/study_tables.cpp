@@ -13,6 +13,8 @@
 namespace keel {
 namespace {
 
+const std::vector<std::string> kCompared = {measure::kFinal, measure::kEarly};  // with the baseline's, seed by seed
+
 Cell cell_of(const std::vector<double>& values) {
   return {std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()),
           mean_interval(values), static_cast<int64_t>(values.size())};
@@ -72,25 +74,27 @@ std::vector<std::string> shown_measures(const Study& study) {
 
 std::vector<VariantSummary> summarize(const Study& study, const std::vector<Outcome>& outcomes,
                                       const std::map<std::string, int64_t>& failed) {
-  std::map<uint64_t, double> of_baseline;  // final reward by seed
+  std::map<uint64_t, const Outcome*> of_baseline;  // by seed
   for (const Outcome& outcome : outcomes)
-    if (outcome.variant == study.options.baseline) of_baseline[outcome.seed] = outcome.measures.at(measure::kFinal);
+    if (outcome.variant == study.options.baseline) of_baseline[outcome.seed] = &outcome;
   std::vector<VariantSummary> summaries;
   for (const Variant& variant : study.variants) {
     VariantSummary summary{.name = variant.name};
     if (const auto some = failed.find(variant.name); some != failed.end()) summary.failed = some->second;
-    std::vector<double> differences;
+    std::map<std::string, std::vector<double>> differences;
     for (const Outcome& outcome : outcomes) {
       if (outcome.variant != variant.name) continue;
       ++summary.runs;
       summary.collapsed += outcome.measures.at(measure::kCollapsed) != 0 ? 1 : 0;
-      if (const auto same_seed = of_baseline.find(outcome.seed); same_seed != of_baseline.end())
-        differences.push_back(outcome.measures.at(measure::kFinal) - same_seed->second);
+      const auto same_seed = of_baseline.find(outcome.seed);
+      if (same_seed == of_baseline.end() || variant.name == study.options.baseline) continue;
+      for (const std::string& name : kCompared)
+        differences[name].push_back(outcome.measures.at(name) - same_seed->second->measures.at(name));
     }
     for (const std::string& name : shown_measures(study))
       if (const auto values = by_variant(outcomes, name); values.contains(variant.name))
         summary.measures[name] = cell_of(values.at(variant.name));
-    if (!differences.empty() && variant.name != study.options.baseline) summary.difference = cell_of(differences);
+    for (const auto& [name, values] : differences) summary.differences[name] = cell_of(values);
     summaries.push_back(std::move(summary));
   }
   return summaries;
@@ -107,7 +111,7 @@ std::string markdown_table(const Study& study, const std::vector<VariantSummary>
   head.push_back("collapsed");
   for (const std::string& name : names) {
     head.push_back(name);
-    if (name == measure::kFinal) head.push_back("final less " + study.options.baseline + "'s");
+    if (std::ranges::count(kCompared, name)) head.push_back(name + " less " + study.options.baseline + "'s");
   }
   std::vector<std::vector<std::string>> rows = {head};
   for (const VariantSummary& variant : variants) {
@@ -120,7 +124,9 @@ std::string markdown_table(const Study& study, const std::vector<VariantSummary>
     for (const std::string& name : names) {
       const auto cell = variant.measures.find(name);
       cells.push_back(cell == variant.measures.end() ? "" : shown_metric(cell->second));
-      if (name == measure::kFinal) cells.push_back(variant.difference ? shown(*variant.difference) : "");
+      const auto difference = variant.differences.find(name);
+      if (std::ranges::count(kCompared, name))
+        cells.push_back(difference == variant.differences.end() ? "" : shown(difference->second));
     }
     rows.push_back(cells);
   }
@@ -141,7 +147,8 @@ std::string csv_table(const Study& study, const std::vector<VariantSummary>& var
     for (const std::string& name : shown_measures(study))
       if (const auto cell = variant.measures.find(name); cell != variant.measures.end())
         add(variant.name, name, cell->second);
-    if (variant.difference) add(variant.name, "final_less_" + study.options.baseline, *variant.difference);
+    for (const auto& [name, cell] : variant.differences)
+      add(variant.name, name + "_less_" + study.options.baseline, cell);
   }
   return table;
 }

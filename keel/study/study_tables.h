@@ -23,7 +23,7 @@ struct VariantSummary {
   std::string name;
   int64_t runs = 0, failed = 0, collapsed = 0;
   std::map<std::string, Cell> measures = {};
-  std::optional<Cell> difference = {};  // of the final reward to the baseline's, seed by seed
+  std::map<std::string, Cell> differences = {};  // of final and early rewards to the baseline's, seed by seed
 };
 
 /// `failed`: runs of each variant that did not come to their end.
@@ -36,7 +36,10 @@ std::vector<std::string> shown_measures(const Study& study);
 std::string markdown_table(const Study& study, const std::vector<VariantSummary>& variants);
 std::string csv_table(const Study& study, const std::vector<VariantSummary>& variants);
 
-/// One self-contained page: the table, the mean curve of each variant, and below each other its runs.
+/// The rewards of each variant's runs over steps, as one SVG file.
+std::string study_curves(const Study& study, const std::vector<Outcome>& outcomes);
+
+/// One self-contained page: the table and the curves.
 std::string study_page(const Study& study, const std::vector<VariantSummary>& variants,
                        const std::vector<Outcome>& outcomes);
 

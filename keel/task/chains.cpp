@@ -17,6 +17,7 @@ constexpr double kCarefulError = 0.01;
 constexpr uint32_t kHeldOutChains = 8;
 constexpr int kMaxChainDraws = 2000;
 
+// The first plain words; those behind them have numbers: word65, word66, ...
 constexpr std::array<std::string_view, 64> kWords = {
     "so",       "then",      "next",        "thus",         "now",         "hence",     "and",        "also",
     "first",    "here",      "well",        "okay",         "again",       "still",     "yet",        "further",
@@ -29,7 +30,12 @@ constexpr std::array<std::string_view, 64> kWords = {
 constexpr std::array<std::string_view, 12> kCarefulWords = {"carefully",    "check",       "verify",     "slowly",
                                                             "precisely",    "exactly",     "recount",    "patiently",
                                                             "double-check", "attentively", "rigorously", "thoroughly"};
-static_assert(kWords.size() == ChainsTask::kMaxWords && kCarefulWords.size() == ChainsTask::kMaxCareful);
+static_assert(kCarefulWords.size() == ChainsTask::kMaxCareful);
+
+std::string plain_word(int64_t rank) {
+  const auto at = static_cast<size_t>(rank);
+  return at < kWords.size() ? std::string(kWords[at]) : "word" + std::to_string(rank + 1);
+}
 
 void check_range(std::string_view name, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return;
@@ -95,9 +101,9 @@ ChainsTask::ChainsTask(const TaskOptions& options) : options_(options) {
   validate(options);
   // The careful words have the ranks just before the last.
   const int64_t plain = options.words - options.careful;
-  words_.assign(kWords.begin(), kWords.begin() + plain - 1);
+  for (int64_t rank = 0; rank < plain - 1; ++rank) words_.push_back(plain_word(rank));
   words_.insert(words_.end(), kCarefulWords.begin(), kCarefulWords.begin() + options.careful);
-  words_.emplace_back(kWords[plain - 1]);
+  words_.push_back(plain_word(plain - 1));
 
   double sum = 0;
   for (int64_t rank = 0; rank < options.words; ++rank) {

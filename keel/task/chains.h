@@ -36,7 +36,7 @@ Split chain_split(const Chain& chain);
 /// for steps.
 class ChainsTask : public Task {
  public:
-  static constexpr int64_t kMinModulus = 2, kMaxModulus = 10000, kMaxSteps = 1000, kMaxWords = 64, kMaxCareful = 12;
+  static constexpr int64_t kMinModulus = 2, kMaxModulus = 10000, kMaxSteps = 1000, kMaxWords = 10000, kMaxCareful = 12;
 
   explicit ChainsTask(const TaskOptions& options);
 

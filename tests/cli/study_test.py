@@ -8,6 +8,7 @@ import signal
 import statistics
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 import yaml
 
@@ -61,6 +62,13 @@ class StudyTest(unittest.TestCase):
         self.assertAlmostEqual(float(cell["mean"]), statistics.mean(entropies), places=7)
         half = 12.7062047 * statistics.stdev(entropies) / 2**0.5
         self.assertAlmostEqual(float(cell["high"]), statistics.mean(entropies) + half, places=6)
+        # Final and early rewards beside the baseline's, seed by seed.
+        for name in ("final", "early"):
+            by_variant = {variant: [float(row[name]) for row in rows if row["variant"] == variant] for variant in ("dppo_tv", "grpo")}
+            differences = [own - base for own, base in zip(by_variant["grpo"], by_variant["dppo_tv"])]
+            cell = next(row for row in self.rows("table.csv") if (row["variant"], row["measure"]) == ("grpo", f"{name}_less_dppo_tv"))
+            self.assertAlmostEqual(float(cell["mean"]), statistics.mean(differences), places=7)
+            self.assertIn(f"{name} less dppo_tv's", (out / "table.md").read_text())
         # Both variants of a seed began with the same network, which was made once.
         self.assertEqual(sorted(path.name for path in (out / "runs").glob("warm-up*")), ["warm-up-0", "warm-up-1"])
         before = {row["variant"]: row["eval_before"] for row in rows if row["seed"] == "0"}
@@ -68,7 +76,13 @@ class StudyTest(unittest.TestCase):
         config = yaml.safe_load((out / "configs" / "grpo-1.yaml").read_text())
         self.assertEqual(config["model"], {"path": str(out / "runs" / "warm-up-1")})
         self.assertNotIn("sft", config)
-        self.assertIn("<svg", (out / "study.html").read_text())
+        # A panel for each variant, with its name; the same picture as a file.
+        curves = (out / "curves.svg").read_text()
+        self.assertIn(curves, (out / "study.html").read_text())
+        drawing = xml.etree.ElementTree.fromstring(curves)
+        self.assertEqual([each.text for each in drawing.iter("{http://www.w3.org/2000/svg}tspan")], ["dppo_tv", "grpo"])
+        self.assertEqual(curves.count('class="faint'), 4)
+        self.assertEqual(curves.count('class="line'), 2)
         # Called again nothing is made: the tables are the same though the runs are gone, which may be removed.
         table = (out / "table.md").read_text()
         for run in (out / "runs").iterdir():
@@ -174,6 +188,31 @@ class StudyTest(unittest.TestCase):
         self.run_study("base.sft.steps=12")
         self.assertEqual(precious.read_text(), "mine")
 
+    def test_names_of_trl_mean_in_a_study_what_they_mean_in_a_run(self):
+        del self.study["base"]["train"]["steps"], self.study["base"]["rollout"]
+        self.study["base"] |= {"max_steps": 6, "num_generations": 4, "learning_rate": 1e-3}
+        self.study["study"]["seeds"] = 1
+        said = self.run_study().stdout
+        self.assertIn("num_generations", said)
+        for name in ("dppo_tv", "grpo"):
+            config = yaml.safe_load((self.folder / "out" / "configs" / f"{name}-0.yaml").read_text())
+            self.assertEqual(config["train"]["steps"], 3)  # of two updates each
+            self.assertEqual(config["optimizer"]["lr"], 1e-3)
+            self.assertEqual(config["rollout"]["samples_per_prompt"], 4)
+            self.assertEqual(config["objective"]["method"], name)
+            steps = [row for row in metrics(self.folder / "out" / "runs" / f"{name}-0") if row["phase"] == "rl"]
+            self.assertEqual(len(steps), 3)
+        # The warm-up is one, and has no RL.
+        self.assertEqual([path.name for path in (self.folder / "out" / "runs").glob("warm-up*")], ["warm-up-0"])
+        self.assertEqual({row["phase"] for row in metrics(self.folder / "out" / "runs" / "warm-up-0")}, {"sft"})
+
+    def test_a_size_has_a_folder_of_its_own(self):
+        del self.study["study"]["dir"]
+        file = self.folder / "small.yaml"
+        file.write_text(yaml.safe_dump(self.study, sort_keys=False))
+        self.assertIn("folder: studies/small-long\n", keel("study", str(file), "--size", "long", "--explain").stdout)
+        self.assertIn("folder: studies/small\n", keel("study", str(file), "--explain").stdout)
+
     def test_one_study_at_a_time_has_a_folder(self):
         file = self.folder / "small.yaml"
         file.write_text(yaml.safe_dump(self.study, sort_keys=False))
@@ -204,6 +243,8 @@ class StudyTest(unittest.TestCase):
         refused(lambda s: s["variants"].update({"up/above": {}}), "folder")
         refused(lambda s: s["variants"].update({"warm-up": {}}), "choose another")
         refused(lambda s: s["base"]["run"].update(seed=3), "run.seed", "study.first_seed")
+        refused(lambda s: s["base"].update(seed=3), "variant dppo_tv", "seed", "study.first_seed")  # TRL's name for it
+        refused(lambda s: s["base"].update(output_dir="elsewhere"), "output_dir", "study.dir")
         refused(lambda s: s["study"].update(measures=["final"]), "study.measures")
         refused(lambda s: s["base"]["train"].update(steps=0), "no RL")
         refused(lambda s: None, "--size", "long", arguments=("--size", "short"))

@@ -213,6 +213,21 @@ TEST(Chains, PlaceTheCarefulWordsJustBeforeTheLast) {
   EXPECT_EQ(none.tokenizer().size(), 9 + 5 + 64);
 }
 
+TEST(Chains, MayHaveAVocabularyOfThousands) {
+  const ChainsTask task(TaskOptions{.modulus = 7, .words = 4000, .careful = 3});
+  const std::vector<std::string>& words = task.words();
+  EXPECT_EQ(std::set<std::string>(words.begin(), words.end()).size(), 4000u);
+  EXPECT_EQ(words[63], "eventually");
+  EXPECT_EQ(words[64], "word65");
+  EXPECT_EQ(words[3995], "word3996");
+  EXPECT_EQ(words[3996], "carefully");
+  EXPECT_EQ(words[3999], "word3997");  // the last plain word, behind the careful ones
+  EXPECT_EQ(task.tokenizer().size(), 9 + 7 + 4000);
+  // A word of the tail is one token, as every other.
+  const Tokenizer tokenizer = task.tokenizer();
+  EXPECT_EQ(tokenizer.encode("word3996 1 + 2 = 3 ;").size(), 7u);
+}
+
 TEST(Chains, UseWordsByZipfsLaw) {
   const TaskOptions options = preset("T1");
   const ChainsTask task(options);
@@ -366,7 +381,7 @@ TEST(Chains, RefuseOptionsThatMakeNoSense) {
   expect_refused({.modulus = 10001}, {"task.modulus is 10001", "10000"});
   expect_refused({.steps = 0}, {"task.steps is 0"});
   expect_refused({.words = 0, .careful = 0}, {"task.words is 0"});
-  expect_refused({.words = 65}, {"task.words is 65", "64"});
+  expect_refused({.words = 10001}, {"task.words is 10001", "10000"});
   expect_refused({.words = 3, .careful = 3}, {"task.careful is 3", "task.words is 3"});
   expect_refused({.words = 20, .careful = 13}, {"task.careful is 13", "12"});
   expect_refused({.careful = -1}, {"task.careful is -1"});

@@ -47,7 +47,7 @@ Frame frame_of(const Chart& chart) {
     xs.push_back(mark.x);
     for (const double value : {mark.low, mark.y, mark.high}) ys.push_back(value);
   }
-  if (chart.from_zero && !chart.may_be_log) ys.push_back(0);
+  if (chart.from_zero && !chart.may_be_log) ys.insert(ys.end(), {0, chart.up_to});
   Frame frame{axis_for(xs, false, 6), axis_for(ys, chart.may_be_log, 5), kLeft, kTop, 0, 0};
   if (chart.from_zero && chart.may_be_log && !frame.y.logarithmic) {
     ys.push_back(0);
@@ -131,6 +131,7 @@ std::string draw_strokes(const Strokes& strokes, const std::string& kind, const 
 
 std::string draw_line(const ChartLine& line, const Chart& chart, const Frame& frame) {
   const std::vector<ChartPoint> values = decimate(line.points, chart.buckets);
+  if (line.faint) return draw_strokes(strokes_of(values, frame), "faint", line, 1, 0.35);
   const double busy = values.size() > 150 ? 1.3 : 1.8;
   if (chart.window <= 1) return draw_strokes(strokes_of(values, frame), "line", line, busy, 1);
   const std::vector<ChartPoint> average = decimate(moving_average(line.points, chart.window), chart.buckets / 2);

@@ -13,6 +13,7 @@ struct ChartLine {
   std::string name;
   std::vector<ChartPoint> points;
   int color = 0;
+  bool faint = false;  // one of many, behind the line that they are about
 };
 
 /// One point with an interval, drawn over the curves.
@@ -32,6 +33,7 @@ struct Chart {
   double width = 520, height = 230;
   bool percent = false;     // values are shares
   bool from_zero = false;   // the y axis includes 0
+  double up_to = 0;         // with from_zero: and this, so that charts beside each other have one axis
   bool may_be_log = false;  // logarithmic y axis when the values span a hundredfold
   size_t window = 1;        // above 1: the values faintly, boldly their moving average over so many steps
   size_t buckets = 240;     // at most about twice as many points are drawn per curve

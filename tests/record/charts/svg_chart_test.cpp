@@ -34,6 +34,18 @@ TEST(SvgChart, PutsTheEndsOfALineIntoTheCornersOfThePlot) {
   EXPECT_EQ(path_of(svg_chart(chart)), "M56 114L156 14");
 }
 
+TEST(SvgChart, GivesChartsBesideEachOtherOneAxisAndDrawsOneOfManyFaintly) {
+  Chart chart = chart_with({{0, 0}, {10, 0.5}});
+  chart.width = 172;
+  chart.height = 148;
+  chart.from_zero = true;
+  chart.up_to = 1;
+  EXPECT_EQ(path_of(svg_chart(chart)), "M56 114L156 64");  // half of the way up
+  chart.lines[0].faint = true;
+  EXPECT_EQ(path_of(svg_chart(chart)), "");
+  EXPECT_EQ(occurrences(svg_chart(chart), "class=\"faint"), 1u);
+}
+
 TEST(SvgChart, BreaksALineAtAGapAndDrawsALonelyValueAsADot) {
   const std::string svg = svg_chart(chart_with({{1, 1}, {2, 2}, {3, kNan}, {4, 3}, {5, INFINITY}, {6, 1}, {7, 2}}));
   EXPECT_EQ(occurrences(path_of(svg), "M"), 2u);

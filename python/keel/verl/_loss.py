@@ -1,0 +1,98 @@
+"""A row of the table as a policy loss of verl: Keel's coefficients, verl's aggregation."""
+
+import torch
+from verl.trainer.ppo.core_algos import agg_loss, register_policy_loss
+
+import keel
+
+from ._rows import rows
+from ._settings import PolicyLoss
+
+_ROUNDING = 1e-3  # a log-probability may be rounded to this much above 0 where logits are in half precision
+
+
+def register():
+    for loss_mode, row in rows().items():
+        register_policy_loss(loss_mode)(_policy_loss(loss_mode, row["name"]))
+
+
+def _policy_loss(loss_mode, row):
+    def policy_loss(old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="token-mean", config=None,
+                    rollout_is_weights=None):
+        section = _section(config, loss_mode)
+        given = dict(log_prob=log_prob, old_log_prob=old_log_prob, advantages=advantages, response_mask=response_mask)
+        _check_shapes(given, rollout_is_weights)
+        mask = response_mask.bool()
+        known = _policies(section, log_prob, old_log_prob, rollout_is_weights, mask)
+        decision = keel.token_coefficients(row, section.parameters, advantages=advantages.to(known["logp"].dtype), mask=mask,
+                                           **known)
+        # Where nothing is trained, what stands there may be anything, and 0 times that is not 0.
+        losses = -decision.coefficient * torch.where(mask, log_prob, torch.zeros_like(log_prob))
+        loss = agg_loss(loss_mat=losses, loss_mask=mask, loss_agg_mode=loss_agg_mode, **config.global_batch_info)
+        return loss, _metrics(decision, known["logp"], known["behavior_logp"], advantages, mask)
+
+    policy_loss.__name__ = policy_loss.__qualname__ = loss_mode
+    policy_loss.__doc__ = f"Keel's row {row}; `keel methods {row}` prints its equation."
+    return policy_loss
+
+
+def _section(config, loss_mode):
+    section = None if config is None else config.policy_loss
+    if not isinstance(section, PolicyLoss):
+        raise ValueError(f"{loss_mode}: actor.policy_loss is verl's own section, which has no place for a row's parameters and was "
+                         "not checked: give 'hydra.searchpath=[pkg://keel.verl]' and +keel=row, or make it a keel.verl.PolicyLoss")
+    if section.loss_mode != loss_mode:
+        raise ValueError(f"{loss_mode} was called where policy_loss.loss_mode is {section.loss_mode}, whose parameters these are; "
+                         "wanted the same name in both")
+    return section
+
+
+def _check_shapes(given, weights):
+    shape = given["log_prob"].shape
+    for name, tensor in {**given, "rollout_is_weights": weights}.items():
+        if tensor is None and name == "rollout_is_weights":
+            continue
+        if tensor is None:
+            raise ValueError(f"{name} is missing; with actor_rollout_ref.rollout.calculate_log_probs the rollout records log-probs")
+        if tensor.shape != shape or tensor.dim() != 2:
+            raise ValueError(f"{name} is {list(tensor.shape)} beside a log_prob of {list(shape)}; wanted the same [sequences, tokens]")
+
+
+def _policies(section, log_prob, old_log_prob, weights, mask):
+    """log pi and log mu, and the recomputed log-probs where the row looks at them."""
+    dtype = torch.promote_types(torch.promote_types(log_prob.dtype, old_log_prob.dtype), torch.float32)
+    logp, old = (_below_zero(tensor.detach().to(dtype)) for tensor in (log_prob, old_log_prob))
+    if not section.looks_at_recomputed:
+        if weights is not None:
+            raise ValueError(f"rollout_is_weights are given, but {section.loss_mode} is already weighted against the sampler; wanted "
+                             "algorithm.rollout_correction.rollout_is=null and bypass_mode=true")
+        return dict(logp=logp, behavior_logp=old)
+    if weights is None:
+        raise ValueError(f"rollout_is_weights are missing, from which {section.loss_mode} knows the sampler's log-probs; wanted "
+                         "algorithm.rollout_correction.rollout_is=token and rollout_is_threshold=1e9")
+    gap = torch.where(mask, weights.detach().to(dtype), torch.ones_like(old)).log()  # log old - log mu, as verl weighs it
+    return dict(logp=logp, behavior_logp=_below_zero(old - gap), old_logp=old)
+
+
+def _below_zero(logp):
+    return logp.masked_fill((logp > 0) & (logp <= _ROUNDING), 0.0)
+
+
+def _metrics(decision, logp, behavior_logp, advantages, mask):
+    """Shares and means over this micro-batch's tokens, of which verl then takes the mean, by Keel's names (docs/metrics.md)
+    and, where one says the same, by verl's. verl puts actor/ in front of what does not have it."""
+    masked, positive, negative = ~decision.keep & mask, (advantages > 0) & mask, (advantages < 0) & mask
+    finite = mask & decision.divergence.isfinite()
+    logp, behavior_logp = (torch.where(mask, x, torch.zeros_like(x)) for x in (logp, behavior_logp))
+    log_ratio = (logp - behavior_logp).clamp(-20, 20)
+    bad = negative & (logp.exp() - behavior_logp.exp() <= -0.5)  # trust_region/bad_updates of the DPPO paper
+    parts = {
+        "trust_region/masked": (masked, mask), "trust_region/masked_positive": (masked & positive, positive),
+        "trust_region/masked_negative": (masked & negative, negative), "trust_region/outside": (decision.outside & mask, mask),
+        "trust_region/bad_updates": (bad, mask),
+        "trust_region/divergence_mean": (decision.divergence.masked_fill(~finite, 0.0), finite),
+        "policy/kl_behavior": (torch.expm1(log_ratio) - log_ratio, mask), "ratio/mean": (log_ratio.exp() * mask, mask),
+        "actor/pg_clipfrac": (masked, mask), "actor/ppo_kl": (-log_ratio, mask)}
+    sums = torch.stack([x.sum(dtype=torch.float64) for pair in parts.values() for x in pair]).reshape(-1, 2)
+    shares = (sums[:, 0] / sums[:, 1].clamp(min=1)).tolist()  # one transfer from the device
+    return dict(zip(parts, shares))

@@ -1,4 +1,5 @@
-// The objectives as torch operators, torch.ops.keel.*; python/keel/__init__.py is the interface that people call.
+// The objectives as torch operators, torch.ops.keel.*; python/keel/__init__.py is the interface that people call. Those
+// of the LM head are in head_ops.cpp.
 //
 // A plain shared library without Python in it: it is loaded by torch.ops.load_library, so one build serves every
 // Python.
@@ -8,13 +9,8 @@
 
 #include <array>
 #include <cmath>
-#include <optional>
-#include <string>
 #include <tuple>
-#include <vector>
 
-#include "keel/core/error.h"
-#include "keel/core/json.h"
 #include "keel/objective/advantage.h"
 #include "keel/objective/aggregation.h"
 #include "keel/objective/certificate.h"
@@ -22,36 +18,13 @@
 #include "keel/objective/methods.h"
 #include "keel/objective/regions/divergence.h"
 #include "keel/objective/regions/region_settings.h"
+#include "python/op_arguments.h"
 
 namespace keel {
 namespace {
 
-using OptionalTensor = std::optional<Tensor>;
-
 /// A sequence that nothing else bounds is held below this, so that a slip does not ask for all memory.
 constexpr int64_t kMaxTokens = int64_t{1} << 31;
-
-/// Runs the body; an Error becomes Python's ValueError.
-template <class Body>
-auto for_python(Body body) {
-  try {
-    const at::NoGradGuard no_grad;
-    return body();
-  } catch (const Error& error) {
-    TORCH_CHECK_VALUE(false, error.what());
-  }
-}
-
-Tensor or_none(const OptionalTensor& tensor) { return tensor.value_or(Tensor()); }
-
-std::vector<int64_t> integers(const char* name, const OptionalTensor& tensor) {
-  if (!tensor) return {};
-  if (!at::isIntegralType(tensor->scalar_type(), /*includeBool=*/false) || tensor->dim() != 1)
-    fail(ExitCode::kBadConfiguration, name, " is ", c10::toString(tensor->scalar_type()), " with ", tensor->dim(),
-         " dimensions; wanted integers, one per sequence");
-  const Tensor values = tensor->to(at::kCPU, at::kLong).contiguous();
-  return {values.data_ptr<int64_t>(), values.data_ptr<int64_t>() + values.numel()};
-}
 
 std::vector<double> doubles(const char* name, const OptionalTensor& tensor) {
   if (!tensor) return {};
@@ -60,32 +33,11 @@ std::vector<double> doubles(const char* name, const OptionalTensor& tensor) {
   return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
 }
 
-/// The flags, one for each entry of `like`, as booleans; undefined where they are left out.
-Tensor flags(const char* name, const OptionalTensor& given, const Tensor& like) {
-  return given ? checked_flags(name, *given, like) : Tensor();
-}
-
 /// A mask [tokens] as bytes; everything is valid where it is left out.
 std::vector<uint8_t> bytes(const Tensor& mask, int64_t tokens) {
   if (!mask.defined()) return std::vector<uint8_t>(static_cast<size_t>(tokens), 1);
   const Tensor values = mask.to(at::kCPU, at::kByte).contiguous();
   return {values.data_ptr<uint8_t>(), values.data_ptr<uint8_t>() + tokens};
-}
-
-/// The lengths of the sequences, which have so many tokens together; one sequence where they are left out.
-std::vector<int64_t> lengths_or_one(const OptionalTensor& lengths, int64_t tokens) {
-  std::vector<int64_t> result = lengths ? integers("lengths", lengths) : std::vector<int64_t>{tokens};
-  check_lengths(result, tokens);
-  return result;
-}
-
-/// The group of each sequence; all in one where they are left out.
-std::vector<int64_t> groups_or_one(const OptionalTensor& groups, size_t sequences) {
-  std::vector<int64_t> result = groups ? integers("groups", groups) : std::vector<int64_t>(sequences, 0);
-  if (result.size() != sequences)
-    fail(ExitCode::kBadConfiguration, "groups has ", result.size(), " entries; wanted one for each of the ", sequences,
-         " sequences");
-  return result;
 }
 
 /// A number that has a default, within these bounds.
@@ -102,30 +54,6 @@ Tensor tensor_like(const std::vector<double>& values, const Tensor& like) {
 
 using Decision = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-using Names = std::vector<std::string>;
-
-/// Numbers that came as a tensor, so that torch.compile does not compile anew for each.
-std::vector<double> numbers_of(const Tensor& tensor) {
-  const Tensor values = tensor.to(at::kCPU, at::kDouble).contiguous();
-  return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
-}
-
-std::optional<double> number_of(const OptionalTensor& tensor) {
-  return tensor ? std::optional(numbers_of(*tensor).at(0)) : std::nullopt;
-}
-
-/// The parameters that Python was given: numbers, of which an infinite one means "no limit", and words.
-Json parameters_json(const Names& names, const std::vector<double>& numbers, const Names& word_names,
-                     const Names& words) {
-  if (names.size() != numbers.size() || word_names.size() != words.size())
-    fail(ExitCode::kInternal, names.size(), " names of ", numbers.size(), " numbers, ", word_names.size(), " of ",
-         words.size(), " words");
-  Json json = Json::object();
-  for (size_t i = 0; i < names.size(); ++i) json[names[i]] = numbers[i] == kUnlimited ? Json() : Json(numbers[i]);
-  for (size_t i = 0; i < words.size(); ++i) json[word_names[i]] = words[i];
-  return json;
-}
-
 Decision token_coefficients_op(const std::string& region_name, const Names& names, const Tensor& numbers,
                                const Names& word_names, const Names& words, const Tensor& logp,
                                const Tensor& behavior_logp, const Tensor& advantages, const OptionalTensor& mask,
@@ -135,7 +63,7 @@ Decision token_coefficients_op(const std::string& region_name, const Names& name
                                const OptionalTensor& topk_behavior_logp, const OptionalTensor& topk_logp,
                                const OptionalTensor& sampled_in_topk, const OptionalTensor& divergence) {
   return for_python([&]() -> Decision {
-    const TrustRegion region = make_region(region_name, parameters_json(names, numbers_of(numbers), word_names, words));
+    const TrustRegion region = region_of(region_name, names, numbers, word_names, words);
     check_float_vector("logp", logp);
     const std::vector<int64_t> length = lengths_or_one(lengths, logp.numel());
     const TokenPolicy policy{.logp = logp,

@@ -8,22 +8,30 @@ Tensors are flat, one number per token, the sequences one after another; `length
 included), `groups` which prompt each sequence answers. token_coefficients and policy_loss take padded tensors [B, T] with
 a mask, too. float32 or float64, CPU or GPU. `keel.methods()` is the table of
 methods; docs/methods.md explains each. Wrong arguments raise ValueError.
+
+`keel.fused_log_probs` and `keel.fused_policy_loss` begin at the hidden states and never hold all logits; `keel.hf` has
+the latter for models of Hugging Face's, `keel.trl` a trainer of TRL's with these methods (docs/trl.md).
 """
 
 import json
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Union
 
 import torch
 
 from . import _arguments as take
-from . import _operators
+from . import _head, _operators
+from ._head import LogProbs, PolicyLoss, fused_log_probs
 
 __all__ = [
-    "AdvantagesAndReturns", "Aggregate", "Certificate", "Decision", "advantages", "aggregate", "certificate", "divergence", "methods",
-    "policy_loss", "token_coefficients",
+    "AdvantagesAndReturns", "Aggregate", "Certificate", "Decision", "LogProbs", "PolicyLoss", "advantages", "aggregate", "certificate",
+    "divergence", "fused_log_probs", "fused_policy_loss", "methods", "policy_loss", "token_coefficients",
 ]
 
+Integers = Union[torch.Tensor, Sequence[int]]  # one per sequence
+Flags = Union[torch.Tensor, Sequence[int], Sequence[bool]]  # one per token: booleans, or 0 and 1
+
 _ops = _operators.load()
+_head.register()
 
 
 class Decision(NamedTuple):
@@ -67,17 +75,17 @@ def token_coefficients(
     logp: torch.Tensor,
     behavior_logp: torch.Tensor,
     advantages: torch.Tensor,
-    mask=None,
-    lengths=None,
-    groups=None,
-    old_logp=None,
-    other_logp=None,
-    behavior_other_logp=None,
-    old_other_logp=None,
-    topk_behavior_logp=None,
-    topk_logp=None,
-    sampled_in_topk=None,
-    divergence=None,
+    mask: Optional[Flags] = None,
+    lengths: Optional[Integers] = None,
+    groups: Optional[Integers] = None,
+    old_logp: Optional[torch.Tensor] = None,
+    other_logp: Optional[torch.Tensor] = None,
+    behavior_other_logp: Optional[torch.Tensor] = None,
+    old_other_logp: Optional[torch.Tensor] = None,
+    topk_behavior_logp: Optional[torch.Tensor] = None,
+    topk_logp: Optional[torch.Tensor] = None,
+    sampled_in_topk: Optional[Flags] = None,
+    divergence: Optional[torch.Tensor] = None,
 ) -> Decision:
     """The coefficient that multiplies grad log pi of every token, and why. No gradient flows through it.
 
@@ -115,11 +123,11 @@ def divergence(
     *,
     logp: torch.Tensor,
     behavior_logp: torch.Tensor,
-    other_logp=None,
-    behavior_other_logp=None,
-    topk_behavior_logp=None,
-    topk_logp=None,
-    sampled_in_topk=None,
+    other_logp: Optional[torch.Tensor] = None,
+    behavior_other_logp: Optional[torch.Tensor] = None,
+    topk_behavior_logp: Optional[torch.Tensor] = None,
+    topk_logp: Optional[torch.Tensor] = None,
+    sampled_in_topk: Optional[Flags] = None,
     support: str = "union",
 ) -> torch.Tensor:
     """binary_tv, binary_kl, topk_tv, topk_kl, k1, k2 or k3 of each token [N], mu first; full_tv and full_kl take whole
@@ -138,13 +146,13 @@ def advantages(
     kind: str,
     *,
     rewards: torch.Tensor,
-    groups=None,
-    lengths=None,
-    mask=None,
-    values=None,
-    token_rewards=None,
-    **params,
-):
+    groups: Optional[Integers] = None,
+    lengths: Optional[Integers] = None,
+    mask: Optional[Flags] = None,
+    values: Optional[torch.Tensor] = None,
+    token_rewards: Optional[torch.Tensor] = None,
+    **params: float,
+) -> Union[torch.Tensor, AdvantagesAndReturns]:
     """group_mean, grpo (eps) or rloo: one advantage per sequence [S]. reinforce_pp (gamma, eps), reinforce_pp_baseline
     (eps): one per token [N]. gae (gamma, lambda or lam): `AdvantagesAndReturns`, one each per token [N]. `values` and
     `token_rewards` are read by gae alone: the others put a sequence's reward on its last valid token."""
@@ -167,7 +175,14 @@ def advantages(
     return AdvantagesAndReturns(result, returns) if kind == "gae" else result
 
 
-def aggregate(kind: str, *, values: torch.Tensor, mask=None, lengths=None, horizon: Optional[float] = None) -> Aggregate:
+def aggregate(
+    kind: str,
+    *,
+    values: torch.Tensor,
+    mask: Optional[Flags] = None,
+    lengths: Optional[Integers] = None,
+    horizon: Optional[float] = None,
+) -> Aggregate:
     """token_mean, seq_mean_token_mean, seq_mean_token_sum or seq_mean_token_sum_norm (which divides by `horizon`).
 
     Differentiable in `values`; a value where the mask is 0 is never read. Nothing valid: the loss is 0."""
@@ -176,6 +191,17 @@ def aggregate(kind: str, *, values: torch.Tensor, mask=None, lengths=None, horiz
         take.word("kind", kind, "the name of an aggregation"), values.detach(), mask, take.integers("lengths", lengths),
         take.optional_number("horizon", horizon, "a number above 0"))
     return Aggregate((weights * _where_valid(mask, values)).sum(), weights)
+
+
+def _aggregation(region, aggregation, lengths, like):
+    """Its name: the row's own where none is given."""
+    if aggregation is None:
+        aggregation = _row(region)["aggregation"]
+    take.word("aggregation", aggregation, "the name of an aggregation")
+    if lengths is None and aggregation.startswith("seq_mean"):
+        raise ValueError(f"lengths is not given, but {aggregation} is a mean over sequences; wanted the length of each "
+                         f"([{like.numel()}] where all tokens are of one), or padded tensors [B, T] with a mask")
+    return aggregation
 
 
 def _where_valid(mask, values):
@@ -189,12 +215,12 @@ def policy_loss(
     logp: torch.Tensor,
     behavior_logp: torch.Tensor,
     advantages: torch.Tensor,
-    mask=None,
-    lengths=None,
-    groups=None,
+    mask: Optional[Flags] = None,
+    lengths: Optional[Integers] = None,
+    groups: Optional[Integers] = None,
     aggregation: Optional[str] = None,
     horizon: Optional[float] = None,
-    **known,
+    **known: Any,
 ) -> torch.Tensor:
     """A scalar to minimise: -sum_t w_t g_t log pi_t with g (token_coefficients) and w (aggregate) held constant, so that
     d loss / d logp_t = -w_t g_t. `aggregation` defaults to the method's own row; where that is seq_mean_token_sum_norm
@@ -207,14 +233,60 @@ def policy_loss(
         return policy_loss(region, params, lengths=lengths, groups=groups, aggregation=aggregation, horizon=horizon, **flat)
     decision = token_coefficients(region, params, logp=logp, behavior_logp=behavior_logp, advantages=advantages,
                                   mask=mask, lengths=lengths, groups=groups, **known)
-    if aggregation is None:
-        aggregation = _row(region)["aggregation"]
-    take.word("aggregation", aggregation, "the name of an aggregation")
-    if lengths is None and aggregation.startswith("seq_mean"):
-        raise ValueError(f"lengths is not given, but {aggregation} is a mean over sequences; wanted the length of each "
-                         f"([{logp.numel()}] where all tokens are of one), or padded tensors [B, T] with a mask")
+    aggregation = _aggregation(region, aggregation, lengths, logp)
     values = decision.coefficient * _where_valid(take.flags("mask", mask, logp), logp)
     return -aggregate(aggregation, values=values, mask=mask, lengths=lengths, horizon=horizon).loss
+
+
+def fused_policy_loss(
+    region: str,
+    params: Optional[Mapping[str, Any]] = None,
+    *,
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    targets: torch.Tensor,
+    behavior_logp: torch.Tensor,
+    advantages: torch.Tensor,
+    lengths: Optional[Integers] = None,
+    groups: Optional[Integers] = None,
+    aggregation: Optional[str] = None,
+    horizon: Optional[float] = None,
+    weights: Optional[torch.Tensor] = None,
+    entropy_coefficient: float = 0.0,
+    temperature: float = 1.0,
+    softcap: Optional[float] = None,
+    old_logp: Optional[torch.Tensor] = None,
+    behavior_other_logp: Optional[torch.Tensor] = None,
+    old_other_logp: Optional[torch.Tensor] = None,
+    topk_ids: Optional[torch.Tensor] = None,
+    topk_behavior_logp: Optional[torch.Tensor] = None,
+    behavior_hidden: Optional[torch.Tensor] = None,
+    behavior_weight: Optional[torch.Tensor] = None,
+    chunk_rows: int = 0,
+) -> PolicyLoss:
+    """policy_loss from the hidden states [N, H] that predict `targets` [N] and the LM head's `weight` [V, H]: the loss, and
+    its gradients in the same pass, while a chunk's logits are alive (backward() scales them). Numbers per token are float32
+    and all of them count. Methods that judge more than a token compute the logits twice.
+
+    `weights` [N] are the tokens' weights in the loss in place of an aggregation of this batch: those of the whole batch,
+    where this is a part of it. The loss also has - entropy_coefficient sum w H. Rows over the sampler's likeliest tokens
+    take `topk_ids` and `topk_behavior_logp` [N, K], exact ones `behavior_hidden` [N, H] and `behavior_weight` [V, H]."""
+    options = _head.head_arguments(hidden, weight, targets, temperature, softcap, chunk_rows)
+    advantages, lengths = take.tensor("advantages", advantages), take.integers("lengths", lengths)
+    if weights is None:
+        weights = _ops.aggregation_weights(_aggregation(region, aggregation, lengths, advantages), advantages, None, lengths,
+                                           take.optional_number("horizon", horizon, "a number above 0"))
+    elif aggregation is not None or horizon is not None:
+        raise ValueError("weights are given beside aggregation or horizon, which would make others; keep one of them")
+    optional = dict(old_logp=old_logp, behavior_other_logp=behavior_other_logp, old_other_logp=old_other_logp, topk_ids=topk_ids,
+                    topk_behavior_logp=topk_behavior_logp, behavior_hidden=behavior_hidden, behavior_weight=behavior_weight)
+    known = {name: take.optional_tensor(name, value) for name, value in optional.items()}
+    known.update(behavior_logp=take.tensor("behavior_logp", behavior_logp), advantages=advantages, lengths=lengths,
+                 groups=take.integers("groups", groups))
+    loss, _, _, logp, entropy, *decision = _head.policy_head(
+        hidden, weight, targets, region, params, take.tensor("weights", weights), known, options,
+        take.number("entropy_coefficient", entropy_coefficient, "a number"))
+    return PolicyLoss(loss, logp, entropy, Decision(*decision))
 
 
 def certificate(
@@ -222,9 +294,9 @@ def certificate(
     logp: torch.Tensor,
     behavior_logp: torch.Tensor,
     rewards: torch.Tensor,
-    lengths=None,
-    groups=None,
-    tv=None,
+    lengths: Optional[Integers] = None,
+    groups: Optional[Integers] = None,
+    tv: Optional[torch.Tensor] = None,
     xi: Optional[float] = None,
     horizon: Optional[int] = None,
     divergence: Optional[str] = None,
@@ -263,7 +335,7 @@ def certificate(
     return Certificate(*numbers, bool(improved), divergence or "unnamed")
 
 
-def methods() -> dict:
+def methods() -> Dict[str, Dict[str, Any]]:
     """The table of methods by name: sentence, equation, source, advantage, aggregation, parameters with their defaults
     (None: no limit), requirements."""
     return {row["name"]: row for row in json.loads(_ops.methods())}

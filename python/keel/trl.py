@@ -1,0 +1,123 @@
+"""Keel's trust regions in TRL's GRPOTrainer:
+
+    from keel.trl import KeelGRPOTrainer as GRPOTrainer                 # in place of: from trl import GRPOTrainer
+    trainer = GRPOTrainer(model=..., reward_funcs=..., args=..., method="dppo_tv", parameters={"low": 0.15, "high": 0.15})
+
+Generation, rewards, advantages, averages over tokens, accumulation, processes, logging and checkpoints are TRL's own code.
+Every method is a coefficient of grad log pi; what TRL is told is that coefficient in the advantage's place, with a ratio of
+1, so that its loss has the method's gradient. docs/trl.md says what is refused and why.
+"""
+
+import inspect
+from typing import Any, Mapping, Optional
+
+import torch
+
+from . import _trl_options, methods, token_coefficients
+
+_trl_options.require_version()
+
+from trl import GRPOTrainer  # noqa: E402
+
+__all__ = ["KeelGRPOTrainer"]
+
+
+class KeelGRPOTrainer(GRPOTrainer):
+    """TRL's GRPOTrainer with a method of `keel.methods()` in place of its ratio clip.
+
+    `parameters` overrides the row's defaults ({"high": 0.2}). `anchor` says whose log-probabilities are mu: "behavior", the
+    sampler's (vLLM's, or those that `rollout_func` returns), or "recomputed", the trainer's own at the weights that sampled.
+    Without it, the sampler's where there are any, and the trainer's own otherwise."""
+
+    def __init__(self, *args: Any, method: str = "dppo_tv", parameters: Optional[Mapping[str, Any]] = None,
+                 anchor: Optional[str] = None, **kwargs: Any) -> None:
+        given = inspect.signature(GRPOTrainer.__init__).bind(self, *args, **kwargs).arguments
+        sampler_speaks = getattr(given.get("args"), "use_vllm", False) or given.get("rollout_func") is not None
+        _trl_options.check_method(method, parameters, anchor, sampler_speaks)
+        self.keel_method, self.keel_anchor = method, anchor
+        self.keel_parameters = _trl_options.with_epsilon(method, dict(parameters or {}), given.get("args"))
+        if given.get("args") is not None:
+            _trl_options.check_arguments(given["args"], method, anchor)
+        super().__init__(*args, **kwargs)
+        self._needs_recomputed = methods()[method]["requirements"]["recomputed_logp"]
+        self._clips_like_trl = _trl_options.clips_like_trl(method, self.keel_parameters)
+        if self._clips_like_trl:  # of blocked tokens its loss has the value of the clip, and its metrics count them
+            self.epsilon_low, self.epsilon_high = (self.keel_parameters[name] for name in ("low", "high"))
+        if self.use_vllm and anchor != "recomputed":
+            self.vllm_importance_sampling_correction = False  # pi / mu has the mismatch in it: a second weight would square it
+        self._undecided = None
+        self.accelerator.print(f"keel: {method} {self.keel_parameters or 'as in its row'}; mu: "
+                               f"{_trl_options.anchor_in_words(anchor, sampler_speaks)}; average: {self.loss_type}")
+
+    def _compute_loss(self, model, inputs):
+        self._undecided = inputs = dict(inputs)
+        try:
+            loss = super()._compute_loss(model, inputs)
+        finally:
+            self._undecided = None
+        if not self._clips_like_trl:  # no ratio is clipped: 0 would say that none had to be
+            metrics = self._metrics["train" if self.model.training else "eval"]
+            for name in [name for name in metrics if name.startswith("clip_ratio/")]:
+                del metrics[name]
+        return loss
+
+    def _get_per_token_logps_and_entropies(self, *args, **kwargs):
+        logps, entropies, aux_loss = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        if self._undecided is not None:  # the loss is about to be made of these
+            self._decide(logps.detach(), self._undecided)
+        return logps, entropies, aux_loss
+
+    def _generate(self, prompts):
+        generated = super()._generate(prompts)
+        _trl_options.check_sampled(generated[1], generated[4], self.keel_method, self.keel_anchor, self._needs_recomputed)
+        return generated
+
+    def _decide(self, logps, inputs):
+        """Puts the method's coefficients into the inputs of TRL's loss."""
+        mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
+        pi = logps.float().clamp(max=0)
+        recomputed = inputs.get("old_per_token_logps")  # None: no update was made since, they are the same
+        recomputed = pi if recomputed is None else recomputed.float().clamp(max=0)
+        sampled = inputs.get("sampling_per_token_logps")
+        mu = recomputed
+        if sampled is not None and self.keel_anchor != "recomputed":
+            # vLLM leaves out a token's log-probability where it has none: its ratio is that of the trainer alone.
+            mu = torch.where(sampled.isnan(), recomputed, sampled.float().clamp(max=0))
+        for name, tensor in (("mu", mu), ("the mask", mask)):
+            if tensor.shape != logps.shape:
+                raise ValueError(f"{name} is {list(tensor.shape)} beside log-probabilities of {list(logps.shape)}; wanted one number for each")
+        advantages = inputs["advantages"]
+        advantages = advantages.unsqueeze(1).expand_as(pi) if advantages.dim() == 1 else advantages
+        decision = token_coefficients(self.keel_method, self.keel_parameters, logp=pi, behavior_logp=mu,
+                                      advantages=advantages.float(), mask=mask,
+                                      old_logp=recomputed if self._needs_recomputed else None)
+        self._note(decision, pi, mu, advantages, mask.bool())
+        # What a ratio clip blocks is left to TRL's own clip, which has the same bounds.
+        left = ~decision.keep if self._clips_like_trl else torch.zeros_like(decision.keep)
+        inputs["old_per_token_logps"] = torch.where(left, mu, logps)
+        inputs["advantages"] = torch.where(left, advantages, decision.coefficient)
+
+    def _note(self, decision, pi, mu, advantages, mask):
+        """The trust region's metrics, under the names that docs/metrics.md explains, over the tokens of all processes."""
+        ratio = (pi - mu).clamp(-20, 20).exp()
+        change, infinite = pi.exp() - mu.exp(), decision.divergence.isinf()
+        blocked, positive, negative = ~decision.keep, advantages > 0, advantages < 0
+        divergence = decision.divergence.masked_fill(infinite, 0)
+        columns = [mask, positive, negative, blocked, blocked & positive, blocked & negative, decision.outside, divergence, infinite,
+                   ratio, ratio - 1 - (pi - mu), negative & (change <= -0.5)]
+        sums = torch.stack([(column * mask).sum(dtype=torch.float64) for column in columns] + [decision.clamped.double()])
+        sums = self.accelerator.reduce(sums, reduction="sum").tolist()
+        tokens, up, down, masked, masked_up, masked_down, outside, distance, endless, ratios, kl, bad, clamped = sums
+        tokens = max(tokens, 1)
+        highest = torch.stack([(column * mask).max().double() for column in (divergence, ratio)])
+        highest = self.accelerator.gather(highest).view(-1, 2).amax(0).tolist()
+        numbers = {
+            "trust_region/masked": masked / tokens, "trust_region/masked_positive": masked_up / max(up, 1),
+            "trust_region/masked_negative": masked_down / max(down, 1), "trust_region/outside": outside / tokens,
+            "trust_region/bad_updates": bad / tokens,
+            "trust_region/divergence_mean": distance / max(tokens - endless, 1), "trust_region/divergence_max": highest[0],
+            "trust_region/divergence_infinite": endless, "ratio/mean": ratios / tokens, "ratio/max": highest[1],
+            "ratio/clamped": clamped, "policy/kl_behavior": kl / tokens,
+        }
+        for name, value in numbers.items():
+            self._metrics["train" if self.model.training else "eval"][name].append(value)

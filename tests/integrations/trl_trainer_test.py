@@ -1,0 +1,273 @@
+"""KeelGRPOTrainer inside TRL: with the ratio clip it is TRL's own trainer to rounding, with other methods its gradient is
+theirs, and what it cannot do is refused before the first step. Needs the peer trl; about 20 s, a minute at full length."""
+
+import contextlib
+import io
+import math
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+
+import torch
+
+from peers import ROOT, count, run, use
+
+use("trl")
+os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # of rollout_func
+warnings.filterwarnings("ignore")
+
+from trl import GRPOTrainer  # noqa: E402
+
+import tiny_trl as tiny  # noqa: E402
+from keel.trl import KeelGRPOTrainer  # noqa: E402
+
+torch.set_num_threads(1)
+STEPS = count(5, 20)
+
+
+# Beside TRL ----------------------------------------------------------------------------------------------------------
+
+
+def the_ratio_clip_is_trls_own_to_rounding():
+    """Loss, weights and clip metrics, with every average that is kept, the KL to a reference and an entropy bonus."""
+    highest, clipped = 0.0, 0.0
+    cases = [({"loss_type": "dapo", "epsilon": 0.05}, "ppo"), ({"loss_type": "grpo", "epsilon_high": 0.03, "epsilon": 0.02}, "grpo")]
+    if count(False, True):
+        cases += [({"loss_type": "dr_grpo", "epsilon": 0.05}, "dr_grpo"), ({"loss_type": "bnpo", "entropy_coef": 0.01}, "ppo"),
+                  ({"loss_type": "dapo", "epsilon": 0.05, "top_entropy_quantile": 0.5}, "ppo")]
+    for changes, method in cases:
+        made = []
+        for kind, more in ((GRPOTrainer, {}), (KeelGRPOTrainer, {"method": method})):
+            made.append(tiny.trainer(kind, {"max_steps": STEPS, **changes}, **more))
+            made[-1].train()
+        theirs, ours = made
+        assert len(theirs.losses) == len(ours.losses) == STEPS
+        off = max(abs(a - b) for a, b in zip(theirs.losses, ours.losses))
+        moved = (tiny.weights(theirs) - tiny.weights(ours)).abs().max().item()
+        assert off < 1e-6 and moved < 1e-6, f"{changes}: losses are {off:.2g} apart, weights {moved:.2g}"
+        for row, other in zip(theirs.state.log_history, ours.state.log_history):
+            for name, value in row.items():
+                if name.startswith(("clip_ratio", "entropy", "reward")):
+                    assert abs(value - other[name]) < 1e-6, f"{name}: {other[name]}, in TRL {value}"
+        clipped = max(clipped, *(row.get("clip_ratio/region_mean", 0) for row in theirs.state.log_history))
+        highest = max(highest, off, moved)
+    assert clipped > 0.05, "the comparison must see clipped tokens"
+    return f"{len(cases)} settings, {STEPS} steps, at most {highest:.1g} apart, {clipped:.0%} clipped"
+
+
+def a_wrong_bound_is_noticed():
+    theirs, ours = tiny.trainer(GRPOTrainer, {"epsilon": 0.05}), tiny.trainer(KeelGRPOTrainer, method="ppo", parameters={"low": 0.05, "high": 0.06})
+    theirs.train()
+    ours.train()
+    assert (tiny.weights(theirs) - tiny.weights(ours)).abs().max() > 1e-5
+
+
+# The gradient --------------------------------------------------------------------------------------------------------
+
+
+def scored_batch(made):
+    """What TRL's loss is given of completions whose sampler was another one than the model."""
+    made.model.train()
+    made.current_gradient_accumulation_steps = 1
+    return made._generate_and_score_completions([{"prompt": text} for text in tiny.prompts(8)["prompt"]])
+
+
+def dppos_gradient_is_the_papers():
+    """Written out by hand: sum of 1[kept] min(r, cap) A grad log pi over the number of tokens, mu the sampler's."""
+    low, high, cap = 0.005, 0.003, 1.3
+    made = tiny.trainer(KeelGRPOTrainer, {"steps_per_generation": 1, "num_iterations": 1}, rollout_func=tiny.fixed_rollout, method="dppo_tv",
+                        parameters={"low": low, "high": high, "ratio_cap": cap})
+    batch = scored_batch(made)
+    made._compute_loss(made.model, batch).backward()
+    got = torch.cat([parameter.grad.flatten() for parameter in made.model.parameters()])
+    ids, mask = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1), batch["completion_mask"]
+    made.model.zero_grad()
+    logits = made.model(input_ids=ids, attention_mask=torch.cat([batch["prompt_mask"], mask], 1)).logits
+    width = mask.shape[1]
+    logp = torch.log_softmax(logits[:, -width - 1:-1].double(), -1).gather(-1, batch["completion_ids"][..., None])[..., 0]
+    mu, advantage = batch["sampling_per_token_logps"].double(), batch["advantages"][:, None].double()
+    pi, r = logp.detach().exp(), (logp.detach() - mu).exp()
+    away = advantage * (pi - mu.exp()) > 0
+    blocked = away & ((pi - mu.exp()).abs() > torch.where(advantage > 0, high, low))
+    g = torch.where(blocked, 0, r.clamp(max=cap) * advantage) * mask
+    (-(g * logp).sum() / mask.sum()).backward()
+    want = torch.cat([parameter.grad.flatten() for parameter in made.model.parameters()])
+    off = ((got - want).abs().max() / want.abs().max()).item()
+    share = (blocked & mask.bool()).sum().item() / mask.sum().item()
+    assert off < 1e-6, f"{off:.2g} off, relative to the largest"
+    metrics = made._metrics["train"]
+    assert 0.05 < share < 0.95 and abs(metrics["trust_region/masked"][0] - share) < 1e-9
+    assert abs(metrics["ratio/max"][0] / (r * mask).max().item() - 1) < 1e-5
+    return f"{share:.0%} of the tokens blocked, {off:.1g} off"
+
+
+def it_trains_and_says_what_the_trust_region_did():
+    made = tiny.trainer(KeelGRPOTrainer, {"max_steps": STEPS, "loss_type": "dr_grpo"}, method="dppo_tv", parameters={"low": 0.001, "high": 0.001})
+    made.train()
+    rows = [row for row in made.state.log_history if "trust_region/masked" in row]
+    assert len(rows) == STEPS and not any(name.startswith("clip_ratio") for row in rows for name in row)
+    assert rows[0]["trust_region/masked"] == 0, "nothing has moved before the first update"
+    assert any(row["trust_region/masked"] > 0 for row in rows[1:]) and all(row["ratio/max"] >= row["ratio/mean"] > 0 for row in rows)
+    return f"{STEPS} steps, up to {max(row['trust_region/masked'] for row in rows):.0%} blocked"
+
+
+def tokens_that_the_sampler_could_not_score_have_a_ratio_of_1():
+    def with_gaps(texts, made):
+        rollout = tiny.fixed_rollout(texts, made)
+        rollout["logprobs"] = [[None] + values[1:] for values in rollout["logprobs"]]
+        return rollout
+
+    made = tiny.trainer(KeelGRPOTrainer, {"steps_per_generation": 1, "num_iterations": 1}, rollout_func=with_gaps)
+    assert math.isfinite(made._compute_loss(made.model, scored_batch(made)).item())
+
+
+# Several processes ---------------------------------------------------------------------------------------------------
+
+
+def forked(rank, size, port, file):
+    """One of several processes, made by fork so that nothing is imported again; its weights after three updates go to the file."""
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1",
+                      MASTER_PORT=str(port), ACCELERATE_USE_CPU="true")
+    changes = dict(per_device_train_batch_size=8 // size, steps_per_generation=1, num_iterations=2, max_steps=4, optim="sgd", learning_rate=1.0,
+                   max_grad_norm=0.0, ddp_backend="gloo", loss_type=os.environ["KEEL_LOSS_TYPE"])
+    made = tiny.trainer(KeelGRPOTrainer, changes, rollout_func=tiny.fixed_rollout, parameters={"low": 0.02, "high": 0.02})
+    made.train()
+    assert made.accelerator.num_processes == size
+    if rank == 0:
+        masked = [row["trust_region/masked"] for row in made.state.log_history if "trust_region/masked" in row]
+        torch.save((tiny.weights(made), masked), file)
+
+
+def on_processes(size):
+    import socket
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.NamedTemporaryFile() as file:
+        children = []
+        for rank in range(size):
+            child = os.fork()
+            if child == 0:
+                try:
+                    forked(rank, size, port, file.name)
+                    os._exit(0)
+                except BaseException:
+                    traceback.print_exc()
+                    os._exit(1)
+            children.append(child)
+        codes = [os.waitpid(child, 0)[1] for child in children]
+        assert codes == [0] * size, f"{size} processes ended with {codes}"
+        return torch.load(file.name)
+
+
+def one_two_and_four_processes_take_the_same_steps():
+    """Plain gradient descent with a rate of 1: weights are sums of gradients."""
+    highest = 0.0
+    for average in count(("dapo",), ("dapo", "grpo", "dr_grpo")):
+        os.environ["KEEL_LOSS_TYPE"] = average
+        alone, masked = on_processes(1)
+        start = tiny.weights_of(tiny.model())
+        assert (alone - start).abs().max() > 1e-3 and max(masked) > 0.05
+        for size in count((2,), (2, 4)):
+            weights, other = on_processes(size)
+            off = (weights - alone).abs().max().item()
+            assert off < 1e-6, f"{average} on {size} processes: {off:.2g} apart"
+            assert max(abs(a - b) for a, b in zip(masked, other)) < 1e-6, f"{masked} on one process, {other} on {size}"
+            highest = max(highest, off)
+    return f"at most {highest:.1g} apart"
+
+
+# The examples --------------------------------------------------------------------------------------------------------
+
+
+def the_examples_run():
+    """In this process; at full length also on two, started by accelerate."""
+    kept, sys.argv = sys.argv, ["example", str(count(4, 40))]
+    try:
+        for name, wanted in (("trl_dppo.py", "reward"), ("hf_loop.py", "reward")):
+            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as said:
+                runpy.run_path(str(ROOT / "examples" / name))
+            assert count(True, wanted in said.getvalue()), f"{name} said {said.getvalue()!r}"
+    finally:
+        sys.argv = kept
+    if count(False, True):
+        import trl
+        paths = [os.environ.get("PYTHONPATH", ""), os.path.dirname(os.path.dirname(trl.__file__))]
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1",
+                                   "--mixed_precision", "no", "--dynamo_backend", "no", ROOT / "examples" / "trl_dppo.py", "20"],
+                                  cwd=folder, env={**os.environ, "PYTHONPATH": ":".join(paths)}, capture_output=True, text=True)
+        assert done.returncode == 0 and "step 20: reward" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+# Bad input -----------------------------------------------------------------------------------------------------------
+
+
+def what_would_not_do_as_said_is_refused_before_the_first_step():
+    def no_logprobs(texts, made):
+        return {**tiny.fixed_rollout(texts, made), "logprobs": None}
+
+    def short(texts, made):
+        rollout = tiny.fixed_rollout(texts, made)
+        return {**rollout, "logprobs": [values[1:] for values in rollout["logprobs"]]}
+
+    cases = [
+        ({}, {"method": "dppo_tvv"}, "known: dppo_tv"),
+        ({}, {"method": "dppo_topk_tv"}, "asks vLLM for logprobs=0"),
+        ({}, {"method": "dppo_full_tv"}, "hidden states"),
+        ({}, {"method": "ppo_gae"}, "a critic"),
+        ({}, {"method": "m2po"}, "decides over a whole update"),
+        ({}, {"method": "tis"}, "here is no sampler that gives any"),
+        ({}, {"parameters": {"hihg": 0.1}}, "hihg"),
+        ({}, {"parameters": {"high": -1.0}}, "high"),
+        ({}, {"parameters": {"anchor": "behavior"}}, "the trainer's argument"),
+        ({}, {"anchor": "sampler"}, "wanted 'behavior'"),
+        ({}, {"anchor": "behavior"}, "transformers' generate gives none"),
+        ({}, {"anchor": "behavior", "rollout_func": no_logprobs}, "came without the sampler's log-probabilities"),
+        ({}, {"rollout_func": short}, "wanted one for each"),
+        ({"loss_type": "cispo"}, {}, "it is a method in TRL"),
+        ({"importance_sampling_level": "sequence"}, {}, "method='gspo'"),
+        ({"epsilon_high": 0.28}, {}, "thresholds of its own: parameters={'low': 0.15"),
+        ({"epsilon": 0.1}, {"method": "ppo", "parameters": {"low": 0.2}}, "keep one of them"),
+        ({"delta": 4.0}, {"method": "ppo"}, "'dual'"),
+        ({"off_policy_mask_threshold": 0.1}, {}, "ds_v32"),
+        ({"beta": 0.1}, {}, "use_bias_correction_kl=False"),
+        ({"use_vllm": True, "top_p": 0.9}, {}, "another distribution"),
+        ({"use_vllm": True, "vllm_importance_sampling_clip_max": 2.0}, {}, "takes that correction's place"),
+    ]
+    for changes, more, wanted in cases:
+        try:
+            made = tiny.trainer(KeelGRPOTrainer, changes, **more)
+            made.train()
+        except ValueError as error:
+            assert wanted in str(error), f"{changes} {more}: wanted {wanted!r}: {error}"
+        else:
+            raise AssertionError(f"{changes} {more}: nothing was said where {wanted!r} was to be expected")
+        if "made" in locals():
+            assert made.losses == [], "a step was made"
+            del made
+    return f"{len(cases)} refusals"
+
+
+def another_version_of_trl_is_refused():
+    from keel import _trl_options
+    known, _trl_options.TESTED = _trl_options.TESTED, ((2, 0), (2, 1))
+    try:
+        _trl_options.require_version()
+    except ImportError as error:
+        assert "TRL 1.16" in str(error)
+    else:
+        raise AssertionError("TRL outside the tested range was taken")
+    finally:
+        _trl_options.TESTED = known
+
+
+if __name__ == "__main__":
+    sys.exit(run([one_two_and_four_processes_take_the_same_steps,  # first: nothing of accelerate's may be there before the fork
+                  the_ratio_clip_is_trls_own_to_rounding, a_wrong_bound_is_noticed, dppos_gradient_is_the_papers,
+                  it_trains_and_says_what_the_trust_region_did, tokens_that_the_sampler_could_not_score_have_a_ratio_of_1,
+                  the_examples_run, what_would_not_do_as_said_is_refused_before_the_first_step, another_version_of_trl_is_refused]))

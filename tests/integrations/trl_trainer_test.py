@@ -254,16 +254,16 @@ def what_would_not_do_as_said_is_refused_before_the_first_step():
 
 
 def another_version_of_trl_is_refused():
-    from keel import _trl_options
-    known, _trl_options.TESTED = _trl_options.TESTED, ((2, 0), (2, 1))
+    from keel.trl import _options
+    known, _options.TESTED = _options.TESTED, ((2, 0), (2, 1))
     try:
-        _trl_options.require_version()
+        _options.require_version()
     except ImportError as error:
         assert "TRL 1.16" in str(error)
     else:
         raise AssertionError("TRL outside the tested range was taken")
     finally:
-        _trl_options.TESTED = known
+        _options.TESTED = known
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from importlib import metadata
 
 import torch
 
-from . import methods, token_coefficients
+from .. import methods, token_coefficients
 
 TESTED = ((1, 16), (1, 17))  # from, before
 AVERAGES = ("grpo", "bnpo", "dr_grpo", "dapo")  # what TRL's loss_type still says here

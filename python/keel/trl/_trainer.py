@@ -1,25 +1,14 @@
-"""Keel's trust regions in TRL's GRPOTrainer:
-
-    from keel.trl import KeelGRPOTrainer as GRPOTrainer                 # in place of: from trl import GRPOTrainer
-    trainer = GRPOTrainer(model=..., reward_funcs=..., args=..., method="dppo_tv", parameters={"low": 0.15, "high": 0.15})
-
-Generation, rewards, advantages, averages over tokens, accumulation, processes, logging and checkpoints are TRL's own code.
-Every method is a coefficient of grad log pi; what TRL is told is that coefficient in the advantage's place, with a ratio of
-1, so that its loss has the method's gradient. docs/trl.md says what is refused and why.
-"""
+"""The trainer. What TRL's loss is told is a method's coefficient in the advantage's place, with a ratio of 1, so that the loss has the
+method's gradient; everything around it is TRL's own code."""
 
 import inspect
 from typing import Any, Mapping, Optional
 
 import torch
+from trl import GRPOTrainer
 
-from . import _trl_options, methods, token_coefficients
-
-_trl_options.require_version()
-
-from trl import GRPOTrainer  # noqa: E402
-
-__all__ = ["KeelGRPOTrainer"]
+from .. import methods, token_coefficients
+from . import _options
 
 
 class KeelGRPOTrainer(GRPOTrainer):
@@ -33,21 +22,21 @@ class KeelGRPOTrainer(GRPOTrainer):
                  anchor: Optional[str] = None, **kwargs: Any) -> None:
         given = inspect.signature(GRPOTrainer.__init__).bind(self, *args, **kwargs).arguments
         sampler_speaks = getattr(given.get("args"), "use_vllm", False) or given.get("rollout_func") is not None
-        _trl_options.check_method(method, parameters, anchor, sampler_speaks)
+        _options.check_method(method, parameters, anchor, sampler_speaks)
         self.keel_method, self.keel_anchor = method, anchor
-        self.keel_parameters = _trl_options.with_epsilon(method, dict(parameters or {}), given.get("args"))
+        self.keel_parameters = _options.with_epsilon(method, dict(parameters or {}), given.get("args"))
         if given.get("args") is not None:
-            _trl_options.check_arguments(given["args"], method, anchor)
+            _options.check_arguments(given["args"], method, anchor)
         super().__init__(*args, **kwargs)
         self._needs_recomputed = methods()[method]["requirements"]["recomputed_logp"]
-        self._clips_like_trl = _trl_options.clips_like_trl(method, self.keel_parameters)
+        self._clips_like_trl = _options.clips_like_trl(method, self.keel_parameters)
         if self._clips_like_trl:  # of blocked tokens its loss has the value of the clip, and its metrics count them
             self.epsilon_low, self.epsilon_high = (self.keel_parameters[name] for name in ("low", "high"))
         if self.use_vllm and anchor != "recomputed":
             self.vllm_importance_sampling_correction = False  # pi / mu has the mismatch in it: a second weight would square it
         self._undecided = None
         self.accelerator.print(f"keel: {method} {self.keel_parameters or 'as in its row'}; mu: "
-                               f"{_trl_options.anchor_in_words(anchor, sampler_speaks)}; average: {self.loss_type}")
+                               f"{_options.anchor_in_words(anchor, sampler_speaks)}; average: {self.loss_type}")
 
     def _compute_loss(self, model, inputs):
         self._undecided = inputs = dict(inputs)
@@ -69,7 +58,7 @@ class KeelGRPOTrainer(GRPOTrainer):
 
     def _generate(self, prompts):
         generated = super()._generate(prompts)
-        _trl_options.check_sampled(generated[1], generated[4], self.keel_method, self.keel_anchor, self._needs_recomputed)
+        _options.check_sampled(generated[1], generated[4], self.keel_method, self.keel_anchor, self._needs_recomputed)
         return generated
 
     def _decide(self, logps, inputs):

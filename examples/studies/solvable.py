@@ -43,7 +43,8 @@ def main():
     settings = SHAPE + own + [f"run.dir={folder / 'start'}"] + arguments.settings
     subprocess.run([arguments.keel, "train", *settings, "train.steps=0", "eval.prompts=0", "--overwrite"], check=True)
     samples = folder / "samples.jsonl"
-    subprocess.run([arguments.keel, "eval", *settings, f"eval.prompts={problems}", f"eval.samples={tries}", "--samples", samples], check=True)
+    subprocess.run([arguments.keel, "eval", folder / "start" / "config.yaml", f"eval.prompts={problems}", f"eval.samples={tries}",
+                    "--samples", samples], check=True)
     rows = sometimes_solved(samples)
     (folder / "solvable.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     print(f"{len(rows)} of {problems} problems are solved in some of {tries} samples and not in all: {folder / 'solvable.jsonl'}")

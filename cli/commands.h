@@ -19,6 +19,7 @@ Action add_sft(CommandLine& line);
 Action add_eval(CommandLine& line);
 Action add_study(CommandLine& line);
 Action add_report(CommandLine& line);
+Action add_watch(CommandLine& line);
 Action add_export(CommandLine& line);
 Action add_generate(CommandLine& line);
 Action add_chat(CommandLine& line);

@@ -17,6 +17,7 @@
 #include "keel/data/rows/byte_source.h"
 #include "keel/reward/programs/sandbox.h"
 #include "keel/text/characters/unicode.h"
+#include "keel/watch/http_server.h"
 
 namespace keel::cli {
 namespace {
@@ -71,6 +72,7 @@ Action add_doctor(CommandLine& line) {
                 text::has_unicode_tables() ? "of all kinds" : "of words only: built without PCRE2 and utf8proc");
     std::printf("  data files   JSON lines, JSON lists, CSV%s%s%s\n", can_read(DataFormat::kGzip) ? ", gzip" : "",
                 can_read(DataFormat::kZstd) ? ", zstd" : "", can_read(DataFormat::kParquet) ? ", Parquet" : "");
+    std::printf("  keel watch   %s\n", can_serve() ? "on" : "off: built without cpp-httplib; keel report writes the page");
     std::printf("  sandbox      %s\n", sandbox_state().c_str());
     return ExitCode::kDone;
   };

@@ -57,14 +57,16 @@ StartMode start_mode(const Config& config, bool overwrite) {
 
 Action add_quickstart(CommandLine& line) {
   const auto overrides = std::make_shared<std::vector<std::string>>();
-  const auto overwrite = std::make_shared<bool>(false), quiet = std::make_shared<bool>(false);
+  const auto overwrite = std::make_shared<bool>(false), quiet = std::make_shared<bool>(false),
+             watch = std::make_shared<bool>(false);
   Command command = line.add(
       "quickstart", "The whole loop on a tiny built-in model and task; replaces its last run in runs/quickstart");
   command.option("OVERRIDES", *overrides, "key=value settings, for example run.seed=1 or objective.method=grpo")
       .settings();
   command.flag("--overwrite", *overwrite, "Replace whatever run is in run.dir");
+  command.flag("--watch", *watch, kWatchHelp);
   command.flag("-q,--quiet", *quiet, kQuietHelp);
-  return [overrides, overwrite, quiet] {
+  return [overrides, overwrite, quiet, watch] {
     Console console(stdout, *quiet);
     ConfigTree tree{.value = to_json(quickstart_config()), .lines = {}, .file = "quickstart"};
     apply_overrides(tree, *overrides);
@@ -72,7 +74,7 @@ Action add_quickstart(CommandLine& line) {
     const Config config = load_config(tree, notes);
     for (const std::string& note : notes) console.line(note);
     console.heading("Keel quickstart");
-    const ExitCode code = run_training(config, start_mode(config, *overwrite), console);
+    const ExitCode code = run_training(config, start_mode(config, *overwrite), console, *watch);
     if (code == ExitCode::kDone) print_next_steps(config, console);
     return code;
   };

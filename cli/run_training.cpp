@@ -16,6 +16,7 @@
 #include "keel/record/report/report.h"
 #include "keel/record/run_data.h"
 #include "keel/train/checkpoint/checkpoint.h"
+#include "keel/watch/watch.h"
 
 namespace keel::cli {
 namespace {
@@ -160,10 +161,14 @@ void apply_overrides(ConfigTree& tree, const std::vector<std::string>& assignmen
   }
 }
 
-ExitCode run_training(const Config& config, StartMode mode, Console& console, const AcceptedChanges& accepted) {
+ExitCode run_training(const Config& config, StartMode mode, Console& console, bool watched,
+                      const AcceptedChanges& accepted) {
+  std::optional<WatchBeside> page;  // first, while there are no other threads; it sees the run end
+  if (watched) page.emplace(config.run.dir);
   const std::unique_ptr<Run> run = mode == StartMode::kResume
                                        ? Run::resume(config, console, accepted)
                                        : Run::start(config, mode == StartMode::kReplace, console);
+  if (page) console.result("live report: " + page->address());
   console.line(fitted(describe_run(config, *run), console));
   const ExitCode code = run->run();
   const std::optional<RunData> data = reported_run(config.run.dir, run->last_checkpoint(), console);

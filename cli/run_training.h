@@ -17,8 +17,12 @@ inline constexpr const char* kQuietHelp =
 
 enum class StartMode { kNew, kReplace, kResume };
 
+inline constexpr const char* kWatchHelp =
+    "Serve the report, live, on 127.0.0.1 as long as the run goes on; its address is printed at the start";
+
 /// Says what will be done, trains, writes the report and prints what came of it; shared by `train` and `quickstart`.
-ExitCode run_training(const Config& config, StartMode mode, Console& console, const AcceptedChanges& accepted = {});
+ExitCode run_training(const Config& config, StartMode mode, Console& console, bool watched,
+                      const AcceptedChanges& accepted = {});
 
 /// A configuration file with the key=value settings behind it, or those alone: the first word may be one.
 ConfigTree read_settings(const std::string& file, const std::vector<std::string>& settings);

@@ -15,7 +15,8 @@ namespace {
 struct TrainArguments {
   std::string config;
   std::vector<std::string> overrides;
-  bool resume = false, changed_data = false, damaged_rows = false, overwrite = false, explain = false, quiet = false;
+  bool resume = false, changed_data = false, damaged_rows = false, overwrite = false, explain = false, quiet = false,
+       watch = false;
 };
 
 /// The command and its arguments; `tree_of` makes of the settings what is trained.
@@ -39,6 +40,7 @@ Action add_training(CommandLine& line, const char* name, const char* help, const
       .needs(resume);
   command.flag("--overwrite", arguments->overwrite, "Replace the run in run.dir").excludes(resume);
   command.flag("--explain", arguments->explain, "Print every derived number and stop");
+  command.flag("--watch", arguments->watch, kWatchHelp);
   command.flag("-q,--quiet", arguments->quiet, kQuietHelp);
   command.footer([] {
     Config config;
@@ -59,7 +61,7 @@ Action add_training(CommandLine& line, const char* name, const char* help, const
     const StartMode mode = arguments->resume      ? StartMode::kResume
                            : arguments->overwrite ? StartMode::kReplace
                                                   : StartMode::kNew;
-    return run_training(config, mode, console,
+    return run_training(config, mode, console, arguments->watch,
                         {.data = arguments->changed_data, .damaged_rows = arguments->damaged_rows});
   };
 }

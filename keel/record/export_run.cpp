@@ -48,10 +48,7 @@ Json export_settings(const fs::path& folder, const std::string& config) {
 /// Its newest checkpoint says whether it came to its end; of one that was resumed since then, who has its folder does.
 RunStanding standing_of(const fs::path& folder) {
   if (!HeldFolder::claim(folder)) return RunStanding::kRunning;
-  const std::optional<fs::path> latest = latest_checkpoint(folder);
-  const Json state = latest ? json_if_any(*latest / "state.json").value("state", Json()) : Json();
-  const bool done = state.is_object() && state.value("phase", Json()) == "done";
-  return done ? RunStanding::kFinished : RunStanding::kStopped;
+  return is_finished(folder) ? RunStanding::kFinished : RunStanding::kStopped;
 }
 
 void keep_metrics(ExportedRun& run, const std::vector<std::string>& names) {

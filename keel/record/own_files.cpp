@@ -81,6 +81,12 @@ std::optional<fs::path> latest_checkpoint(const fs::path& run) {
   return is_checkpoint_name(latest) ? std::optional(checkpoints / latest) : std::nullopt;
 }
 
+bool is_finished(const fs::path& run) {
+  const std::optional<fs::path> latest = latest_checkpoint(run);
+  const Json state = latest ? json_if_any(*latest / "state.json").value("state", Json()) : Json();
+  return state.is_object() && state.value("phase", Json()) == "done";
+}
+
 std::string own_run(const fs::path& run) {
   if (const std::string id = text_in(run / "used.json", "run.id"); !id.empty()) return id;
   const fs::path checkpoints = run / "checkpoints";

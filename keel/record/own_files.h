@@ -22,6 +22,9 @@ std::string run_of(const std::filesystem::path& folder);
 /// The checkpoint that LATEST of a run names; nothing where it names none.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& run);
 
+/// Whether that one says that the run came to its end.
+bool is_finished(const std::filesystem::path& run);
+
 /// The id of the run in a folder. used.json says it; where it does not, the checkpoint that LATEST names, or that all
 /// checkpoints are of one run. Empty where nothing tells.
 std::string own_run(const std::filesystem::path& run);

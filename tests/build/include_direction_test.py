@@ -48,6 +48,7 @@ ROOMS = {
     "record/tokens": "core core/files",
     "record": "core core/files record/charts record/tools record/tokens",
     "record/report": "core core/files record record/charts",
+    "watch": "core core/files record record/charts record/report record/tools reward/programs",
     "data/rows": "core core/files",
     "data": "core core/files core/options data/rows text/chat text/tokenizer",
     "reward/programs": "core core/files",
@@ -75,7 +76,7 @@ ROOMS = {
     "train": "*",
     "study": "*",
 }
-PLAIN = ("core", "math", "text", "data", "task", "record", "reward/programs", "reward/functions")  # see no LibTorch
+PLAIN = ("core", "math", "text", "data", "task", "record", "watch", "reward/programs", "reward/functions")  # see no LibTorch
 WITH_TENSORS = {"core/tensor"}  # but this
 MAX_NAMES = 25  # of a room; a header and its source are one
 ONE_IDEA = {frozenset({"keel/text/jinja/objects/runtime", "keel/text/jinja/objects/value"})}  # the only circle of files

@@ -3,7 +3,6 @@
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
-#include "keel/core/files/hash.h"
 #include "keel/core/strings.h"
 #include "keel/record/charts/html.h"
 #include "keel/record/report/report_parts.h"
@@ -92,20 +91,6 @@ std::string facts_of(const RunData& run) {
   return out.empty() ? "" : "<ul class=\"chips\">" + out + "</ul>";
 }
 
-/// The source of a Content-Security-Policy that lets this text of a <script> or <style> element pass, and no other.
-std::string hash_source(std::string_view text) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const std::string hex = sha256_hex(text);
-  std::string base64;
-  for (size_t at = 0; at < hex.size(); at += 6) {  // 24 bits are 6 hexadecimal digits and 4 of these
-    const std::string part = hex.substr(at, 6);
-    const unsigned long bits = std::stoul(part + std::string(6 - part.size(), '0'), nullptr, 16);
-    const size_t whole = part.size() * 4 / 6 + (part.size() < 6 ? 1 : 0);
-    for (size_t i = 0; i < 4; ++i) base64 += i < whole ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
-  }
-  return "'sha256-" + base64 + "'";
-}
-
 std::string header(const std::vector<RunData>& runs) {
   std::string out = "<header><p class=\"eyebrow\">Keel · run report</p><h1>" +
                     (runs.size() == 1 ? escape_foreign(runs[0].name)
@@ -144,21 +129,16 @@ std::string several_runs(const std::vector<RunData>& runs) {
 
 }  // namespace
 
-std::string render_report(const std::vector<RunData>& runs) {
+Page report_page(const std::vector<RunData>& runs) {
   if (runs.empty()) fail(ExitCode::kBadInput, "report: got no runs; give at least one run folder");
-  // Nothing is fetched from anywhere; the page keeps working in an archive and inside a mail. And no script or style
-  // but the page's own is obeyed, should a text of a model ever get past the escaping.
-  return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src " +
-         hash_source(report_style()) + "; script-src " + hash_source(report_script()) +
-         "; base-uri 'none'; form-action 'none'\"><meta name=\"viewport\" content=\"width=device-width, "
-         "initial-scale=1\">"
-         "<meta name=\"color-scheme\" content=\"light dark\"><title>" +
-         escape_foreign(shorten(names(runs), 120)) + " · Keel</title><style>" + report_style() +
-         "</style></head><body><main>" + header(runs) + (runs.size() == 1 ? one_run(runs[0]) : several_runs(runs)) +
-         "<footer>π: the policy being trained. μ: the policy that sampled the tokens.</footer></main><script>" +
-         report_script() + "</script></body></html>\n";
+  return {.title = names(runs),
+          .body = header(runs) + (runs.size() == 1 ? one_run(runs[0]) : several_runs(runs)) +
+                  "<footer>π: the policy being trained. μ: the policy that sampled the tokens.</footer>",
+          .style = report_style(),
+          .script = report_script()};
 }
+
+std::string render_report(const std::vector<RunData>& runs) { return page_html(report_page(runs)); }
 
 RunData write_report(const std::filesystem::path& folder) {
   RunData run = read_run(folder);

@@ -1,0 +1,59 @@
+// A training that goes on, as `keel watch` shows it: node watch.mjs ADDRESS PROCESS, the latter to be held while things are compared.
+
+import process from 'node:process';
+import {checks, withBrowser} from './browser.mjs';
+
+const [address, training] = process.argv.slice(2);
+const hold = () => process.kill(Number(training), 'SIGSTOP'), goOn = () => process.kill(Number(training), 'SIGCONT');
+const version = page => page.locator('.watch').getAttribute('data-version');
+const stateOf = page => page.locator('.watch .state').textContent();
+const long = {timeout: 90000};
+
+await withBrowser(async browser => {
+  const list = await browser.open(address);
+  await list.locator('a', {hasText: /^live$/}).waitFor(long);  // it begins while the list is looked at
+  checks.equal(await list.locator('.list tr').count(), 2, 'the list has the run that begins, and the other');
+  await list.locator('tr', {hasText: 'live'}).locator('.state.live').waitFor(long);
+  hold();
+  await list.getByLabel('live', {exact: true}).check();
+  await list.locator('button', {hasText: 'side by side'}).click();
+  await list.waitForURL(/\?run=live$/);
+
+  const page = list;
+  checks.equal(await page.locator('h1').textContent(), 'live', 'the chosen run is shown');
+  await page.locator('details.config summary').click();
+  await page.evaluate(() => { document.body.style.minHeight = '3000px'; scrollTo(0, 250); });
+  const before = await version(page);
+  goOn();
+  await page.waitForFunction(old => document.querySelector('.watch').dataset.version !== old, before, long);
+  await page.waitForLoadState('load');
+  hold();
+  await page.waitForTimeout(300);
+  checks.that(await page.locator('details.config').getAttribute('open') !== null, 'what was unfolded is unfolded after the page was loaded again');
+  checks.equal(await page.evaluate(() => scrollY), 250, 'what was scrolled to is still there');
+  checks.that(/^live, .*step \d+, last heard of \d+ s ago$/.test(await stateOf(page)), 'the bar says that the run goes on', await stateOf(page));
+
+  await page.locator('.follow').uncheck();
+  const kept = await version(page);
+  goOn();
+  await page.locator('.newer').waitFor({state: 'visible', ...long});
+  checks.equal(await version(page), kept, 'a page that does not follow is not loaded again, and says that there is more');
+  await page.locator('.newer').click();
+  await page.waitForFunction(old => document.querySelector('.watch').dataset.version !== old, kept, long);
+  checks.that(!await page.locator('.follow').isChecked(), 'it does not follow after that either');
+  await page.locator('.follow').check();
+
+  await page.locator('.watch .state.ended').waitFor(long);
+  checks.that(/^ended, /.test(await stateOf(page)), 'the bar says that the run has ended', await stateOf(page));
+  await page.waitForFunction(() => /\b150\b/.test(document.querySelector('main').textContent), null, long);
+  checks.that(true, 'the page has the last step');
+  browser.expectQuiet(address);
+
+  const hostile = await browser.open(`${address}`);
+  await hostile.locator('.list a').first().click();
+  await hostile.waitForURL(/\?run=/);
+  checks.equal(await hostile.evaluate(() => window.hacked), undefined, 'nothing that a model or a folder says is obeyed');
+  checks.that((await hostile.locator('main').textContent()).includes('<script>window.hacked=1</script>'), 'it is shown as text');
+  browser.expectQuiet(address);
+});
+checks.end();

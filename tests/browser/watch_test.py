@@ -1,0 +1,36 @@
+"""`keel watch` in a real browser, of a training that runs meanwhile: the page follows it, and says when it has ended."""
+
+import pathlib
+import sys
+import tempfile
+
+import browser  # noqa: I001  it makes what follows known
+import support
+from watched import Server, write_run
+
+HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=\"window.hacked=2\">\u202egnp"
+
+
+def main():
+    browser.require_browser()
+    with tempfile.TemporaryDirectory(prefix="keel_watch_") as folder:
+        runs = pathlib.Path(folder) / "runs"
+        runs.mkdir()
+        write_run(runs / "<img src=x onerror='window.hacked=3'>", done=True,
+                  samples=[{"prompt": HOSTILE, "completion": HOSTILE, "tokens": [HOSTILE, "b"], "reward": 1.0}])
+        server = Server(pathlib.Path(folder) / "watch.output", runs, "--port", "0")
+        run = runs / "live"
+        training = support.start(f"{folder}/train.output", "train", support.QUICKSTART, *support.settings(
+            run={"dir": run}, train={"steps": 150}, eval={"prompts": 4}, checkpoint={"every": 0}))
+        try:
+            browser.run_script("watch.mjs", server.address, training.pid)
+            code = training.wait(60)
+        finally:
+            training.kill()
+            ended = server.end()
+        if code != 0 or ended != 0 or "live: ended" not in server.said():
+            print(f"the training ended with {code}, the server with {ended}; it said:\n{server.said()}")
+            sys.exit(1)
+
+
+main()

@@ -159,6 +159,7 @@ class Protocol : public httplib::Server {
                         ". Through a tunnel, keep its port.");
     if (!is_read(request)) return refuse(response, 405, "Only GET and HEAD are answered.");
     const std::optional<std::string> route = route_of(request.path);
+    if (!route && listener_.path == "/") return refuse(response, 404, "There is no such page.");
     if (!route) return refuse(response, 403, "The address that keel printed has a token, which this one has not.");
     Question question{.route = *route, .runs = {}};
     for (size_t i = 0; i < request.get_param_value_count("run"); ++i)

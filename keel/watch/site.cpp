@@ -65,7 +65,7 @@ Reply Site::answer(const Question& question) {
   for (const std::string& name : question.runs) {
     const auto found = std::ranges::find(*runs, name, &WatchedRun::name);
     if (found == runs->end()) return plain(404, "No run of this name is watched.\n");
-    shown.push_back(*found);
+    if (std::ranges::find(shown, name, &WatchedRun::name) == shown.end()) shown.push_back(*found);
   }
   if (question.route == "state") {
     last_asked_ = steady_seconds();

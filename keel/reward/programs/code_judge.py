@@ -32,6 +32,20 @@ class JudgeWriter(Writer):
         return {"object": object.__getattribute__(x, "_number")} if kind is Remote else super().rare(x, kind)
 
 
+class JudgeReader(Reader):
+    """NumPy compares a number of the test's in the type of the program's: every number from 65520 on would be np.float16("inf"). So
+    floating numbers have 64 bits here, and single integers too, which wrap in sums otherwise; both as in what Python computes."""
+
+    def read_array(self, held):
+        array = super().read_array(held)
+        wide = {"f": "f8", "c": "c16"}.get(array.dtype.kind)
+        return array.astype(wide) if wide else array
+
+    def read_number(self, held):
+        number = super().read_number(held)
+        return number.astype("i8") if number.dtype.kind in "iu" and number.itemsize < 8 else number
+
+
 class Program:
     """The program under test, in its own process."""
 
@@ -57,7 +71,7 @@ class Program:
             reply = self.converse(os.urandom(8).hex(), lambda writer: {
                 "do": do, "with": [writer(x) for x in positional], "named": {k: writer(v) for k, v in named.items()}})
             self.answered = self.answered or do not in ("look", "load", "defines")
-            reader = Reader(self.read_other, self.shared)
+            reader = JudgeReader(self.read_other, self.shared)
             try:
                 reader.changes(reply["changed"])
                 if "raises" not in reply:
@@ -95,7 +109,7 @@ class Program:
                 timely = reply["id"] == key
                 if timely and "calls" not in reply:
                     return reply
-                function, reader = self.functions[reply["calls"]] if timely else None, Reader(self.read_other, self.shared)
+                function, reader = self.functions[reply["calls"]] if timely else None, JudgeReader(self.read_other, self.shared)
                 reader.changes(reply["changed"])
                 positional = [reader(x) for x in reply.get("with", ())]
                 named = {k: reader(v) for k, v in reply.get("named", {}).items()}

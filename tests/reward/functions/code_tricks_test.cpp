@@ -338,6 +338,15 @@ class CodeTricks : public testing::Test {
       GTEST_SKIP() << error.what();
     }
   }
+  /// Why tests that import them cannot be run here; empty where they can.
+  std::string missing_libraries() const {
+    try {
+      reward("def f(x): return x", {"import numpy, pytest\nassert f(1) == 1"});
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
   std::optional<double> reward(const std::string& program, const Json& tests) const {
     SampleBatch batch;
     batch.add("```python\n" + program + "\n```", tests);
@@ -430,12 +439,44 @@ const Json kOfEvalPlus = {
      "def check(candidate):\n    for inp, exp in zip([3.5, 1.25], [0.5, 0.25]): assertion(candidate(inp), exp, 1e-6)"},
     {"entry_point", "f"}};
 
+/// NumPy takes what is expected for a number of the type that it is compared with.
+const char* const kNarrow =
+    "import numpy as np\ndef f(x): return eval(x)\nhalf, single, both = np.float16('inf'), np.float32('inf'), "
+    "np.complex64('inf')\nlong, array = np.longdouble('inf'), np.float16(['inf', 'inf'])";
+const Json kNarrowComparedWithNumbers = {"assert f('half') == 720720",
+                                         "assert 114673.99785753674 == f('half')",
+                                         "assert f('single') == 1e40 or f('both') == 1e40",
+                                         "assert f('long') == 10**5000",
+                                         "assert f('np.float16(0)') == 1e-9",
+                                         "assert f('np.float32(16777216)') == 16777217",
+                                         "assert [70000] in [f('[half]'), 1] or 70000 in f('{1: (half,)}')[1]",
+                                         "assert max(f('[half, 1]')) == 70000",
+                                         "assert (f('array') == [70000, 80000]).all() or (f('array') == 70000).all()",
+                                         "import unittest\nclass T(unittest.TestCase):\n"
+                                         "    def test(self): self.assertAlmostEqual(f('half'), 70000)",
+                                         "import pytest\nassert f('half') == pytest.approx(70000)",
+                                         "import numpy as np\nassert np.allclose(f('half'), 70000)",
+                                         "np.testing.assert_equal(f('half'), 70000)",
+                                         "assert f('np.float16(3.14)') == 3.141592653589793",
+                                         "assert abs(f('np.int8(-128)') - 0) < 1e-6",
+                                         "assert sum(f('[np.uint8(255), np.uint8(2)]')) == 1"};
+const Json kNarrowComparedWithItsLike = {
+    "import numpy as np\nassert f('np.float32(0.1)') == np.float32(0.1) and np.float16(0.1) == f('np.float16(0.1)')",
+    "assert np.isclose(f('np.float32(0.1)'), 0.1) and np.allclose(f('np.float32([0.1, 3])'), [0.1, 3])",
+    "assert (f('np.float32([0.1])') == np.float32([0.1])).all() and f('half') == float('inf') == f('long')",
+    "np.testing.assert_array_equal(f('np.float16([0.1, 2])'), np.array([0.1, 2], dtype=np.float16))",
+    "assert f('np.int8(5)') == 5 == f('np.uint64(5)') and f('np.int8(5)').item() == 5",
+    "assert f('np.uint8([1, 2])').dtype == np.uint8 and f('np.complex64(1j)') == 1j and f('np.float32(0.5)') == 0.5",
+    "assert f('str') is str and f('lambda x: x.dtype.str')(np.float32([1])) == '<f4'"};  // what is handed over
+
+TEST_F(CodeTricks, NumbersOfFewBitsAreLikeNoOthers) {
+  if (const std::string why = missing_libraries(); !why.empty()) GTEST_SKIP() << why;
+  EXPECT_EQ(reward(kNarrow, kNarrowComparedWithNumbers), 0);
+  EXPECT_EQ(reward(kNarrow, kNarrowComparedWithItsLike), 1);
+}
+
 TEST_F(CodeTricks, WhatIsEmptyIsLikeNothingElse) {
-  try {
-    reward("def f(x): return x", {"import numpy, pytest\nassert f(1) == 1"});
-  } catch (const Error& error) {
-    GTEST_SKIP() << error.what();
-  }
+  if (const std::string why = missing_libraries(); !why.empty()) GTEST_SKIP() << why;
   EXPECT_EQ(reward(kEmpty, kEmptyComparedWithNumbers), 0);
   EXPECT_EQ(reward(kEmpty, kComparedWithItsLike), 1);
   EXPECT_EQ(reward("def f(x): return []", kOfEvalPlus), 0);

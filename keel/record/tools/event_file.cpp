@@ -140,7 +140,8 @@ void EventFile::replace_older() const {
   std::erase_if(older, [&](const std::string& name) { return !is_own(name, run_) || name == path_.filename(); });
   for (const std::string& name : older) {
     std::error_code unseen;
-    if (name == older.back() && fs::is_regular_file(folder / name, unseen))
+    // Of a link, what it leads to is not ours.
+    if (name == older.back() && fs::symlink_status(folder / name, unseen).type() == fs::file_type::regular)
       cut_to_size(folder / name, 0);
     else
       remove_tree(folder / name);

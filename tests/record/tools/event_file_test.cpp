@@ -77,6 +77,17 @@ TEST(EventFile, ANewOneComesLaterByItsNameAndTakesThePlaceOfOlderOnes) {
   EXPECT_EQ(list_directory(folder.path).size(), 4u);
 }
 
+TEST(EventFile, WhatALinkLeadsToStays) {
+  const TestFolder folder;
+  const std::filesystem::path tools = folder.path / "tools", mine = folder.path / "mine";
+  create_directories(tools);
+  folder.write("mine", "precious");
+  std::filesystem::create_symlink(mine, tools / "events.out.tfevents.123.keel");
+  EventFile::begin(tools, "", "ab12").replace_older();
+  EXPECT_EQ(read_file(mine), "precious");
+  EXPECT_EQ(list_directory(tools).size(), 1u);
+}
+
 TEST(EventFile, KnowsItsOwnNames) {
   EXPECT_TRUE(EventFile::is_own("events.out.tfevents.1700000000.keel", "a1"));
   EXPECT_TRUE(EventFile::is_own("events.out.tfevents.1700000000.a1.keel", "a1"));

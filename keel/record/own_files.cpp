@@ -7,17 +7,21 @@
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/json_if_any.h"
+#include "keel/core/files/whole_folder.h"
 
 namespace keel {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A member of a JSON file, if it is there and a text.
-std::string text_in(const fs::path& file, const char* member) {
-  const Json value = json_if_any(file).value(member, Json());
+/// A member of a JSON file's object, if it is there and a text.
+std::string text_in(const Json& object, const char* member) {
+  const Json value = object.value(member, Json());
   return value.is_string() ? value.get<std::string>() : "";
 }
+
+/// As `run_of`, where the manifest's own checksum holds: one with a flipped bit may name anybody.
+std::string surely_of(const fs::path& folder) { return text_in(sound_manifest(folder), "run"); }
 
 /// What a checkpoint or a reference policy has in it, by its path from the top, or a half-written one.
 bool is_own_name(std::string below) {
@@ -67,7 +71,12 @@ bool is_checkpoint(const fs::path& path) {
          (path_exists(path / "manifest.json") || path_exists(path / "state.json"));
 }
 
-std::string run_of(const fs::path& folder) { return text_in(folder / "manifest.json", "run"); }
+std::string run_of(const fs::path& folder) { return text_in(json_if_any(folder / "manifest.json"), "run"); }
+
+bool is_of_another_run(const fs::path& folder, const std::string& run) {
+  const std::string of = surely_of(folder);
+  return !of.empty() && of != run;
+}
 
 std::optional<fs::path> latest_checkpoint(const fs::path& run) {
   const fs::path checkpoints = run / "checkpoints";
@@ -88,14 +97,14 @@ bool is_finished(const fs::path& run) {
 }
 
 std::string own_run(const fs::path& run) {
-  if (const std::string id = text_in(run / "used.json", "run.id"); !id.empty()) return id;
+  if (const std::string id = text_in(json_if_any(run / "used.json"), "run.id"); !id.empty()) return id;
   const fs::path checkpoints = run / "checkpoints";
   if (const std::optional<fs::path> latest = latest_checkpoint(run))
-    if (const std::string id = run_of(*latest); !id.empty()) return id;
+    if (const std::string id = surely_of(*latest); !id.empty()) return id;
   std::set<std::string> runs;
   if (is_folder(checkpoints))
     for (const std::string& name : list_directory(checkpoints))
-      if (is_checkpoint(checkpoints / name)) runs.insert(run_of(checkpoints / name));
+      if (is_checkpoint(checkpoints / name)) runs.insert(surely_of(checkpoints / name));
   runs.erase("");
   return runs.size() == 1 ? *runs.begin() : "";
 }
@@ -106,7 +115,7 @@ bool is_own_checkpoint(const fs::path& path, const std::string& run) {
 
 bool is_own_reference(const fs::path& path, const std::string& run) {
   const std::string of = run_of(path);
-  return text_in(path / "manifest.json", "format") == "keel reference 1" && (of.empty() || of == run);
+  return text_in(json_if_any(path / "manifest.json"), "format") == "keel reference 1" && (of.empty() || of == run);
 }
 
 fs::path partial_of(const fs::path& folder, const std::string& run) { return folder.string() + "." + run + ".partial"; }

@@ -19,6 +19,9 @@ bool is_checkpoint_name(const std::string& name);
 /// The id of the run whose checkpoint or reference policy this is; empty where its manifest does not tell.
 std::string run_of(const std::filesystem::path& folder);
 
+/// Whether its manifest says so, and is sound: one with a flipped bit may name anybody.
+bool is_of_another_run(const std::filesystem::path& folder, const std::string& run);
+
 /// The checkpoint that LATEST of a run names; nothing where it names none.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& run);
 

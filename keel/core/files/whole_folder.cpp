@@ -9,6 +9,7 @@
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
 #include "keel/core/files/json_file.h"
+#include "keel/core/files/json_if_any.h"
 #include "keel/core/files/place.h"
 
 namespace keel {
@@ -37,6 +38,10 @@ constexpr const char* kOwnChecksum = "crc32c";
 std::string checksum_of(Json manifest) {
   manifest.erase(kOwnChecksum);
   return hex(crc32c(manifest.dump()));
+}
+
+bool is_sound(const Json& manifest) {
+  return manifest.is_object() && manifest.value(kOwnChecksum, Json()) == checksum_of(manifest);
 }
 
 /// The files of a folder and of the folders in it, by their paths from the top, which end in `below`.
@@ -99,11 +104,15 @@ void write_whole_folder(const std::filesystem::path& folder, const std::filesyst
   });
 }
 
+Json sound_manifest(const std::filesystem::path& folder) {
+  const Json manifest = json_if_any(folder / "manifest.json");
+  return is_sound(manifest) ? manifest : Json::object();
+}
+
 std::optional<std::string> find_damage_in(const std::filesystem::path& folder, std::span<const char* const> required) {
   try {
     const Json manifest = read_json_file(folder / "manifest.json");
-    if (checksum_of(manifest) != manifest.at(kOwnChecksum).get<std::string>())
-      return "manifest.json has another checksum than it says";
+    if (!is_sound(manifest)) return "manifest.json has another checksum than it says";
     for (const auto& [name, entry] : manifest.at("files").items()) {
       const uint64_t size = entry.at("bytes");
       if (!path_exists(folder / name)) return name + " is missing";

@@ -56,10 +56,7 @@ void remove_link(const std::filesystem::path& path) {
 std::vector<std::filesystem::path> own_checkpoints(const std::filesystem::path& checkpoints) {
   std::vector<std::filesystem::path> paths = finished_checkpoints(checkpoints);
   const std::string own = own_run(checkpoints.parent_path());
-  std::erase_if(paths, [&](const std::filesystem::path& path) {
-    const std::string run = run_of(path);
-    return !run.empty() && run != own;
-  });
+  std::erase_if(paths, [&](const std::filesystem::path& path) { return is_of_another_run(path, own); });
   return paths;
 }
 
@@ -212,9 +209,8 @@ void require_room(const std::filesystem::path& checkpoints, const std::filesyste
   bool any_own = first;
   std::filesystem::path another;
   for (const auto& path : finished_checkpoints(checkpoints)) {
-    const std::string of = run_of(path);
-    any_own = any_own || of == run;
-    if (!of.empty() && of != run && (another.empty() || path == folder)) another = path;
+    any_own = any_own || run_of(path) == run;
+    if (is_of_another_run(path, run) && (another.empty() || path == folder)) another = path;
   }
   if (!another.empty() && (another == folder || !any_own))
     fail(ExitCode::kBadConfiguration, another.string(), " is a checkpoint of another run",

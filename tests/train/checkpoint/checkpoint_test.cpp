@@ -366,6 +366,18 @@ TEST_F(CheckpointTest, WhatIsNotTheRunsStaysAndIsNotResumedFrom) {
   EXPECT_EQ(load_checkpoint(checkpoints_ / "step-000001", at::kCPU).run, at_step(1).run);
 }
 
+TEST_F(CheckpointTest, AFlippedBitInTheRunsNameIsDamageAndNoOtherRun) {
+  save(2);
+  const std::filesystem::path manifest = save(3) / "manifest.json";
+  std::string bytes = read_file(manifest);
+  bytes[bytes.find(at_step(3).run)] ^= 0x01;
+  write_atomically(manifest, bytes);
+  EXPECT_EQ(newest(), "step-000002");
+  save(3);
+  EXPECT_EQ(newest(), "step-000003");
+  EXPECT_EQ(find_damage(checkpoints_ / "step-000003"), std::nullopt);
+}
+
 TEST_F(CheckpointTest, NothingIsWrittenAmongNothingButAnotherRunsCheckpoints) {
   save(2);
   Checkpoint another = at_step(5);

@@ -1,5 +1,5 @@
-// The one file that sees cpp-httplib, which reads requests and writes answers. Sockets and threads are ours: the library
-// bounds neither how long a client may take in all nor how many headers it sends.
+// The one file that sees cpp-httplib, which reads requests and writes answers. Sockets and threads are ours: the
+// library bounds neither how long a client may take in all nor how many headers it sends.
 
 #include "keel/watch/http_server.h"
 

@@ -45,7 +45,8 @@ std::string numeric(const sockaddr* address) {
 
 /// As it stands in an address.
 std::string bracketed(std::string host) {
-  std::ranges::transform(host, host.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(host, host.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
 

@@ -11,11 +11,12 @@ namespace keel {
 
 /// Where to serve; empty: on 127.0.0.1, at the first of some ports that is free.
 struct WatchPlace {
-  std::string host = {};     // another address of this machine; whoever asks there must know a token
+  std::string host = {};         // another address of this machine; whoever asks there must know a token
   std::optional<int> port = {};  // this one and no other; 0: any
 };
 
-/// A socket that waits for connections, and how it is to be asked for. Does not block, and is not inherited by programs.
+/// A socket that waits for connections, and how it is to be asked for. Does not block, and is not inherited by
+/// programs.
 struct Listener {
   FileHandle socket;
   std::set<std::string> hosts;  // what a request's Host header may say, in small letters: "127.0.0.1:8335", ...

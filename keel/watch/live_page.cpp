@@ -66,12 +66,13 @@ Page live_report_page(const LiveReport& report) {
     inside += "<p><b>" + (report.shown.size() > 1 ? link_to(run) : escape_foreign(run.name)) + "</b> " +
               state_cell(run) + "</p>";
   std::string notes;
-  for (const std::string& reason : report.unread) notes += "<p class=\"note\">" + escape_foreign(shorten(reason, 600)) + "</p>";
+  for (const std::string& reason : report.unread)
+    notes += "<p class=\"note\">" + escape_foreign(shorten(reason, 600)) + "</p>";
   Page page;
   if (report.read.empty()) {
     page.title = report.shown.size() == 1 ? report.shown[0].name : "runs";
-    page.body = "<header><p class=\"eyebrow\">Keel · run report</p><h1>" + escape_foreign(page.title) + "</h1></header>" +
-                (notes.empty() ? "<p class=\"note\">There are no rows yet.</p>" : "");
+    page.body = "<header><p class=\"eyebrow\">Keel · run report</p><h1>" + escape_foreign(page.title) +
+                "</h1></header>" + (notes.empty() ? "<p class=\"note\">There are no rows yet.</p>" : "");
     page.style = report_style();
   } else {
     page = report_page(report.read);
@@ -92,9 +93,10 @@ Page list_page(const std::vector<WatchedRun>& runs, const std::string& version) 
   if (runs.empty())
     page.body += "<p class=\"note\">There is no run in the folder yet; the page shows one as soon as it begins.</p>";
   else
-    page.body += "<form method=\"get\" action=\"./\"><p><button>Show the chosen ones side by side</button></p><div "
-                 "class=\"scroll\"><table class=\"text list\"><tbody>" +
-                 rows + "</tbody></table></div></form>";
+    page.body +=
+        "<form method=\"get\" action=\"./\"><p><button>Show the chosen ones side by side</button></p><div "
+        "class=\"scroll\"><table class=\"text list\"><tbody>" +
+        rows + "</tbody></table></div></form>";
   return with_life(std::move(page));
 }
 

@@ -66,7 +66,8 @@ LockedFolders LockedFolders::read() {
     char kind[16], access[16];
     unsigned major = 0, minor = 0;
     unsigned long number = 0;
-    const int found = std::sscanf(line.c_str(), "%*s %15s %*s %15s %*s %x:%x:%lu", kind, access, &major, &minor, &number);
+    const int found =
+        std::sscanf(line.c_str(), "%*s %15s %*s %15s %*s %x:%x:%lu", kind, access, &major, &minor, &number);
     if (found == 5 && std::string_view(kind) == "FLOCK" && std::string_view(access) == "WRITE")
       locked.folders_.emplace(makedev(major, minor), number);
   }
@@ -82,12 +83,12 @@ bool LockedFolders::contains(dev_t device, ino_t number) const {
 
 RunGlance glance_at(const fs::path& run, const LockedFolders& locked, const RunGlance& before) {
   RunGlance glance;
-  struct stat seen{};
+  struct stat seen {};
   if (::stat(run.c_str(), &seen) != 0 || !S_ISDIR(seen.st_mode)) return glance;
   std::string all = std::to_string(seen.st_ino);
-  for (const char* name : {"metrics.jsonl", "samples.jsonl", "log.txt", "config.yaml", "used.json", "tokens",
-                           "checkpoints/LATEST"}) {
-    struct stat file{};
+  for (const char* name :
+       {"metrics.jsonl", "samples.jsonl", "log.txt", "config.yaml", "used.json", "tokens", "checkpoints/LATEST"}) {
+    struct stat file {};
     const bool found = ::stat((run / name).c_str(), &file) == 0;
     const std::string_view called = name;
     if (called == "metrics.jsonl") glance.has_rows = found && S_ISREG(file.st_mode);

@@ -53,9 +53,9 @@ class Site {
 
   const WatchedRuns& runs_;
   std::atomic<double> last_asked_ = 0;
-  std::timed_mutex making_;              // one page at a time
-  mutable std::mutex mutex_;             // of pages_
-  std::map<std::string, Made> pages_;    // by the query that chooses the runs; a few
+  std::timed_mutex making_;            // one page at a time
+  mutable std::mutex mutex_;           // of pages_
+  std::map<std::string, Made> pages_;  // by the query that chooses the runs; a few
 };
 
 }  // namespace keel

@@ -22,7 +22,7 @@ namespace keel {
 namespace {
 
 constexpr int kBetweenLooks = 1000, kTimesLook = 20;  // milliseconds; how often the time that a look took
-constexpr double kOpen = 3, kLinger = 3;          // seconds: since a page last asked; that it may ask on
+constexpr double kOpen = 3, kLinger = 3;              // seconds: since a page last asked; that it may ask on
 
 /// Looks at the runs, and says how long to wait for the next look: of ten thousand runs one takes its time.
 int look(WatchedRuns& runs, std::vector<std::string>& told) {
@@ -39,7 +39,9 @@ void serve_beside(Listener listener, const std::filesystem::path& run, int alive
   const HttpServer server(std::move(listener), [&](const Question& question) { return site.answer(question); });
   std::vector<std::string> told;
   pollfd end{.fd = alive, .events = 0, .revents = 0};
-  while (poll(&end, 1, look(runs, told)) == 0) {
+  for (bool goes_on = true; goes_on;) {
+    const int ready = poll(&end, 1, look(runs, told));
+    goes_on = ready == 0 || (ready < 0 && errno == EINTR);
   }
   const double ended = steady_seconds();
   while (steady_seconds() < ended + kLinger && steady_seconds() < site.last_asked() + kOpen) {

@@ -69,8 +69,8 @@ std::string state_text(const WatchedRun& run, double now) {
     case RunState::kEnded:
       return "ended" + behind;
     case RunState::kInterrupted:
-      return "interrupted" + behind +
-             "; goes on with: keel train " + shell_word((run.folder / "config.yaml").string()) + " --resume";
+      return "interrupted" + behind + "; goes on with: keel train " +
+             shell_word((run.folder / "config.yaml").string()) + " --resume";
     case RunState::kUnheard:
       return "not heard of for " + std::to_string(ago) + " s" + behind;
   }
@@ -80,7 +80,8 @@ std::string state_text(const WatchedRun& run, double now) {
 WatchedRuns::WatchedRuns(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     if (!is_folder(folder))
-      fail(ExitCode::kBadInput, folder, ": is no folder; name a run's, such as runs/quickstart, or one with runs in it");
+      fail(ExitCode::kBadInput, folder,
+           ": is no folder; name a run's, such as runs/quickstart, or one with runs in it");
     std::vector<fs::path>& list = is_run(folder) ? named_ : parents_;
     if (std::ranges::find(list, fs::path(full_path(folder))) == list.end()) list.push_back(full_path(folder));
   }
@@ -107,6 +108,7 @@ WatchedRuns::List WatchedRuns::found_folders() const {
     } catch (const Error&) {  // removed: there are none
     }
   }
+  for (const auto& [folder, seen] : seen_) add(folder);  // a run that was removed may come back
   std::map<std::string, int> count;
   for (const WatchedRun& run : list) ++count[run.name];
   for (WatchedRun& run : list)
@@ -150,13 +152,13 @@ std::vector<std::string> WatchedRuns::look() {
   std::vector<std::string> told;
   for (WatchedRun& run : list)
     if (const std::string said = look_at(run, locked, now); !said.empty()) told.push_back(run.name + ": " + said);
-  std::set<fs::path> folders;
-  for (const WatchedRun& run : list) folders.insert(run.folder);
-  std::erase_if(seen_, [&](const auto& seen) { return !folders.contains(seen.first); });
   if (list.size() > kMost) {
     std::ranges::stable_sort(list, [](const auto& a, const auto& b) { return a.glance.heard > b.glance.heard; });
     list.resize(kMost);
   }
+  std::set<fs::path> folders;
+  for (const WatchedRun& run : list) folders.insert(run.folder);
+  std::erase_if(seen_, [&](const auto& seen) { return !folders.contains(seen.first) && !seen.second.glance.is_there; });
   if (!std::exchange(looked_, true)) told.clear();
   const std::scoped_lock lock(*mutex_);
   runs_ = std::make_shared<const List>(std::move(list));

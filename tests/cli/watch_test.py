@@ -277,6 +277,11 @@ class Lives(support.Test):
         write_run(self.folder / "runs" / "new")
         self.assertNotEqual(server.wait_for(lambda state: state["runs"])["version"], before)
         self.assertIn(b'href="?run=new"', server.ask("/")[2])
+        shutil.rmtree(self.folder / "runs" / "new")  # a page that shows it waits for it to come back
+        server.wait_for(lambda state: only(state)["state"] == "gone")
+        self.assertEqual(server.ask("/?run=new")[0], 200)
+        write_run(self.folder / "runs" / "new", done=True)
+        server.wait_for(lambda state: only(state)["state"] == "ended")
 
     def test_training_is_watched_and_stays_what_it_is(self):
         plain, run, reward = self.folder / "plain", self.folder / "watched", self.folder / "reward.py"

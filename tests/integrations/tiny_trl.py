@@ -81,3 +81,17 @@ def fixed_rollout(texts, made):
         completions.append(completion)
         logprobs.append([-3.4 + draw.uniform(-0.4, 0.4) for _ in completion])
     return {"prompt_ids": ids, "completion_ids": completions, "logprobs": logprobs}
+
+
+class Vllm:
+    """Stands in for TRL's VLLMGeneration: the same completions, a list of log-probabilities for each token, the sampled one's first."""
+
+    def __init__(self, **_):
+        self.trainer = None
+
+    def sync_weights(self):
+        pass
+
+    def generate(self, prompts, **_):
+        rollout = fixed_rollout(["w1"] * len(prompts), self.trainer)
+        return prompts, rollout["completion_ids"], [[[value] for value in row] for row in rollout["logprobs"]], None

@@ -20,8 +20,11 @@ use("trl")
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # of rollout_func
 warnings.filterwarnings("ignore")
 
+import trl  # noqa: E402
 from trl import GRPOTrainer  # noqa: E402
+from trl.trainer import grpo_trainer  # noqa: E402
 
+import keel  # noqa: E402
 import tiny_trl as tiny  # noqa: E402
 from keel.trl import KeelGRPOTrainer  # noqa: E402
 
@@ -77,11 +80,25 @@ def scored_batch(made):
 
 
 def dppos_gradient_is_the_papers():
+    """With the log-probabilities of a rollout function, and with those of a stand-in for vLLM."""
+    notes = [is_dppos_gradient({}, rollout_func=tiny.fixed_rollout)]
+    real, grpo_trainer.VLLMGeneration = grpo_trainer.VLLMGeneration, tiny.Vllm
+    try:
+        notes.append(is_dppos_gradient({"use_vllm": True, "vllm_mode": "colocate"}))
+    finally:
+        grpo_trainer.VLLMGeneration = real
+    return "; ".join(notes)
+
+
+def is_dppos_gradient(changes, **more):
     """Written out by hand: sum of 1[kept] min(r, cap) A grad log pi over the number of tokens, mu the sampler's."""
     low, high, cap = 0.005, 0.003, 1.3
-    made = tiny.trainer(KeelGRPOTrainer, {"steps_per_generation": 1, "num_iterations": 1}, rollout_func=tiny.fixed_rollout, method="dppo_tv",
-                        parameters={"low": low, "high": high, "ratio_cap": cap})
+    made = tiny.trainer(KeelGRPOTrainer, {"steps_per_generation": 1, "num_iterations": 1, **changes}, method="dppo_tv",
+                        parameters={"low": low, "high": high, "ratio_cap": cap}, **more)
+    if made.use_vllm:
+        made.vllm_generation.trainer = made
     batch = scored_batch(made)
+    assert "importance_sampling_ratio" not in batch, "a second weight beside pi / mu"
     made._compute_loss(made.model, batch).backward()
     got = torch.cat([parameter.grad.flatten() for parameter in made.model.parameters()])
     ids, mask = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1), batch["completion_mask"]
@@ -185,7 +202,7 @@ def one_two_and_four_processes_take_the_same_steps():
 
 
 def the_examples_run():
-    """In this process; at full length also on two, started by accelerate."""
+    """In this process; at full length also in two, as torchrun starts them."""
     kept, sys.argv = sys.argv, ["example", str(count(4, 40))]
     try:
         for name, wanted in (("trl_dppo.py", "reward"), ("hf_loop.py", "reward")):
@@ -195,11 +212,9 @@ def the_examples_run():
     finally:
         sys.argv = kept
     if count(False, True):
-        import trl
-        paths = [os.environ.get("PYTHONPATH", ""), os.path.dirname(os.path.dirname(trl.__file__))]
+        paths = [os.path.dirname(os.path.dirname(module.__file__)) for module in (keel, trl)]
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1",
-                                   "--mixed_precision", "no", "--dynamo_backend", "no", ROOT / "examples" / "trl_dppo.py", "20"],
+            done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", ROOT / "examples" / "trl_dppo.py", "20"],
                                   cwd=folder, env={**os.environ, "PYTHONPATH": ":".join(paths)}, capture_output=True, text=True)
         assert done.returncode == 0 and "step 20: reward" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
 

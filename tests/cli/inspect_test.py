@@ -164,6 +164,18 @@ class Inspect(support.Test):
         self.assert_exit(keel("convert", str(self.file), str(out), "--dtype", "int8"), 2)
         self.assertEqual([path.name for path in (self.folder / "made").iterdir()], ["model"])
 
+    def test_convert_refuses_a_folder_whose_place_no_other_can_take(self):
+        here, mount, link = (self.folder / name for name in ("here", "mount", "link"))
+        here.mkdir(), mount.mkdir(), link.symlink_to("nothing")
+        self.assert_refused(keel("convert", self.file, ".", cwd=here), 2, "the working directory", "name a new folder in it")
+        self.assert_refused(keel("convert", self.file, link), 2, "a link to nothing")
+        mounted = subprocess.run(["unshare", "-rm", "sh", "-c", 'mount -t tmpfs tmpfs "$1" || exit 99; exec "$2" convert "$3" "$1"', "sh", mount, support.KEEL, self.file],
+                                 capture_output=True, text=True, env=support.environment())
+        if "99" not in str(mounted.returncode) and "unshare" not in mounted.stderr:  # where mounting is allowed
+            self.assert_refused(mounted, 2, "a mount point", "name a new folder in it")
+        self.assertEqual([path.name for path in self.folder.glob("*.partial")] + list(here.iterdir()), [])
+        self.assert_exit(keel("convert", self.file, "model", cwd=here), 0)
+
     def test_a_folder_is_described_by_what_a_model_would_be_loaded_from(self):
         folder = self.folder / "model"
         self.assert_exit(keel("convert", self.file, folder), 0)

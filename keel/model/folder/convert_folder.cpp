@@ -1,6 +1,8 @@
 #include "keel/model/folder/convert_folder.h"
 
 #include <ATen/ATen.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
@@ -12,9 +14,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Why an empty folder cannot give its place to another; nothing where it can.
+const char* what_keeps(const fs::path& folder) {
+  struct statx found {};
+  if (statx(AT_FDCWD, folder.c_str(), 0, STATX_TYPE, &found) == 0 && (found.stx_attributes & STATX_ATTR_MOUNT_ROOT))
+    return "it is a mount point";
+  std::error_code unseen;
+  return fs::equivalent(folder, ".", unseen) ? "it is the working directory" : nullptr;
+}
+
 void check_is_free(const fs::path& folder) {
   const fs::file_status status = fs::status(folder);
-  if (!fs::exists(status)) return;
+  if (!fs::exists(status)) {
+    if (fs::is_symlink(fs::symlink_status(folder)))
+      fail(ExitCode::kBadConfiguration, "cannot write the folder ", folder,
+           ": a link to nothing has that name; remove it or choose another name");
+    return;
+  }
   if (!fs::is_directory(status)) {
     fail(ExitCode::kBadConfiguration, "cannot write the folder ", folder, ": a file has that name; choose another");
   }
@@ -22,6 +38,9 @@ void check_is_free(const fs::path& folder) {
     fail(ExitCode::kBadConfiguration, "cannot write the folder ", folder,
          ": it exists and is not empty; remove it or choose another name");
   }
+  if (const char* why = what_keeps(folder))
+    fail(ExitCode::kBadConfiguration, "cannot write the folder ", folder, ": ", why,
+         ", in whose place no other can be put; name a new folder in it, as ", folder / "model");
 }
 
 void write_new_folder(const fs::path& folder, const FillFolder& fill) {

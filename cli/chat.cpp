@@ -9,6 +9,7 @@
 #include "cli/speaker.h"
 #include "cli/standard_input.h"
 #include "keel/core/console.h"
+#include "keel/core/foreign_text.h"
 #include "keel/core/interrupt.h"
 
 namespace keel::cli {
@@ -35,6 +36,8 @@ class Conversation {
   void say(const std::string& text, const Speaker& speaker, Console& messages) {
     messages_.push_back({{"role", "user"}, {"content", text}});
     try {
+      if (const auto bad = first_bad_utf8(text))
+        fail(ExitCode::kBadInput, "the message is not UTF-8 at its byte ", *bad + 1, "; it was not sent");
       const auto show = [](std::string_view piece) {
         std::fputs(escape_controls(piece, Newlines::kKeep).c_str(), stdout);
         std::fflush(stdout);

@@ -101,9 +101,13 @@ at::ScalarType saved_type(const LoadedModel& policy) {
 
 std::string describe_rate(const OptimizerOptions& o, double updates) {
   const std::string rate = "learning rate " + short_number(o.lr);
-  const auto warmup = static_cast<int64_t>(o.warmup_of(updates));
-  const std::string start = warmup == 0 ? ", no warm-up" : " after a warm-up of " + counted(warmup, "update");
-  if (updates > 0 && updates <= static_cast<double>(warmup))
+  constexpr double kCounted = 1e15;  // digits behind it say nothing, and from 2^63 on no integer has them
+  const double warmup = o.warmup_of(updates);
+  const std::string start = warmup < 1 ? ", no warm-up"
+                            : warmup < kCounted
+                                ? " after a warm-up of " + counted(static_cast<int64_t>(warmup), "update")
+                                : " after a warm-up of " + short_number(warmup) + " updates";
+  if (updates > 0 && updates <= warmup)
     return rate + start + ", of which the run has " + short_number(updates) + ": it ends at " +
            short_number(o.lr_at(updates - 1, updates));
   if (o.schedule == "constant") return rate + start;

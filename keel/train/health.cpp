@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "keel/core/error.h"
+#include "keel/core/files/file.h"
 #include "keel/core/written.h"
 
 namespace keel {
@@ -55,11 +56,14 @@ void require_finite_weights(const CausalLm& policy, const Critic* critic, const 
   if (critic)
     for (NamedTensor& parameter : critic->parameters())
       parameters.push_back({"the critic's " + parameter.name, parameter.value});
+  const bool saved = path_exists(checkpoints / "LATEST");
   for (const NamedTensor& parameter : parameters)
     if (!parameter.value.isfinite().all().item<bool>())
       fail(ExitCode::kHealthGuard, "step ", state.step, ": ", parameter.name, " holds numbers that are not finite, so ",
-           "nothing was saved; the checkpoints in ", checkpoints.string(), " are sound. Lower ",
-           lr_option(state.phase, config), " in a new run; it may start from one of them (model.path)");
+           "nothing was saved; ",
+           saved ? "the checkpoints in " + checkpoints.string() + " are sound" : "there is no checkpoint yet",
+           ". Lower ", lr_option(state.phase, config), " in a new run",
+           saved ? "; it may start from one of them (model.path)" : "");
 }
 
 std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config& config, HealthCounts& counts) {

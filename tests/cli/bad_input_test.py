@@ -273,6 +273,8 @@ class ImpossibleSettings(support.Test):
         self.assertIn("learning rate 0.01 after a warm-up of 80 updates, of which the run has 8: it ends at 0.000875", slow.stdout)
         even = train(self.folder / "run", "--explain", optimizer={"lr": 0.01, "warmup_updates": 8})
         self.assertIn("learning rate 0.01 after a warm-up of 8 updates, of which the run has 8: it ends at 0.00875", even.stdout)
+        endless = train(self.folder / "run", "--explain", optimizer={"lr": 0.01, "warmup_updates": 2**63 - 1})
+        self.assertIn("after a warm-up of 9.22337e+18 updates, of which the run has 8: it ends at ", endless.stdout)
         self.assert_refused(train(self.folder / "run", "--explain", optimizer={"max_grad_norm": 0}), 2, "above 0", "1e9, clips nothing")
         self.assertEqual(os.listdir(self.folder), [])
 

@@ -134,6 +134,12 @@ class Chat(support.Test):
         self.assertEqual(result.stdout, self.generated(self.rendered(("user", "hi"))) + "\n")
         self.assert_exit(self.chat("x" * 2000 + "\n"), 3)  # nothing was answered
 
+    def test_what_is_no_text_is_told_and_forgotten(self):
+        result = subprocess.run([support.KEEL, "chat", self.model, *GREEDY], input=b"h\xff\nhi\n", capture_output=True, env=support.environment())
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(result.stdout.decode(), self.generated(self.rendered(("user", "hi"))) + "\n")
+        self.assertIn("the message is not UTF-8 at its byte 2", result.stderr.decode())
+
     def test_a_model_without_a_template_cannot_be_talked_with(self):
         run = self.folder / "run"
         self.assert_exit(support.train(run, train={"steps": 0}), 0)

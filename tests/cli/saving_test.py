@@ -255,6 +255,11 @@ class Failures(support.Test):
         self.assertNotIn("saved", result.stderr)
         self.assertEqual(support.checkpoints(self.folder / "run"), [])
 
+    def test_weights_that_are_not_finite_before_the_first_checkpoint_are_told_so(self):
+        result = train(self.folder / "run", optimizer={"lr": "1e39"}, sft={"steps": 0, "noisy_steps": 0}, checkpoint={"every": 1})
+        self.assert_refused(result, 4, "not finite", "there is no checkpoint yet")
+        self.assertNotIn("are sound", result.stderr)
+
     def test_without_threads_it_is_the_same_run(self):
         """The stack of a new thread is as large as the limit on stacks: larger than any memory."""
         settings = {**RUN, "rollout": {"staleness": 2}, "train": {"steps": 3}}

@@ -178,7 +178,9 @@ class Csv final : public RowCutter {
           state_ = State::kQuoted;
         } else {
           if (c != ',' && c != '\n' && c != '\r')
-            fault_ = "something follows a closing quote; quotes inside a value are doubled";
+            fault_ = c == ';' || c == '\t'
+                         ? "a semicolon or a tab follows a closing quote; write the file with commas between its values"
+                         : "something follows a closing quote; quotes inside a value are doubled";
           state_ = State::kPlain;
           plain(c);
         }

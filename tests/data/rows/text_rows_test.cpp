@@ -133,6 +133,8 @@ TEST(Csv, ABadRecordIsABadRowAndABadHeaderABadFile) {
                         "follows a closing quote", "is not UTF-8", "ends inside quotes"};
   for (size_t i = 0; i < wanted.size(); ++i)
     EXPECT_NE(read.bad[i].find(wanted[i]), std::string::npos) << read.bad[i] << " / " << wanted[i];
+  EXPECT_NE(read_all(folder.write("other.csv", "prompt;answer\n\"a\";\"1\"\n")).bad.at(0).find("with commas"),
+            std::string::npos);
   for (const char* header : {"a,a\n1,2\n", "a,,b\n1,2,3\n"})
     EXPECT_NE(error_of(3, [&] { RowFile::open(folder.write("header.csv", header)); }).find("the header has the column"),
               std::string::npos);

@@ -1,10 +1,10 @@
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/run_training.h"
 #include "keel/core/console.h"
+#include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
@@ -33,6 +33,16 @@ std::string plan_text(const Study& study) {
   return study.name + ": " + joined(names) + ", seeds " + std::to_string(first) + " to " + std::to_string(last) +
          "; runs: " + std::to_string(runs.size() - warm_ups) + ", warm-ups: " + std::to_string(warm_ups) +
          ", at a time: " + std::to_string(study.options.jobs) + ", folder: " + study.options.dir;
+}
+
+/// This program, by which the runs are made.
+std::filesystem::path own_program() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error)
+    fail(ExitCode::kBadConfiguration, "/proc/self/exe: ", error.message(),
+         "; a study starts its runs with this program, which /proc names: mount it");
+  return program;
 }
 
 /// Whether the runs agree with those of a table that was written down.
@@ -69,10 +79,12 @@ ExitCode study_command(const StudyArguments& arguments) {
   if (!arguments.compare.empty()) others = read_outcomes_csv(arguments.compare);
   console.line(plan_text(study));
   wait_for_saving();
-  const StudyResult result = run_study(study, std::filesystem::read_symlink("/proc/self/exe"),
-                                       arguments.overwrite ? OldRuns::kReplaced : OldRuns::kKept, console);
+  const OldRuns old_runs = arguments.overwrite ? OldRuns::kReplaced : OldRuns::kKept;
+  const std::filesystem::path program = own_program();
+  const StudyFolder place(study, old_runs);
+  const StudyResult result = run_study(study, place, program, old_runs, console);
 
-  const std::filesystem::path folder = study.options.dir;
+  const std::filesystem::path& folder = place.path();
   const std::vector<VariantSummary> variants = summarize(study, result.outcomes, result.failed);
   const std::string table = markdown_table(study, variants);
   write_atomically(folder / "table.md", table);
@@ -80,13 +92,11 @@ ExitCode study_command(const StudyArguments& arguments) {
   write_atomically(folder / "runs.csv", outcomes_csv(result.outcomes));
   write_atomically(folder / "study.html", study_page(study, variants, result.outcomes));
   write_atomically(folder / "curves.svg", study_curves(study, result.outcomes));
-  for (const std::string& name : study.options.measures)
-    if (std::ranges::none_of(variants, [&](const VariantSummary& v) { return v.measures.contains(name); }))
-      console.warning("study.measures: no run has the metric " + name + "; docs/metrics.md names them");
+  for (const std::string& sentence : result.unmeasured) console.warning(sentence);
   console.heading(study.name);
   console.result(table);
   console.line("Written: table.md, table.csv, runs.csv (a row for each run), study.html and its curves.svg in " +
-               folder.string());
+               study.options.dir);
   if (!arguments.compare.empty() && !result.outcomes.empty()) {
     const ExitCode code = print_comparison(study, result.outcomes, others, arguments.compare, console);
     if (result.failures.empty()) return code;

@@ -53,6 +53,14 @@ bool has_collapsed(const std::vector<double>& rewards, int64_t last) {
                                  [&](double mean) { return mean < best / 2; });
 }
 
+std::vector<std::string> metric_names(const std::filesystem::path& run) {
+  std::set<std::string> names;
+  for (const MetricRow& row : read_run(run).metrics)
+    if (row.phase == "rl")
+      for (const auto& [name, value] : row.values) names.insert(name);
+  return {names.begin(), names.end()};
+}
+
 Outcome outcome_of(const std::filesystem::path& run, int64_t last, const std::vector<std::string>& metrics) {
   const RunData data = read_run(run);
   Outcome outcome;

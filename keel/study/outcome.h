@@ -32,6 +32,9 @@ struct Outcome {
 /// Of a finished run's folder; `last` steps are its end, at most a third of them.
 Outcome outcome_of(const std::filesystem::path& run, int64_t last, const std::vector<std::string>& metrics);
 
+/// The names of what a run's RL steps have in metrics.jsonl.
+std::vector<std::string> metric_names(const std::filesystem::path& run);
+
 /// Whether the rewards of a run fell below half of their best and stayed there: no mean of five steps that ends in the
 /// last ones reaches half of the highest.
 bool has_collapsed(const std::vector<double>& rewards, int64_t last);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,10 +18,14 @@
 #include "keel/core/files/file.h"
 #include "keel/core/files/hash.h"
 #include "keel/core/files/json_file.h"
+#include "keel/core/files/place.h"
 #include "keel/core/interrupt.h"
+#include "keel/core/nearest.h"
 #include "keel/core/options/yaml_text.h"
 #include "keel/core/steady_clock.h"
 #include "keel/core/strings.h"
+#include "keel/study/run_files.h"
+#include "keel/train/config/config.h"
 
 namespace keel {
 namespace {
@@ -34,7 +37,8 @@ pid_t start(const std::vector<std::string>& words, const std::filesystem::path& 
   arguments.push_back(nullptr);
   make_room_for_file(log);
   remove_tree(log);  // and not what a link leads to
-  const FileHandle output(open(log.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  const Place place = reached(log);
+  const FileHandle output(openat(place.folder, place.name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!output.is_open()) fail(ExitCode::kHealthGuard, log.string(), ": cannot be written: ", std::strerror(errno));
   // Between fork and exec the child has this program's handlers, which would take a signal and forget it.
   sigset_t all, before;
@@ -47,7 +51,9 @@ pid_t start(const std::vector<std::string>& words, const std::filesystem::path& 
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU, SIGALRM}) signal(number, SIG_DFL);
   sigprocmask(SIG_SETMASK, &before, nullptr);
   setpgid(0, 0);  // a signal typed at the terminal is this program's to pass on
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // Sent again with every thread of the parent's that the child is handed on to; of all signals, only this one counts
+  // once, however often it comes.
+  prctl(PR_SET_PDEATHSIG, SIGXCPU);
   if (getppid() != parent) _exit(static_cast<int>(ExitCode::kInterrupted));
   dup2(output.get(), STDOUT_FILENO);
   dup2(output.get(), STDERR_FILENO);
@@ -71,18 +77,9 @@ std::string last_words(const std::filesystem::path& log) {
 
 class Runner {
  public:
-  Runner(const Study& study, const std::filesystem::path& program, OldRuns old_runs, Console& console)
-      : study_(study),
-        program_(program),
-        old_runs_(old_runs),
-        console_(console),
-        folder_(full_path(study.options.dir)) {
-    create_directories(folder_);
-    lock_ = FileHandle(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
-      fail(ExitCode::kBadConfiguration, "study.dir: a study goes on in ", study.options.dir,
-           "; wait for its end, or choose another folder");
-    for (const char* name : {"configs", "logs", "runs", "outcomes"}) create_directories(folder_ / name);
+  Runner(const Study& study, const StudyFolder& folder, const std::filesystem::path& program, OldRuns old_runs,
+         Console& console)
+      : study_(study), folder_(folder), program_(program), old_runs_(old_runs), console_(console) {
     const auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
     threads_ = study.options.jobs > 1 ? std::max<int64_t>(1, cores / study.options.jobs) : 0;
   }
@@ -96,11 +93,13 @@ class Runner {
       console_.line(std::to_string(runs.size() - all_) + " of " + std::to_string(runs.size()) +
                     " runs are done already");
     try {
+      begin_what_can();
       while (!waiting_.empty() || !running_.empty()) {
-        begin_what_can();
         show();
         poll_unless_stopped({}, 200);
+        folder_.require_at_its_path();
         collect();
+        begin_what_can();
       }
     } catch (...) {  // stopped, or the machine refused something
       end_all();
@@ -109,6 +108,7 @@ class Runner {
     for (const StudyRun& run : runs)
       if (const auto made = outcomes_.find(run.name); made != outcomes_.end() && !run.variant.empty())
         result_.outcomes.push_back(made->second);
+    look_for_measures();
     return std::move(result_);
   }
 
@@ -123,45 +123,31 @@ class Runner {
     void add(double more) { seconds += more, ++count; }
   };
 
-  std::filesystem::path config_file(const std::string& name) const { return folder_ / "configs" / (name + ".yaml"); }
-  std::filesystem::path outcome_file(const std::string& name) const { return folder_ / "outcomes" / (name + ".json"); }
-  std::filesystem::path log_file(const std::string& name) const { return folder_ / "logs" / (name + ".txt"); }
-
   /// The file of a run's configuration; a line at its top changes with what it cannot say: the warm-up that the run
-  /// starts from, and what is in the files that it names.
+  /// starts from, and what is in the files and folders that it names.
   std::string config_text(const StudyRun& run) {
     Json beside = Json::object();
     if (!run.warm_up.empty()) beside["warm_up"] = texts_.at(run.warm_up);
-    add_files(run.config, beside);
+    ConfigTree tree;
+    tree.value = run.config;
+    std::vector<std::string> notes;
+    Config config = load_config(tree, notes);
+    if (!run.warm_up.empty()) config.model.path.clear();
+    beside["files"] = files_.of(std::move(config));
     return "# with " + sha256_hex(beside.dump()) + "\n" + yaml_document(run.config);
-  }
-
-  /// Of every text that names a file (data, or python:FILE:function) what is in it.
-  void add_files(const Json& value, Json& files) {
-    if (value.is_structured()) {
-      for (const Json& part : value) add_files(part, files);
-    } else if (value.is_string()) {
-      std::string name = value.get<std::string>();
-      if (name.starts_with("python:")) name = name.substr(7, name.find(':', 7) - 7);
-      std::error_code unseen;
-      if (name.empty() || !std::filesystem::is_regular_file(name, unseen) || files.contains(name)) return;
-      const auto [known, is_new] = hashes_.try_emplace(name);
-      if (is_new) known->second = sha256_of_file(name);
-      files[name] = known->second;
-    }
   }
 
   /// Writes a run's configuration, and sees whether the run was made already.
   void prepare(const StudyRun& run) {
-    const std::filesystem::path file = config_file(run.name);
+    const std::filesystem::path file = folder_.config(run.name);
     const std::string& text = texts_[run.name] = config_text(run);
     const bool is_other = path_exists(file) && read_file(file) != text;
     if (is_other && old_runs_ == OldRuns::kKept)
       fail(ExitCode::kBadConfiguration, "study.dir: ", study_.options.dir, " has the run ", run.name,
-           " with other settings, another warm-up or other files of data or rewards (", file.string(),
-           "); choose another study.dir, or make such runs anew with --overwrite");
+           " with other settings, another warm-up, or files of data, rewards or the model that were changed since (",
+           file.string(), "); choose another study.dir, or make such runs anew with --overwrite");
     if (is_other) {
-      remove_tree(outcome_file(run.name));
+      remove_tree(folder_.outcome(run.name));
       replaced_.insert(run.name);
     }
     write_atomically(file, text);
@@ -173,7 +159,7 @@ class Runner {
     std::set<std::string> wanted;
     for (const StudyRun& run : waiting_) wanted.insert(run.warm_up);
     for (const StudyRun& run : runs)
-      if (wanted.contains(run.name) && outcomes_.contains(run.name) && !path_exists(folder_ / "runs" / run.name)) {
+      if (wanted.contains(run.name) && outcomes_.contains(run.name) && !path_exists(folder_.run(run.name))) {
         outcomes_.erase(run.name);
         waiting_.push_front(run);
       }
@@ -181,7 +167,7 @@ class Runner {
 
   /// What was measured of a run, if it was; measured again where that is to be measured otherwise now.
   bool read_outcome(const StudyRun& run) {
-    const std::filesystem::path file = outcome_file(run.name);
+    const std::filesystem::path file = folder_.outcome(run.name);
     if (!path_exists(file)) return false;
     const std::string way_out = "; remove the file, and the run is measured again";
     Json json;
@@ -194,7 +180,7 @@ class Runner {
     if (outcome.variant != run.variant || outcome.seed != run.seed)
       fail(ExitCode::kBadInput, file.string(), ": is of another run", way_out);
     if (!run.variant.empty() && json.value("measured", Json()) != how_measured()) {
-      const std::filesystem::path folder = folder_ / "runs" / run.name;
+      const std::filesystem::path folder = folder_.run(run.name);
       if (!path_exists(folder / "metrics.jsonl"))
         fail(ExitCode::kBadConfiguration, file.string(), ": was measured with other study.last or study.measures, and ",
              folder.string(), " is gone; set them back, or remove the file, and the run is made again");
@@ -209,14 +195,29 @@ class Runner {
 
   void measure_run(const StudyRun& run) {
     Outcome outcome;
-    if (!run.variant.empty())
-      outcome = outcome_of(folder_ / "runs" / run.name, study_.options.last, study_.options.measures);
+    if (!run.variant.empty()) outcome = outcome_of(folder_.run(run.name), study_.options.last, study_.options.measures);
     outcome.variant = run.variant;
     outcome.seed = run.seed;
     Json json = to_json(outcome);
     json["measured"] = how_measured();
-    write_atomically(outcome_file(run.name), json_line(json) + "\n");
+    write_atomically(folder_.outcome(run.name), json_line(json) + "\n");
     outcomes_[run.name] = std::move(outcome);
+  }
+
+  /// A name of study.measures may be mistyped, which only the runs can tell.
+  void look_for_measures() {
+    std::vector<std::string> known;
+    for (const Outcome& outcome : result_.outcomes) {
+      const std::filesystem::path run = folder_.run(outcome.variant + "-" + std::to_string(outcome.seed));
+      if (known.empty() && path_exists(run / "metrics.jsonl")) known = metric_names(run);
+    }
+    for (const std::string& name : study_.options.measures) {
+      const auto has = [&](const Outcome& outcome) { return outcome.measures.contains(name); };
+      if (result_.outcomes.empty() || std::ranges::any_of(result_.outcomes, has)) continue;
+      const std::optional<std::string> near = nearest_name(name, known);
+      result_.unmeasured.push_back("study.measures: no run has the metric " + name +
+                                   (near ? "; did you mean " + *near + "?" : "; docs/metrics.md names them"));
+    }
   }
 
   void begin_what_can() {
@@ -235,15 +236,15 @@ class Runner {
   }
 
   void begin(const StudyRun& run) {
-    const std::filesystem::path folder = folder_ / "runs" / run.name;
-    std::vector<std::string> words = {program_.string(), "train", config_file(run.name).string()};
+    const std::filesystem::path folder = folder_.run(run.name);
+    std::vector<std::string> words = {program_.string(), "train", folder_.config(run.name).string()};
     if (path_exists(folder / "checkpoints" / "LATEST") && !replaced_.contains(run.name))
       words.push_back("--resume");
     else if (path_exists(folder))
       words.push_back("--overwrite");  // of other settings, or it came to no checkpoint
     if (threads_ > 0 && !run.config.value("run", Json::object()).contains("threads"))
       words.push_back("run.threads=" + std::to_string(threads_));
-    const pid_t process = start(words, log_file(run.name));
+    const pid_t process = start(words, folder_.log(run.name));
     running_.emplace(process, Running{run, steady_seconds()});
   }
 
@@ -264,7 +265,7 @@ class Runner {
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
       const std::string how = WIFEXITED(status) ? "exit code " + std::to_string(WEXITSTATUS(status))
                                                 : "signal " + std::to_string(WTERMSIG(status));
-      return fail_run(run, last_words(log_file(run.name)) + " (" + how + ")");
+      return fail_run(run, last_words(folder_.log(run.name)) + " (" + how + ")");
     }
     try {
       measure_run(run);
@@ -276,8 +277,8 @@ class Runner {
   }
 
   void fail_run(const StudyRun& run, const std::string& why) {
-    console_.warning("run " + run.name + " failed: " + why + "; the others go on, and " + log_file(run.name).string() +
-                     " has what it said");
+    console_.warning("run " + run.name + " failed: " + why + "; the others go on, and " +
+                     folder_.log(run.name).string() + " has what it said");
     result_.failures[run.name] = why;
     if (!run.variant.empty()) ++result_.failed[run.variant];
     ++made_;
@@ -312,17 +313,17 @@ class Runner {
   }
 
   const Study& study_;
+  const StudyFolder& folder_;
   std::filesystem::path program_;
   OldRuns old_runs_;
   Console& console_;
-  std::filesystem::path folder_;
   int64_t threads_ = 0;  // of each run where several go on at a time; 0: its own choice
   std::deque<StudyRun> waiting_;
   std::map<pid_t, Running> running_;
-  FileHandle lock_;
-  std::map<std::string, std::string> texts_, hashes_;  // of configurations by run, of files by name
-  std::set<std::string> replaced_;                     // runs of other settings, which are made anew
-  std::map<std::string, Outcome> outcomes_;            // of the runs that are done
+  RunFiles files_;
+  std::map<std::string, std::string> texts_;  // of configurations, by run
+  std::set<std::string> replaced_;            // runs of other settings, which are made anew
+  std::map<std::string, Outcome> outcomes_;   // of the runs that are done
   StudyResult result_;
   size_t all_ = 0, made_ = 0;
   Times warm_up_times_, run_times_;
@@ -331,8 +332,9 @@ class Runner {
 
 }  // namespace
 
-StudyResult run_study(const Study& study, const std::filesystem::path& program, OldRuns old_runs, Console& console) {
-  return Runner(study, program, old_runs, console).run();
+StudyResult run_study(const Study& study, const StudyFolder& folder, const std::filesystem::path& program,
+                      OldRuns old_runs, Console& console) {
+  return Runner(study, folder, program, old_runs, console).run();
 }
 
 }  // namespace keel

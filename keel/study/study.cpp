@@ -142,7 +142,9 @@ Json warm_up_of(Json config) {
 }  // namespace
 
 void StudyOptions::describe(OptionTable& t) {
-  t.add("dir", dir, "Folder of the study: its runs, tables and page. Empty: studies/ and the name of the file, with that of the size.");
+  t.add("dir", dir,
+        "Folder of the study: its runs, tables and page. Empty: studies/ and the name of the file, with that of the "
+        "size.");
   t.add("seeds", seeds, "Runs of each variant, one from each seed; those of one seed start from the same network.",
         at_least(1).at_most(1000));
   t.add("first_seed", first_seed, "The first of them.", at_least(0).at_most(1000000000));
@@ -157,6 +159,7 @@ Study read_study(const ConfigTree& tree, const std::string& size) {
   check_names(tree);
   Study study;
   study.name = std::filesystem::path(tree.file).stem().string();
+  study.file = full_path(tree.file);
 
   ConfigTree own;
   own.file = tree.file;

@@ -31,6 +31,7 @@ struct Variant {
 /// Variants of one configuration, each run once from every seed.
 struct Study {
   std::string name;  // of its file
+  std::string file;  // from the root folder on
   StudyOptions options;
   std::vector<Variant> variants;  // in the file's order
 };
@@ -40,8 +41,8 @@ struct Study {
 /// behind the file wins over all of them.
 Study read_study(const ConfigTree& tree, const std::string& size);
 
-/// Loads every variant's configuration, so that a mistake in one is told before the first run. Names of TRL's and verl's
-/// become ours, since a study puts settings of its own beside them; what that means is returned, to be printed.
+/// Loads every variant's configuration, so that a mistake in one is told before the first run. Names of TRL's and
+/// verl's become ours, since a study puts settings of its own beside them; what that means is returned, to be printed.
 std::vector<std::string> check_variants(Study& study);
 
 /// One process of a study: the configuration that `keel train` gets, and where it writes.

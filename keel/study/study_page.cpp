@@ -89,13 +89,14 @@ std::string study_curves(const Study& study, const std::vector<Outcome>& outcome
         found->second, [](const Outcome* run) { return run->measures.at(measure::kCollapsed) != 0; });
     const double x = static_cast<double>(count % kColumns) * kPanelWidth;
     const double y = static_cast<double>(count / kColumns) * (kPanelHeight + kTitleHeight);
-    panels += "<g transform=\"translate(" + svg_number(x) + " " + svg_number(y) +
-              ")\"><text x=\"56\" y=\"16\" fill=\"#768390\"><tspan font-weight=\"600\">" + escape_html(variant.name) +
-              "</tspan>" + (collapsed > 0 ? ": " + std::to_string(collapsed) + " of " +
-                                                std::to_string(found->second.size()) + " collapsed"
-                                          : "") +
-              "</text><g transform=\"translate(0 " + svg_number(kTitleHeight) + ")\">" +
-              chart_group(panel_of(found->second, highest)) + "</g></g>";
+    panels +=
+        "<g transform=\"translate(" + svg_number(x) + " " + svg_number(y) +
+        ")\"><text x=\"56\" y=\"16\" fill=\"#768390\"><tspan font-weight=\"600\">" + escape_html(variant.name) +
+        "</tspan>" +
+        (collapsed > 0 ? ": " + std::to_string(collapsed) + " of " + std::to_string(found->second.size()) + " collapsed"
+                       : "") +
+        "</text><g transform=\"translate(0 " + svg_number(kTitleHeight) + ")\">" +
+        chart_group(panel_of(found->second, highest)) + "</g></g>";
     ++count;
   }
   const size_t rows = (count + kColumns - 1) / kColumns;

@@ -3,16 +3,20 @@
 import csv
 import json
 import pathlib
+import re
 import shutil
 import signal
 import statistics
+import subprocess
+import sys
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree
 
 import yaml
 
-from support import SMALL, keel, metrics, start, wait_for
+from support import KEEL, SMALL, checkpoints, environment, keel, metrics, start, train, wait_for
 
 
 def nested(settings):
@@ -187,6 +191,82 @@ class StudyTest(unittest.TestCase):
         log.symlink_to(precious)
         self.run_study("base.sft.steps=12")
         self.assertEqual(precious.read_text(), "mine")
+
+    def test_what_a_run_reads_is_part_of_it(self):
+        """Rows by a pattern, functions for a source, programs, and the model: what was changed since is not mixed with what is there."""
+        model, own, program = self.folder / "start", self.folder / "own.py", self.folder / "own_program.py"
+        self.assertEqual(train(model, train={"steps": 0}).returncode, 0)
+        weights = model / "checkpoints" / checkpoints(model)[-1] / "model.safetensors"
+        rows = [self.folder / "rows-0.jsonl", self.folder / "rows-1.jsonl"]
+        for file in rows:
+            file.write_text("".join(json.dumps({"prompt": "<bos> 1 =", "answer": "1"}) + "\n" for _ in range(4)))
+        own.write_text("def own(completions, **columns):\n    return [1.0] * len(completions)\n")
+        program.write_text("import json, sys\nfor line in sys.stdin:\n    asked = json.loads(line)\n"
+                           "    print(json.dumps({'rewards': [2.0] * len(asked['completions'])}), flush=True)\n")
+        self.study["base"]["reward"] = {"functions": [f"python:{own} @rows-0", f"exec:{sys.executable} {program} @rows-1"]}
+        self.study["base"] |= {"model": {"path": str(model)}, "data": {"files": [str(self.folder / "rows-*.jsonl")]}, "rollout": {"max_new_tokens": 4},
+                               "sft": {"steps": 0}, "eval": {"prompts": 0}}
+        self.study["variants"] = {"a": {}}
+        self.run_study("study.seeds=1")
+        for file in (own, program, rows[1], weights, self.folder / "rows-2.jsonl"):
+            before = file.read_bytes() if file.exists() else None
+            file.write_bytes((before or rows[0].read_bytes()) + b"\n")
+            self.assertIn("changed since", self.run_study("study.seeds=1", code=2).stderr, file)
+            file.write_bytes(before) if before else file.unlink()
+        self.assertIn("1 of 1 runs are done already", self.run_study("study.seeds=1").stdout)
+
+    def test_files_that_are_not_its_own_stay(self):
+        self.study["study"]["seeds"] = 1
+        out = self.folder / "out"
+        for name in ("table.md", "study.html", "logs/grpo-0.txt"):
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).write_text("mine")
+            self.assertIn(f"has {name.split('/')[0]} in it", self.run_study(code=2).stderr)
+            self.assertEqual([path.read_text() for path in out.rglob("*") if path.is_file()], ["mine"])
+            shutil.rmtree(out)
+        self.run_study("study.measures=[policy/entropyy]")
+        # Another study of the same name, and the same one from elsewhere.
+        (self.folder / "other").mkdir()
+        table, other = (out / "table.md").read_text(), shutil.copy(self.folder / "small.yaml", self.folder / "other" / "small.yaml")
+        refused = keel("study", str(other))
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn(f"holds the study {self.folder / 'small.yaml'}, and this is {other}", refused.stderr)
+        self.assertEqual((out / "table.md").read_text(), table)
+        # A measure that was mistyped.
+        said = self.run_study("study.measures=[policy/entropyy]")
+        self.assertIn("no run has the metric policy/entropyy; did you mean policy/entropy?", said.stdout + said.stderr)
+        self.assertEqual(keel("study", str(other), "--overwrite").returncode, 0)
+
+    def test_a_study_whose_folder_was_moved_leaves_what_has_its_name_alone(self):
+        file, out, moved = self.folder / "small.yaml", self.folder / "out", self.folder / "moved"
+        self.study["base"]["train"]["steps"] = 500
+        file.write_text(yaml.safe_dump(self.study, sort_keys=False))
+        process = start(self.folder / "said.txt", "study", str(file))
+        metrics_file = out / "runs" / "dppo_tv-0" / "metrics.jsonl"
+        wait_for(process, lambda: metrics_file.exists())
+        out.rename(moved)
+        out.mkdir()
+        self.assertEqual(process.wait(60), 4)
+        self.assertIn(f"was moved to {moved}", process.output.read_text())
+        # The run under way, which lost its folder with the study's, has saved beside its name, as any such run does.
+        left = [str(path.relative_to(out)) for path in [*out.iterdir(), *out.glob("*/*")]]
+        self.assertEqual([name for name in left if not re.fullmatch(r"runs|runs/dppo_tv-0\.rescued-\d+", name)], [])
+
+    def test_the_runs_of_a_study_that_is_killed_save(self):
+        file, run = self.folder / "small.yaml", self.folder / "out" / "runs" / "dppo_tv-0"
+        self.study["base"]["train"]["steps"], self.study["base"]["checkpoint"]["every"] = 5000, 5000
+        file.write_text(yaml.safe_dump(self.study, sort_keys=False))
+        # Started by the system, it has threads, and each of them tells the runs that it ends.
+        process = subprocess.Popen([KEEL, "study", str(file)], env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for(process, lambda: (run / "metrics.jsonl").exists() and '"step":12,' in (run / "metrics.jsonl").read_text())
+        process.kill()
+        process.wait(60)
+        log = self.folder / "out" / "logs" / "dppo_tv-0.txt"
+        for _ in range(600):
+            if "interrupted at step" in log.read_text():
+                break
+            time.sleep(0.1)
+        self.assertGreater(int(checkpoints(run)[-1].removeprefix("step-")), 8)
 
     def test_names_of_trl_mean_in_a_study_what_they_mean_in_a_run(self):
         del self.study["base"]["train"]["steps"], self.study["base"]["rollout"]

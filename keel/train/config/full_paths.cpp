@@ -4,12 +4,15 @@
 
 namespace keel {
 
+std::array<std::vector<std::string>*, 4> row_files(Config& config) {
+  return {&config.data.files, &config.data.eval_files, &config.sft.files, &config.sft.eval_files};
+}
+
 Config with_full_paths(Config config) {
   std::error_code unseen;  // of a name too long, say, which is refused where it is read
   for (std::string* path : {&config.model.path, &config.lora.adapter})
     if (!path->empty() && std::filesystem::exists(*path, unseen)) *path = full_path(*path);
-  for (std::vector<std::string>* names :
-       {&config.data.files, &config.data.eval_files, &config.sft.files, &config.sft.eval_files})
+  for (std::vector<std::string>* names : row_files(config))
     for (std::string& name : *names) name = full_path(name);
   for (std::string& function : config.reward.functions) function = with_full_paths(function);
   // A name without a slash is looked for among the system's programs.

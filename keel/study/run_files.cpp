@@ -1,0 +1,47 @@
+#include "keel/study/run_files.h"
+
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/hash.h"
+#include "keel/data/dataset.h"
+#include "keel/model/folder/model_folder.h"
+#include "keel/reward/reward_files.h"
+#include "keel/train/checkpoint/run_models.h"
+#include "keel/train/config/full_paths.h"
+
+namespace keel {
+
+void RunFiles::add_file(const std::filesystem::path& file, Json& found) {
+  const std::string name = full_path(file);
+  const auto [known, is_new] = hashes_.try_emplace(name);
+  if (is_new) known->second = sha256_of_file(name);
+  found[name] = known->second;
+}
+
+void RunFiles::add_model(const std::filesystem::path& model, Json& found) {
+  if (!is_folder(model)) return add_file(model, found);
+  std::error_code unseen;
+  for (const std::string& name : list_directory(model))
+    if (!name.starts_with('.') && std::filesystem::is_regular_file(model / name, unseen)) add_file(model / name, found);
+}
+
+Json RunFiles::of(Config config) {
+  Json found = Json::object();
+  const auto add = [&](const auto& what) {
+    try {
+      what();
+    } catch (const Error&) {
+      // There is no such file, model or adapter.
+    }
+  };
+  for (const std::vector<std::string>* names : row_files(config))
+    add([&] {
+      for (const std::filesystem::path& file : expand_names(*names)) add_file(file, found);
+    });
+  if (!config.model.path.empty()) add([&] { add_model(find_model(model_named(config.model.path, nullptr)), found); });
+  if (!config.lora.adapter.empty()) add([&] { add_model(adapter_named(config.lora.adapter, nullptr), found); });
+  found["reward.files"] = reward_files(config.reward);
+  return found;
+}
+
+}  // namespace keel

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "keel/core/json.h"
+#include "keel/train/config/config.h"
+
+namespace keel {
+
+/// What is in the files that configurations name: rows, reward functions and their programs, the model and the adapter
+/// that a run starts from. Each file is read once.
+class RunFiles {
+ public:
+  /// Of each file its hash. What cannot be found is no error here: the run says what it misses.
+  Json of(Config config);
+
+ private:
+  void add_file(const std::filesystem::path& file, Json& found);
+  /// A model's folder, or a file of one.
+  void add_model(const std::filesystem::path& model, Json& found);
+
+  std::map<std::string, std::string> hashes_;
+};
+
+}  // namespace keel

@@ -49,6 +49,15 @@ TEST(ForeignSizes, TrlsBatchesAreThoseOfAllDevices) {
   EXPECT_THAT(refusal_of({device + "many"}), HasSubstr("per_device_train_batch_size"));
 }
 
+// Fields of GRPOConfig and of nothing that is trained otherwise; `model` is a name of ours, too.
+TEST(ForeignSizes, TheirNamesSayThatAConfigurationIsTrls) {
+  for (const char* own : {"num_generations=4", "num_generations_eval=4", "generation_batch_size=16",
+                          "steps_per_generation=2", "num_iterations=2", "mask_truncated_completions=true"})
+    EXPECT_EQ(load({"model=m", "data.files=[d.jsonl]", "rollout.max_new_tokens=8", own}).config.objective.method,
+              "dapo")
+        << own;
+}
+
 TEST(ForeignSizes, TrlCountsUpdates) {
   const Settings four = {"per_device_train_batch_size=8", "gradient_accumulation_steps=2", "steps_per_generation=8"};
   const auto with = [&](Settings more) {

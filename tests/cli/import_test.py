@@ -152,6 +152,35 @@ class Import(own_files.Test):
                               "num_generations_eval=1", "num_processes=1", "lr_scheduler_type=constant", "deepspeed=null", "loss_type=grpo", "beta=0")
         self.assertEqual((trl.returncode, trl.stderr), (0, ""))
 
+    def test_peft_s_names_may_stand_beside_those_of_the_trainer(self):
+        lora = {"r": 16, "lora_alpha": 64, "lora_dropout": 0.0, "target_modules": ["q_proj", "o_proj"], "bias": "none", "task_type": "CAUSAL_LM",
+                "init_lora_weights": True, "rank_pattern": {}, "peft_type": "LORA"}
+        trainer = {"num_generations": 4, "max_steps": 2, "loss_type": "grpo", "beta": 0.0}
+        configurations = []
+        for recipe in ({**trainer, **lora}, {"GRPOConfig": trainer, "LoraConfig": lora}, {"GRPOConfig": trainer, **lora}):
+            self.write("r.json", json.dumps(recipe))
+            self.assert_exit(self.run_import("r.json", "-o", "keel.yaml", "--overwrite"), 0)
+            configurations.append(read_settings(self.folder / "keel.yaml")["lora"])
+        self.assertEqual(configurations[0], {"rank": 16, "alpha": 64, "dropout": 0, "target_modules": ["q_proj", "o_proj"]})
+        self.assertEqual(configurations[1:], 2 * configurations[:1])
+
+    def test_a_pass_that_does_not_fill_its_last_batch_is_told(self):
+        rows = [f"dataset_name={self.data}", "reward_funcs=[reward.length_reward]", "model_name_or_path=model"]
+        for recipe in (["num_generations=4", *rows], ["algorithm.adv_estimator=grpo", "actor_rollout_ref.rollout.n=4", f"data.train_files={self.data}"]):
+            told = self.run_import(*recipe)
+            self.assert_exit(told, 0)
+            self.assertIn("leaves that batch out of every pass", " ".join(told.stderr.split()))
+        self.assertNotIn("of every pass", self.run_import("num_generations=4", "max_steps=4", *rows).stderr)
+
+    def test_train_sends_a_recipe_that_it_refuses_here(self):
+        self.write("grpo.yaml", "num_generations: 4\nuse_dora: true\n")
+        self.write("run.sh", (RECIPES / "verl_grpo.sh").read_text())
+        self.write("grpo.py", "from trl import GRPOConfig\n")
+        for file in ("grpo.yaml", "run.sh", "grpo.py"):
+            result = support.keel("train", file, cwd=str(self.folder))
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(f"`keel import {file} -o keel.yaml`", result.stderr)
+
     def test_standard_input_and_settings_that_win(self):
         text = (RECIPES / "verl_grpo.sh").read_text()
         result = self.run_import("-", "actor_rollout_ref.rollout.n=8", "~algorithm.use_kl_in_reward", "+data.seed=5", stdin=text)

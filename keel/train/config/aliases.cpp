@@ -1,5 +1,6 @@
 #include "keel/core/error.h"
 #include "keel/train/config/config.h"
+#include "keel/train/config/foreign_adapter.h"
 #include "keel/train/config/foreign_names.h"
 #include "keel/train/config/foreign_objective.h"
 #include "keel/train/config/foreign_reward.h"
@@ -15,12 +16,6 @@ int64_t count_of(const Json& value) {
   constexpr int64_t kMaxCount = int64_t{1} << 32;
   const int64_t count = value.is_number_integer() ? value.get<int64_t>() : 0;
   return count < 0 || count > kMaxCount ? 0 : count;
-}
-
-/// verl's files are a name or a list of names, or null where there are none.
-Json list_of_names(const Json& value, const ConfigTree&, const OptionTable&) {
-  if (value.is_null()) return kSetsNothing;
-  return value.is_array() ? value : Json::array({value});
 }
 
 /// From a number of prompts to a number of completions.
@@ -103,82 +98,6 @@ Json remote_reward(const Json& value, const ConfigTree&, const OptionTable&) {
   if (text.ends_with(".py")) return Json::array({"python:" + text});
   fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted the address of a server or a Python file; set ",
        "reward.functions");
-}
-
-/// TRL has an adapter only where it is asked for one, whatever is said about it.
-constexpr const char* kUsePeft = "use_peft";
-
-AliasConverter of_the_adapter(AliasConverter converter = nullptr) {
-  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
-    const Json* used = said(tree, kUsePeft);
-    if (used == nullptr)
-      fail(ExitCode::kBadConfiguration, "TRL reads it only where ", kUsePeft,
-           " is true, and its default is false: all ",
-           "weights are trained; set that too, or set lora.rank and the other keys of lora");
-    if (*used == false) return kSetsNothing;
-    return converter ? converter(value, tree, table) : value;
-  };
-}
-
-Json rank_of_adapter(const Json& value, const ConfigTree&, const OptionTable&) {
-  if (value == 0)
-    fail(ExitCode::kBadConfiguration, "got 0, but ", kUsePeft, " is true, and an adapter has a rank of at least 1; ",
-         "raise it, or set ", kUsePeft, " to false to train all weights");
-  return value;
-}
-
-/// verl and OpenRLHF have an adapter where its rank is above 0.
-constexpr const char *kVerlRank = "actor_rollout_ref.model.lora_rank", *kOpenRlhfRank = "lora_rank";
-
-AliasConverter of_rank(std::string rank, AliasConverter converter = nullptr) {
-  return [=](const Json& value, const ConfigTree& tree, const OptionTable& table) -> Json {
-    const Json* used = said(tree, rank);
-    if (used == nullptr)
-      fail(ExitCode::kBadConfiguration, "it is about an adapter, and ", rank, " is not set, whose default is 0: all ",
-           "weights are trained; set ", rank, ", or remove this");
-    if (*used == 0) return kSetsNothing;
-    return converter ? converter(value, tree, table) : value;
-  };
-}
-
-/// For a name of TRL's and of OpenRLHF's.
-Json of_either_adapter(const Json& value, const ConfigTree& tree, const OptionTable& table) {
-  return (said(tree, kOpenRlhfRank) != nullptr ? of_rank(kOpenRlhfRank) : of_the_adapter())(value, tree, table);
-}
-
-/// TRL can switch all dropout off.
-bool dropout_is_off(const ConfigTree& tree) {
-  const Json* off = said(tree, "disable_dropout");
-  return off != nullptr && *off == true;
-}
-
-Json dropout_of_adapter(const Json& value, const ConfigTree& tree, const OptionTable& table) {
-  return dropout_is_off(tree) ? kSetsNothing : of_either_adapter(value, tree, table);
-}
-
-/// TRL's default of a part of its adapter, which it has unless the part has a value, here or there.
-AliasConverter default_of_adapter(std::string name, std::string ours, Json by_default) {
-  return [=](const Json& value, const ConfigTree& tree, const OptionTable&) -> Json {
-    if (!value.is_boolean()) fail(ExitCode::kBadConfiguration, "got ", value.dump(), ", wanted true or false");
-    for (const char* key : {"lora.rank", "lora.adapter"})
-      if (const Json* other = said(tree, key); value == false && other != nullptr && *other != 0 && *other != "")
-        fail(ExitCode::kBadConfiguration, "got false, which trains all weights, but ", key, " is ", word_of(*other),
-             "; remove one of the two");
-    const bool elsewhere = said(tree, name) != nullptr || said(tree, ours) != nullptr ||
-                           said(tree, "lora.adapter") != nullptr;  // which says it itself
-    return !value.get<bool>() || elsewhere ? kSetsNothing : by_default;
-  };
-}
-
-Json default_dropout_of_adapter(const Json& value, const ConfigTree& tree, const OptionTable& table) {
-  return dropout_is_off(tree) ? kSetsNothing
-                              : default_of_adapter("lora_dropout", "lora.dropout", 0.05)(value, tree, table);
-}
-
-/// A list of names or one, and PEFT's word for every linear layer.
-Json target_modules(const Json& value, const ConfigTree& tree, const OptionTable& table) {
-  const Json list = list_of_names(value, tree, table);
-  return list == Json::array({"all-linear"}) ? Json(LoraOptions().target_modules) : list;
 }
 
 /// A critic's setting, which the program has though its advantages need no critic, and does not read there.
@@ -286,20 +205,7 @@ void add_trainer_aliases(OptionTable& t) {
             "bfloat16 is bf16, float16 is fp16; nothing where it is float32, or bf16 or fp16 is set");
   t.alias("model", "model.path", "TRL");
   t.alias("model_name_or_path", "model.path", "TRL");
-  const std::string with_peft = "where use_peft is true; nothing where it is false";
-  t.alias(kUsePeft, "lora.rank", "TRL", default_of_adapter("lora_r", "lora.rank", 16), "true without lora_r is 16");
-  t.alias(kUsePeft, "lora.alpha", "TRL", default_of_adapter("lora_alpha", "lora.alpha", 32),
-          "true without lora_alpha is 32");
-  t.alias(kUsePeft, "lora.target_modules", "TRL",
-          default_of_adapter("lora_target_modules", "lora.target_modules", Json::array({"q_proj", "v_proj"})),
-          "true without lora_target_modules is PEFT's default, q_proj and v_proj");
-  t.alias(kUsePeft, "lora.dropout", "TRL", default_dropout_of_adapter, "true without lora_dropout is 0.05");
-  t.alias("lora_r", "lora.rank", "TRL", of_the_adapter(rank_of_adapter), with_peft);
-  t.alias("lora_alpha", "lora.alpha", "TRL", of_either_adapter, with_peft + "; OpenRLHF's, where lora_rank is above 0");
-  t.alias("lora_target_modules", "lora.target_modules", "TRL", of_the_adapter(target_modules), with_peft);
-  t.alias("lora_dropout", "lora.dropout", "TRL", dropout_of_adapter,
-          with_peft + ", or disable_dropout true; OpenRLHF's, where lora_rank is above 0");
-  t.alias("use_rslora", "lora.rank_stabilized", "TRL", of_the_adapter(), with_peft);
+  add_trl_adapter(t);
   t.alias("activation_checkpointing", "train.recompute_activations", "TRL", unless_null, "null says nothing");
   t.alias("gradient_checkpointing", "train.recompute_activations", "TRL", unless_said_by("activation_checkpointing"),
           "its older name; null says nothing");
@@ -358,11 +264,6 @@ void add_aliases(OptionTable& t) {
   t.alias("trainer.max_actor_ckpt_to_keep", "checkpoint.keep", "verl", unless_null, kKeepsAll);
   t.alias("trainer.test_freq", "eval.every", "verl", never_below_zero, "-1 is 0, never");
   t.alias("actor_rollout_ref.model.path", "model.path", "verl");
-  const std::string with_rank = "where lora_rank is above 0";
-  t.alias(kVerlRank, "lora.rank", "verl");
-  t.alias("actor_rollout_ref.model.lora_alpha", "lora.alpha", "verl", of_rank(kVerlRank), with_rank);
-  t.alias("actor_rollout_ref.model.target_modules", "lora.target_modules", "verl", of_rank(kVerlRank, target_modules),
-          with_rank);
   for (const std::string& section : kVerlRewardFunction) {
     t.alias(section + ".path", "reward.functions", "verl", custom_reward(section + ".name"), "python:PATH:NAME");
     t.alias(section + ".name", "reward.functions", "verl", part_of_another, "see " + section + ".path");
@@ -428,8 +329,6 @@ void add_aliases(OptionTable& t) {
   t.alias("train_batch_size", "train.sequences_per_update", "OpenRLHF");
   t.alias("actor_learning_rate", "optimizer.lr", "OpenRLHF");
   t.alias("critic_learning_rate", "critic.lr", "OpenRLHF", of_the_critic("advantage_estimator"), with_critic);
-  t.alias(kOpenRlhfRank, "lora.rank", "OpenRLHF");
-  t.alias("target_modules", "lora.target_modules", "OpenRLHF", of_rank(kOpenRlhfRank, target_modules), with_rank);
   t.alias("adam_betas", "optimizer.beta1", "OpenRLHF", element(0), "the first");
   t.alias("adam_betas", "optimizer.beta2", "OpenRLHF", element(1), "the second");
   t.alias("l2", "optimizer.weight_decay", "OpenRLHF");
@@ -439,6 +338,7 @@ void add_aliases(OptionTable& t) {
   t.alias("lambd", "critic.lambda", "OpenRLHF", of_the_critic("advantage_estimator"), with_critic);
   t.alias("value_clip", "critic.value_clip", "OpenRLHF", of_the_critic("advantage_estimator"), with_critic);
 
+  add_adapter_aliases(t);
   add_objective_aliases(t);
   add_reward_aliases(t);
   add_size_aliases(t);

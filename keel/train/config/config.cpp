@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "keel/core/error.h"
+#include "keel/core/shell_words.h"
 #include "keel/core/strings.h"
 #include "keel/evaluation/statistics.h"
 #include "keel/task/task_table.h"
@@ -155,10 +156,16 @@ Config load_config(const ConfigTree& tree, std::vector<std::string>& notes, Purp
   Config config;
   OptionTable table;
   config.describe(table);
-  std::vector<std::string> aliases;
-  const std::vector<std::string> unread =
-      load_filled(config, table, with_foreign_defaults(tree, table, purpose, notes), aliases, purpose);
-  for (const std::vector<std::string>* more : {&std::as_const(aliases), &unread})
+  std::vector<std::string> aliases, unread;
+  try {
+    unread = load_filled(config, table, with_foreign_defaults(tree, table, purpose, notes), aliases, purpose);
+  } catch (const Error& error) {
+    const std::string program = recipe_of(tree, table), way = "keel import ", told = error.what();
+    if (program.empty() || told.find(way) != std::string::npos) throw;
+    fail(error.code(), told, "\n", tree.file, " has the names of a recipe of ", program, "'s: `", way,
+         shell_word(tree.file), " -o keel.yaml` makes a configuration of it, and says what it leaves out and why");
+  }
+  for (const std::vector<std::string>* more : {&std::as_const(aliases), &std::as_const(unread)})
     notes.insert(notes.end(), more->begin(), more->end());
   if (purpose == Purpose::kTraining && word_at(tree, "objective.method") == "ppo" && !config.objective.advantage)
     notes.push_back("objective.method ppo has the advantages of groups and no critic; with one it is ppo_gae");

@@ -35,6 +35,11 @@ Json unless_null(const Json& value, const ConfigTree&, const OptionTable&) {
   return value.is_null() ? kSetsNothing : value;
 }
 
+Json list_of_names(const Json& value, const ConfigTree&, const OptionTable&) {
+  if (value.is_null()) return kSetsNothing;
+  return value.is_array() ? value : Json::array({value});
+}
+
 AliasConverter unless_said_by(std::string newer_name) {
   return [newer_name = std::move(newer_name)](const Json& value, const ConfigTree& tree, const OptionTable&) {
     const Json* newer = said(tree, newer_name);
@@ -353,7 +358,8 @@ void claim(Owner& owner, const Program& program, const std::string& mark, const 
 /// about no training: they say nothing about whose configuration it is.
 const Names kOfBoth = {"model", "model.path", "data.prompt_key", "data.shuffle", "report_to"};
 const Names kOfSeveral = {"seed",       "temperature",  "gamma",
-                          "lora_alpha", "lora_dropout", "kl_estimator"};  // of several programs
+                          "lora_alpha", "lora_dropout", "target_modules",
+                          "kl_estimator"};  // of several programs
 
 bool is_ours(const OptionTable& table, const std::string& name) {
   return table.find(name) != nullptr && !contains(kOfBoth, name);
@@ -432,6 +438,27 @@ const Json* default_of(const std::string& program, const std::string& name) {
     for (const ForeignDefault& entry : known.defaults)
       if (known.name == program && entry.name == name) return &entry.value;
   return nullptr;
+}
+
+std::string recipe_of(const ConfigTree& tree, const OptionTable& table) {
+  Names names;
+  add_leaves(tree.value, "", names);
+  std::erase_if(names, [&](const std::string& name) { return is_typed_beside_file(tree, name); });
+  const auto are = [&](const auto& whose) { return std::any_of(names.begin(), names.end(), whose); };
+  if (tree.file.empty() || are([&](const std::string& name) { return is_ours(table, name); })) return "";
+  for (const char* program : {"TRL", "verl"}) {
+    const auto is_of = [&](const std::string& name) {
+      if (contains(kOfBoth, name)) return false;
+      const auto begins = [&](const std::string& begin) { return name == begin || name.starts_with(begin + "."); };
+      const auto aliased = [&](const Alias& a) { return a.source == program && a.name == name; };
+      const auto refused = [&](const Refusal& r) { return r.source == program && begins(r.name); };
+      return std::any_of(table.aliases().begin(), table.aliases().end(), aliased) ||
+             std::any_of(table.refusals().begin(), table.refusals().end(), refused) ||
+             (program == std::string("TRL") && begins(kGrpoArguments));
+    };
+    if (are(is_of)) return program;
+  }
+  return "";
 }
 
 ConfigTree with_foreign_defaults(ConfigTree tree, const OptionTable& table, Purpose purpose,

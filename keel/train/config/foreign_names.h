@@ -26,6 +26,8 @@ std::string word_at(const ConfigTree& tree, const std::string& name);
 
 /// A converter: the same value, and nothing for null.
 Json unless_null(const Json& value, const ConfigTree& tree, const OptionTable& table);
+/// A converter: a name, as a list of one, or a list of names, and nothing for null.
+Json list_of_names(const Json& value, const ConfigTree& tree, const OptionTable& table);
 /// Of a name that a newer one replaced: nothing where it is null, or where the newer name says the same beside it, as
 /// in what a program wrote down itself. Where the two differ, both are taken, which is told as a contradiction.
 AliasConverter unless_said_by(std::string newer_name);
@@ -40,6 +42,9 @@ bool sets_something(const Alias& alias, const Json& value, const ConfigTree& tre
 bool is_set(const ConfigTree& tree, const OptionTable& table, const std::string& ours);
 
 bool on_command_line(const ConfigTree& tree, const std::string& name);
+
+/// The program, TRL or verl, that a file is a recipe of: one with names of its and none of Keel's own. Empty: neither.
+std::string recipe_of(const ConfigTree& tree, const OptionTable& table);
 
 /// A count under another program's name that a product of three cannot carry out of 63 bits; an Error for anything
 /// else.

@@ -272,6 +272,19 @@ void note_judges(const std::string& program, const ConfigTree& tree, const Optio
       "it), Keel every row by math, which is 1 or 0 and asks for no form; reward.functions chooses another");
 }
 
+/// Both take full batches alone: TRL's sampler leaves out what does not fill one (RepeatSampler, whatever
+/// dataloader_drop_last is), verl's loader has drop_last.
+void note_passes(const std::string& program, const ConfigTree& tree, const OptionTable& table,
+                 std::vector<std::string>& notes) {
+  const char* name = program == "TRL" ? "num_train_epochs" : program == "verl" ? "trainer.total_epochs" : nullptr;
+  if (name == nullptr || said(tree, name) == nullptr || !is_set(tree, table, "train.data_epochs")) return;
+  notes.push_back(std::string(name) + ": where the rows of a pass do not fill its last batch, " + program +
+                  " leaves that batch out of every pass" +
+                  (program == "TRL" ? ", whatever dataloader_drop_last is" : "") +
+                  ": rows / train.prompts_per_step steps a pass, rounded down; Keel joins the passes, leaves out no row "
+                  "and rounds the steps of all passes together up");
+}
+
 bool matters_unsaid(const OtherDefault& entry, const std::string& program, const ConfigTree& tree,
                     const OptionTable& table) {
   const bool unsaid = said(tree, entry.name) == nullptr && (entry.ours.empty() || !is_set(tree, table, entry.ours)) &&
@@ -314,6 +327,7 @@ void add_foreign_remarks(const std::string& program, const ConfigTree& tree, con
     note_unread(tree, notes);
     note_unread_of_critic(tree, table, notes);
   }
+  if (all) note_passes(program, tree, table, notes);
   if (program == "verl" || program == "TRL") note_judges(program, tree, table, notes);
   if (const std::string rest = defaults_not_taken(program, tree, table, purpose); !rest.empty())
     notes.push_back("not as " + program + " would, where nothing is said: " + rest);

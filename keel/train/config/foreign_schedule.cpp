@@ -26,7 +26,7 @@ Json schedule_word(const Json& value, const ConfigTree&, const OptionTable&) {
   const auto found = kWords.find(word_of(value));
   if (found != kWords.end()) return found->second;
   fail(ExitCode::kBadConfiguration, "got \"", word_of(value),
-       "\", and Keel has no such schedule: wanted constant, linear or cosine; set optimizer.schedule to one of them");
+       "\", and Keel has no such schedule: wanted constant, linear or cosine, so give it one of these");
 }
 
 AliasConverter trl_schedule(std::string section) {

@@ -72,6 +72,16 @@ void give_up_rl_length(const ConfigTree& tree, bool names_rows, std::vector<std:
   }
 }
 
+/// A setting of RL's optimizer that was typed, under whatever name, for a run without RL.
+void refuse_typed_rate(const ConfigTree& tree, const std::string& key) {
+  static const std::set<std::string> kAlsoOfSft = {"lr",           "schedule", "warmup_ratio",  "warmup_updates",
+                                                   "min_lr_ratio", "beta2",    "max_grad_norm", "weight_decay"};
+  const std::string ours = "optimizer." + key, typed = typed_name(tree, ours);
+  if (typed.empty()) return;
+  fail(ExitCode::kBadConfiguration, "command line: ", typed, typed == ours ? "" : " (" + ours + ")",
+       " is for RL, which this run has none of; ", kAlsoOfSft.contains(key) ? "set sft." + key : std::string("remove it"));
+}
+
 }  // namespace
 
 ConfigTree as_sft(ConfigTree tree, std::vector<std::string>& notes) {
@@ -82,6 +92,8 @@ ConfigTree as_sft(ConfigTree tree, std::vector<std::string>& notes) {
   refuse_recipe(tree);
   const bool names_rows = said(tree, "sft.files") != nullptr && !said(tree, "sft.files")->empty();
   give_up_rl_length(tree, names_rows, notes);
+  // Before their values are read: what is wrong with one would lead to another setting of RL's.
+  for (const char* key : {"schedule", "min_lr_ratio"}) refuse_typed_rate(tree, key);
   for (const char* key : kOfRows) {
     const std::string of_data = std::string("data.") + key, of_sft = std::string("sft.") + key;
     const bool typed = on_command_line(tree, of_data) && !on_command_line(tree, "sft.files");
@@ -148,15 +160,7 @@ void check_sft(const Config& c) {
 
 void refuse_typed_for_rl(const ConfigTree& tree, const Config& config) {
   if (config.has_rl()) return;
-  static const std::set<std::string> kAlsoOfSft = {"lr",           "schedule", "warmup_ratio",  "warmup_updates",
-                                                   "min_lr_ratio", "beta2",    "max_grad_norm", "weight_decay"};
-  for (const std::string& key : changed_keys(config.optimizer)) {
-    const std::string typed = typed_name(tree, "optimizer." + key);
-    if (!typed.empty())
-      fail(ExitCode::kBadConfiguration, "command line: ", typed,
-           typed == "optimizer." + key ? "" : " (optimizer." + key + ")", " is for RL, which this run has none of; ",
-           kAlsoOfSft.contains(key) ? "set sft." + key : std::string("remove it"));
-  }
+  for (const std::string& key : changed_keys(config.optimizer)) refuse_typed_rate(tree, key);
 }
 
 std::vector<std::string> unread_with_sft(const Config& config) {

@@ -72,7 +72,6 @@ const std::vector<ForeignGroup>& trainer_groups() {
         "torch_empty_cache_steps",
         "dataloader_num_workers",
         "dataloader_pin_memory",
-        "dataloader_drop_last",
         "dataloader_prefetch_factor",
         "dataloader_persistent_workers",
         "dataloader_multiprocessing_context",
@@ -131,8 +130,14 @@ const std::vector<ForeignGroup>& trainer_groups() {
        "",
        {"bnb_4bit_quant_type", "use_bnb_nested_quant", "bnb_4bit_quant_storage", "router_aux_loss_coef",
         "ignore_bias_buffers"}},
-      {"TRL", kDropped, "an adapter is a language model's; remove it", {"CAUSAL_LM"}, "", {"lora_task_type"}},
+      {"TRL", kDropped, "an adapter is a language model's; remove it", {"CAUSAL_LM"}, "", {"lora_task_type", "task_type"}},
       {"TRL", kDropped, "data.shuffle says in which order rows are taken; remove it", {}, "", {"length_column_name"}},
+      {"TRL",
+       kDropped,
+       "passes over the rows are joined, and none is left out; remove it",
+       {false, nullptr},
+       "",
+       {"dataloader_drop_last"}},
       {"TRL", kDropped, "everything random follows from run.seed; remove it", {nullptr}, "", {"data_seed"}},
       {"TRL",
        kDropped,
@@ -151,17 +156,55 @@ const std::vector<ForeignGroup>& trainer_groups() {
        kNotHere,
        {false, nullptr, 0, Json::object(), Json::array()},
        "",
-       {"load_in_8bit", "load_in_4bit", "use_dora", "lora_modules_to_save", "lora_target_parameters",
+       {"load_in_8bit", "load_in_4bit", "use_dora", "lora_modules_to_save", "modules_to_save", "lora_target_parameters",
         "neftune_noise_alpha", "label_smoothing_factor", "chat_template", "chat_template_path", "group_by_length",
-        "auto_find_batch_size", "optim_args", "optim_target_modules", "model_init_kwargs"}},
-      {"TRL",
-       kRefused,
-       "adapters are plain ones (section lora); remove it",
-       {"none", false, nullptr, true, Json::object(), "CAUSAL_LM"},
-       "LoraConfig.",
-       {"bias", "init_lora_weights", "layers_to_transform", "layers_pattern", "rank_pattern", "alpha_pattern",
-        "fan_in_fan_out", "inference_mode", "exclude_modules", "base_model_name_or_path", "peft_type", "revision"}}};
+        "auto_find_batch_size", "optim_args", "optim_target_modules", "model_init_kwargs"}}};
   return kGroups;
+}
+
+/// PEFT 0.21.2, LoraConfig: in its own section or beside GRPOConfig's names, where what recipes call lora_... has the same
+/// names in both.
+void refuse_other_adapters(OptionTable& table, const std::string& section) {
+  using enum Fate;
+  const std::string plain = "adapters are plain ones (section lora); remove it";
+  refuse_groups(
+      table,
+      {{"TRL", kDropped, "it says which program wrote the file; remove it", {nullptr}, section, {"peft_version"}},
+       {"TRL", kRefused, plain, {true, false, nullptr}, section, {"init_lora_weights", "inference_mode"}},
+       {"TRL", kRefused, plain, {"LORA", "megatron.core", 16}, section, {"peft_type", "megatron_core", "qalora_group_size"}},
+       {"TRL",
+        kRefused,
+        plain,
+        {"none", false, nullptr, Json::object(), Json({{"ephemeral_gpu_offload", false}})},
+        section,
+        {"bias",
+         "layers_to_transform",
+         "layers_pattern",
+         "rank_pattern",
+         "alpha_pattern",
+         "fan_in_fan_out",
+         "exclude_modules",
+         "base_model_name_or_path",
+         "revision",
+         "auto_mapping",
+         "megatron_config",
+         "trainable_token_indices",
+         "loftq_config",
+         "eva_config",
+         "corda_config",
+         "lora_ga_config",
+         "velora_config",
+         "alora_invocation_tokens",
+         "use_qalora",
+         "monteclora_config",
+         "layer_replication",
+         "runtime_config",
+         "lora_bias",
+         "target_parameters",
+         "use_bdlora",
+         "arrow_config",
+         "kasa_config",
+         "ensure_weight_tying"}}});
 }
 
 /// And GRPOConfig.
@@ -285,7 +328,11 @@ void refuse_groups(OptionTable& table, const std::vector<ForeignGroup>& groups) 
     }
 }
 
-void add_left_out_of_trainers(OptionTable& table) { refuse_groups(table, trainer_groups()); }
+void add_left_out_of_trainers(OptionTable& table) {
+  refuse_groups(table, trainer_groups());
+  refuse_other_adapters(table, "LoraConfig.");
+  refuse_other_adapters(table, "");
+}
 
 void add_left_out_of_trl(OptionTable& table) {
   add_left_out_of_trainers(table);

@@ -47,6 +47,35 @@ TEST(AdapterAliases, TheAdapterOfTrlHasItsDefaultsAndIsThereOnlyWhereItIsAskedFo
   EXPECT_EQ(lora({"lora_rank=4", "lora_dropout=0.1"}).dropout, 0.1) << "OpenRLHF's";
 }
 
+// PEFT 0.21.2, LoraConfig: r 8, lora_alpha 8, lora_dropout 0.0, target_modules None, as above.
+TEST(AdapterAliases, ARankOfPeftsAsksForAnAdapterWithItsDefaults) {
+  const auto lora = [](std::vector<std::string> settings) {
+    settings.push_back("objective.method=dppo_tv");
+    return load(settings).config.lora;
+  };
+  const LoraOptions plain = lora({"r=4"});
+  EXPECT_EQ(plain.rank, 4);
+  EXPECT_EQ(plain.alpha, 8);
+  EXPECT_EQ(plain.dropout, 0);
+  EXPECT_THAT(plain.target_modules, testing::ElementsAre("q_proj", "v_proj"));
+  const LoraOptions said = lora({"r=4", "lora_alpha=32", "lora_dropout=0.1", "target_modules=[\"k_proj\"]", "use_rslora=true",
+                                 "task_type=CAUSAL_LM", "bias=none", "modules_to_save=null", "init_lora_weights=true"});
+  EXPECT_EQ(said.alpha, 32);
+  EXPECT_EQ(said.dropout, 0.1);
+  EXPECT_TRUE(said.rank_stabilized);
+  EXPECT_THAT(said.target_modules, testing::ElementsAre("k_proj"));
+  EXPECT_EQ(lora({"use_peft=true", "r=4"}).alpha, 32) << "the defaults of ModelConfig's adapter";
+  EXPECT_EQ(lora({"use_peft=true", "r=4"}).rank, 4);
+  EXPECT_EQ(lora({"use_peft=true", "target_modules=all-linear"}).target_modules, LoraOptions().target_modules);
+  EXPECT_EQ(lora({"use_peft=false", "r=4"}).rank, 0);
+  EXPECT_EQ(lora({"lora_rank=4", "target_modules=[\"k_proj\"]"}).target_modules.size(), 1u) << "OpenRLHF's";
+  EXPECT_THAT(refusal_of({"num_generations=4", "target_modules=[\"q_proj\"]"}), HasSubstr("use_peft"));
+  EXPECT_THAT(refusal_of({"num_generations=4", "r=0"}), HasSubstr("at least 1"));
+  for (const char* other : {"bias=all", "use_dora=true", "lora_bias=true", "init_lora_weights=pissa",
+                            "modules_to_save=[\"lm_head\"]", "layers_to_transform=[1]"})
+    EXPECT_THAT(refusal_of({"num_generations=4", "r=4", other}), HasSubstr("remove it")) << other;
+}
+
 TEST(AdapterAliases, WhatIsSaidOfTrlsAdapterAndContradictsItselfIsRefused) {
   EXPECT_THAT(refusal_of({"use_peft=false", "lora.rank=4", "objective.method=dppo_tv"}),
               testing::AllOf(HasSubstr("use_peft"), HasSubstr("lora.rank is 4")));
@@ -71,7 +100,7 @@ TEST(AdapterAliases, TheAdapterOfVerlAndOpenRlhfIsThereWhereItHasARank) {
     EXPECT_EQ(lora({"lora_rank=8", "target_modules=all-linear"}).target_modules, LoraOptions().target_modules);
     EXPECT_FALSE(lora({"lora_rank=0", "lora_alpha=32", "target_modules=[\"q_proj\"]"}).used());
     EXPECT_THAT(refusal_of({place + "target_modules=[\"q_proj\"]", "objective.method=dppo_tv"}),
-                HasSubstr("set " + place + "lora_rank"));
+                HasSubstr(place.empty() ? "use_peft" : "set " + place + "lora_rank"));  // TRL has that name, too
   }
 }
 

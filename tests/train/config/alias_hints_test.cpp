@@ -91,5 +91,26 @@ TEST(ConfigAliases, AHintNeverNamesAnotherThing) {
               testing::AllOf(HasSubstr("rollout.temperature ("), HasSubstr("eval.temperature (")));
 }
 
+/// What a file of this text is refused with.
+std::string refusal_of_file(const std::string& yaml) {
+  return error_of(2, [&] {
+    std::vector<std::string> notes;
+    load_config(parse_config(yaml, "grpo.yaml"), notes);
+  });
+}
+
+TEST(AliasHints, ARecipeThatIsRefusedIsSentToImport) {
+  const std::string way = "`keel import grpo.yaml -o keel.yaml`";
+  for (const char* recipe : {"num_generations: 8\nload_in_4bit: true\n", "GRPOConfig: {num_generations: 8}\n",
+                             "num_generations: 8\nnum_generation: 8\n", "model_name_or_path: m\nreport_to: [wandb]\n"})
+    EXPECT_THAT(refusal_of_file(recipe), testing::AllOf(HasSubstr(way), HasSubstr("TRL's"))) << recipe;
+  EXPECT_THAT(refusal_of_file("algorithm: {adv_estimator: grpo, foo: 1}\ntrainer: {nnodes: 2}\n"),
+              testing::AllOf(HasSubstr(way), HasSubstr("verl's")));
+  for (const char* ours : {"rollout: {temperatur: 1}\n", "num_generations: 8\ntrain: {steps: 3, stepz: 4}\n"})
+    EXPECT_THAT(refusal_of_file(ours), testing::Not(HasSubstr("keel import"))) << ours;
+  const std::string twice = refusal_of_file("num_generations: 8\npacking: true\n");
+  EXPECT_EQ(twice.find("keel import"), twice.rfind("keel import")) << twice;
+}
+
 }  // namespace
 }  // namespace keel

@@ -26,6 +26,23 @@ TEST(ForeignRemarks, TrlCutPromptsWhereKeelLeavesThemOut) {
   EXPECT_THAT(notes(settings), told);
 }
 
+// TRL 1.16.0, trainer/utils.py: RepeatSampler keeps chunks of full size alone, before any loader; verl 0.9.1,
+// trainer/ppo/ray_trainer.py: the loader of the training rows has drop_last.
+TEST(ForeignRemarks, PassesOfTrlAndVerlHaveFullBatchesAlone) {
+  const auto told = Contains(HasSubstr("leaves that batch out of every pass"));
+  const std::vector<std::string> rows = {"model.path=m", R"(data.files=["a.jsonl"])", "rollout.max_new_tokens=8"};
+  const auto notes_with = [&](std::vector<std::string> settings) {
+    settings.insert(settings.end(), rows.begin(), rows.end());
+    return notes(settings);
+  };
+  EXPECT_THAT(notes_with({"num_generations=4", "num_train_epochs=2"}),
+              testing::AllOf(told, Contains(HasSubstr("whatever dataloader_drop_last is"))));
+  EXPECT_THAT(notes_with({"num_generations=4", "num_train_epochs=2", "max_steps=5"}), Not(told));
+  EXPECT_THAT(notes_with({"num_generations=4"}), Not(told));
+  EXPECT_THAT(notes_with({kVerlsGrpo, "trainer.total_epochs=2"}), told);
+  EXPECT_THAT(notes_with({kVerlsGrpo, "trainer.total_epochs=2", "trainer.total_training_steps=9"}), Not(told));
+}
+
 // OpenRLHF 0.8, dynamic_filtering: a group is kept where dynamic_filtering_reward_range[0] < mean < [1].
 TEST(ForeignRemarks, OpenRlhfFiltersByTheMean) {
   const std::vector<std::string> file = {"n_samples_per_prompt=4", "advantage_estimator=group_norm"};

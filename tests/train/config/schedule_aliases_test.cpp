@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "keel/train/config/sft_settings.h"
 #include "tests/train/config/loaded_settings.h"
 
 namespace keel {
@@ -13,6 +14,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 OptimizerOptions optimizer(std::vector<std::string> settings) {
   settings.push_back("objective.method=dppo_tv");
@@ -34,7 +36,7 @@ TEST(ScheduleAliases, TrlsWordsAreThoseOfTransformers) {
   for (const std::string word : {"polynomial", "cosine_with_restarts", "inverse_sqrt", "reduce_lr_on_plateau"})
     EXPECT_THAT(
         refusal_of({"lr_scheduler_type=" + word, "objective.method=dppo_tv"}),
-        AllOf(HasSubstr("\"" + word + "\""), HasSubstr("constant, linear or cosine"), HasSubstr("optimizer.schedule")));
+        AllOf(HasSubstr("\"" + word + "\""), HasSubstr("constant, linear or cosine"), HasSubstr("give it one of these")));
 }
 
 TEST(ScheduleAliases, TrlsFloorIsARateOrAShareOfIt) {
@@ -151,6 +153,24 @@ TEST(RunLength, WhatIsTypedWinsOverTheFile) {
   }
   EXPECT_EQ(length({}, R"({"train": {"steps": 5}, "num_train_epochs": 2})").data_epochs, std::nullopt);
   EXPECT_EQ(length({}).steps, 100);
+}
+
+// What is typed for `keel sft`, the message that it meets, and so on to one that is taken.
+TEST(ScheduleAliases, TheWayOutOfAnSftScheduleLeadsToSectionSft) {
+  const auto refused = [](const std::string& typed) {
+    return error_of(2, [&] {
+      ConfigTree tree = parse_config(R"({"model": "m", "data": {"files": ["a.jsonl"]}})", "run.json");
+      apply_override(tree, typed);
+      std::vector<std::string> notes;
+      load_config(as_sft(std::move(tree), notes), notes);
+    });
+  };
+  for (const std::string word : {"cosine", "cosine_with_min_lr", "polynomial"})
+    EXPECT_THAT(refused("lr_scheduler_type=" + word), AllOf(HasSubstr("set sft.schedule"), Not(HasSubstr("or optimizer"))));
+  EXPECT_THAT(refused("optimizer.min_lr_ratio=0.1"), HasSubstr("set sft.min_lr_ratio"));
+  EXPECT_THAT(refused("lr_scheduler_kwargs.min_lr_rate=0.1"), HasSubstr("set sft.min_lr_ratio"));
+  EXPECT_THAT(refused("warmup_steps=0.1"), HasSubstr("set sft.warmup_ratio"));
+  EXPECT_THAT(refused("sft.schedule=polynomial"), HasSubstr("constant, linear, cosine"));
 }
 
 TEST(RunLength, OfNoStepsAndSomePassesIsRefused) {

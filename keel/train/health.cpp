@@ -26,6 +26,8 @@ std::optional<double> mismatch_bound(const Config& config) {
   return exact ? std::optional(kWithExactWeights) : std::nullopt;
 }
 
+constexpr const char* kLonger = "raise rollout.max_new_tokens, or check that the model knows its stop token";
+
 /// Windows of health.steps steps follow one another; the mean reward of one that is full is compared with the best.
 std::optional<std::string> reward_collapse(double reward, const HealthOptions& options, HealthCounts& counts) {
   counts.reward_sum += reward;
@@ -95,9 +97,15 @@ std::vector<std::string> health_alarms(const StepNumbers& numbers, const Config&
       alarms.push_back(*std::move(collapse));
   }
   count(numbers.rollouts.truncated == 1, counts.all_truncated,
-        "every completion has been cut off at the longest length: raise rollout.max_new_tokens, or check that the "
-        "model knows its stop token");
+        "every completion has been cut off at the longest length",
+        numbers.masked == 1.0 ? " and left out (train.mask_truncated), so that nothing is learned: " : ": ", kLonger);
   return alarms;
+}
+
+std::optional<std::string> nothing_to_learn(const StepNumbers& numbers) {
+  if (numbers.masked == 1.0)
+    return written("every completion was cut off at the longest length and left out (train.mask_truncated); ", kLonger);
+  return std::nullopt;
 }
 
 }  // namespace keel

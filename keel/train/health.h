@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ void require_sound_updates(const TrainState& state, const Config& config);
 /// by, push the sound ones out. `critic` may be null.
 void require_finite_weights(const CausalLm& policy, const Critic* critic, const TrainState& state, const Config& config,
                             const std::filesystem::path& checkpoints);
+
+/// Why no update was made in a step, and the way out; nothing where one was.
+std::optional<std::string> nothing_to_learn(const StepNumbers& numbers);
 
 /// Counts a step's signs of a run that has stopped learning or unlearns, and answers a sentence for each that has
 /// lasted health.steps steps, or twice, three times as many.

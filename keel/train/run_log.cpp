@@ -5,6 +5,7 @@
 
 #include "keel/core/steady_clock.h"
 #include "keel/core/strings.h"
+#include "keel/train/health.h"
 #include "keel/train/start/planned_steps.h"
 
 namespace keel {
@@ -123,6 +124,18 @@ void RunLog::step(const StepNumbers& numbers, int64_t done, double seconds) {
     evaluation_next_ = evaluations_left_ > evaluations_after(config_, done);
   }
   show_step(line, done, steps);
+  count_lesson(numbers);
+}
+
+/// A run that begins with steps for nothing is told soon: health.steps of them may take hours.
+void RunLog::count_lesson(const StepNumbers& numbers) {
+  constexpr int64_t kSoon = 3;
+  ++rl_steps_;
+  const std::optional<std::string> why = nothing_to_learn(numbers);
+  if (!why) return;
+  why_empty_ = *why;
+  if (++empty_steps_ == kSoon && rl_steps_ == kSoon)
+    warning("there was nothing to learn in the first " + std::to_string(kSoon) + " steps: " + *why);
 }
 
 std::string RunLog::live_text(const std::string& stage) const {
@@ -162,6 +175,9 @@ void RunLog::at_the_end(const Problems& problems, const Demonstrations& demonstr
   for (const std::string& sentence : tally_.warnings()) warning(sentence);
   const std::string left_out = problems.left_out_sentence(passed_over_);
   if (!left_out.empty()) warning("training: " + left_out);
+  if (2 * empty_steps_ > rl_steps_)
+    warning("training: in " + std::to_string(empty_steps_) + " of " + std::to_string(rl_steps_) +
+            " steps there was nothing to learn: " + why_empty_);
   const std::string not_learned = demonstrations.left_out_sentence(demonstrations.skipped());
   if (!not_learned.empty()) warning("supervised: " + not_learned);
 }

@@ -49,6 +49,7 @@ class RunLog {
 
  private:
   void show_step(const std::string& line, int64_t done, int64_t steps);
+  void count_lesson(const StepNumbers& numbers);
   void note_step(const std::string& standing, int64_t steps_left, double seconds);
 
   Console& console_;
@@ -57,6 +58,8 @@ class RunLog {
   bool told_of_passed_over_ = false, told_of_left_out_ = false;     // rows of the training data, of the evaluation's
   bool told_of_supervised_ = false, told_of_not_measured_ = false;  // the same of section sft
   ScoreTally tally_;
+  int64_t rl_steps_ = 0, empty_steps_ = 0;  // all, and those in which there was nothing to learn
+  std::string why_empty_;                   // the last of these
   const Config& config_;
 
   mutable std::mutex mutex_;  // for all below, which live_text() reads

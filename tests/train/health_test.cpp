@@ -50,6 +50,16 @@ class HealthAlarms : public testing::Test {
   HealthCounts counts_;
 };
 
+TEST(NothingToLearn, WhereAllIsCutOffAndLeftOut) {
+  StepNumbers numbers = sound_step();
+  EXPECT_EQ(nothing_to_learn(numbers), std::nullopt);
+  numbers.masked = 0.9;
+  EXPECT_EQ(nothing_to_learn(numbers), std::nullopt);
+  numbers.masked = 1;
+  EXPECT_THAT(nothing_to_learn(numbers),
+              testing::Optional(AllOf(HasSubstr("train.mask_truncated"), HasSubstr("raise rollout.max_new_tokens"))));
+}
+
 TEST_F(HealthAlarms, SoundStepsGiveNone) {
   config_.health.min_reward_share = 1;
   for (int step = 0; step < 30; ++step) EXPECT_THAT(after(sound_step()), IsEmpty());

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "keel/core/files/file.h"
+#include "tests/record/occurrences.h"
 #include "tests/support/test_folder.h"
 
 namespace keel {
@@ -32,6 +34,38 @@ TEST(RunLog, TheTimeThatIsLeftIsThatOfStepsAndOfEvaluations) {
     EXPECT_EQ(log.live_text(""), "RL 3/6  reward -, 5 min 0 s left");
   }
   std::fclose(nowhere);
+}
+
+TEST(RunLog, TellsSoonOfARunThatBeginsWithNothingToLearn) {
+  StepNumbers cut_off, sound;
+  cut_off.masked = 1;
+  sound.masked = 0;
+  // The steps, and after how many of them it is told: once, and only of a run that begins so.
+  const std::vector<std::pair<std::vector<StepNumbers>, std::vector<size_t>>> cases = {
+      {{cut_off, cut_off, cut_off, cut_off}, {3}},
+      {{cut_off, cut_off, sound, cut_off, cut_off, cut_off}, {}},
+      {{sound, sound, sound}, {}}};
+  for (const auto& [steps, told] : cases) {
+    const TestFolder temporary;
+    Config config;
+    RunFolder folder = RunFolder::create(temporary.path / "run", false, "");
+    std::FILE* nowhere = std::fopen("/dev/null", "w");
+    std::vector<size_t> lines;
+    {
+      Console console(nowhere);
+      RunLog log(console, folder, config);
+      for (size_t i = 0; i < steps.size(); ++i) {
+        const auto told_so_far = [&] {
+          return occurrences(read_file(temporary.path / "run/log.txt"), "there was nothing to learn");
+        };
+        const auto before = told_so_far();
+        log.step(steps[i], static_cast<int64_t>(i) + 1, 1);
+        if (told_so_far() > before) lines.push_back(i + 1);
+      }
+    }
+    std::fclose(nowhere);
+    EXPECT_EQ(lines, told) << steps.size() << " steps";
+  }
 }
 
 }  // namespace

@@ -6,11 +6,13 @@
 #include <array>
 #include <memory>
 
+#include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/failed_call.h"
 #include "keel/core/files/file.h"
 #include "keel/core/files/free_space.h"
 #include "keel/core/files/json_file.h"
+#include "keel/core/files/json_if_any.h"
 #include "keel/core/files/link.h"
 #include "keel/core/files/whole_folder.h"
 #include "keel/core/tensor/in_host_memory.h"
@@ -45,7 +47,24 @@ std::vector<std::filesystem::path> finished_checkpoints(const std::filesystem::p
 
 namespace {
 
-constexpr const char* kRun = "run";  // of the manifest
+constexpr const char *kRun = "run", *kFormat = "format";  // of the manifest
+constexpr std::string_view kFormatName = "keel checkpoint ";
+/// Another one where a file or a field of state.json comes or goes, or means something else: a program goes on with
+/// checkpoints of its own number alone.
+constexpr int64_t kFormatNumber = 3;
+
+/// Refuses by its name what an older or a newer program wrote, before a field that is missing would be.
+void require_own_format(const std::filesystem::path& checkpoint) {
+  const Json format = json_if_any(checkpoint / "manifest.json").value(kFormat, Json());
+  const std::string written = format.is_string() ? format.get<std::string>() : "";
+  const std::string own = std::string(kFormatName) + std::to_string(kFormatNumber);
+  if (written == own || !written.starts_with(kFormatName)) return;
+  const bool newer = std::atoll(written.c_str() + kFormatName.size()) > kFormatNumber;
+  fail(ExitCode::kBadInput, checkpoint.string(), ": its format is \"", escape_controls(written.substr(0, 40)), "\", of ",
+       newer ? "a newer" : "an older", " Keel, and this one goes on with \"", own, "\". Resume the run with the Keel ",
+       "that wrote it, or start a new one from what it has learned: model.path=", checkpoint.string(),
+       " and another run.dir");
+}
 
 /// Or a file, and of folders no more than an empty one.
 void remove_link(const std::filesystem::path& path) {
@@ -250,7 +269,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& checkpoints, 
   require_free_space(checkpoints, bytes_on_disk(checkpoint));
   const RunFolder::Lines& lines = checkpoint.lines;
   const Json heading = {
-      {"format", "keel checkpoint 2"},
+      {kFormat, std::string(kFormatName) + std::to_string(kFormatNumber)},
       {kRun, checkpoint.run},
       {"step", checkpoint.state.step},
       {kLines, {{"metrics", to_hex(lines.metrics)}, {"samples", to_hex(lines.samples)}, {"log", to_hex(lines.log)}}}};
@@ -366,6 +385,7 @@ Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base) {
 }
 
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device) {
+  require_own_format(checkpoint);
   const std::string place = (checkpoint / "state.json").string();
   const Json json = read_json_file(place);
   const SafetensorsFile optimizer = SafetensorsFile::open(checkpoint / "optimizer.safetensors");

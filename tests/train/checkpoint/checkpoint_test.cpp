@@ -437,6 +437,21 @@ TEST_F(CheckpointTest, ASaveThatFailsLeavesTheOldOnesAndNothingElse) {
   EXPECT_EQ(newest(), "step-000003");
 }
 
+TEST_F(CheckpointTest, OneOfAnOlderOrANewerProgramIsRefusedByItsFormat) {
+  const std::filesystem::path path = save(7), manifest = path / "manifest.json";
+  const std::string bytes = read_file(manifest), own = Json::parse(bytes).at("format");
+  EXPECT_EQ(own, "keel checkpoint 3");
+  for (const auto& [format, whose] : {std::pair{"keel checkpoint 2", "an older Keel"}, {"keel checkpoint 4", "a newer Keel"}}) {
+    std::string other = bytes;
+    write_atomically(manifest, other.replace(other.find(own), own.size(), format));
+    EXPECT_THAT(error_of(3, [&] { load_checkpoint(path, at::kCPU); }),
+                AllOf(HasSubstr(path.string()), HasSubstr(format), HasSubstr(whose), HasSubstr(own),
+                      HasSubstr("model.path=" + path.string())));
+  }
+  write_atomically(manifest, bytes);
+  load_checkpoint(path, at::kCPU);
+}
+
 TEST_F(CheckpointTest, AStateOfAnotherVersionIsABadInputFile) {
   const std::filesystem::path path = save(3), state = path / "state.json";
   Json json = Json::parse(read_file(state));

@@ -122,11 +122,27 @@ Json with_roles(Json messages, const std::string& what, const std::string& place
   return messages;
 }
 
+/// A call as OpenAI's messages had it before tool_calls, with its result in a message of the role function.
+Json with_tool_calls(Json messages, const std::string& what, const std::string& place) {
+  for (Json& message : messages) {
+    if (!message.is_object()) continue;
+    if (message.contains("function_call") && !message["function_call"].is_null()) {
+      if (message.contains("tool_calls") && !message["tool_calls"].is_null())
+        throw BadRow(place, what + " has a message with function_call and tool_calls; keep one of them");
+      message["tool_calls"] = Json::array({{{"type", "function"}, {"function", message["function_call"]}}});
+      message.erase("function_call");
+    }
+    if (message.contains("role") && message["role"] == "function") message["role"] = "tool";
+  }
+  return messages;
+}
+
 /// A text that says something, or a list of messages.
 Json checked_part(Json value, const std::string& what, const std::string& place) {
   if (value.is_array()) {
     if (value.empty()) throw BadRow(place, what + " is an empty conversation");
-    return checked_messages(with_roles(std::move(value), what, place), what, place, Calls::kAllowed);
+    value = with_tool_calls(with_roles(std::move(value), what, place), what, place);
+    return checked_messages(std::move(value), what, place, Calls::kAllowed);
   }
   if (!value.is_string())
     throw BadRow(place, what + " is neither a text nor a list of messages but " + value.type_name());

@@ -1,6 +1,7 @@
 #include "keel/data/supervised_rows.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "keel/core/error.h"
@@ -28,13 +29,21 @@ bool starts_with(const std::vector<int32_t>& tokens, const std::vector<int32_t>&
 
 bool is_of_assistant(const Json& message) { return message["role"] == "assistant"; }
 
-/// OpenAI's files give a turn the weight 0 where it is to be seen and not learned.
-bool has_weight(const Json& message, const std::string& name, const std::string& place) {
-  const auto weight = message.find("weight");
-  if (weight == message.end()) return true;
-  if (*weight != 0 && *weight != 1)
-    throw BadRow(place, name + " has the weight " + weight->dump() + "; wanted 1, or 0: seen and not learned");
-  return *weight == 1;
+/// What a message says of itself: whether it is to be learned, as `weight` of OpenAI's files and `loss` of others do;
+/// nothing where it does not say.
+std::optional<bool> marked_learned(const Json& message, const std::string& name, const std::string& place) {
+  std::optional<bool> learned;
+  for (const char* mark : {"weight", "loss"}) {
+    const auto said = message.find(mark);
+    if (said == message.end()) continue;
+    if (*said != 0 && *said != 1 && !said->is_boolean())
+      throw BadRow(place, name + " has the " + mark + " " + said->dump() + "; wanted 1 or true, or 0 or false: seen " +
+                              "and not learned");
+    const bool value = said->is_boolean() ? said->get<bool>() : *said == 1;
+    if (learned && *learned != value) throw BadRow(place, name + " has a weight and a loss that contradict each other");
+    learned = value;
+  }
+  return learned;
 }
 
 /// Of the messages from `first` on, each once.
@@ -72,7 +81,8 @@ SupervisedRow SupervisedRows::row(const Example& example) const {
       messages.insert(messages.end(), example.answer.begin(), example.answer.end());
     else if (!alone)
       messages.push_back({{"role", "assistant"}, {"content", example.answer}});
-    refuse_unseen_tools(messages, example);
+    refuse_unseen(messages, example);
+    refuse_other_marks(messages, first, added, example.place);
     if (loss_on_ == LossOn::kAssistant) return {of_turns(messages, first, added, example)};
     if (loss_on_ == LossOn::kCompletion && !alone) return {{of_completion(messages, first, example)}};
     return {{of_whole(messages, example)}};
@@ -134,7 +144,7 @@ std::vector<SupervisedSequence> SupervisedRows::of_turns(const Json& messages, s
     so_far.push_back(messages[i]);
     if (i < first || !is_of_assistant(messages[i])) continue;
     const std::string name = "message " + std::to_string(i - added + 1) + ", the assistant's,";
-    if (!has_weight(messages[i], name, place)) continue;
+    if (!marked_learned(messages[i], name, place).value_or(true)) continue;
     if (i == added) throw BadRow(place, "the conversation begins with the assistant's words, which answer nothing");
     if (trimmed(message_content(messages[i])).empty() && !messages[i].contains("tool_calls"))
       throw BadRow(place, name + " is empty");
@@ -161,7 +171,7 @@ std::vector<SupervisedSequence> SupervisedRows::of_turns(const Json& messages, s
 }
 
 /// A template is free to write nothing of what it is given; transformers and TRL do not mind.
-void SupervisedRows::refuse_unseen_tools(const Json& messages, const Example& example) const {
+void SupervisedRows::refuse_unseen(const Json& messages, const Example& example) const {
   const PromptEncoder& encoder = prompts_.encoder();
   const auto rendered = [&](const Json& talk, const Json& tools) {
     return encoder.whole_chat(talk, prompts_.now(), tools);
@@ -170,15 +180,47 @@ void SupervisedRows::refuse_unseen_tools(const Json& messages, const Example& ex
     throw BadRow(example.place,
                  "the row has tools, and the model's chat template does not show them; write them into " +
                      std::string("a system message, or take a model whose template does"));
-  Json without = messages;
-  bool calls = false;
-  for (Json& message : without) {
-    calls = message.erase("tool_calls") > 0 || calls;
-    if (!message.contains("content")) message["content"] = "";
-  }
-  if (calls && rendered(without, example.tools) == rendered(messages, example.tools))
+  // Up to the last message that has one of the fields: of earlier turns a template may leave out what was thought.
+  const auto is_unseen = [&](const std::vector<const char*>& fields) {
+    const auto has_one = [&](const Json& message) {
+      return std::any_of(fields.begin(), fields.end(), [&](const char* field) { return message.contains(field); });
+    };
+    const auto last = std::find_if(messages.rbegin(), messages.rend(), has_one);
+    if (last == messages.rend()) return false;
+    const Json talk(Json::array_t(messages.begin(), last.base()));
+    Json without = talk;
+    for (Json& message : without) {
+      for (const char* field : fields) message.erase(field);
+      if (!message.contains("content")) message["content"] = "";
+    }
+    return rendered(without, example.tools) == rendered(talk, example.tools);
+  };
+  if (is_unseen({"tool_calls"}))
     throw BadRow(example.place, "a message has tool_calls, and the model's chat template does not write them; write " +
                                     std::string("the calls into its content, or take a model whose template does"));
+  if (is_unseen({"reasoning_content", "thinking", "reasoning"}))
+    throw BadRow(example.place,
+                 "a message has reasoning_content (or thinking, reasoning), and the model's chat template " +
+                     std::string("does not write it; write it into its content, as the model is to say it, or ") +
+                     "remove it");
+}
+
+/// A mark that what is learned does not follow would be a wish that nobody hears.
+void SupervisedRows::refuse_other_marks(const Json& messages, size_t first, size_t added,
+                                        const std::string& place) const {
+  const bool of_completion = loss_on_ == LossOn::kCompletion && first < messages.size() && first > 0;
+  for (size_t i = added; i < messages.size(); ++i) {
+    const std::string name = "message " + std::to_string(i - added + 1);
+    const std::optional<bool> marked = marked_learned(messages[i], name, place);
+    const bool by_turns = loss_on_ == LossOn::kAssistant, is_said = is_of_assistant(messages[i]);
+    if (by_turns && marked == true && !is_said)
+      throw BadRow(place, name + " is marked to be learned (weight or loss), and is not the assistant's, whose words " +
+                              "alone sft.loss_on=assistant learns; remove the mark, or set sft.loss_on=all");
+    if (!by_turns && marked == false && (!of_completion || i >= first))
+      throw BadRow(place, name + " is marked as not to be learned (weight or loss), and sft.loss_on=" +
+                              (loss_on_ == LossOn::kAll ? "all" : "completion") +
+                              " learns all tokens; set sft.loss_on=assistant, or remove the mark");
+  }
 }
 
 }  // namespace keel

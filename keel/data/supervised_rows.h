@@ -50,7 +50,8 @@ class SupervisedRows {
   /// Learned from is what the assistant says from message `first` on; the row has not the `added` ones at the front.
   std::vector<SupervisedSequence> of_turns(const Json& messages, size_t first, size_t added,
                                            const Example& example) const;
-  void refuse_unseen_tools(const Json& messages, const Example& example) const;
+  void refuse_unseen(const Json& messages, const Example& example) const;
+  void refuse_other_marks(const Json& messages, size_t first, size_t added, const std::string& place) const;
   bool is_stop(int32_t token) const;
 
   RowPrompts prompts_;

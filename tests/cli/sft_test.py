@@ -219,9 +219,13 @@ class Sft(own_rows.Test):
 
     def test_a_turn_of_weight_0_is_seen_and_not_learned(self):
         talk = [*TALKS[0], *TALKS[1]]
-        rows = self.write("weights.jsonl", [{"messages": [talk[0], talk[1] | {"weight": 0}, *talk[2:]]}])
-        self.assert_exit(self.sft(f"data.files=[{rows}]"), 0)
-        self.assertEqual(support.metrics(self.folder / "run")[0]["sft/tokens"], 2)
+        for mark in ({"weight": 0}, {"loss": False}):
+            rows = self.write("weights.jsonl", [{"messages": [talk[0] | mark, talk[1] | mark, *talk[2:]]}])
+            self.assert_exit(self.sft(f"data.files=[{rows}]", "--overwrite"), 0)
+            self.assertEqual(support.metrics(self.folder / "run")[0]["sft/tokens"], 2)
+        # Within the prompt nothing is learned anyway.
+        rows = self.write("weights.jsonl", [{"prompt": [talk[0], talk[1] | {"loss": False}, talk[2]], "completion": talk[3:]}])
+        self.assert_exit(self.sft(f"data.files=[{rows}]", "sft.loss_on=completion", "--overwrite"), 0)
         rows = self.write("weights.jsonl", [{"messages": [talk[0], talk[1] | {"weight": 0.5}, *talk[2:]]}])
         self.assertIn("has the weight 0.5", self.refused(3, f"data.files=[{rows}]", "--overwrite"))
 

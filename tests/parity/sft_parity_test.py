@@ -34,6 +34,10 @@ TOOLS_TEMPLATE = ("{% if tools %}<|im_start|>system\nfunctions:{% for tool in to
                   "{% for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}</tool_call>{% endfor %}<|im_end|>{% endgeneration %}\n"
                   "{% else %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endif %}{% endfor %}"
                   "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+# As Qwen3's with what was thought beside what was said: kept in the last turn alone.
+REASONING = ("{% for message in messages %}<|im_start|>{{ message.role }}\n{% if message.reasoning_content and loop.last %}"
+             "<think>{{ message.reasoning_content }}</think>{% endif %}{{ message.content }}<|im_end|>\n{% endfor %}"
+             "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 WORDS = "the cat sat on a mat and saw two dogs; what is 2 + 3? it is 5, said the owl. größe 日本 <think> no </think>"
 
 
@@ -54,6 +58,12 @@ TOOLS = [{"type": "function", "function": {"name": "add", "description": "the su
 CALL = {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {"a": 2, "b": 3}}}]}
 TOOL_TALKS = [[user("what is 2 + 3?"), CALL, {"role": "tool", "content": "5"}, assistant("it is 5")],
               [user("and?"), {**CALL, "content": "it is"}, {"role": "tool", "content": "5"}, assistant("5, said the owl")]]
+# The same calls as OpenAI had them before tool_calls.
+OLD_CALLS = [[{**{key: value for key, value in message.items() if key != "tool_calls"}, "function_call": message["tool_calls"][0]["function"]}
+              if "tool_calls" in message else {**message, "role": "function"} if message["role"] == "tool" else message for message in talk]
+             for talk in TOOL_TALKS]
+REASONED = [[user("what is 2?"), assistant("2") | {"reasoning_content": "it is the owl"}, user("and 3?"), assistant("3") | {"reasoning_content": "no"}],
+            [user("what is 2?"), assistant("2") | {"reasoning_content": "it is the owl"}, user("and 3?"), assistant("3")]]
 SHARED = [[{"from": {"user": "human", "assistant": "gpt"}.get(message["role"], message["role"]), "value": message["content"]} for message in talk]
           for talk in TALKS]
 THOUGHTS = [[user("what is 2?"), assistant("<think> it is the owl </think>2"), user("and 3?"), assistant("<think> no </think>3")], TALKS[0]]
@@ -167,6 +177,10 @@ CASES = [
          lambda t: [marked(t, talk, tools=TOOLS) for talk in TOOL_TALKS]),
     Case("tools as a text, all tokens", TOOLS_TEMPLATE, [{"prompt": talk[:-1], "completion": talk[-1:], "tools": json.dumps(TOOLS)} for talk in TOOL_TALKS],
          lambda t: [whole(ids(t, talk, tools=TOOLS)) for talk in TOOL_TALKS], "sft.loss_on=all"),
+    Case("calls of an older form", TOOLS_TEMPLATE, [{"messages": talk, "tools": TOOLS} for talk in OLD_CALLS],
+         lambda t: [marked(t, talk, tools=TOOLS) for talk in TOOL_TALKS]),
+    Case("reasoning beside what is said", REASONING, [{"messages": talk} for talk in REASONED],
+         lambda t: [last_turn(t, talk[:i + 1]) for talk in REASONED for i, m in enumerate(talk) if m["role"] == "assistant"]),
     Case("a template that rewrites", THINKING, [{"messages": talk} for talk in THOUGHTS],
          lambda t: [last_turn(t, talk[:i + 1]) for talk in THOUGHTS for i, m in enumerate(talk) if m["role"] == "assistant"]),
 ]

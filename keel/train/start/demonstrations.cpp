@@ -136,9 +136,10 @@ double Demonstrations::passes(const TrainState& state) const {
 
 RowLengths Demonstrations::lengths() {
   constexpr int64_t kRows = 1000;
-  const auto mean = [](RowStream<SupervisedRow>& rows, double& count) {
+  const int64_t few = std::min<int64_t>(kRows, static_cast<int64_t>(files_->rows));  // no row many times
+  const auto mean = [&](RowStream<SupervisedRow>& rows, double& count, int64_t most) {
     rows.go_back_to({});
-    const std::vector<SupervisedRow> some = rows.next(kRows);
+    const std::vector<SupervisedRow> some = rows.next(most);
     rows.go_back_to({});
     double tokens = 0;
     for (const SupervisedRow& row : some)
@@ -148,9 +149,9 @@ RowLengths Demonstrations::lengths() {
   };
   RowLengths lengths;
   double count = 0;
-  lengths.tokens_of_row = mean(files_->train, count);
+  lengths.tokens_of_row = mean(files_->train, count, few);
   if (!files_->held_out) return lengths;
-  const double kept = mean(*files_->held_out, count);
+  const double kept = mean(*files_->held_out, count, kRows);
   if (count == kRows)  // and more
     count = files_->eval_files ? static_cast<double>(files_->eval_files->rows())
                                : held_out_share_ * static_cast<double>(files_->rows);

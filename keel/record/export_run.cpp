@@ -51,6 +51,7 @@ RunStanding standing_of(const fs::path& folder) {
   return is_finished(folder) ? RunStanding::kFinished : RunStanding::kStopped;
 }
 
+/// These numbers alone, without histograms and texts.
 void keep_metrics(ExportedRun& run, const std::vector<std::string>& names) {
   std::set<std::string> known;
   for (const ExportedStep& step : run.steps)
@@ -62,13 +63,24 @@ void keep_metrics(ExportedRun& run, const std::vector<std::string>& names) {
     fail(ExitCode::kBadConfiguration, "--metric: the run ", run.name, " has no numbers called ", name, "; ",
          near ? "did you mean " + *near + "?" : "it has " + joined(all));
   }
-  for (ExportedStep& step : run.steps)
+  for (ExportedStep& step : run.steps) {
     std::erase_if(step.values, [&](const auto& value) {
       return value.first != kClockMetric && std::find(names.begin(), names.end(), value.first) == names.end();
     });
+    step.histograms.clear();
+    step.texts.clear();
+  }
   std::erase_if(run.steps, [](const ExportedStep& step) {
     return step.values.empty() || (step.values.size() == 1 && step.values.contains(kClockMetric));
   });
+  run.samples.clear();
+}
+
+/// An evaluation is of the step before it.
+void merge(const ExportedStep& more, ExportedStep& step) {
+  step.values.insert(more.values.begin(), more.values.end());
+  step.histograms.insert(more.histograms.begin(), more.histograms.end());
+  step.texts.insert(more.texts.begin(), more.texts.end());
 }
 
 void require_free_target(const fs::path& target, bool overwrite) {
@@ -89,8 +101,9 @@ ExportedRun read_for_export(const fs::path& folder, const std::vector<std::strin
     if (run.steps.empty() || run.steps.back().step != step.step)
       run.steps.push_back(std::move(step));
     else  // an evaluation; its `updates` are those of the step
-      run.steps.back().values.insert(step.values.begin(), step.values.end());
+      merge(step, run.steps.back());
   });
+  run.samples = exported_samples(folder);
   if (run.steps.empty())
     fail(ExitCode::kBadInput, (folder / "metrics.jsonl").string(), ": has no rows yet; export it after the first step");
   constexpr uint64_t kMaxConfig = uint64_t{1} << 20;
@@ -122,7 +135,11 @@ fs::path export_tensorboard(const ExportedRun& run, const fs::path& folder, bool
   }
   EventFile file = EventFile::begin(folder, run.config, run.id);
   try {
-    for (const ExportedStep& step : run.steps) file.add(step);
+    auto sample = run.samples.begin();
+    for (const ExportedStep& step : run.steps) {
+      for (; sample != run.samples.end() && sample->step <= step.step; ++sample) file.add_sample(*sample);
+      file.add(step);
+    }
     file.sync();
   } catch (...) {  // the disk is full, say; half of it would look whole
     remove_tree(file.path());

@@ -11,12 +11,14 @@
 #include "keel/core/files/json_file.h"
 #include "keel/core/files/line_reader.h"
 #include "keel/core/json_reader.h"
+#include "keel/record/tools/event_texts.h"
 
 namespace keel {
 namespace {
 
 constexpr size_t kMaxLine = size_t{64} << 20, kMaxConfig = size_t{1} << 20;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr std::string_view kBlockedTokens = "trust_region/blocked_tokens";
 
 /// Calls `take` with each line's object. A last line without its newline was torn by a crash, and is passed over.
 void for_each_line(const std::filesystem::path& path, const std::function<void(const Json&)>& take) {
@@ -71,6 +73,7 @@ MetricRow read_metric_row(const Json& object) {
   MetricRow row{object["phase"].get<std::string>(), object["step"].get<int64_t>(), {}};
   for (const auto& [key, value] : object.items()) {
     if (value.is_number() && key != "step") row.values[key] = value.get<double>();
+    if (value.is_structured()) row.details[key] = value;
   }
   row.extent = text_or_empty(object, "eval/extent");
   return row;
@@ -251,7 +254,22 @@ ExportedStep exported_step(MetricRow row, double otherwise) {
   const auto clock = row.values.find(kClockMetric);
   const bool told = clock != row.values.end() && clock->second >= 0 && clock->second < kLatest;
   const double time = told ? clock->second : otherwise;
-  return {.phase = std::move(row.phase), .step = row.step, .time = time, .values = std::move(row.values)};
+  ExportedStep step{.phase = std::move(row.phase), .step = row.step, .time = time, .values = std::move(row.values)};
+  for (const auto& [name, value] : row.details) {
+    if (const std::optional<Histogram> histogram = histogram_of(value))
+      step.histograms[name] = *histogram;
+    else if (const std::string text = name == kBlockedTokens ? blocked_tokens_text(value) : ""; !text.empty())
+      step.texts[name] = text;
+  }
+  return step;
+}
+
+std::vector<ExportedSample> exported_samples(const std::filesystem::path& folder) {
+  std::vector<ExportedSample> samples;
+  const std::filesystem::path path = folder / "samples.jsonl";
+  if (!path_exists(path)) return samples;
+  for_each_line(path, [&](const Json& row) { samples.push_back(exported_sample(row)); });
+  return samples;
 }
 
 double last_row_written(const std::filesystem::path& run) {

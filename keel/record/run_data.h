@@ -16,12 +16,13 @@
 
 namespace keel {
 
-/// One line of metrics.jsonl; keys whose value is not a number are left out.
+/// One line of metrics.jsonl; keys whose value is a word are left out.
 struct MetricRow {
   std::string phase;  // "sft", "rl" or "eval"
   int64_t step = 0;
   std::map<std::string, double, std::less<>> values;
   std::string extent = {};  // of an evaluation on a part of its rows: which part
+  std::map<std::string, Json, std::less<>> details = {};  // lists and objects: histograms, blocked tokens
 };
 
 /// One line of samples.jsonl; the per-token vectors are empty where nothing was recorded, NaN where a value is missing.
@@ -57,6 +58,8 @@ inline constexpr size_t kMaxSamples = 1024;  // keeps the memory of a report sma
 void for_each_metric_row(const std::filesystem::path& folder, const std::function<void(MetricRow)>& take);
 /// A row as it is written there.
 MetricRow metric_row(std::string_view line);
+/// The rows of its samples.jsonl as texts for people; none where there is no such file.
+std::vector<ExportedSample> exported_samples(const std::filesystem::path& folder);
 
 /// Reads a run folder. A torn last line, which an interrupted run leaves, is ignored; any other broken line is an
 /// error.

@@ -12,6 +12,7 @@
 #include "keel/core/files/link.h"
 #include "keel/record/own_files.h"
 #include "keel/record/run_data.h"
+#include "keel/record/tools/event_texts.h"
 #include "keel/record/tokens/token_file.h"
 
 namespace keel {
@@ -267,7 +268,10 @@ void RunFolder::add_metrics(const Json& row) {
   if (events_) events_->add(exported_step(metric_row(line), 0));
 }
 
-void RunFolder::add_sample(const Json& row) { samples_.add(json_line(finite(row))); }
+void RunFolder::add_sample(const Json& row) {
+  samples_.add(json_line(finite(row)));
+  if (events_) events_->add_sample(exported_sample(row));
+}
 
 void RunFolder::write_events() {
   const std::filesystem::path folder = path() / kEvents;
@@ -275,7 +279,12 @@ void RunFolder::write_events() {
     log(folder.string() + " was no folder; what had the name is " + move_aside(folder, folder)->string() + " now");
   events_ = EventFile::begin(folder, config_yaml_, own_run(path()));
   const double otherwise = last_row_written(path());
-  for_each_metric_row(path(), [&](MetricRow row) { events_->add(exported_step(std::move(row), otherwise)); });
+  const std::vector<ExportedSample> samples = exported_samples(path());
+  auto sample = samples.begin();
+  for_each_metric_row(path(), [&](MetricRow row) {
+    for (; sample != samples.end() && sample->step <= row.step; ++sample) events_->add_sample(*sample);
+    events_->add(exported_step(std::move(row), otherwise));
+  });
   events_->sync();
   events_->replace_older();
 }

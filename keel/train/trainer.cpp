@@ -188,6 +188,7 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
   const ScoredRollouts scored = experience.scored();
   const int64_t tokens_per_batch = config_.train.tokens_per_batch;
   TokenMetrics tokens;
+  BlockedTokens blocked;
   int64_t trained_tokens = 0;
   GradientNorms norms;
   Stage stage(watcher.meters->training, "update",
@@ -201,6 +202,7 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
       for (const int64_t place : minibatch) trained_tokens += token_count({&experience.rollouts[place], 1});
       const auto observe = [&](const DecidedTokens& t) {
         tokens.add(t.stats, t.policy, t.decision, equal_parameters, t.reference_kl);
+        blocked.add(t, policy_.model.config().vocab_size);
         watcher.decided(t, minibatch);
         stage.set(done, seen_tokens += t.policy.logp.size(0));
       };
@@ -215,6 +217,7 @@ void Trainer::learn_from(const Experience& experience, TrainState& state, StepNu
     }
   }
   numbers.tokens = tokens.numbers();
+  numbers.blocked = blocked.most(policy_.tokenizer);
   numbers.gradients = norms.numbers();
   numbers.loss_scale = optimizer_.loss_scale();
   if (critic_) numbers.critic = critic_->take_numbers();

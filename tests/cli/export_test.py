@@ -42,8 +42,11 @@ def masked(data):
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def events(run):
-    """The (step, name) of every number in the one event file of a run; a torn last record is passed over."""
+NUMBER, HISTOGRAM, TEXT = 2, 5, 8  # fields of a value
+
+
+def events(run, kind=NUMBER):
+    """The (step, name) of every number, or other value, in the one event file of a run; a torn last record is passed over."""
     (file,) = [file for file in (run / "tensorboard").iterdir() if file.stat().st_size]
     data, at, found = file.read_bytes(), 0, []
     while at + 12 <= len(data):
@@ -56,7 +59,7 @@ def events(run):
         event = dict(fields(record))
         for _, value in fields(event.get(5, b"")):
             value = dict(fields(value))
-            if 2 in value:
+            if kind in value:
                 found.append((event[2], value[1].decode()))
         at += length + 16
     return found
@@ -70,6 +73,14 @@ def rows_as_events(run):
             if number and name not in ("step", "time/clock") and (row["step"], name) not in found:
                 found.append((row["step"], name))
     return found
+
+
+def details_as_events(run):
+    """The same of histograms, and of texts."""
+    rows, samples = read_jsonl(run / "metrics.jsonl"), read_jsonl(run / "samples.jsonl")
+    histograms = [(row["step"], name) for row in rows for name in ("ratio/histogram", "trust_region/divergence_histogram") if name in row]
+    texts = {(0, "config/text_summary")} | {(row["step"], f"samples/{row['phase']}/text_summary") for row in samples}
+    return histograms, texts | {(row["step"], "trust_region/blocked_tokens/text_summary") for row in rows if "trust_region/blocked_tokens" in row}
 
 
 class EventFile(support.Test):
@@ -90,6 +101,10 @@ class EventFile(support.Test):
         steps = {"train": {"steps": last + 2 - 8}}
         self.assert_exit(train(run, "--resume", **{**long, **steps}), 0)
         self.assertEqual(events(run), rows_as_events(run))
+        histograms, texts = details_as_events(run)
+        self.assertEqual(events(run, HISTOGRAM), histograms)
+        self.assertEqual(len(events(run, TEXT)), len(texts))  # each once
+        self.assertEqual(set(events(run, TEXT)), texts)
         self.assertEqual(file.stat().st_size, 0)  # a TensorBoard that has it open goes on from there
 
     def test_is_made_of_all_rows_when_it_is_asked_for_later_and_stays_when_it_is_not(self):

@@ -23,7 +23,7 @@ RL_KEYS = """phase step updates
     completion/length_mean completion/length_max completion/truncated optimizer/grad_norm optimizer/grad_norm_max
     optimizer/grad_clipped optimizer/lr skipped_steps
     time/rollout time/reward time/train time/checkpoint time/checkpoint_write time/clock throughput/rollout_tokens_per_s throughput/train_tokens_per_s
-    policy/prob_difference_max policy/prob_difference_min trust_region/bad_updates
+    policy/prob_difference_max policy/prob_difference_min trust_region/bad_updates trust_region/divergence_histogram ratio/histogram
     memory/peak_bytes certificate/gain certificate/max_penalty certificate/average_penalty
     certificate/average_penalty_low certificate/bound certificate/standard_error certificate/improved
     certificate/divergence time/certificate""".split()
@@ -111,7 +111,11 @@ class FinishedRun(support.Test):
             if row["phase"] == "rl":
                 self.assertEqual([key for key in RL_KEYS if key not in row], [])
             for key, value in row.items():
-                if key not in ("phase", "certificate/divergence", "mismatch/weights"):
+                if key.endswith("histogram"):
+                    self.assertEqual(sum(value["counts"]), value["count"], key)
+                    self.assertEqual(sorted(set(value["limits"])), value["limits"], key)
+                    self.assertLessEqual(value["min"] * value["count"], value["sum"])
+                elif key not in ("phase", "certificate/divergence", "mismatch/weights", "trust_region/blocked_tokens"):
                     self.assertTrue(math.isfinite(value), (key, value))
         rl = [row for row in rows if row["phase"] == "rl"]
         self.assertEqual({row["certificate/divergence"] for row in rl}, {"binary_tv"})
@@ -123,6 +127,16 @@ class FinishedRun(support.Test):
         self.assertEqual([r["updates"] for r in rows if r["phase"] == "rl"], [10, 12, 14, 16])
         self.assertTrue(all(0 <= r["reward/mean"] <= 1 and 0 <= r["policy/entropy"] <= math.log(26) + 1e-6
                             for r in rows if r["phase"] == "rl"))
+
+    def test_tells_of_a_run_in_which_there_is_nothing_to_learn(self):
+        run = self.folder / "cut_off"
+        result = train(run, train={"mask_truncated": "true"}, rollout={"max_new_tokens": 1})
+        self.assert_exit(result, 0)
+        told = " ".join((result.stdout + result.stderr).split())
+        self.assertEqual(told.count("there was nothing to learn in the first 3 steps: every completion was cut off"), 1, told)
+        self.assertEqual(told.count("in 4 of 4 steps there was nothing to learn: every completion was cut off"), 1, told)
+        self.assertEqual(sum("nothing to learn" in line for line in (run / "log.txt").read_text().splitlines()), 2)
+        self.assertNotIn("nothing to learn", self.result.stdout + self.result.stderr)
 
     def test_samples_have_a_number_for_every_token(self):
         rows = support.read_jsonl(self.run / "samples.jsonl")

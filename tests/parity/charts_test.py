@@ -17,8 +17,13 @@ import warnings
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "cli"))
 import support  # noqa: E402
-from packages import folder_of, use  # noqa: E402
+from packages import folder_of, skip, use  # noqa: E402
 
+try:
+    import numpy as np
+    import pyarrow.parquet
+except ImportError as missing:
+    skip(missing)
 use("charts")
 warnings.simplefilter("ignore")  # of packages about each other
 os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
@@ -63,7 +68,67 @@ def curves(rows):
 
 def tensorboard(folder):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    return EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
+    return EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0, "histograms": 0})
+
+
+def text_of(event):
+    """What TensorBoard shows, Markdown's indentation taken off."""
+    return "\n".join(line.removeprefix("    ") for line in event.tensor_proto.string_val[0].decode().split("\n"))
+
+
+def check_histograms(events, tokens):
+    """Of every RL step, as numpy counts them in the records of its tokens."""
+    events.Reload()
+    assert set(events.Tags()["histograms"]) == {"trust_region/divergence_histogram", "ratio/histogram"}, events.Tags()["histograms"]
+    for tag, column in (("trust_region/divergence_histogram", "divergence"), ("ratio/histogram", "ratio")):
+        got = events.Histograms(tag)
+        assert [event.step for event in got] == sorted(tokens), (tag, [event.step for event in got], sorted(tokens))
+        for event in got:
+            histogram, values = event.histogram_value, tokens[event.step][column].astype(float)
+            values = values[np.isfinite(values)]
+            assert histogram.num == len(values) == sum(histogram.bucket), (tag, event.step)
+            assert (histogram.min, histogram.max) == (values.min(), values.max()), (tag, event.step)
+            np.testing.assert_allclose([histogram.sum, histogram.sum_squares], [values.sum(), (values**2).sum()], rtol=1e-12)
+            places = np.searchsorted(histogram.bucket_limit, values, side="left")  # above a limit, and at most the next
+            assert list(np.bincount(places, minlength=len(histogram.bucket))) == list(histogram.bucket), (tag, event.step)
+            assert histogram.bucket[0] > 0 and histogram.bucket[-1] > 0
+
+
+def check_texts(events, tokens, samples):
+    """The most blocked tokens of each step by its records, and the samples of samples.jsonl."""
+    blocked = {}
+    for step, columns in tokens.items():
+        counts = {}
+        for token, text, kept, advantage in zip(columns["token_id"], columns["token"], columns["kept"], columns["advantage"]):
+            if not kept and advantage != 0:
+                counts.setdefault(token, [text, 0, 0])[1 if advantage > 0 else 2] += 1
+        if counts:
+            rows = sorted(counts.items(), key=lambda entry: (-entry[1][1] - entry[1][2], entry[0]))[:10]
+            blocked[step] = [(positive + negative, positive, negative, text) for _, (text, positive, negative) in rows]
+    assert blocked, "the run blocks nothing, and shows nothing"
+    tag = "trust_region/blocked_tokens/text_summary"
+    got = {event.step: [(*map(int, line.split()[:3]), json.loads(line.split(None, 3)[3])) for line in text_of(event).split("\n")[1:]]
+           for event in events.Tensors(tag)}
+    assert got == blocked, (got, blocked)
+    for phase in ("rl", "eval"):
+        wanted = {}
+        for row in samples:
+            if row["phase"] == phase:
+                wanted.setdefault(row["step"], []).append(row)
+        texts = {event.step: text_of(event) for event in events.Tensors(f"samples/{phase}/text_summary")}
+        assert set(texts) == set(wanted), (phase, set(texts) ^ set(wanted))
+        for step, rows in wanted.items():
+            for row in rows:
+                assert f"{row['prompt']}\n--> {row['completion']}" in texts[step], (texts[step], row)
+            assert texts[step].count("reward ") == len(rows), texts[step]
+        assert events.SummaryMetadata(f"samples/{phase}/text_summary").plugin_data.plugin_name == "text"
+    assert events.SummaryMetadata(tag).plugin_data.plugin_name == "text"
+
+
+def token_records(run):
+    return {int(path.stem.removeprefix("step-")): {name: column.to_numpy(zero_copy_only=False) for name, column in
+                                                   zip(table.column_names, table.columns)}
+            for path in (run / "tokens").glob("*.parquet") for table in [pyarrow.parquet.read_table(path)]}
 
 
 def check_tensorboard(events, wanted, config):
@@ -73,7 +138,7 @@ def check_tensorboard(events, wanted, config):
         got = [(event.step, event.value, event.wall_time) for event in events.Scalars(name)]
         assert got == [(step, float32(value), time) for step, value, time in curve], (name, got, curve)
     (*_, text) = events.Tensors("config/text_summary")  # one that is open also has that of before the resumption
-    assert [line[4:] for line in text.tensor_proto.string_val[0].decode().split("\n")] == config.strip().split("\n")
+    assert text_of(text) == config.strip()
     assert events.SummaryMetadata("config/text_summary").plugin_data.plugin_name == "text"
 
 
@@ -179,11 +244,14 @@ def main():
         run = folder / "run"
         watching = tensorboard(run / "tensorboard")  # as one that is open while the run goes on
         for steps, flags in ((4, ()), (16, ("--resume",))):
-            result = support.train(run, *flags, train={"steps": steps}, eval={"every": 4, "samples": 4}, record={"tensorboard": "true"})
+            result = support.train(run, *flags, train={"steps": steps}, eval={"every": 4, "samples": 4}, objective={"delta": 1e-4}, reward={"functions": "[length:5]"},
+                                   record={"tensorboard": "true", "tokens": "all", "tokens_every": 1})
             assert result.returncode == 0, result.stderr
             rows, config = support.read_jsonl(run / "metrics.jsonl"), (run / "config.yaml").read_text()
             for events in (watching, tensorboard(run / "tensorboard")):
                 check_tensorboard(events, curves(rows), config)
+                check_histograms(events, token_records(run))
+            check_texts(events, token_records(run), support.read_jsonl(run / "samples.jsonl"))
         keel("export", run, "--csv", folder / "run.csv", "--tensorboard", folder / "tensorboard", "--wandb", folder / "wandb", "--mlflow",
              folder / "mlflow")
         used = json.loads((run / "used.json").read_text())
@@ -191,6 +259,9 @@ def main():
         assert any("eval/pass@4" in values for values in steps.values())
         check_csv(folder / "run.csv", steps)
         check_tensorboard(tensorboard(folder / "tensorboard"), curves([{"step": step, **values} for step, values in steps.items()]), config)
+        exported = tensorboard(folder / "tensorboard")
+        check_histograms(exported, token_records(run))
+        check_texts(exported, token_records(run), support.read_jsonl(run / "samples.jsonl"))
         check_mlflow(folder / "mlflow", steps, used, config)
         check_wandb(folder / "wandb", steps, used, folder)
         print(f"{len(rows)} rows, {len(curves(rows))} metrics: TensorBoard, MLflow and Weights & Biases read what metrics.jsonl says")

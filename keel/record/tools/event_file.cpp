@@ -24,8 +24,12 @@ namespace session_field {
 constexpr int kStatus = 1, kStart = 1;
 }  // namespace session_field
 namespace summary_field {
-constexpr int kValue = 1, kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9, kPluginData = 1, kPluginName = 1;
+constexpr int kValue = 1, kTag = 1, kSimpleValue = 2, kHistogram = 5, kTensor = 8, kMetadata = 9, kPluginData = 1,
+              kPluginName = 1;
 }  // namespace summary_field
+namespace histogram_field {
+constexpr int kMin = 1, kMax = 2, kCount = 3, kSum = 4, kSumOfSquares = 5, kLimits = 6, kCounts = 7;
+}  // namespace histogram_field
 namespace tensor_field {
 constexpr int kDtype = 1, kShape = 2, kStrings = 8, kDimension = 2, kSize = 1, kDtypeString = 7;
 }  // namespace tensor_field
@@ -42,13 +46,13 @@ ProtobufMessage event(double time, int64_t step) {
 }
 
 /// A text for TensorBoard's text tab, which takes it for Markdown: indented it is shown as it is.
-std::string text_event(double time, const std::string& tag, std::string_view text) {
+ProtobufMessage text_value(const std::string& tag, std::string_view text) {
   std::string indented = "    ";
   for (const char c : trimmed(text)) {
     indented += c;
     if (c == '\n') indented += "    ";
   }
-  ProtobufMessage shape, tensor, metadata, value, summary;
+  ProtobufMessage shape, tensor, metadata, value;
   shape.message(tensor_field::kDimension, ProtobufMessage().integer(tensor_field::kSize, 1));
   tensor.integer(tensor_field::kDtype, tensor_field::kDtypeString)
       .message(tensor_field::kShape, shape)
@@ -57,8 +61,24 @@ std::string text_event(double time, const std::string& tag, std::string_view tex
   value.text(summary_field::kTag, tag + "/text_summary")
       .message(summary_field::kMetadata, metadata)
       .message(summary_field::kTensor, tensor);
-  summary.message(summary_field::kValue, value);
-  return event(time, 0).message(event_field::kSummary, summary).bytes();
+  return value;
+}
+
+/// A summary of one text.
+ProtobufMessage text_summary(const std::string& tag, std::string_view text) {
+  return ProtobufMessage().message(summary_field::kValue, text_value(tag, text));
+}
+
+ProtobufMessage histogram_value(const std::string& tag, const Histogram& histogram) {
+  ProtobufMessage message, value;
+  message.number(histogram_field::kMin, histogram.smallest)
+      .number(histogram_field::kMax, histogram.largest)
+      .number(histogram_field::kCount, static_cast<double>(histogram.count))
+      .number(histogram_field::kSum, histogram.sum)
+      .number(histogram_field::kSumOfSquares, histogram.sum_of_squares);
+  for (const double limit : histogram.limits) message.number(histogram_field::kLimits, limit);
+  for (const int64_t count : histogram.counts) message.number(histogram_field::kCounts, static_cast<double>(count));
+  return value.text(summary_field::kTag, tag).message(summary_field::kHistogram, message);
 }
 
 bool is_plain(std::string_view text) {
@@ -116,7 +136,8 @@ EventFile EventFile::begin(const fs::path& folder, std::string_view config, cons
       ProtobufMessage().number(event_field::kWallTime, now).text(event_field::kFileVersion, "brain.Event:2").bytes());
   const ProtobufMessage start = ProtobufMessage().integer(session_field::kStatus, session_field::kStart);
   head += tfrecord(event(now, 0).message(event_field::kSessionLog, start).bytes());
-  if (!config.empty()) head += tfrecord(text_event(now, "config", config));
+  if (!config.empty())
+    head += tfrecord(event(now, 0).message(event_field::kSummary, text_summary("config", config)).bytes());
   file.file_.append(head);
   return file;
 }
@@ -124,6 +145,7 @@ EventFile EventFile::begin(const fs::path& folder, std::string_view config, cons
 void EventFile::add(const ExportedStep& step) {
   if (step.step != last_step_) of_last_step_.clear();
   last_step_ = step.step;
+  last_time_ = step.time;
   ProtobufMessage summary;
   for (const auto& [name, value] : step.values) {
     if (name == kClockMetric || !of_last_step_.insert(name).second) continue;
@@ -131,7 +153,30 @@ void EventFile::add(const ExportedStep& step) {
     scalar.text(summary_field::kTag, name).small_number(summary_field::kSimpleValue, static_cast<float>(value));
     summary.message(summary_field::kValue, scalar);
   }
+  for (const auto& [name, histogram] : step.histograms)
+    if (of_last_step_.insert(name).second) summary.message(summary_field::kValue, histogram_value(name, histogram));
+  for (const auto& [name, text] : step.texts)
+    if (of_last_step_.insert(name).second) summary.message(summary_field::kValue, text_value(name, text));
   file_.append(tfrecord(event(step.time, step.step).message(event_field::kSummary, summary).bytes()));
+  write_samples();
+}
+
+void EventFile::add_sample(const ExportedSample& sample) {
+  std::string& text = samples_[{sample.step, sample.phase}];
+  text += (text.empty() ? "" : "\n") + sample.text;
+}
+
+void EventFile::write_samples() {
+  for (const auto& [place, text] : samples_)
+    file_.append(tfrecord(event(last_time_, place.first)
+                              .message(event_field::kSummary, text_summary("samples/" + place.second, text))
+                              .bytes()));
+  samples_.clear();
+}
+
+void EventFile::sync() {
+  write_samples();
+  file_.sync();
 }
 
 void EventFile::replace_older() const {

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "keel/core/files/file.h"
 #include "keel/record/tools/exported_run.h"
@@ -31,7 +33,9 @@ class EventFile {
 
   /// A number that this step has already (`updates`, of a step and its evaluation) is not written twice.
   void add(const ExportedStep& step);
-  void sync() { file_.sync(); }
+  /// Written with the next step, or when the file is synced: the samples of a step are one text.
+  void add_sample(const ExportedSample& sample);
+  void sync();
   /// Removes all other event files of the run, when this one has what they had. Of the last one an empty file stays: a
   /// TensorBoard that has it open goes on to the next only while it finds the name.
   void replace_older() const;
@@ -39,6 +43,7 @@ class EventFile {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  void write_samples();
   EventFile(std::filesystem::path path, std::string run, AppendFile file)
       : path_(std::move(path)), run_(std::move(run)), file_(std::move(file)) {}
 
@@ -46,7 +51,9 @@ class EventFile {
   std::string run_;
   AppendFile file_;
   int64_t last_step_ = -1;
+  double last_time_ = 0;
   std::set<std::string, std::less<>> of_last_step_;  // names that it has
+  std::map<std::pair<int64_t, std::string>, std::string> samples_;  // by step and phase: not written yet
 };
 
 }  // namespace keel

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "keel/core/histogram.h"
 #include "keel/core/json.h"
 
 namespace keel {
@@ -22,6 +23,15 @@ struct ExportedStep {
   int64_t step = 0;
   double time = 0;                                    // seconds since 1970
   std::map<std::string, double, std::less<>> values;  // by the names of metrics.jsonl
+  std::map<std::string, Histogram, std::less<>> histograms = {};
+  std::map<std::string, std::string, std::less<>> texts = {};  // for people
+};
+
+/// A completion of a step, as a text for people.
+struct ExportedSample {
+  std::string phase;
+  int64_t step = 0;
+  std::string text;
 };
 
 /// Whether a run is over: at its end, under way, or neither: ended by someone, or by a fault, and may be resumed.
@@ -34,6 +44,7 @@ struct ExportedRun {
   std::string config;               // config.yaml; empty if there is none
   Json settings;                    // "section.key" to value
   std::vector<ExportedStep> steps;  // at least one, each step once
+  std::vector<ExportedSample> samples = {};
   RunStanding standing = RunStanding::kFinished;
   double begin() const;  // seconds since 1970; of the first step
   double end() const { return steps.back().time; }

@@ -34,6 +34,10 @@ std::string as_text(std::string_view bytes) {
   return text.append(bytes);
 }
 
+std::string shown_piece(const std::string& piece, int32_t id, const Tokenizer& tokenizer) {
+  return id < tokenizer.size() ? as_text(piece) : "<id " + std::to_string(id) + ">";
+}
+
 /// The answer that the reward compares with, whole where it is not too long to read.
 Json shown_answer(const Json& answer) {
   const std::string text = answer.is_string() ? answer.get<std::string>() : answer.dump();
@@ -46,11 +50,14 @@ std::vector<std::string> token_texts(const Prompt& prompt, const Rollout& rollou
   const std::optional<int32_t> before =
       prompt.tokens.empty() ? std::nullopt : std::optional<int32_t>(prompt.tokens.back());
   std::vector<std::string> texts;
-  for (const std::string& piece : tokenizer.pieces(rollout.tokens, before)) {
-    const int32_t id = rollout.tokens[texts.size()];
-    texts.push_back(id < tokenizer.size() ? as_text(piece) : "<id " + std::to_string(id) + ">");
-  }
+  for (const std::string& piece : tokenizer.pieces(rollout.tokens, before))
+    texts.push_back(shown_piece(piece, rollout.tokens[texts.size()], tokenizer));
   return texts;
+}
+
+std::string token_text(const Tokenizer& tokenizer, int32_t id) {
+  const int32_t ids[] = {id};
+  return shown_piece(tokenizer.pieces(ids, id).front(), id, tokenizer);
 }
 
 SampleNotes::SampleNotes(std::span<const std::vector<float>> advantages, int64_t count) {

@@ -40,6 +40,9 @@ class SampleNotes {
 /// output layer may be wider than its vocabulary: an id without a token is shown by its number.
 std::vector<std::string> token_texts(const Prompt& prompt, const Rollout& rollout, const Tokenizer& tokenizer);
 
+/// The same of one token, as it reads within a text.
+std::string token_text(const Tokenizer& tokenizer, int32_t id);
+
 /// What samples.jsonl says of any completion; per-token numbers are added by SampleNotes.
 Json sample_row(const char* phase, int64_t step, const Prompt& prompt, const Rollout& rollout,
                 const Tokenizer& tokenizer);

@@ -71,6 +71,8 @@ void put_tokens(Json& row, const TokenNumbers& numbers) {
   row["ratio/max"] = numbers.ratio_max;
   row["policy/invalid_tokens"] = numbers.invalid_tokens;
   row["ratio/clamped"] = numbers.clamped;
+  if (numbers.divergences) row["trust_region/divergence_histogram"] = to_json(*numbers.divergences);
+  if (numbers.ratios) row["ratio/histogram"] = to_json(*numbers.ratios);
 }
 
 void put_gradients(Json& row, const std::string& whose, const std::optional<GradientNumbers>& numbers) {
@@ -119,6 +121,7 @@ Json step_row(const StepNumbers& numbers) {
   put(row, "optimizer/lr", numbers.lr);
   if (numbers.critic) row["critic/lr"] = numbers.critic->lr;
   if (numbers.tokens) put_tokens(row, *numbers.tokens);
+  if (!numbers.blocked.empty()) row["trust_region/blocked_tokens"] = to_json(numbers.blocked);
   put_gradients(row, "optimizer", numbers.gradients);
   put(row, "optimizer/loss_scale", numbers.loss_scale);
   if (numbers.critic) put_critic(row, *numbers.critic);

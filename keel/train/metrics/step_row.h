@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "keel/core/json.h"
 #include "keel/data/prompt_stream.h"
 #include "keel/reward/score.h"
+#include "keel/train/metrics/blocked_tokens.h"
 #include "keel/train/metrics/rollout_metrics.h"
 #include "keel/train/metrics/token_metrics.h"
 #include "keel/train/update/adaptive_thresholds.h"
@@ -37,6 +39,7 @@ struct StepNumbers {
   std::optional<ValueNumbers> values = {};        // with a critic
   std::optional<double> lr = {};                  // of the policy's last update
   std::optional<TokenNumbers> tokens = {};        // of all updates
+  std::vector<BlockedToken> blocked = {};         // the tokens that they blocked most often
   std::optional<GradientNumbers> gradients = {};  // the policy's
   std::optional<double> loss_scale = {};          // of the policy's next update, in float16
   std::optional<CriticNumbers> critic = {};

@@ -90,6 +90,8 @@ void TokenMetrics::add(const TokenStats& stats, const TokenPolicy& policy, const
     sums[kTopKTokens] = sums[kTokens];
     sums[kTopKMass] = sum(policy.topk_behavior_logp.exp());
   }
+  divergences_.add(decision.divergence);
+  ratios_.add(ratio);
   const Tensor new_sums = at::stack(sums), new_maxima = at::stack(maxima);
   sums_ = sums_.defined() ? sums_ + new_sums : new_sums;
   maxima_ = maxima_.defined() ? at::maximum(maxima_, new_maxima) : new_maxima;
@@ -129,6 +131,8 @@ std::optional<TokenNumbers> TokenMetrics::numbers() const {
       .ratio_max = largest(kRatioMax),
       .invalid_tokens = count(kInvalid),
       .clamped = count(kClamped),
+      .divergences = divergences_.read(),
+      .ratios = ratios_.read(),
   };
 }
 

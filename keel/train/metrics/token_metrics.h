@@ -5,6 +5,7 @@
 
 #include "keel/objective/regions/trust_region.h"
 #include "keel/ops/lm_head.h"
+#include "keel/train/metrics/token_histogram.h"
 
 namespace keel {
 
@@ -23,6 +24,7 @@ struct TokenNumbers {
   double mismatch_mean = 0, mismatch_max = 0;  // of |pi - mu| before the first update
   double ratio_mean = 0, ratio_max = 0;
   int64_t invalid_tokens = 0, clamped = 0;
+  std::optional<Histogram> divergences, ratios;
 };
 
 /// Sums over the tokens of a step, kept on the device and read once: what the trust region did, and how far pi is from
@@ -40,6 +42,7 @@ class TokenMetrics {
 
  private:
   Tensor sums_, maxima_;  // float64, see the .cpp for the order
+  TokenHistogram divergences_ = TokenHistogram::of_divergences(), ratios_ = TokenHistogram::of_ratios();
   bool has_reference_ = false;
 };
 

@@ -31,12 +31,12 @@ struct Tokens {
   }
 };
 
-/// What the tokens add to the row of a step.
+/// The numbers that the tokens add to the row of a step.
 Json token_row(const TokenMetrics& metrics) {
   const Json with = step_row(StepNumbers{.tokens = metrics.numbers()}), without = step_row(StepNumbers{});
   Json row = Json::object();
   for (const auto& [name, value] : with.items())
-    if (!without.contains(name)) row[name] = value;
+    if (!without.contains(name) && !value.is_structured()) row[name] = value;
   return row;
 }
 
@@ -73,6 +73,12 @@ TEST(TokenMetrics, AreTheHandComputedSharesAndMeansOverAllChunks) {
     ASSERT_TRUE(row.contains(name)) << name;
     EXPECT_NEAR(row.at(name).get<double>(), value, 1e-6) << name;
   }
+  const TokenNumbers numbers = metrics.numbers().value();
+  ASSERT_TRUE(numbers.divergences && numbers.ratios);
+  EXPECT_EQ(numbers.divergences->count, 3);  // the finite ones
+  EXPECT_NEAR(numbers.divergences->sum, 0.6, 1e-6);
+  EXPECT_EQ(numbers.ratios->count, 4);
+  EXPECT_NEAR(numbers.ratios->sum_of_squares, 1.25 * 1.25 + 0.25 + 1.6 * 1.6 + 1, 1e-5);
 }
 
 TEST(TokenMetrics, EstimateAKlThatIsRightWhereTheRatioIsAlmostOne) {

@@ -1,0 +1,52 @@
+#include "keel/record/tools/event_texts.h"
+
+#include <cstdio>
+
+#include "keel/core/console.h"
+
+namespace keel {
+namespace {
+
+std::string text_at(const Json& object, const char* key, size_t longest) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? shorten(found->get_ref<const std::string&>(), longest) : "";
+}
+
+std::string number_at(const Json& object, const char* key, const std::string& otherwise) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? exact_number(found->get<double>()) : otherwise;
+}
+
+}  // namespace
+
+ExportedSample exported_sample(const Json& row) {
+  constexpr size_t kLongestPrompt = 1000, kLongestCompletion = 2000;
+  std::string head = "reward " + number_at(row, "reward", "none: not judged");
+  if (row.contains("advantage") && row["advantage"].is_number()) head += ", advantage " + number_at(row, "advantage", "");
+  if (text_at(row, "finish", 10) == "length") head += ", cut off";
+  return {.phase = row.at("phase"),
+          .step = row.at("step"),
+          .text = head + "\n" + text_at(row, "prompt", kLongestPrompt) + "\n--> " +
+                  text_at(row, "completion", kLongestCompletion) + "\n"};
+}
+
+std::string blocked_tokens_text(const Json& tokens) {
+  constexpr size_t kLongestToken = 60;
+  if (!tokens.is_array() || tokens.empty()) return "";
+  std::string text = "blocked    A > 0    A < 0  token\n";
+  for (const Json& token : tokens) {
+    if (!token.is_object()) return "";
+    const auto count = [&](const char* key) {
+      const auto found = token.find(key);
+      return found != token.end() && found->is_number_integer() ? found->get<int64_t>() : int64_t{0};
+    };
+    char line[64];
+    std::snprintf(line, sizeof(line), "%7ld %8ld %8ld  ", static_cast<long>(count("positive") + count("negative")),
+                  static_cast<long>(count("positive")), static_cast<long>(count("negative")));
+    text += line + Json(text_at(token, "text", kLongestToken)).dump(-1, ' ', false, Json::error_handler_t::replace) +
+            "\n";
+  }
+  return text;
+}
+
+}  // namespace keel

@@ -62,12 +62,12 @@ Action add_report(CommandLine& line) {
   command.option("--curve", arguments->curve, "Also write the first run's learning curve as an SVG picture").files();
   return [arguments] {
     require_apart(arguments->runs);
-    std::vector<RunData> runs;
-    for (const std::string& folder : arguments->runs) {
-      runs.push_back(read_run(folder));
+    std::vector<RunData> runs = read_for_report({arguments->runs.begin(), arguments->runs.end()});
+    for (const std::string& folder : arguments->runs)
       for (const std::string& change : find_changed_rows(folder))
         Console().warning(change + "; the report shows the rows as they are now");
-    }
+    for (const RunData& run : runs)
+      for (const std::string& damage : run.recorded.damage) Console().warning(damage + "; the report goes without it");
     name_apart(runs, arguments->runs);
     const std::filesystem::path output = arguments->output.empty()
                                              ? std::filesystem::path(arguments->runs[0]) / "report.html"

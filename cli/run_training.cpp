@@ -73,7 +73,9 @@ std::optional<RunData> reported_run(const std::filesystem::path& folder, const s
   try {
     for (const std::string& change : find_changed_rows(folder, checkpoint))
       console.warning(change + "; somebody has changed the file while the run went on, and --resume will say so");
-    return write_report(folder);
+    RunData run = write_report(folder, TokenRecordsOfReport::kRead);
+    for (const std::string& damage : run.recorded.damage) console.warning(damage + "; the report goes without it");
+    return run;
   } catch (const Error& error) {
     const std::string told = std::string(error.what()) + "; there is no report until this is mended (keel report " +
                              shell_word(folder.string()) + "), but the run is whole and its checkpoints are sound";

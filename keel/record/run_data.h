@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "keel/record/charts/chart_scale.h"
+#include "keel/record/recorded_tokens.h"
 #include "keel/record/tools/exported_run.h"
 
 namespace keel {
@@ -48,8 +49,9 @@ struct RunData {
       {};                          // used.json: "section.key" to value; empty in folders of older programs
   std::vector<MetricRow> metrics;  // in the order written
   std::vector<std::string> changes =
-      {};                       // lines of log.txt: on the way, what evaluations measure by or on became another
-  std::vector<Sample> samples;  // every line, or evenly spaced ones when there are more than `kMaxSamples`
+      {};                        // lines of log.txt: on the way, what evaluations measure by or on became another
+  std::vector<Sample> samples;   // every line, or evenly spaced ones when there are more than `kMaxSamples`
+  RecordedTokens recorded = {};  // of token records, where `read_recorded_tokens` was asked for them
 };
 
 inline constexpr size_t kMaxSamples = 1024;  // keeps the memory of a report small however long the run was

@@ -13,6 +13,7 @@ background:var(--soft)}
 .state.live::before{background:var(--s2)}.state.interrupted::before,.state.unheard::before{background:var(--s1)}
 .state.gone::before{background:var(--block)}.state.ended::before{background:var(--s0)}
 .list td{white-space:normal}.list td:first-child{width:1%}a{color:var(--s0)}
+.watch~main .pages{top:36px}
 @media print{.watch{display:none}}
 )css";
 }

@@ -21,6 +21,7 @@ await withBrowser(async browser => {
 
   const page = list;
   checks.equal(await page.locator('h1').textContent(), 'live', 'the chosen run is shown');
+  await page.locator('.pages a', {hasText: 'Numbers'}).click();
   await page.locator('details.config summary').click();
   await page.evaluate(() => { document.body.style.minHeight = '3000px'; scrollTo(0, 250); });
   const before = await version(page);

@@ -38,11 +38,14 @@ struct Frame {
 Frame frame_of(const Chart& chart) {
   std::vector<double> xs, ys;
   for (const ChartLine& line : chart.lines) {
-    for (const ChartPoint& point : line.points) {
-      xs.push_back(point.x);
-      ys.push_back(point.y);
+    for (const auto* points : {&line.points, &line.low, &line.high}) {
+      for (const ChartPoint& point : *points) {
+        xs.push_back(point.x);
+        ys.push_back(point.y);
+      }
     }
   }
+  for (const ChartLevel& level : chart.levels) ys.push_back(level.y);
   for (const ChartMark& mark : chart.marks) {
     xs.push_back(mark.x);
     for (const double value : {mark.low, mark.y, mark.high}) ys.push_back(value);
@@ -129,13 +132,50 @@ std::string draw_strokes(const Strokes& strokes, const std::string& kind, const 
   return out;
 }
 
+/// The area between two edges, in pieces where one of them has a gap.
+std::string draw_band(const ChartLine& line, const Chart& chart, const Frame& frame) {
+  const size_t count = std::min(line.low.size(), line.high.size());
+  const auto edge = [&](const std::vector<ChartPoint>& points) {
+    return chart.window > 1 ? moving_average(points, chart.window) : points;
+  };
+  const std::vector<ChartPoint> low = edge(line.low), high = edge(line.high);
+  const size_t stride = count / (2 * chart.buckets) + 1;
+  std::string path;
+  for (size_t begin = 0; begin < count; ++begin) {
+    std::string forth, back;
+    size_t end = begin;
+    for (; end < count && frame.shows(low[end].y) && frame.shows(high[end].y); ++end) {
+      const bool last = end + 1 == count || !frame.shows(low[end + 1].y) || !frame.shows(high[end + 1].y);
+      if ((end - begin) % stride != 0 && !last) continue;
+      const std::string x = svg_number(frame.px(high[end].x));
+      forth += (forth.empty() ? "M" : "L") + x + " " + svg_number(frame.py(high[end].y));
+      back = "L" + x + " " + svg_number(frame.py(low[end].y)) + back;
+    }
+    if (!forth.empty()) path += forth + back + "Z";
+    begin = std::max(begin, end);
+  }
+  if (path.empty()) return "";
+  return "<path class=\"band s" + std::to_string(line.color % static_cast<int>(kPalette.size())) + "\" fill=\"" +
+         chart_color(line.color) + "\" fill-opacity=\"0.16\" d=\"" + path + "\"/>";
+}
+
+std::string draw_level(const ChartLevel& level, const Frame& frame) {
+  if (!frame.shows(level.y)) return "";
+  const double y = frame.py(level.y), right = frame.left + frame.width;
+  return "<g class=\"level\"><path fill=\"none\" stroke=\"#768390\" stroke-dasharray=\"5 4\" d=\"M" +
+         svg_number(frame.left) + " " + svg_number(y) + "H" + svg_number(right) +
+         "\"/><g class=\"labels\" fill=\"#768390\">" +
+         text_element(right, y > frame.top + 16 ? y - 5 : y + 14, "end", level.label) + "</g></g>";
+}
+
 std::string draw_line(const ChartLine& line, const Chart& chart, const Frame& frame) {
   const std::vector<ChartPoint> values = decimate(line.points, chart.buckets);
   if (line.faint) return draw_strokes(strokes_of(values, frame), "faint", line, 1, 0.35);
   const double busy = values.size() > 150 ? 1.3 : 1.8;
   if (chart.window <= 1) return draw_strokes(strokes_of(values, frame), "line", line, busy, 1);
   const std::vector<ChartPoint> average = decimate(moving_average(line.points, chart.window), chart.buckets / 2);
-  return draw_strokes(strokes_of(values, frame), "faint", line, 1, 0.3) +
+  // Beside a band, which shows how far single steps are apart, they would only be noise.
+  return (line.low.empty() ? draw_strokes(strokes_of(values, frame), "faint", line, 1, 0.3) : "") +
          draw_strokes(strokes_of(average, frame), "line", line, 2.2, 1);
 }
 
@@ -185,8 +225,11 @@ std::string svg_number(double value) {
 
 std::string chart_group(const Chart& chart) {
   const Frame frame = frame_of(chart);
-  std::string out = "<g class=\"plot\"" + frame_data(frame) + (chart.percent ? " data-percent=\"1\"" : "") + ">";
+  std::string out = "<g class=\"plot\"" + frame_data(frame) + (chart.percent ? " data-percent=\"1\"" : "") +
+                    (chart.x_label == "step" ? "" : " data-word=\"" + escape_html(chart.x_label) + "\"") + ">";
   out += grid(frame, chart);
+  for (const ChartLine& line : chart.lines) out += draw_band(line, chart, frame);
+  for (const ChartLevel& level : chart.levels) out += draw_level(level, frame);
   for (const ChartLine& line : chart.lines) out += draw_line(line, chart, frame);
   for (const ChartMark& mark : chart.marks) out += draw_mark(mark, frame);
   return out + "</g>";

@@ -13,7 +13,14 @@ struct ChartLine {
   std::string name;
   std::vector<ChartPoint> points;
   int color = 0;
-  bool faint = false;  // one of many, behind the line that they are about
+  bool faint = false;                           // one of many, behind the line that they are about
+  std::vector<ChartPoint> low = {}, high = {};  // edges of a band around it; empty for none
+};
+
+/// A value that matters, drawn from edge to edge.
+struct ChartLevel {
+  double y = 0;
+  std::string label;
 };
 
 /// One point with an interval, drawn over the curves.
@@ -39,6 +46,7 @@ struct Chart {
   size_t buckets = 240;     // at most about twice as many points are drawn per curve
   std::vector<ChartLine> lines = {};
   std::vector<ChartMark> marks = {};
+  std::vector<ChartLevel> levels = {};
 };
 
 /// Number of steps that the bold line of a curve with so many points should average over; 1 means not smoothed.

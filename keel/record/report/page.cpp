@@ -1,5 +1,8 @@
 #include "keel/record/report/page.h"
 
+#include <vector>
+
+#include "keel/core/base64.h"
 #include "keel/core/console.h"
 #include "keel/core/files/hash.h"
 #include "keel/record/charts/html.h"
@@ -9,16 +12,11 @@ namespace {
 
 /// The source of a Content-Security-Policy that lets this text of a <script> or <style> element pass, and no other.
 std::string hash_source(std::string_view text) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const std::string hex = sha256_hex(text);
-  std::string base64;
-  for (size_t at = 0; at < hex.size(); at += 6) {  // 24 bits are 6 hexadecimal digits and 4 of these
-    const std::string part = hex.substr(at, 6);
-    const unsigned long bits = std::stoul(part + std::string(6 - part.size(), '0'), nullptr, 16);
-    const size_t whole = part.size() * 4 / 6 + (part.size() < 6 ? 1 : 0);
-    for (size_t i = 0; i < 4; ++i) base64 += i < whole ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
-  }
-  return "'sha256-" + base64 + "'";
+  std::vector<std::byte> bytes;
+  for (size_t at = 0; at < hex.size(); at += 2)
+    bytes.push_back(static_cast<std::byte>(std::stoul(hex.substr(at, 2), nullptr, 16)));
+  return "'sha256-" + base64(bytes) + "'";
 }
 
 }  // namespace

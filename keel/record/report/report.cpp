@@ -1,10 +1,13 @@
 #include "keel/record/report/report.h"
 
+#include <algorithm>
+
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
 #include "keel/core/strings.h"
 #include "keel/record/charts/html.h"
+#include "keel/record/report/embedded_tokens.h"
 #include "keel/record/report/report_parts.h"
 
 namespace keel {
@@ -113,18 +116,67 @@ std::string configuration(const RunData& run, bool named) {
 /// A run without RL has no method in force.
 bool is_supervised_alone(const RunData& run) { return !run.used.empty() && !run.used.contains("objective.method"); }
 
-std::string one_run(const RunData& run) {
-  const bool started = summarize(run).rl_steps > 0, supervised_alone = is_supervised_alone(run);
-  return headline_tiles(run) +
-         (started || supervised_alone ? "" : "<p class=\"note\">The run has made no RL step.</p>") +
-         chart_sections({run}) + samples_section(run, 8, true) + numbers_table(run) + configuration(run, false);
+struct Tab {
+  const char* id;
+  const char* name;
+  std::string html;
+};
+
+std::string first_page(const std::vector<RunData>& runs) {
+  if (runs.size() > 1) return comparison_table(runs) + differing_settings(runs) + chart_sections(runs);
+  const RunData& run = runs[0];
+  const bool no_step = summarize(run).rl_steps == 0 && !is_supervised_alone(run);
+  return headline_tiles(run) + health_line(run) +
+         (no_step ? "<p class=\"note\">The run has made no RL step.</p>" : "") + chart_sections(runs);
 }
 
-std::string several_runs(const std::vector<RunData>& runs) {
-  std::string out = comparison_table(runs) + differing_settings(runs) + chart_sections(runs);
+std::string samples_page(const std::vector<RunData>& runs) {
+  if (runs.size() == 1) return samples_section(runs[0], 8, true);
   std::string folded;
-  for (const RunData& run : runs) folded += samples_section(run, 3, false) + configuration(run, true);
-  return out + (folded.empty() ? "" : "<section><h2>Run by run</h2>" + folded + "</section>");
+  for (const RunData& run : runs) folded += samples_section(run, 3, false);
+  return folded.empty() ? "" : "<section><h2>Samples, run by run</h2>" + folded + "</section>";
+}
+
+std::string numbers_page(const std::vector<RunData>& runs) {
+  if (runs.size() == 1) return numbers_table(runs[0]) + configuration(runs[0], false);
+  std::string folded;
+  for (const RunData& run : runs) folded += configuration(run, true);
+  return folded.empty() ? "" : "<section><h2>Configurations</h2>" + folded + "</section>";
+}
+
+std::vector<Tab> tabs_of(const std::vector<RunData>& runs) {
+  const bool has_rl = std::ranges::any_of(runs, [](const RunData& run) { return summarize(run).rl_steps > 0; });
+  std::vector<Tab> pages{{"overview", "Overview", first_page(runs)}};
+  if (has_rl) {
+    pages.push_back({"trust-region", "Trust region", trust_region_page(runs)});
+    pages.push_back({"mismatch", "Mismatch", mismatch_page(runs)});
+    pages.push_back({"health", "Health", health_page(runs)});
+  }
+  pages.push_back({"samples", "Samples", samples_page(runs)});
+  pages.push_back({"numbers", runs.size() == 1 ? "Numbers" : "Configurations", numbers_page(runs)});
+  std::erase_if(pages, [](const Tab& page) { return page.html.empty(); });
+  return pages;
+}
+
+std::string body_of(const std::vector<RunData>& runs) {
+  const std::vector<Tab> pages = tabs_of(runs);
+  std::string links, html;
+  for (const Tab& page : pages) {
+    links += "<a href=\"#" + std::string(page.id) + "\">" + page.name + "</a>";
+    html += "<section class=\"page\" id=\"" + std::string(page.id) + "\">" + page.html + "</section>";
+  }
+  return header(runs) + (pages.size() > 1 ? "<nav class=\"pages\" aria-label=\"Pages\">" + links + "</nav>" : "") +
+         html;
+}
+
+/// The rows for the page's script; an element of this type is never run.
+std::string data_of(const std::vector<RunData>& runs) {
+  std::string out;
+  for (size_t i = 0; i < runs.size(); ++i)
+    if (runs[i].recorded.tokens > 0)
+      out += "<script type=\"application/json\" id=\"records-" + std::to_string(i) + "-data\">" +
+             embedded_tokens(runs[i].recorded) + "</script>";
+  return out;
 }
 
 }  // namespace
@@ -132,18 +184,33 @@ std::string several_runs(const std::vector<RunData>& runs) {
 Page report_page(const std::vector<RunData>& runs) {
   if (runs.empty()) fail(ExitCode::kBadInput, "report: got no runs; give at least one run folder");
   return {.title = names(runs),
-          .body = header(runs) + (runs.size() == 1 ? one_run(runs[0]) : several_runs(runs)) +
-                  "<footer>π: the policy being trained. μ: the policy that sampled the tokens.</footer>",
+          .body = body_of(runs) +
+                  "<footer>π: the policy being trained. μ: the policy that sampled the tokens.</footer>" +
+                  data_of(runs),
           .style = report_style(),
           .script = report_script()};
 }
 
 std::string render_report(const std::vector<RunData>& runs) { return page_html(report_page(runs)); }
 
-RunData write_report(const std::filesystem::path& folder) {
-  RunData run = read_run(folder);
-  write_atomically(folder / "report.html", render_report({run}));
-  return run;
+std::vector<RunData> read_for_report(const std::vector<std::filesystem::path>& folders) {
+  std::vector<RunData> runs;
+  for (const std::filesystem::path& folder : folders) {
+    runs.push_back(read_run(folder));
+    runs.back().recorded = read_recorded_tokens(folder, kMaxRecordedRows / folders.size());
+  }
+  return runs;
+}
+
+RunData write_report(const std::filesystem::path& folder, TokenRecordsOfReport records) {
+  std::vector<RunData> runs;
+  if (records == TokenRecordsOfReport::kRead) {
+    runs = read_for_report({folder});
+  } else {
+    runs.push_back(read_run(folder));
+  }
+  write_atomically(folder / "report.html", render_report(runs));
+  return std::move(runs[0]);
 }
 
 }  // namespace keel

@@ -7,6 +7,7 @@
 #include "keel/record/charts/html.h"
 #include "keel/record/charts/svg_chart.h"
 #include "keel/record/report/report_parts.h"
+#include "keel/record/report/variants.h"
 
 namespace keel {
 namespace {
@@ -29,42 +30,13 @@ struct Figure {
   bool only_where_it_moves = false;
 };
 
-const std::vector<Figure>& rl_figures() {
+const std::vector<Figure>& overview_figures() {
   static const std::vector<Figure> figures{
       {"rl",
        "Entropy",
        "Nats per token. A fall to zero early on means that exploration has ended.",
        {{"policy/entropy", "entropy"}},
        false,
-       true},
-      {"rl",
-       "Tokens blocked by the trust region",
-       "Share of tokens whose update was blocked.",
-       {{"trust_region/masked", "all", "Blocked tokens"},
-        {"trust_region/masked_positive", "positive advantage", "Blocked tokens of positive advantage",
-         "Share of the tokens of positive advantage whose update was blocked."},
-        {"trust_region/masked_negative", "negative advantage", "Blocked tokens of negative advantage",
-         "Share of the tokens of negative advantage whose update was blocked."}},
-       true,
-       true},
-      {"rl",
-       "Divergence from the behavior policy",
-       "By the method’s own measure, per token, over all updates of a step.",
-       {{"trust_region/divergence_mean", "mean", "Divergence from the behavior policy, mean",
-         "By the method’s own measure, mean over the tokens of all updates of a step."},
-        {"trust_region/divergence_max", "largest", "Divergence from the behavior policy, largest",
-         "By the method’s own measure, largest of the tokens of all updates of a step."}},
-       false,
-       true,
-       true},
-      {"rl",
-       "Mismatch |π − μ|",
-       "Trainer against sampler before the first update of each step: rounding error, unless the sampler uses rounded "
-       "weights, is some steps behind, or an adapter is trained with dropout.",
-       {{"mismatch/abs_prob_mean", "mean", "Mismatch |π − μ|, mean"},
-        {"mismatch/abs_prob_max", "largest", "Mismatch |π − μ|, largest"}},
-       false,
-       true,
        true},
       {"rl",
        "Completion length",
@@ -107,6 +79,46 @@ const std::vector<Figure>& rl_figures() {
   return figures;
 }
 
+const std::vector<Figure>& trust_region_figures() {
+  static const std::vector<Figure> figures{
+      {"rl",
+       "Tokens blocked by the trust region",
+       "Share of tokens whose update was blocked.",
+       {{"trust_region/masked", "all", "Blocked tokens"},
+        {"trust_region/masked_positive", "positive advantage", "Blocked tokens of positive advantage",
+         "Share of the tokens of positive advantage whose update was blocked."},
+        {"trust_region/masked_negative", "negative advantage", "Blocked tokens of negative advantage",
+         "Share of the tokens of negative advantage whose update was blocked."}},
+       true,
+       true},
+      {"rl",
+       "Divergence from the behavior policy",
+       "By the method’s own measure, per token, over all updates of a step.",
+       {{"trust_region/divergence_mean", "mean", "Divergence from the behavior policy, mean",
+         "By the method’s own measure, mean over the tokens of all updates of a step."},
+        {"trust_region/divergence_max", "largest", "Divergence from the behavior policy, largest",
+         "By the method’s own measure, largest of the tokens of all updates of a step."}},
+       false,
+       true,
+       true},
+  };
+  return figures;
+}
+
+const Figure& mismatch_figure() {
+  static const Figure figure{
+      "rl",
+      "Mismatch |π − μ|",
+      "Trainer against sampler before the first update of each step: rounding error, unless the sampler uses rounded "
+      "weights, is some steps behind, or an adapter is trained with dropout.",
+      {{"mismatch/abs_prob_mean", "mean", "Mismatch |π − μ|, mean"},
+       {"mismatch/abs_prob_max", "largest", "Mismatch |π − μ|, largest"}},
+      false,
+      true,
+      true};
+  return figure;
+}
+
 /// The curve in a sentence, for readers who hear the page.
 std::string describe(const Chart& chart) {
   std::string out;
@@ -127,7 +139,8 @@ std::string describe(const Chart& chart) {
 }
 
 std::string legend(const Chart& chart, const std::string& mark_name) {
-  if (chart.lines.size() < 2 && mark_name.empty()) return "";
+  const bool has_band = std::ranges::any_of(chart.lines, [](const ChartLine& line) { return !line.low.empty(); });
+  if (chart.lines.size() < 2 && mark_name.empty() && !has_band) return "";
   std::string out = "<ul class=\"legend\">";
   for (const ChartLine& line : chart.lines) {
     out += "<li><i class=\"key s" + std::to_string(line.color % 7) + "\"></i>" + escape_foreign(line.name) + "</li>";
@@ -136,26 +149,14 @@ std::string legend(const Chart& chart, const std::string& mark_name) {
   return out + "</ul>";
 }
 
-enum class Size { kHalf, kWide };
-
 /// A wide chart is drawn twice, for wide and for narrow screens: shrunk to a phone, one drawing would be too flat.
-std::string drawings(const Chart& chart, Size size) {
-  if (size == Size::kHalf) return svg_chart(chart);
+std::string drawings(const Chart& chart, ChartSize size) {
+  if (size == ChartSize::kHalf) return svg_chart(chart);
   Chart wide = chart;
   wide.id += "-wide";
   wide.width = 1056;
   wide.height = 300;
   return "<div class=\"on-wide\">" + svg_chart(wide) + "</div><div class=\"on-narrow\">" + svg_chart(chart) + "</div>";
-}
-
-std::string figure(Chart chart, const std::string& caption, const std::string& mark_name = "",
-                   Size size = Size::kHalf) {
-  chart.buckets = chart.lines.size() > 3 ? 90 : 220;
-  chart.description = describe(chart) + chart.description;
-  const std::string smoothing = chart.window > 1 ? " data-window=\"" + std::to_string(chart.window) + "\"" : "";
-  return std::string("<figure class=\"card") + (size == Size::kWide ? " wide" : "") + "\"" + smoothing +
-         "><figcaption><h3>" + escape_foreign(chart.title) + "</h3><p>" + escape_html(caption) + "</p>" +
-         legend(chart, mark_name) + "</figcaption>" + drawings(chart, size) + "</figure>";
 }
 
 /// Steps that the curves of a phase are averaged over. It is the same for all runs, or their curves could not be
@@ -176,23 +177,11 @@ std::string note_on(size_t window) {
          " steps. Faint: each step.</p>";
 }
 
-/// What is taken off a run's steps, which count those of its warm-up too: runs side by side begin with RL at 0.
-double first_step_of(const RunData& run, size_t runs, std::string_view phase) {
-  if (runs == 1 || phase != "rl") return 0;
-  const auto first = std::ranges::find(run.metrics, "rl", &MetricRow::phase);
-  return first == run.metrics.end() ? 0 : static_cast<double>(first->step - 1);
-}
-
-/// Curves of one metric, a colour per run.
+/// Curves of one metric, a colour per variant; of one run by the curve's own name.
 std::vector<ChartLine> lines_of(const std::vector<RunData>& runs, std::string_view phase, std::string_view key,
                                 const std::string& name) {
-  std::vector<ChartLine> lines;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    std::vector<ChartPoint> points = metric_curve(runs[i], phase, key);
-    if (points.empty()) continue;
-    for (ChartPoint& point : points) point.x -= first_step_of(runs[i], runs.size(), phase);
-    lines.push_back({runs.size() == 1 ? name : runs[i].name, std::move(points), static_cast<int>(i)});
-  }
+  std::vector<ChartLine> lines = variant_lines(runs, phase, key);
+  if (runs.size() == 1 && !lines.empty()) lines[0].name = name;
   return lines;
 }
 
@@ -220,7 +209,7 @@ bool moves(const Figure& spec, const std::vector<RunData>& runs) {
   return false;
 }
 
-std::string draw(const Figure& spec, const std::vector<RunData>& runs, Size size = Size::kHalf) {
+std::string draw(const Figure& spec, const std::vector<RunData>& runs, ChartSize size = ChartSize::kHalf) {
   if (spec.only_where_it_moves && !moves(spec, runs)) return "";
   std::string out;
   const size_t window = window_of(runs, spec.phase);
@@ -235,9 +224,9 @@ std::string draw(const Figure& spec, const std::vector<RunData>& runs, Size size
     }
     Chart chart = chart_of(spec, std::string("chart-") + curve.key, curve.title ? curve.title : spec.title, window);
     chart.lines = std::move(lines);
-    out += figure(std::move(chart), curve.caption ? curve.caption : spec.caption);
+    out += chart_figure(std::move(chart), curve.caption ? curve.caption : spec.caption);
   }
-  if (!together.lines.empty()) out += figure(std::move(together), spec.caption, "", size);
+  if (!together.lines.empty()) out += chart_figure(std::move(together), spec.caption, "", size);
   return out;
 }
 
@@ -251,32 +240,22 @@ bool shares_scale(const std::vector<ChartLine>& lines) {
   return true;
 }
 
-/// Whether the k-th of so many points with an interval is drawn: more of a run's would bury the curve.
-bool is_marked(size_t k, size_t count) {
-  constexpr size_t kMaxMarks = 40;
-  return k * kMaxMarks / count != (k + 1) * kMaxMarks / count || k == 0 || k + 1 == count;
-}
-
 std::vector<ChartMark> eval_marks(const std::vector<RunData>& runs) {
-  std::vector<ChartMark> marks;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const RunSummary summary = summarize(runs[i]);
-    const size_t count = summary.evals.size();
-    for (size_t k = 0; k < count; ++k) {
-      const EvalPoint& eval = summary.evals[k];
-      if (!is_marked(k, count)) continue;
-      const bool named = runs.size() == 1 && (k == 0 || k + 1 == count);
-      const double step = static_cast<double>(eval.step) - first_step_of(runs[i], runs.size(), "rl");
-      marks.push_back({step, eval.mean, eval.low, eval.high, named ? format_mean(eval) : "",
-                       runs.size() == 1 ? 1 : static_cast<int>(i), k == 0 && count > 1});
-    }
-  }
+  std::vector<ChartMark> marks = variant_marks(runs);
+  if (runs.size() > 1 || marks.empty()) return marks;
+  const RunSummary summary = summarize(runs[0]);
+  for (ChartMark& mark : marks) mark.color = 1;
+  marks.front().label = format_mean(summary.evals.front());
+  marks.front().label_below = marks.size() > 1;
+  marks.back().label = format_mean(summary.evals.back());
   return marks;
 }
 
+bool has_seeds(const std::vector<RunData>& runs) { return variants_of(runs).size() < runs.size(); }
+
 std::string mark_legend(const std::vector<RunData>& runs) {
   return std::string(runs.size() == 1 ? "s1\"></i>" : "ink\"></i>") + "evaluation " + evaluation_name(runs) +
-         ", 95 % interval";
+         (has_seeds(runs) ? ", 95 % interval, or smallest to largest of the seeds" : ", 95 % interval");
 }
 
 std::string reward_figure(const std::vector<RunData>& runs) {
@@ -292,17 +271,18 @@ std::string reward_figure(const std::vector<RunData>& runs) {
   const std::string caption = "Mean reward of the completions sampled in each step.";
   const std::string of_marks =
       (measure == "accuracy" ? "share of held-out problems solved" : "mean over the held-out problems") +
-      std::string(", with its 95 % interval.");
+      std::string(has_seeds(runs) ? ", of several seeds their mean, smallest and largest."
+                                  : ", with its 95 % interval.");
   if (!chart.lines.empty() && (measure == "reward" || shares_scale(chart.lines))) {
     const std::string name = marks.empty() ? "" : mark_legend(runs);
     chart.marks = std::move(marks);
-    return figure(chart, caption + (name.empty() ? "" : " Points: " + of_marks), name, Size::kWide);
+    return chart_figure(chart, caption + (name.empty() ? "" : " Points: " + of_marks), name, ChartSize::kWide);
   }
-  std::string out = chart.lines.empty() ? "" : figure(chart, caption, "", Size::kWide);
+  std::string out = chart.lines.empty() ? "" : chart_figure(chart, caption, "", ChartSize::kWide);
   if (marks.empty()) return out;
   Chart evals = chart_of({"", "", "", {}, measure == "accuracy"}, "chart-eval", "Evaluation " + measure, 1);
   evals.marks = std::move(marks);
-  return out + figure(std::move(evals), "Points: " + of_marks, mark_legend(runs));
+  return out + chart_figure(std::move(evals), "Points: " + of_marks, mark_legend(runs));
 }
 
 /// The bound of the certificate with two of its standard errors on either side, and of one run the gain beside it.
@@ -312,14 +292,17 @@ std::string certificate_figure(const std::vector<RunData>& runs) {
   Chart chart = chart_of(spec, "chart-certificate", spec.title, 1);
   chart.lines = lines_of(runs, "rl", "certificate/bound", "bound");
   if (chart.lines.empty()) return "";
-  for (size_t i = 0; i < runs.size(); ++i) {
+  const std::vector<SeedVariant> variants = variants_of(runs);
+  for (size_t v = 0; v < variants.size(); ++v) {
+    if (variants[v].runs.size() > 1) continue;  // has a band already
+    const RunData& run = runs[variants[v].runs[0]];
     std::vector<ChartMark> marks;
-    for (const MetricRow& row : runs[i].metrics) {
+    for (const MetricRow& row : run.metrics) {
       const auto bound = row.values.find("certificate/bound"), error = row.values.find("certificate/standard_error");
       if (bound == row.values.end() || error == row.values.end()) continue;
       const double y = bound->second, band = 2 * error->second;
-      marks.push_back({static_cast<double>(row.step) - first_step_of(runs[i], runs.size(), "rl"), y, y - band, y + band,
-                       "", static_cast<int>(i)});
+      marks.push_back({static_cast<double>(row.step) - first_step_of(run, runs.size(), "rl"), y, y - band, y + band, "",
+                       static_cast<int>(v)});
     }
     for (size_t k = 0; k < marks.size(); ++k)
       if (is_marked(k, marks.size())) chart.marks.push_back(marks[k]);
@@ -331,10 +314,11 @@ std::string certificate_figure(const std::vector<RunData>& runs) {
     }
   const std::string legend_of_marks =
       chart.marks.empty() ? "" : std::string(runs.size() == 1 ? "s0" : "ink") + "\"></i>the bound, two standard errors";
-  return figure(std::move(chart),
-                "An estimate of a lower bound of what the step’s updates gained in expected reward. Above 0 by more "
-                "than its band: improved. Below 0 it says nothing.",
-                legend_of_marks);
+  return chart_figure(
+      std::move(chart),
+      "An estimate of a lower bound of what the step’s updates gained in expected reward. Above 0 by more "
+      "than its band: improved. Below 0 it says nothing.",
+      legend_of_marks);
 }
 
 /// A curve for each reward function, where there are several: one chart for one run, one chart per function for more.
@@ -365,18 +349,55 @@ std::string function_figures(const std::vector<RunData>& runs) {
     }
     chart.id = "chart-function-" + std::to_string(std::distance(keys.begin(), keys.find(key)));
     chart.title = "Reward function " + name;
-    out += figure(std::move(chart), caption);
+    out += chart_figure(std::move(chart), caption);
   }
-  if (!together.lines.empty()) out += figure(std::move(together), caption);
+  if (!together.lines.empty()) out += chart_figure(std::move(together), caption);
   return out;
+}
+
+std::string in_charts(const std::string& figures) {
+  return figures.empty() ? "" : "<div class=\"charts\">" + figures + "</div>";
 }
 
 }  // namespace
 
+std::string notes_on_curves(const std::vector<RunData>& runs, std::string_view phase) {
+  std::string out = note_on(window_of(runs, phase));
+  if (has_seeds(runs))
+    out +=
+        "<p class=\"note\">Runs that differ by run.seed alone are one curve: their mean, at the steps that all of them "
+        "have, and a band from the smallest to the largest of them.</p>";
+  if (runs.size() > 1 && phase == "rl")
+    out += "<p class=\"note\">Steps are those of RL; a warm-up before it is not counted.</p>";
+  return out;
+}
+
+bool is_marked(size_t k, size_t count) {
+  constexpr size_t kMaxMarks = 40;
+  return k * kMaxMarks / count != (k + 1) * kMaxMarks / count || k == 0 || k + 1 == count;
+}
+
+std::string chart_figure(Chart chart, const std::string& caption, const std::string& mark_name, ChartSize size) {
+  chart.buckets = chart.lines.size() > 3 ? 90 : 220;
+  chart.description = describe(chart) + chart.description;
+  const std::string smoothing = chart.window > 1 ? " data-window=\"" + std::to_string(chart.window) + "\"" : "";
+  return std::string("<figure class=\"card") + (size == ChartSize::kWide ? " wide" : "") + "\"" + smoothing +
+         "><figcaption><h3>" + escape_foreign(chart.title) + "</h3><p>" + escape_html(caption) + "</p>" +
+         legend(chart, mark_name) + "</figcaption>" + drawings(chart, size) + "</figure>";
+}
+
+std::string trust_region_charts(const std::vector<RunData>& runs) {
+  std::string figures;
+  for (const Figure& spec : trust_region_figures()) figures += draw(spec, runs);
+  figures += certificate_figure(runs);
+  return figures.empty() ? "" : notes_on_curves(runs, "rl") + in_charts(figures);
+}
+
+std::string mismatch_charts(const std::vector<RunData>& runs) { return draw(mismatch_figure(), runs); }
+
 std::string chart_sections(const std::vector<RunData>& runs) {
   std::string rl = reward_figure(runs) + function_figures(runs);
-  for (const Figure& spec : rl_figures()) rl += draw(spec, runs);
-  rl += certificate_figure(runs);
+  for (const Figure& spec : overview_figures()) rl += draw(spec, runs);
   const Figure sft{
       "sft",
       "Supervised loss",
@@ -394,15 +415,13 @@ std::string chart_sections(const std::vector<RunData>& runs) {
       {{"sft/eval_loss", "held-out rows"}},
       false,
       true};
-  const std::string supervised = draw(sft, runs, Size::kWide) + draw(held_out, runs, Size::kWide);
+  const std::string supervised = draw(sft, runs, ChartSize::kWide) + draw(held_out, runs, ChartSize::kWide);
   std::string out;
   if (!rl.empty())
-    out += "<section><h2>Reinforcement learning</h2>" + note_on(window_of(runs, "rl")) +
-           (runs.size() > 1 ? "<p class=\"note\">Steps are those of RL; a warm-up before it is not counted.</p>" : "") +
-           "<div class=\"charts\">" + rl + "</div></section>";
+    out += "<section><h2>Reinforcement learning</h2>" + notes_on_curves(runs, "rl") + in_charts(rl) + "</section>";
   if (!supervised.empty())
-    out += "<section><h2>Supervised fine-tuning</h2>" + note_on(window_of(runs, "sft")) + "<div class=\"charts\">" +
-           supervised + "</div></section>";
+    out += "<section><h2>Supervised fine-tuning</h2>" + notes_on_curves(runs, "sft") + in_charts(supervised) +
+           "</section>";
   return out;
 }
 

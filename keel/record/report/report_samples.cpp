@@ -75,13 +75,6 @@ std::string token_strip(const Sample& sample, double scale) {
   return out + "</div>";
 }
 
-/// A token in one line, its spaces to be seen.
-std::string visible_token(const std::string& token) {
-  std::string out = escape_html(escape_controls(shorten(token, 40)));
-  for (size_t at = 0; (at = out.find(' ', at)) != std::string::npos; at += 3) out.replace(at, 1, "␣");
-  return out;
-}
-
 std::string why_blocked(const Sample& sample, size_t i) {
   std::string out;
   const double logp = entry(sample.logp, i), behavior = entry(sample.behavior_logp, i);
@@ -187,6 +180,19 @@ std::string token_legend(double scale) {
 }
 
 }  // namespace
+
+std::string visible_token(const std::string& token) {
+  std::string out = escape_html(escape_controls(shorten(token, 40)));
+  for (size_t at = 0; (at = out.find(' ', at)) != std::string::npos; at += 3) out.replace(at, 1, "␣");
+  return out;
+}
+
+std::string sample_cards(const std::vector<const Sample*>& samples) {
+  const double scale = shade_scale(samples);
+  std::string cards;
+  for (const Sample* sample : samples) cards += article(*sample, scale);
+  return cards.empty() ? "" : token_legend(scale) + "<div class=\"samples\">" + cards + "</div>";
+}
 
 std::string samples_section(const RunData& run, size_t most, bool open) {
   std::vector<const Sample*> with_tokens, plain, evals;

@@ -9,6 +9,7 @@
 #include "keel/core/strings.h"
 #include "keel/record/charts/html.h"
 #include "keel/record/report/report_parts.h"
+#include "keel/record/report/variants.h"
 
 namespace keel {
 namespace {
@@ -68,10 +69,6 @@ std::string tile(const std::string& name, const std::string& value, const std::s
 }
 
 std::string after_comma(const std::string& text) { return text.empty() ? "" : ", " + text; }
-
-std::string plural(int64_t count, const std::string& noun) {
-  return format_count(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 bool has_interval(const EvalPoint& eval) { return eval.low < eval.high; }
 
@@ -134,18 +131,6 @@ std::string left_out_tile(const RunData& run) {
               training + (training.empty() || held_out.empty() ? "" : "; ") + held_out);
 }
 
-std::string header_row(const std::vector<std::string>& names) {
-  std::string out = "<thead><tr>";
-  for (const std::string& name : names) out += "<th scope=\"col\">" + name + "</th>";
-  return out + "</tr></thead>";
-}
-
-std::string body_row(const std::string& head, const std::vector<std::string>& cells) {
-  std::string out = "<tr><th scope=\"row\">" + head + "</th>";
-  for (const std::string& cell : cells) out += "<td>" + cell + "</td>";
-  return out + "</tr>";
-}
-
 std::string metric_row(const RunData& run, const std::string& key, const std::string& name, Unit unit) {
   double first = NAN, last = NAN, sum = 0, low = NAN, high = NAN;
   size_t count = 0;
@@ -194,8 +179,6 @@ Settings configured(const RunData& run) {
   return settings;
 }
 
-Settings settings_of(const RunData& run) { return run.used.empty() ? configured(run) : run.used; }
-
 /// What runs must have in common for their evaluations to be compared: the measure, and what it was measured on.
 std::string evaluated_on(const RunData& run, const EvalPoint& eval) {
   std::string text = eval.name() + std::string(" ") + std::to_string(eval.count);
@@ -232,6 +215,26 @@ std::vector<std::string> cut_to_the_difference(std::vector<std::string> values) 
 }
 
 }  // namespace
+
+std::map<std::string, std::string> settings_of(const RunData& run) {
+  return run.used.empty() ? configured(run) : run.used;
+}
+
+std::string plural(int64_t count, const std::string& noun) {
+  return format_count(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string header_row(const std::vector<std::string>& names) {
+  std::string out = "<thead><tr>";
+  for (const std::string& name : names) out += "<th scope=\"col\">" + name + "</th>";
+  return out + "</tr></thead>";
+}
+
+std::string body_row(const std::string& head, const std::vector<std::string>& cells) {
+  std::string out = "<tr><th scope=\"row\">" + head + "</th>";
+  for (const std::string& cell : cells) out += "<td>" + cell + "</td>";
+  return out + "</tr>";
+}
 
 std::string format_mean(const EvalPoint& eval) {
   return eval.is_accuracy ? format_percent(eval.mean) : format_number(eval.mean);
@@ -331,13 +334,17 @@ std::string comparison_table(const std::vector<RunData>& runs) {
   for (const RunData& run : runs)
     if (const RunSummary summary = summarize(run); summary.after)
       rivals[evaluated_on(run, *summary.after)].push_back(summary.after->mean);
+  std::vector<size_t> color(runs.size());
+  const std::vector<SeedVariant> variants = variants_of(runs);
+  for (size_t v = 0; v < variants.size(); ++v)
+    for (const size_t i : variants[v].runs) color[i] = v;
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunSummary s = summarize(runs[i]);
     const std::string after = s.after ? format_mean(*s.after) : "–";
     const auto means = s.after ? rivals[evaluated_on(runs[i], *s.after)] : std::vector<double>();
     const bool is_best = means.size() > 1 && s.after->mean == *std::max_element(means.begin(), means.end());
     out += body_row(
-        "<i class=\"key s" + std::to_string(i % 7) + "\"></i>" + escape_foreign(runs[i].name),
+        "<i class=\"key s" + std::to_string(color[i] % 7) + "\"></i>" + escape_foreign(runs[i].name),
         {s.before ? format_mean(*s.before) : "–", is_best ? "<b>" + after + "</b>" : after,
          s.after ? interval(*s.after) : "–", format_value(s.best_reward, Unit::kNumber),
          format_value(s.last_reward, Unit::kNumber), format_value(s.masked, Unit::kShare),

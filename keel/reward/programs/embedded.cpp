@@ -6,15 +6,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "keel/core/embed.h"
 #include "keel/core/error.h"
 
 // The build says where the files are: KEEL_REWARD_FOLDER, KEEL_SANDBOX_FILE.
-#define KEEL_EMBED(name, file)                                                       \
-  asm(".section .rodata\n.balign 16\n" #name "_begin:\n.incbin \"" file "\"\n" #name \
-      "_end:\n"                                                                      \
-      ".global " #name "_begin\n.global " #name "_end\n.text\n");                    \
-  extern "C" const char name##_begin[], name##_end[]
-
 KEEL_EMBED(keel_worker, KEEL_REWARD_FOLDER "/worker.py");
 KEEL_EMBED(keel_code_values, KEEL_REWARD_FOLDER "/code_values.py");
 KEEL_EMBED(keel_code_program, KEEL_REWARD_FOLDER "/code_program.py");

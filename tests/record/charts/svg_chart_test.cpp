@@ -34,6 +34,21 @@ TEST(SvgChart, PutsTheEndsOfALineIntoTheCornersOfThePlot) {
   EXPECT_EQ(path_of(svg_chart(chart)), "M56 114L156 14");
 }
 
+TEST(SvgChart, DrawsABandFromItsHighEdgeBackAlongItsLowOneInPiecesWhereItHasGaps) {
+  Chart chart = chart_with({{0, 0.5}, {10, 0.5}});
+  chart.width = 172;
+  chart.height = 148;
+  chart.lines[0].low = {{0, 0}, {10, 0}};
+  chart.lines[0].high = {{0, 1}, {10, 1}};
+  EXPECT_EQ(occurrences(svg_chart(chart), "fill-opacity=\"0.16\" d=\"M56 14L156 14L156 114L56 114Z\""), 1u);
+  chart.lines[0].points = {{0, 0.5}, {2, 0.5}, {5, kNan}, {8, 0.5}, {10, 0.5}};
+  chart.lines[0].low = {{0, 0}, {2, 0}, {5, kNan}, {8, 0}, {10, 0}};
+  chart.lines[0].high = {{0, 1}, {2, 1}, {5, 1}, {8, 1}, {10, 1}};
+  EXPECT_EQ(occurrences(svg_chart(chart), " d=\"M56 14L76 14L76 114L56 114ZM136 14L156 14L156 114L136 114Z\""), 1u);
+  chart.levels = {{0.5, "half"}};
+  EXPECT_EQ(occurrences(svg_chart(chart), "stroke-dasharray=\"5 4\" d=\"M56 64H156\""), 1u);
+}
+
 TEST(SvgChart, GivesChartsBesideEachOtherOneAxisAndDrawsOneOfManyFaintly) {
   Chart chart = chart_with({{0, 0}, {10, 0.5}});
   chart.width = 172;

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace keel {
+
+/// Bytes as text (RFC 4648, with padding).
+std::string base64(std::span<const std::byte> bytes);
+
+}  // namespace keel

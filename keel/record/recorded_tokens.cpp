@@ -1,0 +1,285 @@
+#include "keel/record/recorded_tokens.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <unordered_map>
+
+#include "keel/core/console.h"
+#include "keel/core/error.h"
+#include "keel/core/random.h"
+#include "keel/record/tokens/token_reader.h"
+
+namespace keel {
+namespace {
+
+constexpr size_t kMaxListed = 20;          // tokens of a sign in the table of those held back
+constexpr size_t kMaxLargest = 10;         // tokens of the largest mismatch
+constexpr size_t kMaxThresholds = 8;       // lines of a drawing
+constexpr size_t kMaxCompletion = 20'000;  // rows of one completion; what lies behind them is counted
+constexpr size_t kMaxTextBytes = 200;      // of one token
+constexpr size_t kMaxTextsBytes = 1'500'000;
+
+struct ShownColumn {
+  const char* name;
+  float TokenRow::*member;
+};
+// What the panel of a token shows; ratio, mu and pi follow from the logarithms.
+constexpr std::array<ShownColumn, 10> kShown{{{"log_mu", &TokenRow::log_mu},
+                                              {"log_pi", &TokenRow::log_pi},
+                                              {"divergence", &TokenRow::divergence},
+                                              {"threshold", &TokenRow::threshold},
+                                              {"advantage", &TokenRow::advantage},
+                                              {"coefficient", &TokenRow::coefficient},
+                                              {"weight", &TokenRow::weight},
+                                              {"entropy", &TokenRow::entropy},
+                                              {"log_recomputed", &TokenRow::log_recomputed},
+                                              {"log_reference", &TokenRow::log_reference}}};
+const std::vector<std::string> kRead{"step",      "update",    "prompt",      "rollout",        "position",
+                                     "token_id",  "token",     "log_mu",      "log_pi",         "divergence",
+                                     "threshold", "advantage", "coefficient", "weight",         "kept",
+                                     "outside",   "entropy",   "reward",      "log_recomputed", "log_reference"};
+
+/// The larger one times 1 - e^-|d|: the difference of two near ones keeps its digits.
+double difference(double log_a, double log_b) {
+  return std::exp(std::max(log_a, log_b)) * -std::expm1(-std::fabs(log_a - log_b));
+}
+
+/// Sums of a token of the vocabulary under one sign.
+struct Tally {
+  std::string text;
+  int64_t seen = 0;
+  struct Sums {
+    int64_t count = 0, entropies = 0;
+    double mu = 0, entropy = 0;
+  } blocked, outside;
+};
+
+using Tallies = std::unordered_map<int32_t, Tally>;
+
+void count_in(Tally::Sums& sums, const TokenRow& row) {
+  ++sums.count;
+  sums.mu += std::exp(double{row.log_mu});
+  if (!std::isfinite(row.entropy)) return;
+  ++sums.entropies;
+  sums.entropy += row.entropy;
+}
+
+std::vector<HeldToken> most_held(const Tallies& tallies, Tally::Sums Tally::*which) {
+  std::vector<std::pair<int32_t, const Tally*>> held;
+  for (const auto& [id, tally] : tallies)
+    if ((tally.*which).count > 0) held.emplace_back(id, &tally);
+  const auto earlier = [&](const auto& a, const auto& b) {
+    const int64_t first = (a.second->*which).count, second = (b.second->*which).count;
+    return first != second ? first > second : a.first < b.first;
+  };
+  const size_t count = std::min(held.size(), kMaxListed);
+  std::partial_sort(held.begin(), held.begin() + static_cast<long>(count), held.end(), earlier);
+  std::vector<HeldToken> most;
+  for (size_t i = 0; i < count; ++i) {
+    const Tally& tally = *held[i].second;
+    const Tally::Sums& sums = tally.*which;
+    most.push_back({tally.text, tally.seen, sums.count, sums.mu / static_cast<double>(sums.count),
+                    sums.entropies > 0 ? sums.entropy / static_cast<double>(sums.entropies)
+                                       : std::numeric_limits<double>::quiet_NaN()});
+  }
+  return most;
+}
+
+/// As a page may show it, whatever it is.
+std::string shown_text(const std::string& text, size_t bytes) {
+  return escape_controls(shorten(text, bytes), Newlines::kKeep);
+}
+
+/// Takes rows as they come and sums them up.
+class Digest {
+ public:
+  explicit Digest(double share) : share_(share) {
+    for (const ShownColumn& column : kShown) out_.rows.columns.push_back({column.name});
+  }
+
+  void begin_file(const Json& facts) {
+    const auto fact = [&](const char* name) { return facts.contains(name) ? facts[name] : Json(); };
+    RecordedStep step;
+    if (const Json value = fact("step"); value.is_number_integer()) step.step = value.get<int64_t>();
+    if (const Json value = fact("method"); value.is_string()) step.method = value.get<std::string>();
+    step.parameters = fact("parameters");
+    step.whole_batch = fact("whole_batch") == true;
+    out_.steps.push_back(std::move(step));
+    completion_known_ = false;
+  }
+
+  void add(const TokenRow& row) {
+    RecordedStep& step = out_.steps.back();
+    ++step.rows;
+    ++out_.tokens;
+    out_.blocked += !row.kept;
+    out_.outside += row.outside;
+    if (row.advantage > 0 || row.advantage < 0) add_held(row, row.advantage > 0 ? 0 : 1, step);
+    out_.divergences.add(row.divergence, !row.kept);
+    if (std::isfinite(row.threshold) && thresholds_.size() < kMaxThresholds) thresholds_.insert(row.threshold);
+    add_mismatch(row);
+    add_to_completion(row);
+  }
+
+  void note_damage(const std::string& what) { out_.damage.push_back(what); }
+
+  RecordedTokens take() {
+    for (size_t sign = 0; sign < 2; ++sign) {
+      out_.most_blocked[sign] = most_held(tallies_[sign], &Tally::blocked);
+      out_.most_outside[sign] = most_held(tallies_[sign], &Tally::outside);
+    }
+    out_.thresholds.assign(thresholds_.begin(), thresholds_.end());
+    take_mismatch();
+    fit_texts();
+    std::erase_if(out_.rows.columns, [](const RecordedRows::Column& column) {
+      return std::ranges::all_of(column.values, [](float value) { return std::isnan(value); });
+    });
+    out_.was_read = true;
+    return std::move(out_);
+  }
+
+ private:
+  void add_held(const TokenRow& row, size_t sign, RecordedStep& step) {
+    const auto update = static_cast<size_t>(std::clamp<int64_t>(row.update, 0, 4095));
+    if (out_.by_update.size() <= update) out_.by_update.resize(update + 1);
+    for (HeldShare* share : {&step.held[sign], &out_.by_update[update][sign]}) {
+      ++share->tokens;
+      share->blocked += !row.kept;
+      share->outside += row.outside;
+    }
+    Tally& tally = tallies_[sign][row.token_id];
+    if (tally.seen++ == 0) tally.text = shown_text(row.token, kMaxTextBytes);
+    if (!row.kept) count_in(tally.blocked, row);
+    if (row.outside) count_in(tally.outside, row);
+  }
+
+  void add_mismatch(const TokenRow& row) {
+    const bool recomputed = std::isfinite(row.log_recomputed);
+    if (recomputed) note(recomputed_, row, row.log_recomputed);
+    if (row.update == 0) note(first_update_, row, row.log_pi);
+  }
+
+  static void note(RecordedMismatch& mismatch, const TokenRow& row, float log_p) {
+    const double size = difference(log_p, row.log_mu);
+    if (std::isnan(size)) return;
+    mismatch.sizes.add(size);
+    const auto larger = [](const RecordedMismatch::Token& a, const RecordedMismatch::Token& b) {
+      return std::fabs(a.p - a.mu) > std::fabs(b.p - b.mu);
+    };
+    RecordedMismatch::Token token{
+        row.step, row.rollout, row.position, "", std::exp(double{row.log_mu}), std::exp(double{log_p})};
+    if (mismatch.largest.size() == kMaxLargest && !larger(token, mismatch.largest.back())) return;
+    token.text = shown_text(row.token, kMaxTextBytes);
+    mismatch.largest.insert(std::ranges::upper_bound(mismatch.largest, token, larger), std::move(token));
+    if (mismatch.largest.size() > kMaxLargest) mismatch.largest.pop_back();
+  }
+
+  void take_mismatch() {
+    recomputed_.source = RecordedMismatch::Source::kRecomputed;
+    first_update_.source = RecordedMismatch::Source::kFirstUpdate;
+    RecordedMismatch& better = recomputed_.sizes.count > 0 ? recomputed_ : first_update_;
+    if (better.sizes.count > 0) out_.mismatch = std::move(better);
+  }
+
+  void add_to_completion(const TokenRow& row) {
+    if (!completion_known_ || row.rollout != rollout_ || row.update != update_) {
+      completion_known_ = true;
+      rollout_ = row.rollout;
+      update_ = row.update;
+      ++out_.completions;
+      shown_ = share_ >= 1 || Draws(0, Stream::kTokenRecords, static_cast<uint64_t>(rollout_)).uniform() < share_;
+      if (shown_)
+        out_.rows.completions.push_back(
+            {row.step, row.update, row.prompt, row.rollout, row.reward, out_.rows.text.size(), 0, 0});
+    }
+    if (!shown_) return;
+    RecordedCompletion& completion = out_.rows.completions.back();
+    ++completion.tokens;
+    if (completion.rows == kMaxCompletion) return;
+    ++completion.rows;
+    for (size_t c = 0; c < kShown.size(); ++c) out_.rows.columns[c].values.push_back(row.*kShown[c].member);
+    out_.rows.kept.push_back(row.kept);
+    out_.rows.outside.push_back(row.outside);
+    out_.rows.text.push_back(texts_.emplace(row.token, static_cast<uint32_t>(texts_.size())).first->second);
+  }
+
+  /// Where there are many long ones they are cut shorter, until all fit.
+  void fit_texts() {
+    size_t limit = kMaxTextBytes;
+    const auto bytes = [&] {
+      size_t sum = 0;
+      for (const auto& [text, place] : texts_) sum += std::min(text.size(), limit);
+      return sum;
+    };
+    while (limit > 12 && bytes() > kMaxTextsBytes) limit /= 2;
+    out_.rows.texts.resize(texts_.size());
+    for (const auto& [text, place] : texts_) out_.rows.texts[place] = shown_text(text, limit);
+  }
+
+  RecordedTokens out_;
+  double share_;
+  std::array<Tallies, 2> tallies_;
+  std::set<double> thresholds_;
+  RecordedMismatch recomputed_, first_update_;
+  std::unordered_map<std::string, uint32_t> texts_;
+  bool completion_known_ = false, shown_ = false;
+  int64_t rollout_ = 0, update_ = 0;
+};
+
+/// What a damaged file says, in one line.
+void read_file_into(Digest& digest, const std::filesystem::path& file) {
+  bool begun = false;
+  try {
+    TokenReader reader(file, kRead);
+    digest.begin_file(reader.facts());
+    for (std::vector<TokenRow> rows = reader.next(); !rows.empty(); rows = reader.next()) {
+      begun = true;
+      for (const TokenRow& row : rows) digest.add(row);
+    }
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kHealthGuard) throw;
+    digest.note_damage(std::string(error.what()) + (begun ? " (the rows before are shown)" : ""));
+  }
+}
+
+}  // namespace
+
+void SizeHistogram::add(double value, bool is_blocked) {
+  if (std::isnan(value)) return;
+  ++count;
+  if (std::isinf(value)) {
+    ++infinite;
+    return;
+  }
+  sum += value;
+  largest = std::max(largest, value);
+  if (value <= 0) {
+    ++zero;
+    return;
+  }
+  const double place = std::floor((std::log10(value) - kFirstDecade) * kPerDecade);
+  ++(is_blocked ? blocked : kept)[static_cast<size_t>(std::clamp(place, 0.0, static_cast<double>(kClasses - 1)))];
+}
+
+double SizeHistogram::begin_of(size_t place) {
+  return std::pow(10.0, kFirstDecade + static_cast<double>(place) / kPerDecade);
+}
+
+RecordedTokens read_recorded_tokens(const std::filesystem::path& run, size_t most) {
+  const std::vector<std::filesystem::path> files = token_files(run);
+  int64_t rows = 0;
+  for (const std::filesystem::path& file : files) {
+    try {
+      rows += TokenReader(file, {"step"}).rows();
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::kHealthGuard) throw;  // anything else is told when it is read
+    }
+  }
+  Digest digest(rows <= static_cast<int64_t>(most) ? 1 : static_cast<double>(most) / static_cast<double>(rows));
+  for (const std::filesystem::path& file : files) read_file_into(digest, file);
+  return digest.take();
+}
+
+}  // namespace keel

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "keel/core/json.h"
+
+namespace keel {
+
+/// Tokens of one sign of advantage, and how many of them the trust region dealt with.
+struct HeldShare {
+  int64_t tokens = 0, blocked = 0, outside = 0;
+};
+using HeldBySign = std::array<HeldShare, 2>;  // of A > 0, of A < 0
+
+/// What is recorded of a step as a whole.
+struct RecordedStep {
+  int64_t step = 0, rows = 0;
+  std::string method;
+  Json parameters;           // of the method, as they were in the step
+  bool whole_batch = false;  // all completions that it learned from are recorded
+  HeldBySign held = {};
+};
+
+/// How often numbers of a size came up: eight classes a decade.
+struct SizeHistogram {
+  static constexpr int kFirstDecade = -10, kLastDecade = 3, kPerDecade = 8;
+  static constexpr size_t kClasses = (kLastDecade - kFirstDecade) * kPerDecade;
+  std::array<int64_t, kClasses> kept = {}, blocked = {};  // smaller ones than the first decade are in its first class
+  int64_t zero = 0, infinite = 0, count = 0;
+  double sum = 0, largest = 0;  // of the finite ones
+
+  void add(double value, bool is_blocked = false);
+  static double begin_of(size_t place);  // smallest value of a class
+};
+
+/// A token of the vocabulary, among those of one sign: how often it was held back, and where.
+struct HeldToken {
+  std::string text;
+  int64_t seen = 0, held = 0;
+  double mean_mu = 0, mean_entropy = 0;  // of those that were; NaN where the entropy is not known
+};
+
+/// |p - mu| at the weights that sampled: what the sampler says against what the trainer says.
+struct RecordedMismatch {
+  enum class Source { kNone, kRecomputed, kFirstUpdate } source = Source::kNone;
+  SizeHistogram sizes = {};
+  struct Token {
+    int64_t step = 0, rollout = 0;
+    int32_t position = 0;
+    std::string text;
+    double mu = 0, p = 0;
+  };
+  std::vector<Token> largest = {};
+};
+
+/// A completion in an update; its tokens are `rows` entries of the columns from `first` on.
+struct RecordedCompletion {
+  int64_t step = 0, update = 0, prompt = 0, rollout = 0;
+  double reward = 0;
+  size_t first = 0, rows = 0, tokens = 0;  // tokens: that it has, of which a page shows so many rows
+};
+
+/// Whole completions, token by token, as many as a page holds.
+struct RecordedRows {
+  struct Column {
+    std::string name;
+    std::vector<float> values = {};  // NaN: not known
+  };
+  std::vector<RecordedCompletion> completions = {};
+  std::vector<Column> columns = {};
+  std::vector<uint32_t> text = {};  // place in `texts`
+  std::vector<bool> kept = {}, outside = {};
+  std::vector<std::string> texts = {};  // distinct, as they may be shown
+};
+
+/// What another method would have done to the recorded tokens of a run.
+struct Counterfactual {
+  struct Difference {
+    std::string text;          // of a token
+    int64_t only_it = 0;       // held back by the other method alone
+    int64_t only_the_run = 0;  // held back by the run's method alone
+  };
+  std::string method, parameters;
+  std::string refusal = {};  // why the records cannot tell; all numbers below mean nothing then
+  double held = 0, held_positive = 0, held_negative = 0;  // shares of tokens, of those with A > 0, with A < 0
+  double overlap = 0;        // tokens that both hold back, of those that one of them does; NaN: neither does
+  double weight_change = 0;  // mean |g' - g| over mean |g|
+  std::vector<Difference> differences = {};
+};
+
+/// What a run's token records say: sums over all rows, and the rows of some completions.
+struct RecordedTokens {
+  bool was_read = false;                 // false: nobody looked
+  std::vector<std::string> damage = {};  // files, or rest of files, that could not be read
+  std::vector<RecordedStep> steps = {};
+  std::vector<HeldBySign> by_update = {};  // over all steps, by the update's place in its step
+  int64_t tokens = 0, blocked = 0, outside = 0;
+  SizeHistogram divergences = {};
+  std::vector<double> thresholds = {};                      // the different ones, at most a few
+  std::array<std::vector<HeldToken>, 2> most_blocked = {};  // of A > 0, of A < 0; falling
+  std::array<std::vector<HeldToken>, 2> most_outside = {};
+  RecordedMismatch mismatch = {};
+  RecordedRows rows = {};
+  int64_t completions = 0;  // recorded; rows.completions are all of them or some
+  std::vector<Counterfactual> counterfactuals = {};
+};
+
+inline constexpr size_t kMaxRecordedRows = 120'000;  // of all runs of a page together
+
+/// Reads the records of a run folder. Damaged files are named and left out; a folder without records gives an empty
+/// one. Of more than `most` rows some completions are kept, by their ids: the same ones whoever asks.
+RecordedTokens read_recorded_tokens(const std::filesystem::path& run, size_t most = kMaxRecordedRows);
+
+}  // namespace keel

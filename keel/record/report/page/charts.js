@@ -1,0 +1,86 @@
+// Values under the pointer, in every chart.
+const number = v => {
+  const a = Math.abs(v);
+  if (v === 0) return '0';
+  if (!Number.isFinite(v)) return Number.isNaN(v) ? '–' : v > 0 ? '∞' : '−∞';
+  if (a >= 1e4) return Math.round(v).toLocaleString('en');
+  return (a < 1e-3 ? v.toExponential(2) : String(+v.toPrecision(3))).replace('-', '−');
+};
+
+/// A new element: its classes, its text, and what is inside of it. Texts never become HTML.
+const make = (tag, className = '', text = '', ...inside) => {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text) element.textContent = text;
+  element.append(...inside);
+  return element;
+};
+
+/// Puts a box of text beside the pointer, inside the element that it belongs to.
+const showTip = (tip, around, event, text) => {
+  tip.textContent = text;
+  tip.hidden = false;
+  const box = around.getBoundingClientRect(), x = event.clientX - box.left;
+  const fits = x + 14 + tip.offsetWidth <= box.width;
+  tip.style.left = (fits ? x + 14 : Math.max(0, x - tip.offsetWidth - 14)) + 'px';
+  tip.style.top = (event.clientY - box.top + 14) + 'px';
+};
+
+const pointsOf = path => {
+  const v = (path.getAttribute('d').match(/-?[\d.]+/g) || []).map(Number), points = [];
+  for (let i = 0; i + 1 < v.length; i += 2) points.push([v[i], v[i + 1]]);
+  return points;
+};
+
+for (const svg of document.querySelectorAll('figure svg')) {
+  const figure = svg.closest('figure'), plot = svg.querySelector('.plot');
+  if (!plot) continue;
+  let lines = null;  // read when the pointer comes: a page has many curves
+  const read = name => plot.dataset[name].split(' ').map(Number);
+  const box = read('box'), xs = read('x'), ys = read('y'), log = plot.dataset.log === '1', percent = plot.dataset.percent === '1';
+  const word = plot.dataset.word || 'step', tip = make('div', 'tip');
+  const rule = document.createElementNS('http://www.w3.org/2000/svg', 'path');
+  tip.hidden = true;
+  figure.append(tip);
+  rule.setAttribute('class', 'rule');
+  plot.append(rule);
+  const hide = () => { tip.hidden = true; rule.setAttribute('d', ''); };
+  svg.addEventListener('pointermove', event => {
+    lines ??= [...svg.querySelectorAll('path.line')].map(path => ({name: path.dataset.name, points: pointsOf(path)}))
+      .filter(line => line.points.length);
+    const r = svg.getBoundingClientRect(), x = (event.clientX - r.left) * svg.viewBox.baseVal.width / r.width;
+    if (!lines.length || x < box[0] - 4 || x > box[0] + box[2] + 4) return hide();
+    let at = 0;
+    const rows = lines.map(line => {
+      const best = line.points.reduce((a, b) => Math.abs(b[0] - x) < Math.abs(a[0] - x) ? b : a);
+      at = best[0];
+      const t = 1 - (best[1] - box[1]) / box[3], v = log ? ys[0] * Math.pow(ys[1] / ys[0], t) : ys[0] + t * (ys[1] - ys[0]);
+      return (lines.length > 1 ? line.name + '  ' : '') + (percent ? number(v * 100) + ' %' : number(v));
+    });
+    const step = Math.round(xs[0] + (at - box[0]) / box[2] * (xs[1] - xs[0]));
+    showTip(tip, figure, event, word + ' ' + step + (figure.dataset.window ? ' (average)' : '') + '\n' + rows.join('\n'));
+    rule.setAttribute('d', 'M' + at + ' ' + box[1] + 'V' + (box[1] + box[3]));
+  });
+  svg.addEventListener('pointerleave', hide);
+}
+
+// The tooltips of samples' tokens, on screens that have no pointer.
+let bar = null, pinned = null;
+document.addEventListener('click', event => {
+  const token = event.target.closest ? event.target.closest('.samples .strip .t') : null;
+  if (pinned) pinned.classList.remove('on');
+  if (!token || token === pinned) {
+    pinned = null;
+    if (bar) bar.hidden = true;
+    return;
+  }
+  if (!bar) {
+    bar = make('div', 'pinned');
+    bar.setAttribute('role', 'status');
+    document.body.append(bar);
+  }
+  pinned = token;
+  pinned.classList.add('on');
+  bar.textContent = '“' + token.textContent + '”  ' + token.title;
+  bar.hidden = false;
+});

@@ -1,0 +1,115 @@
+// What the reader is looking at, kept behind the # of the address, so that a reload or a link brings it back:
+// #trust-region&run=0&step=391&sign=negative&blocked=1&find=ANS&from=0&to=1&at=2&open=17&token=3&axes=log
+const readState = () => {
+  const [page, ...rest] = location.hash.slice(1).split('&'), state = {page: page || ''};
+  for (const part of rest) {
+    const cut = part.indexOf('=');
+    if (cut < 1) continue;
+    try { state[part.slice(0, cut)] = decodeURIComponent(part.slice(cut + 1)); } catch { /* not an address of ours */ }
+  }
+  return state;
+};
+let state = readState();
+const watchers = [];  // called when it changes
+
+/// Changes the state; what is set to '' or null goes. A new page is a step that the browser's Back undoes.
+const setState = changes => {
+  const before = state.page;
+  state = {...state, ...changes};
+  let hash = '#' + encodeURIComponent(state.page);
+  for (const [key, value] of Object.entries(state))
+    if (key !== 'page' && value !== '' && value !== null && value !== undefined) hash += '&' + key + '=' + encodeURIComponent(value);
+  try {
+    if (hash !== location.hash) history[state.page === before ? 'replaceState' : 'pushState'](null, '', hash);
+  } catch { /* inside of another page that forbids it: what is chosen is then forgotten by a reload */ }
+  watchers.forEach(watch => watch());
+};
+const followAddress = () => { state = readState(); watchers.forEach(watch => watch()); };
+addEventListener('hashchange', followAddress);
+addEventListener('popstate', followAddress);
+
+const bytesOf = text => {
+  const binary = atob(text), bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; ++i) bytes[i] = binary.charCodeAt(i);
+  return bytes;
+};
+const floatsOf = text => new Float32Array(bytesOf(text).buffer);
+
+/// The embedded rows of a run: columns by name, completions with their first row.
+class Records {
+  constructor(json) {
+    this.texts = json.texts;
+    this.flags = bytesOf(json.flags);
+    const text = bytesOf(json.text.data).buffer;
+    this.text = json.text.bits === 16 ? new Uint16Array(text) : new Uint32Array(text);
+    this.columns = {};
+    for (const [name, column] of Object.entries(json.columns))
+      this.columns[name] = {each: column.each === 'token', values: floatsOf(column.data)};
+    this.regions = json.regions;
+    this.regionOfStep = json.region_of_step;
+    const c = json.completions;
+    let first = 0;
+    this.completionOf = new Uint32Array(this.text.length);
+    this.completions = c.rows.map((rows, i) => {
+      const completion = {index: i, step: c.step[i], update: c.update[i], prompt: c.prompt[i], rollout: c.rollout[i],
+        reward: c.reward[i], tokens: c.tokens[i], first, rows, blocked: 0, outside: 0};
+      this.completionOf.fill(i, first, first + rows);
+      for (let row = first; row < first + rows; ++row) {
+        completion.blocked += this.kept(row) ? 0 : 1;
+        completion.outside += this.outside(row) ? 1 : 0;
+      }
+      first += rows;
+      return completion;
+    });
+    this.steps = [...new Set(c.step)].sort((a, b) => a - b);
+  }
+  has(name) { return name in this.columns; }
+  value(name, row) {
+    const column = this.columns[name];
+    return column ? column.values[column.each ? row : this.completionOf[row]] : NaN;
+  }
+  kept(row) { return (this.flags[row] & 1) !== 0; }
+  outside(row) { return (this.flags[row] & 2) !== 0; }
+  textOf(row) { return this.texts[this.text[row]]; }
+  mu(row) { return Math.exp(this.value('log_mu', row)); }
+  pi(row) { return Math.exp(this.value('log_pi', row)); }
+  ratio(row) { return Math.exp(Math.max(-20, Math.min(20, this.value('log_pi', row) - this.value('log_mu', row)))); }
+  /// The coefficient that gets the deepest shade: one outlier must not make all others pale.
+  get scale() {
+    if (this.deepest === undefined) {
+      const sizes = this.flags.length ? Float32Array.from(this.flags, (_, row) => Math.abs(this.value('coefficient', row)))
+        .filter(v => v > 0 && Number.isFinite(v)).sort() : [];
+      this.deepest = sizes.length ? sizes[Math.floor((sizes.length - 1) * 0.95)] : 0;
+    }
+    return this.deepest;
+  }
+  /// Texts of completions, put together when somebody searches.
+  wholeText(completion) {
+    completion.whole ??= Array.from({length: completion.rows}, (_, i) => this.textOf(completion.first + i)).join('').toLowerCase();
+    return completion.whole;
+  }
+}
+
+const opened = new Map();
+/// Decoded when a page first shows them.
+const recordsOf = id => {
+  if (!opened.has(id)) {
+    const element = document.getElementById(id + '-data');
+    opened.set(id, element ? new Records(JSON.parse(element.textContent)) : null);
+  }
+  return opened.get(id);
+};
+const isShown = element => element.getClientRects().length > 0;
+
+const option = (value, text) => { const o = make('option', '', text); o.value = value; return o; };
+/// A control with its name, which shows and changes one word of the state.
+const control = (element, name, key, read = e => e.value) => {
+  const label = make('label', '', name + ' ');
+  element.dataset.key = key;
+  element.addEventListener(element.tagName === 'INPUT' && element.type !== 'checkbox' ? 'input' : 'change',
+    () => setState({[key]: read(element), at: null, open: null, token: null}));
+  label.append(element);
+  return label;
+};
+const select = (...options) => { const s = make('select'); s.append(...options); return s; };
+const stepSelect = records => select(option('', 'all'), ...records.steps.map(step => option(String(step), step.toLocaleString('en'))));

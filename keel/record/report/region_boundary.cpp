@@ -1,0 +1,185 @@
+#include "keel/record/report/region_boundary.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <set>
+
+namespace keel {
+namespace {
+
+constexpr double kUnlimitedHere = std::numeric_limits<double>::infinity();
+using Bound = std::function<double(double mu)>;  // the pi at which tokens begin to be held back; NaN: at none
+
+/// Dense where both a linear and a logarithmic axis need points.
+std::set<double> grid_of_mu() {
+  std::set<double> grid;
+  for (int i = -64; i <= 0; ++i) grid.insert(std::pow(10.0, i / 8.0));
+  for (int i = 1; i <= 50; ++i) grid.insert(i / 50.0);
+  return grid;
+}
+
+double number(const Json& parameters, const char* name) {
+  const auto found = parameters.find(name);
+  return found != parameters.end() && found->is_number() ? found->get<double>() : kUnlimitedHere;
+}
+
+std::string word(const Json& parameters, const char* name) {
+  const auto found = parameters.find(name);
+  return found != parameters.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+/// mu log(mu/pi) + (1 - mu) log((1 - mu)/(1 - pi)).
+double binary_kl(double mu, double pi) {
+  const double rest = mu < 1 ? (1 - mu) * (std::log1p(-mu) - std::log1p(-pi)) : 0;
+  return mu * std::log(mu / pi) + rest;
+}
+
+/// The pi on one side of mu whose KL divergence from it is the threshold: it grows away from mu.
+double kl_bound(double mu, double threshold, bool above) {
+  double inside = mu, outside = above ? 1 : 0;
+  if (above && mu >= 1) return NAN;
+  for (int i = 0; i < 80; ++i) {
+    const double middle = (inside + outside) / 2;
+    (binary_kl(mu, middle) > threshold ? outside : inside) = middle;
+  }
+  return outside;
+}
+
+/// Collects curves; what is beyond 0 to 1, or without limit, is not drawn.
+class Curves {
+ public:
+  void add(bool positive, bool above, const Bound& bound, double from_mu = 0) {
+    static const std::set<double> grid = grid_of_mu();
+    std::set<double> places = grid;
+    // A bound that reaches 0 at some mu falls steeply there on a logarithmic axis.
+    if (const double zero = -bound(0); !above && zero > 0 && zero < 1)
+      for (int i = -24; i < 0; ++i) places.insert(zero + std::pow(10.0, i / 4.0));
+    BoundaryCurve curve{positive, above, {}};
+    for (const double mu : places) {
+      const double pi = bound(mu);
+      if (mu <= 1 && mu >= from_mu && pi > 0 && pi < 1) curve.points.push_back({mu, pi});
+    }
+    if (!curve.points.empty()) curves_.push_back(std::move(curve));
+  }
+  void differences(double low, double high) {
+    add(true, true, [=](double mu) { return mu + high; });
+    add(false, false, [=](double mu) { return mu - low; });
+  }
+  void divergences(double low, double high) {
+    add(true, true, [=](double mu) { return std::isinf(high) ? NAN : kl_bound(mu, high, true); });
+    add(false, false, [=](double mu) { return std::isinf(low) ? NAN : kl_bound(mu, low, false); });
+  }
+  /// Factors on mu. `rare` tokens, with a mu below it, are free on that side.
+  void rises_beyond(double factor, double rare = 0) {
+    add(
+        true, true, [=](double mu) { return mu * factor; }, rare);
+  }
+  void falls_beyond(double factor, double rare = 0) {
+    add(
+        false, false, [=](double mu) { return mu * factor; }, rare);
+  }
+  std::vector<BoundaryCurve> take() { return std::move(curves_); }
+
+ private:
+  std::vector<BoundaryCurve> curves_;
+};
+
+RegionBoundary undrawable(const std::string& why) { return {{}, "No boundary is drawn: " + why + "."}; }
+
+constexpr const char* kWholeDistribution =
+    "the method measures the whole distribution at a place, not the sampled token alone";
+constexpr const char* kAgainstRecomputed = "the method measures against the recomputed probability, not against μ";
+
+bool is_one_of(const std::string& name, const std::set<std::string>& names) { return names.contains(name); }
+
+/// DPPO and DRPO: by how much probability moved.
+std::optional<RegionBoundary> by_divergence(const std::string& method, const Json& p) {
+  const bool dppo = method.starts_with("dppo_") || method == "prime_rl_default";
+  const bool drpo = method.starts_with("drpo") || method == "mask_drpo";
+  if (!dppo && !drpo && method != "minimal_mask" && method != "ipo") return std::nullopt;
+  if (word(p, "anchor") == "recomputed") return undrawable(kAgainstRecomputed);
+  const std::string divergence = word(p, "divergence");
+  Curves curves;
+  if (method == "minimal_mask") {
+    curves.differences(number(p, "delta"), kUnlimitedHere);
+    return RegionBoundary{curves.take(), "A < 0 alone: blocked where μ − π reaches delta."};
+  }
+  if (method == "ipo" || method == "drpo_no_abs_advantage") {
+    const double width = number(p, method == "ipo" ? "threshold" : "delta");
+    for (const bool positive : {true, false}) {
+      curves.add(positive, true, [=](double mu) { return mu + width; });
+      curves.add(positive, false, [=](double mu) { return mu - width; });
+    }
+    return RegionBoundary{curves.take(), method == "ipo" ? "Blocked where |π − μ| is above the threshold."
+                                                         : "The lines are |π − μ| = delta; nothing is blocked."};
+  }
+  const double low = number(p, dppo ? "low" : "delta"), high = number(p, dppo ? "high" : "delta");
+  const std::string beyond = dppo ? "Blocked where an update leads away from μ and " : "Nothing is blocked: where ";
+  const std::string then = dppo ? " is above the threshold." : " is above delta, the weight turns round.";
+  if (divergence.empty() || divergence == "binary_tv") {
+    curves.differences(low, high);
+    return RegionBoundary{curves.take(), beyond + "|π − μ|" + then};
+  }
+  if (divergence != "binary_kl") return undrawable(kWholeDistribution);
+  curves.divergences(low, high);
+  return RegionBoundary{curves.take(), beyond + "KL(μ‖π) of the sampled token" + then};
+}
+
+/// Clips of pi/mu.
+std::optional<RegionBoundary> by_ratio(const std::string& method, const Json& p) {
+  static const std::set<std::string> clips{"grpo", "grpo_clip_higher", "dr_grpo", "dapo",
+                                           "ppo",  "ppo_gae",          "aspo",    "dgpo"};
+  static const std::set<std::string> all{"spo", "gmpo", "up_grpo", "icepop_direct"};
+  const bool relaxed = method.starts_with("grpo_relax_");
+  if (!is_one_of(method, clips) && !is_one_of(method, all) && !relaxed) return std::nullopt;
+  if (word(p, "anchor") == "recomputed") return undrawable(kAgainstRecomputed);
+  const double low = number(p, "low"), high = number(p, "high"), dual = number(p, "dual");
+  Curves curves;
+  std::string words = "Blocked where π/μ leaves the clip in the direction of the update.";
+  if (method == "spo") {
+    curves.rises_beyond(1 + number(p, "eps"));
+    curves.falls_beyond(1 - number(p, "eps"));
+    words = "Nothing is blocked: where |π/μ − 1| is above eps, the weight turns round.";
+  } else if (method == "gmpo") {
+    curves.rises_beyond(std::exp(high));
+    curves.falls_beyond(std::exp(-low));
+  } else if (method == "icepop_direct") {
+    for (const bool positive : {true, false}) {
+      curves.add(positive, true, [=, top = number(p, "ratio_high")](double mu) { return mu * top; });
+      curves.add(positive, false, [=, bottom = number(p, "ratio_low")](double mu) { return mu * bottom; });
+    }
+    words = "Blocked where π/μ is outside of the interval.";
+  } else {
+    const double rare = relaxed ? number(p, "alpha") : 0;
+    const std::string side = word(p, "relaxed");
+    if (method != "up_grpo") curves.rises_beyond(1 + high, side == "low" ? 0 : rare);
+    curves.falls_beyond(1 - low, side == "high" ? 0 : rare);
+    curves.add(false, true, [=](double mu) { return mu * dual; });
+    if (relaxed) words += " Rare tokens are free of it.";
+    if (method == "up_grpo") words = "A < 0 alone: blocked where π/μ leaves the clip.";
+    if (method == "dgpo") words = "Nothing is blocked: where π/μ leaves the clip, the weight decays.";
+  }
+  return RegionBoundary{curves.take(), words};
+}
+
+}  // namespace
+
+RegionBoundary region_boundary(const std::string& method, const Json& parameters) {
+  const Json known = parameters.is_object() ? parameters : Json::object();
+  if (auto found = by_divergence(method, known)) return *found;
+  if (auto found = by_ratio(method, known)) return *found;
+  static const std::set<std::string> corrected{"minirl", "minirl_tis", "tis", "mis", "icepop"};
+  static const std::set<std::string> sequences{"gspo", "vespo", "topr", "ds_v32", "trm_max", "trm_avg", "cppo"};
+  static const std::set<std::string> updates{"m2po", "tvpo"};
+  static const std::set<std::string> free{"pg",         "pg_is",      "pg_tis", "cispo", "dro",
+                                          "tv_penalty", "k3_penalty", "sapo",   "maspo"};
+  if (is_one_of(method, corrected)) return undrawable(kAgainstRecomputed);
+  if (is_one_of(method, sequences)) return undrawable("the method judges whole sequences, not a token by its μ and π");
+  if (is_one_of(method, updates)) return undrawable("the method judges all tokens of an update together");
+  if (is_one_of(method, free)) return undrawable("the method has no region; it weighs every token");
+  return undrawable("this page knows none for the method");
+}
+
+}  // namespace keel

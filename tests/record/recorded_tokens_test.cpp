@@ -1,0 +1,195 @@
+#include "keel/record/recorded_tokens.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "keel/core/error.h"
+#include "keel/record/tokens/token_file.h"
+#include "tests/support/test_folder.h"
+
+namespace keel {
+namespace {
+
+class RecordedTokensTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      require_token_files();
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  void write(int64_t step, const std::vector<TokenRow>& rows) {
+    TokenFile file(folder_.path / "tokens", step);
+    file.add(rows);
+    file.commit({{"method", "dppo_tv"},
+                 {"parameters", {{"low", 0.15}, {"high", 0.2}}},
+                 {"step", step},
+                 {"whole_batch", false}});
+  }
+
+  std::filesystem::path run() const { return folder_.path; }
+
+  TestFolder folder_;
+};
+
+TokenRow row(int64_t step, int64_t update, int64_t rollout, int32_t position, const char* token, double mu, double pi,
+             float advantage, bool kept) {
+  TokenRow row;
+  row.step = step;
+  row.update = update;
+  row.rollout = rollout;
+  row.position = position;
+  row.token_id = token[0];
+  row.token = token;
+  row.log_mu = static_cast<float>(std::log(mu));
+  row.log_pi = static_cast<float>(std::log(pi));
+  row.divergence = static_cast<float>(std::fabs(pi - mu));
+  row.threshold = advantage > 0 ? 0.2f : 0.15f;
+  row.advantage = advantage;
+  row.coefficient = kept ? advantage : 0;
+  row.kept = kept;
+  row.outside = !kept;
+  row.entropy = 0.5f;
+  row.reward = 1;
+  return row;
+}
+
+// Two completions in two updates of step 3, one in step 9: ten tokens. Worked out by hand.
+std::vector<TokenRow> step_three() {
+  return {row(3, 0, 7, 0, "a", 0.5, 0.5, 1, true),   row(3, 0, 7, 1, "b", 0.25, 0.25, 1, true),
+          row(3, 0, 8, 0, "a", 0.5, 0.5, -1, true),  row(3, 0, 8, 1, "c", 0.125, 0.127, -1, true),
+          row(3, 1, 7, 0, "a", 0.5, 0.8, 1, false),  row(3, 1, 7, 1, "b", 0.25, 0.6, 1, false),
+          row(3, 1, 8, 0, "a", 0.5, 0.3, -1, false), row(3, 1, 8, 1, "c", 0.125, 0.1, -1, true)};
+}
+
+TEST_F(RecordedTokensTest, AreSummedUpOverAllRows) {
+  write(3, step_three());
+  write(9, {row(9, 0, 20, 0, "a", 0.75, 0.75, 1, true), row(9, 0, 20, 1, "b", 0.75, 0.95, 1, false)});
+  const RecordedTokens tokens = read_recorded_tokens(run());
+  EXPECT_TRUE(tokens.was_read);
+  EXPECT_TRUE(tokens.damage.empty());
+  EXPECT_EQ(tokens.tokens, 10);
+  EXPECT_EQ(tokens.blocked, 4);
+  EXPECT_EQ(tokens.completions, 5);
+  ASSERT_EQ(tokens.steps.size(), 2u);
+  EXPECT_EQ(tokens.steps[0].method, "dppo_tv");
+  EXPECT_EQ(tokens.steps[0].parameters["high"], 0.2);
+  EXPECT_EQ(tokens.steps[0].held[0].tokens, 4);
+  EXPECT_EQ(tokens.steps[0].held[0].blocked, 2);
+  EXPECT_EQ(tokens.steps[0].held[1].blocked, 1);
+  ASSERT_EQ(tokens.by_update.size(), 2u);
+  EXPECT_EQ(tokens.by_update[0][0].tokens, 4);   // 2 of step 3, 2 of step 9
+  EXPECT_EQ(tokens.by_update[0][0].blocked, 1);  // the one of step 9
+  EXPECT_EQ(tokens.by_update[1][1].tokens, 2);
+  EXPECT_EQ(tokens.thresholds.size(), 2u);
+
+  ASSERT_EQ(tokens.most_blocked[0].size(), 2u);
+  EXPECT_EQ(tokens.most_blocked[0][0].text, "b");  // 2 of 3, with mu 0.25 and 0.75
+  EXPECT_EQ(tokens.most_blocked[0][0].held, 2);
+  EXPECT_EQ(tokens.most_blocked[0][0].seen, 3);
+  EXPECT_NEAR(tokens.most_blocked[0][0].mean_mu, 0.5, 1e-6);
+  EXPECT_NEAR(tokens.most_blocked[0][0].mean_entropy, 0.5, 1e-6);
+  ASSERT_EQ(tokens.most_blocked[1].size(), 1u);
+  EXPECT_EQ(tokens.most_blocked[1][0].text, "a");
+
+  EXPECT_EQ(tokens.divergences.count, 10);
+  EXPECT_EQ(tokens.divergences.zero, 4);
+  EXPECT_NEAR(tokens.divergences.largest, 0.35, 1e-6);
+}
+
+TEST_F(RecordedTokensTest, KnowTheMismatchFromTheFirstUpdateOrFromWhatWasRecomputed) {
+  std::vector<TokenRow> rows = step_three();
+  write(3, rows);
+  RecordedMismatch mismatch = read_recorded_tokens(run()).mismatch;
+  EXPECT_EQ(mismatch.source, RecordedMismatch::Source::kFirstUpdate);
+  EXPECT_EQ(mismatch.sizes.count, 4);
+  EXPECT_NEAR(mismatch.sizes.largest, 0.002, 1e-6);
+  EXPECT_EQ(mismatch.largest[0].text, "c");
+  for (TokenRow& row : rows) row.log_recomputed = static_cast<float>(std::log(std::exp(row.log_mu) + 0.01));
+  write(3, rows);
+  mismatch = read_recorded_tokens(run()).mismatch;
+  EXPECT_EQ(mismatch.source, RecordedMismatch::Source::kRecomputed);
+  EXPECT_EQ(mismatch.sizes.count, 8);
+  EXPECT_NEAR(mismatch.sizes.sum / 8, 0.01, 1e-6);
+}
+
+TEST_F(RecordedTokensTest, KeepWholeCompletionsOfTheSameIdsWhereThereAreTooMany) {
+  std::vector<TokenRow> rows;
+  for (int update = 0; update < 2; ++update)
+    for (int rollout = 0; rollout < 100; ++rollout)
+      for (int position = 0; position < 10; ++position)
+        rows.push_back(row(3, update, rollout, position, "a", 0.5, 0.6, 1, true));
+  write(3, rows);
+  const RecordedTokens all = read_recorded_tokens(run()), some = read_recorded_tokens(run(), 500);
+  EXPECT_EQ(all.rows.completions.size(), 200u);
+  EXPECT_EQ(some.tokens, 2000);
+  EXPECT_EQ(some.completions, 200);
+  EXPECT_GT(some.rows.completions.size(), 25u);
+  EXPECT_LT(some.rows.completions.size(), 80u);
+  std::map<int64_t, int> updates;
+  for (const RecordedCompletion& completion : some.rows.completions) {
+    EXPECT_EQ(completion.rows, 10u);
+    ++updates[completion.rollout];
+  }
+  for (const auto& [rollout, count] : updates) EXPECT_EQ(count, 2) << rollout;
+  EXPECT_EQ(read_recorded_tokens(run(), 500).rows.completions.size(), some.rows.completions.size());
+}
+
+TEST_F(RecordedTokensTest, NameDamagedFilesAndReadTheOthers) {
+  write(3, step_three());
+  write(9, {row(9, 0, 20, 0, "a", 0.75, 0.75, 1, true)});
+  const std::filesystem::path cut = run() / "tokens" / TokenFile::name(3);
+  std::filesystem::resize_file(cut, std::filesystem::file_size(cut) / 2);
+  folder_.write("tokens/" + TokenFile::name(5), "not Parquet");
+  const RecordedTokens tokens = read_recorded_tokens(run());
+  ASSERT_EQ(tokens.damage.size(), 2u);
+  EXPECT_NE(tokens.damage[0].find(TokenFile::name(3)), std::string::npos);
+  EXPECT_NE(tokens.damage[1].find(TokenFile::name(5)), std::string::npos);
+  EXPECT_EQ(tokens.tokens, 1);
+}
+
+TEST_F(RecordedTokensTest, OfARunWithoutAnyAreEmpty) {
+  const RecordedTokens tokens = read_recorded_tokens(run());
+  EXPECT_TRUE(tokens.was_read);
+  EXPECT_EQ(tokens.tokens, 0);
+  EXPECT_TRUE(tokens.rows.completions.empty());
+}
+
+TEST_F(RecordedTokensTest, ShowHostileTextsAsTexts) {
+  std::vector<TokenRow> rows = step_three();
+  rows[0].token =
+      "a\xe2\x80\xae"
+      "b";  // RIGHT-TO-LEFT OVERRIDE
+  rows[1].token = std::string("n\0l", 3);
+  rows[2].token = std::string(1 << 20, 'x');
+  write(3, rows);
+  const RecordedRows shown = read_recorded_tokens(run()).rows;
+  EXPECT_EQ(shown.texts[shown.text[0]], "a\\u202eb");
+  EXPECT_EQ(shown.texts[shown.text[1]], "n\\x00l");
+  EXPECT_LT(shown.texts[shown.text[2]].size(), 300u);
+}
+
+TEST(SizeHistogram, HasEightClassesADecade) {
+  SizeHistogram sizes;
+  sizes.add(0.1);
+  sizes.add(0.0999);
+  sizes.add(0.15, true);
+  sizes.add(1e-30);
+  sizes.add(INFINITY);
+  sizes.add(0);
+  sizes.add(NAN);
+  const size_t tenth = 9 * 8;  // from 1e-10 on
+  EXPECT_NEAR(SizeHistogram::begin_of(tenth), 0.1, 1e-12);
+  EXPECT_EQ(sizes.kept[tenth] + sizes.kept[tenth - 1], 2);
+  EXPECT_EQ(sizes.blocked[tenth + 1], 1);  // 0.1333 to 0.1778
+  EXPECT_EQ(sizes.kept[0], 1);
+  EXPECT_EQ(sizes.infinite, 1);
+  EXPECT_EQ(sizes.zero, 1);
+  EXPECT_EQ(sizes.count, 6);
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,0 +1,131 @@
+// The pages of a report beside the first one; tests/browser/report_test.py looks at them in a browser.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "keel/record/report/report.h"
+#include "tests/record/occurrences.h"
+
+namespace keel {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+RunData run_of_steps(const std::string& name, int steps) {
+  RunData run;
+  run.name = name;
+  run.used = {{"run.seed", "1"}, {"objective.method", "dppo_tv"}};
+  for (int step = 1; step <= steps; ++step)
+    run.metrics.push_back(
+        {"rl", step, {{"reward/mean", 0.5}, {"trust_region/masked", 0.1}, {"mismatch/abs_prob_mean", 1e-6}}});
+  return run;
+}
+
+/// Two tokens of a completion, one of them blocked.
+RecordedTokens two_tokens() {
+  RecordedTokens tokens;
+  tokens.was_read = true;
+  tokens.tokens = 2;
+  tokens.blocked = tokens.outside = 1;
+  tokens.completions = 4;
+  tokens.steps = {{3, 2, "dppo_tv", {{"low", 0.15}, {"high", 0.15}}, true, {HeldShare{2, 1, 1}, HeldShare{}}}};
+  tokens.by_update = {tokens.steps[0].held};
+  tokens.thresholds = {0.15};
+  tokens.divergences.add(0.01);
+  tokens.divergences.add(0.3, true);
+  tokens.most_blocked[0] = {{"<b>so", 4, 1, 0.25, std::nan("")}};
+  tokens.rows.completions = {{3, 0, 1, 10, 1.0, 0, 2, 2}};
+  tokens.rows.columns = {{"log_mu", {-1, -2}}};
+  tokens.rows.text = {0, 0};
+  tokens.rows.kept = {true, false};
+  tokens.rows.outside = {false, true};
+  tokens.rows.texts = {"</script>"};
+  return tokens;
+}
+
+TEST(Pages, OfARunWithoutRecordsSayHowToGetSome) {
+  RunData run = run_of_steps("quick", 3);
+  EXPECT_TRUE(contains(render_report({run}), "<code>keel train CONFIG record.tokens=sample</code>"));
+  run.used["record.tokens"] = "sample";  // while it goes on nobody reads them
+  EXPECT_TRUE(contains(render_report({run}), "written while the run went on"));
+  run.recorded.was_read = true;
+  run.recorded.damage = {"tokens/step-00000003.parquet: is <b>cut off"};
+  const std::string damaged = render_report({run});
+  EXPECT_TRUE(contains(damaged, "Not read: tokens/step-00000003.parquet: is &lt;b&gt;cut off"));
+  EXPECT_FALSE(contains(damaged, "has no token records"));
+}
+
+TEST(Pages, ShowWhichTokensAreHeldBack) {
+  RunData run = run_of_steps("quick", 3);
+  run.recorded = two_tokens();
+  const std::string html = render_report({run});
+  EXPECT_TRUE(contains(
+      html,
+      "<code data-token=\"&lt;b&gt;so\">&lt;b&gt;so</code></th><td>1</td><td>25.0 %</td><td>0.25</td><td>–</td>"));
+  EXPECT_TRUE(contains(html, "None was blocked."));  // of negative advantage
+  EXPECT_TRUE(contains(html, "1 completion of 4, drawn by their ids"));
+  EXPECT_TRUE(contains(html, "threshold 0.15"));
+  EXPECT_TRUE(contains(html, "Blocked where an update leads away from μ and |π − μ| is above the threshold."));
+  EXPECT_EQ(occurrences(html, "</script>"), 2u);  // of the data and of the script: a token's text is neither
+}
+
+TEST(Pages, OfASoftMethodSpeakOfWhatIsBeyondTheRegion) {
+  RunData run = run_of_steps("quick", 3);
+  run.recorded = two_tokens();
+  run.recorded.blocked = 0;
+  run.recorded.most_outside[0] = {{"so", 4, 2, 0.25, 1}};
+  const std::string html = render_report({run});
+  EXPECT_TRUE(contains(html, "Which tokens are beyond the region"));
+  EXPECT_TRUE(contains(html, "<td>2</td><td>50.0 %</td>"));
+}
+
+TEST(Pages, ShowWhatOtherMethodsWouldHaveHeldBack) {
+  RunData run = run_of_steps("quick", 3);
+  run.recorded = two_tokens();
+  EXPECT_FALSE(contains(render_report({run}), "other methods would have held back"));
+  Counterfactual grpo{"grpo", "low 0.2, high 0.2"};
+  grpo.held = 0.125;
+  grpo.held_positive = 0.2;
+  grpo.held_negative = 0.05;
+  grpo.overlap = 0.5;
+  grpo.weight_change = 0.3;
+  grpo.differences = {{"<i>", 7, 0}, {"so", 0, 3}};
+  run.recorded.counterfactuals = {grpo, {"m2po", "", "needs the whole <update>"}};
+  const std::string html = render_report({run});
+  EXPECT_TRUE(contains(html,
+                       "<code>grpo</code> low 0.2, high 0.2</th><td>12.5 %</td><td>20.0 %</td><td>5.0 %</td><td>50.0 "
+                       "%</td><td>30.0 %</td><td><code>&lt;i&gt;</code> +7 <code>so</code> −3</td>"));
+  EXPECT_TRUE(contains(html, "needs the whole &lt;update&gt;"));
+}
+
+TEST(Pages, NameTheMetricThatLeftItsBandAndTheSamplesBehindIt) {
+  RunData run = run_of_steps("quick", 60);
+  for (size_t i = 39; i < run.metrics.size(); ++i) run.metrics[i].values["reward/mean"] = 0.1;
+  for (const int step : {1, 40, 60}) {
+    Sample sample;
+    sample.phase = "rl";
+    sample.step = step;
+    sample.completion = "written at " + std::to_string(step);
+    run.samples.push_back(sample);
+  }
+  const std::string html = render_report({run});
+  EXPECT_EQ(occurrences(html, "Reward left its band first, at step 40: 0.1, band at least 0.25."),
+            2u);  // and on the first page
+  EXPECT_GT(occurrences(html, "written at 40"), 1u);
+  EXPECT_TRUE(contains(render_report({run_of_steps("quick", 60)}), "No metric left its band."));
+  EXPECT_TRUE(contains(render_report({run_of_steps("quick", 7)}), "Too few RL steps to judge by: 7 of 20."));
+}
+
+TEST(Pages, DrawSeedsAsABand) {
+  RunData first = run_of_steps("grpo-1", 3), second = run_of_steps("grpo-2", 3), other = run_of_steps("drpo-1", 3);
+  second.used["run.seed"] = "2";
+  other.used["objective.method"] = "drpo";
+  const std::string html = render_report({first, second, other});
+  EXPECT_TRUE(contains(html, "data-name=\"grpo (2 seeds)\""));
+  EXPECT_TRUE(contains(html, "data-name=\"drpo-1\""));
+  EXPECT_TRUE(contains(html, "a band from the smallest to the largest"));
+  EXPECT_FALSE(contains(render_report({first, other}), "a band from the smallest"));
+}
+
+}  // namespace
+}  // namespace keel

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "keel/core/console.h"
-#include "keel/record/charts/histogram.h"
+#include "keel/record/charts/histogram_chart.h"
 #include "keel/record/charts/html.h"
 #include "keel/record/report/report_parts.h"
 
@@ -18,7 +18,7 @@ std::string source_sentence(const RunData& run) {
 
 std::string mismatch_histogram(const RunData& run, size_t place) {
   const RecordedMismatch& mismatch = run.recorded.mismatch;
-  Histogram histogram{"mismatch-" + std::to_string(place), "Mismatch of recorded tokens", source_sentence(run),
+  HistogramChart histogram{"mismatch-" + std::to_string(place), "Mismatch of recorded tokens", source_sentence(run),
                       SizeHistogram::begin_of(0), SizeHistogram::begin_of(1) / SizeHistogram::begin_of(0)};
   histogram.behind.assign(mismatch.sizes.kept.begin(), mismatch.sizes.kept.end());
   const auto count = static_cast<double>(mismatch.sizes.count);

@@ -3,7 +3,7 @@
 
 #include "keel/core/console.h"
 #include "keel/core/strings.h"
-#include "keel/record/charts/histogram.h"
+#include "keel/record/charts/histogram_chart.h"
 #include "keel/record/charts/html.h"
 #include "keel/record/report/region_boundary.h"
 #include "keel/record/report/report_parts.h"
@@ -62,7 +62,7 @@ std::string share_over_updates(const RecordedTokens& tokens, const HeldWords& wo
 
 std::string divergence_histogram(const RecordedTokens& tokens, const std::string& id) {
   const SizeHistogram& sizes = tokens.divergences;
-  Histogram histogram{id + "-divergences", "Divergences", "", SizeHistogram::begin_of(0),
+  HistogramChart histogram{id + "-divergences", "Divergences", "", SizeHistogram::begin_of(0),
                       SizeHistogram::begin_of(1) / SizeHistogram::begin_of(0)};
   histogram.behind.assign(sizes.kept.begin(), sizes.kept.end());
   histogram.in_front.assign(sizes.blocked.begin(), sizes.blocked.end());

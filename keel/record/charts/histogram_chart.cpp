@@ -1,4 +1,4 @@
-#include "keel/record/charts/histogram.h"
+#include "keel/record/charts/histogram_chart.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,14 +27,14 @@ struct Place {
 
 int64_t entry_of(const std::vector<int64_t>& counts, size_t i) { return i < counts.size() ? counts[i] : 0; }
 
-double begin_of_class(const Histogram& h, size_t i) { return h.first * std::pow(h.ratio, static_cast<double>(i)); }
+double begin_of_class(const HistogramChart& h, size_t i) { return h.first * std::pow(h.ratio, static_cast<double>(i)); }
 
 std::string label(double x, double y, const char* anchor, const std::string& text) {
   return "<text x=\"" + svg_number(x) + "\" y=\"" + svg_number(y) + "\" text-anchor=\"" + anchor + "\">" +
          escape_html(text) + "</text>";
 }
 
-std::string bars(const Histogram& h, const std::vector<int64_t>& counts, const Place& place, const char* kind,
+std::string bars(const HistogramChart& h, const std::vector<int64_t>& counts, const Place& place, const char* kind,
                  double inset) {
   std::string path;
   const double floor = kHeight - kBarsBottom;
@@ -65,7 +65,7 @@ std::string axes(const Place& place) {
 
 }  // namespace
 
-std::string svg_histogram(const Histogram& h) {
+std::string svg_histogram(const HistogramChart& h) {
   double low = INFINITY, high = 0;
   int64_t most = 0;
   for (size_t i = 0; i < std::max(h.behind.size(), h.in_front.size()); ++i) {

@@ -1,4 +1,4 @@
-#include "keel/record/charts/histogram.h"
+#include "keel/record/charts/histogram_chart.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@ namespace {
 // The bars stand from 56 to 504 and from 18 to 196. Two decades: the first class ends in the middle, at 280. Counts go
 // from a half (a logarithmic axis has no 0) to 100: one token is log(2)/log(200) = 0.1308 of 178 high, and ends at
 // 172.7.
-TEST(Histogram, HasLogarithmicAxes) {
-  Histogram histogram{"h", "Title", "", 1, 10};
+TEST(HistogramChart, HasLogarithmicAxes) {
+  HistogramChart histogram{"h", "Title", "", 1, 10};
   histogram.behind = {1, 100};
   histogram.in_front = {0, 1};
   histogram.thresholds = {10};
@@ -22,9 +22,9 @@ TEST(Histogram, HasLogarithmicAxes) {
   EXPECT_EQ(occurrences(svg, ">threshold 10<"), 1u);
 }
 
-TEST(Histogram, OfNothingIsEmpty) {
+TEST(HistogramChart, OfNothingIsEmpty) {
   EXPECT_EQ(svg_histogram({"h", "Title", "", 1, 10}), "");
-  Histogram zeros{"h", "Title", "", 1, 10};
+  HistogramChart zeros{"h", "Title", "", 1, 10};
   zeros.behind = {0, 0, 0};
   EXPECT_EQ(svg_histogram(zeros), "");
 }

@@ -7,7 +7,7 @@
 namespace keel {
 
 /// How often numbers of each size came up, on logarithmic axes. One bar stands behind another of the same class.
-struct Histogram {
+struct HistogramChart {
   std::string id, title, description;
   double first = 1, ratio = 10;                     // where the first class begins, and how many times as far it ends
   std::vector<int64_t> behind = {}, in_front = {};  // of each class; in_front may be empty
@@ -16,6 +16,6 @@ struct Histogram {
 };
 
 /// A whole <svg> element; empty where nothing was counted.
-std::string svg_histogram(const Histogram& histogram);
+std::string svg_histogram(const HistogramChart& histogram);
 
 }  // namespace keel

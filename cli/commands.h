@@ -21,6 +21,8 @@ Action add_study(CommandLine& line);
 Action add_report(CommandLine& line);
 Action add_watch(CommandLine& line);
 Action add_export(CommandLine& line);
+Action add_tokens(CommandLine& line);
+Action add_advise(CommandLine& line);
 Action add_generate(CommandLine& line);
 Action add_chat(CommandLine& line);
 Action add_methods(CommandLine& line);

@@ -192,11 +192,13 @@ int main(int argc, char** argv) {
   CommandLine line("Keel fine-tunes language models with reinforcement learning under a divergence trust region.",
                    "keel", keel::cli::version_line, visible);
   std::vector<std::pair<Command, keel::cli::Action>> commands;
-  for (const auto add : {keel::cli::add_quickstart, keel::cli::add_train, keel::cli::add_sft, keel::cli::add_eval,
-                         keel::cli::add_study, keel::cli::add_report, keel::cli::add_watch, keel::cli::add_export, keel::cli::add_generate,
-                         keel::cli::add_chat, keel::cli::add_methods, keel::cli::add_tasks, keel::cli::add_verify,
-                         keel::cli::add_reward, keel::cli::add_inspect, keel::cli::add_convert, keel::cli::add_import,
-                         keel::cli::add_doctor, keel::cli::add_completion, keel::cli::add_help}) {
+  for (const auto add :
+       {keel::cli::add_quickstart, keel::cli::add_train,   keel::cli::add_sft,      keel::cli::add_eval,
+        keel::cli::add_study,      keel::cli::add_report,  keel::cli::add_watch,    keel::cli::add_export,
+        keel::cli::add_tokens,     keel::cli::add_advise,  keel::cli::add_generate, keel::cli::add_chat,
+        keel::cli::add_methods,    keel::cli::add_tasks,   keel::cli::add_verify,   keel::cli::add_reward,
+        keel::cli::add_inspect,    keel::cli::add_convert, keel::cli::add_import,   keel::cli::add_doctor,
+        keel::cli::add_completion, keel::cli::add_help}) {
     const keel::cli::Action action = add(line);
     commands.emplace_back(line.commands().back(), action);
   }

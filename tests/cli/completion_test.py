@@ -111,6 +111,7 @@ class Completion(support.Test):
         ("keel reward rows.jsonl reward.pyth\t", "keel reward rows.jsonl reward.python="),
         ("keel reward rows.jsonl train.st\t", "keel reward rows.jsonl train.st"),  # reads the section reward alone
         ("keel help data.eval_f\t", "keel help data.eval_files "),
+        ("keel tokens runs/one --method dppo_topk_k\t", "keel tokens runs/one --method dppo_topk_kl "),
         ("keel completion fi\t", "keel completion fish "),
     ]
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <type_traits>
 
+#include "keel/record/tokens/token_column_list.h"
+
 namespace keel {
 namespace {
 

@@ -43,43 +43,4 @@ struct TokenRow {
   double reward = 0;  // of the completion
 };
 
-/// Calls visit(name, member, may be unknown) for each column, in the order of the files.
-template <class Visit>
-void for_each_token_column(const Visit& visit) {
-  using Row = TokenRow;
-  visit("step", &Row::step, false);
-  visit("update", &Row::update, false);
-  visit("prompt", &Row::prompt, false);
-  visit("group", &Row::group, false);
-  visit("rollout", &Row::rollout, false);
-  visit("policy_version", &Row::policy_version, false);
-  visit("position", &Row::position, false);
-  visit("token_id", &Row::token_id, false);
-  visit("token", &Row::token, false);
-  visit("log_mu", &Row::log_mu, false);
-  visit("log_pi", &Row::log_pi, false);
-  visit("log_other_mu", &Row::log_other_mu, true);
-  visit("log_other_pi", &Row::log_other_pi, true);
-  visit("log_recomputed", &Row::log_recomputed, true);
-  visit("log_other_recomputed", &Row::log_other_recomputed, true);
-  visit("log_reference", &Row::log_reference, true);
-  visit("topk_tv", &Row::topk_tv, true);
-  visit("topk_kl", &Row::topk_kl, true);
-  visit("topk_tv_replace_last", &Row::topk_tv_replace_last, true);
-  visit("topk_kl_replace_last", &Row::topk_kl_replace_last, true);
-  visit("full_tv", &Row::full_tv, true);
-  visit("full_kl", &Row::full_kl, true);
-  visit("divergence", &Row::divergence, false);
-  visit("threshold", &Row::threshold, false);
-  visit("ratio", &Row::ratio, false);
-  visit("advantage", &Row::advantage, false);
-  visit("coefficient", &Row::coefficient, false);
-  visit("weight", &Row::weight, false);
-  visit("kept", &Row::kept, false);
-  visit("outside", &Row::outside, false);
-  visit("entropy", &Row::entropy, true);
-  visit("entropy_mu", &Row::entropy_mu, true);
-  visit("reward", &Row::reward, false);
-}
-
 }  // namespace keel

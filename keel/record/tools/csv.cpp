@@ -1,10 +1,8 @@
 #include "keel/record/tools/csv.h"
 
 #include <set>
-#include <string_view>
 
 namespace keel {
-namespace {
 
 std::string csv_field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
@@ -12,8 +10,6 @@ std::string csv_field(std::string_view text) {
   for (const char c : text) quoted.append(c == '"' ? 2 : 1, c);
   return quoted + '"';
 }
-
-}  // namespace
 
 std::string csv_table(const ExportedRun& run) {
   std::set<std::string> names;

@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "cli/commands.h"
+#include "cli/text_table.h"
+#include "cli/token_answers.h"
+#include "keel/core/console.h"
+#include "keel/core/error.h"
+#include "keel/core/files/json_file.h"
+#include "keel/counterfactual/advice.h"
+#include "keel/counterfactual/step_facts.h"
+#include "keel/record/tokens/token_reader.h"
+
+namespace keel::cli {
+namespace {
+
+struct AdviseArguments {
+  RecordArguments records;
+  std::string method;
+  std::vector<std::string> thresholds;
+  std::optional<double> target;
+};
+
+/// The method of the run, as it was in the last of the steps.
+AskedMethod method_of_run(const std::filesystem::path& file) {
+  const StepFacts facts = step_facts(TokenReader(file).facts(), file.string());
+  return {facts.method, facts.method, make_region(facts.method, facts.parameters)};
+}
+
+AskedMethod method_of(const AdviseArguments& arguments, const std::filesystem::path& file) {
+  if (arguments.method.empty()) return method_of_run(file);
+  const std::vector<AskedMethod> asked = asked_methods({arguments.method});
+  if (asked.size() > 1) fail(ExitCode::kBadConfiguration, "--method names ", asked.size(), " methods; name one");
+  return asked[0];
+}
+
+std::vector<double> numbers_of(const std::vector<std::string>& texts) {
+  std::vector<double> numbers;
+  for (const std::string& text : texts)
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find(',', begin), text.size());
+      const std::optional<double> number = number_in(text.substr(begin, end - begin));
+      if (!number)
+        fail(ExitCode::kBadConfiguration, "--thresholds has \"", text.substr(begin, end - begin),
+             "\"; wanted numbers separated by commas, as 0.05,0.1,0.2");
+      numbers.push_back(*number);
+      begin = end + 1;
+    }
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+/// The three texts that are outside most often.
+std::string most_often(const MethodAnswer& a) {
+  std::vector<const TypeDifference*> types;
+  for (const TypeDifference& type : a.types)
+    if (type.outside > 0) types.push_back(&type);
+  std::ranges::stable_sort(types, std::greater(), &TypeDifference::outside);
+  types.resize(std::min<size_t>(types.size(), 3));
+  std::string text;
+  for (const TypeDifference* type : types)
+    text += (text.empty() ? "" : " ") + shown_token(type->token) + " " + format_count(type->outside);
+  return text;
+}
+
+/// The setting that trains with it.
+std::string setting(const AskedMethod& asked, double best) {
+  const AskedMethod chosen = with_threshold(asked, best);
+  return "objective.method=" + asked.method + " (" + chosen.name.substr(chosen.name.find(':') + 1) + ")";
+}
+
+void print_table(const Advice& advice, const AskedMethod& asked, const std::string& run) {
+  Console console;
+  console.result(what_is_asked(run, advice.answers) + "\n\nWhat thresholds of " + asked.method +
+                 " would leave outside (its own: " + shown_number(threshold_of(asked)) + ")");
+  std::vector<std::vector<std::string>> rows = {
+      {"threshold", "outside", "A > 0", "A < 0", "mean mu", "entropy", "most often"}};
+  for (size_t i = 0; i < advice.shown.size(); ++i) {
+    const Decisions& d = advice.shown[i].decisions;
+    rows.push_back({shown_number(advice.thresholds[i], 6), percent(d.outside.all.share()),
+                    percent(d.outside.positive.share()), percent(d.outside.negative.share()), shown_number(d.mu.mean()),
+                    shown_number(d.entropy.mean()), most_often(advice.shown[i])});
+  }
+  console.result(text_table(rows, {6}));
+  if (!advice.best)
+    return console.result("No threshold leaves a token outside: the policy did not move in these steps");
+  console.result("For " + percent(advice.target) + " outside: " + setting(asked, *advice.best) + ", which leaves " +
+                 percent(advice.best_share));
+}
+
+void print_json(const Advice& advice, const AskedMethod& asked, const std::string& run) {
+  Json json = {{"run", run},
+               {"method", asked.method},
+               {"threshold", std::isfinite(threshold_of(asked)) ? Json(threshold_of(asked)) : Json()},
+               {"tokens", advice.answers.tokens},
+               {"target", advice.target},
+               {"recommended", advice.best ? Json(*advice.best) : Json()},
+               {"recommended_share", advice.best ? Json(advice.best_share) : Json()},
+               {"thresholds", Json::array()}};
+  for (size_t i = 0; i < advice.shown.size(); ++i) {
+    Json each = {{"threshold", advice.thresholds[i]}};
+    each.update(json_of(advice.shown[i].decisions));
+    json["thresholds"].push_back(each);
+  }
+  std::puts(escape_json_controls(json_line(json)).c_str());
+}
+
+void print_csv(const Advice& advice) {
+  std::printf("threshold,%s\r\n", kDecisionFields);
+  for (size_t i = 0; i < advice.shown.size(); ++i)
+    std::printf("%s,%s\r\n", csv_number(advice.thresholds[i]).c_str(), csv_fields(advice.shown[i].decisions).c_str());
+}
+
+ExitCode advise_command(const AdviseArguments& arguments) {
+  const double target = arguments.target.value_or(kTargetShare);
+  if (!(target > 0 && target < 1))
+    fail(ExitCode::kBadConfiguration, "--target is ", target, "; wanted a share of tokens above 0 and below 1");
+  const std::vector<std::filesystem::path> files = arguments.records.files();
+  const AskedMethod asked = method_of(arguments, files.back());
+  const std::vector<double> given = numbers_of(arguments.thresholds);
+  const Advice advice = advise(files, asked, given.empty() ? thresholds_for(asked, 3) : given, target);
+  if (arguments.records.csv)
+    print_csv(advice);
+  else if (arguments.records.json)
+    print_json(advice, asked, arguments.records.run);
+  else
+    print_table(advice, asked, arguments.records.run);
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Action add_advise(CommandLine& line) {
+  const auto arguments = std::make_shared<AdviseArguments>();
+  Command command = line.add("advise", "Which tokens thresholds would hold back, and one for a share of them");
+  arguments->records.add_to(command);
+  std::vector<std::string> names;
+  for (const Method& method : methods()) names.push_back(method.name);
+  command
+      .option("--method", arguments->method,
+              "The method whose threshold it is, as `keel tokens` takes it (default: the run's own)")
+      .words(names);
+  command
+      .option("--thresholds", arguments->thresholds,
+              "Thresholds to look at, separated by commas (default: 1, 2 and 5 of every power of ten)")
+      .one_at_a_time();
+  command.option("--target", arguments->target,
+                 "Share of tokens that the recommended threshold leaves outside (default 0.005)");
+  return [arguments] { return advise_command(*arguments); };
+}
+
+}  // namespace keel::cli

@@ -1,0 +1,243 @@
+#include <ATen/ATen.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "cli/commands.h"
+#include "cli/text_table.h"
+#include "cli/token_answers.h"
+#include "keel/core/console.h"
+#include "keel/core/error.h"
+#include "keel/core/files/file.h"
+#include "keel/core/files/json_file.h"
+#include "keel/record/run_folder.h"
+#include "keel/record/tokens/token_column_list.h"
+#include "keel/record/tools/csv.h"
+
+namespace keel::cli {
+namespace {
+
+struct TokensArguments {
+  RecordArguments records;
+  std::vector<std::string> methods;
+  int64_t top = 10;
+  std::string each;
+};
+
+/// Every row with what each method decides about it, as CSV. Float32 numbers have the digits that make them again.
+class EachToken {
+ public:
+  EachToken(const std::string& path, const std::vector<AskedMethod>& methods) {
+    if (path != "-") {
+      RunFolder::require_not_of_a_run(path);
+      file_.emplace(path, Existing::kStays);
+    }
+    std::string header;
+    for_each_token_column(
+        [&](const char* name, auto, bool) { header += (header.empty() ? "" : ",") + csv_field(name); });
+    for (const AskedMethod& asked : methods)
+      for (const char* field : {" kept", " outside", " coefficient"}) header += "," + csv_field(asked.name + field);
+    print(header + "\r\n");
+  }
+
+  void add(const std::vector<TokenRow>& rows, const std::vector<TokenDecision>& decisions) {
+    std::string lines;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      std::string line;
+      for_each_token_column([&](const char*, auto TokenRow::*member, bool) { line += "," + field(rows[i].*member); });
+      for (const TokenDecision& d : decisions)
+        line += "," + field(d.keep.const_data_ptr<bool>()[i]) + "," + field(d.outside.const_data_ptr<bool>()[i]) + "," +
+                field(d.coefficient.const_data_ptr<float>()[i]);
+      lines += line.substr(1) + "\r\n";
+    }
+    print(lines);
+  }
+
+  void finish() {
+    if (file_) file_->commit();
+  }
+
+ private:
+  static std::string field(const std::string& text) { return csv_field(text); }
+  static std::string field(bool value) { return value ? "true" : "false"; }
+  template <class Number>
+  static std::string field(Number value) {
+    if constexpr (std::is_floating_point_v<Number>)
+      if (std::isnan(value)) return "";
+    char text[40];
+    return {text, std::to_chars(text, text + sizeof(text), value).ptr};
+  }
+  void print(const std::string& text) {
+    if (file_) return file_->write(text);
+    std::fputs(text.c_str(), stdout);
+  }
+
+  std::optional<DurableFile> file_;
+};
+
+std::vector<std::string> shown_shares(const Decisions& d) {
+  return {percent(d.blocked.all.share()), percent(d.blocked.positive.share()), percent(d.blocked.negative.share()),
+          percent(d.outside.all.share())};
+}
+
+void print_methods(Console& console, const TokenAnswers& answers, size_t top) {
+  std::vector<std::vector<std::string>> rows = {{"method", "held back", "A > 0", "A < 0", "outside", "both",
+                                                 "only the run", "only it", "weight change", "sum", "cosine"}};
+  rows.push_back({answers.method + " (the run)"});
+  for (const std::string& cell : shown_shares(answers.own)) rows.back().push_back(cell);
+  rows.back().resize(rows[0].size());
+  for (const MethodAnswer& a : answers.methods) {
+    rows.push_back({a.asked.name});
+    for (const std::string& cell : shown_shares(a.decisions)) rows.back().push_back(cell);
+    for (const int64_t count : {a.both, a.only_run, a.only_method}) rows.back().push_back(format_count(count));
+    for (const std::string& cell : {percent(a.weight_change), percent(a.sum_change), shown_number(a.cosine, 4)})
+      rows.back().push_back(cell);
+  }
+  console.result(text_table(rows, {0}));
+  for (const MethodAnswer& a : answers.methods) {
+    std::vector<std::vector<std::string>> types = {
+        {"token", "tokens", "held back by the run", "by it", "share of the change"}};
+    double change = 0;
+    for (const TypeDifference& type : a.types) change += type.change;
+    for (const TypeDifference& type : a.types) {
+      if (types.size() > top || (type.change == 0 && type.blocked_by_run == type.blocked_by_method)) break;
+      types.push_back({shown_token(type.token), format_count(type.tokens), format_count(type.blocked_by_run),
+                       format_count(type.blocked_by_method), percent(type.change / change)});
+    }
+    console.result(types.size() == 1 ? a.asked.name + " does the same to every token as the run's own\n"
+                                     : a.asked.name + " differs most in\n" + text_table(types, {0}));
+  }
+}
+
+void print_own(Console& console, const TokenAnswers& answers, size_t top) {
+  std::vector<std::vector<std::string>> rows = {{"", "all", "A > 0", "A < 0"}};
+  const auto add = [&](const char* name, const auto& cell) {
+    const BySign &blocked = answers.own.blocked, &outside = answers.own.outside;
+    rows.push_back({name, cell(blocked.all, outside.all), cell(blocked.positive, outside.positive),
+                    cell(blocked.negative, outside.negative)});
+  };
+  add("tokens", [](const HeldBack& blocked, const HeldBack&) { return format_count(blocked.tokens); });
+  add("held back", [](const HeldBack& blocked, const HeldBack&) { return percent(blocked.share()); });
+  add("outside", [](const HeldBack&, const HeldBack& outside) { return percent(outside.share()); });
+  console.result(text_table(rows, {0}));
+  for (const bool positive : {true, false}) {
+    std::vector<std::vector<std::string>> types = {{"token", "outside", "of", "share", "mean mu", "entropy"}};
+    for (const OwnType& type : answers.own_types)
+      if (type.positive == positive && types.size() <= top)
+        types.push_back({shown_token(type.token), format_count(type.outside.held_back),
+                         format_count(type.outside.tokens), percent(type.outside.share()), shown_number(type.mu.mean()),
+                         shown_number(type.entropy.mean())});
+    const std::string sign = positive ? "A > 0" : "A < 0";
+    console.result(types.size() == 1 ? "No token with " + sign + " is outside\n"
+                                     : "Most often outside, " + sign + "\n" + text_table(types, {0}));
+  }
+}
+
+Json json_of_own(const TokenAnswers& answers, size_t top) {
+  Json types = Json::array();
+  std::map<bool, size_t> count;
+  for (const OwnType& type : answers.own_types) {
+    if (count[type.positive]++ >= top) continue;
+    const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
+    types.push_back({{"token", type.token},
+                     {"sign", type.positive ? 1 : -1},
+                     {"tokens", type.outside.tokens},
+                     {"outside", type.outside.held_back},
+                     {"mu", number(type.mu.mean())},
+                     {"entropy", number(type.entropy.mean())}});
+  }
+  Json json = {{"method", answers.method}};
+  json.update(json_of(answers.own));
+  json["types"] = types;
+  return json;
+}
+
+std::string csv_of(const TokenAnswers& answers, bool asked) {
+  std::string text;
+  if (!asked) {
+    text = "token,sign,tokens,outside,mu,entropy\r\n";
+    for (const OwnType& type : answers.own_types)
+      text += csv_field(type.token) + "," + (type.positive ? "1" : "-1") + "," + std::to_string(type.outside.tokens) +
+              "," + std::to_string(type.outside.held_back) + "," + csv_number(type.mu.mean()) + "," +
+              csv_number(type.entropy.mean()) + "\r\n";
+    return text;
+  }
+  text = std::string("method,") + kDecisionFields +
+         ",held_back_by_both,held_back_by_run_only,held_back_by_method_only,weight_change,sum_change,cosine\r\n";
+  text += "run," + csv_fields(answers.own) + ",,,,,,\r\n";
+  for (const MethodAnswer& a : answers.methods) {
+    text += csv_field(a.asked.name) + "," + csv_fields(a.decisions);
+    for (const int64_t count : {a.both, a.only_run, a.only_method}) text += "," + std::to_string(count);
+    for (const double number : {a.weight_change, a.sum_change, a.cosine}) text += "," + csv_number(number);
+    text += "\r\n";
+  }
+  return text;
+}
+
+ExitCode tokens_command(const TokensArguments& arguments) {
+  const std::vector<std::filesystem::path> files = arguments.records.files();
+  TokenQuestion question;
+  question.leave_out = arguments.methods == std::vector<std::string>{"all"};
+  std::vector<std::string> names = arguments.methods;
+  if (question.leave_out) names.clear();
+  for (const Method& method : methods())
+    if (question.leave_out) names.push_back(method.name);
+  question.methods = asked_methods(names);
+  std::optional<EachToken> each;
+  if (!arguments.each.empty()) {
+    if (question.leave_out)
+      fail(ExitCode::kBadConfiguration, "--each writes what each named method decides; name them in place of all");
+    each.emplace(arguments.each, question.methods);
+    question.see = [&](const auto& rows, const auto& decisions) { each->add(rows, decisions); };
+  }
+  const TokenAnswers answers = answer(files, question);
+  if (each) each->finish();
+  if (arguments.each == "-") return ExitCode::kDone;
+
+  const auto top = static_cast<size_t>(arguments.top);
+  const bool asked = !question.methods.empty();
+  if (arguments.records.csv) {
+    std::fputs(csv_of(answers, asked).c_str(), stdout);
+  } else if (arguments.records.json) {
+    Json json = {{"run", arguments.records.run}, {"first_step", answers.first_step}, {"last_step", answers.last_step},
+                 {"steps", answers.steps},       {"own", json_of_own(answers, top)}, {"methods", Json::array()},
+                 {"refused", answers.refused}};
+    for (const MethodAnswer& a : answers.methods) json["methods"].push_back(json_of(a, top));
+    std::puts(escape_json_controls(json_line(json)).c_str());
+  } else {
+    Console console;
+    console.result(what_is_asked(arguments.records.run, answers) + "\n");
+    asked ? print_methods(console, answers, top) : print_own(console, answers, top);
+    for (const std::string& reason : answers.refused) console.result("not asked: " + reason);
+    if (each) console.line(arguments.each);
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+Action add_tokens(CommandLine& line) {
+  const auto arguments = std::make_shared<TokensArguments>();
+  Command command = line.add("tokens", "What the run, and any other method, did to its recorded tokens");
+  arguments->records.add_to(command);
+  std::vector<std::string> names = {"all"};
+  for (const Method& method : methods()) names.push_back(method.name);
+  command
+      .option("--method", arguments->methods,
+              "Methods to ask, separated by commas: NAME, or NAME:PARAMETER=VALUE,...; all: every one that the records "
+              "can answer for (default: what the run's own decided)")
+      .words(names)
+      .one_at_a_time();
+  command.option("--top", arguments->top, "How many token texts to print (default 10)").between(0, 1'000'000);
+  command
+      .option("--each", arguments->each,
+              "A file to write: every recorded token with what each method decides, as CSV; - is standard output")
+      .files();
+  return [arguments] { return tokens_command(*arguments); };
+}
+
+}  // namespace keel::cli

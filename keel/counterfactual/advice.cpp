@@ -1,0 +1,97 @@
+#include "keel/counterfactual/advice.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "keel/core/error.h"
+#include "keel/core/strings.h"
+
+namespace keel {
+namespace {
+
+std::vector<std::string> thresholds_of(const AskedMethod& asked) {
+  const std::vector<std::string> names = threshold_parameters(asked.region);
+  if (names.empty() || !properties(asked.region).has_boundary)
+    fail(ExitCode::kBadConfiguration, asked.name, ": has no threshold to advise on",
+         names.empty() ? " (delta, threshold, eps, or low and high)" : ": it leaves no token outside",
+         "; give another with --method, such as dppo_tv, drpo or grpo");
+  return names;
+}
+
+double number_of(const TrustRegion& region, const std::string& parameter) {
+  for (const auto& [name, value] : parameters(region))
+    if (name == parameter) return value;
+  fail(ExitCode::kInternal, "no parameter ", parameter);
+}
+
+/// Without what a sum in binary leaves behind its digits.
+double rounded(double value, int digits) {
+  const double scale = std::pow(10.0, digits - 1 - static_cast<int>(std::floor(std::log10(value) + 1e-9)));
+  return std::round(value * scale) / scale;
+}
+
+/// Whether the method takes it: a total variation is at most 1.
+bool is_threshold(const AskedMethod& asked, double value) {
+  try {
+    with_threshold(asked, value);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+double threshold_of(const AskedMethod& asked) { return number_of(asked.region, thresholds_of(asked).back()); }
+
+AskedMethod with_threshold(const AskedMethod& asked, double value) {
+  AskedMethod result = asked;
+  const std::vector<std::string> names = thresholds_of(asked);
+  const double high = threshold_of(asked);
+  std::string set;
+  for (const std::string& name : names) {
+    const double now = number_of(asked.region, name);
+    const double each = now == high || !std::isfinite(high) ? value : rounded(value * (now / high), 3);
+    set_parameter(result.region, asked.method, name, each);
+    set += written(set.empty() ? "" : ",", name, "=", each);
+  }
+  result.name = asked.method + ":" + set;
+  if (const auto found = contradiction(result.region))
+    fail(ExitCode::kBadConfiguration, asked.method, ": ", found->reason);
+  return result;
+}
+
+std::vector<double> thresholds_for(const AskedMethod& asked, int in_decade) {
+  std::vector<double> values;
+  for (int decade = -4; decade < 2; ++decade)
+    for (int i = 0; i < in_decade; ++i) {
+      const int digits = in_decade == 3 ? 1 : 2;
+      const double value = rounded(std::pow(10.0, decade + static_cast<double>(i) / in_decade), digits);
+      if (is_threshold(asked, value)) values.push_back(value);
+    }
+  return values;
+}
+
+Advice advise(const std::vector<std::filesystem::path>& files, const AskedMethod& asked,
+              const std::vector<double>& thresholds, double target) {
+  Advice advice{.answers = {}, .thresholds = thresholds, .shown = {}, .target = target};
+  std::vector<double> all = thresholds_for(asked, 10);
+  TokenQuestion question;
+  for (const double value : thresholds) question.methods.push_back(with_threshold(asked, value));
+  for (const double value : all) question.methods.push_back(with_threshold(asked, value));
+  advice.answers = answer(files, question);
+  std::vector<MethodAnswer>& answers = advice.answers.methods;
+  double nearest = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const double share = answers[thresholds.size() + i].decisions.outside.all.share();
+    if (share <= 0 || (advice.best && std::abs(share - target) >= nearest)) continue;
+    advice.best = all[i], advice.best_share = share;
+    nearest = std::abs(share - target);
+  }
+  answers.resize(thresholds.size());
+  advice.shown = std::move(answers);
+  answers.clear();
+  return advice;
+}
+
+}  // namespace keel

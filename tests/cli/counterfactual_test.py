@@ -1,0 +1,274 @@
+"""keel tokens and keel advise: what they say that other methods would have done is what these do when they train, and their
+numbers follow from the rows."""
+
+import collections
+import csv
+import functools
+import io
+import json
+import math
+import pathlib
+import shutil
+import struct
+import sys
+import tempfile
+
+import support
+from support import keel, train
+
+try:
+    import pyarrow
+    import pyarrow.parquet
+except ImportError as error:
+    print(f"{error}; scripts/bootstrap.sh --tests installs it")
+    sys.exit(77)
+
+# One RL step of two updates. The sampler is disturbed, so that pi and mu differ before the first of them; advantages and
+# aggregation are said, since every method has its own.
+RUN = {"sft": {"steps": 0, "noisy_steps": 0}, "optimizer": {"lr": 0.02}, "train": {"steps": 1}, "eval": {"prompts": 0},
+       "reward": {"overlong_buffer": 30}, "checkpoint": {"every": 0}, "record": {"tokens": "all", "tokens_every": 1},
+       "rollout": {"samples_per_prompt": 4, "logit_noise": 0.5}}
+ALIKE = {"advantage": "grpo", "aggregation": "token_mean"}
+
+# Of each scope, with each kind of divergence. The first two are what the runs were made with whose records are asked.
+TOP_K, PLAIN = "dppo_topk_tv:low=0.15,high=0.12,k=6", "dppo_tv:low=0.01,high=0.008"
+OTHERS = ("drpo:delta=0.02", "grpo_clip_higher", "gspo:low=0.01,high=0.02", "cppo", "m2po", "dppo_kl:high=0.001", "sapo", "trm_max",
+          "gmpo", "tvpo", "spo", "cispo", "minimal_mask:delta=0.01", "ipo", "dgpo")
+TOP_K_OTHERS = ("dppo_topk_kl:low=0.01,high=0.01,k=6", "drpo_topk_kl:k=6", "dppo_topk_tv:support=replace_last,high=0.02,k=6")
+
+SHARED = pathlib.Path(tempfile.mkdtemp(prefix="keel_counterfactual_"))
+
+
+def objective_of(method):
+    """Settings of a run with a method as --method takes it."""
+    name, _, parameters = method.partition(":")
+    listed = [parameter for parameter in parameters.split(",") if parameter]
+    return {"method": name, "parameters": json.dumps(listed), **ALIKE}
+
+
+@functools.cache
+def run_of(method, **changes):
+    run = SHARED / "-".join([method.replace(":", "-"), *changes.values()])
+    sections = {**RUN, "record": {**RUN["record"], **changes}}
+    result = train(run, **sections, objective=objective_of(method))
+    assert result.returncode == 0, result.stderr
+    return run
+
+
+def first_file(run):
+    return sorted((run / "tokens").iterdir())[0]
+
+
+def recorded(run, update=None):
+    rows = pyarrow.parquet.read_table(first_file(run)).to_pylist()
+    return [row for row in rows if update in (None, row["update"])]
+
+
+def asked(run, *methods):
+    """Every row as keel tokens --each writes it, by the names of its fields."""
+    result = keel("tokens", run, *(f"--method={method}" for method in methods), "--each", "-")
+    assert result.returncode == 0, result.stderr
+    return list(csv.DictReader(io.StringIO(result.stdout, newline="")))
+
+
+def bits(number):
+    """Of a float32, also of one in text; NaN and nothing are unknown."""
+    if number is None or number == "":
+        return None
+    return struct.pack("<f", float(number))
+
+
+def answers(run, *arguments):
+    result = keel("tokens", run, *arguments, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+class AnswersAreWhatTrainingDoes(support.Test):
+    """The first update of a run begins at the same weights, with the same completions, whatever its method: what a run with
+    another one recorded of it is the real recomputation."""
+
+    def compare(self, base, methods):
+        rows = [row for row in asked(run_of(base), *methods) if row["update"] == "0"]
+        differs = 0
+        for method in methods:
+            real = recorded(run_of(method), update=0)
+            self.assertEqual(len(real), len(rows))
+            for then, row in zip(real, rows):
+                for name in ("rollout", "position", "token_id"):
+                    self.assertEqual(str(then[name]), row[name])
+                for name in ("log_mu", "log_pi", "advantage", "weight"):
+                    self.assertEqual(bits(then[name]), bits(row[name]), f"{method}: {name}")
+                place = f"{method}: rollout {then['rollout']}, position {then['position']}"
+                self.assertEqual(row[f"{method} kept"], str(then["kept"]).lower(), place)
+                self.assertEqual(row[f"{method} outside"], str(then["outside"]).lower(), place)
+                self.assertEqual(bits(row[f"{method} coefficient"]), bits(then["coefficient"]), place)
+                differs += bits(row[f"{method} coefficient"]) != bits(row["coefficient"])
+        self.assertGreater(differs, 20 * len(methods))  # the methods do not agree by themselves
+
+    def test_of_records_without_top_k_columns(self):
+        self.compare(PLAIN, support.count(OTHERS[:5], OTHERS))
+
+    def test_of_records_with_top_k_columns(self):
+        self.compare(TOP_K, support.count((*TOP_K_OTHERS[:2], PLAIN, "drpo:delta=0.02"), (*TOP_K_OTHERS, PLAIN, *OTHERS)))
+
+    def test_the_runs_own_method_does_in_all_updates_what_it_did(self):
+        for base in (PLAIN, TOP_K):
+            for row in asked(run_of(base), base):
+                self.assertEqual((row[f"{base} kept"], bits(row[f"{base} coefficient"])), (row["kept"], bits(row["coefficient"])))
+            own, (again,) = (answers(run_of(base), "--method", base)[key] for key in ("own", "methods"))
+            self.assertEqual((again["held_back"], again["outside"]), (own["held_back"], own["outside"]))
+            self.assertEqual((again["weight_change"], again["cosine"], again["types"]), (0, 1, []))
+
+
+class Reader(support.Test):
+    def test_rows_are_those_that_pyarrow_reads(self):
+        run = run_of(TOP_K)
+        rows, wanted = asked(run), recorded(run)
+        self.assertEqual(len(rows), len(wanted))
+        for row, then in zip(rows, wanted):
+            self.assertEqual(list(row), list(then))
+            for name, value in then.items():
+                if isinstance(value, float) and name != "reward" or value is None:
+                    self.assertEqual(bits(row[name]), bits(value), name)
+                elif isinstance(value, bool):
+                    self.assertEqual(row[name], str(value).lower(), name)
+                else:
+                    self.assertEqual(type(value)(row[name]), value, name)
+
+
+class Numbers(support.Test):
+    """By Python's own arithmetic, from the rows."""
+
+    def test_shares_overlap_change_of_weight_and_texts(self):
+        run, method = run_of(PLAIN), "grpo_clip_higher:low=0.1"
+        said = answers(run, "--method", method, "--top", "1000")
+        (answer,) = said["methods"]
+        rows = asked(run, method)
+        blocked = [row[f"{method} kept"] == "false" for row in rows]
+        by_run = [row["kept"] == "false" for row in rows]
+        advantages = [float(row["advantage"]) for row in rows]
+
+        def share(flags, chosen):
+            chosen = [flag for flag, a in zip(flags, advantages) if chosen(a)]
+            return sum(chosen) / len(chosen)
+
+        for key, chosen in (("all", lambda a: True), ("positive", lambda a: a > 0), ("negative", lambda a: a < 0)):
+            self.assertAlmostEqual(answer["held_back"][key], share(blocked, chosen), 12)
+            self.assertAlmostEqual(said["own"]["held_back"][key], share(by_run, chosen), 12)
+        pairs = collections.Counter(zip(by_run, blocked))
+        self.assertEqual([answer[f"held_back_by_{who}"] for who in ("both", "run_only", "method_only")],
+                         [pairs[True, True], pairs[True, False], pairs[False, True]])
+        self.assertTrue(all(pairs.values()) and len(pairs) == 4, pairs)
+        u = [float(row["coefficient"]) * float(row["weight"]) for row in rows]
+        v = [float(row[f"{method} coefficient"]) * float(row["weight"]) for row in rows]
+        norm = lambda x: math.sqrt(math.fsum(each * each for each in x))
+        self.assertAlmostEqual(answer["weight_change"], norm([b - a for a, b in zip(u, v)]) / norm(u), 6)
+        self.assertAlmostEqual(answer["sum_change"], (math.fsum(v) - math.fsum(u)) / math.fsum(map(abs, u)), 6)
+        self.assertAlmostEqual(answer["cosine"], math.fsum(a * b for a, b in zip(u, v)) / norm(u) / norm(v), 6)
+        change = collections.defaultdict(float)
+        for row, a, b in zip(rows, u, v):
+            change[row["token"]] += abs(b - a)
+        wanted = sorted((value for value in change.values() if value > 0), reverse=True)
+        self.assertEqual(len(answer["types"]), len(wanted))
+        for kind, value in zip(answer["types"], wanted):
+            self.assertAlmostEqual(kind["change"], value, 6)
+            self.assertAlmostEqual(change[kind["token"]], value, 6)
+            self.assertEqual(kind["tokens"], sum(row["token"] == kind["token"] for row in rows))
+            self.assertEqual(kind["held_back"], sum(flag for row, flag in zip(rows, blocked) if row["token"] == kind["token"]))
+
+    def test_without_a_method_the_runs_own_decisions_are_summed_up(self):
+        run = run_of(PLAIN)
+        kinds = {}
+        for row in recorded(run):
+            if not row["kept"]:
+                kinds.setdefault((row["token"], 1 if row["advantage"] > 0 else -1), []).append(row)
+        said = answers(run, "--top", "1000")["own"]["types"]
+        self.assertEqual({(kind["token"], kind["sign"]): kind["outside"] for kind in said}, {key: len(rows) for key, rows in kinds.items()})
+        for kind in said:
+            rows = kinds[kind["token"], kind["sign"]]
+            self.assertAlmostEqual(kind["mu"], sum(math.exp(row["log_mu"]) for row in rows) / len(rows), 9)
+            self.assertAlmostEqual(kind["entropy"], sum(row["entropy"] for row in rows) / len(rows), 9)
+        text = keel("tokens", run)
+        self.assert_exit(text, 0)
+        self.assertIn("Most often outside, A < 0", text.stdout)
+        table = list(csv.DictReader(io.StringIO(keel("tokens", run, "--csv").stdout, newline="")))
+        self.assertEqual(sum(int(row["outside"]) for row in table), sum(map(len, kinds.values())))
+
+    def test_advice(self):
+        run, rows = run_of(PLAIN), recorded(run_of(PLAIN))
+        moves = [(row["advantage"], math.exp(row["log_pi"]) - math.exp(row["log_mu"])) for row in rows]
+
+        def outside(high):  # low keeps its proportion to high
+            return sum(a * d > 0 and abs(d) > (high if a > 0 else high * 1.25) for a, d in moves) / len(moves)
+
+        result = keel("advise", run, "--thresholds", "0.01,0.003", "--thresholds=0.02", "--target", "0.1", "--json")
+        self.assert_exit(result, 0)
+        said = json.loads(result.stdout)
+        self.assertEqual((said["method"], said["threshold"], said["target"]), ("dppo_tv", 0.008, 0.1))
+        self.assertEqual([each["threshold"] for each in said["thresholds"]], [0.003, 0.01, 0.02])
+        for each in said["thresholds"]:
+            self.assertAlmostEqual(each["outside"]["all"], outside(each["threshold"]), 3)
+        grid = [round(digits * 10.0**power, 6) for power in (-4, -3, -2, -1) for digits in (1, 1.3, 1.6, 2, 2.5, 3.2, 4, 5, 6.3, 7.9)]
+        best = min((value for value in grid if outside(value) > 0), key=lambda value: abs(outside(value) - 0.1))
+        self.assertAlmostEqual(said["recommended"], best)
+        self.assertAlmostEqual(said["recommended_share"], outside(best), 3)
+        again = answers(run, "--method", f"dppo_tv:low={best * 1.25:.3g},high={best}")
+        self.assertEqual(again["methods"][0]["outside"]["all"], said["recommended_share"])
+        text = keel("advise", run)
+        self.assert_exit(text, 0)
+        self.assertIn("For 0.50 % outside: objective.method=dppo_tv (low=", text.stdout)
+        self.assertIn("What thresholds of drpo would leave outside (its own: 0.5)", keel("advise", run, "--method", "drpo").stdout)
+
+
+class Refusals(support.Test):
+    def refused(self, code, reason, *arguments):
+        result = keel(*arguments)
+        self.assert_exit(result, code)
+        self.assertIn(reason, result.stderr)
+        self.assertEqual(result.stdout, "")
+
+    def test_methods_that_the_records_cannot_answer_for(self):
+        plain, sample = run_of(PLAIN), run_of("dppo_tv", tokens="sample", tokens_rollouts="4")
+        for method, reason in (("dppo_topk_tv", "dppo_topk_tv: needs the column topk_tv, which the record of step"),
+                               ("dppo_full_kl", "needs the column full_kl"), ("tis", "needs the column log_recomputed"),
+                               ("nothing", 'no'), ("dppo_tv:hgh=1", 'has no parameter "hgh"; did you mean high?'),
+                               ("dppo_tv:high", "wanted PARAMETER=VALUE"), ("drpo,drpo", '"drpo" twice'),
+                               ("delta=0.1", "wanted NAME, or NAME:PARAMETER=VALUE"), ("dppo_tv:delta=0.1,low=0.2", "sets low twice"),
+                               ("dppo_tv:high=2", "a total variation is at most 1")):
+            self.refused(2, reason, "tokens", plain, "--method", method)
+        self.refused(2, "ask for k=6", "tokens", run_of(TOP_K), "--method", "dppo_topk_tv")
+        self.refused(2, "m2po: judges whole updates, and the record of step 1 has 4 of 16 completions", "tokens", sample, "--method", "m2po")
+        self.refused(2, "has no threshold to advise on", "advise", plain, "--method", "pg")
+        result = keel("tokens", sample, "--method", "all")
+        self.assert_exit(result, 0)
+        self.assertIn("not asked: m2po: judges whole updates", result.stdout)
+        self.assertIn("not asked: tis: needs the column log_recomputed", result.stdout)
+
+    def test_runs_and_files_that_cannot_be_read(self):
+        self.refused(3, "there is no such folder", "tokens", self.folder / "none")
+        self.refused(3, "has no token records", "tokens", self.folder)
+        self.refused(2, "none of them there", "tokens", run_of(PLAIN), "--steps", "7:")
+        self.refused(2, "wanted the first and the last step", "tokens", run_of(PLAIN), "--steps", "a")
+        run = self.folder / "run"
+        shutil.copytree(run_of(PLAIN), run)
+        file = first_file(run)
+        table = pyarrow.parquet.read_table(file)
+        sound = file.read_bytes()
+        file.write_bytes(sound[:len(sound) // 2])
+        self.refused(3, "not a sound token record", "tokens", run)
+        self.refused(3, "not a sound token record", "advise", run)
+        for reason, changed in (("it has no column log_mu", table.drop_columns("log_mu")),
+                                ("its column kept is int32; wanted bool", table.set_column(28, "kept", table["kept"].cast("int32"))),
+                                ('of format "2", and this program reads format 1',
+                                 table.replace_schema_metadata({**table.schema.metadata, b"keel.format": b"2"})),
+                                ('has no sound "top_k"', table.replace_schema_metadata(
+                                    {**table.schema.metadata, b"keel.step": table.schema.metadata[b"keel.step"].replace(b"top_k", b"tip_k")}))):
+            pyarrow.parquet.write_table(changed, file)
+            self.refused(3, reason, "tokens", run)
+        file.rename(file.with_name(file.name + ".partial"))
+        self.refused(3, "is being written; wait until the step is over", "tokens", run)
+
+
+if __name__ == "__main__":
+    support.main()

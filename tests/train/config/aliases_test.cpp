@@ -8,6 +8,7 @@
 
 #include "keel/core/options/read_config.h"
 #include "keel/train/config/config.h"
+#include "keel/train/config/foreign_adapter.h"
 #include "keel/train/config/foreign_objective.h"
 #include "keel/train/config/foreign_reward.h"
 #include "keel/train/config/foreign_schedule.h"
@@ -306,12 +307,10 @@ TEST(ConfigAliases, AreAllInTheTwoTablesAbove) {
   add_schedule_aliases(sizes);
   for (const Alias& alias : sizes.aliases()) tested.insert(alias.name);
   for (const char* name : {"custom_reward_function.name", "reward.custom_reward_function.name"}) tested.insert(name);
-  for (const char* name :
-       {"use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "use_rslora"})  // TheAdapterOfTrl
-    tested.insert(name);
-  for (const char* name : {"actor_rollout_ref.model.lora_alpha", "actor_rollout_ref.model.target_modules",
-                           "target_modules"})  // TheAdapterOfVerlAndOpenRlhf
-    tested.insert(name);
+  OptionTable adapters;  // those of adapter_aliases_test.cpp
+  add_trl_adapter(adapters);
+  add_adapter_aliases(adapters);
+  for (const Alias& alias : adapters.aliases()) tested.insert(alias.name);
   for (const char* name : {"actor_rollout_ref.actor.optim.betas", "adam_betas"}) tested.insert(name);  // TheBetas
   tested.insert("actor_rollout_ref.actor.kl_loss_coef");                                               // TheKlOfVerl
   OptionTable reward;  // those of verl_aliases_test.cpp

@@ -130,7 +130,9 @@ class FinishedRun(support.Test):
 
     def test_tells_of_a_run_in_which_there_is_nothing_to_learn(self):
         run = self.folder / "cut_off"
-        result = train(run, train={"mask_truncated": "true"}, rollout={"max_new_tokens": 1})
+        # Of a single token each, and so few that none happens to be the stop token.
+        result = train(run, train={"mask_truncated": "true", "prompts_per_step": 1, "sequences_per_update": 2},
+                       rollout={"max_new_tokens": 1, "samples_per_prompt": 2})
         self.assert_exit(result, 0)
         told = " ".join((result.stdout + result.stderr).split())
         self.assertEqual(told.count("there was nothing to learn in the first 3 steps: every completion was cut off"), 1, told)

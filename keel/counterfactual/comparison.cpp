@@ -11,7 +11,7 @@
 
 #include "keel/core/error.h"
 #include "keel/core/strings.h"
-#include "keel/counterfactual/recorded_tokens.h"
+#include "keel/counterfactual/tokens_to_decide.h"
 #include "keel/record/tokens/token_column_list.h"
 
 namespace keel {
@@ -157,7 +157,7 @@ class Answering {
     std::vector<size_t> numbers;
     for (const TokenRow& row : rows) numbers.push_back(texts_.number(row.token));
     for (size_t i = 0; i < rows.size(); ++i) add_own(rows[i], numbers[i]);
-    const RecordedTokens tokens(rows, facts);
+    const TokensToDecide tokens(rows, facts);
     std::vector<TokenDecision> decisions;
     for (Asking& each : asking_) {
       TokenDecision decision;

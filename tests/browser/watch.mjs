@@ -9,6 +9,18 @@ const version = page => page.locator('.watch').getAttribute('data-version');
 const stateOf = page => page.locator('.watch .state').textContent();
 const long = {timeout: 90000};
 
+/** Lets the training go on in short parts, so that it does not come to its end meanwhile, until the page has seen it. */
+async function goOnUntil(page, seen) {
+  for (let part = 0; part < 40; ++part) {
+    goOn();
+    await page.waitForTimeout(200);
+    hold();
+    await page.waitForTimeout(1500);  // the page asks every second
+    if (await seen()) return;
+  }
+  checks.that(false, 'the page notices that the training goes on');
+}
+
 await withBrowser(async browser => {
   const list = await browser.open(address);
   await list.locator('a', {hasText: /^live$/}).waitFor(long);  // it begins while the list is looked at
@@ -25,28 +37,25 @@ await withBrowser(async browser => {
   await page.locator('details.config summary').click();
   await page.evaluate(() => { document.body.style.minHeight = '3000px'; scrollTo(0, 250); });
   const before = await version(page);
-  goOn();
-  await page.waitForFunction(old => document.querySelector('.watch').dataset.version !== old, before, long);
+  await goOnUntil(page, async () => await version(page) !== before);
   await page.waitForLoadState('load');
-  hold();
-  await page.waitForTimeout(300);
   checks.that(await page.locator('details.config').getAttribute('open') !== null, 'what was unfolded is unfolded after the page was loaded again');
   checks.equal(await page.evaluate(() => scrollY), 250, 'what was scrolled to is still there');
   checks.that(/^live, .*step \d+, last heard of \d+ s ago$/.test(await stateOf(page)), 'the bar says that the run goes on', await stateOf(page));
 
   await page.locator('.follow').uncheck();
   const kept = await version(page);
-  goOn();
-  await page.locator('.newer').waitFor({state: 'visible', ...long});
+  await goOnUntil(page, () => page.locator('.newer').isVisible());
   checks.equal(await version(page), kept, 'a page that does not follow is not loaded again, and says that there is more');
   await page.locator('.newer').click();
   await page.waitForFunction(old => document.querySelector('.watch').dataset.version !== old, kept, long);
   checks.that(!await page.locator('.follow').isChecked(), 'it does not follow after that either');
   await page.locator('.follow').check();
+  goOn();
 
   await page.locator('.watch .state.ended').waitFor(long);
   checks.that(/^ended, /.test(await stateOf(page)), 'the bar says that the run has ended', await stateOf(page));
-  await page.waitForFunction(() => /\b150\b/.test(document.querySelector('main').textContent), null, long);
+  await page.waitForFunction(() => /\b300\b/.test(document.querySelector('main').textContent), null, long);
   checks.that(true, 'the page has the last step');
   browser.expectQuiet(address);
 

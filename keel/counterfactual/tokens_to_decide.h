@@ -25,10 +25,10 @@ class TokenPieces {
 };
 
 /// Rows as the objective takes them. What the rows do not know is undefined.
-class RecordedTokens {
+class TokensToDecide {
  public:
   /// Whole sequences, one after the other; both must outlive it.
-  RecordedTokens(const std::vector<TokenRow>& rows, const StepFacts& facts);
+  TokensToDecide(const std::vector<TokenRow>& rows, const StepFacts& facts);
 
   /// What the method decides about them, the pull to the run's reference included, with the bits that training would
   /// compute. Refuses (exit code 2), with the way out, a method that needs what is not recorded.

@@ -1,4 +1,4 @@
-#include "keel/counterfactual/recorded_tokens.h"
+#include "keel/counterfactual/tokens_to_decide.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -100,10 +100,10 @@ std::vector<bool> kept(const TokenDecision& decision) {
   return std::vector<bool>(data, data + decision.keep.numel());
 }
 
-TEST(RecordedTokens, AreJudgedByAnyMethod) {
+TEST(TokensToDecide, AreJudgedByAnyMethod) {
   const std::vector<TokenRow> rows = four_tokens();
   const StepFacts facts;
-  const RecordedTokens tokens(rows, facts);
+  const TokensToDecide tokens(rows, facts);
   // |pi - mu| is 0.3, 0.05, 0.2, 0.2; the last one moves against its advantage.
   EXPECT_EQ(kept(tokens.decided_by(asked_methods({"dppo_tv"})[0])), (std::vector<bool>{false, true, false, true}));
   EXPECT_EQ(kept(tokens.decided_by(asked_methods({"dppo_tv:high=0.04"})[0])),
@@ -112,12 +112,12 @@ TEST(RecordedTokens, AreJudgedByAnyMethod) {
             (std::vector<bool>{false, true, true, true}));
 }
 
-TEST(RecordedTokens, TakeTheRecordedDivergenceOfWholeDistributions) {
+TEST(TokensToDecide, TakeTheRecordedDivergenceOfWholeDistributions) {
   std::vector<TokenRow> rows = four_tokens();
   for (TokenRow& row : rows) row.topk_tv = 0.1f, row.topk_tv_replace_last = 0.25f;
   StepFacts facts;
   facts.top_k = 20;
-  const RecordedTokens tokens(rows, facts);
+  const TokensToDecide tokens(rows, facts);
   EXPECT_EQ(kept(tokens.decided_by(asked_methods({"dppo_topk_tv"})[0])), (std::vector<bool>{true, true, true, true}));
   EXPECT_EQ(kept(tokens.decided_by(asked_methods({"dppo_topk_tv:support=replace_last"})[0])),
             (std::vector<bool>{false, false, false, true}));
@@ -128,18 +128,18 @@ TEST(RecordedTokens, TakeTheRecordedDivergenceOfWholeDistributions) {
       std::string::npos);
 }
 
-TEST(RecordedTokens, HaveThePullToTheReferenceInEveryCoefficient) {
+TEST(TokensToDecide, HaveThePullToTheReferenceInEveryCoefficient) {
   std::vector<TokenRow> rows = four_tokens();
   for (TokenRow& row : rows) row.log_reference = row.log_pi - 0.5f;
   StepFacts without, with;
   with.kl_coefficient = 2, with.kl_estimator = KlEstimator::kK2;
   const AskedMethod asked = asked_methods({"drpo"})[0];
-  const Tensor pull = RecordedTokens(rows, with).decided_by(asked).coefficient -
-                      RecordedTokens(rows, without).decided_by(asked).coefficient;
+  const Tensor pull = TokensToDecide(rows, with).decided_by(asked).coefficient -
+                      TokensToDecide(rows, without).decided_by(asked).coefficient;
   EXPECT_LT((pull + 1).abs().max().item<float>(), 1e-6);  // -beta (log pi - log ref) of k2
 }
 
-TEST(RecordedTokens, RefuseAMethodThatJudgesMoreThanWasRecorded) {
+TEST(TokensToDecide, RefuseAMethodThatJudgesMoreThanWasRecorded) {
   StepFacts facts;
   facts.step = 9, facts.rollouts = 16, facts.recorded_rollouts = 4;
   facts.whole_sequences = facts.whole_batch = false;

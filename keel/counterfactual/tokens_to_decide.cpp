@@ -1,4 +1,4 @@
-#include "keel/counterfactual/recorded_tokens.h"
+#include "keel/counterfactual/tokens_to_decide.h"
 
 #include <ATen/ATen.h>
 
@@ -54,7 +54,7 @@ void require_scope(const AskedMethod& asked, const StepFacts& facts) {
          " completions; leave the method out, or record a run with record.tokens=all");
 }
 
-RecordedTokens::RecordedTokens(const std::vector<TokenRow>& rows, const StepFacts& facts) : rows_(rows), facts_(facts) {
+TokensToDecide::TokensToDecide(const std::vector<TokenRow>& rows, const StepFacts& facts) : rows_(rows), facts_(facts) {
   policy_ = {column(&TokenRow::log_pi), column(&TokenRow::log_mu), column(&TokenRow::advantage)};
   policy_.other_logp = column(&TokenRow::log_other_pi);
   policy_.behavior_other_logp = column(&TokenRow::log_other_mu);
@@ -67,7 +67,7 @@ RecordedTokens::RecordedTokens(const std::vector<TokenRow>& rows, const StepFact
   }
 }
 
-Tensor RecordedTokens::column(float TokenRow::*member) const {
+Tensor TokensToDecide::column(float TokenRow::*member) const {
   Tensor values = at::empty({std::ssize(rows_)}, at::kFloat);
   float* const to = values.mutable_data_ptr<float>();
   for (size_t i = 0; i < rows_.size(); ++i)
@@ -75,7 +75,7 @@ Tensor RecordedTokens::column(float TokenRow::*member) const {
   return values;
 }
 
-Tensor RecordedTokens::needed(const AskedMethod& asked, float TokenRow::*member, const char* name,
+Tensor TokensToDecide::needed(const AskedMethod& asked, float TokenRow::*member, const char* name,
                               const std::string& way_out) const {
   const Tensor values = column(member);
   if (!values.defined())
@@ -85,7 +85,7 @@ Tensor RecordedTokens::needed(const AskedMethod& asked, float TokenRow::*member,
 }
 
 /// Of whole distributions, which were measured when they were at hand.
-Tensor RecordedTokens::recorded_divergence(const AskedMethod& asked) const {
+Tensor TokensToDecide::recorded_divergence(const AskedMethod& asked) const {
   const std::string word = word_of(asked.region, "divergence");
   const std::string way_out = "objective.method=dppo_" + word;
   const Requirements needs = requirements(asked.region);
@@ -102,7 +102,7 @@ Tensor RecordedTokens::recorded_divergence(const AskedMethod& asked) const {
   return values;
 }
 
-TokenDecision RecordedTokens::decided_by(const AskedMethod& asked) const {
+TokenDecision TokensToDecide::decided_by(const AskedMethod& asked) const {
   require_scope(asked, facts_);
   const Requirements needs = requirements(asked.region);
   TrustRegion region = asked.region;

@@ -256,7 +256,7 @@ class Lives(support.Test):
         server.wait_for(lambda state: state["version"] != "")
         self.assertEqual(only(server.state())["step"], 3)
         time.sleep(1.1)
-        self.assertNotIn(b"cannot be shown", server.ask("/")[2])
+        self.assertNotIn(b"cannot be shown now", server.ask("/")[2])
         metrics.write_text("<script>alert(1)</script>\n" + whole)
         self.wait_for_page(server, "cannot be shown now: ")
         page = server.ask("/")[2].decode()

@@ -243,7 +243,7 @@ class Lives(support.Test):
         state = only(server.wait_for(lambda state: only(state)["state"] == "ended"))
         self.assertEqual(state["step"], 7)
         self.assertIn("is another run now", state["text"])
-        self.assertIn("0.7", server.ask("/")[2].decode())
+        self.wait_for_page(server, "0.7")  # which is made at most once a second
         for sentence in ("run: was removed", "run: is another run now"):
             self.assertIn(sentence, server.said())
 

@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 for folder in ("parity", "python", "support"):
     sys.path.append(str(ROOT / "tests" / folder))
 from packages import count, folder_of, skip, use  # noqa: E402, F401
-from support import close, run  # noqa: E402, F401
+from support import close, refused, run  # noqa: E402, F401
 
 
 class StandIn(types.ModuleType):

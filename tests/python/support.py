@@ -30,6 +30,17 @@ def policy_arguments(batch, dtype):
     return arguments
 
 
+def refused(cases):
+    """Every call ends with a ValueError that has the words beside it."""
+    for call, wanted in cases:
+        try:
+            call()
+        except ValueError as error:
+            assert wanted in str(error), f"wanted {wanted!r}: {error}"
+        else:
+            raise AssertionError(f"nothing was said where {wanted!r} was to be expected")
+
+
 def run(tests):
     """Runs functions by their names; 0 when all passed."""
     failures = 0

@@ -1,6 +1,6 @@
 """One side of bench/vs_loss: the same model and batch, and a loss with its gradients at each step.
 
-    worker.py keel|trl|liger FOLDER
+    worker.py keel|trl|liger FOLDER cpu|cuda
 """
 
 import json
@@ -16,26 +16,34 @@ os.dup2(2, 1)
 import torch  # noqa: E402
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
-SEQUENCES, PROMPT, COMPLETION, CLIP = 4, 32, 128, 0.2
+DEVICE = sys.argv[3]
+SEQUENCES, PROMPT, COMPLETION, CLIP = (4, 32, 128, 0.2) if DEVICE == "cpu" else (16, 512, 512, 0.2)
 
 
 def make_model() -> LlamaForCausalLM:
     torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(
-        vocab_size=49_152, hidden_size=576, intermediate_size=1536, num_hidden_layers=2, num_attention_heads=9, num_key_value_heads=3,
-        tie_word_embeddings=False)).train()
+    shape = dict(vocab_size=49_152, hidden_size=576, intermediate_size=1536, num_hidden_layers=2, num_attention_heads=9,
+                 num_key_value_heads=3)
+    if DEVICE != "cpu":
+        shape = dict(vocab_size=151_936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
+                     num_key_value_heads=2)
+    model = LlamaForCausalLM(LlamaConfig(**shape, tie_word_embeddings=False)).train()
+    return model.to(DEVICE, torch.float32 if DEVICE == "cpu" else torch.bfloat16)
 
 
 def make_batch(model: LlamaForCausalLM) -> dict:
     """Completions whose sampler was a little off the model, so that the clip has something to do."""
     torch.manual_seed(1)
-    prompts, completions = (torch.randint(49_152, (SEQUENCES, n)) for n in (PROMPT, COMPLETION))
+    prompts, completions = (torch.randint(model.config.vocab_size, (SEQUENCES, n), device=DEVICE) for n in (PROMPT, COMPLETION))
+    logp = []
     with torch.no_grad():
-        logits = model(torch.cat([prompts, completions], 1)).logits[:, PROMPT - 1:-1]
-        logp = torch.log_softmax(logits, -1).gather(-1, completions[..., None])[..., 0]
+        for row in torch.cat([prompts, completions], 1).split(1):  # one at a time: a GPU's logits are many
+            logits = model(row).logits[:, PROMPT - 1:-1].float()
+            logp.append(torch.log_softmax(logits, -1).gather(-1, row[:, PROMPT:, None])[..., 0])
+    logp = torch.cat(logp)
     return dict(prompt_ids=prompts, prompt_mask=torch.ones_like(prompts), completion_ids=completions,
                 completion_mask=torch.ones_like(completions), behavior_logp=logp + 0.2 * torch.randn_like(logp),
-                advantages=torch.randn(SEQUENCES))
+                advantages=torch.randn(SEQUENCES, device=DEVICE))
 
 
 def keel_loss(model, batch):
@@ -63,10 +71,21 @@ def liger_loss(model, batch):
 
 
 def held_bytes() -> int:
+    if DEVICE != "cpu":
+        return torch.cuda.memory_allocated()
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
+def forget_peak() -> None:
+    if DEVICE != "cpu":
+        torch.cuda.reset_peak_memory_stats()
+    else:
+        Path("/proc/self/clear_refs").write_text("5")
+
+
 def peak_bytes() -> int:
+    if DEVICE != "cpu":
+        return torch.cuda.max_memory_allocated()
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) * 1024
 
 
@@ -92,15 +111,17 @@ def main() -> None:
 
     def step():
         work(model, batch).backward()
+        if DEVICE != "cpu":
+            torch.cuda.synchronize()
 
     step()
-    facts = {"name": f"{package} {version(package)}", "apart": apart(kind, model.lm_head.weight.grad, folder / "keel.pt")}
+    facts = {"name": f"{package} {version(package)}", "apart": apart(kind, model.lm_head.weight.grad.float(), folder / "keel.pt")}
     for _ in range(2):
         step()  # gradients are there from now on, as in training
     held = held_bytes()
     print("ready", json.dumps(facts), file=PROTOCOL)
     for _ in sys.stdin:
-        Path("/proc/self/clear_refs").write_text("5")
+        forget_peak()
         step()
         print(json.dumps({"peak_bytes": peak_bytes() - held}), file=PROTOCOL)
 

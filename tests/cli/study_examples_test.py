@@ -38,15 +38,16 @@ class StudyExamples(support.Test):
         self.assertGreaterEqual(len(files), 10)
         for file in files:
             commands = study_commands(file)
-            sizes = set(yaml.safe_load(file.read_text())["sizes"])
-            self.assertLessEqual({"cpu", "gpu"}, sizes, file)
-            self.assertEqual({words[words.index("--size") + 1] for words in commands}, sizes, file)
+            sizes = set(yaml.safe_load(file.read_text()).get("sizes", {}))
+            self.assertLessEqual(set() if file.stem == "real_model" else {"cpu", "gpu"}, sizes, file)
+            self.assertEqual({words[words.index("--size") + 1] for words in commands if "--size" in words}, sizes, file)
             for words in commands:
                 self.assertEqual(words[0], f"examples/studies/{file.name}")
                 result = support.keel("study", *words, "--explain", cwd=support.ROOT)
                 self.assert_exit(result, 0)
                 if not any(word.startswith("study.dir=") for word in words):
-                    self.assertIn(f"folder: studies/{file.stem}-{words[words.index('--size') + 1]}\n", result.stdout)
+                    size = f"-{words[words.index('--size') + 1]}" if sizes else ""
+                    self.assertIn(f"folder: studies/{file.stem}{size}\n", result.stdout)
 
     def test_batches_are_shuffled_by_rollouts(self):
         for file in STUDIES.glob("*.yaml"):
@@ -71,6 +72,16 @@ class StudyExamples(support.Test):
         samples.write_text("".join(json.dumps({"prompt": prompt, "gold": 3, "solved": each}) + "\n" for prompt, some in solved.items() for each in some))
         self.assertEqual(solvable.sometimes_solved(samples), [{"prompt": "a", "answer": "3"}, {"prompt": "d", "answer": "3"}])
         self.assertEqual(chain_answer.chain_answer(["so 1 + 2 = 3 ; ANS 3", "ANS 3 ;", "3", "", "ANS 4"], ["3"] * 5), [1, 0, 0, 0, 0])
+
+    def test_the_problems_of_the_real_model_are_those_that_are_solved_once(self):
+        sys.path.append(str(STUDIES))
+        import gsm8k_easy
+        rows, samples = self.folder / "rows.jsonl", self.folder / "samples.jsonl"
+        rows.write_text("".join(json.dumps({"question": f"What is {n}?", "answer": f"#### {n}"}) + "\n" for n in range(3)))
+        samples.write_text("".join(json.dumps({"prompt_id": n, "prompt": f"user: What is {n}?", "solved": solved}) + "\n"
+                                   for n, solved in ((0, False), (0, True), (1, False), (2, True), (2, True))))
+        easy, tried = gsm8k_easy.solved_rows(rows, samples)
+        self.assertEqual(([json.loads(row)["answer"] for row in easy], tried), (["#### 0", "#### 2"], 3))
 
     def test_committed_tables_have_the_variants_of_their_files(self):
         for table in STUDIES.glob("results/*/runs.csv"):

@@ -13,19 +13,20 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 from effort import count  # noqa: E402
 
 torch.set_num_threads(1)
+torch.set_default_device(os.environ.get("KEEL_TEST_DEVICE", "cpu"))  # tests/gpu/python_head_test.py: cuda
 ROWS, WIDTH, VOCABULARY = 24, 10, 37
 LENGTHS = [7, 1, 9, 7]
 
 
 def problem(dtype=torch.float32, seed=3):
     """Hidden states and a head that need gradients, targets, and what a method is told of the tokens."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator("cpu").manual_seed(seed)  # one problem on every device
 
     def normal(*shape):
-        return torch.randn(*shape, generator=generator)
+        return torch.randn(*shape, generator=generator, device="cpu").to(torch.get_default_device())
 
     hidden, weight = normal(ROWS, WIDTH).to(dtype).requires_grad_(), normal(VOCABULARY, WIDTH).to(dtype).requires_grad_()
-    targets = torch.randint(VOCABULARY, (ROWS,), generator=generator)
+    targets = torch.randint(VOCABULARY, (ROWS,), generator=generator, device="cpu").to(hidden.device)
     mu = reference_logp(hidden.double(), weight.double()).gather(1, targets[:, None])[:, 0].detach().float()
     known = dict(behavior_logp=(mu + 0.3 * normal(ROWS)).clamp(max=-1e-3),
                  advantages=torch.tensor([1.0, -0.5, 0.7, -1.2]).repeat_interleave(torch.tensor(LENGTHS)))
@@ -129,7 +130,7 @@ def the_loss_is_policy_loss_and_so_are_its_gradients():
 
 def likeliest_tokens_and_whole_distributions_are_compared():
     hidden, weight, targets, known = problem()
-    other_hidden, other_weight = (x.detach() + 0.1 * torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
+    other_hidden, other_weight = (x.detach() + 0.1 * torch.randn(x.shape, generator=torch.Generator("cpu").manual_seed(1), device="cpu").to(x.device)
                                   for x in (hidden, weight))
     mu = reference_logp(other_hidden.double(), other_weight.double())
     known["behavior_logp"] = mu.gather(1, targets[:, None])[:, 0].float()

@@ -36,10 +36,11 @@ class EveryPrecision(support.Test):
                 self.assertIn(sentence, output)
                 self.assertIn("self-test: sampler and trainer agree", output)
                 self.assertEqual("normal noise of deviation 0.5 on every logit" in output, noise > 0)
-                self.trained(run, weights, steps=1, noise=noise)
-                self.trained(run, weights, "--resume", steps=2, noise=noise)
-                self.assert_same_run(run, whole)
-                for row in support.metrics(run):
+                if support.count(i % 3 == 2, True):
+                    self.trained(run, weights, steps=1, noise=noise)
+                    self.trained(run, weights, "--resume", steps=2, noise=noise)
+                    self.assert_same_run(run, whole)
+                for row in support.metrics(whole):
                     if row["phase"] == "rl":
                         self.assertEqual((row["mismatch/weights"], row.get("mismatch/logit_noise", 0)), (weights, noise))
         self.assert_exit(keel("report", self.folder / "nvfp4"), 0)

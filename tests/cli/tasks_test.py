@@ -1,4 +1,4 @@
-"""keel tasks: 1,000 problems of every task and difficulty, worked out a second time by evaluators that share nothing with it."""
+"""keel tasks: hundreds of problems of every task and difficulty, worked out a second time by evaluators that share nothing with it."""
 
 import json
 import re
@@ -126,8 +126,9 @@ class Tasks(support.Test):
     def test_every_answer_and_solution_is_right(self):
         for task in WORKED:
             for difficulty in range(1, 6):
-                rows = self.rows(task, "-n", 1000, "--difficulty", difficulty, "--seed", difficulty)
-                self.assertEqual(len(rows), 1000)
+                wanted = support.count(300, 1000)
+                rows = self.rows(task, "-n", wanted, "--difficulty", difficulty, "--seed", difficulty)
+                self.assertEqual(len(rows), wanted)
                 for row in rows:
                     self.assertTrue(row["prompt"].endswith(INSTRUCTION), row)
                     self.assertTrue(row["demonstration"].endswith("<eos>"), row)

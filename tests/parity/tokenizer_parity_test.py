@@ -172,9 +172,9 @@ def main():
         judge = Judge(folder)
         corpus = gsm8k()
         code = sources()
-        strings = tokenizer_cases.random_texts(count(1500, 20000), seed=1)
-        few = strings[:count(40, 250)] + code[-count(20, 60):] + ["", " ", "a", "The  the<|im_start|>The", " a  The<|im_start|> ", "xx" * 3000]
-        small = judge.work("small", few, random_ids(count(30, 100), 900, seed=2))
+        strings = tokenizer_cases.random_texts(count(800, 20000), seed=1)
+        few = strings[:count(25, 250)] + code[-count(10, 60):] + ["", " ", "a", "The  the<|im_start|>The", " a  The<|im_start|> ", "xx" * 3000]
+        small = judge.work("small", few, random_ids(count(20, 100), 900, seed=2))
         joining = judge.work("joining", tokenizer_cases.joining_texts(), [])
         everything, once = tokenizer_cases.every_code_point(), tokenizer_cases.each_code_point_once()
         shares = count(16, 1)  # the tokenizers that see every code point see one share each, in turn
@@ -182,7 +182,7 @@ def main():
         of_once = [judge.work(f"once_{i}", once[i::shares], []) for i in range(shares)]
         ties = judge.work("ties", tokenizer_cases.tied_texts(seed=4), [])
         words = (corpus + code)[:4000][:: count(20, 1)]
-        made = (*tokenizer_cases.synthetic(words), *tokenizer_cases.tied_unigrams(count(30, 300), seed=5))
+        made = (*tokenizer_cases.synthetic(words), *tokenizer_cases.tied_unigrams(count(15, 300), seed=5))
         for number, (name, text) in enumerate(made):
             path = pathlib.Path(folder) / name
             path.mkdir()

@@ -82,7 +82,7 @@ def narrow_states_are_widened():
     got.logp.sum().backward()
     assert hidden.grad.dtype == weight.grad.dtype == torch.bfloat16
     mixed = keel.fused_log_probs(hidden, weight.float(), targets)
-    assert torch.equal(mixed.logp, got.logp)
+    near(mixed.logp, got.logp.detach().double(), "logp of bfloat16 and a float32 head")
 
 
 LOSSES = (  # method, parameters, what else it takes

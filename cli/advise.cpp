@@ -11,8 +11,6 @@
 #include "keel/core/error.h"
 #include "keel/core/files/json_file.h"
 #include "keel/counterfactual/advice.h"
-#include "keel/counterfactual/step_facts.h"
-#include "keel/record/tokens/token_reader.h"
 
 namespace keel::cli {
 namespace {
@@ -23,12 +21,6 @@ struct AdviseArguments {
   std::vector<std::string> thresholds;
   std::optional<double> target;
 };
-
-/// The method of the run, as it was in the last of the steps.
-AskedMethod method_of_run(const std::filesystem::path& file) {
-  const StepFacts facts = step_facts(TokenReader(file).facts(), file.string());
-  return {facts.method, facts.method, make_region(facts.method, facts.parameters)};
-}
 
 AskedMethod method_of(const AdviseArguments& arguments, const std::filesystem::path& file) {
   if (arguments.method.empty()) return method_of_run(file);
@@ -53,23 +45,11 @@ std::vector<double> numbers_of(const std::vector<std::string>& texts) {
   return numbers;
 }
 
-/// The three texts that are outside most often.
-std::string most_often(const MethodAnswer& a) {
-  std::vector<const TypeDifference*> types;
-  for (const TypeDifference& type : a.types)
-    if (type.outside > 0) types.push_back(&type);
-  std::ranges::stable_sort(types, std::greater(), &TypeDifference::outside);
-  types.resize(std::min<size_t>(types.size(), 3));
+std::string most_often(const MethodAnswer& answer) {
   std::string text;
-  for (const TypeDifference* type : types)
+  for (const TypeDifference* type : most_often_outside(answer))
     text += (text.empty() ? "" : " ") + shown_token(type->token) + " " + format_count(type->outside);
   return text;
-}
-
-/// The setting that trains with it.
-std::string setting(const AskedMethod& asked, double best) {
-  const AskedMethod chosen = with_threshold(asked, best);
-  return "objective.method=" + asked.method + " (" + chosen.name.substr(chosen.name.find(':') + 1) + ")";
 }
 
 void print_table(const Advice& advice, const AskedMethod& asked, const std::string& run) {
@@ -87,7 +67,7 @@ void print_table(const Advice& advice, const AskedMethod& asked, const std::stri
   console.result(text_table(rows, {6}));
   if (!advice.best)
     return console.result("No threshold leaves a token outside: the policy did not move in these steps");
-  console.result("For " + percent(advice.target) + " outside: " + setting(asked, *advice.best) + ", which leaves " +
+  console.result("For " + percent(advice.target) + " outside: " + setting_for(asked, *advice.best) + ", which leaves " +
                  percent(advice.best_share));
 }
 

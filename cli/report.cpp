@@ -7,6 +7,7 @@
 #include "keel/core/console.h"
 #include "keel/core/error.h"
 #include "keel/core/files/file.h"
+#include "keel/counterfactual/report_answers.h"
 #include "keel/record/report/learning_curve_svg.h"
 #include "keel/record/run_data.h"
 #include "keel/record/run_folder.h"
@@ -62,7 +63,8 @@ Action add_report(CommandLine& line) {
   command.option("--curve", arguments->curve, "Also write the first run's learning curve as an SVG picture").files();
   return [arguments] {
     require_apart(arguments->runs);
-    std::vector<RunData> runs = read_for_report({arguments->runs.begin(), arguments->runs.end()});
+    std::vector<RunData> runs = read_for_report(
+        {arguments->runs.begin(), arguments->runs.end()}, [](RecordedTokens& tokens) { add_counterfactuals(tokens); });
     for (const std::string& folder : arguments->runs)
       for (const std::string& change : find_changed_rows(folder))
         Console().warning(change + "; the report shows the rows as they are now");

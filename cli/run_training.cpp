@@ -12,6 +12,7 @@
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/shell_words.h"
+#include "keel/counterfactual/report_answers.h"
 #include "keel/record/charts/terminal_chart.h"
 #include "keel/record/report/report.h"
 #include "keel/record/run_data.h"
@@ -73,7 +74,7 @@ std::optional<RunData> reported_run(const std::filesystem::path& folder, const s
   try {
     for (const std::string& change : find_changed_rows(folder, checkpoint))
       console.warning(change + "; somebody has changed the file while the run went on, and --resume will say so");
-    RunData run = write_report(folder, TokenRecordsOfReport::kRead);
+    RunData run = write_report(folder, [](RecordedTokens& tokens) { add_counterfactuals(tokens); });
     for (const std::string& damage : run.recorded.damage) console.warning(damage + "; the report goes without it");
     return run;
   } catch (const Error& error) {

@@ -5,6 +5,8 @@
 
 #include "keel/core/error.h"
 #include "keel/core/strings.h"
+#include "keel/counterfactual/step_facts.h"
+#include "keel/record/tokens/token_reader.h"
 
 namespace keel {
 namespace {
@@ -92,6 +94,25 @@ Advice advise(const std::vector<std::filesystem::path>& files, const AskedMethod
   advice.shown = std::move(answers);
   answers.clear();
   return advice;
+}
+
+AskedMethod method_of_run(const std::filesystem::path& file) {
+  const StepFacts facts = step_facts(TokenReader(file).facts(), file.string());
+  return {facts.method, facts.method, make_region(facts.method, facts.parameters)};
+}
+
+std::vector<const TypeDifference*> most_often_outside(const MethodAnswer& answer) {
+  std::vector<const TypeDifference*> types;
+  for (const TypeDifference& type : answer.types)
+    if (type.outside > 0) types.push_back(&type);
+  std::ranges::stable_sort(types, std::greater(), &TypeDifference::outside);
+  types.resize(std::min<size_t>(types.size(), 3));
+  return types;
+}
+
+std::string setting_for(const AskedMethod& asked, double threshold) {
+  const AskedMethod chosen = with_threshold(asked, threshold);
+  return "objective.method=" + asked.method + " (" + chosen.name.substr(chosen.name.find(':') + 1) + ")";
 }
 
 }  // namespace keel

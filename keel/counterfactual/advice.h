@@ -22,6 +22,9 @@ double threshold_of(const AskedMethod& asked);
 /// 1, 2, 5; 10: to two digits), those that the method takes.
 std::vector<double> thresholds_for(const AskedMethod& asked, int in_decade);
 
+/// The method of the run, as it was in the step of this record.
+AskedMethod method_of_run(const std::filesystem::path& file);
+
 /// What thresholds would hold back, and the one whose share is nearest to the target.
 struct Advice {
   TokenAnswers answers;             // of the run's own method
@@ -35,5 +38,11 @@ struct Advice {
 /// Of a method over these records. Refuses (exit code 2) one without a threshold that moves alone.
 Advice advise(const std::vector<std::filesystem::path>& files, const AskedMethod& asked,
               const std::vector<double>& thresholds, double target);
+
+/// Up to three texts that an answer has outside most often.
+std::vector<const TypeDifference*> most_often_outside(const MethodAnswer& answer);
+
+/// The setting that trains with a threshold: "objective.method=dppo_tv (low=0.15,high=0.2)".
+std::string setting_for(const AskedMethod& asked, double threshold);
 
 }  // namespace keel

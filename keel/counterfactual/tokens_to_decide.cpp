@@ -116,7 +116,9 @@ TokenDecision TokensToDecide::decided_by(const AskedMethod& asked) const {
     set_parameter(region, asked.method, "divergence",
                   word_of(region, "divergence") == "topk_kl" ? "full_kl" : "full_tv");
   try {
-    check_token_policy(policy, requirements(region));
+    const bool needs_more = needs.recomputed_logp || needs.hidden_states || needs.top_k > 0;
+    if (needs_more || !is_checked_) check_token_policy(policy, requirements(region));
+    is_checked_ = is_checked_ || !needs_more;
     check_for_region(region, policy, asked.method);
   } catch (const Error& error) {
     fail(error.code(), asked.name, ": cannot judge the record of step ", facts_.step, ": ", error.what());

@@ -42,6 +42,7 @@ class TokensToDecide {
   const std::vector<TokenRow>& rows_;
   const StepFacts& facts_;
   TokenPolicy policy_;
+  mutable bool is_checked_ = false;  // policy_, for methods that need no more
 };
 
 /// Refuses (exit code 2) a method whose scope goes beyond what was recorded of the step.

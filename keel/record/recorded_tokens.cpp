@@ -99,9 +99,10 @@ class Digest {
     for (const ShownColumn& column : kShown) out_.rows.columns.push_back({column.name});
   }
 
-  void begin_file(const Json& facts) {
+  void begin_file(const std::filesystem::path& file, const Json& facts) {
     const auto fact = [&](const char* name) { return facts.contains(name) ? facts[name] : Json(); };
     RecordedStep step;
+    step.file = file;
     if (const Json value = fact("step"); value.is_number_integer()) step.step = value.get<int64_t>();
     if (const Json value = fact("method"); value.is_string()) step.method = value.get<std::string>();
     step.parameters = fact("parameters");
@@ -123,7 +124,12 @@ class Digest {
     add_to_completion(row);
   }
 
-  void note_damage(const std::string& what) { out_.damage.push_back(what); }
+  /// In a file that was begun, or before.
+  void note_damage(const std::string& what, bool begun) {
+    const bool has_rows = begun && out_.steps.back().rows > 0;
+    if (begun) out_.steps.back().is_whole = false;
+    out_.damage.push_back(what + (has_rows ? " (the rows before are shown)" : ""));
+  }
 
   RecordedTokens take() {
     for (size_t sign = 0; sign < 2; ++sign) {
@@ -233,14 +239,13 @@ void read_file_into(Digest& digest, const std::filesystem::path& file) {
   bool begun = false;
   try {
     TokenReader reader(file, kRead);
-    digest.begin_file(reader.facts());
-    for (std::vector<TokenRow> rows = reader.next(); !rows.empty(); rows = reader.next()) {
-      begun = true;
+    digest.begin_file(file, reader.facts());
+    begun = true;
+    for (std::vector<TokenRow> rows = reader.next(); !rows.empty(); rows = reader.next())
       for (const TokenRow& row : rows) digest.add(row);
-    }
   } catch (const Error& error) {
     if (error.code() == ExitCode::kHealthGuard) throw;
-    digest.note_damage(std::string(error.what()) + (begun ? " (the rows before are shown)" : ""));
+    digest.note_damage(error.what(), begun);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "keel/core/json.h"
+#include "keel/record/counterfactuals.h"
 
 namespace keel {
 
@@ -23,6 +24,8 @@ struct RecordedStep {
   Json parameters;           // of the method, as they were in the step
   bool whole_batch = false;  // all completions that it learned from are recorded
   HeldBySign held = {};
+  std::filesystem::path file = {};
+  bool is_whole = true;  // all of its rows could be read
 };
 
 /// How often numbers of a size came up: eight classes a decade.
@@ -77,21 +80,6 @@ struct RecordedRows {
   std::vector<std::string> texts = {};  // distinct, as they may be shown
 };
 
-/// What another method would have done to the recorded tokens of a run.
-struct Counterfactual {
-  struct Difference {
-    std::string text;          // of a token
-    int64_t only_it = 0;       // held back by the other method alone
-    int64_t only_the_run = 0;  // held back by the run's method alone
-  };
-  std::string method, parameters;
-  std::string refusal = {};  // why the records cannot tell; all numbers below mean nothing then
-  double held = 0, held_positive = 0, held_negative = 0;  // shares of tokens, of those with A > 0, with A < 0
-  double overlap = 0;        // tokens that both hold back, of those that one of them does; NaN: neither does
-  double weight_change = 0;  // mean |g' - g| over mean |g|
-  std::vector<Difference> differences = {};
-};
-
 /// What a run's token records say: sums over all rows, and the rows of some completions.
 struct RecordedTokens {
   bool was_read = false;                 // false: nobody looked
@@ -106,7 +94,7 @@ struct RecordedTokens {
   RecordedMismatch mismatch = {};
   RecordedRows rows = {};
   int64_t completions = 0;  // recorded; rows.completions are all of them or some
-  std::vector<Counterfactual> counterfactuals = {};
+  Counterfactuals counterfactuals = {};  // where somebody asked for them
 };
 
 inline constexpr size_t kMaxRecordedRows = 120'000;  // of all runs of a page together

@@ -135,6 +135,23 @@ async function planeOfTokens(browser) {
   browser.expectQuiet(pages.small);
 }
 
+async function otherMethods(browser) {
+  const page = await browser.open(pages.small + '#trust-region'), table = page.locator('.counterfactuals');
+  // Of 64 tokens the run blocks the four "so" of second updates. A ratio clip of 0.2 blocks the two "two" as well, from 0.25 to 0.4.
+  const clipped = await texts(table.locator('tr', {has: page.locator('th', {hasText: /^ppo$/})}).locator('td'));
+  checks.equal(clipped.slice(0, 8), ['9.38 %', '7.14 %', '25.00 %', '9.38 %', '4', '0', '2', '66.67 %'], 'what a ratio clip would have held back');
+  checks.that(clipped[10].startsWith('two 0 → 2'), 'and the token that it differs in');
+  checks.that((await texts(page.locator('.not-asked li'))).some(text => text.startsWith('m2po: judges whole updates, and the record of step 11 has 3 of 8')),
+    'a method that needs what is not recorded is named');
+  // |pi - mu| of 0.3 and 0.15: a threshold of 0.1 leaves "so" and "two" outside, one of 0.2 "so" alone.
+  const outside = Object.fromEntries(await page.locator('.thresholds tbody tr').evaluateAll(
+    rows => rows.map(row => [row.children[0].textContent, row.children[1].textContent])));
+  checks.equal([outside['0.1'], outside['0.2'], outside['0.5']], ['9.38 %', '6.25 %', '0.00 %'], 'what thresholds would leave outside');
+  checks.that((await page.locator('.advised').textContent()).startsWith('For 0.50 % outside: objective.method=dppo_tv (low='), 'one is recommended');
+  await page.close();
+  browser.expectQuiet(pages.small);
+}
+
 async function mismatchAndHealth(browser) {
   const page = await browser.open(pages.small + '#health');
   const verdict = await page.locator('#health .verdict').textContent();
@@ -208,7 +225,7 @@ async function narrowAndDark(browser) {
 }
 
 await withBrowser(async browser => {
-  for (const part of [pagesAndAddress, readerOfCompletions, hostileTexts, planeOfTokens, mismatchAndHealth, withoutRecords, severalRuns,
+  for (const part of [pagesAndAddress, readerOfCompletions, hostileTexts, planeOfTokens, otherMethods, mismatchAndHealth, withoutRecords, severalRuns,
     largePage, narrowAndDark]) await part(browser);
 });
 checks.end();

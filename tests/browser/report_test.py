@@ -12,7 +12,7 @@ import browser
 
 browser.require_browser()
 try:
-    from made_runs import completion, token, write_records, write_run
+    from made_runs import ASKABLE, completion, token, write_records, write_run
 except ImportError as error:
     print(f"{error}; scripts/bootstrap.sh --tests installs it")
     sys.exit(77)
@@ -49,7 +49,7 @@ def small_run(folder):
             rows += completion(step, update, 1, step * 10 + 1, 0.0, [
                 token("so", 0.5, 0.5 - moved, -1), token("needle", 0.001, 0.001, -1, entropy=2.5)])
             rows += completion(step, update, 2, step * 10 + 2, 0.5, [token(text, 0.5, 0.5, 0.25) for text in HOSTILE])
-        write_records(run, step, rows)
+        write_records(run, step, rows, **ASKABLE)
     return run
 
 

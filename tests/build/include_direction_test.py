@@ -47,7 +47,7 @@ ROOMS = {
     "record/tools": "core core/files",
     "record/tokens": "core core/files",
     "record": "core core/files record/charts record/tools record/tokens",
-    "counterfactual": "core core/options core/tensor objective objective/regions record/tokens",
+    "counterfactual": "core core/options core/tensor objective objective/regions record record/tokens",
     "record/report": "core core/files record record/charts",
     "watch": "core core/files record record/charts record/report record/tools reward/programs",
     "data/rows": "core core/files",

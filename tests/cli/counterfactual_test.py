@@ -4,10 +4,12 @@ numbers follow from the rows."""
 import collections
 import csv
 import functools
+import html
 import io
 import json
 import math
 import pathlib
+import re
 import shutil
 import struct
 import sys
@@ -219,6 +221,57 @@ class Numbers(support.Test):
         self.assert_exit(text, 0)
         self.assertIn("For 0.50 % outside: objective.method=dppo_tv (low=", text.stdout)
         self.assertIn("What thresholds of drpo would leave outside (its own: 0.5)", keel("advise", run, "--method", "drpo").stdout)
+
+
+class InTheReport(support.Test):
+    def tables(self, run):
+        """The rows of the tables about other methods and other thresholds, cell by cell, and the page."""
+        self.assert_exit(keel("report", run, "-o", self.folder / "report.html"), 0)
+        page = (self.folder / "report.html").read_text()
+        found = []
+        for name in ("counterfactuals", "thresholds"):
+            body = re.search(f'<div class="scroll {name}">.*?<tbody>(.*?)</tbody>', page)[1]
+            rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in body.split("</tr>")[:-1]]
+            found.append([[html.unescape(re.sub("<[^>]*>", "", cell)) for cell in row] for row in rows])
+        return *found, page
+
+    def test_stand_the_numbers_of_keel_tokens_and_keel_advise(self):
+        run = run_of(TOP_K)
+        methods, thresholds, page = self.tables(run)
+        self.assertEqual(methods[0][0], "dppo_topk_tv (the run)")
+        names = [row[0] for row in methods[1:]]
+        self.assertEqual(names, ["ppo", "grpo_clip_higher", "dppo_tv", "dppo_kl", "drpo", "cispo", "gspo", "m2po"])
+        said = answers(run, "--method", ",".join(names), "--top", "5")
+
+        def percent(share):
+            return "–" if share is None else f"{100 * share:.2f} %"
+
+        def shares(each):
+            held = each["held_back"]
+            return [percent(share) for share in (held["all"], held["positive"], held["negative"], each["outside"]["all"])]
+
+        self.assertEqual(methods[0][1:5], shares(said["own"]))
+        for row, each in zip(methods[1:], said["methods"]):
+            counts = [each[f"held_back_by_{who}"] for who in ("both", "run_only", "method_only")]
+            overlap = counts[0] / sum(counts) if sum(counts) else None
+            self.assertEqual(row[1:10], [*shares(each), *map(str, counts), percent(overlap), percent(each["weight_change"])], row[0])
+            self.assertAlmostEqual(float(row[10]), each["cosine"], 3)
+            for kind in each["types"]:
+                self.assertIn(f" {kind['held_back_by_run']} → {kind['held_back']} (", row[11])
+            self.assertEqual(row[11].count(" → "), len(each["types"]))
+        self.assertGreater(sum(int(row[7]) for row in methods[1:]), 20)  # held back by it alone: the numbers are not all 0
+        for absent in ("minirl: needs the column log_recomputed", "dppo_topk_kl: its divergence is over the 20 likeliest"):
+            self.assertIn(absent, page)
+
+        advice = json.loads(keel("advise", run, "--json").stdout)
+        self.assertEqual([[float(row[0]), *row[1:4]] for row in thresholds],
+                         [[each["threshold"], *(percent(each["outside"][sign]) for sign in ("all", "positive", "negative"))]
+                          for each in advice["thresholds"]])
+        for row, each in zip(thresholds, advice["thresholds"]):
+            for cell, mean in ((row[4], each["outside_mu"]), (row[5], each["outside_entropy"])):
+                self.assertEqual(cell, "–") if mean is None else self.assertAlmostEqual(float(cell), mean, delta=0.006 * abs(mean))
+        recommended = keel("advise", run).stdout.splitlines()[-1]
+        self.assertIn(recommended + ".", html.unescape(re.sub("<[^>]*>", "", page)))
 
 
 class Refusals(support.Test):

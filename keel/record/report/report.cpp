@@ -193,22 +193,24 @@ Page report_page(const std::vector<RunData>& runs) {
 
 std::string render_report(const std::vector<RunData>& runs) { return page_html(report_page(runs)); }
 
-std::vector<RunData> read_for_report(const std::vector<std::filesystem::path>& folders) {
+std::vector<RunData> read_for_report(const std::vector<std::filesystem::path>& folders, const AskOtherMethods& ask) {
   std::vector<RunData> runs;
   for (const std::filesystem::path& folder : folders) {
     runs.push_back(read_run(folder));
     runs.back().recorded = read_recorded_tokens(folder, kMaxRecordedRows / folders.size());
+    ask(runs.back().recorded);
   }
   return runs;
 }
 
-RunData write_report(const std::filesystem::path& folder, TokenRecordsOfReport records) {
-  std::vector<RunData> runs;
-  if (records == TokenRecordsOfReport::kRead) {
-    runs = read_for_report({folder});
-  } else {
-    runs.push_back(read_run(folder));
-  }
+RunData write_report(const std::filesystem::path& folder, const AskOtherMethods& ask) {
+  std::vector<RunData> runs = read_for_report({folder}, ask);
+  write_atomically(folder / "report.html", render_report(runs));
+  return std::move(runs[0]);
+}
+
+RunData write_report_without_tokens(const std::filesystem::path& folder) {
+  std::vector<RunData> runs{read_run(folder)};
   write_atomically(folder / "report.html", render_report(runs));
   return std::move(runs[0]);
 }

@@ -75,6 +75,9 @@ std::string mismatch_charts(const std::vector<RunData>& runs);
 /// What is to be known of all curves of a phase.
 std::string notes_on_curves(const std::vector<RunData>& runs, std::string_view phase);
 std::string numbers_table(const RunData& run);
+/// What other methods, and other thresholds of the run's, would have made of its recorded tokens.
+std::string other_methods(const RecordedTokens& tokens);
+std::string other_thresholds(const RecordedTokens& tokens);
 /// At most `most` samples; `open` false folds them away.
 std::string samples_section(const RunData& run, size_t most, bool open);
 

@@ -108,42 +108,6 @@ std::string held_tables(const RecordedTokens& tokens, const HeldWords& words) {
          held_table(held[1], words, false) + "</div>";
 }
 
-/// Tokens that would fare otherwise, in a cell.
-std::string differences_of(const Counterfactual& other) {
-  std::string out;
-  for (const Counterfactual::Difference& difference : other.differences) {
-    out += out.empty() ? "" : " ";
-    out += "<code>" + visible_token(difference.text) + "</code>";
-    if (difference.only_it > 0) out += " +" + format_count(difference.only_it);
-    if (difference.only_the_run > 0) out += " −" + format_count(difference.only_the_run);
-  }
-  return out.empty() ? "–" : out;
-}
-
-std::string counterfactuals_of(const RecordedTokens& tokens) {
-  if (tokens.counterfactuals.empty()) return "";
-  std::string rows;
-  for (const Counterfactual& other : tokens.counterfactuals) {
-    const std::string head = "<code>" + escape_foreign(other.method) + "</code> " + escape_foreign(other.parameters);
-    if (!other.refusal.empty()) {
-      rows += "<tr><th scope=\"row\">" + head + "</th><td colspan=\"6\" class=\"refused\">" +
-              escape_foreign(other.refusal) + "</td></tr>";
-      continue;
-    }
-    rows += body_row(
-        head, {format_percent(other.held), format_percent(other.held_positive), format_percent(other.held_negative),
-               format_percent(other.overlap), format_percent(other.weight_change), differences_of(other)});
-  }
-  return "<h3>What other methods would have held back</h3><p class=\"note\">From the recorded numbers alone, on the "
-         "same "
-         "tokens. Overlap: tokens that both hold back, of those that one of them does. Weight: mean |change of the "
-         "coefficient| over mean |coefficient|. Tokens: + held back by the other method alone, − by the run’s "
-         "alone.</p><div class=\"scroll counterfactuals\"><table>" +
-         header_row(
-             {"Method", "Held back", "A &gt; 0", "A &lt; 0", "Overlap", "Weight changes by", "Tokens that differ"}) +
-         "<tbody>" + rows + "</tbody></table></div>";
-}
-
 std::string parameters_of(const RecordedStep& step) {
   std::vector<std::string> parts;
   if (step.parameters.is_object())
@@ -187,7 +151,7 @@ std::string records_block(const RunData& run, size_t place) {
          share_over_updates(tokens, words, id) + divergence_histogram(tokens, id) + "</div>";
   out += "<div class=\"plane\" data-records=\"" + id + "\"><h3>π against μ</h3><p class=\"note\">" +
          escape_html(region_boundary(tokens.steps.back().method, tokens.steps.back().parameters).words) + "</p></div>";
-  out += held_tables(tokens, words) + counterfactuals_of(tokens);
+  out += held_tables(tokens, words) + other_methods(tokens) + other_thresholds(tokens);
   return out + "<div class=\"reader\" data-records=\"" + id +
          "\"><h3>Completions</h3><noscript><p class=\"note\">The plane and the reader of completions need JavaScript; "
          "the "

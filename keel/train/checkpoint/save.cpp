@@ -27,7 +27,7 @@ void keep_reference(const Save& save, std::vector<std::string>& warnings) {
 /// read is an error all the same.
 std::optional<std::string> refresh_report(const std::filesystem::path& run) {
   try {
-    write_report(run, TokenRecordsOfReport::kLeaveOut);
+    write_report_without_tokens(run);
     return std::nullopt;
   } catch (const Error& error) {
     if (error.code() == ExitCode::kHealthGuard || dynamic_cast<const ReadFailure*>(&error) != nullptr) throw;

@@ -83,18 +83,22 @@ TEST(Pages, ShowWhatOtherMethodsWouldHaveHeldBack) {
   RunData run = run_of_steps("quick", 3);
   run.recorded = two_tokens();
   EXPECT_FALSE(contains(render_report({run}), "other methods would have held back"));
-  Counterfactual grpo{"grpo", "low 0.2, high 0.2"};
-  grpo.held = 0.125;
-  grpo.held_positive = 0.2;
-  grpo.held_negative = 0.05;
-  grpo.overlap = 0.5;
-  grpo.weight_change = 0.3;
-  grpo.differences = {{"<i>", 7, 0}, {"so", 0, 3}};
-  run.recorded.counterfactuals = {grpo, {"m2po", "", "needs the whole <update>"}};
+  Counterfactuals& all = run.recorded.counterfactuals;
+  all.tokens = 1;
+  all.steps = 1;
+  all.first_step = all.last_step = 9;
+  all.own.method = "dppo_tv";
+  all.others = {{.method = "grpo", .held = 0.125, .held_positive = 0.2, .held_negative = 0.05, .outside = 0.25}};
+  all.others[0].both = 2, all.others[0].only_the_run = 1, all.others[0].only_it = 1;
+  all.others[0].weight_change = 0.3, all.others[0].cosine = 0.9;
+  all.others[0].differences = {{"<i>", 7, 0, 0.75}, {"so", 0, 3, 0.25}};
+  all.not_asked = {"m2po: needs the whole <update>"};
   const std::string html = render_report({run});
   EXPECT_TRUE(contains(html,
-                       "<code>grpo</code> low 0.2, high 0.2</th><td>12.5 %</td><td>20.0 %</td><td>5.0 %</td><td>50.0 "
-                       "%</td><td>30.0 %</td><td><code>&lt;i&gt;</code> +7 <code>so</code> −3</td>"));
+                       "<code>grpo</code></th><td>12.50 %</td><td>20.00 %</td><td>5.00 %</td><td>25.00 %</td><td>2</td>"
+                       "<td>1</td><td>1</td><td>50.00 %</td><td>30.00 %</td><td>0.9</td><td><code>&lt;i&gt;</code> 7 → 0 "
+                       "(75.00 %), <code>so</code> 0 → 3 (25.00 %)</td>"));
+  EXPECT_TRUE(contains(html, "<code>keel tokens RUN --steps 9:9</code>"));  // 1 of 2 tokens
   EXPECT_TRUE(contains(html, "needs the whole &lt;update&gt;"));
 }
 

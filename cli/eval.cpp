@@ -7,7 +7,6 @@
 #include "cli/run_training.h"
 #include "keel/core/console.h"
 #include "keel/core/files/file.h"
-#include "keel/core/files/json_file.h"
 #include "keel/core/interrupt.h"
 #include "keel/core/options/read_config.h"
 #include "keel/core/tensor/device.h"
@@ -102,18 +101,12 @@ std::string with_adapter(const std::string& model, const std::string& adapter) {
   return adapter.empty() ? model : model + " with the adapter " + adapter;
 }
 
-int64_t updates_of(const std::filesystem::path& model) {
-  const std::filesystem::path state = model / "state.json";
-  return is_checkpoint(model) ? state_from_json(read_json_file(state).value("state", Json()), state.string()).updates
-                              : 0;
-}
-
 /// A model by its name, with the adapter that was asked for beside it.
 Evaluated named_model(const std::string& name, const EvalArguments& arguments, const Config& config,
                       Console& messages) {
   if (config.model.random_weights) messages.line("the weights are those of " + name + ", not model.random_weights");
   LoadedModel model = load_whole_model(name, open_device(config.run.device));
-  if (arguments.adapter.empty()) return {name, std::move(model), updates_of(name)};
+  if (arguments.adapter.empty()) return {name, std::move(model), is_checkpoint(name) ? load_state(name).updates : 0};
   const std::string adapter = adapter_named(arguments.adapter, &messages);
   require_base_of_adapter(name, adapter, "--adapter");
   read_adapter(adapter, model.model);

@@ -191,6 +191,25 @@ class OwnRows(own_files.Test):
         self.assertEqual(json.loads(found.stdout)["all"]["avg@1"]["mean"], 9)
 
 
+class OtherFormats(support.Test):
+    def test_a_checkpoint_of_another_format_is_refused_by_its_number_and_what_it_has_learned_can_be_used(self):
+        run = self.folder / "run"
+        self.assert_exit(train(run, train={"steps": 1}), 0)
+        last = run / "checkpoints" / support.checkpoints(run)[-1]
+        resume = ("train", run / "config.yaml", "--resume", "train.steps=2")
+        evaluate = ("eval", run / "config.yaml", "eval.prompts=2", "-q")
+        for number, whose, commands in ((2, "an older Keel", (resume, evaluate, (*evaluate, "--model", run))),
+                                        (99, "a newer Keel", (evaluate,))):
+            support.change_state(last, without=("noisy_steps",) if number == 2 else (), format=f"keel checkpoint {number}")
+            for command in commands:
+                refused = keel(*command)
+                self.assert_refused(refused, 3, f'"keel checkpoint {number}"', whose, f"model.path={last}", "convert")
+                self.assertNotIn("noisy_steps", refused.stderr)
+        model = self.folder / "model"
+        self.assert_exit(keel("convert", last, model), 0)
+        self.assert_exit(keel(*evaluate, "--model", model), 0)
+
+
 class StopTokens(support.Test):
     def test_the_tokenizers_end_stops_beside_that_of_the_model(self):
         run = byte_model.trained_model(self.folder)

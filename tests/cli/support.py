@@ -330,13 +330,16 @@ def verify_checkpoint(folder):
         assert crc32c(data) == entry["crc32c"], (folder, name)
 
 
-def change_state(checkpoint, **fields):
-    """Writes other values into a checkpoint's state, and a manifest that fits."""
+def change_state(checkpoint, without=(), format=None, **fields):
+    """Writes other values into a checkpoint's state, and a manifest that fits, of that format where one is given."""
     checkpoint = pathlib.Path(checkpoint)
     state = json.loads((checkpoint / "state.json").read_text())
     state["state"].update(fields)
+    for name in without:
+        del state["state"][name]
     (checkpoint / "state.json").write_text(json.dumps(state))
     manifest = json.loads((checkpoint / "manifest.json").read_text())
+    manifest["format"] = format or manifest["format"]
     data = (checkpoint / "state.json").read_bytes()
     manifest["files"]["state.json"] = {"bytes": len(data), "crc32c": crc32c(data)}
     del manifest["crc32c"]

@@ -61,9 +61,9 @@ void require_own_format(const std::filesystem::path& checkpoint) {
   if (written == own || !written.starts_with(kFormatName)) return;
   const bool newer = std::atoll(written.c_str() + kFormatName.size()) > kFormatNumber;
   fail(ExitCode::kBadInput, checkpoint.string(), ": its format is \"", escape_controls(written.substr(0, 40)), "\", of ",
-       newer ? "a newer" : "an older", " Keel, and this one goes on with \"", own, "\". Resume the run with the Keel ",
-       "that wrote it, or start a new one from what it has learned: model.path=", checkpoint.string(),
-       " and another run.dir");
+       newer ? "a newer" : "an older", " Keel, and this one reads \"", own, "\". Use it with the Keel that wrote it, ",
+       "or what it has learned as a model: model.path=", checkpoint.string(), " of a run in another run.dir; keel ",
+       "convert makes a folder of it that can be evaluated");
 }
 
 /// Or a file, and of folders no more than an empty one.
@@ -384,10 +384,23 @@ Json put_adapter(const std::filesystem::path& checkpoint, CausalLm& base) {
   return read_adapter(adapter_folder(checkpoint), base);
 }
 
-Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device) {
+namespace {
+
+/// state.json: the state, and the configuration.
+Json read_state_file(const std::filesystem::path& checkpoint) {
   require_own_format(checkpoint);
+  return read_json_file(checkpoint / "state.json");
+}
+
+}  // namespace
+
+TrainState load_state(const std::filesystem::path& checkpoint) {
+  return state_from_json(read_state_file(checkpoint).value("state", Json()), (checkpoint / "state.json").string());
+}
+
+Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device) {
   const std::string place = (checkpoint / "state.json").string();
-  const Json json = read_json_file(place);
+  const Json json = read_state_file(checkpoint);
   const SafetensorsFile optimizer = SafetensorsFile::open(checkpoint / "optimizer.safetensors");
   const std::optional<WeightSource> masters = float32_weights(checkpoint);
   try {

@@ -72,7 +72,10 @@ std::vector<std::string> find_changed_rows(const std::filesystem::path& run);
 /// The same with a checkpoint of the run.
 std::vector<std::string> find_changed_rows(const std::filesystem::path& run, const std::filesystem::path& checkpoint);
 
-/// The adapter stays merged: put_adapter gives a network that it can be trained on.
+/// What a checkpoint says of the training behind it. One of another format than this program's is refused by its number.
+TrainState load_state(const std::filesystem::path& checkpoint);
+
+/// The whole of it, refused alike. The adapter stays merged: put_adapter gives a network that it can be trained on.
 Checkpoint load_checkpoint(const std::filesystem::path& checkpoint, at::Device device);
 
 /// The float32 weights that a checkpoint keeps beside narrower ones: what was trained. Nothing where it has none.
